@@ -1,0 +1,110 @@
+/**
+ * How options are checked: once, at construction, all problems listed together by path with what was expected, and
+ * never with the value, since an option may be a secret in the wrong place.
+ */
+
+import { OwnerTokenError } from './errors.ts';
+
+/** Collects what is wrong with one options object; {@link OptionCheck.done} throws if anything is. */
+export class OptionCheck<T extends object> {
+  readonly #of: string;
+  readonly #options: Record<string, unknown>;
+  readonly #problems: string[];
+  readonly #prefix: string;
+
+  /** @param known every option there is: any other is refused, with the nearest of these named. */
+  constructor(of: string, options: T, known: readonly string[], parent?: { prefix: string; problems: string[] }) {
+    this.#of = of;
+    this.#prefix = parent?.prefix ?? '';
+    this.#problems = parent?.problems ?? [];
+    this.#options = {};
+    if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+      this.#problems.push(`${this.#prefix.replace(/\.$/, '') || 'options'}: expected an object`);
+      return;
+    }
+    this.#options = options as Record<string, unknown>;
+    for (const name of Object.keys(options)) {
+      if (known.includes(name)) continue;
+      const near = nearest(name, known);
+      this.#problems.push(`${this.#prefix}${printable(name)}: unknown option${near ? `; did you mean ${near}?` : ''}`);
+    }
+  }
+
+  /** Records a problem of the option at this path. */
+  problem(path: string, expected: string): void {
+    this.#problems.push(`${this.#prefix}${path}: expected ${expected}`);
+  }
+
+  /** Records a problem unless the option is absent or passes. */
+  when(name: keyof T & string, passes: (value: unknown) => boolean, expected: string): void {
+    const value = this.#options[name];
+    if (value !== undefined && !passes(value)) this.problem(name, expected);
+  }
+
+  /** The same for an option that must be given. */
+  required(name: keyof T & string, passes: (value: unknown) => boolean, expected: string): void {
+    if (this.#options[name] === undefined || !passes(this.#options[name])) this.problem(name, expected);
+  }
+
+  integer(name: keyof T & string, least: number, most: number): void {
+    const passes = (value: unknown) =>
+      Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
+    this.when(name, passes, `a whole number from ${least} to ${most}`);
+  }
+
+  functions(...names: (keyof T & string)[]): void {
+    for (const name of names) this.when(name, (value) => typeof value === 'function', 'a function');
+  }
+
+  /** A check of an options object inside this one, whose problems count here. Undefined when it is absent. */
+  nested<N extends object>(name: keyof T & string, known: readonly string[]): OptionCheck<N> | undefined {
+    const value = this.#options[name];
+    if (value === undefined) return undefined;
+    const parent = { prefix: `${this.#prefix}${name}.`, problems: this.#problems };
+    return new OptionCheck<N>(this.#of, value as N, known, parent);
+  }
+
+  /** Throws `invalid_options` with every problem found. */
+  done(): void {
+    if (this.#problems.length === 0) return;
+    const list = this.#problems.map((problem) => `\n  - ${problem}`).join('');
+    throw new OwnerTokenError('invalid_options', `${this.#of}: invalid options:${list}`);
+  }
+}
+
+/** Whether a value has these methods. */
+export function hasMethods(value: unknown, ...names: string[]): boolean {
+  if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return false;
+  return names.every((name) => typeof (value as Record<string, unknown>)[name] === 'function');
+}
+
+/** Whether a value can be a clock. */
+export const isClock = (value: unknown): boolean => hasMethods(value, 'now', 'monotonic');
+
+/** The known name that a mistyped one most likely meant: at most three edits, and fewer than half its letters, away. */
+export function nearest(name: string, known: readonly string[]): string | undefined {
+  const ranked = known
+    .map((candidate) => ({ candidate, edits: editDistance(name.toLowerCase(), candidate.toLowerCase()) }))
+    .sort((a, b) => a.edits - b.edits)[0];
+  return ranked && ranked.edits <= Math.min(3, ranked.candidate.length / 2) ? ranked.candidate : undefined;
+}
+
+/** Levenshtein distance, a row at a time. */
+function editDistance(a: string, b: string): number {
+  if (Math.abs(a.length - b.length) > 3) return 4;
+  let row = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}
+
+/** A name is shown only if it looks like one: a secret may have been spread into the options by mistake. */
+function printable(name: string): string {
+  return /^[A-Za-z_]\w{0,40}$/.test(name) ? name : '(a name that is no identifier)';
+}
