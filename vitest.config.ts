@@ -5,6 +5,19 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     testTimeout: 20_000,
     restoreMocks: true,
+    unstubEnvs: true,
+    // One unhandled rejection or error anywhere in the run fails the run.
     dangerouslyIgnoreUnhandledErrors: false,
+    // Contract signatures. What else is wrong with the types is `npm run typecheck`'s to say.
+    typecheck: { enabled: true, include: ['test/**/*.test-d.ts'], ignoreSourceErrors: true },
+    // In CI the counts are read from a file.
+    reporters: process.env.CI ? ['default', 'json'] : ['default'],
+    outputFile: { json: process.env.TEST_REPORT ?? 'reports/tests.json' },
+    coverage: {
+      include: ['src/*.ts'],
+      exclude: ['src/index.ts'],
+      reporter: ['text', 'html'],
+      thresholds: { statements: 100, branches: 100, functions: 100 },
+    },
   },
 });
