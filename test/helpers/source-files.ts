@@ -1,0 +1,127 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, posix, relative } from 'node:path';
+import ts from 'typescript';
+
+/** The root of the project. */
+export const ROOT = join(import.meta.dirname, '../..');
+
+/** One import or re-export in a source file. */
+export interface Import {
+  /** A file of ours as its path below `src`; a package by its name. */
+  readonly from: string;
+  readonly relative: boolean;
+  /** Nothing of it is left at run time. */
+  readonly typeOnly: boolean;
+}
+
+export interface SourceFile {
+  /** Below `src` or `test`, with slashes: `sandbox/index.ts`. */
+  readonly path: string;
+  readonly lines: number;
+  readonly tree: ts.SourceFile;
+  readonly imports: readonly Import[];
+}
+
+/** All TypeScript files below a folder of the project, as paths below it. */
+export function pathsBelow(folder: string): string[] {
+  const top = join(ROOT, folder);
+  return readdirSync(top, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name))
+    .map((entry) => relative(top, join(entry.parentPath, entry.name)).replaceAll('\\', '/'))
+    .sort();
+}
+
+/** Reads and parses all of `src`, without looking up any type. */
+export function readSource(): SourceFile[] {
+  return pathsBelow('src').map((path) => {
+    const text = readFileSync(join(ROOT, 'src', path), 'utf8');
+    const tree = ts.createSourceFile(path, text, ts.ScriptTarget.ES2023, true);
+    return { path, lines: text.trimEnd().split('\n').length, tree, imports: importsOf(path, tree) };
+  });
+}
+
+function importsOf(path: string, tree: ts.SourceFile): Import[] {
+  const found: Import[] = [];
+  const add = (specifier: string, typeOnly: boolean) => {
+    const isRelative = specifier.startsWith('.');
+    const from = isRelative ? posix.join(dirname(path), specifier) : specifier;
+    found.push({ from, relative: isRelative, typeOnly });
+  };
+  const visit = (node: ts.Node): void => {
+    if (ts.isImportDeclaration(node) && ts.isStringLiteral(node.moduleSpecifier)) {
+      add(node.moduleSpecifier.text, importsTypesOnly(node.importClause));
+    } else if (ts.isExportDeclaration(node) && node.moduleSpecifier && ts.isStringLiteral(node.moduleSpecifier)) {
+      const named = node.exportClause && ts.isNamedExports(node.exportClause) ? node.exportClause.elements : [];
+      add(node.moduleSpecifier.text, node.isTypeOnly || (named.length > 0 && named.every((name) => name.isTypeOnly)));
+    } else if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword) {
+      const [specifier] = node.arguments;
+      if (specifier && ts.isStringLiteral(specifier)) add(specifier.text, false);
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(tree);
+  return found;
+}
+
+function importsTypesOnly(clause: ts.ImportClause | undefined): boolean {
+  if (!clause) return false;
+  if (clause.phaseModifier === ts.SyntaxKind.TypeKeyword) return true;
+  const named = clause.namedBindings;
+  if (clause.name || !named || !ts.isNamedImports(named)) return false;
+  return named.elements.length > 0 && named.elements.every((name) => name.isTypeOnly);
+}
+
+/** The names that a module of re-exports gives, types marked as such. */
+export function exportsOf(file: SourceFile): string[] {
+  const names: string[] = [];
+  for (const statement of file.tree.statements) {
+    if (ts.isExportDeclaration(statement)) {
+      if (!statement.exportClause || !ts.isNamedExports(statement.exportClause)) {
+        names.push(`* (${statement.moduleSpecifier?.getText()}: name what is public)`);
+        continue;
+      }
+      for (const name of statement.exportClause.elements) {
+        names.push(`${statement.isTypeOnly || name.isTypeOnly ? 'type ' : ''}${name.name.text}`);
+      }
+    } else if (
+      ts.canHaveModifiers(statement) &&
+      statement.modifiers?.some((m) => m.kind === ts.SyntaxKind.ExportKeyword)
+    ) {
+      const isType = ts.isInterfaceDeclaration(statement) || ts.isTypeAliasDeclaration(statement);
+      const declared = ts.isVariableStatement(statement) ? statement.declarationList.declarations : [statement];
+      for (const { name } of declared as readonly ts.NamedDeclaration[]) {
+        names.push(`${isType ? 'type ' : ''}${name?.getText() ?? 'default'}`);
+      }
+    }
+  }
+  return names.sort();
+}
+
+/** What a module would keep between calls: `let` and `var` at the top, collections there, and static fields. */
+export function moduleState(file: SourceFile): string[] {
+  const found: string[] = [];
+  for (const statement of file.tree.statements) {
+    if (ts.isVariableStatement(statement)) {
+      const constant = (statement.declarationList.flags & ts.NodeFlags.Const) !== 0;
+      for (const declaration of statement.declarationList.declarations) {
+        if (!constant || canBeFilled(declaration)) found.push(declaration.name.getText());
+      }
+    } else if (ts.isClassDeclaration(statement)) {
+      for (const member of statement.members) {
+        if (!ts.isPropertyDeclaration(member)) continue;
+        const kinds = member.modifiers?.map((modifier) => modifier.kind) ?? [];
+        if (!kinds.includes(ts.SyntaxKind.StaticKeyword)) continue;
+        if (!kinds.includes(ts.SyntaxKind.ReadonlyKeyword) || canBeFilled(member)) found.push(member.name.getText());
+      }
+    }
+  }
+  return found;
+}
+
+/** Whether what is declared starts as a collection that is there to be filled. */
+function canBeFilled({ initializer, type }: ts.VariableDeclaration | ts.PropertyDeclaration): boolean {
+  if (!initializer || type?.getText().startsWith('Readonly')) return false;
+  if (ts.isArrayLiteralExpression(initializer)) return initializer.elements.length === 0;
+  if (ts.isObjectLiteralExpression(initializer)) return initializer.properties.length === 0;
+  return ts.isNewExpression(initializer);
+}
