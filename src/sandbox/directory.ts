@@ -1,0 +1,133 @@
+import { type Secrets, sameDigest } from './secrets.ts';
+
+/** An integration app: what a client id and its secret stand for. */
+export interface App {
+  readonly id: string;
+  name: string;
+  enabled: boolean;
+  readonly clientId: string;
+  readonly clientIdDigest: string;
+  /** The current secret first; older ones are good until their end, by the sandbox's clock. */
+  secrets: AppSecret[];
+}
+
+export interface AppSecret {
+  readonly value: string;
+  readonly digest: string;
+  /** Epoch ms; undefined for the current one. */
+  goodUntilMs?: number;
+}
+
+/** An appliance owner. Its id is its public name; its access keys are secrets. */
+export interface Owner {
+  readonly id: string;
+  name: string;
+  enabled: boolean;
+}
+
+/** What authorises one app to act for one owner: the pairing and its secret in one. */
+export interface AccessKey {
+  readonly id: string;
+  readonly ownerId: string;
+  readonly appId: string;
+  readonly value: string;
+  readonly fingerprint: string;
+  enabled: boolean;
+  /** Revoked for good; what such a key is answered is a profile. */
+  revoked: boolean;
+}
+
+/** More than a sandbox is for; past it a caller in a loop would fill the memory. */
+export const MAX_OWNERS = 10_000;
+
+/** Who there is: apps, owners, and the access keys that pair them. */
+export class Directory {
+  readonly apps = new Map<string, App>();
+  readonly owners = new Map<string, Owner>();
+  readonly accessKeys = new Map<string, AccessKey>();
+  readonly #byDigest = new Map<string, AccessKey>();
+  readonly #secrets: Secrets;
+
+  constructor(secrets: Secrets) {
+    this.#secrets = secrets;
+  }
+
+  /** Makes sure that the first app and this many owners with a key for it exist. Asked again, changes nothing. */
+  seed(owners: number): void {
+    const app = this.apps.get('app-1') ?? this.addApp({ id: 'app-1', name: 'First integration app' });
+    for (let n = 1; n <= owners; n++) {
+      const id = `owner-${String(n).padStart(3, '0')}`;
+      if (!this.owners.has(id)) this.addOwner({ id, name: `Appliance owner ${n}` });
+      if (!this.accessKeys.has(`${id}-${app.id}`)) this.addAccessKey(id, app.id, { id: `${id}-${app.id}` });
+    }
+  }
+
+  addApp(given: { id?: string; name?: string } = {}): App {
+    const id = given.id ?? this.#freeId('app', this.apps);
+    const clientId = this.#secrets.named('sbx-client-', id, 9);
+    const clientIdDigest = this.#secrets.digest(clientId);
+    const app = { id, name: given.name ?? id, enabled: true, clientId, clientIdDigest, secrets: [] };
+    this.apps.set(id, app);
+    this.#addSecret(app, this.#secrets.named('sbx_secret_', id));
+    return app;
+  }
+
+  addOwner(given: { id?: string; name?: string } = {}): Owner {
+    const id = given.id ?? this.#freeId('owner', this.owners);
+    const owner = { id, name: given.name ?? id, enabled: true };
+    this.owners.set(id, owner);
+    return owner;
+  }
+
+  addAccessKey(ownerId: string, appId: string, given: { id?: string; value?: string } = {}): AccessKey {
+    const id = given.id ?? this.#freeId(`${ownerId}-${appId}-key`, this.accessKeys);
+    const value = given.value ?? this.#secrets.named('sbx_key_', id);
+    const digest = this.#secrets.digest(value);
+    const fingerprint = this.#secrets.fingerprint(value);
+    const key = { id, ownerId, appId, value, fingerprint, enabled: true, revoked: false };
+    this.accessKeys.set(id, key);
+    this.#byDigest.set(digest, key);
+    return key;
+  }
+
+  findAccessKey(value: string): AccessKey | undefined {
+    return this.#byDigest.get(this.#secrets.digest(value));
+  }
+
+  /** The app of this client id. Every app is compared, so that the time taken tells nothing. */
+  findApp(clientId: string): App | undefined {
+    const asked = this.#secrets.digest(clientId);
+    let found: App | undefined;
+    for (const app of this.apps.values()) if (sameDigest(app.clientIdDigest, asked)) found = app;
+    return found;
+  }
+
+  /** Whether this is the app's secret, or an older one that is still good. */
+  secretIsGood(app: App, secret: string, nowMs: number): boolean {
+    const asked = this.#secrets.digest(secret);
+    let good = false;
+    for (const { digest, goodUntilMs } of app.secrets) {
+      if (sameDigest(digest, asked) && (goodUntilMs === undefined || nowMs < goodUntilMs)) good = true;
+    }
+    return good;
+  }
+
+  /** Gives an app a new secret; the old ones end after the overlap, at once without one. */
+  rotateSecret(app: App, nowMs: number, overlapMs: number): string {
+    const endMs = nowMs + overlapMs;
+    for (const old of app.secrets) old.goodUntilMs = Math.min(old.goodUntilMs ?? endMs, endMs);
+    app.secrets = app.secrets.filter((old) => (old.goodUntilMs ?? nowMs) > nowMs);
+    return this.#addSecret(app, this.#secrets.next('sbx_secret_'));
+  }
+
+  #addSecret(app: App, value: string): string {
+    app.secrets.unshift({ value, digest: this.#secrets.digest(value) });
+    return value;
+  }
+
+  #freeId(prefix: string, taken: ReadonlyMap<string, unknown>): string {
+    let n = taken.size + 1;
+    while (taken.has(`${prefix}-${n}`)) n++;
+    return `${prefix}-${n}`;
+  }
+}

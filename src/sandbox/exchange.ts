@@ -1,0 +1,120 @@
+import type { IncomingMessage } from 'node:http';
+import { refusalAnswer, tokenAnswer } from './answers.ts';
+import { bearerOf, EXPECTED_OWNER, echo } from './echo.ts';
+import type { Answer, BodyResult } from './http-io.ts';
+import type { LedgerEntry, LedgerFacts, Outcome } from './ledger.ts';
+import { type Parties, partiesOf, refuseParties } from './token-issuer.ts';
+import { badRequest, type Refusal, readTokenRequest, type TokenRequestFields } from './token-request.ts';
+import type { IssuedToken } from './tokens.ts';
+import { tokenStateIn, type World } from './world.ts';
+
+/**
+ * One request to the token plane between being read and being answered. Whom it is about is known first, because a fault
+ * may be aimed at an owner; what it would be answered is worked out only if a fault lets it come to that.
+ */
+export interface Exchange {
+  readonly facts: LedgerFacts;
+  /** The answer that is due without a fault, with its effects: a token issued here exists. */
+  respond(): Response;
+}
+
+export interface Response {
+  readonly answer: Answer;
+  readonly outcome: Outcome;
+  readonly facts: Partial<LedgerEntry>;
+  /** The token that the answer carries. */
+  readonly issued?: IssuedToken;
+}
+
+/** Limits what one request can make us keep. Four short strings need far less. */
+export const MAX_BODY_BYTES = 16_384;
+
+export const TOKEN_PATH = '/auth/v1/token';
+export const ECHO_PATH = '/echo';
+
+/** Finds out what a request is and whom it is about. */
+export function exchangeOf(world: World, req: IncomingMessage, body: BodyResult): Exchange {
+  const path = req.url?.split('?', 1)[0];
+  const method = methodOf(req);
+  if (path === TOKEN_PATH) return tokenExchange(world, req, method, body);
+  if (path === ECHO_PATH) return echoExchange(world, req, method);
+  const refusal = { status: 404, error: 'not_found', description: `there are ${TOKEN_PATH} and ${ECHO_PATH} here` };
+  return {
+    facts: { kind: 'other', method },
+    respond: () => ({ answer: refusalAnswer(world.profile, refusal), outcome: 'not_found', facts: { status: 404 } }),
+  };
+}
+
+function tokenExchange(world: World, req: IncomingMessage, method: string, body: BodyResult): Exchange {
+  const [fields, problem] = readOrRefuse(req, body);
+  const parties = partiesOf(world.directory, fields);
+  const sentKey = fields.appliance_owner_scope;
+  const facts: LedgerFacts = {
+    kind: 'token',
+    method,
+    ...(parties.app && { app: parties.app.id }),
+    ...(parties.accessKey && { owner: parties.accessKey.ownerId }),
+    ...(sentKey !== undefined && { accessKey: parties.accessKey?.fingerprint ?? world.secrets.fingerprint(sentKey) }),
+  };
+  return { facts, respond: () => respondToken(world, fields, parties, problem) };
+}
+
+function readOrRefuse(req: IncomingMessage, body: BodyResult): [TokenRequestFields, Refusal?] {
+  if (req.method !== 'POST') {
+    const description = 'a token is requested with POST';
+    return [{}, { status: 405, error: 'invalid_request', description, headers: { allow: 'POST' } }];
+  }
+  if ('text' in body) return readTokenRequest(req.headers['content-type'], body.text);
+  return [
+    {},
+    { ...badRequest(`the body is over ${MAX_BODY_BYTES} bytes`), status: 413, headers: { connection: 'close' } },
+  ];
+}
+
+function respondToken(world: World, fields: TokenRequestFields, parties: Parties, problem?: Refusal): Response {
+  const nowMs = world.clock.now();
+  const { app, accessKey } = parties;
+  const secretIsGood = !!app && world.directory.secretIsGood(app, fields.client_secret ?? '', nowMs);
+  const refusal = problem ?? refuseParties(parties, secretIsGood, world.directory, world.profile);
+  if (refusal || !accessKey) return refuse(world, refusal ?? badRequest('refused'));
+  const { lifetimeSeconds, tokenFormat, revokePrevious, replicationLagMs } = world.profile;
+  const wasted = world.tokens.goodTokenOf(accessKey, nowMs) !== undefined;
+  const { value, token } = world.tokens.issue(accessKey, nowMs, {
+    format: tokenFormat,
+    lifetimeMs: lifetimeSeconds * 1000,
+    revokePrevious,
+    replicationLagMs,
+  });
+  if (accessKey.revoked) token.revoked = true;
+  const answer = tokenAnswer(world.profile, value, lifetimeSeconds);
+  const facts = { status: answer.status, token: token.fingerprint, tokenExpiresAtMs: token.expiresAtMs, wasted };
+  return { answer, outcome: 'issued', facts, issued: token };
+}
+
+function refuse(world: World, refusal: Refusal): Response {
+  const { status, error, field } = refusal;
+  const facts = { status, error, ...(field && { field }) };
+  return { answer: refusalAnswer(world.profile, refusal), outcome: 'refused', facts };
+}
+
+function echoExchange(world: World, req: IncomingMessage, method: string): Exchange {
+  const presented = bearerOf(req.headers.authorization);
+  const token = presented === undefined ? undefined : world.tokens.find(presented);
+  const expected = req.headers[EXPECTED_OWNER];
+  const facts: LedgerFacts = {
+    kind: 'echo',
+    method,
+    ...(token && { app: token.accessKey.appId, owner: token.accessKey.ownerId, token: token.fingerprint }),
+    ...(presented !== undefined && !token && { token: world.secrets.fingerprint(presented) }),
+  };
+  const respond = () => {
+    const state = presented === undefined ? 'absent' : tokenStateIn(world, token);
+    const result = echo(state, token?.accessKey.ownerId, typeof expected === 'string' ? expected : undefined);
+    if (token && result.outcome === 'rejected') token.refused = true;
+    return result;
+  };
+  return { facts, respond };
+}
+
+/** Node's parser knows only registered methods, so what it let through cannot be made up by the caller. */
+const methodOf = (req: IncomingMessage): string => req.method ?? 'GET';

@@ -1,0 +1,5 @@
+/** A local emulator of the token service, for development and tests. */
+export type { LedgerEntry, LedgerFilter, LedgerKind, LedgerSummary, Outcome, SandboxLedger } from './ledger.ts';
+export { type Sandbox, type SandboxOwner, startSandbox } from './sandbox.ts';
+export type { SandboxOptions } from './sandbox-options.ts';
+export type { VirtualClock } from './virtual-clock.ts';

@@ -1,0 +1,50 @@
+import { OptionCheck } from '../options.ts';
+import { MAX_OWNERS } from './directory.ts';
+
+export interface SandboxOptions {
+  /** Port of the token plane. Default 0: any free one. */
+  port?: number;
+  /** Port of the control plane and portal. Default 0: any free one. */
+  portalPort?: number;
+  /** Address that both planes listen on. Default `127.0.0.1`. */
+  host?: string;
+  /** Owners to begin with, each with an access key for the first app: 0 to 10,000. Default 5. */
+  owners?: number;
+  /** Seconds that a token is good for: from 0.001 to ten years. Default 3600. */
+  lifetimeSeconds?: number;
+  /** With the same whole number, credentials, access keys and tokens are the same at every start. Default: random. */
+  seed?: number;
+  /** How many requests the ledger keeps in full: 1 to 1,000,000. Default 10,000. Its counts have no such bound. */
+  ledgerSize?: number;
+}
+
+const KNOWN = ['port', 'portalPort', 'host', 'owners', 'lifetimeSeconds', 'seed', 'ledgerSize'] as const;
+
+const TEN_YEARS_S = 10 * 365.25 * 86_400;
+
+export type ResolvedOptions = Required<Omit<SandboxOptions, 'seed'>> & { seed: number | undefined };
+
+/** Checks all options at once, and fills in what is absent. */
+export function resolveOptions(options: SandboxOptions): ResolvedOptions {
+  const check = new OptionCheck<SandboxOptions>('startSandbox', options, KNOWN);
+  check.integer('port', 0, 65_535);
+  check.integer('portalPort', 0, 65_535);
+  check.when('host', (value) => typeof value === 'string' && value !== '', 'an address or host name');
+  check.integer('owners', 0, MAX_OWNERS);
+  check.when('lifetimeSeconds', isLifetime, 'seconds, from 0.001 to ten years');
+  check.integer('seed', 0, Number.MAX_SAFE_INTEGER);
+  check.integer('ledgerSize', 1, 1_000_000);
+  check.done();
+  return {
+    port: options.port ?? 0,
+    portalPort: options.portalPort ?? 0,
+    host: options.host ?? '127.0.0.1',
+    owners: options.owners ?? 5,
+    lifetimeSeconds: options.lifetimeSeconds ?? 3600,
+    seed: options.seed,
+    ledgerSize: options.ledgerSize ?? 10_000,
+  };
+}
+
+export const isLifetime = (value: unknown): boolean =>
+  typeof value === 'number' && value >= 0.001 && value <= TEN_YEARS_S;

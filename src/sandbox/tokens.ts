@@ -1,0 +1,140 @@
+import type { AccessKey } from './directory.ts';
+import type { Secrets } from './secrets.ts';
+
+/** What the sandbox knows of a token it gave out. */
+export interface IssuedToken {
+  readonly fingerprint: string;
+  readonly accessKey: AccessKey;
+  readonly issuedAtMs: number;
+  readonly expiresAtMs: number;
+  /** Until then the resources do not know it yet: replication lag. */
+  readonly usableFromMs: number;
+  revoked: boolean;
+  /** Whether a resource has answered 401 to it: whoever holds it knows that it is of no use. */
+  refused: boolean;
+  /** Whether the answer that carried it went out whole. */
+  delivered: boolean;
+}
+
+export type TokenState = 'live' | 'unknown' | 'expired' | 'revoked' | 'lagging';
+
+export interface IssueOptions {
+  format: 'opaque' | 'jwt';
+  lifetimeMs: number;
+  revokePrevious: boolean;
+  replicationLagMs: number;
+}
+
+/** Tokens kept at most; the oldest are dropped beyond it and are unknown then. */
+const MAX_TOKENS = 200_000;
+
+/** The tokens given out, and what has become of them. */
+export class Tokens {
+  readonly #secrets: Secrets;
+  readonly #byValue = new Map<string, IssuedToken>();
+  /** The newest token of each access key that its holder is known to have. */
+  readonly #newest = new Map<string, IssuedToken>();
+
+  constructor(secrets: Secrets) {
+    this.#secrets = secrets;
+  }
+
+  issue(accessKey: AccessKey, nowMs: number, options: IssueOptions): { value: string; token: IssuedToken } {
+    const id = this.#secrets.next('sbx_');
+    const expiresAtMs = nowMs + options.lifetimeMs;
+    const value = options.format === 'opaque' ? id : this.#secrets.jwt(claimsOf(id, accessKey, nowMs, expiresAtMs));
+    const token: IssuedToken = {
+      fingerprint: this.#secrets.fingerprint(value),
+      accessKey,
+      issuedAtMs: nowMs,
+      expiresAtMs,
+      usableFromMs: nowMs + options.replicationLagMs,
+      revoked: false,
+      refused: false,
+      delivered: true,
+    };
+    if (options.revokePrevious) {
+      const previous = this.#newest.get(accessKey.id);
+      if (previous) previous.revoked = true;
+    }
+    this.#byValue.set(value, token);
+    this.#newest.set(accessKey.id, token);
+    this.#dropOldest();
+    return { value, token };
+  }
+
+  find(value: string): IssuedToken | undefined {
+    return this.#byValue.get(value);
+  }
+
+  stateOf(token: IssuedToken | undefined, nowMs: number): TokenState {
+    if (!token) return 'unknown';
+    if (token.revoked) return 'revoked';
+    if (nowMs >= token.expiresAtMs) return 'expired';
+    return nowMs < token.usableFromMs ? 'lagging' : 'live';
+  }
+
+  /** The token that makes a further request for this key a waste; see {@link isGood}. */
+  goodTokenOf(accessKey: AccessKey, nowMs: number): IssuedToken | undefined {
+    const newest = this.#newest.get(accessKey.id);
+    return newest && isGood(newest, nowMs) ? newest : undefined;
+  }
+
+  /** The newest token of any other owner, for the fault that gives it to the wrong one. */
+  ofAnotherOwner(accessKey: AccessKey, nowMs: number): string | undefined {
+    let found: string | undefined;
+    for (const [value, token] of this.#byValue) {
+      if (token.accessKey.ownerId !== accessKey.ownerId && this.stateOf(token, nowMs) === 'live') found = value;
+    }
+    return found;
+  }
+
+  revoke(value: string): boolean {
+    const token = this.#byValue.get(value);
+    if (token) token.revoked = true;
+    return token !== undefined;
+  }
+
+  /** Revokes what was given out for these keys; returns how many tokens were live until now. */
+  revokeWhere(matches: (accessKey: AccessKey) => boolean, nowMs: number): number {
+    let revoked = 0;
+    for (const token of this.#byValue.values()) {
+      if (!matches(token.accessKey)) continue;
+      if (this.stateOf(token, nowMs) === 'live') revoked++;
+      token.revoked = true;
+    }
+    return revoked;
+  }
+
+  /** What is known of every token that has not ended, the oldest first. */
+  *all(nowMs: number): Iterable<IssuedToken> {
+    for (const token of this.#byValue.values()) if (nowMs < token.expiresAtMs) yield token;
+  }
+
+  clear(): void {
+    this.#byValue.clear();
+    this.#newest.clear();
+  }
+
+  #dropOldest(): void {
+    if (this.#byValue.size <= MAX_TOKENS) return;
+    for (const [value] of this.#byValue) {
+      this.#byValue.delete(value);
+      return;
+    }
+  }
+}
+
+/**
+ * Whether a token is so good that asking for another is a waste: it reached its holder, was neither revoked nor
+ * refused, and has more than half of its life left. Whoever renews in the second half may have good reasons.
+ */
+function isGood(token: IssuedToken, nowMs: number): boolean {
+  const leftMs = token.expiresAtMs - nowMs;
+  return token.delivered && !token.revoked && !token.refused && leftMs > (token.expiresAtMs - token.issuedAtMs) / 2;
+}
+
+function claimsOf(id: string, accessKey: AccessKey, nowMs: number, expiresAtMs: number): object {
+  const seconds = (ms: number) => Math.floor(ms / 1000);
+  return { iss: 'sandbox', sub: accessKey.ownerId, jti: id, iat: seconds(nowMs), exp: seconds(expiresAtMs) };
+}

@@ -1,0 +1,243 @@
+import http from 'node:http';
+import net from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Sandbox, startSandbox } from '../../src/sandbox/index.ts';
+import { askToken, call, echo, tokenFor } from './client.ts';
+
+let sandbox: Sandbox;
+
+beforeEach(async () => {
+  sandbox = await startSandbox({ owners: 3, lifetimeSeconds: 600 });
+});
+
+afterEach(() => sandbox.close());
+
+const tokenUrl = () => `${sandbox.url}/auth/v1/token`;
+const JSON_TYPE = { 'content-type': 'application/json' };
+
+describe('a token request', () => {
+  it('with all four fields gets an opaque token in the form of RFC 6749', async () => {
+    const reply = await askToken(sandbox);
+    expect(reply.status).toBe(200);
+    expect(reply.json).toEqual({ access_token: expect.stringMatching(/^sbx_/), token_type: 'Bearer', expires_in: 600 });
+    expect(reply.headers).toMatchObject({ 'content-type': 'application/json', 'cache-control': 'no-store' });
+  });
+
+  it.each(['grant_type', 'client_id', 'client_secret', 'appliance_owner_scope'])(
+    'without %s is told so',
+    async (field) => {
+      for (const value of [undefined, '', 7, null, ['x']]) {
+        const reply = await askToken(sandbox, undefined, { [field]: value });
+        expect(reply.status).toBe(400);
+        expect(reply.json).toMatchObject({ error: 'invalid_request', field });
+        expect(reply.json.error_description).toContain(field);
+      }
+    },
+  );
+
+  it.each([
+    ['grant_type', 400, 'unsupported_grant_type'],
+    ['client_id', 401, 'invalid_client'],
+    ['client_secret', 401, 'invalid_client'],
+    ['appliance_owner_scope', 400, 'invalid_grant'],
+  ])('with a wrong %s is refused by name, never by value', async (field, status, error) => {
+    const reply = await askToken(sandbox, undefined, { [field]: 'canary-value' });
+    expect(reply.status).toBe(status);
+    expect(reply.json).toMatchObject({ error, field });
+    expect(reply.text).not.toContain('canary');
+    expect(sandbox.ledger.entries()).toEqual([expect.objectContaining({ outcome: 'refused', status, error, field })]);
+    expect(JSON.stringify(sandbox.ledger.entries())).not.toContain('canary');
+  });
+
+  it('compares access keys byte for byte', async () => {
+    for (const key of [`${sandbox.accessKeys[0]} `, sandbox.accessKeys[0]?.toUpperCase()]) {
+      expect((await askToken(sandbox, key)).json.error).toBe('invalid_grant');
+    }
+  });
+
+  it('as a form is answered with the JSON that was meant', async () => {
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+    const body = 'grant_type=client_credentials&client_secret=canary';
+    const reply = await call(tokenUrl(), { method: 'POST', headers, body });
+    expect(reply.status).toBe(415);
+    expect(reply.json.expected).toEqual({
+      grant_type: 'client_credentials',
+      client_id: '<CLIENT_ID>',
+      client_secret: '<CLIENT_SECRET>',
+      appliance_owner_scope: '<ACCESS_KEY>',
+    });
+    expect(reply.text).not.toContain('canary');
+  });
+
+  it.each(['', 'null', '[]', '"text"', '{', '\ufeff{}'])('with the body %j is refused', async (body) => {
+    const reply = await call(tokenUrl(), { method: 'POST', headers: JSON_TYPE, body });
+    expect(reply.status).toBe(400);
+    expect(reply.json.error).toBe('invalid_request');
+  });
+
+  it('over the body cap is refused with 413, and by another method with 405', async () => {
+    const large = JSON.stringify({ padding: 'x'.repeat(20_000) });
+    expect((await call(tokenUrl(), { method: 'POST', headers: JSON_TYPE, body: large })).status).toBe(413);
+    const got = await call(tokenUrl());
+    expect([got.status, got.headers.allow]).toEqual([405, 'POST']);
+    expect((await call(`${sandbox.url}/elsewhere`)).status).toBe(404);
+  });
+});
+
+describe('the echo resource', () => {
+  it('says whom the token speaks for, and flags another owner than was expected', async () => {
+    const [first, second] = sandbox.owners;
+    const token = await tokenFor(sandbox, first?.accessKey);
+    expect((await echo(sandbox, token)).json).toEqual({ owner: first?.id });
+    expect((await echo(sandbox, token, { 'x-expected-owner': first?.id })).json).toEqual({ owner: first?.id });
+    const flagged = await echo(sandbox, token, { 'x-expected-owner': second?.id });
+    expect(flagged.json).toEqual({ owner: first?.id, wrongOwner: true });
+    expect(sandbox.ledger.count({ outcome: 'wrong_owner' })).toBe(1);
+    expect(sandbox.ownerOf(first?.accessKey ?? '')).toBe(first?.id);
+  });
+
+  it('refuses no token, an unknown one, and an ended one', async () => {
+    expect((await call(`${sandbox.url}/echo`)).status).toBe(401);
+    expect((await echo(sandbox, 'sbx_made-up')).status).toBe(401);
+    const token = await tokenFor(sandbox);
+    sandbox.clock.freeze();
+    sandbox.clock.advance(599_000);
+    expect((await echo(sandbox, token)).status).toBe(200);
+    sandbox.clock.advance(2000);
+    const late = await echo(sandbox, token);
+    expect(late.status).toBe(401);
+    expect(late.headers['www-authenticate']).toContain('invalid_token');
+  });
+});
+
+describe('revoking', () => {
+  it('ends a token', async () => {
+    const token = await tokenFor(sandbox);
+    sandbox.revokeToken(token);
+    expect((await echo(sandbox, token)).status).toBe(401);
+  });
+
+  it('ends an access key with its tokens, and nobody else', async () => {
+    const [gone = '', stays = ''] = sandbox.accessKeys;
+    const tokens = [await tokenFor(sandbox, gone), await tokenFor(sandbox, stays)] as const;
+    sandbox.revokeAccessKey(gone);
+    expect((await echo(sandbox, tokens[0])).status).toBe(401);
+    expect((await echo(sandbox, tokens[1])).status).toBe(200);
+    expect((await askToken(sandbox, gone)).json.error).toBe('invalid_grant');
+    expect((await askToken(sandbox, stays)).status).toBe(200);
+    expect(sandbox.accessKeys).toContain(gone);
+    expect(() => sandbox.revokeAccessKey('unknown')).toThrow('not an access key');
+  });
+
+  it('replaces the client secret, with an overlap in which both are good', async () => {
+    const old = sandbox.clientSecret;
+    const fresh = sandbox.rotateClientSecret({ overlapMs: 1000 });
+    expect(sandbox.clientSecret).toBe(fresh);
+    expect(fresh).not.toBe(old);
+    sandbox.clock.freeze();
+    expect((await askToken(sandbox, undefined, { client_secret: old })).status).toBe(200);
+    sandbox.clock.advance(1000);
+    expect((await askToken(sandbox, undefined, { client_secret: old })).status).toBe(401);
+    expect((await askToken(sandbox)).status).toBe(200);
+    sandbox.rotateClientSecret();
+    expect((await askToken(sandbox, undefined, { client_secret: fresh })).status).toBe(401);
+  });
+});
+
+describe('the ledger', () => {
+  it('counts by owner and outcome, and says what was wasted', async () => {
+    const [first, second] = sandbox.owners;
+    sandbox.clock.freeze();
+    const token = await tokenFor(sandbox, first?.accessKey);
+    await tokenFor(sandbox, second?.accessKey);
+    expect(sandbox.ledger.wasted).toBe(0);
+    await tokenFor(sandbox, first?.accessKey);
+    expect(sandbox.ledger.wasted).toBe(1);
+    sandbox.clock.advance(301_000);
+    await tokenFor(sandbox, first?.accessKey);
+    expect(sandbox.ledger.wasted).toBe(1);
+    await echo(sandbox, token);
+    expect(sandbox.ledger.count({ kind: 'token', owner: first?.id ?? '' })).toBe(3);
+    expect(sandbox.ledger.count({ outcome: 'accepted' })).toBe(1);
+    expect(sandbox.ledger.summary()).toEqual({
+      total: 5,
+      wasted: 1,
+      ownersServed: 2,
+      byOutcome: { issued: 4, accepted: 1 },
+    });
+  });
+
+  it('wastes nothing on an owner whose token was revoked or refused', async () => {
+    sandbox.revokeToken(await tokenFor(sandbox));
+    await tokenFor(sandbox);
+    expect(sandbox.ledger.wasted).toBe(0);
+  });
+
+  it('holds no secret', async () => {
+    const token = await tokenFor(sandbox);
+    await echo(sandbox, token);
+    const all = JSON.stringify(sandbox.ledger.entries());
+    for (const secret of [token, sandbox.clientSecret, ...sandbox.accessKeys]) expect(all).not.toContain(secret);
+  });
+
+  it('keeps the last requests in full and counts them all', async () => {
+    await using small = await startSandbox({ ledgerSize: 2, owners: 1 });
+    for (let n = 0; n < 5; n++) await tokenFor(small);
+    expect(small.ledger.entries().map((entry) => entry.id)).toEqual([4, 5]);
+    expect(small.ledger.count()).toBe(5);
+    small.ledger.clear();
+    expect([small.ledger.count(), small.ledger.entries().length]).toEqual([0, 0]);
+  });
+});
+
+describe('startSandbox', () => {
+  it('makes the same credentials from the same seed, and others without', async () => {
+    const facts = async (seed?: number) => {
+      await using started = await startSandbox({ owners: 2, ...(seed !== undefined && { seed }) });
+      return [started.clientId, started.clientSecret, ...started.accessKeys, await tokenFor(started)];
+    };
+    expect(await facts(7)).toEqual(await facts(7));
+    const differs = [await facts(7), await facts(8), await facts(), await facts()].flat();
+    expect(new Set(differs).size).toBe(differs.length);
+  });
+
+  it('serves as many owners as it was asked for', async () => {
+    await using many = await startSandbox({ owners: 250 });
+    expect(new Set(many.accessKeys).size).toBe(250);
+    expect((await askToken(many, many.accessKeys.at(-1))).status).toBe(200);
+  });
+
+  it('refuses unknown and bad options together, with the nearest name and no value', async () => {
+    const options = { ownres: 3, port: -1, host: '', lifetimeSeconds: 0, seed: 0.5 } as object;
+    await expect(startSandbox(options)).rejects.toThrow(
+      /ownres: unknown option; did you mean owners\?[\s\S]*port[\s\S]*host[\s\S]*lifetime[\s\S]*seed/,
+    );
+  });
+
+  it('rejects when its port is taken', async () => {
+    const port = Number(new URL(sandbox.url).port);
+    await expect(startSandbox({ port })).rejects.toMatchObject({ code: 'EADDRINUSE' });
+  });
+
+  it('closes with connections open, idle and half a request sent', async () => {
+    const agent = new http.Agent({ keepAlive: true });
+    await askToken(sandbox, undefined, {}, agent);
+    const half = net.connect(Number(new URL(sandbox.url).port), '127.0.0.1');
+    await new Promise<void>((resolve) =>
+      half.write('POST /auth/v1/token HTTP/1.1\r\nhost: x\r\ncontent-le', () => resolve()),
+    );
+    const cut = new Promise((resolve) => half.on('close', resolve).on('error', () => {}));
+    await sandbox.close();
+    await sandbox.close();
+    await cut;
+    agent.destroy();
+    await expect(askToken(sandbox)).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+  });
+
+  it('tells the date by its own clock', async () => {
+    sandbox.clock.freeze();
+    sandbox.clock.advance(86_400_000);
+    const reply = await askToken(sandbox);
+    expect(Date.parse(reply.headers.date ?? '')).toBe(Math.floor(sandbox.clock.now() / 1000) * 1000);
+  });
+});
