@@ -4,6 +4,7 @@
  * count from just before the request, so the time an answer took is never added to them.
  */
 
+import { systemClock } from './clock.ts';
 import { OwnerTokenError } from './errors.ts';
 import { hasMethods, OptionCheck } from './options.ts';
 import type { TokenGrant } from './token.ts';
@@ -11,8 +12,8 @@ import type { TokenGrant } from './token.ts';
 /** Says how long a token lives, and may learn from what becomes of it. */
 export interface ExpiryPolicy {
   /**
-   * The lifetime of this grant's token in milliseconds, counted from `requestedAtMs`, which is always set here.
-   * `undefined`: cannot tell. `Infinity`: until it is rejected.
+   * The lifetime of this grant's token in milliseconds, counted from `requestedAtMs`, which the registry always sets.
+   * May be asked more than once of the same grant. `undefined`: cannot tell. `Infinity`: until it is rejected.
    */
   lifetimeMs(grant: TokenGrant): number | undefined;
   /** A call with a token of this age succeeded. */
@@ -131,9 +132,9 @@ function numberOf(value: unknown): number {
  */
 export function jwtExp(): ExpiryPolicy {
   return {
-    lifetimeMs({ token, requestedAtMs }) {
+    lifetimeMs({ token, requestedAtMs = systemClock.now() }) {
       const { issuedAtMs = requestedAtMs, expiresAtMs } = jwtTimes(token) ?? {};
-      return expiresAtMs === undefined || issuedAtMs === undefined ? undefined : expiresAtMs - issuedAtMs;
+      return expiresAtMs === undefined ? undefined : expiresAtMs - issuedAtMs;
     },
   };
 }
