@@ -9,7 +9,7 @@ import { exportsOf, type Import, moduleState, pathsBelow, ROOT, readSource } fro
 const LAYERS: readonly (readonly string[])[] = [
   // Layer 0: what everything speaks of.
   ['clock.ts', 'errors.ts', 'token.ts', 'fingerprints.ts'],
-  ['options.ts'],
+  ['options.ts', 'deadline.ts'],
   // Layer 1: deciding and telling.
   [
     'expiry.ts',
@@ -20,6 +20,8 @@ const LAYERS: readonly (readonly string[])[] = [
     'endpoint-failures.ts',
     'http-exchange.ts',
     'deadline.ts',
+    'flight.ts',
+    'call-legs.ts',
   ],
   ['learned-lifetime.ts', 'fetch-exchange.ts'],
   // Layer 2: talking, and what is built on the registry's methods.
@@ -125,7 +127,9 @@ describe('files', () => {
   });
 
   it('no module keeps state', () => {
-    expect(source.flatMap((file) => moduleState(file).map((name) => `${file.path}: ${name}`))).toEqual([]);
+    // The executable is no module to be shared: it is the process.
+    const modules = source.filter(({ path }) => path !== 'cli/main.ts');
+    expect(modules.flatMap((file) => moduleState(file).map((name) => `${file.path}: ${name}`))).toEqual([]);
   });
 
   it('every test mirrors a file of src, or is one of the listed', () => {

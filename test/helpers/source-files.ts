@@ -123,5 +123,8 @@ function canBeFilled({ initializer, type }: ts.VariableDeclaration | ts.Property
   if (!initializer || type?.getText().startsWith('Readonly')) return false;
   if (ts.isArrayLiteralExpression(initializer)) return initializer.elements.length === 0;
   if (ts.isObjectLiteralExpression(initializer)) return initializer.properties.length === 0;
-  return ts.isNewExpression(initializer);
+  if (!ts.isNewExpression(initializer)) return false;
+  // A set or map made with its contents is a table; whatever else is made anew is there to be used up.
+  const isTable = /^(Set|Map)$/.test(initializer.expression.getText()) && Boolean(initializer.arguments?.length);
+  return !isTable;
 }

@@ -1,0 +1,32 @@
+/** What the packed tarball holds, how large it is, and what it brings along. */
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { statSync } from 'node:fs';
+
+const MAX_PACKED_BYTES = 400_000;
+const tarball = process.argv[2];
+const files = execFileSync('tar', ['-tzf', tarball], { encoding: 'utf8' }).trim().split('\n').sort();
+const manifest = JSON.parse(execFileSync('tar', ['-xzOf', tarball, 'package/package.json'], { encoding: 'utf8' }));
+const bytes = statSync(tarball).size;
+
+console.log(`${files.length} files, ${bytes} bytes packed`);
+assert.ok(bytes <= MAX_PACKED_BYTES, `packed size over ${MAX_PACKED_BYTES} bytes`);
+assert.deepEqual(Object.keys(manifest.dependencies).sort(), ['lru-cache', 'p-limit', 'pino']);
+assert.equal(manifest.bundleDependencies ?? manifest.bundledDependencies, undefined);
+assert.deepEqual(
+  Object.entries(manifest.peerDependencies ?? {}).filter(([name]) => !manifest.peerDependenciesMeta?.[name]?.optional),
+  [],
+);
+for (const script of ['preinstall', 'install', 'postinstall', 'prepare']) {
+  assert.equal(manifest.scripts?.[script], undefined, `${script} would run on the user's machine`);
+}
+const allowed =
+  /^package\/(dist\/.*\.(js|d\.ts|txt|html|css|svg|json|ya?ml)|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/;
+assert.deepEqual(
+  files.filter((path) => !allowed.test(path)),
+  [],
+);
+for (const path of ['LICENSE', 'README.md', 'CHANGELOG.md', 'dist/THIRD-PARTY-LICENSES.txt']) {
+  assert.ok(files.includes(`package/${path}`), `${path} is missing`);
+}
