@@ -115,7 +115,9 @@ export class OwnerTokenError extends Error {
     this.oauthError = looksLikeOauthError(options.oauthError) ? options.oauthError : undefined;
     this.owner = options.owner;
     if (options.cause !== undefined) this.cause = ScrubbedCause.of(options.cause);
-    this.#widensTo = options.failureScope || this.oauthError ? undefined : meaning.widensTo;
+    // A refusal with an OAuth code says whose it is. An outage with one (`server_error`) is an outage all the same.
+    const isNamed = code === 'owner_refused' && this.oauthError !== undefined;
+    this.#widensTo = options.failureScope || isNamed ? undefined : meaning.widensTo;
   }
 
   /** The scope to which this failure is widened when other owners fail in the same way; undefined for most. */
@@ -123,14 +125,18 @@ export class OwnerTokenError extends Error {
     return error.#widensTo;
   }
 
-  /** A copy of the same failure with other facts of place and time: each call refused because of it gets its own. */
+  /**
+   * A copy of the same failure with other facts of place and time: each call refused because of it gets its own.
+   * Unless its scope is stated anew, it may be widened as before.
+   */
   static restated(error: OwnerTokenError, changes: Restatement): OwnerTokenError {
-    const { message = error.message, failureScope = error.failureScope, ...facts } = changes;
+    const { message = error.message, ...facts } = changes;
     const { failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause } = error;
+    const stated = OwnerTokenError.wideningOf(error) ? undefined : error.failureScope;
     return new OwnerTokenError(error.code, message, {
       ...{ failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause },
+      ...(stated && { failureScope: stated }),
       ...facts,
-      ...(failureScope && { failureScope }),
     });
   }
 
@@ -140,8 +146,9 @@ export class OwnerTokenError extends Error {
 }
 
 /** What may be said anew of a failure that is already known. */
-export type Restatement = Partial<
-  Pick<OwnerTokenError, 'message' | 'failureScope' | 'failedAtMs' | 'retryAtMs' | 'owner'>
+export type Restatement = { readonly message?: string } & Pick<
+  OwnerTokenErrorOptions,
+  'failureScope' | 'failedAtMs' | 'retryAtMs' | 'owner'
 >;
 
 /**

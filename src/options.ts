@@ -30,6 +30,16 @@ export class OptionCheck<T extends object> {
     }
   }
 
+  /** Whether no problem has been found so far. */
+  get clean(): boolean {
+    return this.#problems.length === 0;
+  }
+
+  /** The options as they came, for checks of one against another. */
+  get values(): { readonly [K in keyof T]?: unknown } {
+    return this.#options as { readonly [K in keyof T]?: unknown };
+  }
+
   /** Records a problem of the option at this path. */
   problem(path: string, expected: string): void {
     this.#problems.push(`${this.#prefix}${path}: expected ${expected}`);

@@ -23,7 +23,7 @@ const LAYERS: readonly (readonly string[])[] = [
     'flight.ts',
     'call-legs.ts',
   ],
-  ['learned-lifetime.ts', 'fetch-exchange.ts'],
+  ['learned-lifetime.ts', 'fetch-exchange.ts', 'endpoint-options.ts'],
   // Layer 2: talking, and what is built on the registry's methods.
   ['token-endpoint.ts', 'owner-fetch.ts', 'warm-up.ts'],
   // Layer 3: doing.

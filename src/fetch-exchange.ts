@@ -1,0 +1,70 @@
+/**
+ * The same POST through a `fetch` that the user gave. It comes out as {@link Received} like the other, so that nobody
+ * downstream can tell which of the two was used.
+ *
+ * A foreign `fetch` is not trusted to follow no redirect, to keep to the signal or to bound what it reads.
+ */
+
+import { type Exchange, isRedirect, type Received, unusableBody } from './http-exchange.ts';
+
+const SAFELY = {
+  /** Followed, a 307 would send the secrets on to wherever it points. */
+  redirect: 'manual',
+  /** Frameworks patch `fetch` so that it caches. */
+  cache: 'no-store',
+} as const;
+
+/** Makes the POST. Nothing is sent again: what has been sent before, only the `fetch` knows. */
+export async function postByFetch(exchange: Exchange, fetch: typeof globalThis.fetch): Promise<Received> {
+  const { url, headers, body, signal } = exchange;
+  let head: Received = {};
+  try {
+    const response = await fetch(url.href, { ...SAFELY, method: 'POST', headers: { ...headers }, body, signal });
+    const reader = response.body?.getReader();
+    head = headOf(response);
+    if (head.redirected) {
+      release(reader);
+      return { ...head, error: unusableBody('a redirect is not read') };
+    }
+    return { ...head, body: reader ? await readBody(reader, exchange) : new Uint8Array() };
+  } catch (error) {
+    return { ...head, error };
+  }
+}
+
+/** A redirect that the `fetch` hid or followed all the same has no status of its own. */
+function headOf(response: Response): Received {
+  const retryAfter = response.headers.get('retry-after') ?? undefined;
+  if (response.type === 'opaqueredirect' || response.redirected) return { retryAfter, redirected: true };
+  return { status: response.status, retryAfter, redirected: isRedirect(response.status) };
+}
+
+type Reader = ReadableStreamDefaultReader<Uint8Array>;
+
+/** Reads a body up to its end or its cap; throws the signal's reason as soon as that is aborted. */
+async function readBody(reader: Reader, { maxResponseBytes, signal }: Exchange): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  const onAbort = (): void => release(reader);
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    for (;;) {
+      // A reader that is released in the middle says that it is done.
+      const { done, value } = await reader.read();
+      signal.throwIfAborted();
+      if (done) return Buffer.concat(chunks);
+      if (!(value instanceof Uint8Array)) throw unusableBody('the body does not consist of bytes');
+      bytes += value.byteLength;
+      if (bytes > maxResponseBytes) throw unusableBody('the body is over the cap');
+      chunks.push(value);
+    }
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    release(reader);
+  }
+}
+
+/** Lets go of a body, read or unread, so that its connection is. */
+function release(reader: Reader | undefined): void {
+  reader?.cancel().catch(() => {});
+}
