@@ -6,6 +6,7 @@
  * credentials say, is counted key by key as it comes.
  */
 
+import { setMaxListeners } from 'node:events';
 import { type Clock, startTimer } from './clock.ts';
 import { OwnerTokenError } from './errors.ts';
 import { OptionCheck } from './options.ts';
@@ -59,6 +60,7 @@ export async function warmUp(
   const signals = [port.closing, ending.signal];
   const signal = AbortSignal.any(options.signal ? [options.signal, ...signals] : signals);
   signal.throwIfAborted();
+  setMaxListeners(0, signal); // One for each key under way, and that is no leak.
   const stop = (reason: unknown) => ending.abort(reason);
   const run = new Run(port, signal, stop, totalOf(accessKeys), options.onProgress);
   try {

@@ -1,0 +1,72 @@
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+
+/** What a {@link ResourceService} was sent. */
+export interface Received {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+  /** The token as it was presented by default. */
+  readonly token: string | undefined;
+}
+
+type Handler = (received: Received, response: ServerResponse, index: number) => unknown;
+
+/** A protected resource on loopback: answers as the test says, and remembers what it was sent. */
+export class ResourceService implements AsyncDisposable {
+  readonly received: Received[] = [];
+  readonly sockets = new Set<Socket>();
+  /** How many connections were ever made. */
+  connections = 0;
+  readonly origin: string;
+  readonly #server: Server;
+
+  private constructor(server: Server) {
+    this.#server = server;
+    this.origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    server.on('connection', (socket) => {
+      this.connections++;
+      this.sockets.add(socket);
+      socket.on('close', () => this.sockets.delete(socket));
+    });
+  }
+
+  /** Without a handler it answers 200 and `ok`. */
+  static async start(handler: Handler = (_, response) => response.end('ok')): Promise<ResourceService> {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const service = new ResourceService(server);
+    server.on('request', (request, response) => void service.#serve(handler, request, response));
+    return service;
+  }
+
+  /** The token of each call so far. */
+  get tokens(): (string | undefined)[] {
+    return this.received.map(({ token }) => token);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  async #serve(handler: Handler, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    let body = '';
+    try {
+      for await (const chunk of request.setEncoding('utf8')) body += chunk;
+    } catch {
+      return; // The caller went away.
+    }
+    const { method = '', url: path = '', headers } = request;
+    const received = { method, path, headers, body, token: headers.authorization?.replace(/^Bearer /, '') };
+    await handler(received, response, this.received.push(received) - 1);
+  }
+}
