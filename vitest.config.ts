@@ -1,6 +1,17 @@
+import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
+const source = (path: string) => fileURLToPath(new URL(`src/${path}`, import.meta.url));
+
 export default defineConfig({
+  resolve: {
+    // Examples import the package by its name, and are run against the sources.
+    alias: [
+      { find: /^owner-token-registry$/, replacement: source('index.ts') },
+      { find: /^owner-token-registry\/(adapters\/.+)$/, replacement: source('$1.ts') },
+      { find: /^owner-token-registry\/(\w+)$/, replacement: source('$1/index.ts') },
+    ],
+  },
   test: {
     include: ['test/**/*.test.ts'],
     testTimeout: 20_000,

@@ -97,6 +97,17 @@ export function exportsOf(file: SourceFile): string[] {
   return names.sort();
 }
 
+/** The members of an interface, wherever in `src` it is declared. */
+export function membersOf(name: string): string[] {
+  for (const { tree } of readSource()) {
+    for (const statement of tree.statements) {
+      if (!ts.isInterfaceDeclaration(statement) || statement.name.text !== name) continue;
+      return statement.members.map((member) => member.name?.getText() ?? '');
+    }
+  }
+  throw new Error(`there is no interface ${name}`);
+}
+
 /** What a module would keep between calls: `let` and `var` at the top, collections there, and static fields. */
 export function moduleState(file: SourceFile): string[] {
   const found: string[] = [];
