@@ -1,0 +1,138 @@
+/**
+ * The operations on the shared record, as the rest speaks of them: names to keys, and a script's words to types. Each
+ * answers `undefined` when Redis is of no help now.
+ */
+
+import * as scripts from './record-scripts.ts';
+import type { RedisLink, Words } from './redis-link.ts';
+
+/** A sealed token as the record holds it. `nowUs` is always the server's time of the answer. */
+export interface StoredToken {
+  readonly what: 'token' | 'superseded';
+  readonly nowUs: number;
+  readonly generation: number;
+  readonly sealed: string;
+}
+
+export interface StandingFailure {
+  readonly what: 'failure';
+  readonly nowUs: number;
+  readonly remainingMs: number;
+  readonly payload: string;
+}
+
+export type Acquired =
+  | StoredToken
+  | StandingFailure
+  | { readonly what: 'wait'; readonly nowUs: number; readonly remainingMs: number }
+  | { readonly what: 'lead'; readonly nowUs: number; readonly generation: number };
+
+/** A failure as it is recorded: what others are told, and how long it stands. See the script `fail`. */
+export interface SharedLapse {
+  readonly payload: string;
+  readonly baseMs: number;
+  readonly capMs: number;
+}
+
+/** What a request showed of the endpoint; see the script `settle`. */
+export type Verdict =
+  | { readonly outcome: 'passed' | 'answered' | 'released' }
+  | ({ readonly outcome: 'blamed' | 'struck'; readonly scope: 'client' | 'endpoint' } & SharedLapse);
+
+export interface SealedToken {
+  readonly generation: number;
+  readonly sealed: string;
+  readonly usableUntilUs: number;
+}
+
+const NOTHING: SharedLapse = { payload: '', baseMs: 0, capMs: 0 };
+
+export class SharedRecord {
+  readonly #link: RedisLink;
+  readonly #channel: string;
+  readonly #leaseMs: number;
+  readonly #maxHoldMs: number;
+
+  constructor(link: RedisLink, options: { channel: string; leaseMs: number; maxHoldMs: number }) {
+    this.#link = link;
+    this.#channel = options.channel;
+    this.#leaseMs = options.leaseMs;
+    this.#maxHoldMs = options.maxHoldMs;
+  }
+
+  async acquire(name: string, flight: string, avoid = 0, leastLifeMs = 0): Promise<Acquired | undefined> {
+    const args = [flight, this.#leaseMs, avoid, Math.ceil(leastLifeMs)];
+    // After the deadline a lease is one that nobody will use: it is given back.
+    const onLate = ([what]: Words) => void (what === 'lead' && this.fail(name, flight));
+    return acquired(await this.#link.run(scripts.ACQUIRE, name, args, onLate));
+  }
+
+  /** False: the lease is another's by now, or was held for too long. */
+  async renew(name: string, flight: string): Promise<boolean | undefined> {
+    const words = await this.#link.run(scripts.RENEW, name, [flight, this.#leaseMs, this.#maxHoldMs]);
+    return words && words[0] === 'held';
+  }
+
+  /** Gives the newer token, where one is stored already. */
+  async publish(name: string, flight: string, token: SealedToken): Promise<StoredToken | undefined> {
+    const answer = acquired(await this.#link.run(scripts.PUBLISH, name, this.#storing(name, flight, token)));
+    return answer?.what === 'superseded' ? answer : undefined;
+  }
+
+  async offer(name: string, flight: string, token: SealedToken): Promise<void> {
+    await this.#link.run(scripts.OFFER, name, this.#storing(name, flight, token));
+  }
+
+  /** Without a failure to share the lease is just given back. */
+  async fail(name: string, flight: string, { payload, baseMs, capMs } = NOTHING): Promise<void> {
+    await this.#link.run(scripts.FAIL, name, [flight, this.#channel, name, payload, baseMs, capMs]);
+  }
+
+  /** @param freshMs a token rejected so soon after it was published counts towards the failure. */
+  async reject(name: string, generation: number, freshMs: number, third: SharedLapse): Promise<void> {
+    const args = [generation, Math.floor(freshMs), third.payload, third.baseMs, third.capMs];
+    await this.#link.run(scripts.REJECT, name, args);
+  }
+
+  /** Of the endpoint's record: whether a request may be made. */
+  async enter(name: string, flight: string): Promise<StandingFailure | 'open' | 'probe' | undefined> {
+    const words = await this.#link.run(scripts.ENTER, name, [flight, this.#leaseMs]);
+    if (words?.[0] === 'open' || words?.[0] === 'probe') return words[0];
+    const answer = acquired(words);
+    return answer?.what === 'failure' ? answer : undefined;
+  }
+
+  /** To the endpoint's record: what became of the request. */
+  async settle(name: string, flight: string, owner: string, verdict: Verdict): Promise<void> {
+    const { scope = '', payload, baseMs, capMs } = 'scope' in verdict ? verdict : NOTHING_OF_ANYONE;
+    await this.#link.run(scripts.SETTLE, name, [flight, verdict.outcome, scope, owner, payload, baseMs, capMs]);
+  }
+
+  #storing(name: string, flight: string, token: SealedToken): (string | number)[] {
+    return [flight, this.#channel, name, token.generation, token.sealed, Math.floor(token.usableUntilUs)];
+  }
+}
+
+const NOTHING_OF_ANYONE = { scope: '', ...NOTHING };
+
+/** The answers that carry more than a word; undefined for any other. */
+function acquired(words: Words | undefined): Acquired | undefined {
+  if (!words) return undefined;
+  const [what, now, number, text = ''] = words;
+  const nowUs = Number(now);
+  const amount = Number(number);
+  if (!(amount >= 0)) return undefined;
+  switch (what) {
+    case 'token':
+    case 'superseded':
+      return { what, nowUs, generation: amount, sealed: text };
+    case 'failure':
+      return { what, nowUs, remainingMs: Math.ceil(amount / 1000), payload: text };
+    case 'wait':
+      return { what, nowUs, remainingMs: Math.ceil(amount / 1000) };
+    case 'lead':
+      return { what, nowUs, generation: amount };
+    default:
+      return undefined;
+  }
+}

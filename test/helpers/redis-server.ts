@@ -1,0 +1,90 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createClient } from 'redis';
+
+const missing = spawnSync('redis-server', ['--version']).error !== undefined;
+if (missing && process.env.REQUIRE_REDIS === '1') throw new Error('REQUIRE_REDIS=1, and there is no redis-server');
+
+/** For `describe.skipIf`: there is no `redis-server` here. With `REQUIRE_REDIS=1` that is a failure instead. */
+export const noRedis = missing;
+
+/** A real `redis-server` of the test's own. */
+export interface RedisServer {
+  readonly port: number;
+  readonly url: string;
+  readonly process: ChildProcess;
+  /** Kills the server and waits for its end. The port stays known, so that one can be started there again. */
+  kill(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** Starts one on a free port, without persistence. */
+export async function startRedis(options: { port?: number; args?: string[] } = {}): Promise<RedisServer> {
+  const folder = mkdtempSync(join(tmpdir(), 'otr-redis-'));
+  for (let attempt = 1; ; attempt++) {
+    const port = options.port ?? (await freePort());
+    const args = ['--port', `${port}`, '--bind', '127.0.0.1', '--save', '', '--dir', folder, ...(options.args ?? [])];
+    const child = spawn('redis-server', args, { stdio: ['ignore', 'pipe', 'ignore'] });
+    const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+    const ready = await isReady(child, ended);
+    if (!ready && attempt < 5) continue;
+    if (!ready) throw new Error('redis-server did not start');
+    const kill = async () => {
+      child.kill('SIGKILL');
+      await ended;
+      rmSync(folder, { recursive: true, force: true });
+    };
+    return { port, url: `redis://127.0.0.1:${port}`, process: child, kill, [Symbol.asyncDispose]: kill };
+  }
+}
+
+/** Three masters that share the slots. */
+export async function startRedisCluster(): Promise<{ ports: number[]; [Symbol.asyncDispose](): Promise<void> }> {
+  const nodes = await Promise.all(
+    [0, 1, 2].map(async (index) => {
+      const bus = await freePort();
+      const args = ['--cluster-enabled', 'yes', '--cluster-config-file', `nodes-${index}.conf`];
+      return { bus, server: await startRedis({ args: [...args, '--cluster-port', `${bus}`] }) };
+    }),
+  );
+  const clients = await Promise.all(nodes.map(({ server }) => createClient({ url: server.url }).connect()));
+  const slots = [0, 5461, 10_923, 16_384];
+  for (const [index, client] of clients.entries()) {
+    await client.sendCommand(['CLUSTER', 'ADDSLOTSRANGE', `${slots[index]}`, `${Number(slots[index + 1]) - 1}`]);
+    const { bus, server } = nodes[0] as (typeof nodes)[0];
+    if (index > 0) await client.sendCommand(['CLUSTER', 'MEET', '127.0.0.1', `${server.port}`, `${bus}`]);
+  }
+  const agreed = async () => {
+    const infos = await Promise.all(clients.map((client) => client.sendCommand(['CLUSTER', 'INFO'])));
+    return infos.every((info) => /cluster_state:ok/.test(`${info}`) && /cluster_known_nodes:3/.test(`${info}`));
+  };
+  while (!(await agreed())) await new Promise((resolve) => setTimeout(resolve, 20));
+  for (const client of clients) client.destroy();
+  return {
+    ports: nodes.map(({ server }) => server.port),
+    [Symbol.asyncDispose]: async () => void (await Promise.all(nodes.map(({ server }) => server.kill()))),
+  };
+}
+
+/** A port that nobody listens to. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+async function isReady(child: ChildProcess, ended: Promise<void>): Promise<boolean> {
+  const listening = new Promise<boolean>((resolve) => {
+    let printed = '';
+    child.stdout?.on('data', (chunk) => {
+      printed += chunk;
+      if (printed.includes('Ready to accept connections')) resolve(true);
+    });
+  });
+  return Promise.race([listening, ended.then(() => false)]);
+}
