@@ -74,3 +74,12 @@ export function startTimer(clock: Clock | undefined, fn: () => void, ms: number)
   );
   return () => clearTimeout(timer);
 }
+
+/** Waits for a promise, but no longer than this. Rejects if the promise does in time. */
+export async function settledWithin(clock: Clock | undefined, ms: number, promise: Promise<unknown>): Promise<void> {
+  let cancel = () => {};
+  const timeUp = new Promise<void>((resolve) => {
+    cancel = startTimer(clock, resolve, ms);
+  });
+  await Promise.race([promise, timeUp]).finally(() => cancel());
+}

@@ -1,0 +1,302 @@
+/**
+ * What a failure stops, for how long, and what lifts it. Nothing here waits or reads a clock: a pause is a moment
+ * before which nothing is asked, and calls that come sooner are refused.
+ *
+ * There are two gates before all requests, the client's (our credentials are refused) and the endpoint's (it is down
+ * or limits us); each owner's own pause is kept in its slot and only drawn here. A gate is, in this order:
+ *
+ * - open: every request passes;
+ * - paused: none does, until its moment has come;
+ * - due: one request passes, the probe; others are refused until it is answered. A failure of the gate's scope pauses
+ *   anew, for twice as long. A success lifts the pause. So does an answer that blames only the owner, since whoever
+ *   gives it is there and knows us; one without a code tells that it is there, and no more;
+ * - ramping: one request at a time, then twice as many after each success, until the full concurrency is reached.
+ *
+ * Widening: a failure that may be anybody's doing (a timeout, a reset, a 5xx, an answer that cannot be used; a 4xx
+ * without a code) is at first its owner's alone. When three distinct owners fail so with no success of any in between,
+ * it is the endpoint's (or the client's), and while that gate is not open every such failure is. An owner that had
+ * failed before and not succeeded since is not counted again: it is known, and its failing says nothing new of others.
+ *
+ * Answers to requests sent before the pause began say nothing about what came after: they neither lift it nor make it
+ * grow. They only prolong it if they carry a later `Retry-After`.
+ */
+
+import { OwnerTokenError } from './errors.ts';
+
+/** How long pauses of one scope are: doubling from `baseMs` up to `capMs`. */
+export interface PauseRange {
+  /** Milliseconds of the first pause, before jitter; 1 to 3,600,000. */
+  readonly baseMs: number;
+  /** Milliseconds that no pause exceeds, unless the service says so itself; `baseMs` to 86,400,000. */
+  readonly capMs: number;
+}
+
+export interface PauseRanges {
+  readonly owner: PauseRange;
+  readonly client: PauseRange;
+  readonly endpoint: PauseRange;
+}
+
+/** The two scopes that concern all owners. */
+export type GateScope = 'client' | 'endpoint';
+
+/** A failure that is remembered, and until when it holds requests back. */
+export interface Pause {
+  readonly error: OwnerTokenError;
+  /** Failures in a row that led here. */
+  readonly count: number;
+  readonly retryAtMonotonicMs: number;
+}
+
+/** The right to make one request. Each is given back exactly once, to `succeeded`, `failed` or `returned`. */
+export interface Pass {
+  readonly number: number;
+}
+
+/** What became of a failure. */
+export interface Verdict {
+  readonly scope: 'owner' | GateScope;
+  /** The owner's own pause, if it has one from this. */
+  readonly ownerPause: Pause | undefined;
+  /** The gate's pause, if one began or was prolonged. */
+  readonly gatePause: Pause | undefined;
+  /** The gates whose pause was lifted, since the answer showed that it had no cause any more. */
+  readonly lifted: readonly GateScope[];
+}
+
+/** A pause of all owners, as `stats()` tells it. */
+export interface GateState {
+  readonly pause: Pause;
+  /** The probe is under way. */
+  readonly probing: boolean;
+}
+
+const SUSPECTS_TO_WIDEN = 3;
+const LEAST_RETRY_AFTER_MS = 1_000;
+const MOST_RETRY_AFTER_MS = 3_600_000;
+/** Beyond this many doublings every base has reached every cap. */
+const MOST_DOUBLINGS = 40;
+
+/**
+ * Draws a pause: the service's own word where it gave one (clamped to 1 s … 1 h), else the doubled base up to the cap,
+ * of which jitter takes up to half. The jitter is drawn here, once; drawn at each look, the earliest draw would win.
+ *
+ * @param count failures in a row, this one included.
+ * @param fromMs the monotonic moment from which it counts.
+ */
+export function drawPause(
+  error: OwnerTokenError,
+  count: number,
+  range: PauseRange,
+  fromMs: number,
+  random: () => number,
+): Pause {
+  const askedMs = error.retryAfterMs;
+  const lengthMs =
+    askedMs === undefined || Number.isNaN(askedMs)
+      ? drawLength(count, range, random)
+      : Math.min(Math.max(askedMs, LEAST_RETRY_AFTER_MS), MOST_RETRY_AFTER_MS);
+  return { error, count, retryAtMonotonicMs: fromMs + lengthMs };
+}
+
+function drawLength(count: number, range: PauseRange, random: () => number): number {
+  const grownMs = Math.min(range.capMs, range.baseMs * 2 ** Math.min(count - 1, MOST_DOUBLINGS));
+  return grownMs * (0.5 + random() / 2);
+}
+
+/** The state of one gate. */
+class Gate {
+  readonly scope: GateScope;
+  readonly #range: PauseRange;
+  readonly #fullConcurrency: number;
+  readonly #suspects = new Set<string>();
+  #pause: Pause | undefined;
+  #probe: Pass | undefined;
+  #rampLimit: number | undefined;
+  /** The number of the last pass given before the pause began. */
+  #lastPassBefore = 0;
+
+  constructor(scope: GateScope, range: PauseRange, fullConcurrency: number) {
+    this.scope = scope;
+    this.#range = range;
+    this.#fullConcurrency = fullConcurrency;
+  }
+
+  get state(): GateState | undefined {
+    return this.#pause && { pause: this.#pause, probing: this.#probe !== undefined };
+  }
+
+  get limit(): number {
+    return this.#rampLimit ?? this.#fullConcurrency;
+  }
+
+  inForce(nowMs: number): Pause | undefined {
+    return this.#pause && (this.#probe || nowMs < this.#pause.retryAtMonotonicMs) ? this.#pause : undefined;
+  }
+
+  admit(pass: Pass): void {
+    if (this.#pause) this.#probe = pass;
+  }
+
+  /** The request of this pass is over. Returns whether it was the probe. */
+  over(pass: Pass): boolean {
+    if (this.#probe !== pass) return false;
+    this.#probe = undefined;
+    return true;
+  }
+
+  succeeded(pass: Pass): boolean {
+    this.#suspects.clear();
+    if (this.#isFromBefore(pass)) return false;
+    if (this.#pause) return this.lift(1);
+    if (this.#rampLimit) this.#rampTo(this.#rampLimit * 2);
+    return false;
+  }
+
+  /** Lifts the pause and lets this many requests be under way at first. */
+  lift(rampLimit = this.#fullConcurrency): boolean {
+    const wasPaused = this.#pause !== undefined;
+    this.#pause = undefined;
+    this.#probe = undefined;
+    this.#suspects.clear();
+    this.#rampTo(rampLimit);
+    return wasPaused;
+  }
+
+  /** Whether a failure that may be anybody's is this gate's. */
+  claims(pass: Pass, owner: string, ownerFailures: number): boolean {
+    if (this.#pause) return true;
+    if (this.#isFromBefore(pass)) return false;
+    if (ownerFailures === 0) this.#suspects.add(owner);
+    return this.#suspects.size >= SUSPECTS_TO_WIDEN;
+  }
+
+  close(pass: Pass, failure: OwnerTokenError, passesGiven: number, nowMs: number, random: () => number): Pause {
+    const before = this.#pause;
+    const error = OwnerTokenError.restated(failure, { failureScope: this.scope });
+    if (before && this.#isFromBefore(pass)) {
+      const again = drawPause(error, before.count, this.#range, nowMs, random);
+      const isLonger = error.retryAfterMs !== undefined && again.retryAtMonotonicMs > before.retryAtMonotonicMs;
+      this.#pause = isLonger ? again : before;
+    } else {
+      this.#pause = drawPause(error, (before?.count ?? 0) + 1, this.#range, nowMs, random);
+      this.#lastPassBefore = passesGiven;
+    }
+    this.#rampLimit = undefined;
+    this.#suspects.clear();
+    return this.#pause;
+  }
+
+  #isFromBefore(pass: Pass): boolean {
+    return pass.number <= this.#lastPassBefore;
+  }
+
+  #rampTo(limit: number): void {
+    this.#rampLimit = limit < this.#fullConcurrency ? limit : undefined;
+  }
+}
+
+/** The two gates, and how failures of owners become theirs. */
+export class Pauses {
+  readonly #client: Gate;
+  readonly #endpoint: Gate;
+  readonly #ownerRange: PauseRange;
+  readonly #random: () => number;
+  #passesGiven = 0;
+
+  /** @param options `concurrency` is where a ramp ends. */
+  constructor(options: { ranges: PauseRanges; concurrency: number; random: () => number }) {
+    this.#client = new Gate('client', options.ranges.client, options.concurrency);
+    this.#endpoint = new Gate('endpoint', options.ranges.endpoint, options.concurrency);
+    this.#ownerRange = options.ranges.owner;
+    this.#random = options.random;
+  }
+
+  /** The pause that refuses a request now, the client's before the endpoint's; undefined if one may be made. */
+  inForce(nowMs: number): Pause | undefined {
+    return this.#client.inForce(nowMs) ?? this.#endpoint.inForce(nowMs);
+  }
+
+  /** How many requests may be under way now. */
+  get limit(): number {
+    return Math.min(this.#client.limit, this.#endpoint.limit);
+  }
+
+  /** Admits one request, as the probe of each gate that is due; undefined while a pause is in force. */
+  admit(nowMs: number): Pass | undefined {
+    if (this.inForce(nowMs)) return undefined;
+    const pass = { number: ++this.#passesGiven };
+    this.#client.admit(pass);
+    this.#endpoint.admit(pass);
+    return pass;
+  }
+
+  /** The request of this pass brought a token. Returns the gates whose pause it lifted. */
+  succeeded(pass: Pass): GateScope[] {
+    return [this.#client, this.#endpoint].filter((gate) => gate.succeeded(pass)).map((gate) => gate.scope);
+  }
+
+  /**
+   * The request of this pass failed.
+   *
+   * @param owner tells owners apart: the access key.
+   * @param ownerFailures how often this owner had failed in a row before.
+   */
+  failed(pass: Pass, error: OwnerTokenError, owner: string, ownerFailures: number, nowMs: number): Verdict {
+    const scope = this.#scopeOf(pass, error, owner, ownerFailures);
+    const lifted = [this.#client, this.#endpoint]
+      .filter((gate) => gate.over(pass) && clears(gate.scope, error) && gate.lift(1))
+      .map((gate) => gate.scope);
+    if (scope === 'owner') {
+      const ownerPause = drawPause(error, ownerFailures + 1, this.#ownerRange, nowMs, this.#random);
+      return { scope, ownerPause, gatePause: undefined, lifted };
+    }
+    const gatePause = this.#gate(scope).close(pass, error, this.#passesGiven, nowMs, this.#random);
+    const isWidened = error.failureScope !== scope;
+    const ownerPause = isWidened ? this.#behind(gatePause, error, ownerFailures) : undefined;
+    return { scope, ownerPause, gatePause, lifted };
+  }
+
+  /** The outcome of this pass's request tells nothing of anybody. */
+  returned(pass: Pass): void {
+    this.#client.over(pass);
+    this.#endpoint.over(pass);
+  }
+
+  /** Lifts both pauses, without a probe or a ramp. Returns the gates that were paused. */
+  resume(): GateScope[] {
+    return [this.#client, this.#endpoint].filter((gate) => gate.lift()).map((gate) => gate.scope);
+  }
+
+  state(scope: GateScope): GateState | undefined {
+    return this.#gate(scope).state;
+  }
+
+  #scopeOf(pass: Pass, error: OwnerTokenError, owner: string, ownerFailures: number): 'owner' | GateScope {
+    const stated = error.failureScope ?? 'owner';
+    const wider = OwnerTokenError.wideningOf(error);
+    if (stated !== 'owner' || wider === undefined || wider === 'owner') return stated;
+    return this.#gate(wider).claims(pass, owner, ownerFailures) ? wider : 'owner';
+  }
+
+  /**
+   * The pause of an owner whose failure was put down to a gate. It may be the cause itself, a hung one that would hold
+   * up everybody as the next probe; so it comes after the gate's, and others have the first chance. It does not grow:
+   * being the probe of a long outage is not the owner's fault.
+   */
+  #behind(gatePause: Pause, error: OwnerTokenError, ownerFailures: number): Pause {
+    const lengthMs = drawLength(1, this.#ownerRange, this.#random);
+    const retryAtMonotonicMs = gatePause.retryAtMonotonicMs + lengthMs;
+    return { error, count: Math.max(1, ownerFailures), retryAtMonotonicMs };
+  }
+
+  #gate(scope: GateScope): Gate {
+    return scope === 'client' ? this.#client : this.#endpoint;
+  }
+}
+
+/** Whether a probe that failed so has shown that this gate's pause has no cause any more. */
+function clears(scope: GateScope, error: OwnerTokenError): boolean {
+  if (error.code !== 'owner_refused' || error.failureScope !== 'owner') return false;
+  return scope === 'endpoint' || OwnerTokenError.wideningOf(error) === undefined;
+}
