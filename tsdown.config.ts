@@ -17,5 +17,6 @@ export default defineConfig({
   // Every package that may be bundled is named here, so that none slips in: the build fails on any other.
   deps: { onlyBundle: [] },
   outputOptions: { chunkFileNames: 'shared/[name].js' },
+  // @ts-expect-error its types are those of an ES module, its code is CommonJS, and both are called `default`
   plugins: [license({ thirdParty: { output: 'dist/THIRD-PARTY-LICENSES.txt' } })],
 });

@@ -65,7 +65,7 @@ function describe(found: Found): string {
   const usableMs = found.expiresAtMs - found.issuedAtMs;
   const lifetime =
     found.lifetimeMs === null
-      ? `not stated by the service; a registry assumes ${seconds(usableMs)} or what its expiry policy says`
+      ? 'not stated by the service; a registry assumes 300 s, or what its expiry policy says'
       : `${seconds(found.lifetimeMs)}, stated by the service`;
   const rows = [
     ['owner', `${found.owner} (a fingerprint of this run)`],

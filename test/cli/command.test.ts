@@ -1,0 +1,62 @@
+import { describe, expect, it } from 'vitest';
+import { readFlags, UsageError } from '../../src/cli/command.ts';
+
+const FLAGS = {
+  json: { type: 'boolean' },
+  port: { type: 'string' },
+  owner: { type: 'string', multiple: true },
+} as const;
+
+/** The refusal of these arguments. */
+function refusalOf(...args: string[]): string {
+  try {
+    readFlags(args, FLAGS);
+  } catch (error) {
+    expect(error).toBeInstanceOf(UsageError);
+    return (error as Error).message;
+  }
+  throw new Error('these arguments were accepted');
+}
+
+describe('flags', () => {
+  it('are read in every form', () => {
+    const given = readFlags(['--json', '--port', '80', '--owner=a', '--owner', 'b'], FLAGS);
+    expect(given).toEqual({ json: true, port: '80', owner: ['a', 'b'] });
+  });
+
+  it('are absent when not given', () => expect(readFlags([], FLAGS)).toEqual({}));
+
+  it('have values or have none', () => {
+    expect(refusalOf('--port')).toContain('--port');
+    expect(refusalOf('--json=yes')).toContain('--json');
+  });
+
+  it('that are unknown are refused with the nearest name', () => {
+    expect(refusalOf('--prot', '80')).toBe('unknown option; did you mean --port?');
+    expect(refusalOf('--colour')).toBe('unknown option');
+    expect(refusalOf('--constructor')).toBe('unknown option');
+  });
+});
+
+describe('what may be a secret', () => {
+  it.each(['--client-secret', '--access-key', '--clientSecret', '--password', '--token'])(
+    '%s is refused with the reason',
+    (flag) => {
+      expect(refusalOf(flag, 'canary-91')).toMatch(/from the environment, never from arguments/);
+    },
+  );
+
+  it.each([
+    [['canary-91']],
+    [['--json', 'canary-91']],
+    [['-canary-91']],
+    [['--client-secret=canary-91']],
+    [['--client-secret', 'canary-91']],
+    [['--', 'canary-91']],
+    [['--json=canary-91']],
+    [['--port', '-canary-91']],
+    [['--canary-91']],
+  ])('is never repeated: %j', (args) => {
+    expect(refusalOf(...args)).not.toContain('canary');
+  });
+});

@@ -1,0 +1,56 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { pathsBelow, ROOT } from '../helpers/source-files.ts';
+import { runCommand } from '../helpers/terminal.ts';
+
+const NOT_COMMANDS = ['advice.ts', 'command.ts', 'commands.ts', 'main.ts'];
+
+describe('help', () => {
+  it('lists every command there is', async () => {
+    const { code, out, err } = await runCommand(['--help']);
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+    const files = pathsBelow('src/cli').filter((path) => !path.includes('/') && !NOT_COMMANDS.includes(path));
+    for (const file of files) expect(out).toMatch(new RegExp(`^ {2}${file.replace('.ts', '')} `, 'm'));
+  });
+
+  it.each([['help'], ['-h'], ['help', '--help']])('is what %s asks for', async (...args) => {
+    expect(await runCommand(args)).toEqual(await runCommand(['--help']));
+  });
+
+  it.each([
+    ['token', '--help'],
+    ['token', '--json', '-h'],
+    ['help', 'token'],
+  ])('of a command is what %s %s asks for', async (...args) => {
+    const { code, out } = await runCommand(args);
+    expect(code).toBe(0);
+    expect(out).toMatch(/^Usage: owner-token-registry token/);
+  });
+
+  it('goes to standard error, with exit code 2, when nothing was asked for', async () => {
+    const { code, out, err } = await runCommand([]);
+    expect({ code, out }).toEqual({ code: 2, out: '' });
+    expect(err).toMatch(/^Usage: owner-token-registry <command>/);
+  });
+});
+
+it('tells the version of the package', async () => {
+  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
+  expect(await runCommand(['--version'])).toEqual({ code: 0, out: `${version}\n`, err: '' });
+});
+
+describe('an unknown command', () => {
+  it('is refused with the nearest name', async () => {
+    const { code, err } = await runCommand(['tokn']);
+    expect(code).toBe(2);
+    expect(err).toContain('did you mean token?');
+  });
+
+  it.each(['toString', '__proto__', 'sbx_canary_5d1f', '--secret=canary'])('%s is not repeated', async (word) => {
+    const { code, out, err } = await runCommand([word]);
+    expect(code).toBe(2);
+    expect(out + err).not.toContain(word);
+    expect(err).toMatch(/^unknown command\n/);
+  });
+});

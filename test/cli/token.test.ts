@@ -1,0 +1,155 @@
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Sandbox, startSandbox } from '../../src/sandbox/index.ts';
+import { runCommand } from '../helpers/terminal.ts';
+
+let sandbox: Sandbox;
+let env: Record<string, string>;
+
+beforeEach(async () => {
+  sandbox = await startSandbox({ owners: 1, lifetimeSeconds: 1800 });
+  env = {
+    OTR_BASE_URL: sandbox.url,
+    OTR_CLIENT_ID: sandbox.clientId,
+    OTR_CLIENT_SECRET: sandbox.clientSecret,
+    OTR_ACCESS_KEY: sandbox.accessKeys[0] ?? '',
+  };
+});
+afterEach(() => sandbox.close());
+
+/** Whatever was printed must hold none of these. */
+function expectNoSecrets(printed: { out: string; err: string }): void {
+  for (const name of ['OTR_CLIENT_SECRET', 'OTR_ACCESS_KEY'])
+    expect(printed.out + printed.err).not.toContain(env[name]);
+}
+
+describe('a token', () => {
+  it('is described in words, and not shown', async () => {
+    const ended = await runCommand(['token'], env);
+    expect(ended).toMatchObject({ code: 0, err: '' });
+    expect(ended.out).toMatch(/^owner {9}owner_[\w-]{16} /m);
+    expect(ended.out).toMatch(/^token {9}token_[\w-]{16} /m);
+    expect(ended.out).toMatch(/^token type {4}Bearer$/m);
+    expect(ended.out).toMatch(/^lifetime {6}1800 s, stated by the service$/m);
+    expect(ended.out).toMatch(/^served until {2}\d{4}-.*Z, 1790 s after it was asked for$/m);
+    expect(ended.out).not.toContain('sbx_');
+    expectNoSecrets(ended);
+  });
+
+  it('is one JSON object with --json', async () => {
+    const before = Date.now();
+    const ended = await runCommand(['token', '--json'], env);
+    const found = JSON.parse(ended.out);
+    expect(Object.keys(found).sort()).toEqual(
+      ['expiresAtMs', 'fingerprint', 'issuedAtMs', 'lifetimeMs', 'owner', 'tokenType'].sort(),
+    );
+    expect(found).toMatchObject({ tokenType: 'Bearer', lifetimeMs: 1_800_000 });
+    expect(found.expiresAtMs - found.issuedAtMs).toBe(1_790_000);
+    expect(found.issuedAtMs).toBeGreaterThanOrEqual(before);
+    expectNoSecrets(ended);
+  });
+
+  it('is shown with --show-token, and is good', async () => {
+    const { out } = await runCommand(['token', '--json', '--show-token'], env);
+    const { token } = JSON.parse(out);
+    const answer = await fetch(`${sandbox.url}/echo`, { headers: { authorization: `Bearer ${token}` } });
+    expect(answer.status).toBe(200);
+    expect((await runCommand(['token', '--show-token'], env)).out).toMatch(/^token {9}sbx_/m);
+  });
+});
+
+describe('the environment', () => {
+  it('is told about as a whole when variables are missing', async () => {
+    const { code, err } = await runCommand(['token'], { OTR_CLIENT_ID: 'x', OTR_ACCESS_KEY: '' });
+    expect(code).toBe(2);
+    expect(err).toContain('not set in the environment: OTR_BASE_URL, OTR_CLIENT_SECRET, OTR_ACCESS_KEY');
+  });
+
+  it('is warned about when a value has white space around it', async () => {
+    const { code, err } = await runCommand(['token'], { ...env, OTR_ACCESS_KEY: `${env.OTR_ACCESS_KEY}\n` });
+    expect(code).toBe(1);
+    expect(err).toContain('warning: OTR_ACCESS_KEY begins or ends with white space');
+  });
+});
+
+describe('arguments', () => {
+  it.each([[['--client-secret=canary-3b']], [['canary-3b']]])(
+    '%j are refused unrepeated, nothing is sent',
+    async (args) => {
+      const ended = await runCommand(['token', ...args], env);
+      expect(ended.code).toBe(2);
+      expect(ended.out + ended.err).not.toContain('canary');
+      expect(sandbox.ledger.entries()).toEqual([]);
+    },
+  );
+});
+
+describe('a failure', () => {
+  it.each([
+    ['OTR_CLIENT_SECRET', /client_refused.*invalid_client.*\n.*OTR_CLIENT_SECRET/],
+    ['OTR_ACCESS_KEY', /owner_refused.*\n.*OTR_ACCESS_KEY/],
+  ])('of a wrong %s says what to do', async (name, expected) => {
+    const ended = await runCommand(['token'], { ...env, [name]: 'canary-wrong' });
+    expect(ended).toMatchObject({ code: 1, out: '' });
+    expect(ended.err).toMatch(expected);
+    expect(ended.err).not.toContain('canary');
+    expectNoSecrets(ended);
+  });
+
+  it('of a wrong address says what to do', async () => {
+    await sandbox.close();
+    const { code, err } = await runCommand(['token'], env);
+    expect(code).toBe(1);
+    expect(err).toMatch(/endpoint_unavailable.*ECONNREFUSED.*\n.*OTR_BASE_URL/);
+  });
+
+  it('of plain http to another machine sends nothing', async () => {
+    const { code, err } = await runCommand(['token'], { ...env, OTR_BASE_URL: 'http://example.invalid' });
+    expect(code).toBe(1);
+    expect(err).toMatch(/insecure_url.*\n.*https/);
+  });
+
+  it('of an address that is none is refused without repeating it', async () => {
+    const { code, err } = await runCommand(['token'], { ...env, OTR_BASE_URL: 'canary-3b' });
+    expect(code).toBe(1);
+    expect(err).toContain('invalid_options');
+    expect(err).not.toContain('canary');
+  });
+});
+
+/** Runs `use` against a service that answers as told. */
+async function withService(answer: RequestListener, use: (url: string) => Promise<void>): Promise<void> {
+  const server = createServer(answer).listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  try {
+    await use(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+it('a lifetime that the service does not state is told as such', async () => {
+  await withService(
+    (_, response) => response.end(JSON.stringify({ access_token: 'opaque' })),
+    async (url) => {
+      const { code, out } = await runCommand(['token'], { ...env, OTR_BASE_URL: url });
+      expect(code).toBe(0);
+      expect(out).toMatch(/^lifetime {6}not stated by the service; a registry assumes 300 s, or/m);
+      const json = await runCommand(['token', '--json'], { ...env, OTR_BASE_URL: url });
+      expect(JSON.parse(json.out).lifetimeMs).toBeNull();
+    },
+  );
+});
+
+it('Ctrl-C ends the wait for a service that says nothing, with exit code 130', async () => {
+  const interrupt = new AbortController();
+  await withService(
+    () => interrupt.abort(),
+    async (url) => {
+      const ended = await runCommand(['token'], { ...env, OTR_BASE_URL: url }, interrupt.signal);
+      expect(ended).toEqual({ code: 130, out: '', err: '' });
+    },
+  );
+});
