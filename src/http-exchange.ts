@@ -126,7 +126,7 @@ function readBody(
     try {
       settle({ body: decode ? decode(body, { maxOutputLength: maxBytes }) : body });
     } catch (error) {
-      breakOff(error);
+      settle({ error });
     }
   });
 }

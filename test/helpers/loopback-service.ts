@@ -1,0 +1,282 @@
+/**
+ * A token service on a real socket, whose every byte a test decides.
+ *
+ * ```ts
+ * await using service = await LoopbackService.start();
+ * service.next(status(503), reset(), token({ expires_in: 5 }));  // one answer per request, then the usual one
+ * service.always(json(400, { error: 'invalid_grant' }));          // from now on
+ * service.always(silence());                                      // … then, by hand and in any order:
+ * (await service.arrived(1)).answer(token());
+ * ```
+ *
+ * Unless told otherwise it answers each request with a token that names its number and its owner. What it counted is in
+ * `calls`, `countFor`, `connections` and `openConnections`.
+ */
+
+import net, { type AddressInfo, type Socket } from 'node:net';
+import tls from 'node:tls';
+import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from './loopback-certificate.ts';
+
+/** What is done about one request. */
+export type Answer = (call: ServiceCall) => void;
+
+export class LoopbackService implements AsyncDisposable {
+  /** Every request that came whole, in order of arrival. */
+  readonly calls: ServiceCall[] = [];
+  /** How many connections were ever opened. */
+  connections = 0;
+  readonly #server: net.Server;
+  readonly #secure: boolean;
+  readonly #sockets = new Set<Socket>();
+  readonly #queued: Answer[] = [];
+  readonly #waiting: { count: number; resolve: () => void }[] = [];
+  #usual: Answer = token();
+  #onConnection: ((socket: Socket) => void) | undefined;
+
+  private constructor(secure: boolean) {
+    this.#secure = secure;
+    const certificate = { key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE };
+    const serve = (socket: Socket): void => this.#serve(socket);
+    this.#server = secure ? tls.createServer(certificate, serve) : net.createServer(serve);
+    // Clients that trust no such certificate, or hang up in the middle, are what some tests are about.
+    this.#server.on('tlsClientError', () => {});
+  }
+
+  /** Listens on a free port of 127.0.0.1. With `tls`, under the certificate of `loopback-certificate.ts`. */
+  static async start(options: { tls?: boolean } = {}): Promise<LoopbackService> {
+    const service = new LoopbackService(options.tls ?? false);
+    await new Promise<void>((resolve) => service.#server.listen(0, '127.0.0.1', resolve));
+    return service;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** The base URL. */
+  get url(): string {
+    return `${this.#secure ? 'https' : 'http'}://127.0.0.1:${this.port}`;
+  }
+
+  get openConnections(): number {
+    return this.#sockets.size;
+  }
+
+  countFor(accessKey: string): number {
+    return this.calls.filter((call) => call.accessKey === accessKey).length;
+  }
+
+  /** What is done about the next requests, one each. */
+  next(...answers: Answer[]): this {
+    this.#queued.push(...answers);
+    return this;
+  }
+
+  /** What is done about requests that `next` says nothing of. */
+  always(answer: Answer): this {
+    this.#usual = answer;
+    return this;
+  }
+
+  /** What is done about new connections, before any request: to hang up at once, say. */
+  onConnection(act: ((socket: Socket) => void) | undefined): this {
+    this.#onConnection = act;
+    return this;
+  }
+
+  /** Resolves once that many requests have arrived in all, with the last of them. */
+  async arrived(count: number): Promise<ServiceCall> {
+    if (this.calls.length < count) await new Promise<void>((resolve) => this.#waiting.push({ count, resolve }));
+    return this.calls[count - 1] as ServiceCall;
+  }
+
+  /** Closes every connection from this side, and resolves once all are gone. */
+  async dropConnections(): Promise<void> {
+    await Promise.all(
+      [...this.#sockets].map((socket) => {
+        const gone = new Promise((resolve) => socket.once('close', resolve));
+        socket.destroy();
+        return gone;
+      }),
+    );
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    await this.dropConnections();
+    await closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #serve(socket: Socket): void {
+    const connection = ++this.connections;
+    this.#sockets.add(socket);
+    socket.on('close', () => this.#sockets.delete(socket));
+    socket.on('error', () => {});
+    this.#onConnection?.(socket);
+    let unread = Buffer.alloc(0);
+    socket.on('data', (chunk) => {
+      unread = Buffer.concat([unread, chunk]);
+      for (let found = readRequest(unread); found; found = readRequest(unread)) {
+        unread = unread.subarray(found.bytes);
+        this.#take(new ServiceCall(found, socket, { index: this.calls.length, connection }));
+      }
+    });
+  }
+
+  #take(call: ServiceCall): void {
+    this.calls.push(call);
+    (this.#queued.shift() ?? this.#usual)(call);
+    for (const waiting of this.#waiting.filter(({ count }) => count <= this.calls.length)) waiting.resolve();
+  }
+}
+
+/** One request that arrived, and the connection to answer it on. */
+export class ServiceCall {
+  readonly index: number;
+  /** Number of the connection it came over, from 1. */
+  readonly connection: number;
+  readonly method: string;
+  readonly path: string;
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  /** For answers that go down to the bytes. */
+  readonly socket: Socket;
+  /** Resolves once the connection is gone. */
+  readonly gone: Promise<void>;
+
+  constructor(request: ParsedRequest, socket: Socket, { index, connection }: { index: number; connection: number }) {
+    this.index = index;
+    this.connection = connection;
+    this.method = request.method;
+    this.path = request.path;
+    this.headers = request.headers;
+    this.body = request.body;
+    this.socket = socket;
+    this.gone = new Promise((resolve) => (socket.destroyed ? resolve() : socket.once('close', () => resolve())));
+  }
+
+  /** The four fields of a token request, or whatever else the JSON holds. */
+  get fields(): Record<string, unknown> {
+    return JSON.parse(this.body);
+  }
+
+  get accessKey(): unknown {
+    return this.fields.appliance_owner_scope;
+  }
+
+  /** Answers now; for requests that were met with {@link silence}. */
+  answer(answer: Answer): void {
+    answer(this);
+  }
+}
+
+/** 200 with a token of this request's own, and whatever else the body shall hold. */
+export function token(fields: Record<string, unknown> = {}): Answer {
+  return (call) => {
+    const access_token = `token-${call.index + 1}-of-${encodeURIComponent(String(call.accessKey))}`;
+    json(200, { access_token, token_type: 'Bearer', expires_in: 3600, ...fields })(call);
+  };
+}
+
+export function json(code: number, body: unknown, headers: Record<string, string> = {}): Answer {
+  return status(code, JSON.stringify(body), { 'content-type': 'application/json', ...headers });
+}
+
+/** A whole answer with any status, body and headers. */
+export function status(code: number, body: string | Buffer = '', headers: Record<string, string> = {}): Answer {
+  const bytes = Buffer.from(body as string);
+  return raw(head(code, { 'content-length': String(bytes.length), ...headers }), bytes);
+}
+
+/** The head of an answer, as it goes over the wire. */
+export function head(code: number, headers: Record<string, string> = {}): string {
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${code} Whatever\r\n${lines.join('')}\r\n`;
+}
+
+/** These bytes, in one piece, and nothing more: the connection stays open. */
+export function raw(...parts: (string | Buffer)[]): Answer {
+  const bytes = Buffer.concat(parts.map((part) => Buffer.from(part as string)));
+  return ({ socket }) => void socket.write(bytes);
+}
+
+/** Does that, and then closes the connection in good order. */
+export function thenEnd(answer: Answer): Answer {
+  return (call) => {
+    answer(call);
+    call.socket.end();
+  };
+}
+
+/** Does that and, once it has gone out, resets the connection. */
+export function thenReset(answer: Answer): Answer {
+  return (call) => {
+    answer(call);
+    call.socket.write('', () => reset()(call));
+  };
+}
+
+/** No byte, and a closed connection. */
+export function end(): Answer {
+  return thenEnd(silence());
+}
+
+/** No byte, and a connection reset. Over TLS it is cut off without a farewell. */
+export function reset(): Answer {
+  return ({ socket }) => void (socket instanceof tls.TLSSocket ? socket.destroy() : socket.resetAndDestroy());
+}
+
+/** Nothing, for ever. */
+export function silence(): Answer {
+  return () => {};
+}
+
+/** These bytes, one at a time, for as long as the client listens; the last one again and again. */
+export function drip(bytes: string, everyMs = 1): Answer {
+  return (call) => {
+    let at = 0;
+    const timer = setInterval(() => call.socket.write(bytes[Math.min(at++, bytes.length - 1)] ?? ''), everyMs);
+    void call.gone.then(() => clearInterval(timer));
+  };
+}
+
+/** This head, and then chunks of this size without end, as fast as they are taken. */
+export function flood(start: string, chunk = Buffer.alloc(16_384, 0x20)): Answer {
+  return ({ socket }) => {
+    socket.write(start);
+    const more = (): void => {
+      while (!socket.destroyed && socket.write(chunk));
+    };
+    socket.on('drain', more);
+    more();
+  };
+}
+
+interface ParsedRequest {
+  method: string;
+  path: string;
+  headers: Record<string, string>;
+  body: string;
+  /** How long it was on the wire. */
+  bytes: number;
+}
+
+/** The first whole request in these bytes, if there is one. Bodies go by `Content-Length`. */
+function readRequest(bytes: Buffer): ParsedRequest | undefined {
+  const headEnd = bytes.indexOf('\r\n\r\n');
+  if (headEnd < 0) return undefined;
+  const [first = '', ...lines] = bytes.toString('latin1', 0, headEnd).split('\r\n');
+  const [method = '', path = ''] = first.split(' ');
+  const headers = Object.fromEntries(
+    lines.map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 1).trim()]),
+  );
+  const start = headEnd + 4;
+  const stop = start + Number(headers['content-length'] ?? 0);
+  if (bytes.length < stop) return undefined;
+  return { method, path, headers, body: bytes.toString('utf8', start, stop), bytes: stop };
+}
