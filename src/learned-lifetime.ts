@@ -1,159 +1,111 @@
 /**
  * Finds the lifetime that the service does not document, from what becomes of the tokens of all owners.
  *
- * A token accepted at an age says that tokens live longer than that. One refused says less: it may have ended, or it
- * may have been revoked, or the service may have erred. What tells them apart is that tokens end at the same age and
- * are revoked at any. A token that was accepted at age a and is refused at age r ended somewhere in (a, r]; the brackets
- * of tokens that outlived the lifetime share one place, and those of revoked tokens are scattered and are contradicted
- * by the tokens that live on past them.
+ * A token that is accepted at an age says that tokens live longer than that. One that is refused says less: it may
+ * have ended, it may have been revoked, the service may have erred. What tells these apart is that tokens end at one
+ * age and are revoked at any. A token accepted at age a and refused at age r ended between the two; such brackets of
+ * tokens that outlived their lifetime share one place, and those of the others are scattered, and contradicted by the
+ * tokens that live on past them.
  *
- * So each candidate lifetime has a score, a bin of a logarithmic scale each: it loses some when a token is accepted
- * beyond it, and when a token is refused in a bracket that does not hold it. Scores count from the best one, and none
- * falls further than a floor, which is what forgetting is here: however long the lifetime was the same, about ten
- * tokens can say that it has changed. Candidates near enough to the best are still possible, and the lowest of these is
- * the estimate.
+ * So each candidate lifetime has a score, one for each bin of a logarithmic scale. It falls when a token is accepted
+ * beyond the candidate, and when one is refused in a bracket that does not hold it. Scores count from the best one
+ * down to a floor, and the floor is how it forgets: however long the lifetime was the same, about ten tokens suffice
+ * to say that it has changed. The candidates near the best are the possible ones, and the lowest of these is the
+ * estimate, because what is stated too short costs a request sooner, and what is stated too long a failed call.
  *
- * Tokens that are replaced at 0.6 to 0.8 of what was stated never show what lies beyond. So some are stated longer
- * than the estimate. Each of them may cost one call that has to be repeated; a budget, a share of the calls that
- * succeed, pays for them, and what a long-lived one proves is paid back.
+ * Tokens replaced at 0.6 to 0.8 of what was stated never show what lies beyond, so a few, the explorers, are stated
+ * longer. Each may end in a call that has to be made again. A credit pays for them: it grows by a share of the calls
+ * that succeed, each explorer takes one off it, and one that is seen to outlive the estimate gives it back.
  */
 
-import { type ExpiryPolicy, MAX_LIFETIME_MS, type TokenAge } from './expiry.ts';
+import { DEFAULT_LIFETIME_MS, type ExpiryPolicy, MAX_LIFETIME_MS, type TokenAge } from './expiry.ts';
+import { areScores, Candidates, LEAST_MS, nextEdgeMs } from './lifetime-candidates.ts';
 import { OptionCheck } from './options.ts';
 import type { TokenGrant } from './token.ts';
 
 export interface LearnedLifetimeOptions {
-  /** Stated until there is evidence, in milliseconds; within `minMs` and `maxMs`. Default 300_000. */
+  /** What is stated until there is evidence, in milliseconds, from `minMs` to `maxMs`. Default 300_000, or the nearer of them. */
   guessMs?: number;
-  /** Nothing shorter is ever stated, in milliseconds: 1_000 (the default) up to ten years. */
+  /** Nothing shorter is ever stated, in milliseconds, from 1_000 (the default). */
   minMs?: number;
-  /** Nothing longer is ever stated, in milliseconds: up to ten years. Default thirty days. */
+  /** Nothing longer is ever stated, in milliseconds, up to ten years. Default thirty days. */
   maxMs?: number;
-  /** Share of the calls that may have to be repeated for the sake of learning: 0 to 0.05. Default 0.003. */
+  /** Share of the calls that may have to be made again for the sake of learning: 0 to 0.05. Default 0.003. */
   exploration?: number;
   /** What `snapshot()` gave in an earlier run. */
   snapshot?: LearnedLifetimeSnapshot;
 }
 
-/** What was learned, as plain data without secrets. */
+/** What was learned: plain data without secrets, about two kilobytes as JSON. */
 export interface LearnedLifetimeSnapshot {
   readonly version: 1;
   readonly estimateMs: number;
+  readonly credit: number;
   readonly scores: readonly number[];
 }
 
 export interface LearnedLifetimeStats {
-  /** What most tokens are stated to live. */
+  /** What all tokens but the explorers are stated to live. */
   readonly estimateMs: number;
-  /** The lifetimes that the evidence leaves possible. */
+  /** The shortest and the longest lifetime that the evidence leaves possible. */
   readonly betweenMs: readonly [number, number];
-  /** 1: only one bin of the scale is left. 0: nothing is known above the estimate. */
+  /** From 0 to 1: how much of the likelihood lies within a bin (9 %) of the estimate. */
   readonly confidence: number;
   readonly evidence: {
-    /** Tokens accepted at an age that said something new. */
+    /** Acceptances at an age that was new for their token. */
     readonly survivals: number;
-    /** Tokens refused that counted, in part or whole. */
+    /** Refusals that counted, in part or whole. */
     readonly endings: number;
-    /** Tokens refused that said nothing of the lifetime. */
+    /** Refusals that say nothing of the lifetime: of fresh tokens, or of one owner alone. */
     readonly ignored: number;
-    /** Tokens stated longer than the estimate, to see what lies beyond. */
+    /** Tokens that were stated longer than the estimate. */
     readonly explorers: number;
   };
 }
 
+/** An {@link ExpiryPolicy} that learns; see {@link learnedLifetime}. */
 export interface LearnedLifetime extends ExpiryPolicy {
+  lifetimeMs(grant: TokenGrant): number;
   accepted(age: TokenAge): void;
   rejected(age: TokenAge): void;
   stats(): LearnedLifetimeStats;
+  /** For `options.snapshot` after a restart. */
   snapshot(): LearnedLifetimeSnapshot;
 }
 
-/** Bins of the scale: eight an octave (a bin is 9 % wide), from one second to ten years. */
-const BINS_PER_OCTAVE = 8;
-const LEAST_MS = 1000;
-const BINS = Math.ceil(Math.log2(MAX_LIFETIME_MS / LEAST_MS) * BINS_PER_OCTAVE);
-
-/** What a candidate loses when a token is accepted beyond it, and when one is refused in a bracket elsewhere. */
-const SURVIVAL_COST = 3;
-const ENDING_COST = 1.6;
-/** No score falls below this. */
-const FLOOR = -15;
-/** Candidates within this of the best are possible. */
-const SUPPORT = 5;
-/** The estimate moves no more than by this factor at once, whatever a single token says. */
-const MAX_STEP = 1.25;
-
-const binOf = (ms: number): number =>
-  Math.min(BINS - 1, Math.max(0, Math.floor(Math.log2(ms / LEAST_MS) * BINS_PER_OCTAVE)));
-const edgeOf = (bin: number): number => LEAST_MS * 2 ** (bin / BINS_PER_OCTAVE);
-
-/** The scores of all candidate lifetimes. */
-class Candidates {
-  readonly scores: Float64Array;
-  /** The lowest and the highest bin that are possible. */
-  lowest = 0;
-  highest = BINS - 1;
-
-  constructor(guessMs: number, scores?: readonly number[]) {
-    const guess = binOf(guessMs);
-    this.scores = Float64Array.from({ length: BINS }, (_, bin) => {
-      if (scores) return scores[bin] ?? FLOOR;
-      // Above the guess all is open; below it, the less likely the further.
-      return bin >= guess ? 0 : -SUPPORT - 0.1 - (2 * (guess - bin)) / BINS_PER_OCTAVE;
-    });
-    this.#settle();
-  }
-
-  /** A token was accepted at this age, and before at the other: it outlived all that lies between. */
-  outlived(fromMs: number, toMs: number): void {
-    for (let bin = fromMs < LEAST_MS ? 0 : binOf(fromMs); bin < binOf(toMs); bin++) this.#add(bin, -SURVIVAL_COST);
-    this.#settle();
-  }
-
-  /** A token ended between the two ages, if it ended of age at all. */
-  ended(fromMs: number, toMs: number, weight: number): void {
-    const first = fromMs === 0 ? 0 : binOf(fromMs);
-    const last = binOf(toMs);
-    for (let bin = 0; bin < BINS; bin++) if (bin < first || bin > last) this.#add(bin, -ENDING_COST * weight);
-    this.#settle();
-  }
-
-  #add(bin: number, change: number): void {
-    this.scores[bin] = (this.scores[bin] as number) + change;
-  }
-
-  #settle(): void {
-    const { scores } = this;
-    let best = Number.NEGATIVE_INFINITY;
-    for (const score of scores) if (score > best) best = score;
-    this.lowest = BINS;
-    for (let bin = 0; bin < BINS; bin++) {
-      const score = Math.max(FLOOR, (scores[bin] as number) - best);
-      scores[bin] = score;
-      if (score < -SUPPORT) continue;
-      this.lowest = Math.min(this.lowest, bin);
-      this.highest = bin;
-    }
-  }
+/**
+ * A policy that starts from a guess and finds the lifetime of the service's tokens, the same for all owners, from the
+ * ages at which they are accepted and refused. Needs both to be reported (`ownerFetch` does) and two owners or more.
+ */
+export function learnedLifetime(options: LearnedLifetimeOptions = {}): LearnedLifetime {
+  return new Learner(options);
 }
+
+/** The estimate moves by no more than this factor at once, whatever a single token says. */
+const MAX_STEP = 1.25;
+/** A token refused before this share of the estimate and never accepted was refused at once. */
+const FRESH_SHARE = 0.1;
+/** Among this many refusals the share of an owner is reckoned. */
+const RECENT_REFUSALS = 16;
+/** One token in so many explores: while the lifetime is open above or seems to have risen, and otherwise. */
+const EXPLORERS_OPEN = 2;
+const EXPLORERS_KNOWN = 16;
+/** The most explorers that the credit pays for at once: while the lifetime is open above, and otherwise. */
+const CREDIT_OPEN = 16;
+const CREDIT_KNOWN = 2;
+/** An age this far beyond the estimate only explorers reach. */
+const BEYOND = 1.1;
+/** Bounds of what is remembered: owners whose token is followed, and grants whose lifetime was stated. */
+const MAX_FOLLOWED = 10_000;
+const MAX_STATED = 256;
 
 /** The token last seen of an owner. */
 interface Followed {
-  token: string;
+  readonly token: string;
   acceptedMs: number;
-  /** Where the next bin begins: below it, an acceptance says nothing new. */
-  nextMs: number;
-  repaid: boolean;
-}
-
-/** How many owners' tokens are followed; beyond it, the one that came first is let go. */
-const MAX_FOLLOWED = 10_000;
-const MAX_REMEMBERED = 256;
-const RECENT = 16;
-const MAX_CREDIT = 16;
-
-export function learnedLifetime(options: LearnedLifetimeOptions = {}): LearnedLifetime {
-  return new Learner(options);
+  /** Where the next bin begins; below it an acceptance says nothing new. */
+  nextBinMs: number;
+  beyond: boolean;
 }
 
 class Learner implements LearnedLifetime {
@@ -162,111 +114,177 @@ class Learner implements LearnedLifetime {
   readonly #share: number;
   readonly #candidates: Candidates;
   readonly #followed = new Map<string, Followed>();
+  /** By the token's hash: the same grant is asked about again by a source that stores. */
   readonly #stated = new Map<number, number>();
-  readonly #recent: string[] = [];
+  readonly #refused: string[] = [];
+  readonly #evidence = { survivals: 0, endings: 0, ignored: 0, explorers: 0 };
   #estimateMs: number;
-  #credit = MAX_CREDIT;
-  #evidence = { survivals: 0, endings: 0, ignored: 0, explorers: 0 };
+  #credit: number;
+  /** Whether the last token that got beyond the estimate was seen to live there. */
+  #risen = false;
 
   constructor(options: LearnedLifetimeOptions) {
-    const { guessMs = 300_000, minMs = LEAST_MS, maxMs = 30 * 86_400_000, exploration = 0.003, snapshot } = options;
-    const check = new OptionCheck('learnedLifetime', options, ['guessMs', 'minMs', 'maxMs', 'exploration', 'snapshot']);
-    check.done();
+    checkOptions(options);
+    const { guessMs, minMs, maxMs, exploration, snapshot } = withDefaults(options);
     this.#minMs = minMs;
     this.#maxMs = maxMs;
     this.#share = exploration;
-    this.#estimateMs = snapshot?.estimateMs ?? guessMs;
     this.#candidates = new Candidates(guessMs, snapshot?.scores);
+    this.#estimateMs = Math.min(maxMs, Math.max(minMs, snapshot?.estimateMs ?? guessMs));
+    this.#credit = exploration === 0 ? 0 : (snapshot?.credit ?? CREDIT_OPEN);
   }
 
   lifetimeMs({ token }: TokenGrant): number {
     const hash = hashOf(token);
-    const known = this.#stated.get(hash);
-    if (known !== undefined) return known;
+    const before = this.#stated.get(hash);
+    if (before !== undefined) return before;
     const statedMs = this.#state(hash);
     this.#stated.set(hash, statedMs);
-    if (this.#stated.size > MAX_REMEMBERED) this.#stated.delete(this.#stated.keys().next().value as number);
+    if (this.#stated.size > MAX_STATED) deleteFirst(this.#stated);
     return statedMs;
   }
 
+  /**
+   * The estimate, or for an explorer more: at least twice as much, so that it is still in use beyond the estimate
+   * when its refresh begins. How much more differs widely, because owners who call rarely are not seen at any age
+   * that is stated too tightly.
+   */
   #state(hash: number): number {
-    const estimateMs = this.#estimateMs;
-    const upperMs = Math.min(this.#maxMs, edgeOf(this.#candidates.highest + 1));
-    const open = upperMs > 1.5 * estimateMs;
-    if (this.#credit < 1 || hash % (open ? 2 : 16) !== 0) return estimateMs;
+    const highestMs = Math.min(this.#maxMs, this.#candidates.highestMs);
+    const open = highestMs > 1.5 * this.#estimateMs;
+    if (!open) this.#credit = Math.min(this.#credit, CREDIT_KNOWN);
+    const oneIn = open || this.#risen ? EXPLORERS_OPEN : EXPLORERS_KNOWN;
+    if (this.#credit < 1 || hash % oneIn !== 0) return this.#estimateMs;
     this.#credit -= 1;
     this.#evidence.explorers++;
     const draw = (hash >>> 8) / 2 ** 24;
-    const factor = open ? 2 * (upperMs / estimateMs) ** draw : 2 * 2 ** Math.floor(-Math.log2(1 - draw));
-    return Math.min(this.#maxMs, estimateMs * factor);
+    const further = open ? (highestMs / this.#estimateMs) ** draw : 2 ** Math.floor(-Math.log2(1 - draw));
+    return Math.min(this.#maxMs, 2 * this.#estimateMs * further);
   }
 
   accepted({ owner, token, ageMs }: TokenAge): void {
-    this.#credit = Math.min(MAX_CREDIT, this.#credit + this.#share);
-    let followed = this.#followed.get(owner);
-    if (!followed || followed.token !== token) {
-      if (followed) this.#followed.delete(owner);
-      followed = { token, acceptedMs: 0, nextMs: 0, repaid: false };
-      this.#followed.set(owner, followed);
-      if (this.#followed.size > MAX_FOLLOWED) this.#followed.delete(this.#followed.keys().next().value as string);
+    if (!(ageMs >= 0)) return;
+    this.#earn(this.#share);
+    const followed = this.#follow(owner, token);
+    if (ageMs > this.#estimateMs * BEYOND && !followed.beyond) {
+      followed.beyond = true;
+      this.#risen = true;
+      if (this.#share > 0) this.#earn(1);
     }
-    if (ageMs > this.#estimateMs * 1.1 && !followed.repaid) {
-      followed.repaid = true;
-      this.#credit = Math.min(MAX_CREDIT, this.#credit + 1);
-    }
-    if (ageMs >= followed.nextMs) {
+    if (ageMs >= followed.nextBinMs) {
       this.#candidates.outlived(followed.acceptedMs, ageMs);
-      followed.nextMs = edgeOf(binOf(ageMs) + 1);
+      followed.nextBinMs = nextEdgeMs(ageMs);
       this.#evidence.survivals++;
-      this.#follow();
+      this.#moveEstimate();
     }
     followed.acceptedMs = Math.max(followed.acceptedMs, ageMs);
   }
 
+  /**
+   * A refusal counts by the share of others among the owners refused of late, so that one owner's alone count nothing.
+   * Of a token that was never seen accepted it counts half, since only one end of its bracket is known, and nothing
+   * at all when the token was fresh.
+   */
   rejected({ owner, token, ageMs }: TokenAge): void {
-    const followed = this.#followed.get(owner);
-    const acceptedMs = followed?.token === token ? followed.acceptedMs : undefined;
-    if (followed?.repaid && acceptedMs !== undefined) this.#credit -= 1;
-    this.#recent.push(owner);
-    if (this.#recent.length > RECENT) this.#recent.shift();
-    const others = this.#recent.filter((other) => other !== owner).length / this.#recent.length;
-    const weight = acceptedMs !== undefined ? others : ageMs < this.#estimateMs / 10 ? 0 : others / 2;
-    if (weight === 0) {
+    if (!(ageMs >= 0)) return;
+    const last = this.#followed.get(owner);
+    const followed = last?.token === token ? last : undefined;
+    if (followed?.beyond) this.#credit = Math.max(0, this.#credit - 1);
+    if (ageMs > this.#estimateMs) this.#risen = false;
+    this.#refused.push(owner);
+    if (this.#refused.length > RECENT_REFUSALS) this.#refused.shift();
+    const others = this.#refused.filter((refused) => refused !== owner).length / this.#refused.length;
+    const whole = followed ? 1 : ageMs < this.#estimateMs * FRESH_SHARE ? 0 : 0.5;
+    if (others * whole === 0) {
       this.#evidence.ignored++;
       return;
     }
+    this.#candidates.ended(followed?.acceptedMs ?? 0, ageMs, others * whole);
     this.#evidence.endings++;
-    this.#candidates.ended(acceptedMs ?? 0, ageMs, weight);
-    this.#follow();
-  }
-
-  /** Lets the estimate follow the candidates, a step at a time. */
-  #follow(): void {
-    const target = Math.min(this.#maxMs, Math.max(this.#minMs, edgeOf(this.#candidates.lowest)));
-    this.#estimateMs = Math.min(this.#estimateMs * MAX_STEP, Math.max(this.#estimateMs / MAX_STEP, target));
+    this.#moveEstimate();
   }
 
   stats(): LearnedLifetimeStats {
-    const { lowest, highest } = this.#candidates;
-    const betweenMs: [number, number] = [edgeOf(lowest), edgeOf(highest + 1)];
+    const { lowestMs, highestMs } = this.#candidates;
     return {
       estimateMs: this.#estimateMs,
-      betweenMs,
-      confidence: 1 / Math.max(1, highest - lowest),
+      betweenMs: [Math.max(this.#minMs, lowestMs), Math.min(this.#maxMs, highestMs)],
+      confidence: this.#candidates.likelihoodNear(this.#estimateMs),
       evidence: { ...this.#evidence },
     };
   }
 
   snapshot(): LearnedLifetimeSnapshot {
-    return { version: 1, estimateMs: this.#estimateMs, scores: Array.from(this.#candidates.scores) };
+    return {
+      version: 1,
+      estimateMs: this.#estimateMs,
+      credit: this.#credit,
+      scores: Array.from(this.#candidates.scores, (score) => Math.round(score * 100) / 100),
+    };
+  }
+
+  #earn(credit: number): void {
+    this.#credit = Math.min(CREDIT_OPEN, this.#credit + credit);
+  }
+
+  #follow(owner: string, token: string): Followed {
+    const last = this.#followed.get(owner);
+    if (last?.token === token) return last;
+    const followed = { token, acceptedMs: 0, nextBinMs: 0, beyond: false };
+    // Deleted first, so that the map stays in the order of the tokens' first use and the oldest is let go.
+    this.#followed.delete(owner);
+    this.#followed.set(owner, followed);
+    if (this.#followed.size > MAX_FOLLOWED) deleteFirst(this.#followed);
+    return followed;
+  }
+
+  #moveEstimate(): void {
+    const targetMs = Math.min(this.#maxMs, Math.max(this.#minMs, this.#candidates.lowestMs));
+    this.#estimateMs = Math.min(this.#estimateMs * MAX_STEP, Math.max(this.#estimateMs / MAX_STEP, targetMs));
   }
 }
 
-/** A hash of 32 bits; nothing depends on its being hard to forge. */
-function hashOf(text: string): number {
+function deleteFirst<K>(map: Map<K, unknown>): void {
+  for (const key of map.keys()) {
+    map.delete(key);
+    return;
+  }
+}
+
+/** FNV-1a with a finisher: spreads tokens evenly, and nothing depends on its being hard to forge. */
+function hashOf(token: string): number {
   let hash = 0x811c9dc5;
-  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  for (let at = 0; at < token.length; at++) hash = Math.imul(hash ^ token.charCodeAt(at), 0x01000193);
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
   return (hash ^ (hash >>> 16)) >>> 0;
+}
+
+function withDefaults(options: LearnedLifetimeOptions) {
+  const { minMs = LEAST_MS, maxMs = 30 * 86_400_000, exploration = 0.003, snapshot } = options;
+  const { guessMs = Math.min(maxMs, Math.max(minMs, DEFAULT_LIFETIME_MS)) } = options;
+  return { guessMs, minMs, maxMs, exploration, snapshot };
+}
+
+function checkOptions(options: LearnedLifetimeOptions): void {
+  const check = new OptionCheck('learnedLifetime', options, ['guessMs', 'minMs', 'maxMs', 'exploration', 'snapshot']);
+  const { minMs, maxMs } = withDefaults(options ?? {});
+  const isLifetime = (value: unknown) => isNumberIn(value, LEAST_MS, MAX_LIFETIME_MS);
+  for (const name of ['minMs', 'maxMs'] as const) check.when(name, isLifetime, 'milliseconds from 1000 to ten years');
+  check.when('guessMs', (value) => isNumberIn(value, minMs, maxMs), 'milliseconds from minMs to maxMs');
+  if (minMs > maxMs) check.problem('minMs', 'no more than maxMs');
+  check.when('exploration', (value) => isNumberIn(value, 0, 0.05), 'a share from 0 to 0.05');
+  check.when('snapshot', isSnapshot, 'what snapshot() gave');
+  check.done();
+}
+
+function isNumberIn(value: unknown, least: number, most: number): value is number {
+  return typeof value === 'number' && value >= least && value <= most;
+}
+
+function isSnapshot(value: unknown): value is LearnedLifetimeSnapshot {
+  if (typeof value !== 'object' || value === null) return false;
+  const { version, estimateMs, credit, scores } = value as Partial<Record<keyof LearnedLifetimeSnapshot, unknown>>;
+  if (version !== 1 || !isNumberIn(estimateMs, LEAST_MS, MAX_LIFETIME_MS)) return false;
+  return isNumberIn(credit, 0, CREDIT_OPEN) && areScores(scores);
 }

@@ -17,6 +17,7 @@ const LAYERS: readonly (readonly string[])[] = [
     'diagnostics.ts',
     'endpoint-failures.ts',
     'expiry.ts',
+    'lifetime-candidates.ts',
     'flight.ts',
     'http-exchange.ts',
   ],
