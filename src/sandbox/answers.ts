@@ -1,4 +1,5 @@
 import { type Answer, jsonAnswer } from './http-io.ts';
+import type { LedgerKind } from './ledger.ts';
 import type { Profile } from './profile.ts';
 import type { Refusal } from './token-request.ts';
 
@@ -15,4 +16,20 @@ export function refusalAnswer(_profile: Profile, refusal: Refusal): Answer {
   const { status, error, description, field, hints, headers } = refusal;
   const body = { error, error_description: description, ...(field && { field }), ...hints };
   return jsonAnswer(status, body, { ...NO_STORE, ...headers });
+}
+
+/** An error of the service itself, as it might look: the body of a fault that was given none. */
+export function errorBodyFor(kind: LedgerKind, status: number): Answer {
+  if (status < 400) return { status, headers: {}, body: '' };
+  if (status >= 500) {
+    const body = `<html><head><title>${status}</title></head><body><h1>${status}</h1></body></html>`;
+    return { status, headers: { 'content-type': 'text/html' }, body };
+  }
+  if (kind === 'echo') {
+    const challenge: Record<string, string> =
+      status === 401 ? { 'www-authenticate': 'Bearer error="invalid_token"' } : {};
+    return jsonAnswer(status, { error: status === 401 ? 'invalid_token' : 'request_refused' }, challenge);
+  }
+  const names: Record<number, string> = { 400: 'invalid_request', 401: 'invalid_client', 403: 'access_denied' };
+  return jsonAnswer(status, { error: names[status] ?? 'request_refused' });
 }

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { refusalAnswer, tokenAnswer } from './answers.ts';
+import type { AccessKey } from './directory.ts';
 import { bearerOf, EXPECTED_OWNER, echo } from './echo.ts';
 import type { Answer, BodyResult } from './http-io.ts';
 import type { LedgerEntry, LedgerFacts, Outcome } from './ledger.ts';
@@ -15,8 +16,11 @@ import { tokenStateIn, type World } from './world.ts';
 export interface Exchange {
   readonly facts: LedgerFacts;
   /** The answer that is due without a fault, with its effects: a token issued here exists. */
-  respond(): Response;
+  readonly respond: Respond;
 }
+
+/** @param wrongOwner answer with another owner's token, where there is another owner. */
+export type Respond = (how?: { wrongOwner?: boolean }) => Response;
 
 export interface Response {
   readonly answer: Answer;
@@ -56,7 +60,7 @@ function tokenExchange(world: World, req: IncomingMessage, method: string, body:
     ...(parties.accessKey && { owner: parties.accessKey.ownerId }),
     ...(sentKey !== undefined && { accessKey: parties.accessKey?.fingerprint ?? world.secrets.fingerprint(sentKey) }),
   };
-  return { facts, respond: () => respondToken(world, fields, parties, problem) };
+  return { facts, respond: (how) => respondToken(world, fields, parties, problem, how?.wrongOwner) };
 }
 
 function readOrRefuse(req: IncomingMessage, body: BodyResult): [TokenRequestFields, Refusal?] {
@@ -71,24 +75,46 @@ function readOrRefuse(req: IncomingMessage, body: BodyResult): [TokenRequestFiel
   ];
 }
 
-function respondToken(world: World, fields: TokenRequestFields, parties: Parties, problem?: Refusal): Response {
+function respondToken(
+  world: World,
+  fields: TokenRequestFields,
+  parties: Parties,
+  problem?: Refusal,
+  wrongOwner = false,
+): Response {
   const nowMs = world.clock.now();
   const { app, accessKey } = parties;
   const secretIsGood = !!app && world.directory.secretIsGood(app, fields.client_secret ?? '', nowMs);
   const refusal = problem ?? refuseParties(parties, secretIsGood, world.directory, world.profile);
   if (refusal || !accessKey) return refuse(world, refusal ?? badRequest('refused'));
-  const { lifetimeSeconds, tokenFormat, revokePrevious, replicationLagMs } = world.profile;
   const wasted = world.tokens.goodTokenOf(accessKey, nowMs) !== undefined;
-  const { value, token } = world.tokens.issue(accessKey, nowMs, {
-    format: tokenFormat,
-    lifetimeMs: lifetimeSeconds * 1000,
-    revokePrevious,
-    replicationLagMs,
-  });
-  if (accessKey.revoked) token.revoked = true;
-  const answer = tokenAnswer(world.profile, value, lifetimeSeconds);
+  const other = wrongOwner ? anotherOwnersKey(world, accessKey) : undefined;
+  const { value, token } = issue(world, other ?? accessKey, nowMs, other !== undefined);
+  const answer = tokenAnswer(world.profile, value, world.profile.lifetimeSeconds);
   const facts = { status: answer.status, token: token.fingerprint, tokenExpiresAtMs: token.expiresAtMs, wasted };
-  return { answer, outcome: 'issued', facts, issued: token };
+  return { answer, outcome: other ? 'wrong_owner' : 'issued', facts, issued: token };
+}
+
+function issue(
+  world: World,
+  accessKey: AccessKey,
+  nowMs: number,
+  stray: boolean,
+): { value: string; token: IssuedToken } {
+  const { lifetimeSeconds, tokenFormat, revokePrevious, replicationLagMs } = world.profile;
+  const lifetimeMs = lifetimeSeconds * 1000;
+  const options = { format: tokenFormat, lifetimeMs, revokePrevious, replicationLagMs, stray };
+  const issued = world.tokens.issue(accessKey, nowMs, options);
+  if (accessKey.revoked) issued.token.revoked = true;
+  return issued;
+}
+
+/** A key of the same app that is in use and of another owner. */
+function anotherOwnersKey(world: World, accessKey: AccessKey): AccessKey | undefined {
+  for (const other of world.directory.accessKeys.values()) {
+    if (other.appId === accessKey.appId && other.ownerId !== accessKey.ownerId && !other.revoked) return other;
+  }
+  return undefined;
 }
 
 function refuse(world: World, refusal: Refusal): Response {

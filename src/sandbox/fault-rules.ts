@@ -9,8 +9,9 @@ export type FaultEffect =
   /** The right answer, this much later. */
   | { kind: 'latency'; ms: number }
   /**
-   * No connection. With `always` or a schedule and aimed at everything, the port is closed: `ECONNREFUSED`, which the
-   * kernel answers, so that it cannot be counted. Otherwise the connection is reset without an answer: `ECONNRESET`.
+   * No connection. Aimed at everything, with `always` or a schedule, the port is closed and whoever is connected cut off:
+   * `ECONNREFUSED`, which the kernel answers, so that it cannot be counted. Otherwise the connection is reset when the
+   * request has come, without an answer: `ECONNRESET`.
    */
   | { kind: 'refuse' }
   /** The request is read and nothing is ever answered. */
@@ -32,7 +33,7 @@ export type FaultEffect =
   /** Header fields, or a body, of at least this size: 100,000 bytes of headers; 10,000,000 of body. */
   | { kind: 'oversized_headers'; bytes?: number }
   | { kind: 'oversized_body'; bytes?: number }
-  /** The newest live token of another owner. Only on the token endpoint, and only if there is another owner. */
+  /** A token of another owner of the app. Only on the token endpoint, and only if there is another owner. */
   | { kind: 'wrong_owner_token' };
 
 interface StatusEffect {
@@ -62,7 +63,7 @@ export type FaultWhen =
 
 /** What a rule is aimed at; what is left out may be anything. */
 export interface FaultTarget {
-  /** Default `token`. */
+  /** Default `token`; `all` for `refuse`. */
   path?: 'token' | 'echo' | 'all';
   /** An app's id. */
   app?: string;

@@ -11,15 +11,20 @@ export function jsonAnswer(status: number, body: unknown, headers: Record<string
   return { status, headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) };
 }
 
-/** Writes an answer whole. The date is the sandbox's own, not the machine's. */
+/** An answer's headers, dated by the sandbox's clock and not the machine's. */
+export function headersOf(answer: Answer, nowMs: number): Record<string, string> {
+  return { date: new Date(nowMs).toUTCString(), ...answer.headers };
+}
+
+/** Writes an answer whole. */
 export function send(res: ServerResponse, answer: Answer, nowMs: number): void {
+  const hasBody = answer.status !== 204 && answer.status !== 304;
   res.sendDate = false;
   res.writeHead(answer.status, {
-    date: new Date(nowMs).toUTCString(),
-    ...answer.headers,
-    'content-length': Buffer.byteLength(answer.body),
+    ...headersOf(answer, nowMs),
+    ...(hasBody && { 'content-length': Buffer.byteLength(answer.body) }),
   });
-  res.end(answer.body);
+  res.end(hasBody ? answer.body : undefined);
 }
 
 export type BodyResult = { text: string } | { problem: 'too_large' | 'aborted' };

@@ -1,4 +1,13 @@
 /** A local emulator of the token service, for development and tests. */
+export type {
+  ActiveFault,
+  FaultEffect,
+  FaultKind,
+  FaultRule,
+  FaultTarget,
+  FaultWhen,
+  SandboxFaults,
+} from './fault-rules.ts';
 export type { LedgerEntry, LedgerFilter, LedgerKind, LedgerSummary, Outcome, SandboxLedger } from './ledger.ts';
 export { type Sandbox, type SandboxOwner, startSandbox } from './sandbox.ts';
 export type { SandboxOptions } from './sandbox-options.ts';

@@ -1,4 +1,6 @@
 import { type AccessKey, type App, Directory } from './directory.ts';
+import type { SandboxFaults } from './fault-rules.ts';
+import { Faults } from './faults.ts';
 import { Ledger, type SandboxLedger } from './ledger.ts';
 import { DEFAULT_PROFILE } from './profile.ts';
 import { resolveOptions, type SandboxOptions } from './sandbox-options.ts';
@@ -31,6 +33,7 @@ export interface Sandbox extends AsyncDisposable {
   /** The id of the owner whose access key this is; also for one that is disabled or revoked. */
   ownerOf(accessKey: string): string | undefined;
   readonly ledger: SandboxLedger;
+  readonly faults: SandboxFaults;
   /** Give it to the registry, and both sides jump together. */
   readonly clock: VirtualClock;
   /** Ends a token. Unknown ones are ignored. */
@@ -54,10 +57,14 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
     directory: new Directory(secrets),
     tokens: new Tokens(secrets),
     ledger: new Ledger(clock, resolved.ledgerSize),
+    faults: new Faults(clock),
     profile: { ...DEFAULT_PROFILE, lifetimeSeconds: resolved.lifetimeSeconds },
   };
   world.directory.seed(resolved.owners);
   const tokenPlane = new TokenPlane(world);
+  world.faults.onChange = (rules) => {
+    if (rules) tokenPlane.obeyFaults();
+  };
   const port = await tokenPlane.listen(resolved.port, resolved.host);
   return new RunningSandbox(world, tokenPlane, urlOf(resolved.host, port));
 }
@@ -66,6 +73,7 @@ class RunningSandbox implements Sandbox {
   readonly url: string;
   readonly portalUrl = '';
   readonly ledger: SandboxLedger;
+  readonly faults: SandboxFaults;
   readonly clock: VirtualClock;
   readonly #world: World;
   readonly #tokenPlane: TokenPlane;
@@ -76,6 +84,7 @@ class RunningSandbox implements Sandbox {
     this.#tokenPlane = tokenPlane;
     this.url = url;
     this.ledger = world.ledger;
+    this.faults = world.faults;
     this.clock = world.clock;
   }
 

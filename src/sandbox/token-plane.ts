@@ -1,41 +1,51 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
-import { exchangeOf, MAX_BODY_BYTES } from './exchange.ts';
+import { type Exchange, exchangeOf, MAX_BODY_BYTES } from './exchange.ts';
+import { strike } from './fault-effects.ts';
 import { readBody, send } from './http-io.ts';
+import type { OpenEntry } from './ledger.ts';
+import { PortGate } from './port-gate.ts';
+import { Struck } from './struck.ts';
 import type { World } from './world.ts';
 
 /** The emulated service: its token endpoint and one protected resource, on a port of its own. */
 export class TokenPlane {
   readonly #world: World;
   readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
+  readonly #gate: PortGate;
+  #cancelGateTimer: (() => void) | undefined;
+  #closed = false;
 
   constructor(world: World) {
     this.#world = world;
     this.#server = createServer({ keepAliveTimeout: 60_000 }, (req, res) => this.#receive(req, res));
-    this.#server.on('connection', (socket: Socket) => {
-      this.#sockets.add(socket);
-      socket.on('close', () => this.#sockets.delete(socket));
-    });
+    this.#gate = new PortGate(this.#server);
   }
 
   /** Starts to listen, and gives the port. */
   listen(port: number, host: string): Promise<number> {
-    return new Promise((resolve, reject) => {
-      this.#server.once('error', reject);
-      this.#server.listen(port, host, () => {
-        this.#server.off('error', reject);
-        resolve((this.#server.address() as AddressInfo).port);
-      });
-    });
+    return this.#gate.listen(port, host);
+  }
+
+  get listening(): boolean {
+    return this.#gate.isOpen;
+  }
+
+  /** Closes or opens the port as the faults say, now and whenever that changes. To be called when they were changed. */
+  obeyFaults(): void {
+    this.#cancelGateTimer?.();
+    if (this.#closed) return;
+    const { closed, changesInMs } = this.#world.faults.portClosed();
+    if (closed) this.#gate.close();
+    else this.#gate.open();
+    if (changesInMs === Number.POSITIVE_INFINITY) return;
+    this.#cancelGateTimer = this.#world.clock.setTimeout(() => this.obeyFaults(), changesInMs);
   }
 
   /** Stops at once: who is connected is cut off. */
   close(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#server.close(() => resolve());
-      for (const socket of this.#sockets) socket.destroy();
-    });
+    this.#closed = true;
+    this.#cancelGateTimer?.();
+    return this.#gate.shut();
   }
 
   #receive(req: IncomingMessage, res: ServerResponse): void {
@@ -43,12 +53,18 @@ export class TokenPlane {
       if ('problem' in body && body.problem === 'aborted') return;
       const exchange = exchangeOf(this.#world, req, body);
       const entry = this.#world.ledger.open(exchange.facts);
-      const { answer, outcome, facts, issued } = exchange.respond();
-      res.on('close', () => {
-        if (!res.writableFinished && issued) issued.delivered = false;
-        entry.close(res.writableFinished ? outcome : 'aborted', facts);
-      });
-      send(res, answer, this.#world.clock.now());
+      const decision = this.#world.faults.decide(exchange.facts);
+      if (decision) strike(new Struck(this.#world.clock, res, exchange, entry, decision));
+      else this.#answer(res, exchange, entry);
     });
+  }
+
+  #answer(res: ServerResponse, exchange: Exchange, entry: OpenEntry): void {
+    const { answer, outcome, facts, issued } = exchange.respond();
+    res.on('close', () => {
+      if (!res.writableFinished && issued) issued.delivered = false;
+      entry.close(res.writableFinished ? outcome : 'aborted', facts);
+    });
+    send(res, answer, this.#world.clock.now());
   }
 }

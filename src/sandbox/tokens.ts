@@ -23,6 +23,8 @@ export interface IssueOptions {
   lifetimeMs: number;
   revokePrevious: boolean;
   replicationLagMs: number;
+  /** It goes to somebody else than its owner, who neither knows of it nor loses a token by it. */
+  stray?: boolean;
 }
 
 /** Tokens kept at most; the oldest are dropped beyond it and are unknown then. */
@@ -53,12 +55,10 @@ export class Tokens {
       refused: false,
       delivered: true,
     };
-    if (options.revokePrevious) {
-      const previous = this.#newest.get(accessKey.id);
-      if (previous) previous.revoked = true;
-    }
+    const previous = this.#newest.get(accessKey.id);
+    if (previous && options.revokePrevious && !options.stray) previous.revoked = true;
     this.#byValue.set(value, token);
-    this.#newest.set(accessKey.id, token);
+    if (!options.stray) this.#newest.set(accessKey.id, token);
     this.#dropOldest();
     return { value, token };
   }
@@ -78,15 +78,6 @@ export class Tokens {
   goodTokenOf(accessKey: AccessKey, nowMs: number): IssuedToken | undefined {
     const newest = this.#newest.get(accessKey.id);
     return newest && isGood(newest, nowMs) ? newest : undefined;
-  }
-
-  /** The newest token of any other owner, for the fault that gives it to the wrong one. */
-  ofAnotherOwner(accessKey: AccessKey, nowMs: number): string | undefined {
-    let found: string | undefined;
-    for (const [value, token] of this.#byValue) {
-      if (token.accessKey.ownerId !== accessKey.ownerId && this.stateOf(token, nowMs) === 'live') found = value;
-    }
-    return found;
   }
 
   revoke(value: string): boolean {

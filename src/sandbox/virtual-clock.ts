@@ -86,7 +86,8 @@ export class VirtualClock implements Clock {
   }
 
   #hold(): { wall: number; monotonic: number } {
-    this.#heldMs ??= { wall: this.now(), monotonic: this.monotonic() };
+    // Whole milliseconds, so that what is advanced by hand adds up exactly.
+    this.#heldMs ??= { wall: this.now(), monotonic: Math.ceil(this.monotonic()) };
     return this.#heldMs;
   }
 

@@ -1,4 +1,5 @@
 import type { Directory } from './directory.ts';
+import type { Faults } from './faults.ts';
 import type { Ledger } from './ledger.ts';
 import type { Profile } from './profile.ts';
 import type { Secrets } from './secrets.ts';
@@ -12,6 +13,7 @@ export interface World {
   readonly directory: Directory;
   readonly tokens: Tokens;
   readonly ledger: Ledger;
+  readonly faults: Faults;
   profile: Profile;
 }
 

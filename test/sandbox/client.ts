@@ -1,4 +1,5 @@
 import http from 'node:http';
+import net from 'node:net';
 import type { Sandbox } from '../../src/sandbox/index.ts';
 
 export interface Reply {
@@ -66,4 +67,37 @@ export async function tokenFor(sandbox: Sandbox, accessKey = sandbox.accessKeys[
 
 export function echo(sandbox: Sandbox, token: string, headers: http.OutgoingHttpHeaders = {}): Promise<Reply> {
   return call(`${sandbox.url}/echo`, { headers: { authorization: `Bearer ${token}`, ...headers } });
+}
+
+/** What came over a socket, byte for byte, and how the connection ended. */
+export interface RawReply {
+  text: string;
+  end: 'fin' | 'reset' | 'refused';
+}
+
+/** Sends bytes on a new connection and reads all there is until it ends. */
+export function raw(url: string, request: string): Promise<RawReply> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve) => {
+    let text = '';
+    let end: RawReply['end'] = 'fin';
+    const socket = net.connect(Number(port), hostname, () => socket.write(request));
+    socket.on('data', (chunk) => {
+      text += chunk.toString('latin1');
+    });
+    socket.on('error', (error: NodeJS.ErrnoException) => {
+      end = error.code === 'ECONNREFUSED' ? 'refused' : 'reset';
+    });
+    socket.on('close', () => resolve({ text, end }));
+  });
+}
+
+/** The token request of {@link askToken} as bytes, on a connection that is to be closed after it. */
+export function rawTokenRequest(sandbox: Sandbox, accessKey = sandbox.accessKeys[0]): string {
+  const { clientId: client_id, clientSecret: client_secret } = sandbox;
+  const fields = { grant_type: 'client_credentials', client_id, client_secret, appliance_owner_scope: accessKey };
+  const body = JSON.stringify(fields);
+  const length = Buffer.byteLength(body);
+  const head = `POST /auth/v1/token HTTP/1.1\r\nhost: sandbox\r\nconnection: close\r\ncontent-type: application/json\r\n`;
+  return `${head}content-length: ${length}\r\n\r\n${body}`;
 }

@@ -1,0 +1,181 @@
+import { checkFaultRule } from './fault-check.ts';
+import type { ActiveFault, FaultEffect, FaultRule, FaultTarget, FaultWhen, SandboxFaults } from './fault-rules.ts';
+import type { LedgerKind } from './ledger.ts';
+
+/** Whom a request is about, as far as that is known. */
+export interface FaultSubject {
+  readonly kind: LedgerKind;
+  readonly app?: string;
+  readonly owner?: string;
+}
+
+/** What strikes by itself; latency only delays. */
+export type StrikingEffect = Exclude<FaultEffect, { kind: 'latency' }>;
+
+/** What is to happen to one request. */
+export interface FaultDecision {
+  /** The rule that strikes, or the last that delays. */
+  readonly id: string;
+  readonly delayMs: number;
+  /** Absent: the right answer, after the delay. */
+  readonly effect?: StrikingEffect;
+  /** For a rate limit: when its window ends. */
+  readonly windowEndsInMs?: number;
+}
+
+/** A rule and its counters. */
+interface RuleState {
+  readonly rule: ActiveFault;
+  readonly addedMs: number;
+  readonly random: () => number;
+  windowStartMs: number;
+  windowCount: number;
+}
+
+const MAX_RULES = 1000;
+
+/** Decides what goes wrong. Nothing happens here; see fault-effects.ts for that. */
+export class Faults implements SandboxFaults {
+  readonly #clock: { now(): number; monotonic(): number };
+  readonly #rules = new Map<string, RuleState>();
+  #lastId = 0;
+  /** Called when a rule was added or removed (true), or has struck (false). */
+  onChange: ((rules: boolean) => void) | undefined;
+
+  constructor(clock: { now(): number; monotonic(): number }) {
+    this.#clock = clock;
+  }
+
+  add(given: FaultRule): string {
+    checkFaultRule(given);
+    const rule = structuredClone(given);
+    const id = rule.id ?? `fault-${++this.#lastId}`;
+    if (this.#rules.has(id)) throw new Error(`there is a fault rule ${id} already`);
+    if (this.#rules.size >= MAX_RULES) throw new Error(`there are ${MAX_RULES} fault rules already`);
+    const when = rule.when ?? { always: true };
+    const target = { path: rule.kind === 'refuse' ? ('all' as const) : ('token' as const), ...rule.target };
+    this.#rules.set(id, {
+      rule: { ...rule, id, when, target, addedAtMs: this.#clock.now(), hits: 0 },
+      addedMs: this.#clock.monotonic(),
+      random: seededRandom('probability' in when ? (when.seed ?? 1) : 1),
+      windowStartMs: Number.NEGATIVE_INFINITY,
+      windowCount: 0,
+    });
+    this.onChange?.(true);
+    return id;
+  }
+
+  remove(id: string): void {
+    if (this.#rules.delete(id)) this.onChange?.(true);
+  }
+
+  clear(): void {
+    this.#rules.clear();
+    this.onChange?.(true);
+  }
+
+  list(): ActiveFault[] {
+    return [...this.#rules.values()].map((state) => {
+      const left = leftOf(state, this.#clock.monotonic());
+      return { ...structuredClone(state.rule), ...(left && { left }) };
+    });
+  }
+
+  /** What happens to a request: the oldest rule that strikes, after the delays of those before it. */
+  decide(subject: FaultSubject): FaultDecision | undefined {
+    if (this.#rules.size === 0) return undefined;
+    let decision: FaultDecision | undefined;
+    for (const state of this.#rules.values()) {
+      if (!isAimedAt(state.rule.target, subject) || !this.#strikes(state)) continue;
+      const { rule } = state;
+      rule.hits++;
+      const delayMs = decision?.delayMs ?? 0;
+      if (rule.kind === 'latency') {
+        decision = { id: rule.id, delayMs: delayMs + rule.ms };
+        continue;
+      }
+      const windowEndsInMs = windowEndOf(state, this.#clock.monotonic());
+      decision = { id: rule.id, delayMs, effect: rule, ...(windowEndsInMs !== undefined && { windowEndsInMs }) };
+      break;
+    }
+    if (decision) this.onChange?.(false);
+    return decision;
+  }
+
+  /** Whether a rule closes the port now, and in how many milliseconds that may change. */
+  portClosed(): { closed: boolean; changesInMs: number } {
+    const nowMs = this.#clock.monotonic();
+    let closed = false;
+    let changesInMs = Number.POSITIVE_INFINITY;
+    for (const { rule, addedMs } of this.#rules.values()) {
+      if (!closesPort(rule)) continue;
+      const span = 'schedule' in rule.when ? spanAt(rule.when, nowMs - addedMs) : { on: true, changesInMs };
+      closed ||= span.on;
+      changesInMs = Math.min(changesInMs, span.changesInMs);
+    }
+    return { closed, changesInMs };
+  }
+
+  #strikes(state: RuleState): boolean {
+    const { when, hits } = state.rule;
+    const nowMs = this.#clock.monotonic();
+    if ('always' in when) return true;
+    if ('next' in when) return hits < when.next;
+    if ('schedule' in when) return spanAt(when, nowMs - state.addedMs).on;
+    if ('probability' in when) return state.random() < when.probability;
+    if (nowMs >= state.windowStartMs + when.perMs) {
+      state.windowStartMs = nowMs;
+      state.windowCount = 0;
+    }
+    return ++state.windowCount > when.over;
+  }
+}
+
+function isAimedAt(target: FaultTarget, { kind, app, owner }: FaultSubject): boolean {
+  if (target.path !== 'all' && target.path !== kind) return false;
+  return (target.app === undefined || target.app === app) && (target.owner === undefined || target.owner === owner);
+}
+
+/** Only what strikes everything for a whole span of time can be done by closing the port. */
+function closesPort({ kind, target, when }: ActiveFault): boolean {
+  const everything = target.path === 'all' && target.app === undefined && target.owner === undefined;
+  return kind === 'refuse' && everything && ('always' in when || 'schedule' in when);
+}
+
+function windowEndOf({ rule, windowStartMs }: RuleState, nowMs: number): number | undefined {
+  return 'over' in rule.when ? windowStartMs + rule.when.perMs - nowMs : undefined;
+}
+
+function leftOf({ rule, addedMs }: RuleState, nowMs: number): ActiveFault['left'] {
+  const { when, hits } = rule;
+  if ('next' in when) return { requests: when.next - hits };
+  if (!('schedule' in when) || when.everyMs !== undefined) return undefined;
+  return { ms: Math.max(0, (when.schedule.at(-1)?.[1] ?? 0) - (nowMs - addedMs)) };
+}
+
+type Schedule = Extract<FaultWhen, { schedule: unknown }>;
+
+/** Whether a schedule is on at a time since its start, and in how many milliseconds that changes. */
+function spanAt(when: Schedule, ageMs: number): { on: boolean; changesInMs: number } {
+  const { schedule, everyMs } = when;
+  // To the microsecond: a timer that comes at the end of a span must not find it to last a rounding error longer.
+  const wholeMs = Math.round(ageMs * 1000) / 1000;
+  const atMs = everyMs === undefined ? wholeMs : wholeMs % everyMs;
+  for (const [fromMs, toMs] of schedule) {
+    if (atMs < fromMs) return { on: false, changesInMs: fromMs - atMs };
+    if (atMs < toMs) return { on: true, changesInMs: toMs - atMs };
+  }
+  const againMs = everyMs === undefined ? Number.POSITIVE_INFINITY : everyMs - atMs + (schedule[0]?.[0] ?? 0);
+  return { on: false, changesInMs: againMs };
+}
+
+/** Mulberry32: small, and the same everywhere. */
+export function seededRandom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
