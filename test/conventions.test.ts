@@ -1,6 +1,7 @@
 /** The architecture, kept: where a file may import from, how long it may be, what it may hold, what is public. */
 
-import { existsSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { exportsOf, type Import, moduleState, pathsBelow, ROOT, readSource } from './helpers/source-files.ts';
@@ -150,4 +151,28 @@ describe('public API', () => {
       await expect(`${exportsOf(file).join('\n')}\n`).toMatchFileSnapshot(`api/${name}`);
     });
   }
+});
+
+describe('the run of the tests', () => {
+  // Inside the project, so that its own configuration is the one that is tried.
+  const home = join(ROOT, 'reports/unhandled');
+  const runOf = (body: string) => {
+    rmSync(home, { recursive: true, force: true });
+    mkdirSync(join(home, 'test'), { recursive: true });
+    writeFileSync(
+      join(home, 'test/fixture.test.ts'),
+      `import { it } from 'vitest';\nit('passes', () => { ${body} });\n`,
+    );
+    const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
+    const env = { ...process.env, CI: '', TEST_REPORT: '' };
+    return spawnSync(process.execPath, [vitest, 'run', '--dir', home], { cwd: ROOT, env, encoding: 'utf8' });
+  };
+
+  it('K2: fails by one unhandled rejection, though every test passes', () => {
+    expect(runOf('')).toMatchObject({ status: 0 });
+    const { status, stdout, stderr } = runOf("void Promise.reject(new Error('nobody heard'));");
+    expect(status).toBe(1);
+    expect(stdout + stderr).toContain('nobody heard');
+    expect(stdout).toContain('1 passed');
+  });
 });
