@@ -93,6 +93,8 @@ const EXPLORERS_KNOWN = 16;
 /** The most explorers that the credit pays for at once: while the lifetime is open above, and otherwise. */
 const CREDIT_OPEN = 16;
 const CREDIT_KNOWN = 2;
+/** Calls with one token within this share of the estimate are made together. */
+const MOMENT_SHARE = 0.002;
 /** An age this far beyond the estimate only explorers reach. */
 const BEYOND = 1.1;
 /** Bounds of what is remembered: owners whose token is followed, and grants whose lifetime was stated. */
@@ -105,6 +107,8 @@ interface Followed {
   acceptedMs: number;
   /** Where the next bin begins; below it an acceptance says nothing new. */
   nextBinMs: number;
+  /** Calls made together fail together, and so earn together: what comes before this age is one of them. */
+  earnsAgainMs: number;
   beyond: boolean;
 }
 
@@ -164,8 +168,11 @@ class Learner implements LearnedLifetime {
 
   accepted({ owner, token, ageMs }: TokenAge): void {
     if (!(ageMs >= 0)) return;
-    this.#earn(this.#share);
     const followed = this.#follow(owner, token);
+    if (ageMs >= followed.earnsAgainMs) {
+      this.#earn(this.#share);
+      followed.earnsAgainMs = ageMs + this.#estimateMs * MOMENT_SHARE;
+    }
     if (ageMs > this.#estimateMs * BEYOND && !followed.beyond) {
       followed.beyond = true;
       this.#risen = true;
@@ -230,7 +237,7 @@ class Learner implements LearnedLifetime {
   #follow(owner: string, token: string): Followed {
     const last = this.#followed.get(owner);
     if (last?.token === token) return last;
-    const followed = { token, acceptedMs: 0, nextBinMs: 0, beyond: false };
+    const followed = { token, acceptedMs: 0, nextBinMs: 0, earnsAgainMs: 0, beyond: false };
     // Deleted first, so that the map stays in the order of the tokens' first use and the oldest is let go.
     this.#followed.delete(owner);
     this.#followed.set(owner, followed);

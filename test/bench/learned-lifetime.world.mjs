@@ -18,14 +18,24 @@ export function randomOf(seed) {
  * @param world.phases        `[{ lifetimeMs, lifetimes }]`, one after the other; counted each for itself
  * @param world.callsPerLifetime of each owner, measured in the lifetime of the phase
  * @param world.burst         mean number of calls that come together; 1: Poisson
+ * @param world.together   mean number of calls at the very same instant
+ * @param world.spread     how unlike the owners are: the busiest call this many times as often as the quietest
  * @param world.revoked       share of tokens that are revoked at some moment of their life
  * @param world.spurious      share of calls that are answered 401 for no reason
  * @param world.policyFor     makes the policy; told the current lifetime by a function, for one that knows
  * @param world.planLife      the registry's
  */
 export function runWorld(world) {
-  const { phases, policyFor, planLife, owners = 100, callsPerLifetime = 60, burst = 1 } = world;
-  const { revoked = 0.01, spurious = 0.005, refreshWindow = [0.6, 0.8], seed = 1, onCall } = world;
+  const { phases, policyFor, planLife, owners = 100, callsPerLifetime = 60, burst = 1, together = 1 } = world;
+  const {
+    revokedPerCall = 0,
+    spread = 1,
+    revoked = 0.01,
+    spurious = 0.005,
+    refreshWindow = [0.6, 0.8],
+    seed = 1,
+    onCall,
+  } = world;
   const random = randomOf(seed);
   const exponential = (mean) => -Math.log(1 - random()) * mean;
   let phase = 0;
@@ -37,8 +47,10 @@ export function runWorld(world) {
   const names = held.map((_, owner) => `owner-${owner}`);
   let issued = 0;
 
-  const gapMs = () => {
-    const meanMs = lifetime() / callsPerLifetime;
+  const shares = held.map((_, owner) => spread ** (owner / Math.max(1, owners - 1)));
+  const meanShare = shares.reduce((sum, share) => sum + share, 0) / owners;
+  const gapMs = (owner) => {
+    const meanMs = ((lifetime() / callsPerLifetime) * together * meanShare) / shares[owner];
     if (burst === 1) return exponential(meanMs);
     return random() < 1 / burst ? exponential(meanMs * burst) : exponential(meanMs / 50);
   };
@@ -52,26 +64,33 @@ export function runWorld(world) {
     held[owner] = { token, issuedMs: nowMs, endsMs, revokedMs, ...plan };
     return held[owner];
   };
+  /** One call, or several at the same instant: they are given the same token and fail together. */
   const call = (owner, nowMs) => {
     const count = counts[phase];
-    count.calls++;
     let token = held[owner];
     if (!token || nowMs >= token.expiresAtMs) token = request(owner, nowMs);
     else if (nowMs >= token.refreshAtMs) request(owner, nowMs);
-    for (let attempt = 0; attempt < 2; attempt++) {
+    const size = together === 1 ? 1 : Math.ceil(Math.log(random()) / Math.log(1 - 1 / together));
+    count.calls += size;
+    for (let index = 0; index < size; index++) attempt(owner, token, nowMs, count);
+  };
+  const attempt = (owner, first, nowMs, count) => {
+    let token = first;
+    for (let attempts = 0; attempts < 2; attempts++) {
       const evidence = { owner: names[owner], token: token.token, ageMs: nowMs - token.issuedMs };
-      const injected = nowMs >= token.revokedMs || random() < spurious;
+      const injected = nowMs >= token.revokedMs || random() < spurious || random() < revokedPerCall;
       if (nowMs < token.endsMs && !injected) return policy.accepted?.(evidence);
       if (nowMs >= token.endsMs) count.outlived++;
       else count.injected++;
-      policy.rejected?.(evidence);
+      if (!token.rejected) policy.rejected?.(evidence);
+      token.rejected = true;
       if (held[owner] === token) request(owner, nowMs);
       token = held[owner];
     }
   };
 
   const calls = new Heap(owners);
-  for (let owner = 0; owner < owners; owner++) calls.push(gapMs() * random(), owner);
+  for (let owner = 0; owner < owners; owner++) calls.push(gapMs(owner) * random(), owner);
   for (;;) {
     const nowMs = calls.at;
     while (nowMs >= phaseEndsMs) {
@@ -81,7 +100,7 @@ export function runWorld(world) {
     const owner = calls.owner;
     call(owner, nowMs);
     onCall?.(nowMs, policy);
-    calls.replaceFirst(nowMs + gapMs(), owner);
+    calls.replaceFirst(nowMs + gapMs(owner), owner);
   }
 }
 
