@@ -30,6 +30,13 @@ export {
   type TokenAge,
   untilRejected,
 } from './expiry.ts';
+export {
+  type LearnedLifetime,
+  type LearnedLifetimeOptions,
+  type LearnedLifetimeSnapshot,
+  type LearnedLifetimeStats,
+  learnedLifetime,
+} from './learned-lifetime.ts';
 export type { OwnerFetchOptions } from './owner-fetch.ts';
 export type { PauseRange } from './pauses.ts';
 export { OwnerTokenRegistry } from './registry.ts';
