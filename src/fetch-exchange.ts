@@ -49,7 +49,8 @@ async function readBody(reader: Reader, { maxResponseBytes, signal }: Exchange):
   signal.addEventListener('abort', onAbort, { once: true });
   try {
     for (;;) {
-      // A reader that is released in the middle says that it is done.
+      // Before, for a `fetch` that is deaf to the signal; after, since a reader released in the middle says it is done.
+      signal.throwIfAborted();
       const { done, value } = await reader.read();
       signal.throwIfAborted();
       if (done) return Buffer.concat(chunks);
