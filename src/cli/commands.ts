@@ -13,6 +13,7 @@ interface Entry {
 }
 
 const COMMANDS: Readonly<Record<string, Entry>> = {
+  demo: { summary: 'watch the registry at work on a sandbox of the service', load: () => import('./demo.ts') },
   token: { summary: 'obtain one token from any token service, and say what it is', load: () => import('./token.ts') },
 };
 
