@@ -1,5 +1,6 @@
 /** One token request on its way, and those who wait for it. All of them share its outcome, success or failure. */
 
+import { setMaxListeners } from 'node:events';
 import type { AccessToken } from './token.ts';
 
 export class Flight {
@@ -29,6 +30,8 @@ export class Flight {
   wait(signal: AbortSignal | undefined): Promise<AccessToken> {
     this.#waiting++;
     if (!signal) return this.outcome;
+    // One signal may be given with many calls, and some Node versions warn of the eleventh listener as if it leaked.
+    if (signal instanceof EventTarget) setMaxListeners(0, signal);
     return new Promise((resolve, reject) => {
       const leave = () => {
         this.#waiting--;

@@ -112,7 +112,7 @@ export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySe
     ...withoutUndefined(given),
     ...(options.calls && { calls: options.calls }),
     expiry: expiry ?? firstKnown(expiresIn(), jwtExp()),
-    random: random ?? Math.random,
+    random: soundRandom(random ?? Math.random),
     pauses: { ...PAUSES, ...withoutUndefined(pauses ?? {}) },
   };
 }
@@ -151,6 +151,18 @@ function withoutUndefined<T extends object>(options: T): T {
 /** The clock that dates what is told: the given one, else the system's. */
 export function clockOf(settings: RegistrySettings): Clock {
   return settings.clock ?? systemClock;
+}
+
+/** A `random` that throws or gives nonsense counts as giving a half: jitter must not break what it spreads. */
+function soundRandom(random: () => number): () => number {
+  return () => {
+    try {
+      const drawn = random();
+      return drawn >= 0 && drawn < 1 ? drawn : 0.5;
+    } catch {
+      return 0.5;
+    }
+  };
 }
 
 const DEFAULT_CLOSE_TIMEOUT_MS = 5_000;

@@ -106,9 +106,9 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const slot = this.#slots.get(accessKey);
     const now = this.#now();
     if (slot && isFresh(slot.held, now)) {
-      this.#counts.hits++;
+      const served = this.#serve(slot);
       if (this.#diagnostics.hearsLookups) this.#diagnostics.lookup(slot.owner, 'serve');
-      return Promise.resolve(slot.held.token);
+      return served;
     }
     try {
       return this.#answer(accessKey, slot, now, signal);
@@ -119,8 +119,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /** The token held for this owner, if it is usable now; never asks for one. */
   peek(accessKey: string): AccessToken | undefined {
-    const slot = this.#slots.peek(accessKeyOf(accessKey));
-    return isUsable(slot?.held, this.#now()) ? slot?.held?.token : undefined;
+    const held = this.#slotOf(accessKeyOf(accessKey))?.held;
+    return isUsable(held, this.#now()) ? held.token : undefined;
   }
 
   /**
@@ -261,20 +261,24 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const pause = this.#pauses.inForce(now.monotonicMs);
     const around = { underWay: this.#requests.isUnderWay(accessKey), paused: pause !== undefined };
     const decision = decide(slot, now, around);
-    this.#diagnostics.lookup(slot.owner, decision);
-    switch (decision) {
-      case 'serve-and-refresh':
-        this.#requests.refresh(accessKey, slot);
-        return this.#serve(slot);
-      case 'serve':
-        return this.#serve(slot);
-      case 'wait':
-        this.#counts.joined++;
-        return this.#requests.join(accessKey, signal);
-      case 'refuse':
-        throw refusal(laterPause(pause, slot.failure) as Pause, slot.owner, now);
-      case 'request':
-        return this.#requests.begin(accessKey, slot, signal);
+    try {
+      switch (decision) {
+        case 'serve-and-refresh':
+          this.#requests.refresh(accessKey, slot);
+          return this.#serve(slot);
+        case 'serve':
+          return this.#serve(slot);
+        case 'wait':
+          this.#counts.joined++;
+          return this.#requests.join(accessKey, signal);
+        case 'refuse':
+          throw refusal(laterPause(pause, slot.failure) as Pause, slot.owner, now);
+        case 'request':
+          return this.#requests.begin(accessKey, slot, signal);
+      }
+    } finally {
+      // Told once it is done: a listener that calls back in must not find it decided and still to be done.
+      this.#diagnostics.lookup(slot.owner, decision);
     }
   }
 

@@ -159,9 +159,9 @@ export class Requests {
     return created;
   }
 
-  /** Nobody waits any more: what is queued is dropped; what was sent is finished, and kept. */
+  /** Nobody waits any more: what is not sent yet is dropped; what was sent is finished, and kept. */
   #abandoned(flight: OwnerFlight): void {
-    if (this.#turns.withdraw(flight)) this.#drop(flight);
+    if (this.#turns.withdraw(flight) || flight.generation === undefined) this.#drop(flight);
   }
 
   #expire(flight: OwnerFlight): void {
@@ -186,6 +186,8 @@ export class Requests {
 
   async #run(flight: OwnerFlight): Promise<void> {
     const { slot } = flight;
+    // Everybody left in the moment after its turn had come.
+    if (!this.#unsettled.has(flight)) return this.#parts.pauses.returned(flight.pass as Pass);
     flight.generation ??= slot.generation;
     try {
       this.#landed(flight, await this.#obtain(flight, started(slot, this.#parts.now())));
