@@ -86,13 +86,15 @@ function respondToken(
   const { app, accessKey } = parties;
   const secretIsGood = !!app && world.directory.secretIsGood(app, fields.client_secret ?? '', nowMs);
   const refusal = problem ?? refuseParties(parties, secretIsGood, world.directory, world.profile);
-  if (refusal || !accessKey) return refuse(world, refusal ?? badRequest('refused'));
+  if (refusal || !accessKey) return refuse(world, refusal ?? badRequest('refused'), fields);
   const wasted = world.tokens.goodTokenOf(accessKey, nowMs) !== undefined;
   const other = wrongOwner ? anotherOwnersKey(world, accessKey) : undefined;
   const { value, token } = issue(world, other ?? accessKey, nowMs, other !== undefined);
-  const answer = tokenAnswer(world.profile, value, world.profile.lifetimeSeconds);
+  const { answer, usable } = tokenAnswer(world.profile, value, world.answers++);
+  if (!usable) token.delivered = false;
   const facts = { status: answer.status, token: token.fingerprint, tokenExpiresAtMs: token.expiresAtMs, wasted };
-  return { answer, outcome: other ? 'wrong_owner' : 'issued', facts, issued: token };
+  const outcome = !usable ? 'bad_answer' : other ? 'wrong_owner' : 'issued';
+  return { answer, outcome, facts, issued: token };
 }
 
 function issue(
@@ -117,10 +119,10 @@ function anotherOwnersKey(world: World, accessKey: AccessKey): AccessKey | undef
   return undefined;
 }
 
-function refuse(world: World, refusal: Refusal): Response {
+function refuse(world: World, refusal: Refusal, sent: TokenRequestFields): Response {
   const { status, error, field } = refusal;
   const facts = { status, error, ...(field && { field }) };
-  return { answer: refusalAnswer(world.profile, refusal), outcome: 'refused', facts };
+  return { answer: refusalAnswer(world.profile, refusal, sent), outcome: 'refused', facts };
 }
 
 function echoExchange(world: World, req: IncomingMessage, method: string): Exchange {

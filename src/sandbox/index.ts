@@ -1,4 +1,7 @@
 /** A local emulator of the token service, for development and tests. */
+
+export type { Fact } from './facts.ts';
+export { FACTS } from './facts.ts';
 export type {
   ActiveFault,
   FaultEffect,
@@ -9,6 +12,7 @@ export type {
   SandboxFaults,
 } from './fault-rules.ts';
 export type { LedgerEntry, LedgerFilter, LedgerKind, LedgerSummary, Outcome, SandboxLedger } from './ledger.ts';
+export type { OddShape, Profile, ProfileChanges } from './profile.ts';
 export { type Sandbox, type SandboxOwner, startSandbox } from './sandbox.ts';
 export type { SandboxOptions } from './sandbox-options.ts';
 export type { VirtualClock } from './virtual-clock.ts';

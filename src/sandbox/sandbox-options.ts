@@ -1,5 +1,13 @@
 import { OptionCheck } from '../options.ts';
 import { MAX_OWNERS } from './directory.ts';
+import {
+  changedProfile,
+  checkProfile,
+  DEFAULT_PROFILE,
+  isLifetime,
+  type Profile,
+  type ProfileChanges,
+} from './profile.ts';
 
 export interface SandboxOptions {
   /** Port of the token plane. Default 0: any free one. */
@@ -12,17 +20,20 @@ export interface SandboxOptions {
   owners?: number;
   /** Seconds that a token is good for: from 0.001 to ten years. Default 3600. */
   lifetimeSeconds?: number;
+  /** Settings for what is not documented; see {@link Profile}. Its `lifetimeSeconds` goes before the option of that name. */
+  profile?: ProfileChanges;
   /** With the same whole number, credentials, access keys and tokens are the same at every start. Default: random. */
   seed?: number;
   /** How many requests the ledger keeps in full: 1 to 1,000,000. Default 10,000. Its counts have no such bound. */
   ledgerSize?: number;
 }
 
-const KNOWN = ['port', 'portalPort', 'host', 'owners', 'lifetimeSeconds', 'seed', 'ledgerSize'] as const;
+const KNOWN = ['port', 'portalPort', 'host', 'owners', 'lifetimeSeconds', 'profile', 'seed', 'ledgerSize'] as const;
 
-const TEN_YEARS_S = 10 * 365.25 * 86_400;
-
-export type ResolvedOptions = Required<Omit<SandboxOptions, 'seed'>> & { seed: number | undefined };
+export type ResolvedOptions = Required<Omit<SandboxOptions, 'seed' | 'lifetimeSeconds' | 'profile'>> & {
+  seed: number | undefined;
+  profile: Profile;
+};
 
 /** Checks all options at once, and fills in what is absent. */
 export function resolveOptions(options: SandboxOptions): ResolvedOptions {
@@ -32,19 +43,19 @@ export function resolveOptions(options: SandboxOptions): ResolvedOptions {
   check.when('host', (value) => typeof value === 'string' && value !== '', 'an address or host name');
   check.integer('owners', 0, MAX_OWNERS);
   check.when('lifetimeSeconds', isLifetime, 'seconds, from 0.001 to ten years');
+  const profile = check.nested<Profile>('profile', Object.keys(DEFAULT_PROFILE));
+  if (profile) checkProfile(profile);
   check.integer('seed', 0, Number.MAX_SAFE_INTEGER);
   check.integer('ledgerSize', 1, 1_000_000);
   check.done();
+  const lifetime = options.lifetimeSeconds === undefined ? {} : { lifetimeSeconds: options.lifetimeSeconds };
   return {
     port: options.port ?? 0,
     portalPort: options.portalPort ?? 0,
     host: options.host ?? '127.0.0.1',
     owners: options.owners ?? 5,
-    lifetimeSeconds: options.lifetimeSeconds ?? 3600,
+    profile: changedProfile(DEFAULT_PROFILE, { ...lifetime, ...options.profile }),
     seed: options.seed,
     ledgerSize: options.ledgerSize ?? 10_000,
   };
 }
-
-export const isLifetime = (value: unknown): boolean =>
-  typeof value === 'number' && value >= 0.001 && value <= TEN_YEARS_S;

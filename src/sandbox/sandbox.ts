@@ -2,7 +2,7 @@ import { type AccessKey, type App, Directory } from './directory.ts';
 import type { SandboxFaults } from './fault-rules.ts';
 import { Faults } from './faults.ts';
 import { Ledger, type SandboxLedger } from './ledger.ts';
-import { DEFAULT_PROFILE } from './profile.ts';
+import { changedProfile, type Profile, type ProfileChanges } from './profile.ts';
 import { resolveOptions, type SandboxOptions } from './sandbox-options.ts';
 import { Secrets } from './secrets.ts';
 import { TokenPlane } from './token-plane.ts';
@@ -36,6 +36,10 @@ export interface Sandbox extends AsyncDisposable {
   readonly faults: SandboxFaults;
   /** Give it to the registry, and both sides jump together. */
   readonly clock: VirtualClock;
+  /** The settings for everything that is not documented. A copy. */
+  readonly profile: Profile;
+  /** Changes some of these settings, for the requests to come. Unknown ones and bad values are refused. */
+  setProfile(changes: ProfileChanges): void;
   /** Ends a token. Unknown ones are ignored. */
   revokeToken(token: string): void;
   /** Ends an access key for good, and the tokens that were given for it. */
@@ -58,7 +62,8 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
     tokens: new Tokens(secrets),
     ledger: new Ledger(clock, resolved.ledgerSize),
     faults: new Faults(clock),
-    profile: { ...DEFAULT_PROFILE, lifetimeSeconds: resolved.lifetimeSeconds },
+    profile: resolved.profile,
+    answers: 0,
   };
   world.directory.seed(resolved.owners);
   const tokenPlane = new TokenPlane(world);
@@ -113,6 +118,14 @@ class RunningSandbox implements Sandbox {
 
   ownerOf(accessKey: string): string | undefined {
     return this.#world.directory.findAccessKey(accessKey)?.ownerId;
+  }
+
+  get profile(): Profile {
+    return structuredClone(this.#world.profile);
+  }
+
+  setProfile(changes: ProfileChanges): void {
+    this.#world.profile = changedProfile(this.#world.profile, changes);
   }
 
   revokeToken(token: string): void {

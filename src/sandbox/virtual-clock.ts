@@ -22,6 +22,7 @@ export class VirtualClock implements Clock {
   #advancing = false;
   #nextId = 0;
   #alarm: NodeJS.Timeout | undefined;
+  #alarmDueMs = Number.POSITIVE_INFINITY;
   readonly #timers = new Map<number, Timer>();
   readonly #onChange: () => void;
 
@@ -44,10 +45,11 @@ export class VirtualClock implements Clock {
 
   setTimeout(fn: () => void, ms: number): () => void {
     const id = this.#nextId++;
-    this.#timers.set(id, { dueMs: this.monotonic() + Math.max(0, ms), fn });
-    this.#wind();
+    const dueMs = this.monotonic() + Math.max(0, ms);
+    this.#timers.set(id, { dueMs, fn });
+    if (dueMs < this.#alarmDueMs) this.#wind();
     return () => {
-      if (this.#timers.delete(id)) this.#wind();
+      if (this.#timers.delete(id) && this.#timers.size === 0) this.#wind();
     };
   }
 
@@ -98,19 +100,21 @@ export class VirtualClock implements Clock {
     this.#heldMs = undefined;
   }
 
-  /** Sets the one real timer to the earliest of ours; none while time stands still. */
+  /**
+   * Sets the one real timer to the earliest of ours; none while time stands still. When a timer is cancelled the real one
+   * stays, rings in vain and is set anew, unless it was the last: then nothing may keep the process alive.
+   */
   #wind(): void {
     clearTimeout(this.#alarm);
     this.#alarm = undefined;
+    this.#alarmDueMs = Number.POSITIVE_INFINITY;
     if (this.#heldMs || this.#timers.size === 0) return;
-    let dueMs = Number.POSITIVE_INFINITY;
-    for (const timer of this.#timers.values()) dueMs = Math.min(dueMs, timer.dueMs);
-    const delayMs = Math.min(MAX_TIMER_MS, Math.max(0, Math.ceil(dueMs - this.monotonic())));
+    for (const timer of this.#timers.values()) this.#alarmDueMs = Math.min(this.#alarmDueMs, timer.dueMs);
+    const delayMs = Math.min(MAX_TIMER_MS, Math.max(0, Math.ceil(this.#alarmDueMs - this.monotonic())));
     this.#alarm = setTimeout(() => this.#ring(), delayMs);
   }
 
   #ring(): void {
-    this.#alarm = undefined;
     try {
       for (let timer = this.#takeDue(this.monotonic()); timer; timer = this.#takeDue(this.monotonic())) timer.fn();
     } finally {

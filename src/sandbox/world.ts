@@ -15,6 +15,8 @@ export interface World {
   readonly ledger: Ledger;
   readonly faults: Faults;
   profile: Profile;
+  /** Token answers made so far. */
+  answers: number;
 }
 
 /** What a resource makes of a token now. While its owner, app or access key is disabled, it counts as revoked. */
