@@ -41,12 +41,14 @@ export interface OwnerTokens {
 }
 
 /**
- * A `fetch` for one owner. A client that can be handed a `fetch` needs nothing else; the two methods are for clients
- * that cannot, and the adapters are made of them.
+ * A `fetch` for one owner. A client that can be handed a `fetch` needs nothing else; the methods are for clients that
+ * cannot, and the adapters are made of them.
  */
 export interface OwnerFetch {
   (input: string | URL | Request, init?: RequestInit): Promise<Response>;
-  /** Checks that the token may go to this URL (`origin_refused`), obtains one, and presents it in these headers. */
+  /** @throws OwnerTokenError `origin_refused`, where the token may not go to this URL. */
+  check(url: string | URL): void;
+  /** Checks the URL, obtains a token for it, and presents it in these headers. */
   authorize(
     url: string | URL,
     headers: Headers,
@@ -95,9 +97,13 @@ export function callRules(options: OwnerFetchOptions | undefined, defaults: Call
 
 /** Makes the `fetch` of one owner. */
 export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: CallRules): OwnerFetch {
-  const authorize: OwnerFetch['authorize'] = async (url, headers, options) => {
+  const check: OwnerFetch['check'] = (url) => {
     const { origin } = typeof url === 'string' ? new URL(url) : url;
     if (!rules.origins.has(origin)) throw refusedOrigin(origin, rules);
+  };
+
+  const authorize: OwnerFetch['authorize'] = async (url, headers, options) => {
+    check(url);
     const token = await tokens.getToken(accessKey, options?.signal ? { signal: options.signal } : undefined);
     present(rules, token, headers);
     return token;
@@ -109,13 +115,12 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
     return status === 401;
   };
 
-  /** One exchange, and what became of it: the token is undefined where it was accepted, or nothing can be said. */
+  /** One exchange, with what became of its token. */
   const exchange = async (leg: Leg, refused?: AccessToken): Promise<Exchanged> => {
     const headers = new Headers(leg.headers);
     const token = await authorize(leg.url, headers, leg);
     // The registry does not do this; another maker of tokens may.
-    if (token.value === refused?.value)
-      throw new OwnerTokenError('token_rejected', 'the refused token was given again');
+    if (token.value === refused?.value) throw new OwnerTokenError('token_rejected', 'a refused token was given again');
     const response = await (rules.fetch ?? fetch)(leg.target, { ...leg.init, headers });
     return { response, refused: answered(token, response.status) ? token : undefined };
   };
@@ -139,7 +144,7 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
     }
   };
 
-  return Object.assign(call, { authorize, answered });
+  return Object.assign(call, { check, authorize, answered });
 }
 
 /** As many redirects as the fetch standard follows. */

@@ -1,0 +1,144 @@
+/** Owner tokens for undici's own interface (`request`, `stream`, `pipeline`): an interceptor for `compose`. */
+
+import type { OwnerFetch } from '../owner-fetch.ts';
+
+/** The part of undici's dispatch options that is read. */
+interface DispatchOptions {
+  origin?: string | URL | null;
+  path: string;
+  headers?: unknown;
+  body?: unknown;
+  signal?: unknown;
+}
+
+interface Controller {
+  abort(reason: Error): void;
+}
+
+/** The part of undici's handlers through which an answer goes. */
+interface Handler {
+  onRequestStart?(controller: Controller, context: unknown): void;
+  onRequestUpgrade?(controller: Controller, ...rest: unknown[]): void;
+  onResponseStart?(controller: Controller, status: number, ...rest: unknown[]): void;
+  onResponseData?(controller: Controller, chunk: Uint8Array): void;
+  onResponseEnd?(controller: Controller, trailers: unknown): void;
+  onResponseError?(controller: Controller, error: Error): void;
+}
+
+type Dispatch<O, H> = (options: O, handler: H) => boolean;
+
+/**
+ * Use it as `new Agent().compose(ownerTokenInterceptor(registry.ownerFetch(accessKey)))`. Every request gets the
+ * owner's token, and is made once more after a 401 if its body can be sent again. A `redirect` interceptor goes behind
+ * this one, so that each hop is checked too. For undici 7 and later.
+ */
+export function ownerTokenInterceptor(
+  call: OwnerFetch,
+): <O extends DispatchOptions, H extends object>(dispatch: Dispatch<O, H>) => Dispatch<O, H> {
+  return <O extends DispatchOptions, H extends object>(dispatch: Dispatch<O, H>) =>
+    (options: O, handler: H) => {
+      const fail = (error: Error) => (handler as Handler).onResponseError?.(NOT_STARTED, error);
+      const send = async (repeats: number): Promise<void> => {
+        const presented = new Headers();
+        const token = await call.authorize(urlOf(options), presented, { signal: signalOf(options) });
+        const again = () => send(0).catch(fail);
+        const watched = new Watched(
+          handler,
+          repeats > 0 && canBeSentAgain(options.body) ? again : undefined,
+          (status) => call.answered(token, status),
+        );
+        dispatch({ ...options, headers: mergedHeaders(options.headers, presented) }, watched as object as H);
+      };
+      void send(1).catch(fail);
+      return true;
+    };
+}
+
+/** How much of a 401 that nobody sees is read, so that its connection can be used again. */
+const MAX_DISCARDED_BYTES = 65_536;
+
+/** Hands everything on, but for a refusal that another try follows. */
+class Watched implements Handler {
+  readonly #inner: Handler;
+  readonly #again: (() => unknown) | undefined;
+  readonly #isRefused: (status: number) => boolean;
+  #discarding = false;
+  #discardedBytes = 0;
+
+  constructor(inner: Handler, again: (() => unknown) | undefined, isRefused: (status: number) => boolean) {
+    this.#inner = inner;
+    this.#again = again;
+    this.#isRefused = isRefused;
+  }
+
+  onRequestStart(controller: Controller, context: unknown): void {
+    this.#inner.onRequestStart?.(controller, context);
+  }
+
+  onRequestUpgrade(controller: Controller, ...rest: unknown[]): void {
+    this.#inner.onRequestUpgrade?.(controller, ...rest);
+  }
+
+  onResponseStart(controller: Controller, status: number, ...rest: unknown[]): void {
+    this.#discarding = this.#isRefused(status) && this.#again !== undefined;
+    if (!this.#discarding) this.#inner.onResponseStart?.(controller, status, ...rest);
+  }
+
+  onResponseData(controller: Controller, chunk: Uint8Array): void {
+    if (!this.#discarding) {
+      this.#inner.onResponseData?.(controller, chunk);
+      return;
+    }
+    this.#discardedBytes += chunk.byteLength;
+    if (this.#discardedBytes > MAX_DISCARDED_BYTES) controller.abort(new Error('discarded'));
+  }
+
+  onResponseEnd(controller: Controller, trailers: unknown): void {
+    if (this.#discarding) this.#again?.();
+    else this.#inner.onResponseEnd?.(controller, trailers);
+  }
+
+  onResponseError(controller: Controller, error: Error): void {
+    if (this.#discarding) this.#again?.();
+    else this.#inner.onResponseError?.(controller, error);
+  }
+}
+
+/** What handlers are told of a request that never began. */
+const NOT_STARTED = Object.freeze({
+  ...{ paused: false, aborted: false, reason: null, rawHeaders: null, rawTrailers: null },
+  ...{ pause() {}, resume() {}, abort() {} },
+});
+
+function urlOf({ origin, path }: DispatchOptions): URL {
+  if (!origin) throw new TypeError('a token goes to known origins only: give the request its `origin`');
+  return new URL(path, origin);
+}
+
+/** undici takes event emitters as well; those abort once the request is sent. */
+function signalOf({ signal }: DispatchOptions): AbortSignal | undefined {
+  return signal instanceof AbortSignal ? signal : undefined;
+}
+
+/** Forms and blobs, undici's own or the platform's, are known by their names. */
+function canBeSentAgain(body: unknown): boolean {
+  if (body === undefined || body === null || typeof body === 'string') return true;
+  return body instanceof Uint8Array || /^\[object (FormData|Blob|File)\]$/.test(Object.prototype.toString.call(body));
+}
+
+/** The caller's headers, in whichever of undici's forms, without those that were presented; and these. */
+function mergedHeaders(given: unknown, presented: Headers): Record<string, unknown> {
+  const merged: Record<string, unknown> = {};
+  for (const [name, value] of entriesOf(given)) {
+    if (presented.has(name)) continue;
+    merged[name] = name in merged ? [merged[name], value].flat() : value;
+  }
+  return Object.assign(merged, Object.fromEntries(presented));
+}
+
+function entriesOf(given: unknown): Iterable<[string, unknown]> {
+  if (typeof given !== 'object' || given === null) return [];
+  const isFlat = Array.isArray(given) && !Array.isArray(given[0]);
+  if (isFlat) return given.flatMap((name, at) => (at % 2 === 0 ? [[String(name), given[at + 1]]] : []));
+  return Symbol.iterator in given ? (given as Iterable<[string, unknown]>) : Object.entries(given);
+}

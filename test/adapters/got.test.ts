@@ -1,0 +1,84 @@
+import got, { type RequestError } from 'got';
+import { describe, expect, it } from 'vitest';
+import { ownerTokenHooks } from '../../src/adapters/got.ts';
+import { callRules, type OwnerFetch, ownerFetchFor, rulesOfSource } from '../../src/owner-fetch.ts';
+import { adapterSuite, type Client } from '../helpers/adapter-suite.ts';
+import { NumberedTokens } from '../helpers/numbered-tokens.ts';
+import { ResourceService } from '../helpers/resource-service.ts';
+
+const makeClient =
+  (call: OwnerFetch): Client =>
+  async (url, init = {}) => {
+    const client = got.extend(ownerTokenHooks(call), { throwHttpErrors: false });
+    const { statusCode, body } = await client(url, init);
+    return { status: statusCode, body };
+  };
+
+describe('got', () => {
+  adapterSuite({ makeClient, causeOf: (thrown) => (thrown as RequestError).cause ?? thrown, followsRedirects: true });
+
+  const clientFor = (tokens: NumberedTokens, origin: string) =>
+    got.extend(ownerTokenHooks(ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)))));
+
+  it('sends JSON and forms again, and parses the final answer', async () => {
+    await using service = await ResourceService.start(({ token, body }, response) => {
+      response.writeHead(token === 't2' ? 200 : 401).end(JSON.stringify({ body }));
+    });
+    const json = await clientFor(new NumberedTokens(), service.origin)
+      .post(service.origin, { json: { a: 1 } })
+      .json();
+    expect(json).toEqual({ body: '{"a":1}' });
+    const form = await clientFor(new NumberedTokens(), service.origin)
+      .put(service.origin, { form: { a: 1 } })
+      .json();
+    expect(form).toEqual({ body: 'a=1' });
+    expect(service.received.map(({ body }) => body)).toEqual(['{"a":1}', '{"a":1}', 'a=1', 'a=1']);
+  });
+
+  it('throws the second 401 where it throws statuses', async () => {
+    await using service = await ResourceService.start((_, response) => response.writeHead(401).end());
+    const tokens = new NumberedTokens();
+    await expect(clientFor(tokens, service.origin)(service.origin)).rejects.toMatchObject({
+      code: 'ERR_NON_2XX_3XX_RESPONSE',
+    });
+    expect(tokens.rejected).toEqual(['t1', 't2']);
+  });
+
+  it('keeps other hooks and other retries going', async () => {
+    const statuses = [503, 401, 200];
+    await using service = await ResourceService.start((_, response, index) =>
+      response.writeHead(statuses[index] ?? 500).end(),
+    );
+    const seen: number[] = [];
+    const note = <T extends { statusCode: number }>(response: T): T => {
+      seen.push(response.statusCode);
+      return response;
+    };
+    const client = clientFor(new NumberedTokens(), service.origin).extend({
+      retry: { calculateDelay: ({ computedValue }) => Math.min(computedValue, 1) },
+      hooks: { afterResponse: [note] },
+    });
+    expect((await client(service.origin)).statusCode).toBe(200);
+    expect(seen).toEqual([503, 200]);
+  });
+
+  it('presents the token on streams as well', async () => {
+    await using service = await ResourceService.start();
+    let body = '';
+    for await (const chunk of clientFor(new NumberedTokens(), service.origin).stream(service.origin)) body += chunk;
+    expect([body, service.tokens]).toEqual(['ok', ['t1']]);
+    await expect(
+      clientFor(new NumberedTokens(), 'https://api.example.com').stream(service.origin).toArray(),
+    ).rejects.toMatchObject({ cause: { code: 'origin_refused' } });
+  });
+
+  it('keeps the calls of one instance apart', async () => {
+    await using service = await ResourceService.start(({ token }, response) => {
+      response.writeHead(token === 't2' ? 200 : 401).end();
+    });
+    const client = clientFor(new NumberedTokens(), service.origin);
+    await Promise.all([client(service.origin), client(service.origin)]);
+    expect((await client(service.origin)).statusCode).toBe(200);
+    expect(client.defaults.options.context).toEqual({});
+  });
+});

@@ -1,0 +1,90 @@
+import { Agent, FormData, interceptors, Pool, request } from 'undici';
+import { describe, expect, it } from 'vitest';
+import { ownerTokenInterceptor } from '../../src/adapters/undici.ts';
+import { callRules, type OwnerFetch, ownerFetchFor, rulesOfSource } from '../../src/owner-fetch.ts';
+import { adapterSuite, type Client } from '../helpers/adapter-suite.ts';
+import { settle } from '../helpers/manual-clock.ts';
+import { NumberedTokens } from '../helpers/numbered-tokens.ts';
+import { ResourceService } from '../helpers/resource-service.ts';
+
+const dispatcherFor = (call: OwnerFetch) =>
+  new Agent().compose(ownerTokenInterceptor(call), interceptors.redirect({ maxRedirections: 5 }));
+
+const makeClient =
+  (call: OwnerFetch): Client =>
+  async (url, init = {}) => {
+    const { statusCode, body } = await request(url, { ...init, dispatcher: dispatcherFor(call) });
+    return { status: statusCode, body: await body.text() };
+  };
+
+describe('undici', () => {
+  adapterSuite({ makeClient, followsRedirects: true });
+
+  const callFor = (tokens: NumberedTokens, origin: string) =>
+    ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)));
+
+  it('takes headers in every form, of any case', async () => {
+    await using service = await ResourceService.start();
+    const dispatcher = dispatcherFor(callFor(new NumberedTokens(), service.origin));
+    for (const headers of [
+      ['Authorization', 'stale', 'X-A', '1', 'X-A', '2'],
+      { Authorization: 'stale', 'X-A': ['1', '2'] },
+      new Map<string, string>([
+        ['Authorization', 'stale'],
+        ['X-A', '1, 2'],
+      ]),
+      new Headers({ Authorization: 'stale', 'X-A': '1, 2' }),
+      null,
+    ]) {
+      await (await request(service.origin, { headers: headers as string[], dispatcher })).body.dump();
+    }
+    expect(service.tokens).toEqual(Array(5).fill('t1'));
+    expect(service.received.map(({ headers }) => headers['x-a'])).toEqual([...Array(4).fill('1, 2'), undefined]);
+  });
+
+  it('sends bytes, blobs and forms again', async () => {
+    const form = new FormData();
+    form.append('name', 'value');
+    for (const body of [Buffer.from('value'), new Blob(['value']), form]) {
+      await using service = await ResourceService.start(({ token }, response) => {
+        response.writeHead(token === 't2' ? 200 : 401).end();
+      });
+      const dispatcher = dispatcherFor(callFor(new NumberedTokens(), service.origin));
+      const answer = await request(service.origin, { method: 'POST', body: body as Buffer, dispatcher });
+      expect(answer.statusCode).toBe(200);
+      expect(service.received.map((received) => received.body)).toEqual([
+        expect.stringContaining('value'),
+        expect.stringContaining('value'),
+      ]);
+    }
+  });
+
+  it('breaks off a long 401, and uses the connection of a short one again', async () => {
+    for (const size of [100, 10_000_000]) {
+      const whole: boolean[] = [];
+      await using service = await ResourceService.start(({ token }, response) => {
+        response.on('close', () => whole.push(response.writableFinished));
+        response.writeHead(token === 't2' ? 200 : 401).end(Buffer.alloc(token === 't2' ? 0 : size));
+      });
+      const tokens = new NumberedTokens();
+      // A new token takes a round trip as a rule; by then a short answer has been read.
+      const getToken = tokens.getToken.bind(tokens);
+      tokens.getToken = async (...args) => {
+        await settle();
+        return getToken(...args);
+      };
+      const dispatcher = dispatcherFor(callFor(tokens, service.origin));
+      expect((await request(service.origin, { dispatcher })).statusCode).toBe(200);
+      expect(service.tokens).toEqual(['t1', 't2']);
+      if (size === 100) expect(service.connections).toBe(1);
+      else expect(whole).toContain(false);
+    }
+  });
+
+  it('wants to know the origin', async () => {
+    await using service = await ResourceService.start();
+    const pool = new Pool(service.origin).compose(ownerTokenInterceptor(callFor(new NumberedTokens(), service.origin)));
+    await expect(pool.request({ path: '/', method: 'GET' })).rejects.toThrow('known origins only');
+    expect((await pool.request({ origin: service.origin, path: '/', method: 'GET' })).statusCode).toBe(200);
+  });
+});

@@ -1,0 +1,170 @@
+import { Readable } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { OwnerTokenError } from '../../src/errors.ts';
+import {
+  callRules,
+  type OwnerFetch,
+  type OwnerFetchOptions,
+  ownerFetchFor,
+  rulesOfSource,
+} from '../../src/owner-fetch.ts';
+import { NumberedTokens } from './numbered-tokens.ts';
+import { ResourceService } from './resource-service.ts';
+
+export interface ClientCall {
+  method?: 'GET' | 'POST' | 'PUT';
+  body?: string | Readable;
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
+}
+
+/** One HTTP client, made to call for one owner: gives the final answer, or throws what the client throws. */
+export type Client = (url: string, call?: ClientCall) => Promise<{ status: number; body: string }>;
+
+export interface Traits {
+  readonly makeClient: (call: OwnerFetch) => Client;
+  /** The library's own error in what this client throws. */
+  readonly causeOf?: (thrown: unknown) => unknown;
+  /** Whether it follows redirects, as it is made here. */
+  readonly followsRedirects: boolean;
+}
+
+/** What every adapter owes: the rules of `ownerFetch`, kept by another client. */
+export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, followsRedirects }: Traits): void {
+  const clientFor = (tokens: NumberedTokens, origin: string, options?: OwnerFetchOptions) =>
+    makeClient(ownerFetchFor(tokens, 'key', callRules(options, rulesOfSource(origin))));
+  const accepting = (...good: string[]) =>
+    ResourceService.start(({ token = '' }, response) => {
+      if (!good.includes(token)) response.statusCode = 401;
+      response.end(good.includes(token) ? 'ok' : 'refused');
+    });
+  const failureOf = async (call: Promise<unknown>) => {
+    const thrown: unknown = await call.then(
+      () => undefined,
+      (error) => error,
+    );
+    return causeOf(thrown);
+  };
+
+  it("presents the token in place of the caller's, and leaves other headers alone", async () => {
+    await using service = await ResourceService.start();
+    const tokens = new NumberedTokens();
+    const headers = { Authorization: 'Bearer stale', 'X-Own': 'yes' };
+    expect(await clientFor(tokens, service.origin)(`${service.origin}/a?b=c`, { headers })).toEqual({
+      status: 200,
+      body: 'ok',
+    });
+    expect(service.received).toMatchObject([
+      { method: 'GET', path: '/a?b=c', token: 't1', headers: { 'x-own': 'yes' } },
+    ]);
+    expect(headers).toEqual({ Authorization: 'Bearer stale', 'X-Own': 'yes' });
+    expect(tokens.accepted).toEqual(['t1']);
+  });
+
+  it('presents it as it is told', async () => {
+    await using service = await ResourceService.start();
+    const client = clientFor(new NumberedTokens(), service.origin, {
+      present: (token, headers) => headers.set('x-token', token.value),
+    });
+    await client(service.origin, { headers: { authorization: 'Basic mine' } });
+    expect(service.received[0]?.headers).toMatchObject({ 'x-token': 't1', authorization: 'Basic mine' });
+  });
+
+  it('makes a call once more after a 401, with another token and the same body', async () => {
+    await using service = await accepting('t2');
+    const tokens = new NumberedTokens();
+    const answer = await clientFor(tokens, service.origin)(service.origin, { method: 'POST', body: 'text' });
+    expect(answer).toEqual({ status: 200, body: 'ok' });
+    expect(service.received.map(({ method, token, body }) => [method, token, body])).toEqual([
+      ['POST', 't1', 'text'],
+      ['POST', 't2', 'text'],
+    ]);
+    expect(tokens).toMatchObject({ rejected: ['t1'], accepted: ['t2'] });
+  });
+
+  it('gives back the second 401, its token rejected too', async () => {
+    await using service = await accepting();
+    const tokens = new NumberedTokens();
+    expect(await clientFor(tokens, service.origin)(service.origin)).toEqual({ status: 401, body: 'refused' });
+    expect(service.tokens).toEqual(['t1', 't2']);
+    expect(tokens).toMatchObject({ rejected: ['t1', 't2'], accepted: [] });
+  });
+
+  it('does not send a stream again: the 401 is given back, its token rejected', async () => {
+    await using service = await accepting('t2');
+    const tokens = new NumberedTokens();
+    const body = Readable.from([Buffer.from('str'), Buffer.from('eam')]);
+    const answer = await clientFor(tokens, service.origin)(service.origin, { method: 'POST', body });
+    expect(answer).toEqual({ status: 401, body: 'refused' });
+    expect(service.received.map((received) => received.body)).toEqual(['stream']);
+    expect(tokens.rejected).toEqual(['t1']);
+  });
+
+  it('gives back everything else as it is', async () => {
+    for (const status of [204, 400, 403, 404, 418, 501]) {
+      await using service = await ResourceService.start((_, response) => response.writeHead(status).end());
+      const tokens = new NumberedTokens();
+      expect(await clientFor(tokens, service.origin)(service.origin)).toEqual({ status, body: '' });
+      expect(service.received).toHaveLength(1);
+      expect([tokens.accepted.length, tokens.rejected.length]).toEqual([status === 204 ? 1 : 0, 0]);
+    }
+  });
+
+  it('sends nothing to an origin that is not allowed, and asks for no token', async () => {
+    await using service = await ResourceService.start();
+    const tokens = new NumberedTokens();
+    const failure = await failureOf(clientFor(tokens, 'https://api.example.com')(service.origin));
+    expect(failure).toMatchObject({ name: 'OwnerTokenError', code: 'origin_refused' });
+    expect([service.connections, tokens.asked]).toEqual([0, 0]);
+  });
+
+  it('throws what keeps a token from being had', async () => {
+    const tokens = new NumberedTokens();
+    tokens.failure = new OwnerTokenError('owner_refused', 'no');
+    expect(await failureOf(clientFor(tokens, 'http://127.0.0.1:1')('http://127.0.0.1:1'))).toBe(tokens.failure);
+  });
+
+  it('ends with the signal, also while it waits for a token', async () => {
+    await using service = await ResourceService.start();
+    const tokens = new NumberedTokens();
+    const client = clientFor(tokens, service.origin);
+    for (const gate of [new Promise<void>(() => {}), undefined]) {
+      tokens.gate = gate;
+      const aborting = new AbortController();
+      const calling = client(service.origin, { signal: aborting.signal });
+      setImmediate(() => aborting.abort());
+      await expect(calling).rejects.toThrow();
+      if (gate) expect(service.connections).toBe(0);
+    }
+  });
+
+  describe.runIf(followsRedirects)('redirects', () => {
+    it('within the allowed origins get the token', async () => {
+      await using target = await ResourceService.start();
+      await using service = await ResourceService.start((_, response) => {
+        response.writeHead(302, { location: `${target.origin}/end` }).end();
+      });
+      for (const present of [
+        undefined,
+        (token: { value: string }, headers: Headers) => headers.set('x-token', token.value),
+      ]) {
+        const allowedOrigins = [service.origin, target.origin];
+        const options = { allowedOrigins, ...(present && { present }) };
+        expect(await clientFor(new NumberedTokens(), '', options)(service.origin)).toEqual({ status: 200, body: 'ok' });
+      }
+      expect(target.received).toMatchObject([{ path: '/end', token: 't1' }, { headers: { 'x-token': 't1' } }]);
+    });
+
+    it('to any other are refused, and nothing is sent there', async () => {
+      await using target = await ResourceService.start();
+      for (const status of [301, 302, 303, 307, 308]) {
+        await using service = await ResourceService.start((_, response) => {
+          response.writeHead(status, { location: target.origin }).end();
+        });
+        const failure = await failureOf(clientFor(new NumberedTokens(), service.origin)(service.origin));
+        expect(failure).toMatchObject({ name: 'OwnerTokenError', code: 'origin_refused' });
+      }
+      expect(target.connections).toBe(0);
+    });
+  });
+}
