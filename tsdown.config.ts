@@ -1,4 +1,4 @@
-import license from 'rollup-plugin-license';
+import { licensePlugin } from 'rolldown-license-plugin';
 import { defineConfig } from 'tsdown';
 
 /**
@@ -17,6 +17,18 @@ export default defineConfig({
   // Every package that may be bundled is named here, so that none slips in: the build fails on any other.
   deps: { onlyBundle: [] },
   outputOptions: { chunkFileNames: 'shared/[name].js' },
-  // @ts-expect-error its types are those of an ES module, its code is CommonJS, and both are called `default`
-  plugins: [license({ thirdParty: { output: 'dist/THIRD-PARTY-LICENSES.txt' } })],
+  plugins: [
+    licensePlugin({
+      failOnUnlicensed: true,
+      done(bundled, context) {
+        const texts = bundled.map(({ name, version, license, licenseText }) =>
+          [`${name} ${version} (${license})`, licenseText.trim()].join('\n\n'),
+        );
+        const heading =
+          texts.length > 0 ? 'What is bundled here, and its licences.' : 'No other package is bundled here.';
+        const source = [heading, ...texts].join('\n\n---\n\n');
+        context.emitFile({ type: 'asset', fileName: 'THIRD-PARTY-LICENSES.txt', source: `${source}\n` });
+      },
+    }),
+  ],
 });

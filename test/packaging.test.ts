@@ -48,6 +48,15 @@ describe('package.json', () => {
   it('has a lock file that names no registry', () => {
     expect(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')).not.toMatch(/"resolved"|https?:\/\/registry/);
   });
+
+  it('has a lock file with the binaries of every platform, without which npm ci refuses it', () => {
+    const { packages } = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as {
+      packages: Record<string, { version?: string; optionalDependencies?: Record<string, string> }>;
+    };
+    const locked = new Set(Object.keys(packages).map((path) => path.slice(path.lastIndexOf('node_modules/'))));
+    const wanted = Object.values(packages).flatMap((found) => Object.keys(found.optionalDependencies ?? {}));
+    expect(wanted.filter((name) => !locked.has(`node_modules/${name}`))).toEqual([]);
+  });
 });
 
 describe('the build', () => {
