@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { Agent, FormData, interceptors, Pool, request } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { ownerTokenInterceptor } from '../../src/adapters/undici.ts';
@@ -16,6 +17,10 @@ const makeClient =
     const { statusCode, body } = await request(url, { ...init, dispatcher: dispatcherFor(call) });
     return { status: statusCode, body: await body.text() };
   };
+
+function* repeat<T>(value: T): Generator<T> {
+  for (;;) yield value;
+}
 
 describe('undici', () => {
   adapterSuite({ makeClient, followsRedirects: true });
@@ -59,12 +64,13 @@ describe('undici', () => {
     }
   });
 
-  it('breaks off a long 401, and uses the connection of a short one again', async () => {
-    for (const size of [100, 10_000_000]) {
-      const whole: boolean[] = [];
+  it('breaks off a 401 without end, and uses the connection of a short one again', async () => {
+    for (const endless of [false, true]) {
+      const fill = Buffer.alloc(16_384);
       await using service = await ResourceService.start(({ token }, response) => {
-        response.on('close', () => whole.push(response.writableFinished));
-        response.writeHead(token === 't2' ? 200 : 401).end(Buffer.alloc(token === 't2' ? 0 : size));
+        response.writeHead(token === 't2' ? 200 : 401);
+        if (token === 't1' && endless) Readable.from(repeat(fill)).pipe(response);
+        else response.end();
       });
       const tokens = new NumberedTokens();
       // A new token takes a round trip as a rule; by then a short answer has been read.
@@ -76,8 +82,7 @@ describe('undici', () => {
       const dispatcher = dispatcherFor(callFor(tokens, service.origin));
       expect((await request(service.origin, { dispatcher })).statusCode).toBe(200);
       expect(service.tokens).toEqual(['t1', 't2']);
-      if (size === 100) expect(service.connections).toBe(1);
-      else expect(whole).toContain(false);
+      if (!endless) expect(service.connections).toBe(1);
     }
   });
 
