@@ -76,14 +76,13 @@ export function holdToken(
     ...life,
   });
   const toMonotonicMs = now.monotonicMs - now.wallMs;
+  const longestMs = cameAgain && previous ? previous.expiresAtMonotonicMs : Number.POSITIVE_INFINITY;
+  const expiresAtMonotonicMs = Math.min(life.expiresAtMs + toMonotonicMs, longestMs);
   return {
     token,
     issuedAtMonotonicMs: requestedAtMs + toMonotonicMs,
-    refreshAtMonotonicMs: life.refreshAtMs + toMonotonicMs,
-    expiresAtMonotonicMs: Math.min(
-      life.expiresAtMs + toMonotonicMs,
-      cameAgain && previous ? previous.expiresAtMonotonicMs : Number.POSITIVE_INFINITY,
-    ),
+    refreshAtMonotonicMs: Math.min(life.refreshAtMs + toMonotonicMs, expiresAtMonotonicMs),
+    expiresAtMonotonicMs,
   };
 }
 

@@ -12,7 +12,8 @@ import type { TokenAge } from './expiry.ts';
 import { onWallClock, refusal } from './failures.ts';
 import { Fingerprints } from './fingerprints.ts';
 import { ageOf } from './holding.ts';
-import { type CallRules, callRules, type OwnerFetchOptions, ownerFetchFor, rulesOfSource } from './owner-fetch.ts';
+import type { CallRules, OwnerFetch, OwnerFetchOptions } from './owner-fetch.ts';
+import { callRules, ownerFetchFor, rulesOfSource } from './owner-fetch.ts';
 import { drawPause, type Pause, Pauses } from './pauses.ts';
 import {
   clockOf,
@@ -105,8 +106,9 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     if (signal?.aborted) return Promise.reject(signal.reason);
     const slot = this.#slots.get(accessKey);
     const now = this.#now();
-    if (slot && isFresh(slot.held, now)) {
-      const served = this.#serve(slot);
+    if (slot && isFresh(slot, now)) {
+      this.#counts.hits++;
+      const served = Promise.resolve(slot.token);
       if (this.#diagnostics.hearsLookups) this.#diagnostics.lookup(slot.owner, 'serve');
       return served;
     }
@@ -195,7 +197,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    *
    * @throws OwnerTokenError `invalid_options`
    */
-  ownerFetch(accessKey: string, options?: OwnerFetchOptions): typeof fetch {
+  ownerFetch(accessKey: string, options?: OwnerFetchOptions): OwnerFetch {
     return ownerFetchFor(this, accessKeyOf(accessKey), callRules(options, this.#callRules));
   }
 
