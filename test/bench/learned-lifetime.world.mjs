@@ -1,6 +1,6 @@
 /**
- * A world in virtual time: owners who make calls, a service that ends tokens at a lifetime it does not tell, and the
- * registry's rules of serving and refreshing ahead in between. Calls take no time. All chance comes from the seed.
+ * A world in virtual time: owners who make calls, a service that ends tokens at a lifetime it does not tell, and
+ * between them a registry. Requests and calls take no time. All chance comes from the seed.
  */
 
 /** Mulberry32. */
@@ -15,94 +15,105 @@ export function randomOf(seed) {
 }
 
 /**
- * @param world.phases        `[{ lifetimeMs, lifetimes }]`, one after the other; counted each for itself
- * @param world.callsPerLifetime of each owner, measured in the lifetime of the phase
- * @param world.burst         mean number of calls that come together; 1: Poisson
- * @param world.together   mean number of calls at the very same instant
- * @param world.spread     how unlike the owners are: the busiest call this many times as often as the quietest
- * @param world.revoked       share of tokens that are revoked at some moment of their life
- * @param world.spurious      share of calls that are answered 401 for no reason
- * @param world.policyFor     makes the policy; told the current lifetime by a function, for one that knows
- * @param world.planLife      the registry's
+ * Runs one world and counts, for each of its phases, calls, token requests, and calls made again because their token
+ * had outlived the lifetime (`outlived`) or for another reason (`injected`).
+ *
+ * @param world.phases           `{ lifetimeMs, lifetimes }` each: the hidden lifetime, and for how many of it
+ * @param world.policyFor        makes the policy; given what tells the hidden lifetime, for one that knows it
+ * @param world.makeRegistry     makes an `OwnerTokenRegistry` with the options given
+ * @param world.owners           how many
+ * @param world.callsPerLifetime of each owner on average
+ * @param world.burst            mean number of calls in quick succession; 1: Poisson
+ * @param world.together         mean number of calls at the same instant
+ * @param world.spread           how often the busiest owner calls for one call of the quietest
+ * @param world.revoked          share of the tokens that are revoked, at some moment of their life
+ * @param world.revokedPerCall   share of the calls before which the token is revoked
+ * @param world.spurious         share of the calls that are answered 401 for no reason
+ * @param world.onCall           told the time and the policy at each call
  */
-export function runWorld(world) {
-  const { phases, policyFor, planLife, owners = 100, callsPerLifetime = 60, burst = 1, together = 1 } = world;
-  const {
-    revokedPerCall = 0,
-    spread = 1,
-    revoked = 0.01,
-    spurious = 0.005,
-    refreshWindow = [0.6, 0.8],
-    seed = 1,
-    onCall,
-  } = world;
+export async function runWorld(world) {
+  const { phases, policyFor, makeRegistry, owners = 100, callsPerLifetime = 60, seed = 1 } = world;
+  const { burst = 1, together = 1, spread = 1, revoked = 0.01, revokedPerCall = 0, spurious = 0.005, onCall } = world;
   const random = randomOf(seed);
   const exponential = (mean) => -Math.log(1 - random()) * mean;
   let phase = 0;
   let phaseEndsMs = phases[0].lifetimeMs * phases[0].lifetimes;
+  let nowMs = 0;
   const lifetime = () => phases[phase].lifetimeMs;
-  const policy = policyFor(lifetime);
   const counts = phases.map(() => ({ calls: 0, requests: 0, outlived: 0, injected: 0 }));
-  const held = Array.from({ length: owners }, () => undefined);
-  const names = held.map((_, owner) => `owner-${owner}`);
-  let issued = 0;
 
-  const shares = held.map((_, owner) => spread ** (owner / Math.max(1, owners - 1)));
+  const names = Array.from({ length: owners }, (_, owner) => `owner-${owner}`);
+  const shares = names.map((_, owner) => spread ** (owner / Math.max(1, owners - 1)));
   const meanShare = shares.reduce((sum, share) => sum + share, 0) / owners;
   const gapMs = (owner) => {
     const meanMs = ((lifetime() / callsPerLifetime) * together * meanShare) / shares[owner];
     if (burst === 1) return exponential(meanMs);
     return random() < 1 / burst ? exponential(meanMs * burst) : exponential(meanMs / 50);
   };
-  const request = (owner, nowMs) => {
+
+  /** The service's tokens. One that is not here has ended. */
+  const issued = new Map();
+  let requests = 0;
+  const requestToken = async () => {
     counts[phase].requests++;
-    const token = `token-${seed}-${++issued}`;
-    const lifetimeMs = policy.lifetimeMs({ token, requestedAtMs: nowMs });
-    const plan = planLife({ requestedAtMs: nowMs, lifetimeMs, refreshWindow, random });
-    const endsMs = nowMs + lifetime();
+    const token = `token-${seed}-${++requests}`;
     const revokedMs = random() < revoked ? nowMs + random() * lifetime() : Infinity;
-    held[owner] = { token, issuedMs: nowMs, endsMs, revokedMs, ...plan };
-    return held[owner];
+    issued.set(token, { endsMs: nowMs + lifetime(), revokedMs });
+    for (const [ended, { endsMs }] of issued) {
+      if (endsMs > nowMs) break;
+      issued.delete(ended);
+    }
+    return { token };
   };
-  /** One call, or several at the same instant: they are given the same token and fail together. */
-  const call = (owner, nowMs) => {
+  const answer = (token) => {
+    const { endsMs, revokedMs } = issued.get(token) ?? { endsMs: 0 };
+    if (nowMs >= endsMs) return 'outlived';
+    return nowMs >= revokedMs || random() < spurious || random() < revokedPerCall ? 'injected' : 'accepted';
+  };
+
+  const policy = policyFor(lifetime);
+  const clock = { now: () => START_MS + nowMs, monotonic: () => nowMs };
+  const source = { requestToken };
+  const registry = makeRegistry({ source, expiry: policy, clock, random, fingerprintKey: FINGERPRINT_KEY });
+  const call = async (owner) => {
     const count = counts[phase];
-    let token = held[owner];
-    if (!token || nowMs >= token.expiresAtMs) token = request(owner, nowMs);
-    else if (nowMs >= token.refreshAtMs) request(owner, nowMs);
     const size = together === 1 ? 1 : Math.ceil(Math.log(random()) / Math.log(1 - 1 / together));
     count.calls += size;
-    for (let index = 0; index < size; index++) attempt(owner, token, nowMs, count);
-  };
-  const attempt = (owner, first, nowMs, count) => {
-    let token = first;
-    for (let attempts = 0; attempts < 2; attempts++) {
-      const evidence = { owner: names[owner], token: token.token, ageMs: nowMs - token.issuedMs };
-      const injected = nowMs >= token.revokedMs || random() < spurious || random() < revokedPerCall;
-      if (nowMs < token.endsMs && !injected) return policy.accepted?.(evidence);
-      if (nowMs >= token.endsMs) count.outlived++;
-      else count.injected++;
-      if (!token.rejected) policy.rejected?.(evidence);
-      token.rejected = true;
-      if (held[owner] === token) request(owner, nowMs);
-      token = held[owner];
+    const first = await registry.getToken(owner);
+    for (let index = 0; index < size; index++) {
+      let token = first;
+      for (let attempts = 1; ; attempts++) {
+        const status = answer(token.value);
+        if (status === 'accepted') {
+          registry.accept(owner, token);
+          break;
+        }
+        count[status]++;
+        registry.reject(owner, token);
+        if (attempts === 2) break;
+        token = await registry.getToken(owner);
+      }
     }
   };
 
   const calls = new Heap(owners);
   for (let owner = 0; owner < owners; owner++) calls.push(gapMs(owner) * random(), owner);
   for (;;) {
-    const nowMs = calls.at;
+    nowMs = calls.at;
     while (nowMs >= phaseEndsMs) {
       if (++phase === phases.length) return { counts, policy };
       phaseEndsMs += phases[phase].lifetimeMs * phases[phase].lifetimes;
     }
-    const owner = calls.owner;
-    call(owner, nowMs);
-    onCall?.(nowMs, policy);
+    const { owner } = calls;
+    await call(names[owner]);
+    onCall?.(nowMs, policy, phase);
     calls.replaceFirst(nowMs + gapMs(owner), owner);
   }
 }
+
+const START_MS = Date.UTC(2030, 0, 1);
+/** The same in every run, since policies see fingerprints. */
+const FINGERPRINT_KEY = new Uint8Array(32);
 
 /** The owners by the time of their next call. */
 class Heap {

@@ -1,0 +1,29 @@
+import type { ExpiryPolicy } from '../../src/expiry.ts';
+import type { OwnerTokenRegistry } from '../../src/registry.ts';
+import type { OwnerTokenRegistryOptions } from '../../src/registry-options.ts';
+
+export interface WorldCounts {
+  calls: number;
+  requests: number;
+  outlived: number;
+  injected: number;
+}
+
+export interface World<P extends ExpiryPolicy> {
+  phases: readonly { lifetimeMs: number; lifetimes: number }[];
+  policyFor(hiddenLifetimeMs: () => number): P;
+  makeRegistry(options: OwnerTokenRegistryOptions): OwnerTokenRegistry;
+  owners?: number;
+  callsPerLifetime?: number;
+  burst?: number;
+  together?: number;
+  spread?: number;
+  revoked?: number;
+  revokedPerCall?: number;
+  spurious?: number;
+  seed?: number;
+  onCall?(nowMs: number, policy: P, phase: number): void;
+}
+
+export function randomOf(seed: number): () => number;
+export function runWorld<P extends ExpiryPolicy>(world: World<P>): Promise<{ counts: WorldCounts[]; policy: P }>;

@@ -1,0 +1,365 @@
+/** What the policy makes of single tokens, and what it comes to in a world whose service does not tell its lifetime. */
+
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { OwnerTokenError } from '../src/errors.ts';
+import type { ExpiryPolicy } from '../src/expiry.ts';
+import { type LearnedLifetime, type LearnedLifetimeOptions, learnedLifetime } from '../src/learned-lifetime.ts';
+import { OwnerTokenRegistry } from '../src/registry.ts';
+import { runWorld, type World, type WorldCounts } from './bench/learned-lifetime.world.mjs';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+
+const estimateOf = (policy: LearnedLifetime) => policy.stats().estimateMs;
+
+/** What a hundred tokens are stated to live. */
+function stated(policy: LearnedLifetime, from = 0): number[] {
+  return Array.from({ length: 100 }, (_, index) => policy.lifetimeMs({ token: `token-${from + index}` }));
+}
+
+/** One token's life as seen from here: accepted at these ages, and refused at the last if there is one. */
+function live(policy: LearnedLifetime, name: string, acceptedMs: number[], refusedMs?: number): void {
+  const age = { owner: `owner of ${name}`, token: name };
+  for (const ageMs of acceptedMs) policy.accepted({ ...age, ageMs });
+  if (refusedMs !== undefined) policy.rejected({ ...age, ageMs: refusedMs });
+}
+
+/** Many owners' tokens that all end at one age. */
+function endAt(policy: LearnedLifetime, lifetimeMs: number, tokens = 50): void {
+  for (let index = 0; index < tokens; index++) {
+    live(policy, `ends-${lifetimeMs}-${index}`, [0, lifetimeMs * 0.5, lifetimeMs * 0.98], lifetimeMs * 1.02);
+  }
+}
+
+describe('what is stated', () => {
+  it('is the guess until there is evidence, and more for explorers', () => {
+    const values = stated(learnedLifetime({ guessMs: 2 * MINUTE_MS }));
+    const guessed = values.filter((value) => value === 2 * MINUTE_MS);
+    const explored = values.filter((value) => value !== 2 * MINUTE_MS);
+    expect(explored).toHaveLength(16);
+    expect(guessed).toHaveLength(84);
+    expect(Math.min(...explored)).toBeGreaterThanOrEqual(4 * MINUTE_MS);
+    expect(Math.max(...explored)).toBeGreaterThan(HOUR_MS);
+  });
+
+  it('is the same when the same grant is asked about again, even after evidence', () => {
+    const policy = learnedLifetime();
+    const before = stated(policy);
+    endAt(policy, MINUTE_MS);
+    expect(stated(policy)).toEqual(before);
+    expect(stated(policy, 1000)).not.toEqual(before);
+  });
+
+  it('is remembered of so many grants and no more', () => {
+    const policy = learnedLifetime({ exploration: 0 });
+    stated(policy);
+    endAt(policy, MINUTE_MS);
+    expect(policy.lifetimeMs({ token: 'token-99' })).toBe(300_000);
+    for (let from = 1000; from < 1300; from += 100) stated(policy, from);
+    expect(policy.lifetimeMs({ token: 'token-99' })).toBeLessThan(MINUTE_MS);
+  });
+
+  it('is the guess alone when nothing is to be explored', () => {
+    const policy = learnedLifetime({ exploration: 0 });
+    expect(new Set(stated(policy))).toEqual(new Set([300_000]));
+    endAt(policy, HOUR_MS);
+    expect(new Set(stated(policy, 200))).toEqual(new Set([estimateOf(policy)]));
+    expect(policy.stats().evidence.explorers).toBe(0);
+  });
+
+  it('takes a default guess within the bounds given', () => {
+    expect(estimateOf(learnedLifetime({ minMs: HOUR_MS }))).toBe(HOUR_MS);
+    expect(estimateOf(learnedLifetime({ maxMs: MINUTE_MS }))).toBe(MINUTE_MS);
+  });
+
+  it('explores less once the lifetime is known, and pays for each explorer', () => {
+    const policy = learnedLifetime();
+    endAt(policy, HOUR_MS);
+    const before = policy.stats().evidence.explorers;
+    for (let from = 0; from < 2000; from += 100) stated(policy, from);
+    expect(policy.stats().evidence.explorers - before).toBeLessThanOrEqual(2);
+  });
+
+  it('explores again what it is paid for: calls that succeed, not such as are made together', () => {
+    const explorersAfter = (agesMs: (index: number) => number) => {
+      const policy = learnedLifetime({ exploration: 0.01 });
+      endAt(policy, HOUR_MS);
+      for (let from = 0; from < 2000; from += 100) stated(policy, from);
+      const before = policy.stats().evidence.explorers;
+      for (let index = 0; index < 300; index++) live(policy, 'caller', [agesMs(index)]);
+      for (let from = 2000; from < 9000; from += 100) stated(policy, from);
+      return policy.stats().evidence.explorers - before;
+    };
+    expect(explorersAfter((index) => index * 10_000)).toBe(2);
+    expect(explorersAfter((index) => index * 10)).toBe(0);
+  });
+});
+
+describe('evidence', () => {
+  it('tokens of many owners that end at one age show the lifetime', () => {
+    for (const lifetimeMs of [30_000, 5 * MINUTE_MS, HOUR_MS, DAY_MS, 7 * DAY_MS]) {
+      const policy = learnedLifetime();
+      endAt(policy, lifetimeMs);
+      const { estimateMs, betweenMs, confidence } = policy.stats();
+      expect(estimateMs / lifetimeMs).toBeGreaterThan(0.85);
+      expect(estimateMs / lifetimeMs).toBeLessThanOrEqual(1);
+      expect(betweenMs[0]).toBeLessThanOrEqual(lifetimeMs);
+      expect(betweenMs[1]).toBeGreaterThan(lifetimeMs);
+      expect(confidence).toBeGreaterThan(0.9);
+    }
+  });
+
+  it('tokens that live on raise the estimate, and leave all above it open', () => {
+    const policy = learnedLifetime();
+    for (let index = 0; index < 20; index++) live(policy, `t${index}`, [0, HOUR_MS, 2 * HOUR_MS]);
+    const { estimateMs, betweenMs, confidence } = policy.stats();
+    expect(estimateMs).toBeGreaterThan(HOUR_MS);
+    expect(estimateMs).toBeLessThanOrEqual(2 * HOUR_MS);
+    expect(betweenMs[1]).toBe(30 * DAY_MS);
+    expect(confidence).toBeLessThan(0.2);
+  });
+
+  it('two tokens are needed to raise it; one changes nothing', () => {
+    const policy = learnedLifetime();
+    const before = estimateOf(policy);
+    live(policy, 'a', [HOUR_MS]);
+    expect(estimateOf(policy)).toBeLessThanOrEqual(before);
+    live(policy, 'b', [HOUR_MS]);
+    expect(estimateOf(policy)).toBeGreaterThan(before);
+  });
+
+  it('no single report moves it by more than a quarter, whatever came before', () => {
+    const report = fc.record({
+      what: fc.constantFrom('accepted' as const, 'rejected' as const),
+      owner: fc.integer({ min: 0, max: 9 }).map(String),
+      token: fc.integer({ min: 0, max: 30 }).map(String),
+      ageMs: fc.oneof(
+        fc.double({ min: 0, max: DAY_MS, noNaN: true }),
+        fc.constantFrom(0, 1, Number.POSITIVE_INFINITY, Number.NaN, -1),
+      ),
+    });
+    fc.assert(
+      fc.property(fc.array(report, { maxLength: 200 }), (reports) => {
+        const policy = learnedLifetime({ minMs: 10_000, maxMs: HOUR_MS });
+        for (const { what, ...age } of reports) {
+          const beforeMs = estimateOf(policy);
+          policy[what](age);
+          const ratio = estimateOf(policy) / beforeMs;
+          expect(ratio).toBeLessThanOrEqual(1.25 + 1e-9);
+          expect(ratio).toBeGreaterThanOrEqual(0.8 - 1e-9);
+        }
+        for (const value of stated(policy)) {
+          expect(value).toBeGreaterThanOrEqual(10_000);
+          expect(value).toBeLessThanOrEqual(HOUR_MS);
+        }
+        expect(policy.stats().confidence).toBeGreaterThanOrEqual(0);
+        expect(policy.stats().confidence).toBeLessThanOrEqual(1);
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it('one owner alone is none, however often its tokens are refused', () => {
+    const policy = learnedLifetime();
+    for (let index = 0; index < 1000; index++) {
+      const age = { owner: 'the same', token: `t${index}` };
+      policy.accepted({ ...age, ageMs: 1000 });
+      policy.rejected({ ...age, ageMs: 20_000 });
+    }
+    expect(estimateOf(policy)).toBeGreaterThan(250_000);
+    expect(policy.stats().evidence).toMatchObject({ endings: 0, ignored: 1000 });
+  });
+
+  it('one owner counts little among others whose tokens live on', () => {
+    const policy = learnedLifetime();
+    endAt(policy, HOUR_MS);
+    const before = estimateOf(policy);
+    for (let index = 0; index < 200; index++) {
+      policy.accepted({ owner: 'sick', token: `s${index}`, ageMs: MINUTE_MS });
+      policy.rejected({ owner: 'sick', token: `s${index}`, ageMs: 1.1 * MINUTE_MS });
+      const ageMs = (5 + (index % 50)) * MINUTE_MS;
+      if (index % 4 === 0) live(policy, `well-${index}`, [0, ageMs * 0.98], ageMs);
+      else live(policy, `well-${index}`, [0, 0.98 * HOUR_MS]);
+    }
+    expect(estimateOf(policy)).toBe(before);
+  });
+
+  it('tokens refused at once are none, of however many owners', () => {
+    const policy = learnedLifetime();
+    for (let index = 0; index < 1000; index++) live(policy, `t${index}`, [], 2000);
+    expect(estimateOf(policy)).toBe(300_000);
+    expect(policy.stats().evidence).toMatchObject({ endings: 0, ignored: 1000 });
+  });
+
+  it('tokens never seen accepted count half when they are refused later: they ended somewhere before', () => {
+    const policy = learnedLifetime({ guessMs: HOUR_MS });
+    for (let index = 0; index < 100; index++) live(policy, `t${index}`, [], 20 * MINUTE_MS);
+    expect(policy.stats().evidence.endings).toBe(99);
+    expect(policy.stats().betweenMs[1]).toBeLessThan(25 * MINUTE_MS);
+    expect(estimateOf(policy)).toBeLessThan(20 * MINUTE_MS);
+  });
+
+  it('tokens revoked all at once, at all ages, hardly move it, and not for long', () => {
+    const policy = learnedLifetime();
+    endAt(policy, HOUR_MS);
+    const before = estimateOf(policy);
+    for (let index = 0; index < 100; index++) {
+      const ageMs = (0.01 + 0.007 * index) * HOUR_MS;
+      live(policy, `revoked-${index}`, [0, ageMs * 0.98], ageMs);
+    }
+    expect(estimateOf(policy)).toBeGreaterThan(before / 2);
+    for (let index = 0; index < 20; index++) live(policy, `after-${index}`, [0, 0.98 * HOUR_MS], 1.02 * HOUR_MS);
+    expect(estimateOf(policy)).toBeCloseTo(before, 5);
+  });
+
+  it('the estimate follows a lifetime that becomes shorter or longer, within a dozen tokens', () => {
+    for (const factor of [0.5, 2, 0.1, 10]) {
+      const policy = learnedLifetime();
+      endAt(policy, HOUR_MS);
+      endAt(policy, HOUR_MS * factor, 24);
+      expect(estimateOf(policy) / (HOUR_MS * factor)).toBeGreaterThan(0.85);
+      expect(estimateOf(policy) / (HOUR_MS * factor)).toBeLessThanOrEqual(1);
+    }
+  });
+
+  it('ages that are no ages say nothing', () => {
+    const policy = learnedLifetime();
+    for (const ageMs of [-1, Number.NaN]) live(policy, `t${ageMs}`, [ageMs, ageMs], ageMs);
+    expect(policy.stats().evidence).toEqual({ survivals: 0, endings: 0, ignored: 0, explorers: 0 });
+  });
+
+  it('of so many owners and no more the token is followed', () => {
+    const ignoredAfter = (others: number) => {
+      const policy = learnedLifetime();
+      live(policy, 'other', [], 0);
+      live(policy, 'first', [0, 10_000]);
+      for (let index = 0; index < others; index++) live(policy, `t${index}`, [0]);
+      live(policy, 'first', [], 12_000);
+      return policy.stats().evidence.ignored;
+    };
+    expect(ignoredAfter(9_999)).toBe(1);
+    expect(ignoredAfter(10_000)).toBe(2);
+  });
+});
+
+describe('a snapshot', () => {
+  it('carries what was learned over a restart, as JSON', () => {
+    const policy = learnedLifetime();
+    endAt(policy, HOUR_MS);
+    const saved = JSON.stringify(policy.snapshot());
+    expect(saved.length).toBeLessThan(2048);
+    expect(saved).not.toContain('ends-');
+    const restored = learnedLifetime({ snapshot: JSON.parse(saved) });
+    expect(restored.stats().estimateMs).toBe(policy.stats().estimateMs);
+    expect(restored.stats().betweenMs).toEqual(policy.stats().betweenMs);
+    expect(restored.stats().confidence).toBeCloseTo(policy.stats().confidence, 2);
+    expect(restored.snapshot()).toEqual(policy.snapshot());
+  });
+
+  it('is kept within the bounds of the new run', () => {
+    const policy = learnedLifetime();
+    endAt(policy, HOUR_MS);
+    expect(estimateOf(learnedLifetime({ snapshot: policy.snapshot(), maxMs: 10 * MINUTE_MS }))).toBe(10 * MINUTE_MS);
+  });
+
+  const good = learnedLifetime().snapshot();
+  it.each([
+    null,
+    'text',
+    {},
+    { ...good, version: 2 },
+    { ...good, estimateMs: 0 },
+    { ...good, estimateMs: '300000' },
+    { ...good, credit: Number.NaN },
+    { ...good, credit: 17 },
+    { ...good, scores: [] },
+    { ...good, scores: 'many' },
+    { ...good, scores: good.scores.map(() => 1) },
+    { ...good, scores: good.scores.map(() => null) },
+  ])('that is none is refused: %#', (snapshot) => {
+    expect(problemsOf({ snapshot: snapshot as never })).toContain('snapshot');
+  });
+});
+
+describe('options', () => {
+  it.each([
+    [{ guessMs: 0 }, 'guessMs'],
+    [{ guessMs: Number.NaN }, 'guessMs'],
+    [{ guessMs: 31 * DAY_MS }, 'guessMs'],
+    [{ guessMs: 5000, minMs: 10_000 }, 'guessMs'],
+    [{ minMs: 999 }, 'minMs'],
+    [{ minMs: '1000' }, 'minMs'],
+    [{ minMs: 20_000, maxMs: 10_000 }, 'minMs'],
+    [{ maxMs: Number.POSITIVE_INFINITY }, 'maxMs'],
+    [{ exploration: -0.1 }, 'exploration'],
+    [{ exploration: 0.06 }, 'exploration'],
+    [{ gues: 5 }, 'gues'],
+    [null, 'options'],
+  ])('refuses %j, naming %s', (options, path) => {
+    expect(problemsOf(options as never)).toContain(path);
+  });
+
+  it('takes what is explicitly undefined as absent', () => {
+    const options = { guessMs: undefined, minMs: undefined, maxMs: undefined, exploration: undefined };
+    expect(estimateOf(learnedLifetime(options as never))).toBe(300_000);
+  });
+});
+
+function problemsOf(options: LearnedLifetimeOptions): string {
+  try {
+    learnedLifetime(options);
+  } catch (error) {
+    if (error instanceof OwnerTokenError && error.code === 'invalid_options') return error.message;
+    throw error;
+  }
+  return '';
+}
+
+describe('in a world with a registry', () => {
+  const run = <P extends ExpiryPolicy>(world: Omit<World<P>, 'makeRegistry'>) =>
+    runWorld<P>({ ...world, makeRegistry: (options) => new OwnerTokenRegistry(options) });
+
+  /** Token requests for one of a policy that knows the lifetime, and the share of calls whose token had outlived it. */
+  async function compare(world: Omit<World<ExpiryPolicy>, 'makeRegistry' | 'policyFor'>, learned = learnedLifetime()) {
+    const knowing = await run({ ...world, policyFor: (hiddenMs) => ({ lifetimeMs: hiddenMs }) });
+    const learning = await run({ ...world, policyFor: () => learned });
+    return learning.counts.map(({ calls, requests, outlived }, phase) => ({
+      requests: requests / (knowing.counts[phase] as WorldCounts).requests,
+      outlived: outlived / calls,
+    }));
+  }
+
+  it.each([
+    ['30 s', 30_000],
+    ['5 min', 5 * MINUTE_MS],
+    ['1 h', HOUR_MS],
+    ['24 h', DAY_MS],
+  ])('a hidden lifetime of %s is found, and found again when it halves and doubles', async (_, lifetimeMs) => {
+    const phases = [1, 1, 0.5, 0.5, 1, 1].map((factor) => ({ lifetimeMs: lifetimeMs * factor, lifetimes: 10 }));
+    const measured = await compare({ phases });
+    for (const phase of [1, 3, 5]) {
+      expect(measured[phase]?.requests).toBeLessThanOrEqual(1.3);
+      expect(measured[phase]?.outlived).toBeLessThanOrEqual(0.005);
+    }
+  });
+
+  it('few owners, few calls, in bursts', async () => {
+    const phases = [1, 1, 0.5, 0.5, 1, 1].map((factor) => ({ lifetimeMs: HOUR_MS * factor, lifetimes: 10 }));
+    const measured = await compare({ phases, owners: 10, callsPerLifetime: 20, burst: 5 });
+    for (const phase of [1, 3, 5]) {
+      expect(measured[phase]?.requests).toBeLessThanOrEqual(1.3);
+      expect(measured[phase]?.outlived).toBeLessThanOrEqual(0.005);
+    }
+  });
+
+  it('what was learned holds from the first call after a restart', async () => {
+    const phases = [{ lifetimeMs: HOUR_MS, lifetimes: 10 }];
+    const { policy } = await run({ phases, policyFor: () => learnedLifetime() });
+    const restored = learnedLifetime({ snapshot: JSON.parse(JSON.stringify(policy.snapshot())) });
+    const [measured] = await compare({ phases, seed: 2 }, restored);
+    expect(measured?.requests).toBeLessThanOrEqual(1.1);
+    expect(measured?.outlived).toBeLessThanOrEqual(0.005);
+  });
+});
