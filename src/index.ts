@@ -37,7 +37,7 @@ export {
   type LearnedLifetimeStats,
   learnedLifetime,
 } from './learned-lifetime.ts';
-export type { OwnerFetchOptions } from './owner-fetch.ts';
+export type { OwnerFetch, OwnerFetchOptions } from './owner-fetch.ts';
 export type { PauseRange } from './pauses.ts';
 export { OwnerTokenRegistry } from './registry.ts';
 export type { OwnerTokenRegistryOptions } from './registry-options.ts';
