@@ -19,13 +19,17 @@ export class Breaker {
   #openings = 0;
   #lastFailureMs = Number.NEGATIVE_INFINITY;
   /** Undefined: closed. */
-  #opensAgainAtMs: number | undefined;
+  #triesAtMs: number | undefined;
   #trying = false;
+
+  get open(): boolean {
+    return this.#triesAtMs !== undefined;
+  }
 
   /** Whether an operation may go out now, and whether it is the trial, which {@link Breaker.failed} is to be told. */
   admit(nowMs: number): 'send' | 'trial' | 'refuse' {
-    if (this.#opensAgainAtMs === undefined) return 'send';
-    if (this.#trying || nowMs < this.#opensAgainAtMs) return 'refuse';
+    if (this.#triesAtMs === undefined) return 'send';
+    if (this.#trying || nowMs < this.#triesAtMs) return 'refuse';
     this.#trying = true;
     return 'trial';
   }
@@ -34,18 +38,18 @@ export class Breaker {
     this.#failures = 0;
     this.#trying = false;
     if (nowMs - this.#lastFailureMs > HEALTHY_AFTER_MS) this.#openings = 0;
-    if (this.#opensAgainAtMs === undefined) return undefined;
-    this.#opensAgainAtMs = undefined;
+    if (this.#triesAtMs === undefined) return undefined;
+    this.#triesAtMs = undefined;
     return 'closed';
   }
 
   failed(nowMs: number, trial: boolean): BreakerChange | undefined {
     this.#failures++;
     this.#lastFailureMs = nowMs;
-    const open = this.#opensAgainAtMs !== undefined;
+    const open = this.#triesAtMs !== undefined;
     // While it is open only the trial counts: operations sent before may fail long after.
     if (open ? !trial : this.#failures < FAILURES_TO_OPEN) return undefined;
-    this.#opensAgainAtMs = nowMs + Math.min(PAUSE_MS.base * 2 ** this.#openings, PAUSE_MS.cap);
+    this.#triesAtMs = nowMs + Math.min(PAUSE_MS.base * 2 ** this.#openings, PAUSE_MS.cap);
     this.#openings = Math.min(this.#openings + 1, 16);
     this.#trying = false;
     return open ? undefined : 'opened';

@@ -12,7 +12,7 @@
  * | `h` `l` `n` `s` | lease: the flight that holds it, until when, its generation, since when |
  * | `f` `x` `c` | failure, until when it stands, how many in a row |
  * | `r` | fresh tokens rejected in a row |
- * | `k` | endpoint only: owners whose requests failed in a row, with what scope that would be |
+ * | `k` `b` | endpoint only: owners whose requests failed in a row, after what scope that would be; failing since |
  *
  * A field that cannot be what we wrote counts as absent: a moment too far ahead, a number that is none. A key of
  * another type is deleted; its name is ours alone.
@@ -51,7 +51,7 @@ local function number(field, aheadMs)
   if n >= 0 and n <= now + aheadMs * 1000 then return n end
   return 0
 end
-local m = redis.pcall('HMGET', KEYS[1], 'v', 'g', 'u', 'p', 'h', 'l', 'n', 's', 'f', 'x', 'c', 'r', 'k')
+local m = redis.pcall('HMGET', KEYS[1], 'v', 'g', 'u', 'p', 'h', 'l', 'n', 's', 'f', 'x', 'c', 'r', 'k', 'b')
 if m.err then
   redis.call('DEL', KEYS[1])
   m = {}
@@ -61,7 +61,7 @@ local usable, published = number(m[3], ${MAX_AHEAD_MS.token}), number(m[4], 0)
 local holder, leased = m[5] or nil, number(m[6], ${MAX_AHEAD_MS.lease})
 local fence, since = number(m[7], ${MAX_AHEAD_MS.generation}), number(m[8], 0)
 local failure, failed, count = m[9] or nil, number(m[10], ${MAX_AHEAD_MS.failure}), number(m[11], 0)
-local rejects, strikes = number(m[12], 0), m[13] or ''
+local rejects, strikes, began = number(m[12], 0), m[13] or '', number(m[14], 0)
 local function save(...)
   redis.call('HSET', KEYS[1], ...)
   local last = math.floor(math.max(now, usable, leased, failed) / 1000)
@@ -219,32 +219,34 @@ return {'probe', text(now)}
 );
 
 /**
- * After a request was made, to the endpoint's record. `passed`: nothing is known against it any more. `answered` (it
- * blamed the owner alone): lifts the failure. `blamed`: a failure of all, counted once for a
- * burst; one with a time that the service named may prolong it. `struck` (may be of
- * the owner alone): is a failure of all when it is the probe's, or the third of distinct owners in a row; one that may
- * be the client's shows that the endpoint answers. `released`: nothing was learnt.
+ * After a request was made, to the endpoint's record. Of a request that entered before the failure that stands, nothing
+ * counts, but for a longer time that the service named. `passed`: nothing is known against it any more. `answered` (it
+ * blamed the owner alone): lifts the failure. `blamed`: a failure of all. `struck` (may be of the owner alone): one of
+ * all when it is the probe's, or the third of distinct owners in a row; one that may be the client's shows that the
+ * endpoint answers. `released`: nothing was learnt.
  */
 export const SETTLE = script(
   'settle',
   `
-local flight, outcome, scope, owner, payload = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local baseMs, capMs = tonumber(ARGV[6]), tonumber(ARGV[7])
-local probe = holder == flight
-local function lift()
-  if failure then clear('f', 'x', 'c', 'h', 'l', 's') end
-  failure, failed, count, leased = nil, 0, 0, 0
+local flight, entered, outcome, scope = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local owner, payload, baseMs, capMs = ARGV[5], ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
+if holder == flight then
+  clear('h', 'l', 's')
+  leased = 0
 end
+if outcome == 'released' then return {'released', text(now)} end
+local late = failure and entered <= began
+if late and not (outcome == 'blamed' and baseMs == 0) then return {'late', text(now)} end
 if outcome == 'passed' then
   redis.call('DEL', KEYS[1])
   return {'clear', text(now)}
 end
-if outcome == 'answered' then lift() end
-if outcome == 'released' and probe then clear('h', 'l', 's') end
-if outcome == 'answered' or outcome == 'released' then return {'clear', text(now)} end
-if outcome == 'struck' and scope == 'client' and failure and string.find(failure, '"scope":"endpoint"', 1, true) then
-  lift()
+local answers = string.find(failure or '', '"scope":"endpoint"', 1, true) and scope == 'client' and outcome == 'struck'
+if outcome == 'answered' or answers then
+  clear('f', 'x', 'c', 'b')
+  failure, failed, count = nil, 0, 0
 end
+if outcome == 'answered' then return {'clear', text(now)} end
 if outcome == 'struck' and not failure then
   if string.sub(strikes, 1, #scope + 1) ~= scope .. ' ' then strikes = scope .. ' ' end
   if not string.find(strikes, ' ' .. owner .. ' ', 1, true) then strikes = strikes .. owner .. ' ' end
@@ -254,11 +256,9 @@ if outcome == 'struck' and not failure then
     return {'struck', text(now)}
   end
 end
-local late = failure and not probe and (outcome == 'struck' or failed > now)
-if late and baseMs > 0 then return {'known', text(now)} end
-clear('k', 'h', 'l', 's')
-leased = 0
+clear('k')
 lapse(payload, baseMs, capMs)
+save('b', text(now))
 return {'failed', text(now)}
 `,
 );

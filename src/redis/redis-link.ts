@@ -4,7 +4,7 @@
  */
 
 import { type Clock, startTimer } from '../clock.ts';
-import { Breaker, type BreakerChange } from './breaker.ts';
+import { Breaker } from './breaker.ts';
 import type { RedisPort } from './ports.ts';
 import type { RecordScript } from './record-scripts.ts';
 
@@ -15,8 +15,7 @@ export interface RedisLinkOptions {
   port: RedisPort;
   deadlineMs: number;
   clock: Clock;
-  /** Told of each change of the breaker; with what opened it. */
-  onChange: (change: BreakerChange, trouble: RedisTrouble | undefined) => void;
+  events: { suspended(trouble: RedisTrouble): void; resumed(): void };
 }
 
 /** What a script answered: a word, the server's time, and what belongs to that word. */
@@ -31,9 +30,14 @@ export class RedisLink {
     this.#options = options;
   }
 
-  /** The server's time in microseconds, as well as it is known, and never ahead; undefined before its first answer. */
-  serverNowUs(): number | undefined {
-    return this.#serverAheadUs === undefined ? undefined : this.#monotonicUs() + this.#serverAheadUs;
+  /** Whether the breaker lets operations out. */
+  get helps(): boolean {
+    return !this.#breaker.open;
+  }
+
+  /** The server's time (µs) at a moment of this process, never ahead of the truth; undefined before its first answer. */
+  serverTimeUs(monotonicMs: number): number | undefined {
+    return this.#serverAheadUs === undefined ? undefined : Math.floor(monotonicMs * 1000) + this.#serverAheadUs;
   }
 
   /**
@@ -46,15 +50,15 @@ export class RedisLink {
     args: readonly (string | number)[],
     onLate: (answer: Words) => void = () => {},
   ): Promise<Words | undefined> {
-    const { port, deadlineMs, clock } = this.#options;
+    const { port, deadlineMs, clock, events } = this.#options;
     const admitted = this.#breaker.admit(clock.monotonic());
     if (admitted === 'refuse') return undefined;
     const sent = sendTwice(async () => wordsOf(await port.run(script, key, args.map(String))));
     const { answer, trouble } = await outcomeOf(sent, deadlineMs, clock);
     const nowMs = clock.monotonic();
     if (answer) {
-      this.#serverAheadUs = Number(answer[1]) - this.#monotonicUs();
-      this.#tell(this.#breaker.succeeded(nowMs));
+      this.#serverAheadUs = Number(answer[1]) - Math.ceil(nowMs * 1000);
+      if (this.#breaker.succeeded(nowMs) === 'closed') events.resumed();
       return answer;
     }
     if (trouble === 'timeout') {
@@ -63,16 +67,9 @@ export class RedisLink {
         () => {},
       );
     }
-    this.#tell(this.#breaker.failed(nowMs, admitted === 'trial'), trouble);
+    const opened = this.#breaker.failed(nowMs, admitted === 'trial') === 'opened';
+    if (opened) events.suspended(trouble ?? 'nonsense');
     return undefined;
-  }
-
-  #monotonicUs(): number {
-    return Math.floor(this.#options.clock.monotonic() * 1000);
-  }
-
-  #tell(change: BreakerChange | undefined, trouble?: RedisTrouble): void {
-    if (change) this.#options.onChange(change, trouble);
   }
 }
 

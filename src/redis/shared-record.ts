@@ -34,10 +34,16 @@ export interface SharedLapse {
   readonly capMs: number;
 }
 
+export interface Entered {
+  readonly what: 'open' | 'probe';
+  readonly nowUs: number;
+}
+
 /** What a request showed of the endpoint; see the script `settle`. */
-export type Verdict =
-  | { readonly outcome: 'passed' | 'answered' | 'released' }
-  | ({ readonly outcome: 'blamed' | 'struck'; readonly scope: 'client' | 'endpoint' } & SharedLapse);
+export interface Verdict extends Partial<SharedLapse> {
+  readonly outcome: 'passed' | 'answered' | 'blamed' | 'struck' | 'released';
+  readonly scope?: 'client' | 'endpoint';
+}
 
 export interface SealedToken {
   readonly generation: number;
@@ -95,25 +101,24 @@ export class SharedRecord {
   }
 
   /** Of the endpoint's record: whether a request may be made. */
-  async enter(name: string, flight: string): Promise<StandingFailure | 'open' | 'probe' | undefined> {
+  async enter(name: string, flight: string): Promise<StandingFailure | Entered | undefined> {
     const words = await this.#link.run(scripts.ENTER, name, [flight, this.#leaseMs]);
-    if (words?.[0] === 'open' || words?.[0] === 'probe') return words[0];
+    if (words?.[0] === 'open' || words?.[0] === 'probe') return { what: words[0], nowUs: Number(words[1]) };
     const answer = acquired(words);
     return answer?.what === 'failure' ? answer : undefined;
   }
 
-  /** To the endpoint's record: what became of the request. */
-  async settle(name: string, flight: string, owner: string, verdict: Verdict): Promise<void> {
-    const { scope = '', payload, baseMs, capMs } = 'scope' in verdict ? verdict : NOTHING_OF_ANYONE;
-    await this.#link.run(scripts.SETTLE, name, [flight, verdict.outcome, scope, owner, payload, baseMs, capMs]);
+  /** To the endpoint's record: what became of the request that entered at that time. */
+  async settle(name: string, flight: string, enteredUs: number, owner: string, verdict: Verdict): Promise<void> {
+    const { scope = '', payload, baseMs, capMs } = { ...NOTHING, ...verdict };
+    const args = [flight, enteredUs, verdict.outcome, scope, owner, payload, baseMs, capMs];
+    await this.#link.run(scripts.SETTLE, name, args);
   }
 
   #storing(name: string, flight: string, token: SealedToken): (string | number)[] {
     return [flight, this.#channel, name, token.generation, token.sealed, Math.floor(token.usableUntilUs)];
   }
 }
-
-const NOTHING_OF_ANYONE = { scope: '', ...NOTHING };
 
 /** The answers that carry more than a word; undefined for any other. */
 function acquired(words: Words | undefined): Acquired | undefined {

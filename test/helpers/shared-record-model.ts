@@ -116,7 +116,7 @@ class RecordAt {
       case 'enter':
         return this.#enter(flight, n(0));
       case 'settle':
-        return this.#settle(flight, s(0), s(1), s(2), s(3), n(4), n(5));
+        return this.#settle(flight, n(0), s(1), s(2), s(3), s(4), n(5), n(6));
       default:
         throw new Error(`no such script: ${name}`);
     }
@@ -189,6 +189,7 @@ class RecordAt {
 
   #settle(
     flight: string,
+    entered: number,
     outcome: string,
     scope: string,
     owner: string,
@@ -196,15 +197,20 @@ class RecordAt {
     baseMs: number,
     capMs: number,
   ): Answer {
-    const probe = this.#holder === flight;
+    if (this.#holder === flight) {
+      this.#clear('h', 'l', 's');
+      this.#leased = 0;
+    }
+    if (outcome === 'released') return ['released'];
+    const late = this.#failure !== undefined && entered <= this.#number('b', 0);
+    if (late && !(outcome === 'blamed' && baseMs === 0)) return ['late'];
     if (outcome === 'passed') {
       this.fields.clear();
       return ['clear'];
     }
-    if (outcome === 'answered') this.#lift();
-    if (outcome === 'released' && probe) this.#clear('h', 'l', 's');
-    if (outcome === 'answered' || outcome === 'released') return ['clear'];
-    if (outcome === 'struck' && scope === 'client' && this.#failure?.includes('"scope":"endpoint"')) this.#lift();
+    const answers = this.#failure?.includes('"scope":"endpoint"') && scope === 'client' && outcome === 'struck';
+    if (outcome === 'answered' || answers) this.#lift();
+    if (outcome === 'answered') return ['clear'];
     if (outcome === 'struck' && this.#failure === undefined) {
       const stored = this.fields.get('k') ?? '';
       const [, ...known] = stored.startsWith(`${scope} `) ? stored.trimEnd().split(' ') : [];
@@ -214,11 +220,9 @@ class RecordAt {
         return ['struck'];
       }
     }
-    const late = this.#failure !== undefined && !probe && (outcome === 'struck' || this.#failed > this.#now);
-    if (late && baseMs > 0) return ['known'];
-    this.#clear('k', 'h', 'l', 's');
-    this.#leased = 0;
+    this.#clear('k');
     this.#lapse(payload, baseMs, capMs);
+    this.#save({ b: this.#now });
     return ['failed'];
   }
 
@@ -249,11 +253,10 @@ class RecordAt {
   }
 
   #lift(): void {
-    if (this.#failure !== undefined) this.#clear('f', 'x', 'c', 'h', 'l', 's');
+    this.#clear('f', 'x', 'c', 'b');
     this.#failure = undefined;
     this.#failed = 0;
     this.#count = 0;
-    this.#leased = 0;
   }
 
   #good(): boolean {

@@ -29,7 +29,7 @@ const SCRIPTS = [
   scripts.ENTER,
   scripts.SETTLE,
 ];
-const FIELDS = ['v', 'g', 'u', 'p', 'h', 'l', 'n', 's', 'f', 'x', 'c', 'r', 'k'];
+const FIELDS = ['v', 'g', 'u', 'p', 'h', 'l', 'n', 's', 'f', 'x', 'c', 'r', 'k', 'b'];
 const DAMAGE = [
   '',
   'x',
@@ -114,6 +114,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
         enter: [flight, 2],
         settle: [
           flight,
+          nowUs - pick([0, 1000, 4000]),
           pick(['passed', 'answered', 'blamed', 'struck', 'struck', 'struck', 'released']),
           pick(['endpoint', 'client']),
           pick(['o1', 'o2', 'o3', 'o4']),
@@ -148,7 +149,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
       'reject dropped',
       'enter probe',
       'settle failed',
-      'settle known',
+      'settle late',
     ];
     for (const answer of ['acquire lead', 'acquire token', 'acquire failure', 'acquire wait', 'renew held', ...rare]) {
       expect(seen).toContain(answer);

@@ -1,0 +1,85 @@
+import type { Clock } from '../../src/clock.ts';
+import { SharedTokens } from '../../src/redis/shared-tokens.ts';
+import type { SharedTokensOptions } from '../../src/redis/shared-tokens-options.ts';
+import { OwnerTokenRegistry } from '../../src/registry.ts';
+import type { OwnerTokenRegistryOptions } from '../../src/registry-options.ts';
+import type { TokenGrant, TokenRequest } from '../../src/token.ts';
+import { ManualClock, settle } from './manual-clock.ts';
+import { ScriptedSource } from './scripted-source.ts';
+import { SharedRecordModel } from './shared-record-model.ts';
+
+/** A scripted source that says who it is, as a shared source must. */
+export class FleetSource extends ScriptedSource {
+  identity = (): string | Promise<string> => 'endpoint and client';
+
+  static override answering(expiresInSeconds = 3600): FleetSource {
+    return new FleetSource((call) => call.succeed({ response: { expires_in: expiresInSeconds } }));
+  }
+}
+
+export const SEALING_KEY = Uint8Array.from({ length: 32 }, (_, index) => index);
+
+/** How Redis does: as it should, refusing connections, never answering, or answering that it will not. */
+export type RedisHealth = 'up' | 'down' | 'hung' | 'read_only';
+
+export interface ModelReplica {
+  readonly shared: SharedTokens;
+  readonly registry: OwnerTokenRegistry;
+  /** Its own way to Redis. */
+  health: RedisHealth;
+}
+
+/** Replicas in one process on one manual clock, over the model of the shared record. */
+export class ModelFleet {
+  readonly clock = new ManualClock();
+  readonly model = new SharedRecordModel(() => Math.floor(this.clock.now() * 1000));
+  readonly source: FleetSource;
+  health: RedisHealth = 'up';
+  readonly #random: () => number;
+
+  constructor(source = FleetSource.answering(), random: () => number = () => 0.5) {
+    this.source = source;
+    this.#random = random;
+  }
+
+  replica(
+    options: Partial<SharedTokensOptions> & { skewMs?: number; registry?: Partial<OwnerTokenRegistryOptions> } = {},
+  ): ModelReplica {
+    const { skewMs = 0, registry: registryOptions, ...rest } = options;
+    const clock: Clock = {
+      now: () => this.clock.now() + skewMs,
+      monotonic: () => this.clock.monotonic(),
+      setTimeout: (fn, ms) => this.clock.setTimeout(fn, ms),
+    };
+    const health = () => (replica.health === 'up' ? this.health : replica.health);
+    const redis = this.model.port(async (answer) => {
+      if (health() === 'down') throw new Error('connect ECONNREFUSED');
+      if (health() === 'read_only') throw new Error("READONLY You can't write against a read only replica.");
+      if (health() === 'hung') await new Promise(() => {});
+      return answer();
+    });
+    const random = this.#random;
+    const shared = new SharedTokens({
+      ...{ source: this.source, redis, sealingKeys: [SEALING_KEY], clock, random },
+      ...rest,
+    });
+    const registry = new OwnerTokenRegistry({ source: shared, clock, random, ...registryOptions });
+    const replica: ModelReplica = { shared, registry, health: 'up' };
+    return replica;
+  }
+
+  /** Moves time on in steps, letting everything run in between. */
+  async pass(ms: number, stepMs = 50): Promise<void> {
+    for (let leftMs = ms; leftMs > 0; leftMs -= stepMs) {
+      await settle();
+      this.clock.advance(Math.min(stepMs, leftMs));
+    }
+    await settle();
+  }
+}
+
+/** A request as a registry would make it, for tests without one. */
+export function requestOf(fields: Partial<TokenRequest> = {}): TokenRequest {
+  const lifetimeMs = (grant: TokenGrant) => Number(grant.response?.expires_in ?? 300) * 1000;
+  return { signal: new AbortController().signal, reason: 'absent', lifetimeMs, ...fields };
+}

@@ -1,0 +1,584 @@
+/** The shared source over the model of its record, on a manual clock. Real servers and processes: the gauntlet's row L. */
+
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { OwnerTokenError } from '../../src/errors.ts';
+import { fixedLifetime, jwtExp, untilRejected } from '../../src/expiry.ts';
+import { SharedTokens } from '../../src/redis/shared-tokens.ts';
+import type { SharedTokensOptions } from '../../src/redis/shared-tokens-options.ts';
+import type { SharingMessage } from '../../src/redis/sharing-events.ts';
+import type { AccessToken } from '../../src/token.ts';
+import { settle } from '../helpers/manual-clock.ts';
+import { FleetSource, ModelFleet, type ModelReplica, requestOf, SEALING_KEY } from '../helpers/model-fleet.ts';
+
+const KEY = 'ACCESS-KEY-1';
+const events: SharingMessage[] = [];
+const record = (message: unknown) => void events.push(message as SharingMessage);
+beforeEach(() => subscribe('owner-token-registry:sharing', record));
+afterEach(() => {
+  unsubscribe('owner-token-registry:sharing', record);
+  events.length = 0;
+});
+
+const values = (tokens: AccessToken[]) => new Set(tokens.map((token) => token.value));
+const replicas = (fleet: ModelFleet, count: number) => Array.from({ length: count }, () => fleet.replica());
+
+/** What a promise came to, without waiting for it. */
+function watched<T>(promise: Promise<T>): { value?: T; error?: unknown; settled: boolean } {
+  const seen: { value?: T; error?: unknown; settled: boolean } = { settled: false };
+  promise.then(
+    (value) => Object.assign(seen, { value, settled: true }),
+    (error: unknown) => Object.assign(seen, { error, settled: true }),
+  );
+  return seen;
+}
+
+describe('sharing', () => {
+  it('one replica asks, twenty are served', async () => {
+    const fleet = new ModelFleet(new FleetSource());
+    const calls = replicas(fleet, 20).map(({ registry }) => registry.getToken(KEY));
+    await fleet.pass(500);
+    expect(fleet.source.calls).toHaveLength(1);
+    fleet.source.call(0).succeed({ response: { expires_in: 3600 } });
+    await settle();
+    expect(values(await Promise.all(calls)).size).toBe(1);
+    expect(fleet.source.calls).toHaveLength(1);
+  });
+
+  it('each owner gets its own', async () => {
+    const fleet = new ModelFleet();
+    const [a, b] = replicas(fleet, 2) as [ModelReplica, ModelReplica];
+    for (const owner of ['one', 'two', 'One', '']) {
+      const [mine, theirs] = [await a.registry.getToken(`${owner}.`), await b.registry.getToken(`${owner}.`)];
+      expect(mine.value).toBe(theirs.value);
+      expect(mine.value).toMatch(new RegExp(`-of-${owner}\\.$`));
+    }
+    expect(fleet.source.calls).toHaveLength(4);
+  });
+
+  it('waiters without a subscription look again', async () => {
+    const fleet = new ModelFleet(new FleetSource());
+    const deaf = fleet.model.port();
+    delete deaf.subscribe;
+    const [leader, waiter] = [fleet.replica({ redis: deaf }), fleet.replica({ redis: deaf })];
+    const first = leader.registry.getToken(KEY);
+    await settle();
+    const second = watched(waiter.registry.getToken(KEY));
+    await fleet.pass(1000);
+    fleet.source.call(0).succeed();
+    await fleet.pass(200);
+    expect(second.value?.value).toBe((await first).value);
+  });
+
+  it('L5: clocks minutes apart agree on when the token ends, each by its own', async () => {
+    const fleet = new ModelFleet();
+    const skews = [0, 300_000, -300_000];
+    const [first, ...others] = skews.map((skewMs) => ({ skewMs, ...fleet.replica({ skewMs }) }));
+    const token = await first?.registry.getToken(KEY);
+    await fleet.pass(60_000, 10_000);
+    for (const { skewMs, registry } of others) {
+      const theirs = await registry.getToken(KEY);
+      expect(theirs.expiresAtMs - skewMs).toBe(token?.expiresAtMs);
+    }
+    expect(fleet.source.calls).toHaveLength(1);
+  });
+
+  it('a refresh is one request for all, and the others adopt the successor at no cost', async () => {
+    const fleet = new ModelFleet();
+    const all = replicas(fleet, 5);
+    for (const { registry } of all) await registry.getToken(KEY);
+    await fleet.pass(3_000_000, 1_000_000);
+    for (const { registry } of all) await registry.getToken(KEY);
+    await fleet.pass(1000);
+    const tokens = await Promise.all(all.map(({ registry }) => registry.getToken(KEY)));
+    expect(values(tokens).size).toBe(1);
+    expect(tokens[0]?.value).toMatch(/^token-2-/);
+    expect(fleet.source.calls.map(({ request }) => request.reason)).toEqual(['absent', 'refresh']);
+  });
+
+  it('a service that answers with the same token is asked once for a refresh too', async () => {
+    const fleet = new ModelFleet(
+      new FleetSource((call) => call.succeed({ token: 'same', response: { expires_in: 3600 } })),
+    );
+    const all = replicas(fleet, 5);
+    for (const { registry } of all) await registry.getToken(KEY);
+    await fleet.pass(3_000_000, 1_000_000);
+    for (const { registry } of all) await registry.getToken(KEY);
+    await fleet.pass(1000);
+    expect(fleet.source.calls).toHaveLength(2);
+  });
+
+  it('an aborted waiter leaves at once, and a closed registry closes the source inside', async () => {
+    const fleet = new ModelFleet(new FleetSource());
+    const { shared } = fleet.replica();
+    void shared.requestToken(KEY, requestOf());
+    await settle();
+    const controller = new AbortController();
+    const waiter = watched(fleet.replica().shared.requestToken(KEY, requestOf({ signal: controller.signal })));
+    await settle();
+    controller.abort(new Error('leaving'));
+    await settle();
+    expect(waiter.error).toEqual(new Error('leaving'));
+    await shared.close();
+    expect(fleet.source.closed).toBe(1);
+  });
+
+  it('a source that cannot say who it is works without sharing', async () => {
+    const fleet = new ModelFleet();
+    fleet.source.identity = () => Promise.reject(new Error('no secret'));
+    for (const { registry } of replicas(fleet, 2)) await registry.getToken(KEY);
+    expect(fleet.source.calls).toHaveLength(2);
+    expect(fleet.model.keys.size).toBe(0);
+  });
+});
+
+describe('rejections', () => {
+  async function holding(fleet: ModelFleet, count: number): Promise<ModelReplica[]> {
+    const all = replicas(fleet, count);
+    for (const { registry } of all) await registry.getToken(KEY);
+    expect(fleet.source.calls).toHaveLength(1);
+    return all;
+  }
+
+  it('whoever is second adopts the new token, and a late reject costs nothing (L4)', async () => {
+    const fleet = new ModelFleet();
+    const all = await holding(fleet, 4);
+    const tokens: AccessToken[] = [];
+    for (const { registry } of all) {
+      const old = await registry.getToken(KEY);
+      registry.reject(KEY, old);
+      tokens.push(await registry.getToken(KEY));
+    }
+    expect(values(tokens).size).toBe(1);
+    expect(tokens[0]?.value).toMatch(/^token-2-/);
+    expect(fleet.source.calls).toHaveLength(2);
+  });
+
+  it('a rejected token is given to nobody who comes later', async () => {
+    const fleet = new ModelFleet();
+    const [first] = (await holding(fleet, 1)) as [ModelReplica];
+    first.registry.reject(KEY, await first.registry.getToken(KEY));
+    fleet.source.script(undefined);
+    const again = first.registry.getToken(KEY);
+    await settle();
+    const cold = watched(fleet.replica().registry.getToken(KEY));
+    await fleet.pass(500);
+    expect(cold.settled).toBe(false);
+    fleet.source.call(1).succeed();
+    await settle();
+    expect(cold.value?.value).toBe((await again).value);
+  });
+
+  it('of a token that was obtained while Redis was away, the time stands for the generation', async () => {
+    const fleet = new ModelFleet();
+    const [before, away] = (await holding(fleet, 2)) as [ModelReplica, ModelReplica];
+    await fleet.pass(1000);
+    away.health = 'down';
+    away.registry.reject(KEY, await away.registry.getToken(KEY));
+    const own = await away.registry.getToken(KEY);
+    expect(own.value).toMatch(/^token-2-/);
+    away.health = 'up';
+    await fleet.pass(1000);
+    away.registry.reject(KEY, own);
+    // The older one in the record must not come back.
+    expect((await away.registry.getToken(KEY)).value).toMatch(/^token-3-/);
+    expect((await before.registry.getToken(KEY)).value).toMatch(/^token-1-/);
+  });
+
+  it('three fresh ones in a row that are refused are a failure for all', async () => {
+    const fleet = new ModelFleet();
+    const [first, second] = (await holding(fleet, 2)) as [ModelReplica, ModelReplica];
+    for (let round = 1; round <= 3; round++) {
+      for (const { registry } of [first, second]) {
+        const token = await registry.getToken(KEY).catch(() => undefined);
+        if (token) registry.reject(KEY, token);
+      }
+    }
+    await expect(first.registry.getToken(KEY)).rejects.toMatchObject({ code: 'token_rejected' });
+    // The last of them is rejected for the fleet by whoever finds it refused next.
+    const cold = fleet.replica().registry;
+    cold.reject(KEY, await cold.getToken(KEY));
+    await expect(cold.getToken(KEY)).rejects.toMatchObject({ code: 'token_rejected' });
+    await expect(fleet.replica().registry.getToken(KEY)).rejects.toMatchObject({ code: 'token_rejected' });
+    expect(fleet.source.calls).toHaveLength(3);
+  });
+
+  it('F7: under a service that revokes the old token with each new one, replicas settle on one', async () => {
+    const fleet = new ModelFleet();
+    const all = replicas(fleet, 2);
+    const isLive = (token: AccessToken) => token.value.startsWith(`token-${fleet.source.calls.length}-`);
+    const lost: string[] = [];
+    for (let round = 0; round < 200; round++) {
+      for (const { registry } of all) {
+        const token = await registry.getToken(KEY);
+        if (isLive(token)) continue;
+        registry.reject(KEY, token);
+        if (!isLive(await registry.getToken(KEY))) lost.push(`${round}`);
+      }
+      await fleet.pass(60_000, 60_000);
+    }
+    expect(lost).toEqual([]);
+    // 200 minutes of hour-long tokens.
+    expect(fleet.source.calls.length).toBeLessThanOrEqual(6);
+  });
+});
+
+describe('failures', () => {
+  const refused = () => new OwnerTokenError('owner_refused', 'no', { status: 400, oauthError: 'invalid_grant' });
+  const down = () => new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint' });
+
+  it('of an owner are shared, and end: its key is asked for again, by one', async () => {
+    const fleet = new ModelFleet(new FleetSource((call) => call.fail(refused())));
+    const all = replicas(fleet, 5);
+    for (const { registry } of all) {
+      const error = await registry.getToken(KEY).catch((thrown: OwnerTokenError) => thrown);
+      expect(error).toMatchObject({ code: 'owner_refused', status: 400, oauthError: 'invalid_grant' });
+    }
+    expect(fleet.source.calls).toHaveLength(1);
+    expect((await all[0]?.registry.getToken('OTHER').catch(() => 'failed')) ?? '').toBe('failed');
+    expect(fleet.source.calls).toHaveLength(2);
+    fleet.source.script((call) => call.succeed());
+    await fleet.pass(1100, 100);
+    await all[0]?.registry.getToken(KEY);
+    expect(fleet.source.calls).toHaveLength(3);
+  });
+
+  it('L6: a ten-second outage costs twenty replicas and fifty owners at most ten requests after the first is known', async () => {
+    const fleet = new ModelFleet(new FleetSource((call) => call.fail(down())));
+    const all = replicas(fleet, 20);
+    const owners = Array.from({ length: 50 }, (_, index) => `owner-${index}`);
+    // Asked before the first failure was known.
+    let underWay = 0;
+    for (let elapsedMs = 0; elapsedMs < 10_000; elapsedMs += 200) {
+      for (const { registry } of all) for (const owner of owners) registry.getToken(owner).catch(() => {});
+      await fleet.pass(200, 200);
+      underWay ||= fleet.source.calls.length;
+    }
+    const during = fleet.source.calls.length;
+    expect(during - underWay).toBeGreaterThanOrEqual(3);
+    expect(during - underWay).toBeLessThanOrEqual(10);
+    fleet.source.script((call) => call.succeed({ response: { expires_in: 3600 } }));
+    for (let elapsedMs = 0; elapsedMs < 60_000; elapsedMs += 500) {
+      for (const { registry } of all) for (const owner of owners) registry.getToken(owner).catch(() => {});
+      await fleet.pass(500, 250);
+    }
+    const ready = await Promise.all(all.flatMap(({ registry }) => owners.map((owner) => registry.getToken(owner))));
+    expect(ready).toHaveLength(1000);
+    expect(fleet.source.calls.length - during).toBeLessThanOrEqual(51);
+  });
+
+  it('that may be of one owner are of all when three distinct owners fail in a row', async () => {
+    const fleet = new ModelFleet(
+      new FleetSource((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'x'))),
+    );
+    for (const owner of ['one', 'two', 'three', 'four', 'five']) {
+      const error = await fleet
+        .replica()
+        .registry.getToken(owner)
+        .catch((thrown: OwnerTokenError) => thrown);
+      expect(error).toMatchObject({ failureScope: ['one', 'two', 'three'].includes(owner) ? 'owner' : 'endpoint' });
+    }
+    expect(fleet.source.calls).toHaveLength(3);
+  });
+
+  it('for which the service named a time last that long', async () => {
+    const limited = new OwnerTokenError('rate_limited', 'slow down', { retryAfterMs: 20_000, status: 429 });
+    const fleet = new ModelFleet(new FleetSource((call) => call.fail(limited)));
+    await fleet
+      .replica()
+      .registry.getToken(KEY)
+      .catch(() => {});
+    await fleet.pass(10_000, 1000);
+    const error = await fleet
+      .replica()
+      .registry.getToken('OTHER')
+      .catch((thrown: OwnerTokenError) => thrown);
+    expect(error).toMatchObject({ code: 'rate_limited', status: 429 });
+    expect((error as OwnerTokenError).retryAfterMs).toBeGreaterThan(9_000);
+    expect(fleet.source.calls).toHaveLength(1);
+    fleet.source.script((call) => call.succeed());
+    await fleet.pass(11_000, 1000);
+    await fleet.replica().registry.getToken('OTHER');
+  });
+
+  it('that say nothing of the service are not shared: the next replica asks', async () => {
+    const fleet = new ModelFleet(new FleetSource((call) => call.fail(new OwnerTokenError('closed', 'closed'))));
+    await fleet
+      .replica()
+      .registry.getToken(KEY)
+      .catch(() => {});
+    fleet.source.script((call) => call.succeed());
+    await fleet.replica().registry.getToken(KEY);
+  });
+
+  it('of an answer without a token are shared, and leave no lease behind', async () => {
+    const fleet = new ModelFleet(new FleetSource((call) => call.succeed({ token: 'two words' })));
+    for (const { registry } of replicas(fleet, 3)) {
+      await expect(registry.getToken(KEY)).rejects.toMatchObject({ code: 'invalid_response' });
+    }
+    expect(fleet.source.calls).toHaveLength(1);
+  });
+});
+
+describe('holders', () => {
+  it('L2: one that dies costs one request more and at most one lease', async () => {
+    const fleet = new ModelFleet(new FleetSource());
+    const holder = fleet.replica();
+    void holder.registry.getToken(KEY).catch(() => {});
+    await settle();
+    const waiters = replicas(fleet, 5).map(({ registry }) => registry.getToken(KEY));
+    await settle();
+    holder.health = 'hung';
+    await fleet.pass(2900);
+    expect(fleet.source.calls).toHaveLength(1);
+    await fleet.pass(300);
+    expect(fleet.source.calls).toHaveLength(2);
+    fleet.source.call(1).succeed();
+    await fleet.pass(100);
+    expect(values(await Promise.all(waiters)).size).toBe(1);
+    expect(fleet.source.calls).toHaveLength(2);
+  });
+
+  it('L2: one that was frozen gets the token of its heir', async () => {
+    const fleet = new ModelFleet(new FleetSource());
+    const frozen = fleet.replica();
+    const late = frozen.registry.getToken(KEY);
+    await settle();
+    frozen.health = 'hung';
+    const heir = fleet.replica().registry.getToken(KEY);
+    await fleet.pass(3500);
+    fleet.source.call(1).succeed({ token: 'of-the-heir' });
+    await heir;
+    frozen.health = 'up';
+    fleet.source.call(0).succeed({ token: 'revoked-since' });
+    await settle();
+    expect((await late).value).toBe('of-the-heir');
+  });
+
+  it('one whose request takes long keeps its lease, up to a limit', async () => {
+    const fleet = new ModelFleet(new FleetSource());
+    void fleet.replica().registry.getToken(KEY);
+    await settle();
+    const waiter = fleet.replica().registry.getToken(KEY);
+    await fleet.pass(14_000);
+    expect(fleet.source.calls).toHaveLength(1);
+    await fleet.pass(5_000);
+    expect(fleet.source.calls).toHaveLength(2);
+    fleet.source.call(1).succeed();
+    await fleet.pass(100);
+    await waiter;
+  });
+
+  it('one whose token is too large to share, or whose policy throws, gives the lease back', async () => {
+    const large = new FleetSource((call) => call.succeed({ response: { padding: 'x'.repeat(200_000) } }));
+    const fleet = new ModelFleet(large);
+    for (const { registry } of replicas(fleet, 3)) await registry.getToken(KEY);
+    expect(large.calls).toHaveLength(3);
+    const lifetimeMs = () => {
+      throw new Error('policy');
+    };
+    await fleet.replica().shared.requestToken('OTHER', requestOf({ lifetimeMs }));
+    await fleet.replica().registry.getToken('OTHER');
+    expect(large.countFor('OTHER')).toBe(2);
+  });
+});
+
+describe('without help from Redis', () => {
+  it.each(['down', 'hung', 'read_only'] as const)(
+    '%s: each replica asks once for itself; converges after',
+    async (health) => {
+      const fleet = new ModelFleet();
+      fleet.health = health;
+      const all = replicas(fleet, 3);
+      const owners = Array.from({ length: 8 }, (_, index) => `owner-${index}`);
+      const calls = all.flatMap(({ registry }) => owners.map((owner) => registry.getToken(owner)));
+      await fleet.pass(300);
+      await Promise.all(calls);
+      expect(fleet.source.calls).toHaveLength(24);
+      expect(events).toEqual(Array(3).fill({ event: 'suspended', trouble: TROUBLE[health] }));
+      expect(all.map(({ shared }) => shared.stats().sharing)).toEqual([false, false, false]);
+      // Once the breaker is open a hung Redis costs nothing any more.
+      const quick = watched(all[0]?.registry.getToken('quick') ?? Promise.reject());
+      await settle();
+      expect(quick.settled).toBe(true);
+      fleet.health = 'up';
+      await fleet.pass(20_000, 1000);
+      const before = fleet.source.calls.length;
+      for (const { registry } of all) await registry.getToken('new owner');
+      expect(fleet.source.calls.length - before).toBe(1);
+      expect(events.slice(3)).toEqual(Array(3).fill({ event: 'resumed' }));
+    },
+  );
+
+  const TROUBLE = { down: 'connection', hung: 'timeout', read_only: 'read_only' };
+
+  it('a call that finds it hung goes on alone after the deadline, and offers what it got', async () => {
+    const fleet = new ModelFleet();
+    const replica = fleet.replica();
+    await replica.registry.getToken('warm');
+    replica.health = 'hung';
+    const call = watched(replica.registry.getToken(KEY));
+    await fleet.pass(200, 50);
+    expect(call.settled).toBe(false);
+    replica.health = 'up';
+    await fleet.pass(100, 50);
+    expect(call.settled).toBe(true);
+    await fleet.replica().registry.getToken(KEY);
+    expect(fleet.source.countFor(KEY)).toBe(1);
+    expect(replica.shared.stats()).toMatchObject({ alone: 1, led: 1, sharing: true });
+  });
+
+  it('flushed: whoever comes anew asks once more', async () => {
+    const fleet = new ModelFleet();
+    for (const { registry } of replicas(fleet, 3)) await registry.getToken(KEY);
+    fleet.model.flush();
+    for (const { registry } of replicas(fleet, 3)) await registry.getToken(KEY);
+    expect(fleet.source.calls).toHaveLength(2);
+  });
+
+  it('L3: values that do not open are a miss and an event, and are replaced', async () => {
+    const fleet = new ModelFleet();
+    const [first, second] = replicas(fleet, 2) as [ModelReplica, ModelReplica];
+    await first.registry.getToken('one');
+    await first.registry.getToken('two');
+    const records = [...fleet.model.keys.values()];
+    const [one, two] = records.map((fields) => fields.get('v') ?? '');
+    // Swapped between the owners.
+    records[0]?.set('v', two ?? '');
+    records[1]?.set('v', one ?? '');
+    expect((await second.registry.getToken('one')).value).toMatch(/-of-one$/);
+    expect((await second.registry.getToken('two')).value).toMatch(/-of-two$/);
+    expect(fleet.source.calls).toHaveLength(4);
+    expect(events).toEqual([
+      { event: 'unreadable', count: 1 },
+      { event: 'unreadable', count: 2 },
+    ]);
+    await fleet.replica().registry.getToken('one');
+    expect(fleet.source.calls).toHaveLength(4);
+  });
+});
+
+describe('policies', () => {
+  const jwt = (claims: object) => `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.c2ln`;
+
+  it.each([
+    ['fixed', fixedLifetime(600_000)],
+    ['JWT with iat', jwtExp()],
+  ])('%s: the same end in every replica', async (_, expiry) => {
+    const fleet = new ModelFleet(
+      new FleetSource((call) => {
+        const now = Math.floor(fleet.clock.now() / 1000);
+        call.succeed({ token: jwt({ iat: now, exp: now + 600 }) });
+      }),
+    );
+    const first = await fleet.replica({ registry: { expiry } }).registry.getToken(KEY);
+    await fleet.pass(100_000, 50_000);
+    const second = await fleet.replica({ registry: { expiry } }).registry.getToken(KEY);
+    expect(second.expiresAtMs).toBe(first.expiresAtMs);
+    expect(fleet.source.calls).toHaveLength(1);
+  });
+
+  it('until rejected: shared as that', async () => {
+    const fleet = new ModelFleet();
+    const expiry = untilRejected();
+    await fleet.replica({ registry: { expiry } }).registry.getToken(KEY);
+    await fleet.pass(86_400_000, 43_200_000);
+    expect((await fleet.replica({ registry: { expiry } }).registry.getToken(KEY)).expiresAtMs).toBe(Infinity);
+    expect(fleet.source.calls).toHaveLength(1);
+  });
+
+  it('a JWT without iat, adopted where the clock is five minutes slow, ends no later than it does', async () => {
+    const fleet = new ModelFleet(
+      new FleetSource((call) => call.succeed({ token: jwt({ exp: Math.floor(fleet.clock.now() / 1000) + 600 }) })),
+    );
+    await fleet.replica().registry.getToken(KEY);
+    const skewMs = -300_000;
+    const slow = await fleet.replica({ skewMs }).registry.getToken(KEY);
+    expect(slow.expiresAtMs).toBeLessThanOrEqual(fleet.clock.now() + skewMs + 600_000);
+    expect(fleet.source.calls).toHaveLength(1);
+  });
+
+  it('a replica with a shorter policy keeps to it; with a longer one it is held to the truth', async () => {
+    const fleet = new ModelFleet();
+    const made = fleet.clock.now();
+    await fleet.replica({ registry: { expiry: fixedLifetime(600_000) } }).registry.getToken(KEY);
+    const shorter = await fleet.replica({ registry: { expiry: fixedLifetime(60_000) } }).registry.getToken(KEY);
+    const longer = await fleet.replica({ registry: { expiry: fixedLifetime(3_600_000) } }).registry.getToken(KEY);
+    expect(shorter.expiresAtMs).toBe(made + 57_000);
+    expect(longer.expiresAtMs).toBeLessThanOrEqual(made + 600_000);
+    expect(fleet.source.calls).toHaveLength(1);
+  });
+
+  it('near its end a token is not handed over', async () => {
+    const fleet = new ModelFleet();
+    await fleet.replica().registry.getToken(KEY);
+    await fleet.pass(3_589_500, 3_589_500);
+    const token = await fleet.replica().registry.getToken(KEY);
+    expect(token.value).toMatch(/^token-2-/);
+  });
+});
+
+describe('keys', () => {
+  const [old, fresh] = [SEALING_KEY, SEALING_KEY.map((byte) => byte ^ 0xff)];
+
+  it('rotate without one request more when the naming key is given', async () => {
+    const fleet = new ModelFleet();
+    const namingKey = SEALING_KEY.map((byte) => byte ^ 0x55);
+    for (const sealingKeys of [[old], [old, fresh], [fresh, old], [fresh]]) {
+      await fleet.replica({ sealingKeys, namingKey }).registry.getToken(KEY);
+      // Each step is rolled out while the replicas of the step before still run.
+      const { registry } = fleet.replica({ sealingKeys, namingKey });
+      registry.reject(KEY, await registry.getToken(KEY));
+      await registry.getToken(KEY);
+      await fleet.pass(30_000, 30_000);
+    }
+    expect(fleet.source.calls).toHaveLength(5);
+    expect(events).toEqual([]);
+  });
+
+  it('of another fleet do not meet', async () => {
+    const fleet = new ModelFleet();
+    await fleet.replica({ sealingKeys: [old] }).registry.getToken(KEY);
+    await fleet.replica({ sealingKeys: [fresh] }).registry.getToken(KEY);
+    expect(fleet.source.calls).toHaveLength(2);
+    expect(events).toEqual([]);
+  });
+
+  it('a rotated client secret begins anew', async () => {
+    const fleet = new ModelFleet();
+    await fleet.replica().registry.getToken(KEY);
+    fleet.source.identity = () => 'endpoint and client, new secret';
+    await fleet.replica().registry.getToken(KEY);
+    expect(fleet.source.calls).toHaveLength(2);
+  });
+});
+
+describe('options', () => {
+  const good = () => {
+    const fleet = new ModelFleet();
+    return { source: fleet.source, redis: fleet.model.port(), sealingKeys: [SEALING_KEY] };
+  };
+  const bad: [string, object, string][] = [
+    ['no key', { sealingKeys: [] }, 'sealingKeys'],
+    ['no keys', { sealingKeys: undefined }, 'sealingKeys'],
+    ['a short key', { sealingKeys: [new Uint8Array(16).map((_, index) => index)] }, 'sealingKeys'],
+    ['an empty buffer', { sealingKeys: [new Uint8Array(32)] }, 'sealingKeys'],
+    ['a key as text', { sealingKeys: ['canary-canary-canary-canary-cana'] }, 'sealingKeys'],
+    ['a naming key of text', { namingKey: 'canary' }, 'namingKey'],
+    ['a client in place of a port', { redis: { evalSha: () => {} } }, 'redis'],
+    ['a source without identity', { source: { requestToken: () => {} } }, 'identity()'],
+    ['a mistyped one', { leaseMS: 3000 }, 'leaseMs'],
+    ['a prefix with braces', { prefix: '{otr}' }, 'prefix'],
+  ];
+  it.each(bad)('%s: no start', (_, change, told) => {
+    const options = { ...good(), ...change } as unknown as SharedTokensOptions;
+    let message = '';
+    try {
+      new SharedTokens(options);
+    } catch (error) {
+      message = (error as Error).message;
+    }
+    expect(message).toContain(told);
+    expect(message).not.toContain('canary');
+  });
+});
