@@ -1,8 +1,10 @@
 /** The package: what it promises in `package.json`, and the build as users load it. What only the packed tarball shows is
  * checked in CI. */
 
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { copyFileSync, existsSync, readFileSync, rmSync } from 'node:fs';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { pathsBelow, ROOT } from './helpers/source-files.ts';
@@ -101,6 +103,23 @@ describe('the build', () => {
     const refused = spawnSync(process.execPath, [bin, 'token', '--secret=canary-20'], { encoding: 'utf8' });
     expect(refused).toMatchObject({ status: 2, stdout: '' });
     expect(refused.stderr).not.toContain('canary');
+  });
+
+  it('has an executable that Ctrl-C ends at once, with exit code 130', async () => {
+    const silent = createServer().listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const { port } = silent.address() as AddressInfo;
+    const env = {
+      ...process.env,
+      ...{ OTR_BASE_URL: `http://127.0.0.1:${port}`, OTR_CLIENT_ID: 'a', OTR_CLIENT_SECRET: 'b', OTR_ACCESS_KEY: 'c' },
+    };
+    const child = spawn(process.execPath, [bin, 'token'], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    const exited = once(child, 'exit');
+    const [socket] = (await once(silent, 'connection')) as [Socket];
+    child.kill('SIGINT');
+    expect(await exited).toEqual([130, null]);
+    socket.destroy();
+    silent.close();
   });
 });
 
