@@ -23,8 +23,8 @@ export interface NodeRedisClient {
 
 /** A connection of node-redis that is kept for subscriptions: `client.duplicate()`, connected. */
 export interface NodeRedisSubscriber {
-  subscribe(channel: string, listener: (message: string, channel: string) => void): Promise<unknown>;
-  unsubscribe(channel: string, listener: (message: string, channel: string) => void): Promise<unknown>;
+  subscribe(channel: string, listener: (message: string | Uint8Array) => void): Promise<unknown>;
+  unsubscribe(channel: string, listener: (message: string | Uint8Array) => void): Promise<unknown>;
 }
 
 /** The part of ioredis's and iovalkey's clients, single and cluster, that is used. */
@@ -57,7 +57,7 @@ export function fromNodeRedis(client: NodeRedisClient, options: { subscriber?: N
     },
     ...(subscriber && {
       subscribe: async (channel, onMessage) => {
-        const listener = (message: string) => onMessage(message);
+        const listener = (message: string | Uint8Array) => onMessage(String(message));
         await subscriber.subscribe(channel, listener);
         return async () => void (await subscriber.unsubscribe(channel, listener));
       },

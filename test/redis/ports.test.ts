@@ -1,0 +1,195 @@
+/** Each real client, on one server and on a cluster of three, with and without a connection for subscriptions. */
+
+import { Cluster as Cluster6, Redis as Redis6 } from 'ioredis';
+import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5';
+import { Redis as Valkey, Cluster as ValkeyCluster } from 'iovalkey';
+import { createClient, createCluster } from 'redis';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { fromIoredis, fromNodeRedis, type RedisPort } from '../../src/redis/ports.ts';
+import { ACQUIRE } from '../../src/redis/record-scripts.ts';
+import { SharedTokens } from '../../src/redis/shared-tokens.ts';
+import { FleetSource, requestOf, SEALING_KEY } from '../helpers/model-fleet.ts';
+import { noRedis, type RedisServer, startRedis, startRedisCluster } from '../helpers/redis-server.ts';
+
+interface Connection {
+  /** The types of each client are accepted as they are: no cast below. */
+  readonly port: RedisPort;
+  readonly flushScripts?: () => Promise<unknown>;
+  close(): unknown;
+}
+type Connect = (ports: number[], subscribe: boolean) => Promise<Connection>;
+
+const nodeOf = (port: number) => ({ host: '127.0.0.1', port });
+const urlOf = (port = 0) => `redis://127.0.0.1:${port}`;
+
+const CLIENTS: Record<string, Connect> = {
+  'node-redis': async ([port], subscribe) => {
+    const client = createClient({ url: urlOf(port) });
+    await client.connect();
+    const subscriber = subscribe ? await client.duplicate().connect() : undefined;
+    return {
+      port: fromNodeRedis(client, subscriber && { subscriber }),
+      flushScripts: () => client.scriptFlush(),
+      close: () => [client.destroy(), subscriber?.destroy()],
+    };
+  },
+  'node-redis, cluster': async (ports, subscribe) => {
+    const cluster = createCluster({ rootNodes: ports.map((port) => ({ url: urlOf(port) })) });
+    await cluster.connect();
+    return { port: fromNodeRedis(cluster, subscribe ? { subscriber: cluster } : {}), close: () => cluster.destroy() };
+  },
+  'ioredis 6': async ([port = 0], subscribe) => {
+    const client = new Redis6(port);
+    const subscriber = subscribe ? client.duplicate() : undefined;
+    return {
+      port: fromIoredis(client, subscriber && { subscriber }),
+      flushScripts: () => client.script('FLUSH'),
+      close: () => [client.disconnect(), subscriber?.disconnect()],
+    };
+  },
+  'ioredis 6, cluster': async (ports, subscribe) => {
+    const cluster = new Cluster6(ports.map(nodeOf));
+    const subscriber = subscribe ? new Cluster6(ports.map(nodeOf)) : undefined;
+    return {
+      port: fromIoredis(cluster, subscriber && { subscriber }),
+      close: () => [cluster.disconnect(), subscriber?.disconnect()],
+    };
+  },
+  'ioredis 5': async ([port = 0], subscribe) => {
+    const client = new Redis5(port);
+    const subscriber = subscribe ? client.duplicate() : undefined;
+    return {
+      port: fromIoredis(client, subscriber && { subscriber }),
+      flushScripts: () => client.script('FLUSH'),
+      close: () => [client.disconnect(), subscriber?.disconnect()],
+    };
+  },
+  'ioredis 5, cluster': async (ports, subscribe) => {
+    const cluster = new Cluster5(ports.map(nodeOf));
+    const subscriber = subscribe ? new Cluster5(ports.map(nodeOf)) : undefined;
+    return {
+      port: fromIoredis(cluster, subscriber && { subscriber }),
+      close: () => [cluster.disconnect(), subscriber?.disconnect()],
+    };
+  },
+  iovalkey: async ([port = 0], subscribe) => {
+    const client = new Valkey(port);
+    const subscriber = subscribe ? client.duplicate() : undefined;
+    return {
+      port: fromIoredis(client, subscriber && { subscriber }),
+      flushScripts: () => client.script('FLUSH'),
+      close: () => [client.disconnect(), subscriber?.disconnect()],
+    };
+  },
+  'iovalkey, cluster': async (ports, subscribe) => {
+    const cluster = new ValkeyCluster(ports.map(nodeOf));
+    const subscriber = subscribe ? new ValkeyCluster(ports.map(nodeOf)) : undefined;
+    return {
+      port: fromIoredis(cluster, subscriber && { subscriber }),
+      close: () => [cluster.disconnect(), subscriber?.disconnect()],
+    };
+  },
+};
+
+const OWNERS = Array.from({ length: 12 }, (_, index) => `owner-${index}`);
+
+describe.skipIf(noRedis)('real clients', () => {
+  let server: RedisServer;
+  let cluster: Awaited<ReturnType<typeof startRedisCluster>>;
+  const opened: Connection[] = [];
+  beforeAll(async () => {
+    [server, cluster] = await Promise.all([startRedis(), startRedisCluster()]);
+  });
+  afterEach(() => {
+    for (const connection of opened.splice(0)) connection.close();
+  });
+  afterAll(async () => {
+    await server?.kill();
+    await cluster?.[Symbol.asyncDispose]();
+  });
+
+  const cases = Object.keys(CLIENTS).flatMap((name) => [true, false].map((subscribe) => [name, subscribe] as const));
+  it.each(cases)('%s, subscriber %s: one request for each owner, waiters are woken', async (name, subscribe) => {
+    const ports = name.includes('cluster') ? cluster.ports : [server.port];
+    const open = async () => {
+      const connection = await (CLIENTS[name] as Connect)(ports, subscribe);
+      opened.push(connection);
+      return connection;
+    };
+    const [first, second] = await Promise.all([open(), open()]);
+    expect(first.port.subscribe !== undefined).toBe(subscribe);
+    const source = new FleetSource();
+    const shared = [first, second].map(({ port }) => {
+      return new SharedTokens({
+        source,
+        redis: port,
+        sealingKeys: [SEALING_KEY],
+        prefix: `${name}${subscribe}`.replace(/\W/g, ''),
+      });
+    });
+    const wanted = shared.map((one) => Promise.all(OWNERS.map((owner) => one.requestToken(owner, requestOf()))));
+    await expect.poll(() => source.calls.length).toBe(OWNERS.length);
+    // All the others wait by now.
+    await first.flushScripts?.();
+    for (const call of source.calls) call.succeed({ response: { expires_in: 3600 } });
+    const [mine, theirs] = await Promise.all(wanted);
+    expect(mine?.map(({ token }) => token)).toEqual(theirs?.map(({ token }) => token));
+    expect(source.calls).toHaveLength(OWNERS.length);
+    const stats = shared.map((one) => one.stats());
+    expect(stats.map(({ sharing, alone }) => ({ sharing, alone }))).toEqual(Array(2).fill({ sharing: true, alone: 0 }));
+    await Promise.all(shared.map((one) => one.close()));
+  });
+
+  it('numbers and buffers in an answer are read as well', async () => {
+    const connection = await (CLIENTS['node-redis'] as Connect)([server.port], false);
+    opened.push(connection);
+    const asBuffers: RedisPort = {
+      run: async (...call) => ((await connection.port.run(...call)) as string[]).map((word) => Buffer.from(word)),
+    };
+    const source = FleetSource.answering();
+    const shared = new SharedTokens({ source, redis: asBuffers, sealingKeys: [SEALING_KEY], prefix: 'buffers' });
+    for (let call = 0; call < 2; call++) await shared.requestToken('owner', requestOf());
+    expect(source.calls).toHaveLength(1);
+  });
+
+  it('a subscriber that serves two keeps on listening when one is closed', async () => {
+    const client = new Redis6(server.port);
+    const subscriber = client.duplicate();
+    opened.push({ port: fromIoredis(client), close: () => [client.disconnect(), subscriber.disconnect()] });
+    const port = fromIoredis(client, { subscriber });
+    const heard: string[] = [];
+    const stop = await port.subscribe?.('channel', (message) => heard.push(`one ${message}`));
+    const stopOther = await port.subscribe?.('channel', (message) => heard.push(`two ${message}`));
+    await stop?.();
+    await client.publish('channel', 'hello');
+    await expect.poll(() => heard).toEqual(['two hello']);
+    await stopOther?.();
+    expect(await client.pubsub('NUMSUB', 'channel')).toEqual(['channel', 0]);
+  });
+});
+
+describe('ports', () => {
+  it('refuse a client of the other family, which would pass for a Redis that is down', () => {
+    expect(() => fromNodeRedis({ evalsha: () => {}, eval: () => {} } as never)).toThrow(/evalSha/);
+    expect(() => fromIoredis({ evalSha: () => {}, eval: () => {} } as never)).toThrow(/evalsha/);
+    expect(() => fromIoredis({ evalsha: () => {}, eval: () => {} } as never, { subscriber: {} as never })).toThrow(
+      /subscriber/,
+    );
+  });
+
+  it('send the whole script only when the server does not know it', async () => {
+    const calls: string[] = [];
+    let known = false;
+    const port = fromNodeRedis({
+      evalSha: async (sha) => {
+        calls.push(sha);
+        if (!known) throw new Error('NOSCRIPT No matching script.');
+      },
+      eval: async (source) => void calls.push(source),
+    });
+    await port.run(ACQUIRE, 'k', []);
+    known = true;
+    await port.run(ACQUIRE, 'k', []);
+    expect(calls).toEqual([ACQUIRE.sha, ACQUIRE.source, ACQUIRE.sha]);
+  });
+});
