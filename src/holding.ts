@@ -80,6 +80,7 @@ export function holdToken(
   const expiresAtMonotonicMs = Math.min(life.expiresAtMs + toMonotonicMs, longestMs);
   return {
     token,
+    served: Promise.resolve(token),
     issuedAtMonotonicMs: requestedAtMs + toMonotonicMs,
     refreshAtMonotonicMs: Math.min(life.refreshAtMs + toMonotonicMs, expiresAtMonotonicMs),
     expiresAtMonotonicMs,

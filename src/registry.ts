@@ -108,7 +108,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const now = this.#now();
     if (slot && isFresh(slot, now)) {
       this.#counts.hits++;
-      const served = Promise.resolve(slot.token);
+      const { served } = slot;
       if (this.#diagnostics.hearsLookups) this.#diagnostics.lookup(slot.owner, 'serve');
       return served;
     }
@@ -286,7 +286,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   #serve(slot: Slot): Promise<AccessToken> {
     this.#counts.hits++;
-    return Promise.resolve((slot.held as HeldToken).token);
+    return (slot.held as HeldToken).served;
   }
 
   /** The slot of this owner, wherever it is: one that was evicted lives on while its request is under way. */

@@ -31,6 +31,8 @@ import type { AccessToken, RequestReason } from './token.ts';
 /** A token, and its two instants on the monotonic clock beside those on the wall clock. */
 export interface HeldToken {
   readonly token: AccessToken;
+  /** The token as callers are given it, made once: a promise for each hit would be a third of its cost. */
+  readonly served: Promise<AccessToken>;
   readonly issuedAtMonotonicMs: number;
   readonly refreshAtMonotonicMs: number;
   readonly expiresAtMonotonicMs: number;
@@ -51,10 +53,10 @@ export interface Slot {
   /** Set through {@link hold} alone. */
   held: HeldToken | undefined;
   /**
-   * What a hit reads, and nothing besides: the token, and until when it is fresh by each clock. All of it is in `held`
-   * too; but with many owners every object on the way is a cache miss, and this is half the way.
+   * What a hit reads, and nothing besides: what it is given, and until when that is fresh by each clock. All of it is in
+   * `held` too; but with many owners every object on the way is a cache miss, and this is half the way.
    */
-  token: AccessToken | undefined;
+  served: Promise<AccessToken> | undefined;
   freshUntilMs: number;
   freshUntilMonotonicMs: number;
   failure: Failure | undefined;
@@ -90,7 +92,7 @@ export function createSlot(owner: string): Slot {
   return {
     owner,
     held: undefined,
-    token: undefined,
+    served: undefined,
     freshUntilMs: Number.NEGATIVE_INFINITY,
     freshUntilMonotonicMs: Number.NEGATIVE_INFINITY,
     failure: undefined,
@@ -107,7 +109,7 @@ export function isUsable(held: HeldToken | undefined, now: Instant): held is Hel
 }
 
 /** Whether the held token is usable and not yet due for a refresh. This alone decides a hit. */
-export function isFresh(slot: Slot, now: Instant): slot is Slot & { token: AccessToken } {
+export function isFresh(slot: Slot, now: Instant): slot is Slot & { served: Promise<AccessToken> } {
   return now.wallMs < slot.freshUntilMs && now.monotonicMs < slot.freshUntilMonotonicMs;
 }
 
@@ -203,7 +205,7 @@ export function forgotten(slot: Slot): boolean {
 /** Puts a token into the slot, or takes it out. */
 function hold(slot: Slot, held: HeldToken | undefined): void {
   slot.held = held;
-  slot.token = held?.token;
+  slot.served = held?.served;
   slot.freshUntilMs = held?.token.refreshAtMs ?? Number.NEGATIVE_INFINITY;
   slot.freshUntilMonotonicMs = held?.refreshAtMonotonicMs ?? Number.NEGATIVE_INFINITY;
 }
