@@ -218,7 +218,7 @@ const TLS_CODES =
 const TIMEOUT_CODES = /^(ETIMEDOUT|ESOCKETTIMEDOUT|UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT)$/;
 /** From Node's HTTP parser, zlib, brotli, undici and ourselves. An answer that just ends is no garbled one. */
 const BODY_CODES =
-  /^(HPE_(?!INVALID_EOF_STATE$)|Z_|ERR_(BROTLI|_ERROR)_|ERR_BUFFER_TOO_LARGE$|ERR_UNUSABLE_BODY$|UND_ERR_(HEADERS_OVERFLOW|RES_|RESPONSE))/;
+  /^(HPE_(?!INVALID_EOF_STATE$)|Z_|ERR_(BROTLI|_ERROR)_|ERR_BUFFER_TOO_LARGE$|ERR_UNUSABLE_BODY$|UND_ERR_(HEADERS_OVERFLOW|RES_|RESPONSE)|HTTPParserError$)/;
 const UNREACHED_CODES =
   /^(ECONNREFUSED|ENOTFOUND|EAI_[A-Z]+|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL)$/;
 
@@ -237,11 +237,14 @@ function isUnreached(error: unknown): boolean {
   return codesOf(error).some((code) => UNREACHED_CODES.test(code));
 }
 
-/** Errors come wrapped: `fetch failed` around an aggregate of what each address said. */
+/**
+ * Codes, and names for want of them: undici's parser errors lost theirs in Node 24. Errors come wrapped: `fetch failed`
+ * around an aggregate of what each address said.
+ */
 function codesOf(error: unknown, depth = 0): string[] {
   if (typeof error !== 'object' || error === null || depth > 4) return [];
-  const { code, cause, errors } = error as { code?: unknown; cause?: unknown; errors?: unknown };
-  const own = typeof code === 'string' ? [code] : [];
+  const { code, name, cause, errors } = error as Partial<Record<'code' | 'name' | 'cause' | 'errors', unknown>>;
+  const own = [code, name].filter((each) => typeof each === 'string');
   const inner = [cause, ...(Array.isArray(errors) ? errors.slice(0, 8) : [])];
   return [...own, ...inner.flatMap((each) => codesOf(each, depth + 1))];
 }

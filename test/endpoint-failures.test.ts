@@ -180,6 +180,11 @@ describe('an exchange that broke off', () => {
     expect(shown({ error: errorWith(code) }).kind).toBe('body');
   });
 
+  it('with a parser error is a bad answer by its name alone, where it has no code', () => {
+    const nameless = Object.assign(new Error('?'), { name: 'HTTPParserError' });
+    expect(verdict({ error: errorWith(undefined, nameless) })).toEqual(BAD_ANSWER);
+  });
+
   it('with causes in a ring, or no error at all, is judged all the same', () => {
     const ring: { cause?: unknown } = {};
     ring.cause = ring;

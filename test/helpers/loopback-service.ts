@@ -23,7 +23,7 @@ export type Answer = (call: ServiceCall) => void;
 export class LoopbackService implements AsyncDisposable {
   /** Every request that came whole, in order of arrival. */
   readonly calls: ServiceCall[] = [];
-  /** How many connections were ever opened. */
+  /** How many connections were ever opened; over TLS, those that never became secure too. */
   connections = 0;
   readonly #server: net.Server;
   readonly #secure: boolean;
@@ -38,7 +38,8 @@ export class LoopbackService implements AsyncDisposable {
     const certificate = { key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE };
     const serve = (socket: Socket): void => this.#serve(socket);
     this.#server = secure ? tls.createServer(certificate, serve) : net.createServer(serve);
-    // Clients that trust no such certificate, or hang up in the middle, are what some tests are about.
+    this.#server.prependListener('connection', () => this.connections++);
+    // Clients that trust no such certificate are what some tests are about.
     this.#server.on('tlsClientError', () => {});
   }
 
@@ -112,8 +113,10 @@ export class LoopbackService implements AsyncDisposable {
   }
 
   #serve(socket: Socket): void {
-    const connection = ++this.connections;
+    const connection = this.connections;
     this.#sockets.add(socket);
+    // Else a second write waits for the client to say something, and arrives after its next request.
+    socket.setNoDelay(true);
     socket.on('close', () => this.#sockets.delete(socket));
     socket.on('error', () => {});
     this.#onConnection?.(socket);
