@@ -32,6 +32,7 @@ import {
   isFresh,
   isUsable,
   MAX_QUICK_REJECTIONS,
+  pauseOf,
   rejected,
   remembered,
   type Slot,
@@ -274,7 +275,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
           this.#counts.joined++;
           return this.#requests.join(accessKey, signal);
         case 'refuse':
-          throw refusal(laterPause(pause, slot.failure) as Pause, slot.owner, now);
+          throw refusal(laterPause(pause, pauseOf(slot, now)) as Pause, slot.owner, now);
         case 'request':
           return this.#requests.begin(accessKey, slot, signal);
       }

@@ -4,7 +4,7 @@ import type { Instant } from './clock.ts';
 import type { OwnerTokenErrorCode } from './errors.ts';
 import { onWallClock } from './failures.ts';
 import type { GateState, Pause } from './pauses.ts';
-import { isBackingOff, isUsable, type Phase, phaseOf, type Slot, type Surroundings } from './slot.ts';
+import { isUsable, type Phase, pauseOf, phaseOf, type Slot, type Surroundings } from './slot.ts';
 
 /** What is known of one owner: "which customer is this, and why does it not work?" */
 export interface OwnerState {
@@ -81,7 +81,7 @@ export function countOwners(slots: Iterable<Slot>, now: Instant): { usable: numb
   let pausing = 0;
   for (const slot of slots) {
     if (isUsable(slot.held, now)) usable++;
-    if (isBackingOff(slot, now)) pausing++;
+    if (pauseOf(slot, now)) pausing++;
   }
   return { usable, pausing };
 }

@@ -113,16 +113,17 @@ export function isFresh(slot: Slot, now: Instant): slot is Slot & { served: Prom
   return now.wallMs < slot.freshUntilMs && now.monotonicMs < slot.freshUntilMonotonicMs;
 }
 
-/** Whether the owner's own pause is in force. */
-export function isBackingOff(slot: Slot, now: Instant): boolean {
-  return slot.failure !== undefined && now.monotonicMs < slot.failure.retryAtMonotonicMs;
+/** The owner's own pause, if it is in force. */
+export function pauseOf(slot: Slot, now: Instant): Failure | undefined {
+  const { failure } = slot;
+  return failure !== undefined && now.monotonicMs < failure.retryAtMonotonicMs ? failure : undefined;
 }
 
 export function phaseOf(slot: Slot, now: Instant, around: Surroundings): Phase {
   if (isFresh(slot, now)) return 'fresh';
   if (isUsable(slot.held, now)) return 'refresh-due';
   if (around.underWay) return 'requesting';
-  if (around.paused || isBackingOff(slot, now)) return 'backing-off';
+  if (around.paused || pauseOf(slot, now)) return 'backing-off';
   return slot.held ? 'expired' : 'empty';
 }
 
@@ -133,7 +134,7 @@ export function decide(slot: Slot, now: Instant, around: Surroundings): Decision
     case 'fresh':
       return 'serve';
     case 'refresh-due':
-      return around.underWay || around.paused || isBackingOff(slot, now) ? 'serve' : 'serve-and-refresh';
+      return around.underWay || around.paused || pauseOf(slot, now) ? 'serve' : 'serve-and-refresh';
     case 'requesting':
       return 'wait';
     case 'backing-off':
