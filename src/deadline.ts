@@ -29,17 +29,9 @@ export class Deadline {
     return this.#controller.signal;
   }
 
-  /** Settles as `work` does, or rejects with the signal's reason as soon as this ends, whatever `work` does then. */
+  /** Settles as `work` does, or rejects with the signal's reason as soon as this ends. */
   over<T>(work: PromiseLike<T> | T): Promise<T> {
-    const { signal } = this;
-    return new Promise((resolve, reject) => {
-      const onAbort = (): void => reject(signal.reason);
-      if (signal.aborted) onAbort();
-      signal.addEventListener('abort', onAbort, { once: true });
-      void Promise.resolve(work)
-        .then(resolve, reject)
-        .finally(() => signal.removeEventListener('abort', onAbort));
-    });
+    return untilAborted(this.signal, work);
   }
 
   /** The work is done: no timer and no listener is left. */
@@ -53,4 +45,16 @@ export class Deadline {
     this.cancel();
     this.#controller.abort();
   }
+}
+
+/** Settles as `work` does, or rejects with the signal's reason as soon as it is aborted, whatever `work` does then. */
+export function untilAborted<T>(signal: AbortSignal, work: PromiseLike<T> | T): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(signal.reason);
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    void Promise.resolve(work)
+      .then(resolve, reject)
+      .finally(() => signal.removeEventListener('abort', onAbort));
+  });
 }

@@ -5,6 +5,7 @@
  * A foreign `fetch` is not trusted to follow no redirect, to keep to the signal or to bound what it reads.
  */
 
+import { untilAborted } from './deadline.ts';
 import { type Exchange, isRedirect, type Received, unusableBody } from './http-exchange.ts';
 
 const SAFELY = {
@@ -16,20 +17,28 @@ const SAFELY = {
 
 /** Makes the POST. Nothing is sent again: what has been sent before, only the `fetch` knows. */
 export async function postByFetch(exchange: Exchange, fetch: typeof globalThis.fetch): Promise<Received> {
-  const { url, headers, body, signal } = exchange;
+  const { signal, maxResponseBytes } = exchange;
   let head: Received = {};
   try {
-    const response = await fetch(url.href, { ...SAFELY, method: 'POST', headers: { ...headers }, body, signal });
+    const response = await untilAborted(signal, answerOf(exchange, fetch));
     const reader = response.body?.getReader();
     head = headOf(response);
     if (head.redirected) {
       release(reader);
       return { ...head, error: unusableBody('a redirect is not read') };
     }
-    return { ...head, body: reader ? await readBody(reader, exchange) : new Uint8Array() };
+    return { ...head, body: reader ? await readBody(reader, maxResponseBytes, signal) : new Uint8Array() };
   } catch (error) {
     return { ...head, error };
   }
+}
+
+async function answerOf(exchange: Exchange, fetch: typeof globalThis.fetch): Promise<Response> {
+  const { url, headers, body, signal } = exchange;
+  const response = await fetch(url.href, { ...SAFELY, method: 'POST', headers: { ...headers }, body, signal });
+  // From a `fetch` that is deaf to the signal: nobody waits for it any more.
+  if (signal.aborted) release(response.body?.getReader());
+  return response;
 }
 
 /** A redirect that the `fetch` hid or followed all the same has no status of its own. */
@@ -42,25 +51,19 @@ function headOf(response: Response): Received {
 type Reader = ReadableStreamDefaultReader<Uint8Array>;
 
 /** Reads a body up to its end or its cap; throws the signal's reason as soon as that is aborted. */
-async function readBody(reader: Reader, { maxResponseBytes, signal }: Exchange): Promise<Uint8Array> {
+async function readBody(reader: Reader, maxBytes: number, signal: AbortSignal): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
-  const onAbort = (): void => release(reader);
-  signal.addEventListener('abort', onAbort, { once: true });
   try {
     for (;;) {
-      // Before, for a `fetch` that is deaf to the signal; after, since a reader released in the middle says it is done.
-      signal.throwIfAborted();
-      const { done, value } = await reader.read();
-      signal.throwIfAborted();
+      const { done, value } = await untilAborted(signal, reader.read());
       if (done) return Buffer.concat(chunks);
       if (!(value instanceof Uint8Array)) throw unusableBody('the body does not consist of bytes');
       bytes += value.byteLength;
-      if (bytes > maxResponseBytes) throw unusableBody('the body is over the cap');
+      if (bytes > maxBytes) throw unusableBody('the body is over the cap');
       chunks.push(value);
     }
   } finally {
-    signal.removeEventListener('abort', onAbort);
     release(reader);
   }
 }

@@ -129,7 +129,7 @@ export class TokenEndpoint implements TokenSource {
       maxResponseBytes: this.#maxResponseBytes,
       signal: deadline.signal,
     };
-    if (this.#fetch) return await deadline.over(postByFetch(exchange, this.#fetch)).catch((error) => ({ error }));
+    if (this.#fetch) return await postByFetch(exchange, this.#fetch);
     const received = await postOverHttp(exchange, this.#agent);
     if (!received.stale || deadline.ended) return received;
     // Whatever closed this connection has most likely closed the other idle ones too.
