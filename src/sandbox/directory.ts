@@ -62,6 +62,13 @@ export class Directory {
     }
   }
 
+  clear(): void {
+    this.apps.clear();
+    this.owners.clear();
+    this.accessKeys.clear();
+    this.#byDigest.clear();
+  }
+
   addApp(given: { id?: string; name?: string } = {}): App {
     const id = given.id ?? this.#freeId('app', this.apps);
     const clientId = this.#secrets.named('sbx-client-', id, 9);

@@ -11,8 +11,6 @@ export type { LedgerEntry, LedgerSummary, Outcome } from './ledger.ts';
 
 /** `GET /api/state`: all that a page needs to begin with; the event stream says what changes from `lastEventId` on. */
 export interface StateView {
-  /** Of the package. */
-  version: string;
   /** Base URL of the token plane. */
   url: string;
   lastEventId: string;

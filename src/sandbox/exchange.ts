@@ -106,9 +106,7 @@ function issue(
   const { lifetimeSeconds, tokenFormat, revokePrevious, replicationLagMs } = world.profile;
   const lifetimeMs = lifetimeSeconds * 1000;
   const options = { format: tokenFormat, lifetimeMs, revokePrevious, replicationLagMs, stray };
-  const issued = world.tokens.issue(accessKey, nowMs, options);
-  if (accessKey.revoked) issued.token.revoked = true;
-  return issued;
+  return world.tokens.issue(accessKey, nowMs, { ...options, stillborn: accessKey.revoked });
 }
 
 /** A key of the same app that is in use and of another owner. */

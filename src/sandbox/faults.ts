@@ -1,6 +1,7 @@
 import { checkFaultRule } from './fault-check.ts';
 import type { ActiveFault, FaultEffect, FaultRule, FaultTarget, FaultWhen, SandboxFaults } from './fault-rules.ts';
 import type { LedgerKind } from './ledger.ts';
+import { BadRequest } from './problems.ts';
 
 /** Whom a request is about, as far as that is known. */
 export interface FaultSubject {
@@ -50,8 +51,8 @@ export class Faults implements SandboxFaults {
     checkFaultRule(given);
     const rule = structuredClone(given);
     const id = rule.id ?? `fault-${++this.#lastId}`;
-    if (this.#rules.has(id)) throw new Error(`there is a fault rule ${id} already`);
-    if (this.#rules.size >= MAX_RULES) throw new Error(`there are ${MAX_RULES} fault rules already`);
+    if (this.#rules.has(id)) throw new BadRequest(`there is a fault rule ${id} already`);
+    if (this.#rules.size >= MAX_RULES) throw new BadRequest(`there are ${MAX_RULES} fault rules already`);
     const when = rule.when ?? { always: true };
     const target = { path: rule.kind === 'refuse' ? ('all' as const) : ('token' as const), ...rule.target };
     this.#rules.set(id, {

@@ -148,6 +148,12 @@ export class Ledger implements SandboxLedger {
     return { entry, note, close };
   }
 
+  /** One request, while it is kept. */
+  find(id: number): LedgerEntry | undefined {
+    const entry = this.#entries[(id - 1) % this.#capacity];
+    return entry?.id === id ? { ...entry } : undefined;
+  }
+
   count(filter: LedgerFilter = {}): number {
     let count = 0;
     for (const tally of this.#tallies.values()) if (matches(tally, filter)) count += tally.count;

@@ -1,88 +1,155 @@
 /**
- * The control plane's interface, described for machines. A test holds this against the server both ways: each path and
- * method here is answered, and each route of the server is here.
+ * The control plane's interface, described once: the server routes and checks by it, and `/openapi.json` is made of it.
+ * A test holds the two against each other over HTTP, both ways.
  */
+
+/** What a body's member or a query parameter must be; with `?` it may be left out. */
+export type ValueType = 'string' | 'number' | 'boolean' | 'string?' | 'number?' | 'boolean?';
+
+export interface Operation {
+  readonly summary: string;
+  /** Members of the JSON body, nothing else being accepted; `'checked'`: an object that the action itself checks. */
+  readonly body?: Readonly<Record<string, ValueType>> | 'checked';
+  readonly query?: Readonly<Record<string, ValueType>>;
+  /** The type of the answer in events.ts. */
+  readonly gives: string;
+  /** Its answers hold secrets. */
+  readonly secret?: true;
+}
+
+const NAMED = { id: 'string?', name: 'string?' } as const;
+const CHANGED = { name: 'string?', enabled: 'boolean?' } as const;
+
+export const OPERATIONS = {
+  'GET /livez': { summary: 'The process is up.', gives: 'Health' },
+  'GET /readyz': {
+    summary: 'Ready to be used: 503 while a fault keeps the port of the token plane closed.',
+    gives: 'Health',
+  },
+  'GET /openapi.json': { summary: 'This document.', gives: 'OpenAPI 3.1' },
+  'GET /api/state': { summary: 'Everything that a page begins with.', gives: 'StateView' },
+  'GET /api/events': {
+    summary: 'Server-sent events named `update`, replayed from the header Last-Event-ID or from lastEventId.',
+    query: { lastEventId: 'string?' },
+    gives: 'UpdateFrame',
+  },
+  'GET /api/facts': { summary: 'What is documented and what is assumed.', gives: 'Fact[]' },
+  'GET /api/requests': {
+    summary: 'The last requests, oldest first: at most 1,000 unless `limit` says otherwise.',
+    query: { kind: 'string?', owner: 'string?', outcome: 'string?', wasted: 'boolean?', limit: 'number?' },
+    gives: 'LedgerEntry[]',
+  },
+  'DELETE /api/requests': { summary: 'Empties the ledger.', gives: 'LedgerSummary' },
+  'GET /api/requests/{id}': { summary: 'One request.', gives: 'LedgerEntry' },
+  'GET /api/apps': { summary: 'All apps.', gives: 'AppView[]' },
+  'POST /api/apps': { summary: 'Adds an app.', body: NAMED, gives: 'AppView' },
+  'PATCH /api/apps/{id}': { summary: 'Renames, enables or disables an app.', body: CHANGED, gives: 'AppView' },
+  'POST /api/apps/{id}/rotate': {
+    summary: 'Gives an app a new client secret; the old one ends after the overlap, at once without one.',
+    body: { overlapMs: 'number?' },
+    gives: 'AppView',
+  },
+  'GET /api/owners': { summary: 'All owners with their access keys.', gives: 'OwnerView[]' },
+  'POST /api/owners': {
+    summary: 'Adds an owner, with an access key for an app (the first).',
+    body: { ...NAMED, app: 'string?' },
+    gives: 'OwnerView',
+  },
+  'PATCH /api/owners/{id}': { summary: 'Renames, enables or disables an owner.', body: CHANGED, gives: 'OwnerView' },
+  'POST /api/owners/{id}/keys': {
+    summary: 'Gives an owner a further access key, for an app (the first).',
+    body: { app: 'string?' },
+    gives: 'OwnerView',
+  },
+  'PATCH /api/keys/{id}': {
+    summary: 'Enables or disables an access key.',
+    body: { enabled: 'boolean' },
+    gives: 'OwnerView',
+  },
+  'POST /api/keys/{id}/revoke': { summary: 'Ends an access key for good.', body: {}, gives: 'OwnerView' },
+  'GET /api/credentials': {
+    summary: 'What an integration is configured with, for one owner (the first) and app (the first).',
+    query: { owner: 'string?', app: 'string?' },
+    gives: 'CredentialsView',
+    secret: true,
+  },
+  'POST /api/tokens/revoke': {
+    summary: 'Ends the token of a fingerprint, those of an owner, or all: exactly one of the three.',
+    body: { fingerprint: 'string?', owner: 'string?', all: 'boolean?' },
+    gives: '{ revoked: number }',
+  },
+  'GET /api/faults': { summary: 'The fault rules.', gives: 'ActiveFault[]' },
+  'POST /api/faults': {
+    summary: 'Adds a fault rule: FaultRule of fault-rules.ts.',
+    body: 'checked',
+    gives: 'ActiveFault',
+  },
+  'DELETE /api/faults': { summary: 'Removes every fault rule.', gives: 'ActiveFault[]' },
+  'DELETE /api/faults/{id}': { summary: 'Removes one fault rule.', gives: 'ActiveFault[]' },
+  'GET /api/profile': { summary: 'The settings for what is not documented.', gives: 'Profile' },
+  'PATCH /api/profile': {
+    summary: 'Changes some of them: ProfileChanges of profile.ts.',
+    body: 'checked',
+    gives: 'Profile',
+  },
+  'GET /api/clock': { summary: 'The time here.', gives: 'ClockView' },
+  'POST /api/clock': {
+    summary: 'Advances time, and freezes it or lets it run.',
+    body: { advanceMs: 'number?', frozen: 'boolean?' },
+    gives: 'ClockView',
+  },
+  'GET /api/scenarios': { summary: 'What can be run.', gives: 'ScenarioView[]' },
+  'POST /api/scenarios/{name}': { summary: 'Starts a scenario.', body: { owner: 'string?' }, gives: 'ScenarioRun' },
+  'DELETE /api/scenarios': { summary: 'Ends the scenario that runs, and its faults.', gives: '{ ended: boolean }' },
+  'POST /api/try': {
+    summary: 'Sends one token request and one call of /echo over the token plane.',
+    body: { owner: 'string?' },
+    gives: 'TryView',
+  },
+  'POST /api/seed': {
+    summary: 'Makes sure that so many owners exist.',
+    body: { owners: 'number' },
+    gives: '{ owners: number }',
+  },
+  'POST /api/reset': { summary: 'Back to how it started.', body: {}, gives: 'StateView' },
+} as const satisfies Record<string, Operation>;
+
+export type OperationId = keyof typeof OPERATIONS;
+
 export function openapiDocument(): object {
+  const paths: Record<string, Record<string, object>> = {};
+  for (const [id, operation] of Object.entries<Operation>(OPERATIONS)) {
+    const [method = '', path = ''] = id.split(' ');
+    const item = paths[path] ?? {};
+    item[method.toLowerCase()] = operationObject(path, operation);
+    paths[path] = item;
+  }
+  const title = 'owner-token-registry sandbox: control plane';
+  return { openapi: '3.1.0', info: { title, version: '1' }, paths };
+}
+
+function operationObject(path: string, { summary, body, query, gives, secret }: Operation): object {
+  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => {
+    return { name, in: 'path', required: true, schema: { type: 'string' } };
+  });
+  const inQuery = Object.entries(query ?? {}).map(([name, type]) => ({ name, in: 'query', schema: schemaOf(type) }));
   return {
-    openapi: '3.1.0',
-    info: {
-      title: 'owner-token-registry sandbox, control plane',
-      version: '1',
-      description: 'Loopback only unless told otherwise. Writes take and give JSON.',
+    summary,
+    ...(secret && { description: 'The answer holds secrets.' }),
+    parameters: [...inPath, ...inQuery],
+    ...(body && { requestBody: { required: true, content: { 'application/json': { schema: bodySchema(body) } } } }),
+    responses: {
+      default: { description: 'ControlError, with a 4xx status.' },
+      200: { description: gives },
     },
-    paths: Object.fromEntries(pathItems()),
   };
 }
 
-/** Method, path, what it does, and the shape of what is sent; answers are described in events.ts. */
-const OPERATIONS: readonly [string, string, string, object?][] = [
-  ['get', '/livez', 'The process is up.'],
-  ['get', '/readyz', 'Both planes are listening.'],
-  ['get', '/openapi.json', 'This document.'],
-  ['get', '/api/state', 'Everything a page begins with: StateView.'],
-  ['get', '/api/events', 'Server-sent events: UpdateFrame, replayed from Last-Event-ID.'],
-  ['get', '/api/requests', 'LedgerEntry list; query: kind, owner, outcome, wasted, limit.'],
-  ['delete', '/api/requests', 'Empties the ledger.'],
-  ['get', '/api/requests/{id}', 'One LedgerEntry.'],
-  ['get', '/api/apps', 'AppView list.'],
-  ['post', '/api/apps', 'A new app: AppView.', { id: 'string?', name: 'string?' }],
-  [
-    'patch',
-    '/api/apps/{id}',
-    'Renames, enables or disables an app: AppView.',
-    { name: 'string?', enabled: 'boolean?' },
-  ],
-  ['post', '/api/apps/{id}/rotate', 'A new client secret: AppView.', { overlapMs: 'number?' }],
-  ['get', '/api/owners', 'OwnerView list.'],
-  [
-    'post',
-    '/api/owners',
-    'A new owner, with an access key for an app: OwnerView.',
-    { id: 'string?', name: 'string?', app: 'string?' },
-  ],
-  [
-    'patch',
-    '/api/owners/{id}',
-    'Renames, enables or disables an owner: OwnerView.',
-    { name: 'string?', enabled: 'boolean?' },
-  ],
-  ['post', '/api/owners/{id}/keys', 'A further access key: OwnerView.', { app: 'string?' }],
-  ['patch', '/api/keys/{id}', 'Enables or disables an access key: OwnerView.', { enabled: 'boolean' }],
-  ['post', '/api/keys/{id}/revoke', 'Revokes an access key for good: OwnerView.', {}],
-  ['get', '/api/credentials', 'CredentialsView of an owner; query: owner. Secrets.'],
-  [
-    'post',
-    '/api/tokens/revoke',
-    'Revokes a token, or those of an owner, or all: { revoked }.',
-    { fingerprint: 'string?', owner: 'string?', all: 'boolean?' },
-  ],
-  ['get', '/api/faults', 'ActiveFault list.'],
-  ['post', '/api/faults', 'Adds a FaultRule: ActiveFault.', { kind: 'string' }],
-  ['delete', '/api/faults', 'Removes every fault.'],
-  ['delete', '/api/faults/{id}', 'Removes one fault.'],
-  ['get', '/api/profile', 'Profile.'],
-  ['patch', '/api/profile', 'Changes some of it: Profile.', {}],
-  ['get', '/api/clock', 'ClockView.'],
-  ['post', '/api/clock', 'Moves, freezes or resumes time: ClockView.', { advanceMs: 'number?', frozen: 'boolean?' }],
-  ['get', '/api/scenarios', 'ScenarioView list.'],
-  ['post', '/api/scenarios/{name}', 'Starts a scenario: ScenarioRun.', {}],
-  ['delete', '/api/scenarios', 'Ends the running scenario and removes its faults.'],
-  [
-    'post',
-    '/api/try',
-    'Sends one token request and one call of /echo to the token plane: TryView.',
-    { owner: 'string?' },
-  ],
-  ['post', '/api/seed', 'Makes sure that so many owners exist: { owners }.', { owners: 'number' }],
-  ['post', '/api/reset', 'Back to how it started: StateView.', {}],
-];
-
-function pathItems(): [string, object][] {
-  const items = new Map<string, Record<string, object>>();
-  for (const [method, path, summary, body] of OPERATIONS) {
-    const item = items.get(path) ?? {};
-    item[method] = { summary, ...(body && { requestBody: { content: { 'application/json': { example: body } } } }) };
-    items.set(path, item);
-  }
-  return [...items];
+function bodySchema(body: NonNullable<Operation['body']>): object {
+  if (body === 'checked') return { type: 'object' };
+  const properties = Object.fromEntries(Object.entries(body).map(([name, type]) => [name, schemaOf(type)]));
+  const required = Object.keys(body).filter((name) => !body[name]?.endsWith('?'));
+  return { type: 'object', properties, required, additionalProperties: false };
 }
+
+const schemaOf = (type: ValueType): object => ({ type: type.replace('?', '') });

@@ -1,14 +1,21 @@
-import { type AccessKey, type App, Directory } from './directory.ts';
+import * as actions from './actions.ts';
+import { isLoopback } from './control-access.ts';
+import { ControlPlane } from './control-plane.ts';
+import { Directory } from './directory.ts';
+import type { ScenarioRun } from './events.ts';
 import type { SandboxFaults } from './fault-rules.ts';
 import { Faults } from './faults.ts';
+import { Feed } from './feed.ts';
 import { Ledger, type SandboxLedger } from './ledger.ts';
-import { changedProfile, type Profile, type ProfileChanges } from './profile.ts';
-import { resolveOptions, type SandboxOptions } from './sandbox-options.ts';
+import { BadRequest } from './problems.ts';
+import type { Profile, ProfileChanges } from './profile.ts';
+import { type ResolvedOptions, resolveOptions, type SandboxOptions } from './sandbox-options.ts';
+import { type ScenarioName, startScenario, stopScenario } from './scenarios.ts';
 import { Secrets } from './secrets.ts';
 import { TokenPlane } from './token-plane.ts';
 import { Tokens } from './tokens.ts';
 import { VirtualClock } from './virtual-clock.ts';
-import type { World } from './world.ts';
+import type { Topic, World } from './world.ts';
 
 /** An owner as a test needs it. `id` is what the echo resource and the ledger call it; `accessKey` is a secret. */
 export interface SandboxOwner {
@@ -23,6 +30,8 @@ export interface Sandbox extends AsyncDisposable {
   readonly url: string;
   /** Base URL of the control plane and portal. */
   readonly portalUrl: string;
+  /** What the control plane requires where others than this machine can reach it: open `portalUrl/?token=…`. A secret. */
+  readonly portalToken?: string;
   /** Credentials of the first app. The secret is the current one. */
   readonly clientId: string;
   readonly clientSecret: string;
@@ -46,6 +55,18 @@ export interface Sandbox extends AsyncDisposable {
   revokeAccessKey(accessKey: string): void;
   /** Gives the first app a new secret. The old one ends after the overlap; by default at once. */
   rotateClientSecret(options?: { overlapMs?: number }): string;
+  /** Starts a scenario, after ending the one that runs; `owner` for those that are about one. */
+  runScenario(name: ScenarioName, options?: { owner?: string }): ScenarioRun;
+  /** Ends the scenario that runs, and removes its faults; false where there was none. */
+  stopScenario(): boolean;
+  /** Makes sure that so many owners exist. Done twice, changes nothing. */
+  seed(owners: number): void;
+  /** Adds an owner with an access key for the first app. */
+  addOwner(owner?: { id?: string; name?: string }): SandboxOwner;
+  /** Disables an owner, or enables it again: by id. */
+  setOwnerEnabled(id: string, enabled: boolean): void;
+  /** Back to how it was started, with the clock running. The time and the numbers of requests go on. */
+  reset(): void;
   /** Stops both planes at once, whoever is connected. Idempotent. */
   close(): Promise<void>;
 }
@@ -53,52 +74,87 @@ export interface Sandbox extends AsyncDisposable {
 /** Starts a sandbox. Unknown or bad options are refused, all of them at once. */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   const resolved = resolveOptions(options);
-  const clock = new VirtualClock();
+  const listeners = new Set<(topic: Topic) => void>();
+  const world = worldOf(resolved, (topic) => {
+    for (const listener of listeners) listener(topic);
+  });
+  const feed = new Feed(world);
+  const tokenPlane = new TokenPlane(world);
+  listeners.add((topic) => feed.note(topic));
+  world.faults.onChange = (rules) => {
+    if (rules) tokenPlane.obeyFaults();
+    world.changed('faults');
+  };
+  const port = await tokenPlane.listen(resolved.port, resolved.host);
+  const url = urlOf(resolved.host, port);
+  const loopback = isLoopback(resolved.host);
+  const token = loopback ? undefined : world.secrets.random('sbx_control_');
+  const controlPlane = new ControlPlane(
+    { world, url, begin: () => feed.stream.begin(), tokenPlaneListens: () => tokenPlane.listening },
+    feed.stream,
+    { loopback, host: resolved.host, token },
+  );
+  const close = async () => {
+    feed.close();
+    await Promise.all([tokenPlane.close(), controlPlane.close()]);
+  };
+  try {
+    const portalUrl = urlOf(resolved.host, await controlPlane.listen(resolved.portalPort, resolved.host));
+    return new RunningSandbox(world, { url, portalUrl, ...(token !== undefined && { portalToken: token }) }, close);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+function worldOf(resolved: ResolvedOptions, changed: (topic: Topic) => void): World {
+  const clock = new VirtualClock(() => changed('clock'));
   const secrets = new Secrets(resolved.seed);
-  const world: World = {
+  const directory = new Directory(secrets);
+  directory.seed(resolved.owners);
+  return {
     clock,
     secrets,
-    directory: new Directory(secrets),
+    directory,
     tokens: new Tokens(secrets),
     ledger: new Ledger(clock, resolved.ledgerSize),
     faults: new Faults(clock),
     profile: resolved.profile,
     answers: 0,
+    scenario: undefined,
+    start: { owners: resolved.owners, profile: structuredClone(resolved.profile) },
+    changed,
   };
-  world.directory.seed(resolved.owners);
-  const tokenPlane = new TokenPlane(world);
-  world.faults.onChange = (rules) => {
-    if (rules) tokenPlane.obeyFaults();
-  };
-  const port = await tokenPlane.listen(resolved.port, resolved.host);
-  return new RunningSandbox(world, tokenPlane, urlOf(resolved.host, port));
 }
 
 class RunningSandbox implements Sandbox {
   readonly url: string;
-  readonly portalUrl = '';
+  readonly portalUrl: string;
+  readonly portalToken?: string;
   readonly ledger: SandboxLedger;
   readonly faults: SandboxFaults;
   readonly clock: VirtualClock;
   readonly #world: World;
-  readonly #tokenPlane: TokenPlane;
+  readonly #close: () => Promise<void>;
   #closed: Promise<void> | undefined;
 
-  constructor(world: World, tokenPlane: TokenPlane, url: string) {
+  constructor(world: World, at: { url: string; portalUrl: string; portalToken?: string }, close: () => Promise<void>) {
     this.#world = world;
-    this.#tokenPlane = tokenPlane;
-    this.url = url;
+    this.#close = close;
+    this.url = at.url;
+    this.portalUrl = at.portalUrl;
+    if (at.portalToken !== undefined) this.portalToken = at.portalToken;
     this.ledger = world.ledger;
     this.faults = world.faults;
     this.clock = world.clock;
   }
 
   get clientId(): string {
-    return this.#firstApp().clientId;
+    return actions.firstApp(this.#world).clientId;
   }
 
   get clientSecret(): string {
-    return this.#firstApp().secrets[0]?.value ?? '';
+    return actions.firstApp(this.#world).secrets[0]?.value ?? '';
   }
 
   get accessKeys(): string[] {
@@ -106,14 +162,9 @@ class RunningSandbox implements Sandbox {
   }
 
   get owners(): SandboxOwner[] {
-    const { owners, accessKeys } = this.#world.directory;
-    const appId = this.#firstApp().id;
-    const current = new Map<string, AccessKey>();
-    for (const key of accessKeys.values()) {
-      if (key.appId !== appId || (key.revoked && current.has(key.ownerId))) continue;
-      current.set(key.ownerId, key);
-    }
-    return [...current].map(([id, { value }]) => ({ id, name: owners.get(id)?.name ?? id, accessKey: value }));
+    const { directory } = this.#world;
+    const keys = actions.currentKeys(this.#world, actions.firstApp(this.#world).id);
+    return [...keys].map(([id, { value }]) => ({ id, name: directory.owners.get(id)?.name ?? id, accessKey: value }));
   }
 
   ownerOf(accessKey: string): string | undefined {
@@ -125,39 +176,57 @@ class RunningSandbox implements Sandbox {
   }
 
   setProfile(changes: ProfileChanges): void {
-    this.#world.profile = changedProfile(this.#world.profile, changes);
+    actions.changeProfile(this.#world, changes);
   }
 
   revokeToken(token: string): void {
-    this.#world.tokens.revoke(token);
+    this.#world.tokens.revoke(token, this.clock.now());
   }
 
   revokeAccessKey(accessKey: string): void {
-    const found = this.#world.directory.findAccessKey(accessKey);
-    if (!found) throw new Error('revokeAccessKey: not an access key of this sandbox');
-    found.revoked = true;
-    if (!this.#world.profile.revokedKeyEndsTokens) return;
-    this.#world.tokens.revokeWhere((key) => key === found, this.clock.now());
+    const key = this.#world.directory.findAccessKey(accessKey);
+    if (!key) throw new BadRequest('revokeAccessKey: not an access key of this sandbox');
+    actions.revokeAccessKey(this.#world, key);
   }
 
   rotateClientSecret({ overlapMs = 0 }: { overlapMs?: number } = {}): string {
-    if (!(overlapMs >= 0)) throw new RangeError('rotateClientSecret: expected overlapMs of 0 or more');
-    return this.#world.directory.rotateSecret(this.#firstApp(), this.clock.now(), overlapMs);
+    return actions.rotateSecret(this.#world, actions.firstApp(this.#world), overlapMs);
+  }
+
+  runScenario(name: ScenarioName, options: { owner?: string } = {}): ScenarioRun {
+    return startScenario(this.#world, name, options);
+  }
+
+  stopScenario(): boolean {
+    return stopScenario(this.#world);
+  }
+
+  seed(owners: number): void {
+    actions.seedOwners(this.#world, owners);
+  }
+
+  addOwner(owner: { id?: string; name?: string } = {}): SandboxOwner {
+    const { id } = actions.addOwner(this.#world, owner);
+    const added = this.owners.find((candidate) => candidate.id === id);
+    if (!added) throw new BadRequest('addOwner: the owner has gone');
+    return added;
+  }
+
+  setOwnerEnabled(id: string, enabled: boolean): void {
+    actions.changeOwner(this.#world, id, { enabled });
+  }
+
+  reset(): void {
+    actions.reset(this.#world);
   }
 
   close(): Promise<void> {
-    this.#closed ??= this.#tokenPlane.close();
+    this.#closed ??= this.#close();
     return this.#closed;
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-
-  #firstApp(): App {
-    const [app] = this.#world.directory.apps.values();
-    if (!app) throw new Error('the sandbox has no app');
-    return app;
   }
 }
 

@@ -30,6 +30,11 @@ export class Secrets {
     );
   }
 
+  /** One that no seed makes the same. */
+  random(prefix: string): string {
+    return prefix + randomBytes(24).toString('base64url');
+  }
+
   /** The secrets made so far, for a state file: a restart goes on from here and makes none twice. */
   get made(): number {
     return this.#made;

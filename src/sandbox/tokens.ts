@@ -9,7 +9,8 @@ export interface IssuedToken {
   readonly expiresAtMs: number;
   /** Until then the resources do not know it yet: replication lag. */
   readonly usableFromMs: number;
-  revoked: boolean;
+  /** When it was revoked. */
+  revokedAtMs: number | undefined;
   /** Whether a resource has answered 401 to it: whoever holds it knows that it is of no use. */
   refused: boolean;
   /** Whether the answer that carried it went out whole. */
@@ -25,6 +26,8 @@ export interface IssueOptions {
   replicationLagMs: number;
   /** It goes to somebody else than its owner, who neither knows of it nor loses a token by it. */
   stray?: boolean;
+  /** It is revoked from the start. */
+  stillborn?: boolean;
 }
 
 /** Tokens kept at most; the oldest are dropped beyond it and are unknown then. */
@@ -36,6 +39,8 @@ export class Tokens {
   readonly #byValue = new Map<string, IssuedToken>();
   /** The newest token of each access key that its holder is known to have. */
   readonly #newest = new Map<string, IssuedToken>();
+  /** Called when a token was issued or revoked. */
+  onChange: ((token: IssuedToken) => void) | undefined;
 
   constructor(secrets: Secrets) {
     this.#secrets = secrets;
@@ -51,15 +56,16 @@ export class Tokens {
       issuedAtMs: nowMs,
       expiresAtMs,
       usableFromMs: nowMs + options.replicationLagMs,
-      revoked: false,
+      revokedAtMs: options.stillborn ? nowMs : undefined,
       refused: false,
       delivered: true,
     };
     const previous = this.#newest.get(accessKey.id);
-    if (previous && options.revokePrevious && !options.stray) previous.revoked = true;
+    if (previous && options.revokePrevious && !options.stray) this.#end(previous, nowMs);
     this.#byValue.set(value, token);
     if (!options.stray) this.#newest.set(accessKey.id, token);
     this.#dropOldest();
+    this.onChange?.(token);
     return { value, token };
   }
 
@@ -69,7 +75,7 @@ export class Tokens {
 
   stateOf(token: IssuedToken | undefined, nowMs: number): TokenState {
     if (!token) return 'unknown';
-    if (token.revoked) return 'revoked';
+    if (token.revokedAtMs !== undefined) return 'revoked';
     if (nowMs >= token.expiresAtMs) return 'expired';
     return nowMs < token.usableFromMs ? 'lagging' : 'live';
   }
@@ -80,19 +86,19 @@ export class Tokens {
     return newest && isGood(newest, nowMs) ? newest : undefined;
   }
 
-  revoke(value: string): boolean {
+  /** Revokes this token, if it is known. */
+  revoke(value: string, nowMs: number): void {
     const token = this.#byValue.get(value);
-    if (token) token.revoked = true;
-    return token !== undefined;
+    if (token) this.#end(token, nowMs);
   }
 
-  /** Revokes what was given out for these keys; returns how many tokens were live until now. */
-  revokeWhere(matches: (accessKey: AccessKey) => boolean, nowMs: number): number {
+  /** Revokes every token that matches; returns how many of them were live until now. */
+  revokeWhere(matches: (token: IssuedToken) => boolean, nowMs: number): number {
     let revoked = 0;
     for (const token of this.#byValue.values()) {
-      if (!matches(token.accessKey)) continue;
+      if (!matches(token)) continue;
       if (this.stateOf(token, nowMs) === 'live') revoked++;
-      token.revoked = true;
+      this.#end(token, nowMs);
     }
     return revoked;
   }
@@ -105,6 +111,12 @@ export class Tokens {
   clear(): void {
     this.#byValue.clear();
     this.#newest.clear();
+  }
+
+  #end(token: IssuedToken, nowMs: number): void {
+    if (token.revokedAtMs !== undefined) return;
+    token.revokedAtMs = nowMs;
+    this.onChange?.(token);
   }
 
   #dropOldest(): void {
@@ -122,7 +134,12 @@ export class Tokens {
  */
 function isGood(token: IssuedToken, nowMs: number): boolean {
   const leftMs = token.expiresAtMs - nowMs;
-  return token.delivered && !token.revoked && !token.refused && leftMs > (token.expiresAtMs - token.issuedAtMs) / 2;
+  return (
+    token.delivered &&
+    token.revokedAtMs === undefined &&
+    !token.refused &&
+    leftMs > (token.expiresAtMs - token.issuedAtMs) / 2
+  );
 }
 
 function claimsOf(id: string, accessKey: AccessKey, nowMs: number, expiresAtMs: number): object {

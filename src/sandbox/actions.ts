@@ -1,0 +1,177 @@
+/**
+ * What can be done to a sandbox while it runs, by code or over the control plane: the same functions serve both. Each
+ * tells what it changed. A name that is not known is a `NotFound`; anything else that is wrong is a `BadRequest`.
+ */
+
+import type { AccessKey, App, Owner } from './directory.ts';
+import { BadRequest, NotFound } from './problems.ts';
+import { changedProfile, type ProfileChanges } from './profile.ts';
+import type { IssuedToken } from './tokens.ts';
+import type { World } from './world.ts';
+
+const MAX_ADVANCE_MS = 366 * 86_400_000;
+
+export function firstApp(world: World): App {
+  const [app] = world.directory.apps.values();
+  if (!app) throw new NotFound('there is no app');
+  return app;
+}
+
+export function appOf(world: World, id: string | undefined): App {
+  return id === undefined ? firstApp(world) : found(world.directory.apps.get(id), `app ${printable(id)}`);
+}
+
+export function ownerOf(world: World, id: string): Owner {
+  return found(world.directory.owners.get(id), `owner ${printable(id)}`);
+}
+
+export function accessKeyOf(world: World, id: string): AccessKey {
+  return found(world.directory.accessKeys.get(id), `access key ${printable(id)}`);
+}
+
+/** The access key that each owner would use for an app, by owner: the newest that is not revoked, else the newest. */
+export function currentKeys(world: World, appId: string): Map<string, AccessKey> {
+  const current = new Map<string, AccessKey>();
+  for (const key of world.directory.accessKeys.values()) {
+    if (key.appId !== appId) continue;
+    const before = current.get(key.ownerId);
+    if (!key.revoked || !before || before.revoked) current.set(key.ownerId, key);
+  }
+  return current;
+}
+
+export function currentKey(world: World, ownerId: string, appId: string): AccessKey | undefined {
+  return currentKeys(world, appId).get(ownerId);
+}
+
+export function addApp(world: World, given: { id?: string; name?: string }): App {
+  checkNew(given.id, world.directory.apps, 1000);
+  const app = world.directory.addApp(given);
+  world.changed('apps');
+  return app;
+}
+
+/** Adds an owner with an access key for an app. */
+export function addOwner(world: World, given: { id?: string; name?: string; app?: string }): Owner {
+  const app = appOf(world, given.app);
+  checkNew(given.id, world.directory.owners, 10_000);
+  const owner = world.directory.addOwner(given);
+  world.directory.addAccessKey(owner.id, app.id);
+  world.changed('owners');
+  return owner;
+}
+
+export function addAccessKey(world: World, ownerId: string, appId: string | undefined): AccessKey {
+  const owner = ownerOf(world, ownerId);
+  checkNew(undefined, world.directory.accessKeys, 100_000);
+  const key = world.directory.addAccessKey(owner.id, appOf(world, appId).id);
+  world.changed('owners');
+  return key;
+}
+
+export function changeApp(world: World, id: string, changes: { name?: string; enabled?: boolean }): App {
+  const app = appOf(world, id);
+  Object.assign(app, defined(changes));
+  world.changed('apps');
+  return app;
+}
+
+export function changeOwner(world: World, id: string, changes: { name?: string; enabled?: boolean }): Owner {
+  const owner = ownerOf(world, id);
+  Object.assign(owner, defined(changes));
+  world.changed('owners');
+  return owner;
+}
+
+export function enableAccessKey(world: World, id: string, enabled: boolean): AccessKey {
+  const key = accessKeyOf(world, id);
+  key.enabled = enabled;
+  world.changed('owners');
+  return key;
+}
+
+/** Ends an access key for good, and its tokens where that is the profile. */
+export function revokeAccessKey(world: World, key: AccessKey): void {
+  key.revoked = true;
+  if (world.profile.revokedKeyEndsTokens) {
+    world.tokens.revokeWhere((token) => token.accessKey === key, world.clock.now());
+  }
+  world.changed('owners');
+}
+
+/** Ends the tokens of one choice; returns how many were live until now. */
+export function revokeTokens(world: World, which: { fingerprint?: string; owner?: string; all?: boolean }): number {
+  const { fingerprint, owner, all } = which;
+  const given = [fingerprint !== undefined, owner !== undefined, all === true].filter(Boolean);
+  if (given.length !== 1) throw new BadRequest('expected exactly one of fingerprint, owner, and all: true');
+  if (owner !== undefined) ownerOf(world, owner);
+  const matches = (token: IssuedToken) =>
+    all === true || token.fingerprint === fingerprint || token.accessKey.ownerId === owner;
+  return world.tokens.revokeWhere(matches, world.clock.now());
+}
+
+/** Advances time first, then freezes it or lets it run. */
+export function changeClock(world: World, changes: { advanceMs?: number; frozen?: boolean }): void {
+  const { advanceMs = 0, frozen } = changes;
+  if (!(Number.isFinite(advanceMs) && advanceMs >= 0 && advanceMs <= MAX_ADVANCE_MS)) {
+    throw new BadRequest('advanceMs: expected milliseconds, from 0 to a year');
+  }
+  world.clock.advance(advanceMs);
+  if (frozen === true) world.clock.freeze();
+  if (frozen === false) world.clock.resume();
+}
+
+/** Gives an app a new secret; the old ones end after the overlap, at once without one. */
+export function rotateSecret(world: World, app: App, overlapMs = 0): string {
+  if (!(Number.isFinite(overlapMs) && overlapMs >= 0)) throw new BadRequest('overlapMs: expected 0 or more');
+  const secret = world.directory.rotateSecret(app, world.clock.now(), overlapMs);
+  world.changed('apps');
+  return secret;
+}
+
+export function changeProfile(world: World, changes: ProfileChanges): void {
+  world.profile = changedProfile(world.profile, changes);
+  world.changed('profile');
+}
+
+/** Makes sure that the first app and this many owners exist. */
+export function seedOwners(world: World, owners: number): void {
+  if (!(Number.isInteger(owners) && owners >= 0 && owners <= 10_000)) {
+    throw new BadRequest('owners: expected a whole number from 0 to 10000');
+  }
+  world.directory.seed(owners);
+  world.changed('apps');
+  world.changed('owners');
+}
+
+/** Back to how the sandbox was started, the clock running. Numbers of requests and the time go on. */
+export function reset(world: World): void {
+  world.scenario?.cancel();
+  world.scenario = undefined;
+  world.faults.clear();
+  world.tokens.clear();
+  world.directory.clear();
+  world.directory.seed(world.start.owners);
+  world.profile = structuredClone(world.start.profile);
+  world.ledger.clear();
+  world.clock.resume();
+  world.changed('all');
+}
+
+function found<T>(value: T | undefined, what: string): T {
+  if (value === undefined) throw new NotFound(`there is no ${what}`);
+  return value;
+}
+
+function checkNew(id: string | undefined, taken: ReadonlyMap<string, unknown>, most: number): void {
+  if (taken.size >= most) throw new BadRequest(`there are ${most} already`);
+  if (id === undefined) return;
+  if (!/^[\w-]{1,40}$/.test(id)) throw new BadRequest('id: expected up to 40 letters, digits, - and _');
+  if (taken.has(id)) throw new BadRequest(`id: ${id} exists already`);
+}
+
+/** Ids are repeated to who made a typing error in one, unless it looks like something else: a secret, say. */
+const printable = (id: string): string => (/^[\w-]{1,40}$/.test(id) && !id.startsWith('sbx_') ? id : '(no id)');
+
+const defined = (changes: object): object =>
+  Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
