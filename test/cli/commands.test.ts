@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { runCommandLine } from '../../src/cli/commands.ts';
 import { exportsOf, ROOT, readSource } from '../helpers/source-files.ts';
 import { runCommand } from '../helpers/terminal.ts';
 
@@ -53,4 +54,17 @@ describe('an unknown command', () => {
     expect(out + err).not.toContain(word);
     expect(err).toMatch(/^unknown command\n/);
   });
+});
+
+it('a defect is told by its place, and nothing of what it says', async () => {
+  const said: string[] = [];
+  const err = { write: (text: string | Uint8Array) => said.push(String(text)) > 0 };
+  const get = (): never => {
+    throw new TypeError('canary-4e');
+  };
+  const env = new Proxy({}, { get });
+  const code = await runCommandLine(['token'], { env, out: err, err, signal: new AbortController().signal });
+  expect(code).toBe(1);
+  expect(said.join('')).toMatch(/a defect in this command\n {2}TypeError\n {2}at .*commands\.test\.ts/);
+  expect(said.join('')).not.toContain('canary');
 });

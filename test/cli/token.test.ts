@@ -143,7 +143,8 @@ it('a lifetime that the service does not state is told as such', async () => {
   );
 });
 
-it('Ctrl-C ends the wait for a service that says nothing, with exit code 130', async () => {
+// Well before the ten seconds after which the endpoint itself would give up.
+it('Ctrl-C ends the wait for a service that says nothing, with exit code 130', { timeout: 5_000 }, async () => {
   const interrupt = new AbortController();
   await withService(
     () => interrupt.abort(),
