@@ -14,10 +14,12 @@
  * estimate, because what is stated too short costs a request sooner, and what is stated too long a failed call.
  *
  * Tokens replaced at 0.6 to 0.8 of what was stated never show what lies beyond, so a few, the explorers, are stated
- * longer. Each may end in a call that has to be made again. A credit pays for them: it grows by a share of the calls
- * that succeed, each explorer takes one off it, and one that is seen to outlive the estimate gives it back.
+ * longer. Each may end in a call that has to be made again. A credit pays for these: it grows by a share of the calls
+ * that succeed, falls by one with each refusal beyond the estimate, and there are no more explorers out than it covers.
+ * One that is seen to outlive the estimate is covered no more, so that while all do, exploring goes on at once.
  */
 
+import { systemClock } from './clock.ts';
 import { DEFAULT_LIFETIME_MS, type ExpiryPolicy, MAX_LIFETIME_MS, type TokenAge } from './expiry.ts';
 import { areScores, Candidates, LEAST_MS, nextEdgeMs } from './lifetime-candidates.ts';
 import { OptionCheck } from './options.ts';
@@ -92,9 +94,12 @@ const EXPLORERS_OPEN = 2;
 const EXPLORERS_KNOWN = 16;
 /** The most explorers that the credit pays for at once: while the lifetime is open above, and otherwise. */
 const CREDIT_OPEN = 16;
-const CREDIT_KNOWN = 2;
-/** Calls with one token within this share of the estimate are made together. */
+const CREDIT_KNOWN = 4;
+/** For how many times the estimate credit is kept for an explorer that nothing is heard of. */
+const RESERVED_ESTIMATES = 3;
+/** Calls with one token so near to each other, as a share of the estimate and at most, are made together. */
 const MOMENT_SHARE = 0.002;
+const MAX_MOMENT_MS = 1000;
 /** An age this far beyond the estimate only explorers reach. */
 const BEYOND = 1.1;
 /** Bounds of what is remembered: owners whose token is followed, and grants whose lifetime was stated. */
@@ -124,6 +129,8 @@ class Learner implements LearnedLifetime {
   readonly #evidence = { survivals: 0, endings: 0, ignored: 0, explorers: 0 };
   #estimateMs: number;
   #credit: number;
+  /** When the explorers were requested that nothing is heard of yet, in epoch milliseconds: each may cost credit. */
+  #reserved: number[] = [];
   /** Whether the last token that got beyond the estimate was seen to live there. */
   #risen = false;
 
@@ -138,11 +145,11 @@ class Learner implements LearnedLifetime {
     this.#credit = exploration === 0 ? 0 : (snapshot?.credit ?? CREDIT_OPEN);
   }
 
-  lifetimeMs({ token }: TokenGrant): number {
+  lifetimeMs({ token, requestedAtMs = systemClock.now() }: TokenGrant): number {
     const hash = hashOf(token);
     const before = this.#stated.get(hash);
     if (before !== undefined) return before;
-    const statedMs = this.#state(hash);
+    const statedMs = this.#state(hash, requestedAtMs);
     this.#stated.set(hash, statedMs);
     if (this.#stated.size > MAX_STATED) deleteFirst(this.#stated);
     return statedMs;
@@ -153,13 +160,15 @@ class Learner implements LearnedLifetime {
    * when its refresh begins. How much more differs widely, because owners who call rarely are not seen at any age
    * that is stated too tightly.
    */
-  #state(hash: number): number {
+  #state(hash: number, nowMs: number): number {
     const highestMs = Math.min(this.#maxMs, this.#candidates.highestMs);
     const open = highestMs > 1.5 * this.#estimateMs;
     if (!open) this.#credit = Math.min(this.#credit, CREDIT_KNOWN);
     const oneIn = open || this.#risen ? EXPLORERS_OPEN : EXPLORERS_KNOWN;
-    if (this.#credit < 1 || hash % oneIn !== 0) return this.#estimateMs;
-    this.#credit -= 1;
+    const reservedMs = RESERVED_ESTIMATES * this.#estimateMs;
+    this.#reserved = this.#reserved.filter((atMs) => Math.abs(nowMs - atMs) < reservedMs);
+    if (this.#credit - this.#reserved.length < 1 || hash % oneIn !== 0) return this.#estimateMs;
+    this.#reserved.push(nowMs);
     this.#evidence.explorers++;
     const draw = (hash >>> 8) / 2 ** 24;
     const further = open ? (highestMs / this.#estimateMs) ** draw : 2 ** Math.floor(-Math.log2(1 - draw));
@@ -170,13 +179,13 @@ class Learner implements LearnedLifetime {
     if (!(ageMs >= 0)) return;
     const followed = this.#follow(owner, token);
     if (ageMs >= followed.earnsAgainMs) {
-      this.#earn(this.#share);
-      followed.earnsAgainMs = ageMs + this.#estimateMs * MOMENT_SHARE;
+      this.#credit = Math.min(CREDIT_OPEN, this.#credit + this.#share);
+      followed.earnsAgainMs = ageMs + Math.min(MAX_MOMENT_MS, this.#estimateMs * MOMENT_SHARE);
     }
     if (ageMs > this.#estimateMs * BEYOND && !followed.beyond) {
       followed.beyond = true;
       this.#risen = true;
-      if (this.#share > 0) this.#earn(1);
+      this.#reserved.shift();
     }
     if (ageMs >= followed.nextBinMs) {
       this.#candidates.outlived(followed.acceptedMs, ageMs);
@@ -196,8 +205,11 @@ class Learner implements LearnedLifetime {
     if (!(ageMs >= 0)) return;
     const last = this.#followed.get(owner);
     const followed = last?.token === token ? last : undefined;
-    if (followed?.beyond) this.#credit = Math.max(0, this.#credit - 1);
-    if (ageMs > this.#estimateMs) this.#risen = false;
+    if (ageMs > this.#estimateMs) {
+      this.#risen = false;
+      this.#credit = Math.max(0, this.#credit - 1);
+      if (!followed?.beyond) this.#reserved.shift();
+    }
     this.#refused.push(owner);
     if (this.#refused.length > RECENT_REFUSALS) this.#refused.shift();
     const others = this.#refused.filter((refused) => refused !== owner).length / this.#refused.length;
@@ -228,10 +240,6 @@ class Learner implements LearnedLifetime {
       credit: this.#credit,
       scores: Array.from(this.#candidates.scores, (score) => Math.round(score * 100) / 100),
     };
-  }
-
-  #earn(credit: number): void {
-    this.#credit = Math.min(CREDIT_OPEN, this.#credit + credit);
   }
 
   #follow(owner: string, token: string): Followed {

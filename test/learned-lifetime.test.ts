@@ -93,7 +93,7 @@ describe('what is stated', () => {
       return policy.stats().evidence.explorers - before;
     };
     expect(explorersAfter((index) => index * 10_000)).toBe(2);
-    expect(explorersAfter((index) => index * 10)).toBe(0);
+    expect(explorersAfter((index) => index * 3)).toBe(0);
   });
 });
 

@@ -7,6 +7,7 @@ export interface WorldCounts {
   requests: number;
   outlived: number;
   injected: number;
+  paused: number;
 }
 
 export interface World<P extends ExpiryPolicy> {

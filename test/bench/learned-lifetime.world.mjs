@@ -16,7 +16,7 @@ export function randomOf(seed) {
 
 /**
  * Runs one world and counts, for each of its phases, calls, token requests, and calls made again because their token
- * had outlived the lifetime (`outlived`) or for another reason (`injected`).
+ * had outlived the lifetime (`outlived`) or for another reason (`injected`), and calls that found their owner paused.
  *
  * @param world.phases           `{ lifetimeMs, lifetimes }` each: the hidden lifetime, and for how many of it
  * @param world.policyFor        makes the policy; given what tells the hidden lifetime, for one that knows it
@@ -40,7 +40,7 @@ export async function runWorld(world) {
   let phaseEndsMs = phases[0].lifetimeMs * phases[0].lifetimes;
   let nowMs = 0;
   const lifetime = () => phases[phase].lifetimeMs;
-  const counts = phases.map(() => ({ calls: 0, requests: 0, outlived: 0, injected: 0 }));
+  const counts = phases.map(() => ({ calls: 0, requests: 0, outlived: 0, injected: 0, paused: 0 }));
 
   const names = Array.from({ length: owners }, (_, owner) => `owner-${owner}`);
   const shares = names.map((_, owner) => spread ** (owner / Math.max(1, owners - 1)));
@@ -75,14 +75,20 @@ export async function runWorld(world) {
   const clock = { now: () => START_MS + nowMs, monotonic: () => nowMs };
   const source = { requestToken };
   const registry = makeRegistry({ source, expiry: policy, clock, random, fingerprintKey: FINGERPRINT_KEY });
+  /** Undefined when the owner pauses because of three fresh tokens in a row that were refused, as chance may have it. */
+  const tokenFor = (owner) =>
+    registry.getToken(owner).catch((error) => {
+      if (error.code !== 'token_rejected') throw error;
+      counts[phase].paused++;
+    });
   const call = async (owner) => {
     const count = counts[phase];
     const size = together === 1 ? 1 : Math.ceil(Math.log(random()) / Math.log(1 - 1 / together));
     count.calls += size;
-    const first = await registry.getToken(owner);
+    const first = await tokenFor(owner);
     for (let index = 0; index < size; index++) {
       let token = first;
-      for (let attempts = 1; ; attempts++) {
+      for (let attempts = 1; token; attempts++) {
         const status = answer(token.value);
         if (status === 'accepted') {
           registry.accept(owner, token);
@@ -91,7 +97,7 @@ export async function runWorld(world) {
         count[status]++;
         registry.reject(owner, token);
         if (attempts === 2) break;
-        token = await registry.getToken(owner);
+        token = await tokenFor(owner);
       }
     }
   };
@@ -105,7 +111,10 @@ export async function runWorld(world) {
       phaseEndsMs += phases[phase].lifetimeMs * phases[phase].lifetimes;
     }
     const { owner } = calls;
+    const before = requests;
     await call(names[owner]);
+    // What was requested in the background arrives before time goes on.
+    if (requests !== before) await new Promise((resolve) => setImmediate(resolve));
     onCall?.(nowMs, policy, phase);
     calls.replaceFirst(nowMs + gapMs(owner), owner);
   }
