@@ -117,7 +117,12 @@ export class LoopbackService implements AsyncDisposable {
     this.#sockets.add(socket);
     // Else a second write waits for the client to say something, and arrives after its next request.
     socket.setNoDelay(true);
-    socket.on('close', () => this.#sockets.delete(socket));
+    const gone = new Promise<void>((resolve) => {
+      socket.on('close', () => {
+        this.#sockets.delete(socket);
+        resolve();
+      });
+    });
     socket.on('error', () => {});
     this.#onConnection?.(socket);
     let unread = Buffer.alloc(0);
@@ -125,7 +130,7 @@ export class LoopbackService implements AsyncDisposable {
       unread = Buffer.concat([unread, chunk]);
       for (let found = readRequest(unread); found; found = readRequest(unread)) {
         unread = unread.subarray(found.bytes);
-        this.#take(new ServiceCall(found, socket, { index: this.calls.length, connection }));
+        this.#take(new ServiceCall(found, { socket, connection, gone }, this.calls.length));
       }
     });
   }
@@ -152,15 +157,15 @@ export class ServiceCall {
   /** Resolves once the connection is gone. */
   readonly gone: Promise<void>;
 
-  constructor(request: ParsedRequest, socket: Socket, { index, connection }: { index: number; connection: number }) {
+  constructor(request: ParsedRequest, over: Pick<ServiceCall, 'socket' | 'connection' | 'gone'>, index: number) {
     this.index = index;
-    this.connection = connection;
+    this.connection = over.connection;
+    this.socket = over.socket;
+    this.gone = over.gone;
     this.method = request.method;
     this.path = request.path;
     this.headers = request.headers;
     this.body = request.body;
-    this.socket = socket;
-    this.gone = new Promise((resolve) => (socket.destroyed ? resolve() : socket.once('close', () => resolve())));
   }
 
   /** The four fields of a token request, or whatever else the JSON holds. */
