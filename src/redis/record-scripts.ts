@@ -128,8 +128,7 @@ local flight, channel, name = ARGV[1], ARGV[2], ARGV[3]
 local mine, value, last = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
 if holder == flight then
   clear('h', 'l', 's')
-  holder, leased = nil, 0
-  wake(channel, name)
+  leased = 0
 end
 local function store()
   sealed, generation, failed = value, mine, 0
@@ -138,6 +137,10 @@ local function store()
   clear('f', 'x', 'c')
   wake(channel, name)
   return {'stored', text(now)}
+end
+local function refuse()
+  if holder == flight then wake(channel, name) end
+  return {'refused', text(now)}
 end
 `;
 
@@ -149,8 +152,11 @@ export const PUBLISH = script(
   'publish',
   `${STORE}
 if mine == generation and sealed == value then return {'stored', text(now)} end
-if mine <= generation and good() then return token('superseded') end
-if mine <= generation or last <= now then return {'refused', text(now)} end
+if mine <= generation and good() then
+  refuse()
+  return token('superseded')
+end
+if mine <= generation or last <= now then return refuse() end
 return store()
 `,
 );
@@ -159,7 +165,7 @@ return store()
 export const OFFER = script(
   'offer',
   `${STORE}
-if good() or mine <= generation or mine > now or last <= now then return {'refused', text(now)} end
+if good() or mine <= generation or mine > now or last <= now then return refuse() end
 return store()
 `,
 );

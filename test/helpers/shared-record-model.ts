@@ -144,17 +144,20 @@ class RecordAt {
   }
 
   #publishToken(flight: string, channel: string, name: string, mine: number, value: string, last: number): Answer {
-    this.#endOwnLease(flight, channel, name);
+    this.#endOwnLease(flight);
     if (mine === this.#generation && this.#sealed === value) return ['stored'];
-    if (mine <= this.#generation && this.#good()) return this.#token('superseded');
-    if (mine <= this.#generation || last <= this.#now) return ['refused'];
+    if (mine <= this.#generation && this.#good()) {
+      this.#refuse(flight, channel, name);
+      return this.#token('superseded');
+    }
+    if (mine <= this.#generation || last <= this.#now) return this.#refuse(flight, channel, name);
     return this.#store(channel, name, mine, value, last);
   }
 
   #offer(flight: string, channel: string, name: string, mine: number, value: string, last: number): Answer {
-    this.#endOwnLease(flight, channel, name);
-    if (this.#good() || mine <= this.#generation || mine > this.#now || last <= this.#now) return ['refused'];
-    return this.#store(channel, name, mine, value, last);
+    this.#endOwnLease(flight);
+    const unwanted = this.#good() || mine <= this.#generation || mine > this.#now || last <= this.#now;
+    return unwanted ? this.#refuse(flight, channel, name) : this.#store(channel, name, mine, value, last);
   }
 
   #fail(flight: string, channel: string, name: string, payload: string, baseMs: number, capMs: number): Answer {
@@ -235,11 +238,15 @@ class RecordAt {
     return ['stored'];
   }
 
-  #endOwnLease(flight: string, channel: string, name: string): void {
+  #endOwnLease(flight: string): void {
     if (this.#holder !== flight) return;
     this.#clear('h', 'l', 's');
     this.#leased = 0;
-    this.#publish(channel, name);
+  }
+
+  #refuse(flight: string, channel: string, name: string): Answer {
+    if (this.#holder === flight) this.#publish(channel, name);
+    return ['refused'];
   }
 
   #lapse(payload: string, baseMs: number, capMs: number): void {

@@ -1,0 +1,61 @@
+import net, { type AddressInfo, type Socket } from 'node:net';
+
+/** How a {@link TcpProxy} treats what passes: lets it, cuts the connection instead of a reply, or holds replies back. */
+export type ProxyMode = 'pass' | 'cut-replies' | 'hold';
+
+/** Stands before a server and loses what the test wants lost. */
+export class TcpProxy implements AsyncDisposable {
+  mode: ProxyMode = 'pass';
+  /** Milliseconds that each reply takes longer. */
+  delayMs = 0;
+  /** Replies that were cut off. */
+  cuts = 0;
+  readonly #server: net.Server;
+  readonly #sockets = new Set<Socket>();
+
+  private constructor(toPort: number) {
+    this.#server = net.createServer((client) => {
+      const upstream = net.connect(toPort, '127.0.0.1');
+      for (const socket of [client, upstream]) {
+        this.#sockets.add(socket.setNoDelay());
+        socket.on('error', () => {});
+        socket.on('close', () => {
+          this.#sockets.delete(socket);
+          client.destroy();
+          upstream.destroy();
+        });
+      }
+      client.on('data', (chunk) => upstream.write(chunk));
+      upstream.on('data', (chunk) => this.#reply(client, chunk));
+    });
+  }
+
+  static async start(toPort: number): Promise<TcpProxy> {
+    const proxy = new TcpProxy(toPort);
+    await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve));
+    return proxy;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** Breaks every connection, as a failing network does. */
+  cutAll(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.cutAll();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  #reply(client: Socket, chunk: Buffer): void {
+    if (this.mode === 'hold') return;
+    if (this.mode === 'cut-replies') {
+      this.cuts++;
+      client.destroy();
+    } else if (this.delayMs > 0) setTimeout(() => client.write(chunk), this.delayMs);
+    else client.write(chunk);
+  }
+}
