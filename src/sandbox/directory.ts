@@ -69,6 +69,17 @@ export class Directory {
     this.#byDigest.clear();
   }
 
+  /** Takes over what a state file holds. */
+  restore(apps: App[], owners: Owner[], accessKeys: AccessKey[]): void {
+    this.clear();
+    for (const app of apps) {
+      const secrets = app.secrets.map((secret) => ({ ...secret, digest: this.#secrets.digest(secret.value) }));
+      this.apps.set(app.id, { ...app, clientIdDigest: this.#secrets.digest(app.clientId), secrets });
+    }
+    for (const owner of owners) this.owners.set(owner.id, owner);
+    for (const key of accessKeys) this.#keep({ ...key, fingerprint: this.#secrets.fingerprint(key.value) });
+  }
+
   addApp(given: { id?: string; name?: string } = {}): App {
     const id = given.id ?? this.#freeId('app', this.apps);
     const clientId = this.#secrets.named('sbx-client-', id, 9);
@@ -89,11 +100,9 @@ export class Directory {
   addAccessKey(ownerId: string, appId: string, given: { id?: string; value?: string } = {}): AccessKey {
     const id = given.id ?? this.#freeId(`${ownerId}-${appId}-key`, this.accessKeys);
     const value = given.value ?? this.#secrets.named('sbx_key_', id);
-    const digest = this.#secrets.digest(value);
     const fingerprint = this.#secrets.fingerprint(value);
     const key = { id, ownerId, appId, value, fingerprint, enabled: true, revoked: false };
-    this.accessKeys.set(id, key);
-    this.#byDigest.set(digest, key);
+    this.#keep(key);
     return key;
   }
 
@@ -125,6 +134,11 @@ export class Directory {
     for (const old of app.secrets) old.goodUntilMs = Math.min(old.goodUntilMs ?? endMs, endMs);
     app.secrets = app.secrets.filter((old) => (old.goodUntilMs ?? nowMs) > nowMs);
     return this.#addSecret(app, this.#secrets.next('sbx_secret_'));
+  }
+
+  #keep(key: AccessKey): void {
+    this.accessKeys.set(key.id, key);
+    this.#byDigest.set(this.#secrets.digest(key.value), key);
   }
 
   #addSecret(app: App, value: string): string {

@@ -26,8 +26,6 @@ export class Feed {
   constructor(world: World) {
     this.#world = world;
     this.stream = new EventStream(() => JSON.stringify({ clock: clockView(world), stale: true } satisfies UpdateFrame));
-    world.ledger.onChange = (entry) => this.#noteRequest(entry);
-    world.tokens.onChange = (token) => this.#noteToken(token);
   }
 
   note(topic: Topic): void {
@@ -40,7 +38,7 @@ export class Feed {
     this.stream.close();
   }
 
-  #noteRequest(entry: LedgerEntry): void {
+  noteRequest(entry: LedgerEntry): void {
     if (!this.#wake()) return;
     if (this.#requests.size >= MAX_IN_FRAME && !this.#requests.has(entry.id)) {
       this.#requestsLeftOut++;
@@ -49,7 +47,7 @@ export class Feed {
     this.#requests.set(entry.id, entry);
   }
 
-  #noteToken(token: IssuedToken): void {
+  noteToken(token: IssuedToken): void {
     if (!this.#wake()) return;
     if (this.#tokens.size >= MAX_IN_FRAME) dropOldest(this.#tokens);
     this.#tokens.set(token.fingerprint, token);

@@ -1,5 +1,7 @@
 import { OptionCheck } from '../options.ts';
 import { MAX_OWNERS } from './directory.ts';
+import { checkFaultRule } from './fault-check.ts';
+import type { FaultRule } from './fault-rules.ts';
 import {
   changedProfile,
   checkProfile,
@@ -22,16 +24,32 @@ export interface SandboxOptions {
   lifetimeSeconds?: number;
   /** Settings for what is not documented; see {@link Profile}. Its `lifetimeSeconds` goes before the option of that name. */
   profile?: ProfileChanges;
+  /** Fault rules to begin with. */
+  faults?: FaultRule[];
+  /** A file that keeps owners, keys, secrets, profile and good tokens over restarts. Default: none. It holds secrets. */
+  stateFile?: string;
   /** With the same whole number, credentials, access keys and tokens are the same at every start. Default: random. */
   seed?: number;
   /** How many requests the ledger keeps in full: 1 to 1,000,000. Default 10,000. Its counts have no such bound. */
   ledgerSize?: number;
 }
 
-const KNOWN = ['port', 'portalPort', 'host', 'owners', 'lifetimeSeconds', 'profile', 'seed', 'ledgerSize'] as const;
+const KNOWN = [
+  'port',
+  'portalPort',
+  'host',
+  'owners',
+  'lifetimeSeconds',
+  'profile',
+  'faults',
+  'stateFile',
+  'seed',
+  'ledgerSize',
+] as const;
 
-export type ResolvedOptions = Required<Omit<SandboxOptions, 'seed' | 'lifetimeSeconds' | 'profile'>> & {
+export type ResolvedOptions = Required<Omit<SandboxOptions, 'seed' | 'stateFile' | 'lifetimeSeconds' | 'profile'>> & {
   seed: number | undefined;
+  stateFile: string | undefined;
   profile: Profile;
 };
 
@@ -45,9 +63,12 @@ export function resolveOptions(options: SandboxOptions): ResolvedOptions {
   check.when('lifetimeSeconds', isLifetime, 'seconds, from 0.001 to ten years');
   const profile = check.nested<Profile>('profile', Object.keys(DEFAULT_PROFILE));
   if (profile) checkProfile(profile);
+  check.when('faults', Array.isArray, 'a list of fault rules');
+  check.when('stateFile', (value) => typeof value === 'string' && value !== '', 'a path');
   check.integer('seed', 0, Number.MAX_SAFE_INTEGER);
   check.integer('ledgerSize', 1, 1_000_000);
   check.done();
+  for (const rule of options.faults ?? []) checkFaultRule(rule);
   const lifetime = options.lifetimeSeconds === undefined ? {} : { lifetimeSeconds: options.lifetimeSeconds };
   return {
     port: options.port ?? 0,
@@ -55,6 +76,8 @@ export function resolveOptions(options: SandboxOptions): ResolvedOptions {
     host: options.host ?? '127.0.0.1',
     owners: options.owners ?? 5,
     profile: changedProfile(DEFAULT_PROFILE, { ...lifetime, ...options.profile }),
+    faults: options.faults ?? [],
+    stateFile: options.stateFile,
     seed: options.seed,
     ledgerSize: options.ledgerSize ?? 10_000,
   };

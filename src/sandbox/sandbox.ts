@@ -1,21 +1,12 @@
 import * as actions from './actions.ts';
-import { isLoopback } from './control-access.ts';
-import { ControlPlane } from './control-plane.ts';
-import { Directory } from './directory.ts';
 import type { ScenarioRun } from './events.ts';
 import type { SandboxFaults } from './fault-rules.ts';
-import { Faults } from './faults.ts';
-import { Feed } from './feed.ts';
-import { Ledger, type SandboxLedger } from './ledger.ts';
+import type { SandboxLedger } from './ledger.ts';
 import { BadRequest } from './problems.ts';
 import type { Profile, ProfileChanges } from './profile.ts';
-import { type ResolvedOptions, resolveOptions, type SandboxOptions } from './sandbox-options.ts';
 import { type ScenarioName, startScenario, stopScenario } from './scenarios.ts';
-import { Secrets } from './secrets.ts';
-import { TokenPlane } from './token-plane.ts';
-import { Tokens } from './tokens.ts';
-import { VirtualClock } from './virtual-clock.ts';
-import type { Topic, World } from './world.ts';
+import type { VirtualClock } from './virtual-clock.ts';
+import type { World } from './world.ts';
 
 /** An owner as a test needs it. `id` is what the echo resource and the ledger call it; `accessKey` is a secret. */
 export interface SandboxOwner {
@@ -71,63 +62,8 @@ export interface Sandbox extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-/** Starts a sandbox. Unknown or bad options are refused, all of them at once. */
-export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
-  const resolved = resolveOptions(options);
-  const listeners = new Set<(topic: Topic) => void>();
-  const world = worldOf(resolved, (topic) => {
-    for (const listener of listeners) listener(topic);
-  });
-  const feed = new Feed(world);
-  const tokenPlane = new TokenPlane(world);
-  listeners.add((topic) => feed.note(topic));
-  world.faults.onChange = (rules) => {
-    if (rules) tokenPlane.obeyFaults();
-    world.changed('faults');
-  };
-  const port = await tokenPlane.listen(resolved.port, resolved.host);
-  const url = urlOf(resolved.host, port);
-  const loopback = isLoopback(resolved.host);
-  const token = loopback ? undefined : world.secrets.random('sbx_control_');
-  const controlPlane = new ControlPlane(
-    { world, url, begin: () => feed.stream.begin(), tokenPlaneListens: () => tokenPlane.listening },
-    feed.stream,
-    { loopback, host: resolved.host, token },
-  );
-  const close = async () => {
-    feed.close();
-    await Promise.all([tokenPlane.close(), controlPlane.close()]);
-  };
-  try {
-    const portalUrl = urlOf(resolved.host, await controlPlane.listen(resolved.portalPort, resolved.host));
-    return new RunningSandbox(world, { url, portalUrl, ...(token !== undefined && { portalToken: token }) }, close);
-  } catch (error) {
-    await close();
-    throw error;
-  }
-}
-
-function worldOf(resolved: ResolvedOptions, changed: (topic: Topic) => void): World {
-  const clock = new VirtualClock(() => changed('clock'));
-  const secrets = new Secrets(resolved.seed);
-  const directory = new Directory(secrets);
-  directory.seed(resolved.owners);
-  return {
-    clock,
-    secrets,
-    directory,
-    tokens: new Tokens(secrets),
-    ledger: new Ledger(clock, resolved.ledgerSize),
-    faults: new Faults(clock),
-    profile: resolved.profile,
-    answers: 0,
-    scenario: undefined,
-    start: { owners: resolved.owners, profile: structuredClone(resolved.profile) },
-    changed,
-  };
-}
-
-class RunningSandbox implements Sandbox {
+/** A sandbox whose planes are listening. */
+export class RunningSandbox implements Sandbox {
   readonly url: string;
   readonly portalUrl: string;
   readonly portalToken?: string;
@@ -228,10 +164,4 @@ class RunningSandbox implements Sandbox {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
-}
-
-/** Where a server on this address is reached: a wildcard address is reached as loopback. */
-function urlOf(host: string, port: number): string {
-  const reached = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
-  return `http://${reached.includes(':') ? `[${reached}]` : reached}:${port}`;
 }

@@ -5,14 +5,14 @@ import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
  * a `.env` file stays good; without one nothing can be guessed.
  */
 export class Secrets {
-  readonly #key: Buffer;
-  readonly #salt: string;
+  #key: Buffer;
+  #salt: string;
   #made = 0;
 
   constructor(seed: number | undefined) {
     this.#key =
       seed === undefined ? randomBytes(32) : createHmac('sha256', 'owner-token-registry').update(`${seed}`).digest();
-    this.#salt = this.#bytes('salt').toString('base64url');
+    this.#salt = this.#saltOfKey();
   }
 
   /** The secret of this name: the same each time it is asked for. */
@@ -35,13 +35,19 @@ export class Secrets {
     return prefix + randomBytes(24).toString('base64url');
   }
 
-  /** The secrets made so far, for a state file: a restart goes on from here and makes none twice. */
+  /** For a state file: a restart goes on from here, and makes no secret twice. */
+  get key(): string {
+    return this.#key.toString('base64url');
+  }
+
   get made(): number {
     return this.#made;
   }
 
-  set made(count: number) {
-    this.#made = Math.max(this.#made, count);
+  restore({ key, made }: { key: string; made: number }): void {
+    this.#key = Buffer.from(key, 'base64url');
+    this.#salt = this.#saltOfKey();
+    this.#made = made;
   }
 
   /** A JWT over these claims, signed with a key that nobody outside needs. */
@@ -58,6 +64,10 @@ export class Secrets {
   /** What ledger, events and pages call a secret: enough to tell two apart, not to find it. */
   fingerprint(secret: string): string {
     return this.digest(secret).slice(0, 10);
+  }
+
+  #saltOfKey(): string {
+    return this.#bytes('salt').toString('base64url');
   }
 
   #bytes(name: string): Buffer {

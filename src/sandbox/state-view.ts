@@ -16,7 +16,7 @@ export function stateView({ world, url, begin }: ControlContext): StateView {
     clock: clockView(world),
     summary: world.ledger.summary(),
     requests: world.ledger.entries().slice(-MAX_REQUESTS),
-    tokens: [...world.tokens.all(world.clock.now())].slice(-MAX_TOKENS).map(tokenView),
+    tokens: [...world.tokens.entries(world.clock.now())].slice(-MAX_TOKENS).map(([, token]) => tokenView(token)),
     faults: world.faults.list(),
     profile: world.profile,
     apps: appViews(world),

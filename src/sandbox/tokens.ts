@@ -104,8 +104,20 @@ export class Tokens {
   }
 
   /** What is known of every token that has not ended, the oldest first. */
-  *all(nowMs: number): Iterable<IssuedToken> {
-    for (const token of this.#byValue.values()) if (nowMs < token.expiresAtMs) yield token;
+  *entries(nowMs: number): Iterable<[value: string, token: IssuedToken]> {
+    for (const entry of this.#byValue) if (nowMs < entry[1].expiresAtMs) yield entry;
+  }
+
+  /** Takes over a token that a state file holds. */
+  restore(
+    value: string,
+    facts: Pick<IssuedToken, 'accessKey' | 'issuedAtMs' | 'expiresAtMs' | 'usableFromMs'> & { revokedAtMs?: number },
+  ): void {
+    const { revokedAtMs, ...rest } = facts;
+    const fingerprint = this.#secrets.fingerprint(value);
+    const token = { ...rest, fingerprint, revokedAtMs, refused: false, delivered: true };
+    this.#byValue.set(value, token);
+    this.#newest.set(token.accessKey.id, token);
   }
 
   clear(): void {
