@@ -9,7 +9,9 @@
  * - paused: none does, until its moment has come;
  * - due: one request passes, the probe; others are refused until it is answered. A failure of the gate's scope pauses
  *   anew, for twice as long. A success lifts the pause. So does an answer that blames only the owner, since whoever
- *   gives it is there and knows us; one without a code tells that it is there, and no more;
+ *   gives it is there and knows us; one without a code tells that it is there, and no more. An owner known to fail may
+ *   hang as the probe and hold everybody up, so one that is not takes the probe over from it; and where its failure may
+ *   be its own doing, only owners known to fail are paused anew;
  * - ramping: one request at a time, then twice as many after each success, until the full concurrency is reached.
  *
  * Widening: a failure that may be anybody's doing (a timeout, a reset, a 5xx, an answer that cannot be used; a 4xx
@@ -51,6 +53,8 @@ export interface Pause {
 /** The right to make one request. Each is given back exactly once, to `succeeded`, `failed` or `returned`. */
 export interface Pass {
   readonly number: number;
+  /** Whether its owner is known to fail. */
+  readonly failing: boolean;
 }
 
 /** What became of a failure. */
@@ -104,6 +108,13 @@ function drawLength(count: number, range: PauseRange, random: () => number): num
   return grownMs * (0.5 + random() / 2);
 }
 
+/** When something happened, and what is drawn from. */
+interface Moment {
+  readonly nowMs: number;
+  readonly passesGiven: number;
+  readonly random: () => number;
+}
+
 /** The state of one gate. */
 class Gate {
   readonly scope: GateScope;
@@ -111,6 +122,8 @@ class Gate {
   readonly #fullConcurrency: number;
   readonly #suspects = new Set<string>();
   #pause: Pause | undefined;
+  /** What holds owners known to fail back for longer. */
+  #pauseOfFailing: Pause | undefined;
   #probe: Pass | undefined;
   #rampLimit: number | undefined;
   /** The number of the last pass given before the pause began. */
@@ -130,12 +143,18 @@ class Gate {
     return this.#rampLimit ?? this.#fullConcurrency;
   }
 
-  inForce(nowMs: number): Pause | undefined {
-    return this.#pause && (this.#probe || nowMs < this.#pause.retryAtMonotonicMs) ? this.#pause : undefined;
+  inForce(nowMs: number, failing: boolean): Pause | undefined {
+    const pause = (failing && this.#pauseOfFailing) || this.#pause;
+    if (!pause) return undefined;
+    const isProbed = this.#probe !== undefined && (failing || !this.#probe.failing);
+    return isProbed || nowMs < pause.retryAtMonotonicMs ? pause : undefined;
   }
 
   admit(pass: Pass): void {
-    if (this.#pause) this.#probe = pass;
+    if (!this.#pause) return;
+    // Taken over: what the former probe is answered counts as if it had been sent before the pause.
+    if (this.#probe) this.#lastPassBefore = this.#probe.number;
+    this.#probe = pass;
   }
 
   /** The request of this pass is over. Returns whether it was the probe. */
@@ -157,6 +176,7 @@ class Gate {
   lift(rampLimit = this.#fullConcurrency): boolean {
     const wasPaused = this.#pause !== undefined;
     this.#pause = undefined;
+    this.#pauseOfFailing = undefined;
     this.#probe = undefined;
     this.#suspects.clear();
     this.#rampTo(rampLimit);
@@ -171,20 +191,27 @@ class Gate {
     return this.#suspects.size >= SUSPECTS_TO_WIDEN;
   }
 
-  close(pass: Pass, failure: OwnerTokenError, passesGiven: number, nowMs: number, random: () => number): Pause {
+  /** @param isWidened whether the failure may be its owner's own doing all the same. */
+  close(pass: Pass, failure: OwnerTokenError, isWidened: boolean, at: Moment): Pause {
+    const { passesGiven, nowMs, random } = at;
     const before = this.#pause;
     const error = OwnerTokenError.restated(failure, { failureScope: this.scope });
+    const draw = (count: number) => drawPause(error, count, this.#range, nowMs, random);
+    const isAsked = error.retryAfterMs !== undefined;
     if (before && this.#isFromBefore(pass)) {
-      const again = drawPause(error, before.count, this.#range, nowMs, random);
-      const isLonger = error.retryAfterMs !== undefined && again.retryAtMonotonicMs > before.retryAtMonotonicMs;
-      this.#pause = isLonger ? again : before;
+      const again = draw(before.count);
+      if (isAsked && again.retryAtMonotonicMs > before.retryAtMonotonicMs) this.#pause = again;
+    } else if (before && pass.failing && isWidened && !isAsked) {
+      this.#pauseOfFailing = draw((this.#pauseOfFailing ?? before).count + 1);
+      return this.#pauseOfFailing;
     } else {
-      this.#pause = drawPause(error, (before?.count ?? 0) + 1, this.#range, nowMs, random);
+      this.#pause = draw((before?.count ?? 0) + 1);
+      this.#pauseOfFailing = undefined;
       this.#lastPassBefore = passesGiven;
     }
     this.#rampLimit = undefined;
     this.#suspects.clear();
-    return this.#pause;
+    return this.#pause as Pause;
   }
 
   #isFromBefore(pass: Pass): boolean {
@@ -212,9 +239,13 @@ export class Pauses {
     this.#random = options.random;
   }
 
-  /** The pause that refuses a request now, the client's before the endpoint's; undefined if one may be made. */
-  inForce(nowMs: number): Pause | undefined {
-    return this.#client.inForce(nowMs) ?? this.#endpoint.inForce(nowMs);
+  /**
+   * The pause that refuses a request now, the client's before the endpoint's; undefined if one may be made.
+   *
+   * @param failing whether its owner is known to fail.
+   */
+  inForce(nowMs: number, failing: boolean): Pause | undefined {
+    return this.#client.inForce(nowMs, failing) ?? this.#endpoint.inForce(nowMs, failing);
   }
 
   /** How many requests may be under way now. */
@@ -223,9 +254,9 @@ export class Pauses {
   }
 
   /** Admits one request, as the probe of each gate that is due; undefined while a pause is in force. */
-  admit(nowMs: number): Pass | undefined {
-    if (this.inForce(nowMs)) return undefined;
-    const pass = { number: ++this.#passesGiven };
+  admit(nowMs: number, failing: boolean): Pass | undefined {
+    if (this.inForce(nowMs, failing)) return undefined;
+    const pass = { number: ++this.#passesGiven, failing };
     this.#client.admit(pass);
     this.#endpoint.admit(pass);
     return pass;
@@ -251,9 +282,10 @@ export class Pauses {
       const ownerPause = drawPause(error, ownerFailures + 1, this.#ownerRange, nowMs, this.#random);
       return { scope, ownerPause, gatePause: undefined, lifted };
     }
-    const gatePause = this.#gate(scope).close(pass, error, this.#passesGiven, nowMs, this.#random);
     const isWidened = error.failureScope !== scope;
-    const ownerPause = isWidened ? this.#behind(gatePause, error, ownerFailures) : undefined;
+    const moment = { nowMs, passesGiven: this.#passesGiven, random: this.#random };
+    const gatePause = this.#gate(scope).close(pass, error, isWidened, moment);
+    const ownerPause = isWidened ? this.#behind(gatePause, error, ownerFailures, nowMs) : undefined;
     return { scope, ownerPause, gatePause, lifted };
   }
 
@@ -284,9 +316,9 @@ export class Pauses {
    * up everybody as the next probe; so it comes after the gate's, and others have the first chance. It does not grow:
    * being the probe of a long outage is not the owner's fault.
    */
-  #behind(gatePause: Pause, error: OwnerTokenError, ownerFailures: number): Pause {
+  #behind(gatePause: Pause, error: OwnerTokenError, ownerFailures: number, nowMs: number): Pause {
     const lengthMs = drawLength(1, this.#ownerRange, this.#random);
-    const retryAtMonotonicMs = gatePause.retryAtMonotonicMs + lengthMs;
+    const retryAtMonotonicMs = Math.max(nowMs, gatePause.retryAtMonotonicMs) + lengthMs;
     return { error, count: Math.max(1, ownerFailures), retryAtMonotonicMs };
   }
 

@@ -127,7 +127,7 @@ export class Requests {
 
   /** Ends everything: callers get `closed`, sources their signal. Settles when all has, or the time is up. */
   async close(timeoutMs: number): Promise<number> {
-    this.#turns.clear();
+    this.#turns.remove(() => true);
     for (const each of this.#unsettled) each.flight.reject(closedError(each.slot.owner, this.#parts.now()));
     for (const each of [...this.#unsettled]) if (!each.pass) this.#drop(each);
     this.#abort.abort(closedError(undefined, this.#parts.now()));
@@ -172,16 +172,16 @@ export class Requests {
   /** A pause may have begun while it was queued. */
   #admit(flight: OwnerFlight): boolean {
     const now = this.#parts.now();
-    flight.pass = this.#parts.pauses.admit(now.monotonicMs);
-    if (flight.pass) return true;
-    this.#refuse(flight, now);
-    return false;
+    flight.pass = this.#parts.pauses.admit(now.monotonicMs, flight.failing);
+    if (!flight.pass) this.#refused(flight, now);
+    return flight.pass !== undefined;
   }
 
-  #refuse(flight: OwnerFlight, now: Instant): void {
-    const pause = this.#parts.pauses.inForce(now.monotonicMs);
+  /** Refuses a queued request if a pause is in force for it. */
+  #refused(flight: OwnerFlight, now: Instant): boolean {
+    const pause = this.#parts.pauses.inForce(now.monotonicMs, flight.failing);
     if (pause) this.#settle(flight, refusal(pause, flight.slot.owner, now));
-    else this.#drop(flight);
+    return pause !== undefined;
   }
 
   async #run(flight: OwnerFlight): Promise<void> {
@@ -265,7 +265,7 @@ export class Requests {
     if (verdict.ownerPause && failed(slot, flight.generation as number, verdict.ownerPause)) keep(accessKey, slot);
     const outcome = withVerdict(error, verdict, now);
     flight.flight.reject(outcome);
-    if (verdict.gatePause) for (const turn of this.#turns.clear()) this.#refuse(turn as OwnerFlight, now);
+    if (verdict.gatePause) this.#turns.remove((turn) => this.#refused(turn as OwnerFlight, now));
     this.#tellFailure(flight, outcome, verdict);
   }
 

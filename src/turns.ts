@@ -5,7 +5,8 @@
  * - Turns that somebody waits for go before refreshes, which nobody does. A refresh that somebody begins to wait for
  *   moves over. Within each kind it is first come, first served, so no owner passes another.
  * - Owners known to fail may be under way only in a share of the concurrency, a quarter and at least one: an owner that
- *   hangs holds its turn for a whole deadline, and a few of them would hold them all.
+ *   hangs holds its turn for a whole deadline, and a few of them would hold them all. Where fewer may be under way for a
+ *   while, they begin only if one more may, but do not take that place away from others.
  * - A full queue refuses, except that a waiting caller takes the place of a refresh. Nobody waits longer than the limit:
  *   one timer serves the whole queue, for the turn that has waited longest.
  *
@@ -93,12 +94,10 @@ export class Turns {
     return wasQueued;
   }
 
-  /** Empties the queue, handing over what was in it. */
-  clear(): Turn[] {
-    const turns = this.#lanes().flatMap((lane) => [...lane.keys()]);
-    for (const lane of this.#lanes()) lane.clear();
-    this.#stopTimer();
-    return turns;
+  /** Takes those out of the queue of which this is true. */
+  remove(isOver: (turn: Turn) => boolean): void {
+    for (const lane of this.#lanes()) for (const turn of [...lane.keys()]) if (isOver(turn)) lane.delete(turn);
+    if (this.queued === 0) this.#stopTimer();
   }
 
   /** Starts as many turns as may start now. */
@@ -128,22 +127,24 @@ export class Turns {
 
   /** The turn to start next, if one may start: of those waited for the one that came first, else of the refreshes. */
   #next(): Turn | undefined {
-    if (!this.#hasFreeTurn()) return undefined;
-    const failingMay = this.#failingUnderWay < this.#failingShare;
+    if (!this.#hasFreeTurn(false)) return undefined;
+    const failingMay = this.#hasFreeTurn(true);
     return (
       firstOf(this.#waiting, failingMay ? this.#waitingFailing : undefined) ??
       firstOf(this.#refreshes, failingMay ? this.#refreshesFailing : undefined)
     );
   }
 
-  #hasFreeTurn(): boolean {
-    return this.#underWay < Math.min(this.#options.limit(), this.#options.concurrency);
+  #hasFreeTurn(failing: boolean): boolean {
+    const { concurrency, limit } = this.#options;
+    if (this.#underWay >= concurrency) return false;
+    if (failing) return this.#failingUnderWay < this.#failingShare && this.#underWay < limit();
+    return this.#underWay - this.#failingUnderWay < limit();
   }
 
   /** Whether a turn that comes now can start at once, and so needs no place in the queue. */
   #mayStart(turn: Turn): boolean {
-    const withinShare = !turn.failing || this.#failingUnderWay < this.#failingShare;
-    return this.#hasFreeTurn() && withinShare && this.#laneOf(turn).size === 0;
+    return this.#hasFreeTurn(turn.failing) && this.#laneOf(turn).size === 0;
   }
 
   #laneOf(turn: Turn): Lane {
