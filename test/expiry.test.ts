@@ -79,6 +79,7 @@ describe('E1: expires_in as it comes', () => {
     ['"3600"', '3600', 3_600_000, undefined],
     ['" 3600 "', ' 3600 ', 3_600_000, undefined],
     ['"+60.5"', '+60.5', 60_500, undefined],
+    ['"60.25"', '60.25', 60_250, undefined],
     ['3600.5', 3600.5, 3_600_500, undefined],
     ['0', 0, 300_000, 'not_positive'],
     ['-5', -5, 300_000, 'not_positive'],
@@ -117,7 +118,7 @@ describe('E1: expires_in as it comes', () => {
 });
 
 describe('expiresIn', () => {
-  const response = { ttl: 5, data: { expires_in: 60 }, 'data.flat': 7 };
+  const response = { ttl: 5, data: { expires_in: 60 }, 'data.flat': 7, nothing: null };
 
   it('reads another field, in another unit', () => {
     expect(expiresIn({ field: 'ttl' }).lifetimeMs({ token: 't', response })).toBe(5000);
@@ -131,6 +132,7 @@ describe('expiresIn', () => {
     expect(at('ttl.expires_in')).toBeUndefined();
     expect(at('data.constructor')).toBeUndefined();
     expect(at('absent.expires_in')).toBeUndefined();
+    expect(at('nothing.expires_in')).toBeUndefined();
   });
 
   it.each([{ field: '' }, { field: 3 }, { unit: 'h' }, { unit: 'toString' }, { felid: 'ttl' }, null])(
@@ -190,6 +192,7 @@ describe('jwtTimes', () => {
 
   it.each([
     ['two parts', 'eyJhbGciOiJub25lIn0.e30'],
+    ['a JWT with something before it', `Bearer ${jwt({ exp: 2 })}`],
     ['five parts, as an encrypted one has', 'eyJhbGciOiJub25lIn0.e30.a.b.c'],
     ['characters of plain base64', 'a.e30=.c'],
     ['no JSON', `a.${Buffer.from('exp').toString('base64url')}.c`],
@@ -354,5 +357,6 @@ describe('firstKnown', () => {
 
   it.each([undefined, {}, () => 5, 'expiresIn'])('refuses %s as a policy', (policy) => {
     expect(codeOf(() => firstKnown(fixedLifetime(5), policy as never))).toBe('invalid_options');
+    expect(() => firstKnown(policy as never)).toThrow('firstKnown: expected expiry policies');
   });
 });
