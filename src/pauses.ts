@@ -10,8 +10,8 @@
  * - due: one request passes, the probe; others are refused until it is answered. A failure of the gate's scope pauses
  *   anew, for twice as long. A success lifts the pause. So does an answer that blames only the owner, since whoever
  *   gives it is there and knows us; one without a code tells that it is there, and no more. An owner known to fail may
- *   hang as the probe and hold everybody up, so one that is not takes the probe over from it; and where its failure may
- *   be its own doing, only owners known to fail are paused anew;
+ *   hang as the probe and hold everybody up, so when it has had a first pause's time to answer, one that is not takes
+ *   the probe over from it; and where its failure may be its own doing, only owners known to fail are paused anew;
  * - ramping: one request at a time, then twice as many after each success, until the full concurrency is reached.
  *
  * Widening: a failure that may be anybody's doing (a timeout, a reset, a 5xx, an answer that cannot be used; a 4xx
@@ -125,6 +125,7 @@ class Gate {
   /** What holds owners known to fail back for longer. */
   #pauseOfFailing: Pause | undefined;
   #probe: Pass | undefined;
+  #probedAtMs = 0;
   #rampLimit: number | undefined;
   /** The number of the last pass given before the pause began. */
   #lastPassBefore = 0;
@@ -146,12 +147,12 @@ class Gate {
   inForce(nowMs: number, failing: boolean): Pause | undefined {
     const pause = (failing && this.#pauseOfFailing) || this.#pause;
     if (!pause) return undefined;
-    const isProbed = this.#probe !== undefined && (failing || !this.#probe.failing);
-    return isProbed || nowMs < pause.retryAtMonotonicMs ? pause : undefined;
+    return this.#isProbed(nowMs, failing) || nowMs < pause.retryAtMonotonicMs ? pause : undefined;
   }
 
-  admit(pass: Pass): void {
+  admit(pass: Pass, nowMs: number): void {
     if (!this.#pause) return;
+    this.#probedAtMs = nowMs;
     // Taken over: what the former probe is answered counts as if it had been sent before the pause.
     if (this.#probe) this.#lastPassBefore = this.#probe.number;
     this.#probe = pass;
@@ -214,6 +215,12 @@ class Gate {
     return this.#pause as Pause;
   }
 
+  /** Whether a probe is under way that this request may not take over. */
+  #isProbed(nowMs: number, failing: boolean): boolean {
+    if (!this.#probe) return false;
+    return failing || !this.#probe.failing || nowMs < this.#probedAtMs + this.#range.baseMs;
+  }
+
   #isFromBefore(pass: Pass): boolean {
     return pass.number <= this.#lastPassBefore;
   }
@@ -257,8 +264,8 @@ export class Pauses {
   admit(nowMs: number, failing: boolean): Pass | undefined {
     if (this.inForce(nowMs, failing)) return undefined;
     const pass = { number: ++this.#passesGiven, failing };
-    this.#client.admit(pass);
-    this.#endpoint.admit(pass);
+    this.#client.admit(pass, nowMs);
+    this.#endpoint.admit(pass, nowMs);
     return pass;
   }
 
