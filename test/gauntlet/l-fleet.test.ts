@@ -1,10 +1,8 @@
 /** Row L, and F7 with a fleet: forked processes, a real Redis, the token endpoint, and a service that counts. */
 
-import { rmSync } from 'node:fs';
-import { dirname } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Sandbox, startSandbox } from '../../src/sandbox/index.ts';
-import { buildReplica, Fleet } from '../helpers/fleet.ts';
+import { buildReplica, ReplicaPool } from '../helpers/fleet.ts';
 import type { Outcome, ReplicaOptions } from '../helpers/fleet-worker.ts';
 import { noRedis, type RedisServer, startRedis } from '../helpers/redis-server.ts';
 
@@ -13,13 +11,13 @@ const CROWDED = { redisTimeoutMs: 3_000 };
 const LEASE_MS = 1_000;
 
 describe.skipIf(noRedis)('L', () => {
-  let file: string;
+  let pool: ReplicaPool;
   let redis: RedisServer;
   let sandbox: Sandbox;
   beforeAll(async () => {
-    file = await buildReplica();
+    pool = new ReplicaPool(await buildReplica());
   });
-  afterAll(() => rmSync(dirname(file), { recursive: true, force: true }));
+  afterAll(() => pool[Symbol.asyncDispose]());
   beforeEach(async () => {
     redis = await startRedis();
     sandbox = await startSandbox({ owners: 200, seed: 1 });
@@ -32,7 +30,7 @@ describe.skipIf(noRedis)('L', () => {
   const start = (count: number, changes: Partial<ReplicaOptions> = {}, each?: (index: number) => object) => {
     const { url: baseUrl, clientId, clientSecret } = sandbox;
     const common = { baseUrl, clientId, clientSecret, redisPort: redis.port, subscribe: true, ...CROWDED, ...changes };
-    return Fleet.start(file, count, common, each);
+    return pool.start(count, common, each);
   };
   const requests = () => sandbox.ledger.entries({ kind: 'token' }).length;
   const tokensOf = (outcomes: Outcome[]) => outcomes.map(({ token, code }) => token ?? code);
@@ -112,7 +110,7 @@ describe.skipIf(noRedis)('L', () => {
   it('L6: an outage costs the fleet a handful of requests', async () => {
     await using fleet = await start(4, { concurrency: 2 });
     sandbox.faults.add({ kind: 'status', status: 503 });
-    const load = fleet.replicas.map((replica, index) => replica.tell('load', `${index}-`, 100, 3_000));
+    const load = fleet.replicas.map((replica, index) => replica.tell('load', `${index}-`, 150, 2_000));
     const outcomes = (await Promise.all(load)).flat();
     expect(outcomes.length).toBeGreaterThan(1_000);
     expect(outcomes.every(({ code }) => code !== undefined)).toBe(true);
@@ -124,20 +122,20 @@ describe.skipIf(noRedis)('L', () => {
   });
 
   it('F7: a service that revokes the old token with each new one: no call is lost, the fleet settles', async () => {
-    sandbox.setProfile({ revokePrevious: true, lifetimeSeconds: 3 });
+    sandbox.setProfile({ revokePrevious: true, lifetimeSeconds: 2 });
     await using fleet = await start(2, { refreshWindow: [0.4, 0.6] });
     const keys = sandbox.accessKeys.slice(0, 3);
     const startedMs = performance.now();
     const statuses = await Promise.all(
       fleet.replicas.map(async (replica) => {
         const seen: (number | string)[] = [];
-        while (performance.now() - startedMs < 4_000) seen.push(...(await replica.tell('call', keys)));
+        while (performance.now() - startedMs < 3_000) seen.push(...(await replica.tell('call', keys)));
         return seen;
       }),
     );
     expect(new Set(statuses.flat())).toEqual(new Set([200]));
     // At most one for each owner in each shortest time to a refresh, and one at the start.
-    const rounds = (performance.now() - startedMs) / (3_000 * 0.4);
+    const rounds = (performance.now() - startedMs) / (2_000 * 0.4);
     expect(requests()).toBeLessThanOrEqual(keys.length * (Math.ceil(rounds) + 1));
   });
 });

@@ -4,7 +4,7 @@
  */
 
 import { createHash } from 'node:crypto';
-import { subscribe } from 'node:diagnostics_channel';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { Redis as Ioredis } from 'ioredis';
 import { createClient } from 'redis';
 import type { Clock } from '../../src/clock.ts';
@@ -95,13 +95,16 @@ async function connect(options: ReplicaOptions) {
 
 class Replica implements ReplicaCommands {
   readonly #events: unknown[] = [];
+  readonly #onEvent = (message: unknown) => void this.#events.push(message);
   #options!: ReplicaOptions;
   #registry!: OwnerTokenRegistry;
   #shared: SharedTokens | undefined;
   #close: () => unknown = () => {};
 
   async start(options: ReplicaOptions): Promise<void> {
-    subscribe('owner-token-registry:sharing', (message) => this.#events.push(message));
+    this.#shared = undefined;
+    this.#events.length = 0;
+    subscribe('owner-token-registry:sharing', this.#onEvent);
     this.#options = options;
     const skewMs = options.skewMs ?? 0;
     const clock: Clock = { now: () => Date.now() + skewMs, monotonic: () => performance.now() };
@@ -176,7 +179,7 @@ class Replica implements ReplicaCommands {
   async stop(): Promise<void> {
     await this.#registry.close({ timeoutMs: 100 });
     this.#close();
-    process.disconnect?.();
+    unsubscribe('owner-token-registry:sharing', this.#onEvent);
   }
 
   async #get(accessKey: string): Promise<Outcome> {

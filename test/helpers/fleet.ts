@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { join } from 'node:path';
+import { rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { build } from 'tsdown';
 import type { ReplicaCommands, ReplicaOptions } from './fleet-worker.ts';
 
@@ -64,28 +65,53 @@ export class Replica {
   }
 }
 
-/** Replicas that were started alike. */
-export class Fleet implements AsyncDisposable {
-  readonly replicas: Replica[];
+/** Forked replicas that are used again by one test after another: a process costs more than most tests. */
+export class ReplicaPool implements AsyncDisposable {
+  readonly #file: string;
+  readonly #idle: Replica[] = [];
 
-  private constructor(replicas: Replica[]) {
-    this.replicas = replicas;
+  constructor(file: string) {
+    this.#file = file;
   }
 
-  static async start(
-    file: string,
+  /** So many replicas, started with these options. Disposing of the fleet gives back those that live. */
+  async start(
     count: number,
     options: ReplicaOptions,
-    each = (_: number): Partial<ReplicaOptions> => ({}),
+    each: (index: number) => Partial<ReplicaOptions> = () => ({}),
   ): Promise<Fleet> {
-    const replicas = Array.from({ length: count }, () => new Replica(file));
+    const replicas = Array.from({ length: count }, () => this.#idle.pop() ?? new Replica(this.#file));
     await Promise.all(
       replicas.map(async (replica, index) => {
         await replica.ready;
         await replica.tell('start', { ...options, ...each(index) });
       }),
     );
-    return new Fleet(replicas);
+    return new Fleet(replicas, async () => {
+      const living = replicas.filter(({ process }) => process.exitCode === null && process.signalCode === null);
+      await Promise.all(living.map((replica) => replica.tell('stop')));
+      this.#idle.push(...living);
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#idle.splice(0).map((replica) => replica.kill()));
+    rmSync(dirname(this.#file), { recursive: true, force: true });
+  }
+}
+
+/** Replicas that were started alike. */
+export class Fleet implements AsyncDisposable {
+  readonly replicas: readonly Replica[];
+  readonly #giveBack: () => Promise<void>;
+
+  constructor(replicas: readonly Replica[], giveBack: () => Promise<void>) {
+    this.replicas = replicas;
+    this.#giveBack = giveBack;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#giveBack();
   }
 
   at(index: number): Replica {
@@ -99,9 +125,5 @@ export class Fleet implements AsyncDisposable {
     return Promise.all(this.replicas.map((replica) => replica.tell(command, ...args))) as Promise<
       Awaited<ReturnType<ReplicaCommands[C]>>[]
     >;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.replicas.map((replica) => replica.kill()));
   }
 }

@@ -5,11 +5,8 @@ export type ProxyMode = 'pass' | 'cut-replies' | 'hold';
 
 /** Stands before a server and loses what the test wants lost. */
 export class TcpProxy implements AsyncDisposable {
-  mode: ProxyMode = 'pass';
-  /** Milliseconds that each reply takes longer. */
-  delayMs = 0;
-  /** Replies that were cut off. */
-  cuts = 0;
+  #mode: ProxyMode = 'pass';
+  #delayMs = 0;
   readonly #server: net.Server;
   readonly #sockets = new Set<Socket>();
 
@@ -40,6 +37,12 @@ export class TcpProxy implements AsyncDisposable {
     return (this.#server.address() as AddressInfo).port;
   }
 
+  /** @param delayMs by how much each reply that passes comes later. */
+  become(mode: ProxyMode, delayMs = 0): void {
+    this.#mode = mode;
+    this.#delayMs = delayMs;
+  }
+
   /** Breaks every connection, as a failing network does. */
   cutAll(): void {
     for (const socket of this.#sockets) socket.destroy();
@@ -51,11 +54,9 @@ export class TcpProxy implements AsyncDisposable {
   }
 
   #reply(client: Socket, chunk: Buffer): void {
-    if (this.mode === 'hold') return;
-    if (this.mode === 'cut-replies') {
-      this.cuts++;
-      client.destroy();
-    } else if (this.delayMs > 0) setTimeout(() => client.write(chunk), this.delayMs);
+    if (this.#mode === 'hold') return;
+    if (this.#mode === 'cut-replies') client.destroy();
+    else if (this.#delayMs > 0) setTimeout(() => client.write(chunk), this.#delayMs);
     else client.write(chunk);
   }
 }

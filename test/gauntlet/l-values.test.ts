@@ -1,0 +1,78 @@
+/** Row L3: what is stored is garbled, cut, swapped, of another version or key: a miss, never another's token or a throw. */
+
+import { createClient } from 'redis';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { fromNodeRedis, SharedTokens } from '../../src/redis/index.ts';
+import { FleetSource, requestOf, SEALING_KEY } from '../helpers/model-fleet.ts';
+import { noRedis, type RedisServer, startRedis } from '../helpers/redis-server.ts';
+
+const FIELDS = ['v', 'g', 'u', 'p', 'h', 'l', 'n', 's', 'f', 'x', 'c', 'r', 'k', 'b'];
+const OWNERS = Array.from({ length: 10 }, (_, index) => `owner-${index}`);
+
+describe.skipIf(noRedis)('L3', () => {
+  let server: RedisServer;
+  const connect = () => createClient({ url: server.url }).connect();
+  let client: Awaited<ReturnType<typeof connect>>;
+  beforeAll(async () => {
+    server = await startRedis();
+    client = await connect();
+  });
+  afterAll(async () => {
+    client?.destroy();
+    await server?.kill();
+  });
+
+  const replica = (source: FleetSource, sealingKeys = [SEALING_KEY]) =>
+    new SharedTokens({ source, redis: fromNodeRedis(client), sealingKeys, namingKey: SEALING_KEY, maxWaitMs: 1_000 });
+
+  it('400 damaged records: every call gets a token of its owner, and nothing throws', async () => {
+    const source = FleetSource.answering();
+    let state = 7;
+    const random = (below: number) => {
+      state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff;
+      return state % below;
+    };
+    const noise = () => String.fromCharCode(...Array.from({ length: random(40) }, () => random(256)));
+    const damaged = async (key: string) => {
+      const values = (await client.hGetAll(key)) as Record<string, string>;
+      const field = FIELDS[random(FIELDS.length)] ?? 'v';
+      const value = values[field] ?? '';
+      const other = (await client.keys('otr:1:*'))[random(OWNERS.length)] ?? key;
+      const swapped = (await client.hGet(other, field)) ?? '';
+      const changes = [
+        noise(),
+        value.slice(0, random(value.length + 1)),
+        `${value}0`,
+        swapped,
+        '-1',
+        '99999999999999999',
+      ];
+      await client.hSet(key, field, changes[random(changes.length)] ?? '');
+      if (random(20) === 0) await client.set(key, noise());
+    };
+    await Promise.all(OWNERS.map((owner) => replica(source).requestToken(owner, requestOf())));
+    for (let round = 0; round < 40; round++) {
+      for (const key of await client.keys('otr:1:*')) if (!key.endsWith('wake')) await damaged(key);
+      const fresh = replica(source);
+      const grants = await Promise.all(OWNERS.map((owner) => fresh.requestToken(owner, requestOf())));
+      expect(grants.map(({ token }) => token.replace(/^token-\d+-of-/, ''))).toEqual(OWNERS);
+    }
+  });
+
+  it('a value of another key, or another version of the format, is a miss and an event, and is replaced', async () => {
+    await client.flushAll();
+    const source = FleetSource.answering();
+    await replica(source).requestToken('owner', requestOf());
+    const otherKey = SEALING_KEY.map((byte) => byte ^ 1);
+    const stranger = replica(source, [otherKey]);
+    await stranger.requestToken('owner', requestOf());
+    expect(stranger.stats()).toMatchObject({ unreadable: 1, led: 1 });
+    const [key = ''] = (await client.keys('otr:1:*')).filter((name) => !name.endsWith('wake'));
+    const value = Buffer.from((await client.hGet(key, 'v')) ?? '', 'base64url');
+    value[0] = 2;
+    await client.hSet(key, 'v', value.toString('base64url'));
+    const next = replica(source, [otherKey]);
+    await next.requestToken('owner', requestOf());
+    expect(next.stats()).toMatchObject({ unreadable: 1, led: 1 });
+  });
+});
