@@ -41,7 +41,7 @@ export class Deadline {
   }
 
   #end(by: 'time' | 'signal'): void {
-    this.ended ??= by;
+    this.ended = by;
     this.cancel();
     this.#controller.abort();
   }

@@ -53,7 +53,7 @@ const IDLE_SOCKET_MS = 30_000;
 
 /** An agent that keeps connections. Node sees to it that unused ones do not keep the process alive. */
 export function keepAliveAgent(url: URL): http.Agent {
-  const options = { keepAlive: true, scheduling: 'lifo', timeout: IDLE_SOCKET_MS } as const;
+  const options = { keepAlive: true, timeout: IDLE_SOCKET_MS };
   return url.protocol === 'https:' ? new https.Agent(options) : new http.Agent(options);
 }
 
@@ -83,7 +83,7 @@ function post(exchange: Exchange, agent: http.Agent): Promise<Received> {
       resolve({ ...head, ...received });
     };
     const breakOff = (error: unknown): void => {
-      settle({ error, unreached: !connection.stood(), stale: !head && isStale(error, connection) });
+      settle({ error, unreached: !connection.stood(), stale: isStale(error, connection) });
       request.destroy();
     };
     const onAbort = (): void => breakOff(signal.reason);

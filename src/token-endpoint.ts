@@ -131,7 +131,7 @@ export class TokenEndpoint implements TokenSource {
     };
     if (this.#fetch) return await postByFetch(exchange, this.#fetch);
     const received = await postOverHttp(exchange, this.#agent);
-    if (!received.stale || deadline.ended) return received;
+    if (!received.stale) return received;
     // Whatever closed this connection has most likely closed the other idle ones too.
     this.#dropIdleSockets();
     return await postOverHttp(exchange, this.#agent);
@@ -149,7 +149,7 @@ export class TokenEndpoint implements TokenSource {
       return judgeFailure({ ...received, timedOut, ...found }, options);
     };
     const body = readJson(received.body);
-    if (!body?.isJson || !isSuccess(received.status ?? 0) || received.redirected) {
+    if (!body?.isJson || !isSuccess(received.status ?? 0)) {
       throw fail({ body: body?.content, problem: body && !body.isJson ? 'it is not JSON' : undefined });
     }
     const grant = { ...this.#parsed(body.content, fail), requestedAtMs, ...responseOf(body.content) };

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
 import zlib from 'node:zlib';
@@ -205,6 +205,13 @@ describe('a connection that fails', () => {
 });
 
 describe('a connection that was kept', () => {
+  it('is kept for 30 s', async () => {
+    await warm();
+    expect(Object.values(agent.freeSockets).map((sockets) => sockets?.map((socket) => socket.timeout))).toEqual([
+      [30_000],
+    ]);
+  });
+
   it('is used again', async () => {
     await warm();
     await post();
@@ -244,6 +251,13 @@ describe('a connection that was kept', () => {
 });
 
 describe('an abort', () => {
+  it('is listened for no longer than the exchange takes', async () => {
+    const { signal } = new AbortController();
+    await post({ signal });
+    await postAndGet(reset(), { signal });
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+  });
+
   const aborted = { error: { name: 'AbortError' } };
 
   it('before the start sends nothing', async () => {

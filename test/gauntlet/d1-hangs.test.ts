@@ -72,6 +72,7 @@ describe.each(TRANSPORTS)('D1 through %s', (_name, transport) => {
     clock.advance(1);
     await call.over;
     expect(call.outcome).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'owner' });
+    expect(call.outcome?.message).toMatch(/in time/);
     await gone;
     expect(clock.pendingTimers).toBe(0);
     expect(await endpoint.requestToken('key')).toMatchObject({ token: 'token-2-of-key' });
