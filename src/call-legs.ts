@@ -12,10 +12,10 @@ type Body = NonNullable<RequestInit['body']>;
 export interface Leg {
   readonly url: URL;
   /** What is handed to `fetch`. */
-  readonly target: URL | Request;
+  readonly target: string | URL | Request;
   readonly init: RequestInit;
-  /** The caller's own headers: without a token. */
-  readonly headers: Headers;
+  /** The caller's own headers, without a token. */
+  readonly headers: Headers | undefined;
   readonly method: string;
   readonly signal: AbortSignal | null | undefined;
   /** Whether redirects are followed by us; `manual` and `error` are left to `fetch`. */
@@ -24,20 +24,24 @@ export interface Leg {
   readonly body: () => Body | null | undefined;
 }
 
-/** What the caller asked for, each part from where `fetch` would take it. */
-export function firstLeg(input: string | URL | Request, init: RequestInit = {}): Leg {
-  if (!isPlain(init)) return firstLeg(new Request(input, init));
+/** What the caller asked for, each part from where `fetch` would take it. On the way of every call: kept lean. */
+export function firstLeg(input: string | URL | Request, init?: RequestInit): Leg {
+  if (init && !isPlain(init)) return firstLeg(new Request(input, init));
   const request = isRequest(input) ? input : undefined;
-  const url = new URL(request ? request.url : String(input));
-  const redirect = init.redirect ?? request?.redirect ?? 'follow';
-  const body = init.body == null ? null : copyOf(init.body);
+  const url = new URL(request ? request.url : (input as string | URL));
+  const redirect = init?.redirect ?? request?.redirect ?? 'follow';
+  const body = init?.body == null ? null : copyOf(init.body);
+  const own: RequestInit = init ? { ...init } : {};
+  own.redirect = redirect === 'follow' ? 'manual' : redirect;
+  if (body !== null) own.body = body;
+  const headers = init?.headers ?? request?.headers;
   return {
     url,
-    target: request ?? url,
-    init: { ...init, ...(body !== null && { body }), redirect: redirect === 'follow' ? 'manual' : redirect },
-    headers: new Headers(init.headers ?? request?.headers),
-    method: init.method ?? request?.method ?? 'GET',
-    signal: init.signal === undefined ? request?.signal : init.signal,
+    target: request ?? (typeof input === 'string' ? input : url),
+    init: own,
+    headers: headers && new Headers(headers),
+    method: init?.method ?? request?.method ?? 'GET',
+    signal: init?.signal === undefined ? request?.signal : init.signal,
     follow: redirect === 'follow',
     body: body === null && request?.body ? keptBody(request) : () => (isStream(body) ? undefined : body),
   };
@@ -61,7 +65,7 @@ export function nextLeg(leg: Leg, response: Response): Leg | undefined {
   if (response.type === 'opaqueredirect') {
     throw new OwnerTokenError('origin_refused', 'the fetch in use does not tell where a redirect leads');
   }
-  const location = REDIRECTS.has(response.status) ? response.headers.get('location') : null;
+  const location = REDIRECTS.includes(response.status) ? response.headers.get('location') : null;
   if (location === null) return undefined;
   if (!URL.canParse(location, leg.url.href)) throw failed('a redirect leads to no URL', response);
   const url = new URL(location, leg.url);
@@ -77,7 +81,7 @@ export function nextLeg(leg: Leg, response: Response): Leg | undefined {
   return { ...leg, url, target: url, init, headers, method, body: () => body };
 }
 
-const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
 
 function turnsIntoGet(status: number, method: string): boolean {
   if (status === 303) return method !== 'GET' && method !== 'HEAD';

@@ -205,11 +205,16 @@ export function firstKnown(...policies: ExpiryPolicy[]): ExpiryPolicy {
       }
       return unusable;
     },
-    accepted: (age) => {
-      for (const policy of policies) policy.accepted?.(age);
-    },
-    rejected: (age) => {
-      for (const policy of policies) policy.rejected?.(age);
-    },
+    // Left out where nobody listens: the registry spares each accepted call the trouble of telling.
+    ...(policies.some(({ accepted }) => accepted) && {
+      accepted: (age: TokenAge) => {
+        for (const policy of policies) policy.accepted?.(age);
+      },
+    }),
+    ...(policies.some(({ rejected }) => rejected) && {
+      rejected: (age: TokenAge) => {
+        for (const policy of policies) policy.rejected?.(age);
+      },
+    }),
   };
 }

@@ -102,9 +102,13 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
     if (!rules.origins.has(origin)) throw refusedOrigin(origin, rules);
   };
 
-  const authorize: OwnerFetch['authorize'] = async (url, headers, options) => {
+  const obtain = (url: string | URL, signal: AbortSignal | null | undefined): Promise<AccessToken> => {
     check(url);
-    const token = await tokens.getToken(accessKey, options?.signal ? { signal: options.signal } : undefined);
+    return tokens.getToken(accessKey, signal ? { signal } : undefined);
+  };
+
+  const authorize: OwnerFetch['authorize'] = async (url, headers, options) => {
+    const token = await obtain(url, options?.signal);
     present(rules, token, headers);
     return token;
   };
@@ -115,26 +119,27 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
     return status === 401;
   };
 
-  /** One exchange, with what became of its token. */
-  const exchange = async (leg: Leg, refused?: AccessToken): Promise<Exchanged> => {
+  const send = (leg: Leg, token: AccessToken): Promise<Response> => {
     const headers = new Headers(leg.headers);
-    const token = await authorize(leg.url, headers, leg);
-    // The registry does not do this; another maker of tokens may.
-    if (token.value === refused?.value) throw new OwnerTokenError('token_rejected', 'a refused token was given again');
-    const response = await (rules.fetch ?? fetch)(leg.target, { ...leg.init, headers });
-    return { response, refused: answered(token, response.status) ? token : undefined };
+    present(rules, token, headers);
+    return (rules.fetch ?? fetch)(leg.target, { ...leg.init, headers });
   };
 
+  // One async function, because each one more costs a warm call about a microsecond.
   const call = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
     let leg = firstLeg(input, init);
     let repeated = false;
     for (let redirects = 0; ; redirects++) {
-      let { response, refused } = await exchange(leg);
-      const again = refused && !repeated ? sentAgain(leg) : undefined;
+      const token = await obtain(leg.url, leg.signal);
+      let response = await send(leg, token);
+      const again = answered(token, response.status) && !repeated ? sentAgain(leg) : undefined;
       if (again) {
         repeated = true;
         discard(response);
-        ({ response, refused } = await exchange(again, refused));
+        const other = await obtain(leg.url, leg.signal);
+        if (other.value === token.value) throw givenAgain();
+        response = await send(again, other);
+        answered(other, response.status);
       }
       const next = nextLeg(leg, response);
       if (!next) return redirects === 0 ? response : Object.defineProperty(response, 'redirected', { value: true });
@@ -149,12 +154,6 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
 
 /** As many redirects as the fetch standard follows. */
 const MAX_REDIRECTS = 20;
-
-/** An exchange that was made, with its token if that was refused. */
-interface Exchanged {
-  response: Response;
-  refused: AccessToken | undefined;
-}
 
 /**
  * Whether a status shows that the token was accepted: success, and "not modified", which is one. Not a redirect, 403,
@@ -177,6 +176,11 @@ function refusedOrigin(origin: string, { origins }: CallRules): OwnerTokenError 
   const where =
     origins.size > 0 ? `it may go to ${[...origins].join(', ')}` : 'no origin is known: give allowedOrigins';
   return new OwnerTokenError('origin_refused', `the token may not be sent to ${origin}; ${where}`);
+}
+
+/** A registry does not do this; another maker of tokens may. */
+function givenAgain(): OwnerTokenError {
+  return new OwnerTokenError('token_rejected', 'the token that was just refused was given again');
 }
 
 /** The origin that a text names, with or without a slash after it; undefined for anything else. */
