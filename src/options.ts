@@ -114,7 +114,7 @@ function editDistance(a: string, b: string): number {
   return row[b.length] ?? 0;
 }
 
-/** A name is shown only if it looks like one: a secret may have been spread into the options by mistake. */
+/** A name is shown only if it is made of letters: a secret may have been spread into the options by mistake. */
 function printable(name: string): string {
-  return /^[A-Za-z_]\w{0,40}$/.test(name) ? name : '(a name that is no identifier)';
+  return /^[A-Za-z_]{1,40}$/.test(name) ? name : '(a name that is not of letters alone)';
 }
