@@ -5,7 +5,8 @@ import type { Profile } from './profile.ts';
 import type { Refusal, TokenRequestFields } from './token-request.ts';
 
 /** RFC 6749 §5.1 asks for both on every answer that carries a token. */
-export const NO_STORE = { 'cache-control': 'no-store', pragma: 'no-cache' };
+const NO_STORE = { 'cache-control': 'no-store', pragma: 'no-cache' };
+const TOKEN_HEADERS = { 'content-type': 'application/json', ...NO_STORE };
 
 /**
  * The answer that carries a token, in the shape of the profile. `usable`: whether a careful client can make something
@@ -18,15 +19,17 @@ export function tokenAnswer(profile: Profile, token: string, turn: number): { an
   const usual = { access_token: token, token_type: 'Bearer', expires_in: lifetimeSeconds };
   switch (shape) {
     case 'rfc6749':
-      return { answer: jsonAnswer(200, usual, NO_STORE), usable: true };
+      return { answer: tokenJson(usual), usable: true };
     case 'minimal':
-      return { answer: jsonAnswer(200, { access_token: token }, NO_STORE), usable: true };
+      return { answer: tokenJson({ access_token: token }), usable: true };
     case 'odd':
-      return { answer: jsonAnswer(200, oddBody(profile, token), NO_STORE), usable: true };
+      return { answer: tokenJson(oddBody(profile, token)), usable: true };
     case 'hostile':
       return hostileAnswer(usual, turn);
   }
 }
+
+const tokenJson = (body: object): Answer => ({ status: 200, headers: TOKEN_HEADERS, body: JSON.stringify(body) });
 
 function oddBody({ odd, lifetimeSeconds }: Profile, token: string): object {
   const lifetimes = { number: lifetimeSeconds, string: `${lifetimeSeconds}`, milliseconds: lifetimeSeconds * 1000 };

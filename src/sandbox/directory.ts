@@ -1,4 +1,4 @@
-import { type Secrets, sameDigest } from './secrets.ts';
+import { type Secrets, sameSecret } from './secrets.ts';
 
 /** An integration app: what a client id and its secret stand for. */
 export interface App {
@@ -6,14 +6,16 @@ export interface App {
   name: string;
   enabled: boolean;
   readonly clientId: string;
-  readonly clientIdDigest: string;
+  /** The client id again, for comparing. */
+  readonly clientIdBytes: Buffer;
   /** The current secret first; older ones are good until their end, by the sandbox's clock. */
   secrets: AppSecret[];
 }
 
 export interface AppSecret {
   readonly value: string;
-  readonly digest: string;
+  /** The same, for comparing. */
+  readonly bytes: Buffer;
   /** Epoch ms; undefined for the current one. */
   goodUntilMs?: number;
 }
@@ -45,7 +47,7 @@ export class Directory {
   readonly apps = new Map<string, App>();
   readonly owners = new Map<string, Owner>();
   readonly accessKeys = new Map<string, AccessKey>();
-  readonly #byDigest = new Map<string, AccessKey>();
+  readonly #byValue = new Map<string, AccessKey>();
   readonly #secrets: Secrets;
 
   constructor(secrets: Secrets) {
@@ -66,15 +68,15 @@ export class Directory {
     this.apps.clear();
     this.owners.clear();
     this.accessKeys.clear();
-    this.#byDigest.clear();
+    this.#byValue.clear();
   }
 
   /** Takes over what a state file holds. */
   restore(apps: App[], owners: Owner[], accessKeys: AccessKey[]): void {
     this.clear();
     for (const app of apps) {
-      const secrets = app.secrets.map((secret) => ({ ...secret, digest: this.#secrets.digest(secret.value) }));
-      this.apps.set(app.id, { ...app, clientIdDigest: this.#secrets.digest(app.clientId), secrets });
+      const secrets = app.secrets.map((secret) => ({ ...secret, bytes: Buffer.from(secret.value) }));
+      this.apps.set(app.id, { ...app, clientIdBytes: Buffer.from(app.clientId), secrets });
     }
     for (const owner of owners) this.owners.set(owner.id, owner);
     for (const key of accessKeys) this.#keep({ ...key, fingerprint: this.#secrets.fingerprint(key.value) });
@@ -83,8 +85,8 @@ export class Directory {
   addApp(given: { id?: string; name?: string } = {}): App {
     const id = given.id ?? this.#freeId('app', this.apps);
     const clientId = this.#secrets.named('sbx-client-', id, 9);
-    const clientIdDigest = this.#secrets.digest(clientId);
-    const app = { id, name: given.name ?? id, enabled: true, clientId, clientIdDigest, secrets: [] };
+    const clientIdBytes = Buffer.from(clientId);
+    const app = { id, name: given.name ?? id, enabled: true, clientId, clientIdBytes, secrets: [] };
     this.apps.set(id, app);
     this.#addSecret(app, this.#secrets.named('sbx_secret_', id));
     return app;
@@ -107,23 +109,21 @@ export class Directory {
   }
 
   findAccessKey(value: string): AccessKey | undefined {
-    return this.#byDigest.get(this.#secrets.digest(value));
+    return this.#byValue.get(value);
   }
 
   /** The app of this client id. Every app is compared, so that the time taken tells nothing. */
   findApp(clientId: string): App | undefined {
-    const asked = this.#secrets.digest(clientId);
     let found: App | undefined;
-    for (const app of this.apps.values()) if (sameDigest(app.clientIdDigest, asked)) found = app;
+    for (const app of this.apps.values()) if (sameSecret(clientId, app.clientIdBytes)) found = app;
     return found;
   }
 
   /** Whether this is the app's secret, or an older one that is still good. */
   secretIsGood(app: App, secret: string, nowMs: number): boolean {
-    const asked = this.#secrets.digest(secret);
     let good = false;
-    for (const { digest, goodUntilMs } of app.secrets) {
-      if (sameDigest(digest, asked) && (goodUntilMs === undefined || nowMs < goodUntilMs)) good = true;
+    for (const { bytes, goodUntilMs } of app.secrets) {
+      if (sameSecret(secret, bytes) && (goodUntilMs === undefined || nowMs < goodUntilMs)) good = true;
     }
     return good;
   }
@@ -138,11 +138,11 @@ export class Directory {
 
   #keep(key: AccessKey): void {
     this.accessKeys.set(key.id, key);
-    this.#byDigest.set(this.#secrets.digest(key.value), key);
+    this.#byValue.set(key.value, key);
   }
 
   #addSecret(app: App, value: string): string {
-    app.secrets.unshift({ value, digest: this.#secrets.digest(value) });
+    app.secrets.unshift({ value, bytes: Buffer.from(value) });
     return value;
   }
 

@@ -134,16 +134,15 @@ function spoiledAnswer(on: Struck, as: Outcome): Answer {
   return answer;
 }
 
-function writeHeaders(on: Struck, answer: Answer, headers: Record<string, string | string[]> = {}, bytes?: number) {
+function writeHeaders(on: Struck, answer: Answer, bytes?: number): void {
   on.res.sendDate = false;
-  const length = bytes ?? Buffer.byteLength(answer.body);
-  on.res.writeHead(answer.status, { ...headersOf(answer, on.nowMs()), ...headers, 'content-length': length });
+  on.res.writeHead(answer.status, headersOf(answer, on.nowMs(), bytes));
   on.res.flushHeaders();
 }
 
 function sendBytes(on: Struck, answer: Answer, headers: Record<string, string | string[]>, body: Buffer): void {
   on.res.sendDate = false;
-  on.res.writeHead(answer.status, { ...headersOf(answer, on.nowMs()), ...headers, 'content-length': body.length });
+  on.res.writeHead(answer.status, { ...headersOf(answer, on.nowMs(), body.length), ...headers });
   on.res.end(body);
 }
 
@@ -162,7 +161,7 @@ function writePart(on: Struck, keepBytes: number | undefined, end: () => void): 
 function writePadded(on: Struck, answer: Answer, bytes: number): void {
   const padding = Buffer.alloc(65_536, ' ');
   const head = Buffer.from(answer.body);
-  writeHeaders(on, answer, {}, head.length + bytes);
+  writeHeaders(on, answer, head.length + bytes);
   on.res.write(head);
   let left = bytes;
   const pump = () => {

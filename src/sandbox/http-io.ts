@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 
 /** An answer before it is sent: what faults act on. */
 export interface Answer {
@@ -12,19 +12,18 @@ export function jsonAnswer(status: number, body: unknown, headers: Record<string
 }
 
 /** An answer's headers, dated by the sandbox's clock and not the machine's. */
-export function headersOf(answer: Answer, nowMs: number): Record<string, string> {
-  return { date: new Date(nowMs).toUTCString(), ...answer.headers };
+export function headersOf(answer: Answer, nowMs: number, bytes = Buffer.byteLength(answer.body)): OutgoingHttpHeaders {
+  const date = new Date(nowMs).toUTCString();
+  // An answer that has no body by its status has no length of one either.
+  if (answer.status === 204 || answer.status === 304) return { date, ...answer.headers };
+  return { date, ...answer.headers, 'content-length': bytes };
 }
 
 /** Writes an answer whole. */
 export function send(res: ServerResponse, answer: Answer, nowMs: number): void {
-  const hasBody = answer.status !== 204 && answer.status !== 304;
   res.sendDate = false;
-  res.writeHead(answer.status, {
-    ...headersOf(answer, nowMs),
-    ...(hasBody && { 'content-length': Buffer.byteLength(answer.body) }),
-  });
-  res.end(hasBody ? answer.body : undefined);
+  res.writeHead(answer.status, headersOf(answer, nowMs));
+  res.end(answer.body);
 }
 
 export type BodyResult = { text: string } | { problem: 'too_large' | 'aborted' };
@@ -44,7 +43,10 @@ export function readBody(req: IncomingMessage, maxBytes: number, done: (result: 
     if (bytes <= maxBytes) chunks.push(chunk);
     else finish({ problem: 'too_large' });
   });
-  req.on('end', () => finish({ text: Buffer.concat(chunks).toString('utf8') }));
-  req.on('error', () => finish({ problem: 'aborted' }));
+  req.on('end', () => {
+    const [only] = chunks;
+    const body = chunks.length === 1 && only ? only : Buffer.concat(chunks);
+    finish({ text: body.toString('utf8') });
+  });
   req.on('close', () => finish({ problem: 'aborted' }));
 }

@@ -79,11 +79,6 @@ export interface LedgerSummary {
   byOutcome: Partial<Record<Outcome, number>>;
 }
 
-interface Tally extends Required<Omit<LedgerFilter, 'owner'>> {
-  owner: string | undefined;
-  count: number;
-}
-
 /** What a user reads in the ledger. */
 export interface SandboxLedger {
   /** How many requests there were, over all time or since `clear`. */
@@ -105,7 +100,8 @@ export interface SandboxLedger {
 export class Ledger implements SandboxLedger {
   readonly #entries: LedgerEntry[] = [];
   readonly #capacity: number;
-  readonly #tallies = new Map<string, Tally>();
+  /** By owner: how many requests of each kind, outcome and waste, as {@link slotOf} orders them. */
+  readonly #tallies = new Map<string | undefined, number[]>();
   readonly #clock: { now(): number; monotonic(): number };
   #lastId = 0;
   #generation = 0;
@@ -123,9 +119,9 @@ export class Ledger implements SandboxLedger {
     const entry: LedgerEntry = {
       id: ++this.#lastId,
       atMs: this.#clock.now(),
-      ...facts,
       outcome: 'pending',
       wasted: false,
+      ...facts,
     };
     const startedMs = this.#clock.monotonic();
     this.#entries[(entry.id - 1) % this.#capacity] = entry;
@@ -133,19 +129,21 @@ export class Ledger implements SandboxLedger {
     this.onChange?.(entry);
     const generation = this.#generation;
     let over = false;
-    const note = (changes: Partial<LedgerEntry>) => {
+    const note = (outcome: Outcome, changes: Partial<LedgerEntry> | undefined) => {
       const counts = generation === this.#generation;
       if (counts) this.#count(entry, -1);
       Object.assign(entry, changes);
+      entry.outcome = outcome;
       if (counts) this.#count(entry, 1);
     };
-    const close = (outcome: Outcome, changes: Partial<LedgerEntry> = {}) => {
+    const close = (outcome: Outcome, changes?: Partial<LedgerEntry>) => {
       if (over) return;
       over = true;
-      note({ ...changes, outcome, durationMs: Math.max(0, this.#clock.monotonic() - startedMs) });
+      entry.durationMs = Math.max(0, this.#clock.monotonic() - startedMs);
+      note(outcome, changes);
       this.onChange?.(entry);
     };
-    return { entry, note, close };
+    return { entry, note: (changes) => note(changes.outcome ?? entry.outcome, changes), close };
   }
 
   /** One request, while it is kept. */
@@ -156,7 +154,9 @@ export class Ledger implements SandboxLedger {
 
   count(filter: LedgerFilter = {}): number {
     let count = 0;
-    for (const tally of this.#tallies.values()) if (matches(tally, filter)) count += tally.count;
+    this.#eachTally(filter, (_tally, counted) => {
+      count += counted;
+    });
     return count;
   }
 
@@ -177,13 +177,12 @@ export class Ledger implements SandboxLedger {
   summary(filter: LedgerFilter = {}): LedgerSummary {
     const summary: LedgerSummary = { total: 0, wasted: 0, ownersServed: 0, byOutcome: {} };
     const served = new Set<string>();
-    for (const tally of this.#tallies.values()) {
-      if (tally.count === 0 || !matches(tally, filter)) continue;
-      summary.total += tally.count;
-      if (tally.wasted) summary.wasted += tally.count;
-      if (tally.outcome === 'issued' && tally.owner) served.add(tally.owner);
-      summary.byOutcome[tally.outcome] = (summary.byOutcome[tally.outcome] ?? 0) + tally.count;
-    }
+    this.#eachTally(filter, ({ owner, outcome, wasted }, counted) => {
+      summary.total += counted;
+      if (wasted) summary.wasted += counted;
+      if (outcome === 'issued' && owner !== undefined) served.add(owner);
+      summary.byOutcome[outcome] = (summary.byOutcome[outcome] ?? 0) + counted;
+    });
     return { ...summary, ownersServed: served.size };
   }
 
@@ -194,12 +193,39 @@ export class Ledger implements SandboxLedger {
   }
 
   #count(entry: LedgerEntry, by: number): void {
-    const { kind, owner, outcome, wasted } = entry;
-    const key = `${kind} ${outcome} ${wasted} ${owner ?? ''}`;
-    const tally = this.#tallies.get(key);
-    if (tally) tally.count += by;
-    else this.#tallies.set(key, { kind, owner, outcome, wasted, count: by });
+    let counts = this.#tallies.get(entry.owner);
+    if (!counts) {
+      counts = new Array<number>(TALLIES.length).fill(0);
+      this.#tallies.set(entry.owner, counts);
+    }
+    const slot = slotOf(entry);
+    counts[slot] = (counts[slot] ?? 0) + by;
   }
+
+  #eachTally(
+    filter: LedgerFilter,
+    use: (of: TallyFacts & { owner: string | undefined }, counted: number) => void,
+  ): void {
+    for (const [owner, counts] of this.#tallies) {
+      for (const [slot, tally] of TALLIES.entries()) {
+        const counted = counts[slot] ?? 0;
+        if (counted > 0 && matches({ ...tally, owner }, filter)) use({ ...tally, owner }, counted);
+      }
+    }
+  }
+}
+
+type TallyFacts = Required<Pick<LedgerEntry, 'kind' | 'outcome' | 'wasted'>>;
+
+const KINDS: readonly LedgerKind[] = ['token', 'echo', 'other'];
+
+/** Every combination that is counted by itself, in the order of {@link slotOf}. */
+const TALLIES: readonly TallyFacts[] = KINDS.flatMap((kind) =>
+  OUTCOMES.flatMap((outcome) => [false, true].map((wasted) => ({ kind, outcome, wasted }))),
+);
+
+function slotOf({ kind, outcome, wasted }: TallyFacts): number {
+  return (KINDS.indexOf(kind) * OUTCOMES.length + OUTCOMES.indexOf(outcome)) * 2 + (wasted ? 1 : 0);
 }
 
 /** A request that was entered, and the two things that can be said of it afterwards. */
@@ -209,7 +235,7 @@ export interface OpenEntry {
   close(outcome: Outcome, changes?: Partial<LedgerEntry>): void;
 }
 
-function matches(of: Omit<Tally, 'count'> | LedgerEntry, filter: LedgerFilter): boolean {
+function matches(of: TallyFacts & { owner?: string | undefined }, filter: LedgerFilter): boolean {
   return (
     (filter.kind === undefined || of.kind === filter.kind) &&
     (filter.owner === undefined || of.owner === filter.owner) &&

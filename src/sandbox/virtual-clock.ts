@@ -3,6 +3,9 @@ import type { Clock } from '../clock.ts';
 /** The longest delay that Node's timers take; a longer one would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
+/** What a `Date` can tell ends here. */
+const LAST_DATE_MS = 8.64e15;
+
 interface Timer {
   readonly dueMs: number;
   readonly fn: () => void;
@@ -55,7 +58,8 @@ export class VirtualClock implements Clock {
 
   /** Moves time on, running or frozen. Not while timers of another `advance` run: they are part of that one. */
   advance(ms: number): void {
-    if (!(Number.isFinite(ms) && ms >= 0)) throw new RangeError('advance: expected milliseconds, 0 or more');
+    if (!(ms >= 0 && this.now() + ms <= LAST_DATE_MS))
+      throw new RangeError('advance: expected milliseconds, 0 or more');
     if (this.#advancing) throw new Error('advance: time is being advanced already');
     const wasFrozen = this.frozen;
     const { wall, monotonic } = this.#hold();
