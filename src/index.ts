@@ -30,6 +30,7 @@ export {
   type TokenAge,
   untilRejected,
 } from './expiry.ts';
+export type { PauseRange } from './gate.ts';
 export {
   type LearnedLifetime,
   type LearnedLifetimeOptions,
@@ -38,7 +39,6 @@ export {
   learnedLifetime,
 } from './learned-lifetime.ts';
 export type { OwnerFetch, OwnerFetchOptions } from './owner-fetch.ts';
-export type { PauseRange } from './pauses.ts';
 export { OwnerTokenRegistry } from './registry.ts';
 export type { OwnerTokenRegistryOptions } from './registry-options.ts';
 export type { OwnerState, PauseStat, RegistryStats } from './report.ts';

@@ -1,60 +1,30 @@
 /**
- * What a failure stops, for how long, and what lifts it. Nothing here waits or reads a clock: a pause is a moment
- * before which nothing is asked, and calls that come sooner are refused.
- *
- * There are two gates before all requests, the client's (our credentials are refused) and the endpoint's (it is down
- * or limits us); each owner's own pause is kept in its slot and only drawn here. A gate is, in this order:
- *
- * - open: every request passes;
- * - paused: none does, until its moment has come;
- * - due: one request passes, the probe; others are refused until it is answered. A failure of the gate's scope pauses
- *   anew, for twice as long. A success lifts the pause. So does an answer that blames only the owner, since whoever
- *   gives it is there and knows us; one without a code tells that it is there, and no more. An owner known to fail may
- *   hang as the probe and hold everybody up, so when it has had a first pause's time to answer, one that is not takes
- *   the probe over from it; and where its failure may be its own doing, only owners known to fail are paused anew;
- * - ramping: one request at a time, then twice as many after each success, until the full concurrency is reached.
+ * What a failure stops, and what lifts it. Nothing here waits or reads a clock: a pause is a moment before which nothing
+ * is asked, and calls that come sooner are refused. There are two gates before all requests (`gate.ts`); each owner's
+ * own pause is kept in its slot and only drawn here.
  *
  * Widening: a failure that may be anybody's doing (a timeout, a reset, a 5xx, an answer that cannot be used; a 4xx
  * without a code) is at first its owner's alone. When three distinct owners fail so with no success of any in between,
  * it is the endpoint's (or the client's), and while that gate is not open every such failure is. An owner that had
  * failed before and not succeeded since is not counted again: it is known, and its failing says nothing new of others.
- *
- * Answers to requests sent before the pause began say nothing about what came after: they neither lift it nor make it
- * grow. They only prolong it if they carry a later `Retry-After`.
  */
 
 import { OwnerTokenError } from './errors.ts';
-
-/** How long pauses of one scope are: doubling from `baseMs` up to `capMs`. */
-export interface PauseRange {
-  /** Milliseconds of the first pause, before jitter; 1 to 3,600,000. */
-  readonly baseMs: number;
-  /** Milliseconds that no pause exceeds, unless the service says so itself; `baseMs` to 86,400,000. */
-  readonly capMs: number;
-}
+import {
+  drawLength,
+  drawPause,
+  Gate,
+  type GateScope,
+  type GateState,
+  type Pass,
+  type Pause,
+  type PauseRange,
+} from './gate.ts';
 
 export interface PauseRanges {
   readonly owner: PauseRange;
   readonly client: PauseRange;
   readonly endpoint: PauseRange;
-}
-
-/** The two scopes that concern all owners. */
-export type GateScope = 'client' | 'endpoint';
-
-/** A failure that is remembered, and until when it holds requests back. */
-export interface Pause {
-  readonly error: OwnerTokenError;
-  /** Failures in a row that led here. */
-  readonly count: number;
-  readonly retryAtMonotonicMs: number;
-}
-
-/** The right to make one request. Each is given back exactly once, to `succeeded`, `failed` or `returned`. */
-export interface Pass {
-  readonly number: number;
-  /** Whether its owner is known to fail. */
-  readonly failing: boolean;
 }
 
 /** What became of a failure. */
@@ -66,168 +36,6 @@ export interface Verdict {
   readonly gatePause: Pause | undefined;
   /** The gates whose pause was lifted, since the answer showed that it had no cause any more. */
   readonly lifted: readonly GateScope[];
-}
-
-/** A pause of all owners, as `stats()` tells it. */
-export interface GateState {
-  readonly pause: Pause;
-  /** The probe is under way. */
-  readonly probing: boolean;
-}
-
-const SUSPECTS_TO_WIDEN = 3;
-const LEAST_RETRY_AFTER_MS = 1_000;
-const MOST_RETRY_AFTER_MS = 3_600_000;
-/** Beyond this many doublings every base has reached every cap. */
-const MOST_DOUBLINGS = 40;
-
-/**
- * Draws a pause: the service's own word where it gave one (clamped to 1 s … 1 h), else the doubled base up to the cap,
- * of which jitter takes up to half. The jitter is drawn here, once; drawn at each look, the earliest draw would win.
- *
- * @param count failures in a row, this one included.
- * @param fromMs the monotonic moment from which it counts.
- */
-export function drawPause(
-  error: OwnerTokenError,
-  count: number,
-  range: PauseRange,
-  fromMs: number,
-  random: () => number,
-): Pause {
-  const askedMs = error.retryAfterMs;
-  const lengthMs =
-    askedMs === undefined || Number.isNaN(askedMs)
-      ? drawLength(count, range, random)
-      : Math.min(Math.max(askedMs, LEAST_RETRY_AFTER_MS), MOST_RETRY_AFTER_MS);
-  return { error, count, retryAtMonotonicMs: fromMs + lengthMs };
-}
-
-function drawLength(count: number, range: PauseRange, random: () => number): number {
-  const grownMs = Math.min(range.capMs, range.baseMs * 2 ** Math.min(count - 1, MOST_DOUBLINGS));
-  return grownMs * (0.5 + random() / 2);
-}
-
-/** When something happened, and what is drawn from. */
-interface Moment {
-  readonly nowMs: number;
-  readonly passesGiven: number;
-  readonly random: () => number;
-}
-
-/** The state of one gate. */
-class Gate {
-  readonly scope: GateScope;
-  readonly #range: PauseRange;
-  readonly #fullConcurrency: number;
-  readonly #suspects = new Set<string>();
-  #pause: Pause | undefined;
-  /** What holds owners known to fail back for longer. */
-  #pauseOfFailing: Pause | undefined;
-  #probe: Pass | undefined;
-  #probedAtMs = 0;
-  #rampLimit: number | undefined;
-  /** The number of the last pass given before the pause began. */
-  #lastPassBefore = 0;
-
-  constructor(scope: GateScope, range: PauseRange, fullConcurrency: number) {
-    this.scope = scope;
-    this.#range = range;
-    this.#fullConcurrency = fullConcurrency;
-  }
-
-  get state(): GateState | undefined {
-    return this.#pause && { pause: this.#pause, probing: this.#probe !== undefined };
-  }
-
-  get limit(): number {
-    return this.#rampLimit ?? this.#fullConcurrency;
-  }
-
-  inForce(nowMs: number, failing: boolean): Pause | undefined {
-    const pause = (failing && this.#pauseOfFailing) || this.#pause;
-    if (!pause) return undefined;
-    return this.#isProbed(nowMs, failing) || nowMs < pause.retryAtMonotonicMs ? pause : undefined;
-  }
-
-  admit(pass: Pass, nowMs: number): void {
-    if (!this.#pause) return;
-    this.#probedAtMs = nowMs;
-    // Taken over: what the former probe is answered counts as if it had been sent before the pause.
-    if (this.#probe) this.#lastPassBefore = this.#probe.number;
-    this.#probe = pass;
-  }
-
-  /** The request of this pass is over. Returns whether it was the probe. */
-  over(pass: Pass): boolean {
-    if (this.#probe !== pass) return false;
-    this.#probe = undefined;
-    return true;
-  }
-
-  succeeded(pass: Pass): boolean {
-    this.#suspects.clear();
-    if (this.#isFromBefore(pass)) return false;
-    if (this.#pause) return this.lift(1);
-    if (this.#rampLimit) this.#rampTo(this.#rampLimit * 2);
-    return false;
-  }
-
-  /** Lifts the pause and lets this many requests be under way at first. */
-  lift(rampLimit = this.#fullConcurrency): boolean {
-    const wasPaused = this.#pause !== undefined;
-    this.#pause = undefined;
-    this.#pauseOfFailing = undefined;
-    this.#probe = undefined;
-    this.#suspects.clear();
-    this.#rampTo(rampLimit);
-    return wasPaused;
-  }
-
-  /** Whether a failure that may be anybody's is this gate's. */
-  claims(pass: Pass, owner: string, ownerFailures: number): boolean {
-    if (this.#pause) return true;
-    if (this.#isFromBefore(pass)) return false;
-    if (ownerFailures === 0) this.#suspects.add(owner);
-    return this.#suspects.size >= SUSPECTS_TO_WIDEN;
-  }
-
-  /** @param isWidened whether the failure may be its owner's own doing all the same. */
-  close(pass: Pass, failure: OwnerTokenError, isWidened: boolean, at: Moment): Pause {
-    const { passesGiven, nowMs, random } = at;
-    const before = this.#pause;
-    const error = OwnerTokenError.restated(failure, { failureScope: this.scope });
-    const draw = (count: number) => drawPause(error, count, this.#range, nowMs, random);
-    const isAsked = error.retryAfterMs !== undefined;
-    if (before && this.#isFromBefore(pass)) {
-      const again = draw(before.count);
-      if (isAsked && again.retryAtMonotonicMs > before.retryAtMonotonicMs) this.#pause = again;
-    } else if (before && pass.failing && isWidened && !isAsked) {
-      this.#pauseOfFailing = draw((this.#pauseOfFailing ?? before).count + 1);
-      return this.#pauseOfFailing;
-    } else {
-      this.#pause = draw((before?.count ?? 0) + 1);
-      this.#pauseOfFailing = undefined;
-      this.#lastPassBefore = passesGiven;
-    }
-    this.#rampLimit = undefined;
-    this.#suspects.clear();
-    return this.#pause as Pause;
-  }
-
-  /** Whether a probe is under way that this request may not take over. */
-  #isProbed(nowMs: number, failing: boolean): boolean {
-    if (!this.#probe) return false;
-    return failing || !this.#probe.failing || nowMs < this.#probedAtMs + this.#range.baseMs;
-  }
-
-  #isFromBefore(pass: Pass): boolean {
-    return pass.number <= this.#lastPassBefore;
-  }
-
-  #rampTo(limit: number): void {
-    this.#rampLimit = limit < this.#fullConcurrency ? limit : undefined;
-  }
 }
 
 /** The two gates, and how failures of owners become theirs. */
@@ -296,7 +104,7 @@ export class Pauses {
     return { scope, ownerPause, gatePause, lifted };
   }
 
-  /** The outcome of this pass's request tells nothing of anybody. */
+  /** The request of this pass was not made after all. */
   returned(pass: Pass): void {
     this.#client.over(pass);
     this.#endpoint.over(pass);

@@ -3,9 +3,10 @@
 import { type Clock, systemClock } from './clock.ts';
 import { LEVELS, type Level, type Logger } from './diagnostics.ts';
 import { type ExpiryPolicy, expiresIn, firstKnown, jwtExp } from './expiry.ts';
+import type { PauseRange } from './gate.ts';
 import { hasMethods, isClock, OptionCheck } from './options.ts';
 import { checkOwnerFetchOptions, OWNER_FETCH_OPTIONS, type OwnerFetchOptions } from './owner-fetch.ts';
-import type { PauseRange, PauseRanges } from './pauses.ts';
+import type { PauseRanges } from './pauses.ts';
 import type { TokenSource } from './token.ts';
 
 export interface OwnerTokenRegistryOptions {

@@ -11,10 +11,11 @@ import { OwnerTokenError } from './errors.ts';
 import type { TokenAge } from './expiry.ts';
 import { onWallClock, refusal } from './failures.ts';
 import { Fingerprints } from './fingerprints.ts';
+import { drawPause, type Pause } from './gate.ts';
 import { ageOf } from './holding.ts';
 import type { CallRules, OwnerFetch, OwnerFetchOptions } from './owner-fetch.ts';
 import { callRules, ownerFetchFor, rulesOfSource } from './owner-fetch.ts';
-import { drawPause, type Pause, Pauses } from './pauses.ts';
+import { Pauses } from './pauses.ts';
 import {
   clockOf,
   closeTimeoutMs,

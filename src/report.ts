@@ -3,7 +3,7 @@
 import type { Instant } from './clock.ts';
 import type { OwnerTokenErrorCode } from './errors.ts';
 import { onWallClock } from './failures.ts';
-import type { GateState, Pause } from './pauses.ts';
+import type { GateState, Pause } from './gate.ts';
 import { isUsable, type Phase, pauseOf, phaseOf, type Slot, type Surroundings } from './slot.ts';
 
 /** What is known of one owner: "which customer is this, and why does it not work?" */

@@ -20,6 +20,7 @@ const LAYERS: readonly (readonly string[])[] = [
     'expiry.ts',
     'lifetime-candidates.ts',
     'flight.ts',
+    'gate.ts',
     'http-exchange.ts',
   ],
   ['fetch-exchange.ts', 'learned-lifetime.ts', 'pauses.ts', 'slot.ts', 'turns.ts'],

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type OwnerTokenErrorCode, type OwnerTokenErrorOptions } from '../src/errors.ts';
-import { drawPause, type Pass, Pauses } from '../src/pauses.ts';
+import { drawPause, type Pass } from '../src/gate.ts';
+import { Pauses } from '../src/pauses.ts';
 
 const RANGES = {
   owner: { baseMs: 1_000, capMs: 300_000 },
