@@ -1,0 +1,46 @@
+import { spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import ts from 'typescript';
+import { pathsBelow, ROOT } from './source-files.ts';
+
+/** How a process ended, and all that it printed. */
+export interface ChildEnd {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly out: string;
+}
+
+/** Runs modules in Nodes of their own, against the core as it is now: its types are taken off, and nothing else. */
+export class Children implements Disposable {
+  readonly #folder: string;
+
+  constructor() {
+    mkdirSync(join(ROOT, 'reports'), { recursive: true });
+    this.#folder = mkdtempSync(join(ROOT, 'reports', 'child-'));
+    const compilerOptions: ts.CompilerOptions = {
+      module: ts.ModuleKind.ESNext,
+      target: ts.ScriptTarget.ES2022,
+      rewriteRelativeImportExtensions: true,
+      verbatimModuleSyntax: true,
+    };
+    for (const path of pathsBelow('src').filter((each) => each.endsWith('.ts') && !each.includes('/'))) {
+      const { outputText } = ts.transpileModule(readFileSync(join(ROOT, 'src', path), 'utf8'), { compilerOptions });
+      writeFileSync(join(this.#folder, path.replace(/\.ts$/, '.js')), outputText);
+    }
+  }
+
+  /** Runs this until it ends by itself; `owner-token-registry` in it is the core. */
+  run(code: string, args: readonly string[] = []): Promise<ChildEnd> {
+    const file = join(this.#folder, `${Math.random().toString(36).slice(2)}.mjs`);
+    writeFileSync(file, code.replaceAll("'owner-token-registry'", "'./index.js'"));
+    const child = spawn(process.execPath, [file, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    let out = '';
+    for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => (out += text));
+    return new Promise((resolve) => child.on('close', (code, signal) => resolve({ code, signal, out })));
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,387 @@
+/** Each carrier that could take a secret out of the process, and how none does. Along every fault: gauntlet row G. */
+
+import diagnostics from 'node:diagnostics_channel';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  AccessToken,
+  ERROR_CODES,
+  type FailureScope,
+  type Logger,
+  OwnerTokenError,
+  OwnerTokenRegistry,
+  TokenEndpoint,
+} from '../src/index.ts';
+import { startSandbox } from '../src/sandbox/index.ts';
+import { Emissions, leaksIn, SECRETS, writtenDown } from './gauntlet/canaries.ts';
+import { Children } from './helpers/child.ts';
+import { type Answer, json, LoopbackService, reset, status, token } from './helpers/loopback-service.ts';
+import { ScriptedSource } from './helpers/scripted-source.ts';
+import { runCommand } from './helpers/terminal.ts';
+
+const { clientSecret, accessKey, otherAccessKey } = SECRETS;
+const all = Object.values(SECRETS).join(' ');
+
+/** An error as libraries throw them: with the request, the answer and their messages all over it. */
+function chatty(depth = 3): Error {
+  const error = new Error(all, depth > 0 ? { cause: chatty(depth - 1) } : {});
+  const body = { client_secret: clientSecret, appliance_owner_scope: accessKey };
+  return Object.assign(error, {
+    ...{ name: all, code: all, config: { data: body, headers: { authorization: SECRETS.token } }, response: { body } },
+    ...{ [all]: 1, errors: [new Error(all)], toJSON: () => body, [Symbol(all)]: all },
+  });
+}
+
+describe('errors', () => {
+  it.each(ERROR_CODES)('%s: whatever caused it, nothing that it said is kept', (code) => {
+    const error = new OwnerTokenError(code, 'a message', { cause: chatty(), oauthError: clientSecret });
+    expect(leaksIn(writtenDown(error))).toEqual([]);
+    expect(leaksIn(writtenDown(OwnerTokenError.restated(error, { owner: 'owner_x' })))).toEqual([]);
+    expect(error.oauthError).toBeUndefined();
+  });
+
+  it.each<[string, unknown]>([
+    ['a string', all],
+    ['an object without a prototype', Object.assign(Object.create(null), { name: all, message: all, code: all })],
+    [
+      'an object whose accessors throw',
+      Object.defineProperty({}, 'stack', {
+        get: () => {
+          throw new Error(all);
+        },
+      }),
+    ],
+    ['a function', Object.assign(() => all, { code: all })],
+    ['an error whose message looks like stack frames', new Error(`x\n    at ${all} (file.js:1:1)\n    at ${all}:1:1`)],
+    [
+      'an error whose stack was written by hand',
+      Object.assign(new Error('x'), { stack: `Error: x ${all}\n at f (/${all}:1)` }),
+    ],
+    ['an aggregate', new AggregateError([new Error(all)], all)],
+    [
+      'a cause that is its own cause',
+      (() => {
+        const e = new Error(all);
+        e.cause = e;
+        return e;
+      })(),
+    ],
+    ['a proxy', new Proxy(new Error(all), {})],
+  ])('a cause that is %s', (_, cause) => {
+    expect(leaksIn(writtenDown(new OwnerTokenError('source_failed', 'it threw', { cause })))).toEqual([]);
+  });
+
+  it('a refusal by a pause is as silent as the failure it remembers', async () => {
+    const source = new ScriptedSource((call) => call.fail(chatty()));
+    const registry = new OwnerTokenRegistry({ source });
+    for (let call = 0; call < 3; call++) {
+      const error = await registry.getToken(accessKey).catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(OwnerTokenError);
+      expect(leaksIn(writtenDown(error))).toEqual([]);
+    }
+    await registry.close();
+  });
+
+  it('an access key in the message of a source of the user is taken out, wherever that error comes up', async () => {
+    using emissions = new Emissions();
+    for (const failureScope of ['owner', 'client', 'endpoint'] satisfies FailureScope[]) {
+      const source = new ScriptedSource((call) =>
+        call.fail(
+          new OwnerTokenError('owner_refused', `no entry for ${call.accessKey} (${call.accessKey})`, { failureScope }),
+        ),
+      );
+      const registry = new OwnerTokenRegistry({ source, logger: emissions.logger });
+      await emissions.outcome(registry.getToken(accessKey));
+      await emissions.outcome(registry.getToken(accessKey));
+      await emissions.outcome(registry.getToken(otherAccessKey));
+      emissions.add(registry.stats());
+      await registry.close();
+    }
+    expect(emissions.written.join('\n')).toContain('no entry for [access key] ([access key])');
+    expect(emissions.leaks).toEqual([]);
+  });
+});
+
+describe('tokens', () => {
+  const held = new AccessToken({
+    ...{ value: SECRETS.token, tokenType: 'Bearer', fingerprint: 'token_x' },
+    ...{ issuedAtMs: 1, refreshAtMs: 2, expiresAtMs: 3 },
+  });
+
+  it('are written down without their value, in every way and at any depth', () => {
+    expect(leaksIn(writtenDown(held))).toEqual([]);
+    expect(leaksIn(writtenDown({ a: [{ b: new Map([['c', new Set([held])]]) }] }))).toEqual([]);
+    expect(leaksIn(writtenDown(Promise.resolve(held)))).toEqual([]);
+    expect(leaksIn(writtenDown(Object.assign(new Error('with it'), { held })))).toEqual([]);
+    expect(writtenDown(held)).toContain('token_x');
+  });
+
+  it('copied, spread or cloned they lose it', () => {
+    for (const copy of [
+      { ...held },
+      Object.assign({}, held),
+      structuredClone(held),
+      JSON.parse(JSON.stringify(held)),
+    ]) {
+      expect(leaksIn(writtenDown(copy))).toEqual([]);
+      expect(Object.values(copy)).not.toContain(SECRETS.token);
+    }
+    expect([Object.keys(held), Reflect.ownKeys(held)].flat()).not.toContain('value');
+    for (const name in held) expect((held as unknown as Record<string, unknown>)[name]).not.toBe(SECRETS.token);
+  });
+
+  it('give it to whoever asks for it by name', () => {
+    expect([held.value, held.authorization]).toEqual([SECRETS.token, `Bearer ${SECRETS.token}`]);
+  });
+});
+
+describe('objects of this library', () => {
+  it('show nothing of what they hold, whatever state they are in', async () => {
+    await using service = await LoopbackService.start();
+    service.always(token({ access_token: SECRETS.token }));
+    const source = new TokenEndpoint({ baseUrl: service.url, clientId: 'the-client', clientSecret });
+    const registry = new OwnerTokenRegistry({ source, calls: { allowedOrigins: [service.url] } });
+    const seen: unknown[] = [];
+    const look = () =>
+      seen.push(writtenDown(registry), writtenDown(source), writtenDown(registry.ownerFetch(accessKey)));
+    look();
+    const waiting = registry.getToken(accessKey);
+    look();
+    seen.push(writtenDown(waiting));
+    await waiting;
+    service.next(reset());
+    seen.push(writtenDown(await registry.getToken(otherAccessKey).catch((error: unknown) => error)));
+    look();
+    seen.push(
+      writtenDown([
+        registry.stats(),
+        registry.describe(accessKey),
+        registry.fingerprint(accessKey),
+        registry.peek(accessKey),
+      ]),
+    );
+    seen.push(writtenDown(await registry.warmUp([accessKey, otherAccessKey, ''])));
+    await registry.close();
+    look();
+    expect(leaksIn(seen.join('\n'))).toEqual([]);
+  });
+
+  it('hand a source its request without the key of anybody else, and tokens only as such', async () => {
+    const source = new ScriptedSource((call) => call.succeed({ token: SECRETS.token }));
+    const registry = new OwnerTokenRegistry({ source });
+    const held = await registry.getToken(otherAccessKey);
+    registry.reject(otherAccessKey, held);
+    await registry.getToken(otherAccessKey).catch(() => {});
+    for (const { request } of source.calls) expect(leaksIn(writtenDown(request))).toEqual([]);
+    expect(source.call(1).request.rejected?.value).toBe(SECRETS.token);
+    await registry.close();
+  });
+
+  it('fingerprints tell neither key nor token, and nothing to whoever lacks the key of the fingerprints', () => {
+    const source = ScriptedSource.answering();
+    const registries = [1, 2].map(() => new OwnerTokenRegistry({ source }));
+    const names = registries.map((registry) => registry.fingerprint(accessKey));
+    expect(new Set(names).size).toBe(2);
+    const fingerprintKey = new Uint8Array(32).fill(7);
+    const keyed = [1, 2].map(() => new OwnerTokenRegistry({ source, fingerprintKey }).fingerprint(accessKey));
+    expect(new Set(keyed).size).toBe(1);
+    expect(leaksIn([...names, ...keyed].join())).toEqual([]);
+  });
+
+  it.each([
+    ['is the key', (key: string) => key],
+    ['has the key in it', (key: string) => `customer ${key}!`],
+    ['is empty', () => ''],
+    ['is no string', (key: string) => ({ key }) as unknown as string],
+    [
+      'throws',
+      (key: string): string => {
+        throw new Error(key);
+      },
+    ],
+  ])('a label that %s is not used', async (_, ownerLabel) => {
+    using emissions = new Emissions();
+    const source = new ScriptedSource((call) => call.fail(new Error('no')));
+    const registry = new OwnerTokenRegistry({ source, ownerLabel, logger: emissions.logger });
+    await emissions.outcome(registry.getToken(accessKey));
+    emissions.add(registry.fingerprint(accessKey));
+    expect(registry.fingerprint(accessKey)).toMatch(/^owner_[\w-]{16}$/);
+    expect(emissions.leaks).toEqual([]);
+    await registry.close();
+  });
+});
+
+describe('logs and channels', () => {
+  let children: Children;
+  beforeAll(() => {
+    children = new Children();
+  });
+  afterAll(() => children[Symbol.dispose]());
+
+  const FIELDS = [
+    ...[
+      'event',
+      'owner',
+      'reason',
+      'token',
+      'expiresAtMs',
+      'code',
+      'failureScope',
+      'status',
+      'oauthError',
+      'retryAtMs',
+    ],
+    ...['wasHeld', 'scope', 'kind', 'assumedMs', 'hook', 'cause', 'abandoned'],
+  ];
+
+  it('every line has an event and known fields alone, at every level', async () => {
+    const lines: [string, Record<string, unknown>, string][] = [];
+    const at = (level: string) => (fields: object, message: string) =>
+      void lines.push([level, fields as Record<string, unknown>, message]);
+    const logger: Logger = { debug: at('debug'), info: at('info'), warn: at('warn') };
+    const boast = () => {
+      throw chatty();
+    };
+    const expiry = { lifetimeMs: () => undefined, accepted: boast, rejected: boast };
+    let failing: unknown;
+    const source = new ScriptedSource((call) =>
+      failing ? call.fail(failing) : call.succeed({ token: `${SECRETS.token}${source.calls.length}` }),
+    );
+    const registry = new OwnerTokenRegistry({
+      source: { requestToken: source.requestToken.bind(source), close: boast },
+      logger,
+      expiry,
+      maxOwners: 1,
+    });
+    for (const key of [accessKey, otherAccessKey]) {
+      const held = await registry.getToken(key);
+      registry.accept(key, held);
+      registry.reject(key, held);
+      registry.reject(key, clientSecret);
+    }
+    for (failing of [chatty(), new OwnerTokenError('client_refused', 'no', { cause: chatty() })]) {
+      await registry.getToken(accessKey).catch(() => {});
+      registry.resume();
+    }
+    failing = undefined;
+    await registry.close();
+    const events = new Set(lines.map(([, { event }]) => event));
+    expect([...events].sort()).toEqual(
+      [
+        'hook.failed',
+        'lifetime.unknown',
+        'owner.evicted',
+        'pause.began',
+        'pause.lifted',
+        'registry.closed',
+        'request.failed',
+        'request.sent',
+        'request.succeeded',
+        'token.rejected',
+      ].sort(),
+    );
+    expect(lines.flatMap(([, fields]) => Object.keys(fields)).filter((name) => !FIELDS.includes(name))).toEqual([]);
+    expect(leaksIn(writtenDown(lines))).toEqual([]);
+  });
+
+  it.each(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const)(
+    'a logger made here writes none to standard output at level %s',
+    async (level) => {
+      // In a process of its own, since it writes to the file descriptor itself.
+      const { out } = await children.run(
+        `
+        import { OwnerTokenRegistry } from 'owner-token-registry';
+        const [accessKey, other, token] = process.argv.slice(2);
+        let good = true;
+        const source = { requestToken: async (key) => { if (good) return { token }; throw new Error(key + token); } };
+        const registry = new OwnerTokenRegistry({ source, logger: '${level}', maxOwners: 1 });
+        registry.reject(accessKey, await registry.getToken(accessKey));
+        good = false;
+        await registry.getToken(accessKey).catch((error) => console.log(error));
+        await registry.getToken(other).catch((error) => console.log('%o', error));
+        await registry.close();
+      `,
+        [accessKey, otherAccessKey, SECRETS.token],
+      );
+      expect(leaksIn(out)).toEqual([]);
+      expect(out).toContain('source_failed');
+      expect(out.includes('"event":"request.sent"')).toBe(level === 'trace' || level === 'debug');
+      expect(out.includes('"event":"request.failed"')).toBe(!['error', 'fatal', 'silent'].includes(level));
+    },
+  );
+
+  it('every channel carries names, numbers and codes alone', async () => {
+    const messages: [string, unknown][] = [];
+    const names = [
+      ...['lookup', 'rejection', 'pause'].map((name) => `owner-token-registry:${name}`),
+      ...['start', 'end', 'asyncStart', 'asyncEnd', 'error'].map((n) => `tracing:owner-token-registry:request:${n}`),
+    ];
+    const listener = (message: unknown, name: string | symbol) => void messages.push([String(name), message]);
+    for (const name of names) diagnostics.subscribe(name, listener);
+    const source = new ScriptedSource((call) => call.succeed({ token: SECRETS.token }));
+    const registry = new OwnerTokenRegistry({ source });
+    registry.reject(accessKey, await registry.getToken(accessKey));
+    await registry.getToken(accessKey).catch(() => {});
+    await registry.getToken(otherAccessKey);
+    await registry.getToken(otherAccessKey);
+    source.script((call) => call.fail(new OwnerTokenError('rate_limited', 'slow down', { cause: chatty() })));
+    await registry.getToken('a third').catch(() => {});
+    registry.resume();
+    await registry.close();
+    for (const name of names) diagnostics.unsubscribe(name, listener);
+    expect(new Set(messages.map(([name]) => name))).toEqual(new Set(names));
+    expect(leaksIn(writtenDown(messages))).toEqual([]);
+  });
+});
+
+describe('the command line', () => {
+  const variables = (baseUrl: string, secret: string = clientSecret) => ({
+    OTR_BASE_URL: baseUrl,
+    OTR_CLIENT_ID: 'the-client',
+    OTR_CLIENT_SECRET: secret,
+    OTR_ACCESS_KEY: accessKey,
+  });
+
+  it.each<[string, Answer]>([
+    ['a token', token({ access_token: SECRETS.token })],
+    ['a token with a lifetime that is one', token({ access_token: SECRETS.token, expires_in: SECRETS.token })],
+    ['the request, as an error', (call) => json(400, { error: call.fields.client_secret, ...call.fields })(call)],
+    ['the request, in HTML', (call) => status(500, `<p>${call.body}</p>`)(call)],
+    ['a redirect with the secret', (call) => status(302, '', { location: `/${call.fields.client_secret}` })(call)],
+    ['nothing', reset()],
+  ])('prints none when the service answers with %s', async (_, answer) => {
+    await using service = await LoopbackService.start();
+    service.always(answer);
+    for (const flags of [[], ['--json']]) {
+      const { out, err } = await runCommand(['token', ...flags], variables(service.url));
+      expect(leaksIn(out + err)).toEqual([]);
+      expect(out + err).not.toBe('');
+    }
+  });
+
+  it.each([
+    ['--show-token', accessKey],
+    [`--client-secret=${clientSecret}`],
+    [`--${clientSecret}`],
+    [clientSecret],
+    ['--json', `--show-token=${clientSecret}`],
+  ])('repeats none of its arguments: %s', async (...flags) => {
+    const { out, err, code } = await runCommand(['token', ...flags], variables('https://localhost:1'));
+    expect(leaksIn(out + err)).toEqual([]);
+    expect(code).toBe(2);
+  });
+
+  it.each([
+    ['a base URL that is the secret', { OTR_BASE_URL: clientSecret }],
+    ['a base URL with the secret', { OTR_BASE_URL: `https://${clientSecret}.invalid` }],
+    ['an access key with a line break', { OTR_ACCESS_KEY: `${accessKey}\n` }],
+  ])('prints none for %s', async (_, changed) => {
+    await using sandbox = await startSandbox({ owners: 1 });
+    const { out, err, code } = await runCommand(['token'], {
+      ...variables(sandbox.url, sandbox.clientSecret),
+      ...changed,
+    });
+    expect(leaksIn(out + err)).toEqual([]);
+    expect(out + err).not.toContain(sandbox.clientSecret);
+    expect(code).toBe(1);
+  });
+});
