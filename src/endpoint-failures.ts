@@ -115,7 +115,8 @@ interface Reading {
 function readingOf(failure: EndpointFailure, { redirected, unreached, problem, error }: Breakdown): Reading {
   switch (failure.kind) {
     case 'status':
-      return redirected ? REDIRECT : readingOfStatus(failure.status ?? 0, failure.oauthError);
+      if (redirected || failure.status === undefined) return REDIRECT;
+      return readingOfStatus(failure.status, failure.oauthError);
     case 'timeout':
       return { code: 'endpoint_unavailable', message: 'the token endpoint did not answer in time' };
     case 'body': {

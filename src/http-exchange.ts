@@ -59,9 +59,8 @@ export function keepAliveAgent(url: URL): http.Agent {
 
 /** Closes the connections that nobody uses at the moment; those in use go on. */
 export function dropIdleSockets(agent: http.Agent): void {
-  for (const sockets of Object.values(agent.freeSockets)) {
-    for (const socket of [...(sockets ?? [])]) socket.destroy();
-  }
+  const idle = Object.values(agent.freeSockets as Record<string, Socket[]>).flat();
+  for (const socket of idle) socket.destroy();
 }
 
 /** Makes the POST. */
@@ -95,7 +94,7 @@ function post(exchange: Exchange, agent: http.Agent): Promise<Received> {
     request.on('error', breakOff);
     request.on('upgrade', () => breakOff(unusableBody('the answer switches protocols')));
     request.on('response', (response) => {
-      const status = response.statusCode ?? 0;
+      const status = response.statusCode as number;
       head = { status, retryAfter: response.headers['retry-after'], redirected: isRedirect(status) };
       response.on('error', breakOff);
       if (head.redirected) breakOff(unusableBody('a redirect is not read'));
@@ -158,7 +157,8 @@ function decoderOf(contentEncoding: string | undefined): Decode | undefined {
 
 /** `deflate` is the zlib format by its definition (RFC 9110 §8.4.1.2), and a raw stream by widespread mistake. */
 const inflate: Decode = (body, options) => {
-  const isZlib = body.length >= 2 && ((body[0] ?? 0) & 0x0f) === 8 && body.readUInt16BE(0) % 31 === 0;
+  const start = body.length < 2 ? 0 : body.readUInt16BE(0);
+  const isZlib = (start & 0x0f00) === 0x0800 && start % 31 === 0;
   return isZlib ? zlib.inflateSync(body, options) : zlib.inflateRawSync(body, options);
 };
 

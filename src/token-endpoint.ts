@@ -149,7 +149,7 @@ export class TokenEndpoint implements TokenSource {
       return judgeFailure({ ...received, timedOut, ...found }, options);
     };
     const body = readJson(received.body);
-    if (!body?.isJson || !isSuccess(received.status ?? 0)) {
+    if (!body?.isJson || received.status === undefined || !isSuccess(received.status)) {
       throw fail({ body: body?.content, problem: body && !body.isJson ? 'it is not JSON' : undefined });
     }
     const grant = { ...this.#parsed(body.content, fail), requestedAtMs, ...responseOf(body.content) };

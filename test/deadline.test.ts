@@ -40,6 +40,15 @@ describe('a deadline', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
+  it('takes a signal of a foreign make too', () => {
+    let abort: (() => void) | undefined;
+    const foreign = { aborted: false, addEventListener: (_type: string, fn: () => void) => void (abort = fn) };
+    const signal = { ...foreign, removeEventListener() {} } as unknown as AbortSignal;
+    const deadline = new Deadline(new ManualClock(), 100, signal);
+    abort?.();
+    expect(deadline.ended).toBe('signal');
+  });
+
   it('keeps what ended it first', () => {
     const controller = new AbortController();
     const clock = new ManualClock();

@@ -135,6 +135,7 @@ describe('a body that cannot be used', () => {
     ],
     ['wrong gzip', status(200, 'not packed at all', gzipped()), 'Z_DATA_ERROR'],
     ['cut gzip', status(200, zlib.gzipSync('cut short').subarray(0, 20), gzipped()), 'Z_BUF_ERROR'],
+    ['one byte of deflate', status(200, 'x', { 'content-encoding': 'deflate' }), 'Z_BUF_ERROR'],
     ['an unknown coding', status(200, 'x', { 'content-encoding': 'zstd' }), 'ERR_UNUSABLE_BODY'],
     ['two codings', status(200, 'x', { 'content-encoding': 'gzip, br' }), 'ERR_UNUSABLE_BODY'],
     ['another protocol', raw(head(101, { connection: 'upgrade', upgrade: 'websocket' })), 'ERR_UNUSABLE_BODY'],

@@ -352,6 +352,22 @@ describe('a signal', () => {
   });
 });
 
+describe('an answer that came whole', () => {
+  it('counts, though the signal was aborted in the same moment', async () => {
+    const controller = new AbortController();
+    const response = new Response(null, { status: 204 });
+    const { headers } = response;
+    Object.defineProperty(response, 'headers', {
+      get() {
+        controller.abort();
+        return headers;
+      },
+    });
+    const call = endpoint({ fetch: async () => response }).requestToken('key', { signal: controller.signal });
+    expect(await failure(call)).toMatchObject({ code: 'invalid_response', status: 204 });
+  });
+});
+
 describe('a given fetch', () => {
   it('makes the request instead', async () => {
     const made = endpoint({ fetch: async () => new Response('{"access_token":"abc"}') });
