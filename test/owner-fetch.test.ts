@@ -1,3 +1,6 @@
+import ky from 'ky';
+import { createFetch } from 'ofetch';
+import createClient from 'openapi-fetch';
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../src/errors.ts';
 import {
@@ -597,4 +600,37 @@ describe('for clients that take no fetch', () => {
     expect([200, 403, 401].map((status) => call.answered(tokenOf('t1'), status))).toEqual([false, false, true]);
     expect(tokens).toMatchObject({ accepted: ['t1'], rejected: ['t1'] });
   });
+});
+
+describe('for clients that take a fetch', () => {
+  const clients: Record<string, (fetch: OwnerFetch, origin: string) => Promise<unknown>> = {
+    ky: (fetch, origin) =>
+      ky
+        .create({ fetch })
+        .post(`${origin}/path`, { json: { a: 1 } })
+        .json(),
+    ofetch: (fetch, origin) =>
+      createFetch({ fetch, Headers, AbortController })(`${origin}/path`, { method: 'POST', body: { a: 1 } }),
+    'openapi-fetch': async (fetch, baseUrl) => {
+      type Paths = {
+        '/path': { post: { requestBody: { content: { 'application/json': { a: number } } }; responses: object } };
+      };
+      return (await createClient<Paths>({ baseUrl, fetch }).POST('/path', { body: { a: 1 } })).data;
+    },
+  };
+  for (const [name, post] of Object.entries(clients)) {
+    it(`${name}: its body is sent again after a 401, and what keeps a token from being had can be told`, async () => {
+      await using service = await ResourceService.start(({ token, body }, response) => {
+        response.setHeader('content-type', 'application/json');
+        response.writeHead(token === 't2' ? 200 : 401).end(JSON.stringify({ received: JSON.parse(body) }));
+      });
+      const tokens = new NumberedTokens();
+      expect(await post(fetchFor(tokens, service.origin), service.origin)).toEqual({ received: { a: 1 } });
+      expect(service.tokens).toEqual(['t1', 't2']);
+      expect(service.received[1]).toMatchObject({ method: 'POST', path: '/path' });
+      tokens.failure = new OwnerTokenError('owner_refused', 'no');
+      const thrown = await failureOf(post(fetchFor(tokens, service.origin), service.origin));
+      expect([thrown, thrown.cause]).toContain(tokens.failure);
+    });
+  }
 });
