@@ -229,7 +229,7 @@ return {'probe', text(now)}
  * counts, but for a longer time that the service named. `passed`: nothing is known against it any more. `answered` (it
  * blamed the owner alone): lifts the failure. `blamed`: a failure of all. `struck` (may be of the owner alone): one of
  * all when it is the probe's, or the third of distinct owners in a row; one that may be the client's shows that the
- * endpoint answers. `released`: nothing was learnt.
+ * endpoint answers. `released`: nothing was learnt. Says how much longer a failure of all stands, if it was one.
  */
 export const SETTLE = script(
   'settle',
@@ -242,7 +242,9 @@ if holder == flight then
 end
 if outcome == 'released' then return {'released', text(now)} end
 local late = failure and entered <= began
-if late and not (outcome == 'blamed' and baseMs == 0) then return {'late', text(now)} end
+if late and not (outcome == 'blamed' and baseMs == 0) then
+  return {'late', text(now), text(math.max(0, failed - now))}
+end
 if outcome == 'passed' then
   redis.call('DEL', KEYS[1])
   return {'clear', text(now)}
@@ -265,6 +267,6 @@ end
 clear('k')
 lapse(payload, baseMs, capMs)
 save('b', text(now))
-return {'failed', text(now)}
+return {'failed', text(now), text(failed - now)}
 `,
 );

@@ -37,8 +37,6 @@ interface Payload {
   scope?: FailureScope;
   status?: number;
   oauthError?: string;
-  /** The service said itself how long to leave it alone. */
-  asked?: true;
 }
 
 /**
@@ -76,7 +74,11 @@ export function echoOf(payload: string, remainingMs: number): SharedLapse {
   return { payload, ...ECHO, capMs: Math.min(ECHO.capMs, Math.max(1, remainingMs)) };
 }
 
-/** The error for whoever is refused by a recorded failure; undefined when that makes no sense. */
+/**
+ * The error for whoever is refused by a recorded failure; undefined when that makes no sense. Of a failure of all it
+ * says when to come again, as the service may have: then this replica's own pause is not longer than the fleet's, which
+ * has one probe for all.
+ */
 export function errorFrom(payload: string, remainingMs: number): OwnerTokenError | undefined {
   let read: Partial<Record<keyof Payload, unknown>> | null;
   try {
@@ -84,7 +86,7 @@ export function errorFrom(payload: string, remainingMs: number): OwnerTokenError
   } catch {
     return undefined;
   }
-  const { code, scope, status, oauthError, asked } = read ?? {};
+  const { code, scope, status, oauthError } = read ?? {};
   const known = ERROR_CODES.find((candidate) => candidate === code);
   if (!known || !(scope === undefined || scope === 'owner' || scope === 'client' || scope === 'endpoint')) {
     return undefined;
@@ -93,9 +95,16 @@ export function errorFrom(payload: string, remainingMs: number): OwnerTokenError
     ...(scope && { failureScope: scope }),
     ...(Number.isInteger(status) && { status: status as number }),
     ...(typeof oauthError === 'string' && { oauthError }),
-    ...(asked === true && { retryAfterMs: remainingMs }),
+    ...((scope === 'client' || scope === 'endpoint') && { retryAfterMs: remainingMs }),
   });
   return error.failureScope === undefined ? undefined : error;
+}
+
+/** A failure that was met here and stops all: it says too when the fleet tries again. */
+export function withFleetPause(error: OwnerTokenError, scope: 'client' | 'endpoint', remainingMs: number) {
+  const { code, message, status, oauthError, failedAtMs, cause } = error;
+  const facts = { failureScope: scope, status, oauthError, failedAtMs, cause };
+  return new OwnerTokenError(code, message, { ...facts, retryAfterMs: error.retryAfterMs ?? remainingMs });
 }
 
 function backoffOf(error: OwnerTokenError, scope: 'client' | 'endpoint'): Backoff {
@@ -106,14 +115,13 @@ function backoffOf(error: OwnerTokenError, scope: 'client' | 'endpoint'): Backof
 
 /** @param scope left out where it follows from the code, so that each replica may still widen it. */
 function payloadOf(error: OwnerTokenError, scope: FailureScope | undefined): string {
-  const { code, status, oauthError, retryAfterMs } = error;
+  const { code, status, oauthError } = error;
   const narrow = scope === undefined && !OwnerTokenError.wideningOf(error);
   const payload: Payload = {
     code,
     ...(narrow ? { scope: 'owner' } : scope && { scope }),
     ...(status !== undefined && { status }),
     ...(oauthError !== undefined && { oauthError }),
-    ...(scope && retryAfterMs !== undefined && { asked: true }),
   };
   return JSON.stringify(payload);
 }

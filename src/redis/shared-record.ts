@@ -108,11 +108,15 @@ export class SharedRecord {
     return answer?.what === 'failure' ? answer : undefined;
   }
 
-  /** To the endpoint's record: what became of the request that entered at that time. */
-  async settle(name: string, flight: string, enteredUs: number, owner: string, verdict: Verdict): Promise<void> {
+  /**
+   * To the endpoint's record: what became of the request that entered at that time. Gives for how much longer a failure
+   * of all stands, if it was one.
+   */
+  async settle(name: string, flight: string, enteredUs: number, owner: string, verdict: Verdict): Promise<number> {
     const { scope = '', payload, baseMs, capMs } = { ...NOTHING, ...verdict };
     const args = [flight, enteredUs, verdict.outcome, scope, owner, payload, baseMs, capMs];
-    await this.#link.run(scripts.SETTLE, name, args);
+    const words = await this.#link.run(scripts.SETTLE, name, args);
+    return Math.ceil(Number(words?.[2] ?? 0) / 1000) || 0;
   }
 
   #storing(name: string, flight: string, token: SealedToken): (string | number)[] {

@@ -26,8 +26,8 @@ import { KnownGenerations } from './known-generations.ts';
 import { Names, namingKeyFrom } from './names.ts';
 import { RedisLink } from './redis-link.ts';
 import { Sealer } from './sealing.ts';
-import { echoOf, errorFrom, REJECTED_IN_A_ROW, reportOf } from './shared-failures.ts';
-import { type Acquired, SharedRecord } from './shared-record.ts';
+import { echoOf, errorFrom, REJECTED_IN_A_ROW, reportOf, withFleetPause } from './shared-failures.ts';
+import { type Acquired, SharedRecord, type Verdict } from './shared-record.ts';
 import { checkSharedTokensOptions, type SharedTokensOptions } from './shared-tokens-options.ts';
 import { SharingEvents } from './sharing-events.ts';
 import { Wakeups } from './wakeups.ts';
@@ -207,9 +207,8 @@ export class SharedTokens implements TokenSource {
     try {
       const grant = await this.#source.requestToken(flight.accessKey, flight.request);
       return await this.#publish(flight, grant, { generation, requestedAtUs: nowUs, enteredUs });
-    } catch (error) {
-      this.#reportFailure(flight, error, enteredUs);
-      throw error;
+    } catch (thrown) {
+      throw await this.#failed(flight, thrown, enteredUs);
     } finally {
       letGo();
     }
@@ -223,7 +222,7 @@ export class SharedTokens implements TokenSource {
   ): Promise<TokenGrant> {
     if (problemOfGrant(grant)) {
       const error = new OwnerTokenError('invalid_response', 'the source gave no usable token');
-      this.#reportFailure(flight, error, lead.enteredUs);
+      void this.#failed(flight, error, lead.enteredUs);
       return grant;
     }
     void this.#record.settle(flight.endpoint, flight.id, lead.enteredUs, flight.owner, { outcome: 'passed' });
@@ -257,11 +256,15 @@ export class SharedTokens implements TokenSource {
     return grant;
   }
 
-  #reportFailure(flight: Flight, thrown: unknown, enteredUs: number): void {
+  /** Tells the fleet of a failure, and gives the error that callers get. */
+  async #failed(flight: Flight, thrown: unknown, enteredUs: number): Promise<unknown> {
     const closing = flight.request.signal.aborted;
     const { owner, endpoint } = closing ? { owner: undefined, endpoint: RELEASED } : reportOf(thrown);
     void this.#record.fail(flight.owner, flight.id, owner);
-    void this.#record.settle(flight.endpoint, flight.id, enteredUs, flight.owner, endpoint);
+    const settled = this.#record.settle(flight.endpoint, flight.id, enteredUs, flight.owner, endpoint);
+    if (!endpoint.scope || !(thrown instanceof OwnerTokenError)) return thrown;
+    const remainingMs = await settled;
+    return remainingMs > 0 ? withFleetPause(thrown, endpoint.scope, remainingMs) : thrown;
   }
 
   /** The fleet is not to be given the token that was refused here; unless that was replaced long ago. */
@@ -292,4 +295,4 @@ export class SharedTokens implements TokenSource {
 }
 
 const ALONE: Turn = Object.freeze({ do: 'alone' });
-const RELEASED = Object.freeze({ outcome: 'released' });
+const RELEASED: Verdict = Object.freeze({ outcome: 'released' });

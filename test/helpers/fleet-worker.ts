@@ -9,7 +9,7 @@ import { Redis as Ioredis } from 'ioredis';
 import { createClient } from 'redis';
 import type { Clock } from '../../src/clock.ts';
 import type { OwnerTokenError } from '../../src/errors.ts';
-import { OwnerTokenRegistry, TokenEndpoint } from '../../src/index.ts';
+import { OwnerTokenRegistry, type RegistryStats, TokenEndpoint } from '../../src/index.ts';
 import { fromIoredis, fromNodeRedis, SharedTokens, type SharingStats } from '../../src/redis/index.ts';
 
 export interface ReplicaOptions {
@@ -44,6 +44,7 @@ export interface Outcome {
 export interface ReplicaReport {
   readonly sharing?: SharingStats;
   readonly requests: number;
+  readonly pauses: RegistryStats['pauses'];
   readonly events: readonly unknown[];
 }
 
@@ -58,8 +59,8 @@ export interface ReplicaCommands {
   replace(accessKey: string): Promise<Outcome>;
   /** Gets a token for owners that never come twice, so many a second for so long. */
   load(prefix: string, perSecond: number, ms: number): Promise<Outcome[]>;
-  /** The milliseconds that a million hits of a held token take. */
-  hits(accessKey: string): Promise<number>;
+  /** The nanoseconds that a hit of a held token takes, of so many. */
+  hits(accessKey: string, count: number): Promise<number>;
   report(): Promise<ReplicaReport>;
   stop(): Promise<void>;
 }
@@ -164,16 +165,17 @@ class Replica implements ReplicaCommands {
     return Promise.all(outcomes);
   }
 
-  async hits(accessKey: string): Promise<number> {
+  async hits(accessKey: string, count: number): Promise<number> {
     await this.#registry.getToken(accessKey);
     const startedMs = performance.now();
-    for (let hit = 0; hit < 1_000_000; hit++) await this.#registry.getToken(accessKey);
-    return performance.now() - startedMs;
+    for (let hit = 0; hit < count; hit++) await this.#registry.getToken(accessKey);
+    return ((performance.now() - startedMs) / count) * 1e6;
   }
 
   async report(): Promise<ReplicaReport> {
     const sharing = this.#shared?.stats();
-    return { requests: this.#registry.stats().requests, events: this.#events, ...(sharing && { sharing }) };
+    const { requests, pauses } = this.#registry.stats();
+    return { requests, pauses, events: this.#events, ...(sharing && { sharing }) };
   }
 
   async stop(): Promise<void> {

@@ -206,7 +206,7 @@ class RecordAt {
     }
     if (outcome === 'released') return ['released'];
     const late = this.#failure !== undefined && entered <= this.#number('b', 0);
-    if (late && !(outcome === 'blamed' && baseMs === 0)) return ['late'];
+    if (late && !(outcome === 'blamed' && baseMs === 0)) return ['late', String(Math.max(0, this.#failed - this.#now))];
     if (outcome === 'passed') {
       this.fields.clear();
       return ['clear'];
@@ -226,7 +226,7 @@ class RecordAt {
     this.#clear('k');
     this.#lapse(payload, baseMs, capMs);
     this.#save({ b: this.#now });
-    return ['failed'];
+    return ['failed', String(this.#failed - this.#now)];
   }
 
   #store(channel: string, name: string, mine: number, value: string, last: number): Answer {

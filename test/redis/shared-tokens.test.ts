@@ -276,7 +276,7 @@ describe('failures', () => {
         .replica()
         .registry.getToken(owner)
         .catch((thrown: OwnerTokenError) => thrown);
-      expect(error).toMatchObject({ failureScope: ['one', 'two', 'three'].includes(owner) ? 'owner' : 'endpoint' });
+      expect(error).toMatchObject({ failureScope: ['one', 'two'].includes(owner) ? 'owner' : 'endpoint' });
     }
     expect(fleet.source.calls).toHaveLength(3);
   });
