@@ -185,6 +185,23 @@ describe('a 401', () => {
   });
 });
 
+describe('a 401 that breaks off', () => {
+  it('is as good as a whole one', async () => {
+    await using service = await ResourceService.start(({ token }, response) => {
+      if (token === 't2') return response.end('ok');
+      response.writeHead(401, { 'content-length': 100 }).write('half', () => response.destroy());
+      return undefined;
+    });
+    const tokens = new NumberedTokens();
+    const getToken = tokens.getToken.bind(tokens);
+    tokens.getToken = async (...args) => {
+      for (let round = 0; round < 10; round++) await settle();
+      return getToken(...args);
+    };
+    expect(await (await fetchFor(tokens, service.origin)(service.origin)).text()).toBe('ok');
+  });
+});
+
 describe('every other answer', () => {
   it('passes through, and only success is taken as acceptance', async () => {
     const statuses = [200, 201, 204, 206, 304, 400, 402, 403, 404, 409, 429, 500, 503];

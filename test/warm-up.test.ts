@@ -123,15 +123,16 @@ describe('warmUp', () => {
       new Error('of some other kind'),
       undefined,
     ];
-    const tokens = new ScriptedTokens((tried, index) => (index < 3 ? tried.fail(outcomes[index]) : tried.succeed()));
-    expect(await tokens.run(keysUpTo(4))).toEqual({
-      total: 4,
+    const tokens = new ScriptedTokens((tried, index) => (index < 4 ? tried.fail(outcomes[index]) : tried.succeed()));
+    expect(await tokens.run(keysUpTo(5))).toEqual({
+      total: 5,
       ready: 1,
-      failedCount: 3,
+      failedCount: 4,
       failed: [
         { owner: 'an-owner', code: 'owner_refused' },
         { owner: 'key 2', code: 'invalid_access_key' },
         { owner: 'key 3', code: 'source_failed' },
+        { owner: 'key 4', code: 'source_failed' },
       ],
     });
   });

@@ -109,6 +109,14 @@ describe('axios', () => {
     }
   });
 
+  it('sends a form again', async () => {
+    await using service = await accepting('t2');
+    const form = new FormData();
+    form.append('name', 'value');
+    expect((await clientFor(new NumberedTokens(), service.origin).post('/', form)).data.body).toContain('value');
+    expect(service.tokens).toEqual(['t1', 't2']);
+  });
+
   it('cancels in the way of axios', async () => {
     const tokens = new NumberedTokens();
     tokens.gate = new Promise(() => {});

@@ -1,5 +1,8 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
-import { Agent, FormData, interceptors, Pool, request } from 'undici';
+import { Agent, FormData, interceptors, Pool, request, upgrade } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { ownerTokenInterceptor } from '../../src/adapters/undici.ts';
 import { callRules, type OwnerFetch, ownerFetchFor, rulesOfSource } from '../../src/owner-fetch.ts';
@@ -84,6 +87,22 @@ describe('undici', () => {
       expect(service.tokens).toEqual(['t1', 't2']);
       if (!endless) expect(service.connections).toBe(1);
     }
+  });
+
+  it('presents the token where the protocol is upgraded', async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    let presented: string | undefined;
+    server.on('upgrade', ({ headers }, socket) => {
+      presented = headers.authorization;
+      socket.end('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n');
+    });
+    const dispatcher = dispatcherFor(callFor(new NumberedTokens(), origin));
+    const { socket } = await upgrade(origin, { protocol: 'other', dispatcher });
+    expect(presented).toBe('Bearer t1');
+    socket.destroy();
+    server.close();
   });
 
   it('wants to know the origin', async () => {
