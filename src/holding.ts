@@ -28,9 +28,13 @@ export type DatedGrant = TokenGrant & { readonly requestedAtMs: number };
 /** Of a token that came again, a rest of its life shorter than this share is not worth another refresh. */
 const LEAST_REST_SHARE = 0.05;
 
+/** What the wall clock seems to be set back by through reading the two clocks at different moments. */
+const MOST_SAMPLING_ERROR_MS = 20;
+
 /**
  * Checks a grant and dates it. Without a date of the source's (or with one that has not come yet: another clock, or one
  * that was set back) its lifetime counts from the moment before the request was sent, by whichever clock says longer ago.
+ * A date that was taken before the clock was set back is set back with it.
  *
  * @throws OwnerTokenError `invalid_response`
  */
@@ -38,9 +42,12 @@ export function dateGrant(grant: TokenGrant, sent: Instant, now: Instant): Dated
   const problem = problemOfGrant(grant);
   if (problem) throw new OwnerTokenError('invalid_response', `the token source gave no usable token: ${problem}`);
   const stated = grant.requestedAtMs;
-  if (stated !== undefined && stated <= now.wallMs) return { ...grant, requestedAtMs: stated };
   const elapsedMs = now.monotonicMs - sent.monotonicMs;
-  return { ...grant, requestedAtMs: Math.min(sent.wallMs, now.wallMs - elapsedMs) };
+  if (stated === undefined || stated > now.wallMs) {
+    return { ...grant, requestedAtMs: Math.min(sent.wallMs, now.wallMs - elapsedMs) };
+  }
+  const setBackMs = elapsedMs - (now.wallMs - sent.wallMs);
+  return { ...grant, requestedAtMs: setBackMs > MOST_SAMPLING_ERROR_MS ? stated - setBackMs : stated };
 }
 
 /** The lifetime that counts for a grant, and what is wrong with the one that was stated. */
