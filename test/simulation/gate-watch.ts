@@ -1,0 +1,161 @@
+/**
+ * Holds the pauses of the client and the endpoint against the contract: that they begin where they must and nowhere
+ * else, that they hold every request back but one probe, and that a ramp follows.
+ */
+
+import { OwnerTokenError, type OwnerTokenRegistry, type RegistryStats } from '../../src/index.ts';
+import type { Mark, WatchedOptions, WorldView } from './witness.ts';
+
+type Scope = 'client' | 'endpoint';
+const SCOPES: readonly Scope[] = ['client', 'endpoint'];
+
+/** A pause as it was seen when the world was last quiet. */
+interface Seen {
+  readonly retryAtMs: number;
+  readonly failures: number;
+  readonly sinceStep: number;
+}
+
+const OPEN_ENDED = new Set(['endpoint_unavailable', 'invalid_response', 'owner_refused']);
+const DISTINCT_OWNERS = 3;
+const HOUR_MS = 3_600_000;
+
+export class GateWatch {
+  readonly #world: WorldView;
+  readonly #options: WatchedOptions;
+  readonly #seen: { client: Seen | undefined; endpoint: Seen | undefined } = { client: undefined, endpoint: undefined };
+  /** Requests under way whose owners are not known to fail. */
+  readonly #underWay = new Set<Mark>();
+  /** How many requests may be under way after a pause, at most. */
+  #ramp = Number.POSITIVE_INFINITY;
+  /** Owners whose failure may be anybody's, since the pause of either scope was lifted. */
+  readonly #suspects = { client: new Set<number>(), endpoint: new Set<number>() };
+  /** Those of them since the last quiet step: the registry may come to know of them only after a pause was lifted. */
+  #newSuspects: number[] = [];
+  /** The scopes that failures since the last quiet step stopped, with the least that the pause must last. */
+  readonly #struck = new Map<Scope, number>();
+  /** Owners that were granted something since the last quiet step, and how many failures there were. */
+  #grantedTo: number[] = [];
+  #failures = 0;
+  #failuresTold = 0;
+  #answers = 0;
+  #resumed = false;
+  #quietStep = 0;
+
+  constructor(world: WorldView, options: WatchedOptions) {
+    this.#world = world;
+    this.#options = options;
+  }
+
+  /** A request begins. */
+  asks(registry: OwnerTokenRegistry, mark: Mark): void {
+    if (mark.isSecond) return;
+    if (this.isSeen) {
+      const { pauses } = registry.stats();
+      for (const scope of SCOPES) if (this.#seen[scope] && pauses[scope]) this.#checkProbe(scope);
+    }
+    if (mark.mayFail) return;
+    this.#underWay.add(mark);
+    const { size } = this.#underWay;
+    if (size > this.#ramp) this.#world.broken(`${size} under way where the ramp allows ${this.#ramp}`);
+  }
+
+  /** Whether a pause was seen when the world was last quiet. */
+  get isSeen(): boolean {
+    return this.#seen.client !== undefined || this.#seen.endpoint !== undefined;
+  }
+
+  failed(owner: number, error: unknown, mark: Mark): void {
+    this.#answers++;
+    this.#failures++;
+    this.#over(mark);
+    if (error === undefined) {
+      this.#suspect(owner);
+      return;
+    }
+    if (!(error instanceof OwnerTokenError)) return;
+    const { failureScope, code, retryAfterMs } = error;
+    if (failureScope === 'client' || failureScope === 'endpoint') {
+      const asked = retryAfterMs === undefined || Number.isNaN(retryAfterMs) ? 0 : retryAfterMs;
+      const leastMs =
+        retryAfterMs === undefined || Number.isNaN(retryAfterMs) ? 0 : Math.min(Math.max(asked, 1_000), HOUR_MS);
+      this.#struck.set(failureScope, leastMs);
+    } else if (OPEN_ENDED.has(code) && error.oauthError === undefined) this.#suspect(owner);
+  }
+
+  granted(owner: number, mark: Mark): void {
+    this.#answers++;
+    this.#over(mark);
+    this.#grantedTo.push(owner);
+    this.#ramp *= 2;
+  }
+
+  resumed(): void {
+    this.#resumed = true;
+    this.#ramp = Number.POSITIVE_INFINITY;
+    this.#seen.client = undefined;
+    this.#seen.endpoint = undefined;
+  }
+
+  checkQuiet(stats: RegistryStats): void {
+    const alone = this.#quietStep === this.#world.step - 1 && this.#answers <= 1;
+    // The registry may refuse a grant for reasons of its own: one that was past its end, say.
+    if (stats.failures - this.#failuresTold > this.#failures) for (const owner of this.#grantedTo) this.#suspect(owner);
+    for (const scope of SCOPES) this.#checkScope(scope, stats, alone);
+    this.#struck.clear();
+    this.#grantedTo = [];
+    this.#newSuspects = [];
+    this.#answers = 0;
+    this.#failures = 0;
+    this.#failuresTold = stats.failures;
+    this.#resumed = false;
+    this.#quietStep = this.#world.step;
+  }
+
+  #checkScope(scope: Scope, stats: RegistryStats, alone: boolean): void {
+    const { wallMs, monotonicMs } = this.#world.clock;
+    const before = this.#seen[scope];
+    const pause = stats.pauses[scope];
+    if (!pause) {
+      this.#seen[scope] = undefined;
+      if (this.#struck.has(scope) && alone && !this.#resumed)
+        this.#world.broken(`a failure of the ${scope} stopped nothing`);
+      if (before && !this.#resumed) this.#ramp = Math.min(this.#ramp, alone ? 1 : 2 ** this.#grantedTo.length);
+      if (before) {
+        this.#suspects[scope].clear();
+        for (const owner of this.#newSuspects) this.#suspects[scope].add(owner);
+      }
+      return;
+    }
+    const leftMs = pause.retryAtMs - wallMs;
+    const leastMs = alone ? (this.#struck.get(scope) ?? 0) : 0;
+    if (leftMs + 1 < leastMs)
+      this.#world.broken(`the service asked for ${leastMs} ms, the pause has ${leftMs} ms left`);
+    if (leftMs > Math.max(HOUR_MS, this.#options.longestPauseMs) + 1) this.#world.broken(`a pause of ${leftMs} ms`);
+    if (!before && !this.#struck.has(scope) && this.#suspects[scope].size < DISTINCT_OWNERS) {
+      this.#world.broken(`the ${scope} pauses for ${this.#suspects[scope].size} owners`);
+    }
+    const { failures } = pause;
+    const retryAtMs = monotonicMs + leftMs;
+    // A pause that was lifted and began again since the last look is a new one.
+    const goesOn = before && (failures > before.failures || Math.abs(retryAtMs - before.retryAtMs) < 2);
+    this.#seen[scope] = { retryAtMs, failures, sinceStep: goesOn ? before.sinceStep : this.#world.step };
+  }
+
+  #checkProbe(scope: Scope): void {
+    const { retryAtMs, sinceStep } = this.#seen[scope] as Seen;
+    if (this.#world.clock.monotonicMs < retryAtMs - 1.5)
+      this.#world.broken(`a request within the pause of the ${scope}`);
+    // The probe of an owner known to fail may be taken over by another's, but not the other way round.
+    for (const { step } of this.#underWay) if (step > sinceStep) this.#world.broken(`two probes of the ${scope}`);
+  }
+
+  #suspect(owner: number): void {
+    for (const scope of SCOPES) this.#suspects[scope].add(owner);
+    this.#newSuspects.push(owner);
+  }
+
+  #over(mark: Mark): void {
+    this.#underWay.delete(mark);
+  }
+}

@@ -1,0 +1,329 @@
+/**
+ * A model of the token service and of the endpoint caller before it, as a registry sees them: a source that answers
+ * late, wrongly or not at all. What a fault comes to is what the endpoint caller makes of it; its own tests show that.
+ */
+
+import { OwnerTokenError, type TokenGrant, type TokenRequest, type TokenSource } from '../../src/index.ts';
+import { MARK } from './emissions.ts';
+import type { Random } from './random.ts';
+import type { Mark, Witness } from './witness.ts';
+import type { WorldClock } from './world-clock.ts';
+
+export const FAULTS = [
+  'hang',
+  'unreached',
+  'reset',
+  'refused-without-code',
+  'refused',
+  'invalid-client',
+  'invalid-request',
+  'rate-limited',
+  'rate-limited-for',
+  'broken',
+  'unusable',
+  'redirect',
+  'no-grant',
+  'foreign-error',
+  'throws',
+  'secret-throws',
+  'same-again',
+  'dead-on-arrival',
+] as const;
+
+/** `wrong-owner` is there to see that the simulation can fail: no world has it unless told. */
+export type Fault = (typeof FAULTS)[number] | 'wrong-owner' | undefined;
+
+/** A request on its way. */
+export interface Asked {
+  readonly witness: Witness;
+  readonly owner: number;
+  readonly fault: Fault;
+  readonly request: TokenRequest;
+  readonly sentWallMs: number;
+  readonly sentMs: number;
+  /** When the service answers, and when the caller gives up; monotonic. */
+  dueMs: number;
+  readonly deadlineMs: number;
+  readonly generation: number;
+  readonly mark: Mark;
+  readonly resolve: (grant: TokenGrant) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** A token, as the service knows it. Times are the world's own, that no clock of the client's shows. */
+interface Issued {
+  readonly value: string;
+  readonly owner: number;
+  readonly validFromMs: number;
+  readonly endsMs: number;
+  revoked: boolean;
+}
+
+/** What is not documented of the service, and so may be any way. */
+export interface Profile {
+  readonly revokesPrevious: boolean;
+  readonly replicationLagMs: number;
+  readonly sameTokenWhileAlive: boolean;
+  readonly datesGrants: boolean;
+  readonly jwt: boolean;
+  readonly lifetimeMs: number;
+  readonly stated: 'seconds' | 'text' | 'absent' | 'odd';
+  readonly timeoutMs: number;
+  readonly latencyMs: number;
+}
+
+const ODD_LIFETIMES: readonly unknown[] = ['abc', '', null, true, {}, 0, -5, 1e12, 1e20, Number.NaN, 0.001, 3600.5, 1];
+
+export class ServiceModel {
+  readonly asked: Asked[] = [];
+  /** Faults of every request and of single owners; a share of requests is struck. */
+  general: { fault: Fault; share: number } = { fault: undefined, share: 0 };
+  readonly ofOwner = new Map<number, Fault>();
+  readonly revokedKeys = new Set<number>();
+  secretMatches = true;
+  profile: Profile;
+  readonly #random: Random;
+  readonly #clock: WorldClock;
+  readonly #realMs: () => number;
+  readonly #live = new Map<string, Issued>();
+  readonly #lastOf = new Map<string, Issued>();
+  #issued = 0;
+
+  constructor(profile: Profile, random: Random, clock: WorldClock, realMs: () => number) {
+    this.profile = profile;
+    this.#random = random;
+    this.#clock = clock;
+    this.#realMs = realMs;
+  }
+
+  /** The source that a registry is given. */
+  sourceFor(witness: () => Witness): TokenSource {
+    return {
+      requestToken: (accessKey, request) => this.#receive(witness(), accessKey, request),
+      close: () => {
+        if (this.#random.chance(0.1)) throw new Error(`close of ${MARK} failed`);
+        return this.#random.chance(0.1) ? Promise.reject(new Error(MARK)) : Promise.resolve();
+      },
+    };
+  }
+
+  /** The next moment at which a request is answered or given up. */
+  get nextDueMs(): number {
+    let first = Number.POSITIVE_INFINITY;
+    for (const { dueMs, deadlineMs } of this.asked) first = Math.min(first, dueMs, deadlineMs);
+    return first;
+  }
+
+  /** Every fault ends. */
+  cure(): void {
+    this.general = { fault: undefined, share: 0 };
+    this.ofOwner.clear();
+    this.revokedKeys.clear();
+    this.secretMatches = true;
+    this.profile = {
+      ...this.profile,
+      replicationLagMs: 0,
+      latencyMs: 20,
+      stated: 'seconds',
+      sameTokenWhileAlive: false,
+    };
+    this.profile = { ...this.profile, lifetimeMs: Math.max(this.profile.lifetimeMs, 60_000) };
+  }
+
+  /** Whether a call with this token would be answered. */
+  accepts(value: string, owner: number): boolean {
+    const token = this.#live.get(value);
+    if (!token || token.owner !== owner || token.revoked) return false;
+    const nowMs = this.#realMs();
+    return nowMs >= token.validFromMs && nowMs < token.endsMs;
+  }
+
+  /** The token is revoked, at the service's portal say. */
+  revoke(value: string): void {
+    const token = this.#live.get(value);
+    if (token) token.revoked = true;
+  }
+
+  /** Answers this request now; one that hangs only if its time is up. */
+  settle(index: number): boolean {
+    const asked = this.asked[index] as Asked;
+    const timeIsUp = this.#clock.monotonicMs >= asked.deadlineMs;
+    if (asked.dueMs === Number.POSITIVE_INFINITY && !timeIsUp) return false;
+    const last = this.asked.pop() as Asked;
+    if (last !== asked) this.asked[index] = last;
+    if (timeIsUp && asked.dueMs > asked.deadlineMs) this.#fail(asked, timedOut());
+    else this.#answer(asked);
+    return true;
+  }
+
+  /** The registry that asked has closed: its requests break off, soon or, deaf ones, at their deadline. */
+  breakOff(witness: Witness): void {
+    for (const asked of this.asked) {
+      if (asked.witness === witness && this.#random.chance(0.7)) asked.dueMs = this.#clock.monotonicMs;
+    }
+  }
+
+  #receive(witness: Witness, accessKey: string, request: TokenRequest): Promise<TokenGrant> {
+    const owner = witness.ownerOf(accessKey);
+    const mark = witness.asks(owner, request);
+    const fault = this.#faultFor(owner);
+    const again = mark.isSecond ? ' again' : '';
+    witness.world.trace(`${witness.index} asks for ${owner}: ${request.reason}${again}, ${fault ?? 'no fault'}`);
+    if (fault === 'throws') {
+      witness.answered(owner, undefined, mark);
+      throw new Error(`it broke at ${accessKey}`);
+    }
+    return new Promise((resolve, reject) => {
+      const sentMs = this.#clock.monotonicMs;
+      const latencyMs = fault === 'hang' ? Number.POSITIVE_INFINITY : this.#random.span(1, this.profile.latencyMs);
+      this.asked.push({
+        ...{ witness, owner, fault, request, mark, resolve, reject, sentMs },
+        sentWallMs: this.#clock.wallMs,
+        dueMs: sentMs + latencyMs,
+        deadlineMs: sentMs + this.profile.timeoutMs,
+        generation: witness.generation[owner] as number,
+      });
+    });
+  }
+
+  #faultFor(owner: number): Fault {
+    const own = this.ofOwner.get(owner);
+    if (own) return own;
+    if (!this.secretMatches) return 'invalid-client';
+    if (this.general.fault && this.#random.chance(this.general.share)) return this.general.fault;
+    return undefined;
+  }
+
+  #answer(asked: Asked): void {
+    const { fault, witness, owner } = asked;
+    const revoked = this.revokedKeys.has(owner);
+    const failure = failureFor(fault ?? (revoked ? 'refused' : undefined), witness.keys[owner] as string, this.#random);
+    if (failure) {
+      this.#fail(asked, failure.error);
+      return;
+    }
+    if (fault === 'no-grant') {
+      witness.answered(owner, undefined, asked.mark);
+      asked.resolve(this.#random.pick(UNUSABLE_GRANTS) as TokenGrant);
+      return;
+    }
+    const token = this.#tokenFor(asked);
+    const response = { access_token: token.value, expires_in: this.#statedLifetime() };
+    witness.granted(asked, token.value);
+    asked.resolve({
+      token: token.value,
+      ...(this.profile.datesGrants && { requestedAtMs: asked.sentWallMs }),
+      ...(fault === 'dead-on-arrival' && { requestedAtMs: this.#clock.wallMs - 100 * 365 * 86_400_000 }),
+      response,
+    });
+  }
+
+  #fail(asked: Asked, error: unknown): void {
+    asked.witness.answered(asked.owner, error, asked.mark);
+    asked.reject(error);
+  }
+
+  #tokenFor({ witness, owner, fault }: Asked): Issued {
+    const name = `${fault === 'wrong-owner' ? (owner + 1) % witness.keys.length : owner} ${witness.index}`;
+    const last = this.#lastOf.get(name);
+    const repeats = fault === 'same-again' || fault === 'wrong-owner';
+    if (last && (repeats || (this.profile.sameTokenWhileAlive && this.accepts(last.value, owner)))) return last;
+    if (last && this.profile.revokesPrevious) last.revoked = true;
+    const nowMs = this.#realMs();
+    const token = {
+      value: this.#newValue(witness.index, owner),
+      owner,
+      validFromMs: nowMs + this.profile.replicationLagMs,
+      endsMs: nowMs + this.profile.lifetimeMs,
+      revoked: false,
+    };
+    this.#live.set(token.value, token);
+    this.#lastOf.set(name, token);
+    return token;
+  }
+
+  #newValue(registry: number, owner: number): string {
+    const signature = `${MARK}-${++this.#issued}-${registry}-${owner}`;
+    if (!this.profile.jwt) return signature;
+    const seconds = this.#clock.wallMs / 1000;
+    const claims = { iat: seconds, exp: seconds + this.profile.lifetimeMs / 1000 };
+    return `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.${signature}`;
+  }
+
+  #statedLifetime(): unknown {
+    const seconds = this.profile.lifetimeMs / 1000;
+    switch (this.profile.stated) {
+      case 'seconds':
+        return seconds;
+      case 'text':
+        return String(seconds);
+      case 'absent':
+        return undefined;
+      case 'odd':
+        return this.#random.pick(ODD_LIFETIMES);
+    }
+  }
+}
+
+const UNUSABLE_GRANTS: readonly unknown[] = [
+  undefined,
+  null,
+  {},
+  { token: '' },
+  { token: 7 },
+  { token: `${MARK}\r\nX: 1` },
+  { token: MARK.repeat(4000) },
+  { token: `${MARK}-of-nobody`, tokenType: 'a b' },
+  { token: `${MARK}-of-nobody`, requestedAtMs: Number.NaN },
+];
+
+const timedOut = () => new OwnerTokenError('endpoint_unavailable', 'the token endpoint did not answer in time');
+
+/** What the endpoint caller throws for a fault, or a source of the user's; undefined where the answer is a grant. */
+function failureFor(fault: Fault, accessKey: string, random: Random): { error: unknown } | undefined {
+  if (fault === 'foreign-error') {
+    return {
+      error: random.pick<unknown>([new Error(`${MARK} ${accessKey}`), accessKey, undefined, { message: accessKey }]),
+    };
+  }
+  const error = knownFailureFor(fault, accessKey, random);
+  return error && { error };
+}
+
+function knownFailureFor(fault: Fault, accessKey: string, random: Random): OwnerTokenError | undefined {
+  switch (fault) {
+    case 'unreached':
+      return new OwnerTokenError('endpoint_unavailable', 'no connection', { failureScope: 'endpoint' });
+    case 'reset':
+      return new OwnerTokenError('endpoint_unavailable', 'the connection broke', { cause: new Error(accessKey) });
+    case 'refused-without-code':
+      return new OwnerTokenError('owner_refused', `answered 403 to ${accessKey}`, { status: 403 });
+    case 'refused':
+      return new OwnerTokenError('owner_refused', 'answered 400', {
+        ...{ failureScope: 'owner', status: 400, oauthError: 'invalid_grant' },
+      });
+    case 'invalid-client':
+    case 'invalid-request':
+      return new OwnerTokenError('client_refused', 'answered 401', {
+        ...{ failureScope: 'client', status: 401, oauthError: 'invalid_client' },
+      });
+    case 'rate-limited':
+      return new OwnerTokenError('rate_limited', 'answered 429', { status: 429 });
+    case 'rate-limited-for':
+      return new OwnerTokenError('rate_limited', 'answered 429', {
+        ...{ status: 429, retryAfterMs: random.pick([0, -5, 1_000, 2_000, 30_000, 1e12, Number.NaN]) },
+      });
+    case 'broken':
+      return new OwnerTokenError('endpoint_unavailable', 'answered 503', { status: 503 });
+    case 'unusable':
+      return new OwnerTokenError('invalid_response', 'the answer cannot be used');
+    case 'redirect':
+      return new OwnerTokenError('redirect_refused', 'answered 302', { status: 302 });
+    case 'secret-throws':
+      return new OwnerTokenError('source_failed', 'the client secret could not be read', {
+        ...{ failureScope: 'client', cause: new Error(MARK) },
+      });
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,453 @@
+/**
+ * One simulated world: a machine with two clocks, a token service or two, registries, owners, callers, and everything
+ * that befalls them, drawn from one seed. A step is one action of a caller or one event of the world.
+ */
+
+import { type AccessToken, OwnerTokenRegistry } from '../../src/index.ts';
+import { Emissions, MARK } from './emissions.ts';
+import { drawOptions, drawProfile, optionsFor } from './options-of-worlds.ts';
+import { Random } from './random.ts';
+import { type Asked, FAULTS, type Fault, ServiceModel } from './service.ts';
+import { type Call, Witness, type WorldView } from './witness.ts';
+import { WorldClock } from './world-clock.ts';
+
+/** Every other key differs from the one before only in a space at its end. */
+const keyOf = (owner: number) => `key-${MARK}-${owner >> 1}${owner % 2 === 1 ? ' ' : ''}`;
+
+/** A broken invariant. */
+export class Broken extends Error {}
+
+export interface WorldOptions {
+  readonly seed: number;
+  readonly steps: number;
+  /** Told of every step, for a replay. */
+  readonly trace?: ((line: string) => void) | undefined;
+  /** A fault that strikes every request: to see that the simulation notices. */
+  readonly always?: Fault;
+}
+
+/** Lets everything that is ready to run, run: all microtasks, and what they queue. */
+export const quiet = () => new Promise<void>((resolve) => queueMicrotask(() => process.nextTick(resolve)));
+
+const MAX_REGISTRIES = 3;
+/** Tokens that callers have got and may yet use. */
+const MAX_IN_USE = 16;
+
+export class World implements WorldView {
+  step = 0;
+  readonly clock = new WorldClock();
+  readonly emissions = new Emissions((what) => this.broken(what));
+  readonly #random: Random;
+  readonly #options: WorldOptions;
+  readonly #keys: string[];
+  readonly #services: ServiceModel[];
+  readonly #witnesses: Witness[] = [];
+  readonly #serviceOf = new Map<Witness, ServiceModel>();
+  readonly #inUse: { witness: Witness; owner: number; token: AccessToken }[] = [];
+  readonly #open: Call[] = [];
+  /** What passes while the machine sleeps too. */
+  #sleptMs = 0;
+  #registries = 0;
+  #closing = 0;
+  #warming = 0;
+  #mischiefDepth = 0;
+  #failure: Broken | undefined;
+
+  constructor(options: WorldOptions) {
+    this.#options = options;
+    this.#random = new Random(options.seed);
+    const random = this.#random;
+    const owners = random.pick([1, 2, 3, 4, 6, 8, 12, 24]);
+    this.#keys = Array.from({ length: owners }, (_, owner) => keyOf(owner));
+    const realMs = () => this.clock.monotonicMs + this.#sleptMs;
+    const services = random.chance(0.7) ? 1 : 2;
+    this.#services = Array.from(
+      { length: services },
+      () => new ServiceModel(drawProfile(random), random, this.clock, realMs),
+    );
+    const registries = 1 + random.below(MAX_REGISTRIES);
+    for (let index = 0; index < registries; index++) this.#addRegistry();
+    if (options.always) for (const service of this.#services) service.general = { fault: options.always, share: 1 };
+  }
+
+  /** Lives through all steps, ends every fault, and sees that all comes to life again. */
+  async run(): Promise<number> {
+    const stopHearing = this.#random.chance(0.2) ? this.emissions.hearChannels(() => {}) : undefined;
+    try {
+      while (this.step < this.#options.steps) await this.#next();
+      await this.#recover();
+      return this.step;
+    } finally {
+      stopHearing?.();
+    }
+  }
+
+  broken(what: string): void {
+    // Thrown inside the library it would be taken for a failure of the source's; so it is thrown again outside.
+    this.#failure ??= new Broken(`step ${this.step}: ${what}`);
+  }
+
+  delivered(witness: Witness, owner: number, token: AccessToken): void {
+    if (this.#inUse.length < MAX_IN_USE) this.#inUse.push({ witness, owner, token });
+    else this.#inUse[this.#random.below(MAX_IN_USE)] = { witness, owner, token };
+  }
+
+  // Steps.
+
+  async #next(): Promise<void> {
+    this.step++;
+    const random = this.#random;
+    const drawn = random.next();
+    let settles = true;
+    if (drawn < 0.5) settles = this.#callerActs(drawn / 0.5);
+    else if (drawn < 0.72) settles = this.#serviceAnswers();
+    else if (drawn < 0.94)
+      await this.#timePasses(random.chance(0.9) ? random.span(1, 3_000) : random.span(1_000, 4_000_000));
+    else if (drawn < 0.985) this.#faultsChange();
+    else await this.#rareEvent();
+    await this.#afterStep(settles);
+  }
+
+  /** Mostly everything runs that is ready; now and then the next step comes in the midst of it. */
+  async #afterStep(settles: boolean): Promise<void> {
+    if (!settles && this.#random.chance(0.5)) {
+      for (let ticks = this.#random.below(4); ticks > 0; ticks--) await undefined;
+      if (this.#failure) throw this.#failure;
+      return;
+    }
+    await this.#becomeQuiet();
+  }
+
+  async #becomeQuiet(): Promise<void> {
+    await quiet();
+    for (const witness of this.#witnesses) witness.checkQuiet();
+    for (const call of this.#open) if (!call.over) this.broken('a call that must settle at once has not');
+    this.#open.length = 0;
+    const timers = this.#witnesses.length + this.#closing + this.#warming * this.#keys.length;
+    if (this.clock.pendingTimers > timers) this.broken(`${this.clock.pendingTimers} timers, ${timers} at most`);
+    if (this.#failure) throw this.#failure;
+    this.#quietStep = this.step;
+  }
+
+  trace(line: string): void {
+    this.#options.trace?.(`${this.step} @${this.clock.monotonicMs} ${line}`);
+  }
+
+  /** Returns whether the world must be quiet before the next step. */
+  #callerActs(drawn: number): boolean {
+    const random = this.#random;
+    const witness = random.pick(this.#witnesses);
+    const owner = Math.min(random.below(this.#keys.length), random.below(this.#keys.length));
+    if (drawn < 0.7) {
+      const controller = random.chance(0.25) ? new AbortController() : undefined;
+      if (controller && random.chance(0.05)) controller.abort(new Error('before'));
+      if (this.#options.trace) this.trace(`call ${witness.index} ${owner}${controller ? ' with signal' : ''}`);
+      const call = witness.call(owner, controller);
+      if (call.held !== undefined || call.aborted) this.#open.push(call);
+      return false;
+    }
+    if (drawn < 0.78) return this.#abortOne(witness);
+    if (drawn < 0.92) return this.#useToken();
+    if (drawn < 0.94) {
+      this.trace(`look ${witness.index}`);
+      witness.look(owner);
+      return false;
+    }
+    if (drawn < 0.965) {
+      this.trace(`forget ${witness.index} ${owner}`);
+      witness.forget(owner);
+      return false;
+    }
+    if (drawn < 0.985) {
+      this.trace(`resume ${witness.index} ${owner}`);
+      witness.resume(owner);
+      return false;
+    }
+    if (drawn < 0.993) {
+      this.trace(`resume ${witness.index}`);
+      witness.resume();
+    } else {
+      this.trace(`forgetAll ${witness.index}`);
+      witness.forgetAll();
+    }
+    return false;
+  }
+
+  #abortOne(witness: Witness): boolean {
+    for (const call of witness.pending) {
+      if (!call.controller || this.#random.chance(0.5)) continue;
+      this.trace(`abort a call of ${witness.index} for ${call.owner}`);
+      call.aborted = this.#isQuiet;
+      call.controller.abort(new Error('no longer wanted'));
+      if (this.#isQuiet) this.#open.push(call);
+      break;
+    }
+    return true;
+  }
+
+  /** A call to the service's resource with a token that some caller has, maybe for long. */
+  #useToken(): boolean {
+    const random = this.#random;
+    if (this.#inUse.length === 0) return true;
+    const { witness, owner, token } = random.pick(this.#inUse);
+    const service = this.#serviceOf.get(witness) as ServiceModel;
+    const isSpurious = random.chance(0.1);
+    if (service.accepts(token.value, owner) && !isSpurious) {
+      this.trace(`accept ${witness.index} ${owner} ${token.value}`);
+      witness.registry.accept(this.#keys[owner] as string, token);
+    } else {
+      this.trace(`reject ${witness.index} ${owner} ${token.value}`);
+      witness.reject(owner, random.chance(0.2) ? token.value : token);
+    }
+    return false;
+  }
+
+  #serviceAnswers(): boolean {
+    const service = this.#random.pick(this.#services);
+    if (service.asked.length === 0) return true;
+    this.#answer(service, this.#random.below(service.asked.length));
+    return false;
+  }
+
+  #answer(service: ServiceModel, index: number): boolean {
+    const { witness, owner, fault } = service.asked[index] as Asked;
+    this.trace(`answer ${witness.index} ${owner} ${fault ?? ''}`);
+    return service.settle(index);
+  }
+
+  /** Time passes, moment by moment: whatever falls due on the way is a step of its own. */
+  async #timePasses(ms: number): Promise<void> {
+    await this.#becomeQuiet();
+    this.trace(`${ms} ms pass`);
+    await this.#timePassesTo(this.clock.monotonicMs + ms);
+  }
+
+  async #timePassesTo(endMs: number): Promise<void> {
+    for (;;) {
+      const nextMs = this.#nextDueMs();
+      if (nextMs > endMs) break;
+      this.clock.moveTo(Math.max(nextMs, this.clock.monotonicMs));
+      this.#runDue();
+      this.step++;
+      await this.#becomeQuiet();
+    }
+    this.clock.moveTo(endMs);
+  }
+
+  #nextDueMs(): number {
+    let firstMs = this.clock.nextDueMs;
+    for (const service of this.#services) firstMs = Math.min(firstMs, service.nextDueMs);
+    return firstMs;
+  }
+
+  #runDue(): void {
+    if (this.clock.runNext()) {
+      this.trace('a timer');
+      return;
+    }
+    const nowMs = this.clock.monotonicMs;
+    for (const service of this.#services) {
+      const index = service.asked.findIndex(({ dueMs, deadlineMs }) => dueMs <= nowMs || deadlineMs <= nowMs);
+      if (index >= 0) {
+        this.#answer(service, index);
+        return;
+      }
+    }
+  }
+
+  #faultsChange(): void {
+    const random = this.#random;
+    const service = random.pick(this.#services);
+    const owner = random.below(this.#keys.length);
+    switch (random.below(7)) {
+      case 0:
+      case 1:
+        service.general = {
+          fault: random.chance(0.5) ? random.pick(FAULTS) : undefined,
+          share: random.pick([0.1, 0.5, 1]),
+        };
+        break;
+      case 2:
+        service.ofOwner.set(owner, random.pick(FAULTS));
+        break;
+      case 3:
+        service.ofOwner.clear();
+        break;
+      case 4:
+        if (!service.revokedKeys.delete(owner)) service.revokedKeys.add(owner);
+        break;
+      case 5:
+        service.secretMatches = random.chance(0.7);
+        break;
+      case 6:
+        service.profile = { ...drawProfile(random), timeoutMs: service.profile.timeoutMs };
+        break;
+    }
+    if (this.#options.always) service.general = { fault: this.#options.always, share: 1 };
+    this.trace(`faults change: ${service.general.fault} ${service.general.share}, secret ${service.secretMatches}`);
+  }
+
+  async #rareEvent(): Promise<void> {
+    const random = this.#random;
+    const drawn = random.below(20);
+    await this.#becomeQuiet();
+    if (drawn < 7) {
+      const ms = (random.chance(0.5) ? 1 : -1) * random.pick([50, 1_000, 60_000, 3_600_000, 86_400_000]);
+      this.trace(`the wall clock jumps by ${ms} ms`);
+      this.clock.shiftWall(ms);
+    } else if (drawn < 12) {
+      const ms = random.span(1_000, 86_400_000);
+      this.trace(`the machine sleeps for ${ms} ms`);
+      this.clock.shiftWall(ms);
+      this.#sleptMs += ms;
+    } else if (drawn < 14) this.#closeOne();
+    else if (drawn < 16) this.#warmUpOne();
+    else {
+      const used = random.pick(this.#inUse) as { token: AccessToken } | undefined;
+      if (used) for (const service of this.#services) service.revoke(used.token.value);
+    }
+  }
+
+  // Registries.
+
+  #addRegistry(): void {
+    const random = this.#random;
+    const service = random.pick(this.#services);
+    const drawn = drawOptions(random, this.#keys.length, service.profile);
+    const witness: Witness = new Witness(this, this.#registries++, this.#keys, drawn.watched);
+    const parts = {
+      source: service.sourceFor(() => witness),
+      ...{ clock: this.clock, random, witness: () => witness },
+      mischief: () => this.#callBack(witness),
+    };
+    this.trace(`registry ${witness.index}: ${JSON.stringify({ ...drawn.watched, hooks: drawn.hooks })}`);
+    witness.watch(new OwnerTokenRegistry(optionsFor(drawn, parts)));
+    this.#witnesses.push(witness);
+    this.#serviceOf.set(witness, service);
+  }
+
+  #closeOne(): void {
+    const random = this.#random;
+    const witness = random.pick(this.#witnesses);
+    this.#close(witness, random.pick([0, 1_000, 5_000]));
+    if (random.chance(0.3)) this.#close(witness, 0);
+    if (random.chance(0.8) || this.#witnesses.every(({ closed }) => closed)) this.#addRegistry();
+  }
+
+  #close(witness: Witness, timeoutMs: number): void {
+    if (witness.closed) return;
+    this.trace(`close ${witness.index}`);
+    this.#closing++;
+    for (const call of witness.pending) this.#open.push(call);
+    witness.close(timeoutMs).then(
+      () => this.#closed(witness),
+      () => this.broken('close rejected'),
+    );
+    this.#serviceOf.get(witness)?.breakOff(witness);
+  }
+
+  #closed(witness: Witness): void {
+    this.#closing--;
+    // Deaf requests may be left: the world keeps a witness until they are over, to see that nothing comes of them.
+    if (this.#witnesses.length > 1 && witness.inFlight === 0) {
+      this.#witnesses.splice(this.#witnesses.indexOf(witness), 1);
+    }
+  }
+
+  #warmUpOne(): void {
+    const witness = this.#random.pick(this.#witnesses);
+    const controller = new AbortController();
+    this.trace(`warm up ${witness.index}`);
+    this.#warming++;
+    const over = () => {
+      this.#warming--;
+    };
+    witness.warmUp(controller.signal).then(over, over);
+    if (this.#random.chance(0.3)) controller.abort(new Error('enough'));
+  }
+
+  /** What a hook does that calls back. */
+  #callBack(witness: Witness): void {
+    if (this.#mischiefDepth > 2) return;
+    this.#mischiefDepth++;
+    const random = this.#random;
+    const owner = random.below(this.#keys.length);
+    const drawn = random.below(8);
+    this.trace(`a hook of ${witness.index} calls back: ${drawn} for ${owner}`);
+    if (drawn < 3) witness.call(owner);
+    else if (drawn === 3) witness.forget(owner);
+    else if (drawn === 4) witness.resume();
+    else if (drawn === 5 && this.#inUse.length > 0) {
+      const used = random.pick(this.#inUse);
+      used.witness.reject(used.owner, used.token);
+    } else if (drawn === 6) witness.look(owner);
+    else if (drawn === 7 && random.chance(0.05)) this.#close(witness, 0);
+    this.#mischiefDepth--;
+  }
+
+  // The end.
+
+  /** All faults end: every owner must have a token within bounded time, and everything come to rest. */
+  async #recover(): Promise<void> {
+    this.step++;
+    await this.#becomeQuiet();
+    this.trace('all faults end');
+    for (const service of this.#services) service.cure();
+    await this.#landAll();
+    for (const witness of [...this.#witnesses]) await this.#comesToLife(witness);
+    for (const witness of [...this.#witnesses]) this.#close(witness, 1_000);
+    await this.#becomeQuiet();
+    await this.#landAll();
+    if (this.#closing > 0) this.broken('a close is not over');
+    if (this.clock.pendingTimers > 0) this.broken('timers are left after close');
+    if (this.#failure) throw this.#failure;
+  }
+
+  /** Everything that is under way ends, by its deadline at the latest. */
+  async #landAll(): Promise<void> {
+    await this.#becomeQuiet();
+    for (let nextMs = this.#nextDueMs(); nextMs < Number.POSITIVE_INFINITY; nextMs = this.#nextDueMs()) {
+      this.step++;
+      await this.#timePassesTo(nextMs);
+    }
+  }
+
+  async #comesToLife(witness: Witness): Promise<void> {
+    const { maxQueueMs, timeoutMs } = witness.options;
+    const owners = this.#keys.length;
+    const isEmptied = this.#random.chance(0.5);
+    if (isEmptied) witness.forgetAll();
+    const sinceMs = this.clock.monotonicMs;
+    // Each owner may have to wait for its own pause, for that of the endpoint and of the client, and for its turn.
+    const boundMs = 3 * Math.max(3_600_000, witness.options.longestPauseMs) + owners * (maxQueueMs + timeoutMs);
+    for (const owner of this.#keys.keys()) {
+      while (!witness.closed && !(await this.#obtains(witness, owner))) {
+        if (this.clock.monotonicMs - sinceMs > boundMs)
+          this.broken(`owner ${owner} has no token long after all faults`);
+        await this.#timePasses(witness.waitMs(owner));
+      }
+    }
+    await this.#landAll();
+    if (witness.closed) return;
+    const { inFlight, queued, waiting, pauses } = witness.registry.stats();
+    if (inFlight + queued + waiting > 0)
+      this.broken(`at rest: ${inFlight} in flight, ${queued} queued, ${waiting} wait`);
+    // Where tokens are held, nobody may have had a reason to probe.
+    if (isEmptied && (pauses.client || pauses.endpoint)) this.broken('at rest: a pause of all owners is left');
+  }
+
+  async #obtains(witness: Witness, owner: number): Promise<boolean> {
+    this.step++;
+    const call = witness.call(owner);
+    await this.#landAll();
+    if (!call.over) this.broken('at the end a call did not settle');
+    if (this.#failure) throw this.#failure;
+    return call.token !== undefined;
+  }
+
+  get #isQuiet(): boolean {
+    return this.#quietStep === this.step - 1;
+  }
+
+  #quietStep = 0;
+}
