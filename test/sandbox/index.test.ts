@@ -1,7 +1,15 @@
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ROUTES } from '../../src/sandbox/control-routes.ts';
-import { startSandbox } from '../../src/sandbox/index.ts';
+import { FAULT_KINDS } from '../../src/sandbox/fault-check.ts';
+import { SCENARIOS, startSandbox } from '../../src/sandbox/index.ts';
+import { OUTCOMES } from '../../src/sandbox/ledger.ts';
+import { DEFAULT_PROFILE } from '../../src/sandbox/profile.ts';
 import { fuzz } from '../bench/sandbox-fuzz.parts.mjs';
+import { namesIn } from '../helpers/examples.ts';
+import { membersOf, ROOT } from '../helpers/source-files.ts';
 import { askToken } from './client.ts';
 
 describe('the sandbox as a whole', () => {
@@ -17,5 +25,35 @@ describe('the sandbox as a whole', () => {
     expect(report.answered).toBeGreaterThan(200);
     sandbox.reset();
     expect((await askToken(sandbox)).status).toBe(200);
+  });
+});
+
+describe('its page in the docs', () => {
+  const PAGE = 'docs/sandbox.md';
+  const tables: [heading: string, there: readonly string[]][] = [
+    ['| option |', membersOf('SandboxOptions')],
+    ['| setting |', Object.keys(DEFAULT_PROFILE)],
+    ['| kind |', FAULT_KINDS],
+    ['| outcome |', OUTCOMES],
+    ['| scenario |', SCENARIOS.map(({ name }) => name)],
+    ['| operation |', [...Object.keys(ROUTES), 'GET /api/events']],
+  ];
+
+  it.each(tables)('%s: the table has all there are, and no other', (heading, there) => {
+    expect(namesIn(PAGE, heading).sort()).toEqual([...there].sort());
+  });
+
+  it('has an example of a test, which passes', { timeout: 60_000 }, () => {
+    const [, example] =
+      /```ts no-run\n(import[^`]*from 'vitest';[^`]*)```/.exec(readFileSync(join(ROOT, PAGE), 'utf8')) ?? [];
+    const home = join(ROOT, 'reports/sandbox-example');
+    rmSync(home, { recursive: true, force: true });
+    mkdirSync(join(home, 'test'), { recursive: true });
+    writeFileSync(join(home, 'test/example.test.ts'), example ?? '');
+    const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
+    const env = { ...process.env, CI: '', TEST_REPORT: '' };
+    const run = spawnSync(process.execPath, [vitest, 'run', '--dir', home], { cwd: ROOT, env, encoding: 'utf8' });
+    expect(run.stdout + run.stderr).toContain('1 passed');
+    expect(run.status).toBe(0);
   });
 });
