@@ -46,7 +46,7 @@ export class Candidates {
   /** A token that had been accepted at one age was accepted at a later one: it outlived every bin that ends between. */
   outlived(beforeMs: number, ageMs: number): void {
     const { scores } = this;
-    const first = beforeMs === 0 ? 0 : binOf(beforeMs);
+    const first = binOf(beforeMs);
     const end = binOf(ageMs);
     // Most acceptances only say again what is known.
     if (scores.subarray(first, end).every((score) => score === FLOOR)) return;

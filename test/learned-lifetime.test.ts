@@ -97,6 +97,112 @@ describe('what is stated', () => {
   });
 });
 
+describe('exploring', () => {
+  const START_MS = Date.UTC(2030, 0, 1);
+  let tokens = 0;
+
+  /** What explorers among so many new tokens are stated, as multiples of the estimate. */
+  function explorers(policy: LearnedLifetime, count: number, requestedAtMs = START_MS): number[] {
+    const estimateMs = estimateOf(policy);
+    const values = Array.from({ length: count }, () => policy.lifetimeMs({ token: `new-${++tokens}`, requestedAtMs }));
+    return values.filter((value) => value !== estimateMs).map((value) => value / estimateMs);
+  }
+
+  /** A policy that knows the lifetime of an hour, with as much credit as it can have. */
+  function knowing(): LearnedLifetime {
+    const policy = learnedLifetime({ exploration: 0.05 });
+    endAt(policy, HOUR_MS);
+    for (let index = 0; index < 400; index++) live(policy, 'payer', [index * 8000]);
+    return policy;
+  }
+
+  it('while all above is open: every second token, as far as the scale is open, sixteen at once', () => {
+    const policy = learnedLifetime({ maxMs: HOUR_MS });
+    expect(explorers(policy, 16).length).toBeGreaterThan(3);
+    const more = explorers(policy, 400);
+    expect(more.length).toBeLessThan(13);
+    expect(explorers(policy, 400)).toEqual([]);
+    for (const factor of more) expect(factor).toBeGreaterThanOrEqual(2);
+    for (const factor of more) expect(factor).toBeLessThanOrEqual(12);
+    expect(new Set(more).size).toBeGreaterThan(3);
+    expect(policy.stats().evidence.explorers).toBe(16);
+  });
+
+  it('once the lifetime is known: one token in sixteen, twice as far or a few times that, four at once', () => {
+    const few = Array.from({ length: 20 }, () => explorers(knowing(), 16).length);
+    expect(few.reduce((sum, count) => sum + count) / 20).toBeGreaterThan(0.4);
+    expect(few.reduce((sum, count) => sum + count) / 20).toBeLessThan(1.8);
+    const factors = Array.from({ length: 20 }, () => explorers(knowing(), 400));
+    for (const each of factors) expect(each).toHaveLength(4);
+    for (const factor of factors.flat()) expect(Math.log2(factor) % 1).toBe(0);
+    const twice = factors.flat().filter((factor) => factor === 2).length;
+    expect(twice).toBeGreaterThan(20);
+    expect(twice).toBeLessThan(60);
+    expect(Math.min(...factors.flat())).toBe(2);
+    expect(Math.max(...factors.flat())).toBeGreaterThan(4);
+  });
+
+  it('one that nothing is heard of for three times the estimate is let go of', () => {
+    const policy = knowing();
+    expect(explorers(policy, 400)).toHaveLength(4);
+    expect(explorers(policy, 400, START_MS + 2.9 * estimateOf(policy))).toEqual([]);
+    expect(explorers(policy, 400, START_MS + 3.1 * estimateOf(policy))).toHaveLength(4);
+  });
+
+  it('one that was asked about in a future that did not come is let go of too', () => {
+    const policy = knowing();
+    expect(explorers(policy, 400, START_MS + DAY_MS)).toHaveLength(4);
+    expect(explorers(policy, 400)).toHaveLength(4);
+  });
+
+  it('one that outlives the estimate makes place, once, and raises the share until a token ends again', () => {
+    const policy = knowing();
+    expect(explorers(policy, 400)).toHaveLength(4);
+    live(policy, 'long', [0.99 * HOUR_MS]);
+    expect(explorers(policy, 400)).toEqual([]);
+    live(policy, 'long', [1.2 * HOUR_MS, 1.3 * HOUR_MS]);
+    expect(explorers(policy, 16).length).toBe(1);
+    expect(explorers(policy, 400)).toEqual([]);
+    const shareOf = (ends: boolean) => {
+      const counts = Array.from({ length: 20 }, () => {
+        const again = knowing();
+        live(again, 'long', [1.2 * HOUR_MS], ends ? 1.3 * HOUR_MS : undefined);
+        return explorers(again, 8).length;
+      });
+      return counts.reduce((sum, count) => sum + count) / 160;
+    };
+    expect(shareOf(false)).toBeGreaterThan(0.25);
+    expect(shareOf(true)).toBeLessThan(0.15);
+  });
+
+  it('one that ends costs credit, and its place is free', () => {
+    const policy = knowing();
+    expect(explorers(policy, 400)).toHaveLength(4);
+    for (let index = 0; index < 3; index++) live(policy, `end-${index}`, [0.98 * HOUR_MS], 1.01 * HOUR_MS);
+    expect(policy.snapshot().credit).toBeLessThan(1.5);
+    expect(explorers(policy, 400)).toEqual([]);
+    live(policy, 'end-4', [0.98 * HOUR_MS], 1.01 * HOUR_MS);
+    expect(explorers(policy, 400)).toEqual([]);
+    for (let index = 0; index < 30; index++) live(policy, 'another payer', [index * 8000]);
+    expect(explorers(policy, 400)).toHaveLength(1);
+  });
+
+  it('one that was seen beyond the estimate and ends there costs credit too, but frees no second place', () => {
+    const policy = knowing();
+    expect(explorers(policy, 400)).toHaveLength(4);
+    live(policy, 'long', [1.2 * HOUR_MS], 1.25 * HOUR_MS);
+    expect(explorers(policy, 400)).toEqual([]);
+  });
+
+  it('a token refused before the estimate costs nothing', () => {
+    const policy = knowing();
+    explorers(policy, 1);
+    const { credit } = policy.snapshot();
+    live(policy, 'revoked', [0, 0.5 * HOUR_MS], 0.6 * HOUR_MS);
+    expect(policy.snapshot().credit).toBeGreaterThanOrEqual(credit);
+  });
+});
+
 describe('evidence', () => {
   it('tokens of many owners that end at one age show the lifetime', () => {
     for (const lifetimeMs of [30_000, 5 * MINUTE_MS, HOUR_MS, DAY_MS, 7 * DAY_MS]) {
