@@ -2,6 +2,8 @@
 
 import type { Instant } from './clock.ts';
 import { type FailureScope, OwnerTokenError } from './errors.ts';
+import { drawPause, type Pause, type PauseRange } from './gate.ts';
+import { MAX_QUICK_REJECTIONS, type Slot } from './slot.ts';
 
 /** Below this length a key is too common a string to be looked for in a message. */
 const LEAST_REDACTED_LENGTH = 6;
@@ -35,6 +37,20 @@ export function withVerdict(
     failureScope: verdict.scope,
     retryAtMs: pause && onWallClock(pause.retryAtMonotonicMs, now),
   });
+}
+
+/** The pause of an owner whose last few tokens were all refused while they were fresh: new ones will not help. */
+export function pauseOfRejections(
+  slot: Slot,
+  range: PauseRange,
+  now: Instant,
+  random: () => number,
+): Pause | undefined {
+  const count = slot.quickRejections - MAX_QUICK_REJECTIONS + 1;
+  if (count < 1) return undefined;
+  const message = `the last ${slot.quickRejections} tokens of this owner were refused while they were fresh`;
+  const error = new OwnerTokenError('token_rejected', message, { owner: slot.owner, failedAtMs: now.wallMs });
+  return drawPause(error, count, range, now.monotonicMs, random);
 }
 
 /** A monotonic moment to come as the wall clock will show it, unless it is set; now, if it has come. */

@@ -7,11 +7,10 @@ import { LRUCache } from 'lru-cache';
 import { accessKeyOf } from './access-key.ts';
 import { type Instant, instantReader, settledWithin, startTimer } from './clock.ts';
 import { Diagnostics } from './diagnostics.ts';
-import { OwnerTokenError } from './errors.ts';
 import type { TokenAge } from './expiry.ts';
-import { onWallClock, refusal } from './failures.ts';
+import { onWallClock, pauseOfRejections, refusal } from './failures.ts';
 import { Fingerprints } from './fingerprints.ts';
-import { drawPause, type Pause } from './gate.ts';
+import type { Pause } from './gate.ts';
 import { ageOf } from './holding.ts';
 import type { CallRules, OwnerFetch, OwnerFetchOptions } from './owner-fetch.ts';
 import { callRules, ownerFetchFor, rulesOfSource } from './owner-fetch.ts';
@@ -32,7 +31,6 @@ import {
   type HeldToken,
   isFresh,
   isUsable,
-  MAX_QUICK_REJECTIONS,
   pauseOf,
   rejected,
   remembered,
@@ -306,17 +304,15 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     this.#diagnostics.evicted(slot.owner);
   }
 
-  /** Drops the held token; after a few in a row that were refused while fresh, new ones will not help: the owner pauses. */
+  /** Drops the held token; after a few in a row that were refused while fresh the owner pauses. */
   #dropRejected(slot: Slot, held: HeldToken, now: Instant): void {
     this.#counts.rejections++;
     rejected(slot, held, now);
-    const count = slot.quickRejections - MAX_QUICK_REJECTIONS + 1;
-    if (count < 1) return;
-    const message = `the last ${slot.quickRejections} tokens of this owner were refused while they were fresh`;
-    const error = new OwnerTokenError('token_rejected', message, { owner: slot.owner, failedAtMs: now.wallMs });
-    slot.failure = drawPause(error, count, this.#settings.pauses.owner, now.monotonicMs, this.#settings.random);
-    const retryAtMs = onWallClock(slot.failure.retryAtMonotonicMs, now);
-    this.#diagnostics.paused({ scope: 'owner', owner: slot.owner, code: error.code, retryAtMs });
+    const pause = pauseOfRejections(slot, this.#settings.pauses.owner, now, this.#settings.random);
+    if (!pause) return;
+    slot.failure = pause;
+    const retryAtMs = onWallClock(pause.retryAtMonotonicMs, now);
+    this.#diagnostics.paused({ scope: 'owner', owner: slot.owner, code: pause.error.code, retryAtMs });
   }
 
   #tellPolicy(what: 'accepted' | 'rejected', age: TokenAge): void {
