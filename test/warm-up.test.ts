@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../src/errors.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from '../src/warm-up.ts';
@@ -15,6 +16,8 @@ class ScriptedTokens {
   readonly clock = new ManualClock();
   readonly tries: Try[] = [];
   readonly closing = new AbortController();
+  /** What the last try was given. */
+  signal: AbortSignal | undefined;
   underWay = 0;
   mostUnderWay = 0;
 
@@ -35,6 +38,7 @@ class ScriptedTokens {
   }
 
   #getToken(accessKey: string, signal: AbortSignal): Promise<void> {
+    this.signal = signal;
     this.mostUnderWay = Math.max(this.mostUnderWay, ++this.underWay);
     return new Promise<void>((succeed, fail) => {
       if (signal.aborted) fail(signal.reason);
@@ -193,12 +197,13 @@ describe('what ends it early', () => {
     const reason = new Error('enough');
     const tokens = new ScriptedTokens();
     const keys = Keys.upTo(100);
-    const report = tokens.run(keys, { signal: aborting.signal });
+    let told = 0;
+    const report = tokens.run(keys, { signal: aborting.signal, onProgress: () => told++ });
     await settle();
     aborting.abort(reason);
     await expect(report).rejects.toBe(reason);
     await settle();
-    expect([tokens.tries.length, tokens.underWay, keys.closed]).toEqual([4, 0, 1]);
+    expect([tokens.tries.length, tokens.underWay, keys.closed, told]).toEqual([4, 0, 1, 0]);
   });
 
   it('is a signal that was aborted before: nothing is pulled', async () => {
@@ -244,6 +249,21 @@ describe('what ends it early', () => {
     tokens.closing.abort(closed);
     await expect(report).rejects.toBe(closed);
     await expect(tokens.run(keysUpTo(10))).rejects.toBe(closed);
+  });
+});
+
+describe('what is left of it', () => {
+  it('is no listener, and no warning of any', async () => {
+    const warnings: string[] = [];
+    const warned = ({ name }: Error) => warnings.push(name);
+    process.on('warning', warned);
+    const tokens = new ScriptedTokens((tried) => setImmediate(tried.succeed));
+    await tokens.run(keysUpTo(50), {}, 25);
+    await settle();
+    process.off('warning', warned);
+    expect(tokens.mostUnderWay).toBe(25);
+    expect(warnings).toEqual([]);
+    expect(getEventListeners(tokens.signal as AbortSignal, 'abort')).toEqual([]);
   });
 });
 
