@@ -22,7 +22,8 @@ describe('the sandbox as a whole', () => {
     const fuzzed = { url, portalUrl, clientId, clientSecret, accessKeys, secrets, operations };
     const report = await fuzz({ sandbox: fuzzed, count: 400, seed });
     expect(report.problems, `FUZZ_SEED=${seed}`).toEqual([]);
-    expect(report.answered).toBeGreaterThan(200);
+    // A fault that closes the port of the token plane leaves the control plane to answer.
+    expect(report.answered).toBeGreaterThan(80);
     sandbox.reset();
     expect((await askToken(sandbox)).status).toBe(200);
   });
