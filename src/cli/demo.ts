@@ -4,12 +4,13 @@ import { EXIT, type Output, readFlags, type Terminal } from './command.ts';
 import { bar, drawResult, thousands } from './demo-picture.ts';
 import { type DemoResult, type Progress, runDemo } from './demo-run.ts';
 
-export const usage = `Usage: owner-token-registry demo [--json]
+export const usage = `Usage: owner-token-registry demo [--fleet] [--json]
 
 Starts a sandbox of the token service on this machine and obtains tokens for 200 owners over real HTTP, while thousands
 of calls arrive at once, tokens expire and are revoked, and a customer leaves. Ends with a picture, and with exit code 1
 if any of its checks fails.
 
+  --fleet  eight processes that share through Redis instead, one of them killed on the way; needs a Redis
   --json   one JSON object instead of the picture
 `;
 
@@ -17,7 +18,13 @@ if any of its checks fails.
 const REDRAW_MS = 50;
 
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
-  const flags = readFlags(args, { json: { type: 'boolean' } });
+  const flags = readFlags(args, {
+    json: { type: 'boolean' },
+    fleet: { type: 'boolean' },
+    'fleet-replica': { type: 'boolean' },
+  });
+  if (flags['fleet-replica']) return (await import('./demo-fleet-replica.ts')).runReplica();
+  if (flags.fleet) return (await import('./demo-fleet.ts')).runFleetDemo(terminal, flags.json ?? false);
   const progress = flags.json ? () => {} : showProgress(terminal.out);
   const result = await runDemo(progress, terminal.signal);
   terminal.out.write(flags.json ? `${JSON.stringify(summaryOf(result))}\n` : `\n${drawResult(result)}\n`);

@@ -28,6 +28,7 @@ export interface ReplicaOptions {
   redisTimeoutMs?: number;
   refreshWindow?: [number, number];
   concurrency?: number;
+  maxQueueMs?: number;
 }
 
 /** What one call came to. The token only as a digest. */
@@ -109,7 +110,17 @@ class Replica implements ReplicaCommands {
     this.#options = options;
     const skewMs = options.skewMs ?? 0;
     const clock: Clock = { now: () => Date.now() + skewMs, monotonic: () => performance.now() };
-    const { baseUrl, clientId, clientSecret, redisPort, leaseMs, redisTimeoutMs, refreshWindow, concurrency } = options;
+    const {
+      baseUrl,
+      clientId,
+      clientSecret,
+      redisPort,
+      leaseMs,
+      redisTimeoutMs,
+      refreshWindow,
+      concurrency,
+      maxQueueMs,
+    } = options;
     const endpoint = new TokenEndpoint({ baseUrl, clientId, clientSecret, clock });
     if (redisPort !== undefined) {
       const redis = await connect(options);
@@ -129,6 +140,7 @@ class Replica implements ReplicaCommands {
       ...(skewMs !== 0 && { clock }),
       ...(refreshWindow && { refreshWindow }),
       ...(concurrency && { concurrency }),
+      ...(maxQueueMs && { maxQueueMs }),
     });
   }
 
