@@ -1,8 +1,10 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../src/errors.ts';
+import { OwnerTokenRegistry } from '../src/registry.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from '../src/warm-up.ts';
 import { ManualClock, settle } from './helpers/manual-clock.ts';
+import { ScriptedSource } from './helpers/scripted-source.ts';
 
 /** One key that is being tried, waiting for the test to answer. */
 interface Try {
@@ -357,5 +359,49 @@ describe('a pause of the endpoint', () => {
     aborting.abort(new Error('enough'));
     await expect(report).rejects.toThrow('enough');
     expect(tokens.clock.pendingTimers).toBe(0);
+  });
+});
+
+describe('with a registry', () => {
+  it('a service that allows ten requests a second: everybody gets a token, few are refused, nothing waits needlessly', async () => {
+    const clock = new ManualClock();
+    let [window, inWindow, refused] = [0, 0, 0];
+    const source = new ScriptedSource((call) => {
+      const current = Math.floor(clock.monotonic() / 1_000);
+      inWindow = current === window ? inWindow + 1 : 1;
+      window = current;
+      if (inWindow <= 10) return call.succeed({ response: { expires_in: 3_600 } });
+      refused++;
+      call.fail(new OwnerTokenError('rate_limited', 'later', { status: 429, retryAfterMs: 1_000 }));
+    });
+    const registry = new OwnerTokenRegistry({ source, clock, random: () => 0.5 });
+    const report = registry.warmUp(keysUpTo(200));
+    let done = false;
+    void report.finally(() => {
+      done = true;
+    });
+    for (; !done && clock.monotonic() < 300_000; clock.advance(50)) await settle();
+    expect(await report).toEqual({ total: 200, ready: 200, failedCount: 0, failed: [] });
+    expect(clock.monotonic()).toBeLessThan(60_000);
+    expect(refused).toBeLessThan(200);
+    await registry.close();
+  });
+
+  it('refused credentials are told at once, for everybody', async () => {
+    const clock = new ManualClock();
+    const source = new ScriptedSource((call) => call.fail(new OwnerTokenError('client_refused', 'no')));
+    const registry = new OwnerTokenRegistry({ source, clock, random: () => 0.5 });
+    const report = await registry.warmUp([...keysUpTo(200), '', 7 as never as string]);
+    expect(report).toMatchObject({ total: 202, ready: 0, failedCount: 202 });
+    expect(new Set(report.failed.map(({ code }) => code))).toEqual(new Set(['client_refused']));
+    expect(source.calls.length).toBeLessThanOrEqual(16);
+    expect(JSON.stringify(report)).not.toContain('key-1');
+    const broken = await registry.warmUp(['', 7 as never as string]);
+    expect(broken.failed).toEqual([
+      { owner: 'key 1', code: 'invalid_access_key' },
+      { owner: 'key 2', code: 'invalid_access_key' },
+    ]);
+    await registry.close();
+    await expect(registry.warmUp(['key'])).rejects.toMatchObject({ code: 'closed' });
   });
 });
