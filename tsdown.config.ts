@@ -1,5 +1,9 @@
 import { licensePlugin } from 'rolldown-license-plugin';
 import { defineConfig } from 'tsdown';
+import { bundlePage, type Page, portalPlugin } from './portal.config.ts';
+
+// What the portal's script may bundle, named like what `deps.onlyBundle` allows everything else: nothing.
+const page = once(() => bundlePage(['preact']));
 
 /**
  * One ES module for each entry point that exists, laid out as in `src/`, with what several of them share in
@@ -18,10 +22,11 @@ export default defineConfig({
   deps: { onlyBundle: [] },
   outputOptions: { chunkFileNames: 'shared/[name].js' },
   plugins: [
+    portalPlugin('files', page),
     licensePlugin({
       failOnUnlicensed: true,
-      done(bundled, context) {
-        const texts = bundled.map(({ name, version, license, licenseText }) =>
+      async done(bundled, context) {
+        const texts = [...bundled, ...(await page()).bundled].map(({ name, version, license, licenseText }) =>
           [`${name} ${version} (${license})`, licenseText.trim()].join('\n\n'),
         );
         const heading =
@@ -32,3 +37,11 @@ export default defineConfig({
     }),
   ],
 });
+
+function once(make: () => Promise<Page>): () => Promise<Page> {
+  let made: Promise<Page> | undefined;
+  return () => {
+    made ??= make();
+    return made;
+  };
+}

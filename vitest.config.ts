@@ -1,9 +1,11 @@
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { bundlePage, portalPlugin } from './portal.config.ts';
 
 const source = (path: string) => fileURLToPath(new URL(`src/${path}`, import.meta.url));
 
 export default defineConfig({
+  plugins: [portalPlugin('memory', () => bundlePage(['preact']))],
   resolve: {
     // Examples import the package by its name, and are run against the sources.
     alias: [

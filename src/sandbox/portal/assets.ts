@@ -1,7 +1,50 @@
-/** The portal's files, by path. All are held in memory: what is not here is not served. */
-export function portalAssets(): Map<string, { type: string; body: string | Uint8Array }> {
-  const page =
-    '<!doctype html><html lang="en"><meta charset="utf-8"><title>Sandbox</title>' +
-    '<main><h1>Sandbox</h1><p>The control plane is up: <a href="/openapi.json">its interface</a>.</p></main></html>';
-  return new Map([['/', { type: 'text/html; charset=utf-8', body: page }]]);
+import { script, style } from './built.ts';
+
+const ICON =
+  "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath d='M2 4h12M2 8h8M2 12h10' " +
+  "stroke='%230a7cba' stroke-width='2'/%3E%3C/svg%3E";
+
+const PAGE = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Token sandbox</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="${ICON}">
+<link rel="stylesheet" href="/portal.css">
+<script type="module" src="/portal.js"></script>
+</head>
+<body>
+<div id="portal"><main><h1>Token sandbox</h1>
+<p>This page needs JavaScript. What it does can be done by hand too: <a href="/openapi.json">the interface</a>.</p></main>
+</div>
+</body>
+</html>
+`;
+
+/** One file of the portal. */
+export interface PortalAsset {
+  readonly type: string;
+  readonly body: string;
+}
+
+/** The portal's files, by path: what is not here is not served. A file is read when it is first asked for. */
+export function portalAssets(): Map<string, PortalAsset> {
+  return new Map([
+    ['/', { type: 'text/html; charset=utf-8', body: PAGE }],
+    ['/portal.js', readOnce('text/javascript; charset=utf-8', script)],
+    ['/portal.css', readOnce('text/css; charset=utf-8', style)],
+  ]);
+}
+
+function readOnce(type: string, read: () => string): PortalAsset {
+  let text: string | undefined;
+  return {
+    type,
+    get body() {
+      text ??= read();
+      return text;
+    },
+  };
 }

@@ -1,0 +1,27 @@
+import type { ControlError } from '../../events.ts';
+
+/** What the control plane said no to, in words that are made to be shown. */
+export class Refused extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Asks the control plane. Rejects with {@link Refused}, or with a `TypeError` where it cannot be reached. */
+export async function ask<T>(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<T> {
+  const writes = method === 'POST' || method === 'PATCH';
+  const answer = await fetch(path, {
+    method,
+    ...(writes && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body ?? {}) }),
+  });
+  const json: unknown = await answer.json();
+  if (!answer.ok) throw new Refused(answer.status, (json as ControlError).message);
+  return json as T;
+}
+
+export function tellFailure(error: unknown): string {
+  return error instanceof Refused ? error.message : 'The sandbox cannot be reached.';
+}

@@ -1,0 +1,98 @@
+import type { ComponentType } from 'preact';
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { Apps } from './apps.tsx';
+import { ClockPanel } from './clock-panel.tsx';
+import type { Connection, Snapshot } from './connection.ts';
+import { Faults } from './faults.tsx';
+import { Live } from './live.tsx';
+import type { Model } from './model.ts';
+import { Owners } from './owners.tsx';
+import { Say } from './parts.tsx';
+import { ResponseShape } from './response-shape.tsx';
+import { Scenarios } from './scenarios.tsx';
+
+type Screen = ComponentType<{ model: Model }>;
+
+const SCREENS: readonly (readonly [path: string, title: string, screen: Screen])[] = [
+  ['live', 'Live', Live],
+  ['owners', 'Owners', Owners],
+  ['apps', 'Apps', Apps],
+  ['faults', 'Faults', Faults],
+  ['response', 'Response shape', ResponseShape],
+  ['scenarios', 'Scenarios', Scenarios],
+];
+
+const STATUS_WORDS = { connecting: 'Connecting', live: 'Connected', lost: 'Connection lost, trying again' } as const;
+
+export function App({ connection }: { connection: Connection }) {
+  const { model, status, problem } = useSnapshot(connection);
+  const [said, setSaid] = useState('');
+  const say = useCallback((text: string) => {
+    // The same words twice are said twice.
+    setSaid('');
+    setTimeout(() => setSaid(text), 50);
+  }, []);
+  const [path, title, Screen] = useScreen();
+  return (
+    <Say.Provider value={say}>
+      <a class="skip" href="#main" onClick={focusMain}>
+        Skip to content
+      </a>
+      <header>
+        <p class="name">Token sandbox</p>
+        <nav aria-label="Screens">
+          <ul>
+            {SCREENS.map(([to, word]) => (
+              <li key={to}>
+                <a href={`#/${to}`} aria-current={to === path ? 'page' : undefined}>
+                  {word}
+                </a>
+              </li>
+            ))}
+          </ul>
+        </nav>
+        <p class={status === 'lost' ? 'connection lost' : 'connection'}>
+          <span aria-hidden="true">{status === 'live' ? '●' : '○'}</span> {STATUS_WORDS[status]}
+        </p>
+      </header>
+      <p class="said" role="status">
+        {said}
+      </p>
+      <main id="main" tabIndex={-1}>
+        <h1>{title}</h1>
+        {model ? <Screen model={model} /> : <p>{problem ?? (status === 'lost' ? STATUS_WORDS.lost : 'Loading…')}</p>}
+      </main>
+      {model && <ClockPanel model={model} />}
+    </Say.Provider>
+  );
+}
+
+function useSnapshot(connection: Connection): Snapshot {
+  const [snapshot, setSnapshot] = useState(connection.snapshot);
+  useEffect(() => connection.subscribe(() => setSnapshot(connection.snapshot)), [connection]);
+  return snapshot;
+}
+
+const screenAt = (hash: string) => SCREENS.find(([path]) => hash === `#/${path}`) ?? SCREENS[0];
+
+/** The screen that the address names. On a change its heading is where a reader goes on. */
+function useScreen() {
+  const [screen, setScreen] = useState(() => screenAt(location.hash));
+  const first = useRef(true);
+  useEffect(() => {
+    const follow = () => setScreen(screenAt(location.hash));
+    addEventListener('hashchange', follow);
+    return () => removeEventListener('hashchange', follow);
+  }, []);
+  useEffect(() => {
+    document.title = `${screen?.[1]} · Token sandbox`;
+    if (!first.current) document.getElementById('main')?.focus({ preventScroll: true });
+    first.current = false;
+  }, [screen]);
+  return screen as (typeof SCREENS)[number];
+}
+
+function focusMain(event: Event): void {
+  event.preventDefault();
+  document.getElementById('main')?.focus();
+}

@@ -1,0 +1,64 @@
+import { useState } from 'preact/hooks';
+import type { CredentialsView, TryView } from '../../events.ts';
+import { ask } from './api.ts';
+import { envOf } from './curl.ts';
+import type { Model } from './model.ts';
+import { Action, CopyButton } from './parts.tsx';
+
+const credentials = () => ask<CredentialsView>('GET', '/api/credentials');
+
+/** Where a new user begins: what to configure, and one request to see something happen. Folded once it has been used. */
+export function ConnectPanel({ model }: { model: Model }) {
+  const [shown, setShown] = useState<CredentialsView | undefined>();
+  const [tried, setTried] = useState<TryView | undefined>();
+  const [first] = useState(model.summary.total === 0);
+  return (
+    <details class="connect" open={first}>
+      <summary>Connect an integration</summary>
+      <div class="columns">
+        <div>
+          <h2>Put this into its .env</h2>
+          <pre class="env">{envOf(model.url, shown)}</pre>
+          <div class="row">
+            <CopyButton text={async () => `${envOf(model.url, await credentials())}\n`}>Copy with secrets</CopyButton>
+            <Action
+              act={async () => {
+                setShown(shown ? undefined : await credentials());
+                return undefined;
+              }}
+            >
+              {shown ? 'Hide secrets' : 'Show secrets'}
+            </Action>
+          </div>
+        </div>
+        <div>
+          <h2>Or see what happens</h2>
+          <p>Sends one token request for the first owner, and one call of /echo with the token.</p>
+          <Action
+            look="main"
+            act={async () => {
+              setTried(await ask<TryView>('POST', '/api/try', {}));
+              return 'One request was sent.';
+            }}
+          >
+            Send one request
+          </Action>
+          {tried && <Tried tried={tried} />}
+        </div>
+      </div>
+    </details>
+  );
+}
+
+function Tried({ tried }: { tried: TryView }) {
+  const { status, socketError, body, echoStatus, echoOwner } = tried;
+  return (
+    <>
+      <p>
+        {socketError ? `No answer: ${socketError}.` : `Token request: ${status}. `}
+        {echoStatus !== undefined && `/echo: ${echoStatus}${echoOwner ? `, speaks for ${echoOwner}` : ''}.`}
+      </p>
+      {body && <pre>{body}</pre>}
+    </>
+  );
+}

@@ -1,0 +1,31 @@
+import type { CredentialsView, LedgerEntry } from '../../events.ts';
+
+/**
+ * A request as a command. Secrets come from the environment, by the names that the command line reads, unless they are
+ * given; in neither case are they arguments, which others on the machine could see.
+ */
+export function curlOf(entry: Pick<LedgerEntry, 'kind' | 'owner'>, url: string, secrets?: CredentialsView): string {
+  if (entry.kind !== 'token') {
+    return `curl -sS '${url}/echo' -H @- <<END\nauthorization: Bearer $OTR_TOKEN\nEND`;
+  }
+  const fields = {
+    grant_type: 'client_credentials',
+    client_id: secrets?.clientId ?? '$OTR_CLIENT_ID',
+    client_secret: secrets?.clientSecret ?? '$OTR_CLIENT_SECRET',
+    appliance_owner_scope: secrets?.accessKey ?? '$OTR_ACCESS_KEY',
+  };
+  const note = secrets || !entry.owner ? '' : `# OTR_ACCESS_KEY: the access key of ${entry.owner}\n`;
+  const command = `curl -sS '${url}/auth/v1/token' -H 'content-type: application/json' -d @- <<END`;
+  return `${note}${command}\n${JSON.stringify(fields)}\nEND`;
+}
+
+/** What an integration reads its settings from; with secrets, or with dots in their place. */
+export function envOf(url: string, secrets?: CredentialsView): string {
+  const hidden = '•'.repeat(16);
+  return [
+    `OTR_BASE_URL=${secrets?.baseUrl ?? url}`,
+    `OTR_CLIENT_ID=${secrets?.clientId ?? hidden}`,
+    `OTR_CLIENT_SECRET=${secrets?.clientSecret ?? hidden}`,
+    `OTR_ACCESS_KEY=${secrets?.accessKey ?? hidden}`,
+  ].join('\n');
+}

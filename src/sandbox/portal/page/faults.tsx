@@ -1,0 +1,83 @@
+import { ask } from './api.ts';
+import { FaultForm } from './fault-form.tsx';
+import { type Model, timeOf } from './model.ts';
+import { Action, Scroll, State, useTick } from './parts.tsx';
+import { countWord, faultWord, isActive, leftWord, targetWord, whenWord } from './words.ts';
+
+/** What goes wrong at the moment, and what else may. */
+export function Faults({ model }: { model: Model }) {
+  return (
+    <div class="two">
+      <section aria-labelledby="rules-heading">
+        <div class="row heading">
+          <h2 id="rules-heading">Rules</h2>
+          <Action
+            disabled={model.faults.length === 0}
+            act={async () => {
+              await ask('DELETE', '/api/faults');
+              return 'Every fault is removed.';
+            }}
+          >
+            Remove all
+          </Action>
+        </div>
+        <p class="hint">
+          Of several rules that strike, the oldest does; latency delays and lets the next one strike too. A rule that is
+          removed leaves nothing behind.
+        </p>
+        <FaultTable model={model} />
+      </section>
+      <FaultForm owners={model.owners} apps={model.apps} />
+    </div>
+  );
+}
+
+function FaultTable({ model }: { model: Model }) {
+  const nowMs = timeOf(model, useTick(1000));
+  if (model.faults.length === 0) return <p class="empty">No faults. The service behaves.</p>;
+  return (
+    <Scroll label="Fault rules">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Fault</th>
+            <th scope="col">Aimed at</th>
+            <th scope="col">When</th>
+            <th scope="col" class="number">
+              Struck
+            </th>
+            <th scope="col">Left</th>
+            <th scope="col">
+              <span class="hidden">Remove</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {model.faults.map((rule) => (
+            <tr key={rule.id}>
+              <th scope="row">{faultWord(rule)}</th>
+              <td>{targetWord(rule.target, rule.kind)}</td>
+              <td>{whenWord(rule.when)}</td>
+              <td class="number">{countWord(rule.hits)}</td>
+              <td>
+                <State good={isActive(rule, nowMs)}>{leftWord(rule, nowMs)}</State>
+              </td>
+              <td>
+                <Action
+                  look="quiet"
+                  label={`Remove ${faultWord(rule)}, ${rule.id}`}
+                  act={async () => {
+                    await ask('DELETE', `/api/faults/${rule.id}`);
+                    return 'The fault is removed.';
+                  }}
+                >
+                  Remove
+                </Action>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}

@@ -1,0 +1,199 @@
+/**
+ * The geometry of the lanes picture: time to the right, owners downwards. Pure. Coordinates are relative to an anchor in
+ * time that moves on only every half window: between two of its moves a lane is drawn anew only when it has news, and
+ * the picture as a whole is shifted.
+ */
+
+import type { LedgerEntry, TokenView } from '../../events.ts';
+import { endOf, type Lane } from './model.ts';
+import { type MarkKind, markOf } from './words.ts';
+
+/** How a picture is laid out. The same object as long as nothing in it has changed. */
+export interface Layout {
+  /** How much of the past is seen. */
+  readonly windowMs: number;
+  /** Width of the plot in CSS pixels, of which the last part is the future. */
+  readonly width: number;
+  readonly anchorMs: number;
+  readonly pxPerMs: number;
+  /** From one lane to the next. */
+  readonly pitch: number;
+  /** Half the size of a mark. */
+  readonly radius: number;
+  readonly barHeight: number;
+  /** Where the middle of a bar is, from the top of its lane. */
+  readonly barY: number;
+  /** Whether accepted calls of the echo resource are drawn too. */
+  readonly calls: boolean;
+}
+
+/** The share of the width that is the past; the rest shows what is left of the tokens. */
+const PAST = 0.8;
+
+/** Half the lanes' height that is aimed at, and the bounds of one. */
+const TALL_PX = 700;
+const MIN_PITCH = 3.5;
+const MAX_PITCH = 44;
+
+/** Below this a lane has no room to stack marks above its bar. */
+const ROOMY_PITCH = 18;
+
+export function layoutOf(
+  lanes: number,
+  nowMs: number,
+  { width, windowMs, calls }: { width: number; windowMs: number; calls: boolean },
+): Layout {
+  const pitch = Math.min(MAX_PITCH, Math.max(MIN_PITCH, Math.floor((TALL_PX / Math.max(1, lanes)) * 2) / 2));
+  const roomy = pitch >= ROOMY_PITCH;
+  const barHeight = roomy ? 6 : Math.max(1.5, Math.round(pitch) - 2);
+  return {
+    windowMs,
+    width,
+    anchorMs: Math.floor(nowMs / (windowMs / 2)) * (windowMs / 2),
+    pxPerMs: (width * PAST) / windowMs,
+    pitch,
+    radius: roomy ? 4 : Math.min(4, Math.max(2.75, pitch * 0.4)),
+    barHeight,
+    barY: roomy ? pitch - barHeight - 2 : pitch / 2,
+    calls,
+  };
+}
+
+/** Whether two layouts draw the same. */
+export const sameLayout = (a: Layout, b: Layout): boolean =>
+  (Object.keys(a) as (keyof Layout)[]).every((name) => a[name] === b[name]);
+
+export const nowX = ({ width }: Layout): number => width * PAST;
+
+/** How far the drawing is shifted to the right, so that `nowMs` is where now is. */
+export const shiftX = (layout: Layout, nowMs: number): number =>
+  nowX(layout) - (nowMs - layout.anchorMs) * layout.pxPerMs;
+
+/** A time as a place in the drawing, and no farther off than the eye can follow until the anchor moves. */
+function xOf({ anchorMs, pxPerMs, windowMs }: Layout, atMs: number): number {
+  const ms = Math.min(windowMs, Math.max(-windowMs * 1.1, atMs - anchorMs));
+  return ms * pxPerMs;
+}
+
+const inReach = ({ anchorMs, windowMs }: Layout, atMs: number): boolean => atMs > anchorMs - windowMs * 1.1;
+
+/** One request in its place. */
+export interface Mark {
+  readonly x: number;
+  readonly y: number;
+  readonly kind: MarkKind;
+  readonly entry: LedgerEntry;
+}
+
+/**
+ * A lane's requests in their places, within the lane. Those that would cover each other are stacked, the oldest lowest;
+ * where there is no room for a stack its marks move closer.
+ */
+export function marksOf(lane: Lane, layout: Layout): Mark[] {
+  const { radius, pxPerMs, barY, pitch } = layout;
+  const columnMs = (radius * 2) / pxPerMs;
+  const columns = new Map<number, LedgerEntry[]>();
+  for (const entry of lane.requests) {
+    if (!inReach(layout, entry.atMs) || !isDrawn(entry, layout)) continue;
+    const column = Math.floor(entry.atMs / columnMs);
+    const stack = columns.get(column);
+    if (stack) stack.push(entry);
+    else columns.set(column, [entry]);
+  }
+  const roomy = pitch >= ROOMY_PITCH;
+  const lowestY = roomy ? barY - layout.barHeight / 2 - radius : barY;
+  const room = roomy ? lowestY - radius : pitch * 0.6;
+  const marks: Mark[] = [];
+  for (const stack of columns.values()) {
+    const x = xOf(layout, stack[0]?.atMs ?? 0);
+    const step = stack.length > 1 ? Math.min(radius * 2 + 0.5, room / (stack.length - 1)) : 0;
+    for (const [index, entry] of stack.entries()) {
+      marks.push({ x, y: lowestY - index * step, kind: markOf(entry), entry });
+    }
+  }
+  return marks;
+}
+
+const isDrawn = (entry: LedgerEntry, { calls }: Layout): boolean =>
+  calls || entry.kind !== 'echo' || (entry.outcome !== 'accepted' && entry.outcome !== 'pending');
+
+/** The bars of a lane as one path of lines, and a second one with where tokens were revoked. */
+export function barsOf(tokens: readonly TokenView[], layout: Layout): { bars: string; cuts: string } {
+  const { barY, barHeight, pitch } = layout;
+  const cutTop = round(barY - Math.max(barHeight, pitch * 0.3));
+  const cutHeight = round(Math.max(barHeight, pitch * 0.3) * 2);
+  let bars = '';
+  let cuts = '';
+  for (const token of tokens) {
+    const endMs = endOf(token);
+    if (!inReach(layout, endMs)) continue;
+    const from = round(xOf(layout, token.issuedAtMs));
+    const to = round(xOf(layout, endMs));
+    bars += `M${from} ${round(barY)}H${Math.max(to, from + 1)}`;
+    if (token.revokedAtMs !== undefined && token.revokedAtMs <= token.expiresAtMs)
+      cuts += `M${to} ${cutTop}v${cutHeight}`;
+  }
+  return { bars, cuts };
+}
+
+/** The marks of each kind as one path. */
+export function markPaths(marks: readonly Mark[], radius: number): Map<MarkKind, string> {
+  const paths = new Map<MarkKind, string>();
+  for (const { x, y, kind } of marks) {
+    paths.set(kind, (paths.get(kind) ?? '') + shapeAt(kind, round(x), round(y), radius));
+  }
+  return paths;
+}
+
+/** A shape of its own for each kind, all about as large. */
+export function shapeAt(kind: MarkKind, x: number, y: number, r: number): string {
+  const s = round(r * 0.85);
+  switch (kind) {
+    case 'ok':
+    case 'pending':
+      return circle(x, y, s);
+    case 'wasted':
+      return circle(x, y, r) + circle(x, y, round(r * 0.3));
+    case 'limited':
+      return `M${x} ${round(y - r)}l${r} ${round(r * 1.8)}h${-2 * r}z`;
+    case 'error':
+      return `M${round(x - s)} ${round(y - s)}h${2 * s}v${2 * s}h${-2 * s}z`;
+    case 'broken':
+      return `M${round(x - s)} ${round(y - s)}l${2 * s} ${2 * s}m0 ${-2 * s}l${-2 * s} ${2 * s}`;
+    case 'refused':
+      return `M${x} ${round(y - r * 1.15)}l${r} ${round(r * 1.15)}l${-r} ${round(r * 1.15)}l${-r} ${round(-r * 1.15)}z`;
+  }
+}
+
+const circle = (x: number, y: number, r: number): string =>
+  `M${round(x - r)} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`;
+
+const round = (value: number): number => Math.round(value * 10) / 10;
+
+/** The mark nearest to a place in a lane, if one is near. */
+export function markNear(marks: readonly Mark[], x: number, y: number, reachPx = 10): Mark | undefined {
+  let nearest: Mark | undefined;
+  let nearestPx = reachPx;
+  for (const mark of marks) {
+    const px = Math.hypot(mark.x - x, (mark.y - y) * 0.5);
+    if (px <= nearestPx) [nearest, nearestPx] = [mark, px];
+  }
+  return nearest;
+}
+
+const TICKS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400];
+
+/** Where the time is written, in the drawing: round times, no closer than a label is wide. */
+export function ticksOf(layout: Layout, labelPx = 80): { x: number; atMs: number }[] {
+  const { pxPerMs, anchorMs, windowMs } = layout;
+  const stepMs = (TICKS_S.find((seconds) => seconds * 1000 * pxPerMs >= labelPx) ?? 86_400) * 1000;
+  const ticks: { x: number; atMs: number }[] = [];
+  const first = Math.ceil((anchorMs - windowMs * 1.1) / stepMs) * stepMs;
+  for (let atMs = first; atMs <= anchorMs + windowMs; atMs += stepMs) {
+    ticks.push({ x: round((atMs - anchorMs) * pxPerMs), atMs });
+  }
+  return ticks;
+}
+
+/** Every how manieth lane has its name written, so that names do not cover each other. */
+export const labelEvery = (pitch: number, labelPx = 15): number => Math.max(1, Math.ceil(labelPx / pitch));

@@ -1,0 +1,11 @@
+import { render } from 'preact';
+import { App } from './app.tsx';
+import { Connection } from './connection.ts';
+
+const home = document.getElementById('portal');
+if (home) {
+  const connection = new Connection();
+  home.textContent = '';
+  render(<App connection={connection} />, home);
+  void connection.load();
+}

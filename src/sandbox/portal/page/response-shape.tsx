@@ -1,0 +1,192 @@
+import { useContext, useEffect, useState } from 'preact/hooks';
+import type { Fact } from '../../facts.ts';
+import type { Profile, ProfileChanges } from '../../profile.ts';
+import { ask, tellFailure } from './api.ts';
+import type { Model } from './model.ts';
+import { Check, Choice, Field, Say, Scroll } from './parts.tsx';
+
+/** Everything that the service's documentation leaves open, as it is assumed here: each a setting. */
+export function ResponseShape({ model }: { model: Model }) {
+  const say = useContext(Say);
+  const { profile } = model;
+  const change = (changes: ProfileChanges) => {
+    ask('PATCH', '/api/profile', changes).then(
+      () => say('Changed, for the requests to come.'),
+      (error: unknown) => say(`Not done: ${tellFailure(error)}`),
+    );
+  };
+  return (
+    <div class="two">
+      <section aria-labelledby="settings-heading">
+        <h2 id="settings-heading">Settings</h2>
+        <p class="hint">All of these are assumed: the service’s documentation ends with the request.</p>
+        <Answer profile={profile} change={change} />
+        <Errors profile={profile} change={change} />
+      </section>
+      <Facts />
+    </div>
+  );
+}
+
+interface Props {
+  readonly profile: Profile;
+  readonly change: (changes: ProfileChanges) => void;
+}
+
+function Answer({ profile, change }: Props) {
+  return (
+    <fieldset>
+      <legend>A token</legend>
+      <Choice
+        label="Fields of the answer"
+        value={profile.shape}
+        options={[
+          ['rfc6749', 'RFC 6749: access_token, token_type, expires_in'],
+          ['minimal', 'Minimal: access_token alone'],
+          ['odd', 'Odd: as set below'],
+          ['hostile', 'Hostile: another unusable body each time'],
+        ]}
+        onChange={(shape) => change({ shape })}
+      />
+      {profile.shape === 'odd' && <Odd profile={profile} change={change} />}
+      <Choice
+        label="Format"
+        value={profile.tokenFormat}
+        options={[
+          ['opaque', 'Opaque'],
+          ['jwt', 'JWT'],
+        ]}
+        onChange={(tokenFormat) => change({ tokenFormat })}
+      />
+      <NumberSetting
+        label="Lifetime in seconds"
+        value={profile.lifetimeSeconds}
+        onChange={(lifetimeSeconds) => change({ lifetimeSeconds })}
+      />
+      <NumberSetting
+        label="Milliseconds until resources know a new token"
+        value={profile.replicationLagMs}
+        onChange={(replicationLagMs) => change({ replicationLagMs })}
+      />
+      <Check
+        label="A new token revokes the one before"
+        checked={profile.revokePrevious}
+        onChange={(revokePrevious) => change({ revokePrevious })}
+      />
+    </fieldset>
+  );
+}
+
+function Odd({ profile, change }: Props) {
+  return (
+    <>
+      <Choice
+        label="Lifetime as"
+        value={profile.odd.lifetimeAs}
+        options={[
+          ['number', 'Number of seconds'],
+          ['string', 'String of seconds'],
+          ['milliseconds', 'Number of milliseconds'],
+        ]}
+        onChange={(lifetimeAs) => change({ odd: { lifetimeAs } })}
+      />
+      <Check
+        label="Names in camelCase"
+        checked={profile.odd.camelCase}
+        onChange={(camelCase) => change({ odd: { camelCase } })}
+      />
+      <Check
+        label="Wrapped in data"
+        checked={profile.odd.wrapped}
+        onChange={(wrapped) => change({ odd: { wrapped } })}
+      />
+    </>
+  );
+}
+
+function Errors({ profile, change }: Props) {
+  return (
+    <fieldset>
+      <legend>An error</legend>
+      <Choice
+        label="Form"
+        value={profile.errorForm}
+        options={[
+          ['rfc6749', 'RFC 6749'],
+          ['problem', 'Problem details'],
+          ['text', 'Plain text'],
+          ['html', 'HTML'],
+          ['empty', 'Nothing'],
+          ['echoing', 'Quotes the request, secrets too'],
+        ]}
+        onChange={(errorForm) => change({ errorForm })}
+      />
+      <Choice
+        label="A revoked access key gets"
+        value={profile.revokedKey}
+        options={[
+          ['invalid_grant', '400 invalid_grant'],
+          ['access_denied', 'access_denied'],
+          ['not_found', 'not_found'],
+          ['invalid_client', 'invalid_client'],
+          ['token', 'A token that nothing accepts'],
+        ]}
+        onChange={(revokedKey) => change({ revokedKey })}
+      />
+      <Check
+        label="Its tokens end with it"
+        checked={profile.revokedKeyEndsTokens}
+        onChange={(revokedKeyEndsTokens) => change({ revokedKeyEndsTokens })}
+      />
+    </fieldset>
+  );
+}
+
+/** Sent when it is left or Enter is pressed, so that half a number is not. */
+function NumberSetting(props: { label: string; value: number; onChange: (value: number) => void }) {
+  return (
+    <Field label={props.label}>
+      {(id) => (
+        <input
+          id={id}
+          type="text"
+          inputMode="decimal"
+          value={`${props.value}`}
+          onChange={(event) => props.onChange(Number(event.currentTarget.value))}
+        />
+      )}
+    </Field>
+  );
+}
+
+function Facts() {
+  const [facts, setFacts] = useState<readonly Fact[]>([]);
+  useEffect(() => {
+    ask<Fact[]>('GET', '/api/facts').then(setFacts, () => {});
+  }, []);
+  return (
+    <section aria-labelledby="facts-heading">
+      <h2 id="facts-heading">On what grounds</h2>
+      <Scroll label="What is documented and what is assumed">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">What the sandbox does</th>
+              <th scope="col">Basis</th>
+            </tr>
+          </thead>
+          <tbody>
+            {facts.map(({ statement, basis }) => (
+              <tr key={statement}>
+                <td>{statement}</td>
+                <td>
+                  <span class={`basis ${basis}`}>{basis}</span>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </section>
+  );
+}
