@@ -1,0 +1,149 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { instantReader, settledWithin, startTimer, systemClock } from '../src/clock.ts';
+import { ManualClock } from './helpers/manual-clock.ts';
+
+const DAY_MS = 86_400_000;
+
+describe('the instant', () => {
+  it('is read anew from both times of a given clock', () => {
+    const clock = new ManualClock(5_000);
+    const read = instantReader(clock);
+    expect(read()).toEqual({ wallMs: 5_000, monotonicMs: 0 });
+    clock.advance(1);
+    clock.jumpWall(-100);
+    expect(read()).toEqual({ wallMs: 4_901, monotonicMs: 1 });
+  });
+});
+
+describe('the instant of the system’s own clocks', () => {
+  /** What was read of the monotonic clock, counted; the wall clock stands where it is set. */
+  let monotonicReads = 0;
+  let monotonicMs = 0;
+
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['Date'], now: 100_000 });
+    monotonicReads = 0;
+    monotonicMs = 0;
+    vi.spyOn(performance, 'now').mockImplementation(() => {
+      monotonicReads++;
+      return monotonicMs;
+    });
+  });
+  afterEach(() => void vi.useRealTimers());
+
+  /** Reads with the wall clock at one time and the monotonic at another. */
+  function readAt(read: ReturnType<typeof instantReader>, wallMs: number, atMonotonicMs: number) {
+    vi.setSystemTime(wallMs);
+    monotonicMs = atMonotonicMs;
+    return read();
+  }
+
+  it('reads the monotonic clock once in 10 ms of the wall clock', () => {
+    const read = instantReader(undefined);
+    expect(monotonicReads).toBe(1);
+    expect(readAt(read, 100_000, 0.5)).toEqual({ wallMs: 100_000, monotonicMs: 0 });
+    expect(readAt(read, 100_001, 1)).toEqual({ wallMs: 100_001, monotonicMs: 0 });
+    expect(readAt(read, 100_010, 10)).toEqual({ wallMs: 100_010, monotonicMs: 0 });
+    expect(monotonicReads).toBe(1);
+    expect(readAt(read, 100_011, 11)).toEqual({ wallMs: 100_011, monotonicMs: 11 });
+    expect(readAt(read, 100_021, 21)).toEqual({ wallMs: 100_021, monotonicMs: 11 });
+    expect(monotonicReads).toBe(2);
+  });
+
+  it('reads it again whenever the wall clock was set back', () => {
+    const read = instantReader(undefined);
+    readAt(read, 100_005, 5);
+    expect(readAt(read, 100_004, 6)).toEqual({ wallMs: 100_004, monotonicMs: 6 });
+    expect(readAt(read, 40_000, 7)).toEqual({ wallMs: 40_000, monotonicMs: 7 });
+    expect(readAt(read, 40_009, 16)).toEqual({ wallMs: 40_009, monotonicMs: 7 });
+  });
+
+  it('gives the same object within a millisecond, so that a hit makes none', () => {
+    const read = instantReader(undefined);
+    expect(readAt(read, 100_003, 3)).toBe(readAt(read, 100_003, 3.4));
+  });
+
+  it('is what the system clock tells', () => {
+    monotonicMs = 12.5;
+    expect([systemClock.now(), systemClock.monotonic()]).toEqual([100_000, 12.5]);
+    expect(Object.isFrozen(systemClock)).toBe(true);
+  });
+});
+
+describe('a timer', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
+  afterEach(() => void vi.useRealTimers());
+
+  it('runs on the given clock, where that has timers', () => {
+    const clock = new ManualClock();
+    const fn = vi.fn();
+    startTimer(clock, fn, 10);
+    const cancel = startTimer(clock, fn, 20);
+    clock.advance(10);
+    expect(fn).toHaveBeenCalledTimes(1);
+    cancel();
+    clock.advance(10);
+    expect(fn).toHaveBeenCalledTimes(1);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it.each([
+    ['no clock', undefined],
+    ['a clock without timers', { now: () => 0, monotonic: () => 0 }],
+  ])('is a real one with %s, and runs once', (_, clock) => {
+    const fn = vi.fn();
+    startTimer(clock, fn, 10);
+    vi.advanceTimersByTime(9);
+    expect(fn).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(1);
+    expect(fn).toHaveBeenCalledTimes(1);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it.each([24, 25, 50, 365])('of %i days runs on that very day', (days) => {
+    const fn = vi.fn();
+    startTimer(undefined, fn, days * DAY_MS);
+    vi.advanceTimersByTime(days * DAY_MS - 1);
+    expect(fn).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(1);
+    expect(fn).toHaveBeenCalledTimes(1);
+  });
+
+  it('is cancelled in any of its parts', () => {
+    const fn = vi.fn();
+    const cancel = startTimer(undefined, fn, 60 * DAY_MS);
+    vi.advanceTimersByTime(30 * DAY_MS);
+    cancel();
+    expect(vi.getTimerCount()).toBe(0);
+    vi.advanceTimersByTime(60 * DAY_MS);
+    expect(fn).not.toHaveBeenCalled();
+  });
+});
+
+describe('waiting no longer than', () => {
+  it('ends with the promise, and leaves no timer', async () => {
+    const clock = new ManualClock();
+    await settledWithin(clock, 1000, Promise.resolve('done'));
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('fails with the promise, and leaves no timer', async () => {
+    const clock = new ManualClock();
+    await expect(settledWithin(clock, 1000, Promise.reject(new Error('no')))).rejects.toThrow('no');
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('ends when the time is up', async () => {
+    const clock = new ManualClock();
+    let over = false;
+    const waiting = settledWithin(clock, 1000, new Promise(() => {})).then(() => {
+      over = true;
+    });
+    clock.advance(999);
+    await Promise.resolve();
+    expect(over).toBe(false);
+    clock.advance(1);
+    await waiting;
+    expect(over).toBe(true);
+  });
+});

@@ -1,0 +1,204 @@
+import { inspect } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import {
+  ERROR_CODES,
+  looksLikeOauthError,
+  OwnerTokenError,
+  type OwnerTokenErrorCode,
+  ScrubbedCause,
+} from '../src/errors.ts';
+
+const CANARY = 'canary-7c1d';
+
+describe('what a code means', () => {
+  it.each([
+    ['owner_refused', 'owner', 'client', false],
+    ['client_refused', 'client', undefined, false],
+    ['rate_limited', 'endpoint', undefined, true],
+    ['endpoint_unavailable', 'owner', 'endpoint', true],
+    ['invalid_response', 'owner', 'endpoint', true],
+    ['redirect_refused', 'endpoint', undefined, false],
+    ['token_rejected', 'owner', undefined, true],
+    ['source_failed', 'owner', undefined, true],
+    ['queue_full', undefined, undefined, true],
+    ['queue_timeout', undefined, undefined, true],
+    ['origin_refused', undefined, undefined, false],
+    ['insecure_url', undefined, undefined, false],
+    ['invalid_options', undefined, undefined, false],
+    ['invalid_access_key', undefined, undefined, false],
+    ['closed', undefined, undefined, false],
+  ] as const)('%s stops %s, then %s', (code, failureScope, widensTo, retryable) => {
+    const error = new OwnerTokenError(code, 'why');
+    expect(error).toMatchObject({ name: 'OwnerTokenError', code, message: 'why', failureScope, retryable });
+    expect(OwnerTokenError.wideningOf(error)).toBe(widensTo);
+  });
+
+  it('is told for every code', () => {
+    expect(ERROR_CODES).toHaveLength(15);
+    for (const code of ERROR_CODES) expect(() => new OwnerTokenError(code, '')).not.toThrow();
+  });
+
+  it('is not known for any other, which a source in JavaScript may give', () => {
+    const wrong = CANARY as OwnerTokenErrorCode;
+    expect(() => new OwnerTokenError(wrong, '')).toThrow(
+      /^unknown OwnerTokenError code; expected one of owner_refused, /,
+    );
+    expect(() => new OwnerTokenError(wrong, '')).not.toThrow(CANARY);
+  });
+
+  it('is taken at its word where the scope is given', () => {
+    const error = new OwnerTokenError('endpoint_unavailable', '', { failureScope: 'owner' });
+    expect(error.failureScope).toBe('owner');
+    expect(OwnerTokenError.wideningOf(error)).toBeUndefined();
+  });
+
+  it('is the owner’s alone for a refusal with an OAuth code, not for an outage with one', () => {
+    const wideningOf = (code: OwnerTokenErrorCode, oauthError: string) =>
+      OwnerTokenError.wideningOf(new OwnerTokenError(code, '', { oauthError }));
+    expect(wideningOf('owner_refused', 'invalid_grant')).toBeUndefined();
+    expect(wideningOf('endpoint_unavailable', 'server_error')).toBe('endpoint');
+    expect(wideningOf('owner_refused', CANARY)).toBe('client');
+  });
+});
+
+describe('an error', () => {
+  const facts = {
+    ...{ failedAtMs: 5, retryAtMs: 9, retryAfterMs: 4, status: 503, owner: 'owner_x' },
+    ...{ oauthError: 'temporarily_unavailable', cause: new RangeError(CANARY) },
+  };
+
+  it('keeps the facts it was given, and dates itself where it got no date', () => {
+    const { cause: _, ...kept } = facts;
+    expect(new OwnerTokenError('rate_limited', 'why', facts)).toMatchObject({ ...kept, cause: { name: 'RangeError' } });
+    const before = Date.now();
+    const { failedAtMs, ...bare } = new OwnerTokenError('closed', 'why');
+    expect(failedAtMs).toBeGreaterThanOrEqual(before);
+    expect(failedAtMs).toBeLessThanOrEqual(Date.now());
+    expect(bare.cause).toBeUndefined();
+  });
+
+  it('drops an OAuth error that looks like none', () => {
+    expect(new OwnerTokenError('owner_refused', '', { oauthError: CANARY }).oauthError).toBeUndefined();
+  });
+
+  it('is whole as JSON, its message included', () => {
+    const shown = JSON.parse(JSON.stringify(new OwnerTokenError('rate_limited', 'why', facts)));
+    expect(shown).toMatchObject({ name: 'OwnerTokenError', code: 'rate_limited', message: 'why', status: 503 });
+    expect(JSON.stringify(shown)).not.toContain(CANARY);
+  });
+
+  it('is restated with other facts of place and time, and all else as it was', () => {
+    const error = new OwnerTokenError('rate_limited', 'why', facts);
+    const again = OwnerTokenError.restated(error, { message: 'again', owner: 'owner_y', retryAtMs: undefined });
+    expect(again).not.toBe(error);
+    const { stack: _, message, ...kept } = { ...error, message: 'again', stack: '' };
+    expect({ ...again }).toEqual({ ...kept, owner: 'owner_y', retryAtMs: undefined });
+    expect(again.message).toBe(message);
+    expect(again.cause).toBe(error.cause);
+    expect(OwnerTokenError.restated(error, {}).message).toBe('why');
+  });
+
+  it('may be widened after restating as before, unless its scope was stated', () => {
+    const timeout = new OwnerTokenError('endpoint_unavailable', '');
+    expect(OwnerTokenError.wideningOf(OwnerTokenError.restated(timeout, {}))).toBe('endpoint');
+    const widened = OwnerTokenError.restated(timeout, { failureScope: 'endpoint' });
+    expect(widened.failureScope).toBe('endpoint');
+    expect(OwnerTokenError.wideningOf(widened)).toBeUndefined();
+    const onPurpose = new OwnerTokenError('endpoint_unavailable', '', { failureScope: 'owner' });
+    const again = OwnerTokenError.restated(onPurpose, {});
+    expect([again.failureScope, OwnerTokenError.wideningOf(again)]).toEqual(['owner', undefined]);
+    const scopeless = OwnerTokenError.restated(new OwnerTokenError('closed', ''), {});
+    expect(scopeless.failureScope).toBeUndefined();
+  });
+});
+
+describe('an OAuth error', () => {
+  it.each(['invalid_grant', 'ab', 'a'.repeat(20), 'aa_bb_cc_dd_ee'])('may look like %s', (value) => {
+    expect(looksLikeOauthError(value)).toBe(true);
+  });
+
+  it.each([
+    ...[
+      '',
+      'a',
+      'a'.repeat(21),
+      'Invalid_grant',
+      'invalid-grant',
+      'invalid_grant ',
+      ' invalid_grant',
+      'invalid__grant',
+    ],
+    ...['aa_bb_cc_dd_ee_ff', 'invalid_grant\n', 'v2_error', 7, undefined, ['invalid_grant']],
+  ])('does not look like %j', (value) => {
+    expect(looksLikeOauthError(value)).toBe(false);
+  });
+});
+
+describe('a scrubbed cause', () => {
+  it('keeps name, code and frames, and nothing that was said', () => {
+    const thrown = Object.assign(new TypeError(`says ${CANARY}\n    at ${CANARY} (/x.js:1:1)`), { code: 'ECONNRESET' });
+    const scrubbed = ScrubbedCause.of(thrown);
+    expect(scrubbed).toMatchObject({ name: 'TypeError', code: 'ECONNRESET' });
+    expect(scrubbed.frames?.length).toBeGreaterThan(0);
+    expect(scrubbed.frames?.length).toBeLessThanOrEqual(8);
+    expect(scrubbed.frames?.[0]).toMatch(/^at .*errors\.test\.ts:\d+:\d+\)?$/);
+    expect(inspect(scrubbed, { depth: 9, showHidden: true })).not.toContain(CANARY);
+  });
+
+  it('stays as it is when it is scrubbed again', () => {
+    const scrubbed = ScrubbedCause.of(new Error('x'));
+    expect(ScrubbedCause.of(scrubbed)).toBe(scrubbed);
+  });
+
+  it.each([
+    ['a string', CANARY],
+    ['undefined', undefined],
+    ['null', null],
+    ['a function', () => CANARY],
+    ['an object without anything', {}],
+    ['names that are none', { name: CANARY, code: CANARY, cause: CANARY, stack: 7, message: 7 }],
+    ['names that are longer than names are', { name: `${'E'.repeat(42)}Error`, code: 'E'.repeat(42) }],
+    [
+      'getters that throw',
+      new Proxy(
+        {},
+        {
+          get: () => {
+            throw new Error(CANARY);
+          },
+        },
+      ),
+    ],
+    ['a message that is not in its stack', { message: CANARY, stack: 'at f (/x.js:1:1)' }],
+    ['a stack without a message', { stack: 'at f (/x.js:1:1)' }],
+    ['a message without a stack', { message: CANARY }],
+  ])('is an Error and no more, of %s', (_, thrown) => {
+    expect({ ...ScrubbedCause.of(thrown) }).toEqual({ name: 'Error' });
+  });
+
+  it.each(['Error', 'TypeError', 'AxiosError', 'DOMException'])('keeps the name %s', (name) => {
+    expect(ScrubbedCause.of({ name }).name).toBe(name);
+  });
+
+  it('takes of a stack only what follows the message and is a frame', () => {
+    const frames = ['    at a (/a.js:1:2)', `    at ${'x'.repeat(301)}:1:2`, `    ${CANARY}`, '  at /b.js:3:4'];
+    const stack = ['Error: why', ...frames].join('\n');
+    expect(ScrubbedCause.of({ message: 'why', stack }).frames).toEqual(['at a (/a.js:1:2)', 'at /b.js:3:4']);
+  });
+
+  it('keeps eight frames and four causes', () => {
+    const frame = '    at f (/x.js:1:1)';
+    const stack = ['Error: why', ...Array(20).fill(frame)].join('\n');
+    expect(ScrubbedCause.of({ message: 'why', stack }).frames).toHaveLength(8);
+    const endless: { name: string; cause?: object } = { name: 'Error' };
+    endless.cause = endless;
+    let depth = 0;
+    for (let each: ScrubbedCause | undefined = ScrubbedCause.of(endless); each; each = each.cause) depth++;
+    expect(depth).toBe(4);
+  });
+
+  it('keeps no cause that is no object', () => {
+    expect(ScrubbedCause.of({ cause: null }).cause).toBeUndefined();
+    expect(ScrubbedCause.of({ cause: 'x' }).cause).toBeUndefined();
+  });
+});

@@ -1,0 +1,117 @@
+import { inspect } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import { AccessToken, parseTokenResponse, problemOfGrant, schemeOf } from '../src/token.ts';
+
+const fields = {
+  value: 'canary-7c1d',
+  tokenType: 'Bearer',
+  fingerprint: 'token_abc',
+  issuedAtMs: 1,
+  refreshAtMs: 2,
+  expiresAtMs: 3,
+};
+
+describe('an access token', () => {
+  const token = new AccessToken(fields);
+
+  it('gives its secret by two names and no other way', () => {
+    expect([token.value, token.authorization]).toEqual(['canary-7c1d', 'Bearer canary-7c1d']);
+    const shown = { tokenType: 'Bearer', fingerprint: 'token_abc', issuedAtMs: 1, refreshAtMs: 2, expiresAtMs: 3 };
+    expect({ ...token }).toEqual(shown);
+    expect(JSON.parse(JSON.stringify(token))).toEqual(shown);
+    expect(structuredClone(token)).toEqual(shown);
+    expect(`${token}`).toBe('AccessToken(token_abc)');
+  });
+
+  it('is inspected with the options of whoever inspects, and without its secret', () => {
+    const shown = inspect({ token }, { compact: true, breakLength: Number.POSITIVE_INFINITY });
+    expect(shown).toContain("token: AccessToken { tokenType: 'Bearer', fingerprint: 'token_abc', issuedAtMs: 1,");
+    expect(inspect(token, { showHidden: true, depth: 9 })).not.toContain('canary');
+    expect(inspect(token, { colors: true })).toContain('\x1b[');
+    expect(inspect(token, { colors: false })).not.toContain('\x1b[');
+  });
+
+  it('cannot be changed', () => {
+    expect(Object.isFrozen(token)).toBe(true);
+  });
+});
+
+describe('the answer', () => {
+  it.each([
+    [{ access_token: 'abc' }, { token: 'abc' }],
+    [
+      { access_token: 'abc', token_type: 'bearer', expires_in: 5 },
+      { token: 'abc', tokenType: 'bearer' },
+    ],
+    [{ access_token: 'abc', token_type: '' }, { token: 'abc' }],
+    [{ access_token: 'abc', token_type: 7 }, { token: 'abc' }],
+    [{ access_token: '' }, { token: '' }],
+  ])('%j is read as %j', (body, grant) => {
+    expect(parseTokenResponse(body)).toEqual(grant);
+  });
+
+  it.each([
+    ['canary-7c1d', 'not a JSON object'],
+    [null, 'not a JSON object'],
+    [undefined, 'not a JSON object'],
+    [[{ access_token: 'canary-7c1d' }], 'not a JSON object'],
+    [{}, 'access_token is not a string'],
+    [{ access_token: ['canary-7c1d'] }, 'access_token is not a string'],
+  ])('%j is no answer, and is not quoted', (body, problem) => {
+    const thrown = expect.objectContaining({
+      name: 'TypeError',
+      message: expect.stringMatching(new RegExp(`^(?!.*canary).*${problem}`)),
+    });
+    expect(() => parseTokenResponse(body)).toThrow(thrown);
+  });
+});
+
+describe('a grant', () => {
+  it.each([
+    { token: 'a' },
+    { token: `!${'~'.repeat(16_383)}` },
+    { token: 'a', tokenType: 'Bearer' },
+    { token: 'a', tokenType: "dpop!#$%&'*+.^_`|~-1" },
+    { token: 'a', tokenType: 'x'.repeat(64) },
+    { token: 'a', requestedAtMs: 0 },
+    { token: 'a', requestedAtMs: -1.5 },
+  ])('is good: %#', (grant) => {
+    expect(problemOfGrant(grant)).toBeUndefined();
+  });
+
+  const LINE_BREAK = 'the token has characters that a header cannot carry';
+  const NO_SCHEME = 'the token type is not an authentication scheme';
+  const NO_NUMBER = 'requestedAtMs is not a finite number';
+  it.each([
+    [undefined, 'the source gave no grant'],
+    [null, 'the source gave no grant'],
+    ['token', 'the source gave no grant'],
+    [{}, 'the token is not a string'],
+    [{ token: 7 }, 'the token is not a string'],
+    [{ token: '' }, 'the token is empty'],
+    [{ token: 'x'.repeat(16_385) }, 'the token is longer than 16384 characters'],
+    [{ token: 'a b' }, LINE_BREAK],
+    [{ token: ' a' }, LINE_BREAK],
+    [{ token: 'a\r\nSet-Cookie: x' }, LINE_BREAK],
+    [{ token: 'a\n' }, LINE_BREAK],
+    [{ token: 'a\x7f' }, LINE_BREAK],
+    [{ token: 'ä' }, LINE_BREAK],
+    [{ token: 'a', tokenType: '' }, NO_SCHEME],
+    [{ token: 'a', tokenType: 'Bearer ' }, NO_SCHEME],
+    [{ token: 'a', tokenType: ' Bearer' }, NO_SCHEME],
+    [{ token: 'a', tokenType: 'x'.repeat(65) }, NO_SCHEME],
+    [{ token: 'a', tokenType: null }, NO_SCHEME],
+    [{ token: 'a', requestedAtMs: Number.NaN }, NO_NUMBER],
+    [{ token: 'a', requestedAtMs: Number.POSITIVE_INFINITY }, NO_NUMBER],
+    [{ token: 'a', requestedAtMs: '5' }, NO_NUMBER],
+  ])('is refused in words that do not quote it: %#', (grant, problem) => {
+    expect(problemOfGrant(grant)).toBe(problem);
+  });
+});
+
+describe('the scheme', () => {
+  it('is Bearer where it says nothing else, and as it came where it does', () => {
+    expect([undefined, 'bearer', 'BEARER', 'Bearer'].map(schemeOf)).toEqual(Array(4).fill('Bearer'));
+    expect(['dpop', 'MAC'].map(schemeOf)).toEqual(['dpop', 'MAC']);
+  });
+});
