@@ -47,7 +47,7 @@ export function drawOptions(random: Random, owners: number, profile: Profile): D
     return { baseMs, capMs: baseMs * random.pick([1, 8, 60, 300]) };
   };
   const pauses = random.chance(0.5) ? undefined : { owner: range(), client: range(), endpoint: range() };
-  const maxOwners = random.pick([1, 2, Math.ceil(owners / 2), owners, owners, 10_000]);
+  const maxOwners = random.pick([1, 2, Math.ceil(owners / 2), owners, owners, 100]);
   const concurrency = random.pick([1, 2, 3, 4, 8, 16]);
   const maxQueued = random.pick([1, 2, 4, 10_000, 10_000]);
   const maxQueueMs = random.pick([50, 1_000, 30_000]);

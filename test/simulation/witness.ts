@@ -361,6 +361,7 @@ export class Witness {
     if (granted.generation < call.generation) this.#broken('a token of an earlier generation was given');
     const { lifetimeMs } = granted;
     const lifeMs = lifetimeMs - Math.min(lifetimeMs * 0.05, 10_000) + INEXACT_MS;
+    if (token.expiresAtMs > granted.fromWallMs + lifeMs) this.#broken('a token claims to live longer than it does');
     if (clock.wallMs >= granted.fromWallMs + lifeMs)
       this.#broken('a token was given past its expiry by the wall clock');
     if (clock.monotonicMs >= granted.fromMs + lifeMs)

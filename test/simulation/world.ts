@@ -101,9 +101,9 @@ export class World implements WorldView {
     let settles = true;
     if (drawn < 0.5) settles = this.#callerActs(drawn / 0.5);
     else if (drawn < 0.72) settles = this.#serviceAnswers();
-    else if (drawn < 0.94)
+    else if (drawn < 0.935)
       await this.#timePasses(random.chance(0.9) ? random.span(1, 3_000) : random.span(1_000, 4_000_000));
-    else if (drawn < 0.985) this.#faultsChange();
+    else if (drawn < 0.975) this.#faultsChange();
     else await this.#rareEvent();
     await this.#afterStep(settles);
   }
@@ -111,7 +111,7 @@ export class World implements WorldView {
   /** Mostly everything runs that is ready; now and then the next step comes in the midst of it. */
   async #afterStep(settles: boolean): Promise<void> {
     if (!settles && this.#random.chance(0.5)) {
-      for (let ticks = this.#random.below(4); ticks > 0; ticks--) await undefined;
+      for (let ticks = this.#random.below(4); ticks > 0; ticks--) await Promise.resolve();
       if (this.#failure) throw this.#failure;
       return;
     }
@@ -158,7 +158,7 @@ export class World implements WorldView {
       witness.forget(owner);
       return false;
     }
-    if (drawn < 0.985) {
+    if (drawn < 0.975) {
       this.trace(`resume ${witness.index} ${owner}`);
       witness.resume(owner);
       return false;
