@@ -91,7 +91,7 @@ export function hasMethods(value: unknown, ...names: string[]): boolean {
 /** Whether a value can be a clock. */
 export const isClock = (value: unknown): boolean => hasMethods(value, 'now', 'monotonic');
 
-/** The known name that a mistyped one most likely meant: at most three edits, and fewer than half its letters, away. */
+/** The known name that a mistyped one most likely meant: at most three edits, and half its letters, away. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   const ranked = known
     .map((candidate) => ({ candidate, edits: editDistance(name.toLowerCase(), candidate.toLowerCase()) }))
@@ -106,12 +106,12 @@ function editDistance(a: string, b: string): number {
   for (let i = 1; i <= a.length; i++) {
     const next = [i];
     for (let j = 1; j <= b.length; j++) {
-      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+      const replaced = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] as number) + 1, (next[j - 1] as number) + 1));
     }
     row = next;
   }
-  return row[b.length] ?? 0;
+  return row[b.length] as number;
 }
 
 /** A name is shown only if it is made of letters: a secret may have been spread into the options by mistake. */
