@@ -35,7 +35,7 @@ export function App({ connection }: { connection: Connection }) {
   const [path, title, Screen] = useScreen();
   return (
     <Say.Provider value={say}>
-      <a class="skip" href="#main" onClick={focusMain}>
+      <a class="skip" href="#main">
         Skip to content
       </a>
       <header>
@@ -80,7 +80,10 @@ function useScreen() {
   const [screen, setScreen] = useState(() => screenAt(location.hash));
   const first = useRef(true);
   useEffect(() => {
-    const follow = () => setScreen(screenAt(location.hash));
+    const follow = ({ oldURL }: HashChangeEvent) => {
+      if (location.hash === '#main') skipToMain(oldURL);
+      else setScreen(screenAt(location.hash));
+    };
     addEventListener('hashchange', follow);
     return () => removeEventListener('hashchange', follow);
   }, []);
@@ -92,7 +95,8 @@ function useScreen() {
   return screen as (typeof SCREENS)[number];
 }
 
-function focusMain(event: Event): void {
-  event.preventDefault();
+/** The link that skips is no screen: the address goes back to the one that is shown. */
+function skipToMain(from: string): void {
+  history.replaceState(null, '', from);
   document.getElementById('main')?.focus();
 }

@@ -18,7 +18,7 @@ export function Apps({ model }: { model: Model }) {
   return (
     <>
       <Scroll label="Apps">
-        <table>
+        <table class="stack">
           <thead>
             <tr>
               <th scope="col">App</th>
@@ -67,13 +67,13 @@ function AppRow({ app, nowMs }: { app: AppView; nowMs: number }) {
         {id}
         {name !== id && <span class="hint block">{name}</span>}
       </th>
-      <td>
+      <td data-word="Client id">
         <code>{clientId}</code>
       </td>
-      <td>
+      <td data-word="State">
         <State good={enabled}>{enabled ? 'enabled' : 'disabled'}</State>
       </td>
-      <td>
+      <td data-word="Secrets">
         {secrets.map(({ fingerprint, goodUntilMs }) => (
           <span key={fingerprint} class="block">
             <code>{fingerprint}</code>

@@ -70,7 +70,7 @@ export function FaultForm({ owners, apps }: { owners: readonly OwnerView[]; apps
           />
         </fieldset>
         <p class="hint">The rule, as code and as the control plane take it:</p>
-        <pre>{JSON.stringify(rule)}</pre>
+        <pre class="rule">{JSON.stringify(rule)}</pre>
         <button type="submit" class="main" aria-busy={busy}>
           Add fault
         </button>

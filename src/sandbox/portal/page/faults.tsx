@@ -1,7 +1,7 @@
 import { ask } from './api.ts';
 import { FaultForm } from './fault-form.tsx';
 import { type Model, timeOf } from './model.ts';
-import { Action, Scroll, State, useTick } from './parts.tsx';
+import { Action, Scroll, useTick } from './parts.tsx';
 import { countWord, faultWord, isActive, leftWord, targetWord, whenWord } from './words.ts';
 
 /** What goes wrong at the moment, and what else may. */
@@ -37,7 +37,7 @@ function FaultTable({ model }: { model: Model }) {
   if (model.faults.length === 0) return <p class="empty">No faults. The service behaves.</p>;
   return (
     <Scroll label="Fault rules">
-      <table>
+      <table class="stack">
         <thead>
           <tr>
             <th scope="col">Fault</th>
@@ -56,11 +56,13 @@ function FaultTable({ model }: { model: Model }) {
           {model.faults.map((rule) => (
             <tr key={rule.id}>
               <th scope="row">{faultWord(rule)}</th>
-              <td>{targetWord(rule.target, rule.kind)}</td>
-              <td>{whenWord(rule.when)}</td>
-              <td class="number">{countWord(rule.hits)}</td>
-              <td>
-                <State good={isActive(rule, nowMs)}>{leftWord(rule, nowMs)}</State>
+              <td data-word="Aimed at">{targetWord(rule.target, rule.kind)}</td>
+              <td data-word="When">{whenWord(rule.when)}</td>
+              <td data-word="Struck" class="number">
+                {countWord(rule.hits)}
+              </td>
+              <td data-word="Left">
+                <span class={isActive(rule, nowMs) ? 'number' : 'hint'}>{leftWord(rule, nowMs)}</span>
               </td>
               <td>
                 <Action

@@ -57,7 +57,7 @@ function ActiveFaults({ model, nowMs }: { model: Model; nowMs: number }) {
   return (
     <ul class="plainlist">
       {active.map((rule) => (
-        <li key={rule.id}>
+        <li key={rule.id} class="active-fault">
           <span>
             <strong>{faultWord(rule)}</strong> <span class="hint">{targetWord(rule.target, rule.kind)}</span>
             <span class="hint number"> · {leftWord(rule, nowMs)}</span>

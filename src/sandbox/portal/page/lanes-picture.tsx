@@ -107,7 +107,7 @@ function Axis({ layout, height }: { layout: Layout; height: number }) {
       <g class="axis">
         {ticksOf(layout).map(({ x, atMs }) => (
           <g key={atMs}>
-            <path d={`M${x} 0v${height + 4}`} />
+            <path class="axis-line" d={`M${x} 0v${height + 4}`} />
             <text x={x} y={height + 18}>
               {timeWord(atMs)}
             </text>
@@ -128,7 +128,7 @@ function LaneNames({ lanes, pitch }: { lanes: readonly Lane[]; pitch: number }) 
       <div class="names" aria-hidden="true">
         {lanes.map(({ id }, row) =>
           row % every === 0 ? (
-            <span key={id} title={id} style={{ top: `${(row + 0.5) * pitch - height / 2}px` }}>
+            <span key={id} class="lane-name" title={id} style={{ top: `${(row + 0.5) * pitch - height / 2}px` }}>
               {ownerWord(id)}
             </span>
           ) : null,

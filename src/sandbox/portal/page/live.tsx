@@ -37,7 +37,7 @@ export function Live({ model: latest }: { model: Model }) {
       <ScenarioBar model={latest} />
       <Lanes model={model} heldAtMs={held?.atMs} onHold={hold} selected={entry?.id} onSelect={setSelected} />
       <div class="beside">
-        {entry && <RequestDetail key={entry.id} entry={entry} url={model.url} />}
+        {entry && <RequestDetail key={entry.id} entry={entry} url={model.url} onClose={() => setSelected(undefined)} />}
         <RequestList requests={model.requests} selected={entry?.id} onSelect={setSelected} />
       </div>
     </div>
@@ -62,7 +62,7 @@ function Lanes(props: {
   return (
     <section class="lanes-section" aria-labelledby="lanes-heading">
       <div class="row heading">
-        <h2 id="lanes-heading">Owners over time</h2>
+        <h2 id="lanes-heading">Lanes</h2>
         <fieldset class="switch">
           <legend class="hidden">Show as</legend>
           {[false, true].map((table) => (

@@ -64,7 +64,7 @@ export function modelOf(state: StateView, seenAtMs: number): Model {
     clock: { ...state.clock, seenAtMs },
     summary,
     samples: [{ atMs: seenAtMs, total: summary.total }],
-    requests: state.requests.slice(-MAX_REQUESTS),
+    requests: trimmed(state.requests, MAX_REQUESTS),
     lanes,
     owners,
     apps,
@@ -170,7 +170,20 @@ function merged(list: readonly LedgerEntry[], news: readonly LedgerEntry[], most
     if (known) after[index - 1] = entry;
     else after.splice(index, 0, entry);
   }
-  return after.length > most ? after.slice(-most) : after;
+  return trimmed(after, most);
+}
+
+/** Of too many requests, the oldest ones that tell least go first: calls that were accepted. */
+function trimmed(list: LedgerEntry[], most: number): LedgerEntry[] {
+  let excess = list.length - most;
+  if (excess <= 0) return list;
+  const recent = list.length - most / 4;
+  const kept = list.filter(({ kind, outcome }, index) => {
+    const goes = excess > 0 && index < recent && kind === 'echo' && outcome === 'accepted';
+    if (goes) excess--;
+    return !goes;
+  });
+  return kept.slice(-most);
 }
 
 function mergedTokens(list: readonly TokenView[], news: readonly TokenView[]): TokenView[] {

@@ -3,16 +3,16 @@ import type { AccessKeyView, CredentialsView, OwnerView, TryView } from '../../e
 import { ask } from './api.ts';
 import { TokenState } from './lanes-table.tsx';
 import type { Model } from './model.ts';
-import { Action, CopyButton, Scroll, State } from './parts.tsx';
+import { Action, CopyButton, Detail, Scroll, State } from './parts.tsx';
 import { plural } from './words.ts';
 
 /** One owner, and all that can happen to it. */
-export function OwnerDetail({ owner, model, nowMs }: { owner: OwnerView; model: Model; nowMs: number }) {
+export function OwnerDetail(props: { owner: OwnerView; model: Model; nowMs: number; onClose: () => void }) {
+  const { owner, model, nowMs } = props;
   const { id, name, enabled } = owner;
   const [tried, setTried] = useState<TryView | undefined>();
   return (
-    <section class="detail" aria-labelledby="owner-heading">
-      <h2 id="owner-heading">{id}</h2>
+    <Detail title={id} from={`row-of-${id}`} onClose={props.onClose}>
       <dl class="facts">
         <div>
           <dt>Name</dt>
@@ -65,7 +65,7 @@ export function OwnerDetail({ owner, model, nowMs }: { owner: OwnerView; model: 
         </p>
       )}
       <AccessKeys owner={owner} model={model} />
-    </section>
+    </Detail>
   );
 }
 
@@ -73,7 +73,7 @@ function AccessKeys({ owner, model }: { owner: OwnerView; model: Model }) {
   return (
     <>
       <div class="row heading">
-        <h3 id="keys-heading">Access keys</h3>
+        <h3>Access keys</h3>
         {model.apps.map((app) => (
           <Action
             key={app.id}

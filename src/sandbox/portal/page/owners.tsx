@@ -60,7 +60,7 @@ export function Owners({ model }: { model: Model }) {
         {matching.length > shown.length && <p class="hint">The first {SHOWN} are shown. Search to see others.</p>}
       </section>
       <div>
-        {owner && <OwnerDetail key={owner.id} owner={owner} model={model} nowMs={nowMs} />}
+        {owner && <OwnerDetail key={owner.id} {...{ owner, model, nowMs }} onClose={() => setChosen(undefined)} />}
         <MoreOwners model={model} onAdded={setChosen} />
       </div>
     </div>
@@ -83,6 +83,7 @@ function OwnerRow(props: {
         <button
           type="button"
           class="link"
+          id={`row-of-${owner.id}`}
           aria-pressed={chosen}
           onClick={() => onChoose(chosen ? undefined : owner.id)}
         >

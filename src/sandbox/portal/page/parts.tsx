@@ -1,8 +1,8 @@
 /** What several screens are made of. */
 
 import { type ComponentChildren, createContext } from 'preact';
-import { useContext, useEffect, useId, useState } from 'preact/hooks';
-import { tellFailure } from './api.ts';
+import { useContext, useEffect, useId, useRef, useState } from 'preact/hooks';
+import { Refused, tellFailure } from './api.ts';
 import { shapeAt } from './lanes.ts';
 import type { MarkKind } from './words.ts';
 
@@ -119,6 +119,9 @@ export function CopyButton({ text, children }: { text: () => Promise<string> | s
   return (
     <Action
       act={async () => {
+        // Missing where the page was not opened by a loopback address or over TLS.
+        if (!navigator.clipboard)
+          throw new Refused(0, 'this browser lets no page of this address copy; select the text');
         await navigator.clipboard.writeText(await text());
         return 'Copied.';
       }}
@@ -146,4 +149,29 @@ export function useTick(everyMs: number): number {
     return () => clearInterval(timer);
   }, [everyMs]);
   return nowMs;
+}
+
+/** What was chosen from a list, in detail: it takes the focus, and gives it back to `from` when it is closed. */
+export function Detail(props: { title: string; from: string; onClose: () => void; children: ComponentChildren }) {
+  const { title, from, onClose, children } = props;
+  const heading = useRef<HTMLHeadingElement>(null);
+  const id = useId();
+  useEffect(() => heading.current?.focus(), []);
+  const close = () => {
+    onClose();
+    (document.getElementById(from) ?? document.getElementById('main'))?.focus();
+  };
+  return (
+    <section class="detail" aria-labelledby={id} onKeyDown={(event) => event.key === 'Escape' && close()}>
+      <div class="row heading">
+        <h2 id={id} ref={heading} tabIndex={-1}>
+          {title}
+        </h2>
+        <button type="button" onClick={close}>
+          Close
+        </button>
+      </div>
+      {children}
+    </section>
+  );
 }

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import type { CredentialsView, LedgerEntry } from '../../events.ts';
 import { ask } from './api.ts';
 import { curlOf } from './curl.ts';
-import { Check, Choice, CopyButton, Mark, Scroll } from './parts.tsx';
+import { Check, Choice, CopyButton, Detail, Mark, Scroll } from './parts.tsx';
 import { FAULT_WORDS, isGood, markOf, outcomeWord, ownerWord, spanWord, timeWord } from './words.ts';
 
 const SHOWN = 60;
@@ -76,6 +76,7 @@ function RequestRow(props: { entry: LedgerEntry; chosen: boolean; onSelect: (id:
         <button
           type="button"
           class="link number"
+          id={rowId(entry.id)}
           aria-pressed={chosen}
           onClick={() => onSelect(chosen ? undefined : entry.id)}
         >
@@ -91,7 +92,7 @@ function RequestRow(props: { entry: LedgerEntry; chosen: boolean; onSelect: (id:
 }
 
 /** All that is known of one request, and how to send it again. */
-export function RequestDetail({ entry, url }: { entry: LedgerEntry; url: string }) {
+export function RequestDetail({ entry, url, onClose }: { entry: LedgerEntry; url: string; onClose: () => void }) {
   const [withSecrets, setWithSecrets] = useState(false);
   const [secrets, setSecrets] = useState<CredentialsView | undefined>();
   const given = secrets && withSecrets && secrets.owner === entry.owner ? secrets : undefined;
@@ -101,8 +102,7 @@ export function RequestDetail({ entry, url }: { entry: LedgerEntry; url: string 
   };
   const command = curlOf(entry, url, given);
   return (
-    <section class="detail" aria-labelledby="detail-heading">
-      <h2 id="detail-heading">Request {entry.id}</h2>
+    <Detail title={`Request ${entry.id}`} from={rowId(entry.id)} onClose={onClose}>
       <dl class="facts">
         {factsOf(entry).map(([name, value]) => (
           <div key={name}>
@@ -120,9 +120,11 @@ export function RequestDetail({ entry, url }: { entry: LedgerEntry; url: string 
           <Check label="With secrets" checked={withSecrets} onChange={(wanted) => void show(wanted).catch(() => {})} />
         )}
       </div>
-    </section>
+    </Detail>
   );
 }
+
+const rowId = (id: number): string => `request-${id}`;
 
 function credentialsPath({ owner, app }: LedgerEntry): string {
   const query = new URLSearchParams({ ...(owner && { owner }), ...(app && { app }) });

@@ -41,10 +41,10 @@ function Answer({ profile, change }: Props) {
         label="Fields of the answer"
         value={profile.shape}
         options={[
-          ['rfc6749', 'RFC 6749: access_token, token_type, expires_in'],
-          ['minimal', 'Minimal: access_token alone'],
+          ['rfc6749', 'As RFC 6749'],
+          ['minimal', 'Minimal: token alone'],
           ['odd', 'Odd: as set below'],
-          ['hostile', 'Hostile: another unusable body each time'],
+          ['hostile', 'Hostile: in turn'],
         ]}
         onChange={(shape) => change({ shape })}
       />
@@ -64,7 +64,7 @@ function Answer({ profile, change }: Props) {
         onChange={(lifetimeSeconds) => change({ lifetimeSeconds })}
       />
       <NumberSetting
-        label="Milliseconds until resources know a new token"
+        label="Replication lag in milliseconds"
         value={profile.replicationLagMs}
         onChange={(replicationLagMs) => change({ replicationLagMs })}
       />
