@@ -47,6 +47,8 @@ describe('examples', () => {
   for (const example of examples) {
     it(`${example.place} runs and prints what it promises`, async () => {
       vi.stubEnv('OTR_BASE_URL', sandbox.url);
+      // A fleet's example does without its Redis, as a replica would.
+      vi.stubEnv('REDIS_URL', 'redis://127.0.0.1:1');
       vi.stubEnv('OTR_CLIENT_ID', sandbox.clientId);
       vi.stubEnv('OTR_CLIENT_SECRET', sandbox.clientSecret);
       vi.stubEnv('OTR_ACCESS_KEY', sandbox.accessKeys[0]);
