@@ -17,6 +17,8 @@ export interface Exchange {
   readonly facts: LedgerFacts;
   /** The answer that is due without a fault, with its effects: a token issued here exists. */
   readonly respond: Respond;
+  /** Notes that the token which was presented has been refused, rightly or not: whoever holds it drops it. */
+  readonly tokenRefused?: () => void;
 }
 
 /** @param wrongOwner answer with another owner's token, where there is another owner. */
@@ -133,13 +135,16 @@ function echoExchange(world: World, req: IncomingMessage, method: string): Excha
     ...(token && { app: token.accessKey.appId, owner: token.accessKey.ownerId, token: token.fingerprint }),
     ...(presented !== undefined && !token && { token: world.secrets.fingerprint(presented) }),
   };
+  const tokenRefused = () => {
+    if (token) token.refused = true;
+  };
   const respond = () => {
     const state = presented === undefined ? 'absent' : tokenStateIn(world, token);
     const result = echo(state, token?.accessKey.ownerId, typeof expected === 'string' ? expected : undefined);
-    if (token && result.outcome === 'rejected') token.refused = true;
+    if (result.outcome === 'rejected') tokenRefused();
     return result;
   };
-  return { facts, respond };
+  return { facts, respond, tokenRefused };
 }
 
 /** Node's parser knows only registered methods, so what it let through cannot be made up by the caller. */

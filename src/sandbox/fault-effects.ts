@@ -36,6 +36,7 @@ const EFFECTS: { [Kind in StrikingEffect['kind']]: (on: Struck, effect: EffectOf
     const { status } = effect;
     const answer = answerOf(on, effect);
     on.spoiled(outcomeOf(on.kind, status), { status });
+    if (status === 401) on.refuseToken();
     send(on.res, answer, on.nowMs());
   },
 

@@ -29,6 +29,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   listen(world, tokenPlane, feed, stateFile);
   const close = async () => {
     feed.close();
+    world.scenario?.cancel();
     await Promise.all([tokenPlane.close(), controlPlane?.close()]);
     stateFile?.write();
   };

@@ -47,6 +47,11 @@ export class Struck {
     return this.#response;
   }
 
+  /** Notes that a 401 has told the caller to drop its token. */
+  refuseToken(): void {
+    this.#exchange.tokenRefused?.();
+  }
+
   /** Runs this later by the sandbox's clock, unless the connection has gone by then. */
   later(ms: number, fn: () => void): void {
     const cancel = this.#clock.setTimeout(() => {

@@ -1,7 +1,9 @@
+import { once } from 'node:events';
 import http from 'node:http';
 import net from 'node:net';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type Sandbox, startSandbox } from '../../src/sandbox/index.ts';
+import { settle } from '../helpers/manual-clock.ts';
 import { askToken, call, echo, tokenFor } from './client.ts';
 
 let sandbox: Sandbox;
@@ -173,6 +175,28 @@ describe('the ledger', () => {
     expect(sandbox.ledger.wasted).toBe(0);
   });
 
+  it('wastes nothing on an owner whose token was refused without reason', async () => {
+    const token = await tokenFor(sandbox);
+    const id = sandbox.faults.add({ kind: 'status', status: 401, target: { path: 'echo' } });
+    expect((await echo(sandbox, token)).status).toBe(401);
+    sandbox.faults.remove(id);
+    await tokenFor(sandbox);
+    expect(sandbox.ledger.wasted).toBe(0);
+  });
+
+  it('tells who gave up, and does not take their token for delivered', async () => {
+    sandbox.clock.freeze();
+    sandbox.faults.add({ kind: 'latency', ms: 1000, when: { next: 1 } });
+    const agent = new http.Agent();
+    const given = askToken(sandbox, undefined, {}, agent).catch(() => 'gave up');
+    await vi.waitUntil(() => sandbox.ledger.count({ outcome: 'pending' }) === 1);
+    agent.destroy();
+    expect(await given).toBe('gave up');
+    await vi.waitUntil(() => sandbox.ledger.count({ outcome: 'aborted' }) === 1);
+    await tokenFor(sandbox);
+    expect(sandbox.ledger.wasted).toBe(0);
+  });
+
   it('holds no secret', async () => {
     const token = await tokenFor(sandbox);
     await echo(sandbox, token);
@@ -232,6 +256,38 @@ describe('startSandbox', () => {
     await cut;
     agent.destroy();
     await expect(askToken(sandbox)).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+  });
+
+  it('leaves neither timer nor socket behind, whatever was under way', async () => {
+    const sockets = () => process.getActiveResourcesInfo().filter((name) => name.startsWith('TCP')).length;
+    const [set, cleared] = [vi.spyOn(globalThis, 'setTimeout'), vi.spyOn(globalThis, 'clearTimeout')];
+    await sandbox.close();
+    const busy = await startSandbox({ owners: 2 });
+    busy.faults.add({ kind: 'latency', ms: 60_000 });
+    busy.faults.add({ kind: 'refuse', when: { schedule: [[50_000, 60_000]] } });
+    busy.runScenario('black-hole');
+    const given = Promise.allSettled([askToken(busy), call(`${busy.portalUrl}/api/events`)]);
+    await vi.waitUntil(() => busy.ledger.count() === 1);
+    await busy.close();
+    await given;
+    await vi.waitUntil(() => sockets() === 0);
+    const ended = cleared.mock.calls.map(([timer]) => timer);
+    const long = set.mock.results.filter((_result, index) => (set.mock.calls[index]?.[1] ?? 0) >= 10_000);
+    expect(long.length).toBeGreaterThan(0);
+    expect(long.filter(({ value }) => !ended.includes(value))).toEqual([]);
+  });
+
+  it('waits for its port when another has taken it while a fault kept it closed', async () => {
+    const port = Number(new URL(sandbox.url).port);
+    const id = sandbox.faults.add({ kind: 'refuse' });
+    const squatter = net.createServer().listen(port, '127.0.0.1');
+    await once(squatter, 'listening');
+    sandbox.faults.remove(id);
+    await settle();
+    expect((await call(`${sandbox.portalUrl}/readyz`)).status).toBe(503);
+    squatter.close();
+    await vi.waitUntil(async () => (await call(`${sandbox.portalUrl}/readyz`)).status === 200);
+    expect((await askToken(sandbox)).status).toBe(200);
   });
 
   it('tells the date by its own clock', async () => {
