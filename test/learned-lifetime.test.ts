@@ -4,7 +4,12 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../src/errors.ts';
 import type { ExpiryPolicy } from '../src/expiry.ts';
-import { type LearnedLifetime, type LearnedLifetimeOptions, learnedLifetime } from '../src/learned-lifetime.ts';
+import {
+  type LearnedLifetime,
+  type LearnedLifetimeOptions,
+  type LearnedLifetimeSnapshot,
+  learnedLifetime,
+} from '../src/learned-lifetime.ts';
 import { OwnerTokenRegistry } from '../src/registry.ts';
 import { runWorld, type World, type WorldCounts } from './bench/learned-lifetime.world.mjs';
 
@@ -330,6 +335,56 @@ describe('evidence', () => {
     }
   });
 
+  it('reports that come late or twice say no more than the first', () => {
+    const once = learnedLifetime();
+    const twice = learnedLifetime();
+    for (let index = 0; index < 10; index++) {
+      live(once, `t${index}`, [0, 20 * MINUTE_MS], 21 * MINUTE_MS);
+      live(twice, `t${index}`, [0, 20 * MINUTE_MS, 20 * MINUTE_MS, 5 * MINUTE_MS, 0], 21 * MINUTE_MS);
+    }
+    expect(twice.snapshot()).toEqual({ ...once.snapshot(), credit: expect.any(Number) });
+    expect(twice.stats().evidence).toEqual(once.stats().evidence);
+    expect(once.stats().evidence.survivals).toBe(20);
+  });
+
+  it('another token of the same owner is not taken for the one that was seen', () => {
+    const policy = learnedLifetime();
+    live(policy, 'other', [0], 10_000);
+    policy.accepted({ owner: 'o', token: 'first', ageMs: MINUTE_MS });
+    policy.rejected({ owner: 'o', token: 'second', ageMs: 1000 });
+    expect(policy.stats().evidence.ignored).toBe(2);
+  });
+
+  it('which owners were refused is remembered of the last sixteen refusals', () => {
+    const policy = learnedLifetime();
+    live(policy, 'other', [0], 10_000);
+    const counted = Array.from({ length: 20 }, (_, index) => {
+      policy.accepted({ owner: 'same', token: `t${index}`, ageMs: 1000 });
+      policy.rejected({ owner: 'same', token: `t${index}`, ageMs: 20_000 });
+      return policy.stats().evidence.endings;
+    });
+    expect(counted.at(14)).toBe(15);
+    expect(counted.at(15)).toBe(15);
+    expect(counted.at(-1)).toBe(15);
+  });
+
+  it('bounds tell of what is possible, within those that were set', () => {
+    const policy = learnedLifetime({ minMs: 2 * MINUTE_MS, maxMs: 20 * MINUTE_MS });
+    endAt(policy, MINUTE_MS);
+    expect(policy.stats().betweenMs[0]).toBe(2 * MINUTE_MS);
+    expect(estimateOf(policy)).toBe(2 * MINUTE_MS);
+  });
+
+  it('an age that is none does not spoil what follows', () => {
+    const spoilt = learnedLifetime();
+    const clean = learnedLifetime();
+    for (let index = 0; index < 20; index++) {
+      live(spoilt, `t${index}`, [0, Number.NaN, -5, 20 * MINUTE_MS, Number.NaN], 21 * MINUTE_MS);
+      live(clean, `t${index}`, [0, 20 * MINUTE_MS], 21 * MINUTE_MS);
+    }
+    expect(spoilt.snapshot()).toEqual(clean.snapshot());
+  });
+
   it('ages that are no ages say nothing', () => {
     const policy = learnedLifetime();
     for (const ageMs of [-1, Number.NaN]) live(policy, `t${ageMs}`, [ageMs, ageMs], ageMs);
@@ -370,41 +425,51 @@ describe('a snapshot', () => {
     expect(estimateOf(learnedLifetime({ snapshot: policy.snapshot(), maxMs: 10 * MINUTE_MS }))).toBe(10 * MINUTE_MS);
   });
 
-  const good = learnedLifetime().snapshot();
-  it.each([
-    null,
-    'text',
-    {},
-    { ...good, version: 2 },
-    { ...good, estimateMs: 0 },
-    { ...good, estimateMs: '300000' },
-    { ...good, credit: Number.NaN },
-    { ...good, credit: 17 },
-    { ...good, scores: [] },
-    { ...good, scores: 'many' },
-    { ...good, scores: good.scores.map(() => 1) },
-    { ...good, scores: good.scores.map(() => null) },
-  ])('that is none is refused: %#', (snapshot) => {
-    expect(problemsOf({ snapshot: snapshot as never })).toContain('snapshot');
+  type Spoiler = (good: LearnedLifetimeSnapshot) => unknown;
+  it.each<[string, Spoiler]>([
+    ['null', () => null],
+    ['text', () => 'text'],
+    ['a function', (good) => Object.assign(() => 0, good)],
+    ['empty', () => ({})],
+    ['another version', (good) => ({ ...good, version: 2 })],
+    ['no lifetime', (good) => ({ ...good, estimateMs: 0 })],
+    ['a lifetime in text', (good) => ({ ...good, estimateMs: '300000' })],
+    ['no credit', (good) => ({ ...good, credit: Number.NaN })],
+    ['more credit than there is', (good) => ({ ...good, credit: 17 })],
+    ['no scores', (good) => ({ ...good, scores: [] })],
+    ['scores in text', (good) => ({ ...good, scores: 'many' })],
+    ['scores over the best', (good) => ({ ...good, scores: good.scores.map(() => 1) })],
+    ['scores that are none', (good) => ({ ...good, scores: good.scores.map(() => null) })],
+  ])('is refused when it is %s', (_, spoil) => {
+    const snapshot = spoil(learnedLifetime().snapshot()) as never;
+    expect(problemsOf({ snapshot })).toContain('snapshot: expected what snapshot() gave');
   });
 });
 
 describe('options', () => {
   it.each([
-    [{ guessMs: 0 }, 'guessMs'],
-    [{ guessMs: Number.NaN }, 'guessMs'],
-    [{ guessMs: 31 * DAY_MS }, 'guessMs'],
-    [{ guessMs: 5000, minMs: 10_000 }, 'guessMs'],
-    [{ minMs: 999 }, 'minMs'],
-    [{ minMs: '1000' }, 'minMs'],
-    [{ minMs: 20_000, maxMs: 10_000 }, 'minMs'],
-    [{ maxMs: Number.POSITIVE_INFINITY }, 'maxMs'],
-    [{ exploration: -0.1 }, 'exploration'],
-    [{ exploration: 0.06 }, 'exploration'],
-    [{ gues: 5 }, 'gues'],
-    [null, 'options'],
-  ])('refuses %j, naming %s', (options, path) => {
+    [{ guessMs: 0 }, 'guessMs: expected milliseconds from minMs to maxMs'],
+    [{ guessMs: Number.NaN }, 'guessMs: expected'],
+    [{ guessMs: 31 * DAY_MS }, 'guessMs: expected'],
+    [{ guessMs: 5000, minMs: 10_000 }, 'guessMs: expected'],
+    [{ minMs: 999 }, 'minMs: expected milliseconds from 1000 to ten years'],
+    [{ minMs: '1000' }, 'minMs: expected milliseconds'],
+    [{ minMs: 20_000, maxMs: 10_000 }, 'minMs: expected no more than maxMs'],
+    [{ maxMs: Number.POSITIVE_INFINITY }, 'maxMs: expected milliseconds'],
+    [{ exploration: -0.1 }, 'exploration: expected a share from 0 to 0.05'],
+    [{ exploration: 0.06 }, 'exploration: expected a share'],
+    [{ gues: 5 }, 'gues: unknown option'],
+    [null, 'learnedLifetime: invalid options:\n  - options: expected an object'],
+  ])('refuses %j: %s', (options, path) => {
     expect(problemsOf(options as never)).toContain(path);
+  });
+
+  it('takes the ends of each range', () => {
+    for (const options of [{ guessMs: 1000 }, { minMs: 5000, maxMs: 5000 }, { guessMs: 30 * DAY_MS }]) {
+      expect(problemsOf(options)).toBe('');
+    }
+    for (const exploration of [0, 0.05]) expect(problemsOf({ exploration })).toBe('');
+    expect(problemsOf({ maxMs: 3650 * DAY_MS })).toBe('');
   });
 
   it('takes what is explicitly undefined as absent', () => {

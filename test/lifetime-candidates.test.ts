@@ -111,8 +111,8 @@ describe('nextEdgeMs', () => {
 });
 
 describe('areScores', () => {
-  const good = [...level().scores];
   it('takes as many numbers as there are bins, from the floor to 0', () => {
+    const good = [...level().scores];
     expect(areScores(good)).toBe(true);
     expect(areScores(good.map(() => -12))).toBe(true);
     expect(areScores(good.slice(1))).toBe(false);
