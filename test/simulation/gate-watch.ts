@@ -127,6 +127,8 @@ export class GateWatch {
       }
       return;
     }
+    // While it lasts, one probe may go beside those that were under way; the ramp begins anew after it.
+    this.#ramp = Number.POSITIVE_INFINITY;
     const leftMs = pause.retryAtMs - wallMs;
     const leastMs = alone ? (this.#struck.get(scope) ?? 0) : 0;
     if (leftMs + 1 < leastMs)
