@@ -456,7 +456,7 @@ export class Witness {
 
   #nowHeld(owner: number, token: AccessToken): void {
     const { wallMs, monotonicMs } = this.world.clock;
-    if (!this.#roomy || this.registry.peek(this.keys[owner] as string)?.value !== token.value) return;
+    if (!this.#roomy || this.registry.peek(this.keys[owner] as string) !== token) return;
     const leftMs = token.expiresAtMs - wallMs;
     this.#held[owner] = { value: token.value, untilWallMs: token.expiresAtMs, untilMs: monotonicMs + leftMs - 1 };
   }
