@@ -29,7 +29,7 @@ export const systemClock: Clock = Object.freeze({
   monotonic: () => performance.now(),
 });
 
-/** How old the sampled monotonic time may be when only the system's wall clock was read. */
+/** How old the sample of the system's wall clock may be. */
 const MAX_SAMPLE_AGE_MS = 10;
 
 /** The longest delay that Node's timers take; a longer one would fire at once. */
@@ -38,20 +38,20 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 /**
  * Makes the function that tells the current {@link Instant}.
  *
- * A given clock is asked for both its times whenever it is called. Without one, the system's wall clock is read each
- * time and the monotonic one sampled: again whenever the wall clock moved by more than 10 ms, or back. A clock read
- * costs as much as a cache look-up, and most calls come in the same millisecond as the one before.
+ * A given clock is asked for both its times whenever it is called. Without one, the system's monotonic clock is read
+ * each time and the wall clock sampled: again whenever more than 10 ms have passed, and reckoned on from there in
+ * between. A clock read costs as much as a cache look-up, and most calls come in the same millisecond as the one before.
+ * It is not the wall clock that is read each time, because one that stands still would hide that time passes at all.
  */
 export function instantReader(clock: Clock | undefined): () => Instant {
   if (clock) return () => ({ wallMs: clock.now(), monotonicMs: clock.monotonic() });
-  let last: Instant = { wallMs: Date.now(), monotonicMs: performance.now() };
-  let sampledAtMs = last.wallMs;
+  let last: Instant | undefined;
+  let sampled: Instant = { wallMs: 0, monotonicMs: Number.NEGATIVE_INFINITY };
   return () => {
-    const wallMs = Date.now();
-    if (wallMs === last.wallMs) return last;
-    const fresh = wallMs >= last.wallMs && wallMs - sampledAtMs <= MAX_SAMPLE_AGE_MS;
-    if (!fresh) sampledAtMs = wallMs;
-    last = { wallMs, monotonicMs: fresh ? last.monotonicMs : performance.now() };
+    const monotonicMs = Math.floor(performance.now());
+    if (monotonicMs === last?.monotonicMs) return last;
+    if (monotonicMs - sampled.monotonicMs > MAX_SAMPLE_AGE_MS) sampled = { wallMs: Date.now(), monotonicMs };
+    last = { wallMs: sampled.wallMs + monotonicMs - sampled.monotonicMs, monotonicMs };
     return last;
   };
 }

@@ -1,7 +1,7 @@
 /** E. Lifetimes. */
 
-import { describe, expect, it } from 'vitest';
-import { fixedLifetime, type Logger, type TokenGrant } from '../../src/index.ts';
+import { describe, expect, it, vi } from 'vitest';
+import { fixedLifetime, type Logger, OwnerTokenRegistry, type TokenGrant } from '../../src/index.ts';
 import { LoopbackService, silence, token } from '../helpers/loopback-service.ts';
 import { type ManualClock, settle } from '../helpers/manual-clock.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
@@ -243,6 +243,31 @@ describe('E4', () => {
       expect(registry.peek('key-1')).toBeUndefined();
     }
   });
+
+  it.each([
+    ['stands still', 0, 95_000],
+    ['is set a day on', 86_400_000, 11],
+    ['is set a day back', -86_400_000, 95_000],
+  ])(
+    "E4 with the system's own clocks, and a wall clock that %s: nothing is served past its end",
+    async (_, jumpMs, passedMs) => {
+      vi.useFakeTimers({ toFake: ['Date', 'performance'] });
+      try {
+        const source = ScriptedSource.answering(100);
+        await using registry = new OwnerTokenRegistry({ source });
+        const held = await registry.getToken('key-1');
+        expect(await registry.getToken('key-1')).toBe(held);
+        const frozenAtMs = Date.now() + jumpMs;
+        vi.advanceTimersByTime(passedMs);
+        vi.setSystemTime(frozenAtMs);
+        expect(registry.peek('key-1')).toBeUndefined();
+        expect(await registry.getToken('key-1')).not.toBe(held);
+        expect(source.calls).toHaveLength(2);
+      } finally {
+        vi.useRealTimers();
+      }
+    },
+  );
 
   it('E4 pauses run on the monotonic clock: a jump neither ends nor prolongs one', async () => {
     for (const jumpMs of [DAY_MS, -DAY_MS]) {
