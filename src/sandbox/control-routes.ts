@@ -1,9 +1,9 @@
 import * as actions from './actions.ts';
 import { FACTS } from './facts.ts';
 import type { FaultRule } from './fault-rules.ts';
-import type { LedgerFilter } from './ledger.ts';
+import { KINDS, type LedgerFilter, type LedgerKind, OUTCOMES, type Outcome } from './ledger.ts';
 import { type OperationId, openapiDocument } from './openapi.ts';
-import { NotFound } from './problems.ts';
+import { BadRequest, NotFound } from './problems.ts';
 import type { ProfileChanges } from './profile.ts';
 import { SCENARIOS, startScenario, stopScenario } from './scenarios.ts';
 import { credentialsView, stateView } from './state-view.ts';
@@ -51,6 +51,7 @@ export const ROUTES: Record<Exclude<OperationId, 'GET /api/events'>, Route> = {
 
   'GET /api/requests': ({ world }, { query }) => {
     const { limit = 1000, ...filter } = query;
+    checkFilter(filter);
     return world.ledger.entries(filter as LedgerFilter).slice(-Math.max(1, Number(limit)));
   },
   'DELETE /api/requests': ({ world }) => {
@@ -132,6 +133,14 @@ export const ROUTES: Record<Exclude<OperationId, 'GET /api/events'>, Route> = {
     return stateView(context);
   },
 };
+
+/** A kind or outcome that does not exist would match nothing, which looks like an answer. */
+function checkFilter({ kind, outcome }: ControlRequest['query']): void {
+  if (kind !== undefined && !KINDS.includes(kind as LedgerKind))
+    throw new BadRequest(`kind: one of ${KINDS.join(', ')}`);
+  if (outcome === undefined || OUTCOMES.includes(outcome as Outcome)) return;
+  throw new BadRequest(`outcome: one of ${OUTCOMES.join(', ')}`);
+}
 
 const viewOf = ({ directory }: World, ownerId: string) => {
   const owner = directory.owners.get(ownerId);

@@ -33,22 +33,31 @@ interface RuleState {
   windowCount: number;
 }
 
+/** Who there is to aim at. */
+export interface KnownIds {
+  readonly owners: ReadonlyMap<string, unknown>;
+  readonly apps: ReadonlyMap<string, unknown>;
+}
+
 const MAX_RULES = 1000;
 
 /** Decides what goes wrong. Nothing happens here; see fault-effects.ts for that. */
 export class Faults implements SandboxFaults {
   readonly #clock: { now(): number; monotonic(): number };
   readonly #rules = new Map<string, RuleState>();
+  readonly #known: KnownIds;
   #lastId = 0;
   /** Called when a rule was added or removed (true), or has struck (false). */
   onChange: ((rules: boolean) => void) | undefined;
 
-  constructor(clock: { now(): number; monotonic(): number }) {
+  constructor(clock: { now(): number; monotonic(): number }, known: KnownIds) {
     this.#clock = clock;
+    this.#known = known;
   }
 
   add(given: FaultRule): string {
     checkFaultRule(given);
+    this.#checkTarget(given.target);
     const rule = structuredClone(given);
     const id = rule.id ?? `fault-${++this.#lastId}`;
     if (this.#rules.has(id)) throw new BadRequest(`there is a fault rule ${id} already`);
@@ -115,6 +124,12 @@ export class Faults implements SandboxFaults {
       changesInMs = Math.min(changesInMs, span.changesInMs);
     }
     return { closed, changesInMs };
+  }
+
+  /** Nobody of this id: a typing error, or an access key in its place, which is not to be repeated. */
+  #checkTarget({ owner, app }: FaultTarget = {}): void {
+    if (owner !== undefined && !this.#known.owners.has(owner)) throw new BadRequest('target.owner: no id of an owner');
+    if (app !== undefined && !this.#known.apps.has(app)) throw new BadRequest('target.app: no id of an app');
   }
 
   #strikes(state: RuleState): boolean {

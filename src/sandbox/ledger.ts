@@ -3,7 +3,9 @@
  * of a body, a header or an address that a caller made up.
  */
 
-export type LedgerKind = 'token' | 'echo' | 'other';
+export const KINDS = ['token', 'echo', 'other'] as const;
+
+export type LedgerKind = (typeof KINDS)[number];
 
 /**
  * How a request ended. `issued`, `accepted`: as asked. `refused`: the token plane's 4xx. `rejected`: a resource's 401.
@@ -216,8 +218,6 @@ export class Ledger implements SandboxLedger {
 }
 
 type TallyFacts = Required<Pick<LedgerEntry, 'kind' | 'outcome' | 'wasted'>>;
-
-const KINDS: readonly LedgerKind[] = ['token', 'echo', 'other'];
 
 /** Every combination that is counted by itself, in the order of {@link slotOf}. */
 const TALLIES: readonly TallyFacts[] = KINDS.flatMap((kind) =>

@@ -4,6 +4,9 @@ import type { AddressInfo, Socket } from 'node:net';
 /** How long to wait before a port that somebody else has taken meanwhile is tried again, by the machine's clock. */
 const RETRY_MS = 20;
 
+/** Connections that may wait to be accepted: a cold start makes thousands at once, and who finds no room waits a second. */
+const BACKLOG = 4096;
+
 /** A server's port, which can be closed, so that connecting is refused, and opened again as the same one. */
 export class PortGate {
   readonly #server: Server;
@@ -28,7 +31,7 @@ export class PortGate {
   listen(port: number, host: string): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject);
-      this.#server.listen(port, host, () => {
+      this.#server.listen(port, host, BACKLOG, () => {
         this.#server.off('error', reject);
         this.#server.on('error', () => this.#openLater());
         this.#host = host;
@@ -39,7 +42,7 @@ export class PortGate {
   }
 
   open(): void {
-    if (!this.#server.listening) this.#server.listen(this.#port, this.#host);
+    if (!this.#server.listening) this.#server.listen(this.#port, this.#host, BACKLOG);
   }
 
   /** Stops listening, and cuts off who is connected: with a reset, as a process that has died does. */

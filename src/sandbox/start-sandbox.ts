@@ -61,7 +61,7 @@ function worldOf(resolved: ResolvedOptions, changed: (topic: Topic) => void): Wo
     directory,
     tokens: new Tokens(secrets),
     ledger: new Ledger(clock, resolved.ledgerSize),
-    faults: new Faults(clock),
+    faults: new Faults(clock, directory),
     profile: resolved.profile,
     answers: 0,
     scenario: undefined,

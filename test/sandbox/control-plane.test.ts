@@ -150,6 +150,9 @@ describe('the rest of the controls', () => {
     expect(await ids('?owner=owner-002')).toEqual([2, 3]);
     expect(await ids('?wasted=true')).toEqual([3]);
     expect(await ids('?limit=1')).toEqual([3]);
+    expect(await ids('?kind=echo')).toEqual([]);
+    expect((await ask('/api/requests?kind=tokens')).json.message).toContain('token, echo');
+    expect((await ask('/api/requests?outcome=good')).json.message).toContain('issued');
     expect((await ask('/api/requests/2')).json).toMatchObject({ id: 2, owner: 'owner-002', outcome: 'issued' });
     expect((await ask('/api/requests', { method: 'DELETE' })).json).toMatchObject({ total: 0 });
     expect((await ask('/api/requests/2')).status).toBe(404);

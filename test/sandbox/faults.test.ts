@@ -3,7 +3,7 @@ import { gunzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FaultRule, type Sandbox, startSandbox } from '../../src/sandbox/index.ts';
 import { settle } from '../helpers/manual-clock.ts';
-import { askToken, echo, raw, rawTokenRequest, tokenFor } from './client.ts';
+import { askToken, call, echo, raw, rawTokenRequest, tokenFor } from './client.ts';
 
 let sandbox: Sandbox;
 
@@ -251,8 +251,12 @@ describe('when a fault strikes', () => {
     expect((await askToken(sandbox, first?.accessKey)).status).toBe(500);
     expect((await askToken(sandbox, second?.accessKey)).status).toBe(200);
     sandbox.faults.clear();
-    sandbox.faults.add({ kind: 'status', status: 500, target: { app: 'app-2' } });
+    const headers = { 'content-type': 'application/json' };
+    await call(`${sandbox.portalUrl}/api/apps`, { method: 'POST', headers, body: '{"id":"other"}' });
+    sandbox.faults.add({ kind: 'status', status: 500, target: { app: 'other' } });
     expect((await askToken(sandbox)).status).toBe(200);
+    sandbox.faults.add({ kind: 'status', status: 500, target: { app: 'app-1' } });
+    expect((await askToken(sandbox)).status).toBe(500);
     sandbox.faults.clear();
     const token = await tokenFor(sandbox);
     sandbox.faults.add({ kind: 'status', status: 401, target: { path: 'echo' } });
@@ -302,6 +306,15 @@ describe('a bad rule', () => {
   it('with an id that is taken is refused', () => {
     sandbox.faults.add({ kind: 'silence', id: 'mine' });
     expect(() => sandbox.faults.add({ kind: 'silence', id: 'mine' })).toThrow('mine already');
+  });
+
+  it('that is aimed at nobody is refused, and an access key in place of an id not repeated', () => {
+    const owner = sandbox.accessKeys[0] ?? '';
+    expect(() => sandbox.faults.add({ kind: 'silence', target: { owner } })).toThrow(
+      /^target.owner: no id of an owner$/,
+    );
+    expect(() => sandbox.faults.add({ kind: 'silence', target: { app: 'nobody' } })).toThrow('target.app');
+    expect(sandbox.faults.list()).toEqual([]);
   });
 
   it('changed after it was added changes nothing', async () => {
