@@ -1,4 +1,9 @@
-/** One token request per owner over a whole fleet, through the Redis or Valkey that is already there. */
+/**
+ * One token request per owner over a whole fleet, through the Redis or Valkey that is already there.
+ *
+ * To read it: `shared-tokens.ts` is the way of one call, `record-scripts.ts` what the replicas have in common,
+ * `redis-link.ts` how little of Redis is trusted, `handover.ts` and `adoption.ts` what a token of another is worth.
+ */
 
 export { fromIoredis, fromNodeRedis, type RedisPort } from './ports.ts';
 export { SharedTokens, type SharingStats } from './shared-tokens.ts';

@@ -91,12 +91,16 @@ export function errorFrom(payload: string, remainingMs: number): OwnerTokenError
   if (!known || !(scope === undefined || scope === 'owner' || scope === 'client' || scope === 'endpoint')) {
     return undefined;
   }
-  const error = new OwnerTokenError(known, 'another replica was refused, and it was so short a time ago', {
-    ...(scope && { failureScope: scope }),
-    ...(Number.isInteger(status) && { status: status as number }),
-    ...(typeof oauthError === 'string' && { oauthError }),
-    ...((scope === 'client' || scope === 'endpoint') && { retryAfterMs: remainingMs }),
-  });
+  const error = new OwnerTokenError(
+    known,
+    'another replica met this failure, and the fleet has not tried again since',
+    {
+      ...(scope && { failureScope: scope }),
+      ...(Number.isInteger(status) && { status: status as number }),
+      ...(typeof oauthError === 'string' && { oauthError }),
+      ...((scope === 'client' || scope === 'endpoint') && { retryAfterMs: remainingMs }),
+    },
+  );
   return error.failureScope === undefined ? undefined : error;
 }
 

@@ -1,6 +1,7 @@
 /** The shared source over the model of its record, on a manual clock. Real servers and processes: the gauntlet's row L. */
 
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { fixedLifetime, jwtExp, untilRejected } from '../../src/expiry.ts';
@@ -551,6 +552,37 @@ describe('keys', () => {
     await fleet.replica().registry.getToken(KEY);
     expect(fleet.source.calls).toHaveLength(2);
   });
+});
+
+it('G1: no secret is in a key, a field, a message, an event, a log line or an error', async () => {
+  const secrets = ['canary-access-key', 'canary-token', 'canary-secret'];
+  const fleet = new ModelFleet(
+    new FleetSource((call) => {
+      if (call.accessKey.endsWith('refused')) {
+        const cause = new Error('canary-secret canary-access-key');
+        return call.fail(new OwnerTokenError('owner_refused', 'refused', { status: 400, cause }));
+      }
+      return call.succeed({ token: 'canary-token', response: { access_token: 'canary-token', echo: 'canary-secret' } });
+    }),
+  );
+  fleet.source.identity = () => 'digest';
+  const seen: unknown[] = [];
+  fleet.model.listen((...message) => seen.push(message));
+  const logger = { info: (...line: unknown[]) => seen.push(line), warn: (...line: unknown[]) => seen.push(line) };
+  const first = fleet.replica({ logger });
+  await first.registry.getToken('canary-access-key');
+  for (const fields of fleet.model.keys.values()) fields.set('v', `A${fields.get('v')}`);
+  const second = fleet.replica({ logger });
+  await second.registry.getToken('canary-access-key');
+  for (const { registry } of [first, second]) {
+    seen.push(await registry.getToken('canary-access-key-refused').catch((error: unknown) => error));
+  }
+  fleet.health = 'down';
+  for (let call = 0; call < 5; call++) await second.registry.getToken(`canary-access-key-${call}`);
+  seen.push(first.shared, second.shared, first.shared.stats(), events, [...fleet.model.keys]);
+  expect(events.map(({ event }) => event)).toEqual(['unreadable', 'suspended']);
+  const text = inspect(seen, { depth: 20, showHidden: true, maxStringLength: null }) + JSON.stringify(seen);
+  for (const secret of secrets) expect(text).not.toContain(secret);
 });
 
 describe('options', () => {

@@ -1,0 +1,127 @@
+import { describe, expect, it } from 'vitest';
+import { ACQUIRE } from '../../src/redis/record-scripts.ts';
+import { RedisLink, type RedisTrouble, type Words } from '../../src/redis/redis-link.ts';
+import { SharedRecord } from '../../src/redis/shared-record.ts';
+import { ManualClock, settle } from '../helpers/manual-clock.ts';
+
+/** A link to a Redis whose answers are given by hand. */
+function linked(answers: ((resolve: (raw: unknown) => void, reject: (error: Error) => void) => void)[] = []) {
+  const clock = new ManualClock();
+  const events: (RedisTrouble | 'resumed')[] = [];
+  const sent: { name: string; resolve: (raw: unknown) => void; reject: (error: Error) => void }[] = [];
+  const link = new RedisLink({
+    port: {
+      run: (script) =>
+        new Promise((resolve, reject) => {
+          sent.push({ name: script.name, resolve, reject });
+          answers[sent.length - 1]?.(resolve, reject);
+        }),
+    },
+    deadlineMs: 250,
+    clock,
+    events: { suspended: (trouble) => events.push(trouble), resumed: () => events.push('resumed') },
+  });
+  const run = () => {
+    const seen: { settled: boolean; words?: Words | undefined } = { settled: false };
+    void link.run(ACQUIRE, 'key', []).then((words) => Object.assign(seen, { settled: true, words }));
+    return seen;
+  };
+  return { clock, events, sent, link, run };
+}
+
+describe('the link to Redis', () => {
+  it('waits for its deadline, and no longer', async () => {
+    const { clock, run } = linked();
+    const call = run();
+    for (let part = 0; part < 5; part++) {
+      clock.advance(49);
+      await settle();
+      expect(call.settled).toBe(false);
+    }
+    clock.advance(50);
+    await settle();
+    expect(call).toEqual({ settled: true, words: undefined });
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('does not blame Redis for a process that was busy itself all the time', async () => {
+    const { clock, sent, run } = linked();
+    const call = run();
+    await settle();
+    // One long turn: the first timer is late by far, and the answer is there to be read in the next turn.
+    clock.advance(50);
+    sent[0]?.resolve(['lead', '1', '1']);
+    await settle();
+    expect(call.words).toEqual(['lead', '1', '1']);
+  });
+
+  it('sends once more when the connection was lost under it, and not for a reply of the server', async () => {
+    const lost = linked([
+      (_, reject) => reject(new Error('Socket closed unexpectedly')),
+      (resolve) => resolve(['wait', '1', '1']),
+    ]);
+    const retried = lost.run();
+    await settle();
+    expect(retried.words).toEqual(['wait', '1', '1']);
+    const refused = linked([(_, reject) => reject(new Error('OOM command not allowed'))]);
+    refused.run();
+    await settle();
+    expect(refused.sent).toHaveLength(1);
+  });
+
+  it.each([
+    ['OOM command not allowed when used memory > maxmemory.', 'full'],
+    ["READONLY You can't write against a read only replica.", 'read_only'],
+    ['NOPERM this user has no permissions', 'denied'],
+    ["ERR The user executing the script can't run this command", 'refused'],
+    ['CLUSTERDOWN The cluster is down', 'refused'],
+    ['connect ECONNREFUSED 127.0.0.1:6379', 'connection'],
+    ['The client is closed', 'connection'],
+  ])('tells once what the trouble is: %s', async (message, trouble) => {
+    const { events, run, clock, sent } = linked(
+      Array(30).fill((_: unknown, reject: (error: Error) => void) => reject(new Error(message))),
+    );
+    for (let call = 0; call < 12; call++) {
+      run();
+      await settle();
+    }
+    expect(events).toEqual([trouble]);
+    const before = sent.length;
+    clock.advance(500);
+    run();
+    run();
+    await settle();
+    // One trial, with its second try where the connection is lost.
+    expect(sent.length - before).toBe(trouble === 'connection' ? 2 : 1);
+  });
+
+  it.each([[undefined], [null], ['OK'], [[]], [['token']], [['token', 'x']], [[{}, '1']], [Array(9).fill('1')]])(
+    'takes an answer that makes no sense for none: %j',
+    async (raw) => {
+      const { run } = linked([(resolve) => resolve(raw)]);
+      const call = run();
+      await settle();
+      expect(call).toEqual({ settled: true, words: undefined });
+    },
+  );
+
+  it('gives back a lease that comes after the deadline', async () => {
+    const { clock, sent, link } = linked();
+    const record = new SharedRecord(link, { channel: 'wake', leaseMs: 3000, maxHoldMs: 15_000 });
+    const late = record.acquire('name', 'flight');
+    for (let part = 0; part < 5; part++) clock.advance(50);
+    expect(await late).toBeUndefined();
+    sent[0]?.resolve(['lead', '1', '1']);
+    await settle();
+    expect(sent.map(({ name }) => name)).toEqual(['acquire', 'fail']);
+  });
+
+  it("knows the server's time from its answers, and never puts it ahead", async () => {
+    const { clock, run, link } = linked([(resolve) => resolve(['wait', '5000000', '1'])]);
+    expect(link.serverTimeUs(clock.monotonic())).toBeUndefined();
+    run();
+    await settle();
+    clock.advance(10);
+    expect(link.serverTimeUs(clock.monotonic())).toBe(5_010_000);
+  });
+});

@@ -1,0 +1,111 @@
+import { describe, expect, it } from 'vitest';
+import { Wakeups } from '../../src/redis/wakeups.ts';
+import { ManualClock, settle } from '../helpers/manual-clock.ts';
+
+function setUp(subscribe?: (onMessage: (name: string) => void) => Promise<() => Promise<void>>) {
+  const clock = new ManualClock();
+  const told: string[] = [];
+  const wakeups = new Wakeups({
+    port: { run: async () => [], ...(subscribe && { subscribe: (_, onMessage) => subscribe(onMessage) }) },
+    channel: 'wake',
+    clock,
+    random: () => 1,
+    onDeaf: () => told.push('deaf'),
+  });
+  const waits = (watch: ReturnType<Wakeups['watch']>, leaseMs = 60_000, abort = new AbortController().signal) => {
+    const seen = { over: false };
+    void watch.next(leaseMs, abort).then(() => Object.assign(seen, { over: true }));
+    return seen;
+  };
+  return { clock, told, wakeups, waits };
+}
+
+describe('wake-ups', () => {
+  it('with a subscription come with the message for that record, and only that', async () => {
+    let send: (name: string) => void = () => {};
+    const { wakeups, waits, clock } = setUp(async (onMessage) => {
+      send = onMessage;
+      return async () => {};
+    });
+    wakeups.watch('warm').stop();
+    await settle();
+    const [mine, other] = [waits(wakeups.watch('mine')), waits(wakeups.watch('other'))];
+    send('mine');
+    send('unknown');
+    await settle();
+    expect([mine.over, other.over]).toEqual([true, false]);
+    expect(clock.pendingTimers).toBe(1);
+  });
+
+  it('that come before the wait are not lost', async () => {
+    let send: (name: string) => void = () => {};
+    const { wakeups, waits } = setUp(async (onMessage) => {
+      send = onMessage;
+      return async () => {};
+    });
+    const watch = wakeups.watch('mine');
+    await settle();
+    send('mine');
+    const wait = waits(watch);
+    await settle();
+    expect(wait.over).toBe(true);
+    // One message, one look.
+    expect(waits(watch).over).toBe(false);
+  });
+
+  it('without one, waiters look again: soon, then ever more rarely', async () => {
+    const { wakeups, waits, clock } = setUp();
+    const watch = wakeups.watch('mine');
+    for (const ms of [15, 30, 60, 120, 150, 150]) {
+      const wait = waits(watch);
+      clock.advance(ms - 1);
+      await settle();
+      expect(wait.over).toBe(false);
+      clock.advance(1);
+      await settle();
+      expect(wait.over).toBe(true);
+    }
+  });
+
+  it('a lease that is over is looked after soon, and an aborted signal ends the wait at once', async () => {
+    const { wakeups, waits, clock } = setUp();
+    const lapsed = waits(wakeups.watch('mine'), 0);
+    const abort = new AbortController();
+    const aborted = waits(wakeups.watch('mine'), 60_000, abort.signal);
+    abort.abort();
+    await settle();
+    expect([lapsed.over, aborted.over]).toEqual([false, true]);
+    clock.advance(40);
+    await settle();
+    expect(lapsed.over).toBe(true);
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('a subscription that fails is told once, and tried again after half a minute', async () => {
+    let tries = 0;
+    const { wakeups, told, clock } = setUp(async () => {
+      tries++;
+      throw new Error('NOPERM');
+    });
+    for (let watch = 0; watch < 3; watch++) {
+      wakeups.watch('mine').stop();
+      await settle();
+    }
+    expect([tries, told]).toEqual([1, ['deaf']]);
+    clock.advance(30_000);
+    wakeups.watch('mine').stop();
+    expect(tries).toBe(2);
+  });
+
+  it('closing ends the subscription, even where the connection is gone', async () => {
+    let ended = 0;
+    const { wakeups } = setUp(async () => async () => {
+      ended++;
+      throw new Error('connection is closed');
+    });
+    wakeups.watch('mine').stop();
+    await settle();
+    await wakeups.close();
+    expect(ended).toBe(1);
+  });
+});
