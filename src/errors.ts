@@ -7,6 +7,9 @@
 /** What a failure stops: one owner, the client (our credentials), or the whole token endpoint. */
 export type FailureScope = 'owner' | 'client' | 'endpoint';
 
+/** Those that concern all owners. */
+type WiderScope = Exclude<FailureScope, 'owner'>;
+
 /** Every `code` that an {@link OwnerTokenError} can have. */
 export const ERROR_CODES = [
   'owner_refused',
@@ -54,7 +57,7 @@ export interface OwnerTokenErrorOptions {
 interface CodeMeaning {
   scope?: FailureScope;
   /** What the scope is widened to when three owners in a row fail so. */
-  widensTo?: FailureScope;
+  widensTo?: WiderScope;
   retryable: boolean;
 }
 
@@ -99,7 +102,7 @@ export class OwnerTokenError extends Error {
   /** The owner's fingerprint or label, once the registry has seen the error. */
   readonly owner: string | undefined;
   override readonly cause?: ScrubbedCause;
-  readonly #widensTo: FailureScope | undefined;
+  readonly #widensTo: WiderScope | undefined;
 
   constructor(code: OwnerTokenErrorCode, message: string, options: OwnerTokenErrorOptions = {}) {
     super(message);
@@ -121,7 +124,7 @@ export class OwnerTokenError extends Error {
   }
 
   /** The scope to which this failure is widened when other owners fail in the same way; undefined for most. */
-  static wideningOf(error: OwnerTokenError): FailureScope | undefined {
+  static wideningOf(error: OwnerTokenError): WiderScope | undefined {
     return error.#widensTo;
   }
 

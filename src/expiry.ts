@@ -59,20 +59,20 @@ function problemOfLifetime(stated: unknown): LifetimeProblem | undefined {
 const MARGIN_SHARE = 0.05;
 const MAX_MARGIN_MS = 10_000;
 
-/** From a lifetime to the instants a token carries. The refresh point is drawn here, once per token, and stored. */
+/**
+ * From a lifetime to the instants a token carries; of one without an end, neither comes. The refresh point is drawn
+ * here, once per token, and stored.
+ */
 export function planLife(life: {
   requestedAtMs: number;
   lifetimeMs: number;
-  /** Share of the lifetime in which the refresh point is drawn. */
+  /** Shares of the lifetime, over 0, between which the refresh point is drawn. */
   refreshWindow: readonly [number, number];
   random: () => number;
 }): { refreshAtMs: number; expiresAtMs: number } {
   const { requestedAtMs, lifetimeMs, refreshWindow } = life;
-  if (lifetimeMs === Infinity) return { refreshAtMs: Infinity, expiresAtMs: Infinity };
   const [opens, closes] = refreshWindow;
-  const drawn = life.random();
-  // A random of the user's own that gives nonsense must not make an instant that compares as nothing does.
-  const share = opens + (closes - opens) * (drawn >= 0 && drawn <= 1 ? drawn : 0.5);
+  const share = opens + (closes - opens) * life.random();
   const expiresAtMs = requestedAtMs + lifetimeMs - Math.min(lifetimeMs * MARGIN_SHARE, MAX_MARGIN_MS);
   return { refreshAtMs: Math.min(requestedAtMs + lifetimeMs * share, expiresAtMs), expiresAtMs };
 }

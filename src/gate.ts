@@ -102,7 +102,8 @@ export class Gate {
   #pauseOfFailing: Pause | undefined;
   #probe: Pass | undefined;
   #probedAtMs = 0;
-  #rampLimit: number | undefined;
+  /** How many requests may be under way: all that may ever be, unless the gate is ramping. */
+  #limit: number;
   /** The number of the last pass given before the pause began. */
   #lastPassBefore = 0;
 
@@ -110,6 +111,7 @@ export class Gate {
     this.scope = scope;
     this.#range = range;
     this.#fullConcurrency = fullConcurrency;
+    this.#limit = fullConcurrency;
   }
 
   get state(): GateState | undefined {
@@ -117,7 +119,7 @@ export class Gate {
   }
 
   get limit(): number {
-    return this.#rampLimit ?? this.#fullConcurrency;
+    return this.#limit;
   }
 
   inForce(nowMs: number, failing: boolean): Pause | undefined {
@@ -145,18 +147,18 @@ export class Gate {
     this.#suspects.clear();
     if (this.#isFromBefore(pass)) return false;
     if (this.#pause) return this.lift(1);
-    if (this.#rampLimit) this.#rampTo(this.#rampLimit * 2);
+    this.#rampTo(this.#limit * 2);
     return false;
   }
 
   /** Lifts the pause and lets this many requests be under way at first. */
-  lift(rampLimit = this.#fullConcurrency): boolean {
+  lift(limit = this.#fullConcurrency): boolean {
     const wasPaused = this.#pause !== undefined;
     this.#pause = undefined;
     this.#pauseOfFailing = undefined;
     this.#probe = undefined;
     this.#suspects.clear();
-    this.#rampTo(rampLimit);
+    this.#rampTo(limit);
     return wasPaused;
   }
 
@@ -186,7 +188,7 @@ export class Gate {
       this.#pauseOfFailing = undefined;
       this.#lastPassBefore = passesGiven;
     }
-    this.#rampLimit = undefined;
+    this.#limit = this.#fullConcurrency;
     this.#suspects.clear();
     return this.#pause as Pause;
   }
@@ -202,6 +204,6 @@ export class Gate {
   }
 
   #rampTo(limit: number): void {
-    this.#rampLimit = limit < this.#fullConcurrency ? limit : undefined;
+    this.#limit = Math.min(limit, this.#fullConcurrency);
   }
 }

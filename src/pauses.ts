@@ -120,9 +120,8 @@ export class Pauses {
   }
 
   #scopeOf(pass: Pass, error: OwnerTokenError, owner: string, ownerFailures: number): 'owner' | GateScope {
-    const stated = error.failureScope ?? 'owner';
     const wider = OwnerTokenError.wideningOf(error);
-    if (stated !== 'owner' || wider === undefined || wider === 'owner') return stated;
+    if (wider === undefined) return error.failureScope ?? 'owner';
     return this.#gate(wider).claims(pass, owner, ownerFailures) ? wider : 'owner';
   }
 

@@ -70,7 +70,8 @@ export class Turns {
 
   /** Takes a place in the queue. False if there is none; the turn is then forgotten. */
   enqueue(turn: Turn): boolean {
-    const hasPlace = this.queued < this.#options.maxQueued || this.#mayStart(turn);
+    // Where one more may start now, the queue is as long as before once that one has.
+    const hasPlace = this.queued < this.#options.maxQueued || this.#hasFreeTurn(turn.failing);
     if (!hasPlace && !(turn.waitedFor && this.#displaceRefresh())) return false;
     this.#laneOf(turn).set(turn, this.#options.monotonic());
     this.dispatch();
@@ -142,11 +143,6 @@ export class Turns {
     return this.#underWay - this.#failingUnderWay < limit();
   }
 
-  /** Whether a turn that comes now can start at once, and so needs no place in the queue. */
-  #mayStart(turn: Turn): boolean {
-    return this.#hasFreeTurn(turn.failing) && this.#laneOf(turn).size === 0;
-  }
-
   #laneOf(turn: Turn): Lane {
     if (turn.waitedFor) return turn.failing ? this.#waitingFailing : this.#waiting;
     return turn.failing ? this.#refreshesFailing : this.#refreshes;
@@ -168,11 +164,14 @@ export class Turns {
   /** Sees to it that a timer runs while anything is queued, set for the turn that has waited longest. */
   #watchOldest(): void {
     if (this.queued === 0) this.#stopTimer();
-    if (this.queued === 0 || this.#cancelTimer) return;
     // Turns only leave or come later, so a timer once set is never too late for those that are left.
+    else this.#cancelTimer ??= this.#options.startTimer(() => this.#expireOverdue(), this.#untilOverdueMs());
+  }
+
+  /** How long the turn that has waited longest may still wait. */
+  #untilOverdueMs(): number {
     const cameAtMs = Math.min(...this.#lanes().map((lane) => lane.values().next().value ?? Number.POSITIVE_INFINITY));
-    const leftMs = Math.max(0, cameAtMs + this.#options.maxQueueMs - this.#options.monotonic());
-    this.#cancelTimer = this.#options.startTimer(() => this.#expireOverdue(), leftMs);
+    return Math.max(0, cameAtMs + this.#options.maxQueueMs - this.#options.monotonic());
   }
 
   #stopTimer(): void {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type OwnerTokenErrorCode, type OwnerTokenErrorOptions } from '../src/errors.ts';
-import { drawPause, type Pass } from '../src/gate.ts';
+import type { Pass } from '../src/gate.ts';
 import { Pauses } from '../src/pauses.ts';
 
 const RANGES = {
@@ -30,32 +30,6 @@ function admitted(pauses: Pauses, nowMs: number, failing = false): Pass {
 const fail = (pauses: Pauses, failure: OwnerTokenError, nowMs = 0, owner = 'a', failuresBefore = 0) =>
   pauses.failed(admitted(pauses, nowMs, failuresBefore > 0), failure, owner, failuresBefore, nowMs);
 
-describe('how long a pause is', () => {
-  const lengths = (range: { baseMs: number; capMs: number }, random: number) =>
-    [1, 2, 3, 20, 2000].map((count) => drawPause(timedOut, count, range, 100, () => random).retryAtMonotonicMs - 100);
-
-  it('doubles up to the cap, of which jitter takes up to half', () => {
-    expect(lengths({ baseMs: 1_000, capMs: 5_000 }, 0)).toEqual([500, 1000, 2000, 2500, 2500]);
-    expect(lengths({ baseMs: 1_000, capMs: 5_000 }, 0.5)).toEqual([750, 1500, 3000, 3750, 3750]);
-  });
-
-  it.each([
-    [2_000, 2_000],
-    [0, 1_000],
-    [-5, 1_000],
-    [1e9, 3_600_000],
-    [Number.POSITIVE_INFINITY, 3_600_000],
-  ])('follows a Retry-After of %d ms as %d ms', (retryAfterMs, lengthMs) => {
-    const pause = drawPause(error('rate_limited', { retryAfterMs }), 7, RANGES.endpoint, 100, () => 0.5);
-    expect(pause).toMatchObject({ count: 7, retryAtMonotonicMs: 100 + lengthMs });
-  });
-
-  it('does not follow one that is no number', () => {
-    const nonsense = error('rate_limited', { retryAfterMs: Number.NaN });
-    expect(drawPause(nonsense, 1, RANGES.endpoint, 0, () => 0.5).retryAtMonotonicMs).toBe(375);
-  });
-});
-
 describe('a failure of one owner', () => {
   it('pauses that owner, longer each time, and no gate', () => {
     const pauses = make();
@@ -75,6 +49,14 @@ describe('a failure of one owner', () => {
     const onPurpose = error('endpoint_unavailable', { failureScope: 'owner' });
     for (const owner of ['a', 'b', 'c', 'd']) expect(fail(pauses, onPurpose, 0, owner).scope).toBe('owner');
     for (const owner of ['e', 'f', 'g']) expect(fail(pauses, error('source_failed'), 0, owner).scope).toBe('owner');
+  });
+
+  it('that says nothing of what it stops, as a source in a source may fail, stops that owner', () => {
+    const pauses = make();
+    for (const owner of ['a', 'b', 'c', 'd']) {
+      const verdict = fail(pauses, error('queue_full'), 0, owner);
+      expect(verdict).toMatchObject({ scope: 'owner', ownerPause: { count: 1 }, gatePause: undefined });
+    }
   });
 });
 
@@ -164,6 +146,14 @@ describe('answers to requests from before a pause', () => {
     expect(prolonged.gatePause).toMatchObject({ count: 1, retryAtMonotonicMs: 9_100 });
     const after = pauses.failed(shorter, error('rate_limited', { retryAfterMs: 1_000 }), 'c', 0, 200);
     expect(after.gatePause).toMatchObject({ retryAtMonotonicMs: 9_100 });
+  });
+
+  it('leave it as it is with a Retry-After that ends at the same moment', () => {
+    const pauses = make();
+    const same = admitted(pauses, 0);
+    const { gatePause } = fail(pauses, error('rate_limited', { retryAfterMs: 5_000 }));
+    const again = pauses.failed(same, error('rate_limited', { retryAfterMs: 4_900 }), 'b', 0, 100);
+    expect(again.gatePause).toBe(gatePause);
   });
 
   it('double no ramp, and count for no new pause', () => {

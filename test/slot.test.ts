@@ -75,8 +75,10 @@ describe('the held token', () => {
     expect(isUsable(undefined, at(0))).toBe(false);
   });
 
-  it('is none in a new slot', () => {
-    expect(isFresh(createSlot('owner_x'), at(-1e12))).toBe(false);
+  it('is none in a new slot, and nothing else is known there', () => {
+    const slot = createSlot('owner_x');
+    expect(isFresh(slot, at(-1e12))).toBe(false);
+    expect(slot).toMatchObject({ owner: 'owner_x', held: undefined, failure: undefined, rejected: [], generation: 0 });
   });
 });
 
@@ -167,16 +169,18 @@ describe('a rejection', () => {
   });
 
   it('is quick within a tenth of the life and ten seconds; in a row they are counted', () => {
-    const quick = (lifetimeMs: number, ageMs: number) => {
+    const quick = (lifetimeMs: number, atMs: number, issuedAtMs = 0) => {
       const slot = slotWith({});
       slot.quickRejections = 1;
-      const held = heldToken('t', { lifetimeMs });
-      rejected(slot, held, at(ageMs));
+      const held = heldToken('t', { lifetimeMs, issuedAtMs });
+      rejected(slot, held, at(atMs));
       return slot.quickRejections;
     };
     // Counted over the life that is served: 950 of 1000.
     expect([95, 96].map((ms) => quick(1000, ms))).toEqual([2, 0]);
     expect([10_000, 10_001].map((ms) => quick(3_600_000, ms))).toEqual([2, 0]);
+    // Counted from when it was issued.
+    expect([5_095, 5_096].map((ms) => quick(1000, ms, 5_000))).toEqual([2, 0]);
     expect([10_000, 10_001].map((ms) => quick(Number.POSITIVE_INFINITY, ms))).toEqual([2, 0]);
   });
 

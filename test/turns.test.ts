@@ -89,9 +89,10 @@ describe('turns', () => {
     stage.add('refresh 2', { waitedFor: false });
     stage.add('b');
     stage.turns.raise(first);
-    stage.turns.raise(first);
     expect(first.waitedFor).toBe(true);
     stage.add('c');
+    // Another who waits for it does not send it back to the end.
+    stage.turns.raise(first);
     await stage.endInTurn('a', 'b', 'refresh 1', 'c', 'refresh 2');
     expect(await stage.seen()).toEqual(['a', 'b', 'refresh 1', 'c', 'refresh 2']);
   });
@@ -195,6 +196,17 @@ describe('the queue', () => {
     expect(await stage.seen()).toEqual(['z has no place', 'x', 'well']);
     stage.add('late');
     expect(await stage.seen()).toEqual(['late has no place']);
+  });
+
+  it('takes one more into a full queue for each that may start when the limit has risen, and keeps the order', async () => {
+    const stage = new Stage({ concurrency: 2, maxQueued: 1 });
+    stage.limit = 1;
+    for (const name of ['a', 'b']) stage.add(name);
+    stage.limit = 2;
+    stage.add('c');
+    stage.add('d');
+    expect(await stage.seen()).toEqual(['d has no place', 'a', 'b']);
+    expect(stage.turns.queued).toBe(1);
   });
 
   it('lets go of a turn that is withdrawn, and of its timer', async () => {
