@@ -10,7 +10,8 @@ type Body = NonNullable<RequestInit['body']>;
 
 /** One exchange to make. */
 export interface Leg {
-  readonly url: URL;
+  /** As text where it came as text, and not parsed before it has to be. */
+  readonly url: string | URL;
   /** What is handed to `fetch`. */
   readonly target: string | URL | Request;
   readonly init: RequestInit;
@@ -28,7 +29,7 @@ export interface Leg {
 export function firstLeg(input: string | URL | Request, init?: RequestInit): Leg {
   if (init && !isPlain(init)) return firstLeg(new Request(input, init));
   const request = isRequest(input) ? input : undefined;
-  const url = new URL(request ? request.url : (input as string | URL));
+  const url = request ? request.url : typeof input === 'string' ? input : new URL(input as URL);
   const redirect = init?.redirect ?? request?.redirect ?? 'follow';
   const body = init?.body == null ? null : copyOf(init.body);
   const own: RequestInit = init ? { ...init } : {};
@@ -37,7 +38,7 @@ export function firstLeg(input: string | URL | Request, init?: RequestInit): Leg
   const headers = init?.headers ?? request?.headers;
   return {
     url,
-    target: request ?? (typeof input === 'string' ? input : url),
+    target: request ?? url,
     init: own,
     headers: headers && new Headers(headers),
     method: init?.method ?? request?.method ?? 'GET',
@@ -67,7 +68,7 @@ export function nextLeg(leg: Leg, response: Response): Leg | undefined {
   }
   const location = REDIRECTS.includes(response.status) ? response.headers.get('location') : null;
   if (location === null) return undefined;
-  if (!URL.canParse(location, leg.url.href)) throw failed('a redirect leads to no URL', response);
+  if (!URL.canParse(location, String(leg.url))) throw failed('a redirect leads to no URL', response);
   const url = new URL(location, leg.url);
   const becomesGet = turnsIntoGet(response.status, leg.method.toUpperCase());
   const body = becomesGet ? null : leg.body();
@@ -75,7 +76,7 @@ export function nextLeg(leg: Leg, response: Response): Leg | undefined {
   const method = becomesGet ? 'GET' : leg.method;
   const headers = new Headers(leg.headers);
   if (becomesGet) for (const name of BODY_HEADERS) headers.delete(name);
-  if (url.origin !== leg.url.origin) for (const name of ORIGIN_HEADERS) headers.delete(name);
+  if (url.origin !== new URL(leg.url).origin) for (const name of ORIGIN_HEADERS) headers.delete(name);
   const { signal } = leg;
   const init = { ...leg.init, method, body, ...(signal && { signal }) };
   return { ...leg, url, target: url, init, headers, method, body: () => body };

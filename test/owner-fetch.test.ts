@@ -106,6 +106,30 @@ describe('what may be called', () => {
     expect(service.connections).toBe(0);
   });
 
+  it('is not what only looks like it', async () => {
+    const tokens = new NumberedTokens();
+    const call = fetchFor(tokens, 'https://api.example.com');
+    for (const url of [
+      'https://api.example.com.evil.example/',
+      'https://api.example.com@evil.example/',
+      'https://api.example.com:443@evil.example/',
+      'https://api.example.com\\@evil.example:1/../',
+      'https://evil.example/https://api.example.com/',
+      'https://evil.example\\@api.example.com/',
+      '\thttps://evil.example/',
+      '//api.example.com/',
+    ]) {
+      const origin = URL.canParse(url) ? new URL(url).origin : undefined;
+      if (origin === 'https://api.example.com') continue;
+      const failure = await failureOf(call(url));
+      expect(failure, url).toMatchObject(origin ? { code: 'origin_refused' } : { code: 'ERR_INVALID_URL' });
+    }
+    expect(tokens.asked).toBe(0);
+    for (const url of ['HTTPS://API.example.com:443/x', ' https://api.example.com/x', 'https:api.example.com?q']) {
+      expect(() => call.check(url), url).not.toThrow();
+    }
+  });
+
   it('is what a list says instead', async () => {
     await using service = await ResourceService.start();
     const tokens = new NumberedTokens();
