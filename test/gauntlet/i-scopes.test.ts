@@ -310,6 +310,37 @@ describe('I5', () => {
   });
 });
 
+it.each([3, 50])(
+  'I4 ten minutes of outage with no token held, %i owners called twice a second: few attempts, and all recover',
+  async (count) => {
+    const { registry, clock, source } = scripted({ random: seeded(count) });
+    const owners = keys(count);
+    let isDown = true;
+    let asked = 0;
+    source.script((call) => {
+      asked++;
+      source.calls.length = 0;
+      clock.setTimeout(
+        () => (isDown ? call.fail(new OwnerTokenError('endpoint_unavailable', 'down')) : call.succeed()),
+        50,
+      );
+    });
+    const run = async (ms: number, over = () => false) => {
+      for (let passed = 0; passed < ms && !over(); passed += 500) {
+        for (const key of owners) registry.getToken(key).catch(() => {});
+        await settle();
+        clock.advance(500);
+      }
+    };
+    await run(600_000);
+    expect(asked).toBeLessThanOrEqual(120);
+    isDown = false;
+    const upAtMs = clock.monotonic();
+    await run(120_000, () => registry.stats().usable === count);
+    expect(clock.monotonic() - upAtMs).toBeLessThanOrEqual(35_000);
+  },
+);
+
 it('I4 the ramp after an outage: one request, then twice as many after each success, others queueing', async () => {
   const { registry, clock, source } = scripted({ concurrency: 8 });
   source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down')));
