@@ -3,7 +3,7 @@
  * tells what it changed. A name that is not known is a `NotFound`; anything else that is wrong is a `BadRequest`.
  */
 
-import type { AccessKey, App, Owner } from './directory.ts';
+import { type AccessKey, type App, MAX_OWNERS, type Owner } from './directory.ts';
 import { BadRequest, NotFound } from './problems.ts';
 import { changedProfile, type ProfileChanges } from './profile.ts';
 import type { IssuedToken } from './tokens.ts';
@@ -46,6 +46,7 @@ export function currentKey(world: World, ownerId: string, appId: string): Access
 
 export function addApp(world: World, given: { id?: string; name?: string }): App {
   checkNew(given.id, world.directory.apps, 1000);
+  checkName(given.name);
   const app = world.directory.addApp(given);
   world.changed('apps');
   return app;
@@ -54,7 +55,8 @@ export function addApp(world: World, given: { id?: string; name?: string }): App
 /** Adds an owner with an access key for an app. */
 export function addOwner(world: World, given: { id?: string; name?: string; app?: string }): Owner {
   const app = appOf(world, given.app);
-  checkNew(given.id, world.directory.owners, 10_000);
+  checkNew(given.id, world.directory.owners, MAX_OWNERS);
+  checkName(given.name);
   const owner = world.directory.addOwner(given);
   world.directory.addAccessKey(owner.id, app.id);
   world.changed('owners');
@@ -71,6 +73,7 @@ export function addAccessKey(world: World, ownerId: string, appId: string | unde
 
 export function changeApp(world: World, id: string, changes: { name?: string; enabled?: boolean }): App {
   const app = appOf(world, id);
+  checkName(changes.name);
   Object.assign(app, defined(changes));
   world.changed('apps');
   return app;
@@ -78,6 +81,7 @@ export function changeApp(world: World, id: string, changes: { name?: string; en
 
 export function changeOwner(world: World, id: string, changes: { name?: string; enabled?: boolean }): Owner {
   const owner = ownerOf(world, id);
+  checkName(changes.name);
   Object.assign(owner, defined(changes));
   world.changed('owners');
   return owner;
@@ -136,8 +140,8 @@ export function changeProfile(world: World, changes: ProfileChanges): void {
 
 /** Makes sure that the first app and this many owners exist. */
 export function seedOwners(world: World, owners: number): void {
-  if (!(Number.isInteger(owners) && owners >= 0 && owners <= 10_000)) {
-    throw new BadRequest('owners: expected a whole number from 0 to 10000');
+  if (!(Number.isInteger(owners) && owners >= 0 && owners <= MAX_OWNERS)) {
+    throw new BadRequest(`owners: expected a whole number from 0 to ${MAX_OWNERS}`);
   }
   world.directory.seed(owners);
   world.changed('apps');
@@ -161,6 +165,10 @@ export function reset(world: World): void {
 function found<T>(value: T | undefined, what: string): T {
   if (value === undefined) throw new NotFound(`there is no ${what}`);
   return value;
+}
+
+function checkName(name: string | undefined): void {
+  if (name !== undefined && name.length > 100) throw new BadRequest('name: expected up to 100 characters');
 }
 
 function checkNew(id: string | undefined, taken: ReadonlyMap<string, unknown>, most: number): void {

@@ -135,6 +135,8 @@ describe('apps, owners and access keys', () => {
   it('cannot be doubled or named anyhow, and those that do not exist are not found', async () => {
     expect((await write('POST', '/api/owners', { id: 'owner-001' })).status).toBe(400);
     expect((await write('POST', '/api/owners', { id: 'a b' })).status).toBe(400);
+    expect((await write('POST', '/api/owners', { name: 'x'.repeat(101) })).status).toBe(400);
+    expect((await write('PATCH', '/api/apps/app-1', { name: 'x'.repeat(101) })).status).toBe(400);
     expect((await write('PATCH', '/api/owners/nobody', {})).json).toMatchObject({ error: 'not_found' });
     expect((await write('POST', '/api/keys/sbx_key_secret/revoke')).text).not.toContain('sbx_key_secret');
   });
