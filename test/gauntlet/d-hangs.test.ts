@@ -61,7 +61,7 @@ describe('D3', () => {
       }, DEADLINE_MS);
     });
     const others: { atMs: number; tookMs: number; refused: boolean; toldMs: number }[] = [];
-    for (let atMs = 0; atMs < 120_000; atMs += 50) {
+    for (let atMs = 0; atMs < 90_000; atMs += 50) {
       if (atMs % 100 === 0) for (const key of hung) registry.getToken(key).catch(() => {});
       if (atMs % everyMs === 0) {
         const over = (error?: OwnerTokenError) => {
@@ -95,7 +95,7 @@ describe('D3', () => {
       expect(others.filter(({ tookMs }) => tookMs > heldUpMs)).toEqual([]);
       expect(others.filter(({ refused, toldMs }) => refused && toldMs > 500)).toEqual([]);
       const late = others.filter(({ atMs }) => atMs > overAtMs);
-      expect(late.length).toBeGreaterThan(20);
+      expect(late.length).toBeGreaterThan(10);
       expect(late.filter(({ refused, tookMs }) => refused || tookMs > 50)).toEqual([]);
       expect(hungAtOnce.first).toBe(concurrency);
       expect(hungAtOnce.later).toBeLessThanOrEqual(Math.max(1, concurrency / 4));

@@ -9,7 +9,7 @@ import { ScriptedSource } from '../helpers/scripted-source.ts';
 import { errorOf, keys, overHttp, scripted, tally } from './registries.ts';
 
 describe('H1', () => {
-  it('H1 50,000 owners through 500 slots, with every kind of failure: no table grows', async () => {
+  it('H1 20,000 owners through 500 slots, with every kind of failure: no table grows', async () => {
     const failures = [
       () => new Error('no'),
       () => new OwnerTokenError('endpoint_unavailable', 'no', { failureScope: 'owner' }),
@@ -25,7 +25,7 @@ describe('H1', () => {
     };
     const { registry } = scripted({ source, maxOwners: 500, concurrency: 100 });
     const wrong: string[] = [];
-    for (let batch = 0; batch < 100; batch++) {
+    for (let batch = 0; batch < 40; batch++) {
       const owners = Array.from({ length: 500 }, (_, index) => `owner-${batch}-${index}`);
       const given = await Promise.allSettled(owners.map((key) => registry.getToken(key)));
       for (const [index, outcome] of given.entries()) {
@@ -45,7 +45,7 @@ describe('H1', () => {
       });
     }
     expect(wrong).toEqual([]);
-    expect(registry.stats().evictions).toBeGreaterThan(40_000);
+    expect(registry.stats().evictions).toBeGreaterThan(15_000);
     registry.forgetAll();
     expect(registry.stats()).toMatchObject({ owners: 0, usable: 0, pauses: { owners: 0 } });
   });

@@ -196,12 +196,11 @@ describe('I4', () => {
     'silence until the deadline': (call, later) => later(() => call.fail(down()), 10_000),
     'refused connections': (call) =>
       call.fail(new OwnerTokenError('endpoint_unavailable', 'refused', { failureScope: 'endpoint' })),
-    'a source that throws': (call, later) => later(() => call.fail(new Error('no')), 50),
   };
 
   it.each(Object.entries(OUTAGES))(
     'I4 ten minutes of %s, hour-long tokens, 1,000 owners: no failed call, few attempts, fresh soon after',
-    async (name, fail) => {
+    async (_, fail) => {
       const owners = keys(1_000);
       const { registry, clock, source } = scripted({ random: seeded(4) });
       const later = (fn: () => void, ms: number) => void clock.setTimeout(fn, ms);
@@ -262,7 +261,7 @@ describe('I4', () => {
       expect((upSinceMs ?? 0) - outageEndMs).toBeLessThanOrEqual(31_000);
       await run(Math.max(0, 30_000 - (clock.monotonic() - (upSinceMs ?? 0))));
       const due = owners.filter((key) => registry.describe(key).phase !== 'fresh');
-      if (name !== 'a source that throws') expect(due.length).toBeLessThanOrEqual(10);
+      expect(due.length).toBeLessThanOrEqual(10);
       expect(failed).toBe(0);
       expect(most).toBeLessThanOrEqual(16);
 
@@ -310,7 +309,7 @@ describe('I5', () => {
   });
 });
 
-it.each([3, 50])(
+it.each([3, 20])(
   'I4 ten minutes of outage with no token held, %i owners called twice a second: few attempts, and all recover',
   async (count) => {
     const { registry, clock, source } = scripted({ random: seeded(count) });
