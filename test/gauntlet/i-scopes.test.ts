@@ -252,8 +252,7 @@ describe('I4', () => {
       const attempts = askedAtMs.length - before;
       isDown = false;
       outageEndMs = clock.monotonic();
-      // A source of the user that throws blames nobody but the owner, and is taken at its word.
-      if (name !== 'a source that throws') expect(attempts).toBeLessThanOrEqual(OUTAGE_MS / 5_000);
+      expect(attempts).toBeLessThanOrEqual(OUTAGE_MS / 5_000);
       expect(attempts).toBeGreaterThan(5);
 
       await run(40_000);
