@@ -42,6 +42,14 @@ describe('the shape of an answer', () => {
     }
     expect(bodies.size).toBe(HOSTILE_BODIES.length);
   });
+
+  it('hostile gives tokens that nobody has, so that the next request is no waste', async () => {
+    await start({ shape: 'hostile' });
+    expect((await askToken(sandbox)).text).toBe('{}');
+    sandbox.setProfile({ shape: 'rfc6749' });
+    await tokenFor(sandbox);
+    expect(sandbox.ledger.wasted).toBe(0);
+  });
 });
 
 describe('a token', () => {
