@@ -221,7 +221,9 @@ export class OwnerTokenRegistry implements AsyncDisposable {
       slot.quickRejections = 0;
       this.#diagnostics.lifted('owner', slot.owner);
     }
-    if (accessKey === undefined) for (const scope of this.#pauses.resume()) this.#diagnostics.lifted(scope);
+    if (accessKey !== undefined) return;
+    for (const scope of this.#pauses.resume()) this.#diagnostics.lifted(scope);
+    this.#requests.resume();
   }
 
   /** Plain numbers, no secrets. */

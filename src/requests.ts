@@ -112,6 +112,11 @@ export class Requests {
     if (!this.#turns.enqueue(begun)) this.#drop(begun);
   }
 
+  /** More requests may be under way than before: a ramp was cut short. */
+  resume(): void {
+    this.#turns.dispatch();
+  }
+
   /** The owner is forgotten: its request goes on for those who wait, but is joined and kept no more. */
   disown(accessKey: string): boolean {
     const found = this.#joinable.get(accessKey);
