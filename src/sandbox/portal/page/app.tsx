@@ -4,6 +4,7 @@ import { Apps } from './apps.tsx';
 import { ClockPanel } from './clock-panel.tsx';
 import type { Connection, Snapshot } from './connection.ts';
 import { Faults } from './faults.tsx';
+import { useKeptFocus } from './kept-focus.ts';
 import { Live } from './live.tsx';
 import type { Model } from './model.ts';
 import { Owners } from './owners.tsx';
@@ -22,17 +23,16 @@ const SCREENS: readonly (readonly [path: string, title: string, screen: Screen])
   ['scenarios', 'Scenarios', Scenarios],
 ];
 
+/** Long enough for two lines to be read at leisure. */
+const SAID_MS = 8000;
+
 const STATUS_WORDS = { connecting: 'Connecting', live: 'Connected', lost: 'Connection lost, trying again' } as const;
 
 export function App({ connection }: { connection: Connection }) {
   const { model, status, problem } = useSnapshot(connection);
-  const [said, setSaid] = useState('');
-  const say = useCallback((text: string) => {
-    // The same words twice are said twice.
-    setSaid('');
-    setTimeout(() => setSaid(text), 50);
-  }, []);
+  const [said, say] = useSaying();
   const [path, title, Screen] = useScreen();
+  useKeptFocus();
   return (
     <Say.Provider value={say}>
       <a class="skip" href="#main">
@@ -65,6 +65,22 @@ export function App({ connection }: { connection: Connection }) {
       {model && <ClockPanel model={model} />}
     </Say.Provider>
   );
+}
+
+/** What is said last: read out, and shown for a while. */
+function useSaying(): [said: string, say: (text: string) => void] {
+  const [said, setSaid] = useState('');
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const say = useCallback((text: string) => {
+    clearTimeout(timer.current);
+    // The same words twice are said twice.
+    setSaid('');
+    timer.current = setTimeout(() => {
+      setSaid(text);
+      timer.current = setTimeout(() => setSaid(''), SAID_MS);
+    }, 50);
+  }, []);
+  return [said, say];
 }
 
 function useSnapshot(connection: Connection): Snapshot {

@@ -84,10 +84,10 @@ function AppRow({ app, nowMs }: { app: AppView; nowMs: number }) {
       </td>
       <td>
         <div class="row tight">
-          <Action look="quiet" label={`Rotate the secret of ${id}`} act={rotate(0)}>
+          <Action look="quiet" label={`Rotate secret of ${id}`} act={rotate(0)}>
             Rotate secret
           </Action>
-          <Action look="quiet" label={`Rotate the secret of ${id}, with an overlap of 5 min`} act={rotate(300_000)}>
+          <Action look="quiet" label={`Rotate, 5 min overlap, the secret of ${id}`} act={rotate(300_000)}>
             Rotate, 5 min overlap
           </Action>
           <Action

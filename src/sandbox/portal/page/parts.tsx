@@ -84,13 +84,19 @@ export function Choice<T extends string>(props: {
   );
 }
 
+/** Shows at once what was chosen, though who knows better may take a while to say so. */
 export function Check(props: { label: string; checked: boolean; onChange: (checked: boolean) => void }) {
+  const [checked, setChecked] = useState(props.checked);
+  useEffect(() => setChecked(props.checked), [props.checked]);
   return (
     <label class="check">
       <input
         type="checkbox"
-        checked={props.checked}
-        onChange={(event) => props.onChange(event.currentTarget.checked)}
+        checked={checked}
+        onChange={(event) => {
+          setChecked(event.currentTarget.checked);
+          props.onChange(event.currentTarget.checked);
+        }}
       />
       {props.label}
     </label>

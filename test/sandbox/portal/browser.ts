@@ -1,0 +1,87 @@
+import { accessSync, constants, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { delimiter, join } from 'node:path';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+
+const FLAGS = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+
+/** What is waited for comes at once, or on a busy machine a little later. */
+export const WAIT_MS = 15_000;
+
+/** Where Chromium is: as `CHROMIUM_PATH` says, or on the `PATH`. */
+export function chromiumPath(): string | undefined {
+  const named = process.env.CHROMIUM_PATH;
+  const candidates = named ? [named] : (process.env.PATH ?? '').split(delimiter).map((path) => join(path, 'chromium'));
+  return candidates.find((path) => {
+    try {
+      accessSync(path, constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** Without Chromium, tests are skipped for all to see; where it is required, they run and fail. */
+export const skipsBrowser = chromiumPath() === undefined && process.env.REQUIRE_BROWSER !== '1';
+
+/** Starts it with a new, empty profile. */
+export function launch(): Promise<Browser> {
+  const executablePath = chromiumPath();
+  if (executablePath === undefined) throw new Error('there is no chromium on the PATH, nor by CHROMIUM_PATH');
+  return chromium.launch({ executablePath, args: FLAGS });
+}
+
+export interface Opened {
+  readonly page: Page;
+  /** What the page loaded, and what went wrong on it: refused by the content security policy, thrown, logged. */
+  readonly loaded: string[];
+  readonly troubles: string[];
+}
+
+/** Opens a page in a context of its own. */
+export async function open(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<Opened> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(WAIT_MS);
+  const loaded: string[] = [];
+  const troubles: string[] = [];
+  page.on('request', (request) => loaded.push(request.url()));
+  page.on('pageerror', (error) => troubles.push(`${error}`));
+  page.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') troubles.push(message.text());
+  });
+  await page.goto(url);
+  return { page, loaded, troubles };
+}
+
+export interface Finding {
+  readonly id: string;
+  readonly impact: string;
+  readonly nodes: string[];
+}
+
+/** What axe finds on a page as it is now, of serious or critical impact, by these of its rules or by all. */
+export async function seriousFindings(page: Page, rules?: string[]): Promise<Finding[]> {
+  if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axeSource());
+  const options = JSON.stringify({ resultTypes: ['violations'], ...(rules && { runOnly: rules }) });
+  const violations = (await page.evaluate(`axe.run(${options}).then(({ violations }) => violations)`)) as {
+    id: string;
+    impact: string;
+    nodes: { html: string; failureSummary?: string }[];
+  }[];
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, impact, nodes }) => ({ id, impact, nodes: nodes.map((n) => `${n.html} ${n.failureSummary}`) }));
+}
+
+const axeSource = (): string => readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');

@@ -1,0 +1,56 @@
+import { expect, it } from 'vitest';
+import { checkFaultRule, FAULT_KINDS } from '../../../../src/sandbox/fault-check.ts';
+import {
+  type Answers,
+  FAULT_FIELDS,
+  ruleOf,
+  WHEN_FIELDS,
+  type WhenKind,
+} from '../../../../src/sandbox/portal/page/fault-rule.ts';
+
+const answers = (changes: Partial<Answers>): Answers => ({
+  kind: 'silence',
+  when: 'always',
+  path: '',
+  owner: '',
+  app: '',
+  fields: {},
+  ...changes,
+});
+
+it('asks about every kind of fault', () => {
+  expect(Object.keys(FAULT_FIELDS).sort()).toEqual([...FAULT_KINDS].sort());
+});
+
+it('begins with answers that make a good rule, for every kind and condition', () => {
+  for (const kind of FAULT_KINDS) {
+    for (const when of Object.keys(WHEN_FIELDS) as WhenKind[]) {
+      expect(() => checkFaultRule(ruleOf(answers({ kind, when })))).not.toThrow();
+    }
+  }
+});
+
+it('makes of the answers what the rule is to say', () => {
+  const fields = { status: '429', retryAfter: '7', body: '', 'when.next': '2' };
+  expect(ruleOf(answers({ kind: 'status', when: 'next', owner: 'owner-001', path: 'all', fields }))).toEqual({
+    kind: 'status',
+    status: 429,
+    retryAfter: 7,
+    target: { path: 'all', owner: 'owner-001' },
+    when: { next: 2 },
+  });
+  const span = { 'when.fromMs': '0', 'when.toMs': '500', 'when.everyMs': '1000' };
+  expect(ruleOf(answers({ when: 'schedule', fields: span })).when).toEqual({ schedule: [[0, 500]], everyMs: 1000 });
+});
+
+it('does not mistake the Retry-After that is a date, or a setting and a condition of one name', () => {
+  const fields = { retryAfter: 'Wed, 21 Oct 2026 07:28:00 GMT', everyMs: '20', 'when.everyMs': '60000' };
+  expect(ruleOf(answers({ kind: 'status', fields }))).toMatchObject({ retryAfter: fields.retryAfter });
+  const both = ruleOf(answers({ kind: 'drip', when: 'schedule', fields }));
+  expect(both).toMatchObject({ everyMs: 20, when: { everyMs: 60_000 } });
+});
+
+it('leaves what is no number to the control plane, which names the field', () => {
+  const bad = ruleOf(answers({ kind: 'latency', fields: { ms: 'soon' } }));
+  expect(() => checkFaultRule(bad)).toThrow(/ms/);
+});

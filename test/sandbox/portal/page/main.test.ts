@@ -1,0 +1,329 @@
+import type { Browser, Locator, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type Sandbox, type SandboxOptions, startSandbox } from '../../../../src/sandbox/index.ts';
+import { askToken, echo, tokenFor } from '../../client.ts';
+import { launch, type Opened, open, seriousFindings, skipsBrowser, WAIT_MS } from '../browser.ts';
+
+let browser: Browser;
+let sandbox: Sandbox;
+let opened: Opened;
+let page: Page;
+
+const SCREENS = ['live', 'owners', 'apps', 'faults', 'response', 'scenarios'];
+
+async function start(options: SandboxOptions = {}, context: Parameters<typeof open>[2] = {}): Promise<void> {
+  sandbox = await startSandbox({ seed: 1, ...options });
+  opened = await open(browser, sandbox.portalUrl, context);
+  page = opened.page;
+  await page.getByText('Connected').waitFor();
+}
+
+const button = (name: string | RegExp) => page.getByRole('button', { name, exact: true });
+const says = (text: string | RegExp) => page.getByRole('status').getByText(text).waitFor();
+const figure = (name: string) => page.locator('.figures > div').filter({ hasText: name }).locator('dd');
+/** As it is laid out: cells apart, and nothing that is hidden. */
+// biome-ignore lint/performance/useDomNodeTextContent: the layout is wanted
+const textOf = (locator: Locator) => locator.innerText();
+
+/** Waits until the page shows what it should. */
+const shows = (read: () => Promise<unknown>) => expect.poll(read, { timeout: WAIT_MS, interval: 25 });
+
+describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () => {
+  beforeAll(async () => {
+    browser = await launch();
+  }, 30_000);
+
+  afterAll(() => browser?.close());
+
+  afterEach(async () => {
+    const { troubles } = opened;
+    await page.context().close();
+    await sandbox.close();
+    expect(troubles).toEqual([]);
+  });
+
+  describe('the first visit', () => {
+    it('loads nothing from elsewhere, and has settings for an integration, secrets only when asked for', async () => {
+      await start();
+      expect(opened.loaded.filter((url) => !url.startsWith(`${sandbox.portalUrl}/`))).toEqual([]);
+      const secrets = [sandbox.clientSecret, sandbox.accessKeys[0] ?? ''];
+      const env = page.locator('pre.env');
+      expect(await textOf(env)).toContain(`OTR_BASE_URL=${sandbox.url}`);
+      for (const secret of secrets) expect(await page.content()).not.toContain(secret);
+      await button('Show secrets').click();
+      for (const secret of secrets) await shows(() => textOf(env)).toContain(secret);
+      await button('Hide secrets').click();
+      for (const secret of secrets) await shows(() => page.content()).not.toContain(secret);
+    });
+
+    it('sends one request, and shows it everywhere', async () => {
+      await start();
+      expect(await textOf(figure('Success'))).toMatch(/^–/);
+      await button('Send one request').click();
+      await page.getByText('Token request: 200').waitFor();
+      await shows(() => textOf(figure('Success'))).toMatch(/^100%/);
+      await shows(() => textOf(figure('Owners covered'))).toMatch(/^1\s+of 5/);
+      expect(await page.locator('svg.lanes path.mark.ok').count()).toBe(1);
+      expect(await page.locator('svg.lanes path.bar').count()).toBe(1);
+      expect(await page.locator('.requests tbody tr').allInnerTexts()).toEqual([
+        expect.stringMatching(/owner-001\s+token issued/),
+      ]);
+    });
+  });
+
+  describe('the lanes', () => {
+    it('show a wasted request, an error, a rate limit, a socket fault and a revoked token, and say so in the table', async () => {
+      await start();
+      const [a, b, c, d, e] = sandbox.accessKeys;
+      await askToken(sandbox, a);
+      await askToken(sandbox, a);
+      sandbox.faults.add({ kind: 'status', status: 503, when: { next: 1 } });
+      await askToken(sandbox, b);
+      sandbox.faults.add({ kind: 'status', status: 429, when: { next: 1 } });
+      await askToken(sandbox, c);
+      sandbox.faults.add({ kind: 'reset', at: 'before_headers', when: { next: 1 } });
+      await askToken(sandbox, d).catch(() => {});
+      const token = await tokenFor(sandbox, e);
+      sandbox.revokeToken(token);
+      await echo(sandbox, token);
+      for (const kind of ['ok', 'wasted', 'error', 'limited', 'broken', 'refused']) {
+        await page.locator(`svg.lanes path.mark.${kind}`).first().waitFor({ state: 'attached' });
+      }
+      expect(await page.locator('svg.lanes path.cut').count()).toBe(1);
+      expect(await textOf(figure('Wasted requests'))).toMatch(/^1\b/);
+      await button('Table').click();
+      const rows = page.locator('.lanes-section tbody tr');
+      expect(await rows.allInnerTexts()).toEqual([
+        expect.stringMatching(/owner-001\s+● good for.*\s2\s+0\s+1\s+token issued, wasted/s),
+        expect.stringMatching(/owner-002\s+○ none\s+1\s+1\s+0\s+server error/),
+        expect.stringMatching(/owner-003\s+○ none\s+1\s+1\s+0\s+rate limited/),
+        expect.stringMatching(/owner-004\s+○ none\s+1\s+1\s+0\s+socket fault/),
+        expect.stringMatching(/owner-005\s+○ revoked\s+2\s+1\s+0\s+token rejected/),
+      ]);
+    });
+
+    it('of 200 owners fit one screen, and a click on a mark shows its request', async () => {
+      await start({ owners: 200 });
+      await Promise.all(sandbox.accessKeys.map((key) => askToken(sandbox, key)));
+      await shows(() => page.locator('svg.lanes path.mark.ok').count()).toBe(200);
+      const box = await page.locator('svg.lanes').boundingBox();
+      expect(box?.height).toBeLessThan(900);
+      await button('Hold').click();
+      const drawn = page.locator('svg.lanes path.mark.ok').nth(120);
+      await drawn.scrollIntoViewIfNeeded();
+      const mark = await drawn.boundingBox();
+      if (!mark) throw new Error('the mark has no place');
+      await page.mouse.click(mark.x + mark.width / 2, mark.y + mark.height / 2);
+      await page.getByRole('heading', { name: /^Request \d+$/ }).waitFor();
+      await page.getByLabel('Owner', { exact: true }).fill('owner-12');
+      await shows(() => page.locator('.lane-name').count()).toBe(10);
+    });
+
+    it('stand still when held, and go on afterwards', async () => {
+      await start();
+      await button('Hold').click();
+      await askToken(sandbox);
+      await shows(() => textOf(figure('Rate'))).toContain('1 request');
+      expect(await page.locator('svg.lanes path.mark').count()).toBe(0);
+      await button('Hold').click();
+      await page.locator('svg.lanes path.mark.ok').waitFor({ state: 'attached' });
+    });
+  });
+
+  it('shows one request in detail, as a command without secrets until they are asked for', async () => {
+    await start({}, { permissions: ['clipboard-read', 'clipboard-write'] });
+    await askToken(sandbox, sandbox.accessKeys[1]);
+    await page.locator('.requests tbody button').click();
+    const detail = page.locator('section.detail');
+    expect(await textOf(detail.locator('.facts'))).toMatch(/POST \/auth\/v1\/token[\s\S]*owner-002[\s\S]*200/);
+    await button('Copy as curl').click();
+    await says('Copied.');
+    const copied = () => page.evaluate('navigator.clipboard.readText()') as Promise<string>;
+    expect(await copied()).toMatch(/^# OTR_ACCESS_KEY: the access key of owner-002\ncurl .*"\$OTR_CLIENT_SECRET"/s);
+    expect(await page.content()).not.toContain(sandbox.accessKeys[1]);
+    await page.getByLabel('With secrets').check();
+    await shows(() => textOf(detail.locator('pre'))).toContain(sandbox.accessKeys[1]);
+  });
+
+  it('runs a scenario with one click, tells what is left of it and of its fault, and ends it', async () => {
+    await start();
+    await button('Rate-limit storm').click();
+    await says('Rate-limit storm: started.');
+    await page.getByText(/Rate-limit storm, (1 min|\d\d s) left/).waitFor();
+    await shows(() => textOf(figure('Active faults'))).toContain('Error status 429');
+    expect(sandbox.faults.list()).toMatchObject([{ kind: 'status', status: 429 }]);
+    await button('End it').click();
+    await shows(() => textOf(figure('Active faults'))).toContain('None');
+    expect(sandbox.faults.list()).toEqual([]);
+    await page.goto(`${sandbox.portalUrl}/#/scenarios`);
+    await shows(() => page.getByRole('button', { name: /^Run: / }).count()).toBe(8);
+    await button('Run: Cold start of 200 owners').click();
+    await shows(() => textOf(figure('Owners covered'))).toMatch(/^0\s+of 200/);
+  });
+
+  it('moves time on, freezes it, and starts again from the beginning', async () => {
+    await start();
+    await askToken(sandbox);
+    await shows(() => textOf(figure('Owners covered'))).toMatch(/^1\b/);
+    await button('Advance time by 1 h').click();
+    await shows(() => textOf(figure('Owners covered'))).toMatch(/^0\b/);
+    await button('Freeze time').click();
+    await page.getByText(', frozen').waitFor();
+    expect(sandbox.clock.frozen).toBe(true);
+    await button('Reset sandbox').click();
+    await button('Freeze time').waitFor();
+    await shows(() => page.locator('.requests tbody tr').count()).toBe(0);
+  });
+
+  it('tells of a lost connection, and comes back by itself to whatever is there then', async () => {
+    await start();
+    const portalPort = Number(new URL(sandbox.portalUrl).port);
+    await sandbox.close();
+    await page.getByText('Connection lost').waitFor();
+    sandbox = await startSandbox({ portalPort, owners: 7 });
+    await shows(() => textOf(figure('Owners covered'))).toContain('of 7');
+    await page.locator('.connection').getByText('Connected').waitFor();
+    opened.troubles.length = 0;
+  });
+
+  it('works where a control token is required, and keeps it out of the address', async () => {
+    sandbox = await startSandbox({ host: '0.0.0.0' });
+    opened = await open(browser, `${sandbox.portalUrl}/?token=${sandbox.portalToken}`);
+    page = opened.page;
+    await page.getByText('Connected').waitFor();
+    expect(page.url()).not.toContain('token=');
+    await button('Send one request').click();
+    await page.getByText('Token request: 200').waitFor();
+  });
+
+  describe('by keyboard', () => {
+    const focused = () =>
+      page.evaluate(`(() => {
+        const it = document.activeElement;
+        window.visited?.add(it);
+        const style = getComputedStyle(it);
+        return { tag: it.tagName, text: (it.getAttribute('aria-label') || it.innerText || it.id || '').trim(), outline: style.outlineStyle };
+      })()`) as Promise<{ tag: string; text: string; outline: string }>;
+
+    it('every control of every screen is reached, with its focus to be seen', async () => {
+      await start({ owners: 3, faults: [{ kind: 'status', status: 503, when: { next: 2 } }] });
+      await askToken(sandbox);
+      for (const screen of SCREENS) {
+        await page.goto(`${sandbox.portalUrl}/#/${screen}`);
+        await page.locator(`a[aria-current][href="#/${screen}"]`).waitFor();
+        // The screen takes the focus when it is there; the first has it from the address bar.
+        if (screen !== 'live') await shows(async () => (await focused()).tag).toBe('MAIN');
+        await walk(screen);
+      }
+    });
+
+    const walk = async (screen: string) => {
+      const controls = 'a[href], button:not([disabled]), input, select, summary, [tabindex="0"]';
+      const count = (await page.evaluate(
+        `[...document.querySelectorAll('${controls}')].filter((it) => it.checkVisibility()).length`,
+      )) as number;
+      await page.evaluate(
+        'document.querySelector("a").focus(); window.visited = new Set(); window.visited.add(document.activeElement)',
+      );
+      for (let press = 1; press < count; press++) {
+        await page.keyboard.press('Tab');
+        const stop = await focused();
+        expect(stop.tag, screen).not.toBe('BODY');
+        expect(stop.outline, JSON.stringify({ screen, stop })).not.toBe('none');
+      }
+      expect({ screen, visited: await page.evaluate('window.visited.size') }).toEqual({ screen, visited: count });
+    };
+
+    it('adds a fault and removes it, with the keyboard alone', async () => {
+      await start();
+      await page.keyboard.press('Tab');
+      expect((await focused()).text).toBe('Skip to content');
+      await page.keyboard.press('Enter');
+      expect((await focused()).tag).toBe('MAIN');
+      expect(page.url()).not.toContain('main');
+      for (let press = 0; press < 4; press++) await page.keyboard.press('Shift+Tab');
+      while ((await focused()).text !== 'Faults') await page.keyboard.press('Shift+Tab');
+      await page.keyboard.press('Enter');
+      await page.getByRole('heading', { name: 'Add a fault' }).waitFor();
+      expect((await focused()).tag).toBe('MAIN');
+      await page.keyboard.press('Tab');
+      await page.keyboard.type('Lat');
+      await page.getByLabel('Milliseconds').waitFor();
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('ControlOrMeta+a');
+      await page.keyboard.type('0');
+      await page.keyboard.press('Enter');
+      await says('Latency: added.');
+      expect(sandbox.faults.list()).toMatchObject([{ kind: 'latency', ms: 0, when: { next: 5 } }]);
+      await askToken(sandbox);
+      await page.getByText('4 left').waitFor();
+      while (!(await focused()).text.startsWith('Remove Latency')) await page.keyboard.press('Shift+Tab');
+      await page.keyboard.press('Enter');
+      await says('The fault is removed.');
+      expect(sandbox.faults.list()).toEqual([]);
+    });
+
+    it('opens an owner, revokes its access key, and comes back to where it was', async () => {
+      await start({ owners: 200 });
+      await page.goto(`${sandbox.portalUrl}/#/owners`);
+      await page.getByLabel('Search').fill('owner-150');
+      await shows(() => page.locator('.two tbody tr').count()).toBe(1);
+      await button('owner-150').focus();
+      await page.keyboard.press('Enter');
+      await shows(async () => (await focused()).text).toBe('owner-150');
+      expect((await focused()).tag).toBe('H2');
+      while (!(await focused()).text.startsWith('Revoke access key')) await page.keyboard.press('Tab');
+      await page.keyboard.press('Enter');
+      await says('The access key is revoked.');
+      expect((await askToken(sandbox, sandbox.owners[149]?.accessKey)).status).toBe(400);
+      await page.keyboard.press('Escape');
+      expect(await focused()).toMatchObject({ tag: 'BUTTON', text: 'owner-150' });
+    });
+  });
+
+  it('says why something was not done', async () => {
+    await start();
+    await page.goto(`${sandbox.portalUrl}/#/faults`);
+    await page.getByLabel('Status').fill('99');
+    await button('Add fault').click();
+    await says(/Not done: .*status/s);
+    opened.troubles.length = 0;
+  });
+
+  it('changes what is not documented, and says on what grounds it does what', async () => {
+    await start();
+    await page.goto(`${sandbox.portalUrl}/#/response`);
+    await page.getByLabel('Fields of the answer').selectOption('odd');
+    await shows(async () => sandbox.profile.shape).toBe('odd');
+    await page.getByLabel('Wrapped in data').uncheck();
+    await shows(async () => sandbox.profile.odd.wrapped).toBe(false);
+    expect(await page.locator('.basis.documented').count()).toBe(6);
+    expect(await page.locator('.basis.assumed').count()).toBeGreaterThan(5);
+  });
+
+  it('axe finds nothing serious, and nothing is cut off, on any screen, in both schemes and at both widths', async () => {
+    await start({ owners: 12 });
+    sandbox.faults.add({ kind: 'status', status: 503, when: { next: 2 } });
+    for (const key of [...sandbox.accessKeys, sandbox.accessKeys[0]]) await askToken(sandbox, key);
+    sandbox.revokeAccessKey(sandbox.accessKeys[4] ?? '');
+    sandbox.runScenario('rate-limit-storm');
+    const cases = (['light', 'dark'] as const).flatMap((scheme) => [1280, 320].map((width) => ({ scheme, width })));
+    for (const screen of SCREENS) {
+      await page.goto(`${sandbox.portalUrl}/#/${screen}`);
+      await page.locator(`a[aria-current][href="#/${screen}"]`).waitFor();
+      if (screen === 'owners') await button('owner-005').click();
+      if (screen === 'live') await page.locator('.requests tbody button').first().click();
+      if (screen === 'live') await page.locator('summary').click();
+      for (const { scheme, width } of cases) {
+        await page.setViewportSize({ width, height: 800 });
+        await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
+        // A scheme changes colours and nothing else.
+        const rules = scheme === 'light' ? undefined : ['color-contrast'];
+        const over = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
+        expect({ screen, scheme, width, over, findings: await seriousFindings(page, rules) }).toEqual({
+          ...{ screen, scheme, width, over: 0, findings: [] },
+        });
+      }
+    }
+  });
+});
