@@ -73,7 +73,7 @@ describe('A1', () => {
       ];
       for (let interleaving = 0; interleaving < 500; interleaving++) {
         for (let step = 0; step < 6; step++) pick(steps)();
-        for (let turn = 0; turn < 12; turn++) await undefined;
+        for (let turn = 0; turn < 12; turn++) await Promise.resolve();
         source.calls.splice(0, source.calls.filter((each) => each.settled).length > 50 ? 40 : 0);
       }
       await shut(registry, clock);

@@ -76,12 +76,12 @@ describe('B1', () => {
     const given: Promise<unknown>[] = [];
     for (let round = 0; round < 100; round++) {
       given.push(registry.getToken('key-1'));
-      await undefined;
+      await Promise.resolve();
     }
     source.call(0).succeed();
     for (let round = 0; round < 100; round++) {
       given.push(registry.getToken('key-1'));
-      await undefined;
+      await Promise.resolve();
     }
     expect(new Set(await Promise.all(given)).size).toBe(1);
     expect(source.calls).toHaveLength(1);

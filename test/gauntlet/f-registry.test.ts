@@ -68,7 +68,7 @@ it('F2 1,000 concurrent rejects of one token: one POST', async () => {
   const { registry, source } = scripted({}, ScriptedSource.answering());
   const refused = await registry.getToken('key-1');
   const retried = Array.from({ length: 1_000 }, async (_, index) => {
-    await undefined;
+    await Promise.resolve();
     registry.reject('key-1', index % 2 ? refused : refused.value);
     return registry.getToken('key-1');
   });

@@ -321,8 +321,8 @@ describe('K3', () => {
           underWay.set(key, count);
           // Forgetting and rejecting begin a new generation: only these may overlap.
           if (count > 1 && !/forget|reject/.test(actName)) overlaps.push(key);
-          await undefined;
-          await undefined;
+          await Promise.resolve();
+          await Promise.resolve();
           underWay.set(key, count - 1);
           if (failing) throw new OwnerTokenError('endpoint_unavailable', 'no');
           return { token: `token-${++number}-of-${key}`, response: { expires_in: 100 } };
