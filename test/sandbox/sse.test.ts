@@ -76,11 +76,14 @@ describe('the event stream', () => {
     reader.close();
   });
 
-  it.each(['ffffffff-3', 'nonsense', '', 'x-x', '-1'])('tells who comes with the id %j to start anew', async (id) => {
-    const reader = await EventsReader.open(sandbox.portalUrl, { 'last-event-id': id });
-    await reader.until((event) => event.frame.stale === true);
-    reader.close();
-  });
+  it.each(['ffffffff-0', 'ffffffff-3', 'nonsense', '', 'x-x', '-1'])(
+    'tells who comes with the id %j to start anew',
+    async (id) => {
+      const reader = await EventsReader.open(sandbox.portalUrl, { 'last-event-id': id });
+      await reader.until((event) => event.frame.stale === true);
+      reader.close();
+    },
+  );
 
   it('sends at most ten frames a second, however much happens', async () => {
     const reader = await EventsReader.open(sandbox.portalUrl);
