@@ -69,7 +69,6 @@ export class Handover {
     const knownAs = this.#known.of(shared.token);
     this.#known.remember(shared.token, { generation });
     this.raiseAvoid(flight);
-    if (shared.token === request.rejected?.value) return undefined;
     // The service may have answered another's refresh with the same token: then it would answer ours so too.
     const isHeld = request.reason === 'refresh' && shared.token === request.held?.value;
     const isNews = isHeld ? knownAs > 0 && knownAs < generation : generation > flight.avoid;

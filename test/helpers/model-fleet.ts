@@ -19,8 +19,8 @@ export class FleetSource extends ScriptedSource {
 
 export const SEALING_KEY = Uint8Array.from({ length: 32 }, (_, index) => index);
 
-/** How Redis does: as it should, refusing connections, never answering, or answering that it will not. */
-export type RedisHealth = 'up' | 'down' | 'hung' | 'read_only';
+/** How Redis does: as it should; refusing connections; hung; its replies lost; answering that it will not. */
+export type RedisHealth = 'up' | 'down' | 'hung' | 'mute' | 'read_only';
 
 export interface ModelReplica {
   readonly shared: SharedTokens;
@@ -56,6 +56,7 @@ export class ModelFleet {
       if (health() === 'down') throw new Error('connect ECONNREFUSED');
       if (health() === 'read_only') throw new Error("READONLY You can't write against a read only replica.");
       if (health() === 'hung') await new Promise(() => {});
+      if (health() === 'mute') await new Promise(() => answer());
       return answer();
     });
     const random = this.#random;

@@ -8,7 +8,7 @@ import { fixedLifetime, jwtExp, untilRejected } from '../../src/expiry.ts';
 import { SharedTokens } from '../../src/redis/shared-tokens.ts';
 import type { SharedTokensOptions } from '../../src/redis/shared-tokens-options.ts';
 import type { SharingMessage } from '../../src/redis/sharing-events.ts';
-import type { AccessToken } from '../../src/token.ts';
+import { AccessToken } from '../../src/token.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { FleetSource, ModelFleet, type ModelReplica, requestOf, SEALING_KEY } from '../helpers/model-fleet.ts';
 
@@ -186,6 +186,49 @@ describe('rejections', () => {
     expect((await before.registry.getToken(KEY)).value).toMatch(/^token-1-/);
   });
 
+  const asToken = (value: string, expiresAtMs = Infinity) =>
+    new AccessToken({
+      ...{ value, tokenType: 'Bearer', fingerprint: '', issuedAtMs: 0 },
+      ...{ refreshAtMs: expiresAtMs, expiresAtMs },
+    });
+
+  it('a replica that does not know its generation recognises the token, and drops it for all', async () => {
+    const fleet = new ModelFleet();
+    const [first] = (await holding(fleet, 1)) as [ModelReplica];
+    const rejected = asToken((await first.registry.getToken(KEY)).value);
+    fleet.source.script(undefined);
+    const again = watched(fleet.replica().shared.requestToken(KEY, requestOf({ reason: 'rejected', rejected })));
+    await settle();
+    const cold = watched(fleet.replica().registry.getToken(KEY));
+    await fleet.pass(500);
+    expect([again.settled, cold.settled, fleet.source.calls.length]).toEqual([false, false, 2]);
+    fleet.source.call(1).succeed();
+    await fleet.pass(500);
+    expect(again.value?.token).toBe(cold.value?.value);
+    expect(again.value?.token).not.toBe(rejected.value);
+  });
+
+  it('a service that insists on a rejected token makes no other replica take it', async () => {
+    const fleet = new ModelFleet(new FleetSource((call) => call.succeed({ token: 'again' })));
+    const { shared } = fleet.replica();
+    await shared.requestToken(KEY, requestOf({ reason: 'rejected', rejected: asToken('again') }));
+    await fleet.replica().registry.getToken(KEY);
+    expect(fleet.source.calls).toHaveLength(2);
+  });
+
+  it('a refresh does not take a token that ends before the held one, if no generation tells', async () => {
+    const fleet = new ModelFleet();
+    await fleet.replica().registry.getToken(KEY);
+    await fleet.pass(1_000_000, 1_000_000);
+    const nowMs = fleet.clock.now();
+    const refresh = (endsInMs: number) => {
+      const held = asToken('obtained elsewhere', nowMs + endsInMs);
+      return fleet.replica().shared.requestToken(KEY, requestOf({ reason: 'refresh', held }));
+    };
+    expect((await refresh(2_000_000)).token).toMatch(/^token-1-/);
+    expect((await refresh(3_000_000)).token).toMatch(/^token-2-/);
+  });
+
   it('three fresh ones in a row that are refused are a failure for all', async () => {
     const fleet = new ModelFleet();
     const [first, second] = (await holding(fleet, 2)) as [ModelReplica, ModelReplica];
@@ -302,6 +345,52 @@ describe('failures', () => {
     await fleet.replica().registry.getToken('OTHER');
   });
 
+  it('of the endpoint are over with an answer that blames the owner alone', async () => {
+    const fleet = new ModelFleet(new FleetSource((call) => call.fail(down())));
+    await fleet
+      .replica()
+      .registry.getToken('one')
+      .catch(() => {});
+    await fleet.pass(600, 100);
+    fleet.source.script((call) => call.fail(refused()));
+    await fleet
+      .replica()
+      .registry.getToken('two')
+      .catch(() => {});
+    fleet.source.script((call) => call.succeed());
+    await fleet.replica().registry.getToken('three');
+    expect(fleet.source.calls).toHaveLength(3);
+  });
+
+  it('of the endpoint are told at once to those who wait for an owner whose request was not made', async () => {
+    const fleet = new ModelFleet(new FleetSource((call) => call.fail(down())));
+    await fleet
+      .replica()
+      .registry.getToken('one')
+      .catch(() => {});
+    await fleet
+      .replica()
+      .registry.getToken('two')
+      .catch(() => {});
+    const second = watched(fleet.replica().registry.getToken('two'));
+    await settle();
+    expect(second.error).toMatchObject({ code: 'endpoint_unavailable' });
+    expect(fleet.model.run('acquire', [...fleet.model.keys.keys()][2] ?? '', ['x', '1', '0', '0'])[0]).toBe('failure');
+    expect(fleet.source.calls).toHaveLength(1);
+  });
+
+  it('of a replica that is closing are its own', async () => {
+    const fleet = new ModelFleet(new FleetSource());
+    const controller = new AbortController();
+    const closing = fleet.replica().shared.requestToken(KEY, requestOf({ signal: controller.signal }));
+    await settle();
+    controller.abort();
+    fleet.source.call(0).fail(down());
+    await closing.catch(() => {});
+    fleet.source.script((call) => call.succeed());
+    await fleet.replica().registry.getToken(KEY);
+  });
+
   it('that say nothing of the service are not shared: the next replica asks', async () => {
     const fleet = new ModelFleet(new FleetSource((call) => call.fail(new OwnerTokenError('closed', 'closed'))));
     await fleet
@@ -368,6 +457,35 @@ describe('holders', () => {
     fleet.source.call(1).succeed();
     await fleet.pass(100);
     await waiter;
+  });
+
+  it('a waiter whose patience is over asks alone', async () => {
+    const fleet = new ModelFleet(new FleetSource());
+    void fleet.replica().registry.getToken(KEY);
+    await settle();
+    const patient = fleet.replica({ maxWaitMs: 1_000 });
+    void patient.registry.getToken(KEY);
+    await fleet.pass(900);
+    expect(fleet.source.calls).toHaveLength(1);
+    await fleet.pass(200);
+    expect(fleet.source.calls).toHaveLength(2);
+    expect(patient.shared.stats()).toMatchObject({ alone: 1 });
+  });
+
+  it('L2: one that never heard of its lease, and fails alone, gives it back', async () => {
+    const fleet = new ModelFleet(new FleetSource());
+    const replica = fleet.replica();
+    await Promise.all([replica.registry.getToken('warm'), settle().then(() => fleet.source.call(0).succeed())]);
+    replica.health = 'mute';
+    const call = replica.registry.getToken(KEY).catch(() => 'failed');
+    await fleet.pass(300, 50);
+    expect(fleet.source.countFor(KEY)).toBe(1);
+    replica.health = 'up';
+    fleet.source.call(1).fail(new OwnerTokenError('endpoint_unavailable', 'down'));
+    expect(await call).toBe('failed');
+    void fleet.replica().registry.getToken(KEY);
+    await settle();
+    expect(fleet.source.countFor(KEY)).toBe(2);
   });
 
   it('one whose token is too large to share, or whose policy throws, gives the lease back', async () => {

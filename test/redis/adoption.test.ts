@@ -1,0 +1,69 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { expiresIn, firstKnown, fixedLifetime, jwtExp } from '../../src/expiry.ts';
+import { adoptedGrant, expiresAtMs } from '../../src/redis/adoption.ts';
+import type { SharedToken } from '../../src/redis/sealing.ts';
+import type { TokenGrant } from '../../src/token.ts';
+
+const NOW = Date.UTC(2030, 0, 1);
+const jwt = (claims: object) => `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.c2ln`;
+const shared = (changes: Partial<SharedToken> = {}): SharedToken => ({
+  ...{ token: 'opaque', response: { expires_in: 600 }, requestedAtUs: 1, lifetimeMs: 600_000 },
+  ...changes,
+});
+const lifetimeMs = (grant: TokenGrant) => expiresIn().lifetimeMs(grant) ?? 300_000;
+
+describe('an adopted grant', () => {
+  it('is as it was first obtained, its age counted from before the record was asked', () => {
+    const token = shared({ tokenType: 'DPoP' });
+    const grant = adoptedGrant({ shared: token, ageMs: 60_000.5, askedAtMs: NOW, lifetimeMs });
+    const { response, tokenType } = token;
+    expect(grant).toEqual({ token: 'opaque', tokenType, response, requestedAtMs: NOW - 60_001 });
+  });
+
+  it('is none when the token is over, or its age cannot be', () => {
+    const of = (ageMs: number) => adoptedGrant({ shared: shared(), ageMs, askedAtMs: NOW, lifetimeMs });
+    expect(of(589_000)).toBeDefined();
+    expect(of(590_500)).toBeUndefined();
+    expect(of(-1)).toBeUndefined();
+    expect(of(Number.NaN)).toBeUndefined();
+  });
+
+  it('is none when a JWT is over by its own word, unless it is kept until rejected', () => {
+    const token = shared({ token: jwt({ exp: NOW / 1000 - 1 }) });
+    expect(adoptedGrant({ shared: token, ageMs: 0, askedAtMs: NOW, lifetimeMs })).toBeUndefined();
+    const forever = { shared: { ...token, lifetimeMs: Infinity }, lifetimeMs: () => Infinity };
+    expect(adoptedGrant({ ...forever, ageMs: 0, askedAtMs: NOW })).toBeDefined();
+  });
+
+  it('is none where the policy would keep for ever what another knows an end of', () => {
+    const facts = { shared: shared(), ageMs: 0, askedAtMs: NOW, lifetimeMs: () => Infinity };
+    expect(adoptedGrant(facts)).toBeUndefined();
+  });
+
+  it('never outlives the truth that was sealed: any policy, any age, clocks any minutes apart', () => {
+    const policies = [
+      expiresIn(),
+      jwtExp(),
+      firstKnown(expiresIn(), jwtExp()),
+      fixedLifetime(60_000),
+      fixedLifetime(7_200_000),
+    ];
+    const minutes = fc.integer({ min: -30, max: 30 });
+    const numbers = fc.tuple(fc.nat(policies.length - 1), fc.nat(policies.length - 1), minutes, fc.nat(3_000_000));
+    fc.assert(
+      fc.property(numbers, fc.boolean(), fc.boolean(), ([mine, theirs, skewMin, ageMs], stated, iat) => {
+        const issued = NOW / 1000;
+        const token = jwt({ exp: issued + 3600, ...(iat && { iat: issued }) });
+        const grant = { token, requestedAtMs: NOW, ...(stated && { response: { expires_in: 3600 } }) };
+        const life = (index: number, of: TokenGrant) => policies[index]?.lifetimeMs(of) ?? 300_000;
+        const sealed = { ...grant, requestedAtUs: 1, lifetimeMs: life(theirs, grant) };
+        const askedAtMs = NOW + ageMs + skewMin * 60_000;
+        const adopted = adoptedGrant({ shared: sealed, ageMs, askedAtMs, lifetimeMs: (of) => life(mine, of) });
+        if (!adopted) return true;
+        const ends = expiresAtMs(adopted.requestedAtMs ?? Number.NaN, life(mine, adopted));
+        return ends <= askedAtMs - ageMs + sealed.lifetimeMs && ends > askedAtMs && adopted.token === token;
+      }),
+    );
+  });
+});
