@@ -76,10 +76,9 @@ export function startTimer(clock: Clock | undefined, fn: () => void, ms: number)
 }
 
 /** Waits for a promise, but no longer than this. Rejects if the promise does in time. */
-export async function settledWithin(clock: Clock | undefined, ms: number, promise: Promise<unknown>): Promise<void> {
-  let cancel = () => {};
-  const timeUp = new Promise<void>((resolve) => {
-    cancel = startTimer(clock, resolve, ms);
+export function settledWithin(clock: Clock | undefined, ms: number, promise: Promise<unknown>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const cancel = startTimer(clock, resolve, ms);
+    promise.finally(cancel).then(() => resolve(), reject);
   });
-  await Promise.race([promise, timeUp]).finally(() => cancel());
 }

@@ -277,10 +277,12 @@ export class Requests {
 
   #tellFailure(flight: OwnerFlight, outcome: OwnerTokenError, { scope, lifted }: Verdict): void {
     const { diagnostics } = this.#parts;
-    const { code, retryAtMs, owner } = outcome;
+    const { code } = outcome;
+    const { owner } = flight.slot;
+    // Every failure pauses something.
+    const retryAtMs = outcome.retryAtMs as number;
     diagnostics.requestFailed(flight.message, outcome);
-    const until = retryAtMs === undefined ? {} : { retryAtMs };
-    diagnostics.paused({ scope, code, ...until, ...(scope === 'owner' && owner !== undefined && { owner }) });
+    diagnostics.paused({ scope, code, retryAtMs, ...(scope === 'owner' && { owner }) });
     for (const each of lifted) diagnostics.lifted(each);
   }
 

@@ -308,6 +308,26 @@ describe('a queued request', () => {
     expect(stage.source.calls).toHaveLength(2);
   });
 
+  it('stays where a gate closes only for owners known to fail, and is the next probe', async () => {
+    stage = new Stage({ concurrency: 1 });
+    const { outcome } = stage.begin('a');
+    await settle();
+    stage.source.call(0).fail(down);
+    await outcome;
+    await settle();
+    stage.clock.advance(750);
+    const failing = createSlot('owner_b');
+    failing.failure = { error: down, count: 1, retryAtMonotonicMs: 0 };
+    const probe = stage.begin('b', failing);
+    const next = stage.begin('c');
+    await settle();
+    stage.source.call(1).fail(new OwnerTokenError('endpoint_unavailable', 'it timed out'));
+    expect(await probe.outcome).toBe('endpoint_unavailable');
+    await settle();
+    stage.source.call(2).succeed();
+    expect(await next.outcome).toBe('token-1-of-c');
+  });
+
   it('is refused when its turn comes in a pause that began otherwise', async () => {
     stage = new Stage({ concurrency: 1 });
     stage.begin('a');
