@@ -39,7 +39,7 @@ export function readTokenRequest(contentType: string | undefined, body: string):
   const fields: TokenRequestFields = {};
   let refusal: Refusal | undefined;
   for (const field of FIELDS) {
-    const value = Object.hasOwn(parsed, field) ? parsed[field] : undefined;
+    const value = parsed[field];
     if (typeof value === 'string' && value !== '') fields[field] = value;
     else refusal ??= badRequest(`${field} ${value === undefined ? 'is missing' : 'must be a non-empty string'}`, field);
   }

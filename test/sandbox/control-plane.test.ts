@@ -205,6 +205,10 @@ describe('the rest of the controls', () => {
       sandbox.setProfile({ shape });
       expect((await write('POST', '/api/try')).json).toMatchObject({ status: 200, echoStatus: 200 });
     }
+    sandbox.setProfile({ shape: 'rfc6749', tokenFormat: 'jwt' });
+    expect((await write('POST', '/api/try')).json.body).toBe(
+      '{"access_token":"•••","token_type":"Bearer","expires_in":600}',
+    );
     sandbox.faults.add({ kind: 'refuse' });
     expect((await write('POST', '/api/try')).json).toMatchObject({ socketError: 'ECONNREFUSED' });
   });
