@@ -124,6 +124,20 @@ describe('sharing', () => {
     expect(fleet.source.closed).toBe(1);
   });
 
+  it('many waiters on one signal are no leak', async () => {
+    const warnings: string[] = [];
+    const heard = (warning: Error) => void warnings.push(warning.name);
+    process.on('warning', heard);
+    const fleet = new ModelFleet(new FleetSource());
+    const { shared } = fleet.replica();
+    const { signal } = new AbortController();
+    for (let call = 0; call < 20; call++) void shared.requestToken(KEY, requestOf({ signal }));
+    await settle();
+    expect(fleet.source.calls).toHaveLength(1);
+    process.off('warning', heard);
+    expect(warnings).toEqual([]);
+  });
+
   it('a source that cannot say who it is works without sharing', async () => {
     const fleet = new ModelFleet();
     fleet.source.identity = () => Promise.reject(new Error('no secret'));
@@ -227,6 +241,20 @@ describe('rejections', () => {
     };
     expect((await refresh(2_000_000)).token).toMatch(/^token-1-/);
     expect((await refresh(3_000_000)).token).toMatch(/^token-2-/);
+  });
+
+  it('of a token of its own, a replica says at once which one it does not want', async () => {
+    const fleet = new ModelFleet();
+    const [first] = (await holding(fleet, 1)) as [ModelReplica];
+    const asked: string[] = [];
+    const { run } = fleet.model;
+    fleet.model.run = (name, key, args) => {
+      asked.push(name);
+      return run.call(fleet.model, name, key, args);
+    };
+    first.registry.reject(KEY, await first.registry.getToken(KEY));
+    await first.registry.getToken(KEY);
+    expect(asked.filter((name) => name === 'acquire' || name === 'reject').sort()).toEqual(['acquire', 'reject']);
   });
 
   it('three fresh ones in a row that are refused are a failure for all', async () => {
@@ -357,9 +385,11 @@ describe('failures', () => {
       .replica()
       .registry.getToken('two')
       .catch(() => {});
-    fleet.source.script((call) => call.succeed());
-    await fleet.replica().registry.getToken('three');
-    expect(fleet.source.calls).toHaveLength(3);
+    // Not one after another, as probes would be.
+    fleet.source.script(undefined);
+    for (const owner of ['three', 'four']) void fleet.replica().registry.getToken(owner);
+    await settle();
+    expect(fleet.source.calls).toHaveLength(4);
   });
 
   it('of the endpoint are told at once to those who wait for an owner whose request was not made', async () => {
