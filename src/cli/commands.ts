@@ -14,6 +14,10 @@ interface Entry {
 
 const COMMANDS: Readonly<Record<string, Entry>> = {
   demo: { summary: 'watch the registry at work on a sandbox of the service', load: () => import('./demo.ts') },
+  sandbox: {
+    summary: 'run the service of the document on this machine, with its portal',
+    load: () => import('./sandbox.ts'),
+  },
   token: { summary: 'obtain one token from any token service, and say what it is', load: () => import('./token.ts') },
 };
 
