@@ -48,13 +48,8 @@ export const isGood = ({ outcome }: Pick<LedgerEntry, 'outcome'>): boolean =>
 
 export const ownerWord = (id: string): string => id || 'no known owner';
 
-const clockFormat = (): Intl.DateTimeFormat =>
-  new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
-
-/** A time of day, for a user's own time zone. */
-export function timeWord(atMs: number, format = clockFormat()): string {
-  return format.format(atMs);
-}
+/** A time of day, in the user's own time zone. Written hundreds of times an update: `Intl` would be what costs most. */
+export const timeWord = (atMs: number): string => new Date(atMs).toTimeString().slice(0, 8);
 
 /** A span of time in at most two units: `850 ms`, `12.5 s`, `3 min`, `1 h 20 min`, `3 days`. */
 export function spanWord(ms: number): string {
@@ -64,10 +59,11 @@ export function spanWord(ms: number): string {
   if (minutes < 60) return `${minutes} min`;
   const hours = Math.floor(minutes / 60);
   if (hours < 48) return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`;
-  return `${Math.round(hours / 24).toLocaleString('en')} days`;
+  return `${countWord(Math.round(hours / 24))} days`;
 }
 
-export const countWord = (count: number): string => count.toLocaleString('en');
+/** With commas between the thousands. */
+export const countWord = (count: number): string => `${count}`.replace(/\B(?=(\d{3})+$)/g, ',');
 
 export const plural = (count: number, one: string, many = `${one}s`): string =>
   `${countWord(count)} ${count === 1 ? one : many}`;
