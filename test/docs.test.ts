@@ -22,15 +22,22 @@ await using registry = new Registry_({ source: new Endpoint_({ baseUrl, clientId
 const accessKey = sandbox.accessKeys[0] ?? '';
 `;
 
+/** What a project with old decorators sets otherwise: told to the type check, and to the run by a tsconfig.json. */
+const OLD_DECORATORS = { experimentalDecorators: true, erasableSyntaxOnly: false };
+const OLD_DECORATORS_PLACE = join(WORKPLACE, 'decorators');
+
 const examples = pages().flatMap(examplesOf);
-const fileOf = ({ place, language }: Example) => join(WORKPLACE, `${place.replace(/[^\w.]/g, '-')}.${language}`);
+const fileOf = ({ place, language, hasOldDecorators }: Example) =>
+  join(hasOldDecorators ? OLD_DECORATORS_PLACE : WORKPLACE, `${place.replace(/[^\w.]/g, '-')}.${language}`);
 
 describe('examples', () => {
   let sandbox: Sandbox;
 
   beforeAll(async () => {
     rmSync(WORKPLACE, { recursive: true, force: true });
-    mkdirSync(WORKPLACE, { recursive: true });
+    mkdirSync(OLD_DECORATORS_PLACE, { recursive: true });
+    const config = { extends: join(ROOT, 'tsconfig.json'), compilerOptions: OLD_DECORATORS, include: ['*'] };
+    writeFileSync(join(OLD_DECORATORS_PLACE, 'tsconfig.json'), JSON.stringify(config));
     for (const example of examples) {
       writeFileSync(fileOf(example), `${example.needsRegistry ? REGISTRY : ''}${example.code}\nexport {};\n`);
     }
@@ -40,8 +47,15 @@ describe('examples', () => {
 
   it('there are some', () => expect(examples.length).toBeGreaterThan(0));
 
+  const typed = (old: boolean) =>
+    examples.filter(({ language, hasOldDecorators }) => language === 'ts' && hasOldDecorators === old).map(fileOf);
+
   it('pass the type check', { timeout: 60_000 }, () => {
-    expect(typeErrorsIn(examples.filter(({ language }) => language === 'ts').map(fileOf))).toEqual([]);
+    expect(typeErrorsIn(typed(false))).toEqual([]);
+  });
+
+  it('with old decorators pass it too', { timeout: 60_000 }, () => {
+    expect(typeErrorsIn(typed(true), OLD_DECORATORS)).toEqual([]);
   });
 
   for (const example of examples) {
@@ -87,7 +101,7 @@ describe('tables', () => {
 });
 
 /** Checks examples as a user's project would, with the package's names leading to the sources. */
-function typeErrorsIn(files: string[]): string[] {
+function typeErrorsIn(files: string[], otherwise: ts.CompilerOptions = {}): string[] {
   const config = ts.readConfigFile(join(ROOT, 'tsconfig.json'), ts.sys.readFile);
   const { options } = ts.parseJsonConfigFileContent(config.config, ts.sys, ROOT);
   const entryPoints = pathsBelow('src').filter((path) => /^(index|\w+\/index|adapters\/[\w-]+)\.ts$/.test(path));
@@ -97,7 +111,7 @@ function typeErrorsIn(files: string[]): string[] {
       return [`owner-token-registry${name && `/${name}`}`, [join(ROOT, 'src', path)]];
     }),
   );
-  const program = ts.createProgram(files, { ...options, paths, noEmit: true, noUnusedLocals: false });
+  const program = ts.createProgram(files, { ...options, ...otherwise, paths, noEmit: true, noUnusedLocals: false });
   return files.flatMap((file) => {
     const found = program.getSemanticDiagnostics(program.getSourceFile(file));
     return found.map(({ messageText }) => `${file}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`);

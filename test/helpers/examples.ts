@@ -8,6 +8,7 @@ import { ROOT } from './source-files.ts';
  *
  * - `ts no-run`: a fragment or a signature, only to be read
  * - `ts registry`: a fragment that finds a `registry` on a running `sandbox`, and an `accessKey`, as if declared above
+ * - `ts decorators`: has the decorators that were there before the language's own, and is set up as a project with them
  *
  * A comment `// → text` in an example promises a line of output. The promised lines come in this order among what the
  * example logs; `…` in one stands for anything.
@@ -18,6 +19,7 @@ export interface Example {
   readonly code: string;
   readonly language: string;
   readonly needsRegistry: boolean;
+  readonly hasOldDecorators: boolean;
   readonly promised: readonly string[];
 }
 
@@ -37,6 +39,7 @@ export function examplesOf(page: string): Example[] {
       code,
       language: info.slice(0, 2),
       needsRegistry: info.includes('registry'),
+      hasOldDecorators: info.includes('decorators'),
       promised: [...code.matchAll(/\/\/ → (.*)/g)].map(([, text]) => text?.trim() ?? ''),
     }));
 }
