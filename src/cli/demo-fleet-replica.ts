@@ -26,16 +26,15 @@ export type ReplicaReply = { id: number; round?: ReplicaRound; problem?: string 
 /** Obeys until the parent is gone. */
 export function runReplica(): Promise<number> {
   const replica = new Replica();
-  process.on('message', async (message: ReplicaMessage) => {
-    const reply = (answer: Omit<ReplicaReply, 'id'>) => process.send?.({ id: message.id, ...answer });
-    try {
-      if ('start' in message) {
-        await replica.start(message.start);
-        reply({});
-      } else reply({ round: await replica.get(message.get) });
-    } catch (error) {
-      reply({ problem: error instanceof ClientMissing ? error.message : 'a replica failed' });
-    }
+  const answer = async (message: ReplicaMessage): Promise<Omit<ReplicaReply, 'id'>> => {
+    if (!('start' in message)) return { round: await replica.get(message.get) };
+    await replica.start(message.start);
+    return {};
+  };
+  process.on('message', (message: ReplicaMessage) => {
+    void answer(message)
+      .catch((error: unknown) => ({ problem: error instanceof ClientMissing ? error.message : 'a replica failed' }))
+      .then((reply) => process.send?.({ id: message.id, ...reply }));
   });
   return new Promise((resolve) => process.once('disconnect', () => resolve(0)));
 }

@@ -284,9 +284,12 @@ export class SharedTokens implements TokenSource {
     let cancel = () => {};
     const renew = async () => {
       const held = await Promise.all(records.map((name) => this.#record.renew(name, flight.id)));
-      if (!stopped && !held.includes(false)) cancel = startTimer(this.#clock, renew, this.#leaseMs / 3);
+      if (!stopped && !held.includes(false)) wait();
     };
-    cancel = startTimer(this.#clock, renew, this.#leaseMs / 3);
+    const wait = () => {
+      cancel = startTimer(this.#clock, () => void renew(), this.#leaseMs / 3);
+    };
+    wait();
     return () => {
       stopped = true;
       cancel();

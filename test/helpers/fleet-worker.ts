@@ -210,12 +210,13 @@ class Replica implements ReplicaCommands {
 }
 
 const replica = new Replica();
-process.on('message', async ({ id, command, args }: { id: number; command: keyof ReplicaCommands; args: never[] }) => {
-  const reply = (answer: object) => process.connected && process.send?.({ id, ...answer });
-  try {
-    reply({ value: await (replica[command] as (...all: never[]) => Promise<unknown>)(...args) });
-  } catch (error) {
-    reply({ error: String(error) });
-  }
+process.on('message', ({ id, command, args }: { id: number; command: keyof ReplicaCommands; args: never[] }) => {
+  const carriedOut = (replica[command] as (...all: never[]) => Promise<unknown>)(...args);
+  void carriedOut
+    .then(
+      (value) => ({ value }),
+      (error: unknown) => ({ error: String(error) }),
+    )
+    .then((answer) => process.connected && process.send?.({ id, ...answer }));
 });
 process.send?.({ ready: true });
