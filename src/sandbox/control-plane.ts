@@ -84,21 +84,22 @@ export class ControlPlane {
   }
 
   #run(match: Match, req: IncomingMessage, res: ServerResponse, url: URL): void {
-    readBody(req, MAX_BODY_BYTES, async (body) => {
-      if ('problem' in body) {
-        sendProblem(res, problem(413, 'too_large', 'the body is too large'), { connection: 'close' });
-        return;
-      }
-      try {
-        const query = checkQuery(match.id, url.searchParams);
-        const request = { path: match.path, query, body: checkBody(match.id, body.text) };
-        const result = await ROUTES[match.id as keyof typeof ROUTES](this.#context, request);
-        if (result instanceof Status) sendJson(res, result.status, result.body);
-        else sendJson(res, 200, result);
-      } catch (error) {
-        sendProblem(res, problemOf(error));
-      }
+    readBody(req, MAX_BODY_BYTES, (body) => {
+      if ('text' in body) void this.#answer(match, body.text, res, url);
+      else sendProblem(res, problem(413, 'too_large', 'the body is too large'), { connection: 'close' });
     });
+  }
+
+  /** Never rejects: whatever goes wrong is an answer. */
+  async #answer({ id, path }: Match, body: string, res: ServerResponse, url: URL): Promise<void> {
+    try {
+      const request = { path, query: checkQuery(id, url.searchParams), body: checkBody(id, body) };
+      const result = await ROUTES[id as keyof typeof ROUTES](this.#context, request);
+      if (result instanceof Status) sendJson(res, result.status, result.body);
+      else sendJson(res, 200, result);
+    } catch (error) {
+      sendProblem(res, problemOf(error));
+    }
   }
 
   #sendAsset(req: IncomingMessage, res: ServerResponse, path: string): void {

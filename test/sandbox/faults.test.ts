@@ -115,7 +115,7 @@ describe('each kind of fault, and none after it was removed', () => {
     await until(() => sandbox.ledger.count({ outcome: 'pending' }) === 1);
     const startedMs = sandbox.clock.monotonic();
     let reply: { status: number } | undefined;
-    asked.then((got) => {
+    void asked.then((got) => {
       reply = got;
     });
     while (!reply) {

@@ -134,7 +134,7 @@ describe('a scenario, with our own registry', () => {
     const keys = sandbox.accessKeys;
     const calls = outcomes(keys);
     let over = false;
-    calls.then(() => {
+    void calls.then(() => {
       over = true;
     });
     await until(() => sandbox.ledger.count({ outcome: 'socket_fault' }) > 0);
