@@ -105,15 +105,13 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const signal = options?.signal;
     if (signal?.aborted) return Promise.reject(signal.reason);
     const slot = this.#slots.get(accessKey);
-    const now = this.#now();
-    if (slot && isFresh(slot, now)) {
+    try {
+      const now = this.#now();
+      if (!slot || !isFresh(slot, now)) return this.#answer(accessKey, slot, now, signal);
       this.#counts.hits++;
       const { served } = slot;
       if (this.#diagnostics.hearsLookups) this.#diagnostics.lookup(slot.owner, 'serve');
       return served;
-    }
-    try {
-      return this.#answer(accessKey, slot, now, signal);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -179,12 +177,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const slot = this.#slotOf(accessKeyOf(accessKey)) ?? createSlot('');
     const now = this.#now();
     const pause = this.#pauses.inForce(now.monotonicMs, slot.failure !== undefined);
-    return ownerState(
-      slot,
-      now,
-      { underWay: this.#requests.isUnderWay(accessKey), paused: pause !== undefined },
-      pause,
-    );
+    const around = { underWay: this.#requests.isUnderWay(accessKey), paused: pause !== undefined };
+    return ownerState(slot, now, around, pause);
   }
 
   /** What logs, errors and reports call this owner: its label if `ownerLabel` gives one, else a keyed digest. */
@@ -249,8 +243,12 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * default 5,000.
    */
   close(options: { timeoutMs?: number } = {}): Promise<void> {
-    this.#closed ??= this.#close(closeTimeoutMs(options));
-    return this.#closed;
+    try {
+      this.#closed ??= this.#close(closeTimeoutMs(options));
+      return this.#closed;
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -473,7 +473,7 @@ describe('close', () => {
 
   it('is what `await using` does, and refuses options that are none', async () => {
     const { registry, source } = answering();
-    expect(() => registry.close({ timeoutMs: -1 })).toThrow(expect.objectContaining({ code: 'invalid_options' }));
+    await expect(registry.close({ timeoutMs: -1 })).rejects.toMatchObject({ code: 'invalid_options' });
     await registry[Symbol.asyncDispose]();
     expect(source.closed).toBe(1);
     await expect(registry.warmUp(['key-1'])).rejects.toMatchObject({ code: 'closed' });
@@ -488,6 +488,23 @@ describe('registries', () => {
     expect(other.reject('key-1', tokenOf('another'))).toBe(false);
     one.reject('key-1', token);
     expect(other.peek('key-1')).toBeDefined();
+  });
+
+  it('reject a call whose clock throws, rather than throw at the caller', async () => {
+    let broken = false;
+    const clock = new ManualClock();
+    const now = () => {
+      if (broken) throw new Error('no time');
+      return clock.now();
+    };
+    const source = ScriptedSource.answering();
+    const registry = new OwnerTokenRegistry({ source, clock: { now, monotonic: () => clock.monotonic() } });
+    await registry.getToken('key-1');
+    broken = true;
+    await expect(registry.getToken('key-1')).rejects.toThrow('no time');
+    broken = false;
+    await registry.getToken('key-1');
+    expect(source.calls).toHaveLength(1);
   });
 
   it('work on the system’s clocks', async () => {
