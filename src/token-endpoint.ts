@@ -102,10 +102,11 @@ export class TokenEndpoint implements TokenSource {
   /** The secret as it is now. */
   async #currentSecret(deadline: Deadline): Promise<string> {
     const given = this.#clientSecret;
+    if (typeof given === 'string') return given;
     let secret: unknown;
     let cause: unknown;
     try {
-      secret = await deadline.over(typeof given === 'function' ? given() : given);
+      secret = await deadline.over(given());
     } catch (thrown) {
       cause = thrown;
     }
