@@ -6,7 +6,7 @@ import type { CredentialsView, LedgerEntry } from '../../events.ts';
  */
 export function curlOf(entry: Pick<LedgerEntry, 'kind' | 'owner'>, url: string, secrets?: CredentialsView): string {
   if (entry.kind !== 'token') {
-    return `curl -sS '${url}/echo' -H @- <<END\nauthorization: Bearer $OTR_TOKEN\nEND`;
+    return `curl -sS '${url}/echo' \\\n  -H @- <<END\nauthorization: Bearer $OTR_TOKEN\nEND`;
   }
   const fields = {
     grant_type: 'client_credentials',
@@ -15,8 +15,8 @@ export function curlOf(entry: Pick<LedgerEntry, 'kind' | 'owner'>, url: string, 
     appliance_owner_scope: secrets?.accessKey ?? '$OTR_ACCESS_KEY',
   };
   const note = secrets || !entry.owner ? '' : `# OTR_ACCESS_KEY: the access key of ${entry.owner}\n`;
-  const command = `curl -sS '${url}/auth/v1/token' -H 'content-type: application/json' -d @- <<END`;
-  return `${note}${command}\n${JSON.stringify(fields)}\nEND`;
+  const command = `curl -sS '${url}/auth/v1/token' \\\n  -H 'content-type: application/json' -d @- <<END`;
+  return `${note}${command}\n${JSON.stringify(fields, null, 2)}\nEND`;
 }
 
 /** What an integration reads its settings from; with secrets, or with dots in their place. */

@@ -35,6 +35,8 @@ const TALL_PX = 700;
 const MIN_PITCH = 3.5;
 const MAX_PITCH = 44;
 
+const MAX_BAR_PX = 6;
+
 /** Below this a lane has no room to stack marks above its bar. */
 const ROOMY_PITCH = 18;
 
@@ -45,7 +47,7 @@ export function layoutOf(
 ): Layout {
   const pitch = Math.min(MAX_PITCH, Math.max(MIN_PITCH, Math.floor((TALL_PX / Math.max(1, lanes)) * 2) / 2));
   const roomy = pitch >= ROOMY_PITCH;
-  const barHeight = roomy ? 6 : Math.max(1.5, Math.round(pitch) - 2);
+  const barHeight = roomy ? MAX_BAR_PX : Math.min(MAX_BAR_PX, Math.max(1.5, Math.round(pitch) - 2));
   return {
     windowMs,
     width,

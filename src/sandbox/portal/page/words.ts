@@ -51,9 +51,9 @@ export const ownerWord = (id: string): string => id || 'no known owner';
 /** A time of day, in the user's own time zone. Written hundreds of times an update: `Intl` would be what costs most. */
 export const timeWord = (atMs: number): string => new Date(atMs).toTimeString().slice(0, 8);
 
-/** A span of time in at most two units: `850 ms`, `12.5 s`, `3 min`, `1 h 20 min`, `3 days`. */
+/** A span of time in at most two units: `0.4 ms`, `850 ms`, `12.5 s`, `3 min`, `1 h 20 min`, `3 days`. */
 export function spanWord(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 1000) return `${Number(ms.toFixed(ms < 10 ? 1 : 0))} ms`;
   if (ms < 60_000) return `${Number((ms / 1000).toFixed(ms < 10_000 ? 1 : 0))} s`;
   const minutes = Math.round(ms / 60_000);
   if (minutes < 60) return `${minutes} min`;
