@@ -171,7 +171,8 @@ export class Turns {
   /** How long the turn that has waited longest may still wait. */
   #untilOverdueMs(): number {
     const cameAtMs = Math.min(...this.#lanes().map((lane) => lane.values().next().value ?? Number.POSITIVE_INFINITY));
-    return Math.max(0, cameAtMs + this.#options.maxQueueMs - this.#options.monotonic());
+    // In whole milliseconds: what is lost in sums of fractions would make the timer early, again and again.
+    return Math.max(0, Math.ceil(cameAtMs + this.#options.maxQueueMs - this.#options.monotonic()));
   }
 
   #stopTimer(): void {
@@ -181,10 +182,10 @@ export class Turns {
 
   #expireOverdue(): void {
     this.#cancelTimer = undefined;
-    const overdueBefore = this.#options.monotonic() - this.#options.maxQueueMs;
+    const nowMs = this.#options.monotonic();
     for (const lane of this.#lanes()) {
       for (const [turn, cameAtMs] of lane) {
-        if (cameAtMs > overdueBefore) break;
+        if (cameAtMs + this.#options.maxQueueMs > nowMs) break;
         lane.delete(turn);
         turn.expire();
       }

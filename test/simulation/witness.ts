@@ -269,7 +269,7 @@ export class Witness {
     if ((this.#inFlightOf[owner] as number) > 1 + (this.#begun[owner] as number)) {
       this.#broken(`owner ${owner} has two requests of one generation under way`);
     }
-    this.#checkRequest(owner, request);
+    this.#checkRequest(owner, request, mark.isSecond);
     const untilMs = this.#pausedUntilMs[owner];
     const isPaused = untilMs !== undefined && this.world.clock.monotonicMs < untilMs - 1.5;
     if (!mark.isSecond && isPaused && this.#begun[owner] === 0) {
@@ -403,12 +403,14 @@ export class Witness {
 
   // Accounts.
 
-  #checkRequest(owner: number, { held, rejected, reason }: TokenRequest): void {
+  #checkRequest(owner: number, { held, rejected, reason }: TokenRequest, isSecond: boolean): void {
     const { clock } = this.world;
     for (const token of [held, rejected]) {
       if (token && this.#granted.get(token.value)?.owner !== owner)
         this.#broken("a source was shown another owner's token");
     }
+    // The second request of a refresh is made because of what the first one brought.
+    if (isSecond) return;
     if ((reason === 'refresh') !== (held !== undefined))
       this.#broken(`a request for ${reason} with or without a token`);
     if (held && clock.wallMs >= held.expiresAtMs) this.#broken('an expired token was refreshed');

@@ -32,6 +32,8 @@ export const quiet = () => new Promise<void>((resolve) => queueMicrotask(() => p
 const MAX_REGISTRIES = 3;
 /** Tokens that callers have got and may yet use. */
 const MAX_IN_USE = 16;
+/** Events of one moment; more are a loop. */
+const MOST_AT_ONCE = 10_000;
 
 export class World implements WorldView {
   step = 0;
@@ -45,6 +47,8 @@ export class World implements WorldView {
   readonly #serviceOf = new Map<Witness, ServiceModel>();
   readonly #inUse: { witness: Witness; owner: number; token: AccessToken }[] = [];
   readonly #open: Call[] = [];
+  /** Whether the clocks tell fractions of milliseconds, as real ones do. */
+  readonly #hasFractions: boolean;
   /** What passes while the machine sleeps too. */
   #sleptMs = 0;
   #registries = 0;
@@ -59,6 +63,7 @@ export class World implements WorldView {
     const random = this.#random;
     const owners = random.pick([1, 2, 3, 4, 6, 8, 12, 24]);
     this.#keys = Array.from({ length: owners }, (_, owner) => keyOf(owner));
+    this.#hasFractions = random.chance(0.3);
     const realMs = () => this.clock.monotonicMs + this.#sleptMs;
     const services = random.chance(0.7) ? 1 : 2;
     this.#services = Array.from(
@@ -219,13 +224,16 @@ export class World implements WorldView {
   async #timePasses(ms: number): Promise<void> {
     await this.#becomeQuiet();
     this.trace(`${ms} ms pass`);
-    await this.#timePassesTo(this.clock.monotonicMs + ms);
+    await this.#timePassesTo(this.clock.monotonicMs + ms + (this.#hasFractions ? this.#random.next() : 0));
   }
 
   async #timePassesTo(endMs: number): Promise<void> {
+    let atOnce = 0;
     for (;;) {
       const nextMs = this.#nextDueMs();
       if (nextMs > endMs) break;
+      if (nextMs > this.clock.monotonicMs) atOnce = 0;
+      else if (++atOnce > MOST_AT_ONCE) this.broken('timers without end');
       this.clock.moveTo(Math.max(nextMs, this.clock.monotonicMs));
       this.#runDue();
       this.step++;

@@ -1,0 +1,53 @@
+/** What the simulation found, each by itself: a seed loses its meaning when the world changes, these do not. */
+
+import { expect, it } from 'vitest';
+import { OwnerTokenRegistry, type TokenGrant } from '../../src/index.ts';
+import { quiet } from './world.ts';
+import { WorldClock } from './world-clock.ts';
+
+it('a timer that fractions of a millisecond make early is not set anew for nothing, over and over', async () => {
+  const clock = new WorldClock();
+  const registry = new OwnerTokenRegistry({
+    ...{ clock, concurrency: 1, maxQueueMs: 30_000 },
+    source: { requestToken: () => new Promise(() => {}) },
+  });
+  const codes: unknown[] = [];
+  let timers = 0;
+  for (let round = 0; round < 200; round++) {
+    clock.moveTo(clock.monotonicMs + 1_000 / 3 + round / 7);
+    registry.getToken(`key-${round}`).catch((error: { code: unknown }) => codes.push(error.code));
+    while (clock.nextDueMs <= clock.monotonicMs + 100) {
+      clock.moveTo(Math.max(clock.nextDueMs, clock.monotonicMs));
+      clock.runNext();
+      expect(++timers).toBeLessThan(1_000);
+    }
+    await quiet();
+  }
+  expect(new Set(codes)).toEqual(new Set(['queue_timeout']));
+  await Promise.all([registry.close({ timeoutMs: 0 }), quiet().then(() => clock.runNext())]);
+});
+
+it('a grant dated before the wall clock was set back does not live longer for it', async () => {
+  const clock = new WorldClock();
+  let answer = (_grant: TokenGrant) => {};
+  const registry = new OwnerTokenRegistry({
+    ...{ clock, random: () => 0 },
+    source: {
+      requestToken: () =>
+        new Promise((resolve) => {
+          answer = resolve;
+        }),
+    },
+  });
+  const call = registry.getToken('key-1');
+  await quiet();
+  const datedMs = clock.wallMs;
+  clock.moveTo(5_000);
+  clock.shiftWall(-3_000);
+  answer({ token: 'token-1', requestedAtMs: datedMs, response: { expires_in: 100 } });
+  // Five of its hundred seconds are over, and five more are kept as a margin.
+  expect((await call).expiresAtMs).toBe(clock.wallMs + 90_000);
+  clock.moveTo(5_000 + 90_000);
+  clock.shiftWall(-60_000);
+  expect(registry.peek('key-1')).toBeUndefined();
+});
