@@ -18,6 +18,10 @@ const COMMANDS: Readonly<Record<string, Entry>> = {
     summary: 'run the service of the document on this machine, with its portal',
     load: () => import('./sandbox.ts'),
   },
+  doctor: {
+    summary: 'examine any token service, and say which options follow',
+    load: () => import('./doctor.ts'),
+  },
   token: { summary: 'obtain one token from any token service, and say what it is', load: () => import('./token.ts') },
 };
 

@@ -94,7 +94,7 @@ function rememberLifetime(policy: ExpiryPolicy): { policy: ExpiryPolicy; lifetim
 }
 
 /** All four, or an error that names every one that is missing. */
-function readVariables({ env, err }: Terminal): [string, string, string, string] {
+export function readVariables({ env, err }: Terminal): [string, string, string, string] {
   const missing = VARIABLES.filter((name) => !env[name]);
   if (missing.length > 0) throw new UsageError(`not set in the environment: ${missing.join(', ')}`);
   const values = VARIABLES.map((name) => env[name] ?? '');
