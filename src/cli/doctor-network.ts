@@ -4,7 +4,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { lookup } from 'node:dns/promises';
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';
-import { connect } from 'node:tls';
+import { type ConnectionOptions, connect } from 'node:tls';
 import type { Finding, Found } from './doctor-report.ts';
 
 const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$/g, '');
@@ -54,14 +54,20 @@ function kindOf(address: string): string {
 /**
  * The secure connection: which protocol, is the certificate good for this name, for how many days yet. A bad one is
  * looked at too, to say what is bad about it; nothing is sent over this connection, whatever it is.
+ *
+ * @param trust signers to trust instead of those that this machine does.
  */
-export async function lookAtTls(url: URL, signal: AbortSignal): Promise<Found> {
+export async function lookAtTls(
+  url: URL,
+  signal: AbortSignal,
+  trust: Pick<ConnectionOptions, 'ca'> = {},
+): Promise<Found> {
   if (url.protocol === 'http:') {
     const own = ['localhost', '127.0.0.1', '::1'].includes(hostOf(url)) || kindOf(hostOf(url)) === 'this machine';
     if (own) return { status: 'ok', text: 'plain http, which does not leave this machine', facts: { protocol: null } };
     return { status: 'warning', text: 'plain http: all secrets are sent in clear', facts: { protocol: null } };
   }
-  const { protocol, problem, endsAtMs } = await handshake(url, signal);
+  const { protocol, problem, endsAtMs } = await handshake(url, signal, trust);
   const daysLeft = Math.floor((endsAtMs - Date.now()) / 86_400_000);
   const facts = { protocol, daysLeft, ...(problem && { problem }) };
   if (problem) {
@@ -82,13 +88,14 @@ interface Handshake {
   endsAtMs: number;
 }
 
-function handshake(url: URL, signal: AbortSignal): Promise<Handshake> {
+function handshake(url: URL, signal: AbortSignal, trust: Pick<ConnectionOptions, 'ca'>): Promise<Handshake> {
   const host = hostOf(url);
   return new Promise((resolve, reject) => {
     const socket = connect({
       host,
       port: Number(url.port || 443),
       ...(!isIP(host) && { servername: host }),
+      ...trust,
       rejectUnauthorized: false,
     });
     signal.addEventListener('abort', () => socket.destroy(signal.reason), { once: true });
