@@ -6,9 +6,9 @@
  * - paused: none does, until its moment has come;
  * - due: one request passes, the probe; others are refused until it is answered. A failure of the gate's scope pauses
  *   anew, for twice as long. A success lifts the pause. So does an answer that blames only the owner, since whoever
- *   gives it is there and knows us; one without a code tells that it is there, and no more. An owner known to fail may
- *   hang as the probe and hold everybody up, so when it has had a first pause's time to answer, one that is not takes
- *   the probe over from it; and where its failure may be its own doing, only owners known to fail are paused anew;
+ *   gives it is there and knows us; one without a code tells that it is there, and no more. An owner known to hang would
+ *   hold everybody up as the probe, so when it has had a first pause's time to answer, one that is not takes the probe
+ *   over from it; and where its failure may be its own doing, only owners known to hang are paused anew;
  * - ramping: one request at a time, then twice as many after each success, until the full concurrency is reached.
  *
  * Answers to requests sent before the pause began say nothing about what came after: they neither lift it nor make it
@@ -39,8 +39,8 @@ export interface Pause {
 /** The right to make one request. Each is given back exactly once, to `succeeded`, `failed` or `returned`. */
 export interface Pass {
   readonly number: number;
-  /** Whether its owner is known to fail. */
-  readonly failing: boolean;
+  /** Whether its owner is known to hang. */
+  readonly hanging: boolean;
 }
 
 /** A pause of all owners, as `stats()` tells it. */
@@ -98,8 +98,8 @@ export class Gate {
   readonly #fullConcurrency: number;
   readonly #suspects = new Set<string>();
   #pause: Pause | undefined;
-  /** What holds owners known to fail back for longer. */
-  #pauseOfFailing: Pause | undefined;
+  /** What holds owners known to hang back for longer. */
+  #pauseOfHanging: Pause | undefined;
   #probe: Pass | undefined;
   #probedAtMs = 0;
   /** How many requests may be under way: all that may ever be, unless the gate is ramping. */
@@ -122,10 +122,10 @@ export class Gate {
     return this.#limit;
   }
 
-  inForce(nowMs: number, failing: boolean): Pause | undefined {
-    const pause = (failing && this.#pauseOfFailing) || this.#pause;
+  inForce(nowMs: number, hanging: boolean): Pause | undefined {
+    const pause = (hanging && this.#pauseOfHanging) || this.#pause;
     if (!pause) return undefined;
-    return this.#isProbed(nowMs, failing) || nowMs < pause.retryAtMonotonicMs ? pause : undefined;
+    return this.#isProbed(nowMs, hanging) || nowMs < pause.retryAtMonotonicMs ? pause : undefined;
   }
 
   admit(pass: Pass, nowMs: number): void {
@@ -155,7 +155,7 @@ export class Gate {
   lift(limit = this.#fullConcurrency): boolean {
     const wasPaused = this.#pause !== undefined;
     this.#pause = undefined;
-    this.#pauseOfFailing = undefined;
+    this.#pauseOfHanging = undefined;
     this.#probe = undefined;
     this.#suspects.clear();
     this.#rampTo(limit);
@@ -180,12 +180,12 @@ export class Gate {
     if (before && this.#isFromBefore(pass)) {
       const again = draw(before.count);
       if (isAsked && again.retryAtMonotonicMs > before.retryAtMonotonicMs) this.#pause = again;
-    } else if (before && pass.failing && isWidened && !isAsked) {
-      this.#pauseOfFailing = draw((this.#pauseOfFailing ?? before).count + 1);
-      return this.#pauseOfFailing;
+    } else if (before && pass.hanging && isWidened && !isAsked) {
+      this.#pauseOfHanging = draw((this.#pauseOfHanging ?? before).count + 1);
+      return this.#pauseOfHanging;
     } else {
       this.#pause = draw((before?.count ?? 0) + 1);
-      this.#pauseOfFailing = undefined;
+      this.#pauseOfHanging = undefined;
       this.#lastPassBefore = passesGiven;
     }
     this.#limit = this.#fullConcurrency;
@@ -194,9 +194,9 @@ export class Gate {
   }
 
   /** Whether a probe is under way that this request may not take over. */
-  #isProbed(nowMs: number, failing: boolean): boolean {
+  #isProbed(nowMs: number, hanging: boolean): boolean {
     if (!this.#probe) return false;
-    return failing || !this.#probe.failing || nowMs < this.#probedAtMs + this.#range.baseMs;
+    return hanging || !this.#probe.hanging || nowMs < this.#probedAtMs + this.#range.baseMs;
   }
 
   #isFromBefore(pass: Pass): boolean {

@@ -30,6 +30,8 @@ export interface PauseRanges {
 /** What became of a failure. */
 export interface Verdict {
   readonly scope: 'owner' | GateScope;
+  /** Whether the request hung before it failed. */
+  readonly hung: boolean;
   /** The owner's own pause, if it has one from this. */
   readonly ownerPause: Pause | undefined;
   /** The gate's pause, if one began or was prolonged. */
@@ -43,6 +45,7 @@ export class Pauses {
   readonly #client: Gate;
   readonly #endpoint: Gate;
   readonly #ownerRange: PauseRange;
+  readonly #hangsAfterMs: number;
   readonly #random: () => number;
   #passesGiven = 0;
 
@@ -51,16 +54,17 @@ export class Pauses {
     this.#client = new Gate('client', options.ranges.client, options.concurrency);
     this.#endpoint = new Gate('endpoint', options.ranges.endpoint, options.concurrency);
     this.#ownerRange = options.ranges.owner;
+    this.#hangsAfterMs = options.ranges.endpoint.baseMs;
     this.#random = options.random;
   }
 
   /**
    * The pause that refuses a request now, the client's before the endpoint's; undefined if one may be made.
    *
-   * @param failing whether its owner is known to fail.
+   * @param hanging whether its owner is known to hang.
    */
-  inForce(nowMs: number, failing: boolean): Pause | undefined {
-    return this.#client.inForce(nowMs, failing) ?? this.#endpoint.inForce(nowMs, failing);
+  inForce(nowMs: number, hanging: boolean): Pause | undefined {
+    return this.#client.inForce(nowMs, hanging) ?? this.#endpoint.inForce(nowMs, hanging);
   }
 
   /** How many requests may be under way now. */
@@ -69,9 +73,9 @@ export class Pauses {
   }
 
   /** Admits one request, as the probe of each gate that is due; undefined while a pause is in force. */
-  admit(nowMs: number, failing: boolean): Pass | undefined {
-    if (this.inForce(nowMs, failing)) return undefined;
-    const pass = { number: ++this.#passesGiven, failing };
+  admit(nowMs: number, hanging: boolean): Pass | undefined {
+    if (this.inForce(nowMs, hanging)) return undefined;
+    const pass = { number: ++this.#passesGiven, hanging };
     this.#client.admit(pass, nowMs);
     this.#endpoint.admit(pass, nowMs);
     return pass;
@@ -87,21 +91,30 @@ export class Pauses {
    *
    * @param owner tells owners apart: the access key.
    * @param ownerFailures how often this owner had failed in a row before.
+   * @param sentAtMs when it was sent: one that took longer than a first pause of the endpoint hung.
    */
-  failed(pass: Pass, error: OwnerTokenError, owner: string, ownerFailures: number, nowMs: number): Verdict {
+  failed(
+    pass: Pass,
+    error: OwnerTokenError,
+    owner: string,
+    ownerFailures: number,
+    nowMs: number,
+    sentAtMs = nowMs,
+  ): Verdict {
+    const hung = nowMs - sentAtMs > this.#hangsAfterMs;
     const scope = this.#scopeOf(pass, error, owner, ownerFailures);
     const lifted = [this.#client, this.#endpoint]
       .filter((gate) => gate.over(pass) && clears(gate.scope, error) && gate.lift(1))
       .map((gate) => gate.scope);
     if (scope === 'owner') {
       const ownerPause = drawPause(error, ownerFailures + 1, this.#ownerRange, nowMs, this.#random);
-      return { scope, ownerPause, gatePause: undefined, lifted };
+      return { scope, hung, ownerPause, gatePause: undefined, lifted };
     }
     const isWidened = error.failureScope !== scope;
     const moment = { nowMs, passesGiven: this.#passesGiven, random: this.#random };
     const gatePause = this.#gate(scope).close(pass, error, isWidened, moment);
-    const ownerPause = isWidened ? this.#behind(gatePause, error, ownerFailures, nowMs) : undefined;
-    return { scope, ownerPause, gatePause, lifted };
+    const ownerPause = isWidened && hung ? this.#behind(gatePause, error, ownerFailures, nowMs) : undefined;
+    return { scope, hung, ownerPause, gatePause, lifted };
   }
 
   /** The request of this pass was not made after all. */
@@ -126,7 +139,7 @@ export class Pauses {
   }
 
   /**
-   * The pause of an owner whose failure was put down to a gate. It may be the cause itself, a hung one that would hold
+   * The pause of an owner that hung and whose failure was put down to a gate. It may be the cause itself, and would hold
    * up everybody as the next probe; so it comes after the gate's, and others have the first chance. It does not grow:
    * being the probe of a long outage is not the owner's fault.
    */

@@ -176,7 +176,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   describe(accessKey: string): OwnerState {
     const slot = this.#slotOf(accessKeyOf(accessKey)) ?? createSlot('');
     const now = this.#now();
-    const pause = this.#pauses.inForce(now.monotonicMs, slot.failure !== undefined);
+    const pause = this.#pauses.inForce(now.monotonicMs, slot.failure?.hung === true);
     const around = { underWay: this.#requests.isUnderWay(accessKey), paused: pause !== undefined };
     return ownerState(slot, now, around, pause);
   }
@@ -260,7 +260,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     accessKeyOf(accessKey);
     const slot = found ?? this.#requests.slotOf(accessKey) ?? createSlot(this.#names.ofOwner(accessKey));
     if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
-    const pause = this.#pauses.inForce(now.monotonicMs, slot.failure !== undefined);
+    const pause = this.#pauses.inForce(now.monotonicMs, slot.failure?.hung === true);
     const around = { underWay: this.#requests.isUnderWay(accessKey), paused: pause !== undefined };
     const decision = decide(slot, now, around);
     try {

@@ -43,6 +43,8 @@ interface OwnerFlight extends Turn {
   /** The generation in which it was sent; undefined while it is queued, when it may still serve a newer one. */
   generation: number | undefined;
   pass: Pass | undefined;
+  /** Monotonic: when the source was asked last. */
+  sentAtMs: number;
   /** What is told of the asking that is under way. */
   message: RequestMessage;
 }
@@ -152,6 +154,8 @@ export class Requests {
       slot,
       waitedFor,
       failing: slot.failure !== undefined,
+      hanging: slot.failure?.hung === true,
+      sentAtMs: 0,
       generation: undefined,
       pass: undefined,
       message: { owner: slot.owner, reason: 'absent' },
@@ -178,14 +182,14 @@ export class Requests {
   /** A pause may have begun while it was queued. */
   #admit(flight: OwnerFlight): boolean {
     const now = this.#parts.now();
-    flight.pass = this.#parts.pauses.admit(now.monotonicMs, flight.failing);
+    flight.pass = this.#parts.pauses.admit(now.monotonicMs, flight.hanging);
     if (!flight.pass) this.#refused(flight, now);
     return flight.pass !== undefined;
   }
 
   /** Refuses a queued request if a pause is in force for it. */
   #refused(flight: OwnerFlight, now: Instant): boolean {
-    const pause = this.#parts.pauses.inForce(now.monotonicMs, flight.failing);
+    const pause = this.#parts.pauses.inForce(now.monotonicMs, flight.hanging);
     if (pause) this.#settle(flight, refusal(pause, flight.slot.owner, now));
     return pause !== undefined;
   }
@@ -225,6 +229,7 @@ export class Requests {
     const { slot, accessKey } = flight;
     const sent = now();
     if (this.#abort.signal.aborted) throw closedError(slot.owner, sent);
+    flight.sentAtMs = sent.monotonicMs;
     this.counts.requests++;
     if (reason === 'refresh') this.counts.refreshes++;
     flight.message = { owner: slot.owner, reason };
@@ -267,8 +272,10 @@ export class Requests {
     const error = failureOf(thrown, slot.owner, accessKey, now);
     this.counts.failures++;
     const failuresBefore = slot.failure?.count ?? 0;
-    const verdict = pauses.failed(flight.pass as Pass, error, accessKey, failuresBefore, now.monotonicMs);
-    if (verdict.ownerPause && failed(slot, flight.generation as number, verdict.ownerPause)) keep(accessKey, slot);
+    const { pass, sentAtMs } = flight;
+    const verdict = pauses.failed(pass as Pass, error, accessKey, failuresBefore, now.monotonicMs, sentAtMs);
+    const failure = verdict.ownerPause && { ...verdict.ownerPause, hung: verdict.hung };
+    if (failure && failed(slot, flight.generation as number, failure)) keep(accessKey, slot);
     const outcome = withVerdict(error, verdict, now);
     flight.flight.reject(outcome);
     if (verdict.gatePause) this.#turns.remove((turn) => this.#refused(turn as OwnerFlight, now));

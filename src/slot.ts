@@ -44,6 +44,8 @@ export interface Failure {
   /** Failures in a row. */
   readonly count: number;
   readonly retryAtMonotonicMs: number;
+  /** Whether the request hung before it failed. */
+  readonly hung?: boolean;
 }
 
 /** The facts of one owner. */

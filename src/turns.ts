@@ -6,7 +6,7 @@
  *   moves over. Within each kind it is first come, first served, so no owner passes another.
  * - Owners known to fail may be under way only in a share of the concurrency, a quarter and at least one: an owner that
  *   hangs holds its turn for a whole deadline, and a few of them would hold them all. Where fewer may be under way for a
- *   while, they begin only if one more may, but do not take that place away from others.
+ *   while, those known to hang begin only if one more may, but do not take that place away from others.
  * - A full queue refuses, except that a waiting caller takes the place of a refresh. Nobody waits longer than the limit:
  *   one timer serves the whole queue, for the turn that has waited longest.
  *
@@ -21,6 +21,8 @@ export interface Turn {
   waitedFor: boolean;
   /** Whether the owner is known to fail. */
   readonly failing: boolean;
+  /** Whether it is known to hang. */
+  readonly hanging: boolean;
   /** Asked when its turn has come; false if it no longer may, which it has then told its callers. */
   admit(): boolean;
   /** Makes the request. Never rejects. */
@@ -52,6 +54,7 @@ export class Turns {
   readonly #refreshesFailing: Lane = new Map();
   #underWay = 0;
   #failingUnderWay = 0;
+  #hangingUnderWay = 0;
   #cancelTimer: (() => void) | undefined;
 
   constructor(options: TurnsOptions) {
@@ -124,6 +127,7 @@ export class Turns {
   #count(turn: Turn, by: 1 | -1): void {
     this.#underWay += by;
     if (turn.failing) this.#failingUnderWay += by;
+    if (turn.hanging) this.#hangingUnderWay += by;
   }
 
   /** The turn to start next, if one may start: of those waited for the one that came first, else of the refreshes. */
@@ -140,7 +144,7 @@ export class Turns {
     const { concurrency, limit } = this.#options;
     if (this.#underWay >= concurrency) return false;
     if (failing) return this.#failingUnderWay < this.#failingShare && this.#underWay < limit();
-    return this.#underWay - this.#failingUnderWay < limit();
+    return this.#underWay - this.#hangingUnderWay < limit();
   }
 
   #laneOf(turn: Turn): Lane {

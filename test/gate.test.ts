@@ -51,9 +51,9 @@ class Stage {
   }
 
   /** A pass that the gate knows of. */
-  admit(nowMs = 0, failing = false): Pass {
-    expect(this.gate.inForce(nowMs, failing)).toBeUndefined();
-    const pass = { number: ++this.passesGiven, failing };
+  admit(nowMs = 0, hanging = false): Pass {
+    expect(this.gate.inForce(nowMs, hanging)).toBeUndefined();
+    const pass = { number: ++this.passesGiven, hanging };
     this.gate.admit(pass, nowMs);
     return pass;
   }
@@ -105,7 +105,7 @@ describe('a gate that closes', () => {
     const probe = stage.admit(375);
     expect(stage.gate.state).toEqual({ pause, probing: true });
     expect(stage.gate.inForce(1e9, false)).toBe(pause);
-    expect([stage.gate.over({ number: 1, failing: false }), stage.gate.over(probe), stage.gate.over(probe)]).toEqual([
+    expect([stage.gate.over({ number: 1, hanging: false }), stage.gate.over(probe), stage.gate.over(probe)]).toEqual([
       ...[false, true, false],
     ]);
   });

@@ -20,8 +20,8 @@ const plain4xx = error('owner_refused', { status: 400 });
 /** Jitter at its middle: three quarters of each length. */
 const make = (concurrency = 16) => new Pauses({ ranges: RANGES, concurrency, random: () => 0.5 });
 
-function admitted(pauses: Pauses, nowMs: number, failing = false): Pass {
-  const pass = pauses.admit(nowMs, failing);
+function admitted(pauses: Pauses, nowMs: number, hanging = false): Pass {
+  const pass = pauses.admit(nowMs, hanging);
   if (!pass) throw new Error('expected to be admitted');
   return pass;
 }
@@ -84,7 +84,7 @@ describe('a gate', () => {
     const pauses = make();
     fail(pauses, refused);
     const probe = admitted(pauses, 1000);
-    pauses.returned({ number: 99, failing: false });
+    pauses.returned({ number: 99, hanging: false });
     expect(pauses.admit(1000, false)).toBeUndefined();
     pauses.returned(probe);
     expect(pauses.admit(1000, false)).toBeDefined();
@@ -211,13 +211,19 @@ describe('widening', () => {
     expect(verdict).toMatchObject({ scope: 'endpoint', gatePause: { count: 2, retryAtMonotonicMs: 1750 } });
   });
 
-  it('also pauses its owner, beyond the gate, by its first step and without growth', () => {
+  it('also pauses an owner that hung, beyond the gate, by its first step and without growth', () => {
     const pauses = make();
+    const fails = (nowMs: number, tookMs: number, failuresBefore: number, options: OwnerTokenErrorOptions = {}) =>
+      pauses.failed(
+        ...([admitted(pauses, nowMs), error('endpoint_unavailable', options), 'z', failuresBefore] as const),
+        ...([nowMs, nowMs - tookMs] as const),
+      );
     fail(pauses, refused);
-    const first = fail(pauses, error('endpoint_unavailable', { retryAfterMs: 60_000 }), 1000, 'z');
+    const first = fails(1000, 501, 0, { retryAfterMs: 60_000 });
     expect(first.gatePause?.retryAtMonotonicMs).toBe(61_000);
-    expect(first.ownerPause).toMatchObject({ count: 1, retryAtMonotonicMs: 61_750 });
-    expect(fail(pauses, timedOut, 99_000, 'z', 3).ownerPause?.count).toBe(3);
+    expect(first).toMatchObject({ hung: true, ownerPause: { count: 1, retryAtMonotonicMs: 61_750 } });
+    expect(fails(99_000, 501, 3).ownerPause?.count).toBe(3);
+    expect(fails(199_000, 500, 3)).toMatchObject({ hung: false, scope: 'endpoint', ownerPause: undefined });
   });
 });
 
@@ -246,8 +252,8 @@ describe('a probe that is refused for its owner alone', () => {
   });
 });
 
-describe('a probe for an owner that is known to fail', () => {
-  const probedByFailing = () => {
+describe('a probe for an owner that is known to hang', () => {
+  const probedByHanging = () => {
     const pauses = make();
     const { gatePause } = fail(pauses, refused);
     const probe = admitted(pauses, 1000, true);
@@ -255,7 +261,7 @@ describe('a probe for an owner that is known to fail', () => {
   };
 
   it('is taken over by another owner’s once it has had a first pause’s time, and by none of its kind', () => {
-    const { pauses, gatePause, probe } = probedByFailing();
+    const { pauses, gatePause, probe } = probedByHanging();
     expect(pauses.inForce(1499, false)).toBe(gatePause);
     expect(pauses.inForce(9999, true)).toBe(gatePause);
     const second = admitted(pauses, 1500, false);
@@ -267,20 +273,20 @@ describe('a probe for an owner that is known to fail', () => {
   });
 
   it('that fails in a way that may be its own doing holds back only its kind, longer each time', () => {
-    const { pauses, gatePause, probe } = probedByFailing();
-    const verdict = pauses.failed(probe, timedOut, 'a', 1, 11_000);
+    const { pauses, gatePause, probe } = probedByHanging();
+    const verdict = pauses.failed(probe, timedOut, 'a', 1, 11_000, 1_000);
     expect(verdict).toMatchObject({ scope: 'endpoint', gatePause: { count: 2, retryAtMonotonicMs: 11_750 } });
     expect(verdict.ownerPause).toMatchObject({ count: 1, retryAtMonotonicMs: 12_500 });
     expect(pauses.inForce(11_000, false)).toBeUndefined();
     expect(pauses.inForce(11_749, true)).toBe(verdict.gatePause);
     expect(pauses.state('endpoint')?.pause).toBe(gatePause);
-    const again = pauses.failed(admitted(pauses, 11_750, true), timedOut, 'a', 1, 21_750);
+    const again = pauses.failed(admitted(pauses, 11_750, true), timedOut, 'a', 1, 21_750, 11_750);
     expect(again.gatePause).toMatchObject({ count: 3, retryAtMonotonicMs: 23_250 });
   });
 
   it('closes the gate for all when the failure is the endpoint’s for certain, or the service says until when', () => {
     for (const answer of [refused, error('endpoint_unavailable', { retryAfterMs: 4_000 })]) {
-      const { pauses, probe } = probedByFailing();
+      const { pauses, probe } = probedByHanging();
       const { gatePause } = pauses.failed(probe, answer, 'a', 1, 2000);
       expect(gatePause?.count).toBe(2);
       expect(pauses.inForce(2000, false)).toBe(gatePause);
@@ -288,7 +294,7 @@ describe('a probe for an owner that is known to fail', () => {
   });
 
   it('holds nobody back any more once the gate opens', () => {
-    const { pauses, probe } = probedByFailing();
+    const { pauses, probe } = probedByHanging();
     pauses.failed(probe, timedOut, 'a', 1, 2000);
     pauses.succeeded(admitted(pauses, 2000, false));
     expect(pauses.inForce(2000, true)).toBeUndefined();

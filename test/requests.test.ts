@@ -308,7 +308,7 @@ describe('a queued request', () => {
     expect(stage.source.calls).toHaveLength(2);
   });
 
-  it('stays where a gate closes only for owners known to fail, and is the next probe', async () => {
+  it('stays where a gate closes only for owners known to hang, and is the next probe', async () => {
     stage = new Stage({ concurrency: 1 });
     const { outcome } = stage.begin('a');
     await settle();
@@ -317,7 +317,7 @@ describe('a queued request', () => {
     await settle();
     stage.clock.advance(750);
     const failing = createSlot('owner_b');
-    failing.failure = { error: down, count: 1, retryAtMonotonicMs: 0 };
+    failing.failure = { error: down, count: 1, retryAtMonotonicMs: 0, hung: true };
     const probe = stage.begin('b', failing);
     const next = stage.begin('c');
     await settle();

@@ -20,10 +20,14 @@ class Stage {
     });
   }
 
-  turn(name: string, facts: { waitedFor?: boolean; failing?: boolean; admit?: () => boolean } = {}): Turn {
+  turn(
+    name: string,
+    facts: { waitedFor?: boolean; failing?: boolean; hanging?: boolean; admit?: () => boolean } = {},
+  ): Turn {
     return {
       waitedFor: facts.waitedFor ?? true,
-      failing: facts.failing ?? false,
+      failing: facts.failing ?? facts.hanging ?? false,
+      hanging: facts.hanging ?? false,
       admit: facts.admit ?? (() => true),
       run: () => {
         this.log.push(name);
@@ -122,11 +126,11 @@ describe('turns', () => {
     expect((await stage.seen()).length).toBe(1);
   });
 
-  it('lets owners known to fail begin within a lower limit, and take no place of it away from others', async () => {
+  it('lets owners known to hang begin within a lower limit, and take no place of it away from others', async () => {
     const stage = new Stage({ concurrency: 8 });
     stage.limit = 1;
-    stage.add('x', { failing: true });
-    stage.add('y', { failing: true });
+    stage.add('x', { hanging: true });
+    stage.add('y', { hanging: true });
     stage.add('a');
     stage.add('b');
     expect(await stage.seen()).toEqual(['x', 'a']);
@@ -134,6 +138,14 @@ describe('turns', () => {
     expect(await stage.seen()).toEqual(['b']);
     await stage.end('b');
     expect(await stage.seen()).toEqual(['y']);
+  });
+
+  it('counts owners known to fail, and not to hang, within a lower limit like any other', async () => {
+    const stage = new Stage({ concurrency: 8 });
+    stage.limit = 1;
+    stage.add('x', { failing: true });
+    stage.add('a');
+    expect(await stage.seen()).toEqual(['x']);
   });
 
   it('keeps to the order in which they came among the failing and the others', async () => {
