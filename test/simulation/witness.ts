@@ -183,6 +183,8 @@ export class Witness {
     if (!known.includes(value)) this.#rejected[owner] = [name, ...known].slice(0, REMEMBERED);
     const wasHeld = this.registry.reject(key, token);
     if (before && (before.value === value) !== wasHeld) this.#broken('reject did not tell whether it was held');
+    // A few fresh tokens rejected in a row make the owner one that is known to fail.
+    if (wasHeld) this.#mayFail[owner] = true;
     if (wasHeld) this.#begin(owner);
   }
 
