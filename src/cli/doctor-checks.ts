@@ -134,14 +134,17 @@ export function sandboxLike(
   nowMs: number,
 ): { sandbox: object; differences: string[] } {
   const { path, tokenType, lifetime, jwt } = seen;
-  const lifetimeMs = isUsable(lifetime) ? lifetime.lifetimeMs : jwtLifetimeMs(jwt, nowMs);
+  const jwtMs = jwtLifetimeMs(jwt, nowMs);
+  const lifetimeMs = isUsable(lifetime) ? lifetime.lifetimeMs : jwtMs;
   const profile = {
     ...shapeFor(seen),
     tokenFormat: jwt ? 'jwt' : 'opaque',
     ...(revokesPrevious !== undefined && { revokePrevious: revokesPrevious }),
   };
   const sandbox = {
-    ...(lifetimeMs !== undefined && lifetimeMs > 0 && { lifetimeSeconds: Math.round(lifetimeMs / 100) / 10 || 0.1 }),
+    ...(lifetimeMs !== undefined &&
+      lifetimeMs > 0 &&
+      lifetimeMs <= ABSURD_MS && { lifetimeSeconds: Math.round(lifetimeMs / 100) / 10 || 0.1 }),
     profile,
   };
   const said = sandboxFields(profile);

@@ -145,7 +145,7 @@ class Patient {
     if (!mayRevoke) return;
     const isTold = this.#findings.some(({ check, status }) => check === 'probe' && status === 'ok');
     if (!isTold) {
-      this.#findings.push({ check: 'revocation', status: 'skipped', text: 'the probe does not tell tokens apart' });
+      this.#findings.push({ check: 'revocation', status: 'skipped', text: 'it needs a probe that tells tokens apart' });
       return;
     }
     await this.#step('revocation', [], async (signal) => {
@@ -225,13 +225,21 @@ class TimedOut extends Error {
   }
 }
 
+const ADVICE_BY_CODE: Readonly<Record<string, string>> = {
+  ENOTFOUND: 'No such name is known here. Is it spelled right, and can this machine reach its name server?',
+  EAI_AGAIN: 'The name server does not answer. Is this machine connected?',
+  ECONNREFUSED: 'Nothing listens there. Is the port right?',
+  ECONNRESET: 'The connection was cut. Does something between here and there forbid it?',
+};
+
 /** A failure by its code, its scope and what to do. What foreign errors say is not repeated. */
 function failureOf(error: unknown, seen: EndpointFailure | undefined): Found {
   if (error instanceof TimedOut) return { status: 'failed', text: error.message, facts: { code: error.code } };
   if (!(error instanceof OwnerTokenError)) {
     const cause = new OwnerTokenError('source_failed', 'scrubbed', { cause: error }).cause;
     const code = cause?.code ?? cause?.cause?.code ?? cause?.name ?? 'Error';
-    return { status: 'failed', text: `it failed: ${code}`, facts: { code } };
+    const advice = ADVICE_BY_CODE[code];
+    return { status: 'failed', text: `it failed: ${code}`, ...(advice && { advice }), facts: { code } };
   }
   const { code, failureScope, status, oauthError, cause } = error;
   const facts = { code, failureScope, status, oauthError, cause: cause?.code };
