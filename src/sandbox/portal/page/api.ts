@@ -10,11 +10,15 @@ export class Refused extends Error {
   }
 }
 
-/** Asks the control plane. Rejects with {@link Refused}, or with a `TypeError` where it cannot be reached. */
+/** Nothing here takes long; what takes longer than the longest try hangs. */
+const TIMEOUT_MS = 15_000;
+
+/** Asks the control plane. Rejects with {@link Refused}, or otherwise where it cannot be reached. */
 export async function ask<T>(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<T> {
   const writes = method === 'POST' || method === 'PATCH';
   const answer = await fetch(path, {
     method,
+    signal: AbortSignal.timeout(TIMEOUT_MS),
     ...(writes && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body ?? {}) }),
   });
   const json: unknown = await answer.json();

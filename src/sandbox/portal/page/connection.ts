@@ -16,6 +16,7 @@ const RETRY_MS = 2000;
 /**
  * Keeps a model of the sandbox up to date: asks for the state once, and follows the event stream from there on. When the
  * connection is lost the browser takes up the stream where it ended; only if that is not possible is all asked for anew.
+ * A page that nobody sees lets go of its stream: a browser has but six connections to a host, for all its pages together.
  */
 export class Connection {
   #snapshot: Snapshot = { model: undefined, status: 'connecting', problem: undefined };
@@ -32,11 +33,17 @@ export class Connection {
     return () => this.#readers.delete(reader);
   }
 
+  /** To be called when the page comes into sight or goes out of it. */
+  show(visible: boolean): void {
+    if (visible && !this.#source) void this.load();
+    if (!visible) this.#release();
+  }
+
   /** Begins, or begins anew. Done while it is under way, does nothing. */
   async load(): Promise<void> {
     if (this.#loading) return;
     this.#loading = true;
-    this.#source?.close();
+    this.#release();
     try {
       const state = await ask<StateView>('GET', '/api/state');
       this.#show({ model: modelOf(state, performance.now()), problem: undefined });
@@ -49,7 +56,13 @@ export class Connection {
     }
   }
 
+  #release(): void {
+    this.#source?.close();
+    this.#source = undefined;
+  }
+
   #follow(lastEventId: string): void {
+    if (document.visibilityState === 'hidden') return;
     const source = new EventSource(`/api/events?lastEventId=${encodeURIComponent(lastEventId)}`);
     this.#source = source;
     source.addEventListener('open', () => this.#show({ status: 'live' }));

@@ -7,5 +7,6 @@ if (home) {
   const connection = new Connection();
   home.textContent = '';
   render(<App connection={connection} />, home);
+  document.addEventListener('visibilitychange', () => connection.show(document.visibilityState === 'visible'));
   void connection.load();
 }
