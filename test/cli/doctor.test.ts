@@ -139,6 +139,7 @@ describe('TLS', () => {
     expect(code).toBe(1);
     expect(of('tls')).toMatchObject({
       status: 'failed',
+      text: 'the certificate is refused: DEPTH_ZERO_SELF_SIGNED_CERT',
       facts: { protocol: 'TLSv1.3', problem: 'DEPTH_ZERO_SELF_SIGNED_CERT', daysLeft: expect.any(Number) },
       advice: expect.stringContaining('NODE_EXTRA_CA_CERTS'),
     });
@@ -235,6 +236,16 @@ describe('a failure', () => {
   });
 });
 
+it('a lifetime that is an echo of a numeric access key is not repeated', async () => {
+  const server = createHttpServer(says({ access_token: 't', expires_in: 8675309 }));
+  const url = `http://127.0.0.1:${await listening(server)}`;
+  const { code, of } = await examine({ ...CANARIES, OTR_BASE_URL: url, OTR_ACCESS_KEY: '8675309' });
+  server.closeAllConnections();
+  server.close();
+  expect(code).toBe(0);
+  expect(of('lifetime')).toMatchObject({ status: 'warning', facts: { field: null } });
+});
+
 describe('hostile answers', () => {
   it('are each examined to the end', async () => {
     await using sandbox = await startSandbox({ owners: 1, profile: { shape: 'hostile' } });
@@ -250,6 +261,7 @@ describe('the options that follow', () => {
     ['nonsense', { access_token: 't', expires_in: 'soon' }, ['expiry: learnedLifetime()']],
     ['milliseconds', { access_token: 't', expires_in: 3_600_000 }, ["field: 'expires_in', unit: 'ms'"]],
     ['a month in seconds', { access_token: 't', expires_in: 2_592_000 }, []],
+    ['50 days in seconds, which are whole minutes of ms', { access_token: 't', expires_in: 4_320_000 }, []],
     ['minutes, by the JWT', { access_token: jwt({ iat: 0, exp: 3600 }), expires_in: 60 }, ["unit: 'min'"]],
     ['a JWT alone', { access_token: jwt({ iat: 0, exp: 3600 }) }, []],
     [
