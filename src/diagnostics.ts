@@ -121,8 +121,9 @@ export class Diagnostics {
   }
 
   paused(message: Omit<PauseMessage, 'action'>): void {
-    // An owner's pause is told by its failed request already; one of all owners is news of its own.
-    if (message.scope !== 'owner') this.#log('warn', { event: 'pause.began', ...message }, 'token requests paused');
+    // An owner's pause is told by its failed request already. One of all owners, or of tokens refused, is news of its own.
+    if (message.scope !== 'owner' || message.code === 'token_rejected')
+      this.#log('warn', { event: 'pause.began', ...message }, 'token requests paused');
     if (pauses.hasSubscribers) pauses.publish({ ...message, action: 'paused' } satisfies PauseMessage);
   }
 

@@ -176,7 +176,8 @@ function scopeOfOauthError(oauthError: string | undefined): 'owner' | 'client' |
 
 /**
  * The `error` of an error response. Services echo what they were sent, in odd places: a code of no standard that holds
- * such a value, or is a piece of one, is dropped. The standard ones are public words, whatever an access key may hold.
+ * such a value (of six characters or more: shorter ones are in every word), or is a piece of one, is dropped. The
+ * standard ones are public words, whatever an access key may hold.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
  */
@@ -187,9 +188,11 @@ export function oauthErrorOf(body: unknown, sent: readonly string[]): string | u
   if (scopeOfOauthError(error)) return error;
   const echoes = sent
     .map((value) => value.toLowerCase())
-    .some((value) => value.includes(error) || error.includes(value));
+    .some((value) => value.includes(error) || (value.length >= LEAST_ECHO_LENGTH && error.includes(value)));
   return echoes ? undefined : error;
 }
+
+const LEAST_ECHO_LENGTH = 6;
 
 const MIN_RETRY_AFTER_MS = 1_000;
 const MAX_RETRY_AFTER_MS = 3_600_000;

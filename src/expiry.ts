@@ -192,8 +192,8 @@ export function untilRejected(): ExpiryPolicy {
  * problem can be told. Evidence goes to all of them.
  */
 export function firstKnown(...policies: ExpiryPolicy[]): ExpiryPolicy {
-  if (!policies.every((policy) => hasMethods(policy, 'lifetimeMs'))) {
-    throw new OwnerTokenError('invalid_options', 'firstKnown: expected expiry policies, each with lifetimeMs(grant)');
+  if (policies.length === 0 || !policies.every((policy) => hasMethods(policy, 'lifetimeMs'))) {
+    throw new OwnerTokenError('invalid_options', 'firstKnown: expected one or more policies with lifetimeMs(grant)');
   }
   return {
     lifetimeMs(grant) {

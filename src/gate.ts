@@ -6,9 +6,10 @@
  * - paused: none does, until its moment has come;
  * - due: one request passes, the probe; others are refused until it is answered. A failure of the gate's scope pauses
  *   anew, for twice as long. A success lifts the pause. So does an answer that blames only the owner, since whoever
- *   gives it is there and knows us; one without a code tells that it is there, and no more. An owner known to hang would
- *   hold everybody up as the probe, so when it has had a first pause's time to answer, one that is not takes the probe
- *   over from it; and where its failure may be its own doing, only owners known to hang are paused anew;
+ *   gives it is there and knows us; one without a code tells that it is there, and no more. An owner known to fail may hang
+ *   as the probe and hold everybody up, so when it has had a first pause's time to answer, one that is not takes the
+ *   probe over from it. And where its failure may be its own doing, the pause grows for owners known to fail alone:
+ *   others come after one more of the same length, or at once where it hung, since they have waited for that already;
  * - ramping: one request at a time, then twice as many after each success, until the full concurrency is reached.
  *
  * Answers to requests sent before the pause began say nothing about what came after: they neither lift it nor make it
@@ -39,8 +40,8 @@ export interface Pause {
 /** The right to make one request. Each is given back exactly once, to `succeeded`, `failed` or `returned`. */
 export interface Pass {
   readonly number: number;
-  /** Whether its owner is known to hang. */
-  readonly hanging: boolean;
+  /** Whether its owner is known to fail. */
+  readonly failing: boolean;
 }
 
 /** A pause of all owners, as `stats()` tells it. */
@@ -84,11 +85,15 @@ export function drawLength(count: number, range: PauseRange, random: () => numbe
   return grownMs * (0.5 + random() / 2);
 }
 
-/** When something happened, and what is drawn from. */
+/** How and when a request failed, and what is drawn from. */
 interface Moment {
   readonly nowMs: number;
   readonly passesGiven: number;
   readonly random: () => number;
+  /** Whether the failure may be its owner's own doing all the same. */
+  readonly isWidened: boolean;
+  /** Whether the request hung before it failed. */
+  readonly hung: boolean;
 }
 
 /** The state of one gate. */
@@ -98,8 +103,8 @@ export class Gate {
   readonly #fullConcurrency: number;
   readonly #suspects = new Set<string>();
   #pause: Pause | undefined;
-  /** What holds owners known to hang back for longer. */
-  #pauseOfHanging: Pause | undefined;
+  /** What holds owners known to fail back for longer. */
+  #pauseOfFailing: Pause | undefined;
   #probe: Pass | undefined;
   #probedAtMs = 0;
   /** How many requests may be under way: all that may ever be, unless the gate is ramping. */
@@ -122,10 +127,10 @@ export class Gate {
     return this.#limit;
   }
 
-  inForce(nowMs: number, hanging: boolean): Pause | undefined {
-    const pause = (hanging && this.#pauseOfHanging) || this.#pause;
+  inForce(nowMs: number, failing: boolean): Pause | undefined {
+    const pause = (failing && this.#pauseOfFailing) || this.#pause;
     if (!pause) return undefined;
-    return this.#isProbed(nowMs, hanging) || nowMs < pause.retryAtMonotonicMs ? pause : undefined;
+    return this.#isProbed(nowMs, failing) || nowMs < pause.retryAtMonotonicMs ? pause : undefined;
   }
 
   admit(pass: Pass, nowMs: number): void {
@@ -155,7 +160,7 @@ export class Gate {
   lift(limit = this.#fullConcurrency): boolean {
     const wasPaused = this.#pause !== undefined;
     this.#pause = undefined;
-    this.#pauseOfHanging = undefined;
+    this.#pauseOfFailing = undefined;
     this.#probe = undefined;
     this.#suspects.clear();
     this.#rampTo(limit);
@@ -170,9 +175,8 @@ export class Gate {
     return this.#suspects.size >= SUSPECTS_TO_WIDEN;
   }
 
-  /** @param isWidened whether the failure may be its owner's own doing all the same. */
-  close(pass: Pass, failure: OwnerTokenError, isWidened: boolean, at: Moment): Pause {
-    const { passesGiven, nowMs, random } = at;
+  close(pass: Pass, failure: OwnerTokenError, at: Moment): Pause {
+    const { passesGiven, nowMs, random, isWidened, hung } = at;
     const before = this.#pause;
     const error = OwnerTokenError.restated(failure, { failureScope: this.scope });
     const draw = (count: number) => drawPause(error, count, this.#range, nowMs, random);
@@ -180,12 +184,13 @@ export class Gate {
     if (before && this.#isFromBefore(pass)) {
       const again = draw(before.count);
       if (isAsked && again.retryAtMonotonicMs > before.retryAtMonotonicMs) this.#pause = again;
-    } else if (before && pass.hanging && isWidened && !isAsked) {
-      this.#pauseOfHanging = draw((this.#pauseOfHanging ?? before).count + 1);
-      return this.#pauseOfHanging;
+    } else if (before && pass.failing && isWidened && !isAsked) {
+      this.#pauseOfFailing = draw((this.#pauseOfFailing ?? before).count + 1);
+      if (!hung) this.#pause = draw(before.count);
+      return this.#pauseOfFailing;
     } else {
       this.#pause = draw((before?.count ?? 0) + 1);
-      this.#pauseOfHanging = undefined;
+      this.#pauseOfFailing = undefined;
       this.#lastPassBefore = passesGiven;
     }
     this.#limit = this.#fullConcurrency;
@@ -194,9 +199,9 @@ export class Gate {
   }
 
   /** Whether a probe is under way that this request may not take over. */
-  #isProbed(nowMs: number, hanging: boolean): boolean {
+  #isProbed(nowMs: number, failing: boolean): boolean {
     if (!this.#probe) return false;
-    return hanging || !this.#probe.hanging || nowMs < this.#probedAtMs + this.#range.baseMs;
+    return failing || !this.#probe.failing || nowMs < this.#probedAtMs + this.#range.baseMs;
   }
 
   #isFromBefore(pass: Pass): boolean {

@@ -61,10 +61,10 @@ export class Pauses {
   /**
    * The pause that refuses a request now, the client's before the endpoint's; undefined if one may be made.
    *
-   * @param hanging whether its owner is known to hang.
+   * @param failing whether its owner is known to fail.
    */
-  inForce(nowMs: number, hanging: boolean): Pause | undefined {
-    return this.#client.inForce(nowMs, hanging) ?? this.#endpoint.inForce(nowMs, hanging);
+  inForce(nowMs: number, failing: boolean): Pause | undefined {
+    return this.#client.inForce(nowMs, failing) ?? this.#endpoint.inForce(nowMs, failing);
   }
 
   /** How many requests may be under way now. */
@@ -73,9 +73,9 @@ export class Pauses {
   }
 
   /** Admits one request, as the probe of each gate that is due; undefined while a pause is in force. */
-  admit(nowMs: number, hanging: boolean): Pass | undefined {
-    if (this.inForce(nowMs, hanging)) return undefined;
-    const pass = { number: ++this.#passesGiven, hanging };
+  admit(nowMs: number, failing: boolean): Pass | undefined {
+    if (this.inForce(nowMs, failing)) return undefined;
+    const pass = { number: ++this.#passesGiven, failing };
     this.#client.admit(pass, nowMs);
     this.#endpoint.admit(pass, nowMs);
     return pass;
@@ -111,9 +111,9 @@ export class Pauses {
       return { scope, hung, ownerPause, gatePause: undefined, lifted };
     }
     const isWidened = error.failureScope !== scope;
-    const moment = { nowMs, passesGiven: this.#passesGiven, random: this.#random };
-    const gatePause = this.#gate(scope).close(pass, error, isWidened, moment);
-    const ownerPause = isWidened && hung ? this.#behind(gatePause, error, ownerFailures, nowMs) : undefined;
+    const moment = { nowMs, passesGiven: this.#passesGiven, random: this.#random, isWidened, hung };
+    const gatePause = this.#gate(scope).close(pass, error, moment);
+    const ownerPause = isWidened ? this.#besides(gatePause, error, ownerFailures, hung ? nowMs : undefined) : undefined;
     return { scope, hung, ownerPause, gatePause, lifted };
   }
 
@@ -139,14 +139,16 @@ export class Pauses {
   }
 
   /**
-   * The pause of an owner that hung and whose failure was put down to a gate. It may be the cause itself, and would hold
-   * up everybody as the next probe; so it comes after the gate's, and others have the first chance. It does not grow:
-   * being the probe of a long outage is not the owner's fault.
+   * The pause of an owner whose failure was put down to a gate. It lasts as long as the gate's and does not grow: being
+   * the probe of a long outage is not the owner's fault. One that hung may be the cause itself, and would hold up
+   * everybody as the next probe; so it comes a first step later, and others have the first chance.
    */
-  #behind(gatePause: Pause, error: OwnerTokenError, ownerFailures: number, nowMs: number): Pause {
+  #besides(gatePause: Pause, error: OwnerTokenError, ownerFailures: number, hungUntilMs: number | undefined): Pause {
+    const { retryAtMonotonicMs } = gatePause;
+    const count = Math.max(1, ownerFailures);
+    if (hungUntilMs === undefined) return { error, count, retryAtMonotonicMs };
     const lengthMs = drawLength(1, this.#ownerRange, this.#random);
-    const retryAtMonotonicMs = Math.max(nowMs, gatePause.retryAtMonotonicMs) + lengthMs;
-    return { error, count: Math.max(1, ownerFailures), retryAtMonotonicMs };
+    return { error, count, retryAtMonotonicMs: Math.max(hungUntilMs, retryAtMonotonicMs) + lengthMs };
   }
 
   #gate(scope: GateScope): Gate {

@@ -2,6 +2,7 @@
 
 import { type Clock, systemClock } from './clock.ts';
 import { LEVELS, type Level, type Logger } from './diagnostics.ts';
+import { OwnerTokenError } from './errors.ts';
 import { type ExpiryPolicy, expiresIn, firstKnown, jwtExp } from './expiry.ts';
 import type { PauseRange } from './gate.ts';
 import { hasMethods, isClock, OptionCheck } from './options.ts';
@@ -122,15 +123,15 @@ function checkPauses(check: OptionCheck<OwnerTokenRegistryOptions>): void {
   const pauses = check.nested<Partial<PauseRanges>>('pauses', ['owner', 'client', 'endpoint']);
   for (const scope of ['owner', 'client', 'endpoint'] as const) {
     const range = pauses?.nested<PauseRange>(scope, ['baseMs', 'capMs']);
-    range?.required('baseMs', (value) => isMs(value, HOUR_MS), `milliseconds from 1 to ${HOUR_MS}`);
-    range?.required('capMs', (value) => isMs(value, DAY_MS), `milliseconds from 1 to ${DAY_MS}`);
+    range?.required('baseMs', (value) => isMs(value, HOUR_MS), `whole milliseconds from 1 to ${HOUR_MS}`);
+    range?.required('capMs', (value) => isMs(value, DAY_MS), `whole milliseconds from 1 to ${DAY_MS}`);
     const { baseMs, capMs } = range?.values ?? {};
     if (isMs(baseMs, HOUR_MS) && isMs(capMs, DAY_MS) && capMs < baseMs) range?.problem('capMs', 'at least baseMs');
   }
 }
 
 const isMs = (value: unknown, most: number): value is number =>
-  typeof value === 'number' && value >= 1 && value <= most;
+  Number.isInteger(value) && (value as number) >= 1 && (value as number) <= most;
 
 const isKey = (value: unknown) => value instanceof Uint8Array && value.length >= 16;
 
@@ -174,4 +175,10 @@ export function closeTimeoutMs(options: { timeoutMs?: number }): number {
   check.integer('timeoutMs', 0, 3_600_000);
   check.done();
   return options.timeoutMs ?? DEFAULT_CLOSE_TIMEOUT_MS;
+}
+
+/** What is given as a signal must be one before a request is begun for whoever gave it. */
+export function checkSignal(signal: unknown): void {
+  if (signal === undefined || hasMethods(signal, 'addEventListener', 'removeEventListener')) return;
+  throw new OwnerTokenError('invalid_options', 'getToken: invalid options:\n  - signal: expected an AbortSignal');
 }

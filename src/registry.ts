@@ -16,6 +16,7 @@ import type { CallRules, OwnerFetch, OwnerFetchOptions } from './owner-fetch.ts'
 import { callRules, ownerFetchFor, rulesOfSource } from './owner-fetch.ts';
 import { Pauses } from './pauses.ts';
 import {
+  checkSignal,
   clockOf,
   closeTimeoutMs,
   type OwnerTokenRegistryOptions,
@@ -148,8 +149,9 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /** Reports that a call with this token succeeded: evidence for a policy that learns. */
   accept(accessKey: string, token: AccessToken): void {
+    accessKeyOf(accessKey);
     if (!this.#settings.expiry.accepted || !(token instanceof AccessToken)) return;
-    const slot = this.#slotOf(accessKeyOf(accessKey));
+    const slot = this.#slotOf(accessKey);
     if (slot) this.#tellPolicy('accepted', ageOf(slot, token, this.#now()));
   }
 
@@ -176,7 +178,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   describe(accessKey: string): OwnerState {
     const slot = this.#slotOf(accessKeyOf(accessKey)) ?? createSlot('');
     const now = this.#now();
-    const pause = this.#pauses.inForce(now.monotonicMs, slot.failure?.hung === true);
+    const pause = this.#pauses.inForce(now.monotonicMs, slot.failure !== undefined);
     const around = { underWay: this.#requests.isUnderWay(accessKey), paused: pause !== undefined };
     return ownerState(slot, now, around, pause);
   }
@@ -260,7 +262,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     accessKeyOf(accessKey);
     const slot = found ?? this.#requests.slotOf(accessKey) ?? createSlot(this.#names.ofOwner(accessKey));
     if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
-    const pause = this.#pauses.inForce(now.monotonicMs, slot.failure?.hung === true);
+    checkSignal(signal);
+    const pause = this.#pauses.inForce(now.monotonicMs, slot.failure !== undefined);
     const around = { underWay: this.#requests.isUnderWay(accessKey), paused: pause !== undefined };
     const decision = decide(slot, now, around);
     try {

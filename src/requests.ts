@@ -182,14 +182,14 @@ export class Requests {
   /** A pause may have begun while it was queued. */
   #admit(flight: OwnerFlight): boolean {
     const now = this.#parts.now();
-    flight.pass = this.#parts.pauses.admit(now.monotonicMs, flight.hanging);
+    flight.pass = this.#parts.pauses.admit(now.monotonicMs, flight.failing);
     if (!flight.pass) this.#refused(flight, now);
     return flight.pass !== undefined;
   }
 
   /** Refuses a queued request if a pause is in force for it. */
   #refused(flight: OwnerFlight, now: Instant): boolean {
-    const pause = this.#parts.pauses.inForce(now.monotonicMs, flight.hanging);
+    const pause = this.#parts.pauses.inForce(now.monotonicMs, flight.failing);
     if (pause) this.#settle(flight, refusal(pause, flight.slot.owner, now));
     return pause !== undefined;
   }

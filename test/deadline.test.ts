@@ -42,7 +42,10 @@ describe('a deadline', () => {
 
   it('takes a signal of a foreign make too', () => {
     let abort: (() => void) | undefined;
-    const foreign = { aborted: false, addEventListener: (_type: string, fn: () => void) => void (abort = fn) };
+    const addEventListener = (_type: string, fn: () => void) => {
+      abort = fn;
+    };
+    const foreign = { aborted: false, addEventListener };
     const signal = { ...foreign, removeEventListener() {} } as unknown as AbortSignal;
     const deadline = new Deadline(new ManualClock(), 100, signal);
     abort?.();

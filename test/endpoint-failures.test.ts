@@ -25,7 +25,11 @@ function verdict(breakdown: Breakdown, options?: Partial<JudgeOptions>): unknown
 /** What `classifyFailure` is shown. */
 function shown(breakdown: Breakdown, sent: string[] = []): EndpointFailure {
   let seen: EndpointFailure | undefined;
-  judge(breakdown, { sent, classifyFailure: (failure) => void (seen = failure) });
+  const classifyFailure = (failure: EndpointFailure) => {
+    seen = failure;
+    return undefined;
+  };
+  judge(breakdown, { sent, classifyFailure });
   return seen as EndpointFailure;
 }
 

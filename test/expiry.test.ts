@@ -333,7 +333,7 @@ describe('firstKnown', () => {
     expect(first(undefined, Number.NaN, -1)).toBeNaN();
     expect(first(0, Number.NaN)).toBe(0);
     expect(first(undefined, undefined)).toBeUndefined();
-    expect(first()).toBeUndefined();
+    expect(() => firstKnown()).toThrow('firstKnown: expected one or more policies');
   });
 
   it('asks no further than it must', () => {
@@ -370,6 +370,6 @@ describe('firstKnown', () => {
 
   it.each([undefined, {}, () => 5, 'expiresIn'])('refuses %s as a policy', (policy) => {
     expect(codeOf(() => firstKnown(fixedLifetime(5), policy as never))).toBe('invalid_options');
-    expect(() => firstKnown(policy as never)).toThrow('firstKnown: expected expiry policies');
+    expect(() => firstKnown(policy as never)).toThrow('firstKnown: expected one or more policies');
   });
 });

@@ -51,16 +51,17 @@ class Stage {
   }
 
   /** A pass that the gate knows of. */
-  admit(nowMs = 0, hanging = false): Pass {
-    expect(this.gate.inForce(nowMs, hanging)).toBeUndefined();
-    const pass = { number: ++this.passesGiven, hanging };
+  admit(nowMs = 0, failing = false): Pass {
+    expect(this.gate.inForce(nowMs, failing)).toBeUndefined();
+    const pass = { number: ++this.passesGiven, failing };
     this.gate.admit(pass, nowMs);
     return pass;
   }
 
   close(pass: Pass, failure = refused, nowMs = 0, isWidened = false) {
     this.gate.over(pass);
-    return this.gate.close(pass, failure, isWidened, { nowMs, passesGiven: this.passesGiven, random: () => 0.5 });
+    const { passesGiven } = this;
+    return this.gate.close(pass, failure, { nowMs, passesGiven, random: () => 0.5, isWidened, hung: true });
   }
 }
 
@@ -105,7 +106,7 @@ describe('a gate that closes', () => {
     const probe = stage.admit(375);
     expect(stage.gate.state).toEqual({ pause, probing: true });
     expect(stage.gate.inForce(1e9, false)).toBe(pause);
-    expect([stage.gate.over({ number: 1, hanging: false }), stage.gate.over(probe), stage.gate.over(probe)]).toEqual([
+    expect([stage.gate.over({ number: 1, failing: false }), stage.gate.over(probe), stage.gate.over(probe)]).toEqual([
       ...[false, true, false],
     ]);
   });

@@ -20,8 +20,8 @@ const plain4xx = error('owner_refused', { status: 400 });
 /** Jitter at its middle: three quarters of each length. */
 const make = (concurrency = 16) => new Pauses({ ranges: RANGES, concurrency, random: () => 0.5 });
 
-function admitted(pauses: Pauses, nowMs: number, hanging = false): Pass {
-  const pass = pauses.admit(nowMs, hanging);
+function admitted(pauses: Pauses, nowMs: number, failing = false): Pass {
+  const pass = pauses.admit(nowMs, failing);
   if (!pass) throw new Error('expected to be admitted');
   return pass;
 }
@@ -84,7 +84,7 @@ describe('a gate', () => {
     const pauses = make();
     fail(pauses, refused);
     const probe = admitted(pauses, 1000);
-    pauses.returned({ number: 99, hanging: false });
+    pauses.returned({ number: 99, failing: false });
     expect(pauses.admit(1000, false)).toBeUndefined();
     pauses.returned(probe);
     expect(pauses.admit(1000, false)).toBeDefined();
@@ -223,7 +223,9 @@ describe('widening', () => {
     expect(first.gatePause?.retryAtMonotonicMs).toBe(61_000);
     expect(first).toMatchObject({ hung: true, ownerPause: { count: 1, retryAtMonotonicMs: 61_750 } });
     expect(fails(99_000, 501, 3).ownerPause?.count).toBe(3);
-    expect(fails(199_000, 500, 3)).toMatchObject({ hung: false, scope: 'endpoint', ownerPause: undefined });
+    const atOnce = fails(199_000, 500, 0);
+    expect(atOnce).toMatchObject({ hung: false, scope: 'endpoint', ownerPause: { count: 1 } });
+    expect(atOnce.ownerPause?.retryAtMonotonicMs).toBe(atOnce.gatePause?.retryAtMonotonicMs);
   });
 });
 
@@ -252,8 +254,8 @@ describe('a probe that is refused for its owner alone', () => {
   });
 });
 
-describe('a probe for an owner that is known to hang', () => {
-  const probedByHanging = () => {
+describe('a probe for an owner that is known to fail', () => {
+  const probedByFailing = () => {
     const pauses = make();
     const { gatePause } = fail(pauses, refused);
     const probe = admitted(pauses, 1000, true);
@@ -261,7 +263,7 @@ describe('a probe for an owner that is known to hang', () => {
   };
 
   it('is taken over by another owner’s once it has had a first pause’s time, and by none of its kind', () => {
-    const { pauses, gatePause, probe } = probedByHanging();
+    const { pauses, gatePause, probe } = probedByFailing();
     expect(pauses.inForce(1499, false)).toBe(gatePause);
     expect(pauses.inForce(9999, true)).toBe(gatePause);
     const second = admitted(pauses, 1500, false);
@@ -273,7 +275,7 @@ describe('a probe for an owner that is known to hang', () => {
   });
 
   it('that fails in a way that may be its own doing holds back only its kind, longer each time', () => {
-    const { pauses, gatePause, probe } = probedByHanging();
+    const { pauses, gatePause, probe } = probedByFailing();
     const verdict = pauses.failed(probe, timedOut, 'a', 1, 11_000, 1_000);
     expect(verdict).toMatchObject({ scope: 'endpoint', gatePause: { count: 2, retryAtMonotonicMs: 11_750 } });
     expect(verdict.ownerPause).toMatchObject({ count: 1, retryAtMonotonicMs: 12_500 });
@@ -286,16 +288,25 @@ describe('a probe for an owner that is known to hang', () => {
 
   it('closes the gate for all when the failure is the endpoint’s for certain, or the service says until when', () => {
     for (const answer of [refused, error('endpoint_unavailable', { retryAfterMs: 4_000 })]) {
-      const { pauses, probe } = probedByHanging();
+      const { pauses, probe } = probedByFailing();
       const { gatePause } = pauses.failed(probe, answer, 'a', 1, 2000);
       expect(gatePause?.count).toBe(2);
       expect(pauses.inForce(2000, false)).toBe(gatePause);
     }
   });
 
+  it('that fails so at once holds others back for once more as long, without growth', () => {
+    const { pauses, probe } = probedByFailing();
+    const { gatePause } = pauses.failed(probe, timedOut, 'a', 1, 2_000);
+    expect(gatePause).toMatchObject({ count: 2, retryAtMonotonicMs: 2_750 });
+    expect(pauses.inForce(2_374, false)).toMatchObject({ count: 1, retryAtMonotonicMs: 2_375 });
+    expect(pauses.inForce(2_375, false)).toBeUndefined();
+    expect(pauses.inForce(2_749, true)).toBe(gatePause);
+  });
+
   it('holds nobody back any more once the gate opens', () => {
-    const { pauses, probe } = probedByHanging();
-    pauses.failed(probe, timedOut, 'a', 1, 2000);
+    const { pauses, probe } = probedByFailing();
+    pauses.failed(probe, timedOut, 'a', 1, 2000, 1000);
     pauses.succeeded(admitted(pauses, 2000, false));
     expect(pauses.inForce(2000, true)).toBeUndefined();
   });

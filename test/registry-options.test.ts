@@ -119,8 +119,8 @@ describe('options', () => {
   const LOGGER =
     'logger: expected a logger with debug, info and warn, or one of trace, debug, info, warn, error, fatal, silent';
   const KEY = 'fingerprintKey: expected a Uint8Array of at least 16 bytes';
-  const BASE = 'pauses.owner.baseMs: expected milliseconds from 1 to 3600000';
-  const CAP = 'pauses.owner.capMs: expected milliseconds from 1 to 86400000';
+  const BASE = 'pauses.owner.baseMs: expected whole milliseconds from 1 to 3600000';
+  const CAP = 'pauses.owner.capMs: expected whole milliseconds from 1 to 86400000';
   it.each<[string, unknown, string]>([
     ['source', undefined, 'source: expected a TokenSource, such as a TokenEndpoint'],
     ['source', { requestToken: 7 }, 'source: expected a TokenSource, such as a TokenEndpoint'],

@@ -490,6 +490,19 @@ describe('registries', () => {
     expect(other.peek('key-1')).toBeDefined();
   });
 
+  it('refuse a signal that is none, before anything is asked', async () => {
+    const { registry, source } = answering();
+    const signal = {} as AbortSignal;
+    await expect(registry.getToken('key-1', { signal })).rejects.toMatchObject({ code: 'invalid_options' });
+    await settle();
+    expect(source.calls).toHaveLength(0);
+  });
+
+  it('refuse a bad access key in accept too, whatever the policy', async () => {
+    const { registry } = answering();
+    expect(() => registry.accept('', tokenOf('a'))).toThrow(expect.objectContaining({ code: 'invalid_access_key' }));
+  });
+
   it('reject a call whose clock throws, rather than throw at the caller', async () => {
     let broken = false;
     const clock = new ManualClock();

@@ -308,7 +308,7 @@ describe('a queued request', () => {
     expect(stage.source.calls).toHaveLength(2);
   });
 
-  it('stays where a gate closes only for owners known to hang, and is the next probe', async () => {
+  it('stays where a gate closes only for owners known to fail, and is the next probe', async () => {
     stage = new Stage({ concurrency: 1 });
     const { outcome } = stage.begin('a');
     await settle();
@@ -321,6 +321,7 @@ describe('a queued request', () => {
     const probe = stage.begin('b', failing);
     const next = stage.begin('c');
     await settle();
+    stage.clock.advance(1_100);
     stage.source.call(1).fail(new OwnerTokenError('endpoint_unavailable', 'it timed out'));
     expect(await probe.outcome).toBe('endpoint_unavailable');
     await settle();

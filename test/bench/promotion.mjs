@@ -14,14 +14,14 @@ const literal = {
 };
 const noTakeover = {
   file: GATE,
-  from: 'return hanging || !this.#probe.hanging || nowMs < this.#probedAtMs + this.#range.baseMs;',
+  from: 'return failing || !this.#probe.failing || nowMs < this.#probedAtMs + this.#range.baseMs;',
   to: 'return true;',
 };
-const oneGate = { file: GATE, from: 'before && pass.hanging && isWidened && !isAsked', to: 'false' };
+const oneGate = { file: GATE, from: 'before && pass.failing && isWidened && !isAsked', to: 'false' };
 const noBehind = {
   file: 'src/pauses.ts',
-  from: 'const retryAtMonotonicMs = Math.max(nowMs, gatePause.retryAtMonotonicMs) + lengthMs;',
-  to: 'const retryAtMonotonicMs = nowMs + lengthMs;',
+  from: 'retryAtMonotonicMs: Math.max(hungUntilMs, retryAtMonotonicMs) + lengthMs',
+  to: 'retryAtMonotonicMs: hungUntilMs + lengthMs',
 };
 const fromBefore = {
   file: GATE,
@@ -33,7 +33,7 @@ const RULES = {
   'the present rule': [],
   'known owners count too': [literal],
   'no probe is taken over': [noTakeover],
-  'hung owners pause all': [oneGate],
+  'known owners pause all': [oneGate],
   'owners not behind the gate': [noBehind],
   'passes from before count': [fromBefore],
   'the literal rule': [fromBefore, literal, noTakeover, oneGate, noBehind],

@@ -55,7 +55,9 @@ describe.each(TRANSPORTS)('D1 through %s', (_name, transport) => {
     const watched: { outcome?: OwnerTokenError; over: Promise<void> } = {
       over: call.then(
         () => expect.fail('the call succeeded'),
-        (error: OwnerTokenError) => void (watched.outcome = error),
+        (error: OwnerTokenError) => {
+          watched.outcome = error;
+        },
       ),
     };
     return watched;

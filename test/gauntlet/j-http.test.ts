@@ -399,7 +399,7 @@ describe('F6 the token endpoint’s own 401 and 403', () => {
 
 describe('the service of the tests', () => {
   it('drips, and stops when nobody listens', async () => {
-    service.next(drip(head(200, { 'content-length': '20' }) + '{"access_token":"t"}', 0));
+    service.next(drip(`${head(200, { 'content-length': '20' })}{"access_token":"t"}`, 0));
     expect(await endpoint().requestToken('key')).toMatchObject({ token: 't' });
   });
 });

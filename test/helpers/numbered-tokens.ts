@@ -42,6 +42,6 @@ export function tokenOf(value: string): AccessToken {
 function untilAborted(gate: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
-    gate.then(resolve);
+    gate.then(resolve, reject);
   });
 }
