@@ -185,9 +185,13 @@ export class Gate {
       const again = draw(before.count);
       if (isAsked && again.retryAtMonotonicMs > before.retryAtMonotonicMs) this.#pause = again;
     } else if (before && pass.failing && isWidened && !isAsked) {
-      this.#pauseOfFailing = draw((this.#pauseOfFailing ?? before).count + 1);
-      if (!hung) this.#pause = draw(before.count);
-      return this.#pauseOfFailing;
+      const grown = draw((this.#pauseOfFailing ?? before).count + 1);
+      const again = draw(before.count);
+      // At the cap both are drawn alike: others never come later than owners known to fail.
+      const retryAtMonotonicMs = Math.min(again.retryAtMonotonicMs, grown.retryAtMonotonicMs);
+      if (!hung) this.#pause = { ...again, retryAtMonotonicMs };
+      this.#pauseOfFailing = grown;
+      return grown;
     } else {
       this.#pause = draw((before?.count ?? 0) + 1);
       this.#pauseOfFailing = undefined;

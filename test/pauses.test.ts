@@ -304,6 +304,18 @@ describe('a probe for an owner that is known to fail', () => {
     expect(pauses.inForce(2_749, true)).toBe(gatePause);
   });
 
+  it('never lets others come later than owners known to fail, though both are drawn at the cap', () => {
+    const draws = [0.5, 0, 1];
+    const capped = { baseMs: 500, capMs: 500 };
+    const random = () => draws.shift() ?? 0.5;
+    const pauses = new Pauses({ ranges: { ...RANGES, endpoint: capped }, concurrency: 16, random });
+    fail(pauses, refused);
+    const { gatePause } = pauses.failed(admitted(pauses, 1000, true), timedOut, 'a', 1, 1000);
+    expect(gatePause?.retryAtMonotonicMs).toBe(1250);
+    expect(pauses.inForce(1249, false)).toBeDefined();
+    expect(pauses.inForce(1250, false)).toBeUndefined();
+  });
+
   it('holds nobody back any more once the gate opens', () => {
     const { pauses, probe } = probedByFailing();
     pauses.failed(probe, timedOut, 'a', 1, 2000, 1000);
