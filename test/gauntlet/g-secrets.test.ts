@@ -323,10 +323,10 @@ describe('G3', () => {
     ['unit', () => expiresIn({ unit: bad as never })],
     ['learnedLifetime', () => learnedLifetime({ [bad]: bad } as never)],
     ['a name that is not of letters alone', registryWith({ [`${bad} ${accessKey}`]: 1 })],
-  ])('G3 a bad %s is reported by path, never by value', (path, make) => {
+  ])('G3 a bad %s is reported by path, never by value', async (path, make) => {
     let error: unknown;
     try {
-      make();
+      await make();
     } catch (thrown) {
       error = thrown;
     }
