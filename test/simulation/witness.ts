@@ -253,7 +253,8 @@ export class Witness {
       step: this.world.step,
       isSecond: request.reason === 'rejected' && this.#insisted[owner] === true,
       mayFail: this.#mayFail[owner] === true,
-      isFailing: this.#isFailing[owner] === true,
+      // What was noted of an owner is void once an eviction may have made the registry forget it.
+      isFailing: this.#isFailing[owner] === true && this.registry.stats().evictions === this.#evictions,
     };
     this.#insisted[owner] = false;
     this.#isFailing[owner] = false;
