@@ -128,7 +128,7 @@ export class Gate {
   }
 
   inForce(nowMs: number, failing: boolean): Pause | undefined {
-    const pause = (failing && this.#pauseOfFailing) || this.#pause;
+    const pause = failing ? later(this.#pause, this.#pauseOfFailing) : this.#pause;
     if (!pause) return undefined;
     return this.#isProbed(nowMs, failing) || nowMs < pause.retryAtMonotonicMs ? pause : undefined;
   }
@@ -215,4 +215,9 @@ export class Gate {
   #rampTo(limit: number): void {
     this.#limit = Math.min(limit, this.#fullConcurrency);
   }
+}
+
+/** Of two pauses the one that ends last: the service may have prolonged the one of all while the other stood. */
+function later(pause: Pause | undefined, other: Pause | undefined): Pause | undefined {
+  return pause && other && other.retryAtMonotonicMs > pause.retryAtMonotonicMs ? other : pause;
 }

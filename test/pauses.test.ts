@@ -304,6 +304,18 @@ describe('a probe for an owner that is known to fail', () => {
     expect(pauses.inForce(2_749, true)).toBe(gatePause);
   });
 
+  it('is held back by what the service asks of all, though its own kind’s pause ended sooner', () => {
+    const pauses = make();
+    const early = admitted(pauses, 0);
+    fail(pauses, refused);
+    pauses.failed(admitted(pauses, 1000, true), timedOut, 'a', 1, 1000);
+    const asked = error('rate_limited', { retryAfterMs: 9_000 });
+    const { gatePause } = pauses.failed(early, asked, 'b', 0, 1100);
+    expect(gatePause?.retryAtMonotonicMs).toBe(10_100);
+    expect(pauses.inForce(10_099, true)).toBe(gatePause);
+    expect(pauses.inForce(10_100, true)).toBeUndefined();
+  });
+
   it('never lets others come later than owners known to fail, though both are drawn at the cap', () => {
     const draws = [0.5, 0, 1];
     const capped = { baseMs: 500, capMs: 500 };
