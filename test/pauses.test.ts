@@ -316,6 +316,15 @@ describe('a probe for an owner that is known to fail', () => {
     expect(pauses.inForce(10_100, true)).toBeUndefined();
   });
 
+  it('does not concern others’ probes: those pause all anew, for twice as long', () => {
+    const pauses = make();
+    fail(pauses, refused);
+    const { gatePause } = fail(pauses, timedOut, 1000, 'z');
+    expect(gatePause).toMatchObject({ count: 2, retryAtMonotonicMs: 1750 });
+    expect(pauses.inForce(1749, false)).toBe(gatePause);
+    expect(pauses.inForce(1750, false)).toBeUndefined();
+  });
+
   it('never lets others come later than owners known to fail, though both are drawn at the cap', () => {
     const draws = [0.5, 0, 1];
     const capped = { baseMs: 500, capMs: 500 };
