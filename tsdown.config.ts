@@ -1,6 +1,6 @@
 import { licensePlugin } from 'rolldown-license-plugin';
 import { defineConfig } from 'tsdown';
-import { bundlePage, type Page, portalPlugin } from './portal.config.ts';
+import { bundlePage, type Page, portalPlugin } from './src/sandbox/portal/bundle.ts';
 
 // What the portal's script may bundle, named like what `deps.onlyBundle` allows everything else: nothing.
 const page = once(() => bundlePage(['preact']));

@@ -56,6 +56,11 @@ export function instantReader(clock: Clock | undefined): () => Instant {
   };
 }
 
+/** A monotonic moment to come as the wall clock will show it, unless it is set; now, if it has come. */
+export function onWallClock(monotonicMs: number, now: Instant): number {
+  return now.wallMs + Math.ceil(Math.max(0, monotonicMs - now.monotonicMs));
+}
+
 /**
  * Starts a timer on the given clock, or on real timers where the clock has none, and returns what cancels it. Delays
  * over 24.8 days are waited for in parts.

@@ -1,5 +1,6 @@
 /** One access token per appliance owner. */
 
+export type { OwnerFetch, OwnerFetchOptions } from './calling/owner-fetch.ts';
 export type { Clock } from './clock.ts';
 export type {
   Level,
@@ -10,8 +11,9 @@ export type {
   RejectionMessage,
   RequestMessage,
 } from './diagnostics.ts';
-export type { EndpointFailure } from './endpoint-failures.ts';
-export type { TokenEndpointOptions } from './endpoint-options.ts';
+export type { EndpointFailure } from './endpoint/classify-failure.ts';
+export type { TokenEndpointOptions } from './endpoint/options.ts';
+export { TokenEndpoint } from './endpoint/token-endpoint.ts';
 export {
   ERROR_CODES,
   type FailureScope,
@@ -21,6 +23,13 @@ export {
   type ScrubbedCause,
 } from './errors.ts';
 export {
+  type LearnedLifetime,
+  type LearnedLifetimeOptions,
+  type LearnedLifetimeSnapshot,
+  type LearnedLifetimeStats,
+  learnedLifetime,
+} from './expiry/learned-lifetime.ts';
+export {
   type ExpiresInOptions,
   type ExpiryPolicy,
   expiresIn,
@@ -29,19 +38,10 @@ export {
   jwtExp,
   type TokenAge,
   untilRejected,
-} from './expiry.ts';
-export type { PauseRange } from './gate.ts';
-export {
-  type LearnedLifetime,
-  type LearnedLifetimeOptions,
-  type LearnedLifetimeSnapshot,
-  type LearnedLifetimeStats,
-  learnedLifetime,
-} from './learned-lifetime.ts';
-export type { OwnerFetch, OwnerFetchOptions } from './owner-fetch.ts';
-export { OwnerTokenRegistry } from './registry.ts';
-export type { OwnerTokenRegistryOptions } from './registry-options.ts';
-export type { OwnerState, PauseStat, RegistryStats } from './report.ts';
-export { AccessToken, type RequestReason, type TokenGrant, type TokenRequest, type TokenSource } from './token.ts';
-export { TokenEndpoint } from './token-endpoint.ts';
-export type { WarmUpOptions, WarmUpReport } from './warm-up.ts';
+} from './expiry/policies.ts';
+export type { PauseRange } from './failures/circuit-breaker.ts';
+export type { OwnerTokenRegistryOptions } from './registry/options.ts';
+export { OwnerTokenRegistry } from './registry/registry.ts';
+export type { OwnerState, PauseStat, RegistryStats } from './registry/stats.ts';
+export type { WarmUpOptions, WarmUpReport } from './registry/warm-up.ts';
+export { AccessToken, type IssuedToken, type RequestReason, type TokenRequest, type TokenSource } from './token.ts';

@@ -13,7 +13,7 @@ import { inspect } from 'node:util';
  */
 export interface TokenSource {
   /** Obtains a new token for the owner of this access key. Must settle soon after `request.signal` is aborted. */
-  requestToken(accessKey: string, request: TokenRequest): Promise<TokenGrant>;
+  requestToken(accessKey: string, request: TokenRequest): Promise<IssuedToken>;
   /** Digest of token URL, client id and current secret; a fleet's names depend on it. */
   identity?(): string | Promise<string>;
   /** Where tokens may be sent unless `ownerFetch` is told otherwise: an origin such as `https://api.example.com`. */
@@ -35,11 +35,11 @@ export interface TokenRequest {
   /** The token that was refused last and must not come again. */
   readonly rejected?: AccessToken;
   /** What the registry's expiry policy makes of a grant, in milliseconds, for a source that stores. */
-  lifetimeMs(grant: TokenGrant): number;
+  lifetimeMs(grant: IssuedToken): number;
 }
 
 /** What a source obtained. */
-export interface TokenGrant {
+export interface IssuedToken {
   readonly token: string;
   /** `Bearer` when absent. */
   readonly tokenType?: string;
@@ -143,9 +143,9 @@ export function parseTokenResponse(body: unknown): { token: string; tokenType?: 
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#appendix-A.12 RFC 6749 A.12, access_token = 1*VSCHAR}
  */
-export function problemOfGrant(grant: unknown): string | undefined {
+export function problemOfIssued(grant: unknown): string | undefined {
   if (typeof grant !== 'object' || grant === null) return 'the source gave no grant';
-  const { token, tokenType, requestedAtMs } = grant as Partial<Record<keyof TokenGrant, unknown>>;
+  const { token, tokenType, requestedAtMs } = grant as Partial<Record<keyof IssuedToken, unknown>>;
   if (typeof token !== 'string') return 'the token is not a string';
   if (token === '') return 'the token is empty';
   if (token.length > MAX_TOKEN_LENGTH) return `the token is longer than ${MAX_TOKEN_LENGTH} characters`;

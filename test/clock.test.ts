@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { instantReader, settledWithin, startTimer, systemClock } from '../src/clock.ts';
+import { instantReader, onWallClock, settledWithin, startTimer, systemClock } from '../src/clock.ts';
 import { ManualClock } from './helpers/manual-clock.ts';
 
 const DAY_MS = 86_400_000;
@@ -140,5 +140,13 @@ describe('waiting no longer than', () => {
     clock.advance(1);
     await waiting;
     expect(over).toBe(true);
+  });
+});
+
+describe('a moment to come', () => {
+  it('is told by the wall clock, never early, and never before now', () => {
+    expect([5_000, 5_000.1, 6_000, 0].map((ms) => onWallClock(ms, { wallMs: 1_005_000, monotonicMs: 5_000 }))).toEqual([
+      ...[1_005_000, 1_005_001, 1_006_000, 1_005_000],
+    ]);
   });
 });

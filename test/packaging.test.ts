@@ -84,7 +84,7 @@ describe('the build', () => {
   it('loads none of the sandbox, the command line or the fleet with the main entry', () => {
     const files = filesLoadedBy(join(home, 'dist/index.js'));
     const regions = files.flatMap((path) => readFileSync(path, 'utf8').match(/^\/\/#region src\/.*$/gm) ?? []);
-    expect(regions).toContain('//#region src/registry.ts');
+    expect(regions).toContain('//#region src/registry/registry.ts');
     expect(regions.filter((region) => /src\/(sandbox|cli|redis|otel|adapters)\//.test(region))).toEqual([]);
   });
 

@@ -12,7 +12,7 @@ import {
   TokenEndpoint,
 } from '../src/index.ts';
 import { startSandbox } from '../src/sandbox/index.ts';
-import { Emissions, leaksIn, SECRETS, writtenDown } from './gauntlet/canaries.ts';
+import { Emissions, leaksIn, SECRETS, writtenDown } from './helpers/canaries.ts';
 import { Children } from './helpers/child.ts';
 import { type Answer, json, LoopbackService, reset, status, token } from './helpers/loopback-service.ts';
 import { ScriptedSource } from './helpers/scripted-source.ts';

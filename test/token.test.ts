@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { AccessToken, parseTokenResponse, problemOfGrant, schemeOf } from '../src/token.ts';
+import { AccessToken, parseTokenResponse, problemOfIssued, schemeOf } from '../src/token.ts';
 
 const fields = {
   value: 'canary-7c1d',
@@ -76,7 +76,7 @@ describe('a grant', () => {
     { token: 'a', requestedAtMs: 0 },
     { token: 'a', requestedAtMs: -1.5 },
   ])('is good: %#', (grant) => {
-    expect(problemOfGrant(grant)).toBeUndefined();
+    expect(problemOfIssued(grant)).toBeUndefined();
   });
 
   const LINE_BREAK = 'the token has characters that a header cannot carry';
@@ -105,7 +105,7 @@ describe('a grant', () => {
     [{ token: 'a', requestedAtMs: Number.POSITIVE_INFINITY }, NO_NUMBER],
     [{ token: 'a', requestedAtMs: '5' }, NO_NUMBER],
   ])('is refused in words that do not quote it: %#', (grant, problem) => {
-    expect(problemOfGrant(grant)).toBe(problem);
+    expect(problemOfIssued(grant)).toBe(problem);
   });
 });
 

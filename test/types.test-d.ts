@@ -11,6 +11,7 @@ import {
   type FailureScope,
   firstKnown,
   fixedLifetime,
+  type IssuedToken,
   jwtExp,
   type Logger,
   OwnerTokenError,
@@ -18,7 +19,6 @@ import {
   OwnerTokenRegistry,
   type OwnerTokenRegistryOptions,
   TokenEndpoint,
-  type TokenGrant,
   type TokenRequest,
   type TokenSource,
   untilRejected,
@@ -99,7 +99,7 @@ describe('a source of the user', () => {
         expectTypeOf(accessKey).toEqualTypeOf<string>();
         expectTypeOf(request).toEqualTypeOf<TokenRequest>();
         expectTypeOf(request.reason).toEqualTypeOf<'absent' | 'expired' | 'refresh' | 'rejected'>();
-        expectTypeOf(request.lifetimeMs).parameters.toEqualTypeOf<[TokenGrant]>();
+        expectTypeOf(request.lifetimeMs).parameters.toEqualTypeOf<[IssuedToken]>();
         return { token: 'a' };
       },
     };
@@ -119,7 +119,7 @@ describe('expiry policies', () => {
   it('are made and combined', () => {
     const made = firstKnown(expiresIn({ field: 'data.ttl', unit: 'ms' }), jwtExp(), fixedLifetime(1), untilRejected());
     expectTypeOf(made).toEqualTypeOf<ExpiryPolicy>();
-    expectTypeOf(made.lifetimeMs).toEqualTypeOf<(grant: TokenGrant) => number | undefined>();
+    expectTypeOf(made.lifetimeMs).toEqualTypeOf<(grant: IssuedToken) => number | undefined>();
     // @ts-expect-error a unit that there is not
     expiresIn({ unit: 'h' });
   });

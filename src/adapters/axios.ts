@@ -1,6 +1,6 @@
 /** Owner tokens for axios: an adapter around its own one for Node. */
 
-import type { OwnerFetch } from '../owner-fetch.ts';
+import type { OwnerFetch } from '../calling/owner-fetch.ts';
 
 /** The part of axios that is used. */
 interface Axios<C, R> {

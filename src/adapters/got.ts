@@ -1,6 +1,6 @@
 /** Owner tokens for got: its hooks. */
 
-import type { OwnerFetch } from '../owner-fetch.ts';
+import type { OwnerFetch } from '../calling/owner-fetch.ts';
 import type { AccessToken } from '../token.ts';
 
 /** The part of got's options that is used. */

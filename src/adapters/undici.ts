@@ -1,6 +1,6 @@
 /** Owner tokens for undici's own interface (`request`, `stream`, `pipeline`): an interceptor for `compose`. */
 
-import type { OwnerFetch } from '../owner-fetch.ts';
+import type { OwnerFetch } from '../calling/owner-fetch.ts';
 
 /** The part of undici's dispatch options that is read. */
 interface DispatchOptions {

@@ -1,7 +1,7 @@
 /** What a command is, what it may touch, and how its arguments are read. */
 
 import { type ParseArgsConfig, parseArgs } from 'node:util';
-import { nearest } from '../options.ts';
+import { nearest } from '../option-check.ts';
 
 /** A command's module: `usage` is its help, `run` gives its exit code. */
 export interface Command {

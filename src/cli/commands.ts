@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { OwnerTokenError } from '../index.ts';
-import { nearest } from '../options.ts';
+import { nearest } from '../option-check.ts';
 import { adviceFor } from './advice.ts';
 import { type Command, EXIT, type Terminal, UsageError } from './command.ts';
 
@@ -13,14 +13,14 @@ interface Entry {
 }
 
 const COMMANDS: Readonly<Record<string, Entry>> = {
-  demo: { summary: 'watch the registry at work on a sandbox of the service', load: () => import('./demo.ts') },
+  demo: { summary: 'watch the registry at work on a sandbox of the service', load: () => import('./demo/demo.ts') },
   sandbox: {
     summary: 'run the service of the document on this machine, with its portal',
     load: () => import('./sandbox.ts'),
   },
   doctor: {
     summary: 'examine any token service, and say which options follow',
-    load: () => import('./doctor.ts'),
+    load: () => import('./doctor/doctor.ts'),
   },
   token: { summary: 'obtain one token from any token service, and say what it is', load: () => import('./token.ts') },
 };

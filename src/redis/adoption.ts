@@ -11,8 +11,8 @@
  * When no form will do, the token is not for this replica.
  */
 
-import { jwtTimes, planLife } from '../expiry.ts';
-import type { TokenGrant } from '../token.ts';
+import { jwtTimes, planLife } from '../expiry/policies.ts';
+import type { IssuedToken } from '../token.ts';
 import type { SharedToken } from './sealing.ts';
 
 export interface AdoptionFacts {
@@ -22,17 +22,17 @@ export interface AdoptionFacts {
   /** This replica's wall clock just before it asked: the age counts from there, never from later. */
   readonly askedAtMs: number;
   /** What this replica's policy makes of a grant. */
-  lifetimeMs(grant: TokenGrant): number;
+  lifetimeMs(grant: IssuedToken): number;
 }
 
 /** Undefined: over for this replica, or never to be dated right. */
-export function adoptedGrant(facts: AdoptionFacts): TokenGrant | undefined {
+export function adoptedGrant(facts: AdoptionFacts): IssuedToken | undefined {
   const { shared, ageMs, askedAtMs } = facts;
   // A server whose time went back cannot tell the age of what it stored before.
   if (!(ageMs >= 0)) return undefined;
   const { token, tokenType, response, lifetimeMs } = shared;
   const requestedAtMs = Math.floor(askedAtMs - ageMs);
-  const asObtained: TokenGrant = {
+  const asObtained: IssuedToken = {
     token,
     requestedAtMs,
     ...(tokenType !== undefined && { tokenType }),
@@ -41,7 +41,7 @@ export function adoptedGrant(facts: AdoptionFacts): TokenGrant | undefined {
   const excessMs = facts.lifetimeMs(asObtained) - lifetimeMs;
   const datedBack = { ...asObtained, requestedAtMs: Math.floor(requestedAtMs - excessMs) };
   const stated = { ...asObtained, response: { ...response, expires_in: lifetimeMs / 1000 } };
-  const fits = (grant: TokenGrant) => expiryOf(grant, facts) <= requestedAtMs + lifetimeMs;
+  const fits = (grant: IssuedToken) => expiryOf(grant, facts) <= requestedAtMs + lifetimeMs;
   const grant = [asObtained, datedBack, stated].find((form) => Number.isFinite(form.requestedAtMs) && fits(form));
   if (!grant || expiryOf(grant, facts) <= askedAtMs) return undefined;
   // A registry refuses a JWT that is over by its own word, unless its policy keeps tokens until they are rejected.
@@ -49,7 +49,7 @@ export function adoptedGrant(facts: AdoptionFacts): TokenGrant | undefined {
   return saysItEnds !== undefined && saysItEnds <= askedAtMs ? undefined : grant;
 }
 
-function expiryOf(grant: TokenGrant, facts: AdoptionFacts): number {
+function expiryOf(grant: IssuedToken, facts: AdoptionFacts): number {
   return expiresAtMs(grant.requestedAtMs ?? 0, facts.lifetimeMs(grant));
 }
 

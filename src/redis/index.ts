@@ -5,7 +5,7 @@
  * `redis-link.ts` how little of Redis is trusted, `handover.ts` and `adoption.ts` what a token of another is worth.
  */
 
+export type { SharingMessage } from './diagnostics.ts';
+export type { SharedTokensOptions } from './options.ts';
 export { fromIoredis, fromNodeRedis, type RedisPort } from './ports.ts';
 export { SharedTokens, type SharingStats } from './shared-tokens.ts';
-export type { SharedTokensOptions } from './shared-tokens-options.ts';
-export type { SharingMessage } from './sharing-events.ts';

@@ -4,7 +4,7 @@
  */
 
 import { OwnerTokenError } from '../errors.ts';
-import { hasMethods } from '../options.ts';
+import { hasMethods } from '../option-check.ts';
 import type { RecordScript } from './record-scripts.ts';
 
 /** The two things that sharing needs of Redis. */

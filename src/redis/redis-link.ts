@@ -4,7 +4,7 @@
  */
 
 import { type Clock, startTimer } from '../clock.ts';
-import { Breaker } from './breaker.ts';
+import { Breaker } from './circuit-breaker.ts';
 import type { RedisPort } from './ports.ts';
 import type { RecordScript } from './record-scripts.ts';
 

@@ -20,16 +20,16 @@ import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { type Clock, startTimer, systemClock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
-import { problemOfGrant, type TokenGrant, type TokenRequest, type TokenSource } from '../token.ts';
-import { type Flight, Handover } from './handover.ts';
+import { type IssuedToken, problemOfIssued, type TokenRequest, type TokenSource } from '../token.ts';
+import { SharingEvents } from './diagnostics.ts';
 import { KnownGenerations } from './known-generations.ts';
 import { Names, namingKeyFrom } from './names.ts';
+import { checkSharedTokensOptions, type SharedTokensOptions } from './options.ts';
 import { RedisLink } from './redis-link.ts';
 import { Sealer } from './sealing.ts';
 import { echoOf, errorFrom, REJECTED_IN_A_ROW, reportOf, withFleetPause } from './shared-failures.ts';
 import { type Acquired, SharedRecord, type Verdict } from './shared-record.ts';
-import { checkSharedTokensOptions, type SharedTokensOptions } from './shared-tokens-options.ts';
-import { SharingEvents } from './sharing-events.ts';
+import { type Flight, Handover } from './stored-token.ts';
 import { Wakeups } from './wakeups.ts';
 
 /** Counted since it was made; plain data. */
@@ -49,7 +49,7 @@ export interface SharingStats {
 }
 
 type Turn =
-  | { readonly do: 'adopt'; readonly grant: TokenGrant }
+  | { readonly do: 'adopt'; readonly grant: IssuedToken }
   | { readonly do: 'refuse'; readonly error: OwnerTokenError }
   | { readonly do: 'lead'; readonly generation: number; readonly nowUs: number }
   | { readonly do: 'alone' };
@@ -94,7 +94,7 @@ export class SharedTokens implements TokenSource {
     this.#handover = new Handover(new Sealer(sealingKeys), this.#known, clock, onUnreadable);
   }
 
-  async requestToken(accessKey: string, request: TokenRequest): Promise<TokenGrant> {
+  async requestToken(accessKey: string, request: TokenRequest): Promise<IssuedToken> {
     const flight = await this.#begin(accessKey, request);
     // Whoever cannot say who it is will fail by itself in its own words, or work without sharing.
     if (!flight) return this.#source.requestToken(accessKey, request);
@@ -190,7 +190,7 @@ export class SharedTokens implements TokenSource {
     }
   }
 
-  async #lead(flight: Flight, { generation, nowUs }: Extract<Turn, { do: 'lead' }>): Promise<TokenGrant> {
+  async #lead(flight: Flight, { generation, nowUs }: Extract<Turn, { do: 'lead' }>): Promise<IssuedToken> {
     const entered = await this.#record.enter(flight.endpoint, flight.id);
     if (entered?.what === 'failure') {
       const { payload, remainingMs } = entered;
@@ -217,10 +217,10 @@ export class SharedTokens implements TokenSource {
   /** Whatever becomes of publishing, the caller is served: with the newer token if there is one, else with its own. */
   async #publish(
     flight: Flight,
-    grant: TokenGrant,
+    grant: IssuedToken,
     lead: { generation: number; requestedAtUs: number; enteredUs: number },
-  ): Promise<TokenGrant> {
-    if (problemOfGrant(grant)) {
+  ): Promise<IssuedToken> {
+    if (problemOfIssued(grant)) {
       const error = new OwnerTokenError('invalid_response', 'the source gave no usable token');
       void this.#failed(flight, error, lead.enteredUs);
       return grant;
@@ -237,10 +237,10 @@ export class SharedTokens implements TokenSource {
     return (newer && this.#handover.receive(flight, newer, askedAtMs)) ?? grant;
   }
 
-  async #alone(flight: Flight): Promise<TokenGrant> {
+  async #alone(flight: Flight): Promise<IssuedToken> {
     this.#counts.alone++;
     const requestedAtMonotonicMs = this.#clock.monotonic();
-    let grant: TokenGrant;
+    let grant: IssuedToken;
     try {
       grant = await this.#source.requestToken(flight.accessKey, flight.request);
     } catch (error) {
@@ -248,7 +248,7 @@ export class SharedTokens implements TokenSource {
       void this.#record.fail(flight.owner, flight.id);
       throw error;
     }
-    if (problemOfGrant(grant)) return grant;
+    if (problemOfIssued(grant)) return grant;
     this.#known.remember(grant.token, { requestedAtMonotonicMs });
     const requestedAtUs = this.#link.serverTimeUs(requestedAtMonotonicMs);
     const token = requestedAtUs && this.#handover.give(flight, grant, requestedAtUs, requestedAtUs);

@@ -1,8 +1,11 @@
 /** A local emulator of the token service, for development and tests. */
 
-export type { ScenarioRun, ScenarioView } from './events.ts';
-export type { Fact } from './facts.ts';
-export { FACTS } from './facts.ts';
+export type { ScenarioRun, ScenarioView } from './api-types.ts';
+export type { SandboxOptions } from './options.ts';
+export type { Sandbox, SandboxOwner } from './sandbox.ts';
+export { startSandbox } from './start-sandbox.ts';
+export type { Fact } from './state/facts.ts';
+export { FACTS } from './state/facts.ts';
 export type {
   ActiveFault,
   FaultEffect,
@@ -11,11 +14,8 @@ export type {
   FaultTarget,
   FaultWhen,
   SandboxFaults,
-} from './fault-rules.ts';
-export type { LedgerEntry, LedgerFilter, LedgerKind, LedgerSummary, Outcome, SandboxLedger } from './ledger.ts';
-export type { OddShape, Profile, ProfileChanges } from './profile.ts';
-export type { Sandbox, SandboxOwner } from './sandbox.ts';
-export type { SandboxOptions } from './sandbox-options.ts';
-export { SCENARIOS, type ScenarioName } from './scenarios.ts';
-export { startSandbox } from './start-sandbox.ts';
-export type { VirtualClock } from './virtual-clock.ts';
+} from './state/fault-rules.ts';
+export type { LedgerEntry, LedgerFilter, LedgerKind, LedgerSummary, Outcome, SandboxLedger } from './state/ledger.ts';
+export type { OddShape, Profile, ProfileChanges } from './state/profile.ts';
+export { SCENARIOS, type ScenarioName } from './state/scenarios.ts';
+export type { VirtualClock } from './state/virtual-clock.ts';

@@ -1,17 +1,17 @@
-import { isLoopback } from './control-access.ts';
-import { ControlPlane } from './control-plane.ts';
-import { Directory } from './directory.ts';
-import { Faults } from './faults.ts';
-import { Feed } from './feed.ts';
-import { Ledger } from './ledger.ts';
+import { isLoopback } from './control/access.ts';
+import { ControlPlane } from './control/control-plane.ts';
+import { Feed } from './control/feed.ts';
+import { type ResolvedOptions, resolveOptions, type SandboxOptions } from './options.ts';
 import { RunningSandbox, type Sandbox } from './sandbox.ts';
-import { type ResolvedOptions, resolveOptions, type SandboxOptions } from './sandbox-options.ts';
-import { Secrets } from './secrets.ts';
-import { StateFile } from './state-file.ts';
-import { TokenPlane } from './token-plane.ts';
-import { Tokens } from './tokens.ts';
-import { VirtualClock } from './virtual-clock.ts';
-import type { Topic, World } from './world.ts';
+import { TokenPlane } from './service/token-plane.ts';
+import { Directory } from './state/directory.ts';
+import { Faults } from './state/faults.ts';
+import { Ledger } from './state/ledger.ts';
+import { Secrets } from './state/secrets.ts';
+import { StateFile } from './state/state-file.ts';
+import { Tokens } from './state/tokens.ts';
+import { VirtualClock } from './state/virtual-clock.ts';
+import type { Topic, World } from './state/world.ts';
 
 /** Starts a sandbox. Unknown or bad options are refused, all of them at once. */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {

@@ -1,7 +1,7 @@
 import axios, { type AxiosError } from 'axios';
 import { describe, expect, it } from 'vitest';
 import { ownerTokenAdapter } from '../../src/adapters/axios.ts';
-import { callRules, type OwnerFetch, ownerFetchFor, rulesOfSource } from '../../src/owner-fetch.ts';
+import { callRules, type OwnerFetch, ownerFetchFor, rulesOfSource } from '../../src/calling/owner-fetch.ts';
 import { adapterSuite, type Client } from '../helpers/adapter-suite.ts';
 import { NumberedTokens } from '../helpers/numbered-tokens.ts';
 import { ResourceService } from '../helpers/resource-service.ts';

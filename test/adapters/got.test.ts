@@ -1,7 +1,7 @@
 import got, { type RequestError } from 'got';
 import { describe, expect, it } from 'vitest';
 import { ownerTokenHooks } from '../../src/adapters/got.ts';
-import { callRules, type OwnerFetch, ownerFetchFor, rulesOfSource } from '../../src/owner-fetch.ts';
+import { callRules, type OwnerFetch, ownerFetchFor, rulesOfSource } from '../../src/calling/owner-fetch.ts';
 import { adapterSuite, type Client } from '../helpers/adapter-suite.ts';
 import { NumberedTokens } from '../helpers/numbered-tokens.ts';
 import { ResourceService } from '../helpers/resource-service.ts';

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 import { Agent, FormData, interceptors, Pool, request, upgrade } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { ownerTokenInterceptor } from '../../src/adapters/undici.ts';
-import { callRules, type OwnerFetch, ownerFetchFor, rulesOfSource } from '../../src/owner-fetch.ts';
+import { callRules, type OwnerFetch, ownerFetchFor, rulesOfSource } from '../../src/calling/owner-fetch.ts';
 import { adapterSuite, type Client } from '../helpers/adapter-suite.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { NumberedTokens } from '../helpers/numbered-tokens.ts';

@@ -6,7 +6,7 @@
 import { bundled } from '../simulation/bundle.mjs';
 import { Engine } from './figures.engine.mjs';
 
-const GATE = 'src/gate.ts';
+const GATE = 'src/failures/circuit-breaker.ts';
 const literal = {
   file: GATE,
   from: 'if (ownerFailures === 0) this.#suspects.add(owner);',
@@ -19,7 +19,7 @@ const noTakeover = {
 };
 const oneGate = { file: GATE, from: 'before && pass.failing && isWidened && !isAsked', to: 'false' };
 const noBehind = {
-  file: 'src/pauses.ts',
+  file: 'src/failures/failure-scopes.ts',
   from: 'retryAtMonotonicMs: Math.max(hungUntilMs, retryAtMonotonicMs) + lengthMs',
   to: 'retryAtMonotonicMs: hungUntilMs + lengthMs',
 };

@@ -1,13 +1,13 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError } from '../../src/errors.ts';
 import {
   callRules,
   type OwnerFetch,
   type OwnerFetchOptions,
   ownerFetchFor,
   rulesOfSource,
-} from '../../src/owner-fetch.ts';
+} from '../../src/calling/owner-fetch.ts';
+import { OwnerTokenError } from '../../src/errors.ts';
 import { NumberedTokens } from './numbered-tokens.ts';
 import { ResourceService } from './resource-service.ts';
 

@@ -1,9 +1,9 @@
 import type { Clock } from '../../src/clock.ts';
+import type { SharedTokensOptions } from '../../src/redis/options.ts';
 import { SharedTokens } from '../../src/redis/shared-tokens.ts';
-import type { SharedTokensOptions } from '../../src/redis/shared-tokens-options.ts';
-import { OwnerTokenRegistry } from '../../src/registry.ts';
-import type { OwnerTokenRegistryOptions } from '../../src/registry-options.ts';
-import type { TokenGrant, TokenRequest } from '../../src/token.ts';
+import type { OwnerTokenRegistryOptions } from '../../src/registry/options.ts';
+import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
+import type { IssuedToken, TokenRequest } from '../../src/token.ts';
 import { ManualClock, settle } from './manual-clock.ts';
 import { ScriptedSource } from './scripted-source.ts';
 import { SharedRecordModel } from './shared-record-model.ts';
@@ -81,6 +81,6 @@ export class ModelFleet {
 
 /** A request as a registry would make it, for tests without one. */
 export function requestOf(fields: Partial<TokenRequest> = {}): TokenRequest {
-  const lifetimeMs = (grant: TokenGrant) => Number(grant.response?.expires_in ?? 300) * 1000;
+  const lifetimeMs = (grant: IssuedToken) => Number(grant.response?.expires_in ?? 300) * 1000;
   return { signal: new AbortController().signal, reason: 'absent', lifetimeMs, ...fields };
 }

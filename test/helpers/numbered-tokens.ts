@@ -1,4 +1,4 @@
-import type { OwnerTokens } from '../../src/owner-fetch.ts';
+import type { OwnerTokens } from '../../src/calling/owner-fetch.ts';
 import { AccessToken } from '../../src/token.ts';
 
 /** The least that calls are built on: one token at a time, `t1`, `t2`, …; the next one once it is rejected. */

@@ -1,11 +1,11 @@
-import type { TokenGrant, TokenRequest, TokenSource } from '../../src/token.ts';
+import type { IssuedToken, TokenRequest, TokenSource } from '../../src/token.ts';
 
 /** One request that a {@link ScriptedSource} was asked, waiting for the test to answer it. */
 export interface ScriptedCall {
   readonly accessKey: string;
   readonly request: TokenRequest;
   readonly settled: boolean;
-  succeed(grant?: Partial<TokenGrant>): void;
+  succeed(grant?: Partial<IssuedToken>): void;
   fail(error: unknown): void;
 }
 
@@ -35,14 +35,14 @@ export class ScriptedSource implements TokenSource {
     this.#script = script;
   }
 
-  requestToken(accessKey: string, request: TokenRequest): Promise<TokenGrant> {
+  requestToken(accessKey: string, request: TokenRequest): Promise<IssuedToken> {
     return new Promise((resolve, reject) => {
       const index = this.calls.length;
       const call = {
         accessKey,
         request,
         settled: false,
-        succeed: (grant: Partial<TokenGrant> = {}) => {
+        succeed: (grant: Partial<IssuedToken> = {}) => {
           call.settled = true;
           resolve({ token: `token-${++this.#issued}-of-${encodeURIComponent(accessKey)}`, ...grant });
         },

@@ -71,6 +71,21 @@ function importsTypesOnly(clause: ts.ImportClause | undefined): boolean {
   return named.elements.length > 0 && named.elements.every((name) => name.isTypeOnly);
 }
 
+/** Every import cycle among these files, types included, each as the chain of paths that closes it. */
+export function importCycles(files: readonly SourceFile[]): string[] {
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const done = new Set<string>();
+  const cycles: string[] = [];
+  const visit = (path: string, chain: readonly string[]): void => {
+    if (chain.includes(path)) cycles.push([...chain.slice(chain.indexOf(path)), path].join(' → '));
+    if (done.has(path) || chain.includes(path)) return;
+    for (const { from, relative } of byPath.get(path)?.imports ?? []) if (relative) visit(from, [...chain, path]);
+    done.add(path);
+  };
+  for (const { path } of files) visit(path, []);
+  return cycles;
+}
+
 /** The names that a module of re-exports gives, types marked as such. */
 export function exportsOf(file: SourceFile): string[] {
   const names: string[] = [];

@@ -1,2 +1,11 @@
-/** The files in which everything is decided, by name. */
-export const MUTATED = ['slot', 'gate', 'pauses', 'turns', 'expiry'];
+/** The files in which everything is decided, by their path below `src` and `test`. */
+export const MUTATED = [
+  'registry/slot',
+  'registry/request-queue',
+  'failures/backoff',
+  'failures/circuit-breaker',
+  'failures/failure-scopes',
+  'expiry/lifetime',
+  'expiry/jwt-times',
+  'expiry/policies',
+];

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { expiresIn, firstKnown, fixedLifetime, jwtExp } from '../../src/expiry.ts';
+import { expiresIn, firstKnown, fixedLifetime, jwtExp } from '../../src/expiry/policies.ts';
 import { adoptedGrant, expiresAtMs } from '../../src/redis/adoption.ts';
 import type { SharedToken } from '../../src/redis/sealing.ts';
-import type { TokenGrant } from '../../src/token.ts';
+import type { IssuedToken } from '../../src/token.ts';
 
 const NOW = Date.UTC(2030, 0, 1);
 const jwt = (claims: object) => `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.c2ln`;
@@ -11,7 +11,7 @@ const shared = (changes: Partial<SharedToken> = {}): SharedToken => ({
   ...{ token: 'opaque', response: { expires_in: 600 }, requestedAtUs: 1, lifetimeMs: 600_000 },
   ...changes,
 });
-const lifetimeMs = (grant: TokenGrant) => expiresIn().lifetimeMs(grant) ?? 300_000;
+const lifetimeMs = (grant: IssuedToken) => expiresIn().lifetimeMs(grant) ?? 300_000;
 
 describe('an adopted grant', () => {
   it('is as it was first obtained, its age counted from before the record was asked', () => {
@@ -56,7 +56,7 @@ describe('an adopted grant', () => {
         const issued = NOW / 1000;
         const token = jwt({ exp: issued + 3600, ...(iat && { iat: issued }) });
         const grant = { token, requestedAtMs: NOW, ...(stated && { response: { expires_in: 3600 } }) };
-        const life = (index: number, of: TokenGrant) => policies[index]?.lifetimeMs(of) ?? 300_000;
+        const life = (index: number, of: IssuedToken) => policies[index]?.lifetimeMs(of) ?? 300_000;
         const sealed = { ...grant, requestedAtUs: 1, lifetimeMs: life(theirs, grant) };
         const askedAtMs = NOW + ageMs + skewMin * 60_000;
         const adopted = adoptedGrant({ shared: sealed, ageMs, askedAtMs, lifetimeMs: (of) => life(mine, of) });

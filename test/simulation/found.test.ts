@@ -1,7 +1,7 @@
 /** What the simulation found, each by itself: a seed loses its meaning when the world changes, these do not. */
 
 import { expect, it } from 'vitest';
-import { OwnerTokenRegistry, type TokenGrant } from '../../src/index.ts';
+import { type IssuedToken, OwnerTokenRegistry } from '../../src/index.ts';
 import { quiet } from './world.ts';
 import { WorldClock } from './world-clock.ts';
 
@@ -29,7 +29,7 @@ it('a timer that fractions of a millisecond make early is not set anew for nothi
 
 it('a grant dated before the wall clock was set back does not live longer for it', async () => {
   const clock = new WorldClock();
-  let answer = (_grant: TokenGrant) => {};
+  let answer = (_grant: IssuedToken) => {};
   const registry = new OwnerTokenRegistry({
     ...{ clock, random: () => 0 },
     source: {

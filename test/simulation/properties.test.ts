@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { accessKeyOf } from '../../src/access-key.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
-import { assessLifetime, expiresIn, firstKnown, jwtExp, MAX_LIFETIME_MS, planLife } from '../../src/expiry.ts';
-import { Fingerprints } from '../../src/fingerprints.ts';
-import { drawPause, type Pass } from '../../src/gate.ts';
-import { Pauses } from '../../src/pauses.ts';
+import { assessLifetime, expiresIn, firstKnown, jwtExp, MAX_LIFETIME_MS, planLife } from '../../src/expiry/policies.ts';
+import { drawPause, type Permit } from '../../src/failures/circuit-breaker.ts';
+import { FailureScopes } from '../../src/failures/failure-scopes.ts';
+import { accessKeyOf } from '../../src/registry/access-key.ts';
+import { Fingerprints } from '../../src/registry/fingerprints.ts';
 
 const share = () => fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true });
 const RANGES = {
@@ -35,12 +35,12 @@ describe('pauses', () => {
     const step = fc.record({ owner: fc.integer({ min: 0, max: 5 }), succeeds: fc.boolean() });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
-        const pauses = new Pauses({ ranges: RANGES, concurrency: 16, random: () => 0.5 });
+        const pauses = new FailureScopes({ ranges: RANGES, concurrency: 16, random: () => 0.5 });
         const failures = new Map<number, number>();
         const suspects = new Set<number>();
         for (const [n, { owner, succeeds }] of steps.entries()) {
           const count = failures.get(owner) ?? 0;
-          const pass = pauses.admit(n, count > 0) as Pass;
+          const pass = pauses.admit(n, count > 0) as Permit;
           if (succeeds) {
             pauses.succeeded(pass);
             suspects.clear();

@@ -3,7 +3,7 @@
  * late, wrongly or not at all. What a fault comes to is what the endpoint caller makes of it; its own tests show that.
  */
 
-import { OwnerTokenError, type TokenGrant, type TokenRequest, type TokenSource } from '../../src/index.ts';
+import { type IssuedToken, OwnerTokenError, type TokenRequest, type TokenSource } from '../../src/index.ts';
 import { MARK } from './emissions.ts';
 import type { Random } from './random.ts';
 import type { Mark, Witness } from './witness.ts';
@@ -46,7 +46,7 @@ export interface Asked {
   readonly deadlineMs: number;
   readonly generation: number;
   readonly mark: Mark;
-  readonly resolve: (grant: TokenGrant) => void;
+  readonly resolve: (grant: IssuedToken) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -163,7 +163,7 @@ export class ServiceModel {
     }
   }
 
-  #receive(witness: Witness, accessKey: string, request: TokenRequest): Promise<TokenGrant> {
+  #receive(witness: Witness, accessKey: string, request: TokenRequest): Promise<IssuedToken> {
     const owner = witness.ownerOf(accessKey);
     const mark = witness.asks(owner, request);
     const fault = this.#faultFor(owner);
@@ -204,7 +204,7 @@ export class ServiceModel {
     }
     if (fault === 'no-grant') {
       witness.answered(owner, undefined, asked.mark);
-      asked.resolve(this.#random.pick(UNUSABLE_GRANTS) as TokenGrant);
+      asked.resolve(this.#random.pick(UNUSABLE_GRANTS) as IssuedToken);
       return;
     }
     const token = this.#tokenFor(asked);

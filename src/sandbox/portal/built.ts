@@ -1,5 +1,5 @@
 /**
- * The page's script and style sheet. They are made by `portal.config.ts`, which puts a module of the same shape in the
+ * The page's script and style sheet. They are made by `bundle.ts`, which puts a module of the same shape in the
  * place of this one: in the package it reads the files beside it, in tests it holds their text. Unbuilt, there is none.
  */
 

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { rolldown } from 'rolldown';
 import { expect, it } from 'vitest';
-import { bundlePage, portalPlugin } from '../../../portal.config.ts';
 import { startSandbox } from '../../../src/sandbox/index.ts';
 import { portalAssets } from '../../../src/sandbox/portal/assets.ts';
+import { bundlePage, portalPlugin } from '../../../src/sandbox/portal/bundle.ts';
 import { ROOT } from '../../helpers/source-files.ts';
 import { call } from '../client.ts';
 

@@ -1,4 +1,4 @@
-import type { ControlError } from '../../events.ts';
+import type { ControlError } from '../../api-types.ts';
 
 /** What the control plane said no to, in words that are made to be shown. */
 export class Refused extends Error {

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { AppView } from '../../events.ts';
+import type { AppView } from '../../api-types.ts';
 import { ask } from './api.ts';
 import { type Model, timeOf } from './model.ts';
 import { Action, Field, Scroll, State, useAction, useTick } from './parts.tsx';

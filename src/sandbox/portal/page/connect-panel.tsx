@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { CredentialsView, TryView } from '../../events.ts';
+import type { CredentialsView, TryView } from '../../api-types.ts';
 import { ask } from './api.ts';
 import { envOf } from './curl.ts';
 import type { Model } from './model.ts';

@@ -1,4 +1,4 @@
-import type { StateView, UpdateFrame } from '../../events.ts';
+import type { StateView, UpdateFrame } from '../../api-types.ts';
 import { ask, Refused } from './api.ts';
 import { changed, type Model, modelOf } from './model.ts';
 

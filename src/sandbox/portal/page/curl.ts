@@ -1,4 +1,4 @@
-import type { CredentialsView, LedgerEntry } from '../../events.ts';
+import type { CredentialsView, LedgerEntry } from '../../api-types.ts';
 
 /**
  * A request as a command. Secrets come from the environment, by the names that the command line reads, unless they are

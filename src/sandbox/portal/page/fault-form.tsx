@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
-import type { AppView, OwnerView } from '../../events.ts';
-import type { FaultKind } from '../../fault-rules.ts';
+import type { AppView, OwnerView } from '../../api-types.ts';
+import type { FaultKind } from '../../state/fault-rules.ts';
 import { ask } from './api.ts';
 import { type Answers, FAULT_FIELDS, type FaultField, ruleOf, WHEN_FIELDS, WHEN_WORDS } from './fault-rule.ts';
 import { Choice, Field, useAction } from './parts.tsx';

@@ -1,6 +1,6 @@
 /** What the form for a fault rule asks, and the rule that comes of the answers. The control plane checks it. */
 
-import type { FaultKind, FaultRule } from '../../fault-rules.ts';
+import type { FaultKind, FaultRule } from '../../state/fault-rules.ts';
 
 /** A setting of one kind of fault. */
 export interface FaultField {

@@ -4,7 +4,7 @@
  * the picture as a whole is shifted.
  */
 
-import type { LedgerEntry, TokenView } from '../../events.ts';
+import type { LedgerEntry, TokenView } from '../../api-types.ts';
 import { endOf, type Lane } from './model.ts';
 import { type MarkKind, markOf } from './words.ts';
 

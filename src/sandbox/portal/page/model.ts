@@ -13,9 +13,9 @@ import type {
   StateView,
   TokenView,
   UpdateFrame,
-} from '../../events.ts';
-import type { ActiveFault } from '../../fault-rules.ts';
-import type { Profile } from '../../profile.ts';
+} from '../../api-types.ts';
+import type { ActiveFault } from '../../state/fault-rules.ts';
+import type { Profile } from '../../state/profile.ts';
 
 /** One owner's part of the picture. */
 export interface Lane {

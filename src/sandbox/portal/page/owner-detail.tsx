@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { AccessKeyView, CredentialsView, OwnerView, TryView } from '../../events.ts';
+import type { AccessKeyView, CredentialsView, OwnerView, TryView } from '../../api-types.ts';
 import { ask } from './api.ts';
 import { TokenState } from './lanes-table.tsx';
 import type { Model } from './model.ts';

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { OwnerView } from '../../events.ts';
+import type { OwnerView } from '../../api-types.ts';
 import { ask } from './api.ts';
 import { TokenState } from './lanes-table.tsx';
 import { type Model, timeOf } from './model.ts';

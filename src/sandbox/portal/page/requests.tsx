@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { CredentialsView, LedgerEntry } from '../../events.ts';
+import type { CredentialsView, LedgerEntry } from '../../api-types.ts';
 import { ask } from './api.ts';
 import { curlOf } from './curl.ts';
 import { Check, Choice, CopyButton, Detail, Mark, Scroll } from './parts.tsx';

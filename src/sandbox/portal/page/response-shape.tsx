@@ -1,6 +1,6 @@
 import { useContext, useEffect, useState } from 'preact/hooks';
-import type { Fact } from '../../facts.ts';
-import type { Profile, ProfileChanges } from '../../profile.ts';
+import type { Fact } from '../../state/facts.ts';
+import type { Profile, ProfileChanges } from '../../state/profile.ts';
 import { ask, tellFailure } from './api.ts';
 import type { Model } from './model.ts';
 import { Check, Choice, Field, Say, Scroll } from './parts.tsx';

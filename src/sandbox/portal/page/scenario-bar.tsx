@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import type { ScenarioRun, ScenarioView } from '../../events.ts';
+import type { ScenarioRun, ScenarioView } from '../../api-types.ts';
 import { ask } from './api.ts';
 import { type Model, timeOf } from './model.ts';
 import { Action, useTick } from './parts.tsx';

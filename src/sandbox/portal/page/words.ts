@@ -1,7 +1,7 @@
 /** How things are called on screen: the same words in picture, list and table. */
 
-import type { LedgerEntry, Outcome } from '../../events.ts';
-import type { ActiveFault, FaultKind, FaultTarget, FaultWhen } from '../../fault-rules.ts';
+import type { LedgerEntry, Outcome } from '../../api-types.ts';
+import type { ActiveFault, FaultKind, FaultTarget, FaultWhen } from '../../state/fault-rules.ts';
 
 /** What a request looks like in the picture: each has a shape of its own. */
 export type MarkKind = 'ok' | 'wasted' | 'limited' | 'error' | 'broken' | 'refused' | 'pending';

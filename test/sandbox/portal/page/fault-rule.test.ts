@@ -1,5 +1,4 @@
 import { expect, it } from 'vitest';
-import { checkFaultRule, FAULT_KINDS } from '../../../../src/sandbox/fault-check.ts';
 import {
   type Answers,
   FAULT_FIELDS,
@@ -7,6 +6,7 @@ import {
   WHEN_FIELDS,
   type WhenKind,
 } from '../../../../src/sandbox/portal/page/fault-rule.ts';
+import { checkFaultRule, FAULT_KINDS } from '../../../../src/sandbox/state/fault-check.ts';
 
 const answers = (changes: Partial<Answers>): Answers => ({
   kind: 'silence',

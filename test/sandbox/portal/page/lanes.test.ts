@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { LedgerEntry, TokenView } from '../../../../src/sandbox/events.ts';
+import type { LedgerEntry, TokenView } from '../../../../src/sandbox/api-types.ts';
 import {
   barsOf,
   type Layout,

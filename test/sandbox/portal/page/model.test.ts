@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { LedgerEntry, StateView, TokenView } from '../../../../src/sandbox/events.ts';
+import type { LedgerEntry, StateView, TokenView } from '../../../../src/sandbox/api-types.ts';
 import { changed, liveToken, type Model, modelOf, rateOf, timeOf } from '../../../../src/sandbox/portal/page/model.ts';
-import { DEFAULT_PROFILE } from '../../../../src/sandbox/profile.ts';
+import { DEFAULT_PROFILE } from '../../../../src/sandbox/state/profile.ts';
 
 const request = (id: number, changes: Partial<LedgerEntry> = {}): LedgerEntry => ({
   id,

@@ -1,7 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { FAULT_KINDS } from '../../../../src/sandbox/fault-check.ts';
-import type { ActiveFault } from '../../../../src/sandbox/fault-rules.ts';
-import { OUTCOMES } from '../../../../src/sandbox/ledger.ts';
 import {
   FAULT_WORDS,
   isActive,
@@ -14,6 +11,9 @@ import {
   targetWord,
   whenWord,
 } from '../../../../src/sandbox/portal/page/words.ts';
+import { FAULT_KINDS } from '../../../../src/sandbox/state/fault-check.ts';
+import type { ActiveFault } from '../../../../src/sandbox/state/fault-rules.ts';
+import { OUTCOMES } from '../../../../src/sandbox/state/ledger.ts';
 
 describe('words', () => {
   it('has a mark and a word for every outcome, and a word for every kind of fault', () => {

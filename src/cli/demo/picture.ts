@@ -1,0 +1,81 @@
+/** The demo's result as a picture of plain characters. */
+
+import type { DemoResult, OwnerOutcome, PhaseResult } from './run.ts';
+
+const BAR_WIDTH = 44;
+const OWNERS_A_ROW = 50;
+const MARKS: Readonly<Record<OwnerOutcome, string>> = { served: '●', refused: '○', wrong: '✗' };
+
+/** Upper bounds of the waiting times told apart, in ms. */
+const BOUNDS_MS = [1, 3, 10, 30, 100, 300, Number.POSITIVE_INFINITY];
+
+export function drawResult(result: DemoResult): string {
+  return [
+    drawRequests(result.phases),
+    drawWaits(result.waitsMs),
+    drawOwners(result),
+    drawChecks(result),
+    drawEnding(result),
+  ].join('\n\n');
+}
+
+export const thousands = (count: number) => count.toLocaleString('en-US');
+
+/** A bar of the given share of the full width, never empty for more than nothing. */
+export function bar(share: number, width = BAR_WIDTH, [full, rest] = ['█', '░']): string {
+  const length = share > 0 ? Math.max(1, Math.round(share * width)) : 0;
+  return `${full}`.repeat(Math.min(length, width)) + `${rest}`.repeat(Math.max(0, width - length));
+}
+
+function drawRequests(phases: readonly PhaseResult[]): string {
+  const most = Math.max(...phases.map(({ calls }) => calls));
+  const rows = phases.map(({ name, calls, tokenRequests }) => {
+    const width = Math.max(1, Math.round((calls / most) * BAR_WIDTH));
+    const drawn = bar(tokenRequests / calls, width).padEnd(BAR_WIDTH);
+    return `  ${name.padEnd(20)}${drawn} ${thousands(tokenRequests).padStart(5)} for ${thousands(calls)}`;
+  });
+  return ['Token requests: █ made, ░ what one request a call would have made', ...rows].join('\n');
+}
+
+function drawWaits(waitsMs: readonly number[]): string {
+  const counts = BOUNDS_MS.map((bound, index) => {
+    const above = BOUNDS_MS[index - 1] ?? Number.NEGATIVE_INFINITY;
+    return waitsMs.filter((wait) => wait < bound && wait >= above).length;
+  });
+  const most = Math.max(1, ...counts);
+  const rows = BOUNDS_MS.map((bound, index) => {
+    const name = bound === Number.POSITIVE_INFINITY ? 'longer' : `under ${bound} ms`;
+    const count = counts[index] ?? 0;
+    return `  ${name.padEnd(20)}${bar(count / most, BAR_WIDTH, ['█', ' '])} ${thousands(count).padStart(6)}`;
+  });
+  return [
+    'How long calls waited for their token (thousands at once; the service runs in the same process)',
+    ...rows,
+  ].join('\n');
+}
+
+function drawOwners({ ownerStates, wrongOwner }: DemoResult): string {
+  const rows: string[] = [];
+  for (let first = 0; first < ownerStates.length; first += OWNERS_A_ROW) {
+    const row = ownerStates.slice(first, first + OWNERS_A_ROW);
+    rows.push(`  ${row.map((state) => MARKS[state]).join('')}`);
+  }
+  const legend = `Owners: ● served with its own token, ○ refused (it has left), ✗ another's token: ${wrongOwner}`;
+  return [legend, ...rows].join('\n');
+}
+
+function drawChecks({ checks }: DemoResult): string {
+  return [
+    'Checks, by what the service counted',
+    ...checks.map(({ name, ok, found }) => `  ${ok ? '✓' : '✗'} ${name}: ${found}`),
+  ].join('\n');
+}
+
+function drawEnding({ phases, owners, checks, seconds }: DemoResult): string {
+  const calls = phases.reduce((sum, phase) => sum + phase.calls, 0);
+  const requests = phases.reduce((sum, phase) => sum + phase.tokenRequests, 0);
+  const failed = checks.filter(({ ok }) => !ok).length;
+  const verdict = failed === 0 ? 'All checks hold.' : `${failed} of ${checks.length} checks failed.`;
+  const sum = `${thousands(calls)} calls for ${owners} owners took ${thousands(requests)} token requests, in ${seconds.toFixed(1)} s.`;
+  return `${sum} ${verdict}`;
+}

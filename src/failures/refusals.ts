@@ -1,0 +1,76 @@
+/** From whatever a source threw to the error that callers get, and from a remembered failure to a refusal. */
+
+import { type Instant, onWallClock } from '../clock.ts';
+import { type FailureScope, OwnerTokenError } from '../errors.ts';
+import { drawPause, type Pause, type PauseRange } from './circuit-breaker.ts';
+
+/** Below this length a key is too common a string to be looked for in a message. */
+const LEAST_REDACTED_LENGTH = 6;
+
+/** A failure of a source as an `OwnerTokenError` of this owner, dated by the registry's clock. */
+export function failureOf(thrown: unknown, owner: string, accessKey: string, now: Instant): OwnerTokenError {
+  if (thrown instanceof OwnerTokenError) {
+    const message =
+      accessKey.length < LEAST_REDACTED_LENGTH ? thrown.message : thrown.message.replaceAll(accessKey, '[access key]');
+    return OwnerTokenError.restated(thrown, { message, owner, failedAtMs: now.wallMs, retryAtMs: undefined });
+  }
+  return new OwnerTokenError('source_failed', 'the token source, or a function given to it, threw', {
+    cause: thrown,
+    owner,
+    failedAtMs: now.wallMs,
+  });
+}
+
+/** The failure as its callers get it: with what it stops, and until when. */
+export function withOutcome(
+  error: OwnerTokenError,
+  verdict: {
+    readonly scope: FailureScope;
+    readonly ownerPause: { readonly retryAtMonotonicMs: number } | undefined;
+    readonly circuitPause: { readonly retryAtMonotonicMs: number } | undefined;
+  },
+  now: Instant,
+): OwnerTokenError {
+  const pause = verdict.ownerPause ?? verdict.circuitPause;
+  return OwnerTokenError.restated(error, {
+    failureScope: verdict.scope,
+    retryAtMs: pause && onWallClock(pause.retryAtMonotonicMs, now),
+  });
+}
+
+/** Fresh tokens rejected in a row until the owner pauses. */
+const MAX_FRESH_REJECTIONS = 3;
+
+/**
+ * The pause of an owner whose last tokens were all rejected while they were fresh: another one will not help.
+ *
+ * @param count how many in a row; undefined is returned while there are too few.
+ */
+export function pauseAfterRejections(
+  owner: string,
+  count: number,
+  range: PauseRange,
+  now: Instant,
+  random: () => number,
+): Pause | undefined {
+  if (count < MAX_FRESH_REJECTIONS) return undefined;
+  const message = `the last ${count} tokens of this owner were rejected while they were fresh`;
+  const error = new OwnerTokenError('token_rejected', message, { owner, failedAtMs: now.wallMs });
+  return drawPause(error, count - MAX_FRESH_REJECTIONS + 1, range, now.monotonicMs, random);
+}
+
+/** What a call gets that a pause refuses: the remembered failure, how old it is, and when to come again. */
+export function refusal(
+  pause: { readonly error: OwnerTokenError; readonly retryAtMonotonicMs: number },
+  owner: string,
+  now: Instant,
+): OwnerTokenError {
+  const { error } = pause;
+  const waitMs = Math.max(0, pause.retryAtMonotonicMs - now.monotonicMs);
+  const ageMs = Math.max(0, now.wallMs - error.failedAtMs);
+  const when = waitMs > 0 ? `in ${seconds(waitMs)}` : 'once the attempt under way is answered';
+  const message = `no token was requested: the next attempt may be made ${when}; ${seconds(ageMs)} ago: ${error.message}`;
+  return OwnerTokenError.restated(error, { message, owner, retryAtMs: onWallClock(pause.retryAtMonotonicMs, now) });
+}
+
+const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;

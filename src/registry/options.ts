@@ -1,0 +1,184 @@
+/** The registry's options: what each bounds, its default, and how all of them are checked at once. */
+
+import { checkOwnerFetchOptions, OWNER_FETCH_OPTIONS, type OwnerFetchOptions } from '../calling/owner-fetch.ts';
+import { type Clock, systemClock } from '../clock.ts';
+import { LEVELS, type Level, type Logger } from '../diagnostics.ts';
+import { OwnerTokenError } from '../errors.ts';
+import { type ExpiryPolicy, expiresIn, firstKnown, jwtExp } from '../expiry/policies.ts';
+import type { PauseRange } from '../failures/circuit-breaker.ts';
+import type { PauseRanges } from '../failures/failure-scopes.ts';
+import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
+import type { TokenSource } from '../token.ts';
+
+export interface OwnerTokenRegistryOptions {
+  /** Where tokens come from: usually a `TokenEndpoint`; a shared source in a fleet. Closed with the registry. */
+  source: TokenSource;
+  /** How long a token lives. Default: `firstKnown(expiresIn(), jwtExp())`; 300 s for what neither knows. */
+  expiry?: ExpiryPolicy;
+  /** Owners held at once, 1 to 10,000,000; the least recently used are dropped beyond. Default: 10,000. */
+  maxOwners?: number;
+  /** Token requests under way at once over all owners, 1 to 10,000. Default: 16. */
+  concurrency?: number;
+  /** Owners waiting for a turn, 1 to 10,000,000; beyond it calls are refused with `queue_full`. Default: 10,000. */
+  maxQueued?: number;
+  /** Milliseconds an owner waits for its turn, 1 to 3,600,000; then `queue_timeout`. Default: 30,000. */
+  maxQueueMs?: number;
+  /**
+   * Shares of a token's lifetime, over 0 and up to 1, between which its refresh point is drawn, once per token.
+   * Default: `[0.6, 0.8]`.
+   */
+  refreshWindow?: [number, number];
+  /** A pino logger (or anything with its `debug`, `info` and `warn`), or a level for one made here. Default: silent. */
+  logger?: Logger | Level;
+  /** A name for logs, errors and reports instead of the fingerprint. Must not give the access key away. */
+  ownerLabel?: (accessKey: string) => string;
+  /** Key of the fingerprints, 16 bytes or more; the same in every replica for the same names. Default: random. */
+  fingerprintKey?: Uint8Array;
+  /** Defaults for `ownerFetch`. */
+  calls?: OwnerFetchOptions;
+  /** Where the time comes from. Default: the system's clocks. */
+  clock?: Clock;
+  /** Gives numbers from 0 up to 1; all jitter comes from here. Default: `Math.random`. */
+  random?: () => number;
+  /**
+   * How long a failure holds requests back: doubling from `baseMs` (1 to 3,600,000) up to `capMs` (up to 86,400,000).
+   * Defaults: owner 1 s to 5 min; client 1 s to 60 s; endpoint 0.5 s to 30 s.
+   */
+  pauses?: Partial<PauseRanges>;
+}
+
+/** The options with every default filled in. */
+export type RegistrySettings = Required<
+  Omit<OwnerTokenRegistryOptions, 'logger' | 'ownerLabel' | 'fingerprintKey' | 'calls' | 'clock' | 'pauses'>
+> &
+  Pick<OwnerTokenRegistryOptions, 'logger' | 'ownerLabel' | 'fingerprintKey' | 'calls' | 'clock'> & {
+    pauses: PauseRanges;
+  };
+
+const PAUSES: PauseRanges = {
+  owner: { baseMs: 1_000, capMs: 300_000 },
+  client: { baseMs: 1_000, capMs: 60_000 },
+  endpoint: { baseMs: 500, capMs: 30_000 },
+};
+
+const KNOWN: readonly (keyof OwnerTokenRegistryOptions & string)[] = [
+  'source',
+  'expiry',
+  'maxOwners',
+  'concurrency',
+  'maxQueued',
+  'maxQueueMs',
+  'refreshWindow',
+  'logger',
+  'ownerLabel',
+  'fingerprintKey',
+  'calls',
+  'clock',
+  'random',
+  'pauses',
+];
+
+const MOST_OWNERS = 10_000_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+/**
+ * Checks all options and fills in what is absent.
+ *
+ * @throws OwnerTokenError `invalid_options`, listing every problem by path.
+ */
+export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySettings {
+  const check = new OptionCheck<OwnerTokenRegistryOptions>('OwnerTokenRegistry', options, KNOWN);
+  check.required('source', (value) => hasMethods(value, 'requestToken'), 'a TokenSource, such as a TokenEndpoint');
+  check.when('expiry', (value) => hasMethods(value, 'lifetimeMs'), 'an ExpiryPolicy, such as fixedLifetime(60_000)');
+  check.integer('maxOwners', 1, MOST_OWNERS);
+  check.integer('concurrency', 1, 10_000);
+  check.integer('maxQueued', 1, MOST_OWNERS);
+  check.integer('maxQueueMs', 1, HOUR_MS);
+  check.when('refreshWindow', isWindow, 'two shares of the lifetime [from, to] with 0 < from <= to <= 1');
+  check.when('logger', isLogger, `a logger with debug, info and warn, or one of ${LEVELS.join(', ')}`);
+  check.when('fingerprintKey', isKey, 'a Uint8Array of at least 16 bytes');
+  check.when('clock', isClock, 'an object with now() and monotonic()');
+  check.functions('ownerLabel', 'random');
+  const calls = check.nested<OwnerFetchOptions>('calls', OWNER_FETCH_OPTIONS);
+  if (calls) checkOwnerFetchOptions(calls);
+  checkPauses(check);
+  check.done();
+  const { calls: _, pauses, expiry, random, ...given } = options;
+  return {
+    maxOwners: 10_000,
+    concurrency: 16,
+    maxQueued: 10_000,
+    maxQueueMs: 30_000,
+    refreshWindow: [0.6, 0.8],
+    ...withoutUndefined(given),
+    ...(options.calls && { calls: options.calls }),
+    expiry: expiry ?? firstKnown(expiresIn(), jwtExp()),
+    random: soundRandom(random ?? Math.random),
+    pauses: { ...PAUSES, ...withoutUndefined(pauses ?? {}) },
+  };
+}
+
+function checkPauses(check: OptionCheck<OwnerTokenRegistryOptions>): void {
+  const pauses = check.nested<Partial<PauseRanges>>('pauses', ['owner', 'client', 'endpoint']);
+  for (const scope of ['owner', 'client', 'endpoint'] as const) {
+    const range = pauses?.nested<PauseRange>(scope, ['baseMs', 'capMs']);
+    range?.required('baseMs', (value) => isMs(value, HOUR_MS), `whole milliseconds from 1 to ${HOUR_MS}`);
+    range?.required('capMs', (value) => isMs(value, DAY_MS), `whole milliseconds from 1 to ${DAY_MS}`);
+    const { baseMs, capMs } = range?.values ?? {};
+    if (isMs(baseMs, HOUR_MS) && isMs(capMs, DAY_MS) && capMs < baseMs) range?.problem('capMs', 'at least baseMs');
+  }
+}
+
+const isMs = (value: unknown, most: number): value is number =>
+  Number.isInteger(value) && (value as number) >= 1 && (value as number) <= most;
+
+const isKey = (value: unknown) => value instanceof Uint8Array && value.length >= 16;
+
+function isLogger(value: unknown): boolean {
+  return typeof value === 'string' ? (LEVELS as string[]).includes(value) : hasMethods(value, 'debug', 'info', 'warn');
+}
+
+function isWindow(value: unknown): boolean {
+  if (!Array.isArray(value) || value.length !== 2) return false;
+  const [from, to] = value as unknown[];
+  return typeof from === 'number' && typeof to === 'number' && from > 0 && from <= to && to <= 1;
+}
+
+/** An option given as undefined counts as absent. */
+function withoutUndefined<T extends object>(options: T): T {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as T;
+}
+
+/** The clock that dates what is told: the given one, else the system's. */
+export function clockOf(settings: RegistrySettings): Clock {
+  return settings.clock ?? systemClock;
+}
+
+/** A `random` that throws or gives nonsense counts as giving a half: jitter must not break what it spreads. */
+function soundRandom(random: () => number): () => number {
+  return () => {
+    try {
+      const drawn = random();
+      return drawn >= 0 && drawn < 1 ? drawn : 0.5;
+    } catch {
+      return 0.5;
+    }
+  };
+}
+
+const DEFAULT_CLOSE_TIMEOUT_MS = 5_000;
+
+/** How long `close` waits, checked. */
+export function closeTimeoutMs(options: { timeoutMs?: number }): number {
+  const check = new OptionCheck<{ timeoutMs?: number }>('close', options, ['timeoutMs']);
+  check.integer('timeoutMs', 0, 3_600_000);
+  check.done();
+  return options.timeoutMs ?? DEFAULT_CLOSE_TIMEOUT_MS;
+}
+
+/** What is given as a signal must be one before a request is begun for whoever gave it. */
+export function checkSignal(signal: unknown): void {
+  if (signal === undefined || hasMethods(signal, 'addEventListener', 'removeEventListener')) return;
+  throw new OwnerTokenError('invalid_options', 'getToken: invalid options:\n  - signal: expected an AbortSignal');
+}

@@ -1,0 +1,145 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { ControlError } from '../api-types.ts';
+import { portalAssets } from '../portal/assets.ts';
+import { readBody } from '../service/http-io.ts';
+import { PortGate } from '../service/port-gate.ts';
+import { isCallersProblem, NotFound } from '../state/problems.ts';
+import { type AccessProblem, type AccessRules, isSame, problem, refuseAccess, TOKEN_COOKIE } from './access.ts';
+import { checkBody, checkQuery } from './check.ts';
+import type { ControlContext } from './context.ts';
+import { type Match, matchOperation } from './match.ts';
+import { ROUTES, Status } from './routes.ts';
+import type { EventStream } from './sse.ts';
+
+/** No rule or profile is near this. */
+const MAX_BODY_BYTES = 1_000_000;
+
+/** On every answer: the page loads nothing from elsewhere, runs nothing inline, and is framed by nobody. */
+const SECURITY_HEADERS = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; " +
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-resource-policy': 'same-origin',
+  'cross-origin-opener-policy': 'same-origin',
+  'x-frame-options': 'DENY',
+};
+
+/** The controls, on a port of their own, which no fault reaches: admin REST, event stream and portal. */
+export class ControlPlane {
+  readonly #context: ControlContext;
+  readonly #rules: AccessRules;
+  readonly #stream: EventStream;
+  readonly #gate: PortGate;
+  readonly #assets = portalAssets();
+
+  constructor(context: ControlContext, stream: EventStream, rules: AccessRules) {
+    this.#context = context;
+    this.#rules = rules;
+    this.#stream = stream;
+    const server: Server = createServer({ keepAliveTimeout: 60_000 }, (req, res) => this.#receive(req, res));
+    this.#gate = new PortGate(server);
+  }
+
+  listen(port: number, host: string): Promise<number> {
+    return this.#gate.listen(port, host);
+  }
+
+  close(): Promise<void> {
+    return this.#gate.shut();
+  }
+
+  #receive(req: IncomingMessage, res: ServerResponse): void {
+    for (const [name, value] of Object.entries(SECURITY_HEADERS)) res.setHeader(name, value);
+    const url = urlOf(req);
+    const refused = url ? this.#refuse(req, res, url) : problem(400, 'bad_request', 'this is no path');
+    if (refused) sendProblem(res, refused);
+    else if (url && !res.writableEnded) this.#route(req, res, url);
+  }
+
+  #refuse(req: IncomingMessage, res: ServerResponse, url: URL): AccessProblem | undefined {
+    const given = url.searchParams.get('token');
+    if (this.#rules.token === undefined || given === null || req.method !== 'GET' || url.pathname !== '/') {
+      return refuseAccess(req, url.pathname, this.#rules);
+    }
+    // A page opened with the token in its address: the token moves into a cookie, out of address and history.
+    if (!isSame(given, this.#rules.token)) return problem(401, 'unauthorized', 'this is not the control token');
+    const cookie = `${TOKEN_COOKIE}=${this.#rules.token}; HttpOnly; SameSite=Strict; Path=/`;
+    res.writeHead(303, { location: '/', 'set-cookie': cookie }).end();
+    return undefined;
+  }
+
+  #route(req: IncomingMessage, res: ServerResponse, url: URL): void {
+    const { match, methods } = matchOperation(req.method ?? '', url.pathname);
+    if (match?.id === 'GET /api/events') this.#attach(req, res, url);
+    else if (match) this.#run(match, req, res, url);
+    else if (methods.length === 0) this.#sendAsset(req, res, url.pathname);
+    else sendProblem(res, wrongMethod(methods), { allow: methods.join(', ') });
+  }
+
+  #attach(req: IncomingMessage, res: ServerResponse, url: URL): void {
+    const header = req.headers['last-event-id'];
+    const last = typeof header === 'string' ? header : (url.searchParams.get('lastEventId') ?? undefined);
+    if (!this.#stream.attach(res, last)) sendProblem(res, problem(503, 'too_many', 'too many pages are open'));
+  }
+
+  #run(match: Match, req: IncomingMessage, res: ServerResponse, url: URL): void {
+    readBody(req, MAX_BODY_BYTES, (body) => {
+      if ('text' in body) void this.#answer(match, body.text, res, url);
+      else sendProblem(res, problem(413, 'too_large', 'the body is too large'), { connection: 'close' });
+    });
+  }
+
+  /** Never rejects: whatever goes wrong is an answer. */
+  async #answer({ id, path }: Match, body: string, res: ServerResponse, url: URL): Promise<void> {
+    try {
+      const request = { path, query: checkQuery(id, url.searchParams), body: checkBody(id, body) };
+      const result = await ROUTES[id as keyof typeof ROUTES](this.#context, request);
+      if (result instanceof Status) sendJson(res, result.status, result.body);
+      else sendJson(res, 200, result);
+    } catch (error) {
+      sendProblem(res, problemOf(error));
+    }
+  }
+
+  #sendAsset(req: IncomingMessage, res: ServerResponse, path: string): void {
+    const asset = this.#assets.get(path);
+    if (!asset) {
+      sendProblem(res, problem(404, 'not_found', 'there is nothing here'));
+    } else if (req.method !== 'GET' && req.method !== 'HEAD') {
+      sendProblem(res, wrongMethod(['GET']), { allow: 'GET' });
+    } else {
+      res.writeHead(200, { 'content-type': asset.type, 'cache-control': 'no-cache' });
+      res.end(req.method === 'HEAD' ? undefined : asset.body);
+    }
+  }
+}
+
+function urlOf(req: IncomingMessage): URL | undefined {
+  try {
+    return req.url?.startsWith('/') ? new URL(`http://control${req.url}`) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Only what is known to quote nothing is told. */
+function problemOf(error: unknown): AccessProblem {
+  if (error instanceof NotFound) return problem(404, 'not_found', error.message);
+  if (isCallersProblem(error)) return problem(400, 'bad_request', error.message);
+  return problem(500, 'internal_error', 'this should not have happened');
+}
+
+const wrongMethod = (methods: string[]): AccessProblem =>
+  problem(405, 'method_not_allowed', `this takes ${methods.join(', ')}`);
+
+function sendJson(res: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}): void {
+  res.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store', ...headers });
+  res.end(JSON.stringify(body));
+}
+
+function sendProblem(res: ServerResponse, told: AccessProblem, headers?: Record<string, string>): void {
+  const { status, error, message } = told;
+  sendJson(res, status, { error, message } satisfies ControlError, headers);
+}

@@ -1,0 +1,144 @@
+import * as actions from '../state/actions.ts';
+import { FACTS } from '../state/facts.ts';
+import type { FaultRule } from '../state/fault-rules.ts';
+import { KINDS, type LedgerFilter, type LedgerKind, OUTCOMES, type Outcome } from '../state/ledger.ts';
+import { BadRequest, NotFound } from '../state/problems.ts';
+import type { ProfileChanges } from '../state/profile.ts';
+import { SCENARIOS, startScenario, stopScenario } from '../state/scenarios.ts';
+import type { World } from '../state/world.ts';
+import type { ControlContext } from './context.ts';
+import { type OperationId, openapiDocument } from './openapi.ts';
+import { credentialsView, stateView } from './state-view.ts';
+import { tryOnce } from './try-once.ts';
+import { appView, appViews, clockView, ownerView, ownerViews } from './views.ts';
+
+/** A request as a route sees it, its body and query checked by the description of the interface. */
+export interface ControlRequest {
+  readonly path: Readonly<Record<string, string>>;
+  readonly query: Readonly<Record<string, string | number | boolean | undefined>>;
+  // biome-ignore lint/suspicious/noExplicitAny: its members are those of openapi.ts, checked before
+  readonly body: any;
+}
+
+/** What a route gives goes out as JSON, with status 200 unless it is a `Status`. */
+export class Status {
+  readonly status: number;
+  readonly body: unknown;
+
+  constructor(status: number, body: unknown) {
+    this.status = status;
+    this.body = body;
+  }
+}
+
+type Route = (context: ControlContext, request: ControlRequest) => unknown;
+
+/** Every operation but the event stream, which is no answer. */
+export const ROUTES: Record<Exclude<OperationId, 'GET /api/events'>, Route> = {
+  'GET /livez': () => ({ status: 'ok' }),
+  'GET /readyz': ({ tokenPlaneListens }) =>
+    tokenPlaneListens() ? { status: 'ok' } : new Status(503, { status: 'token plane closed' }),
+  'GET /openapi.json': () => openapiDocument(),
+  'GET /api/state': (context) => stateView(context),
+  'GET /api/facts': () => FACTS,
+
+  'GET /api/requests': ({ world }, { query }) => {
+    const { limit = 1000, ...filter } = query;
+    checkFilter(filter);
+    return world.ledger.entries(filter as LedgerFilter).slice(-Math.max(1, Number(limit)));
+  },
+  'DELETE /api/requests': ({ world }) => {
+    world.ledger.clear();
+    world.changed('all');
+    return world.ledger.summary();
+  },
+  'GET /api/requests/{id}': ({ world }, { path }) => {
+    const entry = world.ledger.find(Number(path.id));
+    if (!entry) throw new NotFound('this request is not known, or no longer');
+    return entry;
+  },
+
+  'GET /api/apps': ({ world }) => appViews(world),
+  'POST /api/apps': ({ world }, { body }) => appView(actions.addApp(world, body), world.secrets),
+  'PATCH /api/apps/{id}': ({ world }, { path, body }) =>
+    appView(actions.changeApp(world, path.id ?? '', body), world.secrets),
+  'POST /api/apps/{id}/rotate': ({ world }, { path, body }) => {
+    const app = actions.appOf(world, path.id);
+    actions.rotateSecret(world, app, body.overlapMs);
+    return appView(app, world.secrets);
+  },
+
+  'GET /api/owners': ({ world }) => ownerViews(world),
+  'POST /api/owners': ({ world }, { body }) => viewOf(world, actions.addOwner(world, body).id),
+  'PATCH /api/owners/{id}': ({ world }, { path, body }) =>
+    viewOf(world, actions.changeOwner(world, path.id ?? '', body).id),
+  'POST /api/owners/{id}/keys': ({ world }, { path, body }) =>
+    viewOf(world, actions.addAccessKey(world, path.id ?? '', body.app).ownerId),
+  'PATCH /api/keys/{id}': ({ world }, { path, body }) =>
+    viewOf(world, actions.enableAccessKey(world, path.id ?? '', body.enabled).ownerId),
+  'POST /api/keys/{id}/revoke': ({ world }, { path }) => {
+    const key = actions.accessKeyOf(world, path.id ?? '');
+    actions.revokeAccessKey(world, key);
+    return viewOf(world, key.ownerId);
+  },
+  'GET /api/credentials': ({ world, url }, { query }) =>
+    credentialsView(world, url, text(query.owner), text(query.app)),
+  'POST /api/tokens/revoke': ({ world }, { body }) => ({ revoked: actions.revokeTokens(world, body) }),
+
+  'GET /api/faults': ({ world }) => world.faults.list(),
+  'POST /api/faults': ({ world }, { body }) => {
+    const id = world.faults.add(body as FaultRule);
+    return world.faults.list().find((rule) => rule.id === id);
+  },
+  'DELETE /api/faults': ({ world }) => {
+    world.faults.clear();
+    return world.faults.list();
+  },
+  'DELETE /api/faults/{id}': ({ world }, { path }) => {
+    if (!world.faults.list().some((rule) => rule.id === path.id)) throw new NotFound('there is no such fault');
+    world.faults.remove(path.id ?? '');
+    return world.faults.list();
+  },
+
+  'GET /api/profile': ({ world }) => world.profile,
+  'PATCH /api/profile': ({ world }, { body }) => {
+    actions.changeProfile(world, body as ProfileChanges);
+    return world.profile;
+  },
+
+  'GET /api/clock': ({ world }) => clockView(world),
+  'POST /api/clock': ({ world }, { body }) => {
+    actions.changeClock(world, body);
+    return clockView(world);
+  },
+
+  'GET /api/scenarios': () => SCENARIOS.map(({ name, title, description }) => ({ name, title, description })),
+  'POST /api/scenarios/{name}': ({ world }, { path, body }) => startScenario(world, path.name ?? '', body),
+  'DELETE /api/scenarios': ({ world }) => ({ ended: stopScenario(world) }),
+
+  'POST /api/try': ({ world, url }, { body }) => tryOnce(credentialsView(world, url, body.owner, undefined)),
+  'POST /api/seed': ({ world }, { body }) => {
+    actions.seedOwners(world, body.owners);
+    return { owners: world.directory.owners.size };
+  },
+  'POST /api/reset': (context) => {
+    actions.reset(context.world);
+    return stateView(context);
+  },
+};
+
+/** A kind or outcome that does not exist would match nothing, which looks like an answer. */
+function checkFilter({ kind, outcome }: ControlRequest['query']): void {
+  if (kind !== undefined && !KINDS.includes(kind as LedgerKind))
+    throw new BadRequest(`kind: one of ${KINDS.join(', ')}`);
+  if (outcome === undefined || OUTCOMES.includes(outcome as Outcome)) return;
+  throw new BadRequest(`outcome: one of ${OUTCOMES.join(', ')}`);
+}
+
+const viewOf = ({ directory }: World, ownerId: string) => {
+  const owner = directory.owners.get(ownerId);
+  const keys = [...directory.accessKeys.values()].filter((key) => key.ownerId === ownerId);
+  return owner && ownerView(owner, keys);
+};
+
+const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);

@@ -1,0 +1,84 @@
+import { OptionCheck } from '../option-check.ts';
+import { MAX_OWNERS } from './state/directory.ts';
+import { checkFaultRule } from './state/fault-check.ts';
+import type { FaultRule } from './state/fault-rules.ts';
+import {
+  changedProfile,
+  checkProfile,
+  DEFAULT_PROFILE,
+  isLifetime,
+  type Profile,
+  type ProfileChanges,
+} from './state/profile.ts';
+
+export interface SandboxOptions {
+  /** Port of the token plane. Default 0: any free one. */
+  port?: number;
+  /** Port of the control plane and portal. Default 0: any free one. */
+  portalPort?: number;
+  /** Address that both planes listen on. Default `127.0.0.1`. */
+  host?: string;
+  /** Owners to begin with, each with an access key for the first app: 0 to 10,000. Default 5. */
+  owners?: number;
+  /** Seconds that a token is good for: from 0.001 to ten years. Default 3600. */
+  lifetimeSeconds?: number;
+  /** Settings for what is not documented; see {@link Profile}. Its `lifetimeSeconds` goes before the option of that name. */
+  profile?: ProfileChanges;
+  /** Fault rules to begin with. */
+  faults?: FaultRule[];
+  /** A file that keeps owners, keys, secrets, profile and good tokens over restarts. Default: none. It holds secrets. */
+  stateFile?: string;
+  /** With the same whole number, credentials, access keys and tokens are the same at every start. Default: random. */
+  seed?: number;
+  /** How many requests the ledger keeps in full: 1 to 1,000,000. Default 10,000. Its counts have no such bound. */
+  ledgerSize?: number;
+}
+
+const KNOWN = [
+  'port',
+  'portalPort',
+  'host',
+  'owners',
+  'lifetimeSeconds',
+  'profile',
+  'faults',
+  'stateFile',
+  'seed',
+  'ledgerSize',
+] as const;
+
+export type ResolvedOptions = Required<Omit<SandboxOptions, 'seed' | 'stateFile' | 'lifetimeSeconds' | 'profile'>> & {
+  seed: number | undefined;
+  stateFile: string | undefined;
+  profile: Profile;
+};
+
+/** Checks all options at once, and fills in what is absent. */
+export function resolveOptions(options: SandboxOptions): ResolvedOptions {
+  const check = new OptionCheck<SandboxOptions>('startSandbox', options, KNOWN);
+  check.integer('port', 0, 65_535);
+  check.integer('portalPort', 0, 65_535);
+  check.when('host', (value) => typeof value === 'string' && value !== '', 'an address or host name');
+  check.integer('owners', 0, MAX_OWNERS);
+  check.when('lifetimeSeconds', isLifetime, 'seconds, from 0.001 to ten years');
+  const profile = check.nested<Profile>('profile', Object.keys(DEFAULT_PROFILE));
+  if (profile) checkProfile(profile);
+  check.when('faults', Array.isArray, 'a list of fault rules');
+  check.when('stateFile', (value) => typeof value === 'string' && value !== '', 'a path');
+  check.integer('seed', 0, Number.MAX_SAFE_INTEGER);
+  check.integer('ledgerSize', 1, 1_000_000);
+  check.done();
+  for (const rule of options.faults ?? []) checkFaultRule(rule);
+  const lifetime = options.lifetimeSeconds === undefined ? {} : { lifetimeSeconds: options.lifetimeSeconds };
+  return {
+    port: options.port ?? 0,
+    portalPort: options.portalPort ?? 0,
+    host: options.host ?? '127.0.0.1',
+    owners: options.owners ?? 5,
+    profile: changedProfile(DEFAULT_PROFILE, { ...lifetime, ...options.profile }),
+    faults: options.faults ?? [],
+    stateFile: options.stateFile,
+    seed: options.seed,
+    ledgerSize: options.ledgerSize ?? 10_000,
+  };
+}

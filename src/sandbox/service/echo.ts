@@ -1,0 +1,46 @@
+import type { LedgerEntry, Outcome } from '../state/ledger.ts';
+import type { TokenState } from '../state/tokens.ts';
+import { type Answer, jsonAnswer } from './http-io.ts';
+
+/** The header in which a caller says for which owner, by id, it means to act. */
+export const EXPECTED_OWNER = 'x-expected-owner';
+
+/** The token of an `Authorization: Bearer` header: how a token is presented is assumed, as RFC 6750 has it. */
+export function bearerOf(authorization: string | undefined): string | undefined {
+  return /^bearer +([\x21-\x7e]+)$/i.exec(authorization ?? '')?.[1];
+}
+
+export interface EchoResult {
+  readonly answer: Answer;
+  readonly outcome: Outcome;
+  readonly facts: Partial<LedgerEntry>;
+}
+
+/**
+ * What the protected resource answers: 401 without a live token, otherwise 200 with the owner that the token speaks for,
+ * flagged where the caller expected another.
+ *
+ * @see {@link https://www.rfc-editor.org/rfc/rfc6750#section-3 RFC 6750 §3}
+ */
+export function echo(
+  state: TokenState | 'absent',
+  owner: string | undefined,
+  expected: string | undefined,
+): EchoResult {
+  if (state !== 'live' || owner === undefined) return unauthorized(state);
+  if (expected === undefined || expected === owner) {
+    return { answer: jsonAnswer(200, { owner }), outcome: 'accepted', facts: { status: 200 } };
+  }
+  const answer = jsonAnswer(200, { owner, wrongOwner: true });
+  return { answer, outcome: 'wrong_owner', facts: { status: 200, error: 'wrong_owner' } };
+}
+
+function unauthorized(state: TokenState | 'absent'): EchoResult {
+  if (state === 'absent') {
+    const answer = jsonAnswer(401, { error: 'unauthorized' }, { 'www-authenticate': 'Bearer realm="sandbox"' });
+    return { answer, outcome: 'rejected', facts: { status: 401, error: 'no_token' } };
+  }
+  const challenge = { 'www-authenticate': 'Bearer realm="sandbox", error="invalid_token"' };
+  const answer = jsonAnswer(401, { error: 'invalid_token' }, challenge);
+  return { answer, outcome: 'rejected', facts: { status: 401, error: `token_${state}` } };
+}

@@ -1,0 +1,151 @@
+import type { IncomingMessage } from 'node:http';
+import type { AccessKey } from '../state/directory.ts';
+import type { LedgerEntry, LedgerFacts, Outcome } from '../state/ledger.ts';
+import type { IssuedToken } from '../state/tokens.ts';
+import { tokenStateIn, type World } from '../state/world.ts';
+import { refusalAnswer, tokenAnswer } from './answers.ts';
+import { bearerOf, EXPECTED_OWNER, echo } from './echo.ts';
+import type { Answer, BodyResult } from './http-io.ts';
+import { type Parties, partiesOf, refuseParties } from './token-issuer.ts';
+import { badRequest, type Refusal, readTokenRequest, type TokenRequestFields } from './token-request.ts';
+
+/**
+ * One request to the token plane between being read and being answered. Whom it is about is known first, because a fault
+ * may be aimed at an owner; what it would be answered is worked out only if a fault lets it come to that.
+ */
+export interface Exchange {
+  readonly facts: LedgerFacts;
+  /** The answer that is due without a fault, with its effects: a token issued here exists. */
+  readonly respond: Respond;
+  /** Notes that the token which was presented has been refused, rightly or not: whoever holds it drops it. */
+  readonly tokenRefused?: () => void;
+}
+
+/** @param wrongOwner answer with another owner's token, where there is another owner. */
+export type Respond = (how?: { wrongOwner?: boolean }) => Response;
+
+export interface Response {
+  readonly answer: Answer;
+  readonly outcome: Outcome;
+  readonly facts: Partial<LedgerEntry>;
+  /** The token that the answer carries. */
+  readonly issued?: IssuedToken;
+}
+
+/** Limits what one request can make us keep. Four short strings need far less. */
+export const MAX_BODY_BYTES = 16_384;
+
+export const TOKEN_PATH = '/auth/v1/token';
+export const ECHO_PATH = '/echo';
+
+/** Finds out what a request is and whom it is about. */
+export function exchangeOf(world: World, req: IncomingMessage, body: BodyResult): Exchange {
+  const path = req.url?.split('?', 1)[0];
+  const method = methodOf(req);
+  if (path === TOKEN_PATH) return tokenExchange(world, req, method, body);
+  if (path === ECHO_PATH) return echoExchange(world, req, method);
+  const refusal = { status: 404, error: 'not_found', description: `there are ${TOKEN_PATH} and ${ECHO_PATH} here` };
+  return {
+    facts: { kind: 'other', method },
+    respond: () => ({ answer: refusalAnswer(world.profile, refusal), outcome: 'not_found', facts: { status: 404 } }),
+  };
+}
+
+function tokenExchange(world: World, req: IncomingMessage, method: string, body: BodyResult): Exchange {
+  const [fields, problem] = readOrRefuse(req, body);
+  const parties = partiesOf(world.directory, fields);
+  const sentKey = fields.appliance_owner_scope;
+  const facts: LedgerFacts = {
+    kind: 'token',
+    method,
+    ...(parties.app && { app: parties.app.id }),
+    ...(parties.accessKey && { owner: parties.accessKey.ownerId }),
+    ...(sentKey !== undefined && { accessKey: parties.accessKey?.fingerprint ?? world.secrets.fingerprint(sentKey) }),
+  };
+  return { facts, respond: (how) => respondToken(world, fields, parties, problem, how?.wrongOwner) };
+}
+
+function readOrRefuse(req: IncomingMessage, body: BodyResult): [TokenRequestFields, Refusal?] {
+  if (req.method !== 'POST') {
+    const description = 'a token is requested with POST';
+    return [{}, { status: 405, error: 'invalid_request', description, headers: { allow: 'POST' } }];
+  }
+  if ('text' in body) return readTokenRequest(req.headers['content-type'], body.text);
+  return [
+    {},
+    { ...badRequest(`the body is over ${MAX_BODY_BYTES} bytes`), status: 413, headers: { connection: 'close' } },
+  ];
+}
+
+function respondToken(
+  world: World,
+  fields: TokenRequestFields,
+  parties: Parties,
+  problem?: Refusal,
+  wrongOwner = false,
+): Response {
+  const nowMs = world.clock.now();
+  const { app, accessKey } = parties;
+  const secretIsGood = !!app && world.directory.secretIsGood(app, fields.client_secret ?? '', nowMs);
+  const refusal = problem ?? refuseParties(parties, secretIsGood, world.directory, world.profile);
+  if (refusal || !accessKey) return refuse(world, refusal ?? badRequest('refused'), fields);
+  const wasted = world.tokens.goodTokenOf(accessKey, nowMs) !== undefined;
+  const other = wrongOwner ? anotherOwnersKey(world, accessKey) : undefined;
+  const { value, token } = issue(world, other ?? accessKey, nowMs, other !== undefined);
+  const { answer, usable } = tokenAnswer(world.profile, value, world.answers++);
+  if (!usable) token.delivered = false;
+  const facts = { status: answer.status, token: token.fingerprint, tokenExpiresAtMs: token.expiresAtMs, wasted };
+  const outcome = !usable ? 'bad_answer' : other ? 'wrong_owner' : 'issued';
+  return { answer, outcome, facts, issued: token };
+}
+
+function issue(
+  world: World,
+  accessKey: AccessKey,
+  nowMs: number,
+  stray: boolean,
+): { value: string; token: IssuedToken } {
+  const { lifetimeSeconds, tokenFormat, revokePrevious, replicationLagMs } = world.profile;
+  const lifetimeMs = lifetimeSeconds * 1000;
+  const options = { format: tokenFormat, lifetimeMs, revokePrevious, replicationLagMs, stray };
+  return world.tokens.issue(accessKey, nowMs, { ...options, stillborn: accessKey.revoked });
+}
+
+/** A key of the same app that is in use and of another owner. */
+function anotherOwnersKey(world: World, accessKey: AccessKey): AccessKey | undefined {
+  for (const other of world.directory.accessKeys.values()) {
+    if (other.appId === accessKey.appId && other.ownerId !== accessKey.ownerId && !other.revoked) return other;
+  }
+  return undefined;
+}
+
+function refuse(world: World, refusal: Refusal, sent: TokenRequestFields): Response {
+  const { status, error, field } = refusal;
+  const facts = { status, error, ...(field && { field }) };
+  return { answer: refusalAnswer(world.profile, refusal, sent), outcome: 'refused', facts };
+}
+
+function echoExchange(world: World, req: IncomingMessage, method: string): Exchange {
+  const presented = bearerOf(req.headers.authorization);
+  const token = presented === undefined ? undefined : world.tokens.find(presented);
+  const expected = req.headers[EXPECTED_OWNER];
+  const facts: LedgerFacts = {
+    kind: 'echo',
+    method,
+    ...(token && { app: token.accessKey.appId, owner: token.accessKey.ownerId, token: token.fingerprint }),
+    ...(presented !== undefined && !token && { token: world.secrets.fingerprint(presented) }),
+  };
+  const tokenRefused = () => {
+    if (token) token.refused = true;
+  };
+  const respond = () => {
+    const state = presented === undefined ? 'absent' : tokenStateIn(world, token);
+    const result = echo(state, token?.accessKey.ownerId, typeof expected === 'string' ? expected : undefined);
+    if (result.outcome === 'rejected') tokenRefused();
+    return result;
+  };
+  return { facts, respond, tokenRefused };
+}
+
+/** Node's parser knows only registered methods, so what it let through cannot be made up by the caller. */
+const methodOf = (req: IncomingMessage): string => req.method ?? 'GET';

@@ -1,0 +1,70 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { OpenEntry } from '../state/ledger.ts';
+import type { World } from '../state/world.ts';
+import { type Exchange, exchangeOf, MAX_BODY_BYTES } from './exchange.ts';
+import { strike } from './fault-effects.ts';
+import { Struck } from './faulted-exchange.ts';
+import { readBody, send } from './http-io.ts';
+import { PortGate } from './port-gate.ts';
+
+/** The emulated service: its token endpoint and one protected resource, on a port of its own. */
+export class TokenPlane {
+  readonly #world: World;
+  readonly #server: Server;
+  readonly #gate: PortGate;
+  #cancelGateTimer: (() => void) | undefined;
+  #closed = false;
+
+  constructor(world: World) {
+    this.#world = world;
+    this.#server = createServer({ keepAliveTimeout: 60_000 }, (req, res) => this.#receive(req, res));
+    this.#gate = new PortGate(this.#server);
+  }
+
+  /** Starts to listen, and gives the port. */
+  listen(port: number, host: string): Promise<number> {
+    return this.#gate.listen(port, host);
+  }
+
+  get listening(): boolean {
+    return this.#gate.isOpen;
+  }
+
+  /** Closes or opens the port as the faults say, now and whenever that changes. To be called when they were changed. */
+  obeyFaults(): void {
+    this.#cancelGateTimer?.();
+    if (this.#closed) return;
+    const { closed, changesInMs } = this.#world.faults.portClosed();
+    if (closed) this.#gate.close();
+    else this.#gate.open();
+    if (changesInMs === Number.POSITIVE_INFINITY) return;
+    this.#cancelGateTimer = this.#world.clock.setTimeout(() => this.obeyFaults(), changesInMs);
+  }
+
+  /** Stops at once: who is connected is cut off. */
+  close(): Promise<void> {
+    this.#closed = true;
+    this.#cancelGateTimer?.();
+    return this.#gate.shut();
+  }
+
+  #receive(req: IncomingMessage, res: ServerResponse): void {
+    readBody(req, MAX_BODY_BYTES, (body) => {
+      if ('problem' in body && body.problem === 'aborted') return;
+      const exchange = exchangeOf(this.#world, req, body);
+      const entry = this.#world.ledger.open(exchange.facts);
+      const decision = this.#world.faults.decide(exchange.facts);
+      if (decision) strike(new Struck(this.#world.clock, res, exchange, entry, decision));
+      else this.#answer(res, exchange, entry);
+    });
+  }
+
+  #answer(res: ServerResponse, exchange: Exchange, entry: OpenEntry): void {
+    const { answer, outcome, facts, issued } = exchange.respond();
+    res.on('close', () => {
+      if (!res.writableFinished && issued) issued.delivered = false;
+      entry.close(res.writableFinished ? outcome : 'aborted', facts);
+    });
+    send(res, answer, this.#world.clock.now());
+  }
+}

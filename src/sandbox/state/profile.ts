@@ -1,0 +1,91 @@
+import { OptionCheck } from '../../option-check.ts';
+
+/**
+ * Everything that the service's documentation is silent about, as settings. The defaults are assumptions, the likeliest
+ * ones; the other values are there so that an integration can be shown not to depend on them.
+ */
+export interface Profile {
+  /**
+   * The fields of a successful answer. `rfc6749`: `access_token`, `token_type`, `expires_in`. `minimal`: the first
+   * alone. `odd`: as {@link Profile.odd} says. `hostile`: another unusable or dangerous body each time, in turn.
+   */
+  shape: 'rfc6749' | 'minimal' | 'odd' | 'hostile';
+  /** How the shape `odd` differs from RFC 6749. */
+  odd: OddShape;
+  tokenFormat: 'opaque' | 'jwt';
+  /** Seconds that a token is good for: from 0.001 to ten years. */
+  lifetimeSeconds: number;
+  /** Whether a new token ends the one that its owner was given last. */
+  revokePrevious: boolean;
+  /** How long the resources refuse a new token, because they do not know it yet: up to a day. */
+  replicationLagMs: number;
+  /** The body of an error. `echoing` quotes the request, secrets and all, as careless services do. */
+  errorForm: 'rfc6749' | 'problem' | 'text' | 'html' | 'empty' | 'echoing';
+  /** What a request with a revoked access key gets. `token`: one that no resource accepts. */
+  revokedKey: 'invalid_grant' | 'access_denied' | 'not_found' | 'invalid_client' | 'token';
+  /** Whether the tokens of a revoked access key end with it. */
+  revokedKeyEndsTokens: boolean;
+}
+
+export interface OddShape {
+  /** `3600`, `"3600"`, or `3600000`. */
+  lifetimeAs: 'number' | 'string' | 'milliseconds';
+  /** `accessToken` instead of `access_token`, and so on. */
+  camelCase: boolean;
+  /** All of it inside `data`. */
+  wrapped: boolean;
+}
+
+/** What may be changed: any part. */
+export type ProfileChanges = Partial<Omit<Profile, 'odd'>> & { odd?: Partial<OddShape> };
+
+export const DEFAULT_PROFILE: Readonly<Profile> = Object.freeze({
+  shape: 'rfc6749',
+  odd: Object.freeze({ lifetimeAs: 'string', camelCase: true, wrapped: true } as const),
+  tokenFormat: 'opaque',
+  lifetimeSeconds: 3600,
+  revokePrevious: false,
+  replicationLagMs: 0,
+  errorForm: 'rfc6749',
+  revokedKey: 'invalid_grant',
+  revokedKeyEndsTokens: true,
+});
+
+/** The values of each setting that has a list of them, for checks and for pages. */
+export const PROFILE_VALUES = {
+  shape: ['rfc6749', 'minimal', 'odd', 'hostile'],
+  tokenFormat: ['opaque', 'jwt'],
+  errorForm: ['rfc6749', 'problem', 'text', 'html', 'empty', 'echoing'],
+  revokedKey: ['invalid_grant', 'access_denied', 'not_found', 'invalid_client', 'token'],
+  lifetimeAs: ['number', 'string', 'milliseconds'],
+} as const;
+
+const TEN_YEARS_S = 10 * 365.25 * 86_400;
+
+/** A profile with these changes; throws `invalid_options` where they are not what a profile has. */
+export function changedProfile(profile: Profile, changes: ProfileChanges): Profile {
+  const check = new OptionCheck<Profile>('profile', changes as Profile, Object.keys(DEFAULT_PROFILE));
+  checkProfile(check);
+  check.done();
+  return { ...profile, ...structuredClone(changes), odd: { ...profile.odd, ...changes.odd } };
+}
+
+/** Checks profile options, here or inside other options. */
+export function checkProfile(check: OptionCheck<Profile>): void {
+  const oneOf = (values: readonly string[]) => (value: unknown) => values.includes(value as string);
+  for (const name of ['shape', 'tokenFormat', 'errorForm', 'revokedKey'] as const) {
+    check.when(name, oneOf(PROFILE_VALUES[name]), `one of ${PROFILE_VALUES[name].join(', ')}`);
+  }
+  for (const name of ['revokePrevious', 'revokedKeyEndsTokens'] as const) check.when(name, isBoolean, 'true or false');
+  check.when('lifetimeSeconds', isLifetime, 'seconds, from 0.001 to ten years');
+  check.integer('replicationLagMs', 0, 86_400_000);
+  const odd = check.nested<OddShape>('odd', ['lifetimeAs', 'camelCase', 'wrapped']);
+  odd?.when('lifetimeAs', oneOf(PROFILE_VALUES.lifetimeAs), `one of ${PROFILE_VALUES.lifetimeAs.join(', ')}`);
+  odd?.when('camelCase', isBoolean, 'true or false');
+  odd?.when('wrapped', isBoolean, 'true or false');
+}
+
+const isBoolean = (value: unknown): boolean => typeof value === 'boolean';
+
+export const isLifetime = (value: unknown): boolean =>
+  typeof value === 'number' && value >= 0.001 && value <= TEN_YEARS_S;

@@ -1,0 +1,689 @@
+import { Readable } from 'node:stream';
+import ky from 'ky';
+import { createFetch } from 'ofetch';
+import createClient from 'openapi-fetch';
+import { describe, expect, it } from 'vitest';
+import {
+  callRules,
+  type OwnerFetch,
+  type OwnerFetchOptions,
+  ownerFetchFor,
+  rulesOfSource,
+} from '../../src/calling/owner-fetch.ts';
+import { OwnerTokenError } from '../../src/errors.ts';
+import { settle } from '../helpers/manual-clock.ts';
+import { NumberedTokens, tokenOf } from '../helpers/numbered-tokens.ts';
+import { ResourceService } from '../helpers/resource-service.ts';
+
+/** A fetch for one owner whose tokens may go to this service. */
+function fetchFor(tokens: NumberedTokens, origin: string | undefined, options?: OwnerFetchOptions): OwnerFetch {
+  return ownerFetchFor(tokens, 'key', callRules(options, rulesOfSource(origin)));
+}
+
+/** A service that refuses every token but the ones listed. */
+const accepting = (...good: string[]) =>
+  ResourceService.start(({ token = '' }, response) => {
+    if (!good.includes(token)) response.statusCode = 401;
+    response.end(good.includes(token) ? 'ok' : 'refused');
+  });
+
+function* endless(): Generator<Buffer> {
+  for (;;) yield Buffer.alloc(16_384);
+}
+
+/** The same tokens, each after some turns of the event loop. */
+function takingTheirTime(tokens: NumberedTokens): NumberedTokens {
+  const getToken = tokens.getToken.bind(tokens);
+  tokens.getToken = async (...args) => {
+    for (let round = 0; round < 50; round++) await settle();
+    return getToken(...args);
+  };
+  return tokens;
+}
+
+const failureOf = async (call: Promise<unknown>) => {
+  const error: unknown = await call.then(
+    () => undefined,
+    (thrown) => thrown,
+  );
+  return error as OwnerTokenError;
+};
+
+describe('presenting the token', () => {
+  it('is by an Authorization header', async () => {
+    await using service = await ResourceService.start();
+    const response = await fetchFor(new NumberedTokens(), service.origin)(`${service.origin}/a?b=c`);
+    expect(await response.text()).toBe('ok');
+    expect(service.received).toMatchObject([
+      { method: 'GET', path: '/a?b=c', headers: { authorization: 'Bearer t1' } },
+    ]);
+  });
+
+  it('is in another way when told', async () => {
+    await using service = await ResourceService.start();
+    const call = fetchFor(new NumberedTokens(), service.origin, {
+      present: (token, headers) => headers.set('x-token', token.value),
+    });
+    await call(service.origin, { headers: { authorization: 'Basic mine' } });
+    expect(service.received[0]?.headers).toMatchObject({ 'x-token': 't1', authorization: 'Basic mine' });
+  });
+
+  it('takes the place of an Authorization header of the caller, and leaves their objects alone', async () => {
+    await using service = await ResourceService.start();
+    const call = fetchFor(new NumberedTokens(), service.origin);
+    const headers = new Headers({ authorization: 'Bearer stale', accept: 'text/plain' });
+    const init = Object.freeze({ headers, method: 'PUT', body: 'x' });
+    await call(service.origin, init);
+    expect(service.received[0]).toMatchObject({
+      method: 'PUT',
+      body: 'x',
+      token: 't1',
+      headers: { accept: 'text/plain' },
+    });
+    expect(Object.fromEntries(headers)).toEqual({ authorization: 'Bearer stale', accept: 'text/plain' });
+  });
+
+  it('fails with source_failed when present() throws, without what it said', async () => {
+    const tokens = new NumberedTokens();
+    const present = (token: { value: string }) => {
+      throw new Error(`cannot present ${token.value}`);
+    };
+    const error = await failureOf(fetchFor(tokens, 'http://127.0.0.1:1', { present })('http://127.0.0.1:1'));
+    expect(error).toMatchObject({ name: 'OwnerTokenError', code: 'source_failed' });
+    expect(JSON.stringify([error, error.stack])).not.toContain('t1');
+  });
+});
+
+describe('what may be called', () => {
+  it('is the origin of the source, else nothing is asked for or sent', async () => {
+    await using service = await ResourceService.start();
+    const tokens = new NumberedTokens();
+    const call = fetchFor(tokens, 'https://api.example.com');
+    for (const url of [service.origin, 'http://api.example.com', 'https://api.example.com:444', 'data:,x', 'blob:x']) {
+      expect(await failureOf(call(url))).toMatchObject({ name: 'OwnerTokenError', code: 'origin_refused' });
+    }
+    expect(tokens.asked).toBe(0);
+    expect(service.connections).toBe(0);
+  });
+
+  it('is not what only looks like it', async () => {
+    const tokens = new NumberedTokens();
+    const call = fetchFor(tokens, 'https://api.example.com');
+    for (const url of [
+      'https://api.example.com.evil.example/',
+      'https://api.example.com@evil.example/',
+      'https://api.example.com:443@evil.example/',
+      'https://api.example.com\\@evil.example:1/../',
+      'https://evil.example/https://api.example.com/',
+      'https://evil.example\\@api.example.com/',
+      '\thttps://evil.example/',
+      '//api.example.com/',
+    ]) {
+      const origin = URL.canParse(url) ? new URL(url).origin : undefined;
+      if (origin === 'https://api.example.com') continue;
+      const failure = await failureOf(call(url));
+      expect(failure, url).toMatchObject(origin ? { code: 'origin_refused' } : { code: 'ERR_INVALID_URL' });
+    }
+    expect(tokens.asked).toBe(0);
+    for (const url of ['HTTPS://API.example.com:443/x', ' https://api.example.com/x', 'https:api.example.com?q']) {
+      expect(() => call.check(url), url).not.toThrow();
+    }
+  });
+
+  it('is what a list says instead', async () => {
+    await using service = await ResourceService.start();
+    const tokens = new NumberedTokens();
+    const call = fetchFor(tokens, 'https://api.example.com', { allowedOrigins: [`${service.origin}/`] });
+    expect((await call(new URL(service.origin))).status).toBe(200);
+    expect(await failureOf(call('https://api.example.com'))).toMatchObject({ code: 'origin_refused' });
+  });
+
+  it('is nothing where neither is known', async () => {
+    await using service = await ResourceService.start();
+    const tokens = new NumberedTokens();
+    const error = await failureOf(fetchFor(tokens, undefined)(service.origin));
+    expect(error).toMatchObject({ code: 'origin_refused', message: expect.stringContaining('give allowedOrigins') });
+    expect(await failureOf(fetchFor(tokens, service.origin, { allowedOrigins: [] })(service.origin))).toMatchObject({
+      code: 'origin_refused',
+    });
+    expect(tokens.asked).toBe(0);
+  });
+
+  it('has to be an origin, nothing more and nothing less', () => {
+    const bad = ['https://a.example/path', 'a.example', 'ftp://a.example', 'https://u:p@a.example', 'https://a/?q', 7];
+    for (const entry of bad) {
+      const options = { allowedOrigins: [entry as string] };
+      expect(() => callRules(options, rulesOfSource(undefined))).toThrow('allowedOrigins: expected a list of origins');
+    }
+    expect(() => callRules({ presnt: 1 } as object, rulesOfSource(undefined))).toThrow('did you mean present?');
+  });
+
+  it('is a URL: anything else throws what fetch throws', async () => {
+    await expect(fetchFor(new NumberedTokens(), 'https://api.example.com')('/relative')).rejects.toThrow(TypeError);
+  });
+});
+
+describe('a 401', () => {
+  it('rejects the token that was used, and the call is made once more with another', async () => {
+    await using service = await accepting('t2');
+    const tokens = new NumberedTokens();
+    const response = await fetchFor(tokens, service.origin)(service.origin);
+    expect([response.status, await response.text()]).toEqual([200, 'ok']);
+    expect(service.tokens).toEqual(['t1', 't2']);
+    expect(tokens).toMatchObject({ rejected: ['t1'], accepted: ['t2'] });
+  });
+
+  it('is returned the second time, its token rejected too', async () => {
+    await using service = await accepting();
+    const tokens = new NumberedTokens();
+    const response = await fetchFor(tokens, service.origin)(service.origin);
+    expect([response.status, await response.text()]).toEqual([401, 'refused']);
+    expect(service.tokens).toEqual(['t1', 't2']);
+    expect(tokens).toMatchObject({ rejected: ['t1', 't2'], accepted: [] });
+  });
+
+  it('of a token that is given again is not sent again', async () => {
+    await using service = await accepting();
+    const tokens = new NumberedTokens();
+    tokens.reject = () => true;
+    expect(await failureOf(fetchFor(tokens, service.origin)(service.origin))).toMatchObject({ code: 'token_rejected' });
+    expect(service.tokens).toEqual(['t1']);
+  });
+
+  it('with no other token to be had: the failure to get one is what the call rejects with', async () => {
+    const failure = new OwnerTokenError('owner_refused', 'no');
+    const tokens = new NumberedTokens();
+    await using service = await ResourceService.start((_, response) => {
+      tokens.failure = failure;
+      response.writeHead(401).end();
+    });
+    expect(await failureOf(fetchFor(tokens, service.origin)(service.origin))).toBe(failure);
+  });
+
+  it('that is short is read to its end, and its connection used again', async () => {
+    await using service = await accepting('t2');
+    // A new token takes a round trip as a rule; by then a short answer has been read.
+    const call = fetchFor(takingTheirTime(new NumberedTokens()), service.origin);
+    expect(await (await call(service.origin)).text()).toBe('ok');
+    expect(service.connections).toBe(1);
+  });
+
+  it('that does not end is broken off', async () => {
+    let brokenOff = () => {};
+    const broken = new Promise<void>((resolve) => {
+      brokenOff = resolve;
+    });
+    await using service = await ResourceService.start(({ token }, response) => {
+      if (token === 't2') return response.end('ok');
+      response.writeHead(401).on('close', brokenOff);
+      return Readable.from(endless()).pipe(response);
+    });
+    expect(await (await fetchFor(new NumberedTokens(), service.origin)(service.origin)).text()).toBe('ok');
+    await broken;
+  });
+});
+
+describe('a 401 that breaks off', () => {
+  it('is as good as a whole one', async () => {
+    await using service = await ResourceService.start(({ token }, response) => {
+      if (token === 't2') return response.end('ok');
+      response.writeHead(401, { 'content-length': 100 }).write('half', () => response.destroy());
+      return undefined;
+    });
+    const tokens = takingTheirTime(new NumberedTokens());
+    expect(await (await fetchFor(tokens, service.origin)(service.origin)).text()).toBe('ok');
+  });
+});
+
+describe('every other answer', () => {
+  it('passes through, and only success is taken as acceptance', async () => {
+    const statuses = [200, 201, 204, 206, 304, 300, 400, 402, 403, 404, 409, 429, 500, 503];
+    await using service = await ResourceService.start((_, response, index) => {
+      response.writeHead(statuses[index] ?? 0, { 'x-mark': String(index) }).end();
+    });
+    for (const [index, status] of statuses.entries()) {
+      const tokens = new NumberedTokens();
+      const response = await fetchFor(tokens, service.origin)(service.origin);
+      expect([response.status, response.headers.get('x-mark')]).toEqual([status, String(index)]);
+      expect([tokens.accepted.length, tokens.rejected.length], `${status}`).toEqual([
+        status < 300 || status === 304 ? 1 : 0,
+        0,
+      ]);
+    }
+    expect(service.received).toHaveLength(statuses.length);
+  });
+
+  it('and every failure of the network is what fetch makes of it', async () => {
+    const service = await ResourceService.start();
+    await service[Symbol.asyncDispose]();
+    const error = await failureOf(fetchFor(new NumberedTokens(), service.origin)(service.origin));
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error).toMatchObject({ message: 'fetch failed', cause: { code: 'ECONNREFUSED' } });
+  });
+
+  it('is made by the fetch that was given', async () => {
+    const seen: unknown[] = [];
+    const call = fetchFor(new NumberedTokens(), 'https://api.example.com', {
+      fetch: async (input, init) => {
+        seen.push(String(input), new Headers(init?.headers).get('authorization'));
+        return new Response('made up');
+      },
+    });
+    expect(await (await call('https://api.example.com/x')).text()).toBe('made up');
+    expect(seen).toEqual(['https://api.example.com/x', 'Bearer t1']);
+  });
+});
+
+describe('the body', () => {
+  const form = new FormData();
+  form.append('file', new File(['content'], 'name.txt'));
+  form.append('field', 'value');
+
+  for (const [name, body, sent] of [
+    ['string', 'text', 'text'],
+    ['URLSearchParams', new URLSearchParams({ a: 'b' }), 'a=b'],
+    ['Blob', new Blob(['blob']), 'blob'],
+    ['ArrayBuffer', new TextEncoder().encode('buffer').buffer, 'buffer'],
+    ['a view of part of a buffer', Buffer.from('a view').subarray(2), 'view'],
+    ['FormData', form, 'filename="name.txt"'],
+  ] as const) {
+    it(`is sent again: ${name}`, async () => {
+      await using service = await accepting('t2');
+      const call = fetchFor(new NumberedTokens(), service.origin);
+      expect((await call(service.origin, { method: 'POST', body })).status).toBe(200);
+      expect(service.received.map((received) => received.body)).toEqual([
+        expect.stringContaining(sent),
+        expect.stringContaining(sent),
+      ]);
+      expect(service.received[0]?.headers['content-length']).toBe(service.received[1]?.headers['content-length']);
+    });
+  }
+
+  it('is not sent again when it is a stream: the 401 is returned, its token rejected all the same', async () => {
+    const streams = [
+      () => new Blob(['streamed']).stream(),
+      async function* () {
+        yield new TextEncoder().encode('streamed');
+      },
+    ];
+    for (const stream of streams) {
+      await using service = await accepting('t2');
+      const tokens = new NumberedTokens();
+      const init = { method: 'POST', body: stream(), duplex: 'half' } as RequestInit;
+      const response = await fetchFor(tokens, service.origin)(service.origin, init);
+      expect([response.status, await response.text()]).toEqual([401, 'refused']);
+      expect(service.received.map(({ body }) => body)).toEqual(['streamed']);
+      expect(tokens.rejected).toEqual(['t1']);
+    }
+  });
+
+  it('is what it was when the call began, as are URL and headers', async () => {
+    await using service = await ResourceService.start();
+    const tokens = new NumberedTokens();
+    let open = () => {};
+    tokens.gate = new Promise((resolve) => {
+      open = resolve;
+    });
+    const call = fetchFor(tokens, service.origin);
+    const url = new URL('/before', service.origin);
+    const headers = new Headers({ 'x-when': 'before' });
+    const params = new URLSearchParams({ when: 'before' });
+    const bytes = Buffer.from('before');
+    const file = new FormData();
+    file.append('when', 'before');
+    const buffer = new TextEncoder().encode('before').buffer;
+    const calls = [params, bytes, buffer, file].map((body) => call(url, { method: 'POST', headers, body }));
+    url.pathname = '/after';
+    headers.set('x-when', 'after');
+    params.set('when', 'after');
+    bytes.write('after!');
+    Buffer.from(buffer).write('after!');
+    file.set('when', 'after');
+    open();
+    await Promise.all(calls);
+    expect(service.received).toHaveLength(4);
+    for (const { path, headers: sent, body } of service.received) {
+      expect(`${path} ${sent['x-when']} ${body}`).toMatch(/^\/before before .*before/s);
+      expect(body).not.toContain('after');
+    }
+  });
+});
+
+describe('a Request', () => {
+  it('is sent with all that it says, and sent again', async () => {
+    await using service = await accepting('t2');
+    const request = new Request(`${service.origin}/path`, {
+      method: 'POST',
+      body: JSON.stringify({ a: 1 }),
+      headers: { 'content-type': 'application/json', 'x-own': 'yes', authorization: 'Bearer stale' },
+    });
+    expect((await fetchFor(new NumberedTokens(), service.origin)(request)).status).toBe(200);
+    expect(request.headers.get('authorization')).toBe('Bearer stale');
+    expect(service.tokens).toEqual(['t1', 't2']);
+    for (const { method, path, headers, body } of service.received) {
+      expect({ method, path, body }).toEqual({ method: 'POST', path: '/path', body: '{"a":1}' });
+      expect(headers).toMatchObject({ 'content-type': 'application/json', 'x-own': 'yes', 'content-length': '7' });
+    }
+  });
+
+  it('without a body is sent again too', async () => {
+    await using service = await accepting('t2');
+    const call = fetchFor(new NumberedTokens(), service.origin);
+    expect((await call(new Request(service.origin, { method: 'DELETE' }))).status).toBe(200);
+    expect(service.received.map(({ method }) => method)).toEqual(['DELETE', 'DELETE']);
+  });
+
+  it('gives way to what is said beside it', async () => {
+    await using service = await accepting('t2');
+    const call = fetchFor(new NumberedTokens(), service.origin);
+    const request = new Request(service.origin, { method: 'POST', body: 'of the request', headers: { 'x-a': '1' } });
+    await call(request, { method: 'PUT', body: 'beside it', headers: { 'x-b': '2' } });
+    for (const { method, body, headers } of service.received) {
+      expect({ method, body }).toEqual({ method: 'PUT', body: 'beside it' });
+      expect(headers).toMatchObject({ 'x-b': '2' });
+      expect(headers).not.toHaveProperty('x-a');
+    }
+    expect(service.received).toHaveLength(2);
+  });
+
+  it('may be what another URL is called with, as with fetch', async () => {
+    await using service = await accepting('t2');
+    const call = fetchFor(new NumberedTokens(), service.origin);
+    const like = new Request('https://elsewhere.example', { method: 'POST', body: 'x', headers: { 'x-a': '1' } });
+    expect(((await call(service.origin, { ...like, ...{} })) && (await call(service.origin, like))).status).toBe(200);
+    expect(service.received.at(-1)).toMatchObject({ method: 'POST', body: 'x', headers: { 'x-a': '1' } });
+  });
+
+  it('with a longer body than is kept is sent whole, and not again', async () => {
+    for (const [size, statuses] of [
+      [1_048_576, 200],
+      [1_048_577, 401],
+    ] as const) {
+      await using service = await accepting('t2');
+      const request = new Request(service.origin, { method: 'POST', body: 'x'.repeat(size) });
+      const response = await fetchFor(new NumberedTokens(), service.origin)(request);
+      expect(response.status).toBe(statuses);
+      for (const { body, headers } of service.received) {
+        expect([body.length, headers['content-length']]).toEqual([size, String(size)]);
+      }
+    }
+  });
+
+  it('whose body breaks fails as it does with fetch', async () => {
+    await using service = await ResourceService.start();
+    const body = new ReadableStream({ pull: (controller) => controller.error(new Error('broken off')) });
+    const request = new Request(service.origin, { method: 'POST', body, duplex: 'half' } as RequestInit);
+    await expect(fetchFor(new NumberedTokens(), service.origin)(request)).rejects.toThrow();
+  });
+
+  it('that was used already is refused as by fetch', async () => {
+    const request = new Request('https://api.example.com', { method: 'POST', body: 'x' });
+    await request.text();
+    const tokens = new NumberedTokens();
+    await expect(fetchFor(tokens, 'https://api.example.com')(request)).rejects.toThrow(TypeError);
+  });
+});
+
+describe('redirects', () => {
+  /** Redirects to `/end` of an origin (its own by default) with this status, and answers there. */
+  const redirecting = (status: number, to: () => string = () => '') =>
+    ResourceService.start(({ path }, response) => {
+      if (path === '/end') response.end('end');
+      else response.writeHead(status, { location: `${to()}/end` }).end('moved');
+    });
+
+  it('within the allowed origins are followed, the token presented at each', async () => {
+    await using target = await ResourceService.start();
+    await using service = await redirecting(302, () => target.origin);
+    const tokens = new NumberedTokens();
+    const allowedOrigins = [service.origin, target.origin];
+    const call = fetchFor(tokens, undefined, { allowedOrigins });
+    const headers = { cookie: 'a=b', 'proxy-authorization': 'Basic x', 'x-own': 'yes' };
+    const response = await call(service.origin, { headers });
+    expect(response).toMatchObject({ status: 200, redirected: true, url: `${target.origin}/end` });
+    expect([...service.tokens, ...target.tokens]).toEqual(['t1', 't1']);
+    expect(service.received[0]?.headers).toMatchObject(headers);
+    expect(target.received[0]?.headers).toMatchObject({ 'x-own': 'yes', host: new URL(target.origin).host });
+    expect(target.received[0]?.headers).not.toHaveProperty('cookie');
+    expect(target.received[0]?.headers).not.toHaveProperty('proxy-authorization');
+    // A redirect is no acceptance: the first of two exchanges said nothing of the token.
+    expect(tokens.accepted).toEqual(['t1']);
+  });
+
+  it('to any other origin are refused, and nothing is sent there', async () => {
+    await using elsewhere = await ResourceService.start();
+    for (const status of [301, 302, 303, 307, 308]) {
+      await using service = await redirecting(status, () => elsewhere.origin);
+      const call = fetchFor(new NumberedTokens(), service.origin);
+      expect(await failureOf(call(service.origin, { method: 'POST', body: 'x' }))).toMatchObject({
+        code: 'origin_refused',
+      });
+      expect(service.received).toHaveLength(1);
+    }
+    expect(elsewhere.connections).toBe(0);
+  });
+
+  for (const [status, method, becomes] of [
+    [301, 'GET', 'GET'],
+    [301, 'POST', 'GET'],
+    [301, 'PUT', 'PUT'],
+    [302, 'POST', 'GET'],
+    [302, 'PATCH', 'PATCH'],
+    [303, 'POST', 'GET'],
+    [303, 'PUT', 'GET'],
+    [303, 'HEAD', 'HEAD'],
+    [307, 'POST', 'POST'],
+    [308, 'PUT', 'PUT'],
+  ] as const) {
+    it(`${status} makes ${becomes} of ${method}, exactly as fetch does`, async () => {
+      await using service = await redirecting(status);
+      const body = ['GET', 'HEAD'].includes(method) ? {} : { body: 'text' };
+      const init = { method, ...body, headers: { 'content-language': 'en', 'x-own': 'yes' } };
+      await fetchFor(new NumberedTokens(), service.origin)(service.origin, init);
+      await fetchFor(new NumberedTokens(), service.origin)(new Request(service.origin, init));
+      await fetch(service.origin, { ...init, headers: { ...init.headers, authorization: 'Bearer t1' } });
+      const [, ours, , ofRequest, , theirs] = service.received;
+      expect(ours).toEqual(theirs);
+      expect(ofRequest).toEqual(theirs);
+      expect(theirs?.method).toBe(becomes);
+    });
+  }
+
+  it('that need a stream again fail, as with fetch', async () => {
+    await using service = await redirecting(307);
+    const stream = () => ({ method: 'POST', body: new Blob(['x']).stream(), duplex: 'half' }) as RequestInit;
+    await expect(fetch(service.origin, stream())).rejects.toThrow(TypeError);
+    await expect(fetchFor(new NumberedTokens(), service.origin)(service.origin, stream())).rejects.toThrow(TypeError);
+    expect(service.received.map(({ path }) => path)).toEqual(['/', '/']);
+  });
+
+  it('are left to the caller who says manual, and fail for the one who says error', async () => {
+    await using service = await redirecting(302, () => 'https://elsewhere.example');
+    const call = fetchFor(new NumberedTokens(), service.origin);
+    for (const args of [
+      [service.origin, { redirect: 'manual' }],
+      [new Request(service.origin, { redirect: 'manual' }), undefined],
+    ] as const) {
+      const response = await call(args[0], args[1]);
+      expect([response.status, response.headers.get('location')]).toEqual([302, 'https://elsewhere.example/end']);
+    }
+    await expect(call(service.origin, { redirect: 'error' })).rejects.toThrow(TypeError);
+    await expect(call(new Request(service.origin, { redirect: 'error' }))).rejects.toThrow(TypeError);
+  });
+
+  it('are followed 20 times and no more', async () => {
+    for (const count of [20, 21]) {
+      await using service = await ResourceService.start((_, response, index) => {
+        if (index < count) response.writeHead(302, { location: `/${index + 1}` });
+        response.end();
+      });
+      const call = fetchFor(new NumberedTokens(), service.origin)(service.origin);
+      if (count === 20) expect((await call).url).toBe(`${service.origin}/20`);
+      else await expect(call).rejects.toThrow('too many redirects');
+      expect(service.received).toHaveLength(21);
+    }
+  });
+
+  it('are repeated where the token was refused, not from the start', async () => {
+    await using service = await ResourceService.start(({ path, token }, response) => {
+      if (path === '/orders') response.writeHead(303, { location: '/orders/1' }).end();
+      else response.writeHead(token === 't2' ? 200 : 401).end();
+    });
+    const call = fetchFor(new NumberedTokens(), service.origin);
+    expect((await call(`${service.origin}/orders`, { method: 'POST', body: 'one' })).status).toBe(200);
+    expect(service.received.map(({ method, path }) => `${method} ${path}`)).toEqual([
+      'POST /orders',
+      'GET /orders/1',
+      'GET /orders/1',
+    ]);
+  });
+
+  it('are repeated once in all, however many refuse', async () => {
+    const scripts = [401, 302, 401];
+    await using service = await ResourceService.start((_, response, index) => {
+      response.writeHead(scripts[index] ?? 200, { location: '/end' }).end();
+    });
+    const tokens = new NumberedTokens();
+    expect((await fetchFor(tokens, service.origin)(service.origin)).status).toBe(401);
+    expect(tokens.rejected).toEqual(['t1', 't2']);
+  });
+
+  it('without a place to go to are answers, and ones to no URL failures', async () => {
+    const locations = [undefined, 'http://'];
+    await using service = await ResourceService.start((_, response, index) => {
+      const location = locations[index];
+      response.writeHead(302, location === undefined ? {} : { location }).end('moved');
+    });
+    const call = fetchFor(new NumberedTokens(), service.origin);
+    expect(await (await call(service.origin)).text()).toBe('moved');
+    await expect(call(service.origin)).rejects.toThrow('leads to no URL');
+  });
+
+  it('hidden by the fetch in use are refused', async () => {
+    const hidden = { type: 'opaqueredirect', status: 0, headers: new Headers() } as Response;
+    const call = fetchFor(new NumberedTokens(), 'https://api.example.com', { fetch: async () => hidden });
+    expect(await failureOf(call('https://api.example.com'))).toMatchObject({ code: 'origin_refused' });
+    expect(await call('https://api.example.com', { redirect: 'manual' })).toBe(hidden);
+  });
+});
+
+describe("the caller's signal", () => {
+  const reason = new Error('enough');
+
+  it('ends the wait for a token', async () => {
+    await using service = await ResourceService.start();
+    const tokens = new NumberedTokens();
+    tokens.gate = new Promise(() => {});
+    for (const ofRequest of [false, true]) {
+      const aborting = new AbortController();
+      const { signal } = aborting;
+      const call = fetchFor(tokens, service.origin);
+      const calling = ofRequest ? call(new Request(service.origin, { signal })) : call(service.origin, { signal });
+      aborting.abort(reason);
+      await expect(calling).rejects.toBe(reason);
+    }
+    expect(service.connections).toBe(0);
+  });
+
+  it('ends the wait for the second token', async () => {
+    const aborting = new AbortController();
+    const tokens = new NumberedTokens();
+    await using service = await ResourceService.start((_, response) => {
+      tokens.gate = new Promise(() => {});
+      response.writeHead(401).end();
+    });
+    const reject = tokens.reject.bind(tokens);
+    tokens.reject = (...args) => {
+      setImmediate(() => aborting.abort(reason));
+      return reject(...args);
+    };
+    const call = fetchFor(tokens, service.origin)(service.origin, { signal: aborting.signal });
+    await expect(call).rejects.toBe(reason);
+    expect(service.received).toHaveLength(1);
+  });
+
+  it('ends the exchange, a redirect and the reading of the body', async () => {
+    for (const phase of ['exchange', 'redirect', 'request redirect', 'body']) {
+      const aborting = new AbortController();
+      const { signal } = aborting;
+      await using service = await ResourceService.start(({ path }, response) => {
+        if (phase.includes('redirect') && path === '/') response.writeHead(302, { location: '/next' }).end();
+        else if (phase !== 'body') aborting.abort(reason);
+        else response.write('part');
+      });
+      const call = fetchFor(new NumberedTokens(), service.origin);
+      const input = phase.startsWith('request') ? new Request(service.origin, { signal }) : service.origin;
+      const reading = call(input, phase.startsWith('request') ? {} : { signal }).then((response) => {
+        aborting.abort(reason);
+        return response.text();
+      });
+      // What reading a broken body rejects with is up to the fetch in use.
+      if (phase === 'body') await expect(reading).rejects.toThrow();
+      else await expect(reading, phase).rejects.toBe(reason);
+    }
+  });
+
+  it('aborted already rejects at once, and null beside a Request lifts its own', async () => {
+    await using service = await ResourceService.start();
+    const call = fetchFor(new NumberedTokens(), service.origin);
+    const signal = AbortSignal.abort(reason);
+    await expect(call(service.origin, { signal })).rejects.toBe(reason);
+    expect(service.connections).toBe(0);
+    expect((await call(new Request(service.origin, { signal }), { signal: null })).status).toBe(200);
+  });
+});
+
+describe('for clients that take no fetch', () => {
+  it('authorize checks the origin, obtains a token and presents it', async () => {
+    const tokens = new NumberedTokens();
+    const call = fetchFor(tokens, 'https://api.example.com');
+    const headers = new Headers();
+    expect((await call.authorize('https://api.example.com/x', headers)).value).toBe('t1');
+    expect(headers.get('authorization')).toBe('Bearer t1');
+    expect(await failureOf(call.authorize('https://elsewhere.example', headers))).toMatchObject({
+      code: 'origin_refused',
+    });
+    const signal = AbortSignal.abort(new Error('enough'));
+    await expect(call.authorize(new URL('https://api.example.com'), headers, { signal })).rejects.toThrow('enough');
+  });
+
+  it('answered tells what became of it', () => {
+    const tokens = new NumberedTokens();
+    const call = fetchFor(tokens, 'https://api.example.com');
+    expect([200, 403, 401].map((status) => call.answered(tokenOf('t1'), status))).toEqual([false, false, true]);
+    expect(tokens).toMatchObject({ accepted: ['t1'], rejected: ['t1'] });
+  });
+});
+
+describe('for clients that take a fetch', () => {
+  const clients: Record<string, (fetch: OwnerFetch, origin: string) => Promise<unknown>> = {
+    ky: (fetch, origin) =>
+      ky
+        .create({ fetch })
+        .post(`${origin}/path`, { json: { a: 1 } })
+        .json(),
+    ofetch: (fetch, origin) =>
+      createFetch({ fetch, Headers, AbortController })(`${origin}/path`, { method: 'POST', body: { a: 1 } }),
+    'openapi-fetch': async (fetch, baseUrl) => {
+      type Paths = {
+        '/path': { post: { requestBody: { content: { 'application/json': { a: number } } }; responses: object } };
+      };
+      return (await createClient<Paths>({ baseUrl, fetch }).POST('/path', { body: { a: 1 } })).data;
+    },
+  };
+  for (const [name, post] of Object.entries(clients)) {
+    it(`${name}: its body is sent again after a 401, and what keeps a token from being had can be told`, async () => {
+      await using service = await ResourceService.start(({ token, body }, response) => {
+        response.setHeader('content-type', 'application/json');
+        response.writeHead(token === 't2' ? 200 : 401).end(JSON.stringify({ received: JSON.parse(body) }));
+      });
+      const tokens = new NumberedTokens();
+      expect(await post(fetchFor(tokens, service.origin), service.origin)).toEqual({ received: { a: 1 } });
+      expect(service.tokens).toEqual(['t1', 't2']);
+      expect(service.received[1]).toMatchObject({ method: 'POST', path: '/path' });
+      tokens.failure = new OwnerTokenError('owner_refused', 'no');
+      const thrown = await failureOf(post(fetchFor(tokens, service.origin), service.origin));
+      expect([thrown, thrown.cause]).toContain(tokens.failure);
+    });
+  }
+});

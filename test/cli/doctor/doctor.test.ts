@@ -1,0 +1,496 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer as createHttpServer, type RequestListener } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import type { AddressInfo, Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import type { Report } from '../../../src/cli/doctor/report.ts';
+import {
+  type FaultRule,
+  type Profile,
+  type Sandbox,
+  type SandboxOptions,
+  startSandbox,
+} from '../../../src/sandbox/index.ts';
+import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../../helpers/loopback-certificate.ts';
+import { type Ended, runCommand } from '../../helpers/terminal.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'doctor-command-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const CANARIES = { OTR_CLIENT_ID: 'canary-id', OTR_CLIENT_SECRET: 'canary-secret', OTR_ACCESS_KEY: 'canary_key' };
+
+const envOf = ({ url, clientId, clientSecret, accessKeys }: Sandbox) => ({
+  OTR_BASE_URL: url,
+  OTR_CLIENT_ID: clientId,
+  OTR_CLIENT_SECRET: clientSecret,
+  OTR_ACCESS_KEY: accessKeys[0] ?? '',
+});
+
+interface Examined extends Ended {
+  readonly report: Report;
+  /** A finding by its check. */
+  of(check: string): Report['findings'][number] | undefined;
+}
+
+/** Runs it for machines, and for people: neither may print a secret. */
+async function examine(env: Record<string, string>, args: string[] = []): Promise<Examined> {
+  const ended = await runCommand(['doctor', '--json', ...args], env);
+  expectNoSecrets(ended, env);
+  const report = JSON.parse(ended.out) as Report;
+  return { ...ended, report, of: (name) => report.findings.find(({ check }) => check === name) };
+}
+
+function expectNoSecrets({ out, err }: Ended, env: Record<string, string>): void {
+  for (const name of ['OTR_CLIENT_SECRET', 'OTR_ACCESS_KEY', 'OTR_CLIENT_ID']) {
+    expect(out + err).not.toContain(env[name]);
+  }
+  expect(out + err).not.toMatch(/sbx_|canary|eyJ/);
+}
+
+async function examineSandbox(options: SandboxOptions, args: (sandbox: Sandbox) => string[] = () => []) {
+  await using sandbox = await startSandbox({ owners: 1, ...options });
+  const examined = await examine(envOf(sandbox), args(sandbox));
+  return { ...examined, ledger: sandbox.ledger.entries() };
+}
+
+const listening = async (server: Server): Promise<number> => {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return (server.address() as AddressInfo).port;
+};
+
+/** Examines a service that answers as told. */
+async function examineService(answer: RequestListener, args: string[] = []): Promise<Examined> {
+  const server = createHttpServer(answer);
+  const url = `http://127.0.0.1:${await listening(server)}`;
+  try {
+    return await examine({ ...CANARIES, OTR_BASE_URL: url }, args);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+const jwt = (claims: object) => `eyJhbGciOiJub25lIn0.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.c2ln`;
+const says =
+  (body: unknown): RequestListener =>
+  (_, response) =>
+    response.end(JSON.stringify(body));
+
+describe('a service that is as assumed', () => {
+  it('has nothing to be warned of, and no option follows', async () => {
+    const { code, report, err } = await examineSandbox({});
+    expect({ code, err, ok: report.ok, options: report.options }).toEqual({ code: 0, err: '', ok: true, options: [] });
+    expect(report.findings.map(({ check, status }) => `${check} ${status}`)).toEqual(
+      ['name', 'tls', 'token', 'clock', 'shape', 'lifetime', 'format'].map((check) => `${check} ok`),
+    );
+    expect(report.differences).toEqual([]);
+  });
+
+  it('is described in words', async () => {
+    await using sandbox = await startSandbox({ owners: 1 });
+    const ended = await runCommand(['doctor'], envOf(sandbox));
+    expectNoSecrets(ended, envOf(sandbox));
+    expect(ended.code).toBe(0);
+    expect(ended.out).toMatch(/^ok {7}name {8}an address and no name: this machine$/m);
+    expect(ended.out).toMatch(/^ok {7}tls {9}plain http, which does not leave this machine$/m);
+    expect(ended.out).toMatch(/^ok {7}lifetime {4}3600 s, stated in expires_in as a number, in seconds/m);
+    expect(ended.out).toContain('none: the defaults fit');
+    expect(ended.out).toMatch(/Everything that is needed works\.\n$/);
+  });
+
+  it('is asked once, and never for a second token unless allowed', async () => {
+    const probed = await examineSandbox({}, ({ url }) => ['--probe-url', `${url}/echo`]);
+    expect(probed.ledger.map(({ kind, outcome }) => `${kind} ${outcome}`)).toEqual([
+      'token issued',
+      'echo rejected',
+      'echo accepted',
+    ]);
+    expect(probed.of('probe')).toMatchObject({ status: 'ok', facts: { status: 200, statusWithout: 401 } });
+    expect(probed.of('revocation')).toBeUndefined();
+  });
+});
+
+describe('a name', () => {
+  it('is resolved', async () => {
+    await using sandbox = await startSandbox({ owners: 1 });
+    const url = sandbox.url.replace('127.0.0.1', 'localhost');
+    const { of } = await examine({ ...envOf(sandbox), OTR_BASE_URL: url });
+    expect(of('name')).toMatchObject({ status: 'ok', facts: { kinds: ['this machine'] } });
+  });
+
+  it('that is unknown fails, and the rest is skipped with the reason', async () => {
+    const { code, report, of } = await examine({ ...CANARIES, OTR_BASE_URL: 'https://nobody.invalid' });
+    expect(code).toBe(1);
+    expect(of('name')).toMatchObject({ status: 'failed', text: expect.stringMatching(/ENOTFOUND|EAI_AGAIN/) });
+    expect(of('tls')).toMatchObject({ status: 'skipped', text: 'it needs what failed before: name' });
+    expect(report.findings.map(({ status }) => status)).toEqual(['failed', 'skipped', 'skipped', 'skipped']);
+  });
+});
+
+describe('TLS', () => {
+  it('with a certificate that nobody vouches for fails, and nothing is sent', async () => {
+    let requests = 0;
+    const server = createHttpsServer({ key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE }, () => requests++);
+    const url = `https://127.0.0.1:${await listening(server)}`;
+    const { code, of } = await examine({ ...CANARIES, OTR_BASE_URL: url });
+    server.close();
+    expect(code).toBe(1);
+    expect(of('tls')).toMatchObject({
+      status: 'failed',
+      text: 'the certificate is refused: DEPTH_ZERO_SELF_SIGNED_CERT',
+      facts: { protocol: 'TLSv1.3', problem: 'DEPTH_ZERO_SELF_SIGNED_CERT', daysLeft: expect.any(Number) },
+      advice: expect.stringContaining('NODE_EXTRA_CA_CERTS'),
+    });
+    expect(of('token')?.status).toBe('skipped');
+    expect(requests).toBe(0);
+  });
+
+  it('that is none fails by its code', async () => {
+    const server = createHttpServer();
+    const url = `https://127.0.0.1:${await listening(server)}`;
+    const { of } = await examine({ ...CANARIES, OTR_BASE_URL: url });
+    server.close();
+    expect(of('tls')).toMatchObject({ status: 'failed', text: expect.stringMatching(/ERR_SSL|EPROTO|ECONNRESET/) });
+  });
+});
+
+describe('the clock of the service', () => {
+  it.each([
+    [600_000, 'ahead'],
+    [-600_000, 'behind'],
+  ])('%d ms off is warned of', async (offMs, word) => {
+    const { code, of } = await examineService((_, response) => {
+      response.setHeader('date', new Date(Date.now() + offMs).toUTCString()).end('{"access_token":"t"}');
+    });
+    expect(code).toBe(0);
+    expect(of('clock')).toMatchObject({ status: 'warning', text: expect.stringContaining(word) });
+    const { leastMs, mostMs } = (of('clock')?.facts ?? {}) as { leastMs?: number; mostMs?: number };
+    expect(leastMs).toBeLessThanOrEqual(offMs);
+    expect(mostMs).toBeGreaterThan(offMs);
+  });
+
+  it('is told even when the token is refused', async () => {
+    const { of } = await examineSandbox({ faults: [{ kind: 'status', status: 500 }] });
+    expect(of('token')).toMatchObject({ status: 'failed', facts: { code: 'endpoint_unavailable', status: 500 } });
+    expect(of('clock')?.status).toBe('ok');
+  });
+
+  it('is unknown without a date', async () => {
+    const { of } = await examineService((_, response) => {
+      response.sendDate = false;
+      response.end('{"access_token":"t"}');
+    });
+    expect(of('clock')?.status).toBe('skipped');
+  });
+});
+
+describe('a failure', () => {
+  it.each([
+    ['OTR_CLIENT_SECRET', 'client_refused', 'client', /OTR_CLIENT_SECRET/],
+    ['OTR_ACCESS_KEY', 'owner_refused', 'owner', /OTR_ACCESS_KEY/],
+  ])('of a wrong %s has its code, scope and advice', async (name, code, failureScope, advice) => {
+    await using sandbox = await startSandbox({ owners: 1, profile: { errorForm: 'echoing' } });
+    const found = await examine({ ...envOf(sandbox), [name]: 'canary-wrong' });
+    expect(found.code).toBe(1);
+    expect(found.of('token')).toMatchObject({ status: 'failed', facts: { code, failureScope } });
+    expect(found.of('token')?.advice).toMatch(advice);
+    expect(found.report.sandbox).toBeUndefined();
+  });
+
+  it('without a code of RFC 6749 leads to classifyFailure', async () => {
+    await using sandbox = await startSandbox({ owners: 1, profile: { errorForm: 'html' } });
+    const { of } = await examine({ ...envOf(sandbox), OTR_ACCESS_KEY: 'canary-wrong' });
+    expect(of('token')?.advice).toContain('classifyFailure');
+  });
+
+  it('of a service that says nothing comes at the deadline', async () => {
+    const { code, of } = await examineSandbox({ faults: [{ kind: 'silence' }] }, () => ['--timeout', '0.1']);
+    expect(code).toBe(1);
+    expect(of('token')).toMatchObject({ status: 'failed', facts: { code: 'endpoint_unavailable' } });
+  });
+
+  it.each<FaultRule>([
+    { kind: 'reset', at: 'before_headers' },
+    { kind: 'garbage' },
+    { kind: 'redirect' },
+    { kind: 'oversized_body' },
+    { kind: 'wrong_gzip' },
+    { kind: 'truncate' },
+  ])('of the kind $kind is told, and holds no secret', async (fault) => {
+    const { code, of } = await examineSandbox({ faults: [fault] });
+    expect({ code, status: of('token')?.status }).toEqual({ code: 1, status: 'failed' });
+  });
+
+  it.each([
+    [{ token: CANARIES.OTR_ACCESS_KEY }],
+    [{ request: CANARIES }],
+    [{ access_token: CANARIES.OTR_CLIENT_SECRET, error: CANARIES.OTR_ACCESS_KEY }],
+    [{ access_token: 'good', token_type: CANARIES.OTR_ACCESS_KEY, expires_in: CANARIES.OTR_CLIENT_SECRET }],
+    [{ [CANARIES.OTR_ACCESS_KEY]: { access_token: 'good' }, data: [CANARIES.OTR_CLIENT_SECRET] }],
+    [['good', CANARIES.OTR_ACCESS_KEY]],
+  ])('or answer that echoes what was sent is not repeated: %j', async (body) => {
+    const { code } = await examineService(says(body));
+    expect(code).toBe('access_token' in body && body.access_token === 'good' ? 0 : 1);
+  });
+});
+
+it('a lifetime that is an echo of a numeric access key is not repeated', async () => {
+  const server = createHttpServer(says({ access_token: 't', expires_in: 8675309 }));
+  const url = `http://127.0.0.1:${await listening(server)}`;
+  const { code, of } = await examine({ ...CANARIES, OTR_BASE_URL: url, OTR_ACCESS_KEY: '8675309' });
+  server.closeAllConnections();
+  server.close();
+  expect(code).toBe(0);
+  expect(of('lifetime')).toMatchObject({ status: 'warning', facts: { field: null } });
+});
+
+describe('hostile answers', () => {
+  it('are each examined to the end', async () => {
+    await using sandbox = await startSandbox({ owners: 1, profile: { shape: 'hostile' } });
+    const codes = new Set<number>();
+    for (let n = 0; n < 25; n++) codes.add((await examine(envOf(sandbox))).code);
+    expect([...codes].sort()).toEqual([0, 1]);
+  });
+});
+
+describe('the options that follow', () => {
+  it.each<[string, unknown, string[]]>([
+    ['no lifetime', { access_token: 't', token_type: 'bearer' }, ['expiry: learnedLifetime()']],
+    ['nonsense', { access_token: 't', expires_in: 'soon' }, ['expiry: learnedLifetime()']],
+    ['milliseconds', { access_token: 't', expires_in: 3_600_000 }, ["field: 'expires_in', unit: 'ms'"]],
+    ['a month in seconds', { access_token: 't', expires_in: 2_592_000 }, []],
+    ['50 days in seconds, which are whole minutes of ms', { access_token: 't', expires_in: 4_320_000 }, []],
+    ['minutes, by the JWT', { access_token: jwt({ iat: 0, exp: 3600 }), expires_in: 60 }, ["unit: 'min'"]],
+    ['a JWT alone', { access_token: jwt({ iat: 0, exp: 3600 }) }, []],
+    [
+      'a wrapped answer',
+      { data: { accessToken: 't', tokenType: 'Bearer', expiresIn: '900' } },
+      [
+        'parseResponse: (body) => ({ token: body.data.accessToken, tokenType: body.data.tokenType })',
+        "expiry: firstKnown(expiresIn({ field: 'data.expiresIn', unit: 's' }), jwtExp())",
+      ],
+    ],
+    [
+      'an odd name',
+      { 'Access-Token': 't', ttl: 900 },
+      ["token: body['Access-Token']", "expiresIn({ field: 'ttl', unit: 's' })"],
+    ],
+    ['an instant', { access_token: 't', expires_at: '2027-01-01T00:00:00Z' }, ['expires_at is an instant']],
+  ])('for %s', async (_, body, expected) => {
+    const { code, report } = await examineService(says(body));
+    expect(code).toBe(0);
+    expect(report.options).toHaveLength(expected.length);
+    for (const [index, part] of expected.entries()) expect(report.options[index]).toContain(part);
+  });
+
+  it('a JWT that contradicts its answer is warned of', async () => {
+    const { of } = await examineService(says({ access_token: jwt({ iat: 0, exp: 60 }), expires_in: 7200 }));
+    expect(of('format')).toMatchObject({ status: 'warning', facts: { agrees: false, hasExp: true, hasIat: true } });
+  });
+});
+
+describe('a probe', () => {
+  it.each<[Partial<Profile>, object, string]>([
+    [
+      { revokePrevious: true },
+      { status: 'warning', facts: { revokesPrevious: true, sameToken: false } },
+      'SharedTokens',
+    ],
+    [{ revokePrevious: false }, { status: 'ok', facts: { revokesPrevious: false, sameToken: false } }, ''],
+  ])('with a second token sees %j', async (profile, expected, option) => {
+    const { code, report, of } = await examineSandbox({ profile }, ({ url }) => [
+      '--probe-url',
+      `${url}/echo`,
+      '--allow-revocation',
+    ]);
+    expect(code).toBe(0);
+    expect(of('revocation')).toMatchObject(expected);
+    expect(report.options.join()).toContain(option);
+    expect(report.options).toHaveLength(option ? 1 : 0);
+  });
+
+  it('that refuses a fresh token fails', async () => {
+    const { code, of } = await examineSandbox({ profile: { replicationLagMs: 60_000 } }, ({ url }) => [
+      '--probe-url',
+      `${url}/echo`,
+      '--allow-revocation',
+    ]);
+    expect(code).toBe(1);
+    expect(of('probe')).toMatchObject({ status: 'failed', facts: { status: 401 } });
+    expect(of('revocation')?.status).toBe('skipped');
+  });
+
+  it('of a resource that lets in anybody tells nothing, and no second token is asked for', async () => {
+    let tokens = 0;
+    const server = createHttpServer((request, response) => {
+      if (request.method === 'POST') tokens++;
+      response.end('{"access_token":"same"}');
+    });
+    const url = `http://127.0.0.1:${await listening(server)}`;
+    const env = { ...CANARIES, OTR_BASE_URL: url };
+    const { code, of } = await examine(env, ['--probe-url', `${url}/x`, '--allow-revocation']);
+    server.closeAllConnections();
+    server.close();
+    expect(of('probe')?.status).toBe('warning');
+    expect(of('revocation')?.status).toBe('skipped');
+    expect({ code, tokens }).toEqual({ code: 0, tokens: 1 });
+  });
+
+  it('sees that the same token came again', async () => {
+    const { of } = await withTwoFaces((url) => ['--probe-url', `${url}/x`, '--allow-revocation']);
+    expect(of('revocation')).toMatchObject({ status: 'ok', facts: { sameToken: true } });
+  });
+
+  it('goes to no origin that was not named, and to one that was', async () => {
+    const visits: (string | undefined)[] = [];
+    const other = createHttpServer((request, response) => {
+      visits.push(request.headers.authorization);
+      response.writeHead(request.headers.authorization ? 302 : 401, { location: '/elsewhere' }).end();
+    });
+    const origin = `http://127.0.0.1:${await listening(other)}`;
+    await using sandbox = await startSandbox({ owners: 1 });
+    const refused = await runCommand(['doctor', '--probe-url', `${origin}/canary`], envOf(sandbox));
+    expect(refused).toMatchObject({ code: 2, out: '' });
+    expect(refused.err).toContain('--allow-origin');
+    expect(refused.err).not.toContain('canary');
+    expect(visits).toEqual([]);
+    expect(sandbox.ledger.entries()).toEqual([]);
+    const { of } = await examine(envOf(sandbox), ['--probe-url', `${origin}/x`, '--allow-origin', origin]);
+    other.close();
+    expect(visits).toEqual([undefined, expect.stringMatching(/^Bearer sbx_/)]);
+    expect(of('probe')).toMatchObject({ status: 'warning', facts: { status: 302 } });
+  });
+});
+
+/** A service whose resource wants its one token. */
+async function withTwoFaces(args: (url: string) => string[]): Promise<Examined> {
+  const server = createHttpServer((request, response) => {
+    const isIn = request.method === 'POST' || request.headers.authorization === 'Bearer same';
+    response.writeHead(isIn ? 200 : 401).end('{"access_token":"same","expires_in":60}');
+  });
+  const url = `http://127.0.0.1:${await listening(server)}`;
+  try {
+    return await examine({ ...CANARIES, OTR_BASE_URL: url }, args(url));
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+describe('the profile that it writes', () => {
+  it.each<Partial<Profile>>([
+    { shape: 'rfc6749', lifetimeSeconds: 900, revokePrevious: true },
+    { shape: 'minimal', tokenFormat: 'jwt', lifetimeSeconds: 1200 },
+    { shape: 'odd', lifetimeSeconds: 1800, odd: { lifetimeAs: 'string', camelCase: true, wrapped: true } },
+    { shape: 'odd', lifetimeSeconds: 1800, odd: { lifetimeAs: 'milliseconds', camelCase: true, wrapped: false } },
+    {
+      shape: 'odd',
+      lifetimeSeconds: 77,
+      tokenFormat: 'jwt',
+      odd: { lifetimeAs: 'milliseconds', camelCase: false, wrapped: true },
+    },
+    { shape: 'odd', lifetimeSeconds: 600, odd: { lifetimeAs: 'number', camelCase: true, wrapped: false } },
+  ])('makes a sandbox behave as the one examined: %j', async (profile) => {
+    const file = join(folder, 'profile.json');
+    const options = { owners: 1, profile } as SandboxOptions;
+    const first = await examineSandbox(options, ({ url }) => [
+      ...['--probe-url', `${url}/echo`, '--allow-revocation'],
+      ...['--write-profile', file],
+    ]);
+    expect(first).toMatchObject({ code: 0, err: '' });
+    expect(first.report.differences).toEqual([]);
+    const written = JSON.parse(readFileSync(file, 'utf8')) as SandboxOptions;
+    const { lifetimeSeconds, ...rest } = profile;
+    expect(written).toMatchObject({ lifetimeSeconds, profile: rest });
+    // What the sandbox command does with --config F: it starts with what the file holds.
+    expect(await answerOf({ owners: 1, seed: 1, ...written })).toEqual(await answerOf({ ...options, seed: 1 }));
+  });
+
+  it('says in what a sandbox cannot be alike', async () => {
+    const { report } = await examineService(says({ result: { 'Access-Token': 't', ttl: 9 } }));
+    expect(report.differences).toEqual([
+      'the token is in result.Access-Token, in the sandbox in data.access_token',
+      'its type is not stated, in the sandbox in data.token_type',
+      'its lifetime is in result.ttl, in the sandbox in data.expires_in',
+    ]);
+  });
+
+  it('is not written without a token', async () => {
+    const file = join(folder, 'none.json');
+    const { code, err } = await examineSandbox({ faults: [{ kind: 'status', status: 503 }] }, () => [
+      '--write-profile',
+      file,
+    ]);
+    expect(code).toBe(1);
+    expect(err).toContain('no profile was written');
+    expect(() => readFileSync(file)).toThrow('ENOENT');
+  });
+});
+
+/** What a sandbox answers: names, values but for the token's, and whether a second token ends the first. */
+async function answerOf(options: SandboxOptions): Promise<object> {
+  await using sandbox = await startSandbox(options);
+  const ask = async () => {
+    const answer = await fetch(`${sandbox.url}/auth/v1/token`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        grant_type: 'client_credentials',
+        client_id: sandbox.clientId,
+        client_secret: sandbox.clientSecret,
+        appliance_owner_scope: sandbox.accessKeys[0],
+      }),
+    });
+    return await answer.text();
+  };
+  const TOKEN = /(?<=[Tt]oken":")[^"]{12,}/;
+  const body = await ask();
+  const token = TOKEN.exec(body)?.[0] ?? '';
+  await ask();
+  const echo = await fetch(`${sandbox.url}/echo`, { headers: { authorization: `Bearer ${token}` } });
+  const claims = token.includes('.') && JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());
+  return { body: body.replace(TOKEN, ''), firstIsGood: echo.status, ...(claims && { life: claims.exp - claims.iat }) };
+}
+
+describe('usage', () => {
+  it.each([
+    [['--allow-revocation'], '--allow-revocation: needs --probe-url'],
+    [['--probe-url', 'canary'], '--probe-url: expected'],
+    [['--probe-url', 'http://u:canary@127.0.0.1/'], '--probe-url: expected'],
+    [['--allow-origin', 'https://canary.example/path'], '--allow-origin: expected'],
+    [['--timeout', 'canary'], '--timeout: expected'],
+    [['--access-key=canary'], 'secrets are read from the environment'],
+    [['--probe-ulr', 'x'], 'did you mean --probe-url?'],
+  ])('%j is refused, and nothing is sent', async (args, why) => {
+    await using sandbox = await startSandbox({ owners: 1 });
+    const ended = await runCommand(['doctor', ...args], envOf(sandbox));
+    expect(ended).toMatchObject({ code: 2, out: '' });
+    expect(ended.err).toContain(why);
+    expect(ended.err).not.toContain('canary');
+    expect(sandbox.ledger.entries()).toEqual([]);
+  });
+
+  it('needs an environment', async () => {
+    const { code, err } = await runCommand(['doctor'], {});
+    expect(code).toBe(2);
+    expect(err).toContain('not set in the environment: OTR_BASE_URL');
+  });
+
+  it('of plain http to another machine sends nothing', async () => {
+    const { code, err } = await runCommand(['doctor'], { ...CANARIES, OTR_BASE_URL: 'http://example.invalid' });
+    expect(code).toBe(1);
+    expect(err).toContain('insecure_url');
+  });
+
+  it('Ctrl-C ends it, with exit code 130', { timeout: 5_000 }, async () => {
+    const interrupt = new AbortController();
+    const server = createHttpServer(() => interrupt.abort());
+    const env = { ...CANARIES, OTR_BASE_URL: `http://127.0.0.1:${await listening(server)}` };
+    const ended = await runCommand(['doctor'], env, interrupt.signal);
+    server.closeAllConnections();
+    server.close();
+    expect(ended).toEqual({ code: 130, out: '', err: '' });
+  });
+});

@@ -1,0 +1,331 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  type ClassifyOptions,
+  classifyExchange,
+  type EndpointFailure,
+  type ExchangeFailure,
+  oauthErrorOf,
+  retryAfterMsOf,
+} from '../../src/endpoint/classify-failure.ts';
+import { OwnerTokenError } from '../../src/errors.ts';
+
+const NOW_MS = Date.UTC(2030, 0, 1);
+
+function judge(breakdown: ExchangeFailure, options: Partial<ClassifyOptions> = {}): OwnerTokenError {
+  return classifyExchange(breakdown, { nowMs: NOW_MS, sent: [], ...options });
+}
+
+/** Code, scope, and what the scope may be widened to. */
+function verdict(breakdown: ExchangeFailure, options?: Partial<ClassifyOptions>): unknown[] {
+  const error = judge(breakdown, options);
+  return [error.code, error.failureScope, OwnerTokenError.wideningOf(error)];
+}
+
+/** What `classifyFailure` is shown. */
+function shown(breakdown: ExchangeFailure, sent: string[] = []): EndpointFailure {
+  let seen: EndpointFailure | undefined;
+  const classifyFailure = (failure: EndpointFailure) => {
+    seen = failure;
+    return undefined;
+  };
+  judge(breakdown, { sent, classifyFailure });
+  return seen as EndpointFailure;
+}
+
+function errorWith(code: string | undefined, cause?: unknown): Error {
+  return Object.assign(new Error('a secret may be in here', { cause }), { code });
+}
+
+const OPEN_TO_ENDPOINT = ['endpoint_unavailable', 'owner', 'endpoint'];
+const ENDPOINT = ['endpoint_unavailable', 'endpoint', undefined];
+const BAD_ANSWER = ['invalid_response', 'owner', 'endpoint'];
+
+describe('an answer with a status', () => {
+  it.each([
+    ['invalid_grant', 'owner_refused', 'owner'],
+    ['invalid_scope', 'owner_refused', 'owner'],
+    ['access_denied', 'owner_refused', 'owner'],
+    ['invalid_client', 'client_refused', 'client'],
+    ['unauthorized_client', 'client_refused', 'client'],
+    ['invalid_request', 'client_refused', 'client'],
+    ['unsupported_grant_type', 'client_refused', 'client'],
+    ['key_was_revoked', 'owner_refused', 'owner'],
+    ['constructor', 'owner_refused', 'owner'],
+  ])('of 4xx and %s is %s and stops the %s', (error, code, scope) => {
+    for (const status of [400, 401, 403, 499]) {
+      expect(verdict({ status, body: { error } })).toEqual([code, scope, undefined]);
+    }
+    expect(judge({ status: 400, body: { error } })).toMatchObject({ status: 400, oauthError: error });
+  });
+
+  it.each([
+    [400, ['owner_refused', 'owner', 'client']],
+    [401, ['owner_refused', 'owner', 'client']],
+    [404, ['owner_refused', 'owner', 'client']],
+    [405, ['client_refused', 'client', undefined]],
+    [415, ['client_refused', 'client', undefined]],
+    [429, ['rate_limited', 'endpoint', undefined]],
+    [500, OPEN_TO_ENDPOINT],
+    [503, OPEN_TO_ENDPOINT],
+    [599, OPEN_TO_ENDPOINT],
+    [600, OPEN_TO_ENDPOINT],
+    [999, OPEN_TO_ENDPOINT],
+  ])('of %i without a code has a reading of its own', (status, expected) => {
+    expect(verdict({ status })).toEqual(expected);
+    expect(verdict({ status, body: '<html>' })).toEqual(expected);
+    expect(verdict({ status, body: { error: 'Not Found' } })).toEqual(expected);
+  });
+
+  it('of 429 is a rate limit and of 5xx an outage, whatever code it brings', () => {
+    expect(verdict({ status: 429, body: { error: 'invalid_client' } })).toEqual([
+      'rate_limited',
+      'endpoint',
+      undefined,
+    ]);
+    expect(verdict({ status: 503, body: { error: 'invalid_client' } })).toEqual(OPEN_TO_ENDPOINT);
+    expect(judge({ status: 503, body: { error: 'server_error' } }).oauthError).toBe('server_error');
+  });
+
+  it('of 405 goes by its code where it brings one', () => {
+    expect(verdict({ status: 405, body: { error: 'invalid_grant' } })).toEqual(['owner_refused', 'owner', undefined]);
+  });
+
+  it('that redirects is refused, with a status or without', () => {
+    const expected = ['redirect_refused', 'endpoint', undefined];
+    expect(verdict({ status: 302, redirected: true, error: new Error() })).toEqual(expected);
+    expect(verdict({ redirected: true })).toEqual(expected);
+    expect(shown({ redirected: true }).kind).toBe('status');
+  });
+
+  it('is judged by it, whatever became of the body', () => {
+    expect(verdict({ status: 429, timedOut: true, error: new Error() })[0]).toBe('rate_limited');
+    expect(verdict({ status: 405, error: errorWith('Z_DATA_ERROR') })[0]).toBe('client_refused');
+    expect(verdict({ status: 500, error: errorWith('ECONNRESET'), problem: 'it is not JSON' })[0]).toBe(
+      'endpoint_unavailable',
+    );
+  });
+});
+
+describe('an exchange that broke off', () => {
+  it('by its deadline may be the doing of anyone', () => {
+    expect(verdict({ timedOut: true, error: new Error() })).toEqual(OPEN_TO_ENDPOINT);
+    expect(verdict({ timedOut: true, status: 200 })).toEqual(OPEN_TO_ENDPOINT);
+    expect(shown({ timedOut: true, status: 200 })).toEqual({ kind: 'timeout', status: 200 });
+    expect(judge({ timedOut: true, error: new Error() }).cause).toBeUndefined();
+  });
+
+  it('before there was a connection stops the endpoint', () => {
+    expect(verdict({ unreached: true, error: errorWith('ECONNRESET') })).toEqual(ENDPOINT);
+    expect(shown({ unreached: true, error: errorWith('ECONNRESET') }).kind).toBe('network');
+  });
+
+  it.each(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET', 'HPE_INVALID_EOF_STATE', 'ERR_STREAM_PREMATURE_CLOSE', undefined])(
+    'with %s is a broken connection',
+    (code) => {
+      expect(verdict({ error: errorWith(code) })).toEqual(OPEN_TO_ENDPOINT);
+      expect(verdict({ status: 200, error: errorWith(code) })).toEqual(OPEN_TO_ENDPOINT);
+      expect(shown({ error: errorWith(code) }).kind).toBe('network');
+    },
+  );
+
+  it.each(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'EADDRNOTAVAIL'])(
+    'with %s had no connection, as a fetch tells it too',
+    (code) => {
+      expect(verdict({ error: errorWith(code) })).toEqual(ENDPOINT);
+      expect(verdict({ error: errorWith(undefined, errorWith(code)) })).toEqual(ENDPOINT);
+      const aggregate = Object.assign(new AggregateError([errorWith(code), errorWith(code)]), { code: undefined });
+      expect(verdict({ error: errorWith(undefined, aggregate) })).toEqual(ENDPOINT);
+    },
+  );
+
+  it.each([
+    'DEPTH_ZERO_SELF_SIGNED_CERT',
+    'CERT_HAS_EXPIRED',
+    'CERT_NOT_YET_VALID',
+    'ERR_TLS_CERT_ALTNAME_INVALID',
+    'ERR_SSL_WRONG_VERSION_NUMBER',
+    'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION',
+    'SELF_SIGNED_CERT_IN_CHAIN',
+    'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+    'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+    'HOSTNAME_MISMATCH',
+    'INVALID_CA',
+    'EPROTO',
+  ])('with %s had no secure one', (code) => {
+    expect(verdict({ error: errorWith(undefined, errorWith(code)) })).toEqual(ENDPOINT);
+    expect(shown({ unreached: true, error: errorWith(code) })).toEqual({ kind: 'tls' });
+  });
+
+  it.each(['ETIMEDOUT', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])(
+    'with %s timed out',
+    (code) => {
+      expect(verdict({ error: errorWith(undefined, errorWith(code)), unreached: true })).toEqual(OPEN_TO_ENDPOINT);
+      expect(shown({ error: errorWith(code) }).kind).toBe('timeout');
+    },
+  );
+
+  it.each([
+    'HPE_INVALID_CONSTANT',
+    'HPE_HEADER_OVERFLOW',
+    'HPE_INVALID_CHUNK_SIZE',
+    'Z_DATA_ERROR',
+    'Z_BUF_ERROR',
+    'ERR_BUFFER_TOO_LARGE',
+    'ERR__ERROR_FORMAT_PADDING_1',
+    'ERR_BROTLI_DECODER_ERROR_UNREACHABLE',
+    'ERR_UNUSABLE_BODY',
+    'UND_ERR_HEADERS_OVERFLOW',
+    'UND_ERR_RES_CONTENT_LENGTH_MISMATCH',
+    'UND_ERR_RESPONSE',
+  ])('with %s brought an answer that cannot be used', (code) => {
+    expect(verdict({ status: 200, error: errorWith(code) })).toEqual(BAD_ANSWER);
+    expect(verdict({ error: errorWith(undefined, errorWith(code)) })).toEqual(BAD_ANSWER);
+    expect(shown({ error: errorWith(code) }).kind).toBe('body');
+  });
+
+  it('with a parser error is a bad answer by its name alone, where it has no code', () => {
+    const nameless = Object.assign(new Error('?'), { name: 'HTTPParserError' });
+    expect(verdict({ error: errorWith(undefined, nameless) })).toEqual(BAD_ANSWER);
+  });
+
+  it('with causes in a ring, or no error at all, is judged all the same', () => {
+    const ring: { cause?: unknown } = {};
+    ring.cause = ring;
+    for (const error of [ring, null, undefined, 'text', 7]) expect(verdict({ error })).toEqual(OPEN_TO_ENDPOINT);
+  });
+});
+
+describe('a whole answer with a problem', () => {
+  it('is a bad answer, told in the words of the problem', () => {
+    const error = judge({ status: 200, problem: 'the token is empty', body: { error: 'invalid_client' } });
+    expect([error.code, error.failureScope, OwnerTokenError.wideningOf(error)]).toEqual(BAD_ANSWER);
+    expect(error).toMatchObject({ status: 200, message: expect.stringContaining('the token is empty') });
+  });
+});
+
+describe('classifyFailure', () => {
+  it('is shown the kind and whatever is known', () => {
+    const body = { error: 'invalid_grant', hint: 'x' };
+    expect(shown({ status: 400, body, retryAfter: '5' })).toEqual({
+      ...{ kind: 'status', status: 400, oauthError: 'invalid_grant', retryAfterMs: 5_000 },
+      body,
+    });
+    expect(shown({ status: 500, body: 'oops' })).toEqual({ kind: 'status', status: 500, body: 'oops' });
+    expect(shown({})).toEqual({ kind: 'network' });
+  });
+
+  it('is taken at its word: nothing is widened', () => {
+    expect(verdict({ status: 500 }, { classifyFailure: () => 'owner' })).toEqual([
+      ...['endpoint_unavailable', 'owner'],
+      undefined,
+    ]);
+    expect(verdict({ timedOut: true }, { classifyFailure: () => 'client' })[1]).toBe('client');
+  });
+
+  it('names a refusal anew', () => {
+    const refused = { status: 400, body: { error: 'invalid_grant' } };
+    expect(verdict(refused, { classifyFailure: () => 'client' })).toEqual(['client_refused', 'client', undefined]);
+    expect(verdict({ status: 405 }, { classifyFailure: () => 'owner' })).toEqual(['owner_refused', 'owner', undefined]);
+    expect(verdict(refused, { classifyFailure: () => 'endpoint' })).toEqual(['owner_refused', 'endpoint', undefined]);
+  });
+
+  it('that says nothing leaves the default', () => {
+    expect(verdict({ status: 500 }, { classifyFailure: () => undefined })).toEqual(OPEN_TO_ENDPOINT);
+  });
+
+  it('that throws, or says what is no scope, is a failure of the user’s own', () => {
+    const boom = () => {
+      throw new RangeError('secret words');
+    };
+    const error = judge({ status: 503, retryAfter: '9' }, { classifyFailure: boom });
+    expect(error).toMatchObject({ code: 'source_failed', failureScope: 'owner', status: 503, retryAfterMs: 9_000 });
+    expect(error.cause?.name).toBe('RangeError');
+    for (const said of ['nobody', 1, null, Promise.resolve('owner')]) {
+      expect(verdict({ status: 503 }, { classifyFailure: () => said as 'owner' })[0]).toBe('source_failed');
+    }
+  });
+});
+
+describe('Retry-After', () => {
+  const HOUR_MS = 3_600_000;
+
+  it.each([
+    ['120', 120_000],
+    [' 7 ', 7_000],
+    ['0', 1_000],
+    ['1', 1_000],
+    ['3600', HOUR_MS],
+    ['3601', HOUR_MS],
+    ['999999999999', HOUR_MS],
+    ['9'.repeat(400), HOUR_MS],
+    ['Tue, 01 Jan 2030 00:02:00 GMT', 120_000],
+    ['Tuesday, 01-Jan-30 00:02:00 GMT', 120_000],
+    ['Tue Jan  1 00:02:00 2030', 120_000],
+    ['Mon, 31 Dec 2029 00:00:00 GMT', 1_000],
+    ['Thu, 01 Jan 1970 00:00:00 GMT', 1_000],
+    ['Tue, 01 Jan 2999 00:00:00 GMT', HOUR_MS],
+  ])('%j is %i ms', (value, expected) => {
+    expect(retryAfterMsOf(value, NOW_MS)).toBe(expected);
+  });
+
+  it.each([
+    '',
+    'soon',
+    '-5',
+    '1.5',
+    '1e3',
+    '0x10',
+    '120, 120',
+    '12 s',
+    '2030-01-01T00:02:00Z',
+    'Tue, 99 Foo 2030 00:02:00 GMT',
+    undefined,
+  ])('%j is nothing', (value) => {
+    expect(retryAfterMsOf(value, NOW_MS)).toBeUndefined();
+  });
+
+  it('is always nothing or within its bounds', () => {
+    fc.assert(
+      fc.property(fc.string(), fc.integer(), (value, nowMs) => {
+        const ms = retryAfterMsOf(value, nowMs);
+        return ms === undefined || (ms >= 1_000 && ms <= HOUR_MS);
+      }),
+    );
+  });
+
+  it('is kept for every status', () => {
+    for (const status of [302, 400, 429, 500, 503]) {
+      expect(judge({ status, retryAfter: '60' }).retryAfterMs).toBe(60_000);
+    }
+  });
+});
+
+describe('the OAuth code', () => {
+  it.each([[null], ['invalid_grant'], [[]], [{}], [{ error: 7 }], [{ error: 'Invalid Grant' }], [{ error: '' }]])(
+    'is not in %j',
+    (body) => {
+      expect(oauthErrorOf(body, [])).toBeUndefined();
+    },
+  );
+
+  it('is dropped where it may be an echo of what was sent, in whole, in part, or within more', () => {
+    for (const error of ['correct_horse_battery', 'horse_battery', 'bad_correct_horse_battery', 'horse']) {
+      expect(oauthErrorOf({ error }, ['id', 'Correct_Horse_Battery'])).toBeUndefined();
+    }
+    expect(oauthErrorOf({ error: 'key_revoked' }, ['Correct_Horse_Battery'])).toBe('key_revoked');
+  });
+
+  it('is kept where it is a word of the standard, whatever was sent', () => {
+    expect(oauthErrorOf({ error: 'invalid_client' }, ['client', 'a', 'my_invalid_client_key'])).toBe('invalid_client');
+  });
+});
+
+describe('the error', () => {
+  it('holds facts alone: time, status, code, wait; and of the cause nothing that it said', () => {
+    const error = judge({ status: 200, error: errorWith('ECONNRESET'), body: { a: 'secret' }, retryAfter: '3' });
+    expect(error).toMatchObject({ failedAtMs: NOW_MS, status: 200, retryAfterMs: 3_000 });
+    expect(error.cause).toMatchObject({ name: 'Error', code: 'ECONNRESET' });
+    expect(JSON.stringify(error)).not.toContain('secret');
+  });
+});

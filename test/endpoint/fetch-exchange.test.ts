@@ -1,0 +1,211 @@
+import zlib from 'node:zlib';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { postByFetch } from '../../src/endpoint/fetch-exchange.ts';
+import type { Exchange } from '../../src/endpoint/http-exchange.ts';
+import { type Answer, drip, flood, head, LoopbackService, raw, silence, status } from '../helpers/loopback-service.ts';
+import { settle } from '../helpers/manual-clock.ts';
+
+let service: LoopbackService;
+
+beforeEach(async () => {
+  service = await LoopbackService.start();
+});
+
+afterEach(() => service.close());
+
+function exchange(changes: Partial<Exchange> = {}): Exchange {
+  return {
+    ...{ url: new URL('/auth/v1/token', service.url), headers: { 'X-Test': 'yes' }, body: '{"a":"ä"}' },
+    ...{ maxResponseBytes: 1_000, signal: new AbortController().signal },
+    ...changes,
+  };
+}
+
+async function postAndGet(answer: Answer, changes?: Partial<Exchange>) {
+  service.next(answer);
+  return await postByFetch(exchange(changes), fetch);
+}
+
+/** A fetch of somebody’s own making. */
+function answering(make: (init: RequestInit) => Response | Promise<Response>): typeof fetch {
+  return async (_url, init) => await make(init as RequestInit);
+}
+
+/** A body of these parts, which tells when it is let go of. */
+function streamOf(...parts: unknown[]): { stream: ReadableStream; letGo: Promise<void> } {
+  let stream!: ReadableStream;
+  const letGo = new Promise<void>((resolve) => {
+    stream = new ReadableStream({
+      pull(controller) {
+        if (parts.length > 0) controller.enqueue(parts.shift());
+      },
+      cancel: () => resolve(),
+    });
+  });
+  return { stream, letGo };
+}
+
+describe('the request', () => {
+  it('is one POST with the body, that neither follows redirects nor is cached', async () => {
+    let seen: RequestInit | undefined;
+    await postByFetch(
+      exchange(),
+      answering((init) => {
+        seen = init;
+        return new Response('{}');
+      }),
+    );
+    expect(seen).toMatchObject({ method: 'POST', redirect: 'manual', cache: 'no-store', body: '{"a":"ä"}' });
+    await postAndGet(status(200, 'ok'));
+    expect(service.calls[0]).toMatchObject({ method: 'POST', path: '/auth/v1/token', body: '{"a":"ä"}' });
+    expect(service.calls[0]?.headers).toMatchObject({ 'x-test': 'yes', 'content-length': '10' });
+  });
+
+  it('is never sent again', async () => {
+    await postAndGet(status(200, 'ok'));
+    await service.dropConnections();
+    service.always(({ socket }) => void socket.destroy());
+    const received = await postByFetch(exchange(), fetch);
+    expect(received.stale).toBeFalsy();
+    expect(received.error).toBeInstanceOf(TypeError);
+  });
+});
+
+describe('an answer', () => {
+  it('comes with status, body and Retry-After', async () => {
+    const received = await postAndGet(status(429, 'slow down', { 'retry-after': '7' }));
+    expect(received).toMatchObject({ status: 429, retryAfter: '7', redirected: false });
+    expect(Buffer.from(received.body ?? []).toString()).toBe('slow down');
+  });
+
+  it('may be empty', async () => {
+    const received = await postByFetch(
+      exchange(),
+      answering(() => new Response(null, { status: 204 })),
+    );
+    expect(received).toMatchObject({ status: 204, body: new Uint8Array() });
+  });
+
+  it('is taken up to the cap, decoded, and refused beyond it', async () => {
+    const packed = (bytes: number) => status(200, zlib.gzipSync(Buffer.alloc(bytes)), { 'content-encoding': 'gzip' });
+    expect((await postAndGet(packed(1_000))).body).toHaveLength(1_000);
+    const refused = await postAndGet(packed(1_001));
+    expect(refused).toMatchObject({ status: 200, error: { code: 'ERR_UNUSABLE_BODY' } });
+    expect(refused).not.toHaveProperty('body');
+  });
+
+  it('without an end is let go of at the cap', async () => {
+    const received = await postAndGet(flood(head(200, { 'content-length': '1000000000' })));
+    expect(received).toMatchObject({ status: 200, error: { code: 'ERR_UNUSABLE_BODY' } });
+    await service.calls[0]?.gone;
+  });
+
+  it('of no bytes is refused, and let go of', async () => {
+    const { stream, letGo } = streamOf('text');
+    const received = await postByFetch(
+      exchange(),
+      answering(() => new Response(stream)),
+    );
+    expect(received.error).toBeInstanceOf(Error);
+    await letGo;
+  });
+});
+
+describe('a redirect', () => {
+  it.each([301, 302, 303, 307, 308])('%i is neither followed nor read', async (code) => {
+    const where = { location: `${service.url}/elsewhere`, 'content-length': '1000' };
+    expect(await postAndGet(raw(head(code, where)))).toMatchObject({ status: code, redirected: true });
+    await service.calls[0]?.gone;
+    expect(service.calls).toHaveLength(1);
+  });
+
+  it('that the fetch hid, or followed all the same, is refused without a status', async () => {
+    const hidden = Object.defineProperty(new Response(null), 'type', { value: 'opaqueredirect' });
+    const followed = Object.defineProperty(new Response('{}'), 'redirected', { value: true });
+    for (const response of [hidden, followed]) {
+      const received = await postByFetch(
+        exchange(),
+        answering(() => response),
+      );
+      expect(received).toMatchObject({ redirected: true, error: expect.any(Error) });
+      expect(received.status).toBeUndefined();
+    }
+  });
+});
+
+describe('a fetch that fails', () => {
+  it('is told of, whether it rejects, throws or gives no response', async () => {
+    const boom = new TypeError('fetch failed');
+    const failing: (typeof fetch)[] = [
+      () => Promise.reject(boom),
+      () => {
+        throw boom;
+      },
+    ];
+    for (const each of failing) expect(await postByFetch(exchange(), each)).toEqual({ error: boom });
+    const none = answering(() => undefined as unknown as Response);
+    expect((await postByFetch(exchange(), none)).error).toBeInstanceOf(TypeError);
+  });
+
+  it('in the middle of a body keeps the status', async () => {
+    const received = await postAndGet((call) => {
+      call.socket.end(head(200, { 'content-length': '100' }));
+    });
+    expect(received).toMatchObject({ status: 200, error: expect.any(TypeError) });
+  });
+});
+
+describe('an abort', () => {
+  it('ends a request that nobody answers, and its connection', async () => {
+    const controller = new AbortController();
+    service.next(silence());
+    const pending = postByFetch(exchange({ signal: controller.signal }), fetch);
+    const call = await service.arrived(1);
+    controller.abort();
+    expect(await pending).toMatchObject({ error: { name: 'AbortError' } });
+    await call.gone;
+  });
+
+  it('ends a body that drips', async () => {
+    const controller = new AbortController();
+    service.next(drip(`${head(200, { 'content-length': '900' })}x`));
+    const pending = postByFetch(exchange({ signal: controller.signal }), fetch);
+    const call = await service.arrived(1);
+    await settle();
+    controller.abort();
+    expect(await pending).toMatchObject({ error: { name: 'AbortError' } });
+    await call.gone;
+  });
+
+  it('never takes for whole what a fetch deaf to it had begun, and lets go of that', async () => {
+    const controller = new AbortController();
+    const { stream, letGo } = streamOf(Buffer.from('{"begun":'));
+    const pending = postByFetch(
+      exchange({ signal: controller.signal }),
+      answering(() => new Response(stream)),
+    );
+    await settle();
+    controller.abort();
+    const received = await pending;
+    expect(received).toMatchObject({ status: 200, error: { name: 'AbortError' } });
+    expect(received).not.toHaveProperty('body');
+    await letGo;
+  });
+
+  it('lets go of an answer that a fetch deaf to it brings afterwards', async () => {
+    const controller = new AbortController();
+    const { stream, letGo } = streamOf();
+    let bring!: (response: Response) => void;
+    const late = new Promise<Response>((resolve) => {
+      bring = resolve;
+    });
+    const pending = postByFetch(
+      exchange({ signal: controller.signal }),
+      answering(() => late),
+    );
+    controller.abort();
+    bring(new Response(stream));
+    await letGo;
+    expect(await pending).toMatchObject({ error: { name: 'AbortError' } });
+  });
+});

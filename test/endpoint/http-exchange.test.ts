@@ -1,0 +1,338 @@
+import { randomBytes } from 'node:crypto';
+import { getEventListeners, once } from 'node:events';
+import http from 'node:http';
+import https from 'node:https';
+import zlib from 'node:zlib';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { dropIdleSockets, type Exchange, keepAliveAgent, postOverHttp } from '../../src/endpoint/http-exchange.ts';
+import { LOOPBACK_CERTIFICATE } from '../helpers/loopback-certificate.ts';
+import {
+  type Answer,
+  end,
+  flood,
+  head,
+  json,
+  LoopbackService,
+  raw,
+  reset,
+  silence,
+  status,
+  thenEnd,
+  token,
+} from '../helpers/loopback-service.ts';
+
+let service: LoopbackService;
+let agent: http.Agent;
+
+beforeEach(async () => {
+  service = await LoopbackService.start();
+  agent = keepAliveAgent(new URL(service.url));
+});
+
+afterEach(async () => {
+  agent.destroy();
+  await service.close();
+});
+
+function exchange(changes: Partial<Exchange> = {}): Exchange {
+  return {
+    ...{ url: new URL('/auth/v1/token', service.url), headers: { 'X-Test': 'yes' }, body: '{"a":"ä"}' },
+    ...{ maxResponseBytes: 1_000, signal: new AbortController().signal },
+    ...changes,
+  };
+}
+
+const post = (changes?: Partial<Exchange>) => postOverHttp(exchange(changes), agent);
+
+async function postAndGet(answer: Answer, changes?: Partial<Exchange>) {
+  service.next(answer);
+  return await post(changes);
+}
+
+/** A connection of the agent's that has served once and waits for more. */
+async function warm(): Promise<void> {
+  await post();
+  while (Object.keys(agent.freeSockets).length === 0) await new Promise(setImmediate);
+}
+
+describe('the request', () => {
+  it('is one POST with the body and its length in bytes', async () => {
+    await post();
+    const [call] = service.calls;
+    expect(call).toMatchObject({ method: 'POST', path: '/auth/v1/token', body: '{"a":"ä"}' });
+    expect(call?.headers).toMatchObject({ 'x-test': 'yes', 'content-length': '10' });
+    expect(service.calls).toHaveLength(1);
+  });
+});
+
+describe('an answer', () => {
+  it('comes with status, body and Retry-After', async () => {
+    const received = await postAndGet(status(429, 'slow down', { 'retry-after': '7' }));
+    expect(received).toMatchObject({ status: 429, retryAfter: '7', redirected: false });
+    expect(received.body?.toString()).toBe('slow down');
+    expect(received).not.toHaveProperty('error');
+  });
+
+  it('may come in chunks, after informational ones, and end with the connection', async () => {
+    const chunked = head(200, { 'transfer-encoding': 'chunked' });
+    const first = await postAndGet(raw(head(103), head(100), chunked, '3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n'));
+    expect(first.body?.toString()).toBe('abcde');
+    const second = await postAndGet(thenEnd(raw(head(200), 'to the end')));
+    expect(second.body?.toString()).toBe('to the end');
+  });
+
+  it('of two for one request counts only once, and never for the next request', async () => {
+    const one = (body: string) => head(200, { 'content-length': '3' }) + body;
+    expect((await postAndGet(raw(one('own'), one('odd')))).body?.toString()).toBe('own');
+    expect((await postAndGet(raw(one('new')))).body?.toString()).toBe('new');
+  });
+
+  it('that arrives unasked on an idle connection is nobody’s', async () => {
+    const one = (body: string) => head(200, { 'content-length': '3' }) + body;
+    await postAndGet(raw(one('own')));
+    const idle = service.calls[0]?.socket;
+    await new Promise((resolve) => idle?.write(one('odd'), resolve));
+    for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
+    expect((await postAndGet(raw(one('new')))).body?.toString()).toBe('new');
+  });
+});
+
+const CODINGS: [string, (body: Buffer) => Buffer][] = [
+  ['identity', (body) => body],
+  ['gzip', (body) => zlib.gzipSync(body)],
+  ['X-GZIP', (body) => zlib.gzipSync(body)],
+  ['deflate', (body) => zlib.deflateSync(body)],
+  ['deflate', (body) => zlib.deflateRawSync(body)],
+  ['br', (body) => zlib.brotliCompressSync(body)],
+];
+
+describe.each(CODINGS)('a body in %s', (coding, encode) => {
+  const encoded = (body: Buffer) => status(200, encode(body), { 'content-encoding': coding });
+
+  it('is decoded', async () => {
+    expect((await postAndGet(encoded(Buffer.from('plain text')))).body?.toString()).toBe('plain text');
+  });
+
+  it('is taken up to the cap, however badly it packs', async () => {
+    const body = randomBytes(1_000);
+    expect((await postAndGet(encoded(body))).body).toEqual(body);
+  });
+
+  it('is refused from one byte over the cap', async () => {
+    const received = await postAndGet(encoded(Buffer.alloc(1_001)));
+    expect(received).toMatchObject({ status: 200, error: expect.any(Error) });
+    expect(received).not.toHaveProperty('body');
+  });
+});
+
+describe('a body that cannot be used', () => {
+  const refused: [string, Answer, string][] = [
+    ['50 MB that pack to 50 KB', status(200, zlib.gzipSync(Buffer.alloc(5e7)), gzipped()), 'ERR_UNUSABLE_BODY'],
+    [
+      '5 MB that pack to less than the cap',
+      status(200, zlib.brotliCompressSync(Buffer.alloc(5e6)), { 'content-encoding': 'br' }),
+      'ERR_BUFFER_TOO_LARGE',
+    ],
+    ['wrong gzip', status(200, 'not packed at all', gzipped()), 'Z_DATA_ERROR'],
+    ['cut gzip', status(200, zlib.gzipSync('cut short').subarray(0, 20), gzipped()), 'Z_BUF_ERROR'],
+    ['one byte of deflate', status(200, 'x', { 'content-encoding': 'deflate' }), 'Z_BUF_ERROR'],
+    ['an unknown coding', status(200, 'x', { 'content-encoding': 'zstd' }), 'ERR_UNUSABLE_BODY'],
+    ['two codings', status(200, 'x', { 'content-encoding': 'gzip, br' }), 'ERR_UNUSABLE_BODY'],
+    ['another protocol', raw(head(101, { connection: 'upgrade', upgrade: 'websocket' })), 'ERR_UNUSABLE_BODY'],
+    ['garbage', raw('\0\x01\x02 what is this\r\n\r\n'), 'HPE_INVALID_CONSTANT'],
+    ['20 KB of headers', raw(head(200, { 'x-long': 'x'.repeat(20_000) })), 'HPE_HEADER_OVERFLOW'],
+    ['a garbled chunk', raw(head(200, { 'transfer-encoding': 'chunked' }), 'zz\r\n'), 'HPE_INVALID_CHUNK_SIZE'],
+  ];
+
+  it.each(refused)('%s: says so, and the next exchange is none the worse', async (_what, answer, code) => {
+    const received = await postAndGet(answer);
+    expect(received.error).toMatchObject({ code });
+    expect(received.stale || received.unreached || received.body).toBeFalsy();
+    expect(await post()).toMatchObject({ status: 200 });
+  });
+
+  it('keeps no connection on which more of it may come', async () => {
+    await postAndGet(raw(head(200, { 'content-length': '2000' }), 'x'.repeat(1_001)));
+    await service.calls[0]?.gone;
+    await postAndGet(raw('no HTTP at all\r\n\r\n'));
+    await service.calls[1]?.gone;
+  });
+
+  it('endless chunks: nothing is read beyond the cap', async () => {
+    const start = head(200, { 'content-length': '1000000000' });
+    const received = await postAndGet(flood(start), { maxResponseBytes: 65_536 });
+    expect(received).toMatchObject({ status: 200, error: { code: 'ERR_UNUSABLE_BODY' } });
+    await service.calls[0]?.gone;
+  });
+});
+
+function gzipped(): Record<string, string> {
+  return { 'content-encoding': 'gzip' };
+}
+
+describe('a redirect', () => {
+  it.each([300, 301, 302, 303, 304, 307, 308])('%i is neither followed nor read', async (code) => {
+    const where = { location: `${service.url}/elsewhere`, 'content-length': '1000' };
+    const received = await postAndGet(raw(head(code, where)));
+    expect(received).toMatchObject({ status: code, redirected: true });
+    await service.calls[0]?.gone;
+    expect(service.calls).toHaveLength(1);
+  });
+});
+
+describe('a connection that fails', () => {
+  it('before it stands: nothing was reached', async () => {
+    const gone = await LoopbackService.start();
+    const url = new URL(gone.url);
+    await gone.close();
+    expect(await post({ url })).toMatchObject({ unreached: true, stale: false, error: { code: 'ECONNREFUSED' } });
+  });
+
+  it('once it stood: something may have been', async () => {
+    expect(await postAndGet(reset())).toMatchObject({ unreached: false, stale: false, error: { code: 'ECONNRESET' } });
+    expect(await postAndGet(end())).toMatchObject({ unreached: false, stale: false, error: { code: 'ECONNRESET' } });
+  });
+
+  it('in the middle of a body: the status is known', async () => {
+    const received = await postAndGet(thenEnd(raw(head(200, { 'content-length': '100' }), 'begun')));
+    expect(received).toMatchObject({ status: 200, error: { code: 'ECONNRESET' }, stale: false });
+    expect(received).not.toHaveProperty('body');
+  });
+
+  it('by an agent that throws: nothing was reached', async () => {
+    const broken = new https.Agent();
+    expect(await postOverHttp(exchange(), broken)).toMatchObject({ unreached: true, error: expect.any(TypeError) });
+  });
+});
+
+describe('a connection that was kept', () => {
+  it('is kept for 30 s', async () => {
+    await warm();
+    expect(Object.values(agent.freeSockets).map((sockets) => sockets?.map((socket) => socket.timeout))).toEqual([
+      [30_000],
+    ]);
+  });
+
+  it('is used again', async () => {
+    await warm();
+    await post();
+    expect(service.connections).toBe(1);
+  });
+
+  it('is stale when it closes on the next request without a byte', async () => {
+    await warm();
+    expect(await postAndGet(end())).toMatchObject({ stale: true });
+    await warm();
+    expect(await postAndGet(reset())).toMatchObject({ stale: true });
+  });
+
+  it('is not when anything of an answer had come', async () => {
+    await warm();
+    expect(await postAndGet(thenEnd(raw('HTTP/1.1 2')))).toMatchObject({ stale: false });
+    await warm();
+    expect(await postAndGet(thenEnd(raw(head(200, { 'content-length': '9' }))))).toMatchObject({ stale: false });
+  });
+
+  it('is not when the answer, an early 1xx included, came before', async () => {
+    await warm();
+    expect(await postAndGet(thenEnd(raw(head(103))))).toMatchObject({ stale: false });
+  });
+
+  it('is dropped when idle, and left alone in use', async () => {
+    service.next(silence());
+    const pending = post();
+    const call = await service.arrived(1);
+    await warm();
+    expect(service.openConnections).toBe(2);
+    dropIdleSockets(agent);
+    await service.calls[1]?.gone;
+    call.answer(token());
+    expect(await pending).toMatchObject({ status: 200 });
+  });
+});
+
+describe('an abort', () => {
+  it('is listened for no longer than the exchange takes', async () => {
+    const { signal } = new AbortController();
+    await post({ signal });
+    await postAndGet(reset(), { signal });
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+  });
+
+  const aborted = { error: { name: 'AbortError' } };
+
+  it('before the start sends nothing', async () => {
+    expect(await post({ signal: AbortSignal.abort() })).toMatchObject(aborted);
+    expect(service.connections).toBe(0);
+  });
+
+  it('ends a request that nobody answers, and its connection', async () => {
+    const controller = new AbortController();
+    service.next(silence());
+    const pending = post({ signal: controller.signal });
+    const call = await service.arrived(1);
+    controller.abort();
+    expect(await pending).toMatchObject({ ...aborted, stale: false });
+    await call.gone;
+  });
+
+  it('ends a body that does not go on', async () => {
+    const controller = new AbortController();
+    service.next(raw(head(200, { 'content-length': '100' }), 'begun'));
+    const pending = post({ signal: controller.signal });
+    const call = await service.arrived(1);
+    for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
+    controller.abort();
+    expect(await pending).toMatchObject(aborted);
+    await call.gone;
+  });
+
+  it('ends a connection that is still being made', async () => {
+    const controller = new AbortController();
+    const never = new http.Agent();
+    const connecting = once(never, 'asked');
+    never.createConnection = () => {
+      never.emit('asked');
+      return undefined;
+    };
+    const pending = postOverHttp(exchange({ signal: controller.signal }), never);
+    await connecting;
+    controller.abort();
+    expect(await pending).toMatchObject({ ...aborted, unreached: true });
+  });
+});
+
+describe('over TLS', () => {
+  let secure: LoopbackService;
+
+  beforeEach(async () => {
+    secure = await LoopbackService.start({ tls: true });
+  });
+
+  afterEach(() => secure.close());
+
+  it('is sent under a certificate that is trusted, and the connection is kept', async () => {
+    const trusting = new https.Agent({ keepAlive: true, ca: LOOPBACK_CERTIFICATE });
+    const url = new URL(secure.url);
+    expect(await postOverHttp(exchange({ url }), trusting)).toMatchObject({ status: 200 });
+    secure.next(json(400, {}), reset());
+    expect(await postOverHttp(exchange({ url }), trusting)).toMatchObject({ status: 400 });
+    expect(await postOverHttp(exchange({ url }), trusting)).toMatchObject({ stale: true, unreached: false });
+    expect(secure.connections).toBe(1);
+    trusting.destroy();
+  });
+
+  it('sends nothing under one that is not', async () => {
+    const own = keepAliveAgent(new URL(secure.url));
+    const received = await postOverHttp(exchange({ url: new URL(secure.url) }), own);
+    expect(received).toMatchObject({ unreached: true, error: { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' } });
+    expect(secure.calls).toHaveLength(0);
+  });
+
+  it('has reached nothing when the connection breaks before it is secure', async () => {
+    const own = keepAliveAgent(new URL('https://localhost'));
+    service.onConnection((socket) => socket.destroy());
+    const url = new URL(service.url.replace('http:', 'https:'));
+    expect(await postOverHttp(exchange({ url }), own)).toMatchObject({ unreached: true, stale: false });
+  });
+});

@@ -1,0 +1,147 @@
+import http from 'node:http';
+import https from 'node:https';
+import { describe, expect, it } from 'vitest';
+import { checkEndpointOptions, type TokenEndpointOptions } from '../../src/endpoint/options.ts';
+import type { OwnerTokenError } from '../../src/errors.ts';
+
+const GOOD: TokenEndpointOptions = { baseUrl: 'https://service.example', clientId: 'id', clientSecret: 'secret' };
+
+/** The code and the paths of the problems; undefined where there is none. */
+function problemsOf(changes: object, from: object = GOOD): { code: string; paths: string[] } | undefined {
+  try {
+    checkEndpointOptions({ ...from, ...changes } as TokenEndpointOptions);
+    return undefined;
+  } catch (thrown) {
+    const { code, message } = thrown as OwnerTokenError;
+    return { code, paths: [...message.matchAll(/^ {2}- ([\w.]+):/gm)].map((match) => match[1] ?? '') };
+  }
+}
+
+describe('baseUrl', () => {
+  it.each([
+    ['https://service.example', 'https://service.example/'],
+    ['https://service.example/', 'https://service.example/'],
+    ['HTTPS://Service.Example:8443/tenant/', 'https://service.example:8443/tenant/'],
+    [new URL('https://service.example/x'), 'https://service.example/x'],
+  ])('takes %s', (baseUrl, expected) => {
+    expect(checkEndpointOptions({ ...GOOD, baseUrl }).href).toBe(expected);
+  });
+
+  it.each([
+    undefined,
+    null,
+    '',
+    7,
+    {},
+    'service.example',
+    '/auth',
+    'ftp://service.example',
+    'javascript:alert(1)',
+    'https://user@service.example',
+    'https://:password@service.example',
+    'https://service.example/?a=b',
+    'https://service.example?',
+    'https://service.example/#part',
+    'https://service.example#',
+    'https://',
+  ])('refuses %s', (baseUrl) => {
+    expect(problemsOf({ baseUrl })).toEqual({ code: 'invalid_options', paths: ['baseUrl'] });
+  });
+});
+
+describe('http without TLS', () => {
+  it.each([
+    'http://localhost',
+    'http://LOCALHOST:8080/x',
+    'http://127.0.0.1:3000',
+    'http://127.255.255.254',
+    'http://127.1',
+    'http://0x7f000001',
+    'http://[::1]:3000',
+  ])('is taken for this machine: %s', (baseUrl) => {
+    expect(problemsOf({ baseUrl })).toBeUndefined();
+  });
+
+  it.each([
+    'http://service.example',
+    'http://localhost.example',
+    'http://127.0.0.1.example',
+    'http://128.0.0.1',
+    'http://0.0.0.0',
+    'http://10.0.0.1',
+    'http://[::2]',
+    'http://[::ffff:127.0.0.1]',
+    'http://localhost.',
+  ])('is insecure for any other: %s', (baseUrl) => {
+    expect(problemsOf({ baseUrl })).toEqual({ code: 'insecure_url', paths: [] });
+    expect(problemsOf({ baseUrl, allowInsecureHttp: false })?.code).toBe('insecure_url');
+    expect(problemsOf({ baseUrl, allowInsecureHttp: true })).toBeUndefined();
+  });
+
+  it('is one problem among others where there are others', () => {
+    const expected = { code: 'invalid_options', paths: ['clientId', 'baseUrl'] };
+    expect(problemsOf({ baseUrl: 'http://service.example', clientId: '' })).toEqual(expected);
+    expect(problemsOf({ baseUrl: 'http://service.example', allowInsecureHttp: 'yes' })?.paths).toEqual([
+      'allowInsecureHttp',
+      'baseUrl',
+    ]);
+  });
+});
+
+describe('every other option', () => {
+  const agent = new http.Agent();
+
+  it.each<[string, unknown[], unknown[]]>([
+    ['clientId', ['id'], ['', 7, null, undefined, () => 'id']],
+    ['clientSecret', ['secret', () => 'secret'], ['', 7, null, undefined, {}]],
+    ['timeoutMs', [1, 10_000, 600_000, undefined], [0, -1, 1.5, Number.NaN, 600_001, Number.POSITIVE_INFINITY, '5']],
+    ['maxResponseBytes', [1, 65_536, 1_048_576, undefined], [0, -1, 1.5, Number.NaN, 1_048_577, '5']],
+    ['parseResponse', [() => ({ token: 't' }), undefined], ['x', {}, null]],
+    ['classifyFailure', [() => undefined, undefined], ['x', {}, null]],
+    ['allowInsecureHttp', [true, false, undefined], ['yes', 1, null]],
+    ['agent', [new https.Agent(), { addRequest() {} }, undefined], [agent, {}, 'x', null, true]],
+    ['fetch', [fetch, undefined], ['x', {}, null]],
+    ['clock', [{ now: () => 0, monotonic: () => 0 }, undefined], [{}, { now: () => 0 }, null, Date.now]],
+  ])('%s has legal values, and the rest is refused by path', (name, legal, refused) => {
+    for (const value of legal) expect(problemsOf({ [name]: value })).toBeUndefined();
+    for (const value of refused) {
+      expect(problemsOf({ [name]: value })).toEqual({ code: 'invalid_options', paths: [name] });
+    }
+  });
+
+  it('agent speaks the protocol of the base URL, and stays away where fetch is given', () => {
+    const baseUrl = 'http://127.0.0.1';
+    expect(problemsOf({ baseUrl, agent })).toBeUndefined();
+    expect(problemsOf({ baseUrl, agent: new https.Agent() })?.paths).toEqual(['agent']);
+    expect(problemsOf({ baseUrl, agent, fetch })?.paths).toEqual(['agent']);
+    // Agents for proxies find out with each request, and are asked for it in vain before.
+    class Either {
+      get protocol(): string {
+        return 'https:';
+      }
+      addRequest(): void {}
+    }
+    expect(problemsOf({ baseUrl, agent: new Either() })).toBeUndefined();
+  });
+
+  it('that does not exist is refused, with the nearest that does', () => {
+    expect(() => checkEndpointOptions({ ...GOOD, timeout: 5 } as never)).toThrow(/timeout: .*did you mean timeoutMs\?/);
+  });
+
+  it('is no secret in the complaint', () => {
+    const canary = 'canary-7f3a';
+    const wrong = { baseUrl: `ftp://${canary}`, clientId: [canary], clientSecret: { canary }, [canary]: canary };
+    const complain = () => checkEndpointOptions({ ...wrong, timeoutMs: canary } as never);
+    expect(complain).toThrow(/baseUrl/);
+    expect(complain).not.toThrow(canary);
+  });
+
+  it('all have their problems listed together', () => {
+    const expected = ['baseUrl', 'clientId', 'clientSecret', 'timeoutMs', 'clock'];
+    expect(problemsOf({ timeoutMs: 0, clock: {} }, {})?.paths).toEqual(expected);
+  });
+
+  it.each([undefined, null, 'text', [], 7])('are refused as %s altogether', (options) => {
+    expect(() => checkEndpointOptions(options as never)).toThrow(/options: expected an object/);
+  });
+});

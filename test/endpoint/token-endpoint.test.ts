@@ -1,0 +1,433 @@
+import http from 'node:http';
+import { inspect } from 'node:util';
+import nock from 'nock';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { EndpointFailure } from '../../src/endpoint/classify-failure.ts';
+import type { TokenEndpointOptions } from '../../src/endpoint/options.ts';
+import { TokenEndpoint } from '../../src/endpoint/token-endpoint.ts';
+import { OwnerTokenError } from '../../src/errors.ts';
+import type { IssuedToken } from '../../src/token.ts';
+import { end, LoopbackService, token } from '../helpers/loopback-service.ts';
+import { ManualClock, settle } from '../helpers/manual-clock.ts';
+
+const BASE_URL = 'https://service.example';
+
+beforeEach(() => {
+  nock.disableNetConnect();
+});
+
+afterEach(() => {
+  const pending = nock.pendingMocks();
+  nock.abortPendingRequests();
+  nock.cleanAll();
+  nock.restore();
+  nock.activate();
+  expect(pending).toEqual([]);
+});
+
+function endpoint(options: Partial<TokenEndpointOptions> = {}): TokenEndpoint {
+  return new TokenEndpoint({ baseUrl: BASE_URL, clientId: 'the-id', clientSecret: 'the-secret', ...options });
+}
+
+/** The service answers one request so. */
+function answer(status: number, body?: nock.Body, headers?: nock.ReplyHeaders): void {
+  nock(BASE_URL).post('/auth/v1/token').reply(status, body, headers);
+}
+
+/** What a call fails with. */
+async function failure(call: Promise<unknown>): Promise<OwnerTokenError> {
+  const thrown = await call.then(
+    () => expect.fail('the call succeeded'),
+    (error: unknown) => error,
+  );
+  expect(thrown).toBeInstanceOf(OwnerTokenError);
+  return thrown as OwnerTokenError;
+}
+
+describe('the request', () => {
+  it('is that of the specification: one POST of four fields as JSON', async () => {
+    let seen: { body: unknown; headers: Record<string, unknown> } | undefined;
+    nock(BASE_URL)
+      .post('/auth/v1/token')
+      .reply(function (_uri, body) {
+        seen = { body, headers: this.req.headers };
+        return [200, { access_token: 't' }];
+      });
+    await endpoint().requestToken('the key');
+    expect(seen?.body).toEqual({
+      grant_type: 'client_credentials',
+      client_id: 'the-id',
+      client_secret: 'the-secret',
+      appliance_owner_scope: 'the key',
+    });
+    expect(seen?.headers).toMatchObject({
+      ...{ 'content-type': 'application/json', accept: 'application/json' },
+      ...{ 'user-agent': 'owner-token-registry', 'content-length': '119' },
+    });
+  });
+
+  it.each([
+    ['https://service.example', '/auth/v1/token'],
+    ['https://service.example/', '/auth/v1/token'],
+    ['https://service.example/tenant/a', '/tenant/a/auth/v1/token'],
+    ['https://service.example/tenant/a/', '/tenant/a/auth/v1/token'],
+  ])('goes below the base URL %s', async (baseUrl, path) => {
+    nock(BASE_URL).post(path).reply(200, { access_token: 't' });
+    const made = endpoint({ baseUrl });
+    expect(made.origin).toBe('https://service.example');
+    await made.requestToken('key');
+  });
+
+  it('carries any access key byte for byte', async () => {
+    for (const key of ['__proto__', ' Key ', 'é', 'e\u0301', '"\\\u2028\n', 'k'.repeat(10_000)]) {
+      const body = (sent: Record<string, unknown>) => sent.appliance_owner_scope === key;
+      nock(BASE_URL).post('/auth/v1/token', body).reply(200, { access_token: 't' });
+      await endpoint().requestToken(key);
+    }
+  });
+
+  it.each(['', undefined, null, 7, ['key']])('is not made for %j', async (key) => {
+    expect(await failure(endpoint().requestToken(key as string))).toMatchObject({ code: 'invalid_access_key' });
+  });
+});
+
+describe('the grant', () => {
+  it('is the token with its type, the time before the request, and the answer as it came', async () => {
+    const clock = new ManualClock();
+    const atMs = clock.now();
+    nock(BASE_URL)
+      .post('/auth/v1/token')
+      .reply(() => {
+        clock.advance(8_000);
+        return [200, { access_token: 'abc', token_type: 'bearer', expires_in: 10, extra: [1] }];
+      });
+    const expected: IssuedToken = {
+      ...{ token: 'abc', tokenType: 'bearer', requestedAtMs: atMs },
+      response: { access_token: 'abc', token_type: 'bearer', expires_in: 10, extra: [1] },
+    };
+    expect(await endpoint({ clock }).requestToken('key')).toEqual(expected);
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('comes with any status from 200 to 299, and any content type', async () => {
+    for (const status of [200, 201, 202, 299]) {
+      answer(status, '{"access_token":"abc"}', { 'content-type': 'text/plain' });
+      expect(await endpoint().requestToken('key')).toMatchObject({ token: 'abc' });
+    }
+  });
+
+  it('is what parseResponse makes of the body, and no more', async () => {
+    answer(200, { data: [{ jwt: 'abc' }] });
+    const parseResponse = (body: unknown) => {
+      const { data } = body as { data: { jwt: string }[] };
+      return { token: data[0]?.jwt ?? '', tokenType: 'DPoP', requestedAtMs: 5, response: {} };
+    };
+    const grant = await endpoint({ parseResponse }).requestToken('key');
+    expect(grant).toMatchObject({ token: 'abc', tokenType: 'DPoP', response: { data: [{ jwt: 'abc' }] } });
+    expect(grant.requestedAtMs).not.toBe(5);
+  });
+
+  it('has no response where the body is no object', async () => {
+    answer(200, '["abc"]');
+    const grant = await endpoint({ parseResponse: (body) => ({ token: (body as string[])[0] ?? '' }) }).requestToken(
+      'key',
+    );
+    expect(grant).toEqual({ token: 'abc', requestedAtMs: expect.any(Number) });
+  });
+});
+
+describe('an answer that cannot be used', () => {
+  const unusable: [string, nock.Body | undefined][] = [
+    ['no fields', '{}'],
+    ['null', 'null'],
+    ['a list', '[]'],
+    ['a number', '7'],
+    ['nothing', ''],
+    ['HTML', '<html>maintenance</html>'],
+    ['a byte order mark', '\ufeff{"access_token":"t"}'],
+    ['cut JSON', '{"access_token":"t'],
+    ['broken characters', Buffer.from('{"access_token":"t","x":"\xff"}', 'latin1')],
+    ['an error object', '{"error":"invalid_client"}'],
+    ['an empty token', '{"access_token":""}'],
+    ['a token that is no string', '{"access_token":{"a":1}}'],
+    ['a token of 1 MB', JSON.stringify({ access_token: 'x'.repeat(1_000_000) })],
+    ['a token of 17 KB', JSON.stringify({ access_token: 'x'.repeat(17_000) })],
+    ['a line break in the token', '{"access_token":"a\\r\\nX-Evil: 1"}'],
+    ['a line break in the token type', '{"access_token":"a","token_type":"Bearer\\r\\nX-Evil:"}'],
+  ];
+
+  it.each(unusable)('%s is invalid_response', async (_what, body) => {
+    answer(200, body);
+    const error = await failure(endpoint().requestToken('key'));
+    expect(error).toMatchObject({ code: 'invalid_response', failureScope: 'owner', status: 200 });
+    expect(OwnerTokenError.wideningOf(error)).toBe('endpoint');
+    expect(error.message).not.toMatch(/maintenance|Evil|xxxx/);
+  });
+
+  it('is any with 204', async () => {
+    answer(204);
+    expect(await failure(endpoint().requestToken('key'))).toMatchObject({ code: 'invalid_response', status: 204 });
+  });
+
+  it('is also what parseResponse makes a useless token of', async () => {
+    for (const made of [{}, { token: 7 }, { token: 'a b' }, { token: 'a', tokenType: 7 }]) {
+      answer(200, {});
+      const error = await failure(endpoint({ parseResponse: () => made as { token: string } }).requestToken('key'));
+      expect(error.code).toBe('invalid_response');
+    }
+  });
+
+  it('over the cap is refused, of whatever size that is', async () => {
+    answer(200, '{"access_token":"t"}');
+    expect(await endpoint({ maxResponseBytes: 20 }).requestToken('key')).toMatchObject({ token: 't' });
+    answer(200, '{"access_token":"t"}');
+    expect(await failure(endpoint({ maxResponseBytes: 19 }).requestToken('key'))).toMatchObject({
+      ...{ code: 'invalid_response', status: 200 },
+    });
+  });
+});
+
+describe('a refusal', () => {
+  it('stops what its code says', async () => {
+    answer(400, { error: 'invalid_grant' });
+    expect(await failure(endpoint().requestToken('key'))).toMatchObject({
+      ...{ code: 'owner_refused', failureScope: 'owner', status: 400, oauthError: 'invalid_grant' },
+    });
+    answer(401, { error: 'invalid_client' });
+    expect(await failure(endpoint().requestToken('key'))).toMatchObject({
+      code: 'client_refused',
+      failureScope: 'client',
+    });
+  });
+
+  it('may say when to come again, and the clock says what that means', async () => {
+    const clock = new ManualClock();
+    answer(429, 'slow', { 'Retry-After': new Date(clock.now() + 90_000).toUTCString() });
+    expect(await failure(endpoint({ clock }).requestToken('key'))).toMatchObject({
+      ...{ code: 'rate_limited', failureScope: 'endpoint', retryAfterMs: 90_000, failedAtMs: clock.now() },
+    });
+  });
+
+  it('is shown to classifyFailure with the parsed body, or its text, and goes by its word', async () => {
+    const seen: EndpointFailure[] = [];
+    const classifyFailure = (failed: EndpointFailure) => {
+      seen.push(failed);
+      return 'endpoint' as const;
+    };
+    answer(400, { error: 'locked', hint: 'h' });
+    expect((await failure(endpoint({ classifyFailure }).requestToken('key'))).failureScope).toBe('endpoint');
+    answer(502, 'bad gateway');
+    await failure(endpoint({ classifyFailure }).requestToken('key'));
+    answer(200, 'oops');
+    await failure(endpoint({ classifyFailure }).requestToken('key'));
+    expect(seen).toEqual([
+      { kind: 'status', status: 400, oauthError: 'locked', body: { error: 'locked', hint: 'h' } },
+      { kind: 'status', status: 502, body: 'bad gateway' },
+      { kind: 'body', status: 200, body: 'oops' },
+    ]);
+  });
+});
+
+describe('a function of the user’s that fails', () => {
+  const boom = () => {
+    throw new RangeError('the-secret');
+  };
+
+  it('parseResponse: source_failed, unless it threw one of ours', async () => {
+    answer(200, {});
+    const error = await failure(endpoint({ parseResponse: boom }).requestToken('key'));
+    expect(error).toMatchObject({ code: 'source_failed', failureScope: 'owner', cause: { name: 'RangeError' } });
+    const own = new OwnerTokenError('client_refused', 'mine');
+    answer(200, {});
+    const parseResponse = () => {
+      throw own;
+    };
+    expect(await failure(endpoint({ parseResponse }).requestToken('key'))).toBe(own);
+  });
+
+  it('classifyFailure: source_failed', async () => {
+    answer(500);
+    const error = await failure(endpoint({ classifyFailure: boom }).requestToken('key'));
+    expect(error).toMatchObject({ code: 'source_failed', status: 500 });
+  });
+
+  it.each<[string, () => unknown]>([
+    ['throws', boom],
+    ['rejects', async () => boom()],
+    ['gives nothing', () => undefined],
+    ['gives an empty string', async () => ''],
+    ['gives no string', () => ({ secret: 'x' })],
+  ])('clientSecret that %s: source_failed for the client, and nothing is sent', async (_what, clientSecret) => {
+    const made = endpoint({ clientSecret: clientSecret as () => string });
+    const expected = { code: 'source_failed', failureScope: 'client' };
+    expect(await failure(made.requestToken('key'))).toMatchObject(expected);
+    expect(await failure(made.identity())).toMatchObject(expected);
+  });
+
+  it('clientSecret that hangs: the same, by the deadline', async () => {
+    const clock = new ManualClock();
+    const made = endpoint({ clock, clientSecret: () => new Promise<string>(() => {}), timeoutMs: 500 });
+    for (const call of [made.requestToken('key'), made.identity()]) {
+      const failed = failure(call);
+      await settle();
+      clock.advance(500);
+      expect(await failed).toMatchObject({ code: 'source_failed', failureScope: 'client' });
+    }
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('none leaves a timer', async () => {
+    const clock = new ManualClock();
+    answer(200, {});
+    await failure(endpoint({ clock, parseResponse: boom }).requestToken('key'));
+    await failure(endpoint({ clock, clientSecret: boom }).requestToken('key'));
+    expect(clock.pendingTimers).toBe(0);
+  });
+});
+
+describe('the secret', () => {
+  it('is read for each request, so that it can rotate', async () => {
+    let current = 'first';
+    const made = endpoint({ clientSecret: async () => current });
+    for (const secret of ['first', 'second']) {
+      current = secret;
+      nock(BASE_URL)
+        .post('/auth/v1/token', /"client_secret":"(first|second)"/)
+        .reply((_uri, body) => {
+          expect((body as { client_secret: string }).client_secret).toBe(secret);
+          return [200, { access_token: 't' }];
+        });
+      await made.requestToken('key');
+    }
+  });
+
+  it('is in nothing that can be printed of the endpoint', async () => {
+    const made = endpoint();
+    expect(inspect(made, { depth: null, showHidden: true })).not.toMatch(/the-secret|the-id/);
+    expect(JSON.stringify(made)).toBe('{"origin":"https://service.example"}');
+  });
+});
+
+describe('identity', () => {
+  it('is the same for the same service and client, and another for any other', async () => {
+    const same = await endpoint().identity();
+    expect(same).toMatch(/^[\w-]{43}$/);
+    expect(await endpoint({ baseUrl: new URL(`${BASE_URL}/`), timeoutMs: 5 }).identity()).toBe(same);
+    expect(await endpoint({ clientSecret: async () => 'the-secret' }).identity()).toBe(same);
+    const others: Partial<TokenEndpointOptions>[] = [
+      { baseUrl: `${BASE_URL}/tenant` },
+      { clientId: 'other-id' },
+      { clientSecret: 'other' },
+      { clientId: 'the-idt', clientSecret: 'he-secret' },
+      { clientId: 'the-id10:', clientSecret: 'the-secret'.slice(3) },
+    ];
+    const all = await Promise.all([{}, ...others].map((options) => endpoint(options).identity()));
+    expect(new Set(all).size).toBe(all.length);
+  });
+});
+
+describe('a signal', () => {
+  it('that is aborted ends the request at once, with closed and no scope', async () => {
+    const controller = new AbortController();
+    nock(BASE_URL).post('/auth/v1/token').delay(60_000).reply(200, {});
+    const clock = new ManualClock();
+    const failed = failure(endpoint({ clock }).requestToken('key', { signal: controller.signal }));
+    await settle();
+    controller.abort();
+    expect(await failed).toMatchObject({ code: 'closed', failureScope: undefined });
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('that was aborted before asks nobody for anything', async () => {
+    let asked = 0;
+    const made = endpoint({ clientSecret: () => String(++asked) });
+    expect(await failure(made.requestToken('key', { signal: AbortSignal.abort() }))).toMatchObject({ code: 'closed' });
+    expect(asked).toBe(0);
+  });
+
+  it('that is aborted while the secret is awaited ends that too', async () => {
+    const controller = new AbortController();
+    const made = endpoint({ clientSecret: () => new Promise<string>(() => {}) });
+    const failed = failure(made.requestToken('key', { signal: controller.signal }));
+    controller.abort();
+    expect(await failed).toMatchObject({ code: 'closed' });
+  });
+});
+
+describe('an answer that came whole', () => {
+  it('counts, though the signal was aborted in the same moment', async () => {
+    const controller = new AbortController();
+    const response = new Response(null, { status: 204 });
+    const { headers } = response;
+    Object.defineProperty(response, 'headers', {
+      get() {
+        controller.abort();
+        return headers;
+      },
+    });
+    const call = endpoint({ fetch: async () => response }).requestToken('key', { signal: controller.signal });
+    expect(await failure(call)).toMatchObject({ code: 'invalid_response', status: 204 });
+  });
+});
+
+describe('a given fetch', () => {
+  it('makes the request instead', async () => {
+    const made = endpoint({ fetch: async () => new Response('{"access_token":"abc"}') });
+    expect(await made.requestToken('key')).toMatchObject({ token: 'abc' });
+  });
+
+  it('that throws one of our errors is taken at its word; any other is a broken connection', async () => {
+    const own = new OwnerTokenError('rate_limited', 'mine', { retryAfterMs: 5_000 });
+    const throwing = (error: unknown) => endpoint({ fetch: () => Promise.reject(error) });
+    expect(await failure(throwing(own).requestToken('key'))).toBe(own);
+    expect(await failure(throwing(new Error('?')).requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
+    expect(await failure(throwing(undefined).requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
+  });
+
+  it('that is deaf to its signal is waited for no longer than the deadline', async () => {
+    const clock = new ManualClock();
+    const made = endpoint({ clock, fetch: () => new Promise(() => {}) });
+    const failed = failure(made.requestToken('key'));
+    await settle();
+    clock.advance(10_000);
+    expect(await failed).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'owner' });
+  });
+});
+
+describe('connections', () => {
+  let service: LoopbackService;
+  beforeEach(async () => {
+    nock.restore();
+    service = await LoopbackService.start();
+  });
+  afterEach(() => service.close());
+
+  it('that turn out to be dead cost one more sending, on a new one', async () => {
+    service.next(token(), end());
+    const made = endpoint({ baseUrl: service.url });
+    expect(await made.requestToken('key')).toMatchObject({ token: 'token-1-of-key' });
+    expect(await made.requestToken('key')).toMatchObject({ token: 'token-3-of-key' });
+    expect(service.connections).toBe(2);
+    await made.close();
+  });
+
+  it('of its own agent are let go by close, which is not the end; those of a given one are left alone', async () => {
+    const made = endpoint({ baseUrl: service.url });
+    await made.requestToken('key');
+    await made.close();
+    await service.calls[0]?.gone;
+    await made.requestToken('key');
+    expect(service.connections).toBe(2);
+    await made.close();
+    const agent = new http.Agent({ keepAlive: true });
+    const other = endpoint({ baseUrl: service.url, agent });
+    service.next(token(), token(), end());
+    for (let n = 0; n < 2; n++) {
+      await other.requestToken('key');
+      await other.close();
+    }
+    expect(service.connections).toBe(3);
+    expect(await other.requestToken('key')).toMatchObject({ token: 'token-6-of-key' });
+    agent.destroy();
+  });
+});

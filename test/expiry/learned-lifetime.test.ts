@@ -1,0 +1,536 @@
+/** What the policy makes of single tokens, and what it comes to in a world whose service does not tell its lifetime. */
+
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { OwnerTokenError } from '../../src/errors.ts';
+import {
+  type LearnedLifetime,
+  type LearnedLifetimeOptions,
+  type LearnedLifetimeSnapshot,
+  learnedLifetime,
+} from '../../src/expiry/learned-lifetime.ts';
+import type { ExpiryPolicy } from '../../src/expiry/policies.ts';
+import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
+import { runWorld, type World, type WorldCounts } from '../bench/learned-lifetime.world.mjs';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+
+const estimateOf = (policy: LearnedLifetime) => policy.stats().estimateMs;
+
+/** What a hundred tokens are stated to live. */
+function stated(policy: LearnedLifetime, from = 0): number[] {
+  return Array.from({ length: 100 }, (_, index) => policy.lifetimeMs({ token: `token-${from + index}` }));
+}
+
+/** One token's life as seen from here: accepted at these ages, and refused at the last if there is one. */
+function live(policy: LearnedLifetime, name: string, acceptedMs: number[], refusedMs?: number): void {
+  const age = { owner: `owner of ${name}`, token: name };
+  for (const ageMs of acceptedMs) policy.accepted({ ...age, ageMs });
+  if (refusedMs !== undefined) policy.rejected({ ...age, ageMs: refusedMs });
+}
+
+/** Many owners' tokens that all end at one age. */
+function endAt(policy: LearnedLifetime, lifetimeMs: number, tokens = 50): void {
+  for (let index = 0; index < tokens; index++) {
+    live(policy, `ends-${lifetimeMs}-${index}`, [0, lifetimeMs * 0.5, lifetimeMs * 0.98], lifetimeMs * 1.02);
+  }
+}
+
+describe('what is stated', () => {
+  it('is the guess until there is evidence, and more for explorers', () => {
+    const values = stated(learnedLifetime({ guessMs: 2 * MINUTE_MS }));
+    const guessed = values.filter((value) => value === 2 * MINUTE_MS);
+    const explored = values.filter((value) => value !== 2 * MINUTE_MS);
+    expect(explored).toHaveLength(16);
+    expect(guessed).toHaveLength(84);
+    expect(Math.min(...explored)).toBeGreaterThanOrEqual(4 * MINUTE_MS);
+    expect(Math.max(...explored)).toBeGreaterThan(HOUR_MS);
+  });
+
+  it('is the same when the same grant is asked about again, even after evidence', () => {
+    const policy = learnedLifetime();
+    const before = stated(policy);
+    endAt(policy, MINUTE_MS);
+    expect(stated(policy)).toEqual(before);
+    expect(stated(policy, 1000)).not.toEqual(before);
+  });
+
+  it('is remembered of so many grants and no more', () => {
+    const policy = learnedLifetime({ exploration: 0 });
+    stated(policy);
+    endAt(policy, MINUTE_MS);
+    expect(policy.lifetimeMs({ token: 'token-99' })).toBe(300_000);
+    for (let from = 1000; from < 1300; from += 100) stated(policy, from);
+    expect(policy.lifetimeMs({ token: 'token-99' })).toBeLessThan(MINUTE_MS);
+  });
+
+  it('is the guess alone when nothing is to be explored', () => {
+    const policy = learnedLifetime({ exploration: 0 });
+    expect(new Set(stated(policy))).toEqual(new Set([300_000]));
+    endAt(policy, HOUR_MS);
+    expect(new Set(stated(policy, 200))).toEqual(new Set([estimateOf(policy)]));
+    expect(policy.stats().evidence.explorers).toBe(0);
+  });
+
+  it('takes a default guess within the bounds given', () => {
+    expect(estimateOf(learnedLifetime({ minMs: HOUR_MS }))).toBe(HOUR_MS);
+    expect(estimateOf(learnedLifetime({ maxMs: MINUTE_MS }))).toBe(MINUTE_MS);
+  });
+
+  it('explores less once the lifetime is known, and pays for each explorer', () => {
+    const policy = learnedLifetime();
+    endAt(policy, HOUR_MS);
+    const before = policy.stats().evidence.explorers;
+    for (let from = 0; from < 2000; from += 100) stated(policy, from);
+    expect(policy.stats().evidence.explorers - before).toBeLessThanOrEqual(2);
+  });
+
+  it('explores again what it is paid for: calls that succeed, not such as are made together', () => {
+    const explorersAfter = (agesMs: (index: number) => number) => {
+      const policy = learnedLifetime({ exploration: 0.01 });
+      endAt(policy, HOUR_MS);
+      for (let from = 0; from < 2000; from += 100) stated(policy, from);
+      const before = policy.stats().evidence.explorers;
+      for (let index = 0; index < 300; index++) live(policy, 'caller', [agesMs(index)]);
+      for (let from = 2000; from < 9000; from += 100) stated(policy, from);
+      return policy.stats().evidence.explorers - before;
+    };
+    expect(explorersAfter((index) => index * 10_000)).toBe(2);
+    expect(explorersAfter((index) => index * 3)).toBe(0);
+  });
+});
+
+describe('exploring', () => {
+  const START_MS = Date.UTC(2030, 0, 1);
+  let tokens = 0;
+
+  /** What explorers among so many new tokens are stated, as multiples of the estimate. */
+  function explorers(policy: LearnedLifetime, count: number, requestedAtMs = START_MS): number[] {
+    const estimateMs = estimateOf(policy);
+    const values = Array.from({ length: count }, () => policy.lifetimeMs({ token: `new-${++tokens}`, requestedAtMs }));
+    return values.filter((value) => value !== estimateMs).map((value) => value / estimateMs);
+  }
+
+  /** A policy that knows the lifetime of an hour, with as much credit as it can have. */
+  function knowing(): LearnedLifetime {
+    const policy = learnedLifetime({ exploration: 0.05 });
+    endAt(policy, HOUR_MS);
+    for (let index = 0; index < 400; index++) live(policy, 'payer', [index * 8000]);
+    return policy;
+  }
+
+  it('while all above is open: every second token, as far as the scale is open, sixteen at once', () => {
+    const policy = learnedLifetime({ maxMs: HOUR_MS });
+    expect(explorers(policy, 16).length).toBeGreaterThan(3);
+    const more = explorers(policy, 400);
+    expect(more.length).toBeLessThan(13);
+    expect(explorers(policy, 400)).toEqual([]);
+    for (const factor of more) expect(factor).toBeGreaterThanOrEqual(2);
+    for (const factor of more) expect(factor).toBeLessThanOrEqual(12);
+    expect(new Set(more).size).toBeGreaterThan(3);
+    expect(policy.stats().evidence.explorers).toBe(16);
+  });
+
+  it('once the lifetime is known: one token in sixteen, twice as far or a few times that, four at once', () => {
+    const few = Array.from({ length: 20 }, () => explorers(knowing(), 16).length);
+    expect(few.reduce((sum, count) => sum + count) / 20).toBeGreaterThan(0.4);
+    expect(few.reduce((sum, count) => sum + count) / 20).toBeLessThan(1.8);
+    const factors = Array.from({ length: 20 }, () => explorers(knowing(), 400));
+    for (const each of factors) expect(each).toHaveLength(4);
+    for (const factor of factors.flat()) expect(Math.log2(factor) % 1).toBe(0);
+    const twice = factors.flat().filter((factor) => factor === 2).length;
+    expect(twice).toBeGreaterThan(20);
+    expect(twice).toBeLessThan(60);
+    expect(Math.min(...factors.flat())).toBe(2);
+    expect(Math.max(...factors.flat())).toBeGreaterThan(4);
+  });
+
+  it('one that nothing is heard of for three times the estimate is let go of', () => {
+    const policy = knowing();
+    expect(explorers(policy, 400)).toHaveLength(4);
+    expect(explorers(policy, 400, START_MS + 2.9 * estimateOf(policy))).toEqual([]);
+    expect(explorers(policy, 400, START_MS + 3.1 * estimateOf(policy))).toHaveLength(4);
+  });
+
+  it('one that was asked about in a future that did not come is let go of too', () => {
+    const policy = knowing();
+    expect(explorers(policy, 400, START_MS + DAY_MS)).toHaveLength(4);
+    expect(explorers(policy, 400)).toHaveLength(4);
+  });
+
+  it('one that outlives the estimate makes place, once, and raises the share until a token ends again', () => {
+    const policy = knowing();
+    expect(explorers(policy, 400)).toHaveLength(4);
+    live(policy, 'long', [0.99 * HOUR_MS]);
+    expect(explorers(policy, 400)).toEqual([]);
+    live(policy, 'long', [1.2 * HOUR_MS, 1.3 * HOUR_MS]);
+    expect(explorers(policy, 16).length).toBe(1);
+    expect(explorers(policy, 400)).toEqual([]);
+    const shareOf = (ends: boolean) => {
+      const counts = Array.from({ length: 20 }, () => {
+        const again = knowing();
+        live(again, 'long', [1.2 * HOUR_MS], ends ? 1.3 * HOUR_MS : undefined);
+        return explorers(again, 8).length;
+      });
+      return counts.reduce((sum, count) => sum + count) / 160;
+    };
+    expect(shareOf(false)).toBeGreaterThan(0.25);
+    expect(shareOf(true)).toBeLessThan(0.15);
+  });
+
+  it('one that ends costs credit, and its place is free', () => {
+    const policy = knowing();
+    expect(explorers(policy, 400)).toHaveLength(4);
+    for (let index = 0; index < 3; index++) live(policy, `end-${index}`, [0.98 * HOUR_MS], 1.01 * HOUR_MS);
+    expect(policy.snapshot().credit).toBeLessThan(1.5);
+    expect(explorers(policy, 400)).toEqual([]);
+    live(policy, 'end-4', [0.98 * HOUR_MS], 1.01 * HOUR_MS);
+    expect(explorers(policy, 400)).toEqual([]);
+    for (let index = 0; index < 30; index++) live(policy, 'another payer', [index * 8000]);
+    expect(explorers(policy, 400)).toHaveLength(1);
+  });
+
+  it('one that was seen beyond the estimate and ends there costs credit too, but frees no second place', () => {
+    const policy = knowing();
+    expect(explorers(policy, 400)).toHaveLength(4);
+    live(policy, 'long', [1.2 * HOUR_MS], 1.25 * HOUR_MS);
+    expect(explorers(policy, 400)).toEqual([]);
+  });
+
+  it('a token refused before the estimate costs nothing', () => {
+    const policy = knowing();
+    explorers(policy, 1);
+    const { credit } = policy.snapshot();
+    live(policy, 'revoked', [0, 0.5 * HOUR_MS], 0.6 * HOUR_MS);
+    expect(policy.snapshot().credit).toBeGreaterThanOrEqual(credit);
+  });
+});
+
+describe('evidence', () => {
+  it('tokens of many owners that end at one age show the lifetime', () => {
+    for (const lifetimeMs of [30_000, 5 * MINUTE_MS, HOUR_MS, DAY_MS, 7 * DAY_MS]) {
+      const policy = learnedLifetime();
+      endAt(policy, lifetimeMs);
+      const { estimateMs, betweenMs, confidence } = policy.stats();
+      expect(estimateMs / lifetimeMs).toBeGreaterThan(0.85);
+      expect(estimateMs / lifetimeMs).toBeLessThanOrEqual(1);
+      expect(betweenMs[0]).toBeLessThanOrEqual(lifetimeMs);
+      expect(betweenMs[1]).toBeGreaterThan(lifetimeMs);
+      expect(confidence).toBeGreaterThan(0.9);
+    }
+  });
+
+  it('tokens that live on raise the estimate, and leave all above it open', () => {
+    const policy = learnedLifetime();
+    for (let index = 0; index < 20; index++) live(policy, `t${index}`, [0, HOUR_MS, 2 * HOUR_MS]);
+    const { estimateMs, betweenMs, confidence } = policy.stats();
+    expect(estimateMs).toBeGreaterThan(HOUR_MS);
+    expect(estimateMs).toBeLessThanOrEqual(2 * HOUR_MS);
+    expect(betweenMs[1]).toBe(30 * DAY_MS);
+    expect(confidence).toBeLessThan(0.2);
+  });
+
+  it('two tokens are needed to raise it; one changes nothing', () => {
+    const policy = learnedLifetime();
+    const before = estimateOf(policy);
+    live(policy, 'a', [HOUR_MS]);
+    expect(estimateOf(policy)).toBeLessThanOrEqual(before);
+    live(policy, 'b', [HOUR_MS]);
+    expect(estimateOf(policy)).toBeGreaterThan(before);
+  });
+
+  it('no single report moves it by more than a quarter, whatever came before', () => {
+    const report = fc.record({
+      what: fc.constantFrom('accepted' as const, 'rejected' as const),
+      owner: fc.integer({ min: 0, max: 9 }).map(String),
+      token: fc.integer({ min: 0, max: 30 }).map(String),
+      ageMs: fc.oneof(
+        fc.double({ min: 0, max: DAY_MS, noNaN: true }),
+        fc.constantFrom(0, 1, Number.POSITIVE_INFINITY, Number.NaN, -1),
+      ),
+    });
+    fc.assert(
+      fc.property(fc.array(report, { maxLength: 200 }), (reports) => {
+        const policy = learnedLifetime({ minMs: 10_000, maxMs: HOUR_MS });
+        for (const { what, ...age } of reports) {
+          const beforeMs = estimateOf(policy);
+          policy[what](age);
+          const ratio = estimateOf(policy) / beforeMs;
+          expect(ratio).toBeLessThanOrEqual(1.25 + 1e-9);
+          expect(ratio).toBeGreaterThanOrEqual(0.8 - 1e-9);
+        }
+        for (const value of stated(policy)) {
+          expect(value).toBeGreaterThanOrEqual(10_000);
+          expect(value).toBeLessThanOrEqual(HOUR_MS);
+        }
+        expect(policy.stats().confidence).toBeGreaterThanOrEqual(0);
+        expect(policy.stats().confidence).toBeLessThanOrEqual(1);
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it('one owner alone is none, however often its tokens are refused', () => {
+    const policy = learnedLifetime();
+    for (let index = 0; index < 1000; index++) {
+      const age = { owner: 'the same', token: `t${index}` };
+      policy.accepted({ ...age, ageMs: 1000 });
+      policy.rejected({ ...age, ageMs: 20_000 });
+    }
+    expect(estimateOf(policy)).toBeGreaterThan(250_000);
+    expect(policy.stats().evidence).toMatchObject({ endings: 0, ignored: 1000 });
+  });
+
+  it('one owner counts little among others whose tokens live on', () => {
+    const policy = learnedLifetime();
+    endAt(policy, HOUR_MS);
+    const before = estimateOf(policy);
+    for (let index = 0; index < 200; index++) {
+      policy.accepted({ owner: 'sick', token: `s${index}`, ageMs: MINUTE_MS });
+      policy.rejected({ owner: 'sick', token: `s${index}`, ageMs: 1.1 * MINUTE_MS });
+      const ageMs = (5 + (index % 50)) * MINUTE_MS;
+      if (index % 4 === 0) live(policy, `well-${index}`, [0, ageMs * 0.98], ageMs);
+      else live(policy, `well-${index}`, [0, 0.98 * HOUR_MS]);
+    }
+    expect(estimateOf(policy)).toBe(before);
+  });
+
+  it('tokens refused at once are none, of however many owners', () => {
+    const policy = learnedLifetime();
+    for (let index = 0; index < 1000; index++) live(policy, `t${index}`, [], 2000);
+    expect(estimateOf(policy)).toBe(300_000);
+    expect(policy.stats().evidence).toMatchObject({ endings: 0, ignored: 1000 });
+  });
+
+  it('tokens never seen accepted count half when they are refused later: they ended somewhere before', () => {
+    const policy = learnedLifetime({ guessMs: HOUR_MS });
+    for (let index = 0; index < 100; index++) live(policy, `t${index}`, [], 20 * MINUTE_MS);
+    expect(policy.stats().evidence.endings).toBe(99);
+    expect(policy.stats().betweenMs[1]).toBeLessThan(25 * MINUTE_MS);
+    expect(estimateOf(policy)).toBeLessThan(20 * MINUTE_MS);
+  });
+
+  it('tokens revoked all at once, at all ages, hardly move it, and not for long', () => {
+    const policy = learnedLifetime();
+    endAt(policy, HOUR_MS);
+    const before = estimateOf(policy);
+    for (let index = 0; index < 100; index++) {
+      const ageMs = (0.01 + 0.007 * index) * HOUR_MS;
+      live(policy, `revoked-${index}`, [0, ageMs * 0.98], ageMs);
+    }
+    expect(estimateOf(policy)).toBeGreaterThan(before / 2);
+    for (let index = 0; index < 20; index++) live(policy, `after-${index}`, [0, 0.98 * HOUR_MS], 1.02 * HOUR_MS);
+    expect(estimateOf(policy)).toBeCloseTo(before, 5);
+  });
+
+  it('the estimate follows a lifetime that becomes shorter or longer, within a dozen tokens', () => {
+    for (const factor of [0.5, 2, 0.1, 10]) {
+      const policy = learnedLifetime();
+      endAt(policy, HOUR_MS);
+      endAt(policy, HOUR_MS * factor, 24);
+      expect(estimateOf(policy) / (HOUR_MS * factor)).toBeGreaterThan(0.85);
+      expect(estimateOf(policy) / (HOUR_MS * factor)).toBeLessThanOrEqual(1);
+    }
+  });
+
+  it('reports that come late or twice say no more than the first', () => {
+    const once = learnedLifetime();
+    const twice = learnedLifetime();
+    for (let index = 0; index < 10; index++) {
+      live(once, `t${index}`, [0, 20 * MINUTE_MS], 21 * MINUTE_MS);
+      live(twice, `t${index}`, [0, 20 * MINUTE_MS, 20 * MINUTE_MS, 5 * MINUTE_MS, 0], 21 * MINUTE_MS);
+    }
+    expect(twice.snapshot()).toEqual({ ...once.snapshot(), credit: expect.any(Number) });
+    expect(twice.stats().evidence).toEqual(once.stats().evidence);
+    expect(once.stats().evidence.survivals).toBe(20);
+  });
+
+  it('another token of the same owner is not taken for the one that was seen', () => {
+    const policy = learnedLifetime();
+    live(policy, 'other', [0], 10_000);
+    policy.accepted({ owner: 'o', token: 'first', ageMs: MINUTE_MS });
+    policy.rejected({ owner: 'o', token: 'second', ageMs: 1000 });
+    expect(policy.stats().evidence.ignored).toBe(2);
+  });
+
+  it('which owners were refused is remembered of the last sixteen refusals', () => {
+    const policy = learnedLifetime();
+    live(policy, 'other', [0], 10_000);
+    const counted = Array.from({ length: 20 }, (_, index) => {
+      policy.accepted({ owner: 'same', token: `t${index}`, ageMs: 1000 });
+      policy.rejected({ owner: 'same', token: `t${index}`, ageMs: 20_000 });
+      return policy.stats().evidence.endings;
+    });
+    expect(counted.at(14)).toBe(15);
+    expect(counted.at(15)).toBe(15);
+    expect(counted.at(-1)).toBe(15);
+  });
+
+  it('bounds tell of what is possible, within those that were set', () => {
+    const policy = learnedLifetime({ minMs: 2 * MINUTE_MS, maxMs: 20 * MINUTE_MS });
+    endAt(policy, MINUTE_MS);
+    expect(policy.stats().betweenMs[0]).toBe(2 * MINUTE_MS);
+    expect(estimateOf(policy)).toBe(2 * MINUTE_MS);
+  });
+
+  it('an age that is none does not spoil what follows', () => {
+    const spoilt = learnedLifetime();
+    const clean = learnedLifetime();
+    for (let index = 0; index < 20; index++) {
+      live(spoilt, `t${index}`, [0, Number.NaN, -5, 20 * MINUTE_MS, Number.NaN], 21 * MINUTE_MS);
+      live(clean, `t${index}`, [0, 20 * MINUTE_MS], 21 * MINUTE_MS);
+    }
+    expect(spoilt.snapshot()).toEqual(clean.snapshot());
+  });
+
+  it('ages that are no ages say nothing', () => {
+    const policy = learnedLifetime();
+    for (const ageMs of [-1, Number.NaN]) live(policy, `t${ageMs}`, [ageMs, ageMs], ageMs);
+    expect(policy.stats().evidence).toEqual({ survivals: 0, endings: 0, ignored: 0, explorers: 0 });
+  });
+
+  it('of so many owners and no more the token is followed', () => {
+    const ignoredAfter = (others: number) => {
+      const policy = learnedLifetime();
+      live(policy, 'other', [], 0);
+      live(policy, 'first', [0, 10_000]);
+      for (let index = 0; index < others; index++) live(policy, `t${index}`, [0]);
+      live(policy, 'first', [], 12_000);
+      return policy.stats().evidence.ignored;
+    };
+    expect(ignoredAfter(9_999)).toBe(1);
+    expect(ignoredAfter(10_000)).toBe(2);
+  });
+});
+
+describe('a snapshot', () => {
+  it('carries what was learned over a restart, as JSON', () => {
+    const policy = learnedLifetime();
+    endAt(policy, HOUR_MS);
+    const saved = JSON.stringify(policy.snapshot());
+    expect(saved.length).toBeLessThan(2048);
+    expect(saved).not.toContain('ends-');
+    const restored = learnedLifetime({ snapshot: JSON.parse(saved) });
+    expect(restored.stats().estimateMs).toBe(policy.stats().estimateMs);
+    expect(restored.stats().betweenMs).toEqual(policy.stats().betweenMs);
+    expect(restored.stats().confidence).toBeCloseTo(policy.stats().confidence, 2);
+    expect(restored.snapshot()).toEqual(policy.snapshot());
+  });
+
+  it('is kept within the bounds of the new run', () => {
+    const policy = learnedLifetime();
+    endAt(policy, HOUR_MS);
+    expect(estimateOf(learnedLifetime({ snapshot: policy.snapshot(), maxMs: 10 * MINUTE_MS }))).toBe(10 * MINUTE_MS);
+  });
+
+  type Spoiler = (good: LearnedLifetimeSnapshot) => unknown;
+  it.each<[string, Spoiler]>([
+    ['null', () => null],
+    ['text', () => 'text'],
+    ['a function', (good) => Object.assign(() => 0, good)],
+    ['empty', () => ({})],
+    ['another version', (good) => ({ ...good, version: 2 })],
+    ['no lifetime', (good) => ({ ...good, estimateMs: 0 })],
+    ['a lifetime in text', (good) => ({ ...good, estimateMs: '300000' })],
+    ['no credit', (good) => ({ ...good, credit: Number.NaN })],
+    ['more credit than there is', (good) => ({ ...good, credit: 17 })],
+    ['no scores', (good) => ({ ...good, scores: [] })],
+    ['scores in text', (good) => ({ ...good, scores: 'many' })],
+    ['scores over the best', (good) => ({ ...good, scores: good.scores.map(() => 1) })],
+    ['scores that are none', (good) => ({ ...good, scores: good.scores.map(() => null) })],
+  ])('is refused when it is %s', (_, spoil) => {
+    const snapshot = spoil(learnedLifetime().snapshot()) as never;
+    expect(problemsOf({ snapshot })).toContain('snapshot: expected what snapshot() gave');
+  });
+});
+
+describe('options', () => {
+  it.each([
+    [{ guessMs: 0 }, 'guessMs: expected milliseconds from minMs to maxMs'],
+    [{ guessMs: Number.NaN }, 'guessMs: expected'],
+    [{ guessMs: 31 * DAY_MS }, 'guessMs: expected'],
+    [{ guessMs: 5000, minMs: 10_000 }, 'guessMs: expected'],
+    [{ minMs: 999 }, 'minMs: expected milliseconds from 1000 to ten years'],
+    [{ minMs: '1000' }, 'minMs: expected milliseconds'],
+    [{ minMs: 20_000, maxMs: 10_000 }, 'minMs: expected no more than maxMs'],
+    [{ maxMs: Number.POSITIVE_INFINITY }, 'maxMs: expected milliseconds'],
+    [{ exploration: -0.1 }, 'exploration: expected a share from 0 to 0.05'],
+    [{ exploration: 0.06 }, 'exploration: expected a share'],
+    [{ gues: 5 }, 'gues: unknown option'],
+    [null, 'learnedLifetime: invalid options:\n  - options: expected an object'],
+  ])('refuses %j: %s', (options, path) => {
+    expect(problemsOf(options as never)).toContain(path);
+  });
+
+  it('takes the ends of each range', () => {
+    for (const options of [{ guessMs: 1000 }, { minMs: 5000, maxMs: 5000 }, { guessMs: 30 * DAY_MS }]) {
+      expect(problemsOf(options)).toBe('');
+    }
+    for (const exploration of [0, 0.05]) expect(problemsOf({ exploration })).toBe('');
+    expect(problemsOf({ maxMs: 3650 * DAY_MS })).toBe('');
+  });
+
+  it('takes what is explicitly undefined as absent', () => {
+    const options = { guessMs: undefined, minMs: undefined, maxMs: undefined, exploration: undefined };
+    expect(estimateOf(learnedLifetime(options as never))).toBe(300_000);
+  });
+});
+
+function problemsOf(options: LearnedLifetimeOptions): string {
+  try {
+    learnedLifetime(options);
+  } catch (error) {
+    if (error instanceof OwnerTokenError && error.code === 'invalid_options') return error.message;
+    throw error;
+  }
+  return '';
+}
+
+describe('in a world with a registry', () => {
+  const run = <P extends ExpiryPolicy>(world: Omit<World<P>, 'makeRegistry'>) =>
+    runWorld<P>({ ...world, makeRegistry: (options) => new OwnerTokenRegistry(options) });
+
+  /** Token requests for one of a policy that knows the lifetime, and the share of calls whose token had outlived it. */
+  async function compare(world: Omit<World<ExpiryPolicy>, 'makeRegistry' | 'policyFor'>, learned = learnedLifetime()) {
+    const knowing = await run({ ...world, policyFor: (hiddenMs) => ({ lifetimeMs: hiddenMs }) });
+    const learning = await run({ ...world, policyFor: () => learned });
+    return learning.counts.map(({ calls, requests, outlived }, phase) => ({
+      requests: requests / (knowing.counts[phase] as WorldCounts).requests,
+      outlived: outlived / calls,
+    }));
+  }
+
+  it.each([
+    ['30 s', 30_000],
+    ['5 min', 5 * MINUTE_MS],
+    ['1 h', HOUR_MS],
+    ['24 h', DAY_MS],
+  ])('a hidden lifetime of %s is found, and found again when it halves and doubles', async (_, lifetimeMs) => {
+    const phases = [1, 1, 0.5, 0.5, 1, 1].map((factor) => ({ lifetimeMs: lifetimeMs * factor, lifetimes: 10 }));
+    const measured = await compare({ phases });
+    for (const phase of [1, 3, 5]) {
+      expect(measured[phase]?.requests).toBeLessThanOrEqual(1.3);
+      expect(measured[phase]?.outlived).toBeLessThanOrEqual(0.005);
+    }
+  });
+
+  it('few owners, few calls, in bursts', async () => {
+    const phases = [1, 1, 0.5, 0.5, 1, 1].map((factor) => ({ lifetimeMs: HOUR_MS * factor, lifetimes: 10 }));
+    const measured = await compare({ phases, owners: 10, callsPerLifetime: 20, burst: 5 });
+    for (const phase of [1, 3, 5]) {
+      expect(measured[phase]?.requests).toBeLessThanOrEqual(1.3);
+      expect(measured[phase]?.outlived).toBeLessThanOrEqual(0.005);
+    }
+  });
+
+  it('what was learned holds from the first call after a restart', async () => {
+    const phases = [{ lifetimeMs: HOUR_MS, lifetimes: 10 }];
+    const { policy } = await run({ phases, policyFor: () => learnedLifetime() });
+    const restored = learnedLifetime({ snapshot: JSON.parse(JSON.stringify(policy.snapshot())) });
+    const [measured] = await compare({ phases, seed: 2 }, restored);
+    expect(measured?.requests).toBeLessThanOrEqual(1.1);
+    expect(measured?.outlived).toBeLessThanOrEqual(0.005);
+  });
+});

@@ -1,0 +1,375 @@
+/** What policies say, what counts of it, and the two instants that come of it. Gauntlet row E, as far as it is pure. */
+
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { OwnerTokenError } from '../../src/errors.ts';
+import {
+  assessLifetime,
+  DEFAULT_LIFETIME_MS,
+  type ExpiryPolicy,
+  expiresIn,
+  firstKnown,
+  fixedLifetime,
+  jwtExp,
+  jwtTimes,
+  MAX_LIFETIME_MS,
+  planLife,
+  untilRejected,
+} from '../../src/expiry/policies.ts';
+
+const NOW_MS = Date.UTC(2030, 0, 1);
+const NOW_S = NOW_MS / 1000;
+
+/** What `expiresIn()` makes of this value of `expires_in`. */
+const stated = (value: unknown) => expiresIn().lifetimeMs({ token: 't', response: { expires_in: value } });
+
+const jwt = (claims: unknown, encode = JSON.stringify) =>
+  `eyJhbGciOiJub25lIn0.${Buffer.from(encode(claims)).toString('base64url')}.c2lnbmF0dXJl`;
+
+function codeOf(run: () => unknown): string {
+  try {
+    run();
+  } catch (error) {
+    return error instanceof OwnerTokenError ? error.code : String(error);
+  }
+  return 'nothing thrown';
+}
+
+describe('assessLifetime', () => {
+  it.each([
+    [1, 1],
+    [0.5, 0.5],
+    [3_600_000, 3_600_000],
+    [MAX_LIFETIME_MS, MAX_LIFETIME_MS],
+    [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY],
+  ])('takes %d at its word', (value, lifetimeMs) => {
+    expect(assessLifetime(value)).toEqual({ lifetimeMs });
+  });
+
+  it.each([
+    [undefined, 'absent'],
+    [Number.NaN, 'unreadable'],
+    ['3600', 'unreadable'],
+    [null, 'unreadable'],
+    [{}, 'unreadable'],
+    [0, 'not_positive'],
+    [-1, 'not_positive'],
+    [Number.NEGATIVE_INFINITY, 'not_positive'],
+    [MAX_LIFETIME_MS + 1, 'absurd'],
+    [Number.MAX_VALUE, 'absurd'],
+  ])('counts %s as the default, because it is %s', (value, problem) => {
+    expect(assessLifetime(value)).toEqual({ lifetimeMs: DEFAULT_LIFETIME_MS, problem });
+  });
+
+  it('gives a usable lifetime for anything at all', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.anything(), fc.double()), (value) => {
+        const { lifetimeMs, problem } = assessLifetime(value);
+        expect(lifetimeMs).toBeGreaterThan(0);
+        expect(lifetimeMs === Number.POSITIVE_INFINITY).toBe(value === Number.POSITIVE_INFINITY);
+        if (problem) expect(lifetimeMs).toBe(DEFAULT_LIFETIME_MS);
+        else expect(lifetimeMs).toBe(value);
+      }),
+    );
+  });
+});
+
+describe('E1: expires_in as it comes', () => {
+  it.each([
+    ['"3600"', '3600', 3_600_000, undefined],
+    ['" 3600 "', ' 3600 ', 3_600_000, undefined],
+    ['"+60.5"', '+60.5', 60_500, undefined],
+    ['"60.25"', '60.25', 60_250, undefined],
+    ['3600.5', 3600.5, 3_600_500, undefined],
+    ['0', 0, 300_000, 'not_positive'],
+    ['-5', -5, 300_000, 'not_positive'],
+    ['"-5"', '-5', 300_000, 'not_positive'],
+    ['1e12', 1e12, 300_000, 'absurd'],
+    ['1e20', 1e20, 300_000, 'absurd'],
+    ['1e999', JSON.parse('1e999'), 300_000, 'absurd'],
+    ['-1e999', JSON.parse('-1e999'), 300_000, 'not_positive'],
+    ['a string of 400 digits', '9'.repeat(400), 300_000, 'absurd'],
+    ['"abc"', 'abc', 300_000, 'unreadable'],
+    ['"1e3"', '1e3', 300_000, 'unreadable'],
+    ['"0x10"', '0x10', 300_000, 'unreadable'],
+    ['"Infinity"', 'Infinity', 300_000, 'unreadable'],
+    ['"12 s"', '12 s', 300_000, 'unreadable'],
+    ['""', '', 300_000, 'unreadable'],
+    ['true', true, 300_000, 'unreadable'],
+    ['{}', {}, 300_000, 'unreadable'],
+    ['[3600]', [3600], 300_000, 'unreadable'],
+    ['null', null, 300_000, 'absent'],
+  ])('%s', (_, value, lifetimeMs, problem) => {
+    expect(assessLifetime(stated(value))).toEqual({ lifetimeMs, ...(problem && { problem }) });
+  });
+
+  it('absent: the field, or the whole answer', () => {
+    expect(expiresIn().lifetimeMs({ token: 't', response: {} })).toBeUndefined();
+    expect(expiresIn().lifetimeMs({ token: 't' })).toBeUndefined();
+  });
+
+  it('no value of the answer makes a token immortal', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.anything(), fc.double(), fc.string()), (value) => {
+        expect(assessLifetime(stated(value)).lifetimeMs).toBeLessThanOrEqual(MAX_LIFETIME_MS);
+      }),
+    );
+  });
+});
+
+describe('expiresIn', () => {
+  const response = { ttl: 5, data: { expires_in: 60 }, 'data.flat': 7, nothing: null };
+
+  it('reads another field, in another unit', () => {
+    expect(expiresIn({ field: 'ttl' }).lifetimeMs({ token: 't', response })).toBe(5000);
+    expect(expiresIn({ field: 'ttl', unit: 'ms' }).lifetimeMs({ token: 't', response })).toBe(5);
+    expect(expiresIn({ field: 'ttl', unit: 'min' }).lifetimeMs({ token: 't', response })).toBe(300_000);
+  });
+
+  it('follows a path, through objects only and their own properties', () => {
+    const at = (field: string) => expiresIn({ field }).lifetimeMs({ token: 't', response });
+    expect(at('data.expires_in')).toBe(60_000);
+    expect(at('ttl.expires_in')).toBeUndefined();
+    expect(at('data.constructor')).toBeUndefined();
+    expect(at('absent.expires_in')).toBeUndefined();
+    expect(at('nothing.expires_in')).toBeUndefined();
+  });
+
+  it.each([
+    [{ field: '' }, 'field: expected the name of a field, or a path with dots'],
+    [{ field: 3 }, 'field: expected the name of a field, or a path with dots'],
+    [{ unit: 'h' }, "unit: expected 'ms', 's' or 'min'"],
+    [{ unit: 'toString' }, "unit: expected 'ms', 's' or 'min'"],
+    [{ unit: ['s'] }, "unit: expected 'ms', 's' or 'min'"],
+    [{ felid: 'ttl' }, 'felid: unknown option; did you mean field?'],
+    [null, 'options: expected an object'],
+  ])('refuses %j', (options, problem) => {
+    expect(codeOf(() => expiresIn(options as never))).toBe('invalid_options');
+    expect(() => expiresIn(options as never)).toThrow(`expiresIn: invalid options:\n  - ${problem}`);
+  });
+});
+
+describe('E5: what a JWT says of itself', () => {
+  const lifetimeOf = (token: string) => jwtExp().lifetimeMs({ token, requestedAtMs: NOW_MS });
+
+  it('exp − iat, whatever our clock says', () => {
+    expect(lifetimeOf(jwt({ iat: NOW_S - 9000, exp: NOW_S - 5400 }))).toBe(3_600_000);
+    expect(lifetimeOf(jwt({ iat: 1000.25, exp: 1001 }))).toBe(750);
+  });
+
+  it('exp − the request, without iat or with one that is no time', () => {
+    expect(lifetimeOf(jwt({ exp: NOW_S + 60 }))).toBe(60_000);
+    expect(lifetimeOf(jwt({ exp: NOW_S + 60, iat: 'yesterday' }))).toBe(60_000);
+  });
+
+  it('exp − now, asked outside a registry', () => {
+    const leastMs = Date.now();
+    const nowMs = 4e12 - (jwtExp().lifetimeMs({ token: jwt({ exp: 4e9 }) }) as number);
+    expect(nowMs).toBeGreaterThanOrEqual(leastMs);
+    expect(nowMs).toBeLessThanOrEqual(Date.now());
+  });
+
+  it('takes any time that a date can have, in a token as long as a header can carry', () => {
+    expect(jwtTimes(jwt({ iat: -8.64e12, exp: 8.64e12 }))).toEqual({ issuedAtMs: -8.64e15, expiresAtMs: 8.64e15 });
+    expect(jwtTimes(jwt({ exp: 8.64e12 + 0.001 }))).toEqual({});
+    const token = jwt({ exp: 1 });
+    expect(jwtTimes(token.padEnd(16_384, 'x'))).toEqual({ expiresAtMs: 1000 });
+    expect(jwtTimes(token.padEnd(16_385, 'x'))).toBeUndefined();
+  });
+
+  it('passes on an exp before its iat, so that it can be told', () => {
+    expect(assessLifetime(lifetimeOf(jwt({ iat: 2000, exp: 1000 }))).problem).toBe('not_positive');
+  });
+
+  it.each([
+    ['an opaque token', 'abc'],
+    ['a JWT without exp', jwt({ sub: 'x' })],
+    ['an exp that is a string', jwt({ exp: '4000000000' })],
+    ['an exp beyond all dates', jwt({ exp: 1e300 })],
+    ['an exp that reads as Infinity', jwt(0, () => '{"exp":1e999}')],
+    ['an inherited exp', jwt(0, () => '{"__proto__":{"exp":4000000000}}')],
+  ])('%s: cannot tell', (_, token) => {
+    expect(lifetimeOf(token)).toBeUndefined();
+  });
+});
+
+describe('jwtTimes', () => {
+  it('reads both times, or those there are', () => {
+    expect(jwtTimes(jwt({ iat: 1, exp: 2 }))).toEqual({ issuedAtMs: 1000, expiresAtMs: 2000 });
+    expect(jwtTimes(jwt({ exp: 2 }))).toEqual({ expiresAtMs: 2000 });
+    expect(jwtTimes(jwt({}))).toEqual({});
+  });
+
+  it('takes an unsecured JWT, whose third part is empty', () => {
+    expect(jwtTimes(jwt({ exp: 2 }).replace(/\.[^.]*$/, '.'))).toEqual({ expiresAtMs: 2000 });
+  });
+
+  it.each([
+    ['two parts', 'eyJhbGciOiJub25lIn0.e30'],
+    ['a JWT with something before it', `Bearer ${jwt({ exp: 2 })}`],
+    ['five parts, as an encrypted one has', 'eyJhbGciOiJub25lIn0.e30.a.b.c'],
+    ['characters of plain base64', 'a.e30=.c'],
+    ['no JSON', `a.${Buffer.from('exp').toString('base64url')}.c`],
+    ['an array', jwt([{ exp: 2 }])],
+    ['null', jwt(null)],
+    ['a number', jwt(7)],
+    ['more than a header can carry', `${jwt({ exp: 2 })}${'x'.repeat(16_384)}`],
+  ])('%s is no JWT', (_, token) => {
+    expect(jwtTimes(token)).toBeUndefined();
+  });
+
+  it('never throws, and tells only sane times', () => {
+    const payload = fc.oneof(
+      fc.string(),
+      fc.json(),
+      fc.record({ exp: fc.jsonValue(), iat: fc.double() }).map((claims) => JSON.stringify(claims)),
+    );
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string(),
+          payload.map((text) => jwt(0, () => text)),
+        ),
+        (token) => {
+          for (const ms of Object.values(jwtTimes(token) ?? {})) expect(Math.abs(ms)).toBeLessThanOrEqual(8.64e15);
+        },
+      ),
+    );
+  });
+});
+
+describe('planLife', () => {
+  const plan = (lifetimeMs: number, drawn = 0.5, refreshWindow: [number, number] = [0.6, 0.8]) =>
+    planLife({ requestedAtMs: NOW_MS, lifetimeMs, refreshWindow, random: () => drawn });
+
+  it('E2: keeps a margin of 5 %, and of no more than 10 s', () => {
+    expect(plan(1000).expiresAtMs).toBe(NOW_MS + 950);
+    expect(plan(5000).expiresAtMs).toBe(NOW_MS + 4750);
+    expect(plan(60_000).expiresAtMs).toBe(NOW_MS + 57_000);
+    expect(plan(200_000).expiresAtMs).toBe(NOW_MS + 190_000);
+    expect(plan(40 * 86_400_000).expiresAtMs).toBe(NOW_MS + 40 * 86_400_000 - 10_000);
+  });
+
+  it('draws the refresh point in the window, counted from the request', () => {
+    expect(plan(100_000, 0).refreshAtMs).toBe(NOW_MS + 60_000);
+    expect(plan(100_000, 0.5).refreshAtMs).toBe(NOW_MS + 70_000);
+    expect(plan(100_000, 1 - 1e-12).refreshAtMs).toBeCloseTo(NOW_MS + 80_000, 0);
+  });
+
+  it('draws once', () => {
+    let draws = 0;
+    planLife({ requestedAtMs: 0, lifetimeMs: 1000, refreshWindow: [0.6, 0.8], random: () => ++draws / 10 });
+    expect(draws).toBe(1);
+  });
+
+  it('never refreshes past the end', () => {
+    expect(plan(1000, 0.9, [0.9, 1])).toEqual({ refreshAtMs: NOW_MS + 950, expiresAtMs: NOW_MS + 950 });
+  });
+
+  it('a lifetime until rejected has neither instant', () => {
+    for (const drawn of [0, 0.5]) {
+      expect(plan(Number.POSITIVE_INFINITY, drawn)).toEqual({
+        refreshAtMs: Number.POSITIVE_INFINITY,
+        expiresAtMs: Number.POSITIVE_INFINITY,
+      });
+    }
+  });
+
+  it('E3: the instants are in order, and do not depend on when the answer came', () => {
+    const share = fc.double({ min: 0, max: 1, noNaN: true });
+    const lifetime = fc.double({ min: 1, max: MAX_LIFETIME_MS, noNaN: true });
+    fc.assert(
+      fc.property(lifetime, fc.tuple(share, share), share, (lifetimeMs, shares, drawn) => {
+        const refreshWindow = shares.sort((a, b) => a - b);
+        const { refreshAtMs, expiresAtMs } = planLife({
+          requestedAtMs: 0,
+          lifetimeMs,
+          refreshWindow,
+          random: () => drawn,
+        });
+        expect(refreshAtMs).toBeLessThanOrEqual(expiresAtMs);
+        expect(refreshAtMs).toBeGreaterThanOrEqual(0);
+        expect(expiresAtMs).toBeGreaterThanOrEqual(lifetimeMs * 0.95 - 1e-6);
+        expect(expiresAtMs).toBeLessThan(lifetimeMs);
+        expect(lifetimeMs - expiresAtMs).toBeLessThanOrEqual(10_000 + 0.001);
+        if (refreshAtMs < expiresAtMs) {
+          expect(refreshAtMs).toBeGreaterThanOrEqual(lifetimeMs * refreshWindow[0] * (1 - 1e-9));
+          expect(refreshAtMs).toBeLessThanOrEqual(lifetimeMs * refreshWindow[1] * (1 + 1e-9));
+        }
+      }),
+    );
+  });
+});
+
+describe('fixedLifetime and untilRejected', () => {
+  it('say the same of every grant', () => {
+    expect(fixedLifetime(60_000).lifetimeMs({ token: 't', response: { expires_in: 5 } })).toBe(60_000);
+    expect(untilRejected().lifetimeMs({ token: 't', response: { expires_in: 5 } })).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  it.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY, MAX_LIFETIME_MS + 1, '60000', undefined, null])(
+    'fixedLifetime refuses %s',
+    (ms) => {
+      expect(codeOf(() => fixedLifetime(ms as number))).toBe('invalid_options');
+      expect(() => fixedLifetime(ms as number)).toThrow(
+        'fixedLifetime: expected milliseconds, over 0 and up to ten years',
+      );
+    },
+  );
+});
+
+describe('firstKnown', () => {
+  const saying = (...values: unknown[]): ExpiryPolicy[] =>
+    values.map((value) => ({ lifetimeMs: () => value as number }));
+  const first = (...values: unknown[]) => firstKnown(...saying(...values)).lifetimeMs({ token: 't' });
+
+  it('gives the first lifetime that is usable', () => {
+    expect(first(undefined, 5000, 6000)).toBe(5000);
+    expect(first(Number.NaN, -1, Number.MAX_VALUE, 6000)).toBe(6000);
+    expect(first(undefined, Number.POSITIVE_INFINITY)).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  it('gives the first statement where none is usable', () => {
+    expect(first(undefined, Number.NaN, -1)).toBeNaN();
+    expect(first(0, Number.NaN)).toBe(0);
+    expect(first(undefined, undefined)).toBeUndefined();
+    expect(() => firstKnown()).toThrow('firstKnown: expected one or more policies');
+  });
+
+  it('asks no further than it must', () => {
+    const never: ExpiryPolicy = { lifetimeMs: () => expect.unreachable() };
+    expect(firstKnown(...saying(5), never).lifetimeMs({ token: 't' })).toBe(5);
+  });
+
+  it('the default takes expires_in, then the JWT, then neither', () => {
+    const policy = firstKnown(expiresIn(), jwtExp());
+    const token = jwt({ iat: 0, exp: 60 });
+    expect(policy.lifetimeMs({ token, response: { expires_in: 30 } })).toBe(30_000);
+    expect(policy.lifetimeMs({ token, response: { expires_in: 'soon' } })).toBe(60_000);
+    expect(policy.lifetimeMs({ token, response: {} })).toBe(60_000);
+    expect(policy.lifetimeMs({ token: 'opaque', response: {} })).toBeUndefined();
+  });
+
+  it('hands evidence to every policy that wants it', () => {
+    const heard: string[] = [];
+    const learner = (name: string): ExpiryPolicy => ({
+      lifetimeMs: () => undefined,
+      accepted: ({ ageMs }) => void heard.push(`${name} accepted ${ageMs}`),
+      rejected: ({ ageMs }) => void heard.push(`${name} rejected ${ageMs}`),
+    });
+    const policy = firstKnown(learner('a'), untilRejected(), learner('b'));
+    policy.accepted?.({ owner: 'o', token: 't', ageMs: 1 });
+    policy.rejected?.({ owner: 'o', token: 't', ageMs: 2 });
+    expect(heard).toEqual(['a accepted 1', 'b accepted 1', 'a rejected 2', 'b rejected 2']);
+  });
+
+  it('lets what a policy throws pass', () => {
+    const broken = { lifetimeMs: () => expect.fail('broken') } satisfies ExpiryPolicy;
+    expect(() => firstKnown(broken, fixedLifetime(5)).lifetimeMs({ token: 't' })).toThrow('broken');
+  });
+
+  it.each([undefined, {}, () => 5, 'expiresIn'])('refuses %s as a policy', (policy) => {
+    expect(codeOf(() => firstKnown(fixedLifetime(5), policy as never))).toBe('invalid_options');
+    expect(() => firstKnown(policy as never)).toThrow('firstKnown: expected one or more policies');
+  });
+});

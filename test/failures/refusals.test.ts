@@ -1,0 +1,103 @@
+import { describe, expect, it } from 'vitest';
+import type { Instant } from '../../src/clock.ts';
+import { OwnerTokenError } from '../../src/errors.ts';
+import { failureOf, pauseAfterRejections, refusal, withOutcome } from '../../src/failures/refusals.ts';
+
+/** The wall clock is a million ahead of the monotonic one. */
+const now: Instant = { wallMs: 1_005_000, monotonicMs: 5_000 };
+const down = new OwnerTokenError('endpoint_unavailable', 'it is down', { failedAtMs: 1_002_000, status: 503 });
+
+describe('what a source threw', () => {
+  it('stays what it is if it is one of ours, but is the owner’s and dated by our clock', () => {
+    const error = failureOf(down, 'owner_x', 'key-123', now);
+    expect(error).not.toBe(down);
+    expect(error).toMatchObject({
+      ...{ code: 'endpoint_unavailable', message: 'it is down', status: 503 },
+      ...{ owner: 'owner_x', failedAtMs: now.wallMs, retryAtMs: undefined },
+    });
+    expect(OwnerTokenError.wideningOf(error)).toBe('endpoint');
+  });
+
+  it('does not say when to come again: that is for the pause to say', () => {
+    const early = new OwnerTokenError('rate_limited', '', { retryAtMs: 9 });
+    expect(failureOf(early, 'owner_x', 'key-123', now).retryAtMs).toBeUndefined();
+  });
+
+  it('has the access key taken out of its message, wherever it stands', () => {
+    const says = (accessKey: string) =>
+      failureOf(new OwnerTokenError('source_failed', `no ${accessKey}, no ${accessKey}`), 'o', accessKey, now).message;
+    expect(says('key-12')).toBe('no [access key], no [access key]');
+    expect(says('$&.*[a]')).toBe('no [access key], no [access key]');
+    // So short a key is in too many words.
+    expect(says('key-1')).toBe('no key-1, no key-1');
+  });
+
+  it('is the owner’s source_failed otherwise, with nothing of what it said', () => {
+    const error = failureOf(new RangeError('canary-7c1d'), 'owner_x', 'key-123', now);
+    expect(error).toMatchObject({
+      ...{ code: 'source_failed', failureScope: 'owner', owner: 'owner_x', failedAtMs: now.wallMs },
+      ...{ message: 'the token source, or a function given to it, threw', cause: { name: 'RangeError' } },
+    });
+    expect(JSON.stringify(error)).not.toContain('canary');
+  });
+});
+
+describe('the failure that callers get', () => {
+  const until = (retryAtMonotonicMs: number) => ({ retryAtMonotonicMs });
+
+  it.each([
+    ['its owner’s pause', until(6_000), undefined, 1_006_000],
+    ['the gate’s', undefined, until(7_000), 1_007_000],
+    ['its owner’s, of both', until(8_000), until(7_000), 1_008_000],
+    ['none', undefined, undefined, undefined],
+  ])('says what it stops, and until when: by %s', (_, ownerPause, circuitPause, retryAtMs) => {
+    const outcome = withOutcome(down, { scope: 'endpoint', ownerPause, circuitPause }, now);
+    expect(outcome).toMatchObject({ message: 'it is down', failureScope: 'endpoint', status: 503 });
+    expect(outcome.retryAtMs).toBe(retryAtMs);
+  });
+});
+
+describe('fresh tokens that were refused', () => {
+  const range = { baseMs: 1_000, capMs: 60_000 };
+  const pauseAfter = (count: number) => pauseAfterRejections('owner_x', count, range, now, () => 0.5);
+
+  it('are no reason to pause until there are three in a row', () => {
+    expect([0, 1, 2].map(pauseAfter)).toEqual([undefined, undefined, undefined]);
+  });
+
+  it('pause the owner from the third on, longer each time', () => {
+    expect(pauseAfter(3)).toMatchObject({ count: 1, retryAtMonotonicMs: 5_750 });
+    expect(pauseAfter(5)).toMatchObject({ count: 3, retryAtMonotonicMs: 8_000 });
+    expect(pauseAfter(3)?.error).toMatchObject({
+      ...{ code: 'token_rejected', failureScope: 'owner', owner: 'owner_x', failedAtMs: now.wallMs },
+      message: 'the last 3 tokens of this owner were rejected while they were fresh',
+    });
+  });
+});
+
+describe('a refusal', () => {
+  const refused = (retryAtMonotonicMs: number, error = down) => refusal({ error, retryAtMonotonicMs }, 'owner_y', now);
+
+  it('is the remembered failure with its age, for this owner, and says when to come again', () => {
+    const error = refused(6_250);
+    expect(error).not.toBe(down);
+    expect(error).toMatchObject({
+      ...{ code: 'endpoint_unavailable', status: 503, owner: 'owner_y' },
+      ...{ failedAtMs: 1_002_000, retryAtMs: 1_006_250 },
+      message: 'no token was requested: the next attempt may be made in 1.3 s; 3.0 s ago: it is down',
+    });
+  });
+
+  it('tells when only the attempt under way stands in between', () => {
+    expect(refused(5_000)).toMatchObject({
+      retryAtMs: now.wallMs,
+      message:
+        'no token was requested: the next attempt may be made once the attempt under way is answered; 3.0 s ago: it is down',
+    });
+  });
+
+  it('has no age below zero when the wall clock was set back', () => {
+    const ahead = new OwnerTokenError('rate_limited', 'wait', { failedAtMs: now.wallMs + 60_000 });
+    expect(refused(6_000, ahead).message).toContain('; 0.0 s ago: wait');
+  });
+});

@@ -1,0 +1,191 @@
+/** H. Bounds. What speaks of heap and speed is printed by the benchmarks; here is the behaviour. */
+
+import diagnostics from 'node:diagnostics_channel';
+import { describe, expect, it } from 'vitest';
+import { OwnerTokenError, OwnerTokenRegistry, TokenEndpoint } from '../../src/index.ts';
+import { LoopbackService, silence, token } from '../helpers/loopback-service.ts';
+import { settle } from '../helpers/manual-clock.ts';
+import { errorOf, keys, overHttp, scripted, tally } from '../helpers/registries.ts';
+import { ScriptedSource } from '../helpers/scripted-source.ts';
+
+describe('H1', () => {
+  it('H1 20,000 owners through 500 slots, with every kind of failure: no table grows', async () => {
+    const failures = [
+      () => new Error('no'),
+      () => new OwnerTokenError('endpoint_unavailable', 'no', { failureScope: 'owner' }),
+      () => new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' }),
+    ];
+    const source = {
+      asked: 0,
+      requestToken: async (key: string) => {
+        const failure = source.asked++ % 7 === 0 ? failures[source.asked % failures.length]?.() : undefined;
+        if (failure) throw failure;
+        return { token: `token-of-${key}` };
+      },
+    };
+    const { registry } = scripted({ source, maxOwners: 500, concurrency: 100 });
+    const wrong: string[] = [];
+    for (let batch = 0; batch < 40; batch++) {
+      const owners = Array.from({ length: 500 }, (_, index) => `owner-${batch}-${index}`);
+      const given = await Promise.allSettled(owners.map((key) => registry.getToken(key)));
+      for (const [index, outcome] of given.entries()) {
+        if (outcome.status === 'rejected') continue;
+        const key = owners[index] ?? '';
+        if (outcome.value.value !== `token-of-${key}`) wrong.push(key);
+        if (index % 11 === 0) registry.reject(key, outcome.value);
+        if (index % 13 === 0) registry.forget(key);
+      }
+      registry.reject('a stranger', `token-${batch}`);
+      const { owners: held, inFlight, queued, waiting } = registry.stats();
+      expect({ held: held <= 500, inFlight, queued, waiting }).toEqual({
+        held: true,
+        inFlight: 0,
+        queued: 0,
+        waiting: 0,
+      });
+    }
+    expect(wrong).toEqual([]);
+    expect(registry.stats().evictions).toBeGreaterThan(15_000);
+    registry.forgetAll();
+    expect(registry.stats()).toMatchObject({ owners: 0, usable: 0, pauses: { owners: 0 } });
+  });
+
+  it('H1 ten thousand rejections of one owner are remembered as four', async () => {
+    const { registry } = scripted({}, ScriptedSource.answering());
+    await registry.getToken('key-1');
+    for (let index = 0; index < 10_000; index++) registry.reject('key-1', `stranger-${index}`);
+    expect(registry.stats()).toMatchObject({ owners: 1, usable: 1, rejections: 0 });
+  });
+});
+
+it('H2 of 20,000 owners each call is a hit, and asks for nothing', async () => {
+  const owners = keys(20_000);
+  const { registry, source } = scripted({ maxOwners: 20_000, maxQueued: 20_000 }, ScriptedSource.answering());
+  const held = await Promise.all(owners.map((key) => registry.getToken(key)));
+  expect(source.calls).toHaveLength(20_000);
+  const again = await Promise.all(owners.map((key) => registry.getToken(key)));
+  expect(again.every((token, index) => token === held[index])).toBe(true);
+  expect(source.calls).toHaveLength(20_000);
+});
+
+describe('H3', () => {
+  it('H3 2,000 registries made and closed, with requests under way, leave no timer, listener or socket', async () => {
+    await using service = await LoopbackService.start();
+    service.always(silence());
+    const channels = ['owner-token-registry:lookup', 'tracing:owner-token-registry:request:start'];
+    const before = { resources: tallied(process.getActiveResourcesInfo()), exits: process.listenerCount('exit') };
+    for (let batch = 0; batch < 20; batch++) {
+      const registries = Array.from({ length: 100 }, () => {
+        const client = { baseUrl: service.url, clientId: 'the-client', clientSecret: 'the-secret' };
+        return new OwnerTokenRegistry({ source: new TokenEndpoint(client), concurrency: 1, maxOwners: 10 });
+      });
+      const waiting = registries.flatMap((registry, index) =>
+        index % 10 ? [] : [registry.getToken('key-1'), registry.getToken('key-2')],
+      );
+      await settle();
+      const outcomes = Promise.allSettled(waiting);
+      await Promise.all(registries.map((registry) => registry.close()));
+      expect(tally(await outcomes).codes).toEqual({ closed: 20 });
+    }
+    await service.close();
+    await settle();
+    const { TCPSocketWrap = 0, Timeout = 0, TCPConnectWrap = 0 } = tallied(process.getActiveResourcesInfo());
+    const { resources } = before;
+    expect(TCPConnectWrap).toBe(0);
+    expect(TCPSocketWrap).toBeLessThanOrEqual(resources.TCPSocketWrap ?? 0);
+    expect(Timeout).toBeLessThanOrEqual(resources.Timeout ?? 0);
+    expect(process.listenerCount('exit')).toBe(before.exits);
+    expect(channels.filter((name) => diagnostics.channel(name).hasSubscribers)).toEqual([]);
+  });
+
+  const tallied = (names: string[]): Record<string, number> => {
+    const counts: Record<string, number> = {};
+    for (const name of names) counts[name] = (counts[name] ?? 0) + 1;
+    return counts;
+  };
+});
+
+describe('H4', () => {
+  it('H4 queue full: refused at once with queue_full, and nothing is sent for it', async () => {
+    await using service = await LoopbackService.start();
+    service.always(silence());
+    const { registry } = overHttp(service, { concurrency: 2, maxQueued: 3 });
+    const owners = keys(5);
+    const taken = owners.map((key) => registry.getToken(key));
+    await service.arrived(2);
+    expect(registry.stats()).toMatchObject({ inFlight: 2, queued: 3 });
+    const error = await errorOf(registry.getToken('one-too-many'));
+    expect(error).toMatchObject({ code: 'queue_full', retryable: true, failureScope: undefined });
+    expect(error.owner).toBe(registry.fingerprint('one-too-many'));
+    // Those who join an owner that waits already take no place.
+    const joined = owners.map((key) => registry.getToken(key));
+    expect(registry.stats()).toMatchObject({ queued: 3 });
+    service.always(token());
+    for (const call of service.calls.slice(0, 2)) call.answer(token());
+    await Promise.all([...taken, ...joined]);
+    expect(service.calls.map((call) => call.accessKey)).toEqual(owners);
+    expect(registry.stats()).toMatchObject({ inFlight: 0, queued: 0, waiting: 0 });
+    await registry.close();
+  });
+
+  it('H4 a queued waiter can leave, and its place is free at once', async () => {
+    const { registry, source } = scripted({ concurrency: 1, maxQueued: 1 });
+    const first = registry.getToken('key-1');
+    await settle();
+    const caller = new AbortController();
+    const queued = registry.getToken('key-2', { signal: caller.signal });
+    expect((await errorOf(registry.getToken('key-3'))).code).toBe('queue_full');
+    caller.abort(new Error('left'));
+    await expect(queued).rejects.toThrow('left');
+    const third = registry.getToken('key-3');
+    source.script((call) => call.succeed());
+    source.call(0).succeed();
+    await Promise.all([first, third]);
+    expect(source.calls.map(({ accessKey }) => accessKey)).toEqual(['key-1', 'key-3']);
+  });
+
+  it('H4 nobody waits longer than maxQueueMs: queue_timeout, by one timer for all', async () => {
+    const { registry, clock, source } = scripted({ concurrency: 1, maxQueueMs: 5_000 });
+    const first = registry.getToken('key-1');
+    await settle();
+    const early = [registry.getToken('key-2'), registry.getToken('key-3')];
+    clock.advance(2_000);
+    const late = registry.getToken('key-4');
+    expect(clock.pendingTimers).toBe(1);
+    clock.advance(2_999);
+    expect(registry.stats()).toMatchObject({ queued: 3 });
+    clock.advance(1);
+    for (const each of early) expect(await errorOf(each)).toMatchObject({ code: 'queue_timeout', retryable: true });
+    expect(registry.stats()).toMatchObject({ queued: 1 });
+    source.script((call) => call.succeed());
+    source.call(0).succeed();
+    await Promise.all([first, late]);
+    expect(source.calls.map(({ accessKey }) => accessKey)).toEqual(['key-1', 'key-4']);
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('H4 a queue full of refreshes still takes a waiting caller, whose token has been served to nobody', async () => {
+    const source = ScriptedSource.answering(100);
+    const { registry, clock } = scripted({ concurrency: 1, maxQueued: 2 }, source);
+    const owners = keys(4);
+    for (const key of owners) await registry.getToken(key);
+    clock.advance(80_000);
+    source.script(undefined);
+    for (const key of owners) await registry.getToken(key); // One refresh under way, two queued, no place for one.
+    await settle();
+    expect(registry.stats()).toMatchObject({ inFlight: 1, queued: 2 });
+    const cold = registry.getToken('cold');
+    expect(registry.stats()).toMatchObject({ inFlight: 1, queued: 2 });
+    source.script((call) => call.succeed());
+    source.call(4).succeed();
+    expect((await cold).value).toMatch(/-of-cold$/);
+    // And it went before the refresh that came first.
+    expect(
+      source.calls
+        .slice(4)
+        .map(({ accessKey }) => accessKey)
+        .slice(0, 2),
+    ).toEqual(['key-1', 'cold']);
+    for (const key of owners) await registry.getToken(key);
+  });
+});

@@ -1,0 +1,340 @@
+/** D. Hangs, poison, cancellation. D1 at the endpoint, each way of hanging over real sockets: `endpoint-deadline.test.ts`. */
+
+import { describe, expect, it } from 'vitest';
+import { OwnerTokenError } from '../../src/index.ts';
+import { LoopbackService, silence, token } from '../helpers/loopback-service.ts';
+import { settle } from '../helpers/manual-clock.ts';
+import {
+  callAtOnce,
+  errorOf,
+  isSettled,
+  keys,
+  overHttp,
+  scripted,
+  seeded,
+  tally,
+  until,
+} from '../helpers/registries.ts';
+import { ScriptedSource } from '../helpers/scripted-source.ts';
+
+const DEADLINE_MS = 10_000;
+
+it('D1 a hung request is over by its deadline for all who wait, and the next call works', async () => {
+  await using service = await LoopbackService.start();
+  service.next(silence());
+  const { registry, clock } = overHttp(service);
+  const waiting = callAtOnce(100, registry, 'key-1');
+  await service.arrived(1);
+  clock.advance(DEADLINE_MS - 1);
+  expect(await isSettled(waiting)).toBe(false);
+  clock.advance(1);
+  expect(tally(await waiting).codes).toEqual({ endpoint_unavailable: 100 });
+  clock.advance(1_000);
+  expect((await registry.getToken('key-1')).value).toBe('token-2-of-key-1');
+  expect(service.calls).toHaveLength(2);
+  await registry.close();
+});
+
+it('D2 a rejected request is never cached as a promise: the next attempt is a new one', async () => {
+  await using service = await LoopbackService.start();
+  const { registry, clock } = overHttp(service);
+  service.next((call) => call.socket.resetAndDestroy());
+  const first = await errorOf(registry.getToken('key-1'));
+  const refused = await errorOf(registry.getToken('key-1'));
+  expect(refused).not.toBe(first);
+  expect(refused.code).toBe(first.code);
+  expect(await errorOf(registry.getToken('key-1'))).not.toBe(refused);
+  clock.advance(1_000);
+  expect((await registry.getToken('key-1')).value).toBe('token-2-of-key-1');
+  expect(await registry.getToken('key-1')).toBe(registry.peek('key-1'));
+  await registry.close();
+});
+
+describe('D3', () => {
+  /**
+   * As many owners hang as may be asked for at once, each asked for ten times a second; the others, each new, are asked
+   * for now and then and answered in 50 ms. Gives what came of those others, by when they called.
+   */
+  async function beside({ concurrency, everyMs }: { concurrency: number; everyMs: number }) {
+    const hung = keys(concurrency).map((key) => `hung-${key}`);
+    const { registry, clock, source } = scripted({ concurrency, random: seeded(concurrency) });
+    let hungNow = 0;
+    const hungAtOnce = { first: 0, later: 0 };
+    source.script((call) => {
+      if (!call.accessKey.startsWith('hung')) return void clock.setTimeout(() => call.succeed(), 50);
+      hungNow++;
+      const when = clock.monotonic() <= DEADLINE_MS ? 'first' : 'later';
+      hungAtOnce[when] = Math.max(hungAtOnce[when], hungNow);
+      clock.setTimeout(() => {
+        hungNow--;
+        call.fail(new OwnerTokenError('endpoint_unavailable', 'it did not answer in time'));
+      }, DEADLINE_MS);
+    });
+    const others: { atMs: number; tookMs: number; refused: boolean; toldMs: number }[] = [];
+    for (let atMs = 0; atMs < 90_000; atMs += 50) {
+      if (atMs % 100 === 0) for (const key of hung) registry.getToken(key).catch(() => {});
+      if (atMs % everyMs === 0) {
+        const over = (error?: OwnerTokenError) => {
+          const toldMs = error ? (error.retryAtMs ?? Number.POSITIVE_INFINITY) - clock.now() : 0;
+          others.push({ atMs, tookMs: clock.monotonic() - atMs, refused: error !== undefined, toldMs });
+        };
+        registry.getToken(`other-${atMs}`).then(() => over(), over);
+      }
+      await settle();
+      clock.advance(50);
+    }
+    return { others, hungAtOnce };
+  }
+
+  it.each([
+    { concurrency: 2, everyMs: 200 },
+    { concurrency: 2, everyMs: 1_000 },
+    { concurrency: 4, everyMs: 50 },
+    { concurrency: 4, everyMs: 1_000 },
+    { concurrency: 4, everyMs: 5_000 },
+    { concurrency: 16, everyMs: 50 },
+    { concurrency: 16, everyMs: 1_000 },
+    { concurrency: 16, everyMs: 5_000 },
+  ])(
+    'D3 $concurrency owners hang with that concurrency, another calls every $everyMs ms: held up for one deadline and one pause, then not at all',
+    async ({ concurrency, everyMs }) => {
+      const { others, hungAtOnce } = await beside({ concurrency, everyMs });
+      // One deadline and one pause of the endpoint; then those who queued meanwhile have to be served first.
+      const heldUpMs = DEADLINE_MS + 500;
+      const overAtMs = heldUpMs + 4_000;
+      expect(others.filter(({ tookMs }) => tookMs > heldUpMs)).toEqual([]);
+      expect(others.filter(({ refused, toldMs }) => refused && toldMs > 500)).toEqual([]);
+      const late = others.filter(({ atMs }) => atMs > overAtMs);
+      expect(late.length).toBeGreaterThan(10);
+      expect(late.filter(({ refused, tookMs }) => refused || tookMs > 50)).toEqual([]);
+      expect(hungAtOnce.first).toBe(concurrency);
+      expect(hungAtOnce.later).toBeLessThanOrEqual(Math.max(1, concurrency / 4));
+    },
+  );
+});
+
+it('D3 the hung request of before a pause fails once it is over: those queued meanwhile are not lost', async () => {
+  const { registry, clock, source } = scripted({ concurrency: 4 });
+  const down = () => new OwnerTokenError('endpoint_unavailable', 'no');
+  source.script((call) => call.fail(new Error('no')));
+  await Promise.all(['hung', 'known'].map((key) => errorOf(registry.getToken(key))));
+  clock.advance(1_000);
+  source.script(undefined);
+  const hung = registry.getToken('hung');
+  await settle();
+  source.script((call) => call.fail(down()));
+  for (const key of keys(3)) expect((await errorOf(registry.getToken(key))).code).toBe('endpoint_unavailable');
+  expect(registry.stats().pauses.endpoint).toBeDefined();
+  clock.advance(500);
+  source.script((call) => call.succeed());
+  const known = registry.getToken('known'); // Waits for the one turn that owners known to fail have here.
+  await settle();
+  expect(registry.stats().queued).toBe(1);
+  source.call(2).fail(down());
+  await errorOf(hung);
+  expect((await known).value).toBe('token-1-of-known');
+});
+
+describe('D4', () => {
+  const left = new Error('the caller left');
+
+  it('D4 the first of two waiters aborts: the second is served, with one POST', async () => {
+    await using service = await LoopbackService.start();
+    service.always(silence());
+    const { registry } = overHttp(service);
+    const caller = new AbortController();
+    const first = registry.getToken('key-1', { signal: caller.signal });
+    const second = registry.getToken('key-1');
+    const post = await service.arrived(1);
+    caller.abort(left);
+    await expect(first).rejects.toBe(left);
+    post.answer(token());
+    expect((await second).value).toBe('token-1-of-key-1');
+    expect(service.calls).toHaveLength(1);
+    await registry.close();
+  });
+
+  it('D4 a joiner aborts: it settles at once, and nobody else notices', async () => {
+    const { registry, source } = scripted();
+    const first = registry.getToken('key-1');
+    const caller = new AbortController();
+    const joiner = registry.getToken('key-1', { signal: caller.signal });
+    await settle();
+    caller.abort(left);
+    await expect(joiner).rejects.toBe(left);
+    expect(await isSettled(first)).toBe(false);
+    source.call(0).succeed();
+    await first;
+  });
+
+  it('D4 already aborted: never joins, never asks, and rejects even where a token is held', async () => {
+    const { registry, source } = scripted({}, ScriptedSource.answering());
+    const signal = AbortSignal.abort(left);
+    await expect(registry.getToken('key-1', { signal })).rejects.toBe(left);
+    expect(source.calls).toHaveLength(0);
+    await registry.getToken('key-1');
+    await expect(registry.getToken('key-1', { signal })).rejects.toBe(left);
+  });
+
+  it('D4 all abort while queued: nothing is sent', async () => {
+    await using service = await LoopbackService.start();
+    service.always(silence());
+    const { registry } = overHttp(service, { concurrency: 1 });
+    const first = registry.getToken('key-1');
+    await service.arrived(1);
+    const caller = new AbortController();
+    const queued = keys(20)
+      .slice(1)
+      .flatMap((key) => [1, 2].map(() => registry.getToken(key, { signal: caller.signal })));
+    expect(registry.stats()).toMatchObject({ queued: 19 });
+    caller.abort(left);
+    expect((await Promise.allSettled(queued)).every((outcome) => outcome.status === 'rejected')).toBe(true);
+    expect(registry.stats()).toMatchObject({ queued: 0, waiting: 1 });
+    service.calls[0]?.answer(token());
+    await first;
+    await registry.getToken('key-1');
+    expect(service.calls).toHaveLength(1);
+    await registry.close();
+  });
+
+  it('D4 the only caller aborts in the moment of its call: nothing is sent either, and the turn is free', async () => {
+    const { registry, source } = scripted({ concurrency: 1 });
+    const caller = new AbortController();
+    const called = registry.getToken('key-1', { signal: caller.signal });
+    caller.abort(left);
+    await expect(called).rejects.toBe(left);
+    await settle();
+    expect(source.calls).toHaveLength(0);
+    expect(registry.stats()).toMatchObject({ inFlight: 0, queued: 0, waiting: 0 });
+    const next = registry.getToken('key-2');
+    await settle();
+    source.call(0).succeed();
+    expect((await next).value).toBe('token-1-of-key-2');
+  });
+
+  it('D4 all abort once it is sent: it is finished, and kept', async () => {
+    const { registry, source } = scripted();
+    const caller = new AbortController();
+    const called = registry.getToken('key-1', { signal: caller.signal });
+    await settle();
+    caller.abort(left);
+    await expect(called).rejects.toBe(left);
+    const joined = registry.getToken('key-1');
+    source.call(0).succeed();
+    expect(await joined).toBe(await registry.getToken('key-1'));
+    expect(source.calls).toHaveLength(1);
+  });
+
+  it('D4 one signal over a thousand calls leaves no listener, and warns of none', async () => {
+    const warned: Error[] = [];
+    const collect = (warning: Error) => warned.push(warning);
+    process.on('warning', collect);
+    const { registry, source } = scripted();
+    const caller = new AbortController();
+    let listeners = 0;
+    const { addEventListener, removeEventListener } = caller.signal;
+    caller.signal.addEventListener = (...args: Parameters<typeof addEventListener>) => {
+      listeners++;
+      addEventListener.apply(caller.signal, args);
+    };
+    caller.signal.removeEventListener = (...args: Parameters<typeof removeEventListener>) => {
+      listeners--;
+      removeEventListener.apply(caller.signal, args);
+    };
+    const called = Array.from({ length: 1_000 }, () => registry.getToken('key-1', { signal: caller.signal }));
+    await settle();
+    expect(listeners).toBe(1_000);
+    source.call(0).succeed();
+    await Promise.all(called);
+    expect(listeners).toBe(0);
+    await settle();
+    process.off('warning', collect);
+    expect(warned).toEqual([]);
+  });
+});
+
+it('D5 maxOwners 2 and three owners in flight: all three are served with their own', async () => {
+  await using service = await LoopbackService.start();
+  service.always(silence());
+  const { registry } = overHttp(service, { maxOwners: 2 });
+  const owners = keys(3);
+  const calls = owners.map((key) => registry.getToken(key));
+  await service.arrived(3);
+  const joiners = owners.map((key) => registry.getToken(key));
+  for (const call of [...service.calls].reverse()) call.answer(token());
+  expect((await Promise.all(calls)).map(({ value }) => value.replace(/^.*-of-/, ''))).toEqual(owners);
+  expect(await Promise.all(joiners)).toEqual(await Promise.all(calls));
+  expect(registry.stats().owners).toBe(2);
+  await registry.close();
+});
+
+it('D5 an owner is evicted while its refresh is under way: it goes on being served, and keeps the answer', async () => {
+  const source = ScriptedSource.answering(100);
+  const { registry, clock } = scripted({ maxOwners: 2 }, source);
+  const held = await registry.getToken('key-1');
+  clock.advance(80_000);
+  source.script(undefined);
+  await registry.getToken('key-1');
+  await settle();
+  source.script((call) => call.succeed({ response: { expires_in: 100 } }));
+  for (const key of ['key-2', 'key-3']) await registry.getToken(key);
+  const before = source.calls.length;
+  expect(registry.peek('key-1')).toBe(held);
+  expect(await registry.getToken('key-1')).toBe(held);
+  source.call(1).succeed({ response: { expires_in: 100 } });
+  await settle();
+  expect((await registry.getToken('key-1')).value).not.toBe(held.value);
+  expect(source.calls).toHaveLength(before);
+});
+
+describe('D6', () => {
+  it.each(['forget', 'forgetAll', 'reject'] as const)(
+    'D6 %s during a flight: its late answer is not stored',
+    async (what) => {
+      const source = ScriptedSource.answering(100);
+      const { registry, clock } = scripted({}, source);
+      const held = await registry.getToken('key-1');
+      clock.advance(80_000);
+      source.script(undefined);
+      await registry.getToken('key-1');
+      await settle();
+      if (what === 'reject') expect(registry.reject('key-1', held)).toBe(true);
+      else if (what === 'forget') expect(registry.forget('key-1')).toBe(true);
+      else registry.forgetAll();
+      source.call(1).succeed({ response: { expires_in: 100 } });
+      await settle();
+      expect(registry.peek('key-1')).toBeUndefined();
+      const next = registry.getToken('key-1');
+      await settle();
+      source.call(2).succeed();
+      expect((await next).value).toBe('token-3-of-key-1');
+    },
+  );
+
+  it('D6 those who waited when their owner was forgotten are still served, by that request', async () => {
+    const { registry, source } = scripted();
+    const waiting = registry.getToken('key-1');
+    await settle();
+    expect(registry.forget('key-1')).toBe(true);
+    expect(registry.describe('key-1')).toEqual({ phase: 'empty' });
+    source.call(0).succeed();
+    expect((await waiting).value).toBe('token-1-of-key-1');
+    expect(registry.peek('key-1')).toBeUndefined();
+    expect(registry.stats()).toMatchObject({ owners: 0, inFlight: 0 });
+  });
+
+  it('D6 an answer that comes late, after the newer one, changes nothing', async () => {
+    const { registry, source } = scripted();
+    const old = registry.getToken('key-1');
+    await settle();
+    registry.forget('key-1');
+    const newer = registry.getToken('key-1');
+    await settle();
+    source.call(1).succeed();
+    const kept = await newer;
+    source.call(0).succeed();
+    await old;
+    await until(() => registry.stats().inFlight === 0);
+    expect(registry.peek('key-1')).toBe(kept);
+  });
+});

@@ -1,0 +1,405 @@
+/** Rows J1 to J5, on the endpoint: what HTTP can do to a token request, through `node:http` and through a `fetch`. */
+
+import http from 'node:http';
+import https from 'node:https';
+import zlib from 'node:zlib';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { EndpointFailure } from '../../src/endpoint/classify-failure.ts';
+import type { TokenEndpointOptions } from '../../src/endpoint/options.ts';
+import { TokenEndpoint } from '../../src/endpoint/token-endpoint.ts';
+import { OwnerTokenError } from '../../src/errors.ts';
+import { LOOPBACK_CERTIFICATE } from '../helpers/loopback-certificate.ts';
+import {
+  type Answer,
+  drip,
+  end,
+  head,
+  json,
+  LoopbackService,
+  raw,
+  reset,
+  silence,
+  status,
+  thenEnd,
+  thenReset,
+  token,
+} from '../helpers/loopback-service.ts';
+import { ManualClock, settle } from '../helpers/manual-clock.ts';
+
+let service: LoopbackService;
+const made: TokenEndpoint[] = [];
+
+beforeEach(async () => {
+  service = await LoopbackService.start();
+});
+
+afterEach(async () => {
+  for (const endpoint of made.splice(0)) await endpoint.close();
+  await service.close();
+});
+
+function endpoint(options: Partial<TokenEndpointOptions> = {}): TokenEndpoint {
+  const endpoint = new TokenEndpoint({ baseUrl: service.url, clientId: 'id', clientSecret: 'secret', ...options });
+  made.push(endpoint);
+  return endpoint;
+}
+
+async function failure(call: Promise<unknown>): Promise<OwnerTokenError> {
+  const thrown = await call.then(
+    () => expect.fail('the call succeeded'),
+    (error: unknown) => error,
+  );
+  expect(thrown).toBeInstanceOf(OwnerTokenError);
+  return thrown as OwnerTokenError;
+}
+
+const TRANSPORTS: [string, Partial<TokenEndpointOptions>][] = [
+  ['node:http', {}],
+  ['fetch', { fetch }],
+];
+
+describe.each(TRANSPORTS)('through %s', (_name, transport) => {
+  describe('J1 a redirect is refused, and no second request leaves', () => {
+    let elsewhere: LoopbackService;
+
+    beforeEach(async () => {
+      elsewhere = await LoopbackService.start();
+    });
+
+    afterEach(() => elsewhere.close());
+
+    it.each([300, 301, 302, 303, 304, 307, 308])('with %i', async (code) => {
+      const targets = [`${elsewhere.url}/x`, elsewhere.url.replace('http:', 'https:'), '/auth/v1/token', '//x', ''];
+      for (const location of targets) {
+        service.next(raw(head(code, { location, 'content-length': code === 304 ? '0' : '9999' })));
+        const error = await failure(endpoint(transport).requestToken('key'));
+        expect(error).toMatchObject({ code: 'redirect_refused', failureScope: 'endpoint', status: code });
+      }
+      expect(service.calls).toHaveLength(targets.length);
+      expect(elsewhere.connections).toBe(0);
+    });
+  });
+
+  describe('J3 a 200 that is no grant is invalid_response', () => {
+    it.each<[string, string | Buffer]>([
+      ['{}', '{}'],
+      ['null', 'null'],
+      ['[]', '[]'],
+      ['nothing', ''],
+      ['HTML', '<html>maintenance</html>'],
+      ['a byte order mark', '\ufeff{"access_token":"t"}'],
+      ['cut JSON', '{"access_token":"t'],
+      ['two JSON texts', '{"access_token":"t"}{"access_token":"u"}'],
+      ['characters that are no UTF-8', Buffer.from('{"access_token":"t","x":"\xff"}', 'latin1')],
+      ['JSON that nests without end', '['.repeat(60_000)],
+      ['an error object', '{"error":"invalid_client"}'],
+      ['an empty token', '{"access_token":""}'],
+      ['a token that is no string', '{"access_token":{"a":1}}'],
+      ['a token of 1 MB', JSON.stringify({ access_token: 'x'.repeat(1_000_000) })],
+      ['a token of 17 KB', JSON.stringify({ access_token: 'x'.repeat(17_000) })],
+      ['a line break in the token', '{"access_token":"a\\r\\nX-Evil: 1"}'],
+      ['a line break in the token type', '{"access_token":"a","token_type":"Bearer\\r\\nX-Evil:"}'],
+    ])('%s', async (_what, body) => {
+      service.next(status(200, body, { 'content-type': 'application/json' }));
+      const error = await failure(endpoint(transport).requestToken('key'));
+      expect(error).toMatchObject({ code: 'invalid_response', failureScope: 'owner', status: 200 });
+      expect(OwnerTokenError.wideningOf(error)).toBe('endpoint');
+      expect(error.message).not.toMatch(/maintenance|Evil|xxx/);
+    });
+  });
+
+  describe('J5 a broken answer is the same failure on every Node', () => {
+    const gzip = { 'content-encoding': 'gzip' };
+    const grant = '{"access_token":"t"}';
+    const begun = `${head(200, { 'content-length': '999' })}{"access_token":`;
+    const chunked = head(200, { 'transfer-encoding': 'chunked' });
+
+    it.each<[string, EndpointFailure['kind'], Answer]>([
+      ['closed before a byte', 'network', end()],
+      ['reset before a byte', 'network', reset()],
+      ['closed in the status line', 'network', thenEnd(raw('HTTP/1.1 20'))],
+      ['closed in the headers', 'network', thenEnd(raw('HTTP/1.1 200 OK\r\nContent-Le'))],
+      ['closed after an informational answer', 'network', thenEnd(raw(head(103)))],
+      ['closed in the body', 'network', thenEnd(raw(begun))],
+      ['reset in the body', 'network', thenReset(raw(begun))],
+      ['closed in a chunk', 'network', thenEnd(raw(chunked, 'ff\r\n{"a'))],
+      ['closed between chunks', 'network', thenEnd(raw(chunked, '2\r\n{}\r\n'))],
+      ['garbage instead of HTTP', 'body', raw('\0\x01 what is this?\r\n\r\n')],
+      ['garbage, and closed', 'body', thenEnd(raw('\x16\x03\x01\x02\0\x01\0'))],
+      ['another protocol’s answer', 'body', thenEnd(raw('220 mail.example ESMTP\r\n'))],
+      ['garbage in the headers', 'body', raw('HTTP/1.1 200 OK\r\n\x01\x02\x03: x\r\n\r\n')],
+      ['a length that is none', 'body', raw('HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n')],
+      ['a chunk that is none', 'body', raw(chunked, 'zz\r\n{}\r\n0\r\n\r\n')],
+      ['20 KB of headers', 'body', raw(head(200, { 'x-long': 'x'.repeat(20_000) }))],
+      ['wrong gzip', 'body', status(200, grant, gzip)],
+      ['cut gzip', 'body', status(200, zlib.gzipSync(grant).subarray(0, 22), gzip)],
+      ['wrong deflate', 'body', status(200, grant, { 'content-encoding': 'deflate' })],
+      ['wrong brotli', 'body', status(200, grant, { 'content-encoding': 'br' })],
+      ['more than the cap', 'body', status(200, ' '.repeat(65_537))],
+      ['more than the cap, packed', 'body', status(200, zlib.gzipSync(Buffer.alloc(5e7, ' ')), gzip)],
+    ])('%s', async (_what, kind, answer) => {
+      const seen: EndpointFailure[] = [];
+      const classifyFailure = (failed: EndpointFailure) => void seen.push(failed);
+      service.next(answer);
+      const error = await failure(endpoint({ ...transport, classifyFailure }).requestToken('key'));
+      expect(seen.map((failed) => failed.kind)).toEqual([kind]);
+      const code = kind === 'body' ? 'invalid_response' : 'endpoint_unavailable';
+      expect(error).toMatchObject({ code, failureScope: 'owner' });
+      expect(OwnerTokenError.wideningOf(error)).toBe('endpoint');
+      expect(service.calls).toHaveLength(1);
+    });
+
+    it('behind a status that says enough is that status', async () => {
+      const made = endpoint(transport);
+      service.next(thenEnd(raw(head(429, { 'retry-after': '7', 'content-length': '99' }), 'begun')));
+      expect(await failure(made.requestToken('key'))).toMatchObject({ code: 'rate_limited', retryAfterMs: 7_000 });
+      service.next(status(401, 'not packed', gzip));
+      expect(await failure(made.requestToken('key'))).toMatchObject({ code: 'owner_refused', status: 401 });
+      service.next(status(503, 'x'.repeat(100_000)));
+      expect(await failure(made.requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable', status: 503 });
+    });
+
+    it('and the next call works', async () => {
+      const made = endpoint(transport);
+      for (const answer of [reset(), thenEnd(raw(begun)), raw('what?\r\n\r\n'), status(200, 'x', gzip)]) {
+        service.next(answer);
+        await failure(made.requestToken('key'));
+        expect(await made.requestToken('key')).toMatchObject({ token: expect.stringContaining('-of-key') });
+      }
+    });
+  });
+
+  it('a connection refused is the endpoint’s failure', async () => {
+    const gone = await LoopbackService.start();
+    const baseUrl = gone.url;
+    await gone.close();
+    const error = await failure(endpoint({ ...transport, baseUrl }).requestToken('key'));
+    expect(error).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'endpoint' });
+  });
+
+  it('J2 a certificate that is not trusted is the endpoint’s failure, and not tried again', async () => {
+    await using secure = await LoopbackService.start({ tls: true });
+    const seen: string[] = [];
+    const classifyFailure = ({ kind }: EndpointFailure) => void seen.push(kind);
+    const error = await failure(endpoint({ ...transport, baseUrl: secure.url, classifyFailure }).requestToken('key'));
+    expect(error).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'endpoint' });
+    expect(seen).toEqual(['tls']);
+    await settle();
+    expect([secure.connections, secure.calls.length]).toEqual([1, 0]);
+  });
+
+  it('J2 a service that speaks no TLS, or breaks off its handshake, is the endpoint’s failure', async () => {
+    const baseUrl = service.url.replace('http:', 'https:');
+    service.onConnection((socket) => socket.write('HTTP/1.1 400 Bad Request\r\n\r\n'));
+    expect(await failure(endpoint({ ...transport, baseUrl }).requestToken('key'))).toMatchObject({
+      ...{ code: 'endpoint_unavailable', failureScope: 'endpoint' },
+    });
+  });
+});
+
+describe('J2 http without TLS', () => {
+  it('is refused for any host but this machine, unless asked for', () => {
+    const baseUrl = 'http://service.example';
+    expect(() => endpoint({ baseUrl })).toThrow(expect.objectContaining({ code: 'insecure_url' }));
+    expect(endpoint({ baseUrl, allowInsecureHttp: true }).origin).toBe(baseUrl);
+  });
+});
+
+describe('J4 a keep-alive connection closed as the request is sent', () => {
+  /** So many requests at once, each over a connection of its own that is then kept. */
+  async function warm(target: TokenEndpoint, count = 1): Promise<void> {
+    service.always(silence());
+    const calls = Array.from({ length: count }, () => target.requestToken('warm'));
+    await service.arrived(count);
+    service.always(token());
+    for (const call of service.calls) call.answer(token());
+    await Promise.all(calls);
+    await settle();
+  }
+
+  it('costs the call nothing: it is sent once more, over a new connection', async () => {
+    const target = endpoint();
+    await warm(target);
+    service.next(end());
+    expect(await target.requestToken('key')).toMatchObject({ token: 'token-3-of-key' });
+    expect(service.calls.map((call) => call.connection)).toEqual([1, 1, 2]);
+    expect(service.calls[2]?.body).toBe(service.calls[1]?.body);
+  });
+
+  it('is not tried on the others that were kept as long', async () => {
+    const target = endpoint();
+    await warm(target, 3);
+    service.next(end());
+    await target.requestToken('key');
+    expect(service.calls.at(-1)?.connection).toBe(4);
+    expect(service.openConnections).toBe(1);
+  });
+
+  it('is tried once more and not twice', async () => {
+    const target = endpoint();
+    await warm(target);
+    service.always(end());
+    expect(await failure(target.requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
+    expect(service.countFor('key')).toBe(2);
+  });
+
+  it('gets no second try when anything of an answer had come', async () => {
+    const target = endpoint();
+    const starts = ['H', head(100), head(103), head(200, { 'content-length': '9' })];
+    for (const start of starts) {
+      await warm(target);
+      service.next(thenEnd(raw(start)));
+      expect(await failure(target.requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
+    }
+    expect(service.countFor('key')).toBe(starts.length);
+  });
+
+  it('gets none on a connection that is new', async () => {
+    service.next(end(), reset());
+    expect(await failure(endpoint().requestToken('key'))).toMatchObject({ failureScope: 'owner' });
+    expect(await failure(endpoint().requestToken('key'))).toMatchObject({ failureScope: 'owner' });
+    expect(service.countFor('key')).toBe(2);
+  });
+
+  it('gets none when the service answers with an error', async () => {
+    const target = endpoint();
+    await warm(target);
+    for (const code of [400, 401, 403, 500, 503]) {
+      service.next(json(code, {}));
+      await failure(target.requestToken('key'));
+    }
+    expect(service.countFor('key')).toBe(5);
+  });
+
+  it('has both tries within one deadline', async () => {
+    const clock = new ManualClock();
+    const target = endpoint({ clock });
+    await warm(target);
+    const count = service.calls.length;
+    service.next(silence(), silence());
+    const failed = failure(target.requestToken('key'));
+    const first = await service.arrived(count + 1);
+    clock.advance(9_999);
+    first.answer(end());
+    await service.arrived(count + 2);
+    clock.advance(1);
+    expect(await failed).toMatchObject({ code: 'endpoint_unavailable' });
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('gets none once the deadline or the signal has ended the call', async () => {
+    const controller = new AbortController();
+    const target = endpoint();
+    await warm(target);
+    service.next(silence());
+    const failed = failure(target.requestToken('key', { signal: controller.signal }));
+    const call = await service.arrived(2);
+    controller.abort();
+    call.answer(end());
+    expect(await failed).toMatchObject({ code: 'closed' });
+    await settle();
+    expect(service.calls).toHaveLength(2);
+  });
+
+  it('works so with an agent of the user’s, whose other connections are let be', async () => {
+    const agent = new http.Agent({ keepAlive: true });
+    const target = endpoint({ agent });
+    await warm(target, 2);
+    service.next(end());
+    await target.requestToken('key');
+    expect(service.connections).toBe(2);
+    await target.close();
+    expect(service.openConnections).toBe(1);
+    agent.destroy();
+  });
+
+  it('works so over TLS', async () => {
+    await using secure = await LoopbackService.start({ tls: true });
+    const agent = new https.Agent({ keepAlive: true, ca: LOOPBACK_CERTIFICATE });
+    const target = endpoint({ baseUrl: secure.url, agent });
+    await target.requestToken('warm');
+    await settle();
+    secure.next(reset());
+    expect(await target.requestToken('key')).toMatchObject({ token: 'token-3-of-key' });
+    expect(secure.connections).toBe(2);
+    agent.destroy();
+  });
+
+  it('is left to a given fetch, which knows its connections', async () => {
+    let asked = 0;
+    const counted: typeof fetch = (...given) => {
+      asked++;
+      return fetch(...given);
+    };
+    const target = endpoint({ fetch: counted });
+    await target.requestToken('warm');
+    service.always(end());
+    await failure(target.requestToken('key'));
+    expect(asked).toBe(2);
+  });
+});
+
+describe('the connections', () => {
+  it('are kept, and as many as are in use at once', async () => {
+    const target = endpoint();
+    for (let round = 0; round < 3; round++) {
+      await Promise.all(['a', 'b', 'c', 'd'].map((key) => target.requestToken(key)));
+      await settle();
+    }
+    expect(service.connections).toBe(4);
+  });
+
+  it('are dropped by close() where idle; the endpoint can still be used', async () => {
+    const target = endpoint();
+    await target.requestToken('key');
+    service.next(silence());
+    const pending = target.requestToken('slow');
+    const call = await service.arrived(2);
+    const other = target.requestToken('key');
+    await other;
+    await settle();
+    expect(service.openConnections).toBe(2);
+    await target.close();
+    await target.close();
+    await service.calls[2]?.gone;
+    call.answer(token());
+    expect(await pending).toMatchObject({ token: 'token-2-of-slow' });
+    expect(await target.requestToken('again')).toMatchObject({ token: 'token-4-of-again' });
+  });
+
+  it('go to the host of the base URL, even below a path that looks like one', async () => {
+    await endpoint({ baseUrl: `${service.url}//elsewhere.example` }).requestToken('key');
+    expect(service.calls[0]?.path).toBe('//elsewhere.example/auth/v1/token');
+  });
+
+  it('carry no answer of one owner to another, when a service answers twice', async () => {
+    const target = endpoint();
+    const grant = JSON.stringify({ access_token: 'of-a' });
+    const twice = head(200, { 'content-length': String(grant.length) }) + grant;
+    service.next(raw(twice, twice));
+    expect(await target.requestToken('a')).toMatchObject({ token: 'of-a' });
+    expect(await target.requestToken('b')).toMatchObject({ token: 'token-2-of-b' });
+    service.next(raw(twice));
+    await target.requestToken('a');
+    await settle();
+    service.calls.at(-1)?.socket.write(twice);
+    await settle();
+    await settle();
+    expect(await target.requestToken('b')).toMatchObject({ token: 'token-4-of-b' });
+  });
+});
+
+describe('F6 the token endpoint’s own 401 and 403', () => {
+  it.each([401, 403])('%i is an answer: one POST, no second try', async (code) => {
+    service.always(json(code, {}, { 'www-authenticate': 'Bearer' }));
+    expect(await failure(endpoint().requestToken('key'))).toMatchObject({ code: 'owner_refused', status: code });
+    expect(service.calls).toHaveLength(1);
+  });
+});
+
+describe('the service of the tests', () => {
+  it('drips, and stops when nobody listens', async () => {
+    service.next(drip(`${head(200, { 'content-length': '20' })}{"access_token":"t"}`, 0));
+    expect(await endpoint().requestToken('key')).toMatchObject({ token: 't' });
+  });
+});

@@ -1,0 +1,425 @@
+/** K. Life cycle. */
+
+import diagnostics from 'node:diagnostics_channel';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import {
+  type ExpiryPolicy,
+  type Logger,
+  OwnerTokenError,
+  OwnerTokenRegistry,
+  type PauseMessage,
+  TokenEndpoint,
+} from '../../src/index.ts';
+import config from '../../vitest.config.ts';
+import { Children } from '../helpers/child.ts';
+import { LoopbackService, silence, token } from '../helpers/loopback-service.ts';
+import { settle } from '../helpers/manual-clock.ts';
+import { callAtOnce, errorOf, isSettled, keys, scripted, tally } from '../helpers/registries.ts';
+import { ScriptedSource } from '../helpers/scripted-source.ts';
+
+const clientOf = (service: { url: string }) =>
+  new TokenEndpoint({ baseUrl: service.url, clientId: 'the-client', clientSecret: 'the-secret' });
+
+describe('K1', () => {
+  it('K1 close during flights: all who wait get closed, sockets are gone, nothing more is sent', async () => {
+    await using service = await LoopbackService.start();
+    service.always(silence());
+    const registry = new OwnerTokenRegistry({ source: clientOf(service), concurrency: 2 });
+    const caller = new AbortController();
+    const waiting = [
+      ...keys(10).map((key) => registry.getToken(key)),
+      registry.getToken('key-1', { signal: caller.signal }),
+      registry.getToken('key-9', { signal: caller.signal }),
+    ];
+    const warmedUp = registry.warmUp(keys(20));
+    await service.arrived(2);
+    const outcomes = Promise.allSettled([...waiting, warmedUp]);
+    await registry.close();
+    const { codes } = tally((await outcomes) as PromiseSettledResult<never>[]);
+    expect(codes).toEqual({ closed: 13 });
+    await Promise.all(service.calls.map((call) => call.gone));
+    expect(service.openConnections).toBe(0);
+    expect(service.calls).toHaveLength(2);
+    expect(registry.stats()).toMatchObject({ owners: 0, inFlight: 0, queued: 0, waiting: 0 });
+  });
+
+  it('K1 it is idempotent, and what comes after is refused or empty, never broken', async () => {
+    const source = ScriptedSource.answering();
+    const { registry } = scripted({}, source);
+    const held = await registry.getToken('key-1');
+    const closed = registry.close();
+    expect(registry.close()).toBe(closed);
+    expect(registry.close({ timeoutMs: 7 })).toBe(closed);
+    expect(registry[Symbol.asyncDispose]()).toBe(closed);
+    await closed;
+    expect(source.closed).toBe(1);
+    expect(await errorOf(registry.getToken('key-1'))).toMatchObject({ code: 'closed', retryable: false });
+    expect(await errorOf(registry.getToken(''))).toMatchObject({ code: 'invalid_access_key' });
+    expect(await errorOf(registry.warmUp(['key-1']))).toMatchObject({ code: 'closed' });
+    await expect(
+      registry.ownerFetch('key-1', { allowedOrigins: ['http://localhost'] })('http://localhost'),
+    ).rejects.toMatchObject({ code: 'closed' });
+    expect(registry.peek('key-1')).toBeUndefined();
+    expect(registry.reject('key-1', held)).toBe(false);
+    expect(registry.forget('key-1')).toBe(false);
+    expect(registry.describe('key-1')).toEqual({ phase: 'empty' });
+    expect(registry.fingerprint('key-1')).toMatch(/^owner_/);
+    registry.accept('key-1', held);
+    registry.forgetAll();
+    registry.resume();
+    expect(registry.stats()).toMatchObject({ owners: 0, usable: 0, inFlight: 0 });
+    expect(source.calls).toHaveLength(1);
+  });
+
+  it('K1 a source that does not heed its signal is waited for no longer than timeoutMs; its late answer is dropped', async () => {
+    const { registry, clock, source } = scripted();
+    const waiting = errorOf(registry.getToken('key-1'));
+    await settle();
+    const closed = registry.close({ timeoutMs: 3_000 });
+    expect((await waiting).code).toBe('closed');
+    expect(source.call(0).request.signal.aborted).toBe(true);
+    expect(source.call(0).request.signal.reason).toMatchObject({ code: 'closed' });
+    clock.advance(2_999);
+    expect(await isSettled(closed)).toBe(false);
+    clock.advance(1);
+    await closed;
+    source.call(0).succeed();
+    await settle();
+    expect(registry.peek('key-1')).toBeUndefined();
+    expect(registry.stats()).toMatchObject({ owners: 0, inFlight: 0 });
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it.each([
+    [
+      'throws',
+      () => {
+        throw new Error('no');
+      },
+    ],
+    [
+      'rejects',
+      async () => {
+        throw new Error('no');
+      },
+    ],
+  ])('K1 a source whose close %s does not keep the registry open', async (_, close) => {
+    const source = { requestToken: async () => ({ token: 'a-token' }), close };
+    const { registry } = scripted({ source: source as never });
+    await registry.getToken('key-1');
+    await registry.close();
+    expect((await errorOf(registry.getToken('key-1'))).code).toBe('closed');
+  });
+
+  it('K1 a source whose close hangs is waited for no longer either', async () => {
+    const { registry, clock } = scripted({
+      source: { requestToken: async () => ({ token: 'a-token' }), close: () => new Promise<void>(() => {}) },
+    });
+    const closed = registry.close({ timeoutMs: 100 });
+    await settle();
+    clock.advance(100);
+    await closed;
+  });
+
+  it('K1 an endpoint that was closed can be used again', async () => {
+    await using service = await LoopbackService.start();
+    const source = clientOf(service);
+    await new OwnerTokenRegistry({ source }).close();
+    await using second = new OwnerTokenRegistry({ source });
+    expect((await second.getToken('key-1')).value).toBe('token-1-of-key-1');
+  });
+
+  describe('in a process of its own', () => {
+    let children: Children;
+    beforeAll(() => {
+      children = new Children();
+    });
+    afterAll(() => children[Symbol.dispose]());
+    const start = `
+      import { OwnerTokenRegistry, TokenEndpoint } from 'owner-token-registry';
+      const source = new TokenEndpoint({ baseUrl: process.argv[2], clientId: 'c', clientSecret: 's' });
+      const registry = new OwnerTokenRegistry({ source, concurrency: 1 });
+    `;
+
+    it('K1 the process exits by itself after close, with requests under way and callers queued', async () => {
+      await using service = await LoopbackService.start();
+      service.always(silence());
+      const { code, signal, out } = await children.run(
+        `${start}
+        const waiting = ['a', 'b', 'c'].map((key) => registry.getToken(key));
+        const outcomes = Promise.allSettled(waiting);
+        setImmediate(async function whenSent() {
+          if (registry.stats().inFlight < 1) return setImmediate(whenSent);
+          await registry.close();
+          console.log((await outcomes).map(({ reason }) => reason.code).join());
+        });`,
+        [service.url],
+      );
+      expect({ code, signal, out }).toEqual({ code: 0, signal: null, out: 'closed,closed,closed\n' });
+    });
+
+    it('K1 it exits by itself without close too, once nothing is under way: no timer or socket holds it', async () => {
+      await using service = await LoopbackService.start();
+      service.next(token({ expires_in: 2 }));
+      const { code, out } = await children.run(
+        `${start}
+        for (const key of ['a', 'b']) console.log((await registry.getToken(key)).value);`,
+        [service.url],
+      );
+      expect({ code, out }).toEqual({ code: 0, out: 'token-1-of-a\ntoken-2-of-b\n' });
+    });
+
+    it('K2 failures that nobody waits for end no process: Node ends it for the first unhandled rejection', async () => {
+      const { code, out } = await children.run(
+        `
+        import { OwnerTokenRegistry } from 'owner-token-registry';
+        let failing = false;
+        const source = {
+          async requestToken() {
+            if (failing) throw new Error('no');
+            return { token: 't', response: { expires_in: 0.05 } };
+          },
+          async close() { throw new Error('no'); },
+        };
+        const registry = new OwnerTokenRegistry({ source, pauses: { owner: { baseMs: 1, capMs: 1 } } });
+        await registry.getToken('a');
+        failing = true;
+        const end = performance.now() + 60;
+        while (performance.now() < end) {
+          registry.getToken('a').catch(() => {});
+          const left = new AbortController();
+          registry.getToken('b', { signal: left.signal }).catch(() => {});
+          left.abort();
+          await new Promise((resolve) => setTimeout(resolve, 2));
+        }
+        await registry.close();
+        console.log(registry.stats().failures > 1);`,
+      );
+      expect({ code, out }).toEqual({ code: 0, out: 'true\n' });
+    });
+  });
+});
+
+describe('K2', () => {
+  const unhandled: unknown[] = [];
+  const collect = (reason: unknown) => unhandled.push(reason);
+  beforeEach(() => {
+    unhandled.length = 0;
+    process.on('unhandledRejection', collect);
+  });
+  afterEach(() => void process.off('unhandledRejection', collect));
+
+  it('K2 unhandled rejections anywhere in the run fail the run', () => {
+    expect(config.test?.dangerouslyIgnoreUnhandledErrors).toBe(false);
+  });
+
+  it('K2 refreshes that fail, callers that left, what is forgotten, evicted, closed: none is unhandled', async () => {
+    const source = ScriptedSource.answering(100);
+    const { registry, clock } = scripted({ concurrency: 2, maxOwners: 2, maxQueued: 1, maxQueueMs: 1_000 }, source);
+    for (const key of keys(2)) await registry.getToken(key);
+    clock.advance(80_000);
+    source.script(undefined);
+    for (const key of keys(2)) await registry.getToken(key);
+    await settle();
+    for (const call of source.calls.slice(2)) call.fail(new Error('a refresh that nobody waits for'));
+    await settle();
+    const caller = new AbortController();
+    const handled: Promise<unknown>[] = [];
+    const call = (key: string) => {
+      handled.push(registry.getToken(key, { signal: caller.signal }).catch(() => {}));
+    };
+    for (const key of ['a', 'b', 'c', 'd']) call(key);
+    await settle();
+    registry.forget('a');
+    clock.advance(1_000);
+    call('c');
+    caller.abort();
+    for (const pending of source.calls) if (!pending.settled) pending.fail(undefined);
+    await settle();
+    registry.resume();
+    source.script(undefined);
+    for (const key of ['e', 'f', 'g']) handled.push(registry.getToken(key).catch(() => {}));
+    const closed = registry.close();
+    await settle();
+    clock.advance(5_000);
+    await closed;
+    for (const pending of source.calls) if (!pending.settled) pending.fail(new Error('too late'));
+    await Promise.all(handled);
+    await settle();
+    expect(unhandled).toEqual([]);
+  });
+});
+
+describe('K3', () => {
+  type Act = (registry: OwnerTokenRegistry) => void;
+  /** What callers may do from wherever they are called. */
+  const ACTS: Record<string, Act> = {
+    'getToken of the same owner': (registry) => void registry.getToken('key-1').catch(() => {}),
+    'getToken of another owner': (registry) => void registry.getToken('key-2').catch(() => {}),
+    forget: (registry) => void registry.forget('key-1'),
+    forgetAll: (registry) => registry.forgetAll(),
+    'reject of what is held': (registry) => void registry.reject('key-1', registry.peek('key-1') ?? 'none'),
+    resume: (registry) => registry.resume(),
+    'describe and stats': (registry) => void [registry.describe('key-1'), registry.stats()],
+    close: (registry) => void registry.close(),
+  };
+
+  /** Where a listener, policy, label or logger is called from, each wired to act at most twenty times. */
+  const PLACES: Record<string, (act: () => void) => { options: object; stop: () => void }> = {
+    'every channel': (act) => {
+      const names = [
+        ...['lookup', 'rejection', 'pause'].map((name) => `owner-token-registry:${name}`),
+        ...['start', 'end', 'asyncStart', 'asyncEnd', 'error'].map((n) => `tracing:owner-token-registry:request:${n}`),
+      ];
+      for (const name of names) diagnostics.subscribe(name, act);
+      return { options: {}, stop: () => names.forEach((name) => void diagnostics.unsubscribe(name, act)) };
+    },
+    'the policy': (act) => {
+      const expiry: ExpiryPolicy = {
+        lifetimeMs: () => {
+          act();
+          return 100_000;
+        },
+        accepted: act,
+        rejected: act,
+      };
+      return { options: { expiry }, stop: () => {} };
+    },
+    'the logger': (act) => {
+      const logger: Logger = { debug: act, info: act, warn: act };
+      return { options: { logger }, stop: () => {} };
+    },
+    ownerLabel: (act) => {
+      const ownerLabel = (key: string) => {
+        act();
+        return `label-${key.length}`;
+      };
+      return { options: { ownerLabel }, stop: () => {} };
+    },
+    'the source': (act) => ({ options: { onRequest: act }, stop: () => {} }),
+  };
+
+  const combinations = Object.keys(PLACES).flatMap((place) => Object.keys(ACTS).map((act) => [place, act] as const));
+  it.each(combinations)(
+    'K3 from %s, %s: every caller settles, one request at a time, nothing is left held',
+    async (place, actName) => {
+      let left = 20;
+      let current: OwnerTokenRegistry | undefined;
+      const act = () => {
+        if (left-- > 0 && current) (ACTS[actName] as Act)(current);
+      };
+      const { options, stop } = (PLACES[place] as (typeof PLACES)[string])(act);
+      const { onRequest, ...registryOptions } = options as { onRequest?: () => void };
+      const underWay = new Map<string, number>();
+      const overlaps: string[] = [];
+      let failing = false;
+      let number = 0;
+      const source = {
+        async requestToken(key: string) {
+          onRequest?.();
+          const count = (underWay.get(key) ?? 0) + 1;
+          underWay.set(key, count);
+          // Forgetting and rejecting begin a new generation: only these may overlap.
+          if (count > 1 && !/forget|reject/.test(actName)) overlaps.push(key);
+          await Promise.resolve();
+          await Promise.resolve();
+          underWay.set(key, count - 1);
+          if (failing) throw new OwnerTokenError('endpoint_unavailable', 'no');
+          return { token: `token-${++number}-of-${key}`, response: { expires_in: 100 } };
+        },
+      };
+      const { registry, clock } = scripted({ source, maxOwners: 2, concurrency: 2, ...registryOptions });
+      current = registry;
+      try {
+        for (let round = 0; round < 6; round++) {
+          failing = round % 3 === 2;
+          const owners = ['key-1', 'key-1', 'key-2', 'key-3'];
+          const calls = owners.map((key) => registry.getToken(key));
+          for (const [index, outcome] of (await Promise.allSettled(calls)).entries()) {
+            if (outcome.status === 'fulfilled')
+              expect(outcome.value.value).toMatch(new RegExp(`-of-${owners[index]}$`));
+            else expect(outcome.reason).toBeInstanceOf(OwnerTokenError);
+          }
+          const held = registry.peek('key-1');
+          if (held) registry.accept('key-1', held);
+          if (held && round === 3) registry.reject('key-1', held);
+          clock.advance(round % 2 ? 80_000 : 1_000);
+          await settle();
+        }
+        await settle();
+        expect(overlaps).toEqual([]);
+        expect(registry.stats()).toMatchObject({ inFlight: 0, queued: 0, waiting: 0 });
+        await registry.close();
+      } finally {
+        stop();
+      }
+    },
+  );
+
+  it('K3 a lookup listener that asks for the same owner makes no second request, and one that drops it breaks no hit', async () => {
+    const source = new ScriptedSource();
+    const { registry } = scripted({}, source);
+    let act: () => void = () => void registry.getToken('key-1');
+    let acting = false;
+    const listener = () => {
+      if (acting) return;
+      acting = true;
+      act();
+      acting = false;
+    };
+    diagnostics.subscribe('owner-token-registry:lookup', listener);
+    const first = registry.getToken('key-1');
+    await settle();
+    expect(source.calls).toHaveLength(1);
+    source.call(0).succeed();
+    const held = await first;
+    act = () => void registry.forget('key-1');
+    expect(await registry.getToken('key-1')).toBe(held);
+    diagnostics.unsubscribe('owner-token-registry:lookup', listener);
+    expect(registry.peek('key-1')).toBeUndefined();
+  });
+
+  it('K3 the channels say what happened, in the order in which it did', async () => {
+    const said: string[] = [];
+    const on = (name: string, say: (message: never) => string) => {
+      const listener = (message: unknown) => void said.push(say(message as never));
+      diagnostics.subscribe(name, listener);
+      return () => diagnostics.unsubscribe(name, listener);
+    };
+    const off = [
+      on('owner-token-registry:lookup', ({ outcome }: { outcome: string }) => outcome),
+      on('owner-token-registry:rejection', ({ wasHeld }: { wasHeld: boolean }) => `rejected ${wasHeld}`),
+      on('owner-token-registry:pause', ({ scope, action, code }: PauseMessage) =>
+        `${scope} ${action} ${code ?? ''}`.trim(),
+      ),
+      on('tracing:owner-token-registry:request:start', ({ reason }: { reason: string }) => `sent ${reason}`),
+      on(
+        'tracing:owner-token-registry:request:error',
+        ({ error }: { error: OwnerTokenError }) => `failed ${error.code}`,
+      ),
+      on('tracing:owner-token-registry:request:asyncEnd', ({ token: given }: { token?: string }) =>
+        given ? 'obtained' : 'over',
+      ),
+    ];
+    const source = new ScriptedSource((call) => call.succeed({ response: { expires_in: 100 } }));
+    const { registry, clock } = scripted({}, source);
+    const held = await registry.getToken('key-1');
+    await callAtOnce(1, registry, 'key-1');
+    clock.advance(80_000);
+    await registry.getToken('key-1');
+    await settle();
+    registry.reject('key-1', held);
+    registry.reject('key-1', await registry.getToken('key-1'));
+    source.script((call) => call.fail(new OwnerTokenError('rate_limited', 'slow down')));
+    await errorOf(registry.getToken('key-1'));
+    await errorOf(registry.getToken('key-2'));
+    registry.resume();
+    for (const end of off) end();
+    expect(said).toEqual([
+      ...['request', 'sent absent', 'obtained', 'serve'],
+      ...['serve-and-refresh', 'sent refresh', 'obtained', 'rejected false', 'serve', 'rejected true'],
+      ...['request', 'sent rejected', 'failed rate_limited', 'over', 'endpoint paused rate_limited', 'refuse'],
+      'endpoint lifted',
+    ]);
+  });
+});

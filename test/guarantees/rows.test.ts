@@ -1,0 +1,40 @@
+/** No promised row goes missing: each is named by a test and stands behind a guarantee in the docs. */
+
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { pathsBelow, ROOT } from '../helpers/source-files.ts';
+
+const ROWS_PER_PART = { A: 6, B: 4, C: 5, D: 6, E: 5, F: 7, G: 3, H: 4, I: 5, J: 5, K: 3, L: 6 };
+const rows = Object.entries(ROWS_PER_PART).flatMap(([part, count]) =>
+  Array.from({ length: count }, (_, index) => `${part}${index + 1}`),
+);
+
+const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
+const tests = pathsBelow('test').filter((path) => /^(guarantees|system)\/.*\.test\.ts$/.test(path));
+const titles = tests.flatMap((path) => read(`test/${path}`).match(/(?<=['"`])[A-L]\d(?=\b)/g) ?? []);
+const table = read('docs/guarantees.md')
+  .split('\n')
+  .filter((line) => line.startsWith('| ') && !line.startsWith('| guarantee'))
+  .map((line) => line.split('|').map((cell) => cell.trim()));
+
+describe('each row', () => {
+  it.each(rows)('%s is named by a test', (row) => {
+    expect(titles).toContain(row);
+  });
+
+  it('stands behind a guarantee, and no other does', () => {
+    const promised = table.flatMap(([, , named]) => named?.split(', ') ?? []);
+    expect([...new Set(promised)].sort()).toEqual([...rows].sort());
+  });
+
+  it('has its guarantee shown in files that are there, and that speak of it', () => {
+    for (const [, , named, shown] of table) {
+      const files = [...(shown ?? '').matchAll(/`([^`]+)`/g)].map(([, name]) => `test/${name}.test.ts`);
+      expect(files.filter((file) => !existsSync(join(ROOT, file)))).toEqual([]);
+      const said = files.map(read).join('\n');
+      for (const row of named?.split(', ') ?? [])
+        expect(said, `${row} in ${files}`).toMatch(new RegExp(`['"\`]${row}\\b`));
+    }
+  });
+});

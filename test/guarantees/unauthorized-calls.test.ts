@@ -1,0 +1,292 @@
+/** F. Rejections, over real sockets: the token endpoint and the resources of one service, and `ownerFetch` between. */
+
+import diagnostics from 'node:diagnostics_channel';
+import { afterEach, describe, expect, it } from 'vitest';
+import { OwnerTokenRegistry, type OwnerTokenRegistryOptions, TokenEndpoint } from '../../src/index.ts';
+import { type Issuing, IssuingService } from '../helpers/issuing-service.ts';
+import { json, LoopbackService, type ServiceCall, silence, token } from '../helpers/loopback-service.ts';
+import { ManualClock } from '../helpers/manual-clock.ts';
+import { errorOf, keys, seeded, until } from '../helpers/registries.ts';
+import { ResourceService } from '../helpers/resource-service.ts';
+
+const cleanups: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0)) await cleanup();
+});
+
+const CLIENT = { clientId: 'the-client', clientSecret: 'the-secret' };
+
+/** A registry before a whole service, both on one manual clock. */
+async function withService(issuing: Omit<Issuing, 'now'> = {}, options: Partial<OwnerTokenRegistryOptions> = {}) {
+  const clock = new ManualClock();
+  const service = await IssuingService.start({ ...issuing, now: () => clock.now() });
+  const source = new TokenEndpoint({ baseUrl: service.url, ...CLIENT, clock });
+  const registry = new OwnerTokenRegistry({ source, clock, random: seeded(1), ...options });
+  cleanups.push(
+    () => registry.close(),
+    () => service[Symbol.asyncDispose](),
+  );
+  return { clock, service, registry };
+}
+
+/** A registry whose token endpoint answers by hand, and resources that accept what the test says. */
+async function byHand(accepts: (token: string) => boolean) {
+  const clock = new ManualClock();
+  const endpoint = await LoopbackService.start();
+  const resources = await ResourceService.start(({ token = '' }, response) => {
+    response.writeHead(accepts(token) ? 200 : 401).end();
+  });
+  const source = new TokenEndpoint({ baseUrl: endpoint.url, ...CLIENT, clock, timeoutMs: 600_000 });
+  const calls = { allowedOrigins: [resources.origin] };
+  const registry = new OwnerTokenRegistry({ source, clock, random: () => 0.5, calls });
+  cleanups.push(
+    () => registry.close(),
+    () => endpoint.close(),
+    () => resources[Symbol.asyncDispose](),
+  );
+  return { clock, endpoint, resources, registry, source };
+}
+
+/** The answer's status, its body read. */
+async function statusOf(call: Promise<Response>): Promise<number> {
+  const response = await call;
+  await response.arrayBuffer();
+  return response.status;
+}
+
+const times = <T>(count: number, make: () => T): T[] => Array.from({ length: count }, make);
+
+describe('F1', () => {
+  it('F1 a late 401 that carries the old token leaves the new one alone and costs no POST', async () => {
+    let holdBack = (): void => {};
+    const held = new Promise<void>((resolve) => {
+      holdBack = resolve;
+    });
+    const endpoint = await LoopbackService.start();
+    await using resources = await ResourceService.start(async ({ path, token = '' }, response) => {
+      if (path === '/slow' && token.startsWith('token-1-')) await held;
+      response.writeHead(token.startsWith('token-1-') ? 401 : 200).end();
+    });
+    const source = new TokenEndpoint({ baseUrl: endpoint.url, ...CLIENT });
+    const registry = new OwnerTokenRegistry({ source });
+    cleanups.push(
+      () => registry.close(),
+      () => endpoint.close(),
+    );
+    const call = registry.ownerFetch('key', { allowedOrigins: [resources.origin] });
+    const slow = statusOf(call(`${resources.origin}/slow`));
+    await until(() => resources.received.length === 1);
+    expect(await statusOf(call(`${resources.origin}/quick`))).toBe(200);
+    const second = registry.peek('key');
+    holdBack();
+    expect(await slow).toBe(200);
+    expect(registry.peek('key')).toBe(second);
+    expect(endpoint.calls).toHaveLength(2);
+  });
+});
+
+describe('F2', () => {
+  it('F2 1,000 concurrent 401s for one token: one POST, and every call succeeds at its second try', async () => {
+    const { service, registry } = await withService();
+    const call = registry.ownerFetch('key');
+    expect(await statusOf(call(service.url))).toBe(200);
+    service.revoke('key');
+    const statuses = await Promise.all(times(1_000, () => statusOf(call(`${service.url}/resource`))));
+    expect(new Set(statuses)).toEqual(new Set([200]));
+    expect(service.posts).toBe(2);
+    expect(service).toMatchObject({ refused: 1_000, accepted: 1_001 });
+  });
+
+  it('F2 1,000 concurrent rejects of one token: one is news, and one POST follows', async () => {
+    const { service, registry } = await withService();
+    const first = await registry.getToken('key');
+    const outcomes = await Promise.all(
+      times(1_000, async () => {
+        const wasHeld = registry.reject('key', first);
+        return { wasHeld, given: (await registry.getToken('key')).value };
+      }),
+    );
+    expect(outcomes.filter(({ wasHeld }) => wasHeld)).toHaveLength(1);
+    expect(new Set(outcomes.map(({ given }) => given))).toEqual(new Set(['token-2-of-key']));
+    expect(service.posts).toBe(2);
+  });
+});
+
+describe('F3', () => {
+  const same = token({ access_token: 'the-same' });
+
+  it('F3 a caller who rejects T joins a flight that brings T again: is not given T', async () => {
+    const { endpoint, registry, clock } = await byHand(() => true);
+    endpoint.next(token({ access_token: 'the-same', expires_in: 100 })).always(silence());
+    const rejected = await registry.getToken('key');
+    clock.advance(99_000);
+    const joined = registry.getToken('key');
+    const request = await endpoint.arrived(2);
+    registry.reject('key', rejected);
+    const joiner = registry.getToken('key');
+    endpoint.always(token());
+    request.answer(same);
+    expect((await joiner).value).not.toBe('the-same');
+    expect((await joined).value).not.toBe('the-same');
+    expect(endpoint.calls).toHaveLength(3);
+  });
+
+  it('F3 the service insists on T: one further request, then token_rejected', async () => {
+    const { endpoint, registry } = await byHand(() => true);
+    endpoint.always(same);
+    registry.reject('key', await registry.getToken('key'));
+    expect(await errorOf(registry.getToken('key'))).toMatchObject({ code: 'token_rejected' });
+    expect(endpoint.calls).toHaveLength(3);
+  });
+
+  it('F3 a call is not made again with the token that was refused', async () => {
+    const { endpoint, registry, resources } = await byHand(() => false);
+    endpoint.always(same);
+    expect(await errorOf(registry.ownerFetch('key')(resources.origin))).toMatchObject({ code: 'token_rejected' });
+    expect(resources.tokens).toEqual(['the-same']);
+  });
+});
+
+describe('F4', () => {
+  it('F4 every fresh token is rejected: few requests for that owner, an event, no loop, and others are served', async () => {
+    const { endpoint, resources, registry, clock } = await byHand((presented) => presented.endsWith('of-healthy'));
+    const pauses: unknown[] = [];
+    const listen = (message: unknown) => void pauses.push(message);
+    diagnostics.subscribe('owner-token-registry:pause', listen);
+    cleanups.push(() => diagnostics.unsubscribe('owner-token-registry:pause', listen));
+    const outcomes: Record<string, number> = {};
+    for (let second = 0; second < 600; second++) {
+      const call = registry.ownerFetch('forbidden')(resources.origin);
+      const outcome = await statusOf(call).catch((error) => error.code);
+      outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+      if (second % 60 === 0) expect(await statusOf(registry.ownerFetch('healthy')(resources.origin))).toBe(200);
+      clock.advance(1_000);
+    }
+    expect(Object.keys(outcomes).sort()).toEqual(['401', 'token_rejected']);
+    expect(endpoint.countFor('forbidden')).toBeLessThanOrEqual(15);
+    expect(endpoint.countFor('forbidden')).toBeGreaterThan(5);
+    expect(endpoint.countFor('healthy')).toBe(1);
+    expect(pauses).toContainEqual(expect.objectContaining({ scope: 'owner', code: 'token_rejected' }));
+  });
+});
+
+describe('F5', () => {
+  it('F5 a fresh token is refused for 2 s, under load: no storm', async () => {
+    const { service, registry, clock } = await withService({ lagMs: 2_000 });
+    const call = registry.ownerFetch('key');
+    for (let tenths = 0; tenths < 600; tenths++) {
+      await Promise.all(times(5, () => statusOf(call(service.url)).catch(() => {})));
+      clock.advance(100);
+    }
+    // A minute of 50 calls a second: as many requests as pauses that double from a second allow.
+    expect(service.posts).toBeLessThanOrEqual(10);
+  });
+
+  it('F5 a source that holds a new token back until it is known: no call is refused', async () => {
+    const clock = new ManualClock();
+    await using service = await IssuingService.start({ lagMs: 2_000, lifetimeSeconds: 60, now: () => clock.now() });
+    const endpoint = new TokenEndpoint({ baseUrl: service.url, ...CLIENT, clock });
+    let holding = false;
+    const source = {
+      origin: endpoint.origin,
+      async requestToken(...args: Parameters<TokenEndpoint['requestToken']>) {
+        const grant = await endpoint.requestToken(...args);
+        holding = true;
+        await new Promise<void>((resolve) => clock.setTimeout(resolve, 2_000));
+        return grant;
+      },
+    };
+    await using registry = new OwnerTokenRegistry({ source, clock, random: () => 0.5 });
+    const call = registry.ownerFetch('key');
+    const first = statusOf(call(service.url));
+    await until(() => holding);
+    clock.advance(2_000);
+    expect(await first).toBe(200);
+    for (let second = 0; second < 120; second++) {
+      expect(await statusOf(call(service.url))).toBe(200);
+      clock.advance(1_000);
+    }
+    expect(service.refused).toBe(0);
+  });
+});
+
+describe('F6', () => {
+  it('F6 403 never refreshes', async () => {
+    const endpoint = await LoopbackService.start();
+    await using resources = await ResourceService.start((_, response) => response.writeHead(403).end());
+    const registry = new OwnerTokenRegistry({ source: new TokenEndpoint({ baseUrl: endpoint.url, ...CLIENT }) });
+    cleanups.push(
+      () => registry.close(),
+      () => endpoint.close(),
+    );
+    const call = registry.ownerFetch('key', { allowedOrigins: [resources.origin] });
+    for (const _ of times(10, () => 0)) expect(await statusOf(call(resources.origin))).toBe(403);
+    expect(endpoint.calls).toHaveLength(1);
+    expect(registry.stats().rejections).toBe(0);
+  });
+
+  it('F6 a 401 of the token endpoint is the failure of the call, and never re-enters it', async () => {
+    for (const ownFetch of [undefined, fetch]) {
+      const endpoint = await LoopbackService.start();
+      endpoint.always(json(401, { error: 'invalid_client' }));
+      const transport = ownFetch && { fetch: ownFetch };
+      const source = new TokenEndpoint({ baseUrl: endpoint.url, ...CLIENT, ...transport });
+      const registry = new OwnerTokenRegistry({ source });
+      cleanups.push(
+        () => registry.close(),
+        () => endpoint.close(),
+      );
+      const error = await errorOf(registry.ownerFetch('key')(`${endpoint.url}/resource`));
+      expect(error).toMatchObject({ code: 'client_refused', status: 401 });
+      expect(endpoint.calls.map(({ path }) => path)).toEqual(['/auth/v1/token']);
+      expect(registry.stats().rejections).toBe(0);
+    }
+  });
+});
+
+describe('F7', () => {
+  it('F7 under load, with a service that revokes the old token at each new one: no call lost, two POSTs a refresh', async () => {
+    const { service, registry, clock } = await withService({ revokePrevious: true, lifetimeSeconds: 60 });
+    const owners = keys(5);
+    const statuses = new Map<number, number>();
+    const under = async (owner: string) => {
+      const status = await statusOf(registry.ownerFetch(owner)(service.url));
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    };
+    for (let second = 0; second < 180; second++) {
+      await Promise.all(owners.flatMap((owner) => times(8, () => under(owner))));
+      clock.advance(1_000);
+    }
+    expect(Object.fromEntries(statuses)).toEqual({ 200: 180 * 5 * 8 });
+    expect(service.refused).toBeGreaterThan(0);
+    // Three lifetimes, refreshed after 0.6 of one at the earliest, and each time a call in between may cost one more.
+    expect(service.posts).toBeLessThanOrEqual(5 * (1 + 2 * 5));
+  });
+
+  for (const order of ['first', 'last']) {
+    it(`F7 a refresh overtaken by a rejection, its answer coming ${order}: no call lost, one POST more`, async () => {
+      // The service's view: the newest token is the only one that counts, from the moment of its request.
+      let current = 1;
+      const { endpoint, resources, registry, clock } = await byHand((presented) =>
+        presented.startsWith(`token-${current}-`),
+      );
+      const call = registry.ownerFetch('key');
+      endpoint.next(token({ expires_in: 100 })).always(silence());
+      expect(await statusOf(call(resources.origin))).toBe(200);
+      clock.advance(80_000);
+      expect(await statusOf(call(resources.origin))).toBe(200);
+      const refresh: ServiceCall = await endpoint.arrived(2);
+      current = 2;
+      const calls = times(20, () => statusOf(call(resources.origin)));
+      const renewal: ServiceCall = await endpoint.arrived(3);
+      current = 3;
+      await until(() => resources.received.length === 22);
+      for (const request of order === 'first' ? [refresh, renewal] : [renewal, refresh]) request.answer(token());
+      expect(await Promise.all(calls)).toEqual(Array(20).fill(200));
+      expect(await statusOf(call(resources.origin))).toBe(200);
+      expect(registry.peek('key')?.value).toBe('token-3-of-key');
+      expect(endpoint.calls).toHaveLength(3);
+      expect(resources.tokens.filter((presented) => presented?.startsWith('token-2-'))).toEqual([]);
+    });
+  }
+});

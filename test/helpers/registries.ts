@@ -1,0 +1,93 @@
+/** What the gauntlet's tests are made with: registries on scripted sources and on real sockets, and ways to count. */
+
+import { OwnerTokenError, OwnerTokenRegistry, type OwnerTokenRegistryOptions, TokenEndpoint } from '../../src/index.ts';
+import type { LoopbackService } from './loopback-service.ts';
+import { ManualClock, settle } from './manual-clock.ts';
+import { ScriptedSource } from './scripted-source.ts';
+
+type Options = Partial<Omit<OwnerTokenRegistryOptions, 'clock'>>;
+type EndpointOptions = Partial<ConstructorParameters<typeof TokenEndpoint>[0]>;
+
+/** A registry on a manual clock before a source that does what the test says. Every draw of jitter is a half. */
+export function scripted(options: Options = {}, source = new ScriptedSource()) {
+  const clock = new ManualClock();
+  const registry = new OwnerTokenRegistry({ source, clock, random: () => 0.5, ...options });
+  return { clock, source, registry };
+}
+
+/** A registry and endpoint on one manual clock, before a service on a real socket. */
+export function overHttp(service: LoopbackService, options: Options = {}, endpointOptions: EndpointOptions = {}) {
+  const clock = new ManualClock();
+  const client = { clientId: 'the-client', clientSecret: 'the-secret' };
+  const source = new TokenEndpoint({ baseUrl: service.url, ...client, clock, ...endpointOptions });
+  const registry = new OwnerTokenRegistry({ source, clock, random: () => 0.5, ...options });
+  return { clock, registry };
+}
+
+/** An access key per number. */
+export const keys = (count: number) => Array.from({ length: count }, (_, index) => `key-${index + 1}`);
+
+/** Calls so often at once, and waits for all. */
+export function callAtOnce(count: number, registry: OwnerTokenRegistry, accessKey: string) {
+  return Promise.allSettled(Array.from({ length: count }, () => registry.getToken(accessKey)));
+}
+
+/** Closes a registry whose source does not heed its signal. */
+export async function shut(registry: OwnerTokenRegistry, clock: ManualClock): Promise<void> {
+  const closed = registry.close({ timeoutMs: 1 });
+  for (let part = 0; part < 2; part++) {
+    await settle();
+    clock.advance(1);
+  }
+  await closed;
+}
+
+/** What a promise is rejected with; fails where it is not an error of ours. */
+export async function errorOf(promise: Promise<unknown>): Promise<OwnerTokenError> {
+  const error = await promise.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  if (error instanceof OwnerTokenError) return error;
+  throw new Error(error === undefined ? 'it was not rejected' : 'it was rejected with something else', {
+    cause: error,
+  });
+}
+
+/** What came of many calls: the distinct tokens, and how often each error code. */
+export function tally(outcomes: PromiseSettledResult<{ value: string }>[]) {
+  const tokens = new Set<string>();
+  const codes: Record<string, number> = {};
+  for (const outcome of outcomes) {
+    if (outcome.status === 'fulfilled') tokens.add(outcome.value.value);
+    else codes[outcome.reason.code ?? outcome.reason] = (codes[outcome.reason.code ?? outcome.reason] ?? 0) + 1;
+  }
+  return { tokens: [...tokens], codes };
+}
+
+/** Turns the event loop until this holds: for what real sockets bring in their own time. */
+export async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Whether a promise has settled by the time that everything ready to run has run. */
+export async function isSettled(promise: Promise<unknown>): Promise<boolean> {
+  let settled = false;
+  const mark = () => {
+    settled = true;
+  };
+  promise.then(mark, mark);
+  await settle();
+  return settled;
+}
+
+/** Numbers from 0 up to 1 that are the same for the same seed (mulberry32). */
+export function seeded(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

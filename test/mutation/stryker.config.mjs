@@ -1,0 +1,18 @@
+/** Mutation testing of what decides: `npm run mutation`. What comes of it is in `docs/internals/mutation.md`. */
+
+import { MUTATED } from './mutated.mjs';
+
+/** @type {import('@stryker-mutator/api/core').PartialStrykerOptions} */
+export default {
+  mutate: MUTATED.map((name) => `src/${name}.ts`),
+  ignorePatterns: ['**', '!src/**', '!test/**/*.ts', '!test/helpers/**', '!test/mutation/*.mjs', '!*.json'],
+  testRunner: 'vitest',
+  plugins: ['@stryker-mutator/vitest-runner'],
+  vitest: { configFile: 'test/mutation/vitest.config.mjs' },
+  coverageAnalysis: 'perTest',
+  concurrency: 1,
+  reporters: ['clear-text', 'html'],
+  clearTextReporter: { allowColor: false, reportTests: false, reportMutants: true },
+  htmlReporter: { fileName: 'reports/mutation.html' },
+  thresholds: { high: 95, low: 90, break: 90 },
+};

@@ -1,0 +1,163 @@
+import { describe, expect, it } from 'vitest';
+import type { OwnerTokenError } from '../src/errors.ts';
+import { hasMethods, isClock, nearest, OptionCheck } from '../src/option-check.ts';
+
+interface Options {
+  size?: number;
+  name?: string;
+  hook?: () => void;
+  other?: () => void;
+  inner?: { depth?: number };
+}
+
+const KNOWN = ['size', 'name', 'hook', 'other', 'inner'];
+
+/** What a check of these options complains of, a line each. */
+function problemsOf(options: object, check: (check: OptionCheck<Options>) => void = () => {}): string[] {
+  const checked = new OptionCheck<Options>('Thing', options as Options, KNOWN);
+  try {
+    check(checked);
+    checked.done();
+  } catch (thrown) {
+    const { code, message } = thrown as OwnerTokenError;
+    expect(code).toBe('invalid_options');
+    const [title, ...problems] = message.split('\n  - ');
+    expect(title).toBe('Thing: invalid options:');
+    return problems;
+  }
+  return [];
+}
+
+describe('a check of options', () => {
+  it('finds nothing wrong with none', () => {
+    expect(problemsOf({})).toEqual([]);
+  });
+
+  it.each([[null], [undefined], ['size'], [7], [[]]])('takes no %j for options', (options) => {
+    expect(problemsOf(options as unknown as object)).toEqual(['options: expected an object']);
+  });
+
+  it('lists all problems together, by path, without a value', () => {
+    const problems = problemsOf({ size: 'canary-7c1d', hook: 'canary-7c1d', inner: { depth: 99 } }, (check) => {
+      check.integer('size', 1, 5);
+      check.functions('hook', 'other');
+      check.nested<{ depth?: number }>('inner', ['depth'])?.integer('depth', 0, 9);
+      check.problem('name', 'a better one');
+    });
+    expect(problems).toEqual([
+      'size: expected a whole number from 1 to 5',
+      'hook: expected a function',
+      'inner.depth: expected a whole number from 0 to 9',
+      'name: expected a better one',
+    ]);
+  });
+
+  it('refuses what it does not know, with the nearest of what it knows', () => {
+    expect(problemsOf({ sise: 1, Name: 1, unrelated: 1 })).toEqual([
+      'sise: unknown option; did you mean size?',
+      'Name: unknown option; did you mean name?',
+      'unrelated: unknown option',
+    ]);
+  });
+
+  it('shows an unknown name only if it is made of letters', () => {
+    const hidden = '(a name that is not of letters alone): unknown option';
+    for (const name of ['canary-7c1d', '7', '', 'a b', 'x'.repeat(41)]) {
+      expect(problemsOf({ [name]: 1 })).toEqual([hidden]);
+    }
+    expect(problemsOf({ ['x'.repeat(40)]: 1, snake_case: 1 })).not.toContain(hidden);
+  });
+
+  it('lets an absent option pass unless it is required', () => {
+    const never = () => false;
+    expect(problemsOf({ size: undefined }, (check) => check.when('size', never, 'x'))).toEqual([]);
+    expect(problemsOf({}, (check) => check.required('size', never, 'x'))).toEqual(['size: expected x']);
+    expect(problemsOf({}, (check) => check.required('size', () => true, 'x'))).toEqual(['size: expected x']);
+    expect(problemsOf({ size: 1 }, (check) => check.required('size', never, 'x'))).toEqual(['size: expected x']);
+    expect(problemsOf({ size: 1 }, (check) => check.required('size', () => true, 'x'))).toEqual([]);
+  });
+
+  it.each([
+    [1, true],
+    [5, true],
+    [0, false],
+    [6, false],
+    [1.5, false],
+    ['3', false],
+    [Number.NaN, false],
+    [null, false],
+  ])('takes %j for a whole number from 1 to 5: %s', (size, passes) => {
+    expect(problemsOf({ size }, (check) => check.integer('size', 1, 5))).toHaveLength(passes ? 0 : 1);
+  });
+
+  it('knows whether it has found anything, and gives the options as they came', () => {
+    const options = { size: 3 };
+    const check = new OptionCheck<Options>('Thing', options, KNOWN);
+    expect([check.clean, check.values.size]).toEqual([true, 3]);
+    check.problem('size', 'another');
+    expect(check.clean).toBe(false);
+    expect(() => new OptionCheck<Options>('Thing', null as unknown as Options, KNOWN).values.size).not.toThrow();
+  });
+
+  it('checks options inside options, whose problems are its own', () => {
+    const inside = (inner: unknown) =>
+      problemsOf({ inner }, (check) => {
+        const nested = check.nested<{ depth?: object }>('inner', ['depth']);
+        nested?.nested<object>('depth', ['deepest'])?.problem('deepest', 'deeper');
+      });
+    expect(inside(undefined)).toEqual([]);
+    expect(inside(7)).toEqual(['inner: expected an object']);
+    expect(inside({ dept: 1 })).toEqual(['inner.dept: unknown option; did you mean depth?']);
+    expect(inside({ depth: null })).toEqual([
+      'inner.depth: expected an object',
+      'inner.depth.deepest: expected deeper',
+    ]);
+  });
+});
+
+describe('the nearest name', () => {
+  it.each([
+    ['concurency', 'concurrency'],
+    ['CONCURRENCY', 'concurrency'],
+    ['maxOwner', 'maxOwners'],
+    ['xaxOwnxrx', 'maxOwners'],
+    ['clok', 'clock'],
+    ['clxxk', 'clock'],
+    ['clxxx', undefined],
+    ['xaxOxnxrx', undefined],
+    ['c', undefined],
+    ['maxOwnersAndMore', undefined],
+  ])('to %s is %s', (name, near) => {
+    expect(nearest(name, ['concurrency', 'maxOwners', 'clock'])).toBe(near);
+  });
+
+  it('is the nearer of two', () => {
+    expect(nearest('maxQueueM', ['maxQueued', 'maxQueueMs'])).toBe('maxQueued');
+    expect(nearest('maxQueueMz', ['maxQueued', 'maxQueueMs'])).toBe('maxQueueMs');
+  });
+
+  it('to anything is none of none', () => {
+    expect(nearest('anything', [])).toBeUndefined();
+  });
+});
+
+describe('what has methods', () => {
+  it('is an object or a function with all of them', () => {
+    const now = () => 0;
+    expect(hasMethods({ now, monotonic: now }, 'now', 'monotonic')).toBe(true);
+    expect(
+      hasMethods(
+        Object.assign(() => {}, { now }),
+        'now',
+      ),
+    ).toBe(true);
+    expect(hasMethods({ now, monotonic: 7 }, 'now', 'monotonic')).toBe(false);
+    for (const value of [null, undefined, 'text', 7]) expect(hasMethods(value, 'toString')).toBe(false);
+    expect(hasMethods(null)).toBe(false);
+  });
+
+  it('is a clock with both times', () => {
+    const now = () => 0;
+    expect([{ now, monotonic: now }, { now }, { monotonic: now }, 7].map(isClock)).toEqual([true, false, false, false]);
+  });
+});

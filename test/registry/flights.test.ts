@@ -1,0 +1,486 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { Diagnostics } from '../../src/diagnostics.ts';
+import { OwnerTokenError } from '../../src/errors.ts';
+import { fixedLifetime } from '../../src/expiry/policies.ts';
+import { FailureScopes } from '../../src/failures/failure-scopes.ts';
+import { Fingerprints } from '../../src/registry/fingerprints.ts';
+import { type RequestParts, Requests } from '../../src/registry/flights.ts';
+import { createSlot, rejected, type Slot } from '../../src/registry/slot.ts';
+import type { AccessToken } from '../../src/token.ts';
+import { ManualClock, settle } from '../helpers/manual-clock.ts';
+import { ScriptedSource } from '../helpers/scripted-source.ts';
+
+const RANGE = { baseMs: 1_000, capMs: 60_000 };
+
+/** Requests on a manual clock before a source that does what the test says, with all that was logged and kept. */
+class Stage {
+  readonly clock = new ManualClock();
+  readonly source = new ScriptedSource();
+  readonly kept: string[] = [];
+  readonly logged: object[] = [];
+  readonly pauses: FailureScopes;
+  readonly requests: Requests;
+  readonly names = new Fingerprints();
+  /** What a listener of the log does. */
+  onLog: (fields: { event?: string }) => void = () => {};
+
+  constructor(turns: Partial<RequestParts['turns']> = {}) {
+    const { clock, source } = this;
+    const concurrency = turns.concurrency ?? 2;
+    const log = (fields: object) => {
+      this.logged.push(fields);
+      this.onLog(fields);
+    };
+    this.pauses = new FailureScopes({
+      ranges: { owner: RANGE, client: RANGE, endpoint: RANGE },
+      concurrency,
+      random: () => 0.5,
+    });
+    this.requests = new Requests({
+      ...{ source, clock, pauses: this.pauses },
+      rules: { policy: fixedLifetime(100_000), refreshWindow: [0.6, 0.8], random: () => 0.5, fingerprints: this.names },
+      diagnostics: new Diagnostics({ debug: log, info: log, warn: log }),
+      now: () => ({ wallMs: clock.now(), monotonicMs: clock.monotonic() }),
+      turns: {
+        ...{ concurrency, maxQueued: 10, maxQueueMs: 5_000 },
+        monotonic: () => clock.monotonic(),
+        startTimer: (fn, ms) => clock.setTimeout(fn, ms),
+        ...turns,
+      },
+      keep: (accessKey) => this.kept.push(accessKey),
+    });
+  }
+
+  /** Begins a request and gives its slot with what comes of it: a token's value, or an error's code. */
+  begin(accessKey: string, slot: Slot = createSlot(`owner_${accessKey}`), signal?: AbortSignal) {
+    return { slot, outcome: outcomeOf(this.requests.begin(accessKey, slot, signal)) };
+  }
+
+  get numbers() {
+    const { inFlight, queued, waiting } = this.requests;
+    return { inFlight, queued, waiting };
+  }
+
+  /** The events told since the last look. */
+  get events(): unknown[] {
+    return this.logged.splice(0).map((fields) => (fields as { event: unknown }).event);
+  }
+}
+
+const outcomeOf = (promise: Promise<AccessToken>): Promise<string> =>
+  promise.then(
+    (token) => token.value,
+    (error) => error.code ?? error,
+  );
+
+const down = new OwnerTokenError('endpoint_unavailable', 'it is down', { failureScope: 'endpoint' });
+const NOTHING = { inFlight: 0, queued: 0, waiting: 0 };
+
+let stage: Stage;
+afterEach(async () => {
+  // Whatever became of them, none is left, and no timer either.
+  for (const call of stage.source.calls) if (!call.settled) call.fail(new Error('the test is over'));
+  await settle();
+  expect(stage.numbers).toEqual(NOTHING);
+  expect(stage.clock.pendingTimers).toBe(0);
+});
+
+describe('a request', () => {
+  it('brings a token to all who wait, and is kept', async () => {
+    stage = new Stage();
+    const { slot, outcome } = stage.begin('a');
+    expect([stage.requests.isUnderWay('a'), stage.requests.isUnderWay('b')]).toEqual([true, false]);
+    expect(stage.requests.slotOf('a')).toBe(slot);
+    const joined = outcomeOf(stage.requests.join('a', undefined));
+    await settle();
+    expect(stage.numbers).toEqual({ inFlight: 1, queued: 0, waiting: 2 });
+    expect(stage.requests.owners()).toEqual(['a']);
+    stage.source.call(0).succeed();
+    expect([await outcome, await joined]).toEqual(['token-1-of-a', 'token-1-of-a']);
+    expect(slot.held?.token.value).toBe('token-1-of-a');
+    expect(stage.kept).toEqual(['a']);
+    expect(stage.requests.counts).toEqual({ requests: 1, refreshes: 0, failures: 0 });
+    expect(stage.events).toEqual(['request.sent', 'request.succeeded']);
+    expect(stage.requests.slotOf('a')).toBeUndefined();
+  });
+
+  it('says why it is made, with what is held and what was refused last', async () => {
+    stage = new Stage();
+    const { slot } = stage.begin('a');
+    await settle();
+    expect(stage.source.call(0).request).toMatchObject({ reason: 'absent', signal: { aborted: false } });
+    expect(stage.source.call(0).request).not.toHaveProperty('held');
+    stage.source.call(0).succeed();
+    await settle();
+    const held = slot.held;
+    stage.requests.refresh('a', slot);
+    await settle();
+    expect(stage.source.call(1).request).toMatchObject({ reason: 'refresh', held: held?.token });
+    expect(stage.requests.counts).toEqual({ requests: 2, refreshes: 1, failures: 0 });
+    if (held) rejected(slot, held, { wallMs: 0, monotonicMs: 0 });
+    const { outcome } = stage.begin('a', slot);
+    await settle();
+    expect(stage.source.call(2).request).toMatchObject({ reason: 'rejected', rejected: held?.token });
+    stage.source.call(2).succeed();
+    expect(await outcome).toMatch(/^token-/);
+  });
+
+  it('tells a source that stores what the policy makes of a grant', async () => {
+    stage = new Stage();
+    stage.begin('a');
+    await settle();
+    const { request } = stage.source.call(0);
+    expect(request.lifetimeMs({ token: 't' })).toBe(100_000);
+    expect(() => request.lifetimeMs({ token: '' })).toThrow('no usable token');
+  });
+
+  it('that fails does so for all who wait; the owner pauses, and the failure is kept', async () => {
+    stage = new Stage();
+    const { slot, outcome } = stage.begin('a');
+    const joined = outcomeOf(stage.requests.join('a', undefined));
+    await settle();
+    stage.source.call(0).fail(new Error('no'));
+    expect([await outcome, await joined]).toEqual(['source_failed', 'source_failed']);
+    expect(slot.failure).toMatchObject({ count: 1, retryAtMonotonicMs: 750 });
+    expect(stage.kept).toEqual(['a']);
+    expect(stage.requests.counts.failures).toBe(1);
+    expect(stage.events).toEqual(['request.sent', 'request.failed']);
+    const { outcome: again } = stage.begin('a', slot);
+    await settle();
+    stage.source.call(1).fail(new Error('no'));
+    expect(await again).toBe('source_failed');
+    expect(slot.failure?.count).toBe(2);
+  });
+
+  it('may fail by a source that throws at once, or gives nonsense', async () => {
+    stage = new Stage();
+    stage.source.script(() => {
+      throw new Error('no');
+    });
+    expect(await stage.begin('a').outcome).toBe('source_failed');
+    stage.source.script((call) => call.succeed({ token: 'line\nbreak' }));
+    expect(await stage.begin('b').outcome).toBe('invalid_response');
+  });
+
+  it('of an earlier generation is given to those who wait, and not kept', async () => {
+    stage = new Stage();
+    const { slot, outcome } = stage.begin('a');
+    await settle();
+    slot.generation++;
+    expect(stage.requests.isUnderWay('a')).toBe(false);
+    stage.source.call(0).succeed();
+    expect(await outcome).toBe('token-1-of-a');
+    expect([slot.held, stage.kept]).toEqual([undefined, []]);
+  });
+
+  it('that is only queued may serve a newer generation', async () => {
+    stage = new Stage({ concurrency: 1 });
+    stage.begin('other');
+    const { slot, outcome } = stage.begin('a');
+    slot.generation++;
+    expect(stage.requests.isUnderWay('a')).toBe(true);
+    await settle();
+    stage.source.call(0).succeed();
+    await settle();
+    stage.source.call(1).succeed();
+    expect(await outcome).toBe('token-2-of-a');
+    expect(slot.held?.token.value).toBe('token-2-of-a');
+  });
+
+  it('does not remember a failure of an earlier generation', async () => {
+    stage = new Stage();
+    const { slot, outcome } = stage.begin('a');
+    await settle();
+    slot.generation++;
+    stage.source.call(0).fail(new Error('no'));
+    expect(await outcome).toBe('source_failed');
+    expect([slot.failure, stage.kept]).toEqual([undefined, []]);
+  });
+});
+
+describe('a token that is known to be refused', () => {
+  const begun = () => {
+    stage = new Stage();
+    const slot = createSlot('owner_a');
+    slot.rejected = [stage.names.ofToken('refused')];
+    return stage.begin('a', slot);
+  };
+
+  it('makes for one further request, which says so', async () => {
+    const { slot, outcome } = begun();
+    await settle();
+    stage.source.call(0).succeed({ token: 'refused' });
+    await settle();
+    expect(stage.source.call(1).request.reason).toBe('rejected');
+    expect(stage.events).toEqual(['request.sent', 'request.failed', 'request.sent']);
+    stage.source.call(1).succeed({ token: 'another' });
+    expect(await outcome).toBe('another');
+    expect(slot.held?.token.value).toBe('another');
+    expect(stage.requests.counts).toEqual({ requests: 2, refreshes: 0, failures: 0 });
+  });
+
+  it('that comes again fails the call, and pauses the owner', async () => {
+    const { slot, outcome } = begun();
+    await settle();
+    for (const index of [0, 1]) {
+      stage.source.call(index).succeed({ token: 'refused' });
+      await settle();
+    }
+    expect(await outcome).toBe('token_rejected');
+    expect(slot.failure).toMatchObject({ count: 1, error: { code: 'token_rejected', owner: 'owner_a' } });
+    expect(stage.source.calls).toHaveLength(2);
+  });
+
+  it('is not asked about once more when the registry has closed meanwhile', async () => {
+    const { outcome } = begun();
+    await settle();
+    stage.source.call(0).succeed({ token: 'refused' });
+    const closed = stage.requests.close(1_000);
+    expect(await outcome).toBe('closed');
+    expect(await closed).toBe(0);
+    expect(stage.source.calls).toHaveLength(1);
+  });
+});
+
+describe('a queued request', () => {
+  it('begins when its turn comes', async () => {
+    stage = new Stage({ concurrency: 1 });
+    stage.begin('a');
+    const { outcome } = stage.begin('b');
+    await settle();
+    expect(stage.numbers).toEqual({ inFlight: 1, queued: 1, waiting: 2 });
+    expect(stage.source.countFor('b')).toBe(0);
+    stage.source.call(0).succeed();
+    await settle();
+    stage.source.call(1).succeed();
+    expect(await outcome).toBe('token-2-of-b');
+  });
+
+  it('has no place in a full queue: its callers are told, a refresh is not made', async () => {
+    stage = new Stage({ concurrency: 1, maxQueued: 1 });
+    stage.begin('a');
+    stage.begin('b');
+    const { outcome } = stage.begin('c');
+    expect(await outcome).toBe('queue_full');
+    stage.requests.refresh('d', createSlot('owner_d'));
+    expect(stage.requests.owners()).toEqual(['a', 'b']);
+    expect(stage.numbers).toEqual({ inFlight: 1, queued: 1, waiting: 2 });
+    await settle();
+    stage.source.call(0).succeed();
+    await settle();
+    expect(stage.source.calls.map(({ accessKey }) => accessKey)).toEqual(['a', 'b']);
+  });
+
+  it('waits no longer than the limit', async () => {
+    stage = new Stage({ concurrency: 1 });
+    stage.begin('a');
+    const waiting = stage.requests.begin('b', createSlot('owner_b'), undefined);
+    stage.clock.advance(5_000);
+    await expect(waiting).rejects.toMatchObject({
+      ...{ code: 'queue_timeout', owner: 'owner_b', failedAtMs: stage.clock.now() },
+    });
+    expect(stage.numbers).toEqual({ inFlight: 1, queued: 0, waiting: 1 });
+    expect(stage.requests.isUnderWay('b')).toBe(false);
+  });
+
+  it('goes before refreshes once somebody waits for it', async () => {
+    stage = new Stage({ concurrency: 1 });
+    stage.begin('a');
+    for (const key of ['b', 'c']) stage.requests.refresh(key, createSlot(`owner_${key}`));
+    const outcome = outcomeOf(stage.requests.join('c', undefined));
+    await settle();
+    stage.source.call(0).succeed();
+    await settle();
+    stage.source.call(1).succeed();
+    expect(await outcome).toBe('token-2-of-c');
+  });
+
+  it('is refused when a gate closes before its turn', async () => {
+    stage = new Stage({ concurrency: 2 });
+    const [a, b, c] = ['a', 'b', 'c'].map((key) => stage.begin(key));
+    await settle();
+    stage.source.call(0).fail(down);
+    expect([await a?.outcome, await c?.outcome]).toEqual(['endpoint_unavailable', 'endpoint_unavailable']);
+    // What is under way stays so, and lifts nothing: it was sent before.
+    stage.source.call(1).succeed();
+    expect(await b?.outcome).toBe('token-1-of-b');
+    expect(stage.pauses.state('endpoint')).toBeDefined();
+    expect(stage.source.calls).toHaveLength(2);
+  });
+
+  it('stays where a gate closes only for owners known to fail, and is the next probe', async () => {
+    stage = new Stage({ concurrency: 1 });
+    const { outcome } = stage.begin('a');
+    await settle();
+    stage.source.call(0).fail(down);
+    await outcome;
+    await settle();
+    stage.clock.advance(750);
+    const failing = createSlot('owner_b');
+    failing.failure = { error: down, count: 1, retryAtMonotonicMs: 0, hung: true };
+    const probe = stage.begin('b', failing);
+    const next = stage.begin('c');
+    await settle();
+    stage.clock.advance(1_100);
+    stage.source.call(1).fail(new OwnerTokenError('endpoint_unavailable', 'it timed out'));
+    expect(await probe.outcome).toBe('endpoint_unavailable');
+    await settle();
+    stage.source.call(2).succeed();
+    expect(await next.outcome).toBe('token-1-of-c');
+  });
+
+  it('is refused when its turn comes in a pause that began otherwise', async () => {
+    stage = new Stage({ concurrency: 1 });
+    stage.begin('a');
+    const { outcome } = stage.begin('b');
+    const pass = stage.pauses.admit(0, false);
+    if (pass) stage.pauses.failed(pass, down, 'elsewhere', 0, 0);
+    await settle();
+    stage.source.call(0).succeed();
+    expect(await outcome).toBe('endpoint_unavailable');
+    expect(stage.source.calls).toHaveLength(1);
+  });
+});
+
+describe('a request that nobody waits for any more', () => {
+  it('is dropped while it is queued', async () => {
+    stage = new Stage({ concurrency: 1 });
+    stage.begin('a');
+    const leaving = new AbortController();
+    const { outcome } = stage.begin('b', undefined, leaving.signal);
+    leaving.abort('enough');
+    expect(await outcome).toBe('enough');
+    expect(stage.numbers).toEqual({ inFlight: 1, queued: 0, waiting: 1 });
+    expect(stage.requests.owners()).toEqual(['a']);
+  });
+
+  it('is not made when its turn has just come, and gives its pass back', async () => {
+    stage = new Stage();
+    const pass = stage.pauses.admit(0, false);
+    if (pass) stage.pauses.failed(pass, down, 'elsewhere', 0, 0);
+    stage.clock.advance(750);
+    const leaving = new AbortController();
+    const { outcome } = stage.begin('a', undefined, leaving.signal);
+    expect(stage.pauses.state('endpoint')?.probing).toBe(true);
+    leaving.abort('enough');
+    expect(await outcome).toBe('enough');
+    await settle();
+    expect(stage.source.calls).toEqual([]);
+    expect(stage.pauses.state('endpoint')?.probing).toBe(false);
+  });
+
+  it('is finished and kept when it was sent', async () => {
+    stage = new Stage();
+    const leaving = new AbortController();
+    const { slot, outcome } = stage.begin('a', undefined, leaving.signal);
+    await settle();
+    leaving.abort('enough');
+    expect(await outcome).toBe('enough');
+    expect(stage.requests.isUnderWay('a')).toBe(true);
+    stage.source.call(0).succeed();
+    await settle();
+    expect(slot.held?.token.value).toBe('token-1-of-a');
+  });
+});
+
+describe('an owner that is disowned', () => {
+  it('has its request finished for those who wait, who are joined by nobody, and nothing is kept', async () => {
+    stage = new Stage({ concurrency: 1 });
+    expect(stage.requests.disown('a')).toBe(false);
+    const first = stage.begin('a');
+    const queued = stage.begin('b');
+    await settle();
+    expect([stage.requests.disown('a'), stage.requests.disown('b')]).toEqual([true, true]);
+    for (const { slot } of [first, queued]) slot.generation++;
+    expect(stage.requests.owners()).toEqual([]);
+    const anew = stage.begin('a');
+    stage.source.call(0).succeed();
+    expect(await first.outcome).toBe('token-1-of-a');
+    await settle();
+    stage.source.call(1).succeed();
+    expect(await queued.outcome).toBe('token-2-of-b');
+    expect([first.slot.held, queued.slot.held, stage.kept]).toEqual([undefined, undefined, []]);
+    // The new one was not touched by the end of the old.
+    expect(stage.requests.slotOf('a')).toBe(anew.slot);
+    await settle();
+    stage.source.call(2).succeed();
+    expect(await anew.outcome).toBe('token-3-of-a');
+    expect(stage.kept).toEqual(['a']);
+  });
+});
+
+describe('what lifts a pause', () => {
+  it('is told after the answer that did', async () => {
+    stage = new Stage();
+    const { outcome } = stage.begin('a');
+    await settle();
+    stage.source.call(0).fail(down);
+    await outcome;
+    expect(stage.events).toEqual(['request.sent', 'request.failed', 'pause.began']);
+    stage.clock.advance(750);
+    const probe = stage.begin('b');
+    await settle();
+    stage.source.call(1).succeed();
+    await probe.outcome;
+    expect(stage.events).toEqual(['request.sent', 'request.succeeded', 'pause.lifted']);
+  });
+
+  it('may be an answer that refuses only the owner', async () => {
+    stage = new Stage();
+    const { outcome } = stage.begin('a');
+    await settle();
+    stage.source.call(0).fail(down);
+    await outcome;
+    stage.clock.advance(750);
+    const probe = stage.begin('b');
+    await settle();
+    stage.logged.length = 0;
+    stage.source.call(1).fail(new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' }));
+    expect(await probe.outcome).toBe('owner_refused');
+    await settle();
+    expect(stage.events).toEqual(['request.failed', 'pause.lifted']);
+  });
+});
+
+describe('closing', () => {
+  it('ends what is queued at once, and what was sent by its signal', async () => {
+    stage = new Stage({ concurrency: 1 });
+    const [sent, queued] = [stage.begin('a'), stage.begin('b')];
+    await settle();
+    const { signal } = stage.source.call(0).request;
+    signal.addEventListener('abort', () => stage.source.call(0).fail(signal.reason));
+    const closed = stage.requests.close(1_000);
+    expect([await sent.outcome, await queued.outcome]).toEqual(['closed', 'closed']);
+    expect(await closed).toBe(0);
+    expect(signal.reason).toMatchObject({ code: 'closed', owner: undefined });
+    expect(stage.source.calls).toHaveLength(1);
+    expect(stage.requests.counts.failures).toBe(0);
+    expect(stage.events).toEqual(['request.sent']);
+    expect([sent.slot.failure, stage.kept]).toEqual([undefined, []]);
+  });
+
+  it('does not send what was just given its turn', async () => {
+    stage = new Stage();
+    const { outcome } = stage.begin('a');
+    const closed = stage.requests.close(1_000);
+    expect(await outcome).toBe('closed');
+    await settle();
+    expect(await closed).toBe(0);
+    expect(stage.source.calls).toEqual([]);
+  });
+
+  it('waits for what does not heed its signal no longer than it is told, and counts it', async () => {
+    stage = new Stage();
+    const { outcome } = stage.begin('a');
+    await settle();
+    const closed = stage.requests.close(1_000);
+    expect(await outcome).toBe('closed');
+    stage.clock.advance(1_000);
+    expect(await closed).toBe(1);
+  });
+
+  it('of nothing is over at once', async () => {
+    stage = new Stage();
+    expect(await stage.requests.close(1_000)).toBe(0);
+  });
+});

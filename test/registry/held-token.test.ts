@@ -1,0 +1,197 @@
+import { describe, expect, it } from 'vitest';
+import type { Instant } from '../../src/clock.ts';
+import { fixedLifetime, untilRejected } from '../../src/expiry/policies.ts';
+import { Fingerprints } from '../../src/registry/fingerprints.ts';
+import {
+  ageOf,
+  type DatedToken,
+  dateIssued,
+  type HoldingRules,
+  heldTokenFrom,
+  lifetimeOf,
+} from '../../src/registry/held-token.ts';
+import { createSlot, type HeldToken, succeeded } from '../../src/registry/slot.ts';
+import type { IssuedToken } from '../../src/token.ts';
+
+/** The wall clock is a million ahead of the monotonic one, unless it jumped. */
+const at = (monotonicMs: number, jumpedMs = 0): Instant => ({
+  wallMs: 1_000_000 + monotonicMs + jumpedMs,
+  monotonicMs,
+});
+
+const invalidResponse = (message: string) =>
+  expect.objectContaining({ code: 'invalid_response', message: expect.stringContaining(message) });
+
+describe('the date of a grant', () => {
+  const dated = (requestedAtMs: number | undefined, sent: Instant, now: Instant) =>
+    dateIssued({ token: 't', ...(requestedAtMs !== undefined && { requestedAtMs }) }, sent, now).requestedAtMs;
+
+  it('is the moment before it was asked for, where the source says none', () => {
+    expect(dated(undefined, at(100), at(300))).toBe(1_000_100);
+  });
+
+  it('is then by whichever clock says longer ago', () => {
+    // Set back by 50 while the answer was on its way: by the new time it was asked for at 50.
+    expect(dated(undefined, at(100), at(300, -50))).toBe(1_000_050);
+    // Set on by 50: by the old time it was asked for at 100.
+    expect(dated(undefined, at(100), at(300, 50))).toBe(1_000_100);
+  });
+
+  it('is the source’s own where that has come', () => {
+    expect(dated(1_000_200, at(100), at(300))).toBe(1_000_200);
+    expect(dated(1_000_300, at(100), at(300))).toBe(1_000_300);
+    expect(dated(5, at(100), at(300))).toBe(5);
+  });
+
+  it('is ours where the source’s has not come yet', () => {
+    expect(dated(1_000_301, at(100), at(300))).toBe(1_000_100);
+  });
+
+  it('goes back with a clock that was set back since, but not for two readings that differ a little', () => {
+    expect(dated(1_000_100, at(100), at(1000, -600))).toBe(999_500);
+    expect(dated(1_000_100, at(100), at(1000, -21))).toBe(1_000_079);
+    expect(dated(1_000_100, at(100), at(1000, -20))).toBe(1_000_100);
+    expect(dated(1_000_100, at(100), at(1000, 600))).toBe(1_000_100);
+  });
+
+  it('leaves the rest of the grant as it is', () => {
+    const grant = { token: 't', tokenType: 'DPoP', response: { a: 1 } };
+    expect(dateIssued(grant, at(0), at(1))).toEqual({ ...grant, requestedAtMs: 1_000_000 });
+  });
+
+  it.each([undefined, {}, { token: 'line\nbreak' }, { token: 't', requestedAtMs: Number.NaN }])(
+    'is refused together with a grant that is none: %j',
+    (grant) => {
+      expect(() => dateIssued(grant as IssuedToken, at(0), at(1))).toThrow(
+        invalidResponse('the token source gave no usable token: '),
+      );
+    },
+  );
+});
+
+describe('the lifetime of a grant', () => {
+  const grant: DatedToken = { token: 't', requestedAtMs: 0 };
+
+  it('is what the policy says, or the default with what is wrong', () => {
+    expect(lifetimeOf(fixedLifetime(5), grant)).toEqual({ lifetimeMs: 5 });
+    expect(lifetimeOf({ lifetimeMs: () => undefined }, grant)).toEqual({ lifetimeMs: 300_000, problem: 'absent' });
+  });
+
+  it('is asked of the policy itself, which may use `this`', () => {
+    const policy = {
+      ms: 7,
+      lifetimeMs() {
+        return this.ms;
+      },
+    };
+    expect(lifetimeOf(policy, grant)).toEqual({ lifetimeMs: 7 });
+  });
+});
+
+describe('the token that is held', () => {
+  const rules: HoldingRules = {
+    ...{ policy: untilRejected(), refreshWindow: [0.6, 0.8], random: () => 0.5 },
+    fingerprints: new Fingerprints(new Uint8Array(16)),
+  };
+  const grantOf = (token: string, requestedAtMs = 1_000_000): DatedToken => ({ token, requestedAtMs });
+  const hold = (grant: DatedToken, lifetimeMs: number, now: Instant, previous?: HeldToken) =>
+    heldTokenFrom(rules, grant, lifetimeMs, previous, now);
+  const jwt = (claims: object) => `x.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.y`;
+
+  it('has its instants on both clocks', async () => {
+    const held = hold(grantOf('t'), 1000, at(100));
+    expect(held.token).toMatchObject({
+      ...{ value: 't', tokenType: 'Bearer', fingerprint: rules.fingerprints.ofToken('t') },
+      ...{ issuedAtMs: 1_000_000, refreshAtMs: 1_000_700, expiresAtMs: 1_000_950 },
+    });
+    expect(held).toMatchObject({ issuedAtMonotonicMs: 0, refreshAtMonotonicMs: 700, expiresAtMonotonicMs: 950 });
+    expect(await held.served).toBe(held.token);
+  });
+
+  it('has its instants where its date says, however long it was on its way', () => {
+    const held = hold(grantOf('t', 999_900), 1000, at(500));
+    expect(held).toMatchObject({ issuedAtMonotonicMs: -100, refreshAtMonotonicMs: 600, expiresAtMonotonicMs: 850 });
+  });
+
+  it('has its scheme as it is sent', () => {
+    expect(hold({ ...grantOf('t'), tokenType: 'bearer' }, 1000, at(0)).token.tokenType).toBe('Bearer');
+    expect(hold({ ...grantOf('t'), tokenType: 'DPoP' }, 1000, at(0)).token.authorization).toBe('DPoP t');
+  });
+
+  it('is kept until it is rejected where its lifetime is so', () => {
+    const held = hold(grantOf('t'), Number.POSITIVE_INFINITY, at(0));
+    expect(held.token.expiresAtMs).toBe(Number.POSITIVE_INFINITY);
+    expect(held).toMatchObject({
+      refreshAtMonotonicMs: Number.POSITIVE_INFINITY,
+      expiresAtMonotonicMs: Number.POSITIVE_INFINITY,
+    });
+  });
+
+  it('is none from its end on', () => {
+    expect(() => hold(grantOf('t'), 1000, at(949))).not.toThrow();
+    expect(() => hold(grantOf('t'), 1000, at(950))).toThrow(invalidResponse('past its end on arrival'));
+  });
+
+  it('is none when it says of itself that it has ended, unless it is kept until rejected', () => {
+    const ended = grantOf(jwt({ exp: 1000.5 }));
+    expect(() => hold(ended, 1000, at(499))).not.toThrow();
+    expect(() => hold(ended, 1000, at(500))).toThrow(invalidResponse('past its end on arrival'));
+    expect(() => hold(ended, Number.POSITIVE_INFINITY, at(500))).not.toThrow();
+    expect(() => hold(grantOf(jwt({ iat: 1 })), 1000, at(500))).not.toThrow();
+  });
+
+  describe('when the very same comes again', () => {
+    const first = hold(grantOf('t'), 1000, at(0));
+
+    it('keeps its end, and is refreshed in proportion to what is left', () => {
+      const again = hold(grantOf('t', 1_000_475), 1000, at(475), first);
+      expect(again.token).toMatchObject({ issuedAtMs: 1_000_475, expiresAtMs: 1_000_950 });
+      // Half of its life is left: the refresh point, 700 of 950, comes after 350.
+      expect(again.token.refreshAtMs).toBe(1_000_825);
+      expect(again).toMatchObject({ refreshAtMonotonicMs: 825, expiresAtMonotonicMs: 950 });
+    });
+
+    it('is not refreshed once more where hardly any of it is left', () => {
+      const refreshAt = (ms: number) => hold(grantOf('t', 1_000_000 + ms), 1000, at(ms), first).token.refreshAtMs;
+      expect(refreshAt(902)).toBeLessThan(1_000_950);
+      expect(refreshAt(903)).toBe(1_000_950);
+    });
+
+    it('may end sooner, where that is what it says now', () => {
+      const again = hold(grantOf('t', 1_000_100), 500, at(100), first);
+      expect(again.token.expiresAtMs).toBe(1_000_575);
+      expect(again.expiresAtMonotonicMs).toBe(575);
+    });
+
+    it('is not prolonged on the monotonic clock by a wall clock that was set back', () => {
+      const again = hold(grantOf('t', 1_000_100), 1000, at(400, -300), first);
+      expect(again.token.expiresAtMs).toBe(1_000_950);
+      expect(again.expiresAtMonotonicMs).toBe(950);
+      expect(again.refreshAtMonotonicMs).toBeLessThanOrEqual(950);
+    });
+
+    it('is not taken for another', () => {
+      expect(hold(grantOf('u', 1_000_475), 1000, at(475), first).token.expiresAtMs).toBe(1_001_425);
+    });
+  });
+});
+
+describe('the age of a token', () => {
+  const held = heldTokenFrom(
+    { policy: untilRejected(), refreshWindow: [0.6, 0.8], random: () => 0.5, fingerprints: new Fingerprints() },
+    { token: 't', requestedAtMs: 1_000_000 },
+    1000,
+    undefined,
+    at(0),
+  );
+
+  it('is by the monotonic clock while it is held, by the wall clock after, and never below zero', () => {
+    const slot = createSlot('owner_x');
+    const named = { owner: 'owner_x', token: held.token.fingerprint };
+    expect(ageOf(slot, held.token, at(50, 100))).toEqual({ ...named, ageMs: 150 });
+    succeeded(slot, 0, held);
+    expect(ageOf(slot, held.token, at(50, 100))).toEqual({ ...named, ageMs: 50 });
+    slot.held = undefined;
+    expect(ageOf(slot, held.token, at(50, -100))).toEqual({ ...named, ageMs: 0 });
+  });
+});

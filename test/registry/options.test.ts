@@ -1,0 +1,188 @@
+import { describe, expect, it, vi } from 'vitest';
+import { systemClock } from '../../src/clock.ts';
+import type { OwnerTokenError } from '../../src/errors.ts';
+import { fixedLifetime } from '../../src/expiry/policies.ts';
+import {
+  clockOf,
+  closeTimeoutMs,
+  type OwnerTokenRegistryOptions,
+  registrySettings,
+} from '../../src/registry/options.ts';
+import { ManualClock } from '../helpers/manual-clock.ts';
+import { ScriptedSource } from '../helpers/scripted-source.ts';
+
+const source = new ScriptedSource();
+const settingsOf = (options: Partial<OwnerTokenRegistryOptions> = {}) => registrySettings({ source, ...options });
+
+/** What is wrong with these options, a line each. */
+function problemsOf(options: object): string[] {
+  try {
+    registrySettings({ source, ...options } as OwnerTokenRegistryOptions);
+  } catch (thrown) {
+    expect((thrown as OwnerTokenError).code).toBe('invalid_options');
+    return (thrown as OwnerTokenError).message.split('\n  - ').slice(1);
+  }
+  return [];
+}
+
+describe('defaults', () => {
+  it('are those of the documentation', () => {
+    vi.spyOn(Math, 'random').mockReturnValue(0.25);
+    const { random, expiry, ...settings } = settingsOf();
+    expect(settings).toEqual({
+      source,
+      maxOwners: 10_000,
+      concurrency: 16,
+      maxQueued: 10_000,
+      maxQueueMs: 30_000,
+      refreshWindow: [0.6, 0.8],
+      pauses: {
+        owner: { baseMs: 1_000, capMs: 300_000 },
+        client: { baseMs: 1_000, capMs: 60_000 },
+        endpoint: { baseMs: 500, capMs: 30_000 },
+      },
+    });
+    expect(random()).toBe(0.25);
+    const jwt = `x.${Buffer.from('{"iat":5,"exp":9}').toString('base64url')}.y`;
+    expect(expiry.lifetimeMs({ token: 'opaque', response: { expires_in: 7 } })).toBe(7_000);
+    expect(expiry.lifetimeMs({ token: jwt, response: {} })).toBe(4_000);
+    expect(expiry.lifetimeMs({ token: jwt, response: { expires_in: 7 } })).toBe(7_000);
+  });
+
+  it('are taken for what is given as undefined', () => {
+    const given = settingsOf({
+      ...{ maxOwners: undefined, expiry: undefined, random: undefined, calls: undefined, clock: undefined },
+      pauses: { owner: undefined, client: { baseMs: 2, capMs: 3 } },
+    } as unknown as Partial<OwnerTokenRegistryOptions>);
+    expect(given.maxOwners).toBe(10_000);
+    expect(given.expiry).toBeDefined();
+    expect(given).not.toHaveProperty('calls');
+    expect(given.pauses).toMatchObject({ owner: { baseMs: 1_000 }, client: { baseMs: 2, capMs: 3 } });
+  });
+
+  it('are replaced by what is given', () => {
+    const expiry = fixedLifetime(5);
+    const calls = { allowedOrigins: ['https://api.example.com'] };
+    const clock = new ManualClock();
+    expect(settingsOf({ expiry, calls, clock, maxOwners: 1, logger: 'info' })).toMatchObject({
+      ...{ expiry, calls, clock, maxOwners: 1, logger: 'info' },
+    });
+  });
+});
+
+describe('the clock that dates', () => {
+  it('is the given one, else the system’s', () => {
+    const clock = new ManualClock();
+    expect(clockOf(settingsOf({ clock }))).toBe(clock);
+    expect(clockOf(settingsOf())).toBe(systemClock);
+  });
+});
+
+describe('a random', () => {
+  it.each([
+    ['0', () => 0, 0],
+    ['a number below 1', () => 0.999, 0.999],
+    ['1', () => 1, 0.5],
+    ['a negative number', () => -0.1, 0.5],
+    ['no number', () => Number.NaN, 0.5],
+    [
+      'an exception',
+      () => {
+        throw new Error('no');
+      },
+      0.5,
+    ],
+  ])('that gives %s counts as it should', (_, random, drawn) => {
+    expect(settingsOf({ random }).random()).toBe(drawn);
+  });
+});
+
+describe('options', () => {
+  it.each<[string, unknown]>([
+    ['maxOwners', 1],
+    ['maxOwners', 10_000_000],
+    ['concurrency', 1],
+    ['concurrency', 10_000],
+    ['maxQueued', 1],
+    ['maxQueued', 10_000_000],
+    ['maxQueueMs', 1],
+    ['maxQueueMs', 3_600_000],
+    ['refreshWindow', [0.0001, 1]],
+    ['refreshWindow', [0.5, 0.5]],
+    ['logger', 'silent'],
+    ['logger', { debug() {}, info() {}, warn() {} }],
+    ['fingerprintKey', new Uint8Array(16)],
+    ['ownerLabel', () => ''],
+    ['pauses', {}],
+    ['pauses', { owner: { baseMs: 1, capMs: 1 } }],
+    ['pauses', { endpoint: { baseMs: 3_600_000, capMs: 86_400_000 } }],
+  ])('%s may be %j', (name, value) => {
+    expect(problemsOf({ [name]: value })).toEqual([]);
+  });
+
+  const WINDOW = 'refreshWindow: expected two shares of the lifetime [from, to] with 0 < from <= to <= 1';
+  const LOGGER =
+    'logger: expected a logger with debug, info and warn, or one of trace, debug, info, warn, error, fatal, silent';
+  const KEY = 'fingerprintKey: expected a Uint8Array of at least 16 bytes';
+  const BASE = 'pauses.owner.baseMs: expected whole milliseconds from 1 to 3600000';
+  const CAP = 'pauses.owner.capMs: expected whole milliseconds from 1 to 86400000';
+  it.each<[string, unknown, string]>([
+    ['source', undefined, 'source: expected a TokenSource, such as a TokenEndpoint'],
+    ['source', { requestToken: 7 }, 'source: expected a TokenSource, such as a TokenEndpoint'],
+    ['expiry', {}, 'expiry: expected an ExpiryPolicy, such as fixedLifetime(60_000)'],
+    ['maxOwners', 0, 'maxOwners: expected a whole number from 1 to 10000000'],
+    ['maxOwners', 10_000_001, 'maxOwners: expected a whole number from 1 to 10000000'],
+    ['concurrency', 0, 'concurrency: expected a whole number from 1 to 10000'],
+    ['concurrency', 10_001, 'concurrency: expected a whole number from 1 to 10000'],
+    ['maxQueued', 0, 'maxQueued: expected a whole number from 1 to 10000000'],
+    ['maxQueued', 10_000_001, 'maxQueued: expected a whole number from 1 to 10000000'],
+    ['maxQueueMs', 0, 'maxQueueMs: expected a whole number from 1 to 3600000'],
+    ['maxQueueMs', 3_600_001, 'maxQueueMs: expected a whole number from 1 to 3600000'],
+    ['refreshWindow', [0, 1], WINDOW],
+    ['refreshWindow', [0.5, 0.4], WINDOW],
+    ['refreshWindow', [0.5, 1.1], WINDOW],
+    ['refreshWindow', [0.5], WINDOW],
+    ['refreshWindow', [0.5, 0.6, 0.7], WINDOW],
+    ['refreshWindow', ['0.5', 0.6], WINDOW],
+    ['refreshWindow', [0.5, '0.6'], WINDOW],
+    ['refreshWindow', { 0: 0.5, 1: 0.6, length: 2 }, WINDOW],
+    ['logger', 'verbose', LOGGER],
+    ['logger', { debug() {}, info() {} }, LOGGER],
+    ['fingerprintKey', new Uint8Array(15), KEY],
+    ['fingerprintKey', 'sixteen characters', KEY],
+    ['clock', { now: () => 0 }, 'clock: expected an object with now() and monotonic()'],
+    ['ownerLabel', 'x', 'ownerLabel: expected a function'],
+    ['random', 0.5, 'random: expected a function'],
+    ['pauses', 5, 'pauses: expected an object'],
+    ['pauses', { owners: {} }, 'pauses.owners: unknown option; did you mean owner?'],
+    ['pauses', { owner: { baseMs: 0.5, capMs: 5 } }, BASE],
+    ['pauses', { owner: { baseMs: 3_600_001, capMs: 86_400_000 } }, BASE],
+    ['pauses', { owner: { baseMs: '5', capMs: 5 } }, BASE],
+    ['pauses', { owner: { capMs: 5 } }, BASE],
+    ['pauses', { owner: { baseMs: 5 } }, CAP],
+    ['pauses', { owner: { baseMs: 5, capMs: 86_400_001 } }, CAP],
+    ['pauses', { owner: { baseMs: 5, capMs: 4 } }, 'pauses.owner.capMs: expected at least baseMs'],
+    ['calls', { allowedOrigin: [] }, 'calls.allowedOrigin: unknown option; did you mean allowedOrigins?'],
+    ['maxOwner', 5, 'maxOwner: unknown option; did you mean maxOwners?'],
+  ])('%s may not be %j', (name, value, problem) => {
+    expect(problemsOf({ [name]: value })).toEqual([problem]);
+  });
+
+  it('have their problems listed all at once', () => {
+    expect(problemsOf({ maxOwners: 0, pauses: { client: {} }, calls: 5 })).toHaveLength(4);
+    expect(() => registrySettings(undefined as unknown as OwnerTokenRegistryOptions)).toThrow(
+      /^OwnerTokenRegistry: invalid options:\n {2}- options: expected an object/,
+    );
+  });
+});
+
+describe('how long close waits', () => {
+  it('is 5 s unless something else is said', () => {
+    expect(closeTimeoutMs({})).toBe(5_000);
+    expect([0, 3_600_000].map((timeoutMs) => closeTimeoutMs({ timeoutMs }))).toEqual([0, 3_600_000]);
+  });
+
+  it.each([{ timeoutMs: -1 }, { timeoutMs: 3_600_001 }, { timeout: 5 }, null])('may not be %j', (options) => {
+    expect(() => closeTimeoutMs(options as object)).toThrow(/^close: invalid options:/);
+  });
+});

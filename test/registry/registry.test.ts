@@ -1,0 +1,531 @@
+import diagnostics from 'node:diagnostics_channel';
+import { describe, expect, it } from 'vitest';
+import {
+  type ExpiryPolicy,
+  OwnerTokenError,
+  OwnerTokenRegistry,
+  type OwnerTokenRegistryOptions,
+} from '../../src/index.ts';
+import { ManualClock, settle } from '../helpers/manual-clock.ts';
+import { tokenOf } from '../helpers/numbered-tokens.ts';
+import { ScriptedSource } from '../helpers/scripted-source.ts';
+
+function make(source: ScriptedSource, options: Partial<OwnerTokenRegistryOptions> = {}) {
+  const clock = new ManualClock();
+  const registry = new OwnerTokenRegistry({ source, clock, random: () => 0.5, ...options });
+  return { clock, registry, source };
+}
+
+/** One whose source answers at once, with tokens good for 100 s: due for a refresh after 70, past their end after 95. */
+const answering = (options: Partial<OwnerTokenRegistryOptions> = {}) => make(ScriptedSource.answering(100), options);
+
+/** One whose source refuses every owner. */
+const refusing = (options: Partial<OwnerTokenRegistryOptions> = {}) =>
+  make(new ScriptedSource((call) => call.fail(new Error('no'))), options);
+
+const down = new OwnerTokenError('endpoint_unavailable', 'it is down', { failureScope: 'endpoint' });
+
+/** The lines that a registry logs. */
+function log() {
+  const lines: { event: string }[] = [];
+  const write = (fields: object) => void lines.push(fields as { event: string });
+  return { lines, logger: { debug: write, info: write, warn: write } };
+}
+
+describe('getToken', () => {
+  it('asks once for many callers of a cold owner, and serves all later ones from what is held', async () => {
+    const source = ScriptedSource.answering();
+    const { registry } = make(source);
+    const tokens = await Promise.all(Array.from({ length: 1000 }, () => registry.getToken('key-1')));
+    expect(new Set(tokens).size).toBe(1);
+    await registry.getToken('key-1');
+    expect(source.calls).toHaveLength(1);
+    expect(registry.stats()).toMatchObject({ owners: 1, usable: 1, hits: 1, joined: 999, requests: 1, inFlight: 0 });
+  });
+
+  it('serves past the refresh point and asks once in the background', async () => {
+    const source = ScriptedSource.answering(100);
+    const { registry, clock } = make(source);
+    const first = await registry.getToken('key-1');
+    clock.advance(70_000);
+    source.script(undefined);
+    expect(await registry.getToken('key-1')).toBe(first);
+    expect(await registry.getToken('key-1')).toBe(first);
+    expect(source.calls).toHaveLength(2);
+    expect(source.call(1).request).toMatchObject({ reason: 'refresh', held: first });
+    source.call(1).succeed({ response: { expires_in: 100 } });
+    await settle();
+    expect((await registry.getToken('key-1')).value).not.toBe(first.value);
+  });
+
+  it('shares a failure, pauses the owner alone, and refuses at once until the pause is over', async () => {
+    const source = new ScriptedSource((call) => call.fail(new Error('no')));
+    const { registry, clock } = make(source);
+    const outcomes = await Promise.allSettled(Array.from({ length: 10 }, () => registry.getToken('key-1')));
+    expect(outcomes.every((outcome) => outcome.status === 'rejected')).toBe(true);
+    expect(source.calls).toHaveLength(1);
+    await expect(registry.getToken('key-1')).rejects.toMatchObject({
+      code: 'source_failed',
+      failureScope: 'owner',
+      retryAtMs: clock.now() + 750,
+    });
+    expect(source.calls).toHaveLength(1);
+    clock.advance(750);
+    source.script((call) => call.succeed());
+    await registry.getToken('key-1');
+    expect(source.calls).toHaveLength(2);
+  });
+
+  it('refuses what is no access key, and throws nothing at once', async () => {
+    const { registry, source } = answering();
+    for (const accessKey of ['', undefined, 7]) {
+      const call = registry.getToken(accessKey as string);
+      await expect(call).rejects.toMatchObject({ code: 'invalid_access_key' });
+    }
+    expect(source.calls).toEqual([]);
+  });
+
+  it('rejects with the reason of a signal that is aborted already, even where a token is held', async () => {
+    const { registry } = answering();
+    await registry.getToken('key-1');
+    const signal = AbortSignal.abort('enough');
+    await expect(registry.getToken('key-1', { signal })).rejects.toBe('enough');
+    await expect(registry.getToken('key-2', { signal })).rejects.toBe('enough');
+    expect(registry.stats()).toMatchObject({ hits: 0, requests: 1 });
+  });
+
+  it('is heard by those who listen, each outcome with its owner', async () => {
+    const { registry, clock, source } = answering();
+    const heard: unknown[] = [];
+    const listen = (message: unknown) => void heard.push((message as { outcome: string }).outcome);
+    diagnostics.subscribe('owner-token-registry:lookup', listen);
+    await Promise.all([registry.getToken('key-1'), registry.getToken('key-1')]);
+    await registry.getToken('key-1');
+    clock.advance(70_000);
+    source.script(undefined);
+    await registry.getToken('key-1');
+    await registry.getToken('key-1');
+    source.call(1).fail(new Error('no'));
+    await settle();
+    await registry.getToken('key-1');
+    registry.reject('key-1', (await registry.getToken('key-1')).value);
+    await registry.getToken('key-1').catch(() => {});
+    diagnostics.unsubscribe('owner-token-registry:lookup', listen);
+    expect(heard).toEqual([...['request', 'wait', 'serve', 'serve-and-refresh', 'serve', 'serve', 'serve', 'refuse']]);
+    expect(registry.stats()).toMatchObject({ hits: 5, joined: 1, requests: 2, refreshes: 1, failures: 1 });
+  });
+
+  it('drops the owner that was used least recently for want of room, and says so', async () => {
+    const { lines, logger } = log();
+    const { registry } = answering({ maxOwners: 2, logger });
+    for (const key of ['key-1', 'key-2', 'key-1', 'key-3']) await registry.getToken(key);
+    expect(['key-1', 'key-2', 'key-3'].map((key) => registry.peek(key) !== undefined)).toEqual([true, false, true]);
+    expect(registry.stats()).toMatchObject({ owners: 2, evictions: 1 });
+    expect(lines).toContainEqual({ event: 'owner.evicted', owner: registry.fingerprint('key-2') });
+  });
+
+  it('refuses with the pause that ends last', async () => {
+    const { registry, source } = refusing({ pauses: { owner: { baseMs: 60_000, capMs: 60_000 } } });
+    await registry.getToken('key-1').catch(() => {});
+    source.script((call) => call.fail(down));
+    await registry.getToken('key-2').catch(() => {});
+    await expect(registry.getToken('key-1')).rejects.toMatchObject({ code: 'source_failed' });
+    await expect(registry.getToken('key-3')).rejects.toMatchObject({ code: 'endpoint_unavailable' });
+  });
+});
+
+describe('peek', () => {
+  it('gives the token that is usable now, and never asks for one', async () => {
+    const { registry, clock, source } = answering();
+    expect(registry.peek('key-1')).toBeUndefined();
+    const token = await registry.getToken('key-1');
+    expect(registry.peek('key-1')).toBe(token);
+    clock.advance(94_999);
+    expect(registry.peek('key-1')).toBe(token);
+    clock.advance(1);
+    expect(registry.peek('key-1')).toBeUndefined();
+    expect(() => registry.peek('')).toThrow(expect.objectContaining({ code: 'invalid_access_key' }));
+    expect(source.calls).toHaveLength(1);
+  });
+
+  it('gives the token of an owner that was dropped while its next one is asked for', async () => {
+    const { registry, clock, source } = answering({ maxOwners: 1 });
+    const token = await registry.getToken('key-1');
+    clock.advance(70_000);
+    source.script((call) => call.accessKey === 'key-2' && call.succeed());
+    await registry.getToken('key-1');
+    await registry.getToken('key-2');
+    expect(registry.stats()).toMatchObject({ evictions: 1, inFlight: 1 });
+    expect(registry.peek('key-1')).toBe(token);
+    expect(await registry.getToken('key-1')).toBe(token);
+    source.call(1).succeed();
+    await settle();
+    expect(registry.peek('key-1')?.value).not.toBe(token.value);
+  });
+});
+
+describe('reject', () => {
+  it('drops exactly the token that is held, given as itself or as a string', async () => {
+    const { registry, source } = answering();
+    const token = await registry.getToken('key-1');
+    expect(registry.reject('key-1', 'another')).toBe(false);
+    expect(registry.reject('key-2', token)).toBe(false);
+    expect(registry.reject('key-1', undefined as unknown as string)).toBe(false);
+    expect(registry.peek('key-1')).toBe(token);
+    expect(registry.reject('key-1', token)).toBe(true);
+    expect(registry.reject('key-1', token)).toBe(false);
+    const second = await registry.getToken('key-1');
+    expect(source.call(1).request).toMatchObject({ reason: 'rejected', rejected: token });
+    expect(registry.reject('key-1', second.value)).toBe(true);
+    expect(registry.stats()).toMatchObject({ rejections: 2, usable: 0 });
+  });
+
+  it('remembers as the last one refused what is reported where none is held', async () => {
+    const { registry, clock, source } = answering();
+    const token = await registry.getToken('key-1');
+    clock.advance(95_000);
+    source.script(undefined);
+    void registry.getToken('key-1');
+    await settle();
+    expect(registry.reject('key-1', token)).toBe(false);
+    source.call(1).succeed({ token: token.value });
+    await settle();
+    expect(source.call(2).request).toMatchObject({ reason: 'rejected', rejected: token });
+    source.call(2).succeed({ response: { expires_in: 100 } });
+    await settle();
+    // With a newer one held, a late report changes nothing.
+    expect(registry.reject('key-1', token)).toBe(false);
+    expect(registry.peek('key-1')).toBeDefined();
+  });
+
+  it('pauses the owner after three fresh tokens in a row', async () => {
+    const { lines, logger } = log();
+    const { registry, clock } = answering({ logger });
+    for (let n = 0; n < 3; n++) expect(registry.reject('key-1', await registry.getToken('key-1'))).toBe(true);
+    await expect(registry.getToken('key-1')).rejects.toMatchObject({
+      ...{ code: 'token_rejected', retryAtMs: clock.now() + 750 },
+    });
+    expect(registry.describe('key-1')).toMatchObject({ phase: 'backing-off', code: 'token_rejected' });
+    expect(lines.filter(({ event }) => event === 'token.rejected')).toHaveLength(3);
+  });
+});
+
+describe('evidence', () => {
+  const learning = () => {
+    const heard: [string, number][] = [];
+    const expiry: ExpiryPolicy = {
+      lifetimeMs: () => 100_000,
+      accepted: ({ ageMs }) => void heard.push(['accepted', ageMs]),
+      rejected: ({ ageMs }) => void heard.push(['rejected', ageMs]),
+    };
+    return { heard, ...answering({ expiry }) };
+  };
+
+  it('goes to the policy with the token’s age, each rejection once', async () => {
+    const { heard, registry, clock } = learning();
+    const token = await registry.getToken('key-1');
+    clock.advance(5);
+    registry.accept('key-1', token);
+    registry.reject('key-1', token);
+    registry.reject('key-1', token);
+    expect(heard).toEqual([
+      ['accepted', 5],
+      ['rejected', 5],
+    ]);
+  });
+
+  it('is only of tokens that are ours, of owners that are held', async () => {
+    const { heard, registry } = learning();
+    const token = await registry.getToken('key-1');
+    registry.accept('key-1', token.value as unknown as typeof token);
+    registry.accept('key-2', token);
+    registry.reject('key-1', 'a stranger');
+    expect(heard).toEqual([]);
+  });
+
+  it('is asked for by no policy that does not say so, and one that throws is told of once', async () => {
+    const { registry } = answering();
+    const token = await registry.getToken('key-1');
+    expect(() => registry.accept('key-1', token)).not.toThrow();
+    expect(registry.reject('key-1', token)).toBe(true);
+    const { lines, logger } = log();
+    const accepted = () => expect.fail('no');
+    const broken = answering({ logger, expiry: { lifetimeMs: () => 5_000, accepted } }).registry;
+    const other = await broken.getToken('key-1');
+    for (let n = 0; n < 2; n++) broken.accept('key-1', other);
+    expect(lines.filter(({ event }) => event === 'hook.failed')).toHaveLength(1);
+  });
+});
+
+describe('forget', () => {
+  it('drops token, pause and request of that owner alone, and tells whether there was any', async () => {
+    const { registry, source } = answering();
+    await registry.getToken('key-1');
+    await registry.getToken('key-2');
+    expect([registry.forget('key-1'), registry.forget('key-1'), registry.forget('key-3')]).toEqual([
+      ...[true, false, false],
+    ]);
+    expect([registry.peek('key-1'), registry.stats().owners]).toEqual([undefined, 1]);
+    source.script((call) => call.fail(new Error('no')));
+    await registry.getToken('key-1').catch(() => {});
+    expect(registry.forget('key-1')).toBe(true);
+    source.script(undefined);
+    const waiting = registry.getToken('key-1');
+    await settle();
+    expect(registry.forget('key-1')).toBe(true);
+    source.call(-1).succeed();
+    expect((await waiting).value).toMatch(/^token-/);
+    expect(registry.describe('key-1')).toEqual({ phase: 'empty' });
+  });
+
+  it('of all owners drops those under way too', async () => {
+    const { registry, source } = answering();
+    await registry.getToken('key-1');
+    source.script(undefined);
+    const waiting = registry.getToken('key-2');
+    await settle();
+    registry.forgetAll();
+    source.call(-1).succeed();
+    await waiting;
+    expect(registry.stats()).toMatchObject({ owners: 0, usable: 0, inFlight: 0 });
+  });
+});
+
+describe('describe', () => {
+  it('tells what is known of an owner, and of one that is not', async () => {
+    const { registry, clock, source } = answering();
+    expect(registry.describe('key-1')).toEqual({ phase: 'empty' });
+    const { expiresAtMs } = await registry.getToken('key-1');
+    expect(registry.describe('key-1')).toEqual({ phase: 'fresh', expiresAtMs });
+    source.script((call) => call.fail(down));
+    await registry.getToken('key-2').catch(() => {});
+    const refused = { phase: 'backing-off', code: 'endpoint_unavailable', retryAtMs: clock.now() + 375 };
+    expect(registry.describe('key-3')).toEqual(refused);
+    clock.advance(375);
+    source.script(undefined);
+    const waiting = registry.getToken('key-3');
+    expect(registry.describe('key-3').phase).toBe('requesting');
+    await settle();
+    source.call(-1).succeed();
+    await waiting;
+  });
+});
+
+describe('fingerprint', () => {
+  it('is the owner’s name everywhere, its label where there is one', async () => {
+    const { registry } = refusing();
+    const name = registry.fingerprint('key-1');
+    expect(name).toMatch(/^owner_/);
+    await expect(registry.getToken('key-1')).rejects.toMatchObject({ owner: name });
+    expect(registry.fingerprint('key-1')).toBe(name);
+    expect(answering({ ownerLabel: () => 'Smith' }).registry.fingerprint('key-1')).toBe('Smith');
+  });
+});
+
+describe('what is built on tokens', () => {
+  it('ownerFetch calls on the owner’s behalf, within what the source or the options allow', async () => {
+    const sent: (string | null)[] = [];
+    const fetch = (async (_input: unknown, init: RequestInit) => {
+      sent.push(new Headers(init.headers).get('authorization'));
+      return new Response();
+    }) as typeof globalThis.fetch;
+    const source = Object.assign(ScriptedSource.answering(), { origin: 'https://api.example.com' });
+    const { registry } = make(source, { calls: { fetch } });
+    await registry.ownerFetch('key-1')('https://api.example.com/x');
+    expect(sent).toEqual([`Bearer ${registry.peek('key-1')?.value}`]);
+    const elsewhere = registry.ownerFetch('key-1', { allowedOrigins: ['https://other.example.com'] });
+    await expect(elsewhere('https://api.example.com/x')).rejects.toMatchObject({ code: 'origin_refused' });
+    expect(() => registry.ownerFetch('')).toThrow(expect.objectContaining({ code: 'invalid_access_key' }));
+  });
+
+  it('warmUp obtains a token for each owner', async () => {
+    const { registry } = answering();
+    expect(await registry.warmUp(['key-1', 'key-2', ''])).toMatchObject({ total: 3, ready: 2, failedCount: 1 });
+    expect(registry.stats().usable).toBe(2);
+  });
+});
+
+describe('resume', () => {
+  it('lifts one owner’s pause, and no other', async () => {
+    const { lines, logger } = log();
+    const { registry, source } = refusing({ logger });
+    for (const key of ['key-1', 'key-2']) await registry.getToken(key).catch(() => {});
+    registry.resume('key-1');
+    registry.resume('key-3');
+    source.script((call) => call.succeed());
+    await registry.getToken('key-1');
+    await expect(registry.getToken('key-2')).rejects.toMatchObject({ code: 'source_failed' });
+    const lifted = { event: 'pause.lifted', scope: 'owner', owner: registry.fingerprint('key-1') };
+    expect(lines.filter(({ event }) => event === 'pause.lifted')).toEqual([lifted]);
+  });
+
+  it('lifts every pause', async () => {
+    const { lines, logger } = log();
+    const { registry, source } = refusing({ logger });
+    await registry.getToken('key-1').catch(() => {});
+    source.script((call) => call.fail(down));
+    await registry.getToken('key-2').catch(() => {});
+    registry.resume();
+    expect(lines.filter(({ event }) => event === 'pause.lifted')).toMatchObject([
+      { scope: 'owner' },
+      { scope: 'endpoint' },
+    ]);
+    source.script((call) => call.succeed());
+    await Promise.all(['key-1', 'key-2', 'key-3'].map((key) => registry.getToken(key)));
+    expect(registry.stats().pauses).toEqual({ owners: 0 });
+  });
+
+  it('takes three more fresh tokens that are refused, after it lifted that pause', async () => {
+    const { registry } = answering();
+    for (let n = 0; n < 3; n++) registry.reject('key-1', await registry.getToken('key-1'));
+    registry.resume('key-1');
+    for (let n = 0; n < 2; n++) registry.reject('key-1', await registry.getToken('key-1'));
+    await expect(registry.getToken('key-1')).resolves.toBeDefined();
+  });
+
+  it('cuts a ramp short: owners that queue behind it go on at once', async () => {
+    const { registry, clock, source } = make(new ScriptedSource((call) => call.fail(down)));
+    await registry.getToken('key-1').catch(() => {});
+    clock.advance(375);
+    source.script((call) => call.succeed());
+    await registry.getToken('key-2');
+    source.script(undefined);
+    const waiting = ['key-3', 'key-4', 'key-5'].map((key) => registry.getToken(key));
+    await settle();
+    expect(registry.stats()).toMatchObject({ inFlight: 1, queued: 2 });
+    registry.resume();
+    await settle();
+    expect(registry.stats()).toMatchObject({ inFlight: 3, queued: 0 });
+    for (const call of source.calls.slice(-3)) call.succeed();
+    await Promise.all(waiting);
+  });
+});
+
+describe('stats', () => {
+  it('are plain numbers of what is held and has been done', async () => {
+    const { registry, source, clock } = answering();
+    expect(registry.stats()).toEqual({
+      ...{ owners: 0, usable: 0, inFlight: 0, queued: 0, waiting: 0, hits: 0, joined: 0, requests: 0, refreshes: 0 },
+      ...{ failures: 0, rejections: 0, evictions: 0, pauses: { owners: 0 } },
+    });
+    await registry.getToken('key-1');
+    source.script((call) => call.fail(new OwnerTokenError('client_refused', 'no')));
+    await registry.getToken('key-2').catch(() => {});
+    clock.advance(750);
+    source.script((call) => call.fail(down));
+    await registry.getToken('key-3').catch(() => {});
+    const { client, endpoint } = registry.stats().pauses;
+    expect(client).toMatchObject({ code: 'client_refused', failures: 1, probing: false });
+    expect(endpoint).toMatchObject({ code: 'endpoint_unavailable', retryAtMs: clock.now() + 375 });
+  });
+});
+
+describe('close', () => {
+  it('ends every call with closed, drops what is held, and closes the source once', async () => {
+    const { lines, logger } = log();
+    const { registry, source } = answering({ logger });
+    await registry.getToken('key-1');
+    source.script(undefined);
+    const waiting = registry.getToken('key-2');
+    await settle();
+    const { signal } = source.call(1).request;
+    signal.addEventListener('abort', () => source.call(1).fail(signal.reason));
+    const closed = registry.close();
+    expect(registry.close()).toBe(closed);
+    await expect(waiting).rejects.toMatchObject({ code: 'closed', owner: registry.fingerprint('key-2') });
+    await closed;
+    await expect(registry.getToken('key-1')).rejects.toMatchObject({ code: 'closed' });
+    expect([registry.peek('key-1'), registry.stats().owners, source.closed]).toEqual([undefined, 0, 1]);
+    expect(lines).toContainEqual({ event: 'registry.closed', abandoned: 0 });
+  });
+
+  it('keeps no token that comes too late', async () => {
+    const { registry, source, clock } = make(new ScriptedSource());
+    const waiting = registry.getToken('key-1');
+    await settle();
+    const closed = registry.close({ timeoutMs: 10 });
+    await expect(waiting).rejects.toMatchObject({ code: 'closed' });
+    clock.advance(10);
+    await closed;
+    source.call(0).succeed();
+    await settle();
+    expect(registry.stats()).toMatchObject({ owners: 0, inFlight: 0 });
+  });
+
+  it('ignores a source whose close throws, rejects or hangs, and one without a close', async () => {
+    const closes: [string[], (() => Promise<void>) | undefined][] = [
+      [['hook.failed', 'registry.closed'], () => expect.fail('no')],
+      [['hook.failed', 'registry.closed'], async () => expect.fail('no')],
+      [['registry.closed'], () => new Promise(() => {})],
+      [['registry.closed'], undefined],
+    ];
+    for (const [events, close] of closes) {
+      const { lines, logger } = log();
+      const source = Object.assign(ScriptedSource.answering(), { close }) as ScriptedSource;
+      const { registry, clock } = make(source, { logger });
+      const closed = registry.close({ timeoutMs: 10 });
+      await settle();
+      clock.advance(10);
+      await closed;
+      expect(lines.map(({ event }) => event)).toEqual(events);
+    }
+  });
+
+  it('is what `await using` does, and refuses options that are none', async () => {
+    const { registry, source } = answering();
+    await expect(registry.close({ timeoutMs: -1 })).rejects.toMatchObject({ code: 'invalid_options' });
+    await registry[Symbol.asyncDispose]();
+    expect(source.closed).toBe(1);
+    await expect(registry.warmUp(['key-1'])).rejects.toMatchObject({ code: 'closed' });
+  });
+});
+
+describe('registries', () => {
+  it('share nothing: a token of one is a stranger to another', async () => {
+    const [one, other] = [answering().registry, answering().registry];
+    const token = await one.getToken('key-1');
+    await other.getToken('key-1');
+    expect(other.reject('key-1', tokenOf('another'))).toBe(false);
+    one.reject('key-1', token);
+    expect(other.peek('key-1')).toBeDefined();
+  });
+
+  it('refuse a signal that is none, before anything is asked', async () => {
+    const { registry, source } = answering();
+    const signal = {} as AbortSignal;
+    await expect(registry.getToken('key-1', { signal })).rejects.toMatchObject({ code: 'invalid_options' });
+    await settle();
+    expect(source.calls).toHaveLength(0);
+  });
+
+  it('refuse a bad access key in accept too, whatever the policy', async () => {
+    const { registry } = answering();
+    expect(() => registry.accept('', tokenOf('a'))).toThrow(expect.objectContaining({ code: 'invalid_access_key' }));
+  });
+
+  it('reject a call whose clock throws, rather than throw at the caller', async () => {
+    let broken = false;
+    const clock = new ManualClock();
+    const now = () => {
+      if (broken) throw new Error('no time');
+      return clock.now();
+    };
+    const source = ScriptedSource.answering();
+    const registry = new OwnerTokenRegistry({ source, clock: { now, monotonic: () => clock.monotonic() } });
+    await registry.getToken('key-1');
+    broken = true;
+    await expect(registry.getToken('key-1')).rejects.toThrow('no time');
+    broken = false;
+    await registry.getToken('key-1');
+    expect(source.calls).toHaveLength(1);
+  });
+
+  it('work on the system’s clocks', async () => {
+    const registry = new OwnerTokenRegistry({ source: ScriptedSource.answering(100) });
+    const before = Date.now() - 20;
+    const token = await registry.getToken('key-1');
+    expect(token.issuedAtMs).toBeGreaterThan(before);
+    expect(await registry.getToken('key-1')).toBe(token);
+    await registry.close();
+  });
+});

@@ -1,0 +1,407 @@
+import { getEventListeners } from 'node:events';
+import { describe, expect, it } from 'vitest';
+import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
+import { type WarmUpOptions, type WarmUpReport, warmUp } from '../../src/registry/warm-up.ts';
+import { ManualClock, settle } from '../helpers/manual-clock.ts';
+import { ScriptedSource } from '../helpers/scripted-source.ts';
+
+/** One key that is being tried, waiting for the test to answer. */
+interface Try {
+  readonly accessKey: string;
+  succeed(): void;
+  fail(error: unknown): void;
+}
+
+/** Tokens that are obtained when the test says so, or as a script says. */
+class ScriptedTokens {
+  readonly clock = new ManualClock();
+  readonly tries: Try[] = [];
+  readonly closing = new AbortController();
+  /** What the last try was given. */
+  signal: AbortSignal | undefined;
+  underWay = 0;
+  mostUnderWay = 0;
+
+  readonly script: ((tried: Try, index: number) => void) | undefined;
+
+  constructor(script?: (tried: Try, index: number) => void) {
+    this.script = script;
+  }
+
+  run(keys: Iterable<string> | AsyncIterable<string>, options?: WarmUpOptions, parallel = 4): Promise<WarmUpReport> {
+    const { clock } = this;
+    const getToken = (accessKey: string, { signal }: { signal: AbortSignal }) => this.#getToken(accessKey, signal);
+    return warmUp({ getToken, parallel, closing: this.closing.signal, clock }, keys, options);
+  }
+
+  get keys(): string[] {
+    return this.tries.map(({ accessKey }) => accessKey);
+  }
+
+  #getToken(accessKey: string, signal: AbortSignal): Promise<void> {
+    this.signal = signal;
+    this.mostUnderWay = Math.max(this.mostUnderWay, ++this.underWay);
+    return new Promise<void>((succeed, fail) => {
+      if (signal.aborted) fail(signal.reason);
+      signal.addEventListener('abort', () => fail(signal.reason), { once: true });
+      const tried = { accessKey, succeed, fail };
+      this.tries.push(tried);
+      this.script?.(tried, this.tries.length - 1);
+    }).finally(() => this.underWay--);
+  }
+}
+
+const succeeding = () => new ScriptedTokens((tried) => tried.succeed());
+const keysUpTo = (count: number) => Array.from({ length: count }, (_, index) => `key-${index + 1}`);
+
+/** An iterable that says whether it was closed. */
+class Keys implements AsyncIterableIterator<string> {
+  pulled = 0;
+  closed = 0;
+  readonly give: (index: number) => Promise<IteratorResult<string>> | IteratorResult<string>;
+
+  constructor(give: Keys['give']) {
+    this.give = give;
+  }
+
+  static upTo(count: number): Keys {
+    return new Keys((index) =>
+      index < count ? { done: false, value: `key-${index + 1}` } : { done: true, value: undefined },
+    );
+  }
+
+  async next(): Promise<IteratorResult<string>> {
+    return this.give(this.pulled++);
+  }
+
+  async return(): Promise<IteratorResult<string>> {
+    this.closed++;
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+}
+
+const refused = (facts: object = {}) => new OwnerTokenError('owner_refused', 'no', { owner: 'an-owner', ...facts });
+
+describe('warmUp', () => {
+  it('obtains a token for each key, as many at once as may be', async () => {
+    const tokens = new ScriptedTokens();
+    const report = tokens.run(keysUpTo(10), {}, 3);
+    for (let answered = 0; answered < 10; answered++) {
+      await settle();
+      expect(tokens.tries.length).toBe(Math.min(10, answered + 3));
+      tokens.tries[answered]?.succeed();
+    }
+    expect(await report).toEqual({ total: 10, ready: 10, failedCount: 0, failed: [] });
+    expect(tokens.keys).toEqual(keysUpTo(10));
+    expect(tokens.mostUnderWay).toBe(3);
+  });
+
+  it('pulls no key before it can be tried', async () => {
+    const tokens = new ScriptedTokens();
+    const keys = Keys.upTo(1_000);
+    const aborting = new AbortController();
+    const report = tokens.run(keys, { signal: aborting.signal }, 3);
+    await settle();
+    expect(keys.pulled).toBe(3);
+    aborting.abort(new Error('enough'));
+    await expect(report).rejects.toThrow('enough');
+  });
+
+  it('takes any iterable, and none at all', async () => {
+    const generator = function* () {
+      yield* keysUpTo(3);
+    };
+    for (const keys of [keysUpTo(3), new Set(keysUpTo(3)), generator(), Keys.upTo(3)]) {
+      expect(await succeeding().run(keys)).toMatchObject({ total: 3, ready: 3 });
+    }
+    expect(await succeeding().run([])).toEqual({ total: 0, ready: 0, failedCount: 0, failed: [] });
+  });
+
+  it('names those that failed: the owner, or the place of what is no key', async () => {
+    const outcomes = [
+      refused(),
+      new OwnerTokenError('invalid_access_key', 'no'),
+      new Error('of some other kind'),
+      undefined,
+    ];
+    const tokens = new ScriptedTokens((tried, index) => (index < 4 ? tried.fail(outcomes[index]) : tried.succeed()));
+    expect(await tokens.run(keysUpTo(5))).toEqual({
+      total: 5,
+      ready: 1,
+      failedCount: 4,
+      failed: [
+        { owner: 'an-owner', code: 'owner_refused' },
+        { owner: 'key 2', code: 'invalid_access_key' },
+        { owner: 'key 3', code: 'source_failed' },
+        { owner: 'key 4', code: 'source_failed' },
+      ],
+    });
+  });
+
+  it('names the first hundred and counts them all', async () => {
+    const report = await new ScriptedTokens((tried) => tried.fail(refused())).run(keysUpTo(250));
+    expect(report).toMatchObject({ total: 250, ready: 0, failedCount: 250 });
+    expect(report.failed).toHaveLength(100);
+  });
+
+  it('refuses what cannot be meant, a lone key above all', async () => {
+    for (const keys of ['one-key', 7, null, {}]) {
+      await expect(succeeding().run(keys as string[])).rejects.toMatchObject({ code: 'invalid_options' });
+    }
+    const wrong = [{ signal: {} }, { onProgress: true }, { onprogress: () => {} }, null];
+    for (const options of wrong) {
+      await expect(succeeding().run([], options as object)).rejects.toMatchObject({ code: 'invalid_options' });
+    }
+  });
+});
+
+describe('progress', () => {
+  it('is told after each key, in reports that stay as they were', async () => {
+    const seen: WarmUpReport[] = [];
+    const tokens = new ScriptedTokens((tried, index) => (index % 2 ? tried.fail(refused()) : tried.succeed()));
+    await tokens.run(keysUpTo(4), { onProgress: (done) => seen.push(done) }, 1);
+    expect(seen.map(({ ready, failedCount, failed }) => [ready, failedCount, failed.length])).toEqual([
+      [1, 0, 0],
+      [1, 1, 1],
+      [2, 1, 1],
+      [2, 2, 2],
+    ]);
+    expect(seen.every(({ total }) => total === 4)).toBe(true);
+  });
+
+  it('does not tell a total that is not known', async () => {
+    const totals: unknown[] = [];
+    const report = await succeeding().run(Keys.upTo(3), { onProgress: ({ total }) => totals.push(total) }, 1);
+    expect([totals, report.total]).toEqual([[undefined, undefined, undefined], 3]);
+  });
+
+  it('that throws ends it', async () => {
+    const thrown = new Error('of the listener');
+    const keys = Keys.upTo(100);
+    const onProgress = () => {
+      throw thrown;
+    };
+    const tokens = new ScriptedTokens((tried, index) => index === 2 && tried.succeed());
+    await expect(tokens.run(keys, { onProgress })).rejects.toBe(thrown);
+    await settle();
+    expect([keys.closed, tokens.underWay]).toEqual([1, 0]);
+  });
+});
+
+describe('what ends it early', () => {
+  it('is the signal: it rejects with its reason, lets everybody go and closes the iterable', async () => {
+    const aborting = new AbortController();
+    const reason = new Error('enough');
+    const tokens = new ScriptedTokens();
+    const keys = Keys.upTo(100);
+    let told = 0;
+    const report = tokens.run(keys, { signal: aborting.signal, onProgress: () => told++ });
+    await settle();
+    aborting.abort(reason);
+    await expect(report).rejects.toBe(reason);
+    await settle();
+    expect([tokens.tries.length, tokens.underWay, keys.closed, told]).toEqual([4, 0, 1, 0]);
+  });
+
+  it('is a signal that was aborted before: nothing is pulled', async () => {
+    const keys = Keys.upTo(100);
+    const reason = new Error('before');
+    await expect(succeeding().run(keys, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+    expect(keys.pulled).toBe(0);
+  });
+
+  it('does not wait for an iterable that gives no next key', async () => {
+    const aborting = new AbortController();
+    let answer = (_: IteratorResult<string>) => {};
+    const keys = new Keys((index) =>
+      index === 0 ? { done: false, value: 'key' } : new Promise((resolve) => (answer = resolve)),
+    );
+    const report = succeeding().run(keys, { signal: aborting.signal });
+    await settle();
+    aborting.abort(new Error('enough'));
+    await expect(report).rejects.toThrow('enough');
+    answer({ done: false, value: 'late' });
+    await settle();
+    expect(keys.closed).toBe(1);
+  });
+
+  it('is an iterable that throws, once those under way are let go', async () => {
+    const thrown = new Error('of the iterable');
+    const tokens = new ScriptedTokens();
+    const keys = function* () {
+      yield 'key-1';
+      yield 'key-2';
+      throw thrown;
+    };
+    await expect(tokens.run(keys())).rejects.toBe(thrown);
+    await settle();
+    expect(tokens.underWay).toBe(0);
+  });
+
+  it('is the registry when it closes', async () => {
+    const closed = new OwnerTokenError('closed', 'the registry is closed');
+    const tokens = new ScriptedTokens();
+    const report = tokens.run(keysUpTo(10));
+    await settle();
+    tokens.closing.abort(closed);
+    await expect(report).rejects.toBe(closed);
+    await expect(tokens.run(keysUpTo(10))).rejects.toBe(closed);
+  });
+});
+
+describe('what is left of it', () => {
+  it('is no listener, and no warning of any', async () => {
+    const warnings: string[] = [];
+    const warned = ({ name }: Error) => warnings.push(name);
+    process.on('warning', warned);
+    const tokens = new ScriptedTokens((tried) => setImmediate(tried.succeed));
+    await tokens.run(keysUpTo(50), {}, 25);
+    await settle();
+    process.off('warning', warned);
+    expect(tokens.mostUnderWay).toBe(25);
+    expect(warnings).toEqual([]);
+    expect(getEventListeners(tokens.signal as AbortSignal, 'abort')).toEqual([]);
+  });
+});
+
+describe('a pause of the endpoint', () => {
+  /** A service that rate-limits: from this try on, for this long. */
+  const limiting = (from: number, forMs: number, error = 'rate_limited' as 'rate_limited' | 'queue_full') => {
+    let untilMs: number | undefined;
+    const tokens: ScriptedTokens = new ScriptedTokens((tried, index) => {
+      if (index < from) return tried.succeed();
+      untilMs ??= tokens.clock.now() + forMs;
+      const retryAtMs = error === 'queue_full' ? undefined : untilMs;
+      return tokens.clock.now() < untilMs
+        ? tried.fail(new OwnerTokenError(error, 'later', { owner: 'an-owner', retryAtMs }))
+        : tried.succeed();
+    });
+    return tokens;
+  };
+
+  it('is waited out, not counted as everybody failing', async () => {
+    const tokens = limiting(5, 20_000);
+    const report = tokens.run(keysUpTo(50));
+    await settle();
+    const triedBefore = tokens.tries.length;
+    tokens.clock.advance(19_999);
+    await settle();
+    expect(tokens.tries.length).toBe(triedBefore);
+    expect(triedBefore).toBeLessThan(5 + 5);
+    tokens.clock.advance(1);
+    expect(await report).toEqual({ total: 50, ready: 50, failedCount: 0, failed: [] });
+    expect(tokens.clock.pendingTimers).toBe(0);
+  });
+
+  it('is waited out by those whom the probe makes wait, a moment at a time', async () => {
+    const tokens = limiting(1, 1_000, 'queue_full');
+    const report = tokens.run(keysUpTo(4), {}, 1);
+    for (let waits = 0; waits < 10; waits++) {
+      await settle();
+      expect(tokens.tries.length).toBe(2 + waits);
+      tokens.clock.advance(99);
+      await settle();
+      expect(tokens.tries.length).toBe(2 + waits);
+      tokens.clock.advance(1);
+    }
+    expect(await report).toMatchObject({ ready: 4, failedCount: 0 });
+  });
+
+  it('is waited for a minute, then the rest is counted', async () => {
+    const tokens = limiting(5, 60_001);
+    const seen: number[] = [];
+    const report = await tokens.run(keysUpTo(50), { onProgress: ({ failedCount }) => seen.push(failedCount) });
+    expect(report).toMatchObject({ total: 50, ready: 5, failedCount: 45 });
+    expect(report.failed[0]).toEqual({ owner: 'an-owner', code: 'rate_limited' });
+    expect(tokens.clock.pendingTimers).toBe(0);
+  });
+
+  it('counts its minute from the last success', async () => {
+    const tokens = limiting(1, 40_000);
+    const second = limiting(0, 40_000);
+    const both = new ScriptedTokens((tried, index) => {
+      const current = tried.accessKey === 'key-3' ? second : tokens;
+      current.clock.advance(both.clock.now() - current.clock.now());
+      current.script?.(tried, index);
+    });
+    const report = both.run(keysUpTo(3), {}, 1);
+    for (const _ of [1, 2]) {
+      await settle();
+      both.clock.advance(40_000);
+    }
+    expect(await report).toMatchObject({ ready: 3 });
+  });
+
+  it('that no waiting mends, and a pause of the client or an owner, is counted at once', async () => {
+    for (const error of [
+      new OwnerTokenError('redirect_refused', 'no', { retryAtMs: 1 }),
+      new OwnerTokenError('client_refused', 'no', { retryAtMs: 1 }),
+      new OwnerTokenError('endpoint_unavailable', 'no', { failureScope: 'owner', retryAtMs: 1 }),
+      new OwnerTokenError('queue_timeout', 'no'),
+    ]) {
+      const tokens = new ScriptedTokens((tried) => tried.fail(error));
+      expect(await tokens.run(keysUpTo(50))).toMatchObject({ total: 50, ready: 0, failedCount: 50 });
+      expect(tokens.tries.length).toBe(50);
+    }
+  });
+
+  it('ends with the signal, and leaves no timer', async () => {
+    const aborting = new AbortController();
+    const tokens = limiting(0, 30_000);
+    const report = tokens.run(keysUpTo(50), { signal: aborting.signal });
+    await settle();
+    expect(tokens.clock.pendingTimers).toBe(4);
+    aborting.abort(new Error('enough'));
+    await expect(report).rejects.toThrow('enough');
+    expect(tokens.clock.pendingTimers).toBe(0);
+  });
+});
+
+describe('with a registry', () => {
+  it('a service that allows ten requests a second: everybody gets a token, few are refused, nothing waits needlessly', async () => {
+    const clock = new ManualClock();
+    let [window, inWindow, refused] = [0, 0, 0];
+    const source = new ScriptedSource((call) => {
+      const current = Math.floor(clock.monotonic() / 1_000);
+      inWindow = current === window ? inWindow + 1 : 1;
+      window = current;
+      if (inWindow <= 10) return call.succeed({ response: { expires_in: 3_600 } });
+      refused++;
+      call.fail(new OwnerTokenError('rate_limited', 'later', { status: 429, retryAfterMs: 1_000 }));
+    });
+    const registry = new OwnerTokenRegistry({ source, clock, random: () => 0.5 });
+    const report = registry.warmUp(keysUpTo(200));
+    let done = false;
+    void report.finally(() => {
+      done = true;
+    });
+    for (; !done && clock.monotonic() < 300_000; clock.advance(50)) await settle();
+    expect(await report).toEqual({ total: 200, ready: 200, failedCount: 0, failed: [] });
+    expect(clock.monotonic()).toBeLessThan(60_000);
+    expect(refused).toBeLessThan(200);
+    await registry.close();
+  });
+
+  it('refused credentials are told at once, for everybody', async () => {
+    const clock = new ManualClock();
+    const source = new ScriptedSource((call) => call.fail(new OwnerTokenError('client_refused', 'no')));
+    const registry = new OwnerTokenRegistry({ source, clock, random: () => 0.5 });
+    const report = await registry.warmUp([...keysUpTo(200), '', 7 as never as string]);
+    expect(report).toMatchObject({ total: 202, ready: 0, failedCount: 202 });
+    expect(new Set(report.failed.map(({ code }) => code))).toEqual(new Set(['client_refused']));
+    expect(source.calls.length).toBeLessThanOrEqual(16);
+    expect(JSON.stringify(report)).not.toContain('key-1');
+    const broken = await registry.warmUp(['', 7 as never as string]);
+    expect(broken.failed).toEqual([
+      { owner: 'key 1', code: 'invalid_access_key' },
+      { owner: 'key 2', code: 'invalid_access_key' },
+    ]);
+    await registry.close();
+    await expect(registry.warmUp(['key'])).rejects.toMatchObject({ code: 'closed' });
+  });
+});

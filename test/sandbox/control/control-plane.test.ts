@@ -1,0 +1,272 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ROUTES } from '../../../src/sandbox/control/routes.ts';
+import { type Sandbox, startSandbox } from '../../../src/sandbox/index.ts';
+import { FAULT_KINDS } from '../../../src/sandbox/state/fault-check.ts';
+import { askToken, type Call, call, echo, tokenFor } from '../client.ts';
+
+let sandbox: Sandbox;
+
+beforeEach(async () => {
+  sandbox = await startSandbox({ owners: 2, lifetimeSeconds: 600 });
+});
+
+afterEach(() => sandbox.close());
+
+const ask = (path: string, options: Call = {}) => call(`${sandbox.portalUrl}${path}`, options);
+
+function write(method: string, path: string, body: unknown = {}) {
+  const headers = { 'content-type': 'application/json' };
+  return ask(path, { method, headers, body: JSON.stringify(body) });
+}
+
+describe('the interface and its description', () => {
+  /** A body for each operation that takes one, and a path with names that exist. */
+  const bodies: Record<string, object> = {
+    'POST /api/tokens/revoke': { all: true },
+    'POST /api/faults': { kind: 'silence' },
+    'POST /api/seed': { owners: 3 },
+    'PATCH /api/keys/{id}': { enabled: true },
+  };
+  const samples: Record<string, string> = {
+    '/api/requests/{id}': '/api/requests/1',
+    '/api/apps/{id}': '/api/apps/app-1',
+    '/api/apps/{id}/rotate': '/api/apps/app-1/rotate',
+    '/api/owners/{id}': '/api/owners/owner-001',
+    '/api/owners/{id}/keys': '/api/owners/owner-001/keys',
+    '/api/keys/{id}': '/api/keys/owner-001-app-1',
+    '/api/keys/{id}/revoke': '/api/keys/owner-001-app-1/revoke',
+    '/api/faults/{id}': '/api/faults/mine',
+    '/api/scenarios/{name}': '/api/scenarios/cold-start',
+  };
+
+  it('agree: what is described is answered', async () => {
+    const { paths } = (await ask('/openapi.json')).json;
+    for (const [path, item] of Object.entries<Record<string, { requestBody?: object }>>(paths)) {
+      for (const [verb, operation] of Object.entries(item)) {
+        const method = verb.toUpperCase();
+        const id = `${method} ${path}`;
+        if (id === 'GET /api/events') continue;
+        if (id === 'GET /api/requests/{id}') await tokenFor(sandbox);
+        if (id === 'DELETE /api/faults/{id}') sandbox.faults.add({ kind: 'latency', ms: 0, id: 'mine' });
+        const target = samples[path] ?? path;
+        const reply = operation.requestBody ? await write(method, target, bodies[id]) : await ask(target, { method });
+        expect(reply.status, `${id}: ${reply.text}`).toBe(200);
+      }
+    }
+  });
+
+  it('agree: what is answered is described, and by no other method', async () => {
+    const { paths } = (await ask('/openapi.json')).json;
+    const described = Object.entries<object>(paths).flatMap(([path, item]) =>
+      Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
+    );
+    expect(new Set(described)).toEqual(new Set([...Object.keys(ROUTES), 'GET /api/events']));
+    for (const path of Object.keys(paths)) {
+      for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+        if (described.includes(`${method} ${path}`)) continue;
+        const reply = await write(method, samples[path] ?? path);
+        expect(reply.status, `${method} ${path}`).toBe(405);
+        expect(reply.headers.allow).toBeTruthy();
+      }
+    }
+    expect((await ask('/api/elsewhere')).status).toBe(404);
+  });
+
+  it('agree: members of a body and of a query that are not described are refused, with the nearest', async () => {
+    expect((await write('POST', '/api/seed', { ownres: 3 })).json.message).toContain('did you mean owners?');
+    expect((await write('POST', '/api/seed', { owners: '3' })).json.message).toContain('owners: expected a number');
+    expect((await ask('/api/requests?ownre=x')).json.message).toContain('did you mean owner?');
+    expect((await ask('/api/requests?limit=many')).json.message).toContain('limit: expected a number');
+    for (const body of ['', '[]', 'null', '{', '"x"']) {
+      const headers = { 'content-type': 'application/json' };
+      expect((await ask('/api/seed', { method: 'POST', headers, body })).status).toBe(400);
+    }
+    expect((await write('POST', '/api/faults', { kind: 'slience' })).json.message).toContain('did you mean silence?');
+    expect((await write('PATCH', '/api/profile', { shpe: 'odd' })).json.message).toContain('did you mean shape?');
+  });
+});
+
+describe('apps, owners and access keys', () => {
+  it('are added, changed, disabled and revoked, with effect', async () => {
+    const { json: owner } = await write('POST', '/api/owners', { id: 'mine', name: 'Mine' });
+    expect(owner).toMatchObject({
+      id: 'mine',
+      name: 'Mine',
+      enabled: true,
+      accessKeys: [{ app: 'app-1', enabled: true }],
+    });
+    const { json: credentials } = await ask('/api/credentials?owner=mine');
+    expect(credentials).toMatchObject({ baseUrl: sandbox.url, clientId: sandbox.clientId, owner: 'mine' });
+    const token = await tokenFor(sandbox, credentials.accessKey);
+    expect((await echo(sandbox, token)).json).toEqual({ owner: 'mine' });
+
+    await write('PATCH', '/api/owners/mine', { enabled: false });
+    expect((await echo(sandbox, token)).status).toBe(401);
+    expect((await askToken(sandbox, credentials.accessKey)).json.error).toBe('invalid_grant');
+    await write('PATCH', '/api/owners/mine', { enabled: true, name: 'Still mine' });
+    expect((await echo(sandbox, token)).status).toBe(200);
+
+    const [key] = owner.accessKeys;
+    await write('PATCH', `/api/keys/${key.id}`, { enabled: false });
+    expect((await askToken(sandbox, credentials.accessKey)).status).toBe(400);
+    const { json: renewed } = await write('POST', '/api/owners/mine/keys');
+    expect(renewed.accessKeys).toHaveLength(2);
+    await write('POST', `/api/keys/${key.id}/revoke`);
+    const { json: current } = await ask('/api/credentials?owner=mine');
+    expect(current.accessKey).not.toBe(credentials.accessKey);
+    expect((await askToken(sandbox, current.accessKey)).status).toBe(200);
+
+    await write('PATCH', '/api/apps/app-1', { enabled: false });
+    expect((await askToken(sandbox)).json.error).toBe('unauthorized_client');
+  });
+
+  it("a second app has its own secret, and its keys are not the first one's", async () => {
+    const { json: app } = await write('POST', '/api/apps', { name: 'Second' });
+    await write('POST', '/api/owners/owner-001/keys', { app: app.id });
+    const { json: second } = await ask(`/api/credentials?owner=owner-001&app=${app.id}`);
+    expect((await askToken(sandbox, second.accessKey)).json.error_description).toContain('another app');
+    const { clientId: client_id, clientSecret: client_secret } = second;
+    expect((await askToken(sandbox, second.accessKey, { client_id, client_secret })).status).toBe(200);
+    const { json: rotated } = await write('POST', `/api/apps/${app.id}/rotate`, { overlapMs: 60_000 });
+    expect(rotated.secrets).toHaveLength(2);
+    expect((await askToken(sandbox, second.accessKey, { client_id, client_secret })).status).toBe(200);
+  });
+
+  it('cannot be doubled or named anyhow, and those that do not exist are not found', async () => {
+    expect((await write('POST', '/api/owners', { id: 'owner-001' })).status).toBe(400);
+    expect((await write('POST', '/api/owners', { id: 'a b' })).status).toBe(400);
+    expect((await write('POST', '/api/owners', { name: 'x'.repeat(101) })).status).toBe(400);
+    expect((await write('PATCH', '/api/apps/app-1', { name: 'x'.repeat(101) })).status).toBe(400);
+    expect((await write('PATCH', '/api/owners/nobody', {})).json).toMatchObject({ error: 'not_found' });
+    expect((await write('POST', '/api/keys/sbx_key_secret/revoke')).text).not.toContain('sbx_key_secret');
+  });
+});
+
+describe('the rest of the controls', () => {
+  it('lists requests by what is asked, one by number, and forgets them', async () => {
+    await tokenFor(sandbox, sandbox.accessKeys[0]);
+    await tokenFor(sandbox, sandbox.accessKeys[1]);
+    await tokenFor(sandbox, sandbox.accessKeys[1]);
+    const ids = async (query: string) => (await ask(`/api/requests${query}`)).json.map(({ id }: { id: number }) => id);
+    expect(await ids('')).toEqual([1, 2, 3]);
+    expect(await ids('?owner=owner-002')).toEqual([2, 3]);
+    expect(await ids('?wasted=true')).toEqual([3]);
+    expect(await ids('?limit=1')).toEqual([3]);
+    expect(await ids('?kind=echo')).toEqual([]);
+    expect((await ask('/api/requests?kind=tokens')).json.message).toContain('token, echo');
+    expect((await ask('/api/requests?outcome=good')).json.message).toContain('issued');
+    expect((await ask('/api/requests/2')).json).toMatchObject({ id: 2, owner: 'owner-002', outcome: 'issued' });
+    expect((await ask('/api/requests', { method: 'DELETE' })).json).toMatchObject({ total: 0 });
+    expect((await ask('/api/requests/2')).status).toBe(404);
+  });
+
+  it.each(FAULT_KINDS)('adds and removes a fault of the kind %s', async (kind) => {
+    const members = {
+      status: { status: 500 },
+      latency: { ms: 1 },
+      stall: { at: 'before_headers' },
+      reset: { at: 'in_body' },
+    };
+    const reply = await write('POST', '/api/faults', { kind, ...members[kind as 'status'], when: { next: 1 } });
+    expect(reply.json).toMatchObject({ kind, hits: 0, left: { requests: 1 } });
+    expect((await ask(`/api/faults/${reply.json.id}`, { method: 'DELETE' })).json).toEqual([]);
+    expect((await ask(`/api/faults/${reply.json.id}`, { method: 'DELETE' })).status).toBe(404);
+  });
+
+  it('revokes tokens by fingerprint, by owner, and all', async () => {
+    const token = await tokenFor(sandbox);
+    const { tokens } = (await ask('/api/state')).json;
+    expect(tokens).toHaveLength(1);
+    const { fingerprint } = tokens[0];
+    expect((await write('POST', '/api/tokens/revoke', { fingerprint })).json).toEqual({ revoked: 1 });
+    expect((await echo(sandbox, token)).status).toBe(401);
+    await tokenFor(sandbox);
+    expect((await write('POST', '/api/tokens/revoke', { owner: 'owner-001' })).json).toEqual({ revoked: 1 });
+    await tokenFor(sandbox);
+    expect((await write('POST', '/api/tokens/revoke', { all: true })).json).toEqual({ revoked: 1 });
+    expect((await write('POST', '/api/tokens/revoke', { all: true, owner: 'x' })).status).toBe(400);
+    expect((await write('POST', '/api/tokens/revoke')).status).toBe(400);
+  });
+
+  it('moves the clock', async () => {
+    const { json: frozen } = await write('POST', '/api/clock', { frozen: true });
+    const { json: later } = await write('POST', '/api/clock', { advanceMs: 60_000 });
+    expect(later).toEqual({ nowMs: frozen.nowMs + 60_000, frozen: true });
+    expect((await write('POST', '/api/clock', { frozen: false })).json.frozen).toBe(false);
+    expect((await write('POST', '/api/clock', { advanceMs: -1 })).status).toBe(400);
+  });
+
+  it('tries a request, and shows no secret', async () => {
+    const { json, text } = await write('POST', '/api/try', { owner: 'owner-002' });
+    expect(json).toMatchObject({ status: 200, echoStatus: 200, echoOwner: 'owner-002' });
+    expect(json.body).toContain('•••');
+    expect(text).not.toContain('sbx_');
+    for (const shape of ['odd', 'minimal'] as const) {
+      sandbox.setProfile({ shape });
+      expect((await write('POST', '/api/try')).json).toMatchObject({ status: 200, echoStatus: 200 });
+    }
+    sandbox.setProfile({ shape: 'rfc6749', tokenFormat: 'jwt' });
+    expect((await write('POST', '/api/try')).json.body).toBe(
+      '{"access_token":"•••","token_type":"Bearer","expires_in":600}',
+    );
+    sandbox.faults.add({ kind: 'refuse' });
+    expect((await write('POST', '/api/try')).json).toMatchObject({ socketError: 'ECONNREFUSED' });
+  });
+
+  it('goes back to the start', async () => {
+    const before = [sandbox.clientSecret, ...sandbox.accessKeys];
+    const token = await tokenFor(sandbox);
+    sandbox.faults.add({ kind: 'silence' });
+    sandbox.rotateClientSecret();
+    sandbox.setProfile({ shape: 'odd' });
+    sandbox.addOwner();
+    sandbox.revokeAccessKey(sandbox.accessKeys[0] ?? '');
+    sandbox.clock.freeze();
+    const { json: state } = await write('POST', '/api/reset');
+    expect(state).toMatchObject({
+      faults: [],
+      requests: [],
+      tokens: [],
+      profile: { shape: 'rfc6749', lifetimeSeconds: 600 },
+    });
+    expect([sandbox.clientSecret, ...sandbox.accessKeys]).toEqual(before);
+    expect(sandbox.clock.frozen).toBe(false);
+    expect((await echo(sandbox, token)).status).toBe(401);
+    expect((await askToken(sandbox)).status).toBe(200);
+  });
+
+  it('seeds as often as one likes', async () => {
+    expect((await write('POST', '/api/seed', { owners: 4 })).json).toEqual({ owners: 4 });
+    const keys = sandbox.accessKeys;
+    expect((await write('POST', '/api/seed', { owners: 4 })).json).toEqual({ owners: 4 });
+    expect(sandbox.accessKeys).toEqual(keys);
+    expect((await write('POST', '/api/seed', { owners: 1e9 })).status).toBe(400);
+  });
+
+  it('tells whether it is alive, and whether it is ready', async () => {
+    expect((await ask('/livez')).status).toBe(200);
+    expect((await ask('/readyz')).status).toBe(200);
+    sandbox.faults.add({ kind: 'refuse' });
+    expect((await ask('/readyz')).status).toBe(503);
+    expect((await ask('/livez')).status).toBe(200);
+  });
+
+  it('is out of reach of every fault', async () => {
+    for (const rule of [{ kind: 'silence' }, { kind: 'refuse' }] as const) {
+      sandbox.faults.add({ ...rule, target: { path: 'all' } });
+    }
+    expect((await ask('/api/faults', { method: 'DELETE' })).status).toBe(200);
+    expect((await askToken(sandbox)).status).toBe(200);
+  });
+
+  it('tells no secret but where it is asked for credentials', async () => {
+    const token = await tokenFor(sandbox);
+    await echo(sandbox, token);
+    const told: string[] = [];
+    for (const path of Object.keys((await ask('/openapi.json')).json.paths)) {
+      if (path !== '/api/events' && path !== '/api/credentials') told.push((await ask(path)).text);
+    }
+    for (const secret of [token, sandbox.clientSecret, ...sandbox.accessKeys])
+      expect(told.join()).not.toContain(secret);
+  });
+});

@@ -1,0 +1,79 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Sandbox, type SandboxOptions, startSandbox } from '../../../src/sandbox/index.ts';
+import { askToken, echo, tokenFor } from '../client.ts';
+
+let folder: string;
+let stateFile: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'sandbox-'));
+  stateFile = join(folder, 'state.json');
+});
+
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const start = (options: SandboxOptions = {}): Promise<Sandbox> => startSandbox({ owners: 2, stateFile, ...options });
+
+describe('a state file', () => {
+  it('keeps owners, keys, secrets, profile and tokens over a restart', async () => {
+    const first = await start();
+    const added = first.addOwner({ id: 'added', name: 'Added' });
+    const old = first.clientSecret;
+    first.rotateClientSecret({ overlapMs: 3_600_000 });
+    first.setProfile({ shape: 'odd', lifetimeSeconds: 7200 });
+    first.revokeAccessKey(first.accessKeys[1] ?? '');
+    first.clock.advance(3_000_000);
+    const token = (await askToken(first)).json.data.accessToken;
+    const ended = (await askToken(first, added.accessKey)).json.data.accessToken;
+    first.revokeToken(ended);
+    const before = [first.clientId, first.clientSecret, first.owners, first.profile];
+    await first.close();
+
+    await using second = await start();
+    expect([second.clientId, second.clientSecret, second.owners, second.profile]).toEqual(before);
+    expect((await echo(second, token)).json).toEqual({ owner: 'owner-001' });
+    expect((await echo(second, ended)).status).toBe(401);
+    expect((await askToken(second, undefined, { client_secret: old })).status).toBe(200);
+    expect((await askToken(second, second.accessKeys[1])).json.error).toBe('invalid_grant');
+    expect((await askToken(second)).json.data.accessToken).not.toBe(token);
+  });
+
+  it('is for nobody else to read, and leaves nothing beside it', async () => {
+    const sandbox = await start();
+    expect(statSync(stateFile).mode & 0o777).toBe(0o600);
+    await sandbox.close();
+    expect(readdirSync(folder)).toEqual(['state.json']);
+  });
+
+  it('is written while the sandbox runs, so that a crash loses little', async () => {
+    await using sandbox = await start();
+    const token = await tokenFor(sandbox);
+    while (!readFileSync(stateFile, 'utf8').includes(token)) await new Promise((resolve) => setTimeout(resolve, 20));
+  });
+
+  it.each(['', '{', '{"format":99}', '{"format":1}', 'null'])(
+    'that holds %j is refused, and left as it is',
+    async (text) => {
+      writeFileSync(stateFile, text);
+      await expect(start()).rejects.toThrow(/state file/);
+      expect(readFileSync(stateFile, 'utf8')).toBe(text);
+    },
+  );
+
+  it('that cannot be made is refused', async () => {
+    await expect(start({ stateFile: join(folder, 'no', 'such', 'folder') })).rejects.toMatchObject({ code: 'ENOENT' });
+  });
+
+  it('does not keep what a reset took back', async () => {
+    const sandbox = await start();
+    const keys = sandbox.accessKeys;
+    sandbox.addOwner();
+    sandbox.reset();
+    await sandbox.close();
+    await using again = await start();
+    expect(again.accessKeys).toEqual(keys);
+  });
+});

@@ -1,0 +1,195 @@
+/**
+ * Row L2: everything that happens to a Redis, done to a real one, under two replicas with a client of each family. Calls
+ * go on within the budget, at most one request for each owner and replica; each change is told once; it converges after.
+ */
+
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { Redis } from 'ioredis';
+import { createClient } from 'redis';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { SharingMessage } from '../../src/redis/diagnostics.ts';
+import { fromIoredis, fromNodeRedis, SharedTokens } from '../../src/redis/index.ts';
+import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
+import { FleetSource, SEALING_KEY } from '../helpers/model-fleet.ts';
+import { noRedis, type RedisServer, startRedis } from '../helpers/redis-server.ts';
+import { TcpProxy } from '../helpers/tcp-proxy.ts';
+
+const DEADLINE_MS = 250;
+
+/** Acquire, enter and publish, each within the deadline; and several times that, for machines that are busy. */
+const BUDGET_MS = 4 * 3 * DEADLINE_MS;
+
+/** The user that the replicas are. */
+const APP = ['app', 'on', '>pw', '~otr:*', '&otr:*', '+@all'] as const;
+
+/** Owners in each phase: more than it takes to open the breaker. */
+const OWNERS = 8;
+
+interface Scene extends AsyncDisposable {
+  server: RedisServer;
+  proxy: TcpProxy;
+  admin: Redis;
+  source: FleetSource;
+  shared: SharedTokens[];
+  registries: OwnerTokenRegistry[];
+}
+
+async function scene(): Promise<Scene> {
+  const server = await startRedis();
+  const proxy = await TcpProxy.start(server.port);
+  const admin = new Redis(server.port, { maxRetriesPerRequest: null });
+  admin.on('error', () => {});
+  await admin.call('ACL', 'SETUSER', ...APP);
+  const clients = [
+    createClient({ url: `redis://app:pw@127.0.0.1:${proxy.port}`, socket: { reconnectStrategy: 50 } }),
+    new Redis({ port: proxy.port, username: 'app', password: 'pw', retryStrategy: () => 50 }),
+  ] as const;
+  for (const client of clients) (client as Redis).on('error', () => {});
+  await clients[0].connect();
+  const source = FleetSource.answering();
+  const shared = [fromNodeRedis(clients[0]), fromIoredis(clients[1])].map(
+    (redis) => new SharedTokens({ source, redis, sealingKeys: [SEALING_KEY], redisTimeoutMs: DEADLINE_MS }),
+  );
+  return {
+    ...{ server, proxy, admin, source, shared },
+    registries: shared.map((one) => new OwnerTokenRegistry({ source: one })),
+    [Symbol.asyncDispose]: async () => {
+      admin.disconnect();
+      clients[0].destroy();
+      clients[1].disconnect();
+      await proxy[Symbol.asyncDispose]();
+      server.process.kill('SIGCONT');
+      await server.kill();
+    },
+  };
+}
+
+/** Both replicas get these owners' tokens, one owner after another; gives the slowest call. */
+async function serve({ registries }: Scene, prefix: string): Promise<number> {
+  let slowestMs = 0;
+  for (let index = 0; index < OWNERS; index++) {
+    const startedMs = performance.now();
+    await Promise.all(registries.map((registry) => registry.getToken(`${prefix}-${index}`)));
+    slowestMs = Math.max(slowestMs, performance.now() - startedMs);
+  }
+  return slowestMs;
+}
+
+/** Whether both replicas share again: one request for a new owner. */
+async function sharesAgain({ registries, source }: Scene): Promise<boolean> {
+  const owner = `again-${source.calls.length}`;
+  for (const registry of registries) await registry.getToken(owner);
+  return source.countFor(owner) === 1;
+}
+
+interface Trouble {
+  what: string;
+  begin(scene: Scene): unknown;
+  end(scene: Scene): unknown;
+  /** What is told; undefined: nothing has to be. */
+  told?: string | undefined;
+}
+
+const TROUBLES: Trouble[] = [
+  {
+    what: 'killed, and started again',
+    begin: ({ server }) => server.kill(),
+    end: async (at) => {
+      at.server = await startRedis({ port: at.server.port, args: ['--user', ...APP] });
+    },
+    told: 'connection|timeout',
+  },
+  {
+    what: 'hung',
+    begin: ({ server }) => server.process.kill('SIGSTOP'),
+    end: ({ server }) => server.process.kill('SIGCONT'),
+    told: 'timeout',
+  },
+  {
+    what: 'slower than the deadline',
+    begin: ({ proxy }) => proxy.become('pass', 600),
+    end: ({ proxy }) => proxy.become('pass'),
+    told: 'timeout',
+  },
+  {
+    what: 'slow, but in time',
+    begin: ({ proxy }) => proxy.become('pass', 60),
+    end: ({ proxy }) => proxy.become('pass'),
+  },
+  {
+    what: 'full',
+    begin: ({ admin }) => admin.config('SET', 'maxmemory', '1'),
+    end: ({ admin }) => admin.config('SET', 'maxmemory', '0'),
+    told: 'full',
+  },
+  {
+    what: 'read-only',
+    begin: ({ admin }) => admin.replicaof('127.0.0.1', 1),
+    end: ({ admin }) => admin.replicaof('NO', 'ONE'),
+    told: 'read_only',
+  },
+  {
+    what: 'without rights',
+    begin: ({ admin }) => admin.call('ACL', 'SETUSER', 'app', '-hset'),
+    end: ({ admin }) => admin.call('ACL', 'SETUSER', 'app', '+hset'),
+    told: 'denied|refused',
+  },
+  {
+    what: 'losing its replies',
+    begin: ({ proxy }) => proxy.become('cut-replies'),
+    end: ({ proxy }) => proxy.become('pass'),
+    told: 'connection|timeout',
+  },
+  {
+    what: 'unreachable, packets dropped',
+    begin: ({ proxy }) => proxy.become('hold'),
+    end: ({ proxy }) => {
+      proxy.become('pass');
+      proxy.cutAll();
+    },
+    told: 'timeout',
+  },
+  { what: 'flushed', begin: ({ admin }) => admin.flushall(), end: () => {} },
+  { what: 'losing its scripts', begin: ({ admin }) => admin.script('FLUSH'), end: () => {} },
+  {
+    what: 'killing its connections',
+    begin: ({ admin }) => admin.call('CLIENT', 'KILL', 'SKIPME', 'yes'),
+    end: () => {},
+  },
+];
+
+describe.skipIf(noRedis)('L2: Redis', () => {
+  const unsubscribes: (() => void)[] = [];
+  afterEach(() => {
+    for (const undo of unsubscribes.splice(0)) undo();
+  });
+
+  it.each(TROUBLES.map((trouble) => [trouble.what, trouble] as const))('%s', async (_, { begin, end, told }) => {
+    await using at = await scene();
+    const events: SharingMessage[] = [];
+    const record = (message: unknown) => void events.push(message as SharingMessage);
+    subscribe('owner-token-registry:sharing', record);
+    unsubscribes.push(() => unsubscribe('owner-token-registry:sharing', record));
+
+    await serve(at, 'before');
+    expect(at.source.calls).toHaveLength(OWNERS);
+    await begin(at);
+    const slowestMs = await serve(at, 'during');
+    expect(slowestMs).toBeLessThan(BUDGET_MS);
+    expect(at.source.calls.length - OWNERS).toBeLessThanOrEqual(2 * OWNERS);
+    // What is held is served at once, whatever Redis does.
+    for (const registry of at.registries) expect(registry.peek('before-0')).toBeDefined();
+
+    await end(at);
+    await expect.poll(() => sharesAgain(at), { timeout: 15_000, interval: 100 }).toBe(true);
+    await serve(at, 'after');
+    const suspended = events.filter(({ event }) => event === 'suspended');
+    if (told) {
+      expect(suspended.length).toBeGreaterThanOrEqual(1);
+      for (const event of suspended) expect('trouble' in event && event.trouble).toMatch(new RegExp(`^(${told})$`));
+    }
+    // Once for each change: never twice the same in a row for one replica.
+    expect(suspended.length - events.filter(({ event }) => event === 'resumed').length).toBe(0);
+    expect(suspended.length).toBeLessThanOrEqual(told ? 4 : 0);
+  });
+});
