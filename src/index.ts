@@ -29,14 +29,13 @@ export {
   type LearnedLifetimeStats,
   learnedLifetime,
 } from './expiry/learned-lifetime.ts';
+export type { ExpiryPolicy, TokenAge } from './expiry/lifetime.ts';
 export {
   type ExpiresInOptions,
-  type ExpiryPolicy,
   expiresIn,
   firstKnown,
   fixedLifetime,
   jwtExp,
-  type TokenAge,
   untilRejected,
 } from './expiry/policies.ts';
 export type { PauseRange } from './failures/circuit-breaker.ts';

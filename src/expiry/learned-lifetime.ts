@@ -22,8 +22,8 @@
 import { systemClock } from '../clock.ts';
 import { OptionCheck } from '../option-check.ts';
 import type { IssuedToken } from '../token.ts';
+import { DEFAULT_LIFETIME_MS, type ExpiryPolicy, MAX_LIFETIME_MS, type TokenAge } from './lifetime.ts';
 import { areScores, Candidates, LEAST_MS, nextEdgeMs } from './lifetime-candidates.ts';
-import { DEFAULT_LIFETIME_MS, type ExpiryPolicy, MAX_LIFETIME_MS, type TokenAge } from './policies.ts';
 
 export interface LearnedLifetimeOptions {
   /** What is stated until there is evidence, in milliseconds, from `minMs` to `maxMs`. Default 300_000, or the nearer of them. */

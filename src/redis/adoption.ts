@@ -11,7 +11,8 @@
  * When no form will do, the token is not for this replica.
  */
 
-import { jwtTimes, planLife } from '../expiry/policies.ts';
+import { jwtTimes } from '../expiry/jwt-times.ts';
+import { planLife } from '../expiry/lifetime.ts';
 import type { IssuedToken } from '../token.ts';
 import type { SharedToken } from './sealing.ts';
 

@@ -2,14 +2,14 @@
 
 import type { Instant } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
+import { jwtTimes } from '../expiry/jwt-times.ts';
 import {
   assessLifetime,
   type ExpiryPolicy,
-  jwtTimes,
   type LifetimeProblem,
   planLife,
   type TokenAge,
-} from '../expiry/policies.ts';
+} from '../expiry/lifetime.ts';
 import { AccessToken, type IssuedToken, problemOfIssued, schemeOf } from '../token.ts';
 import type { Fingerprints } from './fingerprints.ts';
 import type { HeldToken, Slot } from './slot.ts';

@@ -4,7 +4,8 @@ import { checkOwnerFetchOptions, OWNER_FETCH_OPTIONS, type OwnerFetchOptions } f
 import { type Clock, systemClock } from '../clock.ts';
 import { LEVELS, type Level, type Logger } from '../diagnostics.ts';
 import { OwnerTokenError } from '../errors.ts';
-import { type ExpiryPolicy, expiresIn, firstKnown, jwtExp } from '../expiry/policies.ts';
+import type { ExpiryPolicy } from '../expiry/lifetime.ts';
+import { expiresIn, firstKnown, jwtExp } from '../expiry/policies.ts';
 import type { PauseRange } from '../failures/circuit-breaker.ts';
 import type { PauseRanges } from '../failures/failure-scopes.ts';
 import { hasMethods, isClock, OptionCheck } from '../option-check.ts';

@@ -8,7 +8,7 @@ import type { CallRules, OwnerFetch, OwnerFetchOptions } from '../calling/owner-
 import { callRules, ownerFetchFor, rulesOfSource } from '../calling/owner-fetch.ts';
 import { type Instant, instantReader, onWallClock, settledWithin, startTimer } from '../clock.ts';
 import { Diagnostics } from '../diagnostics.ts';
-import type { TokenAge } from '../expiry/policies.ts';
+import type { TokenAge } from '../expiry/lifetime.ts';
 import type { Pause } from '../failures/circuit-breaker.ts';
 import { FailureScopes } from '../failures/failure-scopes.ts';
 import { pauseAfterRejections, refusal } from '../failures/refusals.ts';

@@ -1,4 +1,4 @@
-import type { ExpiryPolicy } from '../../src/expiry/policies.ts';
+import type { ExpiryPolicy } from '../../src/expiry/lifetime.ts';
 import type { OwnerTokenRegistryOptions } from '../../src/registry/options.ts';
 import type { OwnerTokenRegistry } from '../../src/registry/registry.ts';
 

@@ -9,7 +9,7 @@ import {
   type LearnedLifetimeSnapshot,
   learnedLifetime,
 } from '../../src/expiry/learned-lifetime.ts';
-import type { ExpiryPolicy } from '../../src/expiry/policies.ts';
+import type { ExpiryPolicy } from '../../src/expiry/lifetime.ts';
 import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
 import { runWorld, type World, type WorldCounts } from '../bench/learned-lifetime.world.mjs';
 

@@ -1,30 +1,17 @@
-/** What policies say, what counts of it, and the two instants that come of it. Gauntlet row E, as far as it is pure. */
+/** What each ready-made policy states. Gauntlet rows E1 and E5, as far as they are pure. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
-import {
-  assessLifetime,
-  DEFAULT_LIFETIME_MS,
-  type ExpiryPolicy,
-  expiresIn,
-  firstKnown,
-  fixedLifetime,
-  jwtExp,
-  jwtTimes,
-  MAX_LIFETIME_MS,
-  planLife,
-  untilRejected,
-} from '../../src/expiry/policies.ts';
+import { assessLifetime, type ExpiryPolicy, MAX_LIFETIME_MS } from '../../src/expiry/lifetime.ts';
+import { expiresIn, firstKnown, fixedLifetime, jwtExp, untilRejected } from '../../src/expiry/policies.ts';
+import { jwt } from '../helpers/jwt.ts';
 
 const NOW_MS = Date.UTC(2030, 0, 1);
 const NOW_S = NOW_MS / 1000;
 
 /** What `expiresIn()` makes of this value of `expires_in`. */
 const stated = (value: unknown) => expiresIn().lifetimeMs({ token: 't', response: { expires_in: value } });
-
-const jwt = (claims: unknown, encode = JSON.stringify) =>
-  `eyJhbGciOiJub25lIn0.${Buffer.from(encode(claims)).toString('base64url')}.c2lnbmF0dXJl`;
 
 function codeOf(run: () => unknown): string {
   try {
@@ -34,45 +21,6 @@ function codeOf(run: () => unknown): string {
   }
   return 'nothing thrown';
 }
-
-describe('assessLifetime', () => {
-  it.each([
-    [1, 1],
-    [0.5, 0.5],
-    [3_600_000, 3_600_000],
-    [MAX_LIFETIME_MS, MAX_LIFETIME_MS],
-    [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY],
-  ])('takes %d at its word', (value, lifetimeMs) => {
-    expect(assessLifetime(value)).toEqual({ lifetimeMs });
-  });
-
-  it.each([
-    [undefined, 'absent'],
-    [Number.NaN, 'unreadable'],
-    ['3600', 'unreadable'],
-    [null, 'unreadable'],
-    [{}, 'unreadable'],
-    [0, 'not_positive'],
-    [-1, 'not_positive'],
-    [Number.NEGATIVE_INFINITY, 'not_positive'],
-    [MAX_LIFETIME_MS + 1, 'absurd'],
-    [Number.MAX_VALUE, 'absurd'],
-  ])('counts %s as the default, because it is %s', (value, problem) => {
-    expect(assessLifetime(value)).toEqual({ lifetimeMs: DEFAULT_LIFETIME_MS, problem });
-  });
-
-  it('gives a usable lifetime for anything at all', () => {
-    fc.assert(
-      fc.property(fc.oneof(fc.anything(), fc.double()), (value) => {
-        const { lifetimeMs, problem } = assessLifetime(value);
-        expect(lifetimeMs).toBeGreaterThan(0);
-        expect(lifetimeMs === Number.POSITIVE_INFINITY).toBe(value === Number.POSITIVE_INFINITY);
-        if (problem) expect(lifetimeMs).toBe(DEFAULT_LIFETIME_MS);
-        else expect(lifetimeMs).toBe(value);
-      }),
-    );
-  });
-});
 
 describe('E1: expires_in as it comes', () => {
   it.each([
@@ -169,14 +117,6 @@ describe('E5: what a JWT says of itself', () => {
     expect(nowMs).toBeLessThanOrEqual(Date.now());
   });
 
-  it('takes any time that a date can have, in a token as long as a header can carry', () => {
-    expect(jwtTimes(jwt({ iat: -8.64e12, exp: 8.64e12 }))).toEqual({ issuedAtMs: -8.64e15, expiresAtMs: 8.64e15 });
-    expect(jwtTimes(jwt({ exp: 8.64e12 + 0.001 }))).toEqual({});
-    const token = jwt({ exp: 1 });
-    expect(jwtTimes(token.padEnd(16_384, 'x'))).toEqual({ expiresAtMs: 1000 });
-    expect(jwtTimes(token.padEnd(16_385, 'x'))).toBeUndefined();
-  });
-
   it('passes on an exp before its iat, so that it can be told', () => {
     expect(assessLifetime(lifetimeOf(jwt({ iat: 2000, exp: 1000 }))).problem).toBe('not_positive');
   });
@@ -190,114 +130,6 @@ describe('E5: what a JWT says of itself', () => {
     ['an inherited exp', jwt(0, () => '{"__proto__":{"exp":4000000000}}')],
   ])('%s: cannot tell', (_, token) => {
     expect(lifetimeOf(token)).toBeUndefined();
-  });
-});
-
-describe('jwtTimes', () => {
-  it('reads both times, or those there are', () => {
-    expect(jwtTimes(jwt({ iat: 1, exp: 2 }))).toEqual({ issuedAtMs: 1000, expiresAtMs: 2000 });
-    expect(jwtTimes(jwt({ exp: 2 }))).toEqual({ expiresAtMs: 2000 });
-    expect(jwtTimes(jwt({}))).toEqual({});
-  });
-
-  it('takes an unsecured JWT, whose third part is empty', () => {
-    expect(jwtTimes(jwt({ exp: 2 }).replace(/\.[^.]*$/, '.'))).toEqual({ expiresAtMs: 2000 });
-  });
-
-  it.each([
-    ['two parts', 'eyJhbGciOiJub25lIn0.e30'],
-    ['a JWT with something before it', `Bearer ${jwt({ exp: 2 })}`],
-    ['five parts, as an encrypted one has', 'eyJhbGciOiJub25lIn0.e30.a.b.c'],
-    ['characters of plain base64', 'a.e30=.c'],
-    ['no JSON', `a.${Buffer.from('exp').toString('base64url')}.c`],
-    ['an array', jwt([{ exp: 2 }])],
-    ['null', jwt(null)],
-    ['a number', jwt(7)],
-    ['more than a header can carry', `${jwt({ exp: 2 })}${'x'.repeat(16_384)}`],
-  ])('%s is no JWT', (_, token) => {
-    expect(jwtTimes(token)).toBeUndefined();
-  });
-
-  it('never throws, and tells only sane times', () => {
-    const payload = fc.oneof(
-      fc.string(),
-      fc.json(),
-      fc.record({ exp: fc.jsonValue(), iat: fc.double() }).map((claims) => JSON.stringify(claims)),
-    );
-    fc.assert(
-      fc.property(
-        fc.oneof(
-          fc.string(),
-          payload.map((text) => jwt(0, () => text)),
-        ),
-        (token) => {
-          for (const ms of Object.values(jwtTimes(token) ?? {})) expect(Math.abs(ms)).toBeLessThanOrEqual(8.64e15);
-        },
-      ),
-    );
-  });
-});
-
-describe('planLife', () => {
-  const plan = (lifetimeMs: number, drawn = 0.5, refreshWindow: [number, number] = [0.6, 0.8]) =>
-    planLife({ requestedAtMs: NOW_MS, lifetimeMs, refreshWindow, random: () => drawn });
-
-  it('E2: keeps a margin of 5 %, and of no more than 10 s', () => {
-    expect(plan(1000).expiresAtMs).toBe(NOW_MS + 950);
-    expect(plan(5000).expiresAtMs).toBe(NOW_MS + 4750);
-    expect(plan(60_000).expiresAtMs).toBe(NOW_MS + 57_000);
-    expect(plan(200_000).expiresAtMs).toBe(NOW_MS + 190_000);
-    expect(plan(40 * 86_400_000).expiresAtMs).toBe(NOW_MS + 40 * 86_400_000 - 10_000);
-  });
-
-  it('draws the refresh point in the window, counted from the request', () => {
-    expect(plan(100_000, 0).refreshAtMs).toBe(NOW_MS + 60_000);
-    expect(plan(100_000, 0.5).refreshAtMs).toBe(NOW_MS + 70_000);
-    expect(plan(100_000, 1 - 1e-12).refreshAtMs).toBeCloseTo(NOW_MS + 80_000, 0);
-  });
-
-  it('draws once', () => {
-    let draws = 0;
-    planLife({ requestedAtMs: 0, lifetimeMs: 1000, refreshWindow: [0.6, 0.8], random: () => ++draws / 10 });
-    expect(draws).toBe(1);
-  });
-
-  it('never refreshes past the end', () => {
-    expect(plan(1000, 0.9, [0.9, 1])).toEqual({ refreshAtMs: NOW_MS + 950, expiresAtMs: NOW_MS + 950 });
-  });
-
-  it('a lifetime until rejected has neither instant', () => {
-    for (const drawn of [0, 0.5]) {
-      expect(plan(Number.POSITIVE_INFINITY, drawn)).toEqual({
-        refreshAtMs: Number.POSITIVE_INFINITY,
-        expiresAtMs: Number.POSITIVE_INFINITY,
-      });
-    }
-  });
-
-  it('E3: the instants are in order, and do not depend on when the answer came', () => {
-    const share = fc.double({ min: 0, max: 1, noNaN: true });
-    const lifetime = fc.double({ min: 1, max: MAX_LIFETIME_MS, noNaN: true });
-    fc.assert(
-      fc.property(lifetime, fc.tuple(share, share), share, (lifetimeMs, shares, drawn) => {
-        const refreshWindow = shares.sort((a, b) => a - b);
-        const { refreshAtMs, expiresAtMs } = planLife({
-          requestedAtMs: 0,
-          lifetimeMs,
-          refreshWindow,
-          random: () => drawn,
-        });
-        expect(refreshAtMs).toBeLessThanOrEqual(expiresAtMs);
-        expect(refreshAtMs).toBeGreaterThanOrEqual(0);
-        expect(expiresAtMs).toBeGreaterThanOrEqual(lifetimeMs * 0.95 - 1e-6);
-        expect(expiresAtMs).toBeLessThan(lifetimeMs);
-        expect(lifetimeMs - expiresAtMs).toBeLessThanOrEqual(10_000 + 0.001);
-        if (refreshAtMs < expiresAtMs) {
-          expect(refreshAtMs).toBeGreaterThanOrEqual(lifetimeMs * refreshWindow[0] * (1 - 1e-9));
-          expect(refreshAtMs).toBeLessThanOrEqual(lifetimeMs * refreshWindow[1] * (1 + 1e-9));
-        }
-      }),
-    );
   });
 });
 

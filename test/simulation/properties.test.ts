@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
-import { assessLifetime, expiresIn, firstKnown, jwtExp, MAX_LIFETIME_MS, planLife } from '../../src/expiry/policies.ts';
+import { assessLifetime, MAX_LIFETIME_MS, planLife } from '../../src/expiry/lifetime.ts';
+import { expiresIn, firstKnown, jwtExp } from '../../src/expiry/policies.ts';
 import { drawPause, type Permit } from '../../src/failures/circuit-breaker.ts';
 import { FailureScopes } from '../../src/failures/failure-scopes.ts';
 import { accessKeyOf } from '../../src/registry/access-key.ts';

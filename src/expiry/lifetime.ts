@@ -1,0 +1,76 @@
+/**
+ * Token lifetimes. An {@link ExpiryPolicy} states a lifetime; {@link assessLifetime} replaces an unusable statement by
+ * the default; {@link planLife} turns the result into the two instants that a token carries. Lifetimes count from just
+ * before the request was sent, so a slow answer never extends them.
+ */
+
+import type { IssuedToken } from '../token.ts';
+
+/** States how long a token lives, and may learn from which tokens are accepted and rejected. */
+export interface ExpiryPolicy {
+  /**
+   * The lifetime of the issued token in milliseconds, counted from `requestedAtMs`, which the registry always sets.
+   * `undefined` means unknown; `Infinity` means until rejected. Called more than once for the same token when a source
+   * stores tokens, so it must give the same result.
+   */
+  lifetimeMs(issued: IssuedToken): number | undefined;
+  /** A call with a token of this age succeeded. */
+  accepted?(age: TokenAge): void;
+  /** A token of this age was rejected. */
+  rejected?(age: TokenAge): void;
+}
+
+/** The age of one token. Owner and token are identified by their fingerprints. */
+export interface TokenAge {
+  readonly owner: string;
+  readonly token: string;
+  /** Milliseconds since the token was requested. */
+  readonly ageMs: number;
+}
+
+/** Used when no policy knows the lifetime: short enough to be safe, long enough not to hammer the endpoint. */
+export const DEFAULT_LIFETIME_MS = 300_000;
+
+/** Ten years of 365 days. A longer lifetime is a mistake, or an instant mistaken for a duration. */
+export const MAX_LIFETIME_MS = 10 * 365 * 86_400_000;
+
+/** Why a stated lifetime cannot be used. */
+export type LifetimeProblem = 'absent' | 'unreadable' | 'not_positive' | 'absurd';
+
+/**
+ * The lifetime to use. A positive number up to ten years is used as stated, and so is exactly `Infinity`, which only a
+ * policy can state. Anything else is a problem and is replaced by {@link DEFAULT_LIFETIME_MS}.
+ */
+export function assessLifetime(stated: unknown): { lifetimeMs: number; problem?: LifetimeProblem } {
+  const problem = problemOfLifetime(stated);
+  return problem ? { lifetimeMs: DEFAULT_LIFETIME_MS, problem } : { lifetimeMs: stated as number };
+}
+
+export function problemOfLifetime(stated: unknown): LifetimeProblem | undefined {
+  if (stated === undefined) return 'absent';
+  if (typeof stated !== 'number' || Number.isNaN(stated)) return 'unreadable';
+  if (stated <= 0) return 'not_positive';
+  return stated > MAX_LIFETIME_MS && stated !== Infinity ? 'absurd' : undefined;
+}
+
+/** Safety margin before expiry: a share of the lifetime, so that a five-second token is still reused, but at most 10 s. */
+const MARGIN_SHARE = 0.05;
+const MAX_MARGIN_MS = 10_000;
+
+/**
+ * Turns a lifetime into the instants that a token carries; an infinite lifetime has neither. The refresh point is drawn
+ * here, once per token: drawn at each read, the earliest draw would win and the spread would collapse.
+ */
+export function planLife(life: {
+  requestedAtMs: number;
+  lifetimeMs: number;
+  /** Shares of the lifetime, over 0, between which the refresh point is drawn. */
+  refreshWindow: readonly [number, number];
+  random: () => number;
+}): { refreshAtMs: number; expiresAtMs: number } {
+  const { requestedAtMs, lifetimeMs, refreshWindow } = life;
+  const [opens, closes] = refreshWindow;
+  const share = opens + (closes - opens) * life.random();
+  const expiresAtMs = requestedAtMs + lifetimeMs - Math.min(lifetimeMs * MARGIN_SHARE, MAX_MARGIN_MS);
+  return { refreshAtMs: Math.min(requestedAtMs + lifetimeMs * share, expiresAtMs), expiresAtMs };
+}

@@ -1,0 +1,57 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { jwtTimes } from '../../src/expiry/jwt-times.ts';
+import { jwt } from '../helpers/jwt.ts';
+
+describe('jwtTimes', () => {
+  it('reads both times, or those there are', () => {
+    expect(jwtTimes(jwt({ iat: 1, exp: 2 }))).toEqual({ issuedAtMs: 1000, expiresAtMs: 2000 });
+    expect(jwtTimes(jwt({ exp: 2 }))).toEqual({ expiresAtMs: 2000 });
+    expect(jwtTimes(jwt({}))).toEqual({});
+  });
+
+  it('takes any time that a date can have, in a token as long as a header can carry', () => {
+    expect(jwtTimes(jwt({ iat: -8.64e12, exp: 8.64e12 }))).toEqual({ issuedAtMs: -8.64e15, expiresAtMs: 8.64e15 });
+    expect(jwtTimes(jwt({ exp: 8.64e12 + 0.001 }))).toEqual({});
+    const token = jwt({ exp: 1 });
+    expect(jwtTimes(token.padEnd(16_384, 'x'))).toEqual({ expiresAtMs: 1000 });
+    expect(jwtTimes(token.padEnd(16_385, 'x'))).toBeUndefined();
+  });
+
+  it('takes an unsecured JWT, whose third part is empty', () => {
+    expect(jwtTimes(jwt({ exp: 2 }).replace(/\.[^.]*$/, '.'))).toEqual({ expiresAtMs: 2000 });
+  });
+
+  it.each([
+    ['two parts', 'eyJhbGciOiJub25lIn0.e30'],
+    ['a JWT with something before it', `Bearer ${jwt({ exp: 2 })}`],
+    ['five parts, as an encrypted one has', 'eyJhbGciOiJub25lIn0.e30.a.b.c'],
+    ['characters of plain base64', 'a.e30=.c'],
+    ['no JSON', `a.${Buffer.from('exp').toString('base64url')}.c`],
+    ['an array', jwt([{ exp: 2 }])],
+    ['null', jwt(null)],
+    ['a number', jwt(7)],
+    ['more than a header can carry', `${jwt({ exp: 2 })}${'x'.repeat(16_384)}`],
+  ])('%s is no JWT', (_, token) => {
+    expect(jwtTimes(token)).toBeUndefined();
+  });
+
+  it('never throws, and tells only sane times', () => {
+    const payload = fc.oneof(
+      fc.string(),
+      fc.json(),
+      fc.record({ exp: fc.jsonValue(), iat: fc.double() }).map((claims) => JSON.stringify(claims)),
+    );
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string(),
+          payload.map((text) => jwt(0, () => text)),
+        ),
+        (token) => {
+          for (const ms of Object.values(jwtTimes(token) ?? {})) expect(Math.abs(ms)).toBeLessThanOrEqual(8.64e15);
+        },
+      ),
+    );
+  });
+});
