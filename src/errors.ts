@@ -7,8 +7,8 @@
 /** What a failure stops: one owner, the client (our credentials), or the whole token endpoint. */
 export type FailureScope = 'owner' | 'client' | 'endpoint';
 
-/** Those that concern all owners. */
-type WiderScope = Exclude<FailureScope, 'owner'>;
+/** The two scopes that concern all owners. */
+export type WiderScope = Exclude<FailureScope, 'owner'>;
 
 /** Every `code` that an {@link OwnerTokenError} can have. */
 export const ERROR_CODES = [
@@ -35,7 +35,7 @@ export type OwnerTokenErrorCode = (typeof ERROR_CODES)[number];
 export interface OwnerTokenErrorOptions {
   /**
    * What the failure stops. Given, it is taken at its word. Left out, it is read from the code, and for a code that
-   * may be the doing of the endpoint or the client it begins with the owner and is widened when other owners fail too.
+   * may be the doing of the endpoint or the client it begins with the owner and escalates when other owners fail too.
    */
   failureScope?: FailureScope;
   /** How long the service asked to be left alone, in milliseconds (`Retry-After`). */
@@ -56,17 +56,17 @@ export interface OwnerTokenErrorOptions {
 
 interface CodeMeaning {
   scope?: FailureScope;
-  /** What the scope is widened to when three owners in a row fail so. */
-  widensTo?: WiderScope;
+  /** The scope it escalates to when three owners in a row fail so. */
+  escalatesTo?: WiderScope;
   retryable: boolean;
 }
 
 const MEANINGS: Record<OwnerTokenErrorCode, CodeMeaning> = {
-  owner_refused: { scope: 'owner', widensTo: 'client', retryable: false },
+  owner_refused: { scope: 'owner', escalatesTo: 'client', retryable: false },
   client_refused: { scope: 'client', retryable: false },
   rate_limited: { scope: 'endpoint', retryable: true },
-  endpoint_unavailable: { scope: 'owner', widensTo: 'endpoint', retryable: true },
-  invalid_response: { scope: 'owner', widensTo: 'endpoint', retryable: true },
+  endpoint_unavailable: { scope: 'owner', escalatesTo: 'endpoint', retryable: true },
+  invalid_response: { scope: 'owner', escalatesTo: 'endpoint', retryable: true },
   redirect_refused: { scope: 'endpoint', retryable: false },
   token_rejected: { scope: 'owner', retryable: true },
   source_failed: { scope: 'owner', retryable: true },
@@ -102,7 +102,7 @@ export class OwnerTokenError extends Error {
   /** The owner's fingerprint or label, once the registry has seen the error. */
   readonly owner: string | undefined;
   override readonly cause?: ScrubbedCause;
-  readonly #widensTo: WiderScope | undefined;
+  readonly #escalatesTo: WiderScope | undefined;
 
   constructor(code: OwnerTokenErrorCode, message: string, options: OwnerTokenErrorOptions = {}) {
     super(message);
@@ -120,22 +120,22 @@ export class OwnerTokenError extends Error {
     if (options.cause !== undefined) this.cause = ScrubbedCause.of(options.cause);
     // A refusal with an OAuth code says whose it is. An outage with one (`server_error`) is an outage all the same.
     const isNamed = code === 'owner_refused' && this.oauthError !== undefined;
-    this.#widensTo = options.failureScope || isNamed ? undefined : meaning.widensTo;
+    this.#escalatesTo = options.failureScope || isNamed ? undefined : meaning.escalatesTo;
   }
 
-  /** The scope to which this failure is widened when other owners fail in the same way; undefined for most. */
-  static wideningOf(error: OwnerTokenError): WiderScope | undefined {
-    return error.#widensTo;
+  /** The scope this failure escalates to when other owners fail in the same way; undefined for most. */
+  static escalationOf(error: OwnerTokenError): WiderScope | undefined {
+    return error.#escalatesTo;
   }
 
   /**
    * A copy of the same failure with other facts of place and time: each call refused because of it gets its own.
-   * Unless its scope is stated anew, it may be widened as before.
+   * Unless its scope is stated anew, it may escalate as before.
    */
   static restated(error: OwnerTokenError, changes: Restatement): OwnerTokenError {
     const { message = error.message, ...facts } = changes;
     const { failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause } = error;
-    const stated = OwnerTokenError.wideningOf(error) ? undefined : error.failureScope;
+    const stated = OwnerTokenError.escalationOf(error) ? undefined : error.failureScope;
     return new OwnerTokenError(error.code, message, {
       ...{ failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause },
       ...(stated && { failureScope: stated }),

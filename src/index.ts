@@ -38,7 +38,7 @@ export {
   jwtExp,
   untilRejected,
 } from './expiry/policies.ts';
-export type { PauseRange } from './failures/circuit-breaker.ts';
+export type { PauseRange } from './failures/backoff.ts';
 export type { OwnerTokenRegistryOptions } from './registry/options.ts';
 export { OwnerTokenRegistry } from './registry/registry.ts';
 export type { OwnerState, PauseStat, RegistryStats } from './registry/stats.ts';

@@ -30,7 +30,7 @@ describe('what a code means', () => {
   ] as const)('%s stops %s, then %s', (code, failureScope, widensTo, retryable) => {
     const error = new OwnerTokenError(code, 'why');
     expect(error).toMatchObject({ name: 'OwnerTokenError', code, message: 'why', failureScope, retryable });
-    expect(OwnerTokenError.wideningOf(error)).toBe(widensTo);
+    expect(OwnerTokenError.escalationOf(error)).toBe(widensTo);
   });
 
   it('is told for every code', () => {
@@ -49,15 +49,15 @@ describe('what a code means', () => {
   it('is taken at its word where the scope is given', () => {
     const error = new OwnerTokenError('endpoint_unavailable', '', { failureScope: 'owner' });
     expect(error.failureScope).toBe('owner');
-    expect(OwnerTokenError.wideningOf(error)).toBeUndefined();
+    expect(OwnerTokenError.escalationOf(error)).toBeUndefined();
   });
 
   it('is the owner’s alone for a refusal with an OAuth code, not for an outage with one', () => {
-    const wideningOf = (code: OwnerTokenErrorCode, oauthError: string) =>
-      OwnerTokenError.wideningOf(new OwnerTokenError(code, '', { oauthError }));
-    expect(wideningOf('owner_refused', 'invalid_grant')).toBeUndefined();
-    expect(wideningOf('endpoint_unavailable', 'server_error')).toBe('endpoint');
-    expect(wideningOf('owner_refused', CANARY)).toBe('client');
+    const escalationOf = (code: OwnerTokenErrorCode, oauthError: string) =>
+      OwnerTokenError.escalationOf(new OwnerTokenError(code, '', { oauthError }));
+    expect(escalationOf('owner_refused', 'invalid_grant')).toBeUndefined();
+    expect(escalationOf('endpoint_unavailable', 'server_error')).toBe('endpoint');
+    expect(escalationOf('owner_refused', CANARY)).toBe('client');
   });
 });
 
@@ -100,13 +100,13 @@ describe('an error', () => {
 
   it('may be widened after restating as before, unless its scope was stated', () => {
     const timeout = new OwnerTokenError('endpoint_unavailable', '');
-    expect(OwnerTokenError.wideningOf(OwnerTokenError.restated(timeout, {}))).toBe('endpoint');
+    expect(OwnerTokenError.escalationOf(OwnerTokenError.restated(timeout, {}))).toBe('endpoint');
     const widened = OwnerTokenError.restated(timeout, { failureScope: 'endpoint' });
     expect(widened.failureScope).toBe('endpoint');
-    expect(OwnerTokenError.wideningOf(widened)).toBeUndefined();
+    expect(OwnerTokenError.escalationOf(widened)).toBeUndefined();
     const onPurpose = new OwnerTokenError('endpoint_unavailable', '', { failureScope: 'owner' });
     const again = OwnerTokenError.restated(onPurpose, {});
-    expect([again.failureScope, OwnerTokenError.wideningOf(again)]).toEqual(['owner', undefined]);
+    expect([again.failureScope, OwnerTokenError.escalationOf(again)]).toEqual(['owner', undefined]);
     const scopeless = OwnerTokenError.restated(new OwnerTokenError('closed', ''), {});
     expect(scopeless.failureScope).toBeUndefined();
   });

@@ -16,32 +16,20 @@
  * grow. They only prolong it if they carry a later `Retry-After`.
  */
 
-import { OwnerTokenError } from '../errors.ts';
+import { OwnerTokenError, type WiderScope } from '../errors.ts';
+import { drawPause, type Pause, type PauseRange } from './backoff.ts';
 
-/** How long pauses of one scope are: doubling from `baseMs` up to `capMs`. */
-export interface PauseRange {
-  /** Milliseconds of the first pause, before jitter; 1 to 3,600,000. */
-  readonly baseMs: number;
-  /** Milliseconds that no pause exceeds, unless the service says so itself; `baseMs` to 86,400,000. */
-  readonly capMs: number;
-}
+/**
+ * What is known of an owner: `proven` once a request of it succeeded, `failing` while its last request failed, else
+ * `new`.
+ */
+export type OwnerStanding = 'new' | 'proven' | 'failing';
 
-/** The two scopes that concern all owners. */
-export type WiderScope = 'client' | 'endpoint';
-
-/** A failure that is remembered, and until when it holds requests back. */
-export interface Pause {
-  readonly error: OwnerTokenError;
-  /** Failures in a row that led here. */
-  readonly count: number;
-  readonly retryAtMonotonicMs: number;
-}
-
-/** The right to make one request. Each is given back exactly once, to `succeeded`, `failed` or `returned`. */
+/** The right to make one request. Each is given back exactly once, to `succeeded`, `failed` or `cancel`. */
 export interface Permit {
   readonly number: number;
-  /** Whether its owner is known to fail. */
-  readonly failing: boolean;
+  /** What was known of its owner when it was admitted. */
+  readonly standing: OwnerStanding;
 }
 
 /** A pause of all owners, as `stats()` tells it. */
@@ -52,38 +40,6 @@ export interface CircuitState {
 }
 
 const SUSPECTS_TO_WIDEN = 3;
-const LEAST_RETRY_AFTER_MS = 1_000;
-const MOST_RETRY_AFTER_MS = 3_600_000;
-/** Beyond this many doublings every base has reached every cap. */
-const MOST_DOUBLINGS = 40;
-
-/**
- * Draws a pause: the service's own word where it gave one (clamped to 1 s … 1 h), else the doubled base up to the cap,
- * of which jitter takes up to half. The jitter is drawn here, once; drawn at each look, the earliest draw would win.
- *
- * @param count failures in a row, this one included.
- * @param fromMs the monotonic moment from which it counts.
- */
-export function drawPause(
-  error: OwnerTokenError,
-  count: number,
-  range: PauseRange,
-  fromMs: number,
-  random: () => number,
-): Pause {
-  const askedMs = error.retryAfterMs;
-  const lengthMs =
-    askedMs === undefined || Number.isNaN(askedMs)
-      ? drawLength(count, range, random)
-      : Math.min(Math.max(askedMs, LEAST_RETRY_AFTER_MS), MOST_RETRY_AFTER_MS);
-  return { error, count, retryAtMonotonicMs: fromMs + lengthMs };
-}
-
-/** The doubled base up to the cap, less up to half of it. */
-export function drawLength(count: number, range: PauseRange, random: () => number): number {
-  const grownMs = Math.min(range.capMs, range.baseMs * 2 ** Math.min(count - 1, MOST_DOUBLINGS));
-  return grownMs * (0.5 + random() / 2);
-}
 
 /** How and when a request failed, and what is drawn from. */
 interface Moment {
@@ -91,7 +47,7 @@ interface Moment {
   readonly passesGiven: number;
   readonly random: () => number;
   /** Whether the failure may be its owner's own doing all the same. */
-  readonly isWidened: boolean;
+  readonly isEscalated: boolean;
   /** Whether the request hung before it failed. */
   readonly hung: boolean;
 }
@@ -127,7 +83,7 @@ export class CircuitBreaker {
     return this.#limit;
   }
 
-  inForce(nowMs: number, failing: boolean): Pause | undefined {
+  pauseFor(nowMs: number, failing: boolean): Pause | undefined {
     const pause = failing ? later(this.#pause, this.#pauseOfFailing) : this.#pause;
     if (!pause) return undefined;
     return this.#isProbed(nowMs, failing) || nowMs < pause.retryAtMonotonicMs ? pause : undefined;
@@ -176,7 +132,7 @@ export class CircuitBreaker {
   }
 
   close(permit: Permit, failure: OwnerTokenError, at: Moment): Pause {
-    const { passesGiven, nowMs, random, isWidened, hung } = at;
+    const { passesGiven, nowMs, random, isEscalated, hung } = at;
     const before = this.#pause;
     const error = OwnerTokenError.restated(failure, { failureScope: this.scope });
     const draw = (count: number) => drawPause(error, count, this.#range, nowMs, random);
@@ -184,7 +140,7 @@ export class CircuitBreaker {
     if (before && this.#isFromBefore(permit)) {
       const again = draw(before.count);
       if (isAsked && again.retryAtMonotonicMs > before.retryAtMonotonicMs) this.#pause = again;
-    } else if (before && permit.failing && isWidened && !isAsked) {
+    } else if (before && permit.standing === 'failing' && isEscalated && !isAsked) {
       const grown = draw((this.#pauseOfFailing ?? before).count + 1);
       const again = draw(before.count);
       // At the cap both are drawn alike: others never come later than owners known to fail.
@@ -205,7 +161,7 @@ export class CircuitBreaker {
   /** Whether a probe is under way that this request may not take over. */
   #isProbed(nowMs: number, failing: boolean): boolean {
     if (!this.#probe) return false;
-    return failing || !this.#probe.failing || nowMs < this.#probedAtMs + this.#range.baseMs;
+    return failing || this.#probe.standing !== 'failing' || nowMs < this.#probedAtMs + this.#range.baseMs;
   }
 
   #isFromBefore(permit: Permit): boolean {

@@ -9,22 +9,27 @@
  * failed before and not succeeded since is not counted again: it is known, and its failing says nothing new of others.
  */
 
-import { OwnerTokenError } from '../errors.ts';
-import {
-  CircuitBreaker,
-  type CircuitState,
-  drawLength,
-  drawPause,
-  type Pause,
-  type PauseRange,
-  type Permit,
-  type WiderScope,
-} from './circuit-breaker.ts';
+import { OwnerTokenError, type WiderScope } from '../errors.ts';
+import { drawLength, drawPause, type Pause, type PauseRange } from './backoff.ts';
+import { CircuitBreaker, type CircuitState, type OwnerStanding, type Permit } from './circuit-breaker.ts';
 
 export interface PauseRanges {
   readonly owner: PauseRange;
   readonly client: PauseRange;
   readonly endpoint: PauseRange;
+}
+
+/** A request that failed. */
+export interface FailedRequest {
+  readonly permit: Permit;
+  readonly error: OwnerTokenError;
+  /** Tells owners apart: the access key. */
+  readonly owner: string;
+  /** How often this owner had failed in a row before. */
+  readonly ownerFailures: number;
+  readonly nowMs: number;
+  /** When the request was sent. */
+  readonly sentAtMs: number;
 }
 
 /** What became of a failure. */
@@ -59,12 +64,12 @@ export class FailureScopes {
   }
 
   /**
-   * The pause that refuses a request now, the client's before the endpoint's; undefined if one may be made.
-   *
-   * @param failing whether its owner is known to fail.
+   * The pause that refuses a request of such an owner now, the client's before the endpoint's; undefined if one may be
+   * made.
    */
-  inForce(nowMs: number, failing: boolean): Pause | undefined {
-    return this.#client.inForce(nowMs, failing) ?? this.#endpoint.inForce(nowMs, failing);
+  pauseFor(nowMs: number, standing: OwnerStanding): Pause | undefined {
+    const failing = standing === 'failing';
+    return this.#client.pauseFor(nowMs, failing) ?? this.#endpoint.pauseFor(nowMs, failing);
   }
 
   /** How many requests may be under way now. */
@@ -73,9 +78,9 @@ export class FailureScopes {
   }
 
   /** Admits one request, as the probe of each gate that is due; undefined while a pause is in force. */
-  admit(nowMs: number, failing: boolean): Permit | undefined {
-    if (this.inForce(nowMs, failing)) return undefined;
-    const permit = { number: ++this.#passesGiven, failing };
+  admit(nowMs: number, standing: OwnerStanding): Permit | undefined {
+    if (this.pauseFor(nowMs, standing)) return undefined;
+    const permit = { number: ++this.#passesGiven, standing };
     this.#client.admit(permit, nowMs);
     this.#endpoint.admit(permit, nowMs);
     return permit;
@@ -86,21 +91,8 @@ export class FailureScopes {
     return [this.#client, this.#endpoint].filter((gate) => gate.succeeded(permit)).map((gate) => gate.scope);
   }
 
-  /**
-   * The request of this permit failed.
-   *
-   * @param owner tells owners apart: the access key.
-   * @param ownerFailures how often this owner had failed in a row before.
-   * @param sentAtMs when it was sent: one that took longer than a first pause of the endpoint hung.
-   */
-  failed(
-    permit: Permit,
-    error: OwnerTokenError,
-    owner: string,
-    ownerFailures: number,
-    nowMs: number,
-    sentAtMs = nowMs,
-  ): FailureOutcome {
+  /** The request of this permit failed: attributes the failure to a scope, and pauses that. */
+  failed({ permit, error, owner, ownerFailures, nowMs, sentAtMs }: FailedRequest): FailureOutcome {
     const hung = nowMs - sentAtMs > this.#hangsAfterMs;
     const scope = this.#scopeOf(permit, error, owner, ownerFailures);
     const lifted = [this.#client, this.#endpoint]
@@ -110,17 +102,17 @@ export class FailureScopes {
       const ownerPause = drawPause(error, ownerFailures + 1, this.#ownerRange, nowMs, this.#random);
       return { scope, hung, ownerPause, circuitPause: undefined, lifted };
     }
-    const isWidened = error.failureScope !== scope;
-    const moment = { nowMs, passesGiven: this.#passesGiven, random: this.#random, isWidened, hung };
+    const isEscalated = error.failureScope !== scope;
+    const moment = { nowMs, passesGiven: this.#passesGiven, random: this.#random, isEscalated, hung };
     const circuitPause = this.#gate(scope).close(permit, error, moment);
-    const ownerPause = isWidened
+    const ownerPause = isEscalated
       ? this.#besides(circuitPause, error, ownerFailures, hung ? nowMs : undefined)
       : undefined;
     return { scope, hung, ownerPause, circuitPause, lifted };
   }
 
   /** The request of this permit was not made after all. */
-  returned(permit: Permit): void {
+  cancel(permit: Permit): void {
     this.#client.over(permit);
     this.#endpoint.over(permit);
   }
@@ -135,7 +127,7 @@ export class FailureScopes {
   }
 
   #scopeOf(permit: Permit, error: OwnerTokenError, owner: string, ownerFailures: number): 'owner' | WiderScope {
-    const wider = OwnerTokenError.wideningOf(error);
+    const wider = OwnerTokenError.escalationOf(error);
     if (wider === undefined) return error.failureScope ?? 'owner';
     return this.#gate(wider).claims(permit, owner, ownerFailures) ? wider : 'owner';
   }
@@ -161,5 +153,5 @@ export class FailureScopes {
 /** Whether a probe that failed so has shown that this gate's pause has no cause any more. */
 function clears(scope: WiderScope, error: OwnerTokenError): boolean {
   if (error.code !== 'owner_refused' || error.failureScope !== 'owner') return false;
-  return scope === 'endpoint' || OwnerTokenError.wideningOf(error) === undefined;
+  return scope === 'endpoint' || OwnerTokenError.escalationOf(error) === undefined;
 }

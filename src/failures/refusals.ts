@@ -2,7 +2,7 @@
 
 import { type Instant, onWallClock } from '../clock.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
-import { drawPause, type Pause, type PauseRange } from './circuit-breaker.ts';
+import { drawPause, type Pause, type PauseRange } from './backoff.ts';
 
 /** Below this length a key is too common a string to be looked for in a message. */
 const LEAST_REDACTED_LENGTH = 6;

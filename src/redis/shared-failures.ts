@@ -59,7 +59,7 @@ export function reportOf(thrown: unknown): FailureReport {
     return { owner: { payload: payloadOf(error, scope), ...ECHO }, endpoint };
   }
   const owner = { payload: payloadOf(error, undefined), ...(retryable ? TRANSIENT : REFUSED) };
-  const wider = OwnerTokenError.wideningOf(error);
+  const wider = OwnerTokenError.escalationOf(error);
   if (wider === 'client' || wider === 'endpoint') {
     return { owner, endpoint: { outcome: 'struck', scope: wider, payload: payloadOf(error, wider), ...OF_ALL[wider] } };
   }
@@ -120,7 +120,7 @@ function backoffOf(error: OwnerTokenError, scope: 'client' | 'endpoint'): Backof
 /** @param scope left out where it follows from the code, so that each replica may still widen it. */
 function payloadOf(error: OwnerTokenError, scope: FailureScope | undefined): string {
   const { code, status, oauthError } = error;
-  const narrow = scope === undefined && !OwnerTokenError.wideningOf(error);
+  const narrow = scope === undefined && !OwnerTokenError.escalationOf(error);
   const payload: Payload = {
     code,
     ...(narrow ? { scope: 'owner' } : scope && { scope }),

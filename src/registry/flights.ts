@@ -6,14 +6,14 @@
 import { type Clock, type Instant, settledWithin } from '../clock.ts';
 import type { Diagnostics, RequestMessage } from '../diagnostics.ts';
 import { OwnerTokenError } from '../errors.ts';
-import type { Permit } from '../failures/circuit-breaker.ts';
+import type { OwnerStanding, Permit } from '../failures/circuit-breaker.ts';
 import type { FailureOutcome, FailureScopes } from '../failures/failure-scopes.ts';
 import { failureOf, refusal, withOutcome } from '../failures/refusals.ts';
 import type { IssuedToken, RequestReason, TokenRequest, TokenSource } from '../token.ts';
 import { Flight } from './flight.ts';
 import { type DatedToken, dateIssued, type HoldingRules, heldTokenFrom, lifetimeOf } from './held-token.ts';
 import { type QueuedRequest, RequestQueue, type RequestQueueOptions } from './request-queue.ts';
-import { failed, type HeldToken, type Slot, started, succeeded } from './slot.ts';
+import { failed, type HeldToken, type Slot, standingOf, started, succeeded } from './slot.ts';
 
 /** What requests are made with. */
 export interface RequestParts {
@@ -40,6 +40,7 @@ interface OwnerFlight extends QueuedRequest {
   readonly accessKey: string;
   readonly slot: Slot;
   readonly flight: Flight;
+  readonly standing: OwnerStanding;
   /** The generation in which it was sent; undefined while it is queued, when it may still serve a newer one. */
   generation: number | undefined;
   permit: Permit | undefined;
@@ -153,6 +154,7 @@ export class Requests {
       accessKey,
       slot,
       waitedFor,
+      standing: standingOf(slot),
       failing: slot.failure !== undefined,
       hanging: slot.failure?.hung === true,
       sentAtMs: 0,
@@ -182,14 +184,14 @@ export class Requests {
   /** A pause may have begun while it was queued. */
   #admit(flight: OwnerFlight): boolean {
     const now = this.#parts.now();
-    flight.permit = this.#parts.pauses.admit(now.monotonicMs, flight.failing);
+    flight.permit = this.#parts.pauses.admit(now.monotonicMs, flight.standing);
     if (!flight.permit) this.#refused(flight, now);
     return flight.permit !== undefined;
   }
 
   /** Refuses a queued request if a pause is in force for it. */
   #refused(flight: OwnerFlight, now: Instant): boolean {
-    const pause = this.#parts.pauses.inForce(now.monotonicMs, flight.failing);
+    const pause = this.#parts.pauses.pauseFor(now.monotonicMs, flight.standing);
     if (pause) this.#settle(flight, refusal(pause, flight.slot.owner, now));
     return pause !== undefined;
   }
@@ -197,7 +199,7 @@ export class Requests {
   async #run(flight: OwnerFlight): Promise<void> {
     const { slot } = flight;
     // Everybody left in the moment after its turn had come.
-    if (!this.#unsettled.has(flight)) return this.#parts.pauses.returned(flight.permit as Permit);
+    if (!this.#unsettled.has(flight)) return this.#parts.pauses.cancel(flight.permit as Permit);
     flight.generation ??= slot.generation;
     try {
       this.#landed(flight, await this.#obtain(flight, started(slot, this.#parts.now())));
@@ -271,9 +273,10 @@ export class Requests {
     const now = this.#parts.now();
     const error = failureOf(thrown, slot.owner, accessKey, now);
     this.counts.failures++;
-    const failuresBefore = slot.failure?.count ?? 0;
-    const { permit, sentAtMs } = flight;
-    const verdict = pauses.failed(permit as Permit, error, accessKey, failuresBefore, now.monotonicMs, sentAtMs);
+    const ownerFailures = slot.failure?.count ?? 0;
+    const { permit, sentAtMs } = flight as { permit: Permit; sentAtMs: number };
+    const nowMs = now.monotonicMs;
+    const verdict = pauses.failed({ permit, error, owner: accessKey, ownerFailures, nowMs, sentAtMs });
     const failure = verdict.ownerPause && { ...verdict.ownerPause, hung: verdict.hung };
     if (failure && failed(slot, flight.generation as number, failure)) keep(accessKey, slot);
     const outcome = withOutcome(error, verdict, now);

@@ -6,7 +6,7 @@ import { LEVELS, type Level, type Logger } from '../diagnostics.ts';
 import { OwnerTokenError } from '../errors.ts';
 import type { ExpiryPolicy } from '../expiry/lifetime.ts';
 import { expiresIn, firstKnown, jwtExp } from '../expiry/policies.ts';
-import type { PauseRange } from '../failures/circuit-breaker.ts';
+import type { PauseRange } from '../failures/backoff.ts';
 import type { PauseRanges } from '../failures/failure-scopes.ts';
 import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
 import type { TokenSource } from '../token.ts';

@@ -9,7 +9,7 @@ import { callRules, ownerFetchFor, rulesOfSource } from '../calling/owner-fetch.
 import { type Instant, instantReader, onWallClock, settledWithin, startTimer } from '../clock.ts';
 import { Diagnostics } from '../diagnostics.ts';
 import type { TokenAge } from '../expiry/lifetime.ts';
-import type { Pause } from '../failures/circuit-breaker.ts';
+import type { Pause } from '../failures/backoff.ts';
 import { FailureScopes } from '../failures/failure-scopes.ts';
 import { pauseAfterRejections, refusal } from '../failures/refusals.ts';
 import { AccessToken } from '../token.ts';
@@ -36,6 +36,7 @@ import {
   rejected,
   remembered,
   type Slot,
+  standingOf,
 } from './slot.ts';
 import { countOwners, laterPause, type OwnerState, ownerState, pauseStat, type RegistryStats } from './stats.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from './warm-up.ts';
@@ -178,9 +179,13 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   describe(accessKey: string): OwnerState {
     const slot = this.#slotOf(accessKeyOf(accessKey)) ?? createSlot('');
     const now = this.#now();
-    const pause = this.#pauses.inForce(now.monotonicMs, slot.failure !== undefined);
-    const around = { underWay: this.#requests.isUnderWay(accessKey), paused: pause !== undefined };
-    return ownerState(slot, now, around, pause);
+    const pause = this.#pauses.pauseFor(now.monotonicMs, standingOf(slot));
+    return ownerState(
+      slot,
+      now,
+      { underWay: this.#requests.isUnderWay(accessKey), paused: pause !== undefined },
+      pause,
+    );
   }
 
   /** What logs, errors and reports call this owner: its label if `ownerLabel` gives one, else a keyed digest. */
@@ -263,7 +268,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const slot = found ?? this.#requests.slotOf(accessKey) ?? createSlot(this.#names.ofOwner(accessKey));
     if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
     checkSignal(signal);
-    const pause = this.#pauses.inForce(now.monotonicMs, slot.failure !== undefined);
+    const pause = this.#pauses.pauseFor(now.monotonicMs, standingOf(slot));
     const around = { underWay: this.#requests.isUnderWay(accessKey), paused: pause !== undefined };
     const decision = decide(slot, now, around);
     try {

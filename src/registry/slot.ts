@@ -26,6 +26,7 @@
 
 import type { Instant } from '../clock.ts';
 import type { OwnerTokenError } from '../errors.ts';
+import type { OwnerStanding } from '../failures/circuit-breaker.ts';
 import type { AccessToken, RequestReason } from '../token.ts';
 
 /** A token, and its two instants on the monotonic clock beside those on the wall clock. */
@@ -62,6 +63,8 @@ export interface Slot {
   freshUntilMs: number;
   freshUntilMonotonicMs: number;
   failure: Failure | undefined;
+  /** Whether a request of this owner ever succeeded. */
+  hasSucceeded: boolean;
   generation: number;
   /** Fingerprints of the tokens rejected last, newest first. */
   rejected: readonly string[];
@@ -96,6 +99,7 @@ export function createSlot(owner: string): Slot {
     freshUntilMs: Number.NEGATIVE_INFINITY,
     freshUntilMonotonicMs: Number.NEGATIVE_INFINITY,
     failure: undefined,
+    hasSucceeded: false,
     generation: 0,
     rejected: [],
     lastRejected: undefined,
@@ -117,6 +121,12 @@ export function isFresh(slot: Slot, now: Instant): slot is Slot & { served: Prom
 export function pauseOf(slot: Slot, now: Instant): Failure | undefined {
   const { failure } = slot;
   return failure !== undefined && now.monotonicMs < failure.retryAtMonotonicMs ? failure : undefined;
+}
+
+/** What a failure of this owner says of others. */
+export function standingOf(slot: Slot): OwnerStanding {
+  if (slot.failure) return 'failing';
+  return slot.hasSucceeded ? 'proven' : 'new';
 }
 
 export function phaseOf(slot: Slot, now: Instant, around: Surroundings): Phase {
@@ -165,6 +175,7 @@ export function succeeded(slot: Slot, generation: number, held: HeldToken): bool
   // The token before this one was replaced without having been rejected: whoever used it was content.
   if (slot.held) slot.quickRejections = 0;
   hold(slot, held);
+  slot.hasSucceeded = true;
   slot.failure = undefined;
   slot.lastRejected = undefined;
   return true;

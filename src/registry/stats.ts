@@ -2,7 +2,8 @@
 
 import { type Instant, onWallClock } from '../clock.ts';
 import type { OwnerTokenErrorCode } from '../errors.ts';
-import type { CircuitState, Pause } from '../failures/circuit-breaker.ts';
+import type { Pause } from '../failures/backoff.ts';
+import type { CircuitState } from '../failures/circuit-breaker.ts';
 import { isUsable, type Phase, pauseOf, phaseOf, type Slot, type Surroundings } from './slot.ts';
 
 /** What is known of one owner: "which customer is this, and why does it not work?" */

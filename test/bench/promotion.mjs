@@ -14,10 +14,10 @@ const literal = {
 };
 const noTakeover = {
   file: GATE,
-  from: 'return failing || !this.#probe.failing || nowMs < this.#probedAtMs + this.#range.baseMs;',
+  from: "return failing || this.#probe.standing !== 'failing' || nowMs < this.#probedAtMs + this.#range.baseMs;",
   to: 'return true;',
 };
-const oneGate = { file: GATE, from: 'before && pass.failing && isWidened && !isAsked', to: 'false' };
+const oneGate = { file: GATE, from: "before && permit.standing === 'failing' && isEscalated && !isAsked", to: 'false' };
 const noBehind = {
   file: 'src/failures/failure-scopes.ts',
   from: 'retryAtMonotonicMs: Math.max(hungUntilMs, retryAtMonotonicMs) + lengthMs',
@@ -25,7 +25,7 @@ const noBehind = {
 };
 const fromBefore = {
   file: GATE,
-  from: 'if (this.#isFromBefore(pass)) return false;\n    if (ownerFailures',
+  from: 'if (this.#isFromBefore(permit)) return false;\n    if (ownerFailures',
   to: 'if (ownerFailures',
 };
 

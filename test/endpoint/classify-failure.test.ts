@@ -19,7 +19,7 @@ function judge(breakdown: ExchangeFailure, options: Partial<ClassifyOptions> = {
 /** Code, scope, and what the scope may be widened to. */
 function verdict(breakdown: ExchangeFailure, options?: Partial<ClassifyOptions>): unknown[] {
   const error = judge(breakdown, options);
-  return [error.code, error.failureScope, OwnerTokenError.wideningOf(error)];
+  return [error.code, error.failureScope, OwnerTokenError.escalationOf(error)];
 }
 
 /** What `classifyFailure` is shown. */
@@ -199,7 +199,7 @@ describe('an exchange that broke off', () => {
 describe('a whole answer with a problem', () => {
   it('is a bad answer, told in the words of the problem', () => {
     const error = judge({ status: 200, problem: 'the token is empty', body: { error: 'invalid_client' } });
-    expect([error.code, error.failureScope, OwnerTokenError.wideningOf(error)]).toEqual(BAD_ANSWER);
+    expect([error.code, error.failureScope, OwnerTokenError.escalationOf(error)]).toEqual(BAD_ANSWER);
     expect(error).toMatchObject({ status: 200, message: expect.stringContaining('the token is empty') });
   });
 });

@@ -160,7 +160,7 @@ describe('an answer that cannot be used', () => {
     answer(200, body);
     const error = await failure(endpoint().requestToken('key'));
     expect(error).toMatchObject({ code: 'invalid_response', failureScope: 'owner', status: 200 });
-    expect(OwnerTokenError.wideningOf(error)).toBe('endpoint');
+    expect(OwnerTokenError.escalationOf(error)).toBe('endpoint');
     expect(error.message).not.toMatch(/maintenance|Evil|xxxx/);
   });
 

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type OwnerTokenErrorCode, type OwnerTokenErrorOptions } from '../../src/errors.ts';
-import { CircuitBreaker, drawLength, drawPause, type Permit } from '../../src/failures/circuit-breaker.ts';
+import { CircuitBreaker, type Permit } from '../../src/failures/circuit-breaker.ts';
 
 const RANGE = { baseMs: 500, capMs: 30_000 };
 
@@ -10,36 +10,6 @@ const error = (code: OwnerTokenErrorCode, options: OwnerTokenErrorOptions = {}) 
   new OwnerTokenError(code, 'it failed', options);
 const refused = error('endpoint_unavailable', { failureScope: 'endpoint' });
 const timedOut = error('endpoint_unavailable');
-
-describe('how long a pause is', () => {
-  it('may be drawn by itself', () => {
-    expect([1, 2, 9].map((count) => drawLength(count, RANGE, () => 0))).toEqual([250, 500, 15_000]);
-  });
-
-  const lengths = (range: { baseMs: number; capMs: number }, random: number) =>
-    [1, 2, 3, 20, 2000].map((count) => drawPause(timedOut, count, range, 100, () => random).retryAtMonotonicMs - 100);
-
-  it('doubles up to the cap, of which jitter takes up to half', () => {
-    expect(lengths({ baseMs: 1_000, capMs: 5_000 }, 0)).toEqual([500, 1000, 2000, 2500, 2500]);
-    expect(lengths({ baseMs: 1_000, capMs: 5_000 }, 0.5)).toEqual([750, 1500, 3000, 3750, 3750]);
-  });
-
-  it.each([
-    [2_000, 2_000],
-    [0, 1_000],
-    [-5, 1_000],
-    [1e9, 3_600_000],
-    [Number.POSITIVE_INFINITY, 3_600_000],
-  ])('follows a Retry-After of %d ms as %d ms', (retryAfterMs, lengthMs) => {
-    const pause = drawPause(error('rate_limited', { retryAfterMs }), 7, RANGE, 100, () => 0.5);
-    expect(pause).toMatchObject({ count: 7, retryAtMonotonicMs: 100 + lengthMs });
-  });
-
-  it('does not follow one that is no number', () => {
-    const nonsense = error('rate_limited', { retryAfterMs: Number.NaN });
-    expect(drawPause(nonsense, 1, RANGE, 0, () => 0.5).retryAtMonotonicMs).toBe(375);
-  });
-});
 
 /** A gate whose jitter is at its middle, and what gives passes to it. */
 class Stage {
@@ -52,16 +22,16 @@ class Stage {
 
   /** A pass that the gate knows of. */
   admit(nowMs = 0, failing = false): Permit {
-    expect(this.gate.inForce(nowMs, failing)).toBeUndefined();
-    const pass = { number: ++this.passesGiven, failing };
+    expect(this.gate.pauseFor(nowMs, failing)).toBeUndefined();
+    const pass = { number: ++this.passesGiven, standing: failing ? ('failing' as const) : ('proven' as const) };
     this.gate.admit(pass, nowMs);
     return pass;
   }
 
-  close(pass: Permit, failure = refused, nowMs = 0, isWidened = false) {
+  close(pass: Permit, failure = refused, nowMs = 0, isEscalated = false) {
     this.gate.over(pass);
     const { passesGiven } = this;
-    return this.gate.close(pass, failure, { nowMs, passesGiven, random: () => 0.5, isWidened, hung: true });
+    return this.gate.close(pass, failure, { nowMs, passesGiven, random: () => 0.5, isEscalated, hung: true });
   }
 }
 
@@ -69,7 +39,7 @@ describe('a gate that is open', () => {
   it('lets everything pass, up to the full concurrency', () => {
     const { gate } = new Stage(6);
     expect([gate.scope, gate.state, gate.limit]).toEqual(['endpoint', undefined, 6]);
-    expect([gate.inForce(0, false), gate.inForce(0, true)]).toEqual([undefined, undefined]);
+    expect([gate.pauseFor(0, false), gate.pauseFor(0, true)]).toEqual([undefined, undefined]);
   });
 
   it('has no probe, and nothing to lift', () => {
@@ -102,13 +72,15 @@ describe('a gate that closes', () => {
   it('lets one pass when its moment has come, and knows it', () => {
     const stage = new Stage();
     const pause = stage.close(stage.admit());
-    expect(stage.gate.inForce(374, false)).toBe(pause);
+    expect(stage.gate.pauseFor(374, false)).toBe(pause);
     const probe = stage.admit(375);
     expect(stage.gate.state).toEqual({ pause, probing: true });
-    expect(stage.gate.inForce(1e9, false)).toBe(pause);
-    expect([stage.gate.over({ number: 1, failing: false }), stage.gate.over(probe), stage.gate.over(probe)]).toEqual([
-      ...[false, true, false],
-    ]);
+    expect(stage.gate.pauseFor(1e9, false)).toBe(pause);
+    expect([
+      stage.gate.over({ number: 1, standing: 'proven' }),
+      stage.gate.over(probe),
+      stage.gate.over(probe),
+    ]).toEqual([...[false, true, false]]);
   });
 
   it('ramps from one to the full concurrency, and is open then', () => {

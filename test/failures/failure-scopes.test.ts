@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type OwnerTokenErrorCode, type OwnerTokenErrorOptions } from '../../src/errors.ts';
-import type { Permit } from '../../src/failures/circuit-breaker.ts';
+import type { OwnerStanding, Permit } from '../../src/failures/circuit-breaker.ts';
 import { FailureScopes } from '../../src/failures/failure-scopes.ts';
 
 const RANGES = {
@@ -20,15 +20,33 @@ const plain4xx = error('owner_refused', { status: 400 });
 /** Jitter at its middle: three quarters of each length. */
 const make = (concurrency = 16) => new FailureScopes({ ranges: RANGES, concurrency, random: () => 0.5 });
 
-function admitted(pauses: FailureScopes, nowMs: number, failing = false): Permit {
-  const pass = pauses.admit(nowMs, failing);
-  if (!pass) throw new Error('expected to be admitted');
-  return pass;
+function admitted(pauses: FailureScopes, nowMs: number, standing: OwnerStanding = 'proven'): Permit {
+  const permit = pauses.admit(nowMs, standing);
+  if (!permit) throw new Error('expected to be admitted');
+  return permit;
 }
+
+/** The request of this permit fails so. */
+const failed = (
+  pauses: FailureScopes,
+  permit: Permit,
+  error: OwnerTokenError,
+  owner: string,
+  ownerFailures: number,
+  nowMs: number,
+  sentAtMs = nowMs,
+) => pauses.failed({ permit, error, owner, ownerFailures, nowMs, sentAtMs });
 
 /** One request of this owner that fails so, at this time. */
 const fail = (pauses: FailureScopes, failure: OwnerTokenError, nowMs = 0, owner = 'a', failuresBefore = 0) =>
-  pauses.failed(admitted(pauses, nowMs, failuresBefore > 0), failure, owner, failuresBefore, nowMs);
+  failed(
+    pauses,
+    admitted(pauses, nowMs, failuresBefore > 0 ? 'failing' : 'proven'),
+    failure,
+    owner,
+    failuresBefore,
+    nowMs,
+  );
 
 describe('a failure of one owner', () => {
   it('pauses that owner, longer each time, and no gate', () => {
@@ -40,7 +58,7 @@ describe('a failure of one owner', () => {
       lifted: [],
     });
     expect(fail(pauses, badKey, 1000, 'a', 3).ownerPause).toMatchObject({ count: 4, retryAtMonotonicMs: 7000 });
-    expect(pauses.inForce(1000, false)).toBeUndefined();
+    expect(pauses.pauseFor(1000, 'proven')).toBeUndefined();
     expect(pauses.limit).toBe(16);
   });
 
@@ -66,15 +84,15 @@ describe('a gate', () => {
     const { circuitPause, ownerPause, scope } = fail(pauses, badSecret);
     expect({ scope, ownerPause }).toEqual({ scope: 'client', ownerPause: undefined });
     expect(circuitPause).toMatchObject({ count: 1, retryAtMonotonicMs: 750, error: { failureScope: 'client' } });
-    expect(pauses.inForce(749, false)).toBe(circuitPause);
-    expect(pauses.admit(749, false)).toBeUndefined();
-    expect(pauses.inForce(750, false)).toBeUndefined();
+    expect(pauses.pauseFor(749, 'proven')).toBe(circuitPause);
+    expect(pauses.admit(749, 'proven')).toBeUndefined();
+    expect(pauses.pauseFor(750, 'proven')).toBeUndefined();
     expect(pauses.state('client')).toEqual({ pause: circuitPause, probing: false });
     const probe = admitted(pauses, 750);
     expect(pauses.state('client')).toEqual({ pause: circuitPause, probing: true });
-    expect(pauses.inForce(9999, false)).toBe(circuitPause);
-    expect(pauses.admit(9999, false)).toBeUndefined();
-    expect(pauses.failed(probe, badSecret, 'a', 0, 9999).circuitPause).toMatchObject({
+    expect(pauses.pauseFor(9999, 'proven')).toBe(circuitPause);
+    expect(pauses.admit(9999, 'proven')).toBeUndefined();
+    expect(failed(pauses, probe, badSecret, 'a', 0, 9999).circuitPause).toMatchObject({
       ...{ count: 2, retryAtMonotonicMs: 9999 + 1500 },
     });
     expect(pauses.state('endpoint')).toBeUndefined();
@@ -84,10 +102,10 @@ describe('a gate', () => {
     const pauses = make();
     fail(pauses, refused);
     const probe = admitted(pauses, 1000);
-    pauses.returned({ number: 99, failing: false });
-    expect(pauses.admit(1000, false)).toBeUndefined();
-    pauses.returned(probe);
-    expect(pauses.admit(1000, false)).toBeDefined();
+    pauses.cancel({ number: 99, standing: 'proven' });
+    expect(pauses.admit(1000, 'proven')).toBeUndefined();
+    pauses.cancel(probe);
+    expect(pauses.admit(1000, 'proven')).toBeDefined();
   });
 
   it('ramps up after a success: one request, then twice as many after each, up to all', () => {
@@ -118,9 +136,9 @@ describe('a gate', () => {
     const pauses = make();
     fail(pauses, refused);
     const probe = admitted(pauses, 400);
-    pauses.failed(probe, badSecret, 'a', 0, 400);
+    failed(pauses, probe, badSecret, 'a', 0, 400);
     expect(pauses.state('endpoint')).toMatchObject({ probing: false });
-    expect(pauses.inForce(400, false)?.error.code).toBe('client_refused');
+    expect(pauses.pauseFor(400, 'proven')?.error.code).toBe('client_refused');
     const second = admitted(pauses, 2000);
     expect(pauses.succeeded(second)).toEqual(['client', 'endpoint']);
     expect(pauses.limit).toBe(1);
@@ -133,18 +151,18 @@ describe('answers to requests from before a pause', () => {
     const [early, other] = [admitted(pauses, 0), admitted(pauses, 0)];
     const { circuitPause } = fail(pauses, refused);
     expect(pauses.succeeded(early)).toEqual([]);
-    expect(pauses.failed(other, refused, 'b', 0, 200).circuitPause).toBe(circuitPause);
-    expect(pauses.inForce(374, false)).toBe(circuitPause);
-    expect(pauses.inForce(375, false)).toBeUndefined();
+    expect(failed(pauses, other, refused, 'b', 0, 200).circuitPause).toBe(circuitPause);
+    expect(pauses.pauseFor(374, 'proven')).toBe(circuitPause);
+    expect(pauses.pauseFor(375, 'proven')).toBeUndefined();
   });
 
   it('prolong it by a later Retry-After, and never shorten it', () => {
     const pauses = make();
     const [longer, shorter] = [admitted(pauses, 0), admitted(pauses, 0)];
     fail(pauses, error('rate_limited', { retryAfterMs: 5_000 }));
-    const prolonged = pauses.failed(longer, error('rate_limited', { retryAfterMs: 9_000 }), 'b', 0, 100);
+    const prolonged = failed(pauses, longer, error('rate_limited', { retryAfterMs: 9_000 }), 'b', 0, 100);
     expect(prolonged.circuitPause).toMatchObject({ count: 1, retryAtMonotonicMs: 9_100 });
-    const after = pauses.failed(shorter, error('rate_limited', { retryAfterMs: 1_000 }), 'c', 0, 200);
+    const after = failed(pauses, shorter, error('rate_limited', { retryAfterMs: 1_000 }), 'c', 0, 200);
     expect(after.circuitPause).toMatchObject({ retryAtMonotonicMs: 9_100 });
   });
 
@@ -152,7 +170,7 @@ describe('answers to requests from before a pause', () => {
     const pauses = make();
     const same = admitted(pauses, 0);
     const { circuitPause } = fail(pauses, error('rate_limited', { retryAfterMs: 5_000 }));
-    const again = pauses.failed(same, error('rate_limited', { retryAfterMs: 4_900 }), 'b', 0, 100);
+    const again = failed(pauses, same, error('rate_limited', { retryAfterMs: 4_900 }), 'b', 0, 100);
     expect(again.circuitPause).toBe(circuitPause);
   });
 
@@ -163,7 +181,7 @@ describe('answers to requests from before a pause', () => {
     pauses.succeeded(admitted(pauses, 1000));
     pauses.succeeded(late[0] as Permit);
     expect(pauses.limit).toBe(1);
-    const scopes = late.slice(1).map((pass, n) => pauses.failed(pass, timedOut, `late ${n}`, 0, 1000).scope);
+    const scopes = late.slice(1).map((pass, n) => failed(pauses, pass, timedOut, `late ${n}`, 0, 1000).scope);
     expect(scopes).toEqual(['owner', 'owner', 'owner']);
   });
 });
@@ -214,7 +232,8 @@ describe('widening', () => {
   it('also pauses an owner that hung, beyond the gate, by its first step and without growth', () => {
     const pauses = make();
     const fails = (nowMs: number, tookMs: number, failuresBefore: number, options: OwnerTokenErrorOptions = {}) =>
-      pauses.failed(
+      failed(
+        pauses,
         ...([admitted(pauses, nowMs), error('endpoint_unavailable', options), 'z', failuresBefore] as const),
         ...([nowMs, nowMs - tookMs] as const),
       );
@@ -233,8 +252,8 @@ describe('a probe that is refused for its owner alone', () => {
   const probeWith = (scopeError: OwnerTokenError, answer: OwnerTokenError) => {
     const pauses = make();
     fail(pauses, scopeError);
-    const verdict = pauses.failed(admitted(pauses, 5000), answer, 'z', 0, 5000);
-    return { lifted: verdict.lifted, limit: pauses.limit, again: pauses.admit(5000, false) !== undefined };
+    const verdict = failed(pauses, admitted(pauses, 5000), answer, 'z', 0, 5000);
+    return { lifted: verdict.lifted, limit: pauses.limit, again: pauses.admit(5000, 'proven') !== undefined };
   };
 
   it('lifts either pause, and the ramp begins', () => {
@@ -258,62 +277,62 @@ describe('a probe for an owner that is known to fail', () => {
   const probedByFailing = () => {
     const pauses = make();
     const { circuitPause } = fail(pauses, refused);
-    const probe = admitted(pauses, 1000, true);
+    const probe = admitted(pauses, 1000, 'failing');
     return { pauses, circuitPause, probe };
   };
 
   it('is taken over by another owner’s once it has had a first pause’s time, and by none of its kind', () => {
     const { pauses, circuitPause, probe } = probedByFailing();
-    expect(pauses.inForce(1499, false)).toBe(circuitPause);
-    expect(pauses.inForce(9999, true)).toBe(circuitPause);
-    const second = admitted(pauses, 1500, false);
-    expect(pauses.inForce(99_999, false)).toBe(circuitPause);
+    expect(pauses.pauseFor(1499, 'proven')).toBe(circuitPause);
+    expect(pauses.pauseFor(9999, 'failing')).toBe(circuitPause);
+    const second = admitted(pauses, 1500, 'proven');
+    expect(pauses.pauseFor(99_999, 'proven')).toBe(circuitPause);
     // What the first is answered says nothing any more: it neither lifts the pause nor closes the gate anew.
     expect(pauses.succeeded(probe)).toEqual([]);
-    expect(pauses.inForce(99_999, false)).toBe(circuitPause);
+    expect(pauses.pauseFor(99_999, 'proven')).toBe(circuitPause);
     expect(pauses.succeeded(second)).toEqual(['endpoint']);
   });
 
   it('that fails in a way that may be its own doing holds back only its kind, longer each time', () => {
     const { pauses, circuitPause, probe } = probedByFailing();
-    const verdict = pauses.failed(probe, timedOut, 'a', 1, 11_000, 1_000);
+    const verdict = failed(pauses, probe, timedOut, 'a', 1, 11_000, 1_000);
     expect(verdict).toMatchObject({ scope: 'endpoint', circuitPause: { count: 2, retryAtMonotonicMs: 11_750 } });
     expect(verdict.ownerPause).toMatchObject({ count: 1, retryAtMonotonicMs: 12_500 });
-    expect(pauses.inForce(11_000, false)).toBeUndefined();
-    expect(pauses.inForce(11_749, true)).toBe(verdict.circuitPause);
+    expect(pauses.pauseFor(11_000, 'proven')).toBeUndefined();
+    expect(pauses.pauseFor(11_749, 'failing')).toBe(verdict.circuitPause);
     expect(pauses.state('endpoint')?.pause).toBe(circuitPause);
-    const again = pauses.failed(admitted(pauses, 11_750, true), timedOut, 'a', 1, 21_750, 11_750);
+    const again = failed(pauses, admitted(pauses, 11_750, 'failing'), timedOut, 'a', 1, 21_750, 11_750);
     expect(again.circuitPause).toMatchObject({ count: 3, retryAtMonotonicMs: 23_250 });
   });
 
   it('closes the gate for all when the failure is the endpoint’s for certain, or the service says until when', () => {
     for (const answer of [refused, error('endpoint_unavailable', { retryAfterMs: 4_000 })]) {
       const { pauses, probe } = probedByFailing();
-      const { circuitPause } = pauses.failed(probe, answer, 'a', 1, 2000);
+      const { circuitPause } = failed(pauses, probe, answer, 'a', 1, 2000);
       expect(circuitPause?.count).toBe(2);
-      expect(pauses.inForce(2000, false)).toBe(circuitPause);
+      expect(pauses.pauseFor(2000, 'proven')).toBe(circuitPause);
     }
   });
 
   it('that fails so at once holds others back for once more as long, without growth', () => {
     const { pauses, probe } = probedByFailing();
-    const { circuitPause } = pauses.failed(probe, timedOut, 'a', 1, 2_000);
+    const { circuitPause } = failed(pauses, probe, timedOut, 'a', 1, 2_000);
     expect(circuitPause).toMatchObject({ count: 2, retryAtMonotonicMs: 2_750 });
-    expect(pauses.inForce(2_374, false)).toMatchObject({ count: 1, retryAtMonotonicMs: 2_375 });
-    expect(pauses.inForce(2_375, false)).toBeUndefined();
-    expect(pauses.inForce(2_749, true)).toBe(circuitPause);
+    expect(pauses.pauseFor(2_374, 'proven')).toMatchObject({ count: 1, retryAtMonotonicMs: 2_375 });
+    expect(pauses.pauseFor(2_375, 'proven')).toBeUndefined();
+    expect(pauses.pauseFor(2_749, 'failing')).toBe(circuitPause);
   });
 
   it('is held back by what the service asks of all, though its own kind’s pause ended sooner', () => {
     const pauses = make();
     const early = admitted(pauses, 0);
     fail(pauses, refused);
-    pauses.failed(admitted(pauses, 1000, true), timedOut, 'a', 1, 1000);
+    failed(pauses, admitted(pauses, 1000, 'failing'), timedOut, 'a', 1, 1000);
     const asked = error('rate_limited', { retryAfterMs: 9_000 });
-    const { circuitPause } = pauses.failed(early, asked, 'b', 0, 1100);
+    const { circuitPause } = failed(pauses, early, asked, 'b', 0, 1100);
     expect(circuitPause?.retryAtMonotonicMs).toBe(10_100);
-    expect(pauses.inForce(10_099, true)).toBe(circuitPause);
-    expect(pauses.inForce(10_100, true)).toBeUndefined();
+    expect(pauses.pauseFor(10_099, 'failing')).toBe(circuitPause);
+    expect(pauses.pauseFor(10_100, 'failing')).toBeUndefined();
   });
 
   it('does not concern others’ probes: those pause all anew, for twice as long', () => {
@@ -321,8 +340,8 @@ describe('a probe for an owner that is known to fail', () => {
     fail(pauses, refused);
     const { circuitPause } = fail(pauses, timedOut, 1000, 'z');
     expect(circuitPause).toMatchObject({ count: 2, retryAtMonotonicMs: 1750 });
-    expect(pauses.inForce(1749, false)).toBe(circuitPause);
-    expect(pauses.inForce(1750, false)).toBeUndefined();
+    expect(pauses.pauseFor(1749, 'proven')).toBe(circuitPause);
+    expect(pauses.pauseFor(1750, 'proven')).toBeUndefined();
   });
 
   it('never lets others come later than owners known to fail, though both are drawn at the cap', () => {
@@ -331,17 +350,17 @@ describe('a probe for an owner that is known to fail', () => {
     const random = () => draws.shift() ?? 0.5;
     const pauses = new FailureScopes({ ranges: { ...RANGES, endpoint: capped }, concurrency: 16, random });
     fail(pauses, refused);
-    const { circuitPause } = pauses.failed(admitted(pauses, 1000, true), timedOut, 'a', 1, 1000);
+    const { circuitPause } = failed(pauses, admitted(pauses, 1000, 'failing'), timedOut, 'a', 1, 1000);
     expect(circuitPause?.retryAtMonotonicMs).toBe(1250);
-    expect(pauses.inForce(1249, false)).toBeDefined();
-    expect(pauses.inForce(1250, false)).toBeUndefined();
+    expect(pauses.pauseFor(1249, 'proven')).toBeDefined();
+    expect(pauses.pauseFor(1250, 'proven')).toBeUndefined();
   });
 
   it('holds nobody back any more once the gate opens', () => {
     const { pauses, probe } = probedByFailing();
-    pauses.failed(probe, timedOut, 'a', 1, 2000, 1000);
-    pauses.succeeded(admitted(pauses, 2000, false));
-    expect(pauses.inForce(2000, true)).toBeUndefined();
+    failed(pauses, probe, timedOut, 'a', 1, 2000, 1000);
+    pauses.succeeded(admitted(pauses, 2000, 'proven'));
+    expect(pauses.pauseFor(2000, 'failing')).toBeUndefined();
   });
 });
 
@@ -351,7 +370,7 @@ describe('resume', () => {
     expect(pauses.resume()).toEqual([]);
     fail(pauses, refused);
     expect(pauses.resume()).toEqual(['endpoint']);
-    expect(pauses.inForce(0, false)).toBeUndefined();
+    expect(pauses.pauseFor(0, 'proven')).toBeUndefined();
     expect(pauses.limit).toBe(16);
     expect(fail(pauses, refused).circuitPause?.count).toBe(1);
   });

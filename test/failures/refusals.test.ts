@@ -15,7 +15,7 @@ describe('what a source threw', () => {
       ...{ code: 'endpoint_unavailable', message: 'it is down', status: 503 },
       ...{ owner: 'owner_x', failedAtMs: now.wallMs, retryAtMs: undefined },
     });
-    expect(OwnerTokenError.wideningOf(error)).toBe('endpoint');
+    expect(OwnerTokenError.escalationOf(error)).toBe('endpoint');
   });
 
   it('does not say when to come again: that is for the pause to say', () => {

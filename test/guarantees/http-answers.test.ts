@@ -103,7 +103,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       service.next(status(200, body, { 'content-type': 'application/json' }));
       const error = await failure(endpoint(transport).requestToken('key'));
       expect(error).toMatchObject({ code: 'invalid_response', failureScope: 'owner', status: 200 });
-      expect(OwnerTokenError.wideningOf(error)).toBe('endpoint');
+      expect(OwnerTokenError.escalationOf(error)).toBe('endpoint');
       expect(error.message).not.toMatch(/maintenance|Evil|xxx/);
     });
   });
@@ -145,7 +145,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       expect(seen.map((failed) => failed.kind)).toEqual([kind]);
       const code = kind === 'body' ? 'invalid_response' : 'endpoint_unavailable';
       expect(error).toMatchObject({ code, failureScope: 'owner' });
-      expect(OwnerTokenError.wideningOf(error)).toBe('endpoint');
+      expect(OwnerTokenError.escalationOf(error)).toBe('endpoint');
       expect(service.calls).toHaveLength(1);
     });
 

@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { Diagnostics } from '../../src/diagnostics.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { fixedLifetime } from '../../src/expiry/policies.ts';
+import type { Permit } from '../../src/failures/circuit-breaker.ts';
 import { FailureScopes } from '../../src/failures/failure-scopes.ts';
 import { Fingerprints } from '../../src/registry/fingerprints.ts';
 import { type RequestParts, Requests } from '../../src/registry/flights.ts';
@@ -74,6 +75,12 @@ const outcomeOf = (promise: Promise<AccessToken>): Promise<string> =>
   );
 
 const down = new OwnerTokenError('endpoint_unavailable', 'it is down', { failureScope: 'endpoint' });
+/** A request outside the table fails, and pauses the endpoint. */
+function pauseEndpoint(pauses: FailureScopes): void {
+  const permit = pauses.admit(0, 'new') as Permit;
+  pauses.failed({ permit, error: down, owner: 'elsewhere', ownerFailures: 0, nowMs: 0, sentAtMs: 0 });
+}
+
 const NOTHING = { inFlight: 0, queued: 0, waiting: 0 };
 
 let stage: Stage;
@@ -333,8 +340,7 @@ describe('a queued request', () => {
     stage = new Stage({ concurrency: 1 });
     stage.begin('a');
     const { outcome } = stage.begin('b');
-    const pass = stage.pauses.admit(0, false);
-    if (pass) stage.pauses.failed(pass, down, 'elsewhere', 0, 0);
+    pauseEndpoint(stage.pauses);
     await settle();
     stage.source.call(0).succeed();
     expect(await outcome).toBe('endpoint_unavailable');
@@ -356,8 +362,7 @@ describe('a request that nobody waits for any more', () => {
 
   it('is not made when its turn has just come, and gives its pass back', async () => {
     stage = new Stage();
-    const pass = stage.pauses.admit(0, false);
-    if (pass) stage.pauses.failed(pass, down, 'elsewhere', 0, 0);
+    pauseEndpoint(stage.pauses);
     stage.clock.advance(750);
     const leaving = new AbortController();
     const { outcome } = stage.begin('a', undefined, leaving.signal);

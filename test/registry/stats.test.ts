@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Instant } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
-import type { Pause } from '../../src/failures/circuit-breaker.ts';
+import type { Pause } from '../../src/failures/backoff.ts';
 import { createSlot, type HeldToken, type Slot, succeeded } from '../../src/registry/slot.ts';
 import { countOwners, laterPause, ownerState, pauseStat } from '../../src/registry/stats.ts';
 import { AccessToken } from '../../src/token.ts';

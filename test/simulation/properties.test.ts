@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { assessLifetime, MAX_LIFETIME_MS, planLife } from '../../src/expiry/lifetime.ts';
 import { expiresIn, firstKnown, jwtExp } from '../../src/expiry/policies.ts';
-import { drawPause, type Permit } from '../../src/failures/circuit-breaker.ts';
+import { drawPause } from '../../src/failures/backoff.ts';
+import type { Permit } from '../../src/failures/circuit-breaker.ts';
 import { FailureScopes } from '../../src/failures/failure-scopes.ts';
 import { accessKeyOf } from '../../src/registry/access-key.ts';
 import { Fingerprints } from '../../src/registry/fingerprints.ts';
@@ -41,16 +42,17 @@ describe('pauses', () => {
         const suspects = new Set<number>();
         for (const [n, { owner, succeeds }] of steps.entries()) {
           const count = failures.get(owner) ?? 0;
-          const pass = pauses.admit(n, count > 0) as Permit;
+          const permit = pauses.admit(n, count > 0 ? 'failing' : 'new') as Permit;
           if (succeeds) {
-            pauses.succeeded(pass);
+            pauses.succeeded(permit);
             suspects.clear();
             failures.delete(owner);
             continue;
           }
           suspects.add(owner);
           const error = new OwnerTokenError('endpoint_unavailable', 'no');
-          const { scope } = pauses.failed(pass, error, String(owner), count, n);
+          const failure = { permit, error, owner: String(owner), ownerFailures: count, nowMs: n, sentAtMs: n };
+          const { scope } = pauses.failed(failure);
           failures.set(owner, count + 1);
           if (scope === 'endpoint') {
             expect(suspects.size).toBeGreaterThanOrEqual(3);

@@ -1,0 +1,60 @@
+/**
+ * How long a failure holds requests back. Every pause is drawn here, once, when it is written: half of it is jitter,
+ * and jitter drawn at each look would let the earliest draw win.
+ */
+
+import type { OwnerTokenError } from '../errors.ts';
+
+/** How long pauses of one scope are: doubling from `baseMs` up to `capMs`. */
+export interface PauseRange {
+  /** Milliseconds of the first pause, before jitter; 1 to 3,600,000. */
+  readonly baseMs: number;
+  /** Milliseconds that no pause exceeds, unless the service asks for more; `baseMs` to 86,400,000. */
+  readonly capMs: number;
+}
+
+/** A cached failure, and until when it holds requests back. */
+export interface Pause {
+  readonly error: OwnerTokenError;
+  /** Failures in a row that led here. */
+  readonly count: number;
+  readonly retryAtMonotonicMs: number;
+}
+
+const MIN_RETRY_AFTER_MS = 1_000;
+const MAX_RETRY_AFTER_MS = 3_600_000;
+/** Beyond this many doublings every base has reached every cap. */
+const MAX_DOUBLINGS = 40;
+
+/**
+ * Draws a pause: as long as the service asked for, else the doubled base up to the cap, less up to half of it.
+ *
+ * @param count failures in a row, this one included.
+ * @param fromMs the monotonic time at which the pause begins.
+ */
+export function drawPause(
+  error: OwnerTokenError,
+  count: number,
+  range: PauseRange,
+  fromMs: number,
+  random: () => number,
+): Pause {
+  const lengthMs = retryAfterMsOf(error) ?? drawLength(count, range, random);
+  return { error, count, retryAtMonotonicMs: fromMs + lengthMs };
+}
+
+/** The doubled base up to the cap, less up to half of it. */
+export function drawLength(count: number, range: PauseRange, random: () => number): number {
+  const grownMs = Math.min(range.capMs, range.baseMs * 2 ** Math.min(count - 1, MAX_DOUBLINGS));
+  return grownMs * (0.5 + random() / 2);
+}
+
+/** How long the service asked to be left alone, within bounds; undefined if it did not ask. */
+export function retryAfterMsOf({ retryAfterMs }: OwnerTokenError): number | undefined {
+  return retryAfterMs === undefined || Number.isNaN(retryAfterMs) ? undefined : clampRetryAfterMs(retryAfterMs);
+}
+
+/** A `Retry-After` within the bounds that a registry follows: 1 second to 1 hour. */
+export function clampRetryAfterMs(ms: number): number {
+  return Math.min(Math.max(ms, MIN_RETRY_AFTER_MS), MAX_RETRY_AFTER_MS);
+}
