@@ -94,8 +94,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * The owner's token.
    *
    * 1. A held token before its refresh point is served at once.
-   * 2. Past the refresh point it is served too, and one background request starts, unless one is under way or a pause
-   *    is in force.
+   * 2. Past the refresh point it is served too, and one refresh starts, unless one is under way or a pause in force.
    * 3. With no usable token and a request under way, the caller joins it and shares its outcome.
    * 4. With no usable token and a pause in force, it rejects at once with the remembered error and its `retryAtMs`.
    * 5. Otherwise it waits for its turn and makes one request.
@@ -180,12 +179,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const slot = this.#slotOf(accessKeyOf(accessKey)) ?? createSlot('');
     const now = this.#now();
     const pause = this.#pauses.pauseFor(now.monotonicMs, standingOf(slot));
-    return ownerState(
-      slot,
-      now,
-      { underWay: this.#requests.isUnderWay(accessKey), paused: pause !== undefined },
-      pause,
-    );
+    const around = { underWay: this.#requests.isUnderWay(accessKey), paused: pause !== undefined };
+    return ownerState(slot, now, around, pause);
   }
 
   /** What logs, errors and reports call this owner: its label if `ownerLabel` gives one, else a keyed digest. */
