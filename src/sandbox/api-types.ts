@@ -6,8 +6,11 @@
 import type { ActiveFault } from './state/fault-rules.ts';
 import type { LedgerEntry, LedgerSummary } from './state/ledger.ts';
 import type { Profile } from './state/profile.ts';
+import type { ScenarioRun } from './state/world.ts';
 
 export type { LedgerEntry, LedgerSummary, Outcome } from './state/ledger.ts';
+export type { ScenarioView } from './state/scenarios.ts';
+export type { ScenarioRun } from './state/world.ts';
 
 /** `GET /api/state`: all that a page needs to begin with; the event stream says what changes from `lastEventId` on. */
 export interface StateView {
@@ -87,22 +90,6 @@ export interface TryView {
   body: string;
   echoStatus?: number;
   echoOwner?: string;
-}
-
-export interface ScenarioView {
-  name: string;
-  title: string;
-  /** What happens, and what a good integration does then. */
-  description: string;
-}
-
-export interface ScenarioRun {
-  name: string;
-  startedAtMs: number;
-  /** When its faults are over; absent: until reset. */
-  endsAtMs?: number;
-  /** The owner that it is about, where it is about one. */
-  owner?: string;
 }
 
 /**

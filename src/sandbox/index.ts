@@ -1,6 +1,5 @@
 /** A local emulator of the token service, for development and tests. */
 
-export type { ScenarioRun, ScenarioView } from './api-types.ts';
 export type { SandboxOptions } from './options.ts';
 export type { Sandbox, SandboxOwner } from './sandbox.ts';
 export { startSandbox } from './start-sandbox.ts';
@@ -17,5 +16,6 @@ export type {
 } from './state/fault-rules.ts';
 export type { LedgerEntry, LedgerFilter, LedgerKind, LedgerSummary, Outcome, SandboxLedger } from './state/ledger.ts';
 export type { OddShape, Profile, ProfileChanges } from './state/profile.ts';
-export { SCENARIOS, type ScenarioName } from './state/scenarios.ts';
+export { SCENARIOS, type ScenarioName, type ScenarioView } from './state/scenarios.ts';
 export type { VirtualClock } from './state/virtual-clock.ts';
+export type { ScenarioRun } from './state/world.ts';

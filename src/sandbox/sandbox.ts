@@ -1,4 +1,3 @@
-import type { ScenarioRun } from './api-types.ts';
 import * as actions from './state/actions.ts';
 import type { SandboxFaults } from './state/fault-rules.ts';
 import type { SandboxLedger } from './state/ledger.ts';
@@ -6,7 +5,7 @@ import { BadRequest } from './state/problems.ts';
 import type { Profile, ProfileChanges } from './state/profile.ts';
 import { type ScenarioName, startScenario, stopScenario } from './state/scenarios.ts';
 import type { VirtualClock } from './state/virtual-clock.ts';
-import type { World } from './state/world.ts';
+import type { ScenarioRun, World } from './state/world.ts';
 
 /** An owner as a test needs it. `id` is what the echo resource and the ledger call it; `accessKey` is a secret. */
 export interface SandboxOwner {

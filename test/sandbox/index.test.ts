@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ROUTES } from '../../src/sandbox/control/routes.ts';
 import { SCENARIOS, startSandbox } from '../../src/sandbox/index.ts';
-import { FAULT_KINDS } from '../../src/sandbox/state/fault-check.ts';
+import { FAULT_KIND_NAMES } from '../../src/sandbox/state/fault-kinds.ts';
 import { OUTCOMES } from '../../src/sandbox/state/ledger.ts';
 import { DEFAULT_PROFILE } from '../../src/sandbox/state/profile.ts';
 import { fuzz } from '../bench/sandbox-fuzz.parts.mjs';
@@ -34,7 +34,7 @@ describe('its page in the docs', () => {
   const tables: [heading: string, there: readonly string[]][] = [
     ['| option |', membersOf('SandboxOptions')],
     ['| setting |', Object.keys(DEFAULT_PROFILE)],
-    ['| kind |', FAULT_KINDS],
+    ['| kind |', FAULT_KIND_NAMES],
     ['| outcome |', OUTCOMES],
     ['| scenario |', SCENARIOS.map(({ name }) => name)],
     ['| operation |', [...Object.keys(ROUTES), 'GET /api/events']],

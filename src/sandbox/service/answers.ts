@@ -1,18 +1,17 @@
 import type { LedgerKind } from '../state/ledger.ts';
 import type { Profile } from '../state/profile.ts';
 import { type Answer, jsonAnswer } from './http-io.ts';
-import { hostileAnswer } from './malformed-answers.ts';
+import { malformedAnswer } from './malformed-answers.ts';
 import type { Refusal, TokenRequestFields } from './token-request.ts';
 
-/** RFC 6749 §5.1 asks for both on every answer that carries a token. */
+/** RFC 6749 §5.1 requires both on every answer that carries a token. */
 const NO_STORE = { 'cache-control': 'no-store', pragma: 'no-cache' };
 const TOKEN_HEADERS = { 'content-type': 'application/json', ...NO_STORE };
 
 /**
- * The answer that carries a token, in the shape of the profile. `usable`: whether a careful client can make something
- * of it.
+ * A token response in the profile's shape. `usable`: whether a careful client can read the token from it.
  *
- * @param turn counts the answers of this sandbox: the shape `hostile` takes them in turn.
+ * @param turn number of this answer; the shape `hostile` cycles through its bodies by it.
  */
 export function tokenAnswer(profile: Profile, token: string, turn: number): { answer: Answer; usable: boolean } {
   const { shape, lifetimeSeconds } = profile;
@@ -25,7 +24,7 @@ export function tokenAnswer(profile: Profile, token: string, turn: number): { an
     case 'odd':
       return { answer: tokenJson(oddBody(profile, token)), usable: true };
     case 'hostile':
-      return hostileAnswer(usual, turn);
+      return malformedAnswer(usual, turn);
   }
 }
 
@@ -40,7 +39,7 @@ function oddBody({ odd, lifetimeSeconds }: Profile, token: string): object {
   return odd.wrapped ? { data: body } : body;
 }
 
-/** The answer that says why there is no token, in the form of the profile. Only `echoing` repeats what was sent. */
+/** An error response in the profile's form. Only `echoing` repeats the request. */
 export function refusalAnswer(profile: Profile, refusal: Refusal, sent: TokenRequestFields = {}): Answer {
   const { status, error, description, field, hints } = refusal;
   const headers = { ...NO_STORE, ...refusal.headers };
@@ -63,7 +62,7 @@ export function refusalAnswer(profile: Profile, refusal: Refusal, sent: TokenReq
   }
 }
 
-/** An error of the service itself, as it might look: the body of a fault that was given none. */
+/** A plausible error response of the service: the default body of a `status` fault. */
 export function errorBodyFor(kind: LedgerKind, status: number): Answer {
   if (status < 400) return { status, headers: {}, body: '' };
   if (status >= 500) return { status, headers: { 'content-type': 'text/html' }, body: htmlPage(status) };

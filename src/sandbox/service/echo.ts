@@ -2,10 +2,10 @@ import type { LedgerEntry, Outcome } from '../state/ledger.ts';
 import type { TokenState } from '../state/tokens.ts';
 import { type Answer, jsonAnswer } from './http-io.ts';
 
-/** The header in which a caller says for which owner, by id, it means to act. */
+/** The header that names the owner, by id, for whom the caller means to act. */
 export const EXPECTED_OWNER = 'x-expected-owner';
 
-/** The token of an `Authorization: Bearer` header: how a token is presented is assumed, as RFC 6750 has it. */
+/** The token of an `Authorization: Bearer` header. That tokens are presented this way (RFC 6750) is an assumption. */
 export function bearerOf(authorization: string | undefined): string | undefined {
   return /^bearer +([\x21-\x7e]+)$/i.exec(authorization ?? '')?.[1];
 }
@@ -17,8 +17,8 @@ export interface EchoResult {
 }
 
 /**
- * What the protected resource answers: 401 without a live token, otherwise 200 with the owner that the token speaks for,
- * flagged where the caller expected another.
+ * The protected resource's answer: 401 without a live token, otherwise 200 with the token's owner, flagged when the
+ * caller expected another.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6750#section-3 RFC 6750 §3}
  */

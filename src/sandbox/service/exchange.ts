@@ -10,41 +10,45 @@ import { type Parties, partiesOf, refuseParties } from './token-issuer.ts';
 import { badRequest, type Refusal, readTokenRequest, type TokenRequestFields } from './token-request.ts';
 
 /**
- * One request to the token plane between being read and being answered. Whom it is about is known first, because a fault
- * may be aimed at an owner; what it would be answered is worked out only if a fault lets it come to that.
+ * A request to the token plane that has been read but not answered. The owner is known first, because a fault may
+ * target one; `respond` runs only if no fault prevents it.
  */
 export interface Exchange {
   readonly facts: LedgerFacts;
-  /** The answer that is due without a fault, with its effects: a token issued here exists. */
+  /** Carries the request out and returns the correct answer. A token issued here exists from then on. */
   readonly respond: Respond;
-  /** Notes that the token which was presented has been refused, rightly or not: whoever holds it drops it. */
+  /** Records that the presented token was answered with 401, so its holder drops it. */
   readonly tokenRefused?: () => void;
 }
 
-/** @param wrongOwner answer with another owner's token, where there is another owner. */
+/** @param wrongOwner issue a token of another owner, if there is one. */
 export type Respond = (how?: { wrongOwner?: boolean }) => Response;
 
 export interface Response {
   readonly answer: Answer;
   readonly outcome: Outcome;
   readonly facts: Partial<LedgerEntry>;
-  /** The token that the answer carries. */
+  /** The token in the answer. */
   readonly issued?: IssuedToken;
 }
 
-/** Limits what one request can make us keep. Four short strings need far less. */
+/** Bounds the memory of one request. Four short strings need far less. */
 export const MAX_BODY_BYTES = 16_384;
 
 export const TOKEN_PATH = '/auth/v1/token';
 export const ECHO_PATH = '/echo';
 
-/** Finds out what a request is and whom it is about. */
+/** Determines the kind of a request and its owner. */
 export function exchangeOf(world: World, req: IncomingMessage, body: BodyResult): Exchange {
   const path = req.url?.split('?', 1)[0];
   const method = methodOf(req);
   if (path === TOKEN_PATH) return tokenExchange(world, req, method, body);
   if (path === ECHO_PATH) return echoExchange(world, req, method);
-  const refusal = { status: 404, error: 'not_found', description: `there are ${TOKEN_PATH} and ${ECHO_PATH} here` };
+  const refusal = {
+    status: 404,
+    error: 'not_found',
+    description: `this server has only ${TOKEN_PATH} and ${ECHO_PATH}`,
+  };
   return {
     facts: { kind: 'other', method },
     respond: () => ({ answer: refusalAnswer(world.profile, refusal), outcome: 'not_found', facts: { status: 404 } }),
@@ -111,7 +115,7 @@ function issue(
   return world.tokens.issue(accessKey, nowMs, { ...options, stillborn: accessKey.revoked });
 }
 
-/** A key of the same app that is in use and of another owner. */
+/** An unrevoked key of another owner for the same app. */
 function anotherOwnersKey(world: World, accessKey: AccessKey): AccessKey | undefined {
   for (const other of world.directory.accessKeys.values()) {
     if (other.appId === accessKey.appId && other.ownerId !== accessKey.ownerId && !other.revoked) return other;
@@ -147,5 +151,5 @@ function echoExchange(world: World, req: IncomingMessage, method: string): Excha
   return { facts, respond, tokenRefused };
 }
 
-/** Node's parser knows only registered methods, so what it let through cannot be made up by the caller. */
+/** Safe to record: Node's parser accepts registered methods only. */
 const methodOf = (req: IncomingMessage): string => req.method ?? 'GET';

@@ -1,37 +1,36 @@
 /**
- * How faults are done, on real sockets. What only spoils the answer lets the request be carried out first, as it would
- * be in the service: a token is issued, and lost. Whatever has written something that is not a whole answer ends the
- * connection, so that nothing of a fault is left on it.
+ * Carries faults out on real sockets. A fault that only spoils the answer carries the request out first, as the service
+ * would: a token is issued and lost. A fault that wrote anything but a complete answer ends the connection, so that the
+ * next request starts clean.
  */
 
 import { gzipSync } from 'node:zlib';
-import type { StrikingEffect } from '../state/faults.ts';
+import type { AnswerFault } from '../state/faults.ts';
 import type { LedgerKind, Outcome } from '../state/ledger.ts';
 import { errorBodyFor } from './answers.ts';
-import type { Struck } from './faulted-exchange.ts';
+import type { FaultedExchange } from './faulted-exchange.ts';
 import { type Answer, headersOf, jsonAnswer, send } from './http-io.ts';
 
 /**
- * How long after part of a body its connection is reset, by the machine's clock. A receiver that finds data and a reset
- * at the same moment takes it for an orderly end: libuv does.
+ * Delay between a partial body and its reset, on the machine's clock. libuv reports an orderly end when data and reset
+ * arrive together.
  */
 const RESET_AFTER_MS = 10;
 
-type EffectOf<Kind> = Extract<StrikingEffect, { kind: Kind }>;
+type EffectOf<Kind> = Extract<AnswerFault, { kind: Kind }>;
 
-/** Does what was decided. */
-export function strike(on: Struck): void {
+export function applyFault(on: FaultedExchange): void {
   const { effect, delayMs } = on.decision;
   if (!effect) answerLate(on, delayMs);
   else if (delayMs > 0) on.later(delayMs, () => act(on, effect));
   else act(on, effect);
 }
 
-function act(on: Struck, effect: StrikingEffect): void {
-  (EFFECTS[effect.kind] as (on: Struck, effect: StrikingEffect) => void)(on, effect);
+function act(on: FaultedExchange, effect: AnswerFault): void {
+  (EFFECTS[effect.kind] as (on: FaultedExchange, effect: AnswerFault) => void)(on, effect);
 }
 
-const EFFECTS: { [Kind in StrikingEffect['kind']]: (on: Struck, effect: EffectOf<Kind>) => void } = {
+const EFFECTS: { [Kind in AnswerFault['kind']]: (on: FaultedExchange, effect: EffectOf<Kind>) => void } = {
   status: (on, effect) => {
     const { status } = effect;
     const answer = answerOf(on, effect);
@@ -54,7 +53,7 @@ const EFFECTS: { [Kind in StrikingEffect['kind']]: (on: Struck, effect: EffectOf
   },
 
   drip: (on, { bytes = 1, everyMs = 100 }) => {
-    const answer = unspoiledAnswer(on);
+    const answer = correctAnswer(on);
     const body = Buffer.from(answer.body);
     writeHeaders(on, answer);
     const next = (from: number) => {
@@ -109,57 +108,62 @@ const EFFECTS: { [Kind in StrikingEffect['kind']]: (on: Struck, effect: EffectOf
   },
 };
 
-/** The right answer, later. The request is carried out now: a token's life runs while its answer is under way. */
-function answerLate(on: Struck, ms: number): void {
-  const answer = unspoiledAnswer(on);
+/** Delays the correct answer. The request is carried out now, so the token's lifetime runs during the delay. */
+function answerLate(on: FaultedExchange, ms: number): void {
+  const answer = correctAnswer(on);
   on.later(ms, () => send(on.res, answer, on.nowMs()));
 }
 
-function stallAfterHeaders(on: Struck, ms: number | undefined): void {
-  const answer = ms === undefined ? spoiledAnswer(on, 'socket_fault') : unspoiledAnswer(on);
+function stallAfterHeaders(on: FaultedExchange, ms: number | undefined): void {
+  const answer = ms === undefined ? spoiledAnswer(on, 'socket_fault') : correctAnswer(on);
   writeHeaders(on, answer);
   if (ms !== undefined) on.later(ms, () => on.res.end(answer.body));
 }
 
-/** The right answer, which will arrive if its receiver has the patience. */
-function unspoiledAnswer(on: Struck): Answer {
+/** The correct answer; it arrives unless the client leaves first. */
+function correctAnswer(on: FaultedExchange): Answer {
   const { answer, outcome, facts } = on.respond();
   on.endsAs(outcome, facts);
   return answer;
 }
 
-/** The right answer, which will not arrive as such. */
-function spoiledAnswer(on: Struck, as: Outcome): Answer {
+/** The correct answer, of which only a spoiled form is sent. */
+function spoiledAnswer(on: FaultedExchange, as: Outcome): Answer {
   const { answer, facts } = on.respond();
   on.spoiled(as, facts);
   return answer;
 }
 
-function writeHeaders(on: Struck, answer: Answer, bytes?: number): void {
+function writeHeaders(on: FaultedExchange, answer: Answer, bytes?: number): void {
   on.res.sendDate = false;
   on.res.writeHead(answer.status, headersOf(answer, on.nowMs(), bytes));
   on.res.flushHeaders();
 }
 
-function sendBytes(on: Struck, answer: Answer, headers: Record<string, string | string[]>, body: Buffer): void {
+function sendBytes(
+  on: FaultedExchange,
+  answer: Answer,
+  headers: Record<string, string | string[]>,
+  body: Buffer,
+): void {
   on.res.sendDate = false;
   on.res.writeHead(answer.status, { ...headersOf(answer, on.nowMs(), body.length), ...headers });
   on.res.end(body);
 }
 
-/** The headers of the whole answer and a part of its body, and then what ends the connection. */
-function writePart(on: Struck, keepBytes: number | undefined, end: () => void): void {
+/** Sends the headers of the complete answer and part of its body, then calls `end`. */
+function writePart(on: FaultedExchange, keepBytes: number | undefined, end: () => void): void {
   const answer = spoiledAnswer(on, 'socket_fault');
   const body = Buffer.from(answer.body);
   const keep = Math.min(keepBytes ?? Math.floor(body.length / 2), body.length - 1);
   writeHeaders(on, answer);
-  // An empty write would call back at once, before the headers are out.
+  // An empty body write would call back before the headers are flushed.
   if (keep > 0) on.res.write(body.subarray(0, keep), end);
   else on.socket.write('', end);
 }
 
-/** The right JSON with so many spaces after it, without holding them all in memory. */
-function writePadded(on: Struck, answer: Answer, bytes: number): void {
+/** Sends the correct JSON followed by this many spaces, a chunk at a time. */
+function writePadded(on: FaultedExchange, answer: Answer, bytes: number): void {
   const padding = Buffer.alloc(65_536, ' ');
   const head = Buffer.from(answer.body);
   writeHeaders(on, answer, head.length + bytes);
@@ -187,8 +191,8 @@ function wronglyZipped(body: string, how: 'plain' | 'cut' | 'corrupt'): Buffer {
   return zipped;
 }
 
-/** The answer of a `status` effect, with `Retry-After` if it has one. */
-function answerOf(on: Struck, effect: EffectOf<'status'>): Answer {
+/** The answer of a `status` fault, with `Retry-After` where one applies. */
+function answerOf(on: FaultedExchange, effect: EffectOf<'status'>): Answer {
   const { status, body, headers } = effect;
   const { windowEndsInMs } = on.decision;
   const windowSeconds = windowEndsInMs === undefined ? undefined : Math.max(1, Math.ceil(windowEndsInMs / 1000));

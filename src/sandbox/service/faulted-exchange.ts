@@ -5,8 +5,8 @@ import type { FaultDecision } from '../state/faults.ts';
 import type { LedgerEntry, LedgerKind, OpenEntry, Outcome } from '../state/ledger.ts';
 import type { Exchange, Respond, Response } from './exchange.ts';
 
-/** One request that a fault strikes: what an effect may do to it, and how the ledger hears of it. */
-export class Struck {
+/** A request that a fault applies to: what an effect can do with it, and how its outcome reaches the ledger. */
+export class FaultedExchange {
   readonly kind: LedgerKind;
   readonly res: ServerResponse;
   readonly socket: Socket;
@@ -41,18 +41,18 @@ export class Struck {
     return this.#clock.now();
   }
 
-  /** Carries the request out: the answer that would be right, and what it does. */
+  /** Carries the request out and returns the correct answer. */
   respond(how?: Parameters<Respond>[0]): Response {
     this.#response = this.#exchange.respond(how);
     return this.#response;
   }
 
-  /** Notes that a 401 has told the caller to drop its token. */
+  /** Records that a 401 told the client to drop its token. */
   refuseToken(): void {
     this.#exchange.tokenRefused?.();
   }
 
-  /** Runs this later by the sandbox's clock, unless the connection has gone by then. */
+  /** Calls `fn` after a delay on the sandbox's clock, unless the connection closes first. */
   later(ms: number, fn: () => void): void {
     const cancel = this.#clock.setTimeout(() => {
       this.#timers.delete(cancel);
@@ -61,12 +61,12 @@ export class Struck {
     this.#timers.add(cancel);
   }
 
-  /** Says how the request ends if its answer goes out whole; otherwise it ends as `aborted`. */
+  /** Sets the outcome for an answer that is sent completely; otherwise the request ends as `aborted`. */
   endsAs(outcome: Outcome, facts: Partial<LedgerEntry> = {}): void {
     this.#ending = { outcome, facts };
   }
 
-  /** Says how the request ends whatever becomes of the connection, which may be never. */
+  /** Records the outcome now; the connection may stay open. */
   spoiled(outcome: Outcome, facts: Partial<LedgerEntry> = {}): void {
     this.#ending = { outcome, facts };
     this.#spoiled = true;

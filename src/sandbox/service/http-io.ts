@@ -1,6 +1,6 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 
-/** An answer before it is sent: what faults act on. */
+/** An answer before it is sent. Faults act on it. */
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -11,15 +11,15 @@ export function jsonAnswer(status: number, body: unknown, headers: Record<string
   return { status, headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) };
 }
 
-/** An answer's headers, dated by the sandbox's clock and not the machine's. */
+/** The headers of an answer, with `Date` from the sandbox's clock. */
 export function headersOf(answer: Answer, nowMs: number, bytes = Buffer.byteLength(answer.body)): OutgoingHttpHeaders {
   const date = new Date(nowMs).toUTCString();
-  // An answer that has no body by its status has no length of one either.
+  // Answers with these statuses have no body, hence no content-length.
   if (answer.status === 204 || answer.status === 304) return { date, ...answer.headers };
   return { date, ...answer.headers, 'content-length': bytes };
 }
 
-/** Writes an answer whole. */
+/** Sends a complete answer. */
 export function send(res: ServerResponse, answer: Answer, nowMs: number): void {
   res.sendDate = false;
   res.writeHead(answer.status, headersOf(answer, nowMs));
@@ -28,7 +28,7 @@ export function send(res: ServerResponse, answer: Answer, nowMs: number): void {
 
 export type BodyResult = { text: string } | { problem: 'too_large' | 'aborted' };
 
-/** Reads a body of at most this many bytes, and calls back once. What is over the limit is not kept. */
+/** Reads a body of at most `maxBytes` and calls back once. Bytes beyond the limit are dropped. */
 export function readBody(req: IncomingMessage, maxBytes: number, done: (result: BodyResult) => void): void {
   const chunks: Buffer[] = [];
   let bytes = 0;

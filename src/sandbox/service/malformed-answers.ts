@@ -6,21 +6,23 @@ interface UsualBody {
   expires_in: number;
 }
 
-interface HostileBody {
+interface MalformedAnswer {
   readonly body: (usual: UsualBody) => string;
-  /** The token can be used, whatever is odd about the rest. */
+  /** The token is usable even though another field is malformed. */
   readonly usable?: true;
   readonly type?: string;
 }
 
-const json = (make: (usual: UsualBody) => unknown): HostileBody => ({ body: (usual) => JSON.stringify(make(usual)) });
-const usableJson = (changes: object): HostileBody => ({
+const json = (make: (usual: UsualBody) => unknown): MalformedAnswer => ({
+  body: (usual) => JSON.stringify(make(usual)),
+});
+const usableJson = (changes: object): MalformedAnswer => ({
   body: (usual) => JSON.stringify({ ...usual, ...changes }),
   usable: true,
 });
 
-/** Answers with status 200 that no client may trip over: each of these has broken one. */
-export const HOSTILE_BODIES: readonly HostileBody[] = Object.freeze([
+/** Answers with status 200 and an unusable or dangerous body. Each of them has broken a real client. */
+export const MALFORMED_ANSWERS: readonly MalformedAnswer[] = Object.freeze([
   json(() => ({})),
   json(() => null),
   json((usual) => [usual]),
@@ -48,12 +50,12 @@ export const HOSTILE_BODIES: readonly HostileBody[] = Object.freeze([
   usableJson({ expires_in: '3600.5' }),
 ]);
 
-/** The hostile answer whose turn it is. */
-export function hostileAnswer(usual: UsualBody, turn: number): { answer: Answer; usable: boolean } {
+/** The malformed answer with this number; they repeat in order. */
+export function malformedAnswer(usual: UsualBody, turn: number): { answer: Answer; usable: boolean } {
   const {
     body,
     usable = false,
     type = 'application/json',
-  } = HOSTILE_BODIES[turn % HOSTILE_BODIES.length] as HostileBody;
+  } = MALFORMED_ANSWERS[turn % MALFORMED_ANSWERS.length] as MalformedAnswer;
   return { answer: { status: 200, headers: { 'content-type': type }, body: body(usual) }, usable };
 }

@@ -1,13 +1,13 @@
 import type { Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 
-/** How long to wait before a port that somebody else has taken meanwhile is tried again, by the machine's clock. */
+/** Delay before retrying a port that another program has taken, on the machine's clock. */
 const RETRY_MS = 20;
 
-/** Connections that may wait to be accepted: a cold start makes thousands at once, and who finds no room waits a second. */
+/** Listen backlog. A cold start opens thousands of connections at once; one that finds no room waits for a second. */
 const BACKLOG = 4096;
 
-/** A server's port, which can be closed, so that connecting is refused, and opened again as the same one. */
+/** A server's port that can be closed, so that connections are refused, and reopened under the same number. */
 export class PortGate {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -27,7 +27,7 @@ export class PortGate {
     return this.#server.listening;
   }
 
-  /** Starts to listen, and gives the port. */
+  /** Starts listening and resolves with the port. */
   listen(port: number, host: string): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject);
@@ -45,14 +45,14 @@ export class PortGate {
     if (!this.#server.listening) this.#server.listen(this.#port, this.#host, BACKLOG);
   }
 
-  /** Stops listening, and cuts off who is connected: with a reset, as a process that has died does. */
+  /** Stops listening and resets all connections, as a crashed process would. */
   close(): void {
     clearTimeout(this.#retry);
     if (this.#server.listening) this.#server.close();
     for (const socket of this.#sockets) socket.resetAndDestroy();
   }
 
-  /** Closes for good, once every connection has gone. */
+  /** Closes permanently; resolves when every connection has ended. */
   async shut(): Promise<void> {
     clearTimeout(this.#retry);
     const gone = [...this.#sockets].map((socket) => new Promise((resolve) => socket.once('close', resolve)));

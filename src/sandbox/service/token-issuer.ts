@@ -2,7 +2,7 @@ import type { AccessKey, App, Directory } from '../state/directory.ts';
 import type { Profile } from '../state/profile.ts';
 import type { Refusal, TokenRequestFields } from './token-request.ts';
 
-/** Whom a token request is about, as far as its fields are known; what is wrong with them is another question. */
+/** The app and access key that a token request names, valid or not. */
 export interface Parties {
   readonly app: App | undefined;
   readonly accessKey: AccessKey | undefined;
@@ -17,9 +17,9 @@ export function partiesOf(directory: Directory, fields: TokenRequestFields): Par
 }
 
 /**
- * Whether these parties may have a token: the refusal if not. The client is asked first, as nothing about owners is told
- * to one that is not known: unknown client id, wrong secret, disabled app. Then the access key: unknown, of another app,
- * disabled, revoked (what that gets is a profile), and its owner disabled.
+ * The refusal for a token request, if it must be refused. Checks the client first, so that an unknown client learns
+ * nothing about owners: unknown client id, wrong secret, disabled app. Then the access key: unknown, another app's,
+ * revoked (answered as the profile says), disabled, and its owner disabled.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
  */
@@ -29,7 +29,7 @@ export function refuseParties(
   directory: Directory,
   profile: Profile,
 ): Refusal | undefined {
-  if (!app) return invalidClient('client_id', 'is not known');
+  if (!app) return invalidClient('client_id', 'is unknown');
   if (!secretIsGood) return invalidClient('client_secret', 'is not the secret of this app');
   if (!app.enabled) {
     return { status: 400, error: 'unauthorized_client', description: 'the app is disabled', field: 'client_id' };
@@ -37,8 +37,8 @@ export function refuseParties(
   if (!accessKey) return invalidGrant('is not a known access key');
   if (accessKey.appId !== app.id) return invalidGrant('is the access key of another app');
   if (accessKey.revoked) return revokedKey(profile);
-  if (!accessKey.enabled) return invalidGrant('is an access key that is disabled');
-  if (!directory.owners.get(accessKey.ownerId)?.enabled) return invalidGrant('is of an owner who is disabled');
+  if (!accessKey.enabled) return invalidGrant('is a disabled access key');
+  if (!directory.owners.get(accessKey.ownerId)?.enabled) return invalidGrant('belongs to a disabled owner');
   return undefined;
 }
 
@@ -53,7 +53,7 @@ function invalidGrant(problem: string): Refusal {
 
 function revokedKey(profile: Profile): Refusal | undefined {
   const field = 'appliance_owner_scope';
-  const description = `${field} is an access key that was revoked`;
+  const description = `${field} is a revoked access key`;
   switch (profile.revokedKey) {
     case 'invalid_grant':
       return { status: 400, error: 'invalid_grant', description, field };

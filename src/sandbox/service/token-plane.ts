@@ -2,12 +2,12 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { OpenEntry } from '../state/ledger.ts';
 import type { World } from '../state/world.ts';
 import { type Exchange, exchangeOf, MAX_BODY_BYTES } from './exchange.ts';
-import { strike } from './fault-effects.ts';
-import { Struck } from './faulted-exchange.ts';
+import { applyFault } from './fault-effects.ts';
+import { FaultedExchange } from './faulted-exchange.ts';
 import { readBody, send } from './http-io.ts';
 import { PortGate } from './port-gate.ts';
 
-/** The emulated service: its token endpoint and one protected resource, on a port of its own. */
+/** The emulated service on its own port: the token endpoint and one protected resource. */
 export class TokenPlane {
   readonly #world: World;
   readonly #server: Server;
@@ -21,7 +21,7 @@ export class TokenPlane {
     this.#gate = new PortGate(this.#server);
   }
 
-  /** Starts to listen, and gives the port. */
+  /** Starts listening and resolves with the port. */
   listen(port: number, host: string): Promise<number> {
     return this.#gate.listen(port, host);
   }
@@ -30,7 +30,7 @@ export class TokenPlane {
     return this.#gate.isOpen;
   }
 
-  /** Closes or opens the port as the faults say, now and whenever that changes. To be called when they were changed. */
+  /** Opens or closes the port as the fault rules demand, now and at each change. Call it when the rules change. */
   obeyFaults(): void {
     this.#cancelGateTimer?.();
     if (this.#closed) return;
@@ -41,7 +41,7 @@ export class TokenPlane {
     this.#cancelGateTimer = this.#world.clock.setTimeout(() => this.obeyFaults(), changesInMs);
   }
 
-  /** Stops at once: who is connected is cut off. */
+  /** Closes the port and all connections. */
   close(): Promise<void> {
     this.#closed = true;
     this.#cancelGateTimer?.();
@@ -54,7 +54,7 @@ export class TokenPlane {
       const exchange = exchangeOf(this.#world, req, body);
       const entry = this.#world.ledger.open(exchange.facts);
       const decision = this.#world.faults.decide(exchange.facts);
-      if (decision) strike(new Struck(this.#world.clock, res, exchange, entry, decision));
+      if (decision) applyFault(new FaultedExchange(this.#world.clock, res, exchange, entry, decision));
       else this.#answer(res, exchange, entry);
     });
   }

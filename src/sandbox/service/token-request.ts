@@ -1,25 +1,25 @@
 /**
- * The token request of the documentation, checked strictly. This is the one part of the service that is documented:
- * a JSON object with four string parameters, the grant type being `client_credentials`.
+ * Strict check of the documented token request, the one documented part of the service: a JSON object with four
+ * string fields, `grant_type` being `client_credentials`.
  */
 
-/** Why a request is refused, in the terms of RFC 6749 §5.2. Names a field, never what was in it. */
+/** An error in the terms of RFC 6749 §5.2. Names a field, never its value. */
 export interface Refusal {
   readonly status: number;
   readonly error: string;
   readonly description: string;
   readonly field?: string;
-  /** Further members of the error object. */
+  /** Additional members of the error object. */
   readonly hints?: Readonly<Record<string, unknown>>;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 export const FIELDS = ['grant_type', 'client_id', 'client_secret', 'appliance_owner_scope'] as const;
 
-/** What was sent, as far as it could be read: a field that is no string is left out. */
+/** The readable fields of a request. Anything but a string is left out. */
 export type TokenRequestFields = Partial<Record<(typeof FIELDS)[number], string>>;
 
-/** The request that is meant, with the placeholders of the documentation. */
+/** The expected request, with the documentation's placeholders. */
 const MEANT = {
   grant_type: 'client_credentials',
   client_id: '<CLIENT_ID>',
@@ -28,9 +28,9 @@ const MEANT = {
 };
 
 /**
- * Reads a token request. The content type is checked first, then that the body is a JSON object, then each of the four
- * fields in the order of the documentation, then the grant type. Fields are given even where the request is refused, so
- * that it can be told whose it was.
+ * Reads a token request. Checks the content type, then that the body is a JSON object, then the four fields in the
+ * documented order, then the grant type. Returns the fields of a refused request too, so that the ledger can attribute
+ * it to an owner.
  */
 export function readTokenRequest(contentType: string | undefined, body: string): [TokenRequestFields, Refusal?] {
   if (!isJson(contentType)) return [{}, wrongMediaType()];

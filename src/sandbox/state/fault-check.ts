@@ -1,43 +1,30 @@
 import { nearest, OptionCheck } from '../../option-check.ts';
-import type { FaultKind, FaultRule, FaultTarget, FaultWhen } from './fault-rules.ts';
+import { FAULT_KIND_NAMES, FAULT_KINDS, type FaultKind, type FaultMember, faultMembers } from './fault-kinds.ts';
+import type { FaultRule, FaultTarget, FaultWhen } from './fault-rules.ts';
 
-/** What each kind takes beside `id`, `target` and `when`. */
-const MEMBERS: Record<FaultKind, readonly string[]> = {
-  status: ['status', 'body', 'headers', 'retryAfter'],
-  latency: ['ms'],
-  refuse: [],
-  silence: [],
-  stall: ['at', 'ms'],
-  drip: ['bytes', 'everyMs'],
-  truncate: ['keepBytes'],
-  reset: ['at'],
-  garbage: [],
-  wrong_gzip: ['how'],
-  redirect: ['status', 'location'],
-  oversized_headers: ['bytes'],
-  oversized_body: ['bytes'],
-  wrong_owner_token: [],
-};
+const MAX_SPAN_MS = 30 * 86_400_000;
 
-export const FAULT_KINDS = Object.keys(MEMBERS) as FaultKind[];
-
-const DAY_MS = 86_400_000;
-const MAX_DELAY_MS = 30 * DAY_MS;
-
-/** A rule's members of every kind together: what a check looks at before the kind is known to be right. */
+/** The members of a rule of any kind, before the kind is known to be valid. */
 type Members = Record<string, unknown>;
 
-/** Throws `invalid_options` with all that is wrong with a rule. Nothing in it is ignored. */
+/** Throws `invalid_options`, listing everything that is wrong with a rule. Unknown members are errors too. */
 export function checkFaultRule(rule: FaultRule): void {
-  const kind: unknown = (rule as FaultRule | null)?.kind;
-  const members = typeof kind === 'string' && Object.hasOwn(MEMBERS, kind) ? MEMBERS[kind as FaultKind] : undefined;
-  const known = ['kind', 'id', 'target', 'when', ...(members ?? Object.values(MEMBERS).flat())];
+  const given: unknown = (rule as FaultRule | null)?.kind;
+  const kind = FAULT_KIND_NAMES.find((name) => name === given);
+  const kinds = kind ? [kind] : FAULT_KIND_NAMES;
+  const known = [
+    'kind',
+    'id',
+    'target',
+    'when',
+    ...kinds.flatMap((name) => faultMembers(name).map(([member]) => member)),
+  ];
   const check = new OptionCheck<Members>('fault rule', rule as Members, known);
-  if (!members) {
-    const near = typeof kind === 'string' ? nearest(kind, FAULT_KINDS) : undefined;
-    check.problem('kind', `one of ${FAULT_KINDS.join(', ')}${near ? `; did you mean ${near}?` : ''}`);
+  if (kind) {
+    for (const [name, member] of faultMembers(kind)) checkMember(check, name, member);
   } else {
-    checkEffect(kind as FaultKind, check);
+    const near = typeof given === 'string' ? nearest(given, FAULT_KIND_NAMES) : undefined;
+    check.problem('kind', `one of ${FAULT_KIND_NAMES.join(', ')}${near ? `; did you mean ${near}?` : ''}`);
   }
   check.when('id', (id) => typeof id === 'string' && /^[\w-]{1,40}$/.test(id), 'up to 40 letters, digits, - and _');
   checkTarget(check.nested<FaultTarget>('target', ['path', 'app', 'owner']), kind);
@@ -45,58 +32,41 @@ export function checkFaultRule(rule: FaultRule): void {
   check.done();
 }
 
-function checkEffect(kind: FaultKind, check: OptionCheck<Members>): void {
-  switch (kind) {
-    case 'status':
-      check.required('status', isInteger(200, 599), 'a whole number from 200 to 599');
-      check.when('headers', isHeaders, 'an object of header names and values');
-      check.when('retryAfter', (value) => isInteger(0, 1e9)(value) || isHeaderText(value), 'seconds, or a header text');
-      return;
-    case 'latency':
-      check.required('ms', isInteger(0, MAX_DELAY_MS), 'milliseconds, up to 30 days');
-      return;
-    case 'stall':
-      check.required('at', isOneOf('before_headers', 'after_headers'), 'before_headers or after_headers');
-      check.integer('ms', 0, MAX_DELAY_MS);
-      return;
-    case 'drip':
-      check.integer('bytes', 1, 1_000_000);
-      check.integer('everyMs', 1, MAX_DELAY_MS);
-      return;
-    case 'truncate':
-      check.integer('keepBytes', 0, 1_000_000);
-      return;
-    case 'reset':
-      check.required('at', isOneOf('before_headers', 'in_body'), 'before_headers or in_body');
-      return;
-    case 'wrong_gzip':
-      check.when('how', isOneOf('plain', 'cut', 'corrupt'), 'plain, cut or corrupt');
-      return;
-    case 'redirect':
-      check.when('status', isOneOf(301, 302, 303, 307, 308), '301, 302, 303, 307 or 308');
-      check.when('location', isHeaderText, 'a URL');
-      return;
-    case 'oversized_headers':
-      check.integer('bytes', 1, 10_000_000);
-      return;
-    case 'oversized_body':
-      check.integer('bytes', 1, 1_000_000_000);
-      return;
-    default:
-      return;
+function checkMember(check: OptionCheck<Members>, name: string, member: FaultMember): void {
+  const [passes, expected] = testOf(member);
+  if (member.required) check.required(name, passes, expected);
+  else check.when(name, passes, expected);
+}
+
+function testOf(member: FaultMember): [passes: (value: unknown) => boolean, expected: string] {
+  switch (member.type) {
+    case 'integer': {
+      const unit = { ms: 'milliseconds, ', bytes: 'bytes, ', none: '' }[member.unit ?? 'none'];
+      return [isInteger(member.min, member.max), `${unit}a whole number from ${member.min} to ${member.max}`];
+    }
+    case 'choice':
+      return [(value) => member.values.includes(value as string), `one of ${member.values.join(', ')}`];
+    case 'headerText':
+      return [isHeaderText, 'the text of a header'];
+    case 'retryAfter':
+      return [(value) => isInteger(0, 1e9)(value) || isHeaderText(value), 'seconds, or the text of the header'];
+    case 'headers':
+      return [isHeaders, 'an object of header names and values'];
+    case 'body':
+      return [() => true, ''];
   }
 }
 
-function checkTarget(check: OptionCheck<FaultTarget> | undefined, kind: unknown): void {
+function checkTarget(check: OptionCheck<FaultTarget> | undefined, kind: FaultKind | undefined): void {
   if (!check) return;
-  const paths = kind === 'wrong_owner_token' ? ['token'] : ['token', 'echo', 'all'];
-  check.when('path', isOneOf(...paths), paths.join(', '));
+  const paths: readonly unknown[] = kind ? FAULT_KINDS[kind].paths : ['token', 'echo', 'all'];
+  check.when('path', (value) => paths.includes(value), paths.join(', '));
   for (const name of ['app', 'owner'] as const) {
     check.when(name, (value) => typeof value === 'string' && value !== '', `the id of an ${name}`);
   }
 }
 
-/** Which member of `when` says what kind of condition it is, and what else that takes. */
+/** The member of `when` that names each condition, and the members that may stand beside it. */
 const CONDITIONS: Record<string, readonly string[]> = {
   next: [],
   always: [],
@@ -121,8 +91,8 @@ function checkWhen(check: OptionCheck<Members>, when: unknown): void {
   nested.integer('next', 1, 1_000_000_000);
   nested.when('always', (value) => value === true, 'true');
   nested.integer('over', 0, 1_000_000_000);
-  if (condition === 'over') nested.required('perMs', isInteger(1, MAX_DELAY_MS), 'milliseconds, at least 1');
-  nested.when('schedule', isSchedule, 'a list of [fromMs, toMs], in order and apart');
+  if (condition === 'over') nested.required('perMs', isInteger(1, MAX_SPAN_MS), 'milliseconds, at least 1');
+  nested.when('schedule', isSchedule, 'a list of [fromMs, toMs], in order and without overlap');
   nested.when('everyMs', (value) => isPeriodFor(value, (when as AnyCondition).schedule), 'no less than the last toMs');
   nested.when('probability', (value) => typeof value === 'number' && value >= 0 && value <= 1, 'from 0 to 1');
   nested.integer('seed', 0, 0xffff_ffff);
@@ -137,14 +107,14 @@ function isSchedule(value: unknown): boolean {
   for (const span of value) {
     if (!Array.isArray(span) || span.length !== 2) return false;
     const [fromMs, toMs] = span;
-    if (!isInteger(endMs, MAX_DELAY_MS)(fromMs) || !isInteger(fromMs + 1, MAX_DELAY_MS)(toMs)) return false;
+    if (!isInteger(endMs, MAX_SPAN_MS)(fromMs) || !isInteger(fromMs + 1, MAX_SPAN_MS)(toMs)) return false;
     endMs = toMs;
   }
   return true;
 }
 
 const isPeriodFor = (everyMs: unknown, schedule: unknown): boolean =>
-  isSchedule(schedule) && isInteger((schedule as number[][]).at(-1)?.[1] ?? 1, MAX_DELAY_MS)(everyMs);
+  isSchedule(schedule) && isInteger((schedule as number[][]).at(-1)?.[1] ?? 1, MAX_SPAN_MS)(everyMs);
 
 function isHeaders(value: unknown): boolean {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
@@ -157,8 +127,3 @@ const isInteger =
   (least: number, most: number) =>
   (value: unknown): boolean =>
     Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
-
-const isOneOf =
-  (...values: unknown[]) =>
-  (value: unknown): boolean =>
-    values.includes(value);

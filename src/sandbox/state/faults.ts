@@ -1,30 +1,31 @@
 import { checkFaultRule } from './fault-check.ts';
+import { FAULT_KINDS } from './fault-kinds.ts';
 import type { ActiveFault, FaultEffect, FaultRule, FaultTarget, FaultWhen, SandboxFaults } from './fault-rules.ts';
 import type { LedgerKind } from './ledger.ts';
 import { BadRequest } from './problems.ts';
 
-/** Whom a request is about, as far as that is known. */
+/** What is known of a request when a fault is looked up for it. */
 export interface FaultSubject {
   readonly kind: LedgerKind;
   readonly app?: string;
   readonly owner?: string;
 }
 
-/** What strikes by itself; latency only delays. */
-export type StrikingEffect = Exclude<FaultEffect, { kind: 'latency' }>;
+/** A fault that replaces or spoils the answer; latency only delays it. */
+export type AnswerFault = Exclude<FaultEffect, { kind: 'latency' }>;
 
 /** What is to happen to one request. */
 export interface FaultDecision {
-  /** The rule that strikes, or the last that delays. */
+  /** The rule that spoils the answer, or the last one that delays it. */
   readonly id: string;
   readonly delayMs: number;
-  /** Absent: the right answer, after the delay. */
-  readonly effect?: StrikingEffect;
-  /** For a rate limit: when its window ends. */
+  /** Absent: the correct answer, after the delay. */
+  readonly effect?: AnswerFault;
+  /** For a rate limit: milliseconds until its window ends. */
   readonly windowEndsInMs?: number;
 }
 
-/** A rule and its counters. */
+/** A rule with its counters. */
 interface RuleState {
   readonly rule: ActiveFault;
   readonly addedMs: number;
@@ -33,7 +34,7 @@ interface RuleState {
   windowCount: number;
 }
 
-/** Who there is to aim at. */
+/** The ids that a rule may target. */
 export interface KnownIds {
   readonly owners: ReadonlyMap<string, unknown>;
   readonly apps: ReadonlyMap<string, unknown>;
@@ -41,13 +42,13 @@ export interface KnownIds {
 
 const MAX_RULES = 1000;
 
-/** Decides what goes wrong. Nothing happens here; see fault-effects.ts for that. */
+/** Decides which fault applies to a request. `service/fault-effects.ts` carries it out. */
 export class Faults implements SandboxFaults {
   readonly #clock: { now(): number; monotonic(): number };
   readonly #rules = new Map<string, RuleState>();
   readonly #known: KnownIds;
   #lastId = 0;
-  /** Called when a rule was added or removed (true), or has struck (false). */
+  /** Called when rules were added or removed (true), and when one was applied (false). */
   onChange: ((rules: boolean) => void) | undefined;
 
   constructor(clock: { now(): number; monotonic(): number }, known: KnownIds) {
@@ -60,10 +61,10 @@ export class Faults implements SandboxFaults {
     this.#checkTarget(given.target);
     const rule = structuredClone(given);
     const id = rule.id ?? `fault-${++this.#lastId}`;
-    if (this.#rules.has(id)) throw new BadRequest(`there is a fault rule ${id} already`);
+    if (this.#rules.has(id)) throw new BadRequest(`a fault rule ${id} exists already`);
     if (this.#rules.size >= MAX_RULES) throw new BadRequest(`there are ${MAX_RULES} fault rules already`);
     const when = rule.when ?? { always: true };
-    const target = { path: rule.kind === 'refuse' ? ('all' as const) : ('token' as const), ...rule.target };
+    const target = { path: FAULT_KINDS[rule.kind].paths[0], ...rule.target };
     this.#rules.set(id, {
       rule: { ...rule, id, when, target, addedAtMs: this.#clock.now(), hits: 0 },
       addedMs: this.#clock.monotonic(),
@@ -91,12 +92,12 @@ export class Faults implements SandboxFaults {
     });
   }
 
-  /** What happens to a request: the oldest rule that strikes, after the delays of those before it. */
+  /** The fault for a request: the oldest rule that applies, after the delays of the older latency rules. */
   decide(subject: FaultSubject): FaultDecision | undefined {
     if (this.#rules.size === 0) return undefined;
     let decision: FaultDecision | undefined;
     for (const state of this.#rules.values()) {
-      if (!isAimedAt(state.rule.target, subject) || !this.#strikes(state)) continue;
+      if (!targets(state.rule.target, subject) || !this.#applies(state)) continue;
       const { rule } = state;
       rule.hits++;
       const delayMs = decision?.delayMs ?? 0;
@@ -112,7 +113,7 @@ export class Faults implements SandboxFaults {
     return decision;
   }
 
-  /** Whether a rule closes the port now, and in how many milliseconds that may change. */
+  /** Whether a rule keeps the port closed now, and in how many milliseconds that may change. */
   portClosed(): { closed: boolean; changesInMs: number } {
     const nowMs = this.#clock.monotonic();
     let closed = false;
@@ -126,13 +127,14 @@ export class Faults implements SandboxFaults {
     return { closed, changesInMs };
   }
 
-  /** Nobody of this id: a typing error, or an access key in its place, which is not to be repeated. */
+  /** The message does not repeat the id: it may be an access key given by mistake. */
   #checkTarget({ owner, app }: FaultTarget = {}): void {
-    if (owner !== undefined && !this.#known.owners.has(owner)) throw new BadRequest('target.owner: no id of an owner');
-    if (app !== undefined && !this.#known.apps.has(app)) throw new BadRequest('target.app: no id of an app');
+    if (owner !== undefined && !this.#known.owners.has(owner))
+      throw new BadRequest('target.owner: no owner has this id');
+    if (app !== undefined && !this.#known.apps.has(app)) throw new BadRequest('target.app: no app has this id');
   }
 
-  #strikes(state: RuleState): boolean {
+  #applies(state: RuleState): boolean {
     const { when, hits } = state.rule;
     const nowMs = this.#clock.monotonic();
     if ('always' in when) return true;
@@ -147,12 +149,12 @@ export class Faults implements SandboxFaults {
   }
 }
 
-function isAimedAt(target: FaultTarget, { kind, app, owner }: FaultSubject): boolean {
+function targets(target: FaultTarget, { kind, app, owner }: FaultSubject): boolean {
   if (target.path !== 'all' && target.path !== kind) return false;
   return (target.app === undefined || target.app === app) && (target.owner === undefined || target.owner === owner);
 }
 
-/** Only what strikes everything for a whole span of time can be done by closing the port. */
+/** Closing the port affects every request for a span of time, so only such rules are carried out that way. */
 function closesPort({ kind, target, when }: ActiveFault): boolean {
   const everything = target.path === 'all' && target.app === undefined && target.owner === undefined;
   return kind === 'refuse' && everything && ('always' in when || 'schedule' in when);
@@ -171,10 +173,10 @@ function leftOf({ rule, addedMs }: RuleState, nowMs: number): ActiveFault['left'
 
 type Schedule = Extract<FaultWhen, { schedule: unknown }>;
 
-/** Whether a schedule is on at a time since its start, and in how many milliseconds that changes. */
+/** Whether a schedule is on at this age, and in how many milliseconds that changes. */
 function spanAt(when: Schedule, ageMs: number): { on: boolean; changesInMs: number } {
   const { schedule, everyMs } = when;
-  // To the microsecond: a timer that comes at the end of a span must not find it to last a rounding error longer.
+  // Rounded to microseconds, so that a timer due at the end of a span finds the span ended.
   const wholeMs = Math.round(ageMs * 1000) / 1000;
   const atMs = everyMs === undefined ? wholeMs : wholeMs % everyMs;
   for (const [fromMs, toMs] of schedule) {
@@ -185,7 +187,7 @@ function spanAt(when: Schedule, ageMs: number): { on: boolean; changesInMs: numb
   return { on: false, changesInMs: againMs };
 }
 
-/** Mulberry32: small, and the same everywhere. */
+/** Mulberry32. */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -3,11 +3,17 @@
  * when the next one starts, or when it is stopped; its faults go with it. What it did to owners, tokens and secrets stays.
  */
 
-import type { ScenarioRun, ScenarioView } from '../api-types.ts';
 import { currentKey, firstApp, ownerOf, revokeAccessKey, rotateSecret, seedOwners } from './actions.ts';
 import type { FaultRule } from './fault-rules.ts';
 import { NotFound } from './problems.ts';
-import type { World } from './world.ts';
+import type { ScenarioRun, World } from './world.ts';
+
+export interface ScenarioView {
+  name: string;
+  title: string;
+  /** What happens, and what a good integration does then. */
+  description: string;
+}
 
 interface Scenario extends ScenarioView {
   readonly durationMs?: number;

@@ -1,4 +1,3 @@
-import type { ScenarioRun } from '../api-types.ts';
 import type { Directory } from './directory.ts';
 import type { Faults } from './faults.ts';
 import type { Ledger } from './ledger.ts';
@@ -6,6 +5,16 @@ import type { Profile } from './profile.ts';
 import type { Secrets } from './secrets.ts';
 import type { IssuedToken, TokenState, Tokens } from './tokens.ts';
 import type { VirtualClock } from './virtual-clock.ts';
+
+/** A scenario that runs. Times are epoch milliseconds of the sandbox's clock. */
+export interface ScenarioRun {
+  name: string;
+  startedAtMs: number;
+  /** When its faults end; absent: when it is stopped. */
+  endsAtMs?: number;
+  /** The owner it concerns, where it concerns one. */
+  owner?: string;
+}
 
 /** What may have changed, for those who show it or store it. */
 export type Topic = 'apps' | 'owners' | 'faults' | 'profile' | 'clock' | 'scenario' | 'all';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ROUTES } from '../../../src/sandbox/control/routes.ts';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/index.ts';
-import { FAULT_KINDS } from '../../../src/sandbox/state/fault-check.ts';
+import { FAULT_KIND_NAMES } from '../../../src/sandbox/state/fault-kinds.ts';
 import { askToken, type Call, call, echo, tokenFor } from '../client.ts';
 
 let sandbox: Sandbox;
@@ -160,7 +160,7 @@ describe('the rest of the controls', () => {
     expect((await ask('/api/requests/2')).status).toBe(404);
   });
 
-  it.each(FAULT_KINDS)('adds and removes a fault of the kind %s', async (kind) => {
+  it.each(FAULT_KIND_NAMES)('adds and removes a fault of the kind %s', async (kind) => {
     const members = {
       status: { status: 500 },
       latency: { ms: 1 },

@@ -305,13 +305,13 @@ describe('a bad rule', () => {
 
   it('with an id that is taken is refused', () => {
     sandbox.faults.add({ kind: 'silence', id: 'mine' });
-    expect(() => sandbox.faults.add({ kind: 'silence', id: 'mine' })).toThrow('mine already');
+    expect(() => sandbox.faults.add({ kind: 'silence', id: 'mine' })).toThrow('mine exists already');
   });
 
   it('that is aimed at nobody is refused, and an access key in place of an id not repeated', () => {
     const owner = sandbox.accessKeys[0] ?? '';
     expect(() => sandbox.faults.add({ kind: 'silence', target: { owner } })).toThrow(
-      /^target.owner: no id of an owner$/,
+      /^target.owner: no owner has this id$/,
     );
     expect(() => sandbox.faults.add({ kind: 'silence', target: { app: 'nobody' } })).toThrow('target.app');
     expect(sandbox.faults.list()).toEqual([]);

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { FACTS, type ProfileChanges, type Sandbox, startSandbox } from '../../../src/sandbox/index.ts';
-import { HOSTILE_BODIES } from '../../../src/sandbox/service/malformed-answers.ts';
+import { MALFORMED_ANSWERS } from '../../../src/sandbox/service/malformed-answers.ts';
 import { DEFAULT_PROFILE } from '../../../src/sandbox/state/profile.ts';
 import { askToken, echo, tokenFor } from '../client.ts';
 
@@ -34,13 +34,13 @@ describe('the shape of an answer', () => {
   it('hostile is another each time, in turn, and the ledger knows which could be used', async () => {
     await start({ shape: 'hostile' });
     const bodies = new Set<string>();
-    for (const hostile of HOSTILE_BODIES) {
+    for (const hostile of MALFORMED_ANSWERS) {
       const { status, text } = await askToken(sandbox);
       expect(status).toBe(200);
       bodies.add(text.replace(/sbx_[\w-]{20,}/g, ''));
       expect(sandbox.ledger.entries().at(-1)?.outcome).toBe(hostile.usable ? 'issued' : 'bad_answer');
     }
-    expect(bodies.size).toBe(HOSTILE_BODIES.length);
+    expect(bodies.size).toBe(MALFORMED_ANSWERS.length);
   });
 
   it('hostile gives tokens that nobody has, so that the next request is no waste', async () => {

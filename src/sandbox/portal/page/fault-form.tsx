@@ -1,31 +1,30 @@
 import { useState } from 'preact/hooks';
 import type { AppView, OwnerView } from '../../api-types.ts';
-import type { FaultKind } from '../../state/fault-rules.ts';
+import { FAULT_KIND_NAMES, FAULT_KINDS } from '../../state/fault-kinds.ts';
 import { ask } from './api.ts';
-import { type Answers, FAULT_FIELDS, type FaultField, ruleOf, WHEN_FIELDS, WHEN_WORDS } from './fault-rule.ts';
+import { type FaultField, type FormValues, fieldsOfKind, ruleOf, WHEN_FIELDS, WHEN_WORDS } from './fault-rule.ts';
 import { Choice, Field, useAction } from './parts.tsx';
-import { FAULT_WORDS } from './words.ts';
 
-const KINDS = Object.entries(FAULT_WORDS) as [FaultKind, string][];
+const KINDS = FAULT_KIND_NAMES.map((kind) => [kind, FAULT_KINDS[kind].word] as const);
 
 const PATHS = [
-  ['', 'What the kind is made for'],
+  ['', 'Default for this fault'],
   ['token', 'Token requests'],
   ['echo', 'Calls of /echo'],
   ['all', 'Everything'],
 ] as const;
 
-const START: Answers = { kind: 'status', when: 'next', path: '', owner: '', app: '', fields: {} };
+const START: FormValues = { kind: 'status', when: 'next', path: '', owner: '', app: '', fields: {} };
 
 /** A rule, put together; beside it what will be sent. */
 export function FaultForm({ owners, apps }: { owners: readonly OwnerView[]; apps: readonly AppView[] }) {
-  const [answers, setAnswers] = useState(START);
+  const [answers, setFormValues] = useState(START);
   const [busy, run] = useAction();
-  const change = (changes: Partial<Answers>) => setAnswers({ ...answers, ...changes });
+  const change = (changes: Partial<FormValues>) => setFormValues({ ...answers, ...changes });
   const rule = ruleOf(answers);
   const add = async () => {
     await ask('POST', '/api/faults', rule);
-    return `${FAULT_WORDS[answers.kind]}: added.`;
+    return `${FAULT_KINDS[answers.kind].word}: added.`;
   };
   const fieldsOf = (fields: readonly FaultField[], prefix = '') =>
     fields.map((field) => <FieldInput key={prefix + field.name} {...{ field, prefix, answers, change }} />);
@@ -46,7 +45,7 @@ export function FaultForm({ owners, apps }: { owners: readonly OwnerView[]; apps
             options={KINDS}
             onChange={(kind) => change({ kind, fields: pick(answers.fields, 'when.') })}
           />
-          {fieldsOf(FAULT_FIELDS[answers.kind])}
+          {fieldsOf(fieldsOfKind(answers.kind))}
         </fieldset>
         <fieldset>
           <legend>When</legend>
@@ -82,8 +81,8 @@ export function FaultForm({ owners, apps }: { owners: readonly OwnerView[]; apps
 function FieldInput(props: {
   field: FaultField;
   prefix: string;
-  answers: Answers;
-  change: (changes: Partial<Answers>) => void;
+  answers: FormValues;
+  change: (changes: Partial<FormValues>) => void;
 }) {
   const { field, prefix, answers, change } = props;
   const value = answers.fields[prefix + field.name] ?? field.start;
@@ -93,12 +92,12 @@ function FieldInput(props: {
     return <Choice label={field.label} value={value} options={options} onChange={set} />;
   }
   return (
-    <Field label={field.label}>
+    <Field label={field.type === 'seconds' ? `${field.label}, seconds` : field.label}>
       {(id) => (
         <input
           id={id}
           type="text"
-          inputMode={field.type === 'number' ? 'decimal' : 'text'}
+          inputMode={field.type === 'text' ? 'text' : 'decimal'}
           value={value}
           onInput={(event) => set(event.currentTarget.value)}
         />
@@ -107,5 +106,5 @@ function FieldInput(props: {
   );
 }
 
-const pick = (fields: Answers['fields'], prefix: string): Answers['fields'] =>
+const pick = (fields: FormValues['fields'], prefix: string): FormValues['fields'] =>
   Object.fromEntries(Object.entries(fields).filter(([name]) => name.startsWith(prefix)));

@@ -3,7 +3,7 @@ import type { CredentialsView, LedgerEntry } from '../../api-types.ts';
 import { ask } from './api.ts';
 import { curlOf } from './curl.ts';
 import { Check, Choice, CopyButton, Detail, Mark, Scroll } from './parts.tsx';
-import { FAULT_WORDS, isGood, markOf, outcomeWord, ownerWord, spanWord, timeWord } from './words.ts';
+import { faultKindWord, isGood, markOf, outcomeWord, ownerWord, spanWord, timeWord } from './words.ts';
 
 const SHOWN = 40;
 
@@ -146,7 +146,7 @@ function factsOf(entry: LedgerEntry): [name: string, value: string][] {
     ['Error', error && (field ? `${error}, field ${field}` : error)],
     ['Token', entry.token && `fingerprint ${entry.token}`],
     ['Token ends', tokenExpiresAtMs === undefined ? undefined : timeWord(tokenExpiresAtMs)],
-    ['Fault', faultKind && `${FAULT_WORDS[faultKind as keyof typeof FAULT_WORDS] ?? faultKind}, rule ${fault}`],
+    ['Fault', faultKind && `${faultKindWord(faultKind)}, rule ${fault}`],
     ['Wasted', entry.wasted ? 'yes: the owner had a good token' : undefined],
   ];
   return facts.filter((fact): fact is [string, string] => fact[1] !== undefined && fact[1] !== '');

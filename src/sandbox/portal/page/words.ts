@@ -1,7 +1,8 @@
 /** How things are called on screen: the same words in picture, list and table. */
 
 import type { LedgerEntry, Outcome } from '../../api-types.ts';
-import type { ActiveFault, FaultKind, FaultTarget, FaultWhen } from '../../state/fault-rules.ts';
+import { FAULT_KINDS, type FaultEffect, type FaultKind, faultMembers } from '../../state/fault-kinds.ts';
+import type { ActiveFault, FaultTarget, FaultWhen } from '../../state/fault-rules.ts';
 
 /** What a request looks like in the picture: each has a shape of its own. */
 export type MarkKind = 'ok' | 'wasted' | 'limited' | 'error' | 'broken' | 'refused' | 'pending';
@@ -68,41 +69,21 @@ export const countWord = (count: number): string => `${count}`.replace(/\B(?=(\d
 export const plural = (count: number, one: string, many = `${one}s`): string =>
   `${countWord(count)} ${count === 1 ? one : many}`;
 
-export const FAULT_WORDS: Readonly<Record<FaultKind, string>> = {
-  status: 'Error status',
-  latency: 'Latency',
-  refuse: 'Refuse connections',
-  silence: 'Accept and say nothing',
-  stall: 'Stall',
-  drip: 'Drip the body',
-  truncate: 'Truncate the body',
-  reset: 'Reset the connection',
-  garbage: 'Answer with garbage',
-  wrong_gzip: 'Wrong gzip',
-  redirect: 'Redirect',
-  oversized_headers: 'Oversized headers',
-  oversized_body: 'Oversized body',
-  wrong_owner_token: "Another owner's token",
-};
+export const faultKindWord = (kind: string): string =>
+  Object.hasOwn(FAULT_KINDS, kind) ? FAULT_KINDS[kind as FaultKind].word : kind;
 
-/** What a rule does, with what it was told: `Error status 503`, `Latency 2 s`. */
-export function faultWord(rule: ActiveFault): string {
-  const word = FAULT_WORDS[rule.kind];
-  switch (rule.kind) {
-    case 'status':
-      return `${word} ${rule.status}`;
-    case 'latency':
-      return `${word} ${spanWord(rule.ms)}`;
-    case 'stall':
-    case 'reset':
-      return `${word} ${rule.at.replace('_', ' ')}`;
-    default:
-      return word;
-  }
+/** A rule in short: `Error status 503`, `Latency 2 s`. */
+export function faultWord(rule: FaultEffect): string {
+  const { word, shown } = FAULT_KINDS[rule.kind] as { word: string; shown?: string };
+  if (shown === undefined) return word;
+  const value = (rule as unknown as Record<string, unknown>)[shown];
+  const member = Object.fromEntries(faultMembers(rule.kind))[shown];
+  const isSpan = member?.type === 'integer' && member.unit === 'ms';
+  return `${word} ${isSpan ? spanWord(Number(value)) : String(value).replace('_', ' ')}`;
 }
 
 export function targetWord({ path, app, owner }: FaultTarget, kind: FaultKind): string {
-  const where = path ?? (kind === 'refuse' ? 'all' : 'token');
+  const where = path ?? FAULT_KINDS[kind].paths[0];
   const what = { token: 'token requests', echo: 'calls of /echo', all: 'everything' }[where];
   return [what, owner && `of ${owner}`, app && `by ${app}`].filter(Boolean).join(' ');
 }

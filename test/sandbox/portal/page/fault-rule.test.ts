@@ -1,14 +1,15 @@
 import { expect, it } from 'vitest';
 import {
-  type Answers,
-  FAULT_FIELDS,
+  type FormValues,
+  fieldsOfKind,
   ruleOf,
   WHEN_FIELDS,
   type WhenKind,
 } from '../../../../src/sandbox/portal/page/fault-rule.ts';
-import { checkFaultRule, FAULT_KINDS } from '../../../../src/sandbox/state/fault-check.ts';
+import { checkFaultRule } from '../../../../src/sandbox/state/fault-check.ts';
+import { FAULT_KIND_NAMES, faultMembers } from '../../../../src/sandbox/state/fault-kinds.ts';
 
-const answers = (changes: Partial<Answers>): Answers => ({
+const answers = (changes: Partial<FormValues>): FormValues => ({
   kind: 'silence',
   when: 'always',
   path: '',
@@ -18,12 +19,15 @@ const answers = (changes: Partial<Answers>): Answers => ({
   ...changes,
 });
 
-it('asks about every kind of fault', () => {
-  expect(Object.keys(FAULT_FIELDS).sort()).toEqual([...FAULT_KINDS].sort());
+it('has a field for every member of every kind but headers', () => {
+  for (const kind of FAULT_KIND_NAMES) {
+    const members = faultMembers(kind).map(([name]) => name);
+    expect(fieldsOfKind(kind).map(({ name }) => name)).toEqual(members.filter((name) => name !== 'headers'));
+  }
 });
 
 it('begins with answers that make a good rule, for every kind and condition', () => {
-  for (const kind of FAULT_KINDS) {
+  for (const kind of FAULT_KIND_NAMES) {
     for (const when of Object.keys(WHEN_FIELDS) as WhenKind[]) {
       expect(() => checkFaultRule(ruleOf(answers({ kind, when })))).not.toThrow();
     }
@@ -39,12 +43,12 @@ it('makes of the answers what the rule is to say', () => {
     target: { path: 'all', owner: 'owner-001' },
     when: { next: 2 },
   });
-  const span = { 'when.fromMs': '0', 'when.toMs': '500', 'when.everyMs': '1000' };
+  const span = { 'when.fromMs': '0', 'when.toMs': '0.5', 'when.everyMs': '1 s' };
   expect(ruleOf(answers({ when: 'schedule', fields: span })).when).toEqual({ schedule: [[0, 500]], everyMs: 1000 });
 });
 
 it('does not mistake the Retry-After that is a date, or a setting and a condition of one name', () => {
-  const fields = { retryAfter: 'Wed, 21 Oct 2026 07:28:00 GMT', everyMs: '20', 'when.everyMs': '60000' };
+  const fields = { retryAfter: 'Wed, 21 Oct 2026 07:28:00 GMT', everyMs: '0.02', 'when.everyMs': '60' };
   expect(ruleOf(answers({ kind: 'status', fields }))).toMatchObject({ retryAfter: fields.retryAfter });
   const both = ruleOf(answers({ kind: 'drip', when: 'schedule', fields }));
   expect(both).toMatchObject({ everyMs: 20, when: { everyMs: 60_000 } });

@@ -264,7 +264,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
       await shows(async () => (await focused()).tag).toBe('MAIN');
       await page.keyboard.press('Tab');
       await page.keyboard.type('Lat');
-      await page.getByLabel('Milliseconds').waitFor();
+      await page.getByLabel('Delay, seconds').waitFor();
       await page.keyboard.press('Tab');
       await page.keyboard.press('ControlOrMeta+a');
       await page.keyboard.type('0');

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
-  FAULT_WORDS,
+  faultKindWord,
+  faultWord,
   isActive,
   leftWord,
   MARK_KINDS,
@@ -11,7 +12,7 @@ import {
   targetWord,
   whenWord,
 } from '../../../../src/sandbox/portal/page/words.ts';
-import { FAULT_KINDS } from '../../../../src/sandbox/state/fault-check.ts';
+import { FAULT_KIND_NAMES } from '../../../../src/sandbox/state/fault-kinds.ts';
 import type { ActiveFault } from '../../../../src/sandbox/state/fault-rules.ts';
 import { OUTCOMES } from '../../../../src/sandbox/state/ledger.ts';
 
@@ -21,7 +22,7 @@ describe('words', () => {
       expect(MARK_KINDS).toContain(markOf({ outcome, wasted: false }));
       expect(outcomeWord({ outcome, wasted: false })).toMatch(/\w/);
     }
-    expect(Object.keys(FAULT_WORDS).sort()).toEqual([...FAULT_KINDS].sort());
+    for (const kind of FAULT_KIND_NAMES) expect(faultKindWord(kind)).toMatch(/^[A-Z]/);
   });
 
   it('marks a request as wasted only where it was given a token', () => {
@@ -63,7 +64,14 @@ describe('a fault in words', () => {
       ...changes,
     }) as ActiveFault;
 
-  it('says when it strikes', () => {
+  it('shows the member that matters most, in its unit', () => {
+    expect(faultWord(rule({ kind: 'status', status: 503 }))).toBe('Error status 503');
+    expect(faultWord(rule({ kind: 'latency', ms: 1500 }))).toBe('Latency 1.5 s');
+    expect(faultWord(rule({ kind: 'stall', at: 'after_headers' }))).toBe('Stall after headers');
+    expect(faultWord(rule({ kind: 'garbage' }))).toBe('Garbage');
+  });
+
+  it('says when it applies', () => {
     expect(whenWord({ next: 5 })).toBe('next 5');
     expect(whenWord({ over: 10, perMs: 10_000 })).toBe('over 10 in 10 s');
     expect(whenWord({ schedule: [[0, 30_000]], everyMs: 60_000 })).toBe('0 ms to 30 s, every 1 min');
