@@ -1,19 +1,20 @@
 import type { OwnerTokenError, OwnerTokenErrorCode } from '../index.ts';
 
-/** What somebody at a terminal can do about a failure. Codes that no command can meet are left out. */
+/** The next step for each code that a command can meet. */
 const ADVICE: Readonly<Partial<Record<OwnerTokenErrorCode, string>>> = {
-  owner_refused: 'The service knows the client but not this owner. Is OTR_ACCESS_KEY current, and of this service?',
-  client_refused: 'The service refused the client. Are OTR_CLIENT_ID and OTR_CLIENT_SECRET right, and current?',
-  rate_limited: 'The service asks to be left alone for a while. Try again later.',
-  endpoint_unavailable: 'No usable answer came. Is OTR_BASE_URL right, and can this machine reach it?',
-  invalid_response: 'The service answered, but not with a token. Does OTR_BASE_URL lead to the token service?',
-  redirect_refused: 'Secrets are never sent along a redirect. Set OTR_BASE_URL to where the service really is.',
-  insecure_url: 'Secrets go over https, and over plain http only to this machine. Use an https address.',
-  invalid_options: 'Correct what is listed above; each is read from the environment.',
-  invalid_access_key: 'Set OTR_ACCESS_KEY to the access key of one owner, as the administration portal gave it.',
+  owner_refused:
+    'The service accepts the client but refuses this owner. Is OTR_ACCESS_KEY current, and for this service?',
+  client_refused: 'The service refuses the client. Check OTR_CLIENT_ID and OTR_CLIENT_SECRET.',
+  rate_limited: 'Too many requests. Try again later.',
+  endpoint_unavailable: 'No usable answer arrived. Is OTR_BASE_URL right, and can this machine reach it?',
+  invalid_response: 'The answer holds no token. Does OTR_BASE_URL point to the token service?',
+  redirect_refused: 'Secrets are never sent to a redirect target. Set OTR_BASE_URL to the final address.',
+  insecure_url: 'Plain http is allowed only to this machine. Use an https address, or --allow-insecure-http.',
+  invalid_options: 'Correct the options listed above; each is read from the environment.',
+  invalid_access_key: 'Set OTR_ACCESS_KEY to the access key of one owner, from the administration portal.',
 };
 
-/** One sentence or two about what to do next. */
+/** One or two sentences about what to do next. */
 export function adviceFor(error: OwnerTokenError): string {
-  return ADVICE[error.code] ?? (error.retryable ? 'Try again later.' : 'Nothing is gained by trying again unchanged.');
+  return ADVICE[error.code] ?? (error.retryable ? 'Try again later.' : 'Trying again without a change will not help.');
 }

@@ -1,15 +1,15 @@
-/** What a command is, what it may touch, and how its arguments are read. */
+/** The interface of a command, its view of the outside world, and flag parsing. */
 
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import { nearest } from '../option-check.ts';
 
-/** A command's module: `usage` is its help, `run` gives its exit code. */
+/** The exports of a command's module: `usage` is its help text; `run` resolves to its exit code. */
 export interface Command {
   readonly usage: string;
   run(args: readonly string[], terminal: Terminal): Promise<number>;
 }
 
-/** All of the outside that a command sees. */
+/** Everything outside the package that a command uses. */
 export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly out: Output;
@@ -23,22 +23,22 @@ export type Output = Pick<NodeJS.WriteStream, 'write'> & Partial<Pick<NodeJS.Wri
 
 export const EXIT = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
 
-/** The command was asked for in a way it does not understand. Says nothing of what was given: it may be a secret. */
+/** The command line is invalid. The message never repeats an argument, which may be a secret. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** The flags a command takes, in the words of Node's `parseArgs`. */
+/** The flags of a command, as Node's `parseArgs` declares them. */
 type Flags = NonNullable<ParseArgsConfig['options']>;
 
 const SECRET_LOOKING = /secret|key|token|password|credential|authorization/i;
 
 /**
- * Reads a command's flags. It takes no other arguments.
+ * Parses a command's flags. Positional arguments are an error.
  *
- * An unknown flag is refused with the nearest name, or, where it speaks of a secret, with the reason why there is none
- * such. What was given is never repeated: arguments stay in the shell's history and show in the process list, and an
- * error must not carry them further.
+ * For an unknown flag the error suggests the nearest name; if the flag looks like a secret, it says that secrets come
+ * from the environment. No argument is ever repeated: arguments already leak into the shell history and the process
+ * list, and an error must not carry them further.
  */
 export function readFlags<const F extends Flags>(args: readonly string[], flags: F) {
   try {
@@ -49,7 +49,7 @@ export function readFlags<const F extends Flags>(args: readonly string[], flags:
 }
 
 function refusal(args: readonly string[], flags: Flags, error: NodeJS.ErrnoException): string {
-  // Of a flag's value Node tells only that it is missing, unwanted or ambiguous, and the flag is one we know.
+  // Node's message names the flag, which is one of ours, and never quotes its value.
   if (error.code === 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') return error.message;
   const { tokens } = parseArgs({ args: [...args], options: flags, strict: false, tokens: true });
   const unknown = tokens.find((token) => token.kind !== 'option' || !Object.hasOwn(flags, token.name));

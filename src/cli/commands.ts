@@ -1,4 +1,4 @@
-/** The commands there are, and the way to each. A new one is a file beside this one and a line in the table. */
+/** The table of commands and their dispatch. To add a command, add its module and a row to the table. */
 
 import { readFileSync } from 'node:fs';
 import { OwnerTokenError } from '../index.ts';
@@ -8,32 +8,32 @@ import { type Command, EXIT, type Terminal, UsageError } from './command.ts';
 
 interface Entry {
   readonly summary: string;
-  /** Loaded when called for, so that one command does not wait for what another needs. */
+  /** Imported on demand: no command pays for the imports of another. */
   readonly load: () => Promise<Command>;
 }
 
 const COMMANDS: Readonly<Record<string, Entry>> = {
-  demo: { summary: 'watch the registry at work on a sandbox of the service', load: () => import('./demo/demo.ts') },
+  demo: { summary: 'run the library against a sandbox and draw what happens', load: () => import('./demo/demo.ts') },
   sandbox: {
-    summary: 'run the service of the document on this machine, with its portal',
+    summary: 'run a local emulator of the token service, with a portal',
     load: () => import('./sandbox.ts'),
   },
   doctor: {
-    summary: 'examine any token service, and say which options follow',
+    summary: 'examine a token service and recommend options for it',
     load: () => import('./doctor/doctor.ts'),
   },
-  token: { summary: 'obtain one token from any token service, and say what it is', load: () => import('./token.ts') },
+  token: { summary: 'obtain one token and describe it', load: () => import('./token.ts') },
 };
 
 const HELP_WORDS = ['help', '--help', '-h'];
 const VERSION_WORDS = ['--version', '-v'];
 
 /**
- * Runs one command line and gives its exit code: 0 done, 1 failed, 2 not understood, 130 interrupted.
+ * Runs one command line and returns its exit code: 0 success, 1 failure, 2 invalid usage, 130 interrupted.
  *
- * Without arguments, and with `help`, it prints the commands; `help <command>` and `<command> --help` print that
- * command's usage. An unknown command is refused with the nearest name. Whatever a command throws is told here, in
- * words that hold none of its arguments.
+ * `help`, or no arguments, lists the commands; `help <command>` and `<command> --help` print a command's usage. An
+ * unknown command is an error that suggests the nearest name. Everything that a command throws is reported here, without
+ * any of its arguments.
  */
 export async function runCommandLine(args: readonly string[], terminal: Terminal): Promise<number> {
   const [word, ...rest] = args;
@@ -66,7 +66,7 @@ export async function runCommandLine(args: readonly string[], terminal: Terminal
     return await command.run(rest, terminal);
   } catch (error) {
     if (terminal.signal.aborted) return EXIT.interrupted;
-    terminal.err.write(`owner-token-registry ${name}: ${tellFailure(error, name)}\n`);
+    terminal.err.write(`owner-token-registry ${name}: ${describeFailure(error, name)}\n`);
     return error instanceof UsageError ? EXIT.usage : EXIT.failed;
   }
 }
@@ -79,24 +79,26 @@ function overview(): string {
 Commands
 ${lines.join('\n')}
 
-  help <command>, <command> --help    how to use it
-  --version                           the version of this package
+  help <command>, <command> --help    print the usage of a command
+  --version                           print the version of this package
 `;
 }
 
 function version(): string {
-  // Two folders up from here, both in src/cli/ and in the build.
+  // Two folders up, both from src/cli/ and from the build.
   const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
   return (JSON.parse(text) as { version: string }).version;
 }
 
-/** An error in words. What is neither ours nor about usage is a defect: its place is told, what it says is not. */
-function tellFailure(error: unknown, name: string): string {
-  if (error instanceof UsageError) return `${error.message}\nHow to use it: owner-token-registry ${name} --help`;
+/** Describes an error. An unexpected one is a defect: the report has its stack frames but not its message, which may quote a secret. */
+function describeFailure(error: unknown, name: string): string {
+  if (error instanceof UsageError) return `${error.message}\nUsage: owner-token-registry ${name} --help`;
   if (error instanceof OwnerTokenError) {
     const facts = [error.code, error.status && `status ${error.status}`, error.oauthError, error.cause?.code];
     return `${error.message} (${facts.filter(Boolean).join(', ')})\n${adviceFor(error)}`;
   }
-  const { cause } = new OwnerTokenError('source_failed', 'a defect', { cause: error });
-  return ['a defect in this command', cause?.name, cause?.code, ...(cause?.frames ?? [])].filter(Boolean).join('\n  ');
+  const { cause } = new OwnerTokenError('source_failed', 'unexpected error', { cause: error });
+  return ['unexpected error: this is a defect of the command', cause?.name, cause?.code, ...(cause?.frames ?? [])]
+    .filter(Boolean)
+    .join('\n  ');
 }

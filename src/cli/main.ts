@@ -1,14 +1,14 @@
 #!/usr/bin/env node
-/** The executable: hands the process to the commands. */
+/** The executable: runs one command line with this process's environment, streams and signals. */
 
 import { runCommandLine } from './commands.ts';
 
 const interrupted = new AbortController();
 for (const name of ['SIGINT', 'SIGTERM'] as const) {
-  // Once: the same signal again finds no listener, and ends the process.
+  // `once`: a second signal finds no listener, so Node's default ends the process.
   process.once(name, () => interrupted.abort());
 }
-// A reader that has seen enough (`… | head -1`) closes the pipe; that is no failure of ours.
+// A reader such as `head -1` closes the pipe when it has enough; that is not an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
 });

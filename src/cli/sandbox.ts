@@ -1,4 +1,4 @@
-/** `owner-token-registry sandbox`: the service of the document on this machine, with its portal, until it is stopped. */
+/** `owner-token-registry sandbox`: an emulated token service with its portal, until it is interrupted. */
 
 import { readFileSync } from 'node:fs';
 import { OwnerTokenError } from '../index.ts';
@@ -7,19 +7,19 @@ import { EXIT, readFlags, type Terminal, UsageError } from './command.ts';
 
 export const usage = `Usage: owner-token-registry sandbox [options]
 
-Runs a sandbox of the token service, and the portal that shows what an integration does with it, until Ctrl-C.
+Emulates the token service on this machine until Ctrl-C. The portal shows what an integration does with it.
 
-  --port N          port of the token service; 0, the default, takes any free one
-  --portal-port N   port of the portal and its admin API, likewise
-  --host H          address to listen on; 127.0.0.1 by default
-  --owners N        appliance owners to begin with, each with an access key; 5 by default
-  --lifetime S      seconds that a token is good for; 3600 by default
-  --seed N          the same credentials, keys and tokens at every start with the same number
-  --config F        a JSON file with options of startSandbox (docs/sandbox.md); flags go before it
-  --state F         a file that keeps owners, keys and good tokens over restarts; it holds secrets
-  --scenario NAME   begin with this scenario: ${SCENARIOS.map(({ name }) => name).join(', ')}
-  --json            one line with url, portalUrl, clientId, clientSecret and accessKeys
-  --print-env       the settings of an integration as lines of an .env file
+  --port N          port of the token service; default 0: any free port
+  --portal-port N   port of the portal and its admin API; default 0: any free port
+  --host H          address to listen on; default 127.0.0.1
+  --owners N        number of appliance owners, each with an access key; default 5
+  --lifetime S      lifetime of a token in seconds; default 3600
+  --seed N          derive credentials, access keys and tokens from this number: the same at every start
+  --config F        JSON file with options of startSandbox (docs/sandbox.md); flags override it
+  --state F         file that keeps owners, access keys and tokens across restarts; it holds secrets
+  --scenario NAME   start with a scenario: ${SCENARIOS.map(({ name }) => name).join(', ')}
+  --json            print one JSON object: url, portalUrl, clientId, clientSecret, accessKeys
+  --print-env       print the settings of an integration in the format of an .env file
 `;
 
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
@@ -36,8 +36,7 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
     json: { type: 'boolean' },
     'print-env': { type: 'boolean' },
   });
-  if (flags.json && flags['print-env'])
-    throw new UsageError('--json and --print-env each print what there is: take one');
+  if (flags.json && flags['print-env']) throw new UsageError('--json and --print-env cannot be combined');
   const scenario = scenarioOf(flags.scenario);
   const options: SandboxOptions = {
     ...(flags.config !== undefined && readConfig(flags.config)),
@@ -59,7 +58,7 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   return EXIT.ok;
 }
 
-/** Flags that are numbers. What is no number is refused here; what is no good one, by the sandbox. */
+/** Parses the numeric flags. The sandbox checks their range. */
 function numbers(flags: Record<string, [flag: string, value: string | undefined]>): Record<string, number> {
   const given = Object.entries(flags).filter(([, [, value]]) => value !== undefined);
   return Object.fromEntries(
@@ -77,7 +76,7 @@ function scenarioOf(name: string | undefined): ScenarioName | undefined {
   return found.name;
 }
 
-/** The file may hold secrets by mistake, so nothing of it is repeated. */
+/** Errors never quote the file: it may hold secrets. */
 function readConfig(path: string): SandboxOptions {
   let text: string;
   try {
@@ -94,7 +93,7 @@ function readConfig(path: string): SandboxOptions {
   throw new UsageError('--config: expected a JSON object with options of startSandbox');
 }
 
-/** Starts it, and says in words what a wrong option or a port that is taken needs. */
+/** Starts the sandbox and translates its errors into usage errors. */
 async function start(options: SandboxOptions): Promise<Sandbox> {
   try {
     return await startSandbox(options);
@@ -102,11 +101,11 @@ async function start(options: SandboxOptions): Promise<Sandbox> {
     const { code, port } = error as NodeJS.ErrnoException & { port?: number };
     if (code === 'EADDRINUSE') {
       throw new UsageError(
-        `port ${port} is taken: choose another with --port and --portal-port, or 0 for any free one`,
+        `port ${port} is in use: choose another with --port or --portal-port, or 0 for any free port`,
       );
     }
     if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
-      throw new UsageError(`this machine does not let it listen there (${code}): choose another --host or --port`);
+      throw new UsageError(`cannot listen on this address (${code}): choose another --host or --port`);
     }
     if (error instanceof OwnerTokenError && error.code === 'invalid_options') throw new UsageError(error.message);
     throw error;
@@ -133,10 +132,10 @@ function describe({ url, portalUrl, portalToken, accessKeys }: Sandbox): string 
     ['token service', `${url}  (POST /auth/v1/token, GET /echo)`],
     ['portal', portalUrl],
     ...(portalToken === undefined ? [] : [['portal token', portalToken]]),
-    ['owners', `${accessKeys.length}, with their access keys in the portal`],
+    ['owners', `${accessKeys.length}; access keys are in the portal`],
   ];
   const table = rows.map(([name, value]) => `${name?.padEnd(16)}${value}\n`).join('');
-  return `${table}\nCtrl-C ends it. --print-env prints the settings of an integration, --json all that there is.\n`;
+  return `${table}\nPress Ctrl-C to stop. Run with --print-env for the settings of an integration, or with --json for all credentials.\n`;
 }
 
 function stopped(signal: AbortSignal): Promise<void> {

@@ -7,7 +7,7 @@ const FLAGS = {
   owner: { type: 'string', multiple: true },
 } as const;
 
-/** The refusal of these arguments. */
+/** The error message for these arguments. */
 function refusalOf(...args: string[]): string {
   try {
     readFlags(args, FLAGS);
@@ -19,28 +19,28 @@ function refusalOf(...args: string[]): string {
 }
 
 describe('flags', () => {
-  it('are read in every form', () => {
+  it('are parsed in every form', () => {
     const given = readFlags(['--json', '--port', '80', '--owner=a', '--owner', 'b'], FLAGS);
     expect(given).toEqual({ json: true, port: '80', owner: ['a', 'b'] });
   });
 
   it('are absent when not given', () => expect(readFlags([], FLAGS)).toEqual({}));
 
-  it('have values or have none', () => {
+  it('take a value or none, as declared', () => {
     expect(refusalOf('--port')).toContain('--port');
     expect(refusalOf('--json=yes')).toContain('--json');
   });
 
-  it('that are unknown are refused with the nearest name', () => {
+  it('that are unknown are rejected with the nearest name', () => {
     expect(refusalOf('--prot', '80')).toBe('unknown option; did you mean --port?');
     expect(refusalOf('--colour')).toBe('unknown option');
     expect(refusalOf('--constructor')).toBe('unknown option');
   });
 });
 
-describe('what may be a secret', () => {
+describe('an argument that may be a secret', () => {
   it.each(['--client-secret', '--access-key', '--clientSecret', '--password', '--token'])(
-    '%s is refused with the reason',
+    '%s is rejected with the reason',
     (flag) => {
       expect(refusalOf(flag, 'canary-91')).toMatch(/from the environment, never from arguments/);
     },

@@ -1,21 +1,21 @@
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runCommandLine } from '../../src/cli/commands.ts';
 import { exportsOf, ROOT, readSource } from '../helpers/source-files.ts';
 import { runCommand } from '../helpers/terminal.ts';
 
 describe('help', () => {
-  it('lists every command there is', async () => {
+  it('lists every command', async () => {
     const { code, out, err } = await runCommand(['--help']);
     expect({ code, err }).toEqual({ code: 0, err: '' });
     const commands = readSource().filter((file) => file.path.startsWith('cli/') && exportsOf(file).includes('usage'));
-    const names = commands.map(({ path }) => path.slice('cli/'.length, -'.ts'.length));
+    const names = commands.map(({ path }) => basename(path, '.ts'));
     expect(names).toContain('token');
     for (const name of names) expect(out).toMatch(new RegExp(`^ {2}${name} `, 'm'));
   });
 
-  it.each([['help'], ['-h'], ['help', '--help']])('is what %s asks for', async (...args) => {
+  it.each([['help'], ['-h'], ['help', '--help']])('is printed for %s', async (...args) => {
     expect(await runCommand(args)).toEqual(await runCommand(['--help']));
   });
 
@@ -23,26 +23,26 @@ describe('help', () => {
     ['token', '--help'],
     ['token', '--json', '-h'],
     ['help', 'token'],
-  ])('of a command is what %s %s asks for', async (...args) => {
+  ])('of a command is printed for %s %s', async (...args) => {
     const { code, out } = await runCommand(args);
     expect(code).toBe(0);
     expect(out).toMatch(/^Usage: owner-token-registry token/);
   });
 
-  it('goes to standard error, with exit code 2, when nothing was asked for', async () => {
+  it('goes to standard error with exit code 2 when there is no command', async () => {
     const { code, out, err } = await runCommand([]);
     expect({ code, out }).toEqual({ code: 2, out: '' });
     expect(err).toMatch(/^Usage: owner-token-registry <command>/);
   });
 });
 
-it('tells the version of the package', async () => {
+it('prints the version of the package', async () => {
   const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
   expect(await runCommand(['--version'])).toEqual({ code: 0, out: `${version}\n`, err: '' });
 });
 
 describe('an unknown command', () => {
-  it('is refused with the nearest name', async () => {
+  it('is rejected with the nearest name', async () => {
     const { code, err } = await runCommand(['tokn']);
     expect(code).toBe(2);
     expect(err).toContain('did you mean token?');
@@ -56,7 +56,7 @@ describe('an unknown command', () => {
   });
 });
 
-it('a defect is told by its place, and nothing of what it says', async () => {
+it('an unexpected error is reported by its stack frames, without its message', async () => {
   const said: string[] = [];
   const err = { write: (text: string | Uint8Array) => said.push(String(text)) > 0 };
   const get = (): never => {
@@ -65,6 +65,8 @@ it('a defect is told by its place, and nothing of what it says', async () => {
   const env = new Proxy({}, { get });
   const code = await runCommandLine(['token'], { env, out: err, err, signal: new AbortController().signal });
   expect(code).toBe(1);
-  expect(said.join('')).toMatch(/a defect in this command\n {2}TypeError\n {2}at .*commands\.test\.ts/);
+  expect(said.join('')).toMatch(
+    /unexpected error: this is a defect of the command\n {2}TypeError\n {2}at .*commands\.test\.ts/,
+  );
   expect(said.join('')).not.toContain('canary');
 });

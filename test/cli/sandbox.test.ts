@@ -15,7 +15,7 @@ function file(name: string, content: string): string {
   return path;
 }
 
-/** Runs the command until it has printed, hands over what it printed, and stops it as Ctrl-C would. */
+/** Runs the command, calls `look` with its first output, then stops it as Ctrl-C does. */
 async function running<T>(args: string[], look: (printed: string) => Promise<T>): Promise<{ code: number; seen: T }> {
   const stop = new AbortController();
   let printed: (text: string) => void = () => {};
@@ -46,7 +46,7 @@ const tokenRequest = (facts: { url: string; clientId: string; clientSecret: stri
   });
 
 describe('sandbox', () => {
-  it('prints one object with --json, serves with what is in it, and ends with 0', async () => {
+  it('prints one object with --json, accepts the credentials in it, and exits with 0', async () => {
     const { code, seen } = await running(['--json', '--owners', '3', '--lifetime', '90'], async (printed) => {
       const facts = JSON.parse(printed);
       const answer = await tokenRequest(facts, facts.accessKeys[2]);
@@ -65,15 +65,15 @@ describe('sandbox', () => {
     expect(second.split('\n').slice(1)).toEqual(first.split('\n').slice(1));
   });
 
-  it('tells people where it is, and no secret', async () => {
+  it('prints its addresses and no secret', async () => {
     const { seen } = await running(['--owners', '2'], async (text) => text);
     expect(seen).toMatch(/^token service {3}http:\/\/127\.0\.0\.1:\d+ {2}\(POST/);
     expect(seen).toMatch(/^portal {10}http:\/\/127\.0\.0\.1:\d+$/m);
-    expect(seen).toContain('2, with their access keys in the portal');
+    expect(seen).toContain('2; access keys are in the portal');
     expect(seen).not.toMatch(/secret=|sbx_/i);
   });
 
-  it('takes options from a file, flags before it, and begins with a scenario', async () => {
+  it('reads options from a file, lets flags override them, and starts with a scenario', async () => {
     const config = file('config.json', JSON.stringify({ owners: 4, profile: { shape: 'minimal' } }));
     const { seen } = await running(
       ['--json', '--config', config, '--owners', '2', '--scenario', 'rate-limit-storm'],
@@ -94,14 +94,14 @@ describe('sandbox', () => {
     expect(await keys()).toEqual(await keys());
   });
 
-  it('says so when its port is taken', async () => {
+  it('reports a port that is in use', async () => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
     const { port } = taken.address() as { port: number };
     const ended = await runCommand(['sandbox', '--port', String(port)]);
     taken.close();
     expect(ended.code).toBe(2);
-    expect(ended.err).toContain(`port ${port} is taken: choose another with --port`);
+    expect(ended.err).toContain(`port ${port} is in use: choose another with --port`);
   });
 
   it.each([
@@ -109,13 +109,13 @@ describe('sandbox', () => {
     [['--port', '70000'], 'port: expected a whole number from 0 to 65535'],
     [['--owners=-1'], 'owners: expected a whole number'],
     [['--scenario', 'flood'], '--scenario: expected one of cold-start'],
-    [['--json', '--print-env'], 'take one'],
+    [['--json', '--print-env'], 'cannot be combined'],
     [['--prot', '1'], 'did you mean --port?'],
     [['--config', join(folder, 'none.json')], '--config: the file cannot be read (ENOENT)'],
     [['--config', file('broken.json', '{"owners"')], '--config: the file is not JSON'],
     [['--config', file('list.json', '[]')], '--config: expected a JSON object'],
     [['--config', file('typo.json', '{"owner":1}')], 'did you mean owners?'],
-  ])('refuses %j, and says why', async (args, why) => {
+  ])('rejects %j with the reason', async (args, why) => {
     const ended = await runCommand(['sandbox', ...args]);
     expect(ended.err).toContain(why);
     expect(ended).toMatchObject({ code: 2, out: '' });

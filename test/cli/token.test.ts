@@ -18,21 +18,21 @@ beforeEach(async () => {
 });
 afterEach(() => sandbox.close());
 
-/** Whatever was printed must hold none of these. */
+/** Neither stream may hold a secret. */
 function expectNoSecrets(printed: { out: string; err: string }): void {
   for (const name of ['OTR_CLIENT_SECRET', 'OTR_ACCESS_KEY'])
     expect(printed.out + printed.err).not.toContain(env[name]);
 }
 
 describe('a token', () => {
-  it('is described in words, and not shown', async () => {
+  it('is described but not printed', async () => {
     const ended = await runCommand(['token'], env);
     expect(ended).toMatchObject({ code: 0, err: '' });
     expect(ended.out).toMatch(/^owner {9}owner_[\w-]{16} /m);
     expect(ended.out).toMatch(/^token {9}token_[\w-]{16} /m);
     expect(ended.out).toMatch(/^token type {4}Bearer$/m);
-    expect(ended.out).toMatch(/^lifetime {6}1800 s, stated by the service$/m);
-    expect(ended.out).toMatch(/^served until {2}\d{4}-.*Z, 1790 s after it was asked for$/m);
+    expect(ended.out).toMatch(/^lifetime {6}1800 s, as stated by the service$/m);
+    expect(ended.out).toMatch(/^served until {2}\d{4}-.*Z, 1790 s after the request$/m);
     expect(ended.out).not.toContain('sbx_');
     expectNoSecrets(ended);
   });
@@ -50,7 +50,7 @@ describe('a token', () => {
     expectNoSecrets(ended);
   });
 
-  it('is shown with --show-token, and is good', async () => {
+  it('is printed with --show-token, and is valid', async () => {
     const { out } = await runCommand(['token', '--json', '--show-token'], env);
     const { token } = JSON.parse(out);
     const answer = await fetch(`${sandbox.url}/echo`, { headers: { authorization: `Bearer ${token}` } });
@@ -60,13 +60,13 @@ describe('a token', () => {
 });
 
 describe('the environment', () => {
-  it('is told about as a whole when variables are missing', async () => {
+  it('names all missing variables at once', async () => {
     const { code, err } = await runCommand(['token'], { OTR_CLIENT_ID: 'x', OTR_ACCESS_KEY: '' });
     expect(code).toBe(2);
     expect(err).toContain('not set in the environment: OTR_BASE_URL, OTR_CLIENT_SECRET, OTR_ACCESS_KEY');
   });
 
-  it('is warned about when a value has white space around it', async () => {
+  it('with white space around a value is a warning', async () => {
     const { code, err } = await runCommand(['token'], { ...env, OTR_ACCESS_KEY: `${env.OTR_ACCESS_KEY}\n` });
     expect(code).toBe(1);
     expect(err).toContain('warning: OTR_ACCESS_KEY begins or ends with white space');
@@ -75,7 +75,7 @@ describe('the environment', () => {
 
 describe('arguments', () => {
   it.each([[['--client-secret=canary-3b']], [['canary-3b']]])(
-    '%j are refused unrepeated, nothing is sent',
+    '%j are rejected without being repeated, and nothing is sent',
     async (args) => {
       const ended = await runCommand(['token', ...args], env);
       expect(ended.code).toBe(2);
@@ -89,7 +89,7 @@ describe('a failure', () => {
   it.each([
     ['OTR_CLIENT_SECRET', /client_refused.*invalid_client.*\n.*OTR_CLIENT_SECRET/],
     ['OTR_ACCESS_KEY', /owner_refused.*\n.*OTR_ACCESS_KEY/],
-  ])('of a wrong %s says what to do', async (name, expected) => {
+  ])('of a wrong %s names the next step', async (name, expected) => {
     const ended = await runCommand(['token'], { ...env, [name]: 'canary-wrong' });
     expect(ended).toMatchObject({ code: 1, out: '' });
     expect(ended.err).toMatch(expected);
@@ -97,7 +97,7 @@ describe('a failure', () => {
     expectNoSecrets(ended);
   });
 
-  it('of a wrong address says what to do', async () => {
+  it('of a wrong address names the next step', async () => {
     await sandbox.close();
     const { code, err } = await runCommand(['token'], env);
     expect(code).toBe(1);
@@ -110,7 +110,7 @@ describe('a failure', () => {
     expect(err).toMatch(/insecure_url.*\n.*https/);
   });
 
-  it('of an address that is none is refused without repeating it', async () => {
+  it('of an invalid address is reported without repeating it', async () => {
     const { code, err } = await runCommand(['token'], { ...env, OTR_BASE_URL: 'canary-3b' });
     expect(code).toBe(1);
     expect(err).toContain('invalid_options');
@@ -118,7 +118,7 @@ describe('a failure', () => {
   });
 });
 
-/** Runs `use` against a service that answers as told. */
+/** Runs `use` against a service with this handler. */
 async function withService(answer: RequestListener, use: (url: string) => Promise<void>): Promise<void> {
   const server = createServer(answer).listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
@@ -130,21 +130,21 @@ async function withService(answer: RequestListener, use: (url: string) => Promis
   }
 }
 
-it('a lifetime that the service does not state is told as such', async () => {
+it('a lifetime that the service does not state is reported as such', async () => {
   await withService(
     (_, response) => response.end(JSON.stringify({ access_token: 'opaque' })),
     async (url) => {
       const { code, out } = await runCommand(['token'], { ...env, OTR_BASE_URL: url });
       expect(code).toBe(0);
-      expect(out).toMatch(/^lifetime {6}not stated by the service; a registry assumes 300 s, or/m);
+      expect(out).toMatch(/^lifetime {6}not stated by the service; a registry assumes 300 s unless/m);
       const json = await runCommand(['token', '--json'], { ...env, OTR_BASE_URL: url });
       expect(JSON.parse(json.out).lifetimeMs).toBeNull();
     },
   );
 });
 
-// Well before the ten seconds after which the endpoint itself would give up.
-it('Ctrl-C ends the wait for a service that says nothing, with exit code 130', { timeout: 5_000 }, async () => {
+// Well before the endpoint's own deadline of ten seconds.
+it('Ctrl-C ends the wait for a silent service, with exit code 130', { timeout: 5_000 }, async () => {
   const interrupt = new AbortController();
   await withService(
     () => interrupt.abort(),

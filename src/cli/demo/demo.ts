@@ -1,4 +1,4 @@
-/** `owner-token-registry demo`: the library at work on the sandbox, with a picture at the end. */
+/** `owner-token-registry demo`: runs the library against a sandbox and draws the result. */
 
 import { EXIT, type Output, readFlags, type Terminal } from '../command.ts';
 import { bar, drawResult, thousands } from './picture.ts';
@@ -6,15 +6,14 @@ import { type DemoResult, type Progress, runDemo } from './run.ts';
 
 export const usage = `Usage: owner-token-registry demo [--fleet] [--json]
 
-Starts a sandbox of the token service on this machine and obtains tokens for 200 owners over real HTTP, while thousands
-of calls arrive at once, tokens expire and are revoked, and a customer leaves. Ends with a picture, and with exit code 1
-if any of its checks fails.
+Starts a sandbox and obtains tokens for 200 owners over real HTTP, while thousands of calls arrive at once, tokens
+expire and are revoked, and a customer leaves. Draws the result. Exits with 1 if a check fails.
 
-  --fleet  eight processes that share through Redis instead, one of them killed on the way; needs a Redis
-  --json   one JSON object instead of the picture
+  --fleet  run eight processes that share tokens through Redis, and kill one of them; needs Redis
+  --json   print one JSON object instead of the picture
 `;
 
-/** A terminal's line is redrawn no more often than a reader can follow. */
+/** Least time between two updates of the progress line. */
 const REDRAW_MS = 50;
 
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
@@ -31,11 +30,11 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   return result.checks.every(({ ok }) => ok) ? EXIT.ok : EXIT.failed;
 }
 
-/** A moving line on a terminal; elsewhere a plain line as each phase begins. */
+/** On a terminal, redraws one line; elsewhere, prints a line when a phase starts. */
 function showProgress(out: Output): Progress {
   let phase = '';
   let drawnMs = 0;
-  return (name, done, of) => {
+  return (name, done, total) => {
     const isNew = name !== phase;
     if (!out.isTTY) {
       if (isNew) out.write(`${name} ...\n`);
@@ -43,15 +42,15 @@ function showProgress(out: Output): Progress {
       return;
     }
     const nowMs = performance.now();
-    if (!isNew && done < of && nowMs - drawnMs < REDRAW_MS) return;
+    if (!isNew && done < total && nowMs - drawnMs < REDRAW_MS) return;
     if (isNew && phase !== '') out.write('\n');
     phase = name;
     drawnMs = nowMs;
-    out.write(`\r  ${name.padEnd(20)}${bar(done / of, 30)} ${thousands(done)} of ${thousands(of)} calls\u001b[K`);
+    out.write(`\r  ${name.padEnd(20)}${bar(done / total, 30)} ${thousands(done)} of ${thousands(total)} calls\u001b[K`);
   };
 }
 
-/** For machines: the same facts, with the waiting times summed up. */
+/** The result as JSON, with the waiting times reduced to percentiles. */
 function summaryOf({ waitsMs, ownerStates, ...result }: DemoResult): object {
   const sorted = [...waitsMs].sort((a, b) => a - b);
   const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;

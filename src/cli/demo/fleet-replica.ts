@@ -1,103 +1,103 @@
-/** One process of the fleet demo: a registry of its own, told over IPC what to get. Started by `demo-fleet.ts` alone. */
+/** One process of the fleet demo: a registry that its parent controls over IPC. Only `replica-process.ts` starts it. */
 
-import { randomBytes } from 'node:crypto';
 import { OwnerTokenRegistry, TokenEndpoint, type TokenSource } from '../../index.ts';
-import { fromIoredis, fromNodeRedis, type RedisPort, SharedTokens } from '../../redis/index.ts';
+import { SharedTokens } from '../../redis/index.ts';
+import { connect } from './redis.ts';
 
 export interface ReplicaStart {
-  baseUrl: string;
-  clientId: string;
-  clientSecret: string;
-  /** Absent: every process for itself. */
-  sharing?: { redisUrl: string; sealingKey: string; prefix: string };
+  readonly baseUrl: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  /** Absent: this process shares with no other. */
+  readonly sharing?: { redisUrl: string; sealingKey: string; prefix: string; leaseMs: number };
+  /** Process id of a Redis that ends with the demo. */
+  readonly redisPid?: number;
 }
 
-/** What came of one round of calls: by owner, in the order asked. */
+/** The result of one round of calls. */
 export interface ReplicaRound {
-  /** Milliseconds that each call waited; negative for one that failed. */
+  /** Milliseconds that each call waited, in the order requested; -1 for a call that failed. */
   readonly waitsMs: number[];
-  /** Which of the owners this process asked the service for. */
-  readonly asked: number[];
+  /** Indexes of the owners whose token this process requested from the service. */
+  readonly requested: number[];
 }
 
 export type ReplicaMessage = { id: number } & ({ start: ReplicaStart } | { get: string[] });
-export type ReplicaReply = { id: number; round?: ReplicaRound; problem?: string };
+export type ReplicaReply = { id: number; round?: ReplicaRound; failed?: true };
 
-/** Obeys until the parent is gone. */
-export function runReplica(): Promise<number> {
+/**
+ * Answers messages until the IPC channel closes, which it does however the parent ends, SIGKILL included. Then exits at
+ * once, because open sockets would keep the process alive, and stops the Redis that the parent started.
+ */
+export function runReplica(): Promise<never> {
   const replica = new Replica();
+  let redisPid: number | undefined;
   const answer = async (message: ReplicaMessage): Promise<Omit<ReplicaReply, 'id'>> => {
     if (!('start' in message)) return { round: await replica.get(message.get) };
+    redisPid = message.start.redisPid;
     await replica.start(message.start);
     return {};
   };
   process.on('message', (message: ReplicaMessage) => {
     void answer(message)
-      .catch((error: unknown) => ({ problem: error instanceof ClientMissing ? error.message : 'a replica failed' }))
-      .then((reply) => process.send?.({ id: message.id, ...reply }));
+      .catch(() => ({ failed: true }) as const)
+      .then((reply) => process.send?.({ id: message.id, ...reply }, () => {}));
   });
-  return new Promise((resolve) => process.once('disconnect', () => resolve(0)));
+  return new Promise<never>(() => {
+    process.once('disconnect', () => {
+      stop(redisPid);
+      process.exit(0);
+    });
+  });
+}
+
+/** Another replica may have stopped it already. */
+function stop(pid: number | undefined): void {
+  try {
+    if (pid !== undefined) process.kill(pid, 'SIGKILL');
+  } catch {}
 }
 
 class Replica {
-  readonly #asked = new Set<string>();
+  readonly #requested = new Set<string>();
   #registry: OwnerTokenRegistry | undefined;
 
-  async start({ sharing, ...service }: ReplicaStart): Promise<void> {
-    const endpoint = new TokenEndpoint(service);
-    const noting: TokenSource = {
+  async start({ sharing, baseUrl, clientId, clientSecret }: ReplicaStart): Promise<void> {
+    const endpoint = new TokenEndpoint({ baseUrl, clientId, clientSecret });
+    const recorder: TokenSource = {
       origin: endpoint.origin,
       identity: () => endpoint.identity(),
       requestToken: (accessKey, request) => {
-        this.#asked.add(accessKey);
+        this.#requested.add(accessKey);
         return endpoint.requestToken(accessKey, request);
       },
     };
-    const source = sharing
-      ? new SharedTokens({
-          source: noting,
-          redis: await connect(sharing.redisUrl),
-          sealingKeys: [Buffer.from(sharing.sealingKey, 'base64')],
-          prefix: sharing.prefix,
-          // More processes than cores start here at once: what is slow then is not Redis.
-          redisTimeoutMs: 2_000,
-        })
-      : noting;
-    this.#asked.clear();
-    this.#registry = new OwnerTokenRegistry({ source });
+    this.#requested.clear();
+    this.#registry = new OwnerTokenRegistry({ source: sharing ? await shared(recorder, sharing) : recorder });
   }
 
   async get(accessKeys: string[]): Promise<ReplicaRound> {
     const waitsMs = await Promise.all(
       accessKeys.map(async (accessKey) => {
         const startedMs = performance.now();
-        const served = await this.#registry?.getToken(accessKey).catch(() => undefined);
-        return served ? performance.now() - startedMs : -1;
+        const token = await this.#registry?.getToken(accessKey).catch(() => undefined);
+        return token ? performance.now() - startedMs : -1;
       }),
     );
-    return { waitsMs, asked: accessKeys.flatMap((accessKey, index) => (this.#asked.has(accessKey) ? [index] : [])) };
+    const requested = accessKeys.flatMap((accessKey, index) => (this.#requested.has(accessKey) ? [index] : []));
+    return { waitsMs, requested };
   }
 }
 
-/** None of the clients is installed beside this package. */
-export class ClientMissing extends Error {}
-
-/** With the client that is installed; this package brings none. */
-async function connect(url: string): Promise<RedisPort> {
-  // Names in variables: what is not a dependency must not be bundled.
-  const [nodeRedis, ioredis] = ['redis', 'ioredis'];
-  const found = await import(nodeRedis as string).catch(() => undefined);
-  if (found) {
-    const client = found.createClient({ url });
-    const subscriber = client.duplicate();
-    for (const each of [client, subscriber]) await each.on('error', () => {}).connect();
-    return fromNodeRedis(client, { subscriber });
-  }
-  const { Redis } = await import(ioredis as string).catch(() => ({ Redis: undefined }));
-  if (!Redis) throw new ClientMissing('no Redis client is installed here: npm install redis (or ioredis)');
-  const client = new Redis(url).on('error', () => {});
-  return fromIoredis(client, { subscriber: client.duplicate().on('error', () => {}) });
+async function shared(
+  source: TokenSource,
+  { redisUrl, sealingKey, prefix, leaseMs }: NonNullable<ReplicaStart['sharing']>,
+): Promise<SharedTokens> {
+  const { port } = await connect(redisUrl);
+  return new SharedTokens({
+    ...{ source, prefix, leaseMs, redis: port },
+    sealingKeys: [Buffer.from(sealingKey, 'base64')],
+    // Generous: all processes start at once on few cores, so a slow answer says nothing about Redis.
+    redisTimeoutMs: 2_000,
+  });
 }
-
-/** A key for this run alone, as text for IPC. */
-export const newSealingKey = () => randomBytes(32).toString('base64');

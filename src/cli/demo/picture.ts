@@ -1,4 +1,4 @@
-/** The demo's result as a picture of plain characters. */
+/** Draws the result of the demo in plain characters. */
 
 import type { DemoResult, OwnerOutcome, PhaseResult } from './run.ts';
 
@@ -6,7 +6,7 @@ const BAR_WIDTH = 44;
 const OWNERS_A_ROW = 50;
 const MARKS: Readonly<Record<OwnerOutcome, string>> = { served: '●', refused: '○', wrong: '✗' };
 
-/** Upper bounds of the waiting times told apart, in ms. */
+/** Upper bounds of the histogram of waiting times, in ms. */
 const BOUNDS_MS = [1, 3, 10, 30, 100, 300, Number.POSITIVE_INFINITY];
 
 export function drawResult(result: DemoResult): string {
@@ -21,7 +21,7 @@ export function drawResult(result: DemoResult): string {
 
 export const thousands = (count: number) => count.toLocaleString('en-US');
 
-/** A bar of the given share of the full width, never empty for more than nothing. */
+/** A bar filled to the given share. A share above zero fills at least one character. */
 export function bar(share: number, width = BAR_WIDTH, [full, rest] = ['█', '░']): string {
   const length = share > 0 ? Math.max(1, Math.round(share * width)) : 0;
   return `${full}`.repeat(Math.min(length, width)) + `${rest}`.repeat(Math.max(0, width - length));
@@ -34,7 +34,7 @@ function drawRequests(phases: readonly PhaseResult[]): string {
     const drawn = bar(tokenRequests / calls, width).padEnd(BAR_WIDTH);
     return `  ${name.padEnd(20)}${drawn} ${thousands(tokenRequests).padStart(5)} for ${thousands(calls)}`;
   });
-  return ['Token requests: █ made, ░ what one request a call would have made', ...rows].join('\n');
+  return ['Token requests: █ sent, ░ avoided (one request per call would have sent them)', ...rows].join('\n');
 }
 
 function drawWaits(waitsMs: readonly number[]): string {
@@ -44,12 +44,12 @@ function drawWaits(waitsMs: readonly number[]): string {
   });
   const most = Math.max(1, ...counts);
   const rows = BOUNDS_MS.map((bound, index) => {
-    const name = bound === Number.POSITIVE_INFINITY ? 'longer' : `under ${bound} ms`;
+    const name = bound === Number.POSITIVE_INFINITY ? '300 ms or more' : `under ${bound} ms`;
     const count = counts[index] ?? 0;
     return `  ${name.padEnd(20)}${bar(count / most, BAR_WIDTH, ['█', ' '])} ${thousands(count).padStart(6)}`;
   });
   return [
-    'How long calls waited for their token (thousands at once; the service runs in the same process)',
+    'Time that calls waited for their token (thousands at once; the service runs in the same process)',
     ...rows,
   ].join('\n');
 }
@@ -60,13 +60,13 @@ function drawOwners({ ownerStates, wrongOwner }: DemoResult): string {
     const row = ownerStates.slice(first, first + OWNERS_A_ROW);
     rows.push(`  ${row.map((state) => MARKS[state]).join('')}`);
   }
-  const legend = `Owners: ● served with its own token, ○ refused (it has left), ✗ another's token: ${wrongOwner}`;
+  const legend = `Owners: ● received its own token, ○ refused (removed), ✗ received another owner's token: ${wrongOwner}`;
   return [legend, ...rows].join('\n');
 }
 
 function drawChecks({ checks }: DemoResult): string {
   return [
-    'Checks, by what the service counted',
+    'Checks, against what the service counted',
     ...checks.map(({ name, ok, found }) => `  ${ok ? '✓' : '✗'} ${name}: ${found}`),
   ].join('\n');
 }
@@ -75,7 +75,7 @@ function drawEnding({ phases, owners, checks, seconds }: DemoResult): string {
   const calls = phases.reduce((sum, phase) => sum + phase.calls, 0);
   const requests = phases.reduce((sum, phase) => sum + phase.tokenRequests, 0);
   const failed = checks.filter(({ ok }) => !ok).length;
-  const verdict = failed === 0 ? 'All checks hold.' : `${failed} of ${checks.length} checks failed.`;
-  const sum = `${thousands(calls)} calls for ${owners} owners took ${thousands(requests)} token requests, in ${seconds.toFixed(1)} s.`;
-  return `${sum} ${verdict}`;
+  const result = failed === 0 ? 'All checks passed.' : `${failed} of ${checks.length} checks failed.`;
+  const totals = `${thousands(calls)} calls for ${owners} owners needed ${thousands(requests)} token requests, in ${seconds.toFixed(1)} s.`;
+  return `${totals} ${result}`;
 }

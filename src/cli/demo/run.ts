@@ -1,17 +1,17 @@
 /**
- * What the demo does: an integrator's backend in small, against the sandbox over real HTTP. Time is the sandbox's own,
- * handed to the registry too, so that hours pass in a moment for both sides.
+ * What the demo runs: a small integrator's backend against the sandbox, over real HTTP. The registry shares the sandbox's
+ * virtual clock, so that hours pass at once on both sides.
  */
 
 import { OwnerTokenError, OwnerTokenRegistry, TokenEndpoint } from '../../index.ts';
 import { type Sandbox, startSandbox } from '../../sandbox/index.ts';
 
-/** One part of the demo, as it went. */
+/** One phase of the demo. */
 export interface PhaseResult {
   readonly name: string;
-  /** Calls that wanted a token: what a backend without a registry would have asked the service. */
+  /** Calls that needed a token: a backend without a registry would have sent one request for each. */
   readonly calls: number;
-  /** Token requests that the service counted. */
+  /** Token requests that the service received. */
   readonly tokenRequests: number;
 }
 
@@ -24,9 +24,9 @@ export interface Check {
 export interface DemoResult {
   readonly owners: number;
   readonly phases: readonly PhaseResult[];
-  /** Milliseconds that each call for a token waited. */
+  /** How long each call waited for its token, in milliseconds. */
   readonly waitsMs: readonly number[];
-  /** What became of each owner in the last phase. */
+  /** The outcome of each owner's last call. */
   readonly ownerStates: readonly OwnerOutcome[];
   readonly wrongOwner: number;
   readonly seconds: number;
@@ -35,15 +35,15 @@ export interface DemoResult {
 
 export type OwnerOutcome = 'served' | 'refused' | 'wrong';
 
-/** How far the phase under way has come. */
-export type Progress = (phase: string, done: number, of: number) => void;
+/** Reports the progress of the current phase. */
+export type Progress = (phase: string, done: number, total: number) => void;
 
 const OWNERS = 200;
 const LIFETIME_SECONDS = 3600;
 const MINUTE_MS = 60_000;
 const REVOKED_TOKENS = 40;
 
-/** Runs all phases and checks what the service counted. */
+/** Runs all phases and checks the numbers that the service counted. */
 export async function runDemo(progress: Progress, signal: AbortSignal): Promise<DemoResult> {
   const startedMs = performance.now();
   await using sandbox = await startSandbox({ owners: OWNERS, lifetimeSeconds: LIFETIME_SECONDS });
@@ -63,7 +63,7 @@ export async function runDemo(progress: Progress, signal: AbortSignal): Promise<
     for (let step = 0; step < 10; step++) {
       sandbox.clock.advance(6 * MINUTE_MS);
       await traffic.callAll(5);
-      await traffic.quiet();
+      await traffic.settle();
     }
   });
   const expired = await traffic.phase('all tokens expired', () => {
@@ -76,59 +76,55 @@ export async function runDemo(progress: Progress, signal: AbortSignal): Promise<
     }
     await traffic.echoAll(5);
   });
-  const leaver = sandbox.owners[OWNERS - 1]?.accessKey ?? '';
-  const left = await traffic.phase('one customer leaves', async () => {
-    sandbox.revokeAccessKey(leaver);
-    await traffic.echoAll(5, leaver);
+  const removedKey = sandbox.owners[OWNERS - 1]?.accessKey ?? '';
+  const removed = await traffic.phase('one customer leaves', async () => {
+    sandbox.revokeAccessKey(removedKey);
+    await traffic.echoAll(5, removedKey);
   });
 
-  const refused = registry.describe(leaver);
-  const { wrongOwner, failures, leaverFailures, waitsMs } = traffic;
+  const refused = registry.describe(removedKey);
+  const { wrongOwner, failures, removedFailures, waitsMs } = traffic;
   const { wasted } = sandbox.ledger;
   return {
     owners: OWNERS,
     phases: traffic.phases,
     waitsMs,
-    ownerStates: traffic.ownerStates(leaver),
+    ownerStates: traffic.ownerStates(removedKey),
     wrongOwner,
     seconds: (performance.now() - startedMs) / 1000,
     checks: [
-      check('no call was answered for another owner', wrongOwner === 0, `${wrongOwner} wrong`),
-      check('no call of a customer who is there failed', failures.length === 0, failures[0] ?? 'none failed'),
-      exactly('a cold start costs one request an owner', cold, OWNERS),
-      check('an hour of traffic costs one refresh an owner', hour.tokenRequests <= OWNERS, asked(hour)),
-      exactly('expired tokens are requested once an owner', expired, OWNERS),
-      exactly('revoked tokens are requested once each', revoked, REVOKED_TOKENS),
-      check('who has left is asked for once, then refused at once', left.tokenRequests <= 2, asked(left)),
-      check(
-        'who has left is refused alone, and by name',
-        leaverFailures === 5,
-        `${leaverFailures} of 5: ${refused.code}`,
-      ),
-      check('no request was wasted', wasted === 0, `${wasted} for owners with a good token`),
+      check('no call received a token of another owner', wrongOwner === 0, `${wrongOwner} wrong`),
+      check('no call of a remaining customer failed', failures.length === 0, failures[0] ?? 'none failed'),
+      exactly('a cold start costs one request per owner', cold, OWNERS),
+      check('an hour of traffic costs at most one refresh per owner', hour.tokenRequests <= OWNERS, ratio(hour)),
+      exactly('expiry of all tokens costs one request per owner', expired, OWNERS),
+      exactly('each revoked token costs one request', revoked, REVOKED_TOKENS),
+      check('a removed owner costs at most two requests, then fails fast', removed.tokenRequests <= 2, ratio(removed)),
+      check('only the removed owner is refused', removedFailures === 5, `${removedFailures} of 5: ${refused.code}`),
+      check('no request was wasted', wasted === 0, `${wasted} while the owner had a valid token`),
     ],
   };
 }
 
-const asked = (phase: PhaseResult) => `${phase.tokenRequests} requests for ${phase.calls} calls`;
+const ratio = (phase: PhaseResult) => `${phase.tokenRequests} requests for ${phase.calls} calls`;
 const check = (name: string, ok: boolean, found: string): Check => ({ name, ok, found });
 const exactly = (name: string, phase: PhaseResult, count: number) =>
-  check(name, phase.tokenRequests === count, asked(phase));
+  check(name, phase.tokenRequests === count, ratio(phase));
 
-/** The callers, and what they met with. */
+/** Sends the calls of each phase and records their outcomes. */
 class Traffic {
   readonly phases: PhaseResult[] = [];
   readonly waitsMs: number[] = [];
   readonly failures: string[] = [];
   wrongOwner = 0;
-  leaverFailures = 0;
+  removedFailures = 0;
   readonly #sandbox: Sandbox;
   readonly #registry: OwnerTokenRegistry;
   readonly #progress: Progress;
   readonly #signal: AbortSignal;
   readonly #lastOutcome = new Map<string, OwnerOutcome>();
   #name = '';
-  #begun = 0;
+  #started = 0;
   #done = 0;
 
   constructor(sandbox: Sandbox, registry: OwnerTokenRegistry, progress: Progress, signal: AbortSignal) {
@@ -140,18 +136,18 @@ class Traffic {
 
   async phase(name: string, run: () => Promise<void>): Promise<PhaseResult> {
     this.#name = name;
-    this.#begun = 0;
+    this.#started = 0;
     this.#done = 0;
     const before = this.#sandbox.ledger.count({ kind: 'token' });
     await run();
-    await this.quiet();
+    await this.settle();
     const tokenRequests = this.#sandbox.ledger.count({ kind: 'token' }) - before;
-    const result = { name, calls: this.#begun, tokenRequests };
+    const result = { name, calls: this.#started, tokenRequests };
     this.phases.push(result);
     return result;
   }
 
-  /** So many concurrent calls for each owner's token, the last of them to call the echo resource with it. */
+  /** Makes `times` concurrent calls per owner. The last one uses its token on the echo resource. */
   async callAll(times: number): Promise<void> {
     const calls = this.#sandbox.owners.flatMap(({ accessKey }) =>
       Array.from({ length: times - 1 }, () => () => this.#call(accessKey)),
@@ -160,27 +156,27 @@ class Traffic {
     await this.echoAll(1);
   }
 
-  /** So many calls to the echo resource for each owner, which tells whose token it was given. */
-  async echoAll(times: number, leaver?: string): Promise<void> {
+  /** Makes `times` calls per owner to the echo resource, which names the owner of the token. */
+  async echoAll(times: number, removedKey?: string): Promise<void> {
     const calls = this.#sandbox.owners.flatMap(({ accessKey, id }) => {
       const echo = this.#registry.ownerFetch(accessKey);
-      return Array.from({ length: times }, () => () => this.#echo(echo, accessKey, id, accessKey === leaver));
+      return Array.from({ length: times }, () => () => this.#echo(echo, accessKey, id, accessKey === removedKey));
     });
     await Promise.all(calls.map((call) => call()));
   }
 
-  /** Background refreshes are over. */
-  async quiet(): Promise<void> {
+  /** Waits for background refreshes to finish. */
+  async settle(): Promise<void> {
     while (this.#registry.stats().inFlight > 0) await new Promise((resolve) => setImmediate(resolve));
   }
 
-  ownerStates(leaver: string): OwnerOutcome[] {
-    const keys = [...this.#lastOutcome.keys()].filter((accessKey) => accessKey !== leaver);
-    return [...keys, leaver].map((accessKey) => this.#lastOutcome.get(accessKey) ?? 'wrong');
+  ownerStates(removedKey: string): OwnerOutcome[] {
+    const keys = [...this.#lastOutcome.keys()].filter((accessKey) => accessKey !== removedKey);
+    return [...keys, removedKey].map((accessKey) => this.#lastOutcome.get(accessKey) ?? 'wrong');
   }
 
   async #call(accessKey: string): Promise<void> {
-    this.#begin();
+    this.#start();
     const startedMs = performance.now();
     try {
       await this.#registry.getToken(accessKey);
@@ -188,11 +184,11 @@ class Traffic {
     } catch (error) {
       this.failures.push(codeOf(error));
     }
-    this.#end();
+    this.#finish();
   }
 
-  async #echo(echo: typeof fetch, accessKey: string, id: string, isLeaver: boolean): Promise<void> {
-    this.#begin();
+  async #echo(echo: typeof fetch, accessKey: string, id: string, isRemoved: boolean): Promise<void> {
+    this.#start();
     try {
       const response = await echo(`${this.#sandbox.url}/echo`);
       const { owner } = (await response.json()) as { owner?: string };
@@ -201,21 +197,21 @@ class Traffic {
       this.#lastOutcome.set(accessKey, owner === id ? 'served' : 'wrong');
     } catch (error) {
       this.#lastOutcome.set(accessKey, 'refused');
-      if (isLeaver) this.leaverFailures++;
+      if (isRemoved) this.removedFailures++;
       else this.failures.push(codeOf(error));
     }
-    this.#end();
+    this.#finish();
   }
 
-  #begin(): void {
+  #start(): void {
     this.#signal.throwIfAborted();
-    this.#begun++;
+    this.#started++;
   }
 
-  #end(): void {
+  #finish(): void {
     this.#done++;
-    this.#progress(this.#name, this.#done, this.#begun);
+    this.#progress(this.#name, this.#done, this.#started);
   }
 }
 
-const codeOf = (error: unknown) => (error instanceof OwnerTokenError ? error.code : 'a call failed');
+const codeOf = (error: unknown) => (error instanceof OwnerTokenError ? error.code : 'unexpected error');

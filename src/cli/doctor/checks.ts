@@ -1,76 +1,77 @@
-/** What a seen answer means for an integrator: findings, options of the library, and a sandbox that answers alike. */
+/** Derives findings, recommended options and sandbox options from a parsed answer. Pure. */
 
-import { agree, jwtLifetimeMs, type Path, type SeenAnswer, type SeenLifetime } from './answer.ts';
+import { agree, jwtLifetimeMs, type ParsedAnswer, type ParsedLifetime, type Path } from './answer.ts';
 import type { Finding } from './report.ts';
 
-/** Types that are repeated: what else stands in that place may be anything. */
+/** The token types that are printed. Any other value of the field could be a secret. */
 const KNOWN_TYPES = ['bearer', 'mac', 'dpop', 'n_a'];
 
 const at = (path: Path): string => path.join('.');
 
-/** Whether the library finds this without being told where it is. */
+/** Whether the library finds a field by default. */
 const isAt = (path: Path | undefined, name: string): boolean => path === undefined || at(path) === name;
 
-/** In what shape the answer was, how long the token lives, what kind it is. */
-export function findingsOf(seen: SeenAnswer, nowMs: number): Finding[] {
-  return [shapeOf(seen), lifetimeOf(seen, nowMs), formatOf(seen, nowMs)];
+/** The findings on the answer's shape, the token's lifetime and its format. */
+export function findingsOf(answer: ParsedAnswer, nowMs: number): Finding[] {
+  return [shapeOf(answer), lifetimeOf(answer, nowMs), formatOf(answer, nowMs)];
 }
 
-function shapeOf({ path, tokenType }: SeenAnswer): Finding {
+function shapeOf({ path, tokenType }: ParsedAnswer): Finding {
   const type = tokenType?.value.toLowerCase();
   const isKnown = type !== undefined && KNOWN_TYPES.includes(type);
-  const named =
-    type === undefined ? 'no token type is stated, so it is Bearer' : `type ${isKnown ? type : 'of its own'}`;
+  const typeText =
+    type === undefined ? 'no token type, so Bearer is assumed' : `token type ${isKnown ? type : 'unknown'}`;
   const facts = {
     tokenField: at(path),
     typeField: tokenType ? at(tokenType.path) : null,
     tokenType: isKnown ? type : null,
   };
   const isUsual = isAt(path, 'access_token') && isAt(tokenType?.path, 'token_type');
-  const text = `${isUsual ? 'as RFC 6749 has it' : 'not that of RFC 6749'}: the token is in ${at(path)}; ${named}`;
+  const text = `${isUsual ? 'as in RFC 6749' : 'not as in RFC 6749'}: the token is in ${at(path)}; ${typeText}`;
   const status = isUsual && (isKnown || type === undefined) ? 'ok' : 'warning';
   return { check: 'shape', status, text, facts };
 }
 
-/** Lifetimes beyond these are believed, and worth a word. */
+/** Lifetimes outside these bounds are plausible but worth a warning. */
 const SHORT_MS = 60_000;
 const LONG_MS = 30 * 86_400_000;
 const ABSURD_MS = 10 * 365 * 86_400_000;
 
-function lifetimeOf({ lifetime, jwt }: SeenAnswer, nowMs: number): Finding {
+function lifetimeOf({ lifetime, jwt }: ParsedAnswer, nowMs: number): Finding {
   const check = 'lifetime';
   const jwtMs = jwtLifetimeMs(jwt, nowMs);
   if (!lifetime) {
     if (jwtMs === undefined)
-      return { check, status: 'warning', text: 'none is stated: 300 s are assumed', facts: { field: null } };
+      return { check, status: 'warning', text: 'not stated; a registry assumes 300 s', facts: { field: null } };
     return {
       check,
       status: 'ok',
-      text: `${seconds(jwtMs)}, by the token's own times alone`,
+      text: `${seconds(jwtMs)}, from the claims of the JWT alone`,
       facts: { field: null, jwtMs },
     };
   }
   const { path, kind, form, unit, guess, lifetimeMs = Number.NaN } = lifetime;
   const facts = { field: at(path), kind, form, unit, unitGuessedBy: guess, lifetimeMs };
-  if (kind === 'unusable') return { check, status: 'warning', text: `${at(path)} holds no time`, facts };
+  if (kind === 'unusable')
+    return { check, status: 'warning', text: `${at(path)} holds neither a duration nor a date`, facts };
   const isPlausible = lifetimeMs > 0 && lifetimeMs <= ABSURD_MS;
   if (!isPlausible) return { check, status: 'warning', text: `${at(path)} holds no plausible lifetime`, facts };
   const how =
-    kind === 'instant' ? 'as an instant' : `as a ${form}, ${UNIT_WORDS[unit ?? 's']}${GUESS_WORDS[guess ?? 'size']}`;
-  const odd = lifetimeMs < SHORT_MS ? ', which is short' : lifetimeMs > LONG_MS ? ', which is long' : '';
+    kind === 'instant' ? 'as a date' : `as a ${form} of ${UNIT_WORDS[unit ?? 's']}${GUESS_WORDS[guess ?? 'size']}`;
+  const odd = lifetimeMs < SHORT_MS ? ' (short)' : lifetimeMs > LONG_MS ? ' (long)' : '';
   const usual = path.length === 1 && path[0] === 'expires_in' && unit === 's';
-  const text = `${seconds(lifetimeMs)}${odd}, stated in ${at(path)} ${how}`;
+  const text = `${seconds(lifetimeMs)}${odd}, in ${at(path)} ${how}`;
   return { check, status: usual && !odd ? 'ok' : 'warning', text, facts };
 }
 
-const UNIT_WORDS = { s: 'in seconds', ms: 'in milliseconds', min: 'in minutes' } as const;
+const UNIT_WORDS = { s: 'seconds', ms: 'milliseconds', min: 'minutes' } as const;
 const GUESS_WORDS = {
-  jwt: ' (the token says the same)',
-  name: ' (by its name)',
-  size: ' (by its size: a guess)',
+  jwt: ' (the JWT agrees)',
+  name: ' (from the name)',
+  size: ' (a guess from the number)',
 } as const;
 
-function formatOf({ lifetime, jwt }: SeenAnswer, nowMs: number): Finding {
+function formatOf({ lifetime, jwt }: ParsedAnswer, nowMs: number): Finding {
   const check = 'format';
   if (!jwt) return { check, status: 'ok', text: 'opaque', facts: { format: 'opaque' } };
   const hasIssued = jwt.issuedAtMs !== undefined;
@@ -79,27 +80,27 @@ function formatOf({ lifetime, jwt }: SeenAnswer, nowMs: number): Finding {
   const stated = lifetime?.lifetimeMs;
   const agrees = jwtMs === undefined || stated === undefined ? undefined : agree(stated, jwtMs);
   const facts = { format: 'jwt', hasExp: hasEnd, hasIat: hasIssued, ...(agrees !== undefined && { agrees }) };
-  const claims = `a JWT ${hasEnd ? 'with' : 'without'} exp, ${hasIssued ? 'with' : 'without'} iat`;
+  const claims = `JWT ${hasEnd ? 'with' : 'without'} exp, ${hasIssued ? 'with' : 'without'} iat`;
   if (agrees === undefined) return { check, status: 'ok', text: claims, facts };
-  if (agrees) return { check, status: 'ok', text: `${claims}, which say the same as the answer`, facts };
-  return { check, status: 'warning', text: `${claims}, which say ${seconds(jwtMs ?? 0)}, unlike the answer`, facts };
+  if (agrees) return { check, status: 'ok', text: `${claims}, in agreement with the answer`, facts };
+  return { check, status: 'warning', text: `${claims}: ${seconds(jwtMs ?? 0)}, unlike the answer`, facts };
 }
 
 const seconds = (ms: number): string => `${Math.round(ms / 100) / 10} s`;
 
-/** The options that an integration with this service should set, as lines of code. None: the defaults fit. */
-export function optionsFor(seen: SeenAnswer, revokesPrevious: boolean | undefined, nowMs: number): string[] {
-  const expiry = expiryFor(seen, nowMs);
+/** The options that an integration with this service should set, as lines of code. Empty: the defaults fit. */
+export function optionsFor(answer: ParsedAnswer, revokesPrevious: boolean | undefined, nowMs: number): string[] {
+  const expiry = expiryFor(answer, nowMs);
   return [
-    ...(isAt(seen.path, 'access_token') && isAt(seen.tokenType?.path, 'token_type') ? [] : [parseGrantFor(seen)]),
+    ...(isAt(answer.path, 'access_token') && isAt(answer.tokenType?.path, 'token_type')
+      ? []
+      : [parseResponseFor(answer)]),
     ...(expiry ? [`expiry: ${expiry}`] : []),
-    ...(revokesPrevious
-      ? ['source: new SharedTokens({ … })  // if there is more than one replica: docs/fleet.md']
-      : []),
+    ...(revokesPrevious ? ['source: new SharedTokens({ … })  // with more than one replica: docs/fleet.md'] : []),
   ];
 }
 
-function parseGrantFor({ path, tokenType }: SeenAnswer): string {
+function parseResponseFor({ path, tokenType }: ParsedAnswer): string {
   const type = tokenType ? `, tokenType: ${accessTo(tokenType.path)}` : '';
   return `parseResponse: (body) => ({ token: ${accessTo(path)}${type} })`;
 }
@@ -107,7 +108,7 @@ function parseGrantFor({ path, tokenType }: SeenAnswer): string {
 const accessTo = (path: Path): string =>
   `body${path.map((name) => (/^\w+$/.test(name) ? `.${name}` : `['${name}']`)).join('')}`;
 
-function expiryFor({ lifetime, jwt }: SeenAnswer, nowMs: number): string | undefined {
+function expiryFor({ lifetime, jwt }: ParsedAnswer, nowMs: number): string | undefined {
   const jwtMs = jwtLifetimeMs(jwt, nowMs);
   if (isUsable(lifetime) && lifetime.kind === 'duration') {
     const { path, unit } = lifetime;
@@ -117,27 +118,27 @@ function expiryFor({ lifetime, jwt }: SeenAnswer, nowMs: number): string | undef
   if (jwtMs !== undefined && jwtMs > 0) return lifetime ? 'jwtExp()' : undefined;
   if (isUsable(lifetime)) {
     const { path } = lifetime;
-    return `{ lifetimeMs: (grant) => … }  // ${at(path)} is an instant: its epoch milliseconds − grant.requestedAtMs`;
+    return `{ lifetimeMs: (issued) => … }  // ${at(path)} is a date: its epoch milliseconds − issued.requestedAtMs`;
   }
-  return 'learnedLifetime()  // or untilRejected(), if tokens end only by being refused; fixedLifetime(ms), if you know';
+  return 'learnedLifetime()  // or untilRejected() if tokens never expire, or fixedLifetime(ms) if you know the lifetime';
 }
 
-function isUsable(lifetime: SeenLifetime | undefined): lifetime is SeenLifetime & { lifetimeMs: number } {
+function isUsable(lifetime: ParsedLifetime | undefined): lifetime is ParsedLifetime & { lifetimeMs: number } {
   const { lifetimeMs } = lifetime ?? {};
   return lifetimeMs !== undefined && lifetimeMs > 0 && lifetimeMs <= ABSURD_MS;
 }
 
-/** Options of a sandbox that answers as this service does, and in what it cannot. */
+/** Options of a sandbox that answers like this service, and the differences that remain. */
 export function sandboxLike(
-  seen: SeenAnswer,
+  answer: ParsedAnswer,
   revokesPrevious: boolean | undefined,
   nowMs: number,
 ): { sandbox: object; differences: string[] } {
-  const { path, tokenType, lifetime, jwt } = seen;
+  const { path, tokenType, lifetime, jwt } = answer;
   const jwtMs = jwtLifetimeMs(jwt, nowMs);
   const lifetimeMs = isUsable(lifetime) ? lifetime.lifetimeMs : jwtMs;
   const profile = {
-    ...shapeFor(seen),
+    ...shapeFor(answer),
     tokenFormat: jwt ? 'jwt' : 'opaque',
     ...(revokesPrevious !== undefined && { revokePrevious: revokesPrevious }),
   };
@@ -147,12 +148,12 @@ export function sandboxLike(
       lifetimeMs <= ABSURD_MS && { lifetimeSeconds: Math.round(lifetimeMs / 100) / 10 || 0.1 }),
     profile,
   };
-  const said = sandboxFields(profile);
+  const fields = sandboxFields(profile);
   const differences = [
-    ...differenceOf('the token', path, said?.token),
-    ...differenceOf('its type', tokenType?.path, said?.type),
-    ...differenceOf('its lifetime', lifetime?.path, said?.lifetime),
-    ...(lifetime && (lifetime.kind !== 'duration' || lifetime.unit === 'min') ? ['how the lifetime is stated'] : []),
+    ...differenceOf('the token', path, fields.token),
+    ...differenceOf('its type', tokenType?.path, fields.type),
+    ...differenceOf('its lifetime', lifetime?.path, fields.lifetime),
+    ...(lifetime && (lifetime.kind !== 'duration' || lifetime.unit === 'min') ? ['the format of the lifetime'] : []),
   ];
   return { sandbox, differences };
 }
@@ -162,7 +163,7 @@ type Shape = {
   odd?: { lifetimeAs: string; camelCase: boolean; wrapped: boolean };
 };
 
-function shapeFor({ path, tokenType, lifetime }: SeenAnswer): Shape {
+function shapeFor({ path, tokenType, lifetime }: ParsedAnswer): Shape {
   const isFlat = isAt(path, 'access_token');
   if (isFlat && !tokenType && !lifetime) return { shape: 'minimal' };
   const isNumber = lifetime?.form === 'number' && lifetime.unit === 's';
@@ -176,7 +177,7 @@ function shapeFor({ path, tokenType, lifetime }: SeenAnswer): Shape {
   };
 }
 
-/** Where the sandbox puts what, in this shape. */
+/** The fields of the sandbox's answer in this shape. */
 function sandboxFields({ shape, odd }: Shape): { token: string; type?: string; lifetime?: string } {
   if (shape === 'minimal') return { token: 'access_token' };
   const inside = odd?.wrapped ? 'data.' : '';
@@ -186,8 +187,8 @@ function sandboxFields({ shape, odd }: Shape): { token: string; type?: string; l
   return { token: `${inside}${token}`, type: `${inside}${type}`, lifetime: `${inside}${lifetime}` };
 }
 
-function differenceOf(what: string, path: Path | undefined, said: string | undefined): string[] {
+function differenceOf(what: string, path: Path | undefined, field: string | undefined): string[] {
   const real = path && at(path);
-  if (real === said) return [];
-  return [`${what} is ${real ? `in ${real}` : 'not stated'}, in the sandbox ${said ? `in ${said}` : 'not stated'}`];
+  if (real === field) return [];
+  return [`${what} is ${real ? `in ${real}` : 'absent'}; in the sandbox it is ${field ? `in ${field}` : 'absent'}`];
 }

@@ -1,41 +1,39 @@
-/** What lies between this machine and the service: name, certificate, clock. Nothing secret is sent from here. */
+/** Checks of DNS name, certificate and clock. None of them sends a secret. */
 
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { lookup } from 'node:dns/promises';
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';
 import { type ConnectionOptions, connect } from 'node:tls';
-import type { Finding, Found } from './report.ts';
+import { plural, type Result } from './report.ts';
 
 const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$/g, '');
 
-/** Does the name resolve, and to what kinds of address. Neither name nor addresses are repeated. */
-export async function lookAtName(url: URL): Promise<Found> {
+/** Resolves the name and classifies its addresses, without printing either. */
+export async function checkName(url: URL): Promise<Result> {
   const host = hostOf(url);
   if (isIP(host))
-    return { status: 'ok', text: `an address and no name: ${kindOf(host)}`, facts: { kinds: [kindOf(host)] } };
+    return { status: 'ok', text: `IP address, no DNS lookup (${kindOf(host)})`, facts: { kinds: [kindOf(host)] } };
   const addresses = await lookup(host, { all: true });
   const kinds = [...new Set(addresses.map(({ address }) => kindOf(address)))];
   const families = [...new Set(addresses.map(({ family }) => `IPv${family}`))].sort();
-  const text = `the name has ${count(addresses.length, 'address', 'addresses')} (${families.join(', ')}): ${kinds.join(', ')}`;
+  const text = `resolves to ${plural(addresses.length, 'address', 'addresses')} (${families.join(', ')}; ${kinds.join(', ')})`;
   return { status: 'ok', text, facts: { addresses: addresses.length, families, kinds } };
 }
 
-const count = (n: number, one: string, many: string): string => `${n} ${n === 1 ? one : many}`;
-
 const RANGES: Readonly<Record<string, readonly [net: string, bits: number][]>> = {
-  'this machine': [
+  loopback: [
     ['127.0.0.0', 8],
     ['::1', 128],
   ],
-  'a private network': [
+  'private network': [
     ['10.0.0.0', 8],
     ['172.16.0.0', 12],
     ['192.168.0.0', 16],
     ['100.64.0.0', 10],
     ['fc00::', 7],
   ],
-  'this link only': [
+  'link-local': [
     ['169.254.0.0', 16],
     ['fe80::', 10],
   ],
@@ -48,24 +46,24 @@ function kindOf(address: string): string {
     for (const [net, bits] of nets) list.addSubnet(net, bits, isIP(net) === 6 ? 'ipv6' : 'ipv4');
     if (list.check(address, family)) return kind;
   }
-  return 'the public internet';
+  return 'public internet';
 }
 
 /**
- * The secure connection: which protocol, is the certificate good for this name, for how many days yet. A bad one is
- * looked at too, to say what is bad about it; nothing is sent over this connection, whatever it is.
+ * Completes a TLS handshake and reports the protocol, whether the certificate is valid for this name, and for how many
+ * days. It also accepts an invalid certificate, to say what is wrong with it; nothing is sent over this connection.
  *
- * @param trust signers to trust instead of those that this machine does.
+ * @param trust certificate authorities to trust instead of the system's.
  */
-export async function lookAtTls(
+export async function checkTls(
   url: URL,
   signal: AbortSignal,
   trust: Pick<ConnectionOptions, 'ca'> = {},
-): Promise<Found> {
+): Promise<Result> {
   if (url.protocol === 'http:') {
-    const own = ['localhost', '127.0.0.1', '::1'].includes(hostOf(url)) || kindOf(hostOf(url)) === 'this machine';
-    if (own) return { status: 'ok', text: 'plain http, which does not leave this machine', facts: { protocol: null } };
-    return { status: 'warning', text: 'plain http: all secrets are sent in clear', facts: { protocol: null } };
+    const isLocal = ['localhost', '127.0.0.1', '::1'].includes(hostOf(url)) || kindOf(hostOf(url)) === 'loopback';
+    if (isLocal) return { status: 'ok', text: 'plain http on this machine', facts: { protocol: null } };
+    return { status: 'warning', text: 'plain http: the credentials are sent unencrypted', facts: { protocol: null } };
   }
   const { protocol, problem, endsAtMs } = await handshake(url, signal, trust);
   const daysLeft = Math.floor((endsAtMs - Date.now()) / 86_400_000);
@@ -73,12 +71,12 @@ export async function lookAtTls(
   if (problem) {
     return {
       status: 'failed',
-      text: `the certificate is refused: ${problem}`,
+      text: `invalid certificate: ${problem}`,
       advice: adviceForCertificate(problem),
       facts,
     };
   }
-  const text = `${protocol}, and the certificate is good for ${count(daysLeft, 'day', 'days')} yet`;
+  const text = `${protocol}; the certificate is valid for ${plural(daysLeft, 'more day', 'more days')}`;
   return { status: daysLeft < 14 ? 'warning' : 'ok', text, facts };
 }
 
@@ -109,27 +107,27 @@ function handshake(url: URL, signal: AbortSignal, trust: Pick<ConnectionOptions,
   });
 }
 
-/** Node's types call it an error; it is the error's code, or its message for want of one. */
+/** Node's types call `authorizationError` an Error; it is the code of one, or its message if it has none. */
 function codeOf(error: unknown): string {
   const code = typeof error === 'string' ? error : (error as NodeJS.ErrnoException | undefined)?.code;
   return code !== undefined && /^[A-Z][A-Z0-9_]{1,40}$/.test(code) ? code : 'UNVERIFIED';
 }
 
 function adviceForCertificate(problem: string): string {
-  if (/EXPIRED/.test(problem)) return 'The certificate has ended, or the clock of this machine is wrong.';
-  if (/NOT_YET/.test(problem)) return 'The certificate is not good yet, or the clock of this machine is wrong.';
-  if (/ALTNAME|HOSTNAME/.test(problem)) return 'The certificate is for another name. Is OTR_BASE_URL right?';
-  return 'This machine does not know who signed it. If you do, name the signer in NODE_EXTRA_CA_CERTS, or give an agent.';
+  if (/EXPIRED/.test(problem)) return 'The certificate has expired, or the clock of this machine is wrong.';
+  if (/NOT_YET/.test(problem)) return 'The certificate is not yet valid, or the clock of this machine is wrong.';
+  if (/ALTNAME|HOSTNAME/.test(problem)) return 'The certificate was issued for another name. Is OTR_BASE_URL right?';
+  return 'This machine does not trust the issuer. If you do, set NODE_EXTRA_CA_CERTS to a file with its certificate.';
 }
 
-/** When a request was sent, when its answer began, and what time the service said it was. */
+/** When a request was sent, when its answer began, and the `Date` header of the answer. */
 export interface AnswerTimes {
   readonly sentMs: number;
   readonly receivedMs: number;
   readonly date: string | undefined;
 }
 
-/** Watches the answers that come over an agent, by the channels of Node's own client. */
+/** Observes the answers to an agent's requests through the diagnostics channels of Node's HTTP client. */
 export function watchAnswers(agent: Agent): { last(): AnswerTimes | undefined; stop(): void } {
   const sent = new WeakMap<ClientRequest, number>();
   let last: AnswerTimes | undefined;
@@ -154,28 +152,28 @@ export function watchAnswers(agent: Agent): { last(): AnswerTimes | undefined; s
   };
 }
 
-/** A difference that this is over is worth a word. */
+/** A larger difference is a warning. */
 const NOTABLE_MS = 5_000;
 
 /**
- * How far the service's clock is ahead of ours. `Date` has whole seconds, and was written at some time between the
- * sending and the answer: so the difference is known as a range only.
+ * How far the service's clock is ahead of ours. The difference is a range: `Date` has whole seconds and was written at
+ * some time between request and answer.
  */
-export function clockDifference(times: AnswerTimes | undefined): Omit<Finding, 'check'> {
+export function clockDifference(times: AnswerTimes | undefined): Result {
   const dateMs = Date.parse(times?.date ?? '');
-  if (!times || Number.isNaN(dateMs)) return { status: 'skipped', text: 'no answer with a date has come' };
+  if (!times || Number.isNaN(dateMs)) return { status: 'skipped', text: 'skipped: no answer with a Date header' };
   const leastMs = dateMs - times.receivedMs;
   const mostMs = dateMs + 1_000 - times.sentMs;
   const facts = { leastMs, mostMs };
   if (leastMs <= 0 && mostMs >= 0) {
     const boundMs = Math.max(-leastMs, mostMs);
-    return { status: 'ok', text: `the same time on both sides, as far as can be told: ± ${seconds(boundMs)}`, facts };
+    return { status: 'ok', text: `in step with this machine, within ${seconds(boundMs)}`, facts };
   }
   const [nearMs, farMs] = leastMs > 0 ? [leastMs, mostMs] : [-mostMs, -leastMs];
   const text = `the service's clock is ${seconds(nearMs)} to ${seconds(farMs)} ${leastMs > 0 ? 'ahead' : 'behind'}`;
   if (nearMs < NOTABLE_MS) return { status: 'ok', text, facts };
   const advice =
-    'Lifetimes count from our own clock, so tokens are safe; a JWT without iat, and dates in answers, are not.';
+    'Lifetimes count from the local clock and are not affected; dates in answers, and a JWT without iat, are.';
   return { status: 'warning', text, advice, facts };
 }
 

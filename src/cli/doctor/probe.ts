@@ -1,8 +1,8 @@
-/** A token tried on a resource. It goes to the origins that were named, and nowhere else: redirects are not followed. */
+/** Tries a token on a resource, on allowed origins only: redirects are not followed. */
 
-import type { Found } from './report.ts';
+import type { Result } from './report.ts';
 
-/** The status of a GET, with this token as bearer or with none. */
+/** The status of a GET, with this bearer token or with none. */
 export async function statusOf(url: URL, token: string | undefined, signal: AbortSignal): Promise<number> {
   const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const answer = await fetch(url, { redirect: 'manual', headers, signal });
@@ -12,44 +12,45 @@ export async function statusOf(url: URL, token: string | undefined, signal: Abor
 
 const isSuccess = (status: number): boolean => status >= 200 && status < 300;
 
-/** What a resource made of a fresh token, beside what it makes of none. Only `ok` shows that it tells them apart. */
-export function verdictOnProbe(without: number, status: number): Found {
+/** Compares the answers with a fresh token and without one. `ok` means that the resource distinguishes them. */
+export function judgeProbe(without: number, status: number): Result {
   const facts = { statusWithout: without, status };
   if (isSuccess(status) && isSuccess(without)) {
     return {
       status: 'warning',
-      text: `it lets in anybody (${without} without a token), so that nothing can be told`,
+      text: `inconclusive: the resource answers ${without} even without a token`,
       facts,
     };
   }
   if (isSuccess(status))
-    return { status: 'ok', text: `the token is accepted as Bearer (${status}; ${without} without)`, facts };
+    return { status: 'ok', text: `the resource accepts the token as Bearer (${status}; ${without} without it)`, facts };
   if (status === 401) {
     const advice =
-      "Tokens may be presented in another way (ownerFetch's present), or be known there only after a while.";
-    return { status: 'failed', text: 'a fresh token is refused as Bearer (401)', advice, facts };
+      'The resource may expect the token elsewhere (ownerFetch option `present`), or learn of new tokens with a delay.';
+    return { status: 'failed', text: 'the resource refuses a fresh token as Bearer (401)', advice, facts };
   }
-  return { status: 'warning', text: `nothing can be told: ${status} with the token, ${without} without`, facts };
+  return { status: 'warning', text: `inconclusive: ${status} with the token, ${without} without`, facts };
 }
 
-/** What became of the first token when a second one was obtained. */
-export function verdictOnRevocation(seen: { same: boolean; first: number; second: number }): Found {
-  const { same, first, second } = seen;
+/** Whether a second token revoked the first, from the statuses that the resource answered with each. */
+export function judgeRevocation(statuses: { same: boolean; first: number; second: number }): Result {
+  const { same, first, second } = statuses;
   const facts = { sameToken: same, ...(!same && { statusOfFirst: first, statusOfSecond: second }) };
-  if (same) return { status: 'ok', text: 'the same token came again, so that none ends another', facts };
+  if (same)
+    return { status: 'ok', text: 'the service issued the same token again, so neither revokes the other', facts };
   if (isSuccess(first)) {
-    const text = 'a second token leaves the first one good, as far as can be seen at once';
+    const text = 'the first token is still accepted right after the second was issued';
     return { status: 'ok', text, facts: { ...facts, revokesPrevious: false } };
   }
   if (first === 401 && isSuccess(second)) {
     const advice =
-      'Whoever asks for the same owner elsewhere ends your token: share tokens between replicas (docs/fleet.md).';
-    const text = 'a second token ends the first one';
+      'Another process that requests a token for this owner revokes yours: share tokens between replicas (docs/fleet.md).';
+    const text = 'a second token revokes the first';
     return { status: 'warning', text, advice, facts: { ...facts, revokesPrevious: true } };
   }
   return {
     status: 'warning',
-    text: `nothing can be told: ${first} for the first token, ${second} for the second`,
+    text: `inconclusive: ${first} with the first token, ${second} with the second`,
     facts,
   };
 }

@@ -1,49 +1,57 @@
-/** What the examination found, for people and for machines. */
+/** The report of an examination, and its text form. */
 
-/** What a check came to. */
-export interface Found {
+/** The result of one check. */
+export interface Result {
   readonly status: 'ok' | 'warning' | 'failed' | 'skipped';
-  /** In words that hold no secret. */
+  /** Holds no secret. */
   readonly text: string;
-  /** What to do about it. */
+  /** The next step. */
   readonly advice?: string;
-  /** The same for machines. */
+  /** The same in machine-readable form. */
   readonly facts?: Readonly<Record<string, unknown>>;
 }
 
 export type CheckName = 'name' | 'tls' | 'token' | 'clock' | 'shape' | 'lifetime' | 'format' | 'probe' | 'revocation';
 
-export interface Finding extends Found {
+export interface Finding extends Result {
   readonly check: CheckName;
 }
 
 export interface Report {
   readonly ok: boolean;
   readonly findings: readonly Finding[];
-  /** Options that follow from what was found, as code. */
+  /** Recommended options, as lines of code. */
   readonly options: readonly string[];
-  /** Options of a sandbox that behaves so; absent without a token. */
+  /** Options of a sandbox that answers like this service; absent without a token. */
   readonly sandbox?: object;
-  /** In what the sandbox will differ all the same. */
+  /** How that sandbox still differs from the service. */
   readonly differences: readonly string[];
 }
 
-/** One line a check, what to do below it, and the options at the end. */
+/** One line per check with its advice below, then the recommended options. */
 export function describeReport({ ok, findings, options, differences }: Report): string {
   const lines = findings.flatMap(({ check, status, text, advice }) => [
     `${status.padEnd(9)}${check.padEnd(12)}${text}`,
     ...(advice ? [`${' '.repeat(21)}${advice}`] : []),
   ]);
-  const follows = options.length > 0 ? options.map((line) => `  ${line}`) : ['  none: the defaults fit'];
+  const recommended = options.length > 0 ? options.map((line) => `  ${line}`) : ['  none: the defaults fit'];
   const hasToken = findings.some(({ check, status }) => check === 'token' && status === 'ok');
   return [
     ...lines,
-    ...(hasToken ? ['', 'Options that follow', ...follows] : []),
+    ...(hasToken ? ['', 'Recommended options', ...recommended] : []),
     ...(differences.length > 0
-      ? ['', 'What a sandbox profile cannot say', ...differences.map((each) => `  ${each}`)]
+      ? ['', 'Differences that a sandbox profile cannot express', ...differences.map((each) => `  ${each}`)]
       : []),
     '',
-    ok ? 'Everything that is needed works.' : 'Something that is needed does not work.',
+    summaryOf(ok, findings),
     '',
   ].join('\n');
 }
+
+function summaryOf(ok: boolean, findings: readonly Finding[]): string {
+  const count = (status: Result['status']) => findings.filter((finding) => finding.status === status).length;
+  const warnings = count('warning') === 0 ? '' : `, with ${plural(count('warning'), 'warning')}`;
+  return ok ? `All checks passed${warnings}.` : `${plural(count('failed'), 'check')} failed${warnings}.`;
+}
+
+export const plural = (n: number, one: string, many = `${one}s`): string => `${n} ${n === 1 ? one : many}`;

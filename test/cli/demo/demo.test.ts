@@ -14,13 +14,13 @@ const RESULT: DemoResult = {
   wrongOwner: 1,
   seconds: 1.25,
   checks: [
-    { name: 'one', ok: true, found: 'as it should' },
+    { name: 'one', ok: true, found: 'as expected' },
     { name: 'two', ok: false, found: '1 wrong' },
   ],
 };
 
 describe('demo', () => {
-  it('runs on the sandbox, holds all its checks, and ends with 0', async () => {
+  it('runs against the sandbox, passes all its checks, and exits with 0', async () => {
     const { code, out, err } = await runCommand(['demo', '--json']);
     expect(err).toBe('');
     const result = JSON.parse(out);
@@ -30,12 +30,12 @@ describe('demo', () => {
     expect(code).toBe(0);
   });
 
-  it('ends early when it is interrupted', async () => {
+  it('stops when it is interrupted', async () => {
     const { code } = await runCommand(['demo', '--json'], {}, AbortSignal.abort());
     expect(code).toBe(130);
   });
 
-  it('draws requests in proportion, waiting times, each owner, and the checks that failed', () => {
+  it('draws requests in proportion, waiting times, each owner and the failed checks', () => {
     const picture = drawResult(RESULT);
     expect(picture).toContain('cold start          █░░░░');
     expect(picture).toMatch(/ 3 for 4,000/);

@@ -1,4 +1,4 @@
-/** The fleet demo as its users run it: the built command, its processes and a Redis of its own. */
+/** The fleet demo as users run it: the built command, its processes and its own Redis. */
 
 import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
@@ -23,17 +23,21 @@ describe('demo --fleet', () => {
     return spawnSync(process.execPath, command, { encoding: 'utf8', env, timeout: 60_000 });
   };
 
-  it('says what to do where there is no Redis', () => {
+  it('without Redis names the next step', () => {
     const { status, stdout, stderr } = run([], { PATH: '/nowhere' });
     expect(status).toBe(1);
     expect(stdout).toBe('');
-    expect(stderr).toMatch(/there is no Redis here.*apt install redis-server.*REDIS_URL/s);
+    expect(stderr).toMatch(/no Redis found.*REDIS_URL.*apt install redis-server/s);
   });
 
-  it.skipIf(noRedis)('asks once an owner, and loses no call when a process is killed', { timeout: 60_000 }, () => {
-    const { status, stdout, stderr } = run(['--json'], { PATH: process.env.PATH });
-    expect(stderr).toBe('');
-    expect(JSON.parse(stdout)).toMatchObject({ ok: true, alone: 1600, killed: { calls: 280, served: 280 } });
-    expect(status).toBe(0);
-  });
+  it.skipIf(noRedis)(
+    'requests each owner once, and fails no call when a process is killed',
+    { timeout: 60_000 },
+    () => {
+      const { status, stdout, stderr } = run(['--json'], { PATH: process.env.PATH });
+      expect(stderr).toBe('');
+      expect(JSON.parse(stdout)).toMatchObject({ ok: true, unshared: 1600, killed: { calls: 280, served: 280 } });
+      expect(status).toBe(0);
+    },
+  );
 });

@@ -34,7 +34,7 @@ interface Examined extends Ended {
   of(check: string): Report['findings'][number] | undefined;
 }
 
-/** Runs it for machines, and for people: neither may print a secret. */
+/** Runs the doctor with --json and checks that no secret is printed. */
 async function examine(env: Record<string, string>, args: string[] = []): Promise<Examined> {
   const ended = await runCommand(['doctor', '--json', ...args], env);
   expectNoSecrets(ended, env);
@@ -60,7 +60,7 @@ const listening = async (server: Server): Promise<number> => {
   return (server.address() as AddressInfo).port;
 };
 
-/** Examines a service that answers as told. */
+/** Examines a service with this handler. */
 async function examineService(answer: RequestListener, args: string[] = []): Promise<Examined> {
   const server = createHttpServer(answer);
   const url = `http://127.0.0.1:${await listening(server)}`;
@@ -78,8 +78,8 @@ const says =
   (_, response) =>
     response.end(JSON.stringify(body));
 
-describe('a service that is as assumed', () => {
-  it('has nothing to be warned of, and no option follows', async () => {
+describe('a service that meets all assumptions', () => {
+  it('gets no warning and no recommended option', async () => {
     const { code, report, err } = await examineSandbox({});
     expect({ code, err, ok: report.ok, options: report.options }).toEqual({ code: 0, err: '', ok: true, options: [] });
     expect(report.findings.map(({ check, status }) => `${check} ${status}`)).toEqual(
@@ -88,19 +88,19 @@ describe('a service that is as assumed', () => {
     expect(report.differences).toEqual([]);
   });
 
-  it('is described in words', async () => {
+  it('is reported as text', async () => {
     await using sandbox = await startSandbox({ owners: 1 });
     const ended = await runCommand(['doctor'], envOf(sandbox));
     expectNoSecrets(ended, envOf(sandbox));
     expect(ended.code).toBe(0);
-    expect(ended.out).toMatch(/^ok {7}name {8}an address and no name: this machine$/m);
-    expect(ended.out).toMatch(/^ok {7}tls {9}plain http, which does not leave this machine$/m);
-    expect(ended.out).toMatch(/^ok {7}lifetime {4}3600 s, stated in expires_in as a number, in seconds/m);
+    expect(ended.out).toMatch(/^ok {7}name {8}IP address, no DNS lookup \(loopback\)$/m);
+    expect(ended.out).toMatch(/^ok {7}tls {9}plain http on this machine$/m);
+    expect(ended.out).toMatch(/^ok {7}lifetime {4}3600 s, in expires_in as a number of seconds/m);
     expect(ended.out).toContain('none: the defaults fit');
-    expect(ended.out).toMatch(/Everything that is needed works\.\n$/);
+    expect(ended.out).toMatch(/All checks passed\.\n$/);
   });
 
-  it('is asked once, and never for a second token unless allowed', async () => {
+  it('receives one token request, and a second only if allowed', async () => {
     const probed = await examineSandbox({}, ({ url }) => ['--probe-url', `${url}/echo`]);
     expect(probed.ledger.map(({ kind, outcome }) => `${kind} ${outcome}`)).toEqual([
       'token issued',
@@ -113,24 +113,24 @@ describe('a service that is as assumed', () => {
 });
 
 describe('a name', () => {
-  it('is resolved', async () => {
+  it('is resolved and classified', async () => {
     await using sandbox = await startSandbox({ owners: 1 });
     const url = sandbox.url.replace('127.0.0.1', 'localhost');
     const { of } = await examine({ ...envOf(sandbox), OTR_BASE_URL: url });
-    expect(of('name')).toMatchObject({ status: 'ok', facts: { kinds: ['this machine'] } });
+    expect(of('name')).toMatchObject({ status: 'ok', facts: { kinds: ['loopback'] } });
   });
 
-  it('that is unknown fails, and the rest is skipped with the reason', async () => {
+  it('that does not resolve fails, and the later checks are skipped with the reason', async () => {
     const { code, report, of } = await examine({ ...CANARIES, OTR_BASE_URL: 'https://nobody.invalid' });
     expect(code).toBe(1);
     expect(of('name')).toMatchObject({ status: 'failed', text: expect.stringMatching(/ENOTFOUND|EAI_AGAIN/) });
-    expect(of('tls')).toMatchObject({ status: 'skipped', text: 'it needs what failed before: name' });
+    expect(of('tls')).toMatchObject({ status: 'skipped', text: 'skipped: no name' });
     expect(report.findings.map(({ status }) => status)).toEqual(['failed', 'skipped', 'skipped', 'skipped']);
   });
 });
 
 describe('TLS', () => {
-  it('with a certificate that nobody vouches for fails, and nothing is sent', async () => {
+  it('with an untrusted certificate fails, and nothing is sent', async () => {
     let requests = 0;
     const server = createHttpsServer({ key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE }, () => requests++);
     const url = `https://127.0.0.1:${await listening(server)}`;
@@ -139,7 +139,7 @@ describe('TLS', () => {
     expect(code).toBe(1);
     expect(of('tls')).toMatchObject({
       status: 'failed',
-      text: 'the certificate is refused: DEPTH_ZERO_SELF_SIGNED_CERT',
+      text: 'invalid certificate: DEPTH_ZERO_SELF_SIGNED_CERT',
       facts: { protocol: 'TLSv1.3', problem: 'DEPTH_ZERO_SELF_SIGNED_CERT', daysLeft: expect.any(Number) },
       advice: expect.stringContaining('NODE_EXTRA_CA_CERTS'),
     });
@@ -147,7 +147,7 @@ describe('TLS', () => {
     expect(requests).toBe(0);
   });
 
-  it('that is none fails by its code', async () => {
+  it('to a port without TLS fails with its code', async () => {
     const server = createHttpServer();
     const url = `https://127.0.0.1:${await listening(server)}`;
     const { of } = await examine({ ...CANARIES, OTR_BASE_URL: url });
@@ -160,7 +160,7 @@ describe('the clock of the service', () => {
   it.each([
     [600_000, 'ahead'],
     [-600_000, 'behind'],
-  ])('%d ms off is warned of', async (offMs, word) => {
+  ])('%d ms off is a warning', async (offMs, word) => {
     const { code, of } = await examineService((_, response) => {
       response.setHeader('date', new Date(Date.now() + offMs).toUTCString()).end('{"access_token":"t"}');
     });
@@ -171,13 +171,13 @@ describe('the clock of the service', () => {
     expect(mostMs).toBeGreaterThan(offMs);
   });
 
-  it('is told even when the token is refused', async () => {
+  it('is reported even when the token is refused', async () => {
     const { of } = await examineSandbox({ faults: [{ kind: 'status', status: 500 }] });
     expect(of('token')).toMatchObject({ status: 'failed', facts: { code: 'endpoint_unavailable', status: 500 } });
     expect(of('clock')?.status).toBe('ok');
   });
 
-  it('is unknown without a date', async () => {
+  it('is unknown without a Date header', async () => {
     const { of } = await examineService((_, response) => {
       response.sendDate = false;
       response.end('{"access_token":"t"}');
@@ -190,7 +190,7 @@ describe('a failure', () => {
   it.each([
     ['OTR_CLIENT_SECRET', 'client_refused', 'client', /OTR_CLIENT_SECRET/],
     ['OTR_ACCESS_KEY', 'owner_refused', 'owner', /OTR_ACCESS_KEY/],
-  ])('of a wrong %s has its code, scope and advice', async (name, code, failureScope, advice) => {
+  ])('of a wrong %s has a code, a scope and advice', async (name, code, failureScope, advice) => {
     await using sandbox = await startSandbox({ owners: 1, profile: { errorForm: 'echoing' } });
     const found = await examine({ ...envOf(sandbox), [name]: 'canary-wrong' });
     expect(found.code).toBe(1);
@@ -199,13 +199,13 @@ describe('a failure', () => {
     expect(found.report.sandbox).toBeUndefined();
   });
 
-  it('without a code of RFC 6749 leads to classifyFailure', async () => {
+  it('without an RFC 6749 code recommends classifyFailure', async () => {
     await using sandbox = await startSandbox({ owners: 1, profile: { errorForm: 'html' } });
     const { of } = await examine({ ...envOf(sandbox), OTR_ACCESS_KEY: 'canary-wrong' });
     expect(of('token')?.advice).toContain('classifyFailure');
   });
 
-  it('of a service that says nothing comes at the deadline', async () => {
+  it('of a silent service is reported at the deadline', async () => {
     const { code, of } = await examineSandbox({ faults: [{ kind: 'silence' }] }, () => ['--timeout', '0.1']);
     expect(code).toBe(1);
     expect(of('token')).toMatchObject({ status: 'failed', facts: { code: 'endpoint_unavailable' } });
@@ -218,7 +218,7 @@ describe('a failure', () => {
     { kind: 'oversized_body' },
     { kind: 'wrong_gzip' },
     { kind: 'truncate' },
-  ])('of the kind $kind is told, and holds no secret', async (fault) => {
+  ])('of the kind $kind is reported without a secret', async (fault) => {
     const { code, of } = await examineSandbox({ faults: [fault] });
     expect({ code, status: of('token')?.status }).toEqual({ code: 1, status: 'failed' });
   });
@@ -230,13 +230,13 @@ describe('a failure', () => {
     [{ access_token: 'good', token_type: CANARIES.OTR_ACCESS_KEY, expires_in: CANARIES.OTR_CLIENT_SECRET }],
     [{ [CANARIES.OTR_ACCESS_KEY]: { access_token: 'good' }, data: [CANARIES.OTR_CLIENT_SECRET] }],
     [['good', CANARIES.OTR_ACCESS_KEY]],
-  ])('or answer that echoes what was sent is not repeated: %j', async (body) => {
+  ])('or answer that echoes the request is not printed: %j', async (body) => {
     const { code } = await examineService(says(body));
     expect(code).toBe('access_token' in body && body.access_token === 'good' ? 0 : 1);
   });
 });
 
-it('a lifetime that is an echo of a numeric access key is not repeated', async () => {
+it('a lifetime that echoes a numeric access key is not printed', async () => {
   const server = createHttpServer(says({ access_token: 't', expires_in: 8675309 }));
   const url = `http://127.0.0.1:${await listening(server)}`;
   const { code, of } = await examine({ ...CANARIES, OTR_BASE_URL: url, OTR_ACCESS_KEY: '8675309' });
@@ -246,7 +246,7 @@ it('a lifetime that is an echo of a numeric access key is not repeated', async (
   expect(of('lifetime')).toMatchObject({ status: 'warning', facts: { field: null } });
 });
 
-describe('hostile answers', () => {
+describe('malformed answers', () => {
   it('are each examined to the end', async () => {
     await using sandbox = await startSandbox({ owners: 1, profile: { shape: 'hostile' } });
     const codes = new Set<number>();
@@ -255,7 +255,7 @@ describe('hostile answers', () => {
   });
 });
 
-describe('the options that follow', () => {
+describe('the recommended options', () => {
   it.each<[string, unknown, string[]]>([
     ['no lifetime', { access_token: 't', token_type: 'bearer' }, ['expiry: learnedLifetime()']],
     ['nonsense', { access_token: 't', expires_in: 'soon' }, ['expiry: learnedLifetime()']],
@@ -277,7 +277,7 @@ describe('the options that follow', () => {
       { 'Access-Token': 't', ttl: 900 },
       ["token: body['Access-Token']", "expiresIn({ field: 'ttl', unit: 's' })"],
     ],
-    ['an instant', { access_token: 't', expires_at: '2027-01-01T00:00:00Z' }, ['expires_at is an instant']],
+    ['an instant', { access_token: 't', expires_at: '2027-01-01T00:00:00Z' }, ['expires_at is a date']],
   ])('for %s', async (_, body, expected) => {
     const { code, report } = await examineService(says(body));
     expect(code).toBe(0);
@@ -285,7 +285,7 @@ describe('the options that follow', () => {
     for (const [index, part] of expected.entries()) expect(report.options[index]).toContain(part);
   });
 
-  it('a JWT that contradicts its answer is warned of', async () => {
+  it('a JWT that contradicts its answer is a warning', async () => {
     const { of } = await examineService(says({ access_token: jwt({ iat: 0, exp: 60 }), expires_in: 7200 }));
     expect(of('format')).toMatchObject({ status: 'warning', facts: { agrees: false, hasExp: true, hasIat: true } });
   });
@@ -299,7 +299,7 @@ describe('a probe', () => {
       'SharedTokens',
     ],
     [{ revokePrevious: false }, { status: 'ok', facts: { revokesPrevious: false, sameToken: false } }, ''],
-  ])('with a second token sees %j', async (profile, expected, option) => {
+  ])('with a second token detects %j', async (profile, expected, option) => {
     const { code, report, of } = await examineSandbox({ profile }, ({ url }) => [
       '--probe-url',
       `${url}/echo`,
@@ -311,7 +311,7 @@ describe('a probe', () => {
     expect(report.options).toHaveLength(option ? 1 : 0);
   });
 
-  it('that refuses a fresh token fails', async () => {
+  it('whose resource refuses a fresh token fails', async () => {
     const { code, of } = await examineSandbox({ profile: { replicationLagMs: 60_000 } }, ({ url }) => [
       '--probe-url',
       `${url}/echo`,
@@ -322,7 +322,7 @@ describe('a probe', () => {
     expect(of('revocation')?.status).toBe('skipped');
   });
 
-  it('of a resource that lets in anybody tells nothing, and no second token is asked for', async () => {
+  it('of an open resource is inconclusive, and no second token is requested', async () => {
     let tokens = 0;
     const server = createHttpServer((request, response) => {
       if (request.method === 'POST') tokens++;
@@ -338,12 +338,12 @@ describe('a probe', () => {
     expect({ code, tokens }).toEqual({ code: 0, tokens: 1 });
   });
 
-  it('sees that the same token came again', async () => {
+  it('detects that the same token was issued again', async () => {
     const { of } = await withTwoFaces((url) => ['--probe-url', `${url}/x`, '--allow-revocation']);
     expect(of('revocation')).toMatchObject({ status: 'ok', facts: { sameToken: true } });
   });
 
-  it('goes to no origin that was not named, and to one that was', async () => {
+  it('is sent only to allowed origins', async () => {
     const visits: (string | undefined)[] = [];
     const other = createHttpServer((request, response) => {
       visits.push(request.headers.authorization);
@@ -364,7 +364,7 @@ describe('a probe', () => {
   });
 });
 
-/** A service whose resource wants its one token. */
+/** A service that always issues the same token, with a resource that requires it. */
 async function withTwoFaces(args: (url: string) => string[]): Promise<Examined> {
   const server = createHttpServer((request, response) => {
     const isIn = request.method === 'POST' || request.headers.authorization === 'Bearer same';
@@ -379,7 +379,7 @@ async function withTwoFaces(args: (url: string) => string[]): Promise<Examined> 
   }
 }
 
-describe('the profile that it writes', () => {
+describe('the written profile', () => {
   it.each<Partial<Profile>>([
     { shape: 'rfc6749', lifetimeSeconds: 900, revokePrevious: true },
     { shape: 'minimal', tokenFormat: 'jwt', lifetimeSeconds: 1200 },
@@ -392,7 +392,7 @@ describe('the profile that it writes', () => {
       odd: { lifetimeAs: 'milliseconds', camelCase: false, wrapped: true },
     },
     { shape: 'odd', lifetimeSeconds: 600, odd: { lifetimeAs: 'number', camelCase: true, wrapped: false } },
-  ])('makes a sandbox behave as the one examined: %j', async (profile) => {
+  ])('makes a sandbox behave like the examined one: %j', async (profile) => {
     const file = join(folder, 'profile.json');
     const options = { owners: 1, profile } as SandboxOptions;
     const first = await examineSandbox(options, ({ url }) => [
@@ -404,16 +404,16 @@ describe('the profile that it writes', () => {
     const written = JSON.parse(readFileSync(file, 'utf8')) as SandboxOptions;
     const { lifetimeSeconds, ...rest } = profile;
     expect(written).toMatchObject({ lifetimeSeconds, profile: rest });
-    // What the sandbox command does with --config F: it starts with what the file holds.
+    // The sandbox command does the same with --config F.
     expect(await answerOf({ owners: 1, seed: 1, ...written })).toEqual(await answerOf({ ...options, seed: 1 }));
   });
 
-  it('says in what a sandbox cannot be alike', async () => {
+  it('comes with the differences that a sandbox cannot express', async () => {
     const { report } = await examineService(says({ result: { 'Access-Token': 't', ttl: 9 } }));
     expect(report.differences).toEqual([
-      'the token is in result.Access-Token, in the sandbox in data.access_token',
-      'its type is not stated, in the sandbox in data.token_type',
-      'its lifetime is in result.ttl, in the sandbox in data.expires_in',
+      'the token is in result.Access-Token; in the sandbox it is in data.access_token',
+      'its type is absent; in the sandbox it is in data.token_type',
+      'its lifetime is in result.ttl; in the sandbox it is in data.expires_in',
     ]);
   });
 
@@ -429,7 +429,7 @@ describe('the profile that it writes', () => {
   });
 });
 
-/** What a sandbox answers: names, values but for the token's, and whether a second token ends the first. */
+/** A sandbox's answer without its token, and whether a second token revokes the first. */
 async function answerOf(options: SandboxOptions): Promise<object> {
   await using sandbox = await startSandbox(options);
   const ask = async () => {
@@ -456,14 +456,14 @@ async function answerOf(options: SandboxOptions): Promise<object> {
 
 describe('usage', () => {
   it.each([
-    [['--allow-revocation'], '--allow-revocation: needs --probe-url'],
+    [['--allow-revocation'], '--allow-revocation: requires --probe-url'],
     [['--probe-url', 'canary'], '--probe-url: expected'],
     [['--probe-url', 'http://u:canary@127.0.0.1/'], '--probe-url: expected'],
     [['--allow-origin', 'https://canary.example/path'], '--allow-origin: expected'],
     [['--timeout', 'canary'], '--timeout: expected'],
     [['--access-key=canary'], 'secrets are read from the environment'],
     [['--probe-ulr', 'x'], 'did you mean --probe-url?'],
-  ])('%j is refused, and nothing is sent', async (args, why) => {
+  ])('%j is rejected, and nothing is sent', async (args, why) => {
     await using sandbox = await startSandbox({ owners: 1 });
     const ended = await runCommand(['doctor', ...args], envOf(sandbox));
     expect(ended).toMatchObject({ code: 2, out: '' });
@@ -472,7 +472,7 @@ describe('usage', () => {
     expect(sandbox.ledger.entries()).toEqual([]);
   });
 
-  it('needs an environment', async () => {
+  it('requires the variables', async () => {
     const { code, err } = await runCommand(['doctor'], {});
     expect(code).toBe(2);
     expect(err).toContain('not set in the environment: OTR_BASE_URL');

@@ -1,7 +1,7 @@
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { clockDifference, lookAtTls } from '../../../src/cli/doctor/network.ts';
+import { checkTls, clockDifference } from '../../../src/cli/doctor/network.ts';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../../helpers/loopback-certificate.ts';
 
 const server = createServer({ key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE });
@@ -13,16 +13,19 @@ afterAll(() => server.close());
 const urlOf = (host: string) => new URL(`https://${host}:${(server.address() as AddressInfo).port}`);
 
 describe('a certificate', () => {
-  it.each(['127.0.0.1', 'localhost'])('that is trusted, and for %s, is good for some days yet', async (host) => {
-    const { status, text, facts } = await lookAtTls(urlOf(host), never, trust);
-    expect({ status, protocol: facts?.protocol }).toEqual({ status: 'ok', protocol: 'TLSv1.3' });
-    // It ends in 2120.
-    expect(facts?.daysLeft).toBe(Math.floor((Date.UTC(2120, 0, 1) - Date.now()) / 86_400_000));
-    expect(text).toContain(`good for ${facts?.daysLeft} days`);
-  });
+  it.each(['127.0.0.1', 'localhost'])(
+    'issued for %s by a trusted authority is valid for some more days',
+    async (host) => {
+      const { status, text, facts } = await checkTls(urlOf(host), never, trust);
+      expect({ status, protocol: facts?.protocol }).toEqual({ status: 'ok', protocol: 'TLSv1.3' });
+      // It expires in 2120.
+      expect(facts?.daysLeft).toBe(Math.floor((Date.UTC(2120, 0, 1) - Date.now()) / 86_400_000));
+      expect(text).toContain(`valid for ${facts?.daysLeft} more days`);
+    },
+  );
 
-  it('for another name is refused by what is wrong with it', async () => {
-    expect(await lookAtTls(urlOf('0.0.0.0'), never, trust)).toMatchObject({
+  it('for another name is invalid, with the reason', async () => {
+    expect(await checkTls(urlOf('0.0.0.0'), never, trust)).toMatchObject({
       status: 'failed',
       facts: { problem: 'ERR_TLS_CERT_ALTNAME_INVALID' },
       advice: expect.stringContaining('OTR_BASE_URL'),
@@ -30,8 +33,8 @@ describe('a certificate', () => {
   });
 });
 
-it('plain http to another machine is warned of', async () => {
-  expect(await lookAtTls(new URL('http://192.0.2.1'), never)).toMatchObject({ status: 'warning' });
+it('plain http to another machine is a warning', async () => {
+  expect(await checkTls(new URL('http://192.0.2.1'), never)).toMatchObject({ status: 'warning' });
 });
 
 describe('the difference of clocks', () => {
@@ -39,14 +42,14 @@ describe('the difference of clocks', () => {
   const dateMs = Date.parse(date);
   const difference = (sentMs: number, receivedMs: number) => clockDifference({ sentMs, receivedMs, date });
 
-  it('is a range as wide as the exchange and the second that the date is cut to', () => {
+  it('is a range as wide as the exchange plus the second that Date is rounded to', () => {
     expect(difference(dateMs + 100, dateMs + 300)).toMatchObject({
       status: 'ok',
       facts: { leastMs: -300, mostMs: 900 },
     });
   });
 
-  it('is told below five seconds, and warned of from there', () => {
+  it('is a warning from five seconds on', () => {
     expect(difference(dateMs - 4_999, dateMs - 4_999)).toMatchObject({
       status: 'ok',
       text: expect.stringMatching(/5\.0 s to 6\.0 s ahead/),
@@ -58,10 +61,10 @@ describe('the difference of clocks', () => {
     });
   });
 
-  it('is unknown without a date that can be read', () => {
+  it('is unknown without a valid Date header', () => {
     expect(clockDifference({ sentMs: 0, receivedMs: 0, date: 'canary' })).toEqual({
       status: 'skipped',
-      text: 'no answer with a date has come',
+      text: 'skipped: no answer with a Date header',
     });
   });
 });

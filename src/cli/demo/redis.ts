@@ -1,0 +1,114 @@
+/** The Redis of the fleet demo: the server, started or given, and a client from whichever package is installed. */
+
+import { spawn } from 'node:child_process';
+import { createServer } from 'node:net';
+import { fromIoredis, fromNodeRedis, type RedisPort } from '../../redis/index.ts';
+import type { Terminal } from '../command.ts';
+import { TimedOut, withDeadline } from '../deadline.ts';
+
+/** The fleet demo cannot run. The message says what the user can do about it, and quotes no URL: it may hold a password. */
+export class Unavailable extends Error {}
+
+export interface DemoRedis {
+  readonly url: string;
+  /** Process id of the server, if the demo started it. */
+  readonly pid?: number;
+  stop(): void;
+}
+
+/** How long Redis may take to start, and to accept a connection. */
+const REDIS_TIMEOUT_MS = 5_000;
+
+/**
+ * Finds a Redis that answers: the one that `REDIS_URL` names, or a new `redis-server` on a free port. Throws
+ * {@link Unavailable} if there is no server, no client, or no answer.
+ */
+export async function findRedis({ env, signal }: Terminal): Promise<DemoRedis> {
+  const redis = env.REDIS_URL ? { url: env.REDIS_URL, stop: () => {} } : await startServer(signal);
+  try {
+    const { close } = await withDeadline(REDIS_TIMEOUT_MS, signal, () => connect(redis.url));
+    close();
+    return redis;
+  } catch (error) {
+    redis.stop();
+    signal.throwIfAborted();
+    if (error instanceof Unavailable) throw error;
+    throw new Unavailable(
+      `REDIS_URL: no connection to this Redis (${reasonOf(error)}). Is it running, and the URL right?`,
+    );
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof TimedOut) return error.message;
+  const { code } = error as NodeJS.ErrnoException;
+  return typeof code === 'string' && /^[A-Z_]{3,40}$/.test(code) ? code : 'the client refuses it';
+}
+
+async function startServer(signal: AbortSignal): Promise<DemoRedis> {
+  const port = await freePort();
+  const args = ['--port', `${port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'];
+  const server = spawn('redis-server', args, { stdio: ['ignore', 'pipe', 'ignore'] });
+  const stop = () => void server.kill('SIGKILL');
+  const started = new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.once('exit', reject);
+    server.stdout.on('data', (chunk) => String(chunk).includes('Ready to accept connections') && resolve());
+  });
+  try {
+    await withDeadline(REDIS_TIMEOUT_MS, signal, () => started);
+  } catch {
+    stop();
+    signal.throwIfAborted();
+    throw new Unavailable(
+      'no Redis found. Set REDIS_URL to a running one, or install redis-server (Debian: apt install redis-server):\n' +
+        'the demo then starts one of its own on a free port.',
+    );
+  }
+  return { url: `redis://127.0.0.1:${port}`, ...(server.pid !== undefined && { pid: server.pid }), stop };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** Connects once, without reconnecting, so that a dead Redis is an error and not a wait. */
+export async function connect(url: string): Promise<{ port: RedisPort; close(): void }> {
+  // The names are variables, so that the bundler leaves these imports alone: this package depends on no Redis client.
+  const [nodeRedis, ioredis] = ['redis', 'ioredis'];
+  const { createClient } = await import(nodeRedis as string).catch(() => ({}));
+  if (createClient) {
+    const client = createClient({ url, socket: { reconnectStrategy: false } }).on('error', () => {});
+    const subscriber = client.duplicate().on('error', () => {});
+    const close = () => {
+      for (const each of [client, subscriber]) if (each.isOpen) each.destroy();
+    };
+    return connected(fromNodeRedis(client, { subscriber }), [client, subscriber], close);
+  }
+  const { Redis } = await import(ioredis as string).catch(() => ({}));
+  if (!Redis) throw new Unavailable('no Redis client is installed: npm install redis (or ioredis)');
+  const client = new Redis(url, { lazyConnect: true, retryStrategy: null }).on('error', () => {});
+  const subscriber = client.duplicate().on('error', () => {});
+  const close = () => {
+    for (const each of [client, subscriber]) each.disconnect();
+  };
+  return connected(fromIoredis(client, { subscriber }), [client, subscriber], close);
+}
+
+async function connected(
+  port: RedisPort,
+  clients: readonly { connect(): Promise<unknown> }[],
+  close: () => void,
+): Promise<{ port: RedisPort; close(): void }> {
+  try {
+    await Promise.all(clients.map((client) => client.connect()));
+    return { port, close };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
