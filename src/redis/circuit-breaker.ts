@@ -1,57 +1,87 @@
 /**
- * Whether Redis is worth asking. Pure: it is told what happened and when, and says what to do.
+ * The circuit breaker in front of Redis. Pure: it is told what happened and when, and says what to do.
  *
- * Closed, every operation goes out. After five failures in a row it opens: none goes out for a pause that doubles with
- * each opening, from half a second to ten. Then one operation is the trial, and what becomes of it closes or reopens.
- * The doubling is forgotten only after a while without failure, so that a Redis which answers every other operation
- * does not open and close twice a second.
+ * | state | an operation asks to be sent | an operation succeeds | an operation fails |
+ * |---|---|---|---|
+ * | closed | `send` | failures in a row: 0 | the fifth in a row opens it |
+ * | open | `refuse`, until the pause ends; then `trial`, which makes it half-open | closes it | no change: it was sent before |
+ * | half-open | `await` the trial | closes it | opens it if it is the trial; else no change |
+ *
+ * The pause doubles with each opening, from half a second to five, less up to half as jitter, so that the replicas of a
+ * fleet do not try a recovering Redis in step. The doubling is forgotten after half a minute without a failure: a Redis
+ * that answers every other operation would otherwise open and close it twice a second.
  */
 
 const FAILURES_TO_OPEN = 5;
-const PAUSE_MS = { base: 500, cap: 10_000 } as const;
+const PAUSE_MS = { base: 500, cap: 5_000 } as const;
 const HEALTHY_AFTER_MS = 30_000;
+/** More doublings than any base needs to reach the cap. */
+const MAX_DOUBLINGS = 16;
 
-/** A change of state, of which others are told. */
+type State =
+  | { readonly kind: 'closed'; readonly failuresInARow: number }
+  | { readonly kind: 'open'; readonly untilMs: number }
+  | { readonly kind: 'half-open' };
+
+/** What an operation may do. The one that gets `trial` must report its outcome as such. */
+export type Admission = 'send' | 'trial' | 'await' | 'refuse';
+
+/** A state change to report. */
 export type BreakerChange = 'opened' | 'closed';
 
-export class Breaker {
-  #failures = 0;
+const CLOSED: State = Object.freeze({ kind: 'closed', failuresInARow: 0 });
+
+export class RedisCircuitBreaker {
+  readonly #random: () => number;
+  #state: State = CLOSED;
   #openings = 0;
   #lastFailureMs = Number.NEGATIVE_INFINITY;
-  /** Undefined: closed. */
-  #triesAtMs: number | undefined;
-  #trying = false;
 
-  get open(): boolean {
-    return this.#triesAtMs !== undefined;
+  constructor(random: () => number) {
+    this.#random = random;
   }
 
-  /** Whether an operation may go out now, and whether it is the trial, which {@link Breaker.failed} is to be told. */
-  admit(nowMs: number): 'send' | 'trial' | 'refuse' {
-    if (this.#triesAtMs === undefined) return 'send';
-    if (this.#trying || nowMs < this.#triesAtMs) return 'refuse';
-    this.#trying = true;
-    return 'trial';
+  get isClosed(): boolean {
+    return this.#state.kind === 'closed';
+  }
+
+  admit(nowMs: number): Admission {
+    switch (this.#state.kind) {
+      case 'closed':
+        return 'send';
+      case 'half-open':
+        return 'await';
+      case 'open':
+        if (nowMs < this.#state.untilMs) return 'refuse';
+        this.#state = { kind: 'half-open' };
+        return 'trial';
+    }
   }
 
   succeeded(nowMs: number): BreakerChange | undefined {
-    this.#failures = 0;
-    this.#trying = false;
+    const wasClosed = this.isClosed;
+    this.#state = CLOSED;
     if (nowMs - this.#lastFailureMs > HEALTHY_AFTER_MS) this.#openings = 0;
-    if (this.#triesAtMs === undefined) return undefined;
-    this.#triesAtMs = undefined;
-    return 'closed';
+    return wasClosed ? undefined : 'closed';
   }
 
-  failed(nowMs: number, trial: boolean): BreakerChange | undefined {
-    this.#failures++;
+  /** @param isTrial whether this operation was admitted as the trial. */
+  failed(nowMs: number, isTrial: boolean): BreakerChange | undefined {
     this.#lastFailureMs = nowMs;
-    const open = this.#triesAtMs !== undefined;
-    // While it is open only the trial counts: operations sent before may fail long after.
-    if (open ? !trial : this.#failures < FAILURES_TO_OPEN) return undefined;
-    this.#triesAtMs = nowMs + Math.min(PAUSE_MS.base * 2 ** this.#openings, PAUSE_MS.cap);
-    this.#openings = Math.min(this.#openings + 1, 16);
-    this.#trying = false;
-    return open ? undefined : 'opened';
+    if (this.#state.kind === 'closed') {
+      const failuresInARow = this.#state.failuresInARow + 1;
+      if (failuresInARow >= FAILURES_TO_OPEN) return this.#open(nowMs);
+      this.#state = { kind: 'closed', failuresInARow };
+    } else if (isTrial) {
+      this.#open(nowMs);
+    }
+    return undefined;
+  }
+
+  #open(nowMs: number): BreakerChange {
+    const pauseMs = Math.min(PAUSE_MS.base * 2 ** this.#openings, PAUSE_MS.cap);
+    this.#openings = Math.min(this.#openings + 1, MAX_DOUBLINGS);
+    this.#state = { kind: 'open', untilMs: nowMs + pauseMs * (0.5 + this.#random() / 2) };
+    return 'opened';
   }
 }

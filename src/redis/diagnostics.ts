@@ -1,28 +1,28 @@
 /**
- * Everything that sharing tells, to the diagnostics channel `owner-token-registry:sharing` and to the log; nothing else
- * in here does. Changes of state are told once each. There is no way to hand a secret in.
+ * What sharing reports: state changes, once each, on the diagnostics channel `owner-token-registry:sharing` and in the log.
+ * No message has a field that could hold a secret.
  */
 
 import { channel } from 'node:diagnostics_channel';
 import type { Logger } from '../diagnostics.ts';
 import type { RedisTrouble } from './redis-link.ts';
 
-/** What subscribers of `owner-token-registry:sharing` get. */
+/** A message on `owner-token-registry:sharing`. */
 export type SharingMessage =
-  /** Redis is of no help: each replica works on alone until `resumed`. */
+  /** Redis is unavailable: each replica requests its own tokens until `resumed`. */
   | { readonly event: 'suspended'; readonly trouble: RedisTrouble }
   | { readonly event: 'resumed' }
-  /** A stored value that does not open: damage, another key, or somebody else's hand. Counted. */
+  /** A stored value did not open: it is damaged, forged, or sealed with a key this replica does not have. */
   | { readonly event: 'unreadable'; readonly count: number }
-  /** Subscribing failed: waiters look again from time to time instead. */
-  | { readonly event: 'deaf' };
+  /** The subscription failed: waiters poll until it is tried again. */
+  | { readonly event: 'subscribe_failed' };
 
 const sharing = channel('owner-token-registry:sharing');
 
-/** A value is told of in the log at its 1st, 10th, 100th … */
+/** The log gets the 1st, 10th, 100th … unreadable value. */
 const isPowerOfTen = (count: number): boolean => /^10*$/.test(`${count}`);
 
-export class SharingEvents {
+export class SharingDiagnostics {
   readonly #logger: Pick<Logger, 'info' | 'warn'> | undefined;
   #unreadable = 0;
 
@@ -35,31 +35,35 @@ export class SharingEvents {
   }
 
   suspended(trouble: RedisTrouble): void {
-    this.#tell('warn', { event: 'suspended', trouble }, 'tokens are not shared: Redis is of no help');
+    this.#emit('warn', { event: 'suspended', trouble }, 'tokens are not shared: Redis is unavailable');
   }
 
   resumed(): void {
-    this.#tell('info', { event: 'resumed' }, 'tokens are shared again');
+    this.#emit('info', { event: 'resumed' }, 'tokens are shared again');
   }
 
   unreadable(): void {
     const count = ++this.#unreadable;
     const level = isPowerOfTen(count) ? 'warn' : undefined;
-    this.#tell(level, { event: 'unreadable', count }, 'a shared token does not open: are all sealing keys the same?');
+    this.#emit(
+      level,
+      { event: 'unreadable', count },
+      'a stored token does not open: do all replicas have the same keys?',
+    );
   }
 
-  deaf(): void {
-    this.#tell('warn', { event: 'deaf' }, 'cannot subscribe: waiters look again from time to time instead');
+  subscribeFailed(): void {
+    this.#emit('warn', { event: 'subscribe_failed' }, 'cannot subscribe to wake-ups: waiters poll instead');
   }
 
-  #tell(level: 'info' | 'warn' | undefined, message: SharingMessage, text: string): void {
+  #emit(level: 'info' | 'warn' | undefined, message: SharingMessage, text: string): void {
     if (sharing.hasSubscribers) sharing.publish(message);
     if (!level) return;
     const { event, ...fields } = message;
     try {
       this.#logger?.[level]({ event: `sharing.${event}`, ...fields }, text);
     } catch {
-      // A logger that throws goes unheard.
+      // Reporting never fails a call.
     }
   }
 }

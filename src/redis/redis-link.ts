@@ -1,98 +1,118 @@
 /**
- * The only way to Redis: each operation within our own deadline and past the breaker. Clients queue without end while
- * Redis is away, and none of them gives up on a server that hangs; so nothing here waits for a client.
+ * The only way to Redis: each operation has our own deadline and passes the circuit breaker. Clients queue without end
+ * while Redis is away, and none of them gives up on a server that hangs, so nothing here waits for a client.
  */
 
 import { type Clock, startTimer } from '../clock.ts';
-import { Breaker } from './circuit-breaker.ts';
+import { RedisCircuitBreaker } from './circuit-breaker.ts';
 import type { RedisPort } from './ports.ts';
 import type { RecordScript } from './record-scripts.ts';
 
-/** Why Redis was of no help. */
-export type RedisTrouble = 'timeout' | 'connection' | 'read_only' | 'full' | 'denied' | 'refused' | 'nonsense';
+/** Why an operation failed. */
+export type RedisTrouble = 'timeout' | 'connection' | 'read_only' | 'full' | 'denied' | 'refused' | 'protocol_error';
 
 export interface RedisLinkOptions {
   port: RedisPort;
   deadlineMs: number;
   clock: Clock;
-  events: { suspended(trouble: RedisTrouble): void; resumed(): void };
+  random: () => number;
+  diagnostics: { suspended(trouble: RedisTrouble): void; resumed(): void };
 }
 
-/** What a script answered: a word, the server's time, and what belongs to that word. */
-export type Words = readonly [what: string, nowUs: string, ...rest: string[]];
+/** A script's reply: a word, the server's time in microseconds, and what belongs to that word. */
+export type Reply = readonly [what: string, nowUs: string, ...rest: string[]];
 
 export class RedisLink {
   readonly #options: RedisLinkOptions;
-  readonly #breaker = new Breaker();
+  readonly #breaker: RedisCircuitBreaker;
+  /** Settles with the trial while the breaker is half-open. */
+  #trial: Promise<unknown> = Promise.resolve();
   #serverAheadUs: number | undefined;
 
   constructor(options: RedisLinkOptions) {
     this.#options = options;
+    this.#breaker = new RedisCircuitBreaker(options.random);
   }
 
-  /** Whether the breaker lets operations out. */
-  get helps(): boolean {
-    return !this.#breaker.open;
+  /** Whether operations are sent now. */
+  get available(): boolean {
+    return this.#breaker.isClosed;
   }
 
-  /** The server's time (µs) at a moment of this process, never ahead of the truth; undefined before its first answer. */
+  /** The server's time (µs) at a monotonic moment of this process, never ahead of it; undefined before the first reply. */
   serverTimeUs(monotonicMs: number): number | undefined {
     return this.#serverAheadUs === undefined ? undefined : Math.floor(monotonicMs * 1000) + this.#serverAheadUs;
   }
 
   /**
-   * Runs a script, and gives its answer, or `undefined` when Redis is of no help now. Never throws. An answer that
-   * comes after the deadline goes to `onLate`.
+   * Runs a script. Returns its reply, or `undefined` while Redis is unavailable; never throws. While the breaker is
+   * half-open it waits for the trial first. A reply that comes after the deadline goes to `onLate`.
    */
   async run(
     script: RecordScript,
     key: string,
     args: readonly (string | number)[],
-    onLate: (answer: Words) => void = () => {},
-  ): Promise<Words | undefined> {
-    const { port, deadlineMs, clock, events } = this.#options;
-    const admitted = this.#breaker.admit(clock.monotonic());
-    if (admitted === 'refuse') return undefined;
-    const sent = sendTwice(async () => wordsOf(await port.run(script, key, args.map(String))));
-    const { answer, trouble } = await outcomeOf(sent, deadlineMs, clock);
+    onLate: (reply: Reply) => void = () => {},
+  ): Promise<Reply | undefined> {
+    const { clock } = this.#options;
+    let admission = this.#breaker.admit(clock.monotonic());
+    while (admission === 'await') {
+      await this.#trial;
+      admission = this.#breaker.admit(clock.monotonic());
+    }
+    if (admission === 'refuse') return undefined;
+    const outcome = this.#send(script, key, args, onLate, admission === 'trial');
+    if (admission === 'trial') this.#trial = outcome;
+    return outcome;
+  }
+
+  async #send(
+    script: RecordScript,
+    key: string,
+    args: readonly (string | number)[],
+    onLate: (reply: Reply) => void,
+    isTrial: boolean,
+  ): Promise<Reply | undefined> {
+    const { port, deadlineMs, clock, diagnostics } = this.#options;
+    const sent = sendTwice(async () => replyOf(await port.run(script, key, args.map(String))));
+    const { reply, trouble } = await outcomeOf(sent, deadlineMs, clock);
     const nowMs = clock.monotonic();
-    if (answer) {
-      this.#serverAheadUs = Number(answer[1]) - Math.ceil(nowMs * 1000);
-      if (this.#breaker.succeeded(nowMs) === 'closed') events.resumed();
-      return answer;
+    if (reply) {
+      this.#serverAheadUs = Number(reply[1]) - Math.ceil(nowMs * 1000);
+      if (this.#breaker.succeeded(nowMs) === 'closed') diagnostics.resumed();
+      return reply;
     }
     if (trouble === 'timeout') {
       sent.then(
-        (words) => words && onLate(words),
+        (late) => late && onLate(late),
         () => {},
       );
     }
-    const opened = this.#breaker.failed(nowMs, admitted === 'trial') === 'opened';
-    if (opened) events.suspended(trouble ?? 'nonsense');
+    if (this.#breaker.failed(nowMs, isTrial) === 'opened') diagnostics.suspended(trouble ?? 'protocol_error');
     return undefined;
   }
 }
 
 interface Outcome {
-  readonly answer?: Words | undefined;
+  readonly reply?: Reply | undefined;
   readonly trouble?: RedisTrouble;
 }
 
-async function outcomeOf(sent: Promise<Words | undefined>, deadlineMs: number, clock: Clock): Promise<Outcome> {
+async function outcomeOf(sent: Promise<Reply | undefined>, deadlineMs: number, clock: Clock): Promise<Outcome> {
   try {
-    const answer = await within(sent, deadlineMs, clock);
-    if (answer === TIMED_OUT) return { trouble: 'timeout' };
-    return answer ? { answer } : { trouble: 'nonsense' };
+    const reply = await within(sent, deadlineMs, clock);
+    if (reply === TIMED_OUT) return { trouble: 'timeout' };
+    return reply ? { reply } : { trouble: 'protocol_error' };
   } catch (error) {
     return { trouble: troubleOf(error) };
   }
 }
 
 /**
- * Once more when the connection was lost under it: the scripts give the same flight the same answer, and a client that
- * reconnects in time saves a request.
+ * Sends once more when the connection was lost under the operation. The scripts give the same call the same answer, and
+ * a client that reconnects in time saves a token request.
  */
-async function sendTwice(send: () => Promise<Words | undefined>): Promise<Words | undefined> {
+async function sendTwice(send: () => Promise<Reply | undefined>): Promise<Reply | undefined> {
   try {
     return await send();
   } catch (error) {
@@ -103,12 +123,12 @@ async function sendTwice(send: () => Promise<Words | undefined>): Promise<Words 
 
 const TIMED_OUT = Symbol('timed out');
 
-/** In so many parts a deadline is waited for. */
+/** The deadline is waited for in this many timers. */
 const PARTS = 5;
 
 /**
- * What the work gives, or {@link TIMED_OUT}. The time is waited for in parts: a process that was busy itself for all of
- * it comes to read what Redis answered long ago before the last part is over, and does not blame Redis.
+ * The result of the work, or {@link TIMED_OUT}. The deadline runs in parts: a process that was itself busy all the time
+ * reads the reply that is long there before the last part ends, and does not blame Redis.
  */
 function within<T>(work: Promise<T>, deadlineMs: number, clock: Clock): Promise<T | typeof TIMED_OUT> {
   return new Promise((resolve, reject) => {
@@ -123,26 +143,28 @@ function within<T>(work: Promise<T>, deadlineMs: number, clock: Clock): Promise<
   });
 }
 
-/** The answer of a script, with numbers and buffers, which some clients give, as strings. */
-function wordsOf(raw: unknown): Words | undefined {
+/** A reply as strings: some clients give numbers and buffers. Undefined for anything our scripts do not reply. */
+function replyOf(raw: unknown): Reply | undefined {
   if (!Array.isArray(raw) || raw.length < 2 || raw.length > 4) return undefined;
   const words = raw.map((item) => (Buffer.isBuffer(item) || typeof item === 'number' ? String(item) : item));
   if (!words.every((word) => typeof word === 'string') || !(Number(words[1]) > 0)) return undefined;
-  return words as unknown as Words;
+  return words as unknown as Reply;
 }
 
-const REPLIES: Readonly<Record<string, RedisTrouble>> = {
-  READONLY: 'read_only',
-  OOM: 'full',
-  NOPERM: 'denied',
-  NOAUTH: 'denied',
-  WRONGPASS: 'denied',
-};
+/**
+ * Known error replies, wherever they stand in the message: an error inside a script is wrapped, in words that differ
+ * between 6.2 and 7.
+ */
+const ERROR_REPLIES: readonly (readonly [RegExp, RedisTrouble])[] = [
+  [/\bREADONLY\b/, 'read_only'],
+  [/\bOOM\b|maxmemory/, 'full'],
+  [/\b(NOPERM|NOAUTH|WRONGPASS)\b|executing the script can't (run|access)|No permissions/i, 'denied'],
+];
 
-/** Of an error only its class is told: a reply of the server begins with a code in capitals; all else is the way there. */
+/** Classifies an error: a server's error reply starts with an upper-case code; anything else is the connection. */
 function troubleOf(error: unknown): RedisTrouble {
   const message = error instanceof Error ? error.message : '';
-  const code = /^-?([A-Z]{2,})\b/.exec(message)?.[1];
-  if (code === undefined) return /maxmemory/.test(message) ? 'full' : 'connection';
-  return REPLIES[code] ?? 'refused';
+  const known = ERROR_REPLIES.find(([pattern]) => pattern.test(message));
+  if (known) return known[1];
+  return /^-?[A-Z]{2,}\b/.test(message) && !/^E[A-Z]{3,}\b/.test(message) ? 'refused' : 'connection';
 }

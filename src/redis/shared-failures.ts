@@ -4,13 +4,13 @@
  */
 
 import { ERROR_CODES, type FailureScope, OwnerTokenError, type OwnerTokenErrorCode } from '../errors.ts';
-import type { SharedLapse, Verdict } from './shared-record.ts';
+import type { EndpointSign, RecordedFailure } from './shared-record.ts';
 
 /** What becomes of a failed request: what its owner's record says, and what the endpoint's. */
 export interface FailureReport {
   /** Undefined: nothing that others should share; the lease is just given back. */
-  readonly owner: SharedLapse | undefined;
-  readonly endpoint: Verdict;
+  readonly owner: RecordedFailure | undefined;
+  readonly endpoint: EndpointSign;
 }
 
 interface Backoff {
@@ -50,7 +50,7 @@ export function reportOf(thrown: unknown): FailureReport {
   const { failureScope: scope, retryable } = error;
   if (scope === undefined) return { owner: undefined, endpoint: { outcome: 'released' } };
   if (scope !== 'owner') {
-    const endpoint: Verdict = {
+    const endpoint: EndpointSign = {
       outcome: 'blamed',
       scope,
       payload: payloadOf(error, scope),
@@ -67,10 +67,10 @@ export function reportOf(thrown: unknown): FailureReport {
 }
 
 /** What the record says once three fresh tokens in a row were rejected. */
-export const REJECTED_IN_A_ROW: SharedLapse = Object.freeze({ payload: '{"code":"token_rejected"}', ...TRANSIENT });
+export const REJECTED_IN_A_ROW: RecordedFailure = Object.freeze({ payload: '{"code":"token_rejected"}', ...TRANSIENT });
 
 /** What an owner's record repeats while its request was not made because of a failure of all. */
-export function echoOf(payload: string, remainingMs: number): SharedLapse {
+export function echoOf(payload: string, remainingMs: number): RecordedFailure {
   return { payload, ...ECHO, capMs: Math.min(ECHO.capMs, Math.max(1, remainingMs)) };
 }
 

@@ -4,7 +4,7 @@
  */
 
 import * as scripts from './record-scripts.ts';
-import type { RedisLink, Words } from './redis-link.ts';
+import type { RedisLink, Reply } from './redis-link.ts';
 
 /** A sealed token as the record holds it. `nowUs` is always the server's time of the answer. */
 export interface StoredToken {
@@ -28,7 +28,7 @@ export type Acquired =
   | { readonly what: 'lead'; readonly nowUs: number; readonly generation: number };
 
 /** A failure as it is recorded: what others are told, and how long it stands. See the script `fail`. */
-export interface SharedLapse {
+export interface RecordedFailure {
   readonly payload: string;
   readonly baseMs: number;
   readonly capMs: number;
@@ -40,7 +40,7 @@ export interface Entered {
 }
 
 /** What a request showed of the endpoint; see the script `settle`. */
-export interface Verdict extends Partial<SharedLapse> {
+export interface EndpointSign extends Partial<RecordedFailure> {
   readonly outcome: 'passed' | 'answered' | 'blamed' | 'struck' | 'released';
   readonly scope?: 'client' | 'endpoint';
 }
@@ -51,7 +51,7 @@ export interface SealedToken {
   readonly usableUntilUs: number;
 }
 
-const NOTHING: SharedLapse = { payload: '', baseMs: 0, capMs: 0 };
+const NOTHING: RecordedFailure = { payload: '', baseMs: 0, capMs: 0 };
 
 export class SharedRecord {
   readonly #link: RedisLink;
@@ -66,43 +66,43 @@ export class SharedRecord {
     this.#maxHoldMs = options.maxHoldMs;
   }
 
-  async acquire(name: string, flight: string, avoid = 0, leastLifeMs = 0): Promise<Acquired | undefined> {
-    const args = [flight, this.#leaseMs, avoid, Math.ceil(leastLifeMs)];
+  async acquire(name: string, call: string, avoid = 0, leastLifeMs = 0): Promise<Acquired | undefined> {
+    const args = [call, this.#leaseMs, avoid, Math.ceil(leastLifeMs)];
     // After the deadline a lease is one that nobody will use: it is given back.
-    const onLate = ([what]: Words) => void (what === 'lead' && this.fail(name, flight));
+    const onLate = ([what]: Reply) => void (what === 'lead' && this.fail(name, call));
     return acquired(await this.#link.run(scripts.ACQUIRE, name, args, onLate));
   }
 
   /** False: the lease is another's by now, or was held for too long. */
-  async renew(name: string, flight: string): Promise<boolean | undefined> {
-    const words = await this.#link.run(scripts.RENEW, name, [flight, this.#leaseMs, this.#maxHoldMs]);
+  async renew(name: string, call: string): Promise<boolean | undefined> {
+    const words = await this.#link.run(scripts.RENEW, name, [call, this.#leaseMs, this.#maxHoldMs]);
     return words && words[0] === 'held';
   }
 
   /** Gives the newer token, where one is stored already. */
-  async publish(name: string, flight: string, token: SealedToken): Promise<StoredToken | undefined> {
-    const answer = acquired(await this.#link.run(scripts.PUBLISH, name, this.#storing(name, flight, token)));
+  async publish(name: string, call: string, token: SealedToken): Promise<StoredToken | undefined> {
+    const answer = acquired(await this.#link.run(scripts.PUBLISH, name, this.#storing(name, call, token)));
     return answer?.what === 'superseded' ? answer : undefined;
   }
 
-  async offer(name: string, flight: string, token: SealedToken): Promise<void> {
-    await this.#link.run(scripts.OFFER, name, this.#storing(name, flight, token));
+  async offer(name: string, call: string, token: SealedToken): Promise<void> {
+    await this.#link.run(scripts.OFFER, name, this.#storing(name, call, token));
   }
 
   /** Without a failure to share the lease is just given back. */
-  async fail(name: string, flight: string, { payload, baseMs, capMs } = NOTHING): Promise<void> {
-    await this.#link.run(scripts.FAIL, name, [flight, this.#channel, name, payload, baseMs, capMs]);
+  async fail(name: string, call: string, { payload, baseMs, capMs } = NOTHING): Promise<void> {
+    await this.#link.run(scripts.FAIL, name, [call, this.#channel, name, payload, baseMs, capMs]);
   }
 
   /** @param freshMs a token rejected so soon after it was published counts towards the failure. */
-  async reject(name: string, generation: number, freshMs: number, third: SharedLapse): Promise<void> {
+  async reject(name: string, generation: number, freshMs: number, third: RecordedFailure): Promise<void> {
     const args = [generation, Math.floor(freshMs), third.payload, third.baseMs, third.capMs];
     await this.#link.run(scripts.REJECT, name, args);
   }
 
   /** Of the endpoint's record: whether a request may be made. */
-  async enter(name: string, flight: string): Promise<StandingFailure | Entered | undefined> {
-    const words = await this.#link.run(scripts.ENTER, name, [flight, this.#leaseMs]);
+  async enter(name: string, call: string): Promise<StandingFailure | Entered | undefined> {
+    const words = await this.#link.run(scripts.ENTER, name, [call, this.#leaseMs]);
     if (words?.[0] === 'open' || words?.[0] === 'probe') return { what: words[0], nowUs: Number(words[1]) };
     const answer = acquired(words);
     return answer?.what === 'failure' ? answer : undefined;
@@ -112,22 +112,22 @@ export class SharedRecord {
    * To the endpoint's record: what became of the request that entered at that time. Gives for how much longer a failure
    * of all stands, if it was one.
    */
-  async settle(name: string, flight: string, enteredUs: number, owner: string, verdict: Verdict): Promise<number> {
-    const { scope = '', payload, baseMs, capMs } = { ...NOTHING, ...verdict };
-    const args = [flight, enteredUs, verdict.outcome, scope, owner, payload, baseMs, capMs];
+  async settle(name: string, call: string, enteredUs: number, owner: string, sign: EndpointSign): Promise<number> {
+    const { scope = '', payload, baseMs, capMs } = { ...NOTHING, ...sign };
+    const args = [call, enteredUs, sign.outcome, scope, owner, payload, baseMs, capMs];
     const words = await this.#link.run(scripts.SETTLE, name, args);
     return Math.ceil(Number(words?.[2] ?? 0) / 1000) || 0;
   }
 
-  #storing(name: string, flight: string, token: SealedToken): (string | number)[] {
-    return [flight, this.#channel, name, token.generation, token.sealed, Math.floor(token.usableUntilUs)];
+  #storing(name: string, call: string, token: SealedToken): (string | number)[] {
+    return [call, this.#channel, name, token.generation, token.sealed, Math.floor(token.usableUntilUs)];
   }
 }
 
 /** The answers that carry more than a word; undefined for any other. */
-function acquired(words: Words | undefined): Acquired | undefined {
-  if (!words) return undefined;
-  const [what, now, number, text = ''] = words;
+function acquired(reply: Reply | undefined): Acquired | undefined {
+  if (!reply) return undefined;
+  const [what, now, number, text = ''] = reply;
   const nowUs = Number(now);
   const amount = Number(number);
   if (!(amount >= 0)) return undefined;

@@ -1,7 +1,7 @@
 /**
  * One request per owner over a whole fleet: a token source around a token source. Redis serves efficiency, never
  * correctness. Whatever becomes of it, a call ends as it would have without it, at most {@link
- * SharedTokensOptions.redisTimeoutMs} later; and the registry in front of this keeps its own single flight throughout.
+ * SharedTokensOptions.redisTimeoutMs} later; and the registry in front of this keeps its own single call throughout.
  *
  * A request goes like this, and each step is one operation on one record (see `record-scripts.ts`):
  *
@@ -21,15 +21,15 @@ import { setMaxListeners } from 'node:events';
 import { type Clock, startTimer, systemClock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { type IssuedToken, problemOfIssued, type TokenRequest, type TokenSource } from '../token.ts';
-import { SharingEvents } from './diagnostics.ts';
+import { SharingDiagnostics } from './diagnostics.ts';
 import { KnownGenerations } from './known-generations.ts';
 import { Names, namingKeyFrom } from './names.ts';
 import { checkSharedTokensOptions, type SharedTokensOptions } from './options.ts';
 import { RedisLink } from './redis-link.ts';
 import { Sealer } from './sealing.ts';
 import { echoOf, errorFrom, REJECTED_IN_A_ROW, reportOf, withFleetPause } from './shared-failures.ts';
-import { type Acquired, SharedRecord, type Verdict } from './shared-record.ts';
-import { type Flight, Handover } from './stored-token.ts';
+import { type Acquired, type EndpointSign, SharedRecord } from './shared-record.ts';
+import { type SharedCall, StoredTokens } from './stored-token.ts';
 import { Wakeups } from './wakeups.ts';
 
 /** Counted since it was made; plain data. */
@@ -37,22 +37,22 @@ export interface SharingStats {
   /** Whether Redis is of help now. */
   readonly sharing: boolean;
   /** Requests answered by another replica's token. */
-  readonly adopted: number;
+  readonly shared: number;
   /** Requests that this replica made for the fleet. */
-  readonly led: number;
+  readonly leader: number;
   /** Requests that this replica made for itself. */
-  readonly alone: number;
+  readonly fallback: number;
   /** Requests refused because of a failure that the fleet knows of. */
   readonly refused: number;
   /** Stored values that did not open. */
   readonly unreadable: number;
 }
 
-type Turn =
-  | { readonly do: 'adopt'; readonly grant: IssuedToken }
+type Decision =
+  | { readonly do: 'share'; readonly issued: IssuedToken }
   | { readonly do: 'refuse'; readonly error: OwnerTokenError }
   | { readonly do: 'lead'; readonly generation: number; readonly nowUs: number }
-  | { readonly do: 'alone' };
+  | { readonly do: 'fall-back' };
 
 /** A token that is rejected so soon counts as fresh, as in the registry. */
 const FRESH = { share: 0.1, mostMs: 10_000 } as const;
@@ -65,13 +65,13 @@ export class SharedTokens implements TokenSource {
   readonly #leaseMs: number;
   readonly #maxWaitMs: number;
   readonly #names: Names;
-  readonly #handover: Handover;
+  readonly #stored: StoredTokens;
   readonly #link: RedisLink;
   readonly #record: SharedRecord;
   readonly #wakeups: Wakeups;
   readonly #known: KnownGenerations;
-  readonly #events: SharingEvents;
-  readonly #counts = { adopted: 0, led: 0, alone: 0, refused: 0 };
+  readonly #diagnostics: SharingDiagnostics;
+  readonly #counts = { shared: 0, leader: 0, fallback: 0, refused: 0 };
 
   constructor(options: SharedTokensOptions) {
     checkSharedTokensOptions(options);
@@ -84,32 +84,38 @@ export class SharedTokens implements TokenSource {
     this.#leaseMs = leaseMs;
     this.#maxWaitMs = maxWaitMs;
     this.#names = new Names(prefix, namingKey);
-    this.#events = new SharingEvents(logger);
+    this.#diagnostics = new SharingDiagnostics(logger);
     const { channel } = this.#names;
-    this.#link = new RedisLink({ port, deadlineMs: redisTimeoutMs, clock, events: this.#events });
+    this.#link = new RedisLink({ port, deadlineMs: redisTimeoutMs, clock, random, diagnostics: this.#diagnostics });
     this.#record = new SharedRecord(this.#link, { channel, leaseMs, maxHoldMs });
-    this.#wakeups = new Wakeups({ port, channel, clock, random, onDeaf: () => this.#events.deaf() });
+    this.#wakeups = new Wakeups({
+      port,
+      channel,
+      clock,
+      random,
+      onSubscribeFailed: () => this.#diagnostics.subscribeFailed(),
+    });
     this.#known = new KnownGenerations((monotonicMs) => this.#link.serverTimeUs(monotonicMs));
-    const onUnreadable = () => this.#events.unreadable();
-    this.#handover = new Handover(new Sealer(sealingKeys), this.#known, clock, onUnreadable);
+    const onUnreadable = () => this.#diagnostics.unreadable();
+    this.#stored = new StoredTokens(new Sealer(sealingKeys), this.#known, clock, onUnreadable);
   }
 
   async requestToken(accessKey: string, request: TokenRequest): Promise<IssuedToken> {
-    const flight = await this.#begin(accessKey, request);
+    const call = await this.#begin(accessKey, request);
     // Whoever cannot say who it is will fail by itself in its own words, or work without sharing.
-    if (!flight) return this.#source.requestToken(accessKey, request);
-    const turn = await this.#turnOf(flight);
-    switch (turn.do) {
-      case 'adopt':
-        this.#counts.adopted++;
-        return turn.grant;
+    if (!call) return this.#source.requestToken(accessKey, request);
+    const decision = await this.#decision(call);
+    switch (decision.do) {
+      case 'share':
+        this.#counts.shared++;
+        return decision.issued;
       case 'refuse':
         this.#counts.refused++;
-        throw turn.error;
+        throw decision.error;
       case 'lead':
-        return this.#lead(flight, turn);
-      case 'alone':
-        return this.#alone(flight);
+        return this.#lead(call, decision);
+      case 'fall-back':
+        return this.#fallBack(call);
     }
   }
 
@@ -118,7 +124,7 @@ export class SharedTokens implements TokenSource {
   }
 
   stats(): SharingStats {
-    return { sharing: this.#link.helps, ...this.#counts, unreadable: this.#events.unreadableCount };
+    return { sharing: this.#link.available, ...this.#counts, unreadable: this.#diagnostics.unreadableCount };
   }
 
   /** Closes the source inside. The Redis client is its user's to close, after this. */
@@ -127,7 +133,7 @@ export class SharedTokens implements TokenSource {
     await this.#source.close?.();
   }
 
-  async #begin(accessKey: string, request: TokenRequest): Promise<Flight | undefined> {
+  async #begin(accessKey: string, request: TokenRequest): Promise<SharedCall | undefined> {
     let identity: string;
     try {
       identity = await this.identity();
@@ -141,26 +147,21 @@ export class SharedTokens implements TokenSource {
   }
 
   /** Acquires until it is clear what to do. A waiter whose time is up takes part in the next election. */
-  async #turnOf(flight: Flight): Promise<Turn> {
-    const { signal } = flight.request;
+  async #decision(call: SharedCall): Promise<Decision> {
+    const { signal } = call.request;
     const endsAtMs = this.#clock.monotonic() + this.#maxWaitMs;
-    const watch = this.#wakeups.watch(flight.owner);
-    this.#renounce(flight);
+    const watch = this.#wakeups.watch(call.owner);
+    this.#renounce(call);
     try {
       for (;;) {
         signal.throwIfAborted();
-        this.#handover.raiseAvoid(flight);
+        this.#stored.raiseAvoid(call);
         const askedAtMs = this.#clock.now();
-        const answer = await this.#record.acquire(
-          flight.owner,
-          flight.id,
-          flight.avoid,
-          this.#handover.leastLifeMs(flight),
-        );
-        const turn = answer ? this.#decide(flight, answer, askedAtMs) : ALONE;
-        if (turn) return turn;
+        const answer = await this.#record.acquire(call.owner, call.id, call.avoid, this.#stored.leastLifeMs(call));
+        const decision = answer ? this.#decide(call, answer, askedAtMs) : FALL_BACK;
+        if (decision) return decision;
         const leftMs = endsAtMs - this.#clock.monotonic();
-        if (leftMs <= 0) return ALONE;
+        if (leftMs <= 0) return FALL_BACK;
         if (answer?.what === 'wait') await watch.next(Math.min(answer.remainingMs, leftMs), signal);
       }
     } finally {
@@ -169,19 +170,19 @@ export class SharedTokens implements TokenSource {
   }
 
   /** Undefined: acquire again, after a wait or with more to avoid. */
-  #decide(flight: Flight, answer: Acquired, askedAtMs: number): Turn | undefined {
+  #decide(call: SharedCall, answer: Acquired, askedAtMs: number): Decision | undefined {
     switch (answer.what) {
       case 'token':
       case 'superseded': {
-        const grant = this.#handover.receive(flight, answer, askedAtMs);
-        if (grant) return { do: 'adopt', grant };
-        this.#renounce(flight);
-        flight.avoid = Math.max(flight.avoid, answer.generation);
+        const issued = this.#stored.receive(call, answer, askedAtMs);
+        if (issued) return { do: 'share', issued };
+        this.#renounce(call);
+        call.avoid = Math.max(call.avoid, answer.generation);
         return undefined;
       }
       case 'failure': {
         const error = errorFrom(answer.payload, answer.remainingMs);
-        return error ? { do: 'refuse', error } : ALONE;
+        return error ? { do: 'refuse', error } : FALL_BACK;
       }
       case 'wait':
         return undefined;
@@ -190,25 +191,25 @@ export class SharedTokens implements TokenSource {
     }
   }
 
-  async #lead(flight: Flight, { generation, nowUs }: Extract<Turn, { do: 'lead' }>): Promise<IssuedToken> {
-    const entered = await this.#record.enter(flight.endpoint, flight.id);
+  async #lead(call: SharedCall, { generation, nowUs }: Extract<Decision, { do: 'lead' }>): Promise<IssuedToken> {
+    const entered = await this.#record.enter(call.endpoint, call.id);
     if (entered?.what === 'failure') {
       const { payload, remainingMs } = entered;
       const error = errorFrom(payload, remainingMs);
       if (error) {
         this.#counts.refused++;
-        void this.#record.fail(flight.owner, flight.id, echoOf(payload, remainingMs));
+        void this.#record.fail(call.owner, call.id, echoOf(payload, remainingMs));
         throw error;
       }
     }
-    this.#counts.led++;
-    const letGo = this.#keepLease(flight, entered?.what === 'probe');
+    this.#counts.leader++;
+    const letGo = this.#keepLease(call, entered?.what === 'probe');
     const enteredUs = entered?.nowUs ?? nowUs;
     try {
-      const grant = await this.#source.requestToken(flight.accessKey, flight.request);
-      return await this.#publish(flight, grant, { generation, requestedAtUs: nowUs, enteredUs });
+      const issued = await this.#source.requestToken(call.accessKey, call.request);
+      return await this.#publish(call, issued, { generation, requestedAtUs: nowUs, enteredUs });
     } catch (thrown) {
-      throw await this.#failed(flight, thrown, enteredUs);
+      throw await this.#failed(call, thrown, enteredUs);
     } finally {
       letGo();
     }
@@ -216,59 +217,59 @@ export class SharedTokens implements TokenSource {
 
   /** Whatever becomes of publishing, the caller is served: with the newer token if there is one, else with its own. */
   async #publish(
-    flight: Flight,
-    grant: IssuedToken,
+    call: SharedCall,
+    issued: IssuedToken,
     lead: { generation: number; requestedAtUs: number; enteredUs: number },
   ): Promise<IssuedToken> {
-    if (problemOfIssued(grant)) {
+    if (problemOfIssued(issued)) {
       const error = new OwnerTokenError('invalid_response', 'the source gave no usable token');
-      void this.#failed(flight, error, lead.enteredUs);
-      return grant;
+      void this.#failed(call, error, lead.enteredUs);
+      return issued;
     }
-    void this.#record.settle(flight.endpoint, flight.id, lead.enteredUs, flight.owner, { outcome: 'passed' });
-    this.#known.remember(grant.token, { generation: lead.generation });
-    const token = this.#handover.give(flight, grant, lead.generation, lead.requestedAtUs);
+    void this.#record.settle(call.endpoint, call.id, lead.enteredUs, call.owner, { outcome: 'passed' });
+    this.#known.remember(issued.token, { generation: lead.generation });
+    const token = this.#stored.give(call, issued, lead.generation, lead.requestedAtUs);
     if (!token) {
-      void this.#record.fail(flight.owner, flight.id);
-      return grant;
+      void this.#record.fail(call.owner, call.id);
+      return issued;
     }
     const askedAtMs = this.#clock.now();
-    const newer = await this.#record.publish(flight.owner, flight.id, token);
-    return (newer && this.#handover.receive(flight, newer, askedAtMs)) ?? grant;
+    const newer = await this.#record.publish(call.owner, call.id, token);
+    return (newer && this.#stored.receive(call, newer, askedAtMs)) ?? issued;
   }
 
-  async #alone(flight: Flight): Promise<IssuedToken> {
-    this.#counts.alone++;
+  async #fallBack(call: SharedCall): Promise<IssuedToken> {
+    this.#counts.fallback++;
     const requestedAtMonotonicMs = this.#clock.monotonic();
-    let grant: IssuedToken;
+    let issued: IssuedToken;
     try {
-      grant = await this.#source.requestToken(flight.accessKey, flight.request);
+      issued = await this.#source.requestToken(call.accessKey, call.request);
     } catch (error) {
       // The acquire may have been received and its answer lost.
-      void this.#record.fail(flight.owner, flight.id);
+      void this.#record.fail(call.owner, call.id);
       throw error;
     }
-    if (problemOfIssued(grant)) return grant;
-    this.#known.remember(grant.token, { requestedAtMonotonicMs });
+    if (problemOfIssued(issued)) return issued;
+    this.#known.remember(issued.token, { requestedAtMonotonicMs });
     const requestedAtUs = this.#link.serverTimeUs(requestedAtMonotonicMs);
-    const token = requestedAtUs && this.#handover.give(flight, grant, requestedAtUs, requestedAtUs);
-    if (token) void this.#record.offer(flight.owner, flight.id, token);
-    return grant;
+    const token = requestedAtUs && this.#stored.give(call, issued, requestedAtUs, requestedAtUs);
+    if (token) void this.#record.offer(call.owner, call.id, token);
+    return issued;
   }
 
   /** Tells the fleet of a failure, and gives the error that callers get. */
-  async #failed(flight: Flight, thrown: unknown, enteredUs: number): Promise<unknown> {
-    const closing = flight.request.signal.aborted;
+  async #failed(call: SharedCall, thrown: unknown, enteredUs: number): Promise<unknown> {
+    const closing = call.request.signal.aborted;
     const { owner, endpoint } = closing ? { owner: undefined, endpoint: RELEASED } : reportOf(thrown);
-    void this.#record.fail(flight.owner, flight.id, owner);
-    const settled = this.#record.settle(flight.endpoint, flight.id, enteredUs, flight.owner, endpoint);
+    void this.#record.fail(call.owner, call.id, owner);
+    const settled = this.#record.settle(call.endpoint, call.id, enteredUs, call.owner, endpoint);
     if (!endpoint.scope || !(thrown instanceof OwnerTokenError)) return thrown;
     const remainingMs = await settled;
     return remainingMs > 0 ? withFleetPause(thrown, endpoint.scope, remainingMs) : thrown;
   }
 
   /** The fleet is not to be given the token that was refused here; unless that was replaced long ago. */
-  #renounce({ request, owner }: Flight): void {
+  #renounce({ request, owner }: SharedCall): void {
     const { rejected } = request;
     const generation = rejected && request.reason === 'rejected' ? this.#known.of(rejected.value) : 0;
     if (!rejected || generation === 0) return;
@@ -278,12 +279,12 @@ export class SharedTokens implements TokenSource {
   }
 
   /** Renews the lease at a third of its length, and the probe's, until told to stop or it is another's. */
-  #keepLease(flight: Flight, isProbe: boolean): () => void {
-    const records = isProbe ? [flight.owner, flight.endpoint] : [flight.owner];
+  #keepLease(call: SharedCall, isProbe: boolean): () => void {
+    const records = isProbe ? [call.owner, call.endpoint] : [call.owner];
     let stopped = false;
     let cancel = () => {};
     const renew = async () => {
-      const held = await Promise.all(records.map((name) => this.#record.renew(name, flight.id)));
+      const held = await Promise.all(records.map((name) => this.#record.renew(name, call.id)));
       if (!stopped && !held.includes(false)) wait();
     };
     const wait = () => {
@@ -297,5 +298,5 @@ export class SharedTokens implements TokenSource {
   }
 }
 
-const ALONE: Turn = Object.freeze({ do: 'alone' });
-const RELEASED: Verdict = Object.freeze({ outcome: 'released' });
+const FALL_BACK: Decision = Object.freeze({ do: 'fall-back' });
+const RELEASED: EndpointSign = Object.freeze({ outcome: 'released' });

@@ -1,17 +1,28 @@
 /**
- * Tokens on their way from one replica to another: which are wanted for a call, what a stored one is worth to it, and
- * what others are to be given of one that was obtained. Asks nobody and keeps no lease.
+ * From a token response to what the record stores, and back.
+ *
+ * A replica's registry dates a shared token with its own expiry policy, so the {@link IssuedToken} it is given must lead
+ * that policy to an expiry no later than the one sealed with the token. The first of three forms that does so is used:
+ *
+ * 1. As issued, with its age taken from this replica's clock. Right for policies that read the response, a JWT's
+ *    `exp` − `iat`, or nothing.
+ * 2. Dated back by the difference between this policy's lifetime and the sealed one.
+ * 3. With the sealed lifetime as `expires_in`. Right for a JWT without `iat`, whose end the policy computes from a clock
+ *    that may be minutes off.
+ *
+ * If no form fits, this replica cannot use the token and requests its own.
  */
 
 import type { Clock } from '../clock.ts';
+import { jwtTimes } from '../expiry/jwt-times.ts';
+import { planLife } from '../expiry/lifetime.ts';
 import type { IssuedToken, TokenRequest } from '../token.ts';
-import { adoptedGrant, expiresAtMs } from './adoption.ts';
 import type { KnownGenerations } from './known-generations.ts';
-import type { Sealer } from './sealing.ts';
+import type { Sealer, SharedToken } from './sealing.ts';
 import type { SealedToken, StoredToken } from './shared-record.ts';
 
 /** One call on its way. */
-export interface Flight {
+export interface SharedCall {
   /** Of its own for each call: a replica may have several for one owner, of different generations. */
   readonly id: string;
   readonly accessKey: string;
@@ -26,7 +37,7 @@ export interface Flight {
 /** The last of its life that is not shared: too short to be worth a hand-over. */
 const LAST_OF_LIFE = { share: 0.05, mostMs: 1_000 } as const;
 
-export class Handover {
+export class StoredTokens {
   readonly #sealer: Sealer;
   readonly #known: KnownGenerations;
   readonly #clock: Clock;
@@ -40,14 +51,14 @@ export class Handover {
   }
 
   /** A refused token, and for a refresh the held one, are not wanted, nor any older. */
-  raiseAvoid(flight: Flight): void {
-    const { rejected, held, reason } = flight.request;
-    if (rejected) flight.avoid = Math.max(flight.avoid, this.#known.of(rejected.value));
-    if (held && reason === 'refresh') flight.avoid = Math.max(flight.avoid, this.#known.of(held.value));
+  raiseAvoid(call: SharedCall): void {
+    const { rejected, held, reason } = call.request;
+    if (rejected) call.avoid = Math.max(call.avoid, this.#known.of(rejected.value));
+    if (held && reason === 'refresh') call.avoid = Math.max(call.avoid, this.#known.of(held.value));
   }
 
   /** For a refresh of a token of which no generation is known: more life than that has left. */
-  leastLifeMs({ request: { reason, held } }: Flight): number {
+  leastLifeMs({ request: { reason, held } }: SharedCall): number {
     if (reason !== 'refresh' || !held || this.#known.of(held.value) > 0) return 0;
     return held.expiresAtMs === Infinity ? 0 : Math.max(0, held.expiresAtMs - this.#clock.now());
   }
@@ -58,8 +69,8 @@ export class Handover {
    *
    * @param askedAtMs this replica's wall clock before the record was asked.
    */
-  receive(flight: Flight, stored: StoredToken, askedAtMs: number): IssuedToken | undefined {
-    const { request, owner } = flight;
+  receive(call: SharedCall, stored: StoredToken, askedAtMs: number): IssuedToken | undefined {
+    const { request, owner } = call;
     const { generation, nowUs, sealed } = stored;
     const shared = this.#sealer.open(sealed, owner, generation);
     if (!shared) {
@@ -68,14 +79,14 @@ export class Handover {
     }
     const knownAs = this.#known.of(shared.token);
     this.#known.remember(shared.token, { generation });
-    this.raiseAvoid(flight);
+    this.raiseAvoid(call);
     // The service may have answered another's refresh with the same token: then it would answer ours so too.
     const isHeld = request.reason === 'refresh' && shared.token === request.held?.value;
-    const isNews = isHeld ? knownAs > 0 && knownAs < generation : generation > flight.avoid;
+    const isNews = isHeld ? knownAs > 0 && knownAs < generation : generation > call.avoid;
     if (!isNews) return undefined;
     const ageMs = (nowUs - shared.requestedAtUs) / 1000;
     try {
-      return adoptedGrant({ shared, ageMs, askedAtMs, lifetimeMs: (grant) => request.lifetimeMs(grant) });
+      return issuedTokenFrom({ shared, ageMs, askedAtMs, lifetimeMs: (issued) => request.lifetimeMs(issued) });
     } catch {
       // A policy that throws will do so for a token of our own, where it is heard.
       return undefined;
@@ -83,13 +94,13 @@ export class Handover {
   }
 
   /** What others are given of a token obtained here; undefined: nothing. */
-  give(flight: Flight, grant: IssuedToken, generation: number, requestedAtUs: number): SealedToken | undefined {
-    const { request, owner } = flight;
+  give(call: SharedCall, issued: IssuedToken, generation: number, requestedAtUs: number): SealedToken | undefined {
+    const { request, owner } = call;
     // The service insists on a token that was refused here: others shall find out by themselves.
-    if (grant.token === request.rejected?.value) return undefined;
-    const { token, tokenType, response } = grant;
+    if (issued.token === request.rejected?.value) return undefined;
+    const { token, tokenType, response } = issued;
     try {
-      const lifetimeMs = request.lifetimeMs(grant);
+      const lifetimeMs = request.lifetimeMs(issued);
       const lastMs = Math.min(lifetimeMs * LAST_OF_LIFE.share, LAST_OF_LIFE.mostMs);
       const usableUntilUs = requestedAtUs + (expiresAtMs(0, lifetimeMs) - lastMs) * 1000;
       const shared = {
@@ -106,4 +117,47 @@ export class Handover {
       return undefined;
     }
   }
+}
+
+export interface ReissueFacts {
+  readonly shared: SharedToken;
+  /** How old the token is by the server's time. */
+  readonly ageMs: number;
+  /** This replica's wall clock just before it asked: the age counts from there, never from later. */
+  readonly askedAtMs: number;
+  /** What this replica's policy makes of a issued. */
+  lifetimeMs(issued: IssuedToken): number;
+}
+
+/** Undefined: over for this replica, or never to be dated right. */
+export function issuedTokenFrom(facts: ReissueFacts): IssuedToken | undefined {
+  const { shared, ageMs, askedAtMs } = facts;
+  // A server whose time went back cannot tell the age of what it stored before.
+  if (!(ageMs >= 0)) return undefined;
+  const { token, tokenType, response, lifetimeMs } = shared;
+  const requestedAtMs = Math.floor(askedAtMs - ageMs);
+  const asObtained: IssuedToken = {
+    token,
+    requestedAtMs,
+    ...(tokenType !== undefined && { tokenType }),
+    ...(response && { response }),
+  };
+  const excessMs = facts.lifetimeMs(asObtained) - lifetimeMs;
+  const datedBack = { ...asObtained, requestedAtMs: Math.floor(requestedAtMs - excessMs) };
+  const stated = { ...asObtained, response: { ...response, expires_in: lifetimeMs / 1000 } };
+  const fits = (issued: IssuedToken) => expiryOf(issued, facts) <= requestedAtMs + lifetimeMs;
+  const issued = [asObtained, datedBack, stated].find((form) => Number.isFinite(form.requestedAtMs) && fits(form));
+  if (!issued || expiryOf(issued, facts) <= askedAtMs) return undefined;
+  // A registry refuses a JWT that is over by its own word, unless its policy keeps tokens until they are rejected.
+  const saysItEnds = facts.lifetimeMs(issued) === Infinity ? undefined : jwtTimes(token)?.expiresAtMs;
+  return saysItEnds !== undefined && saysItEnds <= askedAtMs ? undefined : issued;
+}
+
+function expiryOf(issued: IssuedToken, facts: ReissueFacts): number {
+  return expiresAtMs(issued.requestedAtMs ?? 0, facts.lifetimeMs(issued));
+}
+
+/** When a registry stops serving a token, its margin taken off. */
+export function expiresAtMs(requestedAtMs: number, lifetimeMs: number): number {
+  return planLife({ requestedAtMs, lifetimeMs, refreshWindow: [1, 1], random: () => 0 }).expiresAtMs;
 }

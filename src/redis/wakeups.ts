@@ -22,7 +22,7 @@ export interface WakeupsOptions {
   clock: Clock;
   random: () => number;
   /** Subscribing failed: waiters look again instead. */
-  onDeaf: () => void;
+  onSubscribeFailed: () => void;
 }
 
 export class Wakeups {
@@ -58,7 +58,7 @@ export class Wakeups {
   }
 
   #subscribe(): void {
-    const { port, channel, clock, onDeaf } = this.#options;
+    const { port, channel, clock, onSubscribeFailed } = this.#options;
     if (this.#subscription || this.#closed || !port.subscribe || clock.monotonic() < this.#againAtMs) return;
     const wake = (name: string) => {
       for (const watch of this.#watches.get(name) ?? []) watch.wake();
@@ -72,7 +72,7 @@ export class Wakeups {
       () => {
         this.#subscription = undefined;
         this.#againAtMs = clock.monotonic() + SUBSCRIBE_AGAIN_MS;
-        onDeaf();
+        onSubscribeFailed();
         return undefined;
       },
     );

@@ -66,13 +66,13 @@ describe.skipIf(noRedis)('L3', () => {
     const otherKey = SEALING_KEY.map((byte) => byte ^ 1);
     const stranger = replica(source, [otherKey]);
     await stranger.requestToken('owner', requestOf());
-    expect(stranger.stats()).toMatchObject({ unreadable: 1, led: 1 });
+    expect(stranger.stats()).toMatchObject({ unreadable: 1, leader: 1 });
     const [key = ''] = (await client.keys('otr:1:*')).filter((name) => !name.endsWith('wake'));
     const value = Buffer.from((await client.hGet(key, 'v')) ?? '', 'base64url');
     value[0] = 2;
     await client.hSet(key, 'v', value.toString('base64url'));
     const next = replica(source, [otherKey]);
     await next.requestToken('owner', requestOf());
-    expect(next.stats()).toMatchObject({ unreadable: 1, led: 1 });
+    expect(next.stats()).toMatchObject({ unreadable: 1, leader: 1 });
   });
 });

@@ -1,17 +1,19 @@
 import { describe, expect, it } from 'vitest';
-import { Breaker } from '../../src/redis/circuit-breaker.ts';
+import { RedisCircuitBreaker } from '../../src/redis/circuit-breaker.ts';
 
-function opened(): Breaker {
-  const breaker = new Breaker();
+const closed = (random = () => 1) => new RedisCircuitBreaker(random);
+
+function opened(random?: () => number): RedisCircuitBreaker {
+  const breaker = closed(random);
   for (let failure = 1; failure <= 4; failure++) expect(breaker.failed(0, false)).toBeUndefined();
   expect(breaker.failed(0, false)).toBe('opened');
   return breaker;
 }
 
-describe('the breaker', () => {
+describe('the circuit breaker of Redis', () => {
   it('opens at the fifth failure in a row, and at none of a hundred with successes between', () => {
     opened();
-    const breaker = new Breaker();
+    const breaker = closed();
     for (let round = 0; round < 100; round++) {
       for (let failure = 1; failure <= 4; failure++) expect(breaker.failed(round, false)).toBeUndefined();
       expect(breaker.succeeded(round)).toBeUndefined();
@@ -19,19 +21,20 @@ describe('the breaker', () => {
     expect(breaker.admit(100)).toBe('send');
   });
 
-  it('lets nothing out while open, then one trial at a time', () => {
+  it('refuses while open; then lets one trial through, for which others wait', () => {
     const breaker = opened();
     expect(breaker.admit(499)).toBe('refuse');
     expect(breaker.admit(500)).toBe('trial');
-    expect(breaker.admit(500)).toBe('refuse');
+    expect(breaker.admit(500)).toBe('await');
+    expect(breaker.isClosed).toBe(false);
     expect(breaker.succeeded(510)).toBe('closed');
     expect(breaker.admit(510)).toBe('send');
   });
 
-  it('doubles its pause with each trial that fails, to ten seconds', () => {
+  it('doubles its pause with each trial that fails, to five seconds', () => {
     const breaker = opened();
     let nowMs = 0;
-    for (const pauseMs of [500, 1000, 2000, 4000, 8000, 10_000, 10_000]) {
+    for (const pauseMs of [500, 1000, 2000, 4000, 5000, 5000]) {
       expect(breaker.admit(nowMs + pauseMs - 1)).toBe('refuse');
       nowMs += pauseMs;
       expect(breaker.admit(nowMs)).toBe('trial');
@@ -39,7 +42,14 @@ describe('the breaker', () => {
     }
   });
 
-  it('is not held open by what was sent before it opened', () => {
+  it('takes up to half of a pause off, so that replicas do not try in step', () => {
+    expect(opened(() => 0).admit(249)).toBe('refuse');
+    expect(opened(() => 0).admit(250)).toBe('trial');
+    expect(opened(() => 0.5).admit(374)).toBe('refuse');
+    expect(opened(() => 0.5).admit(375)).toBe('trial');
+  });
+
+  it('is not held open by operations that were sent before it opened', () => {
     const breaker = opened();
     expect(breaker.failed(400, false)).toBeUndefined();
     expect(breaker.admit(500)).toBe('trial');

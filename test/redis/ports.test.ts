@@ -139,7 +139,9 @@ describe.skipIf(noRedis)('real clients', () => {
     expect(mine?.map(({ token }) => token)).toEqual(theirs?.map(({ token }) => token));
     expect(source.calls).toHaveLength(OWNERS.length);
     const stats = shared.map((one) => one.stats());
-    expect(stats.map(({ sharing, alone }) => ({ sharing, alone }))).toEqual(Array(2).fill({ sharing: true, alone: 0 }));
+    expect(stats.map(({ sharing, fallback }) => ({ sharing, fallback }))).toEqual(
+      Array(2).fill({ sharing: true, fallback: 0 }),
+    );
     await Promise.all(shared.map((one) => one.close()));
   });
 
@@ -190,7 +192,7 @@ describe.skipIf(noRedis)('real clients', () => {
       await shared[0]?.requestToken('owner', requestOf({ reason: 'rejected', rejected })).catch(() => {});
       await Promise.all(shared.map((one) => one.close()));
       expect(await admin.call('ACL', 'LOG')).toEqual([]);
-      expect(shared.map((one) => one.stats().alone)).toEqual([0, 0]);
+      expect(shared.map((one) => one.stats().fallback)).toEqual([0, 0]);
     },
   );
 

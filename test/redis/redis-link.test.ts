@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/clock.ts';
 import { ACQUIRE } from '../../src/redis/record-scripts.ts';
-import { RedisLink, type RedisTrouble, type Words } from '../../src/redis/redis-link.ts';
+import { RedisLink, type RedisTrouble, type Reply } from '../../src/redis/redis-link.ts';
 import { SharedRecord } from '../../src/redis/shared-record.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 
@@ -21,10 +21,11 @@ function linked(answers: ((resolve: (raw: unknown) => void, reject: (error: Erro
     },
     deadlineMs: 250,
     clock,
-    events: { suspended: (trouble) => events.push(trouble), resumed: () => events.push('resumed') },
+    random: () => 1,
+    diagnostics: { suspended: (trouble) => events.push(trouble), resumed: () => events.push('resumed') },
   });
   const run = () => {
-    const seen: { settled: boolean; words?: Words | undefined } = { settled: false };
+    const seen: { settled: boolean; words?: Reply | undefined } = { settled: false };
     void link.run(ACQUIRE, 'key', []).then((words) => Object.assign(seen, { settled: true, words }));
     return seen;
   };
@@ -51,8 +52,8 @@ describe('the link to Redis', () => {
       await stat('package.json');
       return ['lead', '1', '1'];
     };
-    const events = { suspended: () => {}, resumed: () => {} };
-    const link = new RedisLink({ port: { run }, deadlineMs: 20, clock: systemClock, events });
+    const diagnostics = { suspended: () => {}, resumed: () => {} };
+    const link = new RedisLink({ port: { run }, deadlineMs: 20, clock: systemClock, random: () => 1, diagnostics });
     const call = link.run(ACQUIRE, 'key', []);
     // The answer comes while nobody reads; then the timer is due before it.
     for (const startedMs = performance.now(); performance.now() - startedMs < 60; );
@@ -77,7 +78,7 @@ describe('the link to Redis', () => {
     ['OOM command not allowed when used memory > maxmemory.', 'full'],
     ["READONLY You can't write against a read only replica.", 'read_only'],
     ['NOPERM this user has no permissions', 'denied'],
-    ["ERR The user executing the script can't run this command", 'refused'],
+    ["ERR The user executing the script can't run this command", 'denied'],
     ['CLUSTERDOWN The cluster is down', 'refused'],
     ['connect ECONNREFUSED 127.0.0.1:6379', 'connection'],
     ['The client is closed', 'connection'],

@@ -59,9 +59,9 @@ describe('sharing', () => {
 
   it('waiters without a subscription look again', async () => {
     const fleet = new ModelFleet(new FleetSource());
-    const deaf = fleet.model.port();
-    delete deaf.subscribe;
-    const [leader, waiter] = [fleet.replica({ redis: deaf }), fleet.replica({ redis: deaf })];
+    const unsubscribed = fleet.model.port();
+    delete unsubscribed.subscribe;
+    const [leader, waiter] = [fleet.replica({ redis: unsubscribed }), fleet.replica({ redis: unsubscribed })];
     const first = leader.registry.getToken(KEY);
     await settle();
     const second = watched(waiter.registry.getToken(KEY));
@@ -499,7 +499,7 @@ describe('holders', () => {
     expect(fleet.source.calls).toHaveLength(1);
     await fleet.pass(200);
     expect(fleet.source.calls).toHaveLength(2);
-    expect(patient.shared.stats()).toMatchObject({ alone: 1 });
+    expect(patient.shared.stats()).toMatchObject({ fallback: 1 });
   });
 
   it('L2: one that never heard of its lease, and fails alone, gives it back', async () => {
@@ -574,7 +574,7 @@ describe('without help from Redis', () => {
     expect(call.settled).toBe(true);
     await fleet.replica().registry.getToken(KEY);
     expect(fleet.source.countFor(KEY)).toBe(1);
-    expect(replica.shared.stats()).toMatchObject({ alone: 1, led: 1, sharing: true });
+    expect(replica.shared.stats()).toMatchObject({ fallback: 1, leader: 1, sharing: true });
   });
 
   it('flushed: whoever comes anew asks once more', async () => {

@@ -10,7 +10,7 @@ function setUp(subscribe?: (onMessage: (name: string) => void) => Promise<() => 
     channel: 'wake',
     clock,
     random: () => 1,
-    onDeaf: () => told.push('deaf'),
+    onSubscribeFailed: () => told.push('subscribe_failed'),
   });
   const waits = (watch: ReturnType<Wakeups['watch']>, leaseMs = 60_000, abort = new AbortController().signal) => {
     const seen = { over: false };
@@ -91,7 +91,7 @@ describe('wake-ups', () => {
       wakeups.watch('mine').stop();
       await settle();
     }
-    expect([tries, told]).toEqual([1, ['deaf']]);
+    expect([tries, told]).toEqual([1, ['subscribe_failed']]);
     clock.advance(30_000);
     wakeups.watch('mine').stop();
     expect(tries).toBe(2);

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { expiresIn, firstKnown, fixedLifetime, jwtExp } from '../../src/expiry/policies.ts';
-import { adoptedGrant, expiresAtMs } from '../../src/redis/adoption.ts';
 import type { SharedToken } from '../../src/redis/sealing.ts';
+import { expiresAtMs, issuedTokenFrom } from '../../src/redis/stored-token.ts';
 import type { IssuedToken } from '../../src/token.ts';
 
 const NOW = Date.UTC(2030, 0, 1);
@@ -16,13 +16,13 @@ const lifetimeMs = (grant: IssuedToken) => expiresIn().lifetimeMs(grant) ?? 300_
 describe('an adopted grant', () => {
   it('is as it was first obtained, its age counted from before the record was asked', () => {
     const token = shared({ tokenType: 'DPoP' });
-    const grant = adoptedGrant({ shared: token, ageMs: 60_000.5, askedAtMs: NOW, lifetimeMs });
+    const grant = issuedTokenFrom({ shared: token, ageMs: 60_000.5, askedAtMs: NOW, lifetimeMs });
     const { response, tokenType } = token;
     expect(grant).toEqual({ token: 'opaque', tokenType, response, requestedAtMs: NOW - 60_001 });
   });
 
   it('is none when the token is over, or its age cannot be', () => {
-    const of = (ageMs: number) => adoptedGrant({ shared: shared(), ageMs, askedAtMs: NOW, lifetimeMs });
+    const of = (ageMs: number) => issuedTokenFrom({ shared: shared(), ageMs, askedAtMs: NOW, lifetimeMs });
     expect(of(589_000)).toBeDefined();
     expect(of(590_500)).toBeUndefined();
     expect(of(-1)).toBeUndefined();
@@ -31,14 +31,14 @@ describe('an adopted grant', () => {
 
   it('is none when a JWT is over by its own word, unless it is kept until rejected', () => {
     const token = shared({ token: jwt({ exp: NOW / 1000 - 1 }) });
-    expect(adoptedGrant({ shared: token, ageMs: 0, askedAtMs: NOW, lifetimeMs })).toBeUndefined();
+    expect(issuedTokenFrom({ shared: token, ageMs: 0, askedAtMs: NOW, lifetimeMs })).toBeUndefined();
     const forever = { shared: { ...token, lifetimeMs: Infinity }, lifetimeMs: () => Infinity };
-    expect(adoptedGrant({ ...forever, ageMs: 0, askedAtMs: NOW })).toBeDefined();
+    expect(issuedTokenFrom({ ...forever, ageMs: 0, askedAtMs: NOW })).toBeDefined();
   });
 
   it('is none where the policy would keep for ever what another knows an end of', () => {
     const facts = { shared: shared(), ageMs: 0, askedAtMs: NOW, lifetimeMs: () => Infinity };
-    expect(adoptedGrant(facts)).toBeUndefined();
+    expect(issuedTokenFrom(facts)).toBeUndefined();
   });
 
   it('never outlives the truth that was sealed: any policy, any age, clocks any minutes apart', () => {
@@ -59,7 +59,7 @@ describe('an adopted grant', () => {
         const life = (index: number, of: IssuedToken) => policies[index]?.lifetimeMs(of) ?? 300_000;
         const sealed = { ...grant, requestedAtUs: 1, lifetimeMs: life(theirs, grant) };
         const askedAtMs = NOW + ageMs + skewMin * 60_000;
-        const adopted = adoptedGrant({ shared: sealed, ageMs, askedAtMs, lifetimeMs: (of) => life(mine, of) });
+        const adopted = issuedTokenFrom({ shared: sealed, ageMs, askedAtMs, lifetimeMs: (of) => life(mine, of) });
         if (!adopted) return true;
         const ends = expiresAtMs(adopted.requestedAtMs ?? Number.NaN, life(mine, adopted));
         return ends <= askedAtMs - ageMs + sealed.lifetimeMs && ends > askedAtMs && adopted.token === token;
