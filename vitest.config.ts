@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { bundlePage, portalPlugin } from './src/sandbox/portal/bundle.ts';
@@ -7,7 +8,7 @@ const source = (path: string) => fileURLToPath(new URL(`src/${path}`, import.met
 export default defineConfig({
   plugins: [portalPlugin('memory', () => bundlePage(['preact']))],
   resolve: {
-    // Examples import the package by its name, and are run against the sources.
+    // Examples import the package by its name and run against the sources.
     alias: [
       { find: /^owner-token-registry$/, replacement: source('index.ts') },
       { find: /^owner-token-registry\/(adapters\/.+)$/, replacement: source('$1.ts') },
@@ -15,18 +16,29 @@ export default defineConfig({
     ],
   },
   test: {
-    include: ['test/**/*.test.ts'],
     testTimeout: 20_000,
     restoreMocks: true,
     unstubEnvs: true,
-    // One unhandled rejection or error anywhere in the run fails the run.
+    // An unhandled rejection anywhere fails the run.
     dangerouslyIgnoreUnhandledErrors: false,
-    // Contract signatures. What else is wrong with the types is `npm run typecheck`'s to say.
-    typecheck: { enabled: true, include: ['test/**/*.test-d.ts'], ignoreSourceErrors: true },
-    // In CI the counts are read from a file.
+    // The default, one less than there are cores, leaves a core idle on a machine with two.
+    maxWorkers: Math.max(2, availableParallelism() - 1),
+    projects: [
+      {
+        // `npm test`: everything that fits into a minute.
+        extends: true,
+        test: { name: 'unit', include: ['test/**/*.test.ts'], exclude: ['test/system/**'] },
+      },
+      {
+        // `npm run test:system`: many processes, Redis outages and a browser.
+        extends: true,
+        test: { name: 'system', include: ['test/system/**/*.test.ts'] },
+      },
+    ],
+    // CI counts the tests from a file.
     reporters: process.env.CI ? ['default', 'json'] : ['default'],
     outputFile: { json: process.env.TEST_REPORT ?? 'reports/tests.json' },
-    // Of the core, by its own unit tests (`npm run coverage`): what the gauntlet happens to pass by does not count.
+    // Coverage of the core by its own unit tests (`npm run coverage`): the guarantees and the simulation do not count.
     coverage: {
       include: ['src/*.ts', 'src/{calling,endpoint,expiry,failures,registry}/*.ts'],
       exclude: ['src/index.ts'], // It has exports only.

@@ -47,7 +47,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Tests that mirror no file of `src`. */
-const OTHER_TESTS = ['conventions', 'docs', 'packaging', 'secrets'];
+const OTHER_TESTS = ['conventions', 'docs', 'packaging', 'secrets', 'types'];
 
 /** Folders of tests that mirror no folder of `src`. */
 const OTHER_FOLDERS = ['guarantees/', 'system/', 'simulation/', 'helpers/', 'bench/'];
@@ -142,18 +142,20 @@ describe('public API', () => {
 });
 
 describe('the run of the tests', () => {
-  // Inside the project, so that its own configuration is the one that is tried.
+  // A project of its own with this project's configuration.
   const home = join(ROOT, 'reports/unhandled');
   const runOf = (body: string) => {
     rmSync(home, { recursive: true, force: true });
     mkdirSync(join(home, 'test'), { recursive: true });
+    writeFileSync(join(home, 'vitest.config.ts'), "export { default } from '../../vitest.config.ts';\n");
     writeFileSync(
       join(home, 'test/fixture.test.ts'),
       `import { it } from 'vitest';\nit('passes', () => { ${body} });\n`,
     );
     const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
     const env = { ...process.env, CI: '', TEST_REPORT: '' };
-    return spawnSync(process.execPath, [vitest, 'run', '--dir', home], { cwd: ROOT, env, encoding: 'utf8' });
+    const args = [vitest, 'run', '--root', home, '--project', 'unit'];
+    return spawnSync(process.execPath, args, { cwd: ROOT, env, encoding: 'utf8', timeout: 60_000 });
   };
 
   it('K2: fails by one unhandled rejection, though every test passes', () => {

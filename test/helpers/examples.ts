@@ -6,42 +6,62 @@ import { ROOT } from './source-files.ts';
  * One code block of a page. Every `ts` and `js` block is an example that runs as it stands, from its imports to its
  * end. What follows the language says otherwise:
  *
- * - `ts no-run`: a fragment or a signature, only to be read
- * - `ts registry`: a fragment that finds a `registry` on a running `sandbox`, and an `accessKey`, as if declared above
- * - `ts decorators`: has the decorators that were there before the language's own, and is set up as a project with them
+ * - `ts no-run`: a fragment or a signature that is neither checked nor run
+ * - `ts registry`: a fragment that uses `registry`, `sandbox` and `accessKey` as if they were declared above it
+ * - `ts decorators`: uses TypeScript's experimental decorators
  *
- * A comment `// → text` in an example promises a line of output. The promised lines come in this order among what the
- * example logs; `…` in one stands for anything.
+ * A comment `// → text` promises a line of output. The example must print the promised lines in this order, perhaps with
+ * others in between; `…` matches any text.
  */
 export interface Example {
   /** `README.md:12`: the page and the line where the block's code begins. */
   readonly place: string;
+  /** The file that `docs.test.ts` writes and imports. */
+  readonly file: string;
   readonly code: string;
   readonly language: string;
-  readonly needsRegistry: boolean;
-  readonly hasOldDecorators: boolean;
   readonly promised: readonly string[];
 }
 
-/** All pages that are written for readers, from the root of the project. */
+/** Where the examples are written to be run. */
+export const EXAMPLES_FOLDER = join(ROOT, 'reports/examples');
+
+/** Examples with experimental decorators have a folder of their own, with a `tsconfig.json` that turns them on. */
+export const DECORATORS_FOLDER = join(EXAMPLES_FOLDER, 'decorators');
+
+/** Declares what a `ts registry` fragment uses. */
+const REGISTRY = `
+import { OwnerTokenRegistry as Registry_, TokenEndpoint as Endpoint_ } from 'owner-token-registry';
+import { startSandbox as startSandbox_ } from 'owner-token-registry/sandbox';
+await using sandbox = await startSandbox_();
+const { url: baseUrl, clientId, clientSecret } = sandbox;
+await using registry = new Registry_({ source: new Endpoint_({ baseUrl, clientId, clientSecret }) });
+const accessKey = sandbox.accessKeys[0] ?? '';
+`;
+
+/** All pages for readers, as paths from the root of the project. */
 export function pages(): string[] {
   const docs = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' });
   const below = docs.filter((path) => path.endsWith('.md')).map((path) => `docs/${path.replaceAll('\\', '/')}`);
   return ['README.md', 'CHANGELOG.md', ...below.sort()];
 }
 
-/** The examples of one page that are to be run. */
+/** The examples of one page that run. */
 export function examplesOf(page: string): Example[] {
   return blocksOf(page)
     .filter(({ info }) => /^(ts|js)\b/.test(info) && !info.includes('no-run'))
-    .map(({ info, code, line }) => ({
-      place: `${page}:${line}`,
-      code,
-      language: info.slice(0, 2),
-      needsRegistry: info.includes('registry'),
-      hasOldDecorators: info.includes('decorators'),
-      promised: [...code.matchAll(/\/\/ → (.*)/g)].map(([, text]) => text?.trim() ?? ''),
-    }));
+    .map(({ info, code, line }) => {
+      const place = `${page}:${line}`;
+      const language = info.slice(0, 2);
+      const hasDecorators = info.includes('decorators');
+      return {
+        place,
+        file: join(hasDecorators ? DECORATORS_FOLDER : EXAMPLES_FOLDER, `${place.replace(/[^\w.]/g, '-')}.${language}`),
+        code: `${info.includes('registry') ? REGISTRY : ''}${code}\nexport {};\n`,
+        language,
+        promised: [...code.matchAll(/\/\/ → (.*)/g)].map(([, text]) => text?.trim() ?? ''),
+      };
+    });
 }
 
 function blocksOf(page: string): { info: string; code: string; line: number }[] {

@@ -31,13 +31,15 @@ export function pathsBelow(folder: string): string[] {
     .sort();
 }
 
-/** Reads and parses all of `src`, without looking up any type. */
-export function readSource(): SourceFile[] {
-  return pathsBelow('src').map((path) => {
-    const text = readFileSync(join(ROOT, 'src', path), 'utf8');
-    const tree = ts.createSourceFile(path, text, ts.ScriptTarget.ES2023, true);
-    return { path, lines: text.trimEnd().split('\n').length, tree, imports: importsOf(path, tree) };
-  });
+/** Reads and parses all of `src`, or what contains a text, without resolving any type. */
+export function readSource(containing = ''): SourceFile[] {
+  const texts = pathsBelow('src').map((path) => ({ path, text: readFileSync(join(ROOT, 'src', path), 'utf8') }));
+  return texts
+    .filter(({ text }) => text.includes(containing))
+    .map(({ path, text }) => {
+      const tree = ts.createSourceFile(path, text, ts.ScriptTarget.ES2023, true);
+      return { path, lines: text.trimEnd().split('\n').length, tree, imports: importsOf(path, tree) };
+    });
 }
 
 function importsOf(path: string, tree: ts.SourceFile): Import[] {
@@ -114,7 +116,7 @@ export function exportsOf(file: SourceFile): string[] {
 
 /** The members of an interface, wherever in `src` it is declared. */
 export function membersOf(name: string): string[] {
-  for (const { tree } of readSource()) {
+  for (const { tree } of readSource(`interface ${name}`)) {
     for (const statement of tree.statements) {
       if (!ts.isInterfaceDeclaration(statement) || statement.name.text !== name) continue;
       return statement.members.map((member) => member.name?.getText() ?? '');

@@ -5,8 +5,8 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from 'tsdown';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { noRedis } from '../../helpers/redis-server.ts';
-import { ROOT } from '../../helpers/source-files.ts';
+import { noRedis } from '../helpers/redis-server.ts';
+import { ROOT } from '../helpers/source-files.ts';
 
 const outDir = `node_modules/.cache/owner-token-registry/demo-${process.pid}`;
 

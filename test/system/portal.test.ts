@@ -1,8 +1,8 @@
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { type Sandbox, type SandboxOptions, startSandbox } from '../../../../src/sandbox/index.ts';
-import { askToken, echo, tokenFor } from '../../client.ts';
-import { launch, type Opened, open, seriousFindings, skipsBrowser, WAIT_MS } from '../browser.ts';
+import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/index.ts';
+import { launch, type Opened, open, seriousFindings, skipsBrowser, WAIT_MS } from '../helpers/browser.ts';
+import { askToken, echo, tokenFor } from '../sandbox/client.ts';
 
 let browser: Browser;
 let sandbox: Sandbox;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { drawResult } from '../../../src/cli/demo/picture.ts';
-import type { DemoResult } from '../../../src/cli/demo/run.ts';
-import { runCommand } from '../../helpers/terminal.ts';
+import { drawResult } from '../../src/cli/demo/picture.ts';
+import type { DemoResult } from '../../src/cli/demo/run.ts';
+import { runCommand } from '../helpers/terminal.ts';
 
 const RESULT: DemoResult = {
   owners: 3,
