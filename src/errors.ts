@@ -1,7 +1,7 @@
 /**
- * The one error class, and how it keeps silent. An error travels: into logs, reports, a browser's console. So it holds
- * facts of fixed shape only (codes, numbers, fingerprints) and never a body, a header or what another error said:
- * messages of foreign errors quote what they choke on. Of a cause we keep its name, code and stack frames.
+ * The one error class. Errors end up in logs, reports and browser consoles, so an error holds only facts of fixed shape
+ * (codes, numbers, fingerprints), never a body, a header or the message of a foreign error, which may quote its input.
+ * Of a cause it keeps the name, code and stack frames.
  */
 
 /** What a failure stops: one owner, the client (our credentials), or the whole token endpoint. */
@@ -10,135 +10,181 @@ export type FailureScope = 'owner' | 'client' | 'endpoint';
 /** The two scopes that concern all owners. */
 export type WiderScope = Exclude<FailureScope, 'owner'>;
 
-/** Every `code` that an {@link OwnerTokenError} can have. */
-export const ERROR_CODES = [
-  'owner_refused',
-  'client_refused',
-  'rate_limited',
-  'endpoint_unavailable',
-  'invalid_response',
-  'redirect_refused',
-  'token_rejected',
-  'origin_refused',
-  'insecure_url',
-  'invalid_options',
-  'invalid_access_key',
-  'queue_full',
-  'queue_timeout',
-  'source_failed',
-  'closed',
-] as const;
+interface CodeFacts {
+  /** The default failure scope; undefined if no token request failed. */
+  readonly scope?: FailureScope;
+  /** The scope it escalates to when three owners in a row fail in the same way. */
+  readonly escalatesTo?: WiderScope;
+  /** Whether the same call may succeed later without a change on our side. */
+  readonly retryable: boolean;
+  /** It names its own cause, so it stays the same in every scope; any other code follows the scope. */
+  readonly fixed?: true;
+  /** For the reference in `docs/errors.md`. */
+  readonly meaning: string;
+}
+
+/** Every error code, in one place: the types, `retryable`, the scopes and the documentation follow from this table. */
+export const ERRORS = Object.freeze({
+  owner_refused: {
+    ...{ scope: 'owner', escalatesTo: 'client', retryable: false },
+    meaning: 'The service refuses this owner: its access key is wrong, revoked or not for this client',
+  },
+  client_refused: {
+    ...{ scope: 'client', retryable: false },
+    meaning: 'The service refuses the client: its id, its secret, or the form of the request',
+  },
+  rate_limited: {
+    ...{ scope: 'endpoint', retryable: true, fixed: true },
+    meaning: 'Too many requests (429)',
+  },
+  endpoint_unavailable: {
+    ...{ scope: 'owner', escalatesTo: 'endpoint', retryable: true },
+    meaning: 'No connection, no response in time, or a response that blames the service, such as a 5xx',
+  },
+  invalid_response: {
+    ...{ scope: 'owner', escalatesTo: 'endpoint', retryable: true },
+    meaning: 'A response without a usable token',
+  },
+  redirect_refused: {
+    ...{ scope: 'endpoint', retryable: false, fixed: true },
+    meaning: 'The token endpoint redirects, and secrets are not sent along',
+  },
+  token_rejected: {
+    ...{ scope: 'owner', retryable: true, fixed: true },
+    meaning: 'Every new token is rejected by the resources it is for',
+  },
+  source_failed: {
+    ...{ scope: 'owner', retryable: true, fixed: true },
+    meaning: 'A function of yours threw: a source, a secret provider, a policy, `parseResponse`, `present`',
+  },
+  queue_full: { retryable: true, meaning: '`maxQueued` owners are waiting already' },
+  queue_timeout: { retryable: true, meaning: 'The owner waited `maxQueueMs` in the queue' },
+  origin_refused: {
+    ...{ retryable: false },
+    meaning: '`ownerFetch` was asked, or redirected, to send a token to an origin that is not allowed',
+  },
+  insecure_url: { retryable: false, meaning: 'Plain http to another machine' },
+  invalid_options: { retryable: false, meaning: 'Options are wrong; the message lists all of them by path' },
+  invalid_access_key: { retryable: false, meaning: 'The access key is not a non-empty, well-formed string' },
+  closed: { retryable: false, meaning: 'The registry is closed, or the request was aborted' },
+} as const satisfies Readonly<Record<string, CodeFacts>>);
 
 /** See `docs/errors.md` for what each means and what to do. */
-export type OwnerTokenErrorCode = (typeof ERROR_CODES)[number];
+export type OwnerTokenErrorCode = keyof typeof ERRORS;
+
+/** Every `code` that an {@link OwnerTokenError} can have. */
+export const ERROR_CODES = Object.freeze(Object.keys(ERRORS)) as readonly OwnerTokenErrorCode[];
+
+const CODE_OF_SCOPE = { owner: 'owner_refused', client: 'client_refused', endpoint: 'endpoint_unavailable' } as const;
+
+/**
+ * The code of a failure that is attributed to this scope. A code that names its own cause is kept, and so is one that
+ * has this scope by default.
+ */
+export function codeInScope(code: OwnerTokenErrorCode, scope: FailureScope): OwnerTokenErrorCode {
+  const facts: CodeFacts = ERRORS[code];
+  return facts.fixed || facts.scope === undefined || facts.scope === scope ? code : CODE_OF_SCOPE[scope];
+}
 
 export interface OwnerTokenErrorOptions {
   /**
-   * What the failure stops. Given, it is taken at its word. Left out, it is read from the code, and for a code that
-   * may be the doing of the endpoint or the client it begins with the owner and escalates when other owners fail too.
+   * What the failure stops, taken as given. Default: by the code. A code that may be the endpoint's or the client's
+   * fault starts with the owner and escalates when other owners fail too.
    */
-  failureScope?: FailureScope;
-  /** How long the service asked to be left alone, in milliseconds (`Retry-After`). */
+  failureScope?: FailureScope | undefined;
+  /** How long the service asked to wait, in milliseconds (`Retry-After`); clamped to 1 s … 1 h, ignored if not finite. */
   retryAfterMs?: number | undefined;
-  /** The HTTP status of the answer. */
+  /** The HTTP status of the response. */
   status?: number | undefined;
   /** The `error` of an RFC 6749 §5.2 error response. Dropped unless it looks like one. */
   oauthError?: string | undefined;
   /** Anything thrown; only its name, code and stack frames are kept. */
   cause?: unknown;
   /** Epoch ms; the registry sets it by its own clock. Default: now. */
-  failedAtMs?: number;
+  failedAtMs?: number | undefined;
   /** Epoch ms; the registry sets it while a pause is in force. */
   retryAtMs?: number | undefined;
   /** Fingerprint or label of the owner; set by the registry. Never an access key. */
   owner?: string | undefined;
 }
 
-interface CodeMeaning {
-  scope?: FailureScope;
-  /** The scope it escalates to when three owners in a row fail so. */
-  escalatesTo?: WiderScope;
-  retryable: boolean;
-}
-
-const MEANINGS: Record<OwnerTokenErrorCode, CodeMeaning> = {
-  owner_refused: { scope: 'owner', escalatesTo: 'client', retryable: false },
-  client_refused: { scope: 'client', retryable: false },
-  rate_limited: { scope: 'endpoint', retryable: true },
-  endpoint_unavailable: { scope: 'owner', escalatesTo: 'endpoint', retryable: true },
-  invalid_response: { scope: 'owner', escalatesTo: 'endpoint', retryable: true },
-  redirect_refused: { scope: 'endpoint', retryable: false },
-  token_rejected: { scope: 'owner', retryable: true },
-  source_failed: { scope: 'owner', retryable: true },
-  queue_full: { retryable: true },
-  queue_timeout: { retryable: true },
-  origin_refused: { retryable: false },
-  insecure_url: { retryable: false },
-  invalid_options: { retryable: false },
-  invalid_access_key: { retryable: false },
-  closed: { retryable: false },
-};
+/**
+ * On each instance under this registered symbol: what only the library reads. Registered, because a process may load
+ * two copies of the package (ESM and CommonJS, a monorepo), and an error of one must be known to the other.
+ */
+const BRAND = Symbol.for('owner-token-registry.error');
 
 /**
- * The error of this library. Tell cases apart by `code`, decide by `failureScope`, `retryable` and `retryAtMs`. Throw
- * one from a source of your own to say what its failure stops.
+ * The error of this library. Switch on `code`; decide by `failureScope`, `retryable` and `retryAtMs`. Throw one from a
+ * source of your own to say what its failure stops. `instanceof` also recognizes errors of another copy of the package.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
  */
 export class OwnerTokenError extends Error {
   override readonly name = 'OwnerTokenError';
   readonly code: OwnerTokenErrorCode;
-  /** Undefined where nothing was asked of the service (`queue_full`, `invalid_options`, …). */
+  /** Undefined if no token request failed (`queue_full`, `invalid_options`, …). */
   readonly failureScope: FailureScope | undefined;
-  /** Whether the same call may succeed later with nothing changed on our side. */
+  /** Whether the same call may succeed later without a change on our side. */
   readonly retryable: boolean;
   /** Epoch ms: when the failure happened, which may be long before a call that is refused because of it. */
   readonly failedAtMs: number;
-  /** Epoch ms: the next attempt is made no earlier. Undefined: nothing holds the next call back. */
+  /** Epoch ms: the next attempt is made no earlier. Undefined: the next call makes a request. */
   readonly retryAtMs: number | undefined;
+  /** How long the service, or the fleet's shared pause, asked to wait: 1 s to 1 h. */
   readonly retryAfterMs: number | undefined;
+  /** The HTTP status of the response. */
   readonly status: number | undefined;
+  /** The `error` of an OAuth error response. */
   readonly oauthError: string | undefined;
   /** The owner's fingerprint or label, once the registry has seen the error. */
   readonly owner: string | undefined;
   override readonly cause?: ScrubbedCause;
-  readonly #escalatesTo: WiderScope | undefined;
 
+  /** @throws {TypeError} for an unknown code or failure scope. */
   constructor(code: OwnerTokenErrorCode, message: string, options: OwnerTokenErrorOptions = {}) {
     super(message);
-    const meaning = MEANINGS[code] as CodeMeaning | undefined;
-    if (!meaning) throw new TypeError(`unknown OwnerTokenError code; expected one of ${ERROR_CODES.join(', ')}`);
+    const facts = factsOf(code);
+    const { failureScope, oauthError, cause } = options;
+    if (failureScope !== undefined && !Object.hasOwn(CODE_OF_SCOPE, failureScope)) {
+      throw new TypeError(`unknown failureScope; expected one of ${Object.keys(CODE_OF_SCOPE).join(', ')}`);
+    }
     this.code = code;
-    this.failureScope = options.failureScope ?? meaning.scope;
-    this.retryable = meaning.retryable;
-    this.failedAtMs = options.failedAtMs ?? Date.now();
-    this.retryAtMs = options.retryAtMs;
-    this.retryAfterMs = options.retryAfterMs;
-    this.status = options.status;
-    this.oauthError = looksLikeOauthError(options.oauthError) ? options.oauthError : undefined;
+    this.failureScope = failureScope ?? facts.scope;
+    this.retryable = facts.retryable;
+    this.failedAtMs = finite(options.failedAtMs) ?? Date.now();
+    this.retryAtMs = finite(options.retryAtMs);
+    this.retryAfterMs = retryAfterMsWithin(finite(options.retryAfterMs));
+    this.status = finite(options.status);
+    this.oauthError = looksLikeOauthError(oauthError) ? oauthError : undefined;
     this.owner = options.owner;
-    if (options.cause !== undefined) this.cause = ScrubbedCause.of(options.cause);
-    // A refusal with an OAuth code says whose it is. An outage with one (`server_error`) is an outage all the same.
-    const isNamed = code === 'owner_refused' && this.oauthError !== undefined;
-    this.#escalatesTo = options.failureScope || isNamed ? undefined : meaning.escalatesTo;
+    if (cause !== undefined) this.cause = ScrubbedCause.of(cause);
+    // A refusal with an OAuth code says whom it concerns. An outage with one (`server_error`) is still an outage.
+    const isDefinite = failureScope !== undefined || (code === 'owner_refused' && this.oauthError !== undefined);
+    Object.defineProperty(this, BRAND, { value: { escalatesTo: isDefinite ? undefined : facts.escalatesTo } });
+  }
+
+  /** Recognizes errors of every copy of the package. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    // biome-ignore lint/complexity/noThisInStatic: a subclass inherits this method.
+    return hasInstance(this, OwnerTokenError, BRAND, value);
   }
 
   /** The scope this failure escalates to when other owners fail in the same way; undefined for most. */
   static escalationOf(error: OwnerTokenError): WiderScope | undefined {
-    return error.#escalatesTo;
+    return (error as { [BRAND]?: { escalatesTo?: WiderScope } })[BRAND]?.escalatesTo;
   }
 
   /**
    * A copy of the same failure with other facts of place and time: each call refused because of it gets its own.
-   * Unless its scope is stated anew, it may escalate as before.
+   * It escalates as before unless a scope is given.
    */
   static restated(error: OwnerTokenError, changes: Restatement): OwnerTokenError {
     const { message = error.message, ...facts } = changes;
     const { failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause } = error;
-    const stated = OwnerTokenError.escalationOf(error) ? undefined : error.failureScope;
+    const failureScope = OwnerTokenError.escalationOf(error) ? undefined : error.failureScope;
     return new OwnerTokenError(error.code, message, {
-      ...{ failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause },
-      ...(stated && { failureScope: stated }),
+      ...{ failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause, failureScope },
       ...facts,
     });
   }
@@ -148,15 +194,51 @@ export class OwnerTokenError extends Error {
   }
 }
 
-/** What may be said anew of a failure that is already known. */
+/** What may change when a known failure is reported again. */
 export type Restatement = { readonly message?: string } & Pick<
   OwnerTokenErrorOptions,
   'failureScope' | 'failedAtMs' | 'retryAtMs' | 'owner'
 >;
 
+/** Whether a value is an {@link OwnerTokenError}, of this copy of the package or of another. Never throws. */
+export function isOwnerTokenError(value: unknown): value is OwnerTokenError {
+  return value instanceof OwnerTokenError;
+}
+
+/** `value instanceof asked` for a class whose instances carry a brand, and for its subclasses, which rely on prototypes. */
+export function hasInstance(asked: unknown, branded: unknown, brand: symbol, value: unknown): boolean {
+  return asked === branded ? isBranded(value, brand) : Function.prototype[Symbol.hasInstance].call(asked, value);
+}
+
+/** Whether a value carries this brand. Never throws, whatever the value is. */
+function isBranded(value: unknown, brand: symbol): boolean {
+  try {
+    return typeof value === 'object' && value !== null && brand in value;
+  } catch {
+    return false;
+  }
+}
+
+function factsOf(code: string): CodeFacts {
+  if (Object.hasOwn(ERRORS, code)) return ERRORS[code as OwnerTokenErrorCode];
+  throw new TypeError(`unknown OwnerTokenError code; expected one of ${ERROR_CODES.join(', ')}`);
+}
+
+/** Bounded, because a service may ask for anything, and because a longer number may be an echo of a secret. */
+function retryAfterMsWithin(ms: number | undefined): number | undefined {
+  return ms === undefined ? undefined : Math.min(Math.max(ms, MIN_RETRY_AFTER_MS), MAX_RETRY_AFTER_MS);
+}
+
+const MIN_RETRY_AFTER_MS = 1_000;
+const MAX_RETRY_AFTER_MS = 3_600_000;
+
+function finite(value: unknown): number | undefined {
+  return Number.isFinite(value) ? (value as number) : undefined;
+}
+
 /**
- * Whether a string has the shape of an OAuth error code: a few lower-case words. Services echo what they were sent in
- * odd places, and keys and tokens do not look like this.
+ * Whether a value has the shape of an OAuth error code: a few lower-case words. Services echo what they were sent in odd
+ * places; keys and tokens do not have this shape.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
  */
@@ -167,7 +249,9 @@ export function looksLikeOauthError(value: unknown): value is string {
 const MAX_CAUSE_DEPTH = 4;
 const MAX_FRAMES = 8;
 
-/** What is left of an error that caused ours: enough to find the place, nothing it said. */
+const CAUSE_BRAND = Symbol.for('owner-token-registry.cause');
+
+/** What is kept of an error that caused ours: enough to find the place, and nothing of its message. */
 export class ScrubbedCause {
   readonly name: string;
   /** A system or library code such as `ECONNRESET`. */
@@ -178,7 +262,7 @@ export class ScrubbedCause {
 
   private constructor(thrown: unknown, depth: number) {
     const from = typeof thrown === 'object' && thrown !== null ? thrown : {};
-    // Names, codes and frames are kept only in their usual shapes: anything else in their place could be a secret.
+    // Kept only in their usual shapes: anything else could be a secret.
     const name = read(from, 'name');
     const code = read(from, 'code');
     const inner = read(from, 'cause');
@@ -189,15 +273,16 @@ export class ScrubbedCause {
     if (typeof inner === 'object' && inner !== null && depth < MAX_CAUSE_DEPTH) {
       this.cause = ScrubbedCause.of(inner, depth + 1);
     }
+    Object.defineProperty(this, CAUSE_BRAND, { value: true });
   }
 
-  /** Scrubs anything thrown, and its causes. What is scrubbed already stays as it is. */
+  /** Scrubs anything thrown, and its causes. What has been scrubbed already stays as it is. */
   static of(thrown: unknown, depth = 1): ScrubbedCause {
-    return thrown instanceof ScrubbedCause ? thrown : new ScrubbedCause(thrown, depth);
+    return isBranded(thrown, CAUSE_BRAND) ? (thrown as ScrubbedCause) : new ScrubbedCause(thrown, depth);
   }
 }
 
-/** A property, where reading it does not throw. */
+/** A property, or undefined if reading it throws. */
 function read(from: object, property: string): unknown {
   try {
     return (from as Record<string, unknown>)[property];
@@ -206,7 +291,7 @@ function read(from: object, property: string): unknown {
   }
 }
 
-/** The frames of a stack: only what follows the message, which may have many lines and look like frames itself. */
+/** The frames of a stack. Only what follows the message, which may have several lines that look like frames. */
 function framesOf(from: object): readonly string[] {
   const stack = read(from, 'stack');
   const message = read(from, 'message');

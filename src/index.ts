@@ -17,6 +17,7 @@ export { TokenEndpoint } from './endpoint/token-endpoint.ts';
 export {
   ERROR_CODES,
   type FailureScope,
+  isOwnerTokenError,
   OwnerTokenError,
   type OwnerTokenErrorCode,
   type OwnerTokenErrorOptions,

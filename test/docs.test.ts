@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { format } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { ERROR_CODES } from '../src/errors.ts';
+import { ERROR_CODES, ERRORS } from '../src/errors.ts';
 import { type Sandbox, startSandbox } from '../src/sandbox/index.ts';
 import {
   brokenPromise,
@@ -14,6 +14,7 @@ import {
   linksOf,
   namesIn,
   pages,
+  rowsOf,
 } from './helpers/examples.ts';
 import { membersOf, ROOT } from './helpers/source-files.ts';
 
@@ -67,6 +68,20 @@ describe('tables', () => {
   it('the README and the page of errors have every code, and no other', () => {
     expect(codesOf('README.md').sort()).toEqual([...ERROR_CODES].sort());
     expect(codesOf('docs/errors.md').sort()).toEqual([...ERROR_CODES].sort());
+  });
+
+  it('the page of errors says of each code what the code says', () => {
+    const expected = Object.entries(ERRORS).map(([code, facts]) => {
+      const {
+        scope = 'none',
+        escalatesTo,
+        retryable,
+        meaning,
+      } = { escalatesTo: undefined, scope: undefined, ...facts };
+      const scopes = escalatesTo ? `${scope}, then ${escalatesTo}` : scope;
+      return [`\`${code}\``, scopes, retryable ? 'yes' : 'no', meaning];
+    });
+    expect(rowsOf('docs/errors.md', '| code |').map((row) => row.slice(0, 4))).toEqual(expected);
   });
 
   it('the README has every option, and no other', () => {

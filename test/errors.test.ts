@@ -1,6 +1,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import {
+  codeInScope,
   ERROR_CODES,
   looksLikeOauthError,
   OwnerTokenError,
@@ -46,6 +47,25 @@ describe('what a code means', () => {
     expect(() => new OwnerTokenError(wrong, '')).not.toThrow(CANARY);
   });
 
+  it('is not what every object has', () => {
+    for (const name of ['constructor', 'toString', '__proto__']) {
+      expect(() => new OwnerTokenError(name as OwnerTokenErrorCode, '')).toThrow('unknown OwnerTokenError code');
+    }
+  });
+
+  it('follows the scope that a failure is attributed to, unless it names its own cause', () => {
+    const inScopes = (code: OwnerTokenErrorCode) =>
+      (['owner', 'client', 'endpoint'] as const).map((scope) => codeInScope(code, scope));
+    const all = ['owner_refused', 'client_refused', 'endpoint_unavailable'];
+    expect(inScopes('owner_refused')).toEqual(all);
+    expect(inScopes('client_refused')).toEqual(all);
+    expect(inScopes('endpoint_unavailable')).toEqual(['endpoint_unavailable', ...all.slice(1)]);
+    expect(inScopes('invalid_response')).toEqual(['invalid_response', ...all.slice(1)]);
+    for (const fixed of ['rate_limited', 'redirect_refused', 'token_rejected', 'source_failed', 'closed'] as const) {
+      expect(inScopes(fixed)).toEqual([fixed, fixed, fixed]);
+    }
+  });
+
   it('is taken at its word where the scope is given', () => {
     const error = new OwnerTokenError('endpoint_unavailable', '', { failureScope: 'owner' });
     expect(error.failureScope).toBe('owner');
@@ -63,7 +83,7 @@ describe('what a code means', () => {
 
 describe('an error', () => {
   const facts = {
-    ...{ failedAtMs: 5, retryAtMs: 9, retryAfterMs: 4, status: 503, owner: 'owner_x' },
+    ...{ failedAtMs: 5, retryAtMs: 9, retryAfterMs: 4_000, status: 503, owner: 'owner_x' },
     ...{ oauthError: 'temporarily_unavailable', cause: new RangeError(CANARY) },
   };
 
@@ -79,6 +99,37 @@ describe('an error', () => {
 
   it('drops an OAuth error that looks like none', () => {
     expect(new OwnerTokenError('owner_refused', '', { oauthError: CANARY }).oauthError).toBeUndefined();
+  });
+
+  it.each([
+    [5_000, 5_000],
+    [0, 1_000],
+    [-5, 1_000],
+    [1e12, 3_600_000],
+    [Number.POSITIVE_INFINITY, undefined],
+    [Number.NaN, undefined],
+    ['5000', undefined],
+  ])('takes a retryAfterMs of %s as %s', (given, kept) => {
+    expect(new OwnerTokenError('rate_limited', '', { retryAfterMs: given as number }).retryAfterMs).toBe(kept);
+  });
+
+  it.each([null, 'nobody', 'constructor', 7])('refuses the failure scope %s', (failureScope) => {
+    const wrong = { failureScope: failureScope as 'owner' };
+    expect(() => new OwnerTokenError('rate_limited', '', wrong)).toThrow('unknown failureScope; expected one of owner');
+  });
+
+  it('reads each option once, so that a changing getter smuggles nothing in', () => {
+    let reads = 0;
+    const changing = {
+      get oauthError() {
+        return ++reads > 1 ? CANARY : 'invalid_grant';
+      },
+      get retryAfterMs() {
+        return ++reads > 2 ? Number.NaN : 5_000;
+      },
+    };
+    const error = new OwnerTokenError('owner_refused', '', changing);
+    expect(error).toMatchObject({ oauthError: 'invalid_grant', retryAfterMs: 5_000 });
   });
 
   it('is whole as JSON, its message included', () => {

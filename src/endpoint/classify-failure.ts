@@ -1,186 +1,170 @@
 /**
- * From what an exchange came to, to the error that says what it stops. Pure: the table "Failures" of the guarantees, and
- * nothing else.
+ * Classifies a failed exchange: which error it is, and which scope it stops. Pure.
  *
- * - 429 stops the endpoint, a redirect too, and so does a connection that could not be made (refused, DNS, TLS): no
- *   owner can be the cause.
- * - A 4xx stops what its OAuth code says; 405 and 415 stop the client, whose request is at fault.
- * - A 4xx without a code, a time-out, a reset, a 5xx and an answer that cannot be used may be the doing of anyone. They
- *   leave the scope open: it begins with the owner and is widened when other owners fail in the same way.
+ * | failure | code | scope |
+ * |---|---|---|
+ * | no connection, or no secure one; 407 | `endpoint_unavailable` | endpoint: no owner can be the cause |
+ * | redirect | `redirect_refused` | endpoint |
+ * | 429 | `rate_limited` | endpoint |
+ * | 4xx with an OAuth error code | `owner_refused` or `client_refused` | owner or client, by the code |
+ * | 405, 415 | `client_refused` | client: the request itself is wrong |
+ * | other 4xx | `owner_refused` | ambiguous: owner, then client |
+ * | timeout, reset, 408, 421, 425, 5xx | `endpoint_unavailable` | ambiguous: owner, then endpoint |
+ * | unusable response | `invalid_response` | ambiguous: owner, then endpoint |
+ *
+ * An ambiguous failure stops its owner at first and escalates when other owners fail in the same way.
  */
 
-import { type FailureScope, looksLikeOauthError, OwnerTokenError, type OwnerTokenErrorCode } from '../errors.ts';
+import {
+  codeInScope,
+  type FailureScope,
+  looksLikeOauthError,
+  OwnerTokenError,
+  type OwnerTokenErrorCode,
+} from '../errors.ts';
+import { type ExchangeResult, isRedirect } from './http-exchange.ts';
 
-/** What `classifyFailure` is shown. It may hold secrets that the service sent back: for judging, not for logging. */
+/** What `classifyFailure` is given. It may contain secrets that the service sent back, so do not log it. */
 export interface EndpointFailure {
   /**
-   * `network`: no connection, or one that broke. `tls`: no secure one. `timeout`: the deadline passed. `status`: an
-   * answer outside 200 to 299, whatever became of its body. `body`: a 2xx answer, or one that is no HTTP, that cannot
-   * be used.
+   * `network`: no connection, or a broken one. `tls`: no secure connection. `timeout`: the deadline passed. `status`: a
+   * response outside 200 to 299, even if its body was incomplete. `body`: a 2xx response that cannot be used, or a
+   * response that is not HTTP.
    */
   readonly kind: 'network' | 'tls' | 'timeout' | 'status' | 'body';
-  readonly status?: number;
-  /** The `error` of an RFC 6749 §5.2 error response, unless it may be an echo of what was sent. */
-  readonly oauthError?: string;
-  /** `Retry-After`, in milliseconds from now, between 1 s and 1 h. */
-  readonly retryAfterMs?: number;
-  /** The body: parsed where it is JSON, else its text; absent when it did not come whole. */
+  readonly status?: number | undefined;
+  /**
+   * The `error` of an OAuth error response, unless it may be an echo of what was sent.
+   *
+   * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
+   */
+  readonly oauthError?: string | undefined;
+  /** `Retry-After` in milliseconds from now, 0 or more. */
+  readonly retryAfterMs?: number | undefined;
+  /** The body: parsed JSON, or text. Undefined if it is incomplete. */
   readonly body?: unknown;
 }
 
-/** What went wrong, as it was found. */
-export interface ExchangeFailure {
-  readonly status?: number | undefined;
-  readonly retryAfter?: string | undefined;
-  readonly redirected?: boolean | undefined;
-  /** What broke the exchange off. */
-  readonly error?: unknown;
-  readonly unreached?: boolean | undefined;
+/** What a complete body contains, and why it cannot be used. */
+export interface UnusableBody {
   /** Parsed JSON, or text. */
   readonly body?: unknown;
-  /** The deadline passed. */
-  readonly timedOut?: boolean;
-  /** Why a whole answer cannot be used, in words that do not quote it. */
+  /** In words that do not quote the body. */
   readonly problem?: string | undefined;
 }
 
 export interface ClassifyOptions {
   /** Epoch ms. */
-  nowMs: number;
-  /** Every value that was sent, and must not come back in an error. */
-  sent: readonly string[];
-  classifyFailure?: ((failure: EndpointFailure) => FailureScope | undefined) | undefined;
+  readonly nowMs: number;
+  /** Every value that was sent; none may appear in the error. */
+  readonly sent: readonly string[];
+  readonly classifyFailure?: ((failure: EndpointFailure) => FailureScope | undefined) | undefined;
 }
 
-/** The error for a failed exchange. `classifyFailure` has the last word on what it stops. */
-export function classifyExchange(breakdown: ExchangeFailure, options: ClassifyOptions): OwnerTokenError {
-  const { timedOut, error } = breakdown;
-  const { classifyFailure } = options;
-  const failure = describeFailure(breakdown, options);
-  const { code, message, failureScope } = classificationOf(failure, breakdown);
-  const { status, oauthError, retryAfterMs } = failure;
-  const facts = { status, oauthError, retryAfterMs, failedAtMs: options.nowMs, cause: timedOut ? undefined : error };
-  let asked: FailureScope | undefined;
-  try {
-    asked = classifyFailure?.(failure);
-    if (asked !== undefined && !SCOPES.includes(asked)) throw new TypeError('not a failure scope');
-  } catch (cause) {
-    return new OwnerTokenError('source_failed', 'classifyFailure threw, or gave no failure scope', { ...facts, cause });
-  }
-  const scope = asked ?? failureScope;
-  return new OwnerTokenError(codeForScope(code, asked), message, { ...facts, ...(scope && { failureScope: scope }) });
-}
-
-const SCOPES: readonly unknown[] = ['owner', 'client', 'endpoint'] satisfies FailureScope[];
-
-/** A refusal is named after whom it stops. */
-function codeForScope(code: OwnerTokenErrorCode, asked: FailureScope | undefined): OwnerTokenErrorCode {
-  if (code === 'owner_refused' && asked === 'client') return 'client_refused';
-  if (code === 'client_refused' && asked === 'owner') return 'owner_refused';
-  return code;
-}
-
-function describeFailure(breakdown: ExchangeFailure, { nowMs, sent }: ClassifyOptions): EndpointFailure {
-  const { status, body } = breakdown;
+/** The error for a failed exchange. What `classifyFailure` returns overrides the default scope. */
+export function classify(
+  result: ExchangeResult,
+  { body, problem }: UnusableBody,
+  { nowMs, sent, classifyFailure }: ClassifyOptions,
+): OwnerTokenError {
+  const { status, error: cause } = result;
   const oauthError = oauthErrorOf(body, sent);
-  const retryAfterMs = retryAfterMsOf(breakdown.retryAfter, nowMs);
-  return {
-    kind: kindOf(breakdown),
-    ...(status !== undefined && { status }),
-    ...(oauthError !== undefined && { oauthError }),
-    ...(retryAfterMs !== undefined && { retryAfterMs }),
-    ...(body !== undefined && { body }),
-  };
+  const retryAfterMs = retryAfterMsOf(result.retryAfter, nowMs);
+  const failure: EndpointFailure = { kind: kindOf(result, problem), status, oauthError, retryAfterMs, body };
+  const facts = { status, oauthError, retryAfterMs, failedAtMs: nowMs, cause };
+  const code = codeOf(failure);
+  const concernsAll = concernsEveryOwner(failure, result);
+  const message = messageOf(failure, code, concernsAll, problem);
+  try {
+    const given = classifyFailure?.(failure);
+    if (given !== undefined) {
+      return new OwnerTokenError(codeInScope(code, given), message, { ...facts, failureScope: given });
+    }
+  } catch (thrown) {
+    const wrong = 'classifyFailure threw, or returned something other than a failure scope';
+    return new OwnerTokenError('source_failed', wrong, { ...facts, cause: thrown });
+  }
+  return new OwnerTokenError(code, message, { ...facts, failureScope: concernsAll ? 'endpoint' : undefined });
 }
 
-/** A status that says enough is believed, whatever became of the body behind it. */
-function kindOf({ status, redirected, timedOut, problem, error }: ExchangeFailure): EndpointFailure['kind'] {
-  if (redirected || (status !== undefined && !isSuccess(status))) return 'status';
-  if (timedOut) return 'timeout';
-  if (problem !== undefined) return 'body';
-  return kindOfError(error);
+/** A status other than 2xx decides, even if the body behind it was interrupted. */
+function kindOf({ status, error }: ExchangeResult, problem: string | undefined): EndpointFailure['kind'] {
+  if (status !== undefined && !isSuccess(status)) return 'status';
+  return problem === undefined ? kindOfError(error) : 'body';
 }
 
 export function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
 
-interface Classification {
-  code: OwnerTokenErrorCode;
-  message: string;
-  /** Absent: open, see above. */
-  failureScope?: FailureScope;
+/** About the connection or the endpoint's state (proxy authentication, timeout, misdirected, too early), not the owner. */
+const ENDPOINT_STATUSES: readonly number[] = [407, 408, 421, 425];
+
+/** The method or media type is wrong, whoever the owner is. */
+const REQUEST_STATUSES: readonly number[] = [405, 415];
+
+function codeOf({ kind, status, oauthError }: EndpointFailure): OwnerTokenErrorCode {
+  const refusal = refusalOf(oauthError);
+  if (kind === 'body') return refusal ?? 'invalid_response';
+  if (kind !== 'status') return 'endpoint_unavailable';
+  if (status === undefined || isRedirect(status)) return 'redirect_refused';
+  if (status === 429) return 'rate_limited';
+  if (status < 400 || status > 499 || ENDPOINT_STATUSES.includes(status)) return 'endpoint_unavailable';
+  return refusal ?? (REQUEST_STATUSES.includes(status) ? 'client_refused' : 'owner_refused');
 }
 
-function classificationOf(
-  failure: EndpointFailure,
-  { redirected, unreached, problem, error }: ExchangeFailure,
-): Classification {
-  switch (failure.kind) {
+/** No owner can be the cause: no connection, no secure one, or a proxy in between that refuses. */
+function concernsEveryOwner({ kind, status }: EndpointFailure, { unreached, error }: ExchangeResult): boolean {
+  return kind === 'tls' || status === 407 || (kind === 'network' && (unreached === true || isUnreached(error)));
+}
+
+function messageOf(
+  { kind, status, oauthError }: EndpointFailure,
+  code: OwnerTokenErrorCode,
+  concernsAll: boolean,
+  problem: string | undefined,
+): string {
+  const answered = `the token endpoint answered ${status}${oauthError ? ` (${oauthError})` : ''}`;
+  if (code === 'redirect_refused') {
+    return 'the token endpoint redirects, and secrets are not sent along: is baseUrl right?';
+  }
+  switch (kind) {
     case 'status':
-      if (redirected || failure.status === undefined) return REDIRECT;
-      return classificationOfStatus(failure.status, failure.oauthError);
+      return status === 404 && !oauthError ? `${answered}: is baseUrl right?` : answered;
     case 'timeout':
-      return { code: 'endpoint_unavailable', message: 'the token endpoint did not answer in time' };
-    case 'body': {
-      const why = problem ?? 'it is too large, garbled or wrongly encoded';
-      return { code: 'invalid_response', message: `the answer of the token endpoint cannot be used: ${why}` };
-    }
+      return 'the token endpoint did not answer in time';
+    case 'body':
+      if (code !== 'invalid_response') return answered;
+      return `the response of the token endpoint cannot be used: ${problem ?? 'it is too large, garbled or badly encoded'}`;
     case 'tls':
-      return {
-        ...{ code: 'endpoint_unavailable', failureScope: 'endpoint' },
-        message: 'no secure connection to the token endpoint could be made',
-      };
+      return 'no secure connection to the token endpoint could be established';
     case 'network':
-      return unreached || isUnreached(error)
-        ? {
-            ...{ code: 'endpoint_unavailable', failureScope: 'endpoint' },
-            message: 'no connection to the token endpoint could be made',
-          }
-        : { code: 'endpoint_unavailable', message: 'the connection to the token endpoint broke' };
+      if (concernsAll) return 'no connection to the token endpoint could be established';
+      return 'the connection to the token endpoint broke';
   }
 }
 
-const REDIRECT: Classification = {
-  code: 'redirect_refused',
-  message: 'the token endpoint redirects elsewhere, where secrets are not sent: is the base URL right?',
-  failureScope: 'endpoint',
-};
-
 /**
- * The codes that say whose failure a refusal is.
+ * The error codes that say whom a refusal concerns.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
  */
-const SCOPE_OF_OAUTH_ERROR: Readonly<Record<string, 'owner' | 'client'>> = {
-  invalid_grant: 'owner',
-  invalid_scope: 'owner',
-  access_denied: 'owner',
-  invalid_client: 'client',
-  unauthorized_client: 'client',
-  invalid_request: 'client',
-  unsupported_grant_type: 'client',
-};
+const REFUSALS: ReadonlyMap<string, 'owner_refused' | 'client_refused'> = new Map([
+  ['invalid_grant', 'owner_refused'],
+  ['invalid_scope', 'owner_refused'],
+  ['access_denied', 'owner_refused'],
+  ['invalid_client', 'client_refused'],
+  ['unauthorized_client', 'client_refused'],
+  ['invalid_request', 'client_refused'],
+  ['unsupported_grant_type', 'client_refused'],
+]);
 
-function classificationOfStatus(status: number, oauthError: string | undefined): Classification {
-  const said = `the token endpoint answered ${status}${oauthError ? ` (${oauthError})` : ''}`;
-  if (status === 429) return { code: 'rate_limited', message: said, failureScope: 'endpoint' };
-  if (status < 400 || status > 499) return { code: 'endpoint_unavailable', message: said };
-  const scope = scopeOfOauthError(oauthError) ?? (status === 405 || status === 415 ? 'client' : undefined);
-  const code = scope === 'client' ? 'client_refused' : 'owner_refused';
-  return { code, message: said, ...(scope && { failureScope: scope }) };
-}
-
-function scopeOfOauthError(oauthError: string | undefined): 'owner' | 'client' | undefined {
-  return oauthError !== undefined && Object.hasOwn(SCOPE_OF_OAUTH_ERROR, oauthError)
-    ? SCOPE_OF_OAUTH_ERROR[oauthError]
-    : undefined;
-}
+const refusalOf = (oauthError: string | undefined) => REFUSALS.get(oauthError ?? '');
 
 /**
- * The `error` of an error response. Services echo what they were sent, in odd places: a code of no standard that holds
- * such a value (of six characters or more: shorter ones are in every word), or is a piece of one, is dropped. The
- * standard ones are public words, whatever an access key may hold.
+ * The `error` of an OAuth error response. Services echo what they were sent in odd places, so a non-standard code is
+ * dropped if it is part of a sent value, or contains one of at least six characters (shorter ones occur in many words).
+ * The standard codes are public words and always kept.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
  */
@@ -188,28 +172,25 @@ export function oauthErrorOf(body: unknown, sent: readonly string[]): string | u
   if (typeof body !== 'object' || body === null) return undefined;
   const { error } = body as { error?: unknown };
   if (!looksLikeOauthError(error)) return undefined;
-  if (scopeOfOauthError(error)) return error;
+  if (refusalOf(error)) return error;
   const echoes = sent
     .map((value) => value.toLowerCase())
-    .some((value) => value.includes(error) || (value.length >= LEAST_ECHO_LENGTH && error.includes(value)));
+    .some((value) => value.includes(error) || (value.length >= MIN_ECHO_LENGTH && error.includes(value)));
   return echoes ? undefined : error;
 }
 
-const LEAST_ECHO_LENGTH = 6;
-
-const MIN_RETRY_AFTER_MS = 1_000;
-const MAX_RETRY_AFTER_MS = 3_600_000;
+const MIN_ECHO_LENGTH = 6;
 
 /**
- * `Retry-After` in milliseconds from now, between 1 s and 1 h: seconds, or a date in any of the three forms that
- * recipients must accept. Undefined for anything else.
+ * `Retry-After` in milliseconds from now: seconds, or a date in any of the three forms that recipients must accept.
+ * Undefined for anything else. Never negative; the caller decides what is too long.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3 RFC 9110 §10.2.3}
  */
 export function retryAfterMsOf(retryAfter: string | undefined, nowMs: number): number | undefined {
   const value = retryAfter?.trim() ?? '';
   const ms = /^\d+$/.test(value) ? Number(value) * 1_000 : httpDateMs(value) - nowMs;
-  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, MIN_RETRY_AFTER_MS), MAX_RETRY_AFTER_MS);
+  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), Number.MAX_SAFE_INTEGER);
 }
 
 /** @see {@link https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7 RFC 9110 §5.6.7} */
@@ -220,33 +201,37 @@ function httpDateMs(value: string): number {
   return isAsctime ? Date.parse(`${value} GMT`) : Number.NaN;
 }
 
-const TLS_CODES =
-  /^(ERR_TLS_|ERR_SSL_|ERR_OSSL_|EPROTO$|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MIS|INVALID_CA$|INVALID_PURPOSE$|PATH_LENGTH_EXCEEDED$|ERROR_IN_C)/;
-const TIMEOUT_CODES = /^(ETIMEDOUT|ESOCKETTIMEDOUT|UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT)$/;
-/** From Node's HTTP parser, zlib, brotli, undici and ourselves. An answer that just ends is no garbled one. */
-const BODY_CODES =
-  /^(HPE_(?!INVALID_EOF_STATE$)|Z_|ERR_(BROTLI|_ERROR)_|ERR_BUFFER_TOO_LARGE$|ERR_UNUSABLE_BODY$|UND_ERR_(HEADERS_OVERFLOW|RES_|RESPONSE)|HTTPParserError$)/;
-const UNREACHED_CODES =
-  /^(ECONNREFUSED|ENOTFOUND|EAI_[A-Z]+|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL)$/;
+/** Error codes by what they say, of Node's sockets, TLS, HTTP parser, zlib and brotli, of undici, and our own. */
+const KIND_OF_CODE: readonly (readonly [RegExp, EndpointFailure['kind']])[] = [
+  [/^ERR_REDIRECTED$/, 'status'],
+  [/^(ERR_TLS_|ERR_SSL_|ERR_OSSL_|EPROTO$|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MIS)/, 'tls'],
+  [/^(INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED)$|^ERROR_IN_C/, 'tls'],
+  [/^(ETIMEDOUT|ESOCKETTIMEDOUT|UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT)$/, 'timeout'],
+  // HPE_INVALID_EOF_STATE is a truncated response: the connection broke.
+  [/^(HPE_(?!INVALID_EOF_STATE$)|Z_|ERR_(BROTLI|_ERROR)_|UND_ERR_(HEADERS_OVERFLOW|RES_|RESPONSE))/, 'body'],
+  [/^(ERR_BUFFER_TOO_LARGE|ERR_UNUSABLE_BODY|HTTPParserError)$/, 'body'],
+];
 
-/** What kind of failure a thrown thing is, by the first code in it or its causes that tells. */
-function kindOfError(error: unknown): 'network' | 'tls' | 'timeout' | 'body' {
+/** The kind of failure that an error, or the first of its causes with a known code, stands for. */
+function kindOfError(error: unknown): EndpointFailure['kind'] {
   for (const code of codesOf(error)) {
-    if (TLS_CODES.test(code)) return 'tls';
-    if (TIMEOUT_CODES.test(code)) return 'timeout';
-    if (BODY_CODES.test(code)) return 'body';
+    const kind = KIND_OF_CODE.find(([pattern]) => pattern.test(code))?.[1];
+    if (kind) return kind;
   }
   return 'network';
 }
 
-/** Whether it says that no connection could be made, for a `fetch`, which does not tell otherwise. */
+/** Whether the error says that no connection was established; a `fetch` gives no other evidence. */
 function isUnreached(error: unknown): boolean {
   return codesOf(error).some((code) => UNREACHED_CODES.test(code));
 }
 
+const UNREACHED_CODES =
+  /^(ECONNREFUSED|ENOTFOUND|EAI_[A-Z]+|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL)$/;
+
 /**
- * Codes, and names for want of them: undici's parser errors lost theirs in Node 24. Errors come wrapped: `fetch failed`
- * around an aggregate of what each address said.
+ * The codes of an error and its causes, outermost first. Names count as codes because undici's parser errors have no
+ * code in Node 24. `fetch failed` wraps an AggregateError with one error per address.
  */
 function codesOf(error: unknown, depth = 0): string[] {
   if (typeof error !== 'object' || error === null || depth > 4) return [];

@@ -1,53 +1,44 @@
 /**
- * One span of time over everything that one token request does. It ends when the time is up or the caller's signal is
- * aborted; what is under way then is told by {@link Deadline.signal} and waited for no longer.
+ * The time limit of one token request, from reading the secret to the last byte of the response. Whatever ends it early
+ * aborts {@link Deadline.signal} with the error to report: a timeout, or `closed` when the caller's signal aborted.
  */
 
 import { setMaxListeners } from 'node:events';
 import { type Clock, startTimer } from '../clock.ts';
+import { OwnerTokenError } from '../errors.ts';
 
-export class Deadline {
-  /** What ended it; undefined while it runs. */
-  ended: 'time' | 'signal' | undefined;
-  readonly #controller = new AbortController();
-  readonly #cancelTimer: () => void;
-  readonly #outer: AbortSignal | undefined;
-  readonly #onAbort = (): void => this.#end('signal');
-
-  constructor(clock: Clock | undefined, timeoutMs: number, outer: AbortSignal | undefined) {
-    this.#cancelTimer = startTimer(clock, () => this.#end('time'), timeoutMs);
-    this.#outer = outer;
-    if (!outer) return;
-    // One signal serves many requests at once, and some Node versions warn of the eleventh listener as if it leaked.
-    if (outer instanceof EventTarget) setMaxListeners(0, outer);
-    outer.addEventListener('abort', this.#onAbort, { once: true });
-    if (outer.aborted) this.#end('signal');
-  }
-
-  /** Aborted when this ends early. */
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  /** Settles as `work` does, or rejects with the signal's reason as soon as this ends. */
-  over<T>(work: PromiseLike<T> | T): Promise<T> {
-    return untilAborted(this.signal, work);
-  }
-
-  /** The work is done: no timer and no listener is left. */
-  cancel(): void {
-    this.#cancelTimer();
-    this.#outer?.removeEventListener('abort', this.#onAbort);
-  }
-
-  #end(by: 'time' | 'signal'): void {
-    this.ended = by;
-    this.cancel();
-    this.#controller.abort();
-  }
+export interface Deadline {
+  readonly signal: AbortSignal;
+  /** Removes the timer and the listener. Call it when the request is done. */
+  cancel(): void;
 }
 
-/** Settles as `work` does, or rejects with the signal's reason as soon as it is aborted, whatever `work` does then. */
+/** Starts a deadline on this clock; `outer` ends it too. */
+export function startDeadline(clock: Clock, timeoutMs: number, outer: AbortSignal | undefined): Deadline {
+  const controller = new AbortController();
+  const end = (reason: Error): void => {
+    cancel();
+    controller.abort(reason);
+  };
+  const onAbort = (): void => end(new OwnerTokenError('closed', 'the token request was aborted'));
+  const cancelTimer = startTimer(clock, () => end(timeoutError()), timeoutMs);
+  const cancel = (): void => {
+    cancelTimer();
+    outer?.removeEventListener('abort', onAbort);
+  };
+  // Many requests may share one signal, and Node would report the eleventh listener as a leak.
+  if (outer instanceof EventTarget) setMaxListeners(0, outer);
+  outer?.addEventListener('abort', onAbort, { once: true });
+  if (outer?.aborted) onAbort();
+  return { signal: controller.signal, cancel };
+}
+
+/** Coded like a timeout of the system, so that a failure is classified by its code alone. */
+function timeoutError(): Error {
+  return Object.assign(new Error('the deadline passed'), { name: 'TimeoutError', code: 'ETIMEDOUT' });
+}
+
+/** Settles like `work`, or rejects with the signal's reason as soon as it aborts, even if `work` ignores the signal. */
 export function untilAborted<T>(signal: AbortSignal, work: PromiseLike<T> | T): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason);

@@ -1,31 +1,33 @@
 /**
- * The same POST through a `fetch` that the user gave. It comes out as {@link Received} like the other, so that nobody
- * downstream can tell which of the two was used.
+ * The same POST through a user's `fetch`. The result is the {@link ExchangeResult} of http-exchange, so callers do not
+ * depend on the transport.
  *
- * A foreign `fetch` is not trusted to follow no redirect, to keep to the signal or to bound what it reads.
+ * A user's `fetch` may follow redirects, ignore the signal or return an endless body: none of that is trusted.
  */
 
 import { untilAborted } from './deadline.ts';
-import { type Exchange, isRedirect, type Received, unusableBody } from './http-exchange.ts';
+import { type Exchange, type ExchangeResult, isRedirect, redirected, unusableBody } from './http-exchange.ts';
 
-const SAFELY = {
-  /** Followed, a 307 would send the secrets on to wherever it points. */
+const SAFE_INIT = {
+  /** A 307 that is followed would send the secrets on. */
   redirect: 'manual',
-  /** Frameworks patch `fetch` so that it caches. */
+  /** Some frameworks patch `fetch` to cache. */
   cache: 'no-store',
 } as const;
 
-/** Makes the POST. Nothing is sent again: what has been sent before, only the `fetch` knows. */
-export async function postByFetch(exchange: Exchange, fetch: typeof globalThis.fetch): Promise<Received> {
+/** Makes the POST, once: only the `fetch` knows whether a failed request may be sent again. */
+export async function postByFetch(exchange: Exchange, fetch: typeof globalThis.fetch): Promise<ExchangeResult> {
   const { signal, maxResponseBytes } = exchange;
-  let head: Received = {};
+  let head: ExchangeResult = {};
   try {
-    const response = await untilAborted(signal, answerOf(exchange, fetch));
+    const response = await untilAborted(signal, call(exchange, fetch));
     const reader = response.body?.getReader();
-    head = headOf(response);
-    if (head.redirected) {
+    const wasRedirected = response.type === 'opaqueredirect' || response.redirected;
+    const retryAfter = response.headers.get('retry-after') ?? undefined;
+    head = { status: wasRedirected ? undefined : response.status, retryAfter };
+    if (wasRedirected || isRedirect(response.status)) {
       release(reader);
-      return { ...head, error: unusableBody('a redirect is not read') };
+      return { ...head, error: redirected() };
     }
     return { ...head, body: reader ? await readBody(reader, maxResponseBytes, signal) : new Uint8Array() };
   } catch (error) {
@@ -33,24 +35,17 @@ export async function postByFetch(exchange: Exchange, fetch: typeof globalThis.f
   }
 }
 
-async function answerOf(exchange: Exchange, fetch: typeof globalThis.fetch): Promise<Response> {
+async function call(exchange: Exchange, fetch: typeof globalThis.fetch): Promise<Response> {
   const { url, headers, body, signal } = exchange;
-  const response = await fetch(url.href, { ...SAFELY, method: 'POST', headers: { ...headers }, body, signal });
-  // From a `fetch` that is deaf to the signal: nobody waits for it any more.
+  const response = await fetch(url.href, { ...SAFE_INIT, method: 'POST', headers: { ...headers }, body, signal });
+  // This `fetch` ignores the signal, and the caller has stopped waiting.
   if (signal.aborted) release(response.body?.getReader());
   return response;
 }
 
-/** A redirect that the `fetch` hid or followed all the same has no status of its own. */
-function headOf(response: Response): Received {
-  const retryAfter = response.headers.get('retry-after') ?? undefined;
-  if (response.type === 'opaqueredirect' || response.redirected) return { retryAfter, redirected: true };
-  return { status: response.status, retryAfter, redirected: isRedirect(response.status) };
-}
-
 type Reader = ReadableStreamDefaultReader<Uint8Array>;
 
-/** Reads a body up to its end or its cap; throws the signal's reason as soon as that is aborted. */
+/** Reads the body up to its end or the limit; throws the signal's reason as soon as it aborts. */
 async function readBody(reader: Reader, maxBytes: number, signal: AbortSignal): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
@@ -60,7 +55,7 @@ async function readBody(reader: Reader, maxBytes: number, signal: AbortSignal): 
       if (done) return Buffer.concat(chunks);
       if (!(value instanceof Uint8Array)) throw unusableBody('the body does not consist of bytes');
       bytes += value.byteLength;
-      if (bytes > maxBytes) throw unusableBody('the body is over the cap');
+      if (bytes > maxBytes) throw unusableBody('the body exceeds maxResponseBytes');
       chunks.push(value);
     }
   } finally {
@@ -68,7 +63,7 @@ async function readBody(reader: Reader, maxBytes: number, signal: AbortSignal): 
   }
 }
 
-/** Lets go of a body, read or unread, so that its connection is. */
+/** Releases the connection of a body, whether it was read or not. */
 function release(reader: Reader | undefined): void {
   reader?.cancel().catch(() => {});
 }

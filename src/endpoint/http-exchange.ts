@@ -1,8 +1,8 @@
 /**
- * One POST over `node:http` or `node:https`, and what came of it: no retry, no redirect, no reading of what the answer
- * says. Whatever happens is a value of type {@link Received}; nothing is thrown.
+ * One POST over `node:http` or `node:https`: no retry, no redirect, no interpretation of the response. Every outcome,
+ * failures included, is an {@link ExchangeResult}; nothing is thrown.
  *
- * Of an answer at most the cap is kept. Its body counts decoded: a few kilobytes of gzip can hold gigabytes.
+ * The body is bounded after decoding, because a few kilobytes of gzip can hold gigabytes.
  */
 
 import http from 'node:http';
@@ -10,114 +10,118 @@ import https from 'node:https';
 import type { Socket } from 'node:net';
 import zlib from 'node:zlib';
 
-/** One POST to be made. */
+/** One POST to make. */
 export interface Exchange {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** The most bytes of the decoded body that are taken. */
+  /** The largest decoded body that is accepted, in bytes. */
   readonly maxResponseBytes: number;
-  /** Ends the exchange at once when it is aborted. */
+  /** Ends the exchange at once; its reason becomes the result's `error`. */
   readonly signal: AbortSignal;
 }
 
-/** As much of an answer as came, and what broke it off. */
-export interface Received {
-  /** Undefined: no answer began. */
+/** As much of the response as was received, and what interrupted it. */
+export interface ExchangeResult {
+  /** Undefined if no response began, or if a `fetch` hides the status of a redirect. */
   readonly status?: number | undefined;
+  /** The `Retry-After` header. */
   readonly retryAfter?: string | undefined;
-  /** The whole body, decoded. Absent when it did not come whole, and of a redirect, which nobody reads. */
+  /** The complete body, decoded; undefined if `error` is set. */
   readonly body?: Uint8Array;
-  /** The answer is a redirect, or was come by over one. */
-  readonly redirected?: boolean;
-  /** What broke it off; absent when it came whole. */
+  /** What interrupted the exchange; undefined if the response is complete. */
   readonly error?: unknown;
-  /** There never was a connection (with TLS: a secure one), so nothing of the request can have arrived. */
+  /** No connection (with TLS: no secure one) was ever established, so no part of the request can have arrived. */
   readonly unreached?: boolean;
-  /** An idle connection turned out to be closed: the same may be sent again over a new one. */
+  /** A reused connection turned out to be closed, so the same request may be sent again over a new one. */
   readonly stale?: boolean;
 }
 
-/** What an exchange is broken off with when the body is beyond use. */
-export function unusableBody(why: string): Error {
-  return Object.assign(new Error(why), { code: 'ERR_UNUSABLE_BODY' });
+/** The error of an exchange whose response cannot be used. */
+export function unusableBody(message: string): Error {
+  return Object.assign(new Error(message), { code: 'ERR_UNUSABLE_BODY' });
 }
 
-/** Whether a status sends the request elsewhere, or says that we have the answer already, which we never do. */
+/** The error of an exchange that was redirected. Redirects are not followed: they would take the secrets elsewhere. */
+export function redirected(): Error {
+  return Object.assign(new Error('the response is a redirect'), { code: 'ERR_REDIRECTED' });
+}
+
+/** Every 3xx counts, 304 included: it refers to a cached response, and there is none. */
 export function isRedirect(status: number): boolean {
   return status >= 300 && status < 400;
 }
 
-/** How long an unused connection is kept. Middleboxes forget idle connections silently, after minutes as a rule. */
+/** How long an idle connection is kept: middleboxes silently drop idle connections after a few minutes. */
 const IDLE_SOCKET_MS = 30_000;
 
-/** An agent that keeps connections. Node sees to it that unused ones do not keep the process alive. */
+/** An agent with keep-alive. Node unrefs idle sockets, so they do not keep the process running. */
 export function keepAliveAgent(url: URL): http.Agent {
   const options = { keepAlive: true, timeout: IDLE_SOCKET_MS };
   return url.protocol === 'https:' ? new https.Agent(options) : new http.Agent(options);
 }
 
-/** Closes the connections that nobody uses at the moment; those in use go on. */
+/** Closes the idle connections of an agent and leaves those in use alone. */
 export function dropIdleSockets(agent: http.Agent): void {
   const idle = Object.values(agent.freeSockets as Record<string, Socket[]>).flat();
   for (const socket of idle) socket.destroy();
 }
 
 /** Makes the POST. */
-export async function postOverHttp(exchange: Exchange, agent: http.Agent): Promise<Received> {
-  // No signal tells those who come to listen afterwards.
+export async function postOverHttp(exchange: Exchange, agent: http.Agent): Promise<ExchangeResult> {
+  // A signal that has aborted already notifies no new listener.
   if (exchange.signal.aborted) return { error: exchange.signal.reason };
-  // What is caught: an agent of the user's that throws.
+  // Catches what a user's own agent throws.
   return post(exchange, agent).catch((error: unknown) => ({ error, unreached: true }));
 }
 
-/** Settles once: with the whole answer, or with the first thing that breaks it off. */
-function post(exchange: Exchange, agent: http.Agent): Promise<Received> {
+/** Settles once, with the complete response or the first error. */
+function post(exchange: Exchange, agent: http.Agent): Promise<ExchangeResult> {
   const { url, headers, body, signal } = exchange;
   const secure = url.protocol === 'https:';
   return new Promise((resolve) => {
-    let head: Pick<Received, 'status' | 'retryAfter' | 'redirected'> | undefined;
-    const settle = (received: Received): void => {
+    let head: Pick<ExchangeResult, 'status' | 'retryAfter'> = {};
+    const settle = (result: ExchangeResult): void => {
       signal.removeEventListener('abort', onAbort);
-      resolve({ ...head, ...received });
+      resolve({ ...head, ...result });
     };
-    const breakOff = (error: unknown): void => {
-      settle({ error, unreached: !connection.stood(), stale: isStale(error, connection) });
+    const fail = (error: unknown): void => {
+      settle({ error, unreached: !connection.established(), stale: isStale(error, connection) });
       request.destroy();
     };
-    const onAbort = (): void => breakOff(signal.reason);
+    const onAbort = (): void => fail(signal.reason);
 
     const request = (secure ? https : http).request(url, { method: 'POST', headers, agent });
     const connection = watchConnection(request, secure);
     signal.addEventListener('abort', onAbort);
-    // Stays for good: a request that was destroyed, or whose answer ends garbled, errs once more.
-    request.on('error', breakOff);
-    request.on('upgrade', () => breakOff(unusableBody('the answer switches protocols')));
+    // Never removed: a destroyed request, or one whose response ends garbled, emits a second error.
+    request.on('error', fail);
+    request.on('upgrade', () => fail(unusableBody('the response switches protocols')));
     request.on('response', (response) => {
       const status = response.statusCode as number;
-      head = { status, retryAfter: response.headers['retry-after'], redirected: isRedirect(status) };
-      response.on('error', breakOff);
-      if (head.redirected) breakOff(unusableBody('a redirect is not read'));
-      else readBody(response, exchange.maxResponseBytes, settle, breakOff);
+      head = { status, retryAfter: response.headers['retry-after'] };
+      response.on('error', fail);
+      if (isRedirect(status)) fail(redirected());
+      else readBody(response, exchange.maxResponseBytes, settle, fail);
     });
     request.end(body);
   });
 }
 
-/** Reads a body up to its end or its cap. */
+/** Reads the body up to its end or the limit. */
 function readBody(
   response: http.IncomingMessage,
   maxBytes: number,
-  settle: (received: Received) => void,
-  breakOff: (error: unknown) => void,
+  settle: (result: ExchangeResult) => void,
+  fail: (error: unknown) => void,
 ): void {
-  const decode = decoderOf(response.headers['content-encoding']);
+  const decode = decoderFor(response.headers['content-encoding']);
   const maxRawBytes = decode ? maxBytes + ENCODING_OVERHEAD_BYTES : maxBytes;
   const chunks: Buffer[] = [];
   let bytes = 0;
   response.on('data', (chunk: Buffer) => {
     bytes += chunk.length;
-    if (bytes > maxRawBytes) breakOff(unusableBody('the body is over the cap'));
+    if (bytes > maxRawBytes) fail(unusableBody('the body exceeds maxResponseBytes'));
     else chunks.push(chunk);
   });
   response.on('end', () => {
@@ -130,13 +134,16 @@ function readBody(
   });
 }
 
-/** What an encoding may add to a body that it cannot shrink: some bytes for each 16 KiB, and its frame. */
+/** The most that an encoding adds to an incompressible body: its frame, and a few bytes per 16 KiB. */
 const ENCODING_OVERHEAD_BYTES = 1_024;
 
 type Decode = (body: Buffer, options: { maxOutputLength: number }) => Buffer;
 
-/** What undoes a content coding; undefined where there is nothing to undo. None was asked for, but services err. */
-function decoderOf(contentEncoding: string | undefined): Decode | undefined {
+/**
+ * The decoder of a content coding; undefined if none is needed. The request asks for no coding, but some services
+ * compress all the same.
+ */
+function decoderFor(contentEncoding: string | undefined): Decode | undefined {
   switch (contentEncoding?.trim().toLowerCase() ?? '') {
     case '':
     case 'identity':
@@ -155,7 +162,11 @@ function decoderOf(contentEncoding: string | undefined): Decode | undefined {
   }
 }
 
-/** `deflate` is the zlib format by its definition (RFC 9110 §8.4.1.2), and a raw stream by widespread mistake. */
+/**
+ * `deflate` means the zlib format; many servers send a raw stream instead, so both are accepted.
+ *
+ * @see {@link https://www.rfc-editor.org/rfc/rfc9110#section-8.4.1.2 RFC 9110 §8.4.1.2}
+ */
 const inflate: Decode = (body, options) => {
   const start = body.length < 2 ? 0 : body.readUInt16BE(0);
   const isZlib = (start & 0x0f00) === 0x0800 && start % 31 === 0;
@@ -163,32 +174,32 @@ const inflate: Decode = (body, options) => {
 };
 
 interface ConnectionWatch {
-  /** Whether a connection ever stood. */
-  stood(): boolean;
-  /** Whether it had served another request before, and nothing has come over it since. */
+  /** Whether the connection was ever established. */
+  established(): boolean;
+  /** Whether the connection served another request before, and has received nothing since. */
   reusedAndSilent(): boolean;
 }
 
 function watchConnection(request: http.ClientRequest, secure: boolean): ConnectionWatch {
-  let stood = false;
+  let established = false;
   let socket: Socket | undefined;
   let bytesBefore = 0;
-  request.once('socket', (given) => {
-    socket = given;
-    bytesBefore = given.bytesRead;
-    stood = !given.connecting;
-    if (stood) return;
-    given.once(secure ? 'secureConnect' : 'connect', () => {
-      stood = true;
+  request.once('socket', (assigned) => {
+    socket = assigned;
+    bytesBefore = assigned.bytesRead;
+    established = !assigned.connecting;
+    if (established) return;
+    assigned.once(secure ? 'secureConnect' : 'connect', () => {
+      established = true;
     });
   });
   return {
-    stood: () => stood,
+    established: () => established,
     reusedAndSilent: () => request.reusedSocket && socket?.bytesRead === bytesBefore,
   };
 }
 
-/** Whether it fails as a connection does that the other side had closed while it was idle. */
+/** Whether the other side had closed the connection while it was idle. */
 function isStale(error: unknown, connection: ConnectionWatch): boolean {
   const { code } = error as NodeJS.ErrnoException;
   return (code === 'ECONNRESET' || code === 'EPIPE') && connection.reusedAndSilent();

@@ -7,12 +7,12 @@ import { type FailureScope, OwnerTokenError } from '../errors.ts';
 import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
 import type { EndpointFailure } from './classify-failure.ts';
 
-/** What a `TokenEndpoint` is made from. */
+/** Options of a {@link TokenEndpoint}. */
 export interface TokenEndpointOptions {
   /**
-   * Where the service is: an `https:` URL without credentials, query and fragment. Its path, with a trailing slash or
-   * without, stays in front of `/auth/v1/token`. `http:` is taken for loopback hosts only (`localhost`, `127.0.0.0/8`,
-   * `::1`), else it is `insecure_url`: see `allowInsecureHttp`.
+   * Base URL of the service: an `https:` URL without credentials, query and fragment. `/auth/v1/token` is appended to its
+   * path, with or without a trailing slash. `http:` is accepted for loopback hosts only (`localhost`, `127.0.0.0/8`,
+   * `::1`), otherwise it is `insecure_url`: see `allowInsecureHttp`.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-3.2 RFC 6749 §3.2}
    */
@@ -20,55 +20,56 @@ export interface TokenEndpointOptions {
   /** The Client Id of the integration app, sent as `client_id`. Not empty. */
   clientId: string;
   /**
-   * The Client Secret of the integration app, sent as `client_secret`; not empty. A function is called for each request,
-   * within its deadline, so that the secret can rotate. One that throws, hangs or gives no non-empty string is a
-   * `source_failed` that stops the client.
+   * The Client Secret of the integration app, sent as `client_secret`. Not empty. A function is called for each request,
+   * within `timeoutMs`, so that the secret can rotate. If it throws, hangs or returns no non-empty string, the request
+   * fails with `source_failed` and failure scope `client`.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-2.3.1 RFC 6749 §2.3.1}
    */
   clientSecret: string | (() => string | Promise<string>);
   /**
-   * How long the whole exchange may take, in milliseconds, from the secret to the last byte of the body, a second send
-   * included. 1 to 600,000; default 10,000. Past it: `endpoint_unavailable`.
+   * Time limit of the whole exchange in milliseconds, from reading the secret to the last byte of the body, a second
+   * attempt included. 1 to 600,000; default 10,000. Beyond it: `endpoint_unavailable`.
    */
-  timeoutMs?: number;
+  timeoutMs?: number | undefined;
+  /** Largest decoded body in bytes, 1 to 1,048,576; default 65,536. A longer body is `invalid_response`. */
+  maxResponseBytes?: number | undefined;
   /**
-   * How many bytes of a body are taken, decoded. 1 to 1,048,576; default 65,536. A longer one is `invalid_response`.
-   */
-  maxResponseBytes?: number;
-  /**
-   * Takes the token out of the parsed JSON body of an answer between 200 and 299. Default: `access_token` and
-   * `token_type`. What it throws is a `source_failed`, unless it is an `OwnerTokenError`; a token that no header can
-   * carry is `invalid_response`.
+   * Takes the token out of the parsed JSON body of a 2xx response. Default: `access_token` and `token_type`. If it
+   * throws, the request fails with `source_failed`, or with the `OwnerTokenError` that it threw; a token that cannot be
+   * sent in a header is `invalid_response`.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1}
    */
-  parseResponse?: (body: unknown) => { token: string; tokenType?: string };
+  parseResponse?: ((body: unknown) => { token: string; tokenType?: string | undefined }) | undefined;
   /**
-   * Says what a failure stops: `'owner'`, `'client'` or `'endpoint'`, and is taken at its word; `undefined` leaves it to
-   * the default reading. If it throws, or gives anything else, the failure is a `source_failed`.
+   * Overrides what a failure stops: returns `'owner'`, `'client'` or `'endpoint'`, or `undefined` for the default. If it
+   * throws or returns anything else, the failure is a `source_failed`.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
    */
-  classifyFailure?: (failure: EndpointFailure) => FailureScope | undefined;
+  classifyFailure?: ((failure: EndpointFailure) => FailureScope | undefined) | undefined;
   /**
-   * Sends the secrets in clear to a host that is not this machine. Default `false`.
+   * Allows `http:` to hosts other than this machine, which sends the secrets in clear text. Default: `false`.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-10.9 RFC 6749 §10.9}
    */
-  allowInsecureHttp?: boolean;
+  allowInsecureHttp?: boolean | undefined;
   /**
-   * The agent that makes the connections: a proxy's, or one with certificates of its own. It is never closed from here.
-   * Default: an own one that keeps connections, for 30 s when unused. Not together with `fetch`.
+   * Agent for the connections, such as a proxy agent or one with client certificates. The endpoint never closes it.
+   * Default: its own agent, which keeps idle connections for 30 s. Cannot be combined with `fetch`.
    */
-  agent?: http.Agent | https.Agent;
+  agent?: http.Agent | https.Agent | undefined;
   /**
-   * Makes the request instead of `node:http(s)`, and decides about connections alone: nothing is sent again from here.
-   * Called with `redirect: 'manual'`; an answer that it got over a redirect is refused. Not together with `agent`.
+   * Makes the request instead of `node:http(s)`. It manages its own connections, so the endpoint never sends a request
+   * twice. Called with `redirect: 'manual'`; a redirected response is refused. Cannot be combined with `agent`.
    */
-  fetch?: typeof fetch;
-  /** Tells the time for `requestedAtMs` and `Retry-After`, and the deadline if it has a `setTimeout`. Default: system. */
-  clock?: Clock;
+  fetch?: typeof fetch | undefined;
+  /**
+   * Clock for `requestedAtMs`, for dates in `Retry-After` and, if it has `setTimeout`, for the deadline. Default: the
+   * system's.
+   */
+  clock?: Clock | undefined;
 }
 
 const OPTIONS = [
@@ -85,7 +86,7 @@ const OPTIONS = [
   'clock',
 ] as const satisfies (keyof TokenEndpointOptions)[];
 
-/** Checks them all and gives the base URL. */
+/** Checks all options and returns the base URL. */
 export function checkEndpointOptions(options: TokenEndpointOptions): URL {
   const check = new OptionCheck<TokenEndpointOptions>('TokenEndpoint', options, OPTIONS);
   const { baseUrl, allowInsecureHttp, agent, fetch } = options ?? {};
@@ -94,15 +95,19 @@ export function checkEndpointOptions(options: TokenEndpointOptions): URL {
   if (!url) check.problem('baseUrl', 'an https: URL without credentials, query and fragment');
   check.required('clientId', isText, 'a non-empty string');
   const isSecret = (value: unknown): boolean => isText(value) || typeof value === 'function';
-  check.required('clientSecret', isSecret, 'a non-empty string, or a function that gives one');
+  check.required('clientSecret', isSecret, 'a non-empty string, or a function that returns one');
   check.integer('timeoutMs', 1, 600_000);
   check.integer('maxResponseBytes', 1, 1_048_576);
   check.functions('parseResponse', 'classifyFailure', 'fetch');
   check.when('allowInsecureHttp', (value) => typeof value === 'boolean', 'true or false');
-  check.when('agent', (value) => hasMethods(value, 'addRequest') && suits(value as http.Agent, url), 'an agent for it');
+  check.when(
+    'agent',
+    (value) => hasMethods(value, 'addRequest') && fits(value as http.Agent, url),
+    'an http.Agent or https.Agent that fits baseUrl',
+  );
   check.when('clock', isClock, 'an object with now() and monotonic()');
-  if (agent && fetch) check.problem('agent', 'to be left out where fetch is given, which makes its own connections');
-  const problem = 'an https: URL, since the host is not this machine; or else allowInsecureHttp: true';
+  if (agent && fetch) check.problem('agent', 'no agent together with fetch, which makes its own connections');
+  const problem = 'an https: URL, because the host is not this machine, or allowInsecureHttp: true';
   if (url?.protocol === 'http:' && !isLoopback(url.hostname) && allowInsecureHttp !== true) {
     if (check.clean) throw new OwnerTokenError('insecure_url', `TokenEndpoint: baseUrl: expected ${problem}`);
     check.problem('baseUrl', problem);
@@ -119,13 +124,13 @@ function parseBaseUrl(baseUrl: unknown): URL | undefined {
   return isHttp && url.username === '' && url.password === '' ? url : undefined;
 }
 
-/** `URL` has written every form of an IPv4 address out by now. */
+/** `URL` has already normalized every notation of an IPv4 address. */
 function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(hostname);
 }
 
-/** Node's own agents serve one protocol and say which; those for proxies find out as they go. */
-function suits(agent: http.Agent, url: URL | undefined): boolean {
+/** Whether an agent serves the URL's protocol. Node's own agents have a fixed one; proxy agents do not. */
+function fits(agent: http.Agent, url: URL | undefined): boolean {
   const protocol: unknown = Object.getOwnPropertyDescriptor(agent, 'protocol')?.value;
   return protocol === undefined || !url || protocol === url.protocol;
 }

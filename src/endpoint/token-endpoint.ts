@@ -1,6 +1,6 @@
 /**
- * The thin caller: one access key in, one POST out, one grant or one error back. It neither caches nor waits, and sends
- * again in one case only: an idle connection that it had kept turned out to be closed, and nothing came back over it.
+ * The token endpoint: one access key in, one POST, one issued token or one error out. It neither caches nor waits, and
+ * sends a request again in one case only: a reused connection turned out to be closed, and nothing was received.
  */
 
 import { createHash } from 'node:crypto';
@@ -14,14 +14,14 @@ import {
   type TokenRequest,
   type TokenSource,
 } from '../token.ts';
-import { classifyExchange, type ExchangeFailure, isSuccess } from './classify-failure.ts';
-import { Deadline } from './deadline.ts';
+import { classify, isSuccess, type UnusableBody } from './classify-failure.ts';
+import { startDeadline, untilAborted } from './deadline.ts';
 import { postByFetch } from './fetch-exchange.ts';
-import { dropIdleSockets, type Exchange, keepAliveAgent, postOverHttp, type Received } from './http-exchange.ts';
+import { dropIdleSockets, type Exchange, type ExchangeResult, keepAliveAgent, postOverHttp } from './http-exchange.ts';
 import { checkEndpointOptions, type TokenEndpointOptions } from './options.ts';
 
 /**
- * Obtains access tokens from the token endpoint, by the client credentials grant with the access key of one owner.
+ * Requests access tokens from the token endpoint, with the client credentials grant and the access key of one owner.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-4.4 RFC 6749 §4.4}
  */
@@ -33,14 +33,14 @@ export class TokenEndpoint implements TokenSource {
   readonly #clientSecret: TokenEndpointOptions['clientSecret'];
   readonly #timeoutMs: number;
   readonly #maxResponseBytes: number;
-  readonly #parseResponse: NonNullable<TokenEndpointOptions['parseResponse']> | undefined;
+  readonly #parseResponse: TokenEndpointOptions['parseResponse'];
   readonly #classifyFailure: TokenEndpointOptions['classifyFailure'];
   readonly #fetch: typeof fetch | undefined;
   readonly #agent: http.Agent;
   readonly #ownsAgent: boolean;
   readonly #clock: Clock;
 
-  /** @throws {OwnerTokenError} `invalid_options`, with every problem; `insecure_url` if that is the only one. */
+  /** @throws {OwnerTokenError} `invalid_options`, listing every problem; `insecure_url` if that is the only one. */
   constructor(options: TokenEndpointOptions) {
     const baseUrl = checkEndpointOptions(options);
     this.#tokenUrl = tokenUrlBelow(baseUrl);
@@ -58,37 +58,41 @@ export class TokenEndpoint implements TokenSource {
   }
 
   /**
-   * Obtains a new token for the owner of this access key. An aborted `signal` ends it at once, with `closed`.
+   * Requests a new token for the owner of this access key.
    *
-   * @throws {OwnerTokenError} saying by its `failureScope` what the failure stops.
+   * @param request `signal` ends the request at once, with `closed`.
+   * @throws {OwnerTokenError} whose `failureScope` says what the failure stops.
    */
   async requestToken(accessKey: string, request?: Partial<Pick<TokenRequest, 'signal'>>): Promise<IssuedToken> {
     if (typeof accessKey !== 'string' || accessKey === '') {
       throw new OwnerTokenError('invalid_access_key', 'the access key is not a non-empty string');
     }
-    if (request?.signal?.aborted) throw closed();
-    const deadline = new Deadline(this.#clock, this.#timeoutMs, request?.signal);
+    const deadline = startDeadline(this.#clock, this.#timeoutMs, request?.signal);
     try {
-      const clientSecret = await this.#currentSecret(deadline);
+      const clientSecret = await this.#currentSecret(deadline.signal);
       const fields = { client_id: this.#clientId, client_secret: clientSecret, appliance_owner_scope: accessKey };
       const requestedAtMs = this.#clock.now();
-      const received = await this.#post({ grant_type: 'client_credentials', ...fields }, deadline);
-      return this.#grantFrom(received, { requestedAtMs, sent: Object.values(fields), deadline });
+      const result = await this.#post({ grant_type: 'client_credentials', ...fields }, deadline.signal);
+      if (result.error instanceof OwnerTokenError) throw result.error;
+      const read = this.#read(result);
+      if ('token' in read) return { ...read, requestedAtMs };
+      const classifyFailure = this.#classifyFailure;
+      throw classify(result, read, { nowMs: this.#clock.now(), sent: Object.values(fields), classifyFailure });
     } finally {
       deadline.cancel();
     }
   }
 
   /**
-   * A digest of token URL, client id and current secret: the same for two endpoints that ask the same service as the
-   * same client. It tells nothing of the secret but whether it changed; names built from it should be keyed all the same.
+   * A digest of token URL, client id and current secret: equal for two endpoints that call the same service as the same
+   * client. It reveals only whether the secret changed; names derived from it should be keyed all the same.
    */
   async identity(): Promise<string> {
-    const deadline = new Deadline(this.#clock, this.#timeoutMs, undefined);
+    const deadline = startDeadline(this.#clock, this.#timeoutMs, undefined);
     try {
-      const parts = [this.#tokenUrl.href, this.#clientId, await this.#currentSecret(deadline)];
+      const parts = [this.#tokenUrl.href, this.#clientId, await this.#currentSecret(deadline.signal)];
       const hash = createHash('sha256');
-      // With its length in front, no part can pose as the end of the one before.
+      // The length prefix keeps one part from passing for the end of the previous one.
       for (const part of parts) hash.update(`${Buffer.byteLength(part)}:`).update(part);
       return hash.digest('base64url');
     } finally {
@@ -96,96 +100,69 @@ export class TokenEndpoint implements TokenSource {
     }
   }
 
-  /** Drops the idle connections of its own agent. It can still be used afterwards. */
+  /** Closes the idle connections of its own agent. The endpoint can still be used afterwards. */
   async close(): Promise<void> {
-    this.#dropIdleSockets();
-  }
-
-  #dropIdleSockets(): void {
     if (this.#ownsAgent) dropIdleSockets(this.#agent);
   }
 
-  /** The secret as it is now. */
-  async #currentSecret(deadline: Deadline): Promise<string> {
+  async #currentSecret(signal: AbortSignal): Promise<string> {
+    signal.throwIfAborted();
     const given = this.#clientSecret;
     if (typeof given === 'string') return given;
     let secret: unknown;
     let cause: unknown;
     try {
-      secret = await deadline.over(given());
+      secret = await untilAborted(signal, given());
     } catch (thrown) {
+      if (signal.reason instanceof OwnerTokenError) throw signal.reason;
       cause = thrown;
     }
-    if (deadline.ended === 'signal') throw closed();
     if (typeof secret === 'string' && secret !== '') return secret;
-    const problem = deadline.ended ? 'gave nothing within the deadline' : 'threw, or gave no non-empty string';
-    const failedAtMs = this.#clock.now();
-    throw new OwnerTokenError('source_failed', `clientSecret ${problem}`, {
-      failureScope: 'client',
-      failedAtMs,
-      cause,
-    });
+    const problem = signal.aborted ? 'returned nothing within timeoutMs' : 'threw, or returned no non-empty string';
+    const facts = { failureScope: 'client', failedAtMs: this.#clock.now(), cause } as const;
+    throw new OwnerTokenError('source_failed', `clientSecret ${problem}`, facts);
   }
 
-  /** Sends the request, and once more where the connection turned out to be a dead one from before. */
-  async #post(fields: Record<string, string>, deadline: Deadline): Promise<Received> {
+  async #post(fields: Record<string, string>, signal: AbortSignal): Promise<ExchangeResult> {
     const exchange: Exchange = {
       url: this.#tokenUrl,
       headers: HEADERS,
       body: JSON.stringify(fields),
       maxResponseBytes: this.#maxResponseBytes,
-      signal: deadline.signal,
+      signal,
     };
     if (this.#fetch) return await postByFetch(exchange, this.#fetch);
-    const received = await postOverHttp(exchange, this.#agent);
-    if (!received.stale) return received;
-    // Whatever closed this connection has most likely closed the other idle ones too.
-    this.#dropIdleSockets();
+    const result = await postOverHttp(exchange, this.#agent);
+    if (!result.stale) return result;
+    // Whatever closed this idle connection has probably closed the others too.
+    await this.close();
     return await postOverHttp(exchange, this.#agent);
   }
 
-  /** The grant in a whole and successful answer; anything else is thrown as the error it amounts to. */
-  #grantFrom(received: Received, { requestedAtMs, sent, deadline }: Sent): IssuedToken {
-    // An answer that came whole counts, whatever ended since.
-    const endedBy = received.error === undefined ? undefined : deadline.ended;
-    if (endedBy === 'signal') throw closed();
-    if (received.error instanceof OwnerTokenError) throw received.error;
-    const fail = (found: ExchangeFailure): OwnerTokenError => {
-      const timedOut = endedBy === 'time';
-      const options = { nowMs: this.#clock.now(), sent, classifyFailure: this.#classifyFailure };
-      return classifyExchange({ ...received, timedOut, ...found }, options);
-    };
-    const body = readJson(received.body);
-    if (!body?.isJson || received.status === undefined || !isSuccess(received.status)) {
-      throw fail({ body: body?.content, problem: body && !body.isJson ? 'it is not JSON' : undefined });
-    }
-    const grant = { ...this.#parsed(body.content, fail), requestedAtMs, ...responseOf(body.content) };
-    const problem = problemOfIssued(grant);
-    if (problem) throw fail({ body: body.content, problem });
-    return grant;
+  /** The token in a complete 2xx response, or why there is none. A complete response counts even past the deadline. */
+  #read({ status, body: bytes }: ExchangeResult): IssuedToken | UnusableBody {
+    if (!bytes || status === undefined) return {};
+    const body = readJson(bytes);
+    if (!isSuccess(status)) return { body: body.content };
+    if (!body.isJson) return { body: body.content, problem: 'it is not JSON' };
+    const parsed = this.#parse(body.content);
+    const problem = 'problem' in parsed ? parsed.problem : problemOfIssued(parsed);
+    return problem === undefined ? (parsed as IssuedToken) : { body: body.content, problem };
   }
 
-  #parsed(body: unknown, fail: (found: ExchangeFailure) => OwnerTokenError): { token: string; tokenType?: string } {
+  #parse(body: unknown): IssuedToken | { problem: string } {
     try {
       const { token, tokenType } = (this.#parseResponse ?? parseTokenResponse)(body);
-      return { token, ...(tokenType !== undefined && { tokenType }) };
+      return { token, ...(tokenType !== undefined && { tokenType }), ...responseOf(body) };
     } catch (cause) {
+      if (!this.#parseResponse) return { problem: (cause as TypeError).message };
       if (cause instanceof OwnerTokenError) throw cause;
-      if (!this.#parseResponse) throw fail({ body, problem: (cause as TypeError).message });
       throw new OwnerTokenError('source_failed', 'parseResponse threw', { failedAtMs: this.#clock.now(), cause });
     }
   }
 }
 
-/** What is known of a request when its answer is read. */
-interface Sent {
-  requestedAtMs: number;
-  /** Every value that must not come out in an error. */
-  sent: readonly string[];
-  deadline: Deadline;
-}
-
-/** Set as a path, not resolved as a reference: of those, `//elsewhere` would name another host. */
+/** Sets the path rather than resolving a reference, because `//elsewhere` would name another host. */
 function tokenUrlBelow(baseUrl: URL): URL {
   const url = new URL(baseUrl);
   url.pathname = `${baseUrl.pathname.replace(/\/+$/, '')}/auth/v1/token`;
@@ -198,13 +175,12 @@ const HEADERS = Object.freeze({
   'User-Agent': 'owner-token-registry',
 });
 
-function closed(): OwnerTokenError {
-  return new OwnerTokenError('closed', 'the token request was given up');
-}
-
-/** A whole body as JSON, or as text. A byte order mark is no JSON (RFC 8259 §8.1), and neither are broken characters. */
-function readJson(body: Uint8Array | undefined): { isJson: boolean; content: unknown } | undefined {
-  if (!body) return undefined;
+/**
+ * Parses a body as JSON, else decodes it as text. A byte order mark and invalid UTF-8 are not JSON.
+ *
+ * @see {@link https://www.rfc-editor.org/rfc/rfc8259#section-8.1 RFC 8259 §8.1}
+ */
+function readJson(body: Uint8Array): { isJson: boolean; content: unknown } {
   try {
     const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
     return { isJson: true, content: JSON.parse(text) };

@@ -1,42 +1,40 @@
 import { getEventListeners } from 'node:events';
 import { afterEach, describe, expect, it } from 'vitest';
-import { Deadline } from '../../src/endpoint/deadline.ts';
+import { startDeadline, untilAborted } from '../../src/endpoint/deadline.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 
 const never = new Promise<never>(() => {});
 
 describe('a deadline', () => {
   it('lets work settle as it does while it runs', async () => {
-    const deadline = new Deadline(new ManualClock(), 100, undefined);
-    expect(await deadline.over('at once')).toBe('at once');
-    expect(await deadline.over(Promise.resolve('later'))).toBe('later');
-    await expect(deadline.over(Promise.reject(new RangeError('own')))).rejects.toThrow(RangeError);
-    expect(deadline.ended).toBeUndefined();
+    const deadline = startDeadline(new ManualClock(), 100, undefined);
+    expect(await untilAborted(deadline.signal, 'at once')).toBe('at once');
+    expect(await untilAborted(deadline.signal, Promise.resolve('later'))).toBe('later');
+    await expect(untilAborted(deadline.signal, Promise.reject(new RangeError('own')))).rejects.toThrow(RangeError);
     expect(deadline.signal.aborted).toBe(false);
   });
 
   it('ends when the time is up, and not before', async () => {
     const clock = new ManualClock();
-    const deadline = new Deadline(clock, 100, undefined);
-    const work = deadline.over(never);
+    const deadline = startDeadline(clock, 100, undefined);
+    const work = untilAborted(deadline.signal, never);
     clock.advance(99);
-    expect(deadline.ended).toBeUndefined();
+    expect(deadline.signal.aborted).toBe(false);
     clock.advance(1);
-    expect(deadline.ended).toBe('time');
-    expect(deadline.signal.aborted).toBe(true);
+    expect(deadline.signal.reason).toMatchObject({ name: 'TimeoutError', code: 'ETIMEDOUT' });
     await expect(work).rejects.toBe(deadline.signal.reason);
-    await expect(deadline.over(never)).rejects.toBe(deadline.signal.reason);
+    await expect(untilAborted(deadline.signal, never)).rejects.toBe(deadline.signal.reason);
   });
 
   it('ends with the signal, at once, also when that was aborted before', async () => {
     const controller = new AbortController();
     const clock = new ManualClock();
-    const deadline = new Deadline(clock, 100, controller.signal);
-    const work = deadline.over(never);
+    const deadline = startDeadline(clock, 100, controller.signal);
+    const work = untilAborted(deadline.signal, never);
     controller.abort();
-    expect(deadline.ended).toBe('signal');
+    expect(deadline.signal.reason).toMatchObject({ code: 'closed' });
     await expect(work).rejects.toBe(deadline.signal.reason);
-    expect(new Deadline(clock, 100, AbortSignal.abort()).ended).toBe('signal');
+    expect(startDeadline(clock, 100, AbortSignal.abort()).signal.reason).toMatchObject({ code: 'closed' });
     expect(clock.pendingTimers).toBe(0);
   });
 
@@ -47,25 +45,26 @@ describe('a deadline', () => {
     };
     const foreign = { aborted: false, addEventListener };
     const signal = { ...foreign, removeEventListener() {} } as unknown as AbortSignal;
-    const deadline = new Deadline(new ManualClock(), 100, signal);
+    const deadline = startDeadline(new ManualClock(), 100, signal);
     abort?.();
-    expect(deadline.ended).toBe('signal');
+    expect(deadline.signal.reason).toMatchObject({ code: 'closed' });
   });
 
   it('keeps what ended it first', () => {
     const controller = new AbortController();
     const clock = new ManualClock();
-    const deadline = new Deadline(clock, 100, controller.signal);
+    const deadline = startDeadline(clock, 100, controller.signal);
     clock.advance(100);
     controller.abort();
-    expect(deadline.ended).toBe('time');
+    expect(deadline.signal.reason).toMatchObject({ code: 'ETIMEDOUT' });
   });
 
   it('takes a late failure of the work without a word', async () => {
     const clock = new ManualClock();
-    const deadline = new Deadline(clock, 100, undefined);
+    const deadline = startDeadline(clock, 100, undefined);
     let fail!: (error: Error) => void;
-    const work = deadline.over(
+    const work = untilAborted(
+      deadline.signal,
       new Promise((_resolve, reject) => {
         fail = reject;
       }),
@@ -79,15 +78,15 @@ describe('a deadline', () => {
   it('leaves no timer and no listener once it is cancelled', async () => {
     const { signal } = new AbortController();
     const clock = new ManualClock();
-    const deadline = new Deadline(clock, 100, signal);
-    await deadline.over('done');
+    const deadline = startDeadline(clock, 100, signal);
+    await untilAborted(deadline.signal, 'done');
     await settle();
     expect(getEventListeners(deadline.signal, 'abort')).toHaveLength(0);
     expect([clock.pendingTimers, getEventListeners(signal, 'abort').length]).toEqual([1, 1]);
     deadline.cancel();
     expect([clock.pendingTimers, getEventListeners(signal, 'abort').length]).toEqual([0, 0]);
     clock.advance(1_000);
-    expect(deadline.ended).toBeUndefined();
+    expect(deadline.signal.aborted).toBe(false);
   });
 });
 
@@ -100,7 +99,7 @@ describe('one signal', () => {
   it('for hundreds of requests raises no warning', async () => {
     process.on('warning', onWarning);
     const { signal } = new AbortController();
-    const all = Array.from({ length: 300 }, () => new Deadline(new ManualClock(), 100, signal));
+    const all = Array.from({ length: 300 }, () => startDeadline(new ManualClock(), 100, signal));
     await settle();
     expect(warnings).toEqual([]);
     for (const deadline of all) deadline.cancel();

@@ -68,7 +68,7 @@ describe('the request', () => {
 describe('an answer', () => {
   it('comes with status, body and Retry-After', async () => {
     const received = await postAndGet(status(429, 'slow down', { 'retry-after': '7' }));
-    expect(received).toMatchObject({ status: 429, retryAfter: '7', redirected: false });
+    expect(received).toMatchObject({ status: 429, retryAfter: '7' });
     expect(received.body?.toString()).toBe('slow down');
     expect(received).not.toHaveProperty('error');
   });
@@ -174,7 +174,7 @@ describe('a redirect', () => {
   it.each([300, 301, 302, 303, 304, 307, 308])('%i is neither followed nor read', async (code) => {
     const where = { location: `${service.url}/elsewhere`, 'content-length': '1000' };
     const received = await postAndGet(raw(head(code, where)));
-    expect(received).toMatchObject({ status: code, redirected: true });
+    expect(received).toMatchObject({ status: code, error: { code: 'ERR_REDIRECTED' } });
     await service.calls[0]?.gone;
     expect(service.calls).toHaveLength(1);
   });

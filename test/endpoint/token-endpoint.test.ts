@@ -147,7 +147,7 @@ describe('an answer that cannot be used', () => {
     ['a byte order mark', '\ufeff{"access_token":"t"}'],
     ['cut JSON', '{"access_token":"t'],
     ['broken characters', Buffer.from('{"access_token":"t","x":"\xff"}', 'latin1')],
-    ['an error object', '{"error":"invalid_client"}'],
+    ['an error object', '{"error":"no_such_error"}'],
     ['an empty token', '{"access_token":""}'],
     ['a token that is no string', '{"access_token":{"a":1}}'],
     ['a token of 1 MB', JSON.stringify({ access_token: 'x'.repeat(1_000_000) })],

@@ -93,14 +93,27 @@ export function linksOf(page: string): string[] {
 
 /** The names in the first column of every table of a page whose heading row begins like this. */
 export function namesIn(page: string, heading: string): string[] {
-  const names: string[] = [];
+  return rowsOf(page, heading).flatMap(([first = '']) =>
+    [...first.matchAll(/`([^`]+)`/g)].map(([, name]) => name ?? ''),
+  );
+}
+
+/** The cells of every row of the tables of a page whose heading row begins like this. */
+export function rowsOf(page: string, heading: string): string[][] {
+  const rows: string[][] = [];
   let within = false;
   for (const line of readFileSync(join(ROOT, page), 'utf8').split('\n')) {
-    within = line.startsWith(heading) || (within && line.startsWith('|'));
-    const [, first = ''] = within ? line.split('|') : [];
-    names.push(...[...first.matchAll(/`([^`]+)`/g)].map(([, name]) => name ?? ''));
+    if (line.startsWith(heading)) within = true;
+    else if (!line.startsWith('|')) within = false;
+    else if (within && !line.startsWith('|---'))
+      rows.push(
+        line
+          .split('|')
+          .slice(1, -1)
+          .map((cell) => cell.trim()),
+      );
   }
-  return names;
+  return rows;
 }
 
 /** The first promised line that the output does not have where it should; undefined when all is as promised. */
