@@ -1,31 +1,29 @@
 /**
- * Prints `N passed, N failed, N skipped` from the reports of the test runner. Passed and skipped are those of the first
- * report, the README's own run; the others repeat the same tests on other lines of Node, so only their failures add.
+ * Prints `N passed, N failed, N skipped` from the reports of the test runner.
+ *
+ *   node counts.mjs <report>[,<report>…] [<repeated report>…]
+ *
+ * The first argument names the reports of one whole run. The others repeat the same tests on other lines of Node: their
+ * passed tests are not counted again, their failures are.
  */
 
 import { readFileSync } from 'node:fs';
 
-const [first, ...others] = process.argv.slice(2).map((path) => ({ path, report: read(path) }));
-for (const { path, report } of others) {
-  const count = countsOf(report);
-  console.log(`${path}: ${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
+const [first = '', ...repeated] = process.argv.slice(2);
+const whole = first.split(',').map(countsOf);
+const others = repeated.map((path) => ({ path, ...countsOf(path) }));
+for (const { path, passed, failed, skipped } of others) {
+  console.log(`${path}: ${passed} passed, ${failed} failed, ${skipped} skipped`);
 }
-const { passed, skipped } = countsOf(first.report);
-const failed = [first, ...others].reduce((sum, { report }) => sum + countsOf(report).failed, 0);
+const sum = (counts, name) => counts.reduce((total, count) => total + count[name], 0);
+const [passed, skipped] = [sum(whole, 'passed'), sum(whole, 'skipped')];
+const failed = sum([...whole, ...others], 'failed');
 console.log(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
 process.exitCode = failed > 0 || passed === 0 ? 1 : 0;
 
-function read(path) {
-  try {
-    return JSON.parse(readFileSync(path, 'utf8'));
-  } catch {
-    console.log(`${path}: no report, so the run did not end`);
-    return undefined;
-  }
-}
-
-/** A run without a report counts as one failure, and so does a test file that could not even be loaded. */
-function countsOf(report) {
+/** A run without a report counts as one failure, and so does a test file that could not be loaded. */
+function countsOf(path) {
+  const report = read(path);
   if (!report) return { passed: 0, failed: 1, skipped: 0 };
   const unloaded = report.testResults.filter(
     ({ status, assertionResults }) => status === 'failed' && !assertionResults.some((test) => test.status === 'failed'),
@@ -35,4 +33,13 @@ function countsOf(report) {
     failed: report.numFailedTests + unloaded.length,
     skipped: report.numPendingTests + report.numTodoTests,
   };
+}
+
+function read(path) {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'));
+  } catch {
+    console.log(`${path}: no report, so the run did not end`);
+    return undefined;
+  }
 }
