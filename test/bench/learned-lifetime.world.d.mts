@@ -26,5 +26,4 @@ export interface World<P extends ExpiryPolicy> {
   onCall?(nowMs: number, policy: P, phase: number): void;
 }
 
-export function randomOf(seed: number): () => number;
 export function runWorld<P extends ExpiryPolicy>(world: World<P>): Promise<{ counts: WorldCounts[]; policy: P }>;

@@ -3,16 +3,7 @@
  * between them a registry. Requests and calls take no time. All chance comes from the seed.
  */
 
-/** Mulberry32. */
-export function randomOf(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
+import { seeded } from '../helpers/seeded.mjs';
 
 /**
  * Runs one world and counts, for each of its phases, calls, token requests, and calls made again because their token
@@ -34,7 +25,7 @@ export function randomOf(seed) {
 export async function runWorld(world) {
   const { phases, policyFor, makeRegistry, owners = 100, callsPerLifetime = 60, seed = 1 } = world;
   const { burst = 1, together = 1, spread = 1, revoked = 0.01, revokedPerCall = 0, spurious = 0.005, onCall } = world;
-  const random = randomOf(seed);
+  const random = seeded(seed);
   const exponential = (mean) => -Math.log(1 - random()) * mean;
   let phase = 0;
   let phaseEndsMs = phases[0].lifetimeMs * phases[0].lifetimes;

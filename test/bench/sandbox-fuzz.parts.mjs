@@ -1,6 +1,7 @@
 /** Random requests for both planes of a sandbox: the same for the same seed, and what must hold of every answer. */
 
 import { connect } from 'node:net';
+import { seeded } from '../helpers/seeded.mjs';
 
 /** Whoever waits this long for the control plane has found a hang, by the machine's clock. */
 const HANG_MS = 20_000;
@@ -10,7 +11,7 @@ const CUT_MS = 40;
 
 /** Sends so many requests, some at a time, and tells what went wrong. */
 export async function fuzz({ sandbox, count, seed, concurrency = 32, onProgress = () => {} }) {
-  const random = randomOf(seed);
+  const random = seeded(seed);
   const report = { sent: 0, answered: 0, cut: 0, statuses: {}, problems: [] };
   const work = async () => {
     while (report.sent < count && report.problems.length < 20) {
@@ -293,15 +294,4 @@ function junk(random) {
     '💥',
   ];
   return Array.from({ length: 1 + Math.floor(random() * 6) }, () => pick(random, alphabet)).join('');
-}
-
-/** Mulberry32. */
-function randomOf(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

@@ -4,18 +4,9 @@ import { describe, expect, it } from 'vitest';
 import { type Logger, OwnerTokenError } from '../../src/index.ts';
 import { type Answer, json, LoopbackService, status, token } from '../helpers/loopback-service.ts';
 import { settle } from '../helpers/manual-clock.ts';
-import {
-  callAtOnce,
-  errorOf,
-  isSettled,
-  keys,
-  overHttp,
-  scripted,
-  seeded,
-  tally,
-  until,
-} from '../helpers/registries.ts';
+import { callAtOnce, errorOf, isSettled, keys, overHttp, scripted, tally, until } from '../helpers/registries.ts';
 import type { ScriptedCall } from '../helpers/scripted-source.ts';
+import { seeded } from '../helpers/seeded.mjs';
 
 describe('I1', () => {
   it('I1 invalid_client: no POST beyond those in flight, then one probe per growing interval; held tokens are served', async () => {

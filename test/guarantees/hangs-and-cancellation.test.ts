@@ -4,18 +4,9 @@ import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/index.ts';
 import { LoopbackService, silence, token } from '../helpers/loopback-service.ts';
 import { settle } from '../helpers/manual-clock.ts';
-import {
-  callAtOnce,
-  errorOf,
-  isSettled,
-  keys,
-  overHttp,
-  scripted,
-  seeded,
-  tally,
-  until,
-} from '../helpers/registries.ts';
+import { callAtOnce, errorOf, isSettled, keys, overHttp, scripted, tally, until } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
+import { seeded } from '../helpers/seeded.mjs';
 
 const DEADLINE_MS = 10_000;
 

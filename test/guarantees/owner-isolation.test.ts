@@ -5,8 +5,9 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { OwnerTokenRegistry, TokenEndpoint } from '../../src/index.ts';
 import { LoopbackService, silence, token } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
-import { errorOf, keys, overHttp, scripted, seeded, shut } from '../helpers/registries.ts';
+import { errorOf, keys, overHttp, scripted, shut } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
+import { seeded } from '../helpers/seeded.mjs';
 
 const ownerIn = (value: string) => decodeURIComponent(value.slice(value.indexOf('-of-') + 4));
 

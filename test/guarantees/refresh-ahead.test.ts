@@ -4,8 +4,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { untilRejected } from '../../src/index.ts';
 import { json, LoopbackService, reset, silence, status, token } from '../helpers/loopback-service.ts';
 import { settle } from '../helpers/manual-clock.ts';
-import { errorOf, keys, overHttp, scripted, seeded, until } from '../helpers/registries.ts';
+import { errorOf, keys, overHttp, scripted, until } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
+import { seeded } from '../helpers/seeded.mjs';
 
 describe('C1', () => {
   const html = status(200, '<html>the portal</html>', { 'content-type': 'text/html' });

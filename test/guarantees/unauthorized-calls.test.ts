@@ -6,8 +6,9 @@ import { OwnerTokenRegistry, type OwnerTokenRegistryOptions, TokenEndpoint } fro
 import { type Issuing, IssuingService } from '../helpers/issuing-service.ts';
 import { json, LoopbackService, type ServiceCall, silence, token } from '../helpers/loopback-service.ts';
 import { ManualClock } from '../helpers/manual-clock.ts';
-import { errorOf, keys, seeded, until } from '../helpers/registries.ts';
+import { errorOf, keys, until } from '../helpers/registries.ts';
 import { ResourceService } from '../helpers/resource-service.ts';
+import { seeded } from '../helpers/seeded.mjs';
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {

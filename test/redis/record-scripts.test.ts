@@ -5,18 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fromNodeRedis } from '../../src/redis/ports.ts';
 import * as scripts from '../../src/redis/record-scripts.ts';
 import { noRedis, type RedisServer, startRedis } from '../helpers/redis-server.ts';
+import { seeded } from '../helpers/seeded.mjs';
 import { SharedRecordModel } from '../helpers/shared-record-model.ts';
-
-/** Numbers in [0, 1), the same for the same seed. */
-function seeded(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 const SCRIPTS = [
   scripts.ACQUIRE,

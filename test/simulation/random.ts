@@ -1,21 +1,15 @@
-/** All chance of a simulated world: one seed, one sequence (mulberry32). */
+import { seeded } from '../helpers/seeded.mjs';
+
+/** Everything random in a simulated world comes from one seed and one sequence. */
 export class Random {
-  #state: number;
+  /** A number in [0, 1). */
+  readonly next: () => number;
 
   constructor(seed: number) {
-    this.#state = seed >>> 0;
+    this.next = seeded(seed);
   }
 
-  /** From 0 up to 1. */
-  next(): number {
-    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
-    const state = this.#state;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  }
-
-  /** A whole number from 0 up to n. */
+  /** An integer in [0, n). */
   below(n: number): number {
     return Math.floor(this.next() * n);
   }
@@ -28,7 +22,7 @@ export class Random {
     return from[this.below(from.length)] as T;
   }
 
-  /** Milliseconds between two bounds, most of them near the lower: time scales differ by orders of magnitude. */
+  /** Milliseconds between two bounds on a logarithmic scale, because time scales differ by orders of magnitude. */
   span(fromMs: number, toMs: number): number {
     return Math.round(fromMs * (toMs / fromMs) ** this.next());
   }
