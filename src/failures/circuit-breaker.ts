@@ -1,23 +1,28 @@
 /**
- * One gate before all requests: the client's (our credentials are refused) or the endpoint's (it is down or limits us).
- * It is, in this order:
+ * The circuit breaker of one scope: the client's (our credentials are refused) or the endpoint's (it is down, or limits
+ * us). Closed, it lets every request pass. Open, it refuses all until a time that was drawn when it opened; then the
+ * next request becomes the trial. Half-open, it waits for the answer to the trial.
  *
- * - open: every request passes;
- * - paused: none does, until its moment has come;
- * - due: one request passes, the probe; others are refused until it is answered. A failure of the gate's scope pauses
- *   anew, for twice as long. A success lifts the pause. So does an answer that blames only the owner, since whoever
- *   gives it is there and knows us; one without a code tells that it is there, and no more. An owner known to fail may hang
- *   as the probe and hold everybody up, so when it has had a first pause's time to answer, one that is not takes the
- *   probe over from it. And where its failure may be its own doing, the pause grows for owners known to fail alone:
- *   others come after one more of the same length, or at once where it hung, since they have waited for that already;
- * - ramping: one request at a time, then twice as many after each success, until the full concurrency is reached.
+ * | event                                     | closed       | open                      | half-open                  |
+ * | ----------------------------------------- | ------------ | ------------------------- | -------------------------- |
+ * | `admit`                                   | passes       | half-open: it is the trial | half-open: a new trial    |
+ * | `succeeded`, or an answer that clears it  | –            | –                         | the trial's: closed        |
+ * | `failed`: a failure of this scope         | open         | open, maybe for longer    | the trial's: open, longer  |
+ * | `cancel`, or a failure of another scope   | –            | –                         | the trial's: open, and due |
+ * | `reset`                                   | –            | closed                    | closed                     |
  *
- * Answers to requests sent before the pause began say nothing about what came after: they neither lift it nor make it
- * grow. They only prolong it if they carry a later `Retry-After`.
+ * Open and half-open, only the trial's answer counts: all other requests were sent before the circuit opened, and say
+ * nothing about what came after. They only prolong it if they carry a later `Retry-After`.
+ *
+ * An owner that is known to fail may be the only cause of its failure, so it must not keep the circuit open for others:
+ *
+ * - once its trial has taken `TRIAL_TAKEOVER_AFTER_MS`, another owner's request replaces it as the trial;
+ * - when its trial fails in a way that may be its own doing, the pause grows for such owners alone. Others wait one
+ *   more pause of the same length, or none if the trial hung, since they have waited that long already.
  */
 
 import { OwnerTokenError, type WiderScope } from '../errors.ts';
-import { drawPause, type Pause, type PauseRange } from './backoff.ts';
+import { drawPause, type Pause, type PauseRange, retryAfterMsOf } from './backoff.ts';
 
 /**
  * What is known of an owner: `proven` once a request of it succeeded, `failing` while its last request failed, else
@@ -27,153 +32,155 @@ export type OwnerStanding = 'new' | 'proven' | 'failing';
 
 /** The right to make one request. Each is given back exactly once, to `succeeded`, `failed` or `cancel`. */
 export interface Permit {
+  /** Counts up in the order in which requests are sent. */
   readonly number: number;
   /** What was known of its owner when it was admitted. */
   readonly standing: OwnerStanding;
 }
 
-/** A pause of all owners, as `stats()` tells it. */
+/** An open or half-open circuit, as `stats()` shows it. */
 export interface CircuitState {
   readonly pause: Pause;
-  /** The probe is under way. */
+  /** The trial request is in flight. */
   readonly probing: boolean;
 }
 
-const SUSPECTS_TO_WIDEN = 3;
-
-/** How and when a request failed, and what is drawn from. */
-interface Moment {
+/** A failure of this scope. */
+export interface CircuitFailure {
+  readonly error: OwnerTokenError;
   readonly nowMs: number;
-  readonly passesGiven: number;
-  readonly random: () => number;
   /** Whether the failure may be its owner's own doing all the same. */
   readonly isEscalated: boolean;
   /** Whether the request hung before it failed. */
   readonly hung: boolean;
 }
 
-/** The state of one gate. */
+/** Until when an open circuit refuses: owners known to fail never come before the others. */
+interface Pauses {
+  readonly pause: Pause;
+  readonly pauseOfFailing: Pause;
+}
+
+type State =
+  | { readonly kind: 'closed' }
+  | ({ readonly kind: 'open' } & Pauses)
+  | ({ readonly kind: 'half-open'; readonly trial: Permit; readonly trialSentAtMs: number } & Pauses);
+
+/** How many distinct owners in a row must fail in a way that may be anybody's doing until it is this scope's. */
+const SUSPECTS_TO_ESCALATE = 3;
+
+/** How long the trial of an owner that is known to fail may take before another owner's request replaces it. */
+export const TRIAL_TAKEOVER_AFTER_MS = 500;
+
 export class CircuitBreaker {
   readonly scope: WiderScope;
   readonly #range: PauseRange;
-  readonly #fullConcurrency: number;
+  readonly #random: () => number;
+  #state: State = { kind: 'closed' };
+  /** Owners whose failures may be this scope's. */
   readonly #suspects = new Set<string>();
-  #pause: Pause | undefined;
-  /** What holds owners known to fail back for longer. */
-  #pauseOfFailing: Pause | undefined;
-  #probe: Permit | undefined;
-  #probedAtMs = 0;
-  /** How many requests may be under way: all that may ever be, unless the gate is ramping. */
-  #limit: number;
-  /** The number of the last permit given before the pause began. */
-  #lastPassBefore = 0;
 
-  constructor(scope: WiderScope, range: PauseRange, fullConcurrency: number) {
+  constructor(scope: WiderScope, range: PauseRange, random: () => number) {
     this.scope = scope;
     this.#range = range;
-    this.#fullConcurrency = fullConcurrency;
-    this.#limit = fullConcurrency;
+    this.#random = random;
   }
 
+  /** Undefined while the circuit is closed. */
   get state(): CircuitState | undefined {
-    return this.#pause && { pause: this.#pause, probing: this.#probe !== undefined };
+    const state = this.#state;
+    return state.kind === 'closed' ? undefined : { pause: state.pause, probing: state.kind === 'half-open' };
   }
 
-  get limit(): number {
-    return this.#limit;
+  /** The pause that refuses a request now. */
+  pauseFor(nowMs: number, standing: OwnerStanding): Pause | undefined {
+    const state = this.#state;
+    if (state.kind === 'closed') return undefined;
+    const pause = standing === 'failing' ? state.pauseOfFailing : state.pause;
+    const isRefused = nowMs < pause.retryAtMonotonicMs || !mayBeTrial(state, nowMs, standing);
+    return isRefused ? pause : undefined;
   }
 
-  pauseFor(nowMs: number, failing: boolean): Pause | undefined {
-    const pause = failing ? later(this.#pause, this.#pauseOfFailing) : this.#pause;
-    if (!pause) return undefined;
-    return this.#isProbed(nowMs, failing) || nowMs < pause.retryAtMonotonicMs ? pause : undefined;
-  }
-
+  /** A request that no pause refuses is sent. */
   admit(permit: Permit, nowMs: number): void {
-    if (!this.#pause) return;
-    this.#probedAtMs = nowMs;
-    // Taken over: what the former probe is answered counts as if it had been sent before the pause.
-    if (this.#probe) this.#lastPassBefore = this.#probe.number;
-    this.#probe = permit;
+    const state = this.#state;
+    if (state.kind === 'closed') return;
+    const { pause, pauseOfFailing } = state;
+    this.#state = { kind: 'half-open', trial: permit, trialSentAtMs: nowMs, pause, pauseOfFailing };
   }
 
-  /** The request of this permit is over. Returns whether it was the probe. */
-  over(permit: Permit): boolean {
-    if (this.#probe !== permit) return false;
-    this.#probe = undefined;
-    return true;
+  /** Counts one more owner's failure against this scope. Returns whether enough distinct owners have failed in a row. */
+  countsAgainst(owner: string): boolean {
+    this.#suspects.add(owner);
+    return this.#suspects.size >= SUSPECTS_TO_ESCALATE;
   }
 
+  /** A request succeeded. Returns whether that closed the circuit. */
   succeeded(permit: Permit): boolean {
     this.#suspects.clear();
-    if (this.#isFromBefore(permit)) return false;
-    if (this.#pause) return this.lift(1);
-    this.#rampTo(this.#limit * 2);
-    return false;
+    return this.cleared(permit);
   }
 
-  /** Lifts the pause and lets this many requests be under way at first. */
-  lift(limit = this.#fullConcurrency): boolean {
-    const wasPaused = this.#pause !== undefined;
-    this.#pause = undefined;
-    this.#pauseOfFailing = undefined;
-    this.#probe = undefined;
-    this.#suspects.clear();
-    this.#rampTo(limit);
-    return wasPaused;
+  /** The answer shows that this scope works, whatever it says of its owner. Returns whether that closed the circuit. */
+  cleared(permit: Permit): boolean {
+    return this.#isTrial(permit) && this.reset();
   }
 
-  /** Whether a failure that may be anybody's is this gate's. */
-  claims(permit: Permit, owner: string, ownerFailures: number): boolean {
-    if (this.#pause) return true;
-    if (this.#isFromBefore(permit)) return false;
-    if (ownerFailures === 0) this.#suspects.add(owner);
-    return this.#suspects.size >= SUSPECTS_TO_WIDEN;
+  /** The request was not made, or its failure says nothing about this scope. */
+  cancel(permit: Permit): void {
+    if (this.#isTrial(permit)) this.#open(this.#state as Pauses);
   }
 
-  close(permit: Permit, failure: OwnerTokenError, at: Moment): Pause {
-    const { passesGiven, nowMs, random, isEscalated, hung } = at;
-    const before = this.#pause;
-    const error = OwnerTokenError.restated(failure, { failureScope: this.scope });
-    const draw = (count: number) => drawPause(error, count, this.#range, nowMs, random);
-    const isAsked = error.retryAfterMs !== undefined;
-    if (before && this.#isFromBefore(permit)) {
-      const again = draw(before.count);
-      if (isAsked && again.retryAtMonotonicMs > before.retryAtMonotonicMs) this.#pause = again;
-    } else if (before && permit.standing === 'failing' && isEscalated && !isAsked) {
-      const grown = draw((this.#pauseOfFailing ?? before).count + 1);
-      const again = draw(before.count);
-      // At the cap both are drawn alike: others never come later than owners known to fail.
-      const retryAtMonotonicMs = Math.min(again.retryAtMonotonicMs, grown.retryAtMonotonicMs);
-      if (!hung) this.#pause = { ...again, retryAtMonotonicMs };
-      this.#pauseOfFailing = grown;
-      return grown;
-    } else {
-      this.#pause = draw((before?.count ?? 0) + 1);
-      this.#pauseOfFailing = undefined;
-      this.#lastPassBefore = passesGiven;
+  /** A request failed, and it is this scope's failure. Returns the pause of its owner. */
+  failed(permit: Permit, failure: CircuitFailure): Pause {
+    const state = this.#state;
+    const error = OwnerTokenError.restated(failure.error, { failureScope: this.scope });
+    const draw = (count: number) => drawPause(error, count, this.#range, failure.nowMs, this.#random);
+    const isAsked = retryAfterMsOf(error) !== undefined;
+    if (state.kind === 'closed') return this.#pauseAll(draw(1));
+    if (!this.#isTrial(permit)) {
+      const asked = draw(state.pause.count);
+      if (!isAsked || asked.retryAtMonotonicMs <= state.pause.retryAtMonotonicMs) return state.pause;
+      this.#state = { ...state, pause: asked, pauseOfFailing: laterOf(asked, state.pauseOfFailing) };
+      return asked;
     }
-    this.#limit = this.#fullConcurrency;
+    if (permit.standing !== 'failing' || !failure.isEscalated || isAsked) {
+      return this.#pauseAll(draw(state.pause.count + 1));
+    }
+    const pause = failure.hung ? state.pause : draw(state.pause.count);
+    return this.#open({ pause, pauseOfFailing: laterOf(pause, draw(state.pauseOfFailing.count + 1)) });
+  }
+
+  /** Closes the circuit and forgets all suspects. Returns whether it was open. */
+  reset(): boolean {
+    const wasOpen = this.#state.kind !== 'closed';
+    this.#state = { kind: 'closed' };
     this.#suspects.clear();
-    return this.#pause as Pause;
+    return wasOpen;
   }
 
-  /** Whether a probe is under way that this request may not take over. */
-  #isProbed(nowMs: number, failing: boolean): boolean {
-    if (!this.#probe) return false;
-    return failing || this.#probe.standing !== 'failing' || nowMs < this.#probedAtMs + this.#range.baseMs;
+  #pauseAll(pause: Pause): Pause {
+    return this.#open({ pause, pauseOfFailing: pause });
   }
 
-  #isFromBefore(permit: Permit): boolean {
-    return permit.number <= this.#lastPassBefore;
+  #open({ pause, pauseOfFailing }: Pauses): Pause {
+    this.#state = { kind: 'open', pause, pauseOfFailing };
+    this.#suspects.clear();
+    return pauseOfFailing;
   }
 
-  #rampTo(limit: number): void {
-    this.#limit = Math.min(limit, this.#fullConcurrency);
+  #isTrial(permit: Permit): boolean {
+    return this.#state.kind === 'half-open' && this.#state.trial === permit;
   }
 }
 
-/** Of two pauses the one that ends last: the service may have prolonged the one of all while the other stood. */
-function later(pause: Pause | undefined, other: Pause | undefined): Pause | undefined {
-  return pause && other && other.retryAtMonotonicMs > pause.retryAtMonotonicMs ? other : pause;
+/** Whether a request of such an owner may become the trial. */
+function mayBeTrial(state: State, nowMs: number, standing: OwnerStanding): boolean {
+  if (state.kind !== 'half-open') return true;
+  const isFromFailing = state.trial.standing === 'failing';
+  return isFromFailing && standing !== 'failing' && nowMs >= state.trialSentAtMs + TRIAL_TAKEOVER_AFTER_MS;
+}
+
+function laterOf(pause: Pause, other: Pause): Pause {
+  return other.retryAtMonotonicMs > pause.retryAtMonotonicMs ? other : pause;
 }

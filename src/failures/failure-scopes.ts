@@ -1,17 +1,21 @@
 /**
- * What a failure stops, and what lifts it. Nothing here waits or reads a clock: a pause is a moment before which nothing
- * is asked, and calls that come sooner are refused. There are two gates before all requests (`gate.ts`); each owner's
- * own pause is kept in its slot and only drawn here.
+ * Which scope a failure is attributed to, and what that stops. Nothing here waits or reads a clock: a pause is a time
+ * before which no request is made, and calls that come sooner are refused. Client and endpoint have a circuit breaker
+ * each; an owner's backoff is drawn here and kept in its slot.
  *
- * Widening: a failure that may be anybody's doing (a timeout, a reset, a 5xx, an answer that cannot be used; a 4xx
- * without a code) is at first its owner's alone. When three distinct owners fail so with no success of any in between,
- * it is the endpoint's (or the client's), and while that gate is not open every such failure is. An owner that had
- * failed before and not succeeded since is not counted again: it is known, and its failing says nothing new of others.
+ * Scope escalation: some failures may be anybody's doing (a timeout, a reset, a 5xx, an unusable answer; a 4xx without a
+ * code). Each is attributed to its owner at first. When three distinct owners fail in a row, with no success of any
+ * owner in between, the failure is the endpoint's (or the client's), and so is every such failure until that circuit
+ * closes. A failure counts only
+ *
+ * - if its owner was not known to fail already: then it says nothing new about others;
+ * - if nothing sent after it has succeeded: then it says nothing about the present.
  */
 
 import { OwnerTokenError, type WiderScope } from '../errors.ts';
 import { drawLength, drawPause, type Pause, type PauseRange } from './backoff.ts';
 import { CircuitBreaker, type CircuitState, type OwnerStanding, type Permit } from './circuit-breaker.ts';
+import { SlowStart } from './slow-start.ts';
 
 export interface PauseRanges {
   readonly owner: PauseRange;
@@ -32,126 +36,140 @@ export interface FailedRequest {
   readonly sentAtMs: number;
 }
 
-/** What became of a failure. */
+/** What a failure led to. */
 export interface FailureOutcome {
   readonly scope: 'owner' | WiderScope;
   /** Whether the request hung before it failed. */
   readonly hung: boolean;
   /** The owner's own pause, if it has one from this. */
   readonly ownerPause: Pause | undefined;
-  /** The gate's pause, if one began or was prolonged. */
+  /** The pause of the client or the endpoint, if the failure is theirs. */
   readonly circuitPause: Pause | undefined;
-  /** The gates whose pause was lifted, since the answer showed that it had no cause any more. */
+  /** The scopes whose circuit closed, since the answer shows that they work. */
   readonly lifted: readonly WiderScope[];
 }
 
-/** The two gates, and how failures of owners become theirs. */
+/** A request that took longer before it failed hung: it occupied a permit for long enough to hold others up. */
+export const HUNG_AFTER_MS = 500;
+
+/** The breakers of client and endpoint, and how failures of owners escalate to them. */
 export class FailureScopes {
-  readonly #client: CircuitBreaker;
-  readonly #endpoint: CircuitBreaker;
+  readonly #breakers: Readonly<Record<WiderScope, CircuitBreaker>>;
+  readonly #slowStart: SlowStart;
   readonly #ownerRange: PauseRange;
-  readonly #hangsAfterMs: number;
   readonly #random: () => number;
-  #passesGiven = 0;
+  #permits = 0;
+  /** The number of the request sent last of all that have succeeded. */
+  #newestSuccess = 0;
 
-  /** @param options `concurrency` is where a ramp ends. */
-  constructor(options: { ranges: PauseRanges; concurrency: number; random: () => number }) {
-    this.#client = new CircuitBreaker('client', options.ranges.client, options.concurrency);
-    this.#endpoint = new CircuitBreaker('endpoint', options.ranges.endpoint, options.concurrency);
-    this.#ownerRange = options.ranges.owner;
-    this.#hangsAfterMs = options.ranges.endpoint.baseMs;
-    this.#random = options.random;
+  /** @param options `concurrency` is where a slow start ends. */
+  constructor({ ranges, concurrency, random }: { ranges: PauseRanges; concurrency: number; random: () => number }) {
+    this.#breakers = {
+      client: new CircuitBreaker('client', ranges.client, random),
+      endpoint: new CircuitBreaker('endpoint', ranges.endpoint, random),
+    };
+    this.#slowStart = new SlowStart(concurrency);
+    this.#ownerRange = ranges.owner;
+    this.#random = random;
   }
 
-  /**
-   * The pause that refuses a request of such an owner now, the client's before the endpoint's; undefined if one may be
-   * made.
-   */
-  pauseFor(nowMs: number, standing: OwnerStanding): Pause | undefined {
-    const failing = standing === 'failing';
-    return this.#client.pauseFor(nowMs, failing) ?? this.#endpoint.pauseFor(nowMs, failing);
-  }
-
-  /** How many requests may be under way now. */
+  /** How many requests may be in flight now. */
   get limit(): number {
-    return Math.min(this.#client.limit, this.#endpoint.limit);
+    return this.#slowStart.limit;
   }
 
-  /** Admits one request, as the probe of each gate that is due; undefined while a pause is in force. */
+  /** The pause that refuses a request of such an owner now, the client's before the endpoint's. */
+  pauseFor(nowMs: number, standing: OwnerStanding): Pause | undefined {
+    const { client, endpoint } = this.#breakers;
+    return client.pauseFor(nowMs, standing) ?? endpoint.pauseFor(nowMs, standing);
+  }
+
+  /** Admits one request, as the trial of each open circuit; undefined while a pause is in force. */
   admit(nowMs: number, standing: OwnerStanding): Permit | undefined {
     if (this.pauseFor(nowMs, standing)) return undefined;
-    const permit = { number: ++this.#passesGiven, standing };
-    this.#client.admit(permit, nowMs);
-    this.#endpoint.admit(permit, nowMs);
+    const permit = { number: ++this.#permits, standing };
+    for (const breaker of this.#both) breaker.admit(permit, nowMs);
     return permit;
   }
 
-  /** The request of this permit brought a token. Returns the gates whose pause it lifted. */
+  /** The request brought a token. Returns the scopes whose circuit that closed. */
   succeeded(permit: Permit): WiderScope[] {
-    return [this.#client, this.#endpoint].filter((gate) => gate.succeeded(permit)).map((gate) => gate.scope);
+    this.#newestSuccess = Math.max(this.#newestSuccess, permit.number);
+    const lifted = this.#both.filter((breaker) => breaker.succeeded(permit));
+    if (lifted.length > 0) this.#slowStart.begin(permit);
+    else this.#slowStart.succeeded(permit);
+    return lifted.map(({ scope }) => scope);
   }
 
-  /** The request of this permit failed: attributes the failure to a scope, and pauses that. */
-  failed({ permit, error, owner, ownerFailures, nowMs, sentAtMs }: FailedRequest): FailureOutcome {
-    const hung = nowMs - sentAtMs > this.#hangsAfterMs;
-    const scope = this.#scopeOf(permit, error, owner, ownerFailures);
-    const lifted = [this.#client, this.#endpoint]
-      .filter((gate) => gate.over(permit) && clears(gate.scope, error) && gate.lift(1))
-      .map((gate) => gate.scope);
+  /** The request failed: attributes the failure to a scope, and pauses that. */
+  failed(request: FailedRequest): FailureOutcome {
+    const { permit, error, ownerFailures, nowMs, sentAtMs } = request;
+    const hung = nowMs - sentAtMs > HUNG_AFTER_MS;
+    const scope = this.#attribute(request);
+    const lifted = this.#both
+      .filter((breaker) => breaker.scope !== scope && settles(breaker, permit, error))
+      .map((breaker) => breaker.scope);
+    if (lifted.length > 0) this.#slowStart.begin(permit);
     if (scope === 'owner') {
       const ownerPause = drawPause(error, ownerFailures + 1, this.#ownerRange, nowMs, this.#random);
       return { scope, hung, ownerPause, circuitPause: undefined, lifted };
     }
     const isEscalated = error.failureScope !== scope;
-    const moment = { nowMs, passesGiven: this.#passesGiven, random: this.#random, isEscalated, hung };
-    const circuitPause = this.#gate(scope).close(permit, error, moment);
-    const ownerPause = isEscalated
-      ? this.#besides(circuitPause, error, ownerFailures, hung ? nowMs : undefined)
-      : undefined;
+    const circuitPause = this.#breakers[scope].failed(permit, { error, nowMs, isEscalated, hung });
+    this.#slowStart.end();
+    const ownerPause = isEscalated ? this.#ownerPauseBeside(circuitPause, error, ownerFailures, hung) : undefined;
     return { scope, hung, ownerPause, circuitPause, lifted };
   }
 
-  /** The request of this permit was not made after all. */
+  /** The request was not made after all. */
   cancel(permit: Permit): void {
-    this.#client.over(permit);
-    this.#endpoint.over(permit);
+    for (const breaker of this.#both) breaker.cancel(permit);
   }
 
-  /** Lifts both pauses, without a probe or a ramp. Returns the gates that were paused. */
+  /** Closes both circuits, without a trial or a slow start. Returns those that were open. */
   resume(): WiderScope[] {
-    return [this.#client, this.#endpoint].filter((gate) => gate.lift()).map((gate) => gate.scope);
+    this.#slowStart.end();
+    return this.#both.filter((breaker) => breaker.reset()).map(({ scope }) => scope);
   }
 
+  /** Undefined while the circuit is closed. */
   state(scope: WiderScope): CircuitState | undefined {
-    return this.#gate(scope).state;
+    return this.#breakers[scope].state;
   }
 
-  #scopeOf(permit: Permit, error: OwnerTokenError, owner: string, ownerFailures: number): 'owner' | WiderScope {
+  #attribute({ permit, error, owner }: FailedRequest): 'owner' | WiderScope {
     const wider = OwnerTokenError.escalationOf(error);
     if (wider === undefined) return error.failureScope ?? 'owner';
-    return this.#gate(wider).claims(permit, owner, ownerFailures) ? wider : 'owner';
+    const breaker = this.#breakers[wider];
+    const isEvidence = permit.standing !== 'failing' && permit.number > this.#newestSuccess;
+    return breaker.state || (isEvidence && breaker.countsAgainst(owner)) ? wider : 'owner';
   }
 
   /**
-   * The pause of an owner whose failure was put down to a gate. It lasts as long as the gate's and does not grow: being
-   * the probe of a long outage is not the owner's fault. One that hung may be the cause itself, and would hold up
-   * everybody as the next probe; so it comes a first step later, and others have the first chance.
+   * The pause of an owner whose failure escalated. It lasts as long as the circuit's and does not grow: the owner of
+   * the trial in a long outage is not at fault. One whose request hung may be the cause itself, and as the next trial
+   * would hold everybody up, so it waits a first step longer.
    */
-  #besides(circuitPause: Pause, error: OwnerTokenError, ownerFailures: number, hungUntilMs: number | undefined): Pause {
-    const { retryAtMonotonicMs } = circuitPause;
-    const count = Math.max(1, ownerFailures);
-    if (hungUntilMs === undefined) return { error, count, retryAtMonotonicMs };
-    const lengthMs = drawLength(1, this.#ownerRange, this.#random);
-    return { error, count, retryAtMonotonicMs: Math.max(hungUntilMs, retryAtMonotonicMs) + lengthMs };
+  #ownerPauseBeside(circuitPause: Pause, error: OwnerTokenError, ownerFailures: number, hung: boolean): Pause {
+    const beyondMs = hung ? drawLength(1, this.#ownerRange, this.#random) : 0;
+    const retryAtMonotonicMs = circuitPause.retryAtMonotonicMs + beyondMs;
+    return { error, count: Math.max(1, ownerFailures), retryAtMonotonicMs };
   }
 
-  #gate(scope: WiderScope): CircuitBreaker {
-    return scope === 'client' ? this.#client : this.#endpoint;
+  get #both(): CircuitBreaker[] {
+    return [this.#breakers.client, this.#breakers.endpoint];
   }
 }
 
-/** Whether a probe that failed so has shown that this gate's pause has no cause any more. */
-function clears(scope: WiderScope, error: OwnerTokenError): boolean {
-  if (error.code !== 'owner_refused' || error.failureScope !== 'owner') return false;
-  return scope === 'endpoint' || OwnerTokenError.escalationOf(error) === undefined;
+/**
+ * A request that failed in another scope: takes note of what that says of this one. Returns whether it closed the
+ * circuit. An answer that refuses the owner by a code proves that the endpoint is up and accepts our credentials; a 4xx
+ * without a code proves only that it is up.
+ */
+function settles(breaker: CircuitBreaker, permit: Permit, error: OwnerTokenError): boolean {
+  const isRefusal = error.code === 'owner_refused' && error.failureScope === 'owner';
+  const isNamed = OwnerTokenError.escalationOf(error) === undefined;
+  if (isRefusal && (isNamed || breaker.scope === 'endpoint')) return breaker.cleared(permit);
+  breaker.cancel(permit);
+  return false;
 }

@@ -1,106 +1,243 @@
-/** One gate by itself. How two of them stop and let pass what owners ask for is in `pauses.test.ts`. */
+/** One circuit breaker by itself: its table of states and events. How two of them work together: `failure-scopes.test.ts`. */
 
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError, type OwnerTokenErrorCode, type OwnerTokenErrorOptions } from '../../src/errors.ts';
-import { CircuitBreaker, type Permit } from '../../src/failures/circuit-breaker.ts';
+import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/errors.ts';
+import {
+  CircuitBreaker,
+  type CircuitFailure,
+  type OwnerStanding,
+  type Permit,
+  TRIAL_TAKEOVER_AFTER_MS,
+} from '../../src/failures/circuit-breaker.ts';
 
 const RANGE = { baseMs: 500, capMs: 30_000 };
 
-const error = (code: OwnerTokenErrorCode, options: OwnerTokenErrorOptions = {}) =>
-  new OwnerTokenError(code, 'it failed', options);
-const refused = error('endpoint_unavailable', { failureScope: 'endpoint' });
-const timedOut = error('endpoint_unavailable');
+const failure = (options: OwnerTokenErrorOptions = {}): CircuitFailure => ({
+  error: new OwnerTokenError('endpoint_unavailable', 'it failed', options),
+  ...{ nowMs: 0, isEscalated: false, hung: false },
+});
 
-/** A gate whose jitter is at its middle, and what gives passes to it. */
+/** A breaker whose jitter is at its middle, and the permits it is given. */
 class Stage {
-  readonly gate: CircuitBreaker;
-  passesGiven = 0;
+  readonly breaker: CircuitBreaker;
+  permits = 0;
 
-  constructor(concurrency = 16) {
-    this.gate = new CircuitBreaker('endpoint', RANGE, concurrency);
+  constructor(random = () => 0.5, range = RANGE) {
+    this.breaker = new CircuitBreaker('endpoint', range, random);
   }
 
-  /** A pass that the gate knows of. */
-  admit(nowMs = 0, failing = false): Permit {
-    expect(this.gate.pauseFor(nowMs, failing)).toBeUndefined();
-    const pass = { number: ++this.passesGiven, standing: failing ? ('failing' as const) : ('proven' as const) };
-    this.gate.admit(pass, nowMs);
-    return pass;
+  /** A request that is sent. */
+  admit(nowMs = 0, standing: OwnerStanding = 'proven'): Permit {
+    expect(this.breaker.pauseFor(nowMs, standing)).toBeUndefined();
+    const permit = { number: ++this.permits, standing };
+    this.breaker.admit(permit, nowMs);
+    return permit;
   }
 
-  close(pass: Permit, failure = refused, nowMs = 0, isEscalated = false) {
-    this.gate.over(pass);
-    const { passesGiven } = this;
-    return this.gate.close(pass, failure, { nowMs, passesGiven, random: () => 0.5, isEscalated, hung: true });
+  /** Opens the circuit, until 375. */
+  open() {
+    return this.breaker.failed(this.admit(), failure());
+  }
+
+  /** Until when it refuses each kind of owner; undefined while the trial is in flight. */
+  get until() {
+    const refusedUntil = (standing: OwnerStanding) => this.breaker.pauseFor(-1, standing)?.retryAtMonotonicMs;
+    return { others: refusedUntil('proven'), failing: refusedUntil('failing') };
   }
 }
 
-describe('a gate that is open', () => {
-  it('lets everything pass, up to the full concurrency', () => {
-    const { gate } = new Stage(6);
-    expect([gate.scope, gate.state, gate.limit]).toEqual(['endpoint', undefined, 6]);
-    expect([gate.pauseFor(0, false), gate.pauseFor(0, true)]).toEqual([undefined, undefined]);
+describe('closed', () => {
+  it('lets every request pass, whatever is known of its owner', () => {
+    const { breaker } = new Stage();
+    expect([breaker.scope, breaker.state]).toEqual(['endpoint', undefined]);
+    for (const standing of ['new', 'proven', 'failing'] as const) {
+      expect(breaker.pauseFor(0, standing)).toBeUndefined();
+    }
   });
 
-  it('has no probe, and nothing to lift', () => {
+  it('is not closed by any answer, and has nothing to reset', () => {
     const stage = new Stage();
-    const pass = stage.admit();
-    expect(stage.gate.over(pass)).toBe(false);
-    expect(stage.gate.succeeded(pass)).toBe(false);
-    expect([stage.gate.lift(), stage.gate.limit]).toEqual([false, 16]);
+    const permit = stage.admit();
+    stage.breaker.cancel(permit);
+    expect([stage.breaker.succeeded(permit), stage.breaker.cleared(permit), stage.breaker.reset()]).toEqual([
+      ...[false, false, false],
+    ]);
+    expect(stage.breaker.state).toBeUndefined();
   });
 
-  it('claims what the third distinct owner suffers, and no more once one has succeeded', () => {
+  it('counts distinct owners in a row, three at most, and begins anew after a success or a reset', () => {
+    const { breaker, ...stage } = new Stage();
+    expect(['a', 'a', 'b', 'b'].map((owner) => breaker.countsAgainst(owner))).toEqual([false, false, false, false]);
+    expect(breaker.countsAgainst('c')).toBe(true);
+    breaker.succeeded({ number: ++stage.permits, standing: 'new' });
+    expect(['a', 'b'].map((owner) => breaker.countsAgainst(owner))).toEqual([false, false]);
+    breaker.reset();
+    expect(['c', 'd', 'e'].map((owner) => breaker.countsAgainst(owner))).toEqual([false, false, true]);
+  });
+
+  it('opens by a failure of its scope, and says so in the error', () => {
     const stage = new Stage();
-    const claims = (owner: string, failures = 0) => stage.gate.claims(stage.admit(), owner, failures);
-    expect([claims('a'), claims('b'), claims('b'), claims('c', 1)]).toEqual([false, false, false, false]);
-    expect(claims('d')).toBe(true);
-    stage.gate.succeeded(stage.admit());
-    expect([claims('a'), claims('b')]).toEqual([false, false]);
+    const pause = stage.open();
+    expect(pause).toMatchObject({ count: 1, retryAtMonotonicMs: 375 });
+    expect(pause.error).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'endpoint' });
+    expect(stage.breaker.state).toEqual({ pause, probing: false });
   });
 });
 
-describe('a gate that closes', () => {
-  it('says in its error that it is this gate’s, whoever’s it was', () => {
+describe('open', () => {
+  it('refuses until its time, then lets one request pass as the trial', () => {
     const stage = new Stage();
-    const pause = stage.close(stage.admit(), timedOut, 0, true);
-    expect(pause.error).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'endpoint' });
-    expect(stage.gate.state).toEqual({ pause, probing: false });
-    expect(stage.gate.claims(stage.admit(375), 'a', 9)).toBe(true);
-  });
-
-  it('lets one pass when its moment has come, and knows it', () => {
-    const stage = new Stage();
-    const pause = stage.close(stage.admit());
-    expect(stage.gate.pauseFor(374, false)).toBe(pause);
-    const probe = stage.admit(375);
-    expect(stage.gate.state).toEqual({ pause, probing: true });
-    expect(stage.gate.pauseFor(1e9, false)).toBe(pause);
-    expect([
-      stage.gate.over({ number: 1, standing: 'proven' }),
-      stage.gate.over(probe),
-      stage.gate.over(probe),
-    ]).toEqual([...[false, true, false]]);
-  });
-
-  it('ramps from one to the full concurrency, and is open then', () => {
-    const stage = new Stage(6);
-    stage.close(stage.admit());
-    expect(stage.gate.limit).toBe(6);
-    expect(stage.gate.succeeded(stage.admit(1000))).toBe(true);
-    const limits = [stage.gate.limit];
-    for (let n = 0; n < 4; n++) {
-      expect(stage.gate.succeeded(stage.admit(1000))).toBe(false);
-      limits.push(stage.gate.limit);
+    const pause = stage.open();
+    expect(stage.breaker.pauseFor(374, 'proven')).toBe(pause);
+    stage.admit(375);
+    expect(stage.breaker.state).toEqual({ pause, probing: true });
+    for (const standing of ['new', 'proven', 'failing'] as const) {
+      expect(stage.breaker.pauseFor(1e9, standing)).toBe(pause);
     }
-    expect(limits).toEqual([1, 2, 4, 6, 6]);
   });
 
-  it('forgets a ramp when it closes anew, and does not count its pauses on from the last', () => {
+  it('ignores answers to earlier requests: they neither close it nor make its pause grow', () => {
     const stage = new Stage();
-    stage.close(stage.admit());
-    stage.gate.succeeded(stage.admit(1000));
-    const pause = stage.close(stage.admit(1000), refused, 1000);
-    expect([pause.count, stage.gate.limit]).toEqual([1, 16]);
+    const [one, two, three] = [stage.admit(), stage.admit(), stage.admit()];
+    const pause = stage.open();
+    expect([stage.breaker.succeeded(one), stage.breaker.cleared(two)]).toEqual([false, false]);
+    expect(stage.breaker.failed(three, { ...failure(), nowMs: 200 })).toBe(pause);
+    expect(stage.breaker.state).toEqual({ pause, probing: false });
+  });
+
+  it.each([
+    ['a later', 9_000, 9_100],
+    ['an equal', 4_900, 5_000],
+    ['an earlier', 1_000, 5_000],
+  ])('ends no sooner by %s Retry-After of an earlier request, for any owner', (_, retryAfterMs, until) => {
+    const stage = new Stage();
+    const early = stage.admit();
+    const before = stage.breaker.failed(stage.admit(), failure({ retryAfterMs: 5_000 }));
+    const pause = stage.breaker.failed(early, { ...failure({ retryAfterMs }), nowMs: 100 });
+    expect(stage.until).toEqual({ others: until, failing: until });
+    expect(pause === before).toBe(until === 5_000);
+    expect(pause.count).toBe(1);
+  });
+
+  it('closes by a reset, which forgets how long it was open', () => {
+    const stage = new Stage();
+    stage.open();
+    expect(stage.breaker.reset()).toBe(true);
+    expect(stage.breaker.state).toBeUndefined();
+    expect(stage.open()).toMatchObject({ count: 1, retryAtMonotonicMs: 375 });
+  });
+});
+
+describe('half-open', () => {
+  it.each(['succeeded', 'cleared'] as const)('closes when its trial %s, and by no other answer', (event) => {
+    const stage = new Stage();
+    const early = stage.admit();
+    stage.open();
+    const trial = stage.admit(375);
+    expect(stage.breaker[event](early)).toBe(false);
+    expect(stage.breaker[event](trial)).toBe(true);
+    expect(stage.breaker.state).toBeUndefined();
+  });
+
+  it('opens for twice as long when its trial fails', () => {
+    const stage = new Stage();
+    stage.open();
+    const pause = stage.breaker.failed(stage.admit(1_000), { ...failure(), nowMs: 1_000, isEscalated: true });
+    expect(pause).toMatchObject({ count: 2, retryAtMonotonicMs: 1_750 });
+    expect(stage.until).toEqual({ others: 1_750, failing: 1_750 });
+  });
+
+  it('is open and due when its trial is cancelled: the next request becomes the trial', () => {
+    const stage = new Stage();
+    const pause = stage.open();
+    const trial = stage.admit(375);
+    stage.breaker.cancel({ number: 99, standing: 'proven' });
+    expect(stage.breaker.state?.probing).toBe(true);
+    stage.breaker.cancel(trial);
+    expect(stage.breaker.state).toEqual({ pause, probing: false });
+    stage.admit(375);
+  });
+
+  it('stays half-open when an earlier request prolongs the pause', () => {
+    const stage = new Stage();
+    const early = stage.admit();
+    stage.open();
+    const trial = stage.admit(375);
+    stage.breaker.failed(early, { ...failure({ retryAfterMs: 9_000 }), nowMs: 400 });
+    expect(stage.breaker.state).toMatchObject({ probing: true, pause: { retryAtMonotonicMs: 9_400 } });
+    expect(stage.breaker.succeeded(trial)).toBe(true);
+  });
+});
+
+describe('a trial for an owner that is known to fail', () => {
+  const halfOpen = (random?: () => number, range?: typeof RANGE) => {
+    const stage = new Stage(random, range);
+    const pause = stage.open();
+    return { stage, pause, trial: stage.admit(1_000, 'failing') };
+  };
+  const ambiguous = { ...failure(), isEscalated: true };
+
+  it('is replaced by another owner’s once it has taken its time, and by none of its kind', () => {
+    const { stage, pause, trial } = halfOpen();
+    const replacedAtMs = 1_000 + TRIAL_TAKEOVER_AFTER_MS;
+    expect(stage.breaker.pauseFor(replacedAtMs - 1, 'proven')).toBe(pause);
+    expect(stage.breaker.pauseFor(99_999, 'failing')).toBe(pause);
+    const second = stage.admit(replacedAtMs, 'new');
+    expect(stage.breaker.pauseFor(99_999, 'proven')).toBe(pause);
+    // The answer to the first no longer counts: it neither closes the circuit nor opens it anew.
+    expect(stage.breaker.succeeded(trial)).toBe(false);
+    expect(stage.breaker.failed(trial, ambiguous)).toBe(pause);
+    expect(stage.breaker.state?.probing).toBe(true);
+    expect(stage.breaker.succeeded(second)).toBe(true);
+  });
+
+  it('is not replaced while the service asks for a longer pause', () => {
+    const stage = new Stage();
+    const early = stage.admit();
+    stage.open();
+    stage.admit(1_000, 'failing');
+    const pause = stage.breaker.failed(early, { ...failure({ retryAfterMs: 9_000 }), nowMs: 1_100 });
+    expect(stage.breaker.pauseFor(10_099, 'proven')).toBe(pause);
+    expect(stage.breaker.pauseFor(10_100, 'proven')).toBeUndefined();
+  });
+
+  it('that fails at once delays others by one more pause without growth, its kind longer each time', () => {
+    const { stage, trial } = halfOpen();
+    const pause = stage.breaker.failed(trial, { ...ambiguous, nowMs: 2_000 });
+    expect(pause).toMatchObject({ count: 2, retryAtMonotonicMs: 2_750 });
+    expect(stage.until).toEqual({ others: 2_375, failing: 2_750 });
+    const again = stage.breaker.failed(stage.admit(2_750, 'failing'), { ...ambiguous, nowMs: 3_000 });
+    expect(again).toMatchObject({ count: 3, retryAtMonotonicMs: 4_500 });
+    expect(stage.breaker.state?.pause).toMatchObject({ count: 1, retryAtMonotonicMs: 3_375 });
+  });
+
+  it('that hung delays others no longer', () => {
+    const { stage, pause, trial } = halfOpen();
+    stage.breaker.failed(trial, { ...ambiguous, hung: true, nowMs: 11_000 });
+    expect(stage.until).toEqual({ others: 375, failing: 11_750 });
+    expect(stage.breaker.state).toEqual({ pause, probing: false });
+  });
+
+  it.each([
+    ['is this scope’s for certain', { ...failure(), nowMs: 2_000 }, 2_750],
+    ['says until when', { ...failure({ retryAfterMs: 4_000 }), isEscalated: true, nowMs: 2_000 }, 6_000],
+  ])('delays all when its failure %s', (_, certain, until) => {
+    const { stage, trial } = halfOpen();
+    expect(stage.breaker.failed(trial, certain).count).toBe(2);
+    expect(stage.until).toEqual({ others: until, failing: until });
+  });
+
+  it('delays others never longer than its kind, though both are drawn at the cap', () => {
+    const draws = [0.5, 1, 0];
+    const { stage, trial } = halfOpen(() => draws.shift() ?? 0.5, { baseMs: 500, capMs: 500 });
+    stage.breaker.failed(trial, { ...ambiguous, nowMs: 2_000 });
+    expect(stage.until).toEqual({ others: 2_500, failing: 2_500 });
+  });
+
+  it('delays nobody any more once the circuit closes', () => {
+    const { stage, trial } = halfOpen();
+    stage.breaker.failed(trial, { ...ambiguous, hung: true, nowMs: 2_000 });
+    stage.breaker.succeeded(stage.admit(2_000));
+    expect(stage.breaker.pauseFor(2_000, 'failing')).toBeUndefined();
   });
 });

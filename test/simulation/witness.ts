@@ -5,8 +5,8 @@
  */
 
 import { AccessToken, OwnerTokenError, type OwnerTokenRegistry, type TokenRequest } from '../../src/index.ts';
+import { CircuitWatch } from './circuit-watch.ts';
 import type { Emissions } from './emissions.ts';
-import { GateWatch } from './gate-watch.ts';
 import type { Asked } from './service.ts';
 import type { WorldClock } from './world-clock.ts';
 
@@ -87,7 +87,7 @@ export class Witness {
   readonly index: number;
   readonly keys: readonly string[];
   readonly options: WatchedOptions;
-  readonly gates: GateWatch;
+  readonly gates: CircuitWatch;
   /** Raised by each rejection of what was held, and by each forgetting. */
   readonly generation: number[];
   readonly pending = new Set<Call>();
@@ -119,7 +119,7 @@ export class Witness {
     this.index = index;
     this.keys = keys;
     this.options = options;
-    this.gates = new GateWatch(world, options);
+    this.gates = new CircuitWatch(world, options);
     const all = <T>(value: T) => Array.from(keys, () => value);
     this.generation = all(0);
     this.#inFlightOf = all(0);

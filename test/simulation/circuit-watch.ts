@@ -20,7 +20,7 @@ const OPEN_ENDED = new Set(['endpoint_unavailable', 'invalid_response', 'owner_r
 const DISTINCT_OWNERS = 3;
 const HOUR_MS = 3_600_000;
 
-export class GateWatch {
+export class CircuitWatch {
   readonly #world: WorldView;
   readonly #options: WatchedOptions;
   readonly #seen: { client: Seen | undefined; endpoint: Seen | undefined } = { client: undefined, endpoint: undefined };
