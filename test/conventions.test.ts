@@ -25,7 +25,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   endpoint: ['root'],
   calling: ['root'],
   registry: ['root', 'failures', 'expiry', 'calling'],
-  redis: ['root', 'expiry'],
+  redis: ['root', 'expiry', 'failures'],
   adapters: ['~root', '~calling'],
   sandbox: ['option-check', 'sandbox/state', 'sandbox/service', 'sandbox/control'],
   'sandbox/state': ['option-check', '~root'],

@@ -9,7 +9,7 @@ import type { OwnerTokenError } from '../errors.ts';
 export interface PauseRange {
   /** Milliseconds of the first pause, before jitter; 1 to 3,600,000. */
   readonly baseMs: number;
-  /** Milliseconds that no pause exceeds, unless the service asks for more; `baseMs` to 86,400,000. */
+  /** Milliseconds that no pause exceeds, unless a 429 or 503 asks for more; `baseMs` to 86,400,000. */
   readonly capMs: number;
 }
 
@@ -21,8 +21,6 @@ export interface Pause {
   readonly retryAtMonotonicMs: number;
 }
 
-const MIN_RETRY_AFTER_MS = 1_000;
-const MAX_RETRY_AFTER_MS = 3_600_000;
 /** Beyond this many doublings every base has reached every cap. */
 const MAX_DOUBLINGS = 40;
 
@@ -39,7 +37,7 @@ export function drawPause(
   fromMs: number,
   random: () => number,
 ): Pause {
-  const lengthMs = retryAfterMsOf(error) ?? drawLength(count, range, random);
+  const lengthMs = retryAfterMsOf(error, range.capMs) ?? drawLength(count, range, random);
   return { error, count, retryAtMonotonicMs: fromMs + lengthMs };
 }
 
@@ -49,12 +47,11 @@ export function drawLength(count: number, range: PauseRange, random: () => numbe
   return grownMs * (0.5 + random() / 2);
 }
 
-/** How long the service asked to be left alone, within bounds; undefined if it did not ask. */
-export function retryAfterMsOf({ retryAfterMs }: OwnerTokenError): number | undefined {
-  return retryAfterMs === undefined || Number.isNaN(retryAfterMs) ? undefined : clampRetryAfterMs(retryAfterMs);
-}
-
-/** A `Retry-After` within the bounds that a registry follows: 1 second to 1 hour. */
-export function clampRetryAfterMs(ms: number): number {
-  return Math.min(Math.max(ms, MIN_RETRY_AFTER_MS), MAX_RETRY_AFTER_MS);
+/**
+ * How long the service asked for no further request; undefined if it did not. A 429 or a 503 may ask for up to an hour,
+ * which is as much as any error carries. `Retry-After` with another failure is followed up to the scope's own cap.
+ */
+export function retryAfterMsOf({ code, status, retryAfterMs }: OwnerTokenError, capMs: number): number | undefined {
+  if (retryAfterMs === undefined || code === 'rate_limited' || status === 429 || status === 503) return retryAfterMs;
+  return Math.min(retryAfterMs, capMs);
 }

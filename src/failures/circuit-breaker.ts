@@ -136,7 +136,7 @@ export class CircuitBreaker {
     const state = this.#state;
     const error = OwnerTokenError.restated(failure.error, { failureScope: this.scope });
     const draw = (count: number) => drawPause(error, count, this.#range, failure.nowMs, this.#random);
-    const isAsked = retryAfterMsOf(error) !== undefined;
+    const isAsked = retryAfterMsOf(error, this.#range.capMs) !== undefined;
     if (state.kind === 'closed') return this.#pauseAll(draw(1));
     if (!this.#isTrial(permit)) {
       const asked = draw(state.pause.count);

@@ -4,6 +4,7 @@
  */
 
 import { ERROR_CODES, type FailureScope, OwnerTokenError, type OwnerTokenErrorCode } from '../errors.ts';
+import { retryAfterMsOf } from '../failures/backoff.ts';
 import type { EndpointSign, RecordedFailure } from './shared-record.ts';
 
 /** What becomes of a failed request: what its owner's record says, and what the endpoint's. */
@@ -28,8 +29,6 @@ const OF_ALL: Readonly<Record<'client' | 'endpoint', Backoff>> = {
 
 /** How long an owner's record repeats a failure of all; who asks later is told by the endpoint's. */
 const ECHO: Backoff = { baseMs: 0, capMs: 500 };
-
-const RETRY_AFTER_MS = { least: 1_000, most: 3_600_000 } as const;
 
 /** As it is written. */
 interface Payload {
@@ -112,9 +111,8 @@ export function withFleetPause(error: OwnerTokenError, scope: 'client' | 'endpoi
 }
 
 function backoffOf(error: OwnerTokenError, scope: 'client' | 'endpoint'): Backoff {
-  const askedMs = error.retryAfterMs;
-  if (askedMs === undefined || Number.isNaN(askedMs)) return OF_ALL[scope];
-  return { baseMs: 0, capMs: Math.ceil(Math.min(Math.max(askedMs, RETRY_AFTER_MS.least), RETRY_AFTER_MS.most)) };
+  const askedMs = retryAfterMsOf(error, OF_ALL[scope].capMs);
+  return askedMs === undefined ? OF_ALL[scope] : { baseMs: 0, capMs: Math.ceil(askedMs) };
 }
 
 /** @param scope left out where it follows from the code, so that each replica may still widen it. */

@@ -21,18 +21,34 @@ describe('how long a pause is', () => {
     expect(lengths({ baseMs: 1_000, capMs: 5_000 }, 0.5)).toEqual([750, 1500, 3000, 3750, 3750]);
   });
 
+  const asked = (options: OwnerTokenErrorOptions, code: OwnerTokenErrorCode = 'endpoint_unavailable') =>
+    drawPause(error(code, options), 7, RANGE, 100, () => 0.5);
+
   it.each([
     [2_000, 2_000],
     [0, 1_000],
     [-5, 1_000],
     [1e9, 3_600_000],
-  ])('follows a Retry-After of %d ms as %d ms', (retryAfterMs, lengthMs) => {
-    const pause = drawPause(error('rate_limited', { retryAfterMs }), 7, RANGE, 100, () => 0.5);
-    expect(pause).toMatchObject({ count: 7, retryAtMonotonicMs: 100 + lengthMs });
+  ])('is what a 429 or a 503 asks for: %d ms as %d ms', (retryAfterMs, lengthMs) => {
+    for (const pause of [
+      ...[asked({ status: 503, retryAfterMs }), asked({ status: 429, retryAfterMs }, 'owner_refused')],
+      asked({ retryAfterMs }, 'rate_limited'),
+    ]) {
+      expect(pause).toMatchObject({ count: 7, retryAtMonotonicMs: 100 + lengthMs });
+    }
   });
 
-  it.each([Number.NaN, Number.POSITIVE_INFINITY])('does not follow one of %d', (retryAfterMs) => {
-    const nonsense = error('rate_limited', { retryAfterMs });
-    expect(drawPause(nonsense, 1, RANGE, 0, () => 0.5).retryAtMonotonicMs).toBe(375);
+  it.each([
+    [2_000, 2_000],
+    [0, 1_000],
+    [1e9, 30_000],
+  ])('is what another failure asks for, up to the cap: %d ms as %d ms', (retryAfterMs, lengthMs) => {
+    for (const pause of [asked({ status: 500, retryAfterMs }), asked({ status: 400, retryAfterMs }, 'owner_refused')]) {
+      expect(pause.retryAtMonotonicMs).toBe(100 + lengthMs);
+    }
+  });
+
+  it.each([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])('is drawn where %d is asked for', (odd) => {
+    expect(asked({ status: 503, retryAfterMs: odd }).retryAtMonotonicMs).toBe(100 + 22_500);
   });
 });

@@ -76,9 +76,8 @@ export class CircuitWatch {
     if (!(error instanceof OwnerTokenError)) return;
     const { failureScope, code, retryAfterMs } = error;
     if (failureScope === 'client' || failureScope === 'endpoint') {
-      const asked = retryAfterMs === undefined || Number.isNaN(retryAfterMs) ? 0 : retryAfterMs;
-      const leastMs =
-        retryAfterMs === undefined || Number.isNaN(retryAfterMs) ? 0 : Math.min(Math.max(asked, 1_000), HOUR_MS);
+      const isAsked = retryAfterMs !== undefined && Number.isFinite(retryAfterMs);
+      const leastMs = isAsked ? Math.min(Math.max(retryAfterMs, 1_000), HOUR_MS) : 0;
       this.#struck.set(failureScope, leastMs);
     } else if (OPEN_ENDED.has(code) && error.oauthError === undefined) this.#suspect(owner);
   }

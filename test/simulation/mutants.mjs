@@ -35,7 +35,7 @@ const MUTANTS = [
     'const SUSPECTS_TO_ESCALATE = 3;',
     'const SUSPECTS_TO_ESCALATE = 2;',
   ],
-  ['Retry-After is not heeded', 'failures/backoff', 'retryAfterMsOf(error) ?? ', ''],
+  ['Retry-After is not heeded', 'failures/backoff', 'retryAfterMsOf(error, range.capMs) ?? ', ''],
   [
     "a failing owner's turn is not given back",
     'registry/request-queue',

@@ -22,7 +22,7 @@ describe('pauses', () => {
       fc.property(fc.integer({ min: 1, max: 2_000 }), share(), fc.option(fc.double()), (count, drawn, askedMs) => {
         const error = new OwnerTokenError('rate_limited', 'no', { retryAfterMs: askedMs ?? undefined });
         const lengthMs = drawPause(error, count, RANGES.endpoint, 0, () => drawn).retryAtMonotonicMs;
-        if (askedMs !== null && !Number.isNaN(askedMs)) {
+        if (askedMs !== null && Number.isFinite(askedMs)) {
           expect(lengthMs).toBe(Math.min(Math.max(askedMs, 1_000), 3_600_000));
         } else {
           const fullMs = Math.min(30_000, 500 * 2 ** (count - 1));

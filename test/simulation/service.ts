@@ -311,7 +311,10 @@ function knownFailureFor(fault: Fault, accessKey: string, random: Random): Owner
       return new OwnerTokenError('rate_limited', 'answered 429', { status: 429 });
     case 'rate-limited-for':
       return new OwnerTokenError('rate_limited', 'answered 429', {
-        ...{ status: 429, retryAfterMs: random.pick([0, -5, 1_000, 2_000, 30_000, 1e12, Number.NaN]) },
+        ...{
+          status: 429,
+          retryAfterMs: random.pick([0, -5, 1_000, 2_000, 30_000, 1e12, Number.NaN, Number.POSITIVE_INFINITY]),
+        },
       });
     case 'broken':
       return new OwnerTokenError('endpoint_unavailable', 'answered 503', { status: 503 });
