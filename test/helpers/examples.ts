@@ -43,7 +43,7 @@ const accessKey = sandbox.accessKeys[0] ?? '';
 export function pages(): string[] {
   const docs = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' });
   const below = docs.filter((path) => path.endsWith('.md')).map((path) => `docs/${path.replaceAll('\\', '/')}`);
-  return ['README.md', 'CHANGELOG.md', ...below.sort()];
+  return ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', ...below.sort()];
 }
 
 /** The examples of one page that run. */
