@@ -1,10 +1,9 @@
 /**
- * Two clocks, because each fails in a way the other does not: the wall clock is set back or forward by people and
- * NTP, and the monotonic clock stands still while a machine is suspended. What must end in time ends by whichever of
- * the two gets there first.
+ * Two clocks, because each fails in a way the other does not: people and NTP set the wall clock back or forward, and the
+ * monotonic clock stands still while a machine is suspended. A token ends by whichever of the two gets there first.
  */
 
-/** The port through which everything here learns the time. */
+/** The port through which the library reads the time. */
 export interface Clock {
   /** Epoch milliseconds, as `Date.now()`. May jump either way. */
   now(): number;
@@ -17,7 +16,7 @@ export interface Clock {
   setTimeout?(fn: () => void, ms: number): () => void;
 }
 
-/** One moment, as both clocks tell it. */
+/** One moment by both clocks. */
 export interface Instant {
   readonly wallMs: number;
   readonly monotonicMs: number;
@@ -35,16 +34,29 @@ const MAX_SAMPLE_AGE_MS = 10;
 /** The longest delay that Node's timers take; a longer one would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
+/** Time as the registry reads it: both clocks at one moment, and timers. */
+export interface Time {
+  now(): Instant;
+  /** Calls `fn` once, `ms` milliseconds (monotonic) from now, and returns what cancels it. */
+  startTimer(fn: () => void, ms: number): () => void;
+}
+
+/** The time of a given clock, else of the system's. */
+export function timeOf(clock: Clock | undefined): Time {
+  return { now: clock ? () => instantOf(clock) : sampledNow(), startTimer: (fn, ms) => startTimer(clock, fn, ms) };
+}
+
+/** A given clock is asked for both its times at each reading. */
+function instantOf(clock: Clock): Instant {
+  return { wallMs: clock.now(), monotonicMs: clock.monotonic() };
+}
+
 /**
- * Makes the function that tells the current {@link Instant}.
- *
- * A given clock is asked for both its times whenever it is called. Without one, the system's monotonic clock is read
- * each time and the wall clock sampled: again whenever more than 10 ms have passed, and reckoned on from there in
- * between. A clock read costs as much as a cache look-up, and most calls come in the same millisecond as the one before.
- * It is not the wall clock that is read each time, because one that stands still would hide that time passes at all.
+ * Reads the system's monotonic clock at each call and its wall clock at most once in 10 ms, since a clock read costs as
+ * much as a cache look-up. The monotonic clock is the one read each time because a wall clock that stands still would
+ * hide that time passes at all. Within a millisecond it returns the same object.
  */
-export function instantReader(clock: Clock | undefined): () => Instant {
-  if (clock) return () => ({ wallMs: clock.now(), monotonicMs: clock.monotonic() });
+function sampledNow(): () => Instant {
   let last: Instant | undefined;
   let sampled: Instant = { wallMs: 0, monotonicMs: Number.NEGATIVE_INFINITY };
   return () => {
@@ -56,7 +68,7 @@ export function instantReader(clock: Clock | undefined): () => Instant {
   };
 }
 
-/** A monotonic moment to come as the wall clock will show it, unless it is set; now, if it has come. */
+/** A monotonic time as the wall clock will show it, unless that is set meanwhile; the present for a time in the past. */
 export function onWallClock(monotonicMs: number, now: Instant): number {
   return now.wallMs + Math.ceil(Math.max(0, monotonicMs - now.monotonicMs));
 }
@@ -80,10 +92,10 @@ export function startTimer(clock: Clock | undefined, fn: () => void, ms: number)
   return () => clearTimeout(timer);
 }
 
-/** Waits for a promise, but no longer than this. Rejects if the promise does in time. */
-export function settledWithin(clock: Clock | undefined, ms: number, promise: Promise<unknown>): Promise<void> {
+/** Waits until a promise settles, but at most `ms`. Rejects if the promise does in time. */
+export function settledWithin(time: Time, ms: number, promise: Promise<unknown>): Promise<void> {
   return new Promise((resolve, reject) => {
-    const cancel = startTimer(clock, resolve, ms);
+    const cancel = time.startTimer(resolve, ms);
     promise.finally(cancel).then(() => resolve(), reject);
   });
 }

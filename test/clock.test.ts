@@ -1,13 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { instantReader, onWallClock, settledWithin, startTimer, systemClock } from '../src/clock.ts';
+import { onWallClock, settledWithin, startTimer, systemClock, type Time, timeOf } from '../src/clock.ts';
 import { ManualClock } from './helpers/manual-clock.ts';
 
 const DAY_MS = 86_400_000;
 
+const nowOf = (clock?: ManualClock) => timeOf(clock).now;
+
 describe('the instant', () => {
   it('is read anew from both times of a given clock', () => {
     const clock = new ManualClock(5_000);
-    const read = instantReader(clock);
+    const read = nowOf(clock);
     expect(read()).toEqual({ wallMs: 5_000, monotonicMs: 0 });
     clock.advance(1);
     clock.jumpWall(-100);
@@ -26,14 +28,14 @@ describe('the instant of the system’s own clocks', () => {
   afterEach(() => void vi.useRealTimers());
 
   /** Reads with the wall clock at one time and the monotonic at another. */
-  function readAt(read: ReturnType<typeof instantReader>, wallMs: number, atMonotonicMs: number) {
+  function readAt(read: Time['now'], wallMs: number, atMonotonicMs: number) {
     vi.setSystemTime(wallMs);
     monotonicMs = atMonotonicMs;
     return read();
   }
 
   it('reads the wall clock once in 10 ms, and reckons on from there', () => {
-    const read = instantReader(undefined);
+    const read = nowOf();
     expect(readAt(read, 100_000, 0)).toEqual({ wallMs: 100_000, monotonicMs: 0 });
     expect(readAt(read, 107_000, 1.7)).toEqual({ wallMs: 100_001, monotonicMs: 1 });
     expect(readAt(read, 107_000, 10.9)).toEqual({ wallMs: 100_010, monotonicMs: 10 });
@@ -42,19 +44,19 @@ describe('the instant of the system’s own clocks', () => {
   });
 
   it.each([-DAY_MS, -1, 0, 1, DAY_MS])('knows within 10 ms of a wall clock that was set by %i ms', (jumpMs) => {
-    const read = instantReader(undefined);
+    const read = nowOf();
     readAt(read, 100_000, 0);
     expect(readAt(read, 100_011 + jumpMs, 11)).toEqual({ wallMs: 100_011 + jumpMs, monotonicMs: 11 });
   });
 
   it('goes on while the wall clock stands still', () => {
-    const read = instantReader(undefined);
+    const read = nowOf();
     for (let atMs = 0; atMs < 100; atMs++) expect(readAt(read, 100_000, atMs).monotonicMs).toBe(atMs);
     expect(readAt(read, 100_000, DAY_MS)).toEqual({ wallMs: 100_000, monotonicMs: DAY_MS });
   });
 
   it('gives the same object within a millisecond, so that a hit makes none', () => {
-    const read = instantReader(undefined);
+    const read = nowOf();
     expect(readAt(read, 100_003, 3)).toBe(readAt(read, 100_003, 3.4));
   });
 
@@ -118,20 +120,20 @@ describe('a timer', () => {
 describe('waiting no longer than', () => {
   it('ends with the promise, and leaves no timer', async () => {
     const clock = new ManualClock();
-    await settledWithin(clock, 1000, Promise.resolve('done'));
+    await settledWithin(timeOf(clock), 1000, Promise.resolve('done'));
     expect(clock.pendingTimers).toBe(0);
   });
 
   it('fails with the promise, and leaves no timer', async () => {
     const clock = new ManualClock();
-    await expect(settledWithin(clock, 1000, Promise.reject(new Error('no')))).rejects.toThrow('no');
+    await expect(settledWithin(timeOf(clock), 1000, Promise.reject(new Error('no')))).rejects.toThrow('no');
     expect(clock.pendingTimers).toBe(0);
   });
 
   it('ends when the time is up', async () => {
     const clock = new ManualClock();
     let over = false;
-    const waiting = settledWithin(clock, 1000, new Promise(() => {})).then(() => {
+    const waiting = settledWithin(timeOf(clock), 1000, new Promise(() => {})).then(() => {
       over = true;
     });
     clock.advance(999);

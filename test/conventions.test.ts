@@ -41,8 +41,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
 /** Packages by the only files that may import them at run time. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
-  'lru-cache': ['registry/registry.ts'],
-  'p-limit': ['registry/request-queue.ts'],
+  'lru-cache': ['registry/owner-table.ts'],
+  'p-limit': ['registry/flights.ts'],
   pino: ['diagnostics.ts'],
 };
 

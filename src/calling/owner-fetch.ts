@@ -81,17 +81,22 @@ export function rulesOfSource(origin: string | undefined): CallRules {
   return { origins: new Set(known === undefined ? [] : [known]), present: undefined, fetch: undefined };
 }
 
-/** Checks options and puts them over the rules that hold without them. */
+/** Checks options and puts them over the defaults. */
 export function callRules(options: OwnerFetchOptions | undefined, defaults: CallRules): CallRules {
   if (options === undefined) return defaults;
   const check = new OptionCheck<OwnerFetchOptions>('ownerFetch', options, OWNER_FETCH_OPTIONS);
   checkOwnerFetchOptions(check);
   check.done();
-  const listed = options.allowedOrigins?.map((entry) => originOf(entry) as string);
+  return mergeCallRules(options, defaults);
+}
+
+/** Puts checked options over the defaults. */
+export function mergeCallRules(options: OwnerFetchOptions | undefined, defaults: CallRules): CallRules {
+  const listed = options?.allowedOrigins?.map((entry) => originOf(entry) as string);
   return {
     origins: listed ? new Set(listed) : defaults.origins,
-    present: options.present ?? defaults.present,
-    fetch: options.fetch ?? defaults.fetch,
+    present: options?.present ?? defaults.present,
+    fetch: options?.fetch ?? defaults.fetch,
   };
 }
 

@@ -1,55 +1,83 @@
-/** One token request on its way, and those who wait for it. All of them share its outcome, success or failure. */
+/** One in-flight token request, shared by its owner's concurrent callers (single-flight). */
 
-import { setMaxListeners } from 'node:events';
+import { OwnerTokenError } from '../errors.ts';
+import type { OwnerStanding } from '../failures/circuit-breaker.ts';
 import type { AccessToken } from '../token.ts';
+import type { QueuedRequest } from './request-queue.ts';
+import { type Slot, standingOf } from './slot.ts';
 
-export class Flight {
-  /** Settles when the request does. Callers without a signal are handed this very promise. */
-  readonly outcome: Promise<AccessToken>;
-  resolve!: (token: AccessToken) => void;
-  reject!: (error: unknown) => void;
-  readonly #abandoned: () => void;
-  #waiting = 0;
+/**
+ * - `queued`: serves whatever its owner needs when it is sent, and can be dropped until then.
+ * - `permitted`: may be sent, which happens within the same tick; can still be dropped.
+ * - `sent`: the source was asked; `abort` ends that.
+ * - `settled`: its callers have the outcome.
+ */
+export type FlightState =
+  | { readonly phase: 'queued' }
+  | { readonly phase: 'permitted' }
+  | { readonly phase: 'sent'; readonly abort: AbortController }
+  | { readonly phase: 'settled' };
 
-  /** @param abandoned called when the last who waited has left. */
-  constructor(abandoned: () => void) {
-    this.#abandoned = abandoned;
-    this.outcome = new Promise((resolve, reject) => {
-      this.resolve = resolve;
-      this.reject = reject;
+/** A caller with a signal, which may leave before the request settles. */
+export interface Waiter {
+  readonly signal: AbortSignal;
+  readonly resolve: (token: AccessToken) => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+export class Flight implements QueuedRequest {
+  readonly accessKey: string;
+  readonly slot: Slot;
+  /** What was known of the owner when the request began. */
+  readonly standing: OwnerStanding;
+  readonly failing: boolean;
+  readonly hanging: boolean;
+  state: FlightState = { phase: 'queued' };
+  /** Changed by `waiters.ts` alone. */
+  readonly waiters = new Set<Waiter>();
+  #waitingWithoutSignal = 0;
+  readonly #outcome: Promise<AccessToken>;
+  #resolve!: (token: AccessToken) => void;
+  #reject!: (error: unknown) => void;
+
+  constructor(accessKey: string, slot: Slot) {
+    this.accessKey = accessKey;
+    this.slot = slot;
+    this.standing = standingOf(slot);
+    this.failing = this.standing === 'failing';
+    this.hanging = slot.failure?.hung === true;
+    this.#outcome = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
     });
-    // A refresh has nobody waiting for it, and its failure is told by the diagnostics.
-    this.outcome.catch(() => {});
+    // Nobody waits for a refresh: diagnostics report its failure.
+    this.#outcome.catch(() => {});
   }
 
+  /** How many callers wait. */
   get waiting(): number {
-    return this.#waiting;
+    return this.waiters.size + this.#waitingWithoutSignal;
   }
 
-  /** Waits for the outcome. A caller's signal detaches that caller alone, at once. */
-  wait(signal: AbortSignal | undefined): Promise<AccessToken> {
-    this.#waiting++;
-    if (!signal) return this.outcome;
-    // One signal may be given with many calls, and some Node versions warn of the eleventh listener as if it leaked.
-    if (signal instanceof EventTarget) setMaxListeners(0, signal);
-    return new Promise((resolve, reject) => {
-      const leave = () => {
-        this.#waiting--;
-        reject(signal.reason);
-        if (this.#waiting === 0) this.#abandoned();
-      };
-      signal.addEventListener('abort', leave, { once: true });
-      const stay = () => signal.removeEventListener('abort', leave);
-      this.outcome.then(
-        (token) => {
-          stay();
-          resolve(token);
-        },
-        (error) => {
-          stay();
-          reject(error);
-        },
-      );
-    });
+  /** Waits without a signal: all such callers get the same promise. */
+  wait(): Promise<AccessToken> {
+    this.#waitingWithoutSignal++;
+    return this.#outcome;
   }
+
+  resolve(token: AccessToken): void {
+    this.#resolve(token);
+    for (const waiter of this.waiters) waiter.resolve(token);
+  }
+
+  reject(error: unknown): void {
+    this.#reject(error);
+    for (const waiter of this.waiters) waiter.reject(error);
+  }
+}
+
+/** Whether a request failed because it was aborted. One that nobody waits for may still say something of the service. */
+export function wasAborted({ state }: Flight, thrown: unknown): boolean {
+  if (state.phase !== 'sent' || !state.abort.signal.aborted) return false;
+  return state.abort.signal.reason instanceof OwnerTokenError || !(thrown instanceof OwnerTokenError);
 }

@@ -1,314 +1,333 @@
 /**
- * The token requests under way, one an owner: from the wish for a token, through its turn and the source, to what the
- * slot keeps and what those who wait are given. The registry decides that a request is needed; this makes it.
+ * The in-flight requests, at most one per owner, and the one actor that moves them on. The registry decides that a
+ * request is needed; what becomes of it reads from top to bottom here: begin, queue, permit, source, outcome.
  */
 
-import { type Clock, type Instant, settledWithin } from '../clock.ts';
-import type { Diagnostics, RequestMessage } from '../diagnostics.ts';
-import { OwnerTokenError } from '../errors.ts';
-import type { OwnerStanding, Permit } from '../failures/circuit-breaker.ts';
-import type { FailureOutcome, FailureScopes } from '../failures/failure-scopes.ts';
+import pLimit from 'p-limit';
+import { type Instant, settledWithin, type Time } from '../clock.ts';
+import type { Diagnostics } from '../diagnostics.ts';
+import { OwnerTokenError, type OwnerTokenErrorCode } from '../errors.ts';
+import type { Permit } from '../failures/circuit-breaker.ts';
+import type { FailureScopes } from '../failures/failure-scopes.ts';
 import { failureOf, refusal, withOutcome } from '../failures/refusals.ts';
-import type { IssuedToken, RequestReason, TokenRequest, TokenSource } from '../token.ts';
-import { Flight } from './flight.ts';
-import { type DatedToken, dateIssued, type HoldingRules, heldTokenFrom, lifetimeOf } from './held-token.ts';
-import { type QueuedRequest, RequestQueue, type RequestQueueOptions } from './request-queue.ts';
-import { failed, type HeldToken, type Slot, standingOf, started, succeeded } from './slot.ts';
+import type { AccessToken, IssuedToken, RequestReason } from '../token.ts';
+import { Flight, wasAborted } from './flight.ts';
+import { type DatedToken, heldTokenFrom, lifetimeOf } from './held-token.ts';
+import type { RegistrySettings } from './options.ts';
+import type { OwnerTable } from './owner-table.ts';
+import { RequestQueue } from './request-queue.ts';
+import { failed, type HeldToken, type Slot, started, succeeded } from './slot.ts';
+import { type Attempt, callSource } from './source-call.ts';
+import { Waiters } from './waiters.ts';
 
-/** What requests are made with. */
-export interface RequestParts {
-  readonly source: TokenSource;
-  readonly rules: HoldingRules;
-  readonly pauses: FailureScopes;
-  readonly diagnostics: Diagnostics;
-  readonly now: () => Instant;
-  readonly clock: Clock | undefined;
-  readonly turns: Omit<RequestQueueOptions, 'limit'>;
-  /** Stores the slot of an owner for whom a request has settled. */
-  readonly keep: (accessKey: string, slot: Slot) => void;
-}
-
-/** Counted since the registry was made. */
-export interface RequestCounts {
-  requests: number;
-  refreshes: number;
-  failures: number;
-}
-
-/** One owner's request, from its wish to its outcome. */
-interface OwnerFlight extends QueuedRequest {
-  readonly accessKey: string;
-  readonly slot: Slot;
-  readonly flight: Flight;
-  readonly standing: OwnerStanding;
-  /** The generation in which it was sent; undefined while it is queued, when it may still serve a newer one. */
-  generation: number | undefined;
-  permit: Permit | undefined;
-  /** Monotonic: when the source was asked last. */
-  sentAtMs: number;
-  /** What is told of the asking that is under way. */
-  message: RequestMessage;
-}
-
-export class Requests {
-  readonly counts: RequestCounts = { requests: 0, refreshes: 0, failures: 0 };
-  readonly #parts: RequestParts;
-  readonly #turns: RequestQueue;
-  /** What later callers may join, by access key. */
-  readonly #joinable = new Map<string, OwnerFlight>();
-  /** All that has not settled, those of earlier generations included. */
-  readonly #unsettled = new Set<OwnerFlight>();
-  readonly #abort = new AbortController();
+export class Flights {
+  /** Calls of the source, refreshes among them, and failed requests. */
+  readonly counts = { requests: 0, refreshes: 0, failures: 0 };
+  readonly #settings: RegistrySettings;
+  readonly #time: Time;
+  readonly #owners: OwnerTable;
+  readonly #failures: FailureScopes;
+  readonly #diagnostics: Diagnostics;
+  readonly #queue: RequestQueue<Flight>;
+  /** Runs the requests. It has neither bound nor cancel, so it gets one only when that one may start. */
+  readonly #limit: ReturnType<typeof pLimit>;
+  /** All that have not settled, detached ones included. */
+  readonly #unsettled = new Set<Flight>();
+  readonly #waiters = new Waiters((flight) => this.#dropIfUseless(flight));
+  #cancelQueueTimer: (() => void) | undefined;
   #whenIdle: (() => void) | undefined;
 
-  constructor(parts: RequestParts) {
-    this.#parts = parts;
-    this.#turns = new RequestQueue({ ...parts.turns, limit: () => parts.pauses.limit });
+  constructor(settings: RegistrySettings, owners: OwnerTable, failures: FailureScopes, diagnostics: Diagnostics) {
+    this.#settings = settings;
+    this.#time = settings.time;
+    this.#owners = owners;
+    this.#failures = failures;
+    this.#diagnostics = diagnostics;
+    this.#queue = new RequestQueue(settings);
+    this.#limit = pLimit(settings.concurrency);
   }
 
   get inFlight(): number {
-    return this.#unsettled.size - this.#turns.queued;
+    return this.#unsettled.size - this.#queue.queued;
   }
 
   get queued(): number {
-    return this.#turns.queued;
+    return this.#queue.queued;
   }
 
   get waiting(): number {
     let sum = 0;
-    for (const { flight } of this.#unsettled) sum += flight.waiting;
+    for (const flight of this.#unsettled) sum += flight.waiting;
     return sum;
   }
 
-  /** The slot of an owner for whom a request is under way that later callers may join. */
-  slotOf(accessKey: string): Slot | undefined {
-    return this.#joinable.get(accessKey)?.slot;
-  }
-
-  /** Whether a caller would join a request rather than begin one. */
-  isUnderWay(accessKey: string): boolean {
-    const found = this.#joinable.get(accessKey);
-    return found !== undefined && (found.generation ?? found.slot.generation) === found.slot.generation;
-  }
-
-  /** Joins the request under way. */
-  join(accessKey: string, signal: AbortSignal | undefined): ReturnType<Flight['wait']> {
-    const joined = this.#joinable.get(accessKey) as OwnerFlight;
-    this.#turns.raise(joined);
-    return joined.flight.wait(signal);
-  }
-
   /** Begins a request that the caller waits for. */
-  begin(accessKey: string, slot: Slot, signal: AbortSignal | undefined): ReturnType<Flight['wait']> {
-    const begun = this.#create(accessKey, slot, true);
-    const outcome = begun.flight.wait(signal);
-    if (!this.#turns.enqueue(begun)) {
+  begin(accessKey: string, slot: Slot, signal: AbortSignal | undefined): Promise<AccessToken> {
+    const flight = this.#create(accessKey, slot);
+    const outcome = this.#wait(flight, signal);
+    if (!this.#enqueue(flight, true)) {
       const message = 'too many owners wait for a token request: raise maxQueued or concurrency, or call less';
-      this.#settle(begun, new OwnerTokenError('queue_full', message, this.#place(begun)));
+      this.#refuse(flight, this.#errorOf(flight, 'queue_full', message));
     }
     return outcome;
   }
 
-  /** Begins a request that nobody waits for; does nothing where there is no place for one. */
+  /** Joins an in-flight request. */
+  join(flight: Flight, signal: AbortSignal | undefined): Promise<AccessToken> {
+    this.#queue.promote(flight, this.#time.now().monotonicMs);
+    return this.#wait(flight, signal);
+  }
+
+  /** Begins a request that nobody waits for, unless the queue is full. */
   refresh(accessKey: string, slot: Slot): void {
-    const begun = this.#create(accessKey, slot, false);
-    if (!this.#turns.enqueue(begun)) this.#drop(begun);
+    const flight = this.#create(accessKey, slot);
+    if (!this.#enqueue(flight, false)) this.#end(flight);
   }
 
-  /** More requests may be under way than before: a ramp was cut short. */
+  /** The held token was rejected: the answer to a request already sent may be that very token, and is not stored. */
+  rejected(accessKey: string): void {
+    const flight = this.#owners.flightOf(accessKey);
+    if (flight?.state.phase !== 'sent') return;
+    this.#owners.store(flight);
+    this.#detach(flight);
+  }
+
+  /** The owner is gone. A request that callers wait for goes on for them. Returns whether one was in flight. */
+  forget(accessKey: string): boolean {
+    const flight = this.#owners.flightOf(accessKey);
+    if (flight) this.#detach(flight);
+    return flight !== undefined;
+  }
+
+  /** A circuit was closed: more requests may start now. */
   resume(): void {
-    this.#turns.dispatch();
+    this.#startNext();
   }
 
-  /** The owner is forgotten: its request goes on for those who wait, but is joined and kept no more. */
-  disown(accessKey: string): boolean {
-    const found = this.#joinable.get(accessKey);
-    if (!found) return false;
-    found.generation ??= found.slot.generation;
-    this.#joinable.delete(accessKey);
-    return true;
-  }
-
-  /** The access keys for which a request can be joined. */
-  owners(): string[] {
-    return [...this.#joinable.keys()];
-  }
-
-  /** Ends everything: callers get `closed`, sources their signal. Settles when all has, or the time is up. */
+  /** Rejects every caller with `closed` and aborts what was sent. Returns how many had not settled in time. */
   async close(timeoutMs: number): Promise<number> {
-    this.#turns.remove(() => true);
-    for (const each of this.#unsettled) each.flight.reject(closedError(each.slot.owner, this.#parts.now()));
-    for (const each of [...this.#unsettled]) if (!each.permit) this.#drop(each);
-    this.#abort.abort(closedError(undefined, this.#parts.now()));
+    for (const flight of [...this.#unsettled]) {
+      this.#reject(flight, closedError(flight.slot.owner, this.#time.now()));
+      if (flight.state.phase === 'sent') flight.state.abort.abort(closedError(undefined, this.#time.now()));
+      else this.#drop(flight);
+    }
     if (this.#unsettled.size > 0) {
       const idle = new Promise<void>((resolve) => {
         this.#whenIdle = resolve;
       });
-      await settledWithin(this.#parts.clock, timeoutMs, idle);
+      await settledWithin(this.#time, timeoutMs, idle);
     }
     return this.#unsettled.size;
   }
 
-  #create(accessKey: string, slot: Slot, waitedFor: boolean): OwnerFlight {
-    const created: OwnerFlight = {
-      accessKey,
-      slot,
-      waitedFor,
-      standing: standingOf(slot),
-      failing: slot.failure !== undefined,
-      hanging: slot.failure?.hung === true,
-      sentAtMs: 0,
-      generation: undefined,
-      permit: undefined,
-      message: { owner: slot.owner, reason: 'absent' },
-      flight: new Flight(() => this.#abandoned(created)),
-      admit: () => this.#admit(created),
-      run: () => this.#run(created),
-      expire: () => this.#expire(created),
-    };
-    this.#joinable.set(accessKey, created);
-    this.#unsettled.add(created);
-    return created;
+  #create(accessKey: string, slot: Slot): Flight {
+    const flight = new Flight(accessKey, slot);
+    this.#owners.began(flight);
+    this.#unsettled.add(flight);
+    return flight;
   }
 
-  /** Nobody waits any more: what is not sent yet is dropped; what was sent is finished, and kept. */
-  #abandoned(flight: OwnerFlight): void {
-    if (this.#turns.withdraw(flight) || flight.generation === undefined) this.#drop(flight);
+  #wait(flight: Flight, signal: AbortSignal | undefined): Promise<AccessToken> {
+    return signal ? this.#waiters.wait(flight, signal) : flight.wait();
   }
 
-  #expire(flight: OwnerFlight): void {
-    const message = 'no turn for a token request came in time: raise concurrency or maxQueueMs, or call less';
-    this.#settle(flight, new OwnerTokenError('queue_timeout', message, this.#place(flight)));
+  /** False if the queue is full. A request that a caller waits for takes the place of the oldest refresh. */
+  #enqueue(flight: Flight, waitedFor: boolean): boolean {
+    if (!this.#queue.hasPlaceFor(flight, this.#failures.limit)) {
+      const displaced = waitedFor ? this.#queue.oldestRefresh : undefined;
+      if (!displaced) return false;
+      this.#drop(displaced);
+    }
+    this.#queue.add(flight, waitedFor, this.#time.now().monotonicMs);
+    this.#startNext();
+    return true;
   }
 
-  /** A pause may have begun while it was queued. */
-  #admit(flight: OwnerFlight): boolean {
-    const now = this.#parts.now();
-    flight.permit = this.#parts.pauses.admit(now.monotonicMs, flight.standing);
-    if (!flight.permit) this.#refused(flight, now);
-    return flight.permit !== undefined;
+  /** Starts as many queued requests as may start now. */
+  #startNext(): void {
+    for (let flight = this.#queue.next(this.#failures.limit); flight; flight = this.#queue.next(this.#failures.limit)) {
+      const now = this.#time.now();
+      const permit = this.#failures.admit(now.monotonicMs, flight.standing);
+      if (permit) {
+        flight.state = { phase: 'permitted' };
+        this.#start(flight, permit);
+      } else {
+        this.#queue.release(flight);
+        this.#refuseIfPaused(flight, now);
+      }
+    }
+    this.#watchQueue();
   }
 
-  /** Refuses a queued request if a pause is in force for it. */
-  #refused(flight: OwnerFlight, now: Instant): boolean {
-    const pause = this.#parts.pauses.pauseFor(now.monotonicMs, flight.standing);
-    if (pause) this.#settle(flight, refusal(pause, flight.slot.owner, now));
+  #start(flight: Flight, permit: Permit): void {
+    void this.#limit(() => this.#run(flight, permit)).finally(() => {
+      this.#queue.release(flight);
+      this.#startNext();
+    });
+  }
+
+  async #run(flight: Flight, permit: Permit): Promise<void> {
+    // Every caller left since the permit was granted.
+    if (flight.state.phase === 'settled') return this.#failures.cancel(permit);
+    const abort = new AbortController();
+    flight.state = { phase: 'sent', abort };
+    let attempt = this.#attempt(flight, started(flight.slot, this.#time.now()));
+    let held: HeldToken;
+    try {
+      let issued = await callSource(this.#settings, this.#diagnostics, flight, attempt, abort.signal);
+      if (this.#isDenied(flight, issued)) {
+        const message = 'the service issued a token again that was reported as rejected';
+        const error = this.#errorOf(flight, 'token_rejected', message);
+        this.#diagnostics.requestFailed(attempt.message, error);
+        abort.signal.throwIfAborted();
+        attempt = this.#attempt(flight, 'rejected');
+        issued = await callSource(this.#settings, this.#diagnostics, flight, attempt, abort.signal);
+        if (this.#isDenied(flight, issued)) throw error;
+      }
+      held = this.#heldTokenFrom(flight, issued);
+    } catch (thrown) {
+      return this.#failed(flight, permit, attempt, thrown);
+    }
+    this.#succeeded(flight, permit, attempt, held);
+  }
+
+  #attempt({ slot }: Flight, reason: RequestReason): Attempt {
+    this.counts.requests++;
+    if (reason === 'refresh') this.counts.refreshes++;
+    return { sent: this.#time.now(), message: { owner: slot.owner, reason } };
+  }
+
+  #isDenied({ slot }: Flight, { token }: IssuedToken): boolean {
+    return slot.denylist.length > 0 && slot.denylist.includes(this.#settings.fingerprints.ofToken(token));
+  }
+
+  #heldTokenFrom({ slot }: Flight, issued: DatedToken): HeldToken {
+    const { lifetimeMs, problem } = lifetimeOf(this.#settings.expiry, issued);
+    if (problem) this.#diagnostics.lifetimeUnknown(slot.owner, problem, lifetimeMs);
+    return heldTokenFrom(this.#settings, issued, lifetimeMs, slot.held, this.#time.now());
+  }
+
+  #succeeded(flight: Flight, permit: Permit, { message }: Attempt, held: HeldToken): void {
+    const lifted = this.#failures.succeeded(permit);
+    if (this.#owners.isCurrent(flight)) {
+      succeeded(flight.slot, held);
+      this.#owners.store(flight);
+    }
+    flight.resolve(held.token);
+    this.#waiters.settled(flight);
+    this.#end(flight);
+    message.token = held.token.fingerprint;
+    message.expiresAtMs = held.token.expiresAtMs;
+    this.#diagnostics.requestSucceeded(message);
+    for (const scope of lifted) this.#diagnostics.lifted(scope);
+  }
+
+  #failed(flight: Flight, permit: Permit, { sent, message }: Attempt, thrown: unknown): void {
+    const { slot, accessKey } = flight;
+    if (wasAborted(flight, thrown)) {
+      this.#failures.cancel(permit);
+      this.#end(flight);
+      return;
+    }
+    const now = this.#time.now();
+    const error = failureOf(thrown, slot.owner, accessKey, now);
+    this.counts.failures++;
+    const outcome = this.#failures.failed({
+      ...{ permit, error, owner: accessKey, ownerFailures: slot.failure?.count ?? 0 },
+      ...{ nowMs: now.monotonicMs, sentAtMs: sent.monotonicMs },
+    });
+    if (outcome.ownerPause && this.#owners.isCurrent(flight)) {
+      failed(slot, { ...outcome.ownerPause, hung: outcome.hung });
+      this.#owners.store(flight);
+    }
+    const reported = withOutcome(error, outcome, now);
+    this.#refuse(flight, reported);
+    if (outcome.circuitPause) this.#refuseQueued(now);
+    this.#diagnostics.requestFailed(message, reported);
+    const { scope, lifted } = outcome;
+    const { code, retryAtMs } = reported;
+    const pause = { scope, code, ...(retryAtMs !== undefined && { retryAtMs }) };
+    this.#diagnostics.paused(scope === 'owner' ? { ...pause, owner: slot.owner } : pause);
+    for (const each of lifted) this.#diagnostics.lifted(each);
+  }
+
+  /** A circuit opened: refuses whatever it stops instead of leaving it in the queue. */
+  #refuseQueued(now: Instant): void {
+    for (const failing of [false, true]) {
+      for (let flight = this.#queue.first(failing); flight; flight = this.#queue.first(failing)) {
+        if (!this.#refuseIfPaused(flight, now)) break;
+      }
+    }
+    this.#watchQueue();
+  }
+
+  #refuseIfPaused(flight: Flight, now: Instant): boolean {
+    const pause = this.#failures.pauseFor(now.monotonicMs, flight.standing);
+    if (pause) this.#refuse(flight, refusal(pause, flight.slot.owner, now));
     return pause !== undefined;
   }
 
-  async #run(flight: OwnerFlight): Promise<void> {
-    const { slot } = flight;
-    // Everybody left in the moment after its turn had come.
-    if (!this.#unsettled.has(flight)) return this.#parts.pauses.cancel(flight.permit as Permit);
-    flight.generation ??= slot.generation;
-    try {
-      this.#landed(flight, await this.#obtain(flight, started(slot, this.#parts.now())));
-    } catch (thrown) {
-      this.#failed(flight, thrown);
-    } finally {
-      this.#drop(flight);
-    }
+  #detach(flight: Flight): void {
+    this.#owners.detach(flight);
+    this.#dropIfUseless(flight);
   }
 
-  /** Asks the source; once more if it gives a token that is known to be refused. */
-  async #obtain(flight: OwnerFlight, reason: RequestReason): Promise<HeldToken> {
-    const first = await this.#ask(flight, reason);
-    if (!this.#isRefused(flight, first)) return this.#hold(flight, first);
-    const insisted = 'the service insists on a token that was reported as refused';
-    const error = new OwnerTokenError('token_rejected', insisted, { failureScope: 'owner', ...this.#place(flight) });
-    this.#parts.diagnostics.requestFailed(flight.message, error);
-    const second = await this.#ask(flight, 'rejected');
-    if (this.#isRefused(flight, second)) throw error;
-    return this.#hold(flight, second);
+  /** A request that nobody waits for is dropped while it is queued; once sent, it is finished if it will be stored. */
+  #dropIfUseless(flight: Flight): void {
+    if (flight.waiting > 0) return;
+    if (flight.state.phase !== 'sent') this.#drop(flight);
+    else if (!this.#owners.isCurrent(flight)) flight.state.abort.abort(new DOMException('nobody waits', 'AbortError'));
   }
 
-  #isRefused(flight: OwnerFlight, grant: IssuedToken): boolean {
-    return flight.slot.rejected.includes(this.#parts.rules.fingerprints.ofToken(grant.token));
-  }
-
-  async #ask(flight: OwnerFlight, reason: RequestReason): Promise<DatedToken> {
-    const { source, rules, diagnostics, now } = this.#parts;
-    const { slot, accessKey } = flight;
-    const sent = now();
-    if (this.#abort.signal.aborted) throw closedError(slot.owner, sent);
-    flight.sentAtMs = sent.monotonicMs;
-    this.counts.requests++;
-    if (reason === 'refresh') this.counts.refreshes++;
-    flight.message = { owner: slot.owner, reason };
-    const request: TokenRequest = {
-      signal: this.#abort.signal,
-      reason,
-      ...(slot.held && { held: slot.held.token }),
-      ...(slot.lastRejected && { rejected: slot.lastRejected }),
-      lifetimeMs: (grant) => lifetimeOf(rules.policy, dateIssued(grant, sent, now())).lifetimeMs,
-    };
-    // In an async function, so that a source that throws at once does so like one that rejects.
-    const grant = await diagnostics.requestSent(flight.message, async () => source.requestToken(accessKey, request));
-    return dateIssued(grant, sent, now());
-  }
-
-  #hold(flight: OwnerFlight, grant: DatedToken): HeldToken {
-    const { rules, diagnostics, now } = this.#parts;
-    const { lifetimeMs, problem } = lifetimeOf(rules.policy, grant);
-    if (problem) diagnostics.lifetimeUnknown(flight.slot.owner, problem, lifetimeMs);
-    return heldTokenFrom(rules, grant, lifetimeMs, flight.slot.held, now());
-  }
-
-  #landed(flight: OwnerFlight, held: HeldToken): void {
-    const { pauses, diagnostics, keep } = this.#parts;
-    const lifted = pauses.succeeded(flight.permit as Permit);
-    if (succeeded(flight.slot, flight.generation as number, held)) keep(flight.accessKey, flight.slot);
-    flight.flight.resolve(held.token);
-    flight.message.token = held.token.fingerprint;
-    flight.message.expiresAtMs = held.token.expiresAtMs;
-    diagnostics.requestSucceeded(flight.message);
-    for (const scope of lifted) diagnostics.lifted(scope);
-  }
-
-  #failed(flight: OwnerFlight, thrown: unknown): void {
-    // The callers know already that it was closed.
-    if (this.#abort.signal.aborted) return;
-    const { pauses, keep } = this.#parts;
-    const { slot, accessKey } = flight;
-    const now = this.#parts.now();
-    const error = failureOf(thrown, slot.owner, accessKey, now);
-    this.counts.failures++;
-    const ownerFailures = slot.failure?.count ?? 0;
-    const { permit, sentAtMs } = flight as { permit: Permit; sentAtMs: number };
-    const nowMs = now.monotonicMs;
-    const verdict = pauses.failed({ permit, error, owner: accessKey, ownerFailures, nowMs, sentAtMs });
-    const failure = verdict.ownerPause && { ...verdict.ownerPause, hung: verdict.hung };
-    if (failure && failed(slot, flight.generation as number, failure)) keep(accessKey, slot);
-    const outcome = withOutcome(error, verdict, now);
-    flight.flight.reject(outcome);
-    if (verdict.circuitPause) this.#turns.remove((turn) => this.#refused(turn as OwnerFlight, now));
-    this.#tellFailure(flight, outcome, verdict);
-  }
-
-  #tellFailure(flight: OwnerFlight, outcome: OwnerTokenError, { scope, lifted }: FailureOutcome): void {
-    const { diagnostics } = this.#parts;
-    const { code } = outcome;
-    const { owner } = flight.slot;
-    // Every failure pauses something.
-    const retryAtMs = outcome.retryAtMs as number;
-    diagnostics.requestFailed(flight.message, outcome);
-    diagnostics.paused({ scope, code, retryAtMs, ...(scope === 'owner' && { owner }) });
-    for (const each of lifted) diagnostics.lifted(each);
-  }
-
-  #settle(flight: OwnerFlight, error: OwnerTokenError): void {
+  #refuse(flight: Flight, error: OwnerTokenError): void {
     this.#drop(flight);
-    flight.flight.reject(error);
+    this.#reject(flight, error);
   }
 
-  #drop(flight: OwnerFlight): void {
-    if (this.#joinable.get(flight.accessKey) === flight) this.#joinable.delete(flight.accessKey);
+  #drop(flight: Flight): void {
+    this.#queue.withdraw(flight);
+    this.#end(flight);
+    this.#watchQueue();
+  }
+
+  #end(flight: Flight): void {
+    flight.state = { phase: 'settled' };
+    this.#owners.detach(flight);
     this.#unsettled.delete(flight);
     if (this.#unsettled.size === 0) this.#whenIdle?.();
   }
 
-  #place(flight: OwnerFlight): { owner: string; failedAtMs: number } {
-    return { owner: flight.slot.owner, failedAtMs: this.#parts.now().wallMs };
+  #reject(flight: Flight, error: OwnerTokenError): void {
+    flight.reject(error);
+    this.#waiters.settled(flight);
+  }
+
+  /** Keeps one timer for the whole queue, set for the request that is overdue first. */
+  #watchQueue(): void {
+    const { overdueAtMs } = this.#queue;
+    if (overdueAtMs === undefined) {
+      this.#cancelQueueTimer?.();
+      this.#cancelQueueTimer = undefined;
+    } else if (!this.#cancelQueueTimer) {
+      // Requests only leave or come later, so the timer is never late for those that remain. Whole milliseconds:
+      // what sums of fractions lose would make it early again and again.
+      const waitMs = Math.max(0, Math.ceil(overdueAtMs - this.#time.now().monotonicMs));
+      this.#cancelQueueTimer = this.#time.startTimer(() => this.#refuseOverdue(), waitMs);
+    }
+  }
+
+  #refuseOverdue(): void {
+    this.#cancelQueueTimer = undefined;
+    const message = 'no permit for a token request came in time: raise concurrency or maxQueueMs, or call less';
+    const nowMs = this.#time.now().monotonicMs;
+    for (let flight = this.#queue.takeOverdue(nowMs); flight; flight = this.#queue.takeOverdue(nowMs)) {
+      this.#refuse(flight, this.#errorOf(flight, 'queue_timeout', message));
+    }
+    this.#watchQueue();
+  }
+
+  #errorOf({ slot }: Flight, code: OwnerTokenErrorCode, message: string): OwnerTokenError {
+    return new OwnerTokenError(code, message, { owner: slot.owner, failedAtMs: this.#time.now().wallMs });
   }
 }
 

@@ -1,4 +1,4 @@
-/** From what a source granted to the token that is held: checked, named, and given its instants on both clocks. */
+/** From an issued token to the held one: validated, dated, and planned on both clocks. */
 
 import type { Instant } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
@@ -11,79 +11,75 @@ import {
   type TokenAge,
 } from '../expiry/lifetime.ts';
 import { AccessToken, type IssuedToken, problemOfIssued, schemeOf } from '../token.ts';
-import type { Fingerprints } from './fingerprints.ts';
+import type { RegistrySettings } from './options.ts';
 import type { HeldToken, Slot } from './slot.ts';
 
-/** What a registry holds tokens by. */
-export interface HoldingRules {
-  readonly policy: ExpiryPolicy;
-  readonly refreshWindow: readonly [number, number];
-  readonly random: () => number;
-  readonly fingerprints: Fingerprints;
-}
-
-/** A grant that has been checked, with the moment from which its lifetime counts. */
+/** A validated token, and the time from which its lifetime counts. */
 export type DatedToken = IssuedToken & { readonly requestedAtMs: number };
 
-/** Of a token that came again, a rest of its life shorter than this share is not worth another refresh. */
-const LEAST_REST_SHARE = 0.05;
+/** A re-issued token with less than this share of its life left is not refreshed again. */
+const MIN_REST_SHARE = 0.05;
 
-/** What the wall clock seems to be set back by through reading the two clocks at different moments. */
-const MOST_SAMPLING_ERROR_MS = 20;
+/** How far the clocks may seem to drift apart merely because they are not read at the same moment. */
+const MAX_SAMPLING_ERROR_MS = 20;
 
 /**
- * Checks a grant and dates it. Without a date of the source's (or with one that has not come yet: another clock, or one
- * that was set back) its lifetime counts from the moment before the request was sent, by whichever clock says longer ago.
- * A date that was taken before the clock was set back is set back with it.
+ * Validates and dates what a source returned. If the source gives no date, or one in the future (another clock, or one
+ * that was set back since), the lifetime counts from just before the request, by whichever clock says longer ago. If the
+ * wall clock was set back during the request, the source's date is set back with it.
  *
  * @throws OwnerTokenError `invalid_response`
  */
-export function dateIssued(grant: IssuedToken, sent: Instant, now: Instant): DatedToken {
-  const problem = problemOfIssued(grant);
+export function dateIssued(issued: IssuedToken, sent: Instant, now: Instant): DatedToken {
+  const problem = problemOfIssued(issued);
   if (problem) throw new OwnerTokenError('invalid_response', `the token source gave no usable token: ${problem}`);
-  const stated = grant.requestedAtMs;
+  const stated = issued.requestedAtMs;
   const elapsedMs = now.monotonicMs - sent.monotonicMs;
   if (stated === undefined || stated > now.wallMs) {
-    return { ...grant, requestedAtMs: Math.min(sent.wallMs, now.wallMs - elapsedMs) };
+    return { ...issued, requestedAtMs: Math.min(sent.wallMs, now.wallMs - elapsedMs) };
   }
   const setBackMs = elapsedMs - (now.wallMs - sent.wallMs);
-  return { ...grant, requestedAtMs: setBackMs > MOST_SAMPLING_ERROR_MS ? stated - setBackMs : stated };
+  return { ...issued, requestedAtMs: setBackMs > MAX_SAMPLING_ERROR_MS ? stated - setBackMs : stated };
 }
 
-/** The lifetime that counts for a grant, and what is wrong with the one that was stated. */
-export function lifetimeOf(policy: ExpiryPolicy, grant: DatedToken): { lifetimeMs: number; problem?: LifetimeProblem } {
-  return assessLifetime(policy.lifetimeMs(grant));
+/** The lifetime to use for a token, and why the stated one cannot be used. */
+export function lifetimeOf(
+  policy: ExpiryPolicy,
+  issued: DatedToken,
+): { lifetimeMs: number; problem?: LifetimeProblem } {
+  return assessLifetime(policy.lifetimeMs(issued));
 }
 
 /**
- * Makes the token to hold of a grant.
+ * Makes the token to hold.
  *
- * @param previous the token held until now: if the very same comes again it has not become younger, and keeps its end.
- * @throws OwnerTokenError `invalid_response` when it is past its end already.
+ * @param previous the token held until now: the same token re-issued keeps its expiry.
+ * @throws OwnerTokenError `invalid_response` if it has expired already.
  */
 export function heldTokenFrom(
-  rules: HoldingRules,
-  grant: DatedToken,
+  settings: Pick<RegistrySettings, 'refreshWindow' | 'random' | 'fingerprints'>,
+  issued: DatedToken,
   lifetimeMs: number,
   previous: HeldToken | undefined,
   now: Instant,
 ): HeldToken {
-  const { requestedAtMs } = grant;
-  const planned = planLife({ requestedAtMs, lifetimeMs, refreshWindow: rules.refreshWindow, random: rules.random });
-  const cameAgain = previous?.token.value === grant.token ? previous.token : undefined;
-  const life = cameAgain ? withoutExtending(planned, requestedAtMs, cameAgain.expiresAtMs) : planned;
-  if (now.wallMs >= life.expiresAtMs || hasPassedOwnExp(grant, lifetimeMs, now)) {
-    throw new OwnerTokenError('invalid_response', 'the token was past its end on arrival: check both clocks');
+  const { requestedAtMs } = issued;
+  const { refreshWindow, random, fingerprints } = settings;
+  const planned = planLife({ requestedAtMs, lifetimeMs, refreshWindow, random });
+  const reissued = previous?.token.value === issued.token ? previous.token : undefined;
+  const life = reissued ? withoutExtending(planned, requestedAtMs, reissued.expiresAtMs) : planned;
+  if (now.wallMs >= life.expiresAtMs || hasPassedOwnExp(issued, lifetimeMs, now)) {
+    throw new OwnerTokenError('invalid_response', 'the token had expired on arrival: check the clocks on both sides');
   }
   const token = new AccessToken({
-    value: grant.token,
-    tokenType: schemeOf(grant.tokenType),
-    fingerprint: rules.fingerprints.ofToken(grant.token),
+    value: issued.token,
+    tokenType: schemeOf(issued.tokenType),
+    fingerprint: fingerprints.ofToken(issued.token),
     issuedAtMs: requestedAtMs,
     ...life,
   });
   const toMonotonicMs = now.monotonicMs - now.wallMs;
-  const longestMs = cameAgain && previous ? previous.expiresAtMonotonicMs : Number.POSITIVE_INFINITY;
+  const longestMs = reissued && previous ? previous.expiresAtMonotonicMs : Number.POSITIVE_INFINITY;
   const expiresAtMonotonicMs = Math.min(life.expiresAtMs + toMonotonicMs, longestMs);
   return {
     token,
@@ -94,7 +90,7 @@ export function heldTokenFrom(
   };
 }
 
-/** A plan cut to an end that stands, its refresh point moved in proportion; none where hardly any life is left. */
+/** Cuts a plan to the expiry that stands and moves the refresh point in proportion; no refresh if hardly any life is left. */
 function withoutExtending(
   planned: { refreshAtMs: number; expiresAtMs: number },
   requestedAtMs: number,
@@ -102,18 +98,18 @@ function withoutExtending(
 ): { refreshAtMs: number; expiresAtMs: number } {
   if (planned.expiresAtMs <= endMs) return planned;
   const rest = (endMs - requestedAtMs) / (planned.expiresAtMs - requestedAtMs);
-  const refreshAtMs = rest < LEAST_REST_SHARE ? endMs : requestedAtMs + (planned.refreshAtMs - requestedAtMs) * rest;
+  const refreshAtMs = rest < MIN_REST_SHARE ? endMs : requestedAtMs + (planned.refreshAtMs - requestedAtMs) * rest;
   return { refreshAtMs, expiresAtMs: endMs };
 }
 
-/** Whether a JWT says that it has ended. Who keeps tokens until they are rejected does not want to know. */
-function hasPassedOwnExp(grant: IssuedToken, lifetimeMs: number, now: Instant): boolean {
+/** Whether a JWT's own `exp` has passed. Ignored for tokens kept until they are rejected. */
+function hasPassedOwnExp(issued: IssuedToken, lifetimeMs: number, now: Instant): boolean {
   if (lifetimeMs === Number.POSITIVE_INFINITY) return false;
-  const endMs = jwtTimes(grant.token)?.expiresAtMs;
+  const endMs = jwtTimes(issued.token)?.expiresAtMs;
   return endMs !== undefined && now.wallMs >= endMs;
 }
 
-/** How old a token of this owner is: by the monotonic clock while it is held, by the wall clock after. */
+/** A token's age: by the monotonic clock while it is held, by the wall clock after. */
 export function ageOf(slot: Slot, token: AccessToken, now: Instant): TokenAge {
   const { held } = slot;
   const ageMs = held?.token === token ? now.monotonicMs - held.issuedAtMonotonicMs : now.wallMs - token.issuedAtMs;

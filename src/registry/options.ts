@@ -1,7 +1,14 @@
-/** The registry's options: what each bounds, its default, and how all of them are checked at once. */
+/** The registry's options: what each bounds, its default, and the check of all of them at once. */
 
-import { checkOwnerFetchOptions, OWNER_FETCH_OPTIONS, type OwnerFetchOptions } from '../calling/owner-fetch.ts';
-import { type Clock, systemClock } from '../clock.ts';
+import {
+  type CallRules,
+  checkOwnerFetchOptions,
+  mergeCallRules,
+  OWNER_FETCH_OPTIONS,
+  type OwnerFetchOptions,
+  rulesOfSource,
+} from '../calling/owner-fetch.ts';
+import { type Clock, type Time, timeOf } from '../clock.ts';
 import { LEVELS, type Level, type Logger } from '../diagnostics.ts';
 import { OwnerTokenError } from '../errors.ts';
 import type { ExpiryPolicy } from '../expiry/lifetime.ts';
@@ -10,51 +17,56 @@ import type { PauseRange } from '../failures/backoff.ts';
 import type { PauseRanges } from '../failures/failure-scopes.ts';
 import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
 import type { TokenSource } from '../token.ts';
+import { Fingerprints } from './fingerprints.ts';
 
 export interface OwnerTokenRegistryOptions {
   /** Where tokens come from: usually a `TokenEndpoint`; a shared source in a fleet. Closed with the registry. */
   source: TokenSource;
-  /** How long a token lives. Default: `firstKnown(expiresIn(), jwtExp())`; 300 s for what neither knows. */
+  /** How long a token lives. Default: `firstKnown(expiresIn(), jwtExp())`, and 300 s if neither knows. */
   expiry?: ExpiryPolicy;
-  /** Owners held at once, 1 to 10,000,000; the least recently used are dropped beyond. Default: 10,000. */
+  /** Owners held at once, 1 to 10,000,000; beyond it the least recently used are dropped. Default: 10,000. */
   maxOwners?: number;
-  /** Token requests under way at once over all owners, 1 to 10,000. Default: 16. */
+  /** Token requests in flight at once over all owners, 1 to 10,000. Default: 16. */
   concurrency?: number;
-  /** Owners waiting for a turn, 1 to 10,000,000; beyond it calls are refused with `queue_full`. Default: 10,000. */
+  /** Queued requests, 1 to 10,000,000; beyond it `getToken` rejects with `queue_full`. Default: 10,000. */
   maxQueued?: number;
-  /** Milliseconds an owner waits for its turn, 1 to 3,600,000; then `queue_timeout`. Default: 30,000. */
+  /** Milliseconds a request stays queued, 1 to 3,600,000; then `queue_timeout`. Default: 30,000. */
   maxQueueMs?: number;
   /**
-   * Shares of a token's lifetime, over 0 and up to 1, between which its refresh point is drawn, once per token.
+   * Shares of a token's lifetime, over 0 and up to 1. Its refresh point is drawn between them, once per token.
    * Default: `[0.6, 0.8]`.
    */
   refreshWindow?: [number, number];
   /** A pino logger (or anything with its `debug`, `info` and `warn`), or a level for one made here. Default: silent. */
   logger?: Logger | Level;
-  /** A name for logs, errors and reports instead of the fingerprint. Must not give the access key away. */
+  /** A name for logs, errors and reports instead of the fingerprint. Must not reveal the access key. */
   ownerLabel?: (accessKey: string) => string;
   /** Key of the fingerprints, 16 bytes or more; the same in every replica for the same names. Default: random. */
   fingerprintKey?: Uint8Array;
   /** Defaults for `ownerFetch`. */
   calls?: OwnerFetchOptions;
-  /** Where the time comes from. Default: the system's clocks. */
+  /** The clocks. Default: the system's. */
   clock?: Clock;
-  /** Gives numbers from 0 up to 1; all jitter comes from here. Default: `Math.random`. */
+  /** Returns numbers from 0 up to 1; all jitter is drawn from it. Default: `Math.random`. */
   random?: () => number;
   /**
-   * How long a failure holds requests back: doubling from `baseMs` (1 to 3,600,000) up to `capMs` (up to 86,400,000).
+   * How long requests pause after a failure: doubling from `baseMs` (1 to 3,600,000) up to `capMs` (up to 86,400,000).
    * Defaults: owner 1 s to 5 min; client 1 s to 60 s; endpoint 0.5 s to 30 s.
    */
   pauses?: Partial<PauseRanges>;
 }
 
-/** The options with every default filled in. */
-export type RegistrySettings = Required<
-  Omit<OwnerTokenRegistryOptions, 'logger' | 'ownerLabel' | 'fingerprintKey' | 'calls' | 'clock' | 'pauses'>
-> &
-  Pick<OwnerTokenRegistryOptions, 'logger' | 'ownerLabel' | 'fingerprintKey' | 'calls' | 'clock'> & {
-    pauses: PauseRanges;
-  };
+/** The options, checked, with every default filled in and what is made of them once. */
+export interface RegistrySettings
+  extends Required<
+    Omit<OwnerTokenRegistryOptions, 'logger' | 'ownerLabel' | 'fingerprintKey' | 'calls' | 'clock' | 'pauses'>
+  > {
+  readonly logger: Logger | Level | undefined;
+  readonly fingerprints: Fingerprints;
+  readonly calls: CallRules;
+  readonly time: Time;
+  readonly pauses: PauseRanges;
+}
 
 const PAUSES: PauseRanges = {
   owner: { baseMs: 1_000, capMs: 300_000 },
@@ -105,18 +117,25 @@ export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySe
   if (calls) checkOwnerFetchOptions(calls);
   checkPauses(check);
   check.done();
-  const { calls: _, pauses, expiry, random, ...given } = options;
+  const { source, expiry, random, pauses, ownerLabel, fingerprintKey, clock, logger } = options;
   return {
-    maxOwners: 10_000,
-    concurrency: 16,
-    maxQueued: 10_000,
-    maxQueueMs: 30_000,
-    refreshWindow: [0.6, 0.8],
-    ...withoutUndefined(given),
-    ...(options.calls && { calls: options.calls }),
+    source,
+    maxOwners: options.maxOwners ?? 10_000,
+    concurrency: options.concurrency ?? 16,
+    maxQueued: options.maxQueued ?? 10_000,
+    maxQueueMs: options.maxQueueMs ?? 30_000,
+    refreshWindow: options.refreshWindow ?? [0.6, 0.8],
     expiry: expiry ?? firstKnown(expiresIn(), jwtExp()),
     random: soundRandom(random ?? Math.random),
-    pauses: { ...PAUSES, ...withoutUndefined(pauses ?? {}) },
+    pauses: {
+      owner: pauses?.owner ?? PAUSES.owner,
+      client: pauses?.client ?? PAUSES.client,
+      endpoint: pauses?.endpoint ?? PAUSES.endpoint,
+    },
+    calls: mergeCallRules(options.calls, rulesOfSource(source.origin)),
+    fingerprints: new Fingerprints(fingerprintKey, ownerLabel),
+    time: timeOf(clock),
+    logger,
   };
 }
 
@@ -146,17 +165,7 @@ function isWindow(value: unknown): boolean {
   return typeof from === 'number' && typeof to === 'number' && from > 0 && from <= to && to <= 1;
 }
 
-/** An option given as undefined counts as absent. */
-function withoutUndefined<T extends object>(options: T): T {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as T;
-}
-
-/** The clock that dates what is told: the given one, else the system's. */
-export function clockOf(settings: RegistrySettings): Clock {
-  return settings.clock ?? systemClock;
-}
-
-/** A `random` that throws or gives nonsense counts as giving a half: jitter must not break what it spreads. */
+/** Draws a half when `random` throws or returns no number from 0 up to 1, because jitter must not fail a request. */
 function soundRandom(random: () => number): () => number {
   return () => {
     try {
@@ -170,7 +179,7 @@ function soundRandom(random: () => number): () => number {
 
 const DEFAULT_CLOSE_TIMEOUT_MS = 5_000;
 
-/** How long `close` waits, checked. */
+/** How long `close` waits. */
 export function closeTimeoutMs(options: { timeoutMs?: number }): number {
   const check = new OptionCheck<{ timeoutMs?: number }>('close', options, ['timeoutMs']);
   check.integer('timeoutMs', 0, 3_600_000);
@@ -178,7 +187,7 @@ export function closeTimeoutMs(options: { timeoutMs?: number }): number {
   return options.timeoutMs ?? DEFAULT_CLOSE_TIMEOUT_MS;
 }
 
-/** What is given as a signal must be one before a request is begun for whoever gave it. */
+/** Rejects a `signal` that is not an AbortSignal before any request starts. */
 export function checkSignal(signal: unknown): void {
   if (signal === undefined || hasMethods(signal, 'addEventListener', 'removeEventListener')) return;
   throw new OwnerTokenError('invalid_options', 'getToken: invalid options:\n  - signal: expected an AbortSignal');

@@ -1,12 +1,11 @@
 /**
- * The registry: which owner has which token, and what happens when somebody asks for one. It obeys what `slot.ts`
- * decides, leaves the making of requests to `requests.ts`, and is the only one that changes a slot besides.
+ * The registry: which owner has which token, and what a call gets. It does what `slot.ts` decides, leaves requests to
+ * `flights.ts`, and alone changes a slot besides.
  */
 
-import { LRUCache } from 'lru-cache';
-import type { CallRules, OwnerFetch, OwnerFetchOptions } from '../calling/owner-fetch.ts';
-import { callRules, ownerFetchFor, rulesOfSource } from '../calling/owner-fetch.ts';
-import { type Instant, instantReader, onWallClock, settledWithin, startTimer } from '../clock.ts';
+import type { OwnerFetch, OwnerFetchOptions } from '../calling/owner-fetch.ts';
+import { callRules, ownerFetchFor } from '../calling/owner-fetch.ts';
+import { type Instant, onWallClock, settledWithin, type Time } from '../clock.ts';
 import { Diagnostics } from '../diagnostics.ts';
 import type { TokenAge } from '../expiry/lifetime.ts';
 import type { Pause } from '../failures/backoff.ts';
@@ -14,31 +13,31 @@ import { FailureScopes } from '../failures/failure-scopes.ts';
 import { pauseAfterRejections, refusal } from '../failures/refusals.ts';
 import { AccessToken } from '../token.ts';
 import { accessKeyOf } from './access-key.ts';
-import { Fingerprints } from './fingerprints.ts';
-import { closedError, Requests } from './flights.ts';
+import type { Flight } from './flight.ts';
+import { closedError, Flights } from './flights.ts';
 import { ageOf } from './held-token.ts';
 import {
   checkSignal,
-  clockOf,
   closeTimeoutMs,
   type OwnerTokenRegistryOptions,
   type RegistrySettings,
   registrySettings,
 } from './options.ts';
+import { OwnerTable } from './owner-table.ts';
 import {
   createSlot,
   decide,
+  denied,
   forgotten,
   type HeldToken,
   isFresh,
   isUsable,
-  pauseOf,
   rejected,
-  remembered,
   type Slot,
+  type Surroundings,
   standingOf,
 } from './slot.ts';
-import { countOwners, laterPause, type OwnerState, ownerState, pauseStat, type RegistryStats } from './stats.ts';
+import { countOwners, type OwnerState, ownerState, pauseInForce, pauseStats, type RegistryStats } from './stats.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from './warm-up.ts';
 
 /**
@@ -49,55 +48,39 @@ import { type WarmUpOptions, type WarmUpReport, warmUp } from './warm-up.ts';
  */
 export class OwnerTokenRegistry implements AsyncDisposable {
   readonly #settings: RegistrySettings;
-  readonly #now: () => Instant;
+  readonly #time: Time;
   readonly #diagnostics: Diagnostics;
-  readonly #names: Fingerprints;
-  readonly #slots: LRUCache<string, Slot>;
-  readonly #pauses: FailureScopes;
-  readonly #requests: Requests;
-  readonly #callRules: CallRules;
+  readonly #owners: OwnerTable;
+  readonly #failures: FailureScopes;
+  readonly #flights: Flights;
   readonly #closing = new AbortController();
-  readonly #counts = { hits: 0, joined: 0, rejections: 0, evictions: 0 };
+  readonly #counts = { hits: 0, joined: 0, rejections: 0 };
   #closed: Promise<void> | undefined;
 
   /** @throws OwnerTokenError `invalid_options`, listing every problem. */
   constructor(options: OwnerTokenRegistryOptions) {
     const settings = registrySettings(options);
-    const { source, expiry, concurrency, maxQueued, maxQueueMs, refreshWindow, random, clock } = settings;
+    const { concurrency, random, pauses: ranges } = settings;
+    const diagnostics = new Diagnostics(settings.logger);
+    const owners = new OwnerTable(settings.maxOwners, diagnostics);
+    const failures = new FailureScopes({ ranges, concurrency, random });
     this.#settings = settings;
-    this.#now = instantReader(clock);
-    this.#diagnostics = new Diagnostics(settings.logger);
-    this.#names = new Fingerprints(settings.fingerprintKey, settings.ownerLabel);
-    this.#callRules = callRules(settings.calls, rulesOfSource(source.origin));
-    this.#slots = new LRUCache<string, Slot>({
-      max: settings.maxOwners,
-      disposeAfter: (slot, _accessKey, reason) => this.#disposed(slot, reason),
-    });
-    this.#pauses = new FailureScopes({ ranges: settings.pauses, concurrency, random });
-    this.#requests = new Requests({
-      source,
-      rules: { policy: expiry, refreshWindow, random, fingerprints: this.#names },
-      pauses: this.#pauses,
-      diagnostics: this.#diagnostics,
-      now: this.#now,
-      clock,
-      turns: {
-        ...{ concurrency, maxQueued, maxQueueMs },
-        monotonic: () => clockOf(settings).monotonic(),
-        startTimer: (fn, ms) => startTimer(clock, fn, ms),
-      },
-      keep: (accessKey, slot) => this.#keep(accessKey, slot),
-    });
+    this.#time = settings.time;
+    this.#diagnostics = diagnostics;
+    this.#owners = owners;
+    this.#failures = failures;
+    this.#flights = new Flights(settings, owners, failures, diagnostics);
   }
 
   /**
    * The owner's token.
    *
    * 1. A held token before its refresh point is served at once.
-   * 2. Past the refresh point it is served too, and one refresh starts, unless one is under way or a pause in force.
-   * 3. With no usable token and a request under way, the caller joins it and shares its outcome.
-   * 4. With no usable token and a pause in force, it rejects at once with the remembered error and its `retryAtMs`.
-   * 5. Otherwise it waits for its turn and makes one request.
+   * 2. Past the refresh point it is served too, and one background request starts, unless one is in flight or a pause is
+   *    in force.
+   * 3. With no usable token and a request in flight, the caller joins it and shares its outcome.
+   * 4. With no usable token and a pause in force, it rejects at once with the cached error and its `retryAtMs`.
+   * 5. Otherwise it queues and makes one request.
    *
    * @param options `signal` detaches this caller alone, at once, with `signal.reason`.
    * @throws OwnerTokenError with any `code` but those of options; nothing is thrown synchronously.
@@ -105,9 +88,9 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   getToken(accessKey: string, options?: { signal?: AbortSignal }): Promise<AccessToken> {
     const signal = options?.signal;
     if (signal?.aborted) return Promise.reject(signal.reason);
-    const slot = this.#slots.get(accessKey);
+    const slot = this.#owners.use(accessKey);
     try {
-      const now = this.#now();
+      const now = this.#time.now();
       if (!slot || !isFresh(slot, now)) return this.#answer(accessKey, slot, now, signal);
       this.#counts.hits++;
       const { served } = slot;
@@ -118,32 +101,33 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     }
   }
 
-  /** The token held for this owner, if it is usable now; never asks for one. */
+  /** The token held for this owner, if it is usable now; never requests one. */
   peek(accessKey: string): AccessToken | undefined {
-    const held = this.#slotOf(accessKeyOf(accessKey))?.held;
-    return isUsable(held, this.#now()) ? held.token : undefined;
+    const held = this.#owners.peek(accessKeyOf(accessKey))?.held;
+    return isUsable(held, this.#time.now()) ? held.token : undefined;
   }
 
   /**
-   * Reports that the service refused this token. It is not given out again, as far as is remembered: the last four of
-   * each owner. A late report of an older token leaves the newer one alone.
+   * Reports that the service rejected this token. The registry does not give it out again while it is among the owner's
+   * last four rejected tokens. A late report of an older token leaves the newer one alone.
    *
    * @returns whether that very token was held, and is dropped now.
    */
   reject(accessKey: string, token: AccessToken | string): boolean {
-    const slot = this.#slotOf(accessKeyOf(accessKey));
+    const slot = this.#owners.peek(accessKeyOf(accessKey));
     const value = token instanceof AccessToken ? token.value : token;
     if (!slot || typeof value !== 'string') return false;
-    const now = this.#now();
+    const now = this.#time.now();
+    const fingerprint = this.#settings.fingerprints.ofToken(value);
     const { held } = slot;
     const wasHeld = held?.token.value === value;
     const known = wasHeld ? held.token : token instanceof AccessToken ? token : undefined;
     const age = known && ageOf(slot, known, now);
-    const isNews = remembered(slot, this.#names.ofToken(value));
-    if (wasHeld) this.#dropRejected(slot, held, now);
+    const isNews = denied(slot, fingerprint);
+    if (wasHeld) this.#dropRejected(accessKey, slot, held, now);
     else if (!held && known) slot.lastRejected = known;
     if (age && isNews) this.#tellPolicy('rejected', age);
-    this.#diagnostics.rejected({ owner: slot.owner, token: this.#names.ofToken(value), wasHeld });
+    this.#diagnostics.rejected({ owner: slot.owner, token: fingerprint, wasHeld });
     return wasHeld;
   }
 
@@ -151,41 +135,39 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   accept(accessKey: string, token: AccessToken): void {
     accessKeyOf(accessKey);
     if (!this.#settings.expiry.accepted || !(token instanceof AccessToken)) return;
-    const slot = this.#slotOf(accessKey);
-    if (slot) this.#tellPolicy('accepted', ageOf(slot, token, this.#now()));
+    const slot = this.#owners.peek(accessKey);
+    if (slot) this.#tellPolicy('accepted', ageOf(slot, token, this.#time.now()));
   }
 
   /**
-   * The owner is gone: drops all that is held for it, its pause too. A request under way still settles those who wait
-   * for it, and is not kept.
+   * Drops all that is held for an owner that is gone, its pause included. A request in flight still settles the callers
+   * that wait for it, and its token is not stored.
    *
    * @returns whether a token, a pause or a request was held.
    */
   forget(accessKey: string): boolean {
-    const slot = this.#slotOf(accessKeyOf(accessKey));
-    const wasUnderWay = this.#requests.disown(accessKey);
+    const slot = this.#owners.peek(accessKeyOf(accessKey));
+    const wasRequesting = this.#flights.forget(accessKey);
     const wasHeld = slot !== undefined && forgotten(slot);
-    this.#slots.delete(accessKey);
-    return wasHeld || wasUnderWay;
+    this.#owners.forget(accessKey);
+    return wasHeld || wasRequesting;
   }
 
   /** {@link forget} for every owner: when a secret has leaked, say. */
   forgetAll(): void {
-    for (const accessKey of [...this.#slots.keys(), ...this.#requests.owners()]) this.forget(accessKey);
+    for (const accessKey of this.#owners.accessKeys()) this.forget(accessKey);
   }
 
   /** What is known of this owner: "which customer is this, and why does it not work?" */
   describe(accessKey: string): OwnerState {
-    const slot = this.#slotOf(accessKeyOf(accessKey)) ?? createSlot('');
-    const now = this.#now();
-    const pause = this.#pauses.pauseFor(now.monotonicMs, standingOf(slot));
-    const around = { underWay: this.#requests.isUnderWay(accessKey), paused: pause !== undefined };
-    return ownerState(slot, now, around, pause);
+    const slot = this.#owners.peek(accessKeyOf(accessKey)) ?? createSlot('');
+    const now = this.#time.now();
+    return ownerState(slot, now, this.#around(this.#owners.flightOf(accessKey), slot, now));
   }
 
   /** What logs, errors and reports call this owner: its label if `ownerLabel` gives one, else a keyed digest. */
   fingerprint(accessKey: string): string {
-    return this.#slotOf(accessKeyOf(accessKey))?.owner ?? this.#names.ofOwner(accessKey);
+    return this.#owners.peek(accessKeyOf(accessKey))?.owner ?? this.#settings.fingerprints.ofOwner(accessKey);
   }
 
   /**
@@ -194,54 +176,44 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * @throws OwnerTokenError `invalid_options`
    */
   ownerFetch(accessKey: string, options?: OwnerFetchOptions): OwnerFetch {
-    return ownerFetchFor(this, accessKeyOf(accessKey), callRules(options, this.#callRules));
+    return ownerFetchFor(this, accessKeyOf(accessKey), callRules(options, this.#settings.calls));
   }
 
-  /** Obtains tokens for many owners before they are needed, only as many at once as `concurrency` allows. */
+  /** Obtains tokens for many owners before they are needed, at most `concurrency` at once. */
   warmUp(accessKeys: Iterable<string> | AsyncIterable<string>, options?: WarmUpOptions): Promise<WarmUpReport> {
-    const port = {
-      getToken: (accessKey: string, { signal }: { signal: AbortSignal }) => this.getToken(accessKey, { signal }),
-      parallel: this.#settings.concurrency,
-      closing: this.#closing.signal,
-      clock: clockOf(this.#settings),
-    };
-    return warmUp(port, accessKeys, options);
+    const { concurrency, time } = this.#settings;
+    return warmUp({ tokens: this, concurrency, time, closing: this.#closing.signal }, accessKeys, options);
   }
 
-  /** Lifts that owner's pause, or every pause, now: when the cause is known to be mended. */
+  /** Lifts that owner's pause, or every pause, now: when the cause is known to be fixed. */
   resume(accessKey?: string): void {
-    const slots = accessKey === undefined ? this.#slots.values() : [this.#slotOf(accessKeyOf(accessKey))];
+    const slots = accessKey === undefined ? this.#owners.slots() : [this.#owners.peek(accessKeyOf(accessKey))];
     for (const slot of slots) {
       if (!slot?.failure) continue;
       slot.failure = undefined;
-      slot.quickRejections = 0;
+      slot.freshRejections = 0;
       this.#diagnostics.lifted('owner', slot.owner);
     }
     if (accessKey !== undefined) return;
-    for (const scope of this.#pauses.resume()) this.#diagnostics.lifted(scope);
-    this.#requests.resume();
+    for (const scope of this.#failures.resume()) this.#diagnostics.lifted(scope);
+    this.#flights.resume();
   }
 
   /** Plain numbers, no secrets. */
   stats(): RegistryStats {
-    const now = this.#now();
-    const { usable, pausing } = countOwners(this.#slots.values(), now);
-    const { inFlight, queued, waiting, counts } = this.#requests;
-    const client = this.#pauses.state('client');
-    const endpoint = this.#pauses.state('endpoint');
-    const pauses = {
-      owners: pausing,
-      ...(client && { client: pauseStat(client, now) }),
-      ...(endpoint && { endpoint: pauseStat(endpoint, now) }),
-    };
-    return { owners: this.#slots.size, usable, inFlight, queued, waiting, ...this.#counts, ...counts, pauses };
+    const now = this.#time.now();
+    const { size, evictions } = this.#owners;
+    const { usable, pausing } = countOwners(this.#owners.slots(), now);
+    const { inFlight, queued, waiting, counts } = this.#flights;
+    const pauses = { owners: pausing, ...pauseStats(this.#failures, now) };
+    return { owners: size, usable, inFlight, queued, waiting, ...this.#counts, evictions, ...counts, pauses };
   }
 
   /**
-   * Ends everything: callers get `closed`, requests under way are aborted, what is held is dropped, and the source is
-   * closed. Calling it again gives the same promise.
+   * Ends everything: callers get `closed`, in-flight requests are aborted, all tokens are dropped, and the source is
+   * closed. Calling it again returns the same promise.
    *
-   * @param options `timeoutMs`: how long it waits for requests under way, and for the source; 0 to 3,600,000,
+   * @param options `timeoutMs`: how long it waits for in-flight requests, and for the source; 0 to 3,600,000,
    * default 5,000.
    */
   close(options: { timeoutMs?: number } = {}): Promise<void> {
@@ -260,31 +232,36 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   /** Everything but a plain hit. */
   #answer(accessKey: string, found: Slot | undefined, now: Instant, signal?: AbortSignal): Promise<AccessToken> {
     accessKeyOf(accessKey);
-    const slot = found ?? this.#requests.slotOf(accessKey) ?? createSlot(this.#names.ofOwner(accessKey));
+    const slot = found ?? createSlot(this.#settings.fingerprints.ofOwner(accessKey));
     if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
     checkSignal(signal);
-    const pause = this.#pauses.pauseFor(now.monotonicMs, standingOf(slot));
-    const around = { underWay: this.#requests.isUnderWay(accessKey), paused: pause !== undefined };
+    const flight = this.#owners.flightOf(accessKey);
+    const around = this.#around(flight, slot, now);
     const decision = decide(slot, now, around);
     try {
       switch (decision) {
         case 'serve-and-refresh':
-          this.#requests.refresh(accessKey, slot);
+          this.#flights.refresh(accessKey, slot);
           return this.#serve(slot);
         case 'serve':
           return this.#serve(slot);
         case 'wait':
           this.#counts.joined++;
-          return this.#requests.join(accessKey, signal);
+          return this.#flights.join(flight as Flight, signal);
         case 'refuse':
-          throw refusal(laterPause(pause, pauseOf(slot, now)) as Pause, slot.owner, now);
+          throw refusal(pauseInForce(slot, now, around) as Pause, slot.owner, now);
         case 'request':
-          return this.#requests.begin(accessKey, slot, signal);
+          return this.#flights.begin(accessKey, slot, signal);
       }
     } finally {
-      // Told once it is done: a listener that calls back in must not find it decided and still to be done.
+      // Reported once it is done: a subscriber that calls the registry must not find the decision pending.
       this.#diagnostics.lookup(slot.owner, decision);
     }
+  }
+
+  #around(flight: Flight | undefined, slot: Slot, now: Instant): Surroundings {
+    const circuitPause = this.#failures.pauseFor(now.monotonicMs, standingOf(slot));
+    return { requesting: flight !== undefined, circuitPause };
   }
 
   #serve(slot: Slot): Promise<AccessToken> {
@@ -292,27 +269,13 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     return (slot.held as HeldToken).served;
   }
 
-  /** The slot of this owner, wherever it is: one that was evicted lives on while its request is under way. */
-  #slotOf(accessKey: string): Slot | undefined {
-    return this.#slots.peek(accessKey) ?? this.#requests.slotOf(accessKey);
-  }
-
-  #keep(accessKey: string, slot: Slot): void {
-    if (!this.#closing.signal.aborted) this.#slots.set(accessKey, slot);
-  }
-
-  #disposed(slot: Slot, reason: string): void {
-    if (reason !== 'evict') return;
-    this.#counts.evictions++;
-    this.#diagnostics.evicted(slot.owner);
-  }
-
-  /** Drops the held token; after a few in a row that were refused while fresh the owner pauses. */
-  #dropRejected(slot: Slot, held: HeldToken, now: Instant): void {
+  /** Drops the held token. After three in a row that were rejected while fresh the owner pauses. */
+  #dropRejected(accessKey: string, slot: Slot, held: HeldToken, now: Instant): void {
     this.#counts.rejections++;
     rejected(slot, held, now);
+    this.#flights.rejected(accessKey);
     const { pauses, random } = this.#settings;
-    const pause = pauseAfterRejections(slot.owner, slot.quickRejections, pauses.owner, now, random);
+    const pause = pauseAfterRejections(slot.owner, slot.freshRejections, pauses.owner, now, random);
     if (!pause) return;
     slot.failure = pause;
     const when = { code: pause.error.code, retryAtMs: onWallClock(pause.retryAtMonotonicMs, now) };
@@ -328,12 +291,12 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   async #close(timeoutMs: number): Promise<void> {
-    this.#closing.abort(closedError(undefined, this.#now()));
-    this.#slots.clear();
-    const abandoned = await this.#requests.close(timeoutMs);
-    const { source, clock } = this.#settings;
+    this.#closing.abort(closedError(undefined, this.#time.now()));
+    this.#owners.clear();
+    const abandoned = await this.#flights.close(timeoutMs);
+    const { source } = this.#settings;
     const sourceClosed = (async () => source.close?.())();
-    await settledWithin(clock, timeoutMs, sourceClosed).catch((thrown) =>
+    await settledWithin(this.#time, timeoutMs, sourceClosed).catch((thrown) =>
       this.#diagnostics.hookFailed('source.close', thrown),
     );
     this.#diagnostics.closed(abandoned);

@@ -1,207 +1,198 @@
 /**
- * Which owner's request goes next. At most `concurrency` requests are under way over all owners; the rest wait here,
- * one turn an owner, in a bounded queue.
+ * Which owner's request goes next. At most `concurrency` requests are in flight over all owners; the others wait here,
+ * one per owner, in a bounded queue. Pure: whoever holds the queue pulls the next request, and says when it is over.
  *
- * - RequestQueue that somebody waits for go before refreshes, which nobody does. A refresh that somebody begins to wait for
- *   moves over. Within each kind it is first come, first served, so no owner passes another.
- * - Owners known to fail may be under way only in a share of the concurrency, a quarter and at least one: an owner that
- *   hangs holds its turn for a whole deadline, and a few of them would hold them all. Where fewer may be under way for a
- *   while, those known to hang begin only if one more may, but do not take that place away from others.
- * - A full queue refuses, except that a waiting caller takes the place of a refresh. Nobody waits longer than the limit:
- *   one timer serves the whole queue, for the turn that has waited longest.
- *
- * p-limit runs the turns. It has neither bound nor cancel, so it is handed one only when that one can start.
+ * - Requests that a caller waits for go before refreshes, which nobody waits for. A refresh that a caller joins is
+ *   promoted. The order is FIFO per priority class, so no owner overtakes another of its class.
+ * - A bulkhead limits the failing owners' share of permits to a quarter and at least one: an owner that hangs holds its
+ *   permit for a whole deadline, and a few such owners would hold all of them.
+ * - While the limit is below the concurrency, a hanging owner may start if a permit is free but does not count against
+ *   the limit.
  */
 
-import pLimit from 'p-limit';
-
-/** One owner's wish to make a request. */
+/** What the order depends on. */
 export interface QueuedRequest {
-  /** Whether somebody waits for its outcome. Change it through {@link RequestQueue.raise}. */
-  waitedFor: boolean;
-  /** Whether the owner is known to fail. */
+  /** Whether its owner's last request failed. */
   readonly failing: boolean;
-  /** Whether it is known to hang. */
+  /** Whether its owner's last request hung. */
   readonly hanging: boolean;
-  /** Asked when its turn has come; false if it no longer may, which it has then told its callers. */
-  admit(): boolean;
-  /** Makes the request. Never rejects. */
-  run(): Promise<void>;
-  /** It has waited too long, or its place was needed. */
-  expire(): void;
 }
 
 export interface RequestQueueOptions {
   readonly concurrency: number;
   readonly maxQueued: number;
   readonly maxQueueMs: number;
-  /** How many may be under way now, where that is less than the concurrency. */
-  readonly limit: () => number;
-  readonly monotonic: () => number;
-  readonly startTimer: (fn: () => void, ms: number) => () => void;
 }
 
-/** A queue that gives up any of its turns at once: insertion-ordered, with the time each came. */
-type Lane = Map<QueuedRequest, number>;
+/** A request's place in a lane, or its permit once it is in flight. */
+interface Place<T> {
+  readonly request: T;
+  /** Undefined once it is in flight. */
+  lane: Lane<T> | undefined;
+  sinceMs: number;
+  previous: Place<T> | undefined;
+  next: Place<T> | undefined;
+}
 
-export class RequestQueue {
-  readonly #options: RequestQueueOptions;
-  readonly #run: ReturnType<typeof pLimit>;
+/** A linked list, so that a request anywhere in it leaves at the same small cost. */
+class Lane<T> {
+  first: Place<T> | undefined;
+  #last: Place<T> | undefined;
+
+  push(place: Place<T>, sinceMs: number): void {
+    place.lane = this;
+    place.sinceMs = sinceMs;
+    place.previous = this.#last;
+    place.next = undefined;
+    if (this.#last) this.#last.next = place;
+    else this.first = place;
+    this.#last = place;
+  }
+
+  remove(place: Place<T>): void {
+    if (place.previous) place.previous.next = place.next;
+    else this.first = place.next;
+    if (place.next) place.next.previous = place.previous;
+    else this.#last = place.previous;
+    place.lane = undefined;
+  }
+}
+
+export class RequestQueue<T extends QueuedRequest> {
+  readonly #concurrency: number;
+  readonly #maxQueued: number;
+  readonly #maxQueueMs: number;
   readonly #failingShare: number;
-  readonly #waiting: Lane = new Map();
-  readonly #waitingFailing: Lane = new Map();
-  readonly #refreshes: Lane = new Map();
-  readonly #refreshesFailing: Lane = new Map();
-  #underWay = 0;
-  #failingUnderWay = 0;
-  #hangingUnderWay = 0;
-  #cancelTimer: (() => void) | undefined;
+  readonly #waitedFor = new Lane<T>();
+  readonly #waitedForFailing = new Lane<T>();
+  readonly #refreshes = new Lane<T>();
+  readonly #refreshesFailing = new Lane<T>();
+  /** Where each request is, queued or in flight. */
+  readonly #places = new Map<T, Place<T>>();
+  #inFlight = 0;
+  #failingInFlight = 0;
+  #hangingInFlight = 0;
 
   constructor(options: RequestQueueOptions) {
-    this.#options = options;
-    this.#run = pLimit(options.concurrency);
+    this.#concurrency = options.concurrency;
+    this.#maxQueued = options.maxQueued;
+    this.#maxQueueMs = options.maxQueueMs;
     this.#failingShare = Math.max(1, Math.floor(options.concurrency / 4));
   }
 
-  get underWay(): number {
-    return this.#underWay;
+  /** Requests that were pulled and not released yet. */
+  get inFlight(): number {
+    return this.#inFlight;
   }
 
   get queued(): number {
-    return this.#waiting.size + this.#waitingFailing.size + this.#refreshes.size + this.#refreshesFailing.size;
+    return this.#places.size - this.#inFlight;
   }
 
-  /** Takes a place in the queue. False if there is none; the turn is then forgotten. */
-  enqueue(turn: QueuedRequest): boolean {
-    // Where one more may start now, the queue is as long as before once that one has.
-    const hasPlace = this.queued < this.#options.maxQueued || this.#hasFreeTurn(turn.failing);
-    if (!hasPlace && !(turn.waitedFor && this.#displaceRefresh())) return false;
-    this.#laneOf(turn).set(turn, this.#options.monotonic());
-    this.dispatch();
+  /** When the next request is overdue. */
+  get overdueAtMs(): number | undefined {
+    return this.#oldest && this.#oldest.sinceMs + this.#maxQueueMs;
+  }
+
+  /** Whether one more request fits: always if it may start now, since the queue is then no longer than before. */
+  hasPlaceFor({ failing }: QueuedRequest, limit: number): boolean {
+    return this.queued < this.#maxQueued || this.#hasPermit(failing, limit);
+  }
+
+  /** Adds a request to the end of its priority class. */
+  add(request: T, waitedFor: boolean, nowMs: number): void {
+    const place: Place<T> = { request, lane: undefined, sinceMs: nowMs, previous: undefined, next: undefined };
+    this.#places.set(request, place);
+    this.#laneFor(request, waitedFor).push(place, nowMs);
+  }
+
+  /** A caller now waits for this request: a queued refresh moves to the end of those that are waited for. */
+  promote(request: T, nowMs: number): void {
+    const place = this.#places.get(request);
+    const lane = this.#laneFor(request, true);
+    if (!place?.lane || place.lane === lane) return;
+    place.lane.remove(place);
+    lane.push(place, nowMs);
+  }
+
+  /** Takes a request out of the queue. False if it is not queued. */
+  withdraw(request: T): boolean {
+    const place = this.#places.get(request);
+    if (!place?.lane) return false;
+    place.lane.remove(place);
+    this.#places.delete(request);
     return true;
   }
 
-  /** Somebody now waits for this turn: if it is still queued as a refresh, it moves to the others that are waited for. */
-  raise(turn: QueuedRequest): void {
-    if (turn.waitedFor) return;
-    const wasQueued = this.#laneOf(turn).delete(turn);
-    turn.waitedFor = true;
-    if (!wasQueued) return;
-    this.#laneOf(turn).set(turn, this.#options.monotonic());
-    this.dispatch();
+  /** Pulls the request to start now, which then counts as in flight; undefined if none may start. */
+  next(limit: number): T | undefined {
+    const place = this.#nextPlace(limit);
+    if (!place) return undefined;
+    place.lane?.remove(place);
+    this.#count(place.request, 1);
+    return place.request;
   }
 
-  /** Leaves the queue. False if it was no longer in it: its request is under way. */
-  withdraw(turn: QueuedRequest): boolean {
-    const wasQueued = this.#laneOf(turn).delete(turn);
-    this.#watchOldest();
-    return wasQueued;
+  /** A request that was pulled is over. */
+  release(request: T): void {
+    if (this.#places.delete(request)) this.#count(request, -1);
   }
 
-  /** Takes those out of the queue of which this is true. */
-  remove(isOver: (turn: QueuedRequest) => boolean): void {
-    for (const lane of this.#lanes()) for (const turn of [...lane.keys()]) if (isOver(turn)) lane.delete(turn);
-    if (this.queued === 0) this.#stopTimer();
+  /** Takes out the request that has waited longest, if it is overdue. */
+  takeOverdue(nowMs: number): T | undefined {
+    const oldest = this.#oldest;
+    if (!oldest || oldest.sinceMs + this.#maxQueueMs > nowMs) return undefined;
+    this.withdraw(oldest.request);
+    return oldest.request;
   }
 
-  /** Starts as many turns as may start now. */
-  dispatch(): void {
-    for (let turn = this.#next(); turn; turn = this.#next()) {
-      this.#laneOf(turn).delete(turn);
-      // Counted before it is asked: what it tells its callers or a log may lead back here.
-      this.#count(turn, +1);
-      if (turn.admit()) this.#start(turn);
-      else this.#count(turn, -1);
-    }
-    this.#watchOldest();
+  /** The queued request that came first among those of failing owners, or among all others. */
+  first(failing: boolean): T | undefined {
+    const place = failing
+      ? earlier(this.#waitedForFailing.first, this.#refreshesFailing.first)
+      : earlier(this.#waitedFor.first, this.#refreshes.first);
+    return place?.request;
   }
 
-  #start(turn: QueuedRequest): void {
-    const over = () => {
-      this.#count(turn, -1);
-      this.dispatch();
-    };
-    void this.#run(() => turn.run()).then(over, over);
+  /** The refresh that has waited longest: a caller's request may take its place. */
+  get oldestRefresh(): T | undefined {
+    return earlier(this.#refreshes.first, this.#refreshesFailing.first)?.request;
   }
 
-  #count(turn: QueuedRequest, by: 1 | -1): void {
-    this.#underWay += by;
-    if (turn.failing) this.#failingUnderWay += by;
-    if (turn.hanging) this.#hangingUnderWay += by;
+  get #oldest(): Place<T> | undefined {
+    const waitedFor = earlier(this.#waitedFor.first, this.#waitedForFailing.first);
+    return earlier(waitedFor, earlier(this.#refreshes.first, this.#refreshesFailing.first));
   }
 
-  /** The turn to start next, if one may start: of those waited for the one that came first, else of the refreshes. */
-  #next(): QueuedRequest | undefined {
-    if (!this.#hasFreeTurn(false)) return undefined;
-    const failingMay = this.#hasFreeTurn(true);
+  #nextPlace(limit: number): Place<T> | undefined {
+    if (!this.#hasPermit(false, limit)) return undefined;
+    const failingMay = this.#hasPermit(true, limit);
     return (
-      firstOf(this.#waiting, failingMay ? this.#waitingFailing : undefined) ??
-      firstOf(this.#refreshes, failingMay ? this.#refreshesFailing : undefined)
+      earlier(this.#waitedFor.first, failingMay ? this.#waitedForFailing.first : undefined) ??
+      earlier(this.#refreshes.first, failingMay ? this.#refreshesFailing.first : undefined)
     );
   }
 
-  #hasFreeTurn(failing: boolean): boolean {
-    const { concurrency, limit } = this.#options;
-    if (this.#underWay >= concurrency) return false;
-    if (failing) return this.#failingUnderWay < this.#failingShare && this.#underWay < limit();
-    return this.#underWay - this.#hangingUnderWay < limit();
+  #hasPermit(failing: boolean, limit: number): boolean {
+    if (this.#inFlight >= this.#concurrency) return false;
+    if (failing) return this.#failingInFlight < this.#failingShare && this.#inFlight < limit;
+    return this.#inFlight - this.#hangingInFlight < limit;
   }
 
-  #laneOf(turn: QueuedRequest): Lane {
-    if (turn.waitedFor) return turn.failing ? this.#waitingFailing : this.#waiting;
-    return turn.failing ? this.#refreshesFailing : this.#refreshes;
+  #count({ failing, hanging }: QueuedRequest, by: 1 | -1): void {
+    this.#inFlight += by;
+    if (failing) this.#failingInFlight += by;
+    if (hanging) this.#hangingInFlight += by;
   }
 
-  #lanes(): Lane[] {
-    return [this.#waiting, this.#waitingFailing, this.#refreshes, this.#refreshesFailing];
-  }
-
-  /** Gives up the refresh that has waited longest, where there is one. */
-  #displaceRefresh(): boolean {
-    const first = firstOf(this.#refreshes, this.#refreshesFailing);
-    if (!first) return false;
-    this.#laneOf(first).delete(first);
-    first.expire();
-    return true;
-  }
-
-  /** Sees to it that a timer runs while anything is queued, set for the turn that has waited longest. */
-  #watchOldest(): void {
-    if (this.queued === 0) this.#stopTimer();
-    // RequestQueue only leave or come later, so a timer once set is never too late for those that are left.
-    else this.#cancelTimer ??= this.#options.startTimer(() => this.#expireOverdue(), this.#untilOverdueMs());
-  }
-
-  /** How long the turn that has waited longest may still wait. */
-  #untilOverdueMs(): number {
-    const cameAtMs = Math.min(...this.#lanes().map((lane) => lane.values().next().value ?? Number.POSITIVE_INFINITY));
-    // In whole milliseconds: what is lost in sums of fractions would make the timer early, again and again.
-    return Math.max(0, Math.ceil(cameAtMs + this.#options.maxQueueMs - this.#options.monotonic()));
-  }
-
-  #stopTimer(): void {
-    this.#cancelTimer?.();
-    this.#cancelTimer = undefined;
-  }
-
-  #expireOverdue(): void {
-    this.#cancelTimer = undefined;
-    const nowMs = this.#options.monotonic();
-    for (const lane of this.#lanes()) {
-      for (const [turn, cameAtMs] of lane) {
-        if (cameAtMs + this.#options.maxQueueMs > nowMs) break;
-        lane.delete(turn);
-        turn.expire();
-      }
-    }
-    this.#watchOldest();
+  #laneFor({ failing }: QueuedRequest, waitedFor: boolean): Lane<T> {
+    if (waitedFor) return failing ? this.#waitedForFailing : this.#waitedFor;
+    return failing ? this.#refreshesFailing : this.#refreshes;
   }
 }
 
-/** Of the first turns of two lanes the one that came first. */
-function firstOf(lane: Lane, other: Lane | undefined): QueuedRequest | undefined {
-  const a = lane.entries().next().value;
-  const b = other?.entries().next().value;
-  if (!a || !b) return (a ?? b)?.[0];
-  return a[1] <= b[1] ? a[0] : b[0];
+/** Of two places the one that was taken first. */
+function earlier<T>(a: Place<T> | undefined, b: Place<T> | undefined): Place<T> | undefined {
+  if (!a || !b) return a ?? b;
+  return a.sinceMs <= b.sinceMs ? a : b;
 }

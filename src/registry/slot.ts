@@ -1,45 +1,42 @@
 /**
- * What is known of one owner, and what follows from it. Facts are stored, phases derived: "fresh", "refresh-due" and
+ * What is known of one owner, and what follows from it. Facts are stored and phases derived: "fresh", "refresh-due" and
  * "expired" are one stored fact, a token, seen at different times. Nothing here does I/O, reads a clock, logs or
- * creates a promise, so each row of this table can be read off and tested as it stands.
+ * creates a promise, so each row of this table can be tested as it stands.
  *
- * | phase       | facts                                            | a caller is                                       |
- * | ----------- | ------------------------------------------------ | ------------------------------------------------- |
- * | fresh       | a token before its refresh point                 | served                                            |
- * | refresh-due | a token past its refresh point, before expiry    | served; a refresh starts, unless one is under way |
- * |             |                                                  | or a pause is in force                            |
- * | requesting  | no usable token, a request under way             | made to wait for that request                     |
- * | backing-off | no usable token, a pause in force                | refused with the remembered error                 |
- * | expired     | a token past its expiry                          | made to wait for a new request                    |
- * | empty       | no token                                         | made to wait for a new request                    |
+ * | phase       | facts                                         | a caller                                               |
+ * | ----------- | --------------------------------------------- | ------------------------------------------------------ |
+ * | fresh       | a token before its refresh point              | is served                                              |
+ * | refresh-due | a token past its refresh point, before expiry | is served; a refresh starts, unless one is in flight   |
+ * |             |                                               | or a pause is in force                                 |
+ * | requesting  | no usable token, a request in flight          | waits for that request                                 |
+ * | backing-off | no usable token, a pause in force             | is refused with the cached error                       |
+ * | expired     | a token past its expiry                       | waits for a new request                                |
+ * | empty       | no token                                      | waits for a new request                                |
  *
- * Precedence, from the top: a usable token is served whatever else failed; then a request under way is shared; then a
- * pause refuses; only then is something asked.
+ * Precedence, from the top: a usable token is served whatever else failed; then an in-flight request is shared; then a
+ * pause refuses; only then does a request begin.
  *
- * Generations: each request is sent in the slot's generation. A rejected token or a forgotten owner raises it, and an
- * answer to a request of an earlier one settles those who waited for it but is not kept: it may be the very token that
- * was rejected, or older than what is known now.
- *
- * Left out: the requests under way, which have a table of their own so that eviction cannot touch them, and the pauses
- * of the client and the endpoint, which concern all owners.
+ * Left out: the in-flight requests, which eviction must not touch (`owner-table.ts`), and the circuits of client and
+ * endpoint, which concern all owners (`failures/`).
  */
 
 import type { Instant } from '../clock.ts';
 import type { OwnerTokenError } from '../errors.ts';
+import type { Pause } from '../failures/backoff.ts';
 import type { OwnerStanding } from '../failures/circuit-breaker.ts';
 import type { AccessToken, RequestReason } from '../token.ts';
 
-/** A token, and its two instants on the monotonic clock beside those on the wall clock. */
+/** A token with its times on the monotonic clock; the token itself has those on the wall clock. */
 export interface HeldToken {
   readonly token: AccessToken;
-  /** The token as callers are given it, made once: a promise for each hit would be a third of its cost. */
+  /** What callers get, made once: a new promise for each hit would be a third of its cost. */
   readonly served: Promise<AccessToken>;
   readonly issuedAtMonotonicMs: number;
   readonly refreshAtMonotonicMs: number;
   readonly expiresAtMonotonicMs: number;
 }
 
-/** The owner's last failure, remembered until a request succeeds. */
+/** The owner's last failure, cached until a request succeeds. */
 export interface Failure {
   readonly error: OwnerTokenError;
   /** Failures in a row. */
@@ -56,8 +53,8 @@ export interface Slot {
   /** Set through {@link hold} alone. */
   held: HeldToken | undefined;
   /**
-   * What a hit reads, and nothing besides: what it is given, and until when that is fresh by each clock. All of it is in
-   * `held` too; but with many owners every object on the way is a cache miss, and this is half the way.
+   * What a hit reads, and nothing besides: what is served, and until when it is fresh by each clock. `held` has all of it
+   * too, but with many owners every object on the way is a cache miss.
    */
   served: Promise<AccessToken> | undefined;
   freshUntilMs: number;
@@ -65,28 +62,28 @@ export interface Slot {
   failure: Failure | undefined;
   /** Whether a request of this owner ever succeeded. */
   hasSucceeded: boolean;
-  generation: number;
   /** Fingerprints of the tokens rejected last, newest first. */
-  rejected: readonly string[];
+  denylist: readonly string[];
   /** The rejected token that no newer one has replaced. */
   lastRejected: AccessToken | undefined;
   /** Tokens in a row that were rejected while they were fresh. */
-  quickRejections: number;
+  freshRejections: number;
 }
 
+/** The first column of the table. */
 export type Phase = 'fresh' | 'refresh-due' | 'requesting' | 'backing-off' | 'expired' | 'empty';
+/** The last column of the table. */
 export type Decision = 'serve' | 'serve-and-refresh' | 'wait' | 'refuse' | 'request';
 
-/** What the slot itself does not know. */
+/** What a slot does not know. */
 export interface Surroundings {
-  /** A request of the slot's generation is under way. */
-  readonly underWay: boolean;
-  /** A pause of the client or the endpoint is in force. */
-  readonly paused: boolean;
+  /** Whether a request is in flight that a caller would join. */
+  readonly requesting: boolean;
+  /** The pause of an open circuit. */
+  readonly circuitPause: Pause | undefined;
 }
 
-/** How many rejected tokens are remembered. */
-const REMEMBERED_REJECTIONS = 4;
+const DENYLIST_LENGTH = 4;
 /** A token rejected within this share of its life, and within this time, was rejected while fresh. */
 const FRESH_SHARE = 0.1;
 const FRESH_MS = 10_000;
@@ -100,10 +97,9 @@ export function createSlot(owner: string): Slot {
     freshUntilMonotonicMs: Number.NEGATIVE_INFINITY,
     failure: undefined,
     hasSucceeded: false,
-    generation: 0,
-    rejected: [],
+    denylist: [],
     lastRejected: undefined,
-    quickRejections: 0,
+    freshRejections: 0,
   };
 }
 
@@ -117,8 +113,8 @@ export function isFresh(slot: Slot, now: Instant): slot is Slot & { served: Prom
   return now.wallMs < slot.freshUntilMs && now.monotonicMs < slot.freshUntilMonotonicMs;
 }
 
-/** The owner's own pause, if it is in force. */
-export function pauseOf(slot: Slot, now: Instant): Failure | undefined {
+/** The owner's backoff, if it is in force. */
+export function backoffOf(slot: Slot, now: Instant): Failure | undefined {
   const { failure } = slot;
   return failure !== undefined && now.monotonicMs < failure.retryAtMonotonicMs ? failure : undefined;
 }
@@ -132,8 +128,8 @@ export function standingOf(slot: Slot): OwnerStanding {
 export function phaseOf(slot: Slot, now: Instant, around: Surroundings): Phase {
   if (isFresh(slot, now)) return 'fresh';
   if (isUsable(slot.held, now)) return 'refresh-due';
-  if (around.underWay) return 'requesting';
-  if (around.paused || pauseOf(slot, now)) return 'backing-off';
+  if (around.requesting) return 'requesting';
+  if (around.circuitPause || backoffOf(slot, now)) return 'backing-off';
   return slot.held ? 'expired' : 'empty';
 }
 
@@ -144,7 +140,7 @@ export function decide(slot: Slot, now: Instant, around: Surroundings): Decision
     case 'fresh':
       return 'serve';
     case 'refresh-due':
-      return around.underWay || around.paused || pauseOf(slot, now) ? 'serve' : 'serve-and-refresh';
+      return around.requesting || around.circuitPause || backoffOf(slot, now) ? 'serve' : 'serve-and-refresh';
     case 'requesting':
       return 'wait';
     case 'backing-off':
@@ -156,62 +152,56 @@ export function decide(slot: Slot, now: Instant, around: Surroundings): Decision
 }
 
 /**
- * A request is sent: says why. A token past its expiry is let go, so that a late rejection of it does not begin a new
- * generation and a second request.
+ * A request is sent: returns why. Drops an expired token, so that a late rejection of it does not detach this request
+ * and begin a second one.
  */
 export function started(slot: Slot, now: Instant): RequestReason {
   if (isUsable(slot.held, now)) return 'refresh';
   if (slot.held) {
     hold(slot, undefined);
-    slot.quickRejections = 0;
+    slot.freshRejections = 0;
     return 'expired';
   }
   return slot.lastRejected ? 'rejected' : 'absent';
 }
 
-/** A request of this generation brought a token. Returns whether it is kept. */
-export function succeeded(slot: Slot, generation: number, held: HeldToken): boolean {
-  if (generation !== slot.generation) return false;
-  // The token before this one was replaced without having been rejected: whoever used it was content.
-  if (slot.held) slot.quickRejections = 0;
+/** The owner's in-flight request brought a token. */
+export function succeeded(slot: Slot, held: HeldToken): void {
+  // The previous token was replaced without being rejected, so the streak ends.
+  if (slot.held) slot.freshRejections = 0;
   hold(slot, held);
   slot.hasSucceeded = true;
   slot.failure = undefined;
   slot.lastRejected = undefined;
-  return true;
 }
 
-/** A request of this generation failed. A usable token stays. Returns whether the failure is remembered. */
-export function failed(slot: Slot, generation: number, failure: Failure): boolean {
-  if (generation !== slot.generation) return false;
+/** The owner's in-flight request failed. A usable token stays. */
+export function failed(slot: Slot, failure: Failure): void {
   slot.failure = failure;
+}
+
+/** Puts a token on the denylist. Returns false if it is there already. */
+export function denied(slot: Slot, fingerprint: string): boolean {
+  if (slot.denylist.includes(fingerprint)) return false;
+  slot.denylist = [fingerprint, ...slot.denylist].slice(0, DENYLIST_LENGTH);
   return true;
 }
 
-/** Remembers that this token was refused. Returns false if that was known. */
-export function remembered(slot: Slot, fingerprint: string): boolean {
-  if (slot.rejected.includes(fingerprint)) return false;
-  slot.rejected = [fingerprint, ...slot.rejected].slice(0, REMEMBERED_REJECTIONS);
-  return true;
-}
-
-/** The held token was refused by the service: drops it and begins a new generation. */
+/** The service rejected the held token: drops it. */
 export function rejected(slot: Slot, held: HeldToken, now: Instant): void {
   const ageMs = now.monotonicMs - held.issuedAtMonotonicMs;
   const lifetimeMs = held.expiresAtMonotonicMs - held.issuedAtMonotonicMs;
-  slot.quickRejections = ageMs <= Math.min(FRESH_MS, lifetimeMs * FRESH_SHARE) ? slot.quickRejections + 1 : 0;
+  slot.freshRejections = ageMs <= Math.min(FRESH_MS, lifetimeMs * FRESH_SHARE) ? slot.freshRejections + 1 : 0;
   slot.lastRejected = held.token;
   hold(slot, undefined);
-  slot.generation++;
 }
 
-/** The owner is gone, or all tokens are: nothing that is under way for it may be kept. Returns whether anything was held. */
+/** The owner is gone: drops its token and failure. Returns whether there was either. */
 export function forgotten(slot: Slot): boolean {
-  const held = slot.held !== undefined || slot.failure !== undefined;
+  const wasHeld = slot.held !== undefined || slot.failure !== undefined;
   hold(slot, undefined);
   slot.failure = undefined;
-  slot.generation++;
-  return held;
+  return wasHeld;
 }
 
 /** Puts a token into the slot, or takes it out. */

@@ -7,7 +7,7 @@
  */
 
 import { setMaxListeners } from 'node:events';
-import { type Clock, startTimer } from '../clock.ts';
+import type { Time } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { OptionCheck } from '../option-check.ts';
 
@@ -30,14 +30,14 @@ export interface WarmUpReport {
   failed: { owner: string; code: string }[];
 }
 
-/** What a warm-up is built on; a registry has it. */
-export interface WarmUpPort {
-  getToken(accessKey: string, options: { signal: AbortSignal }): Promise<unknown>;
+/** What a warm-up needs of its registry. */
+export interface WarmUpParts {
+  readonly tokens: { getToken(accessKey: string, options: { signal: AbortSignal }): Promise<unknown> };
   /** How many keys are tried at once. */
-  readonly parallel: number;
-  /** Aborted when the registry closes, with what then is to be thrown. */
+  readonly concurrency: number;
+  readonly time: Time;
+  /** Aborted when the registry closes, with what the warm-up then rejects with. */
   readonly closing: AbortSignal;
-  readonly clock: Clock;
 }
 
 /** How many failures a report names. */
@@ -51,18 +51,18 @@ const MIN_WAIT_MS = 100;
 
 /** Obtains a token for each key, and reports. */
 export async function warmUp(
-  port: WarmUpPort,
+  parts: WarmUpParts,
   accessKeys: Iterable<string> | AsyncIterable<string>,
   options: WarmUpOptions = {},
 ): Promise<WarmUpReport> {
   checkArguments(accessKeys, options);
   const ending = new AbortController();
-  const signals = [port.closing, ending.signal];
+  const signals = [parts.closing, ending.signal];
   const signal = AbortSignal.any(options.signal ? [options.signal, ...signals] : signals);
   signal.throwIfAborted();
   setMaxListeners(0, signal); // One for each key under way, and that is no leak.
   const stop = (reason: unknown) => ending.abort(reason);
-  const run = new Run(port, signal, stop, totalOf(accessKeys), options.onProgress);
+  const run = new Run(parts, signal, stop, totalOf(accessKeys), options.onProgress);
   try {
     // An iterable that is slow to give its next key does not hold up the end: it is closed as soon as it has.
     await new Promise<void>((resolve, reject) => {
@@ -79,24 +79,24 @@ export async function warmUp(
 class Run {
   /** Replaced, never changed: what `onProgress` was given stays as it was. */
   report: WarmUpReport;
-  readonly #port: WarmUpPort;
+  readonly #parts: WarmUpParts;
   readonly #signal: AbortSignal;
   readonly #stop: (reason: unknown) => void;
   readonly #onProgress: ((done: WarmUpReport) => void) | undefined;
   #lastSuccessMs: number;
 
   constructor(
-    port: WarmUpPort,
+    parts: WarmUpParts,
     signal: AbortSignal,
     stop: (reason: unknown) => void,
     total: number | undefined,
     onProgress: ((done: WarmUpReport) => void) | undefined,
   ) {
-    this.#port = port;
+    this.#parts = parts;
     this.#signal = signal;
     this.#stop = stop;
     this.#onProgress = onProgress;
-    this.#lastSuccessMs = port.clock.monotonic();
+    this.#lastSuccessMs = parts.time.now().monotonicMs;
     this.report = { total, ready: 0, failedCount: 0, failed: [] };
   }
 
@@ -109,7 +109,7 @@ class Run {
       const tried = this.#try(accessKey, ++pulled).catch(this.#stop);
       underWay.add(tried);
       void tried.then(() => underWay.delete(tried));
-      if (underWay.size >= this.#port.parallel) await Promise.race(underWay);
+      if (underWay.size >= this.#parts.concurrency) await Promise.race(underWay);
     }
     this.report = { ...this.report, total: pulled };
     await Promise.all(underWay);
@@ -131,18 +131,19 @@ class Run {
 
   /** Tries one key until it has a token, or fails for a reason that waiting does not mend. Gives that failure. */
   async #obtain(accessKey: string): Promise<unknown> {
-    const { clock } = this.#port;
+    const { tokens, time } = this.#parts;
     for (;;) {
       try {
-        await this.#port.getToken(accessKey, { signal: this.#signal });
-        this.#lastSuccessMs = clock.monotonic();
+        await tokens.getToken(accessKey, { signal: this.#signal });
+        this.#lastSuccessMs = time.now().monotonicMs;
         return undefined;
       } catch (error) {
         this.#signal.throwIfAborted();
-        const waitMs = waitAfter(error, clock.now());
-        const waitedMs = clock.monotonic() - this.#lastSuccessMs;
+        const now = time.now();
+        const waitMs = waitAfter(error, now.wallMs);
+        const waitedMs = now.monotonicMs - this.#lastSuccessMs;
         if (waitMs === undefined || waitedMs + waitMs > MAX_PATIENCE_MS) return error ?? new Error();
-        await pause(clock, waitMs, this.#signal);
+        await pause(time, waitMs, this.#signal);
       }
     }
   }
@@ -155,20 +156,16 @@ function waitAfter(error: unknown, nowMs: number): number | undefined {
   return Math.max(MIN_WAIT_MS, (error.retryAtMs ?? nowMs) - nowMs);
 }
 
-function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+function pause(time: Time, ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const aborted = () => {
       cancel();
       reject(signal.reason);
     };
-    const cancel = startTimer(
-      clock,
-      () => {
-        signal.removeEventListener('abort', aborted);
-        resolve();
-      },
-      ms,
-    );
+    const cancel = time.startTimer(() => {
+      signal.removeEventListener('abort', aborted);
+      resolve();
+    }, ms);
     signal.addEventListener('abort', aborted, { once: true });
   });
 }

@@ -4,8 +4,9 @@ import { OwnerTokenError } from '../../src/errors.ts';
 import { fixedLifetime } from '../../src/expiry/policies.ts';
 import type { Permit } from '../../src/failures/circuit-breaker.ts';
 import { FailureScopes } from '../../src/failures/failure-scopes.ts';
-import { Fingerprints } from '../../src/registry/fingerprints.ts';
-import { type RequestParts, Requests } from '../../src/registry/flights.ts';
+import { Flights } from '../../src/registry/flights.ts';
+import { type OwnerTokenRegistryOptions, registrySettings } from '../../src/registry/options.ts';
+import { OwnerTable } from '../../src/registry/owner-table.ts';
 import { createSlot, rejected, type Slot } from '../../src/registry/slot.ts';
 import type { AccessToken } from '../../src/token.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
@@ -13,56 +14,60 @@ import { ScriptedSource } from '../helpers/scripted-source.ts';
 
 const RANGE = { baseMs: 1_000, capMs: 60_000 };
 
-/** Requests on a manual clock before a source that does what the test says, with all that was logged and kept. */
+/** Flights on a manual clock before a source that does what the test says, with all that was logged. */
 class Stage {
   readonly clock = new ManualClock();
   readonly source = new ScriptedSource();
-  readonly kept: string[] = [];
   readonly logged: object[] = [];
-  readonly pauses: FailureScopes;
-  readonly requests: Requests;
-  readonly names = new Fingerprints();
-  /** What a listener of the log does. */
-  onLog: (fields: { event?: string }) => void = () => {};
+  readonly owners: OwnerTable;
+  readonly failures: FailureScopes;
+  readonly flights: Flights;
+  readonly names: { ofToken(token: string): string };
 
-  constructor(turns: Partial<RequestParts['turns']> = {}) {
+  constructor(options: Partial<OwnerTokenRegistryOptions> = {}) {
     const { clock, source } = this;
-    const concurrency = turns.concurrency ?? 2;
-    const log = (fields: object) => {
-      this.logged.push(fields);
-      this.onLog(fields);
-    };
-    this.pauses = new FailureScopes({
-      ranges: { owner: RANGE, client: RANGE, endpoint: RANGE },
-      concurrency,
-      random: () => 0.5,
+    const log = (fields: object) => this.logged.push(fields);
+    const settings = registrySettings({
+      ...{ source, clock, expiry: fixedLifetime(100_000), random: () => 0.5 },
+      ...{ concurrency: 2, maxQueued: 10, maxQueueMs: 5_000 },
+      pauses: { owner: RANGE, client: RANGE, endpoint: RANGE },
+      ...options,
     });
-    this.requests = new Requests({
-      ...{ source, clock, pauses: this.pauses },
-      rules: { policy: fixedLifetime(100_000), refreshWindow: [0.6, 0.8], random: () => 0.5, fingerprints: this.names },
-      diagnostics: new Diagnostics({ debug: log, info: log, warn: log }),
-      now: () => ({ wallMs: clock.now(), monotonicMs: clock.monotonic() }),
-      turns: {
-        ...{ concurrency, maxQueued: 10, maxQueueMs: 5_000 },
-        monotonic: () => clock.monotonic(),
-        startTimer: (fn, ms) => clock.setTimeout(fn, ms),
-        ...turns,
-      },
-      keep: (accessKey) => this.kept.push(accessKey),
-    });
+    const { concurrency, random, pauses: ranges } = settings;
+    const diagnostics = new Diagnostics({ debug: log, info: log, warn: log });
+    this.names = settings.fingerprints;
+    this.owners = new OwnerTable(1_000, diagnostics);
+    this.failures = new FailureScopes({ ranges, concurrency, random });
+    this.flights = new Flights(settings, this.owners, this.failures, diagnostics);
   }
 
   /** Begins a request and gives its slot with what comes of it: a token's value, or an error's code. */
   begin(accessKey: string, slot: Slot = createSlot(`owner_${accessKey}`), signal?: AbortSignal) {
-    return { slot, outcome: outcomeOf(this.requests.begin(accessKey, slot, signal)) };
+    return { slot, outcome: outcomeOf(this.flights.begin(accessKey, slot, signal)) };
+  }
+
+  /** Joins the owner's in-flight request. */
+  join(accessKey: string): Promise<string> {
+    const flight = this.owners.flightOf(accessKey);
+    if (!flight) throw new Error(`nothing is in flight for ${accessKey}`);
+    return outcomeOf(this.flights.join(flight, undefined));
+  }
+
+  isRequesting(accessKey: string): boolean {
+    return this.owners.flightOf(accessKey) !== undefined;
   }
 
   get numbers() {
-    const { inFlight, queued, waiting } = this.requests;
+    const { inFlight, queued, waiting } = this.flights;
     return { inFlight, queued, waiting };
   }
 
-  /** The events told since the last look. */
+  /** The owners whose slots are stored, whether or not a request is in flight. */
+  get stored(): string[] {
+    return [...this.owners.slots()].map(({ owner }) => owner);
+  }
+
+  /** The events logged since the last look. */
   get events(): unknown[] {
     return this.logged.splice(0).map((fields) => (fields as { event: unknown }).event);
   }
@@ -75,10 +80,11 @@ const outcomeOf = (promise: Promise<AccessToken>): Promise<string> =>
   );
 
 const down = new OwnerTokenError('endpoint_unavailable', 'it is down', { failureScope: 'endpoint' });
-/** A request outside the table fails, and pauses the endpoint. */
-function pauseEndpoint(pauses: FailureScopes): void {
-  const permit = pauses.admit(0, 'new') as Permit;
-  pauses.failed({ permit, error: down, owner: 'elsewhere', ownerFailures: 0, nowMs: 0, sentAtMs: 0 });
+
+/** A request outside the table fails, and opens the endpoint's circuit. */
+function openCircuit(failures: FailureScopes): void {
+  const permit = failures.admit(0, 'new') as Permit;
+  failures.failed({ permit, error: down, owner: 'elsewhere', ownerFailures: 0, nowMs: 0, sentAtMs: 0 });
 }
 
 const NOTHING = { inFlight: 0, queued: 0, waiting: 0 };
@@ -96,19 +102,19 @@ describe('a request', () => {
   it('brings a token to all who wait, and is kept', async () => {
     stage = new Stage();
     const { slot, outcome } = stage.begin('a');
-    expect([stage.requests.isUnderWay('a'), stage.requests.isUnderWay('b')]).toEqual([true, false]);
-    expect(stage.requests.slotOf('a')).toBe(slot);
-    const joined = outcomeOf(stage.requests.join('a', undefined));
+    expect([stage.isRequesting('a'), stage.isRequesting('b')]).toEqual([true, false]);
+    expect(stage.owners.peek('a')).toBe(slot);
+    const joined = stage.join('a');
     await settle();
     expect(stage.numbers).toEqual({ inFlight: 1, queued: 0, waiting: 2 });
-    expect(stage.requests.owners()).toEqual(['a']);
+    expect([stage.isRequesting('a'), stage.isRequesting('b')]).toEqual([true, false]);
     stage.source.call(0).succeed();
     expect([await outcome, await joined]).toEqual(['token-1-of-a', 'token-1-of-a']);
     expect(slot.held?.token.value).toBe('token-1-of-a');
-    expect(stage.kept).toEqual(['a']);
-    expect(stage.requests.counts).toEqual({ requests: 1, refreshes: 0, failures: 0 });
+    expect(stage.stored).toEqual(['owner_a']);
+    expect(stage.flights.counts).toEqual({ requests: 1, refreshes: 0, failures: 0 });
     expect(stage.events).toEqual(['request.sent', 'request.succeeded']);
-    expect(stage.requests.slotOf('a')).toBeUndefined();
+    expect(stage.isRequesting('a')).toBe(false);
   });
 
   it('says why it is made, with what is held and what was refused last', async () => {
@@ -120,10 +126,10 @@ describe('a request', () => {
     stage.source.call(0).succeed();
     await settle();
     const held = slot.held;
-    stage.requests.refresh('a', slot);
+    stage.flights.refresh('a', slot);
     await settle();
     expect(stage.source.call(1).request).toMatchObject({ reason: 'refresh', held: held?.token });
-    expect(stage.requests.counts).toEqual({ requests: 2, refreshes: 1, failures: 0 });
+    expect(stage.flights.counts).toEqual({ requests: 2, refreshes: 1, failures: 0 });
     if (held) rejected(slot, held, { wallMs: 0, monotonicMs: 0 });
     const { outcome } = stage.begin('a', slot);
     await settle();
@@ -144,13 +150,13 @@ describe('a request', () => {
   it('that fails does so for all who wait; the owner pauses, and the failure is kept', async () => {
     stage = new Stage();
     const { slot, outcome } = stage.begin('a');
-    const joined = outcomeOf(stage.requests.join('a', undefined));
+    const joined = stage.join('a');
     await settle();
     stage.source.call(0).fail(new Error('no'));
     expect([await outcome, await joined]).toEqual(['source_failed', 'source_failed']);
     expect(slot.failure).toMatchObject({ count: 1, retryAtMonotonicMs: 750 });
-    expect(stage.kept).toEqual(['a']);
-    expect(stage.requests.counts.failures).toBe(1);
+    expect(stage.stored).toEqual(['owner_a']);
+    expect(stage.flights.counts.failures).toBe(1);
     expect(stage.events).toEqual(['request.sent', 'request.failed']);
     const { outcome: again } = stage.begin('a', slot);
     await settle();
@@ -169,23 +175,24 @@ describe('a request', () => {
     expect(await stage.begin('b').outcome).toBe('invalid_response');
   });
 
-  it('of an earlier generation is given to those who wait, and not kept', async () => {
+  it('that was sent before the held token was rejected settles its callers, and is neither joined nor stored', async () => {
     stage = new Stage();
     const { slot, outcome } = stage.begin('a');
     await settle();
-    slot.generation++;
-    expect(stage.requests.isUnderWay('a')).toBe(false);
+    stage.flights.rejected('a');
+    expect(stage.isRequesting('a')).toBe(false);
+    expect(stage.stored).toEqual(['owner_a']);
     stage.source.call(0).succeed();
     expect(await outcome).toBe('token-1-of-a');
-    expect([slot.held, stage.kept]).toEqual([undefined, []]);
+    expect(slot.held).toBeUndefined();
   });
 
-  it('that is only queued may serve a newer generation', async () => {
+  it('that is only queued as the held token is rejected still serves', async () => {
     stage = new Stage({ concurrency: 1 });
     stage.begin('other');
     const { slot, outcome } = stage.begin('a');
-    slot.generation++;
-    expect(stage.requests.isUnderWay('a')).toBe(true);
+    stage.flights.rejected('a');
+    expect(stage.isRequesting('a')).toBe(true);
     await settle();
     stage.source.call(0).succeed();
     await settle();
@@ -194,14 +201,14 @@ describe('a request', () => {
     expect(slot.held?.token.value).toBe('token-2-of-a');
   });
 
-  it('does not remember a failure of an earlier generation', async () => {
+  it('that was detached fails its callers, and its failure is not cached', async () => {
     stage = new Stage();
     const { slot, outcome } = stage.begin('a');
     await settle();
-    slot.generation++;
+    stage.flights.rejected('a');
     stage.source.call(0).fail(new Error('no'));
     expect(await outcome).toBe('source_failed');
-    expect([slot.failure, stage.kept]).toEqual([undefined, []]);
+    expect(slot.failure).toBeUndefined();
   });
 });
 
@@ -209,7 +216,7 @@ describe('a token that is known to be refused', () => {
   const begun = () => {
     stage = new Stage();
     const slot = createSlot('owner_a');
-    slot.rejected = [stage.names.ofToken('refused')];
+    slot.denylist = [stage.names.ofToken('refused')];
     return stage.begin('a', slot);
   };
 
@@ -223,7 +230,7 @@ describe('a token that is known to be refused', () => {
     stage.source.call(1).succeed({ token: 'another' });
     expect(await outcome).toBe('another');
     expect(slot.held?.token.value).toBe('another');
-    expect(stage.requests.counts).toEqual({ requests: 2, refreshes: 0, failures: 0 });
+    expect(stage.flights.counts).toEqual({ requests: 2, refreshes: 0, failures: 0 });
   });
 
   it('that comes again fails the call, and pauses the owner', async () => {
@@ -242,7 +249,7 @@ describe('a token that is known to be refused', () => {
     const { outcome } = begun();
     await settle();
     stage.source.call(0).succeed({ token: 'refused' });
-    const closed = stage.requests.close(1_000);
+    const closed = stage.flights.close(1_000);
     expect(await outcome).toBe('closed');
     expect(await closed).toBe(0);
     expect(stage.source.calls).toHaveLength(1);
@@ -250,7 +257,7 @@ describe('a token that is known to be refused', () => {
 });
 
 describe('a queued request', () => {
-  it('begins when its turn comes', async () => {
+  it('begins when it is the first', async () => {
     stage = new Stage({ concurrency: 1 });
     stage.begin('a');
     const { outcome } = stage.begin('b');
@@ -269,8 +276,8 @@ describe('a queued request', () => {
     stage.begin('b');
     const { outcome } = stage.begin('c');
     expect(await outcome).toBe('queue_full');
-    stage.requests.refresh('d', createSlot('owner_d'));
-    expect(stage.requests.owners()).toEqual(['a', 'b']);
+    stage.flights.refresh('d', createSlot('owner_d'));
+    expect(stage.owners.accessKeys()).toEqual(['a', 'b']);
     expect(stage.numbers).toEqual({ inFlight: 1, queued: 1, waiting: 2 });
     await settle();
     stage.source.call(0).succeed();
@@ -281,20 +288,20 @@ describe('a queued request', () => {
   it('waits no longer than the limit', async () => {
     stage = new Stage({ concurrency: 1 });
     stage.begin('a');
-    const waiting = stage.requests.begin('b', createSlot('owner_b'), undefined);
+    const waiting = stage.flights.begin('b', createSlot('owner_b'), undefined);
     stage.clock.advance(5_000);
     await expect(waiting).rejects.toMatchObject({
       ...{ code: 'queue_timeout', owner: 'owner_b', failedAtMs: stage.clock.now() },
     });
     expect(stage.numbers).toEqual({ inFlight: 1, queued: 0, waiting: 1 });
-    expect(stage.requests.isUnderWay('b')).toBe(false);
+    expect(stage.isRequesting('b')).toBe(false);
   });
 
   it('goes before refreshes once somebody waits for it', async () => {
     stage = new Stage({ concurrency: 1 });
     stage.begin('a');
-    for (const key of ['b', 'c']) stage.requests.refresh(key, createSlot(`owner_${key}`));
-    const outcome = outcomeOf(stage.requests.join('c', undefined));
+    for (const key of ['b', 'c']) stage.flights.refresh(key, createSlot(`owner_${key}`));
+    const outcome = stage.join('c');
     await settle();
     stage.source.call(0).succeed();
     await settle();
@@ -302,7 +309,7 @@ describe('a queued request', () => {
     expect(await outcome).toBe('token-2-of-c');
   });
 
-  it('is refused when a gate closes before its turn', async () => {
+  it('is refused when a circuit opens while it is queued', async () => {
     stage = new Stage({ concurrency: 2 });
     const [a, b, c] = ['a', 'b', 'c'].map((key) => stage.begin(key));
     await settle();
@@ -311,11 +318,11 @@ describe('a queued request', () => {
     // What is under way stays so, and lifts nothing: it was sent before.
     stage.source.call(1).succeed();
     expect(await b?.outcome).toBe('token-1-of-b');
-    expect(stage.pauses.state('endpoint')).toBeDefined();
+    expect(stage.failures.state('endpoint')).toBeDefined();
     expect(stage.source.calls).toHaveLength(2);
   });
 
-  it('stays where a gate closes only for owners known to fail, and is the next probe', async () => {
+  it('stays when a circuit opens only for failing owners, and is the next trial request', async () => {
     stage = new Stage({ concurrency: 1 });
     const { outcome } = stage.begin('a');
     await settle();
@@ -336,11 +343,11 @@ describe('a queued request', () => {
     expect(await next.outcome).toBe('token-1-of-c');
   });
 
-  it('is refused when its turn comes in a pause that began otherwise', async () => {
+  it('is refused when it comes first while a circuit is open', async () => {
     stage = new Stage({ concurrency: 1 });
     stage.begin('a');
     const { outcome } = stage.begin('b');
-    pauseEndpoint(stage.pauses);
+    openCircuit(stage.failures);
     await settle();
     stage.source.call(0).succeed();
     expect(await outcome).toBe('endpoint_unavailable');
@@ -357,21 +364,21 @@ describe('a request that nobody waits for any more', () => {
     leaving.abort('enough');
     expect(await outcome).toBe('enough');
     expect(stage.numbers).toEqual({ inFlight: 1, queued: 0, waiting: 1 });
-    expect(stage.requests.owners()).toEqual(['a']);
+    expect([stage.isRequesting('a'), stage.isRequesting('b')]).toEqual([true, false]);
   });
 
-  it('is not made when its turn has just come, and gives its pass back', async () => {
+  it('is not made when its permit was only just granted, and returns the permit', async () => {
     stage = new Stage();
-    pauseEndpoint(stage.pauses);
+    openCircuit(stage.failures);
     stage.clock.advance(750);
     const leaving = new AbortController();
     const { outcome } = stage.begin('a', undefined, leaving.signal);
-    expect(stage.pauses.state('endpoint')?.probing).toBe(true);
+    expect(stage.failures.state('endpoint')?.probing).toBe(true);
     leaving.abort('enough');
     expect(await outcome).toBe('enough');
     await settle();
     expect(stage.source.calls).toEqual([]);
-    expect(stage.pauses.state('endpoint')?.probing).toBe(false);
+    expect(stage.failures.state('endpoint')?.probing).toBe(false);
   });
 
   it('is finished and kept when it was sent', async () => {
@@ -381,36 +388,35 @@ describe('a request that nobody waits for any more', () => {
     await settle();
     leaving.abort('enough');
     expect(await outcome).toBe('enough');
-    expect(stage.requests.isUnderWay('a')).toBe(true);
+    expect(stage.isRequesting('a')).toBe(true);
     stage.source.call(0).succeed();
     await settle();
     expect(slot.held?.token.value).toBe('token-1-of-a');
   });
 });
 
-describe('an owner that is disowned', () => {
-  it('has its request finished for those who wait, who are joined by nobody, and nothing is kept', async () => {
+describe('an owner that is forgotten', () => {
+  it('has its request finished for those who wait; nobody joins it, and nothing is stored', async () => {
     stage = new Stage({ concurrency: 1 });
-    expect(stage.requests.disown('a')).toBe(false);
+    expect(stage.flights.forget('a')).toBe(false);
     const first = stage.begin('a');
     const queued = stage.begin('b');
     await settle();
-    expect([stage.requests.disown('a'), stage.requests.disown('b')]).toEqual([true, true]);
-    for (const { slot } of [first, queued]) slot.generation++;
-    expect(stage.requests.owners()).toEqual([]);
+    expect([stage.flights.forget('a'), stage.flights.forget('b')]).toEqual([true, true]);
+    expect(stage.owners.accessKeys()).toEqual([]);
     const anew = stage.begin('a');
     stage.source.call(0).succeed();
     expect(await first.outcome).toBe('token-1-of-a');
     await settle();
     stage.source.call(1).succeed();
     expect(await queued.outcome).toBe('token-2-of-b');
-    expect([first.slot.held, queued.slot.held, stage.kept]).toEqual([undefined, undefined, []]);
+    expect([first.slot.held, queued.slot.held, stage.stored]).toEqual([undefined, undefined, []]);
     // The new one was not touched by the end of the old.
-    expect(stage.requests.slotOf('a')).toBe(anew.slot);
+    expect(stage.owners.peek('a')).toBe(anew.slot);
     await settle();
     stage.source.call(2).succeed();
     expect(await anew.outcome).toBe('token-3-of-a');
-    expect(stage.kept).toEqual(['a']);
+    expect(stage.stored).toEqual(['owner_a']);
   });
 });
 
@@ -454,20 +460,20 @@ describe('closing', () => {
     await settle();
     const { signal } = stage.source.call(0).request;
     signal.addEventListener('abort', () => stage.source.call(0).fail(signal.reason));
-    const closed = stage.requests.close(1_000);
+    const closed = stage.flights.close(1_000);
     expect([await sent.outcome, await queued.outcome]).toEqual(['closed', 'closed']);
     expect(await closed).toBe(0);
     expect(signal.reason).toMatchObject({ code: 'closed', owner: undefined });
     expect(stage.source.calls).toHaveLength(1);
-    expect(stage.requests.counts.failures).toBe(0);
+    expect(stage.flights.counts.failures).toBe(0);
     expect(stage.events).toEqual(['request.sent']);
-    expect([sent.slot.failure, stage.kept]).toEqual([undefined, []]);
+    expect([sent.slot.failure, stage.stored]).toEqual([undefined, []]);
   });
 
-  it('does not send what was just given its turn', async () => {
+  it('does not send what was only just granted its permit', async () => {
     stage = new Stage();
     const { outcome } = stage.begin('a');
-    const closed = stage.requests.close(1_000);
+    const closed = stage.flights.close(1_000);
     expect(await outcome).toBe('closed');
     await settle();
     expect(await closed).toBe(0);
@@ -478,7 +484,7 @@ describe('closing', () => {
     stage = new Stage();
     const { outcome } = stage.begin('a');
     await settle();
-    const closed = stage.requests.close(1_000);
+    const closed = stage.flights.close(1_000);
     expect(await outcome).toBe('closed');
     stage.clock.advance(1_000);
     expect(await closed).toBe(1);
@@ -486,6 +492,6 @@ describe('closing', () => {
 
   it('of nothing is over at once', async () => {
     stage = new Stage();
-    expect(await stage.requests.close(1_000)).toBe(0);
+    expect(await stage.flights.close(1_000)).toBe(0);
   });
 });

@@ -1,15 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Instant } from '../../src/clock.ts';
-import { fixedLifetime, untilRejected } from '../../src/expiry/policies.ts';
+import { fixedLifetime } from '../../src/expiry/policies.ts';
 import { Fingerprints } from '../../src/registry/fingerprints.ts';
-import {
-  ageOf,
-  type DatedToken,
-  dateIssued,
-  type HoldingRules,
-  heldTokenFrom,
-  lifetimeOf,
-} from '../../src/registry/held-token.ts';
+import { ageOf, type DatedToken, dateIssued, heldTokenFrom, lifetimeOf } from '../../src/registry/held-token.ts';
 import { createSlot, type HeldToken, succeeded } from '../../src/registry/slot.ts';
 import type { IssuedToken } from '../../src/token.ts';
 
@@ -89,19 +82,16 @@ describe('the lifetime of a grant', () => {
 });
 
 describe('the token that is held', () => {
-  const rules: HoldingRules = {
-    ...{ policy: untilRejected(), refreshWindow: [0.6, 0.8], random: () => 0.5 },
-    fingerprints: new Fingerprints(new Uint8Array(16)),
-  };
+  const fingerprints = new Fingerprints(new Uint8Array(16));
   const grantOf = (token: string, requestedAtMs = 1_000_000): DatedToken => ({ token, requestedAtMs });
   const hold = (grant: DatedToken, lifetimeMs: number, now: Instant, previous?: HeldToken) =>
-    heldTokenFrom(rules, grant, lifetimeMs, previous, now);
+    heldTokenFrom({ refreshWindow: [0.6, 0.8], random: () => 0.5, fingerprints }, grant, lifetimeMs, previous, now);
   const jwt = (claims: object) => `x.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.y`;
 
   it('has its instants on both clocks', async () => {
     const held = hold(grantOf('t'), 1000, at(100));
     expect(held.token).toMatchObject({
-      ...{ value: 't', tokenType: 'Bearer', fingerprint: rules.fingerprints.ofToken('t') },
+      ...{ value: 't', tokenType: 'Bearer', fingerprint: fingerprints.ofToken('t') },
       ...{ issuedAtMs: 1_000_000, refreshAtMs: 1_000_700, expiresAtMs: 1_000_950 },
     });
     expect(held).toMatchObject({ issuedAtMonotonicMs: 0, refreshAtMonotonicMs: 700, expiresAtMonotonicMs: 950 });
@@ -129,13 +119,13 @@ describe('the token that is held', () => {
 
   it('is none from its end on', () => {
     expect(() => hold(grantOf('t'), 1000, at(949))).not.toThrow();
-    expect(() => hold(grantOf('t'), 1000, at(950))).toThrow(invalidResponse('past its end on arrival'));
+    expect(() => hold(grantOf('t'), 1000, at(950))).toThrow(invalidResponse('had expired on arrival'));
   });
 
   it('is none when it says of itself that it has ended, unless it is kept until rejected', () => {
     const ended = grantOf(jwt({ exp: 1000.5 }));
     expect(() => hold(ended, 1000, at(499))).not.toThrow();
-    expect(() => hold(ended, 1000, at(500))).toThrow(invalidResponse('past its end on arrival'));
+    expect(() => hold(ended, 1000, at(500))).toThrow(invalidResponse('had expired on arrival'));
     expect(() => hold(ended, Number.POSITIVE_INFINITY, at(500))).not.toThrow();
     expect(() => hold(grantOf(jwt({ iat: 1 })), 1000, at(500))).not.toThrow();
   });
@@ -178,7 +168,7 @@ describe('the token that is held', () => {
 
 describe('the age of a token', () => {
   const held = heldTokenFrom(
-    { policy: untilRejected(), refreshWindow: [0.6, 0.8], random: () => 0.5, fingerprints: new Fingerprints() },
+    { refreshWindow: [0.6, 0.8], random: () => 0.5, fingerprints: new Fingerprints() },
     { token: 't', requestedAtMs: 1_000_000 },
     1000,
     undefined,
@@ -189,7 +179,7 @@ describe('the age of a token', () => {
     const slot = createSlot('owner_x');
     const named = { owner: 'owner_x', token: held.token.fingerprint };
     expect(ageOf(slot, held.token, at(50, 100))).toEqual({ ...named, ageMs: 150 });
-    succeeded(slot, 0, held);
+    succeeded(slot, held);
     expect(ageOf(slot, held.token, at(50, 100))).toEqual({ ...named, ageMs: 50 });
     slot.held = undefined;
     expect(ageOf(slot, held.token, at(50, -100))).toEqual({ ...named, ageMs: 0 });

@@ -1,13 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
-import { systemClock } from '../../src/clock.ts';
 import type { OwnerTokenError } from '../../src/errors.ts';
 import { fixedLifetime } from '../../src/expiry/policies.ts';
-import {
-  clockOf,
-  closeTimeoutMs,
-  type OwnerTokenRegistryOptions,
-  registrySettings,
-} from '../../src/registry/options.ts';
+import { closeTimeoutMs, type OwnerTokenRegistryOptions, registrySettings } from '../../src/registry/options.ts';
 import { ManualClock } from '../helpers/manual-clock.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
@@ -28,7 +22,7 @@ function problemsOf(options: object): string[] {
 describe('defaults', () => {
   it('are those of the documentation', () => {
     vi.spyOn(Math, 'random').mockReturnValue(0.25);
-    const { random, expiry, ...settings } = settingsOf();
+    const { random, expiry, fingerprints, time, ...settings } = settingsOf();
     expect(settings).toEqual({
       source,
       maxOwners: 10_000,
@@ -41,7 +35,11 @@ describe('defaults', () => {
         client: { baseMs: 1_000, capMs: 60_000 },
         endpoint: { baseMs: 500, capMs: 30_000 },
       },
+      calls: { origins: new Set(), present: undefined, fetch: undefined },
+      logger: undefined,
     });
+    expect(fingerprints.ofOwner('key-1')).toMatch(/^owner_/);
+    expect(time.now().wallMs).toBeGreaterThan(0);
     expect(random()).toBe(0.25);
     const jwt = `x.${Buffer.from('{"iat":5,"exp":9}').toString('base64url')}.y`;
     expect(expiry.lifetimeMs({ token: 'opaque', response: { expires_in: 7 } })).toBe(7_000);
@@ -56,25 +54,25 @@ describe('defaults', () => {
     } as unknown as Partial<OwnerTokenRegistryOptions>);
     expect(given.maxOwners).toBe(10_000);
     expect(given.expiry).toBeDefined();
-    expect(given).not.toHaveProperty('calls');
+    expect(given.calls.origins).toEqual(new Set());
     expect(given.pauses).toMatchObject({ owner: { baseMs: 1_000 }, client: { baseMs: 2, capMs: 3 } });
   });
 
   it('are replaced by what is given', () => {
     const expiry = fixedLifetime(5);
-    const calls = { allowedOrigins: ['https://api.example.com'] };
     const clock = new ManualClock();
-    expect(settingsOf({ expiry, calls, clock, maxOwners: 1, logger: 'info' })).toMatchObject({
-      ...{ expiry, calls, clock, maxOwners: 1, logger: 'info' },
-    });
+    const given = settingsOf({ expiry, clock, maxOwners: 1, logger: 'info', ownerLabel: () => 'the label' });
+    expect(given).toMatchObject({ expiry, maxOwners: 1, logger: 'info' });
+    expect(given.time.now()).toEqual({ wallMs: clock.now(), monotonicMs: 0 });
+    expect(given.fingerprints.ofOwner('key-1')).toBe('the label');
   });
-});
 
-describe('the clock that dates', () => {
-  it('is the given one, else the system’s', () => {
-    const clock = new ManualClock();
-    expect(clockOf(settingsOf({ clock }))).toBe(clock);
-    expect(clockOf(settingsOf())).toBe(systemClock);
+  it('are for calls to go where tokens come from, unless other origins are listed', () => {
+    const origin = 'https://tokens.example.com';
+    const withOrigin = Object.assign(new ScriptedSource(), { origin });
+    expect(settingsOf({ source: withOrigin }).calls.origins).toEqual(new Set([origin]));
+    const calls = { allowedOrigins: ['https://api.example.com'] };
+    expect(settingsOf({ source: withOrigin, calls }).calls.origins).toEqual(new Set(calls.allowedOrigins));
   });
 });
 

@@ -1,281 +1,291 @@
 import { describe, expect, it } from 'vitest';
-import { type QueuedRequest, RequestQueue, type RequestQueueOptions } from '../../src/registry/request-queue.ts';
-import { ManualClock, settle } from '../helpers/manual-clock.ts';
+import { RequestQueue, type RequestQueueOptions } from '../../src/registry/request-queue.ts';
 
-/** RequestQueue that tell what becomes of them, and end when the test says so. */
+interface Named {
+  readonly name: string;
+  readonly failing: boolean;
+  readonly hanging: boolean;
+}
+
+type Facts = { waitedFor?: boolean; failing?: boolean; hanging?: boolean };
+
+/** A queue of named requests at a time that the test moves. */
 class Stage {
-  readonly clock = new ManualClock();
-  readonly log: string[] = [];
-  readonly turns: RequestQueue;
+  readonly queue: RequestQueue<Named>;
+  nowMs = 0;
   limit = Number.POSITIVE_INFINITY;
-  readonly #ends = new Map<string, () => void>();
 
   constructor(options: Partial<RequestQueueOptions> = {}) {
-    this.turns = new RequestQueue({
-      ...{ concurrency: 2, maxQueued: 10, maxQueueMs: 1000 },
-      limit: () => this.limit,
-      monotonic: () => this.clock.monotonic(),
-      startTimer: (fn, ms) => this.clock.setTimeout(fn, ms),
-      ...options,
-    });
+    this.queue = new RequestQueue({ concurrency: 2, maxQueued: 10, maxQueueMs: 1000, ...options });
   }
 
-  turn(
-    name: string,
-    facts: { waitedFor?: boolean; failing?: boolean; hanging?: boolean; admit?: () => boolean } = {},
-  ): QueuedRequest {
-    return {
-      waitedFor: facts.waitedFor ?? true,
-      failing: facts.failing ?? facts.hanging ?? false,
-      hanging: facts.hanging ?? false,
-      admit: facts.admit ?? (() => true),
-      run: () => {
-        this.log.push(name);
-        return new Promise((resolve) => this.#ends.set(name, resolve));
-      },
-      expire: () => this.log.push(`${name} expired`),
-    };
+  add(name: string, { waitedFor = true, hanging = false, failing = hanging }: Facts = {}): Named {
+    const request = { name, failing, hanging };
+    this.queue.add(request, waitedFor, this.nowMs);
+    return request;
   }
 
-  add(name: string, facts: Parameters<Stage['turn']>[1] = {}): QueuedRequest {
-    const turn = this.turn(name, facts);
-    if (!this.turns.enqueue(turn)) this.log.push(`${name} has no place`);
-    return turn;
+  addAll(...names: string[]): void {
+    for (const name of names) this.add(name);
   }
 
-  async end(...names: string[]): Promise<void> {
-    await settle();
-    for (const name of names) this.#ends.get(name)?.();
-    await settle();
+  /** Pulls all that may start now. */
+  pull(): Named[] {
+    const pulled: Named[] = [];
+    for (let next = this.queue.next(this.limit); next; next = this.queue.next(this.limit)) pulled.push(next);
+    return pulled;
   }
 
-  /** Ends them one after another, each once it has begun. */
-  async endInTurn(...names: string[]): Promise<void> {
-    for (const name of names) await this.end(name);
+  pulledNames(): string[] {
+    return this.pull().map(({ name }) => name);
   }
 
-  /** What has happened since the last look. */
-  async seen(): Promise<string[]> {
-    await settle();
-    return this.log.splice(0);
+  /** Pulls requests one after another, each released before the next. */
+  inOrder(): string[] {
+    const names: string[] = [];
+    for (let next = this.queue.next(this.limit); next; next = this.queue.next(this.limit)) {
+      names.push(next.name);
+      this.queue.release(next);
+    }
+    return names;
+  }
+
+  hasPlace(failing = false): boolean {
+    return this.queue.hasPlaceFor({ failing, hanging: false }, this.limit);
+  }
+
+  takeOverdue(): string[] {
+    const names: string[] = [];
+    for (let due = this.queue.takeOverdue(this.nowMs); due; due = this.queue.takeOverdue(this.nowMs)) {
+      names.push(due.name);
+    }
+    return names;
   }
 }
 
-describe('turns', () => {
-  it('runs so many at once, and the rest in the order they came', async () => {
+describe('the order', () => {
+  it('is FIFO, up to the concurrency at once', () => {
     const stage = new Stage();
-    for (const name of ['a', 'b', 'c', 'd']) stage.add(name);
-    expect(await stage.seen()).toEqual(['a', 'b']);
-    expect([stage.turns.underWay, stage.turns.queued]).toEqual([2, 2]);
-    await stage.end('b');
-    expect(await stage.seen()).toEqual(['c']);
-    await stage.end('a', 'c');
-    expect(await stage.seen()).toEqual(['d']);
-    await stage.end('d');
-    expect([stage.turns.underWay, stage.turns.queued, stage.clock.pendingTimers]).toEqual([0, 0, 0]);
+    stage.addAll('a', 'b', 'c', 'd');
+    const [a, b] = stage.pull();
+    expect([a?.name, b?.name]).toEqual(['a', 'b']);
+    expect([stage.queue.inFlight, stage.queue.queued]).toEqual([2, 2]);
+    if (b) stage.queue.release(b);
+    expect(stage.pulledNames()).toEqual(['c']);
+    if (a) stage.queue.release(a);
+    expect(stage.pulledNames()).toEqual(['d']);
+    expect([stage.queue.inFlight, stage.queue.queued]).toEqual([2, 0]);
   });
 
-  it('runs fewer while the limit is lower', async () => {
-    const stage = new Stage();
-    stage.limit = 1;
-    stage.add('a');
-    stage.add('b');
-    expect(await stage.seen()).toEqual(['a']);
-    stage.limit = 2;
-    stage.turns.dispatch();
-    expect(await stage.seen()).toEqual(['b']);
-  });
-
-  it('lets those who wait go before refreshes, and a refresh that is waited for join them at the end', async () => {
+  it('puts requests that a caller waits for before refreshes, and a promoted refresh behind the former', () => {
     const stage = new Stage({ concurrency: 1 });
-    stage.add('a');
     const first = stage.add('refresh 1', { waitedFor: false });
     stage.add('refresh 2', { waitedFor: false });
     stage.add('b');
-    stage.turns.raise(first);
-    expect(first.waitedFor).toBe(true);
+    stage.queue.promote(first, stage.nowMs);
     stage.add('c');
-    // Another who waits for it does not send it back to the end.
-    stage.turns.raise(first);
-    await stage.endInTurn('a', 'b', 'refresh 1', 'c', 'refresh 2');
-    expect(await stage.seen()).toEqual(['a', 'b', 'refresh 1', 'c', 'refresh 2']);
+    // A second caller does not send it back to the end.
+    stage.queue.promote(first, stage.nowMs);
+    expect(stage.inOrder()).toEqual(['b', 'refresh 1', 'c', 'refresh 2']);
   });
 
-  it('does not queue a refresh anew that was waited for only once it was under way', async () => {
+  it('does not queue a refresh again that is promoted once it is in flight', () => {
     const stage = new Stage({ concurrency: 1 });
     const refresh = stage.add('refresh', { waitedFor: false });
-    stage.turns.raise(refresh);
-    expect(stage.turns.queued).toBe(0);
-    await stage.end('refresh');
-    expect(await stage.seen()).toEqual(['refresh']);
+    stage.pull();
+    stage.queue.promote(refresh, stage.nowMs);
+    expect([stage.queue.inFlight, stage.queue.queued]).toEqual([1, 0]);
+    stage.queue.release(refresh);
+    expect(stage.pulledNames()).toEqual([]);
   });
 
-  it.each([
-    [1, 1],
-    [4, 1],
-    [7, 1],
-    [8, 2],
-  ])('of %d turns at once, owners known to fail have at most %d', async (concurrency, share) => {
-    const stage = new Stage({ concurrency });
-    for (const name of ['x', 'y', 'z']) stage.add(name, { failing: true });
-    expect((await stage.seen()).length).toBe(Math.min(share, concurrency));
-    stage.add('refresh x', { failing: true, waitedFor: false });
-    if (concurrency > 1) stage.add('well');
-    expect(await stage.seen()).toEqual(concurrency > 1 ? ['well'] : []);
-    await stage.end('x');
-    expect((await stage.seen()).length).toBe(1);
-  });
-
-  it('lets owners known to hang begin within a lower limit, and take no place of it away from others', async () => {
-    const stage = new Stage({ concurrency: 8 });
-    stage.limit = 1;
-    stage.add('x', { hanging: true });
-    stage.add('y', { hanging: true });
-    stage.add('a');
-    stage.add('b');
-    expect(await stage.seen()).toEqual(['x', 'a']);
-    await stage.end('a', 'x');
-    expect(await stage.seen()).toEqual(['b']);
-    await stage.end('b');
-    expect(await stage.seen()).toEqual(['y']);
-  });
-
-  it('counts owners known to fail, and not to hang, within a lower limit like any other', async () => {
-    const stage = new Stage({ concurrency: 8 });
-    stage.limit = 1;
-    stage.add('x', { failing: true });
-    stage.add('a');
-    expect(await stage.seen()).toEqual(['x']);
-  });
-
-  it('keeps to the order in which they came among the failing and the others', async () => {
+  it('is by arrival among failing and other owners', () => {
     const stage = new Stage({ concurrency: 1 });
-    stage.add('a');
-    stage.clock.advance(1);
-    stage.add('failing', { failing: true });
-    stage.clock.advance(1);
-    stage.add('b');
-    await stage.endInTurn('a', 'failing', 'b');
-    expect(await stage.seen()).toEqual(['a', 'failing', 'b']);
+    for (const [name, failing] of [
+      ['a', false],
+      ['failing', true],
+      ['b', false],
+    ] as const) {
+      stage.add(name, { failing });
+      stage.nowMs++;
+    }
+    expect(stage.inOrder()).toEqual(['a', 'failing', 'b']);
   });
 
-  it('goes on with the next when one may no longer run', async () => {
-    const stage = new Stage({ concurrency: 1 });
-    stage.add('a');
-    let underWayWhenAsked = 0;
-    stage.add('b', {
-      admit: () => {
-        underWayWhenAsked = stage.turns.underWay;
-        return false;
-      },
-    });
-    stage.add('c');
-    await stage.endInTurn('a');
-    expect(await stage.seen()).toEqual(['a', 'c']);
-    expect(underWayWhenAsked).toBe(1);
-    expect(stage.turns.underWay).toBe(1);
-  });
-
-  it('goes on when a turn rejects, though none should', async () => {
-    const stage = new Stage({ concurrency: 1 });
-    const bad = { ...stage.turn('bad'), run: () => Promise.reject(new Error('no')) };
-    stage.turns.enqueue(bad);
-    stage.add('next');
-    expect(await stage.seen()).toEqual(['next']);
+  it('stays the same when requests leave from its start, middle and end', () => {
+    const stage = new Stage({ concurrency: 9 });
+    const [a, , c, , e] = ['a', 'b', 'c', 'd', 'e'].map((name) => stage.add(name));
+    for (const each of [c, a, e]) if (each) expect(stage.queue.withdraw(each)).toBe(true);
+    stage.add('f');
+    expect(stage.pulledNames()).toEqual(['b', 'd', 'f']);
   });
 });
 
-describe('the queue', () => {
-  it('is bounded, but a waiting caller takes the place of the refresh that waited longest', async () => {
-    const stage = new Stage({ concurrency: 1, maxQueued: 2 });
+describe('the limit', () => {
+  it('holds below the concurrency', () => {
+    const stage = new Stage();
+    stage.limit = 1;
+    stage.addAll('a', 'b');
+    expect(stage.pulledNames()).toEqual(['a']);
+    stage.limit = 2;
+    expect(stage.pulledNames()).toEqual(['b']);
+  });
+
+  it('lets a hanging owner start while a permit is free, and does not count it', () => {
+    const stage = new Stage({ concurrency: 8 });
+    stage.limit = 1;
+    const x = stage.add('x', { hanging: true });
+    stage.add('y', { hanging: true });
+    stage.nowMs++;
+    const a = stage.add('a');
+    const b = stage.add('b');
+    expect(stage.pulledNames()).toEqual(['x', 'a']);
+    stage.queue.release(a);
+    expect(stage.pulledNames()).toEqual(['b']);
+    stage.queue.release(x);
+    expect(stage.pulledNames()).toEqual([]);
+    stage.queue.release(b);
+    expect(stage.pulledNames()).toEqual(['y']);
+  });
+
+  it('counts a failing owner that does not hang like any other', () => {
+    const stage = new Stage({ concurrency: 8 });
+    stage.limit = 1;
+    stage.add('x', { failing: true });
+    stage.nowMs++;
     stage.add('a');
-    stage.add('refresh 1', { waitedFor: false });
-    stage.add('refresh 2', { waitedFor: false, failing: true });
-    stage.add('refresh 3', { waitedFor: false });
-    stage.add('b');
-    stage.add('c');
-    stage.add('d');
-    expect(await stage.seen()).toEqual([
-      ...['refresh 3 has no place', 'refresh 1 expired', 'refresh 2 expired', 'd has no place', 'a'],
-    ]);
-    expect(stage.turns.queued).toBe(2);
+    expect(stage.pulledNames()).toEqual(['x']);
+  });
+});
+
+describe('failing owners', () => {
+  it.each([
+    [16, 4],
+    [8, 2],
+    [7, 1],
+    [1, 1],
+  ])('of %i permits have at most %i', (concurrency, share) => {
+    const stage = new Stage({ concurrency, maxQueued: 100 });
+    for (let n = 0; n < concurrency; n++) stage.add(`failing ${n}`, { failing: true, waitedFor: n % 2 === 0 });
+    expect(stage.pull()).toHaveLength(share);
+    for (let n = 0; n < concurrency; n++) stage.add(`other ${n}`);
+    expect(stage.pull()).toHaveLength(concurrency - share);
+    expect(stage.queue.inFlight).toBe(concurrency);
   });
 
-  it('takes whoever can start at once even when it is full of those who cannot', async () => {
+  it('get the next permit of their share when one is released', () => {
+    const stage = new Stage({ concurrency: 4 });
+    const x = stage.add('x', { failing: true });
+    stage.add('y', { failing: true });
+    expect(stage.pulledNames()).toEqual(['x']);
+    stage.queue.release(x);
+    expect(stage.pulledNames()).toEqual(['y']);
+  });
+});
+
+describe('the bound', () => {
+  it('leaves no place in a full queue but that of the oldest refresh', () => {
+    const stage = new Stage({ concurrency: 1, maxQueued: 3 });
+    stage.add('running');
+    stage.pull();
+    const older = stage.add('refresh 1', { waitedFor: false });
+    stage.nowMs++;
+    const younger = stage.add('refresh 2', { waitedFor: false, failing: true });
+    expect(stage.hasPlace()).toBe(true);
+    stage.add('a');
+    expect(stage.hasPlace()).toBe(false);
+    expect(stage.queue.oldestRefresh).toBe(older);
+    stage.queue.withdraw(older);
+    expect(stage.hasPlace()).toBe(true);
+    expect(stage.queue.oldestRefresh).toBe(younger);
+    stage.queue.withdraw(younger);
+    expect(stage.queue.oldestRefresh).toBeUndefined();
+  });
+
+  it('has a place for whatever may start at once, even when it is full of what may not', () => {
     const stage = new Stage({ concurrency: 2, maxQueued: 1 });
-    for (const name of ['x', 'y', 'z']) stage.add(name, { failing: true });
-    stage.add('well');
-    expect(await stage.seen()).toEqual(['z has no place', 'x', 'well']);
-    stage.add('late');
-    expect(await stage.seen()).toEqual(['late has no place']);
+    for (const name of ['x', 'y']) stage.add(name, { failing: true });
+    expect(stage.pulledNames()).toEqual(['x']);
+    expect([stage.hasPlace(true), stage.hasPlace(false)]).toEqual([false, true]);
+    stage.add('healthy');
+    expect(stage.pulledNames()).toEqual(['healthy']);
+    expect(stage.hasPlace(false)).toBe(false);
   });
 
-  it('takes one more into a full queue for each that may start when the limit has risen, and keeps the order', async () => {
+  it('has a place for each that may start once the limit has risen', () => {
     const stage = new Stage({ concurrency: 2, maxQueued: 1 });
     stage.limit = 1;
-    for (const name of ['a', 'b']) stage.add(name);
+    stage.addAll('a', 'b');
+    expect(stage.pulledNames()).toEqual(['a']);
+    expect(stage.hasPlace()).toBe(false);
     stage.limit = 2;
+    expect(stage.hasPlace()).toBe(true);
     stage.add('c');
-    stage.add('d');
-    expect(await stage.seen()).toEqual(['d has no place', 'a', 'b']);
-    expect(stage.turns.queued).toBe(1);
+    expect(stage.pulledNames()).toEqual(['b']);
+    expect([stage.hasPlace(), stage.queue.queued]).toEqual([false, 1]);
   });
+});
 
-  it('lets go of a turn that is withdrawn, and of its timer', async () => {
+describe('a request', () => {
+  it('is withdrawn only while it is queued', () => {
     const stage = new Stage({ concurrency: 1 });
     const running = stage.add('a');
     const queued = stage.add('b');
-    expect(stage.turns.withdraw(running)).toBe(false);
-    expect(stage.clock.pendingTimers).toBe(1);
-    expect([stage.turns.withdraw(queued), stage.turns.withdraw(queued)]).toEqual([true, false]);
-    expect([stage.turns.queued, stage.clock.pendingTimers]).toEqual([0, 0]);
-    await stage.end('a');
-    expect(await stage.seen()).toEqual(['a']);
+    stage.pull();
+    expect(stage.queue.withdraw(running)).toBe(false);
+    expect([stage.queue.withdraw(queued), stage.queue.withdraw(queued)]).toEqual([true, false]);
+    expect([stage.queue.queued, stage.queue.inFlight]).toEqual([0, 1]);
+    stage.queue.release(running);
+    expect([stage.queue.queued, stage.queue.inFlight]).toEqual([0, 0]);
   });
 
-  it('gives up those of which something is true, and its timer with the last', async () => {
-    const stage = new Stage({ concurrency: 1 });
-    stage.add('a');
-    const left = [
-      stage.add('b'),
-      stage.add('c', { failing: true }),
-      stage.add('d', { waitedFor: false }),
-      stage.add('e', { waitedFor: false, failing: true }),
-    ];
-    stage.turns.remove((turn) => turn === left[0]);
-    expect([stage.turns.queued, stage.clock.pendingTimers]).toEqual([3, 1]);
-    stage.turns.remove(() => true);
-    expect([stage.turns.queued, stage.clock.pendingTimers]).toEqual([0, 0]);
-  });
-
-  it('keeps nobody longer than the limit, with one timer for all', async () => {
-    const stage = new Stage({ concurrency: 1 });
-    stage.add('a');
+  it('is released once', () => {
+    const stage = new Stage();
+    const a = stage.add('a', { hanging: true });
     stage.add('b');
-    stage.clock.advance(400);
+    stage.pull();
+    stage.queue.release(a);
+    stage.queue.release(a);
+    expect(stage.queue.inFlight).toBe(1);
+  });
+
+  it('is found first among its kind', () => {
+    const stage = new Stage();
+    expect([stage.queue.first(true), stage.queue.first(false)]).toEqual([undefined, undefined]);
+    const failing = stage.add('failing refresh', { failing: true, waitedFor: false });
+    stage.nowMs++;
+    const others = [stage.add('refresh', { waitedFor: false }), stage.add('a')];
+    stage.add('failing', { failing: true });
+    expect(stage.queue.first(true)).toBe(failing);
+    expect(others).toContain(stage.queue.first(false));
+  });
+});
+
+describe('an overdue request', () => {
+  it('is the one that has waited longest, in whatever class', () => {
+    const stage = new Stage();
+    expect([stage.queue.overdueAtMs, stage.takeOverdue()]).toEqual([undefined, []]);
+    stage.add('b');
+    stage.nowMs = 400;
     stage.add('c', { failing: true });
     stage.add('d', { waitedFor: false });
-    expect(stage.clock.pendingTimers).toBe(1);
-    stage.clock.advance(599);
-    expect(await stage.seen()).toEqual(['a']);
-    stage.clock.advance(1);
-    expect(await stage.seen()).toEqual(['b expired']);
-    stage.clock.advance(399);
-    expect(await stage.seen()).toEqual([]);
-    stage.clock.advance(1);
-    expect(await stage.seen()).toEqual(['c expired', 'd expired']);
-    expect([stage.turns.queued, stage.clock.pendingTimers]).toEqual([0, 0]);
+    stage.add('e', { waitedFor: false, failing: true });
+    expect(stage.queue.overdueAtMs).toBe(1000);
+    stage.nowMs = 999;
+    expect(stage.takeOverdue()).toEqual([]);
+    stage.nowMs = 1000;
+    expect(stage.takeOverdue()).toEqual(['b']);
+    expect(stage.queue.overdueAtMs).toBe(1400);
+    stage.nowMs = 1400;
+    expect(stage.takeOverdue()).toEqual(['c', 'd', 'e']);
+    expect(stage.queue.queued).toBe(0);
   });
 
-  it('counts the time of a refresh anew from when somebody waits for it', async () => {
-    const stage = new Stage({ concurrency: 1 });
-    stage.add('a');
+  it('counts from its promotion, if it was a refresh', () => {
+    const stage = new Stage();
     const refresh = stage.add('refresh', { waitedFor: false });
-    stage.clock.advance(900);
-    stage.turns.raise(refresh);
-    stage.clock.advance(999);
-    expect(await stage.seen()).toEqual(['a']);
-    stage.clock.advance(1);
-    expect(await stage.seen()).toEqual(['refresh expired']);
+    stage.nowMs = 900;
+    stage.queue.promote(refresh, stage.nowMs);
+    expect(stage.queue.overdueAtMs).toBe(1900);
   });
 });

@@ -2,18 +2,18 @@ import { describe, expect, it } from 'vitest';
 import type { Instant } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import {
+  backoffOf,
   createSlot,
   decide,
+  denied,
   type Failure,
   failed,
   forgotten,
   type HeldToken,
   isFresh,
   isUsable,
-  pauseOf,
   phaseOf,
   rejected,
-  remembered,
   type Slot,
   started,
   succeeded,
@@ -55,12 +55,12 @@ const failureUntil = (retryAtMonotonicMs: number): Failure => ({
 
 function slotWith(facts: { held?: HeldToken; failure?: Failure }): Slot {
   const slot = createSlot('owner_x');
-  if (facts.held) succeeded(slot, 0, facts.held);
-  if (facts.failure) failed(slot, 0, facts.failure);
+  if (facts.held) succeeded(slot, facts.held);
+  if (facts.failure) failed(slot, facts.failure);
   return slot;
 }
 
-const ALONE = { underWay: false, paused: false };
+const ALONE = { requesting: false, circuitPause: undefined };
 
 describe('the held token', () => {
   it('is fresh up to its refresh point, usable up to its end, by the clock that gets there first', () => {
@@ -78,25 +78,26 @@ describe('the held token', () => {
   it('is none in a new slot, and nothing else is known there', () => {
     const slot = createSlot('owner_x');
     expect(isFresh(slot, at(-1e12))).toBe(false);
-    expect(slot).toMatchObject({ owner: 'owner_x', held: undefined, failure: undefined, rejected: [], generation: 0 });
+    expect(slot).toMatchObject({ owner: 'owner_x', held: undefined, failure: undefined, denylist: [] });
   });
 });
 
 describe('the table of phases', () => {
   const held = heldToken();
   const failure = failureUntil(2000);
-  const underWay = { underWay: true, paused: false };
-  const paused = { underWay: false, paused: true };
+  const requesting = { requesting: true, circuitPause: undefined };
+  const paused = { requesting: false, circuitPause: failureUntil(1) };
+  const both = { ...requesting, ...{ circuitPause: failureUntil(1) } };
   it.each([
     ['fresh', 'serve', { held }, 0, ALONE],
-    ['fresh', 'serve', { held, failure }, 0, { underWay: true, paused: true }],
+    ['fresh', 'serve', { held, failure }, 0, both],
     ['refresh-due', 'serve-and-refresh', { held }, 700, ALONE],
-    ['refresh-due', 'serve', { held }, 700, underWay],
+    ['refresh-due', 'serve', { held }, 700, requesting],
     ['refresh-due', 'serve', { held }, 700, paused],
     ['refresh-due', 'serve', { held, failure }, 700, ALONE],
     ['refresh-due', 'serve-and-refresh', { held, failure: failureUntil(700) }, 700, ALONE],
-    ['requesting', 'wait', {}, 0, underWay],
-    ['requesting', 'wait', { held, failure }, 1000, { underWay: true, paused: true }],
+    ['requesting', 'wait', {}, 0, requesting],
+    ['requesting', 'wait', { held, failure }, 1000, both],
     ['backing-off', 'refuse', { failure }, 1999, ALONE],
     ['backing-off', 'refuse', {}, 0, paused],
     ['backing-off', 'refuse', { held, failure }, 1000, ALONE],
@@ -111,9 +112,9 @@ describe('the table of phases', () => {
   });
 
   it('knows the pause that is in force, and no other', () => {
-    expect(pauseOf(slotWith({ failure }), at(1999))).toBe(failure);
-    expect(pauseOf(slotWith({ failure }), at(2000))).toBeUndefined();
-    expect(pauseOf(slotWith({}), at(0))).toBeUndefined();
+    expect(backoffOf(slotWith({ failure }), at(1999))).toBe(failure);
+    expect(backoffOf(slotWith({ failure }), at(2000))).toBeUndefined();
+    expect(backoffOf(slotWith({}), at(0))).toBeUndefined();
   });
 });
 
@@ -121,13 +122,13 @@ describe('a request', () => {
   it('says why it is made, and lets an expired token go', () => {
     const slot = slotWith({});
     expect(started(slot, at(0))).toBe('absent');
-    succeeded(slot, 0, heldToken());
+    succeeded(slot, heldToken());
     expect(started(slot, at(700))).toBe('refresh');
     expect(slot.held).toBeDefined();
-    slot.quickRejections = 2;
+    slot.freshRejections = 2;
     expect(started(slot, at(950))).toBe('expired');
     expect(slot.held).toBeUndefined();
-    expect(slot.quickRejections).toBe(0);
+    expect(slot.freshRejections).toBe(0);
     slot.lastRejected = heldToken().token;
     expect(started(slot, at(950))).toBe('rejected');
   });
@@ -136,45 +137,36 @@ describe('a request', () => {
     const slot = slotWith({ failure: failureUntil(2000) });
     slot.lastRejected = heldToken('old').token;
     const held = heldToken('new');
-    expect(succeeded(slot, 0, held)).toBe(true);
+    succeeded(slot, held);
     expect(slot).toMatchObject({ held, failure: undefined, lastRejected: undefined, served: held.served });
     expect(slot).toMatchObject({ freshUntilMs: 1_000_600, freshUntilMonotonicMs: 600 });
-  });
-
-  it('of an earlier generation is neither kept nor remembered', () => {
-    const slot = slotWith({ held: heldToken() });
-    rejected(slot, slot.held as HeldToken, at(10));
-    expect(succeeded(slot, 0, heldToken('late'))).toBe(false);
-    expect(failed(slot, 0, failureUntil(50))).toBe(false);
-    expect(slot).toMatchObject({ held: undefined, failure: undefined });
-    expect(isFresh(slot, at(10))).toBe(false);
   });
 
   it('that fails leaves a usable token alone', () => {
     const held = heldToken();
     const failure = failureUntil(2000);
     const slot = slotWith({ held });
-    expect(failed(slot, 0, failure)).toBe(true);
+    failed(slot, failure);
     expect(slot).toMatchObject({ held, failure });
   });
 });
 
 describe('a rejection', () => {
-  it('drops the token, remembers it as the last, and begins a new generation', () => {
+  it('drops the token and keeps it as the last rejected', () => {
     const held = heldToken();
     const slot = slotWith({ held });
     rejected(slot, held, at(500));
-    expect(slot).toMatchObject({ held: undefined, lastRejected: held.token, generation: 1, served: undefined });
+    expect(slot).toMatchObject({ held: undefined, lastRejected: held.token, served: undefined });
     expect(isFresh(slot, at(0))).toBe(false);
   });
 
   it('is quick within a tenth of the life and ten seconds; in a row they are counted', () => {
     const quick = (lifetimeMs: number, atMs: number, issuedAtMs = 0) => {
       const slot = slotWith({});
-      slot.quickRejections = 1;
+      slot.freshRejections = 1;
       const held = heldToken('t', { lifetimeMs, issuedAtMs });
       rejected(slot, held, at(atMs));
-      return slot.quickRejections;
+      return slot.freshRejections;
     };
     // Counted over the life that is served: 950 of 1000.
     expect([95, 96].map((ms) => quick(1000, ms))).toEqual([2, 0]);
@@ -186,27 +178,27 @@ describe('a rejection', () => {
 
   it('is no longer in a row once a token was replaced without one', () => {
     const slot = slotWith({});
-    slot.quickRejections = 2;
-    succeeded(slot, 0, heldToken('a'));
-    expect(slot.quickRejections).toBe(2);
-    succeeded(slot, 0, heldToken('b'));
-    expect(slot.quickRejections).toBe(0);
+    slot.freshRejections = 2;
+    succeeded(slot, heldToken('a'));
+    expect(slot.freshRejections).toBe(2);
+    succeeded(slot, heldToken('b'));
+    expect(slot.freshRejections).toBe(0);
   });
 
-  it('is remembered once, for the last four tokens', () => {
+  it('is denied once, for the last four tokens', () => {
     const slot = slotWith({});
-    expect(['a', 'b', 'c', 'b', 'd', 'e'].map((each) => remembered(slot, each))).toEqual([
+    expect(['a', 'b', 'c', 'b', 'd', 'e'].map((each) => denied(slot, each))).toEqual([
       ...[true, true, true, false, true, true],
     ]);
-    expect(slot.rejected).toEqual(['e', 'd', 'c', 'b']);
+    expect(slot.denylist).toEqual(['e', 'd', 'c', 'b']);
   });
 });
 
 describe('forgetting', () => {
-  it('drops token and pause, begins a new generation, and tells whether there was anything', () => {
+  it('drops token and failure, and tells whether there was either', () => {
     const slot = slotWith({ held: heldToken() });
     expect(forgotten(slot)).toBe(true);
-    expect(slot).toMatchObject({ held: undefined, generation: 1 });
+    expect(slot).toMatchObject({ held: undefined });
     expect(forgotten(slot)).toBe(false);
     expect(forgotten(slotWith({ failure: failureUntil(1) }))).toBe(true);
     const pausing = slotWith({ failure: failureUntil(1) });

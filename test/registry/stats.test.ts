@@ -2,13 +2,14 @@ import { describe, expect, it } from 'vitest';
 import type { Instant } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import type { Pause } from '../../src/failures/backoff.ts';
-import { createSlot, type HeldToken, type Slot, succeeded } from '../../src/registry/slot.ts';
-import { countOwners, laterPause, ownerState, pauseStat } from '../../src/registry/stats.ts';
+import { FailureScopes } from '../../src/failures/failure-scopes.ts';
+import { createSlot, type HeldToken, type Slot, type Surroundings, succeeded } from '../../src/registry/slot.ts';
+import { countOwners, ownerState, pauseInForce, pauseStats } from '../../src/registry/stats.ts';
 import { AccessToken } from '../../src/token.ts';
 
 /** The wall clock is a million ahead of the monotonic one. */
 const at = (monotonicMs: number): Instant => ({ wallMs: 1_000_000 + monotonicMs, monotonicMs });
-const ALONE = { underWay: false, paused: false };
+const ALONE: Surroundings = { requesting: false, circuitPause: undefined };
 
 /** Due for a refresh at 600, past its end at 950. */
 function slotWith(facts: { token?: boolean; failure?: Pause }): Slot {
@@ -21,7 +22,7 @@ function slotWith(facts: { token?: boolean; failure?: Pause }): Slot {
     ...{ token, served: Promise.resolve(token) },
     ...{ issuedAtMonotonicMs: 0, refreshAtMonotonicMs: 600, expiresAtMonotonicMs: 950 },
   };
-  if (facts.token) succeeded(slot, 0, held);
+  if (facts.token) succeeded(slot, held);
   slot.failure = facts.failure;
   return slot;
 }
@@ -34,44 +35,59 @@ const pauseUntil = (retryAtMonotonicMs: number, code: 'owner_refused' | 'rate_li
 
 describe('an owner’s state', () => {
   it('is its phase alone where nothing is held', () => {
-    expect(ownerState(slotWith({}), at(0), ALONE, undefined)).toEqual({ phase: 'empty' });
+    expect(ownerState(slotWith({}), at(0), ALONE)).toEqual({ phase: 'empty' });
   });
 
   it('tells the end of a token that is usable, and of no other', () => {
     const slot = slotWith({ token: true });
-    expect(ownerState(slot, at(949), ALONE, undefined)).toEqual({ phase: 'refresh-due', expiresAtMs: 1_000_950 });
-    expect(ownerState(slot, at(950), ALONE, undefined)).toEqual({ phase: 'expired' });
-    expect(ownerState(slot, at(950), { underWay: true, paused: false }, undefined)).toEqual({ phase: 'requesting' });
+    expect(ownerState(slot, at(949), ALONE)).toEqual({ phase: 'refresh-due', expiresAtMs: 1_000_950 });
+    expect(ownerState(slot, at(950), ALONE)).toEqual({ phase: 'expired' });
+    expect(ownerState(slot, at(950), { ...ALONE, requesting: true })).toEqual({ phase: 'requesting' });
   });
 
   it('tells the pause that ends last, its own or that of all', () => {
     const slot = slotWith({ failure: pauseUntil(700) });
-    const paused = { underWay: false, paused: true };
+    const pausedUntil = (ms: number) => ({ ...ALONE, circuitPause: pauseUntil(ms, 'rate_limited') });
     const own = { phase: 'backing-off', code: 'owner_refused', retryAtMs: 1_000_700 };
-    expect(ownerState(slot, at(0), ALONE, undefined)).toEqual(own);
-    expect(ownerState(slot, at(0), paused, pauseUntil(699, 'rate_limited'))).toEqual(own);
-    expect(ownerState(slot, at(0), paused, pauseUntil(701, 'rate_limited'))).toEqual({
+    expect(ownerState(slot, at(0), ALONE)).toEqual(own);
+    expect(ownerState(slot, at(0), pausedUntil(699))).toEqual(own);
+    expect(ownerState(slot, at(0), pausedUntil(701))).toEqual({
       ...{ phase: 'backing-off', code: 'rate_limited', retryAtMs: 1_000_701 },
     });
   });
 });
 
-describe('of two pauses', () => {
-  it('the later one counts, the first of two that end together, and either where there is only one', () => {
-    const [a, b, c] = [pauseUntil(1), pauseUntil(2), pauseUntil(2)];
-    expect(laterPause(a, b)).toBe(b);
-    expect(laterPause(b, a)).toBe(b);
-    expect(laterPause(b, c)).toBe(b);
-    expect(laterPause(a, undefined)).toBe(a);
-    expect(laterPause(undefined, a)).toBe(a);
-    expect(laterPause(undefined, undefined)).toBeUndefined();
+describe('the pause in force', () => {
+  it('is the one that ends last, the circuit’s of two that end together, and either where there is only one', () => {
+    const [early, late, alike] = [pauseUntil(1), pauseUntil(2), pauseUntil(2)];
+    const inForce = (own: Pause | undefined, circuitPause: Pause | undefined) =>
+      pauseInForce(slotWith({ ...(own && { failure: own }) }), at(0), { ...ALONE, circuitPause });
+    expect(inForce(early, late)).toBe(late);
+    expect(inForce(late, early)).toBe(late);
+    expect(inForce(late, alike)).toBe(alike);
+    expect(inForce(early, undefined)).toBe(early);
+    expect(inForce(undefined, early)).toBe(early);
+    expect(inForce(undefined, undefined)).toBeUndefined();
+  });
+
+  it('is no backoff that has ended', () => {
+    expect(pauseInForce(slotWith({ failure: pauseUntil(1) }), at(1), ALONE)).toBeUndefined();
   });
 });
 
-describe('a pause of all owners', () => {
-  it('is told in plain numbers', () => {
-    expect(pauseStat({ pause: pauseUntil(700, 'rate_limited'), probing: true }, at(100))).toEqual({
-      ...{ code: 'rate_limited', failedAtMs: 5, retryAtMs: 1_000_700, failures: 2, probing: true },
+describe('the circuits', () => {
+  const error = new OwnerTokenError('rate_limited', 'no', { failedAtMs: 5, retryAfterMs: 2_000 });
+  const ranges = { baseMs: 1_000, capMs: 1_000 };
+
+  it('are told in plain numbers while they are not closed', () => {
+    const failures = new FailureScopes({
+      ...{ ranges: { owner: ranges, client: ranges, endpoint: ranges }, concurrency: 1, random: () => 0.5 },
+    });
+    expect(pauseStats(failures, at(0))).toEqual({});
+    const permit = failures.admit(100, 'new');
+    if (permit) failures.failed({ permit, error, owner: 'a', ownerFailures: 0, nowMs: 100, sentAtMs: 100 });
+    expect(pauseStats(failures, at(100))).toEqual({
+      endpoint: { code: 'rate_limited', failedAtMs: 5, retryAtMs: 1_002_100, failures: 1, probing: false },
     });
   });
 });

@@ -1,5 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
+import { timeOf } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from '../../src/registry/warm-up.ts';
@@ -29,10 +30,10 @@ class ScriptedTokens {
     this.script = script;
   }
 
-  run(keys: Iterable<string> | AsyncIterable<string>, options?: WarmUpOptions, parallel = 4): Promise<WarmUpReport> {
-    const { clock } = this;
+  run(keys: Iterable<string> | AsyncIterable<string>, options?: WarmUpOptions, concurrency = 4): Promise<WarmUpReport> {
+    const time = timeOf(this.clock);
     const getToken = (accessKey: string, { signal }: { signal: AbortSignal }) => this.#getToken(accessKey, signal);
-    return warmUp({ getToken, parallel, closing: this.closing.signal, clock }, keys, options);
+    return warmUp({ tokens: { getToken }, concurrency, closing: this.closing.signal, time }, keys, options);
   }
 
   get keys(): string[] {

@@ -1,0 +1,65 @@
+/** Callers that wait with a signal: each leaves its request alone, at once, when that signal aborts. */
+
+import type { AccessToken } from '../token.ts';
+import type { Flight, Waiter } from './flight.ts';
+
+/** The callers that share one signal, each with the request it waits for. */
+interface Sharing {
+  readonly flights: Map<Waiter, Flight>;
+  readonly onAbort: () => void;
+}
+
+/**
+ * One listener per signal, however many calls share it: each further listener of a signal costs a walk over all before
+ * it, and Node warns of the eleventh.
+ */
+export class Waiters {
+  readonly #bySignal = new Map<AbortSignal, Sharing>();
+  readonly #left: (flight: Flight) => void;
+
+  /** @param left called for each caller that has left its request. */
+  constructor(left: (flight: Flight) => void) {
+    this.#left = left;
+  }
+
+  wait(flight: Flight, signal: AbortSignal): Promise<AccessToken> {
+    return new Promise((resolve, reject) => {
+      const waiter = { signal, resolve, reject };
+      flight.waiters.add(waiter);
+      this.#sharing(signal).flights.set(waiter, flight);
+    });
+  }
+
+  /** The request has settled: its callers listen no more. */
+  settled({ waiters }: Flight): void {
+    for (const waiter of waiters) {
+      const { signal } = waiter;
+      const sharing = this.#bySignal.get(signal);
+      sharing?.flights.delete(waiter);
+      if (sharing?.flights.size !== 0) continue;
+      this.#bySignal.delete(signal);
+      signal.removeEventListener('abort', sharing.onAbort);
+    }
+    waiters.clear();
+  }
+
+  #sharing(signal: AbortSignal): Sharing {
+    let sharing = this.#bySignal.get(signal);
+    if (!sharing) {
+      sharing = { flights: new Map(), onAbort: () => this.#aborted(signal) };
+      this.#bySignal.set(signal, sharing);
+      signal.addEventListener('abort', sharing.onAbort, { once: true });
+    }
+    return sharing;
+  }
+
+  #aborted(signal: AbortSignal): void {
+    const flights = this.#bySignal.get(signal)?.flights ?? [];
+    this.#bySignal.delete(signal);
+    for (const [waiter, flight] of flights) {
+      flight.waiters.delete(waiter);
+      waiter.reject(signal.reason);
+      this.#left(flight);
+    }
+  }
+}
