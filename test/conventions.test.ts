@@ -1,9 +1,9 @@
 /** The architecture, kept: where a file may import from, how long it may be, what it may hold, what is public. */
 
-import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { runTestFile } from './helpers/nested-run.ts';
 import {
   exportsOf,
   type Import,
@@ -142,21 +142,8 @@ describe('public API', () => {
 });
 
 describe('the run of the tests', () => {
-  // A project of its own with this project's configuration.
-  const home = join(ROOT, 'reports/unhandled');
-  const runOf = (body: string) => {
-    rmSync(home, { recursive: true, force: true });
-    mkdirSync(join(home, 'test'), { recursive: true });
-    writeFileSync(join(home, 'vitest.config.ts'), "export { default } from '../../vitest.config.ts';\n");
-    writeFileSync(
-      join(home, 'test/fixture.test.ts'),
-      `import { it } from 'vitest';\nit('passes', () => { ${body} });\n`,
-    );
-    const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
-    const env = { ...process.env, CI: '', TEST_REPORT: '' };
-    const args = [vitest, 'run', '--root', home, '--project', 'unit'];
-    return spawnSync(process.execPath, args, { cwd: ROOT, env, encoding: 'utf8', timeout: 60_000 });
-  };
+  const runOf = (body: string) =>
+    runTestFile('unhandled', `import { it } from 'vitest';\nit('passes', () => { ${body} });\n`);
 
   it('K2: fails by one unhandled rejection, though every test passes', () => {
     expect(runOf('')).toMatchObject({ status: 0 });

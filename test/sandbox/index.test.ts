@@ -1,5 +1,4 @@
-import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ROUTES } from '../../src/sandbox/control/routes.ts';
@@ -9,6 +8,7 @@ import { OUTCOMES } from '../../src/sandbox/state/ledger.ts';
 import { DEFAULT_PROFILE } from '../../src/sandbox/state/profile.ts';
 import { fuzz } from '../bench/sandbox-fuzz.parts.mjs';
 import { namesIn } from '../helpers/examples.ts';
+import { runTestFile } from '../helpers/nested-run.ts';
 import { membersOf, ROOT } from '../helpers/source-files.ts';
 import { askToken } from './client.ts';
 
@@ -47,13 +47,7 @@ describe('its page in the docs', () => {
   it('has an example of a test, which passes', { timeout: 60_000 }, () => {
     const [, example] =
       /```ts no-run\n(import[^`]*from 'vitest';[^`]*)```/.exec(readFileSync(join(ROOT, PAGE), 'utf8')) ?? [];
-    const home = join(ROOT, 'reports/sandbox-example');
-    rmSync(home, { recursive: true, force: true });
-    mkdirSync(join(home, 'test'), { recursive: true });
-    writeFileSync(join(home, 'test/example.test.ts'), example ?? '');
-    const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
-    const env = { ...process.env, CI: '', TEST_REPORT: '' };
-    const run = spawnSync(process.execPath, [vitest, 'run', '--dir', home], { cwd: ROOT, env, encoding: 'utf8' });
+    const run = runTestFile('sandbox-example', example ?? '');
     expect(run.stdout + run.stderr).toContain('1 passed');
     expect(run.status).toBe(0);
   });
