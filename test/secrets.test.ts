@@ -371,10 +371,10 @@ describe('the command line', () => {
   });
 
   it.each([
-    ['a base URL that is the secret', { OTR_BASE_URL: clientSecret }],
-    ['a base URL with the secret', { OTR_BASE_URL: `https://${clientSecret}.invalid` }],
-    ['an access key with a line break', { OTR_ACCESS_KEY: `${accessKey}\n` }],
-  ])('prints none for %s', async (_, changed) => {
+    ['a base URL that is the secret', { OTR_BASE_URL: clientSecret }, 2],
+    ['a base URL with the secret', { OTR_BASE_URL: `https://${clientSecret}.invalid` }, 1],
+    ['an access key with a line break', { OTR_ACCESS_KEY: `${accessKey}\n` }, 1],
+  ])('prints none for %s', async (_, changed, expected) => {
     await using sandbox = await startSandbox({ owners: 1 });
     const { out, err, code } = await runCommand(['token'], {
       ...variables(sandbox.url, sandbox.clientSecret),
@@ -382,6 +382,6 @@ describe('the command line', () => {
     });
     expect(leaksIn(out + err)).toEqual([]);
     expect(out + err).not.toContain(sandbox.clientSecret);
-    expect(code).toBe(1);
+    expect(code).toBe(expected);
   });
 });

@@ -9,8 +9,6 @@ const ADVICE: Readonly<Partial<Record<OwnerTokenErrorCode, string>>> = {
   endpoint_unavailable: 'No usable answer arrived. Is OTR_BASE_URL right, and can this machine reach it?',
   invalid_response: 'The answer holds no token. Does OTR_BASE_URL point to the token service?',
   redirect_refused: 'Secrets are never sent to a redirect target. Set OTR_BASE_URL to the final address.',
-  insecure_url: 'Plain http is allowed only to this machine. Use an https address, or --allow-insecure-http.',
-  invalid_options: 'Correct the options listed above; each is read from the environment.',
   invalid_access_key: 'Set OTR_ACCESS_KEY to the access key of one owner, from the administration portal.',
 };
 

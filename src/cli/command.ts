@@ -28,6 +28,23 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
+/** A failure whose message and advice are ready to print: neither holds a secret. */
+export class CommandFailure extends Error {
+  override readonly name = 'CommandFailure';
+  readonly code: string;
+  /** The next step. */
+  readonly advice: string;
+  /** Further facts for `--json`. */
+  readonly facts: Readonly<Record<string, unknown>>;
+
+  constructor(code: string, message: string, advice: string, facts: Readonly<Record<string, unknown>> = {}) {
+    super(message);
+    this.code = code;
+    this.advice = advice;
+    this.facts = facts;
+  }
+}
+
 /** The flags of a command, as Node's `parseArgs` declares them. */
 type Flags = NonNullable<ParseArgsConfig['options']>;
 

@@ -3,8 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { OwnerTokenError } from '../index.ts';
 import { nearest } from '../option-check.ts';
-import { adviceFor } from './advice.ts';
-import { type Command, EXIT, type Terminal, UsageError } from './command.ts';
+import { type Command, CommandFailure, EXIT, type Terminal, UsageError } from './command.ts';
 
 interface Entry {
   readonly summary: string;
@@ -66,7 +65,7 @@ export async function runCommandLine(args: readonly string[], terminal: Terminal
     return await command.run(rest, terminal);
   } catch (error) {
     if (terminal.signal.aborted) return EXIT.interrupted;
-    terminal.err.write(`owner-token-registry ${name}: ${describeFailure(error, name)}\n`);
+    report(error, name, rest.includes('--json'), terminal);
     return error instanceof UsageError ? EXIT.usage : EXIT.failed;
   }
 }
@@ -90,15 +89,38 @@ function version(): string {
   return (JSON.parse(text) as { version: string }).version;
 }
 
-/** Describes an error. An unexpected one is a defect: the report has its stack frames but not its message, which may quote a secret. */
-function describeFailure(error: unknown, name: string): string {
-  if (error instanceof UsageError) return `${error.message}\nUsage: owner-token-registry ${name} --help`;
-  if (error instanceof OwnerTokenError) {
-    const facts = [error.code, error.status && `status ${error.status}`, error.oauthError, error.cause?.code];
-    return `${error.message} (${facts.filter(Boolean).join(', ')})\n${adviceFor(error)}`;
+/** Reports an error: with `--json` as one line on standard output, otherwise as text on standard error. */
+function report(error: unknown, name: string, isJson: boolean, { out, err }: Terminal): void {
+  const failure = describeFailure(error, name);
+  if (isJson) out.write(`${JSON.stringify({ error: failure })}\n`);
+  else err.write(`owner-token-registry ${name}: ${failure.message}${codesOf(failure)}\n${failure.advice}\n`);
+}
+
+/** The codes to look up or to search for, after a message of the library. */
+function codesOf({ code, failureScope, cause }: Failure): string {
+  return failureScope === undefined ? '' : ` (${[code, cause].filter(Boolean).join(', ')})`;
+}
+
+interface Failure {
+  readonly code: string;
+  readonly message: string;
+  readonly advice: string;
+  readonly failureScope?: unknown;
+  readonly cause?: unknown;
+}
+
+/**
+ * Describes an error. An unexpected one is a defect: its description has stack frames but not its message, which may
+ * quote a secret.
+ */
+function describeFailure(error: unknown, name: string): Failure {
+  const usage = `For usage: owner-token-registry ${name} --help`;
+  if (error instanceof UsageError) return { code: 'usage', message: error.message, advice: usage };
+  if (error instanceof CommandFailure) {
+    const { code, message, advice, facts } = error;
+    return { code, message, advice, ...facts };
   }
   const { cause } = new OwnerTokenError('source_failed', 'unexpected error', { cause: error });
-  return ['unexpected error: this is a defect of the command', cause?.name, cause?.code, ...(cause?.frames ?? [])]
-    .filter(Boolean)
-    .join('\n  ');
+  const frames = [cause?.name, cause?.code, ...(cause?.frames ?? [])].filter(Boolean).join('\n  ');
+  return { code: 'unexpected', message: 'unexpected error', advice: `This is a defect of the command.\n  ${frames}` };
 }

@@ -9,32 +9,72 @@ export const CREDENTIALS_USAGE = `  OTR_BASE_URL        base URL of the service;
   OTR_ACCESS_KEY      access key of one appliance owner`;
 
 export interface Credentials {
-  readonly baseUrl: string;
+  readonly baseUrl: URL;
   readonly clientId: string;
   readonly clientSecret: string;
   readonly accessKey: string;
 }
 
-const VARIABLES = {
-  baseUrl: 'OTR_BASE_URL',
-  clientId: 'OTR_CLIENT_ID',
-  clientSecret: 'OTR_CLIENT_SECRET',
-  accessKey: 'OTR_ACCESS_KEY',
-} as const satisfies Record<keyof Credentials, string>;
+const SECRETS = { clientId: 'OTR_CLIENT_ID', clientSecret: 'OTR_CLIENT_SECRET', accessKey: 'OTR_ACCESS_KEY' } as const;
 
-/** Reads all four variables; the error names every one that is missing. */
-export function readCredentials({ env, err }: Terminal): Credentials {
-  const missing = Object.values(VARIABLES).filter((name) => !env[name]);
+export const TOKEN_PATH = '/auth/v1/token';
+
+/**
+ * Reads all four variables. The error names every one that is missing, or what is wrong with the URL. Warns of values
+ * with white space or quotation marks around them. Never prints a value.
+ */
+export function readCredentials({ env, err }: Terminal, allowInsecureHttp: boolean): Credentials {
+  const names = ['OTR_BASE_URL', ...Object.values(SECRETS)];
+  const missing = names.filter((name) => !env[name]);
   if (missing.length > 0) throw new UsageError(`not set in the environment: ${missing.join(', ')}`);
   const read = (name: string): string => {
     const value = env[name] ?? '';
-    if (value !== value.trim()) err.write(`warning: ${name} begins or ends with white space\n`);
+    const flaw = flawOf(value);
+    if (flaw) err.write(`warning: ${name} ${flaw}; is that part of it?\n`);
     return value;
   };
   return {
-    baseUrl: read(VARIABLES.baseUrl),
-    clientId: read(VARIABLES.clientId),
-    clientSecret: read(VARIABLES.clientSecret),
-    accessKey: read(VARIABLES.accessKey),
+    baseUrl: readBaseUrl((env.OTR_BASE_URL ?? '').trim(), allowInsecureHttp),
+    clientId: read(SECRETS.clientId),
+    clientSecret: read(SECRETS.clientSecret),
+    accessKey: read(SECRETS.accessKey),
   };
+}
+
+const QUOTED = /^(["'`“‘«]).*["'`”’»]$/s;
+
+/** What copying leaves around a value, and `docker --env-file` passes on. */
+function flawOf(value: string): string | undefined {
+  if (value !== value.trim()) return 'begins or ends with white space';
+  return QUOTED.test(value) ? 'is enclosed in quotation marks' : undefined;
+}
+
+function readBaseUrl(text: string, allowInsecureHttp: boolean): URL {
+  const wrong = (problem: string): never => {
+    throw new UsageError(`OTR_BASE_URL: ${problem}`);
+  };
+  if (QUOTED.test(text)) return wrong('remove the quotation marks');
+  if (!/^https?:\/\//i.test(text)) {
+    if (/^[a-z][a-z\d+.-]*:\/\//i.test(text)) return wrong('expected http:// or https://');
+    const withScheme = URL.canParse(`https://${text}`) ? new URL(`https://${text}`) : undefined;
+    const isHost = withScheme && (withScheme.port !== '' || /[.\]]/.test(withScheme.host) || isLoopback(withScheme));
+    if (!isHost) return wrong('expected a URL such as https://api.example.com');
+    return wrong(`add ${isLoopback(withScheme) ? 'http' : 'https'}://`);
+  }
+  if (!URL.canParse(text)) return wrong('expected a URL such as https://api.example.com');
+  const url = new URL(text);
+  if (url.username || url.password) return wrong('remove the user name and password');
+  if (/[?#]/.test(text)) return wrong(`remove everything from the "${/[?#]/.exec(text)?.[0]}" on`);
+  if (url.pathname.replace(/\/+$/, '').endsWith(TOKEN_PATH)) {
+    return wrong(`remove ${TOKEN_PATH}, which is appended to the base URL`);
+  }
+  if (url.protocol === 'http:' && !isLoopback(url) && !allowInsecureHttp) {
+    return wrong('plain http would send the secrets unencrypted: use https://, or --allow-insecure-http');
+  }
+  return url;
+}
+
+/** Whether the host is this machine. */
+export function isLoopback({ hostname }: URL): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d+){3}$/.test(hostname);
 }

@@ -6,11 +6,14 @@ import {
   firstKnown,
   type IssuedToken,
   jwtExp,
+  OwnerTokenError,
   OwnerTokenRegistry,
-  TokenEndpoint,
 } from '../index.ts';
-import { EXIT, readFlags, type Terminal } from './command.ts';
+import { CommandFailure, EXIT, readFlags, type Terminal } from './command.ts';
+import { parseAnswer } from './doctor/answer.ts';
+import { findingsOf } from './doctor/checks.ts';
 import { CREDENTIALS_USAGE, readCredentials } from './environment.ts';
+import { TokenService } from './token-service.ts';
 
 export const usage = `Usage: owner-token-registry token [options]
 
@@ -29,37 +32,57 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
     'show-token': { type: 'boolean' },
     'allow-insecure-http': { type: 'boolean' },
   });
-  const { accessKey, ...client } = readCredentials(terminal);
+  const allowInsecureHttp = flags['allow-insecure-http'] ?? false;
+  const credentials = readCredentials(terminal, allowInsecureHttp);
+  const service = new TokenService(credentials, { allowInsecureHttp });
+  try {
+    const summary = await obtain(service, credentials.accessKey, terminal.signal);
+    const { value, ...shown } = summary;
+    const found = flags['show-token'] ? { ...shown, token: value } : shown;
+    terminal.out.write(flags.json ? `${JSON.stringify(found)}\n` : describe(found));
+    if (!flags.json) for (const warning of shown.warnings) terminal.err.write(`warning: ${warning}\n`);
+    return EXIT.ok;
+  } catch (error) {
+    terminal.signal.throwIfAborted();
+    throw error instanceof OwnerTokenError ? await failureOf(error, service, terminal.signal) : error;
+  } finally {
+    service.close();
+  }
+}
+
+async function obtain({ endpoint }: TokenService, accessKey: string, signal: AbortSignal) {
   const expiry = new RecordingPolicy(firstKnown(expiresIn(), jwtExp()));
-  await using registry = new OwnerTokenRegistry({
-    source: new TokenEndpoint({ ...client, allowInsecureHttp: flags['allow-insecure-http'] ?? false }),
-    expiry,
-  });
-  const token = await registry.getToken(accessKey, { signal: terminal.signal });
-  const summary = {
+  await using registry = new OwnerTokenRegistry({ source: endpoint, expiry });
+  const token = await registry.getToken(accessKey, { signal });
+  return {
     owner: registry.fingerprint(accessKey),
     fingerprint: token.fingerprint,
     tokenType: token.tokenType,
     issuedAtMs: token.issuedAtMs,
+    /** When a registry stops serving the token: a safety margin before its end. */
     expiresAtMs: token.expiresAtMs,
+    /** The lifetime that the answer states; null if it states none. */
     lifetimeMs: expiry.statedMs ?? null,
-    ...(flags['show-token'] && { token: token.value }),
+    warnings: warningsOn(expiry.issued),
+    value: token.value,
   };
-  terminal.out.write(flags.json ? `${JSON.stringify(summary)}\n` : describe(summary));
-  return EXIT.ok;
 }
 
-interface Summary {
-  owner: string;
-  fingerprint: string;
-  tokenType: string;
-  issuedAtMs: number;
-  /** When a registry stops serving the token: a safety margin before its end. */
-  expiresAtMs: number;
-  /** The lifetime that the answer states; null if it states none. */
-  lifetimeMs: number | null;
-  token?: string;
+/** What the doctor would warn of, but for an absent lifetime, which the summary shows. */
+function warningsOn(issued: IssuedToken | undefined): string[] {
+  const nowMs = Date.now();
+  const answer = parseAnswer(issued?.response, { sent: [], nowMs });
+  const findings = answer ? findingsOf(answer, nowMs) : [];
+  return findings.filter(({ check, status }) => status === 'warning' && check !== 'lifetime').map(({ text }) => text);
 }
+
+async function failureOf(error: OwnerTokenError, service: TokenService, signal: AbortSignal): Promise<CommandFailure> {
+  const { code, message, failureScope, status, oauthError, retryAfterMs, cause } = error;
+  const facts = { failureScope, status, oauthError, retryAfterMs, cause: cause?.code };
+  return new CommandFailure(code, message, await service.diagnose(error, signal), facts);
+}
+
+type Summary = Omit<Awaited<ReturnType<typeof obtain>>, 'value'> & { readonly token?: string };
 
 function describe(summary: Summary): string {
   const usableMs = summary.expiresAtMs - summary.issuedAtMs;
@@ -79,8 +102,9 @@ function describe(summary: Summary): string {
 
 const seconds = (ms: number): string => `${Math.round(ms) / 1000} s`;
 
-/** Records what a policy returns: the registry replaces an absent or absurd lifetime by its own default. */
+/** Records what a policy sees and returns: the registry replaces an absent or absurd lifetime by its own default. */
 class RecordingPolicy implements ExpiryPolicy {
+  issued: IssuedToken | undefined;
   statedMs: number | undefined;
   readonly #policy: ExpiryPolicy;
 
@@ -89,6 +113,7 @@ class RecordingPolicy implements ExpiryPolicy {
   }
 
   lifetimeMs(issued: IssuedToken): number | undefined {
+    this.issued = issued;
     this.statedMs = this.#policy.lifetimeMs(issued);
     return this.statedMs;
   }

@@ -66,7 +66,34 @@ it('an unexpected error is reported by its stack frames, without its message', a
   const code = await runCommandLine(['token'], { env, out: err, err, signal: new AbortController().signal });
   expect(code).toBe(1);
   expect(said.join('')).toMatch(
-    /unexpected error: this is a defect of the command\n {2}TypeError\n {2}at .*commands\.test\.ts/,
+    /unexpected error\nThis is a defect of the command\.\n {2}TypeError\n {2}at .*commands\.test\.ts/,
   );
   expect(said.join('')).not.toContain('canary');
+});
+
+describe('an error with --json', () => {
+  it('is one line of JSON on standard output, with the same exit code', async () => {
+    const text = await runCommand(['token']);
+    const json = await runCommand(['token', '--json']);
+    expect(json).toMatchObject({ code: text.code, err: '' });
+    expect(JSON.parse(json.out)).toEqual({
+      error: {
+        code: 'usage',
+        message: 'not set in the environment: OTR_BASE_URL, OTR_CLIENT_ID, OTR_CLIENT_SECRET, OTR_ACCESS_KEY',
+        advice: 'For usage: owner-token-registry token --help',
+      },
+    });
+  });
+
+  it('has the facts of a failed request', async () => {
+    const env = { OTR_CLIENT_ID: 'x', OTR_CLIENT_SECRET: 'canary', OTR_ACCESS_KEY: 'x' };
+    const { code, out } = await runCommand(['token', '--json'], { ...env, OTR_BASE_URL: 'http://127.0.0.1:1' });
+    expect(code).toBe(1);
+    expect(JSON.parse(out).error).toMatchObject({
+      code: 'endpoint_unavailable',
+      failureScope: 'endpoint',
+      cause: 'ECONNREFUSED',
+      advice: expect.stringContaining('OTR_BASE_URL'),
+    });
+  });
 });

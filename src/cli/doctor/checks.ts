@@ -19,8 +19,7 @@ export function findingsOf(answer: ParsedAnswer, nowMs: number): Finding[] {
 function shapeOf({ path, tokenType }: ParsedAnswer): Finding {
   const type = tokenType?.value.toLowerCase();
   const isKnown = type !== undefined && KNOWN_TYPES.includes(type);
-  const typeText =
-    type === undefined ? 'no token type, so Bearer is assumed' : `token type ${isKnown ? type : 'unknown'}`;
+  const typeText = type === undefined ? 'no token type, so Bearer is assumed' : typeTextOf(isKnown ? type : 'unknown');
   const facts = {
     tokenField: at(path),
     typeField: tokenType ? at(tokenType.path) : null,
@@ -28,8 +27,15 @@ function shapeOf({ path, tokenType }: ParsedAnswer): Finding {
   };
   const isUsual = isAt(path, 'access_token') && isAt(tokenType?.path, 'token_type');
   const text = `${isUsual ? 'as in RFC 6749' : 'not as in RFC 6749'}: the token is in ${at(path)}; ${typeText}`;
-  const status = isUsual && (isKnown || type === undefined) ? 'ok' : 'warning';
+  const isPresentable = type === undefined || type === 'bearer';
+  const status = isUsual && isPresentable ? 'ok' : 'warning';
   return { check: 'shape', status, text, facts };
+}
+
+/** The library sends any type as the scheme of `Authorization`; only for Bearer is that all that is needed. */
+function typeTextOf(type: string): string {
+  if (type === 'bearer') return 'token type bearer';
+  return `token type ${type}, which the library cannot present: it sends the token alone, without a proof or another form`;
 }
 
 /** Lifetimes outside these bounds are plausible but worth a warning. */
@@ -83,7 +89,12 @@ function formatOf({ lifetime, jwt }: ParsedAnswer, nowMs: number): Finding {
   const claims = `JWT ${hasEnd ? 'with' : 'without'} exp, ${hasIssued ? 'with' : 'without'} iat`;
   if (agrees === undefined) return { check, status: 'ok', text: claims, facts };
   if (agrees) return { check, status: 'ok', text: `${claims}, in agreement with the answer`, facts };
-  return { check, status: 'warning', text: `${claims}: ${seconds(jwtMs ?? 0)}, unlike the answer`, facts };
+  return {
+    check,
+    status: 'warning',
+    text: `${claims}: ${seconds(jwtMs ?? 0)}, unlike the answer; use the shorter`,
+    facts,
+  };
 }
 
 const seconds = (ms: number): string => `${Math.round(ms / 100) / 10} s`;
@@ -110,6 +121,8 @@ const accessTo = (path: Path): string =>
 
 function expiryFor({ lifetime, jwt }: ParsedAnswer, nowMs: number): string | undefined {
   const jwtMs = jwtLifetimeMs(jwt, nowMs);
+  const isJwtShorter = isUsable(lifetime) && jwtMs !== undefined && jwtMs > 0 && jwtMs < lifetime.lifetimeMs;
+  if (isJwtShorter && !agree(lifetime.lifetimeMs, jwtMs)) return 'jwtExp()';
   if (isUsable(lifetime) && lifetime.kind === 'duration') {
     const { path, unit } = lifetime;
     if (isAt(path, 'expires_in') && unit === 's') return undefined;
@@ -136,16 +149,15 @@ export function sandboxLike(
 ): { sandbox: object; differences: string[] } {
   const { path, tokenType, lifetime, jwt } = answer;
   const jwtMs = jwtLifetimeMs(jwt, nowMs);
-  const lifetimeMs = isUsable(lifetime) ? lifetime.lifetimeMs : jwtMs;
+  const statedMs = isUsable(lifetime) ? lifetime.lifetimeMs : Number.POSITIVE_INFINITY;
+  const lifetimeMs = jwtMs !== undefined && jwtMs > 0 ? Math.min(statedMs, jwtMs) : statedMs;
   const profile = {
     ...shapeFor(answer),
     tokenFormat: jwt ? 'jwt' : 'opaque',
     ...(revokesPrevious !== undefined && { revokePrevious: revokesPrevious }),
   };
   const sandbox = {
-    ...(lifetimeMs !== undefined &&
-      lifetimeMs > 0 &&
-      lifetimeMs <= ABSURD_MS && { lifetimeSeconds: Math.round(lifetimeMs / 100) / 10 || 0.1 }),
+    ...(lifetimeMs > 0 && lifetimeMs <= ABSURD_MS && { lifetimeSeconds: Math.round(lifetimeMs / 100) / 10 || 0.1 }),
     profile,
   };
   const fields = sandboxFields(profile);

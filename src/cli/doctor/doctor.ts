@@ -17,6 +17,8 @@ ${CREDENTIALS_USAGE}
   --allow-origin O        another origin that --probe-url may be on; repeatable
   --allow-revocation      with --probe-url: obtain a second token and see whether it revokes the first. This may revoke
                           a token of this owner that is in use elsewhere
+  --expect-owner ID       with --probe-url: the owner that the token must belong to, as the service names it. Sent in the
+                          header x-expected-owner, and compared with "owner" in the answer
   --json                  print one JSON object instead of text
   --write-profile F       write a file for owner-token-registry sandbox --config F, which then answers like this service
   --timeout S             seconds for each step; default 10
@@ -30,24 +32,30 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
     'probe-url': { type: 'string' },
     'allow-origin': { type: 'string', multiple: true },
     'allow-revocation': { type: 'boolean' },
+    'expect-owner': { type: 'string' },
     json: { type: 'boolean' },
     'write-profile': { type: 'string' },
     timeout: { type: 'string' },
     'allow-insecure-http': { type: 'boolean' },
   });
-  const probesRevocation = flags['allow-revocation'] ?? false;
-  if (probesRevocation && flags['probe-url'] === undefined) {
-    throw new UsageError('--allow-revocation: requires --probe-url');
+  for (const flag of ['allow-revocation', 'expect-owner'] as const) {
+    if (flags[flag] !== undefined && flags['probe-url'] === undefined) {
+      throw new UsageError(`--${flag}: requires --probe-url`);
+    }
   }
-  const examination = new Examination(readCredentials(terminal), terminal.signal, {
-    timeoutMs: timeoutOf(flags.timeout),
-    allowInsecureHttp: flags['allow-insecure-http'] ?? false,
-  });
+  const allowInsecureHttp = flags['allow-insecure-http'] ?? false;
+  const timeoutMs = timeoutOf(flags.timeout);
+  const credentials = readCredentials(terminal, allowInsecureHttp);
+  const examination = new Examination(credentials, terminal.signal, { timeoutMs, allowInsecureHttp });
   let report: Report;
   try {
     const origins = (flags['allow-origin'] ?? []).map(originOf);
-    const probeUrl = flags['probe-url'] === undefined ? undefined : examination.probeUrlOf(flags['probe-url'], origins);
-    report = await examination.run(probeUrl, probesRevocation);
+    const plan = flags['probe-url'] !== undefined && {
+      url: examination.probeUrlOf(flags['probe-url'], origins),
+      expectedOwner: flags['expect-owner'],
+      revocation: flags['allow-revocation'] ?? false,
+    };
+    report = await examination.run(plan || undefined);
   } finally {
     examination.close();
   }

@@ -1,20 +1,28 @@
-import http from 'node:http';
-import https from 'node:https';
-import { type EndpointFailure, OwnerTokenError, TokenEndpoint } from '../../index.ts';
-import { adviceFor } from '../advice.ts';
+import { OwnerTokenError, TokenEndpoint } from '../../index.ts';
 import { UsageError } from '../command.ts';
 import { TimedOut, withDeadline } from '../deadline.ts';
+import { isNotTls, NOT_TLS } from '../diagnosis.ts';
 import type { Credentials } from '../environment.ts';
+import { TokenService } from '../token-service.ts';
 import { type ParsedAnswer, parseAnswer } from './answer.ts';
 import { findingsOf, optionsFor, sandboxLike } from './checks.ts';
-import { checkName, checkTls, clockDifference, watchAnswers } from './network.ts';
-import { judgeProbe, judgeRevocation, statusOf } from './probe.ts';
+import { checkName, checkTls, clockDifference } from './network.ts';
+import { judgeProbe, judgeRevocation, probe } from './probe.ts';
 import type { CheckName, Finding, Report, Result } from './report.ts';
 
 interface Settings {
   /** Deadline of each step. */
   readonly timeoutMs: number;
   readonly allowInsecureHttp: boolean;
+}
+
+/** How to try the token on a resource. */
+export interface ProbePlan {
+  readonly url: URL;
+  /** The owner that the token must belong to, as the service names it. */
+  readonly expectedOwner: string | undefined;
+  /** Whether to obtain a second token, to see whether it revokes the first. */
+  readonly revocation: boolean;
 }
 
 /** The step's own deadline is slightly later than the endpoint's, whose error says more. */
@@ -24,49 +32,32 @@ const STEP_GRACE_MS = 50;
 export class Examination {
   readonly #signal: AbortSignal;
   readonly #settings: Settings;
-  readonly #baseUrl: URL;
-  readonly #accessKey: string;
-  readonly #sent: readonly string[];
-  readonly #agent: http.Agent;
-  readonly #answers: ReturnType<typeof watchAnswers>;
-  readonly #endpoint: TokenEndpoint;
+  readonly #credentials: Credentials;
+  readonly #service: TokenService;
   readonly #findings: Finding[] = [];
   #answer: ParsedAnswer | undefined;
-  #failure: EndpointFailure | undefined;
 
   constructor(credentials: Credentials, signal: AbortSignal, settings: Settings) {
-    const { baseUrl, clientId, clientSecret, accessKey } = credentials;
+    this.#credentials = credentials;
     this.#signal = signal;
     this.#settings = settings;
-    this.#accessKey = accessKey;
-    this.#sent = [clientId, clientSecret, accessKey];
-    this.#agent = /^https:/i.test(baseUrl) ? new https.Agent() : new http.Agent();
-    this.#endpoint = new TokenEndpoint({
-      ...{ baseUrl, clientId, clientSecret, ...settings, agent: this.#agent },
-      parseResponse: (body) => this.#parse(body),
-      classifyFailure: (failure) => {
-        this.#failure = failure;
-        return undefined;
-      },
-    });
-    this.#baseUrl = new URL(baseUrl);
-    this.#answers = watchAnswers(this.#agent);
+    this.#service = new TokenService(credentials, { ...settings, parseResponse: (body) => this.#parse(body) });
   }
 
   close(): void {
-    this.#answers.stop();
-    this.#agent.destroy();
+    this.#service.close();
   }
 
-  async run(probeUrl: URL | undefined, probesRevocation: boolean): Promise<Report> {
-    await this.#step('name', [], () => checkName(this.#baseUrl));
-    await this.#step('tls', ['name'], (signal) => checkTls(this.#baseUrl, signal));
+  async run(plan: ProbePlan | undefined): Promise<Report> {
+    const { baseUrl } = this.#credentials;
+    await this.#step('name', [], () => checkName(baseUrl));
+    await this.#step('tls', ['name'], (signal) => checkTls(baseUrl, signal));
     await this.#step('token', ['name', 'tls'], (signal) => this.#obtain(signal));
-    this.#findings.push({ check: 'clock', ...clockDifference(this.#answers.last()) });
+    this.#findings.push({ check: 'clock', ...clockDifference(this.#service.lastAnswer) });
     const answer = this.#answer;
     const nowMs = Date.now();
     if (answer) this.#findings.push(...findingsOf(answer, nowMs));
-    if (probeUrl) await this.#probe(probeUrl, probesRevocation);
+    if (plan) await this.#probe(plan);
     const revokes = this.#factOf('revocation', 'revokesPrevious') as boolean | undefined;
     return {
       ok: !this.#findings.some(({ status }) => status === 'failed'),
@@ -83,7 +74,7 @@ export class Examination {
     if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password) {
       throw new UsageError('--probe-url: expected an http(s) URL without credentials');
     }
-    if (![this.#baseUrl.origin, ...origins].includes(url.origin)) {
+    if (![this.#credentials.baseUrl.origin, ...origins].includes(url.origin)) {
       throw new UsageError('--probe-url: not on the origin of OTR_BASE_URL; allow its origin with --allow-origin');
     }
     // TokenEndpoint's constructor rejects plain http to another machine; the same rule holds for the probe.
@@ -92,12 +83,16 @@ export class Examination {
     return url;
   }
 
-  async #probe(url: URL, probesRevocation: boolean): Promise<void> {
+  async #probe({ url, expectedOwner, revocation }: ProbePlan): Promise<void> {
     await this.#step('probe', ['token'], async (signal) => {
-      const without = await statusOf(url, undefined, signal);
-      return judgeProbe(without, await statusOf(url, this.#answer?.token, signal));
+      const without = await probe(url, {}, signal);
+      return judgeProbe(
+        without,
+        await probe(url, { token: this.#answer?.token, expectedOwner }, signal),
+        expectedOwner,
+      );
     });
-    if (!probesRevocation) return;
+    if (!revocation) return;
     const isConclusive = this.#findings.some(({ check, status }) => check === 'probe' && status === 'ok');
     if (!isConclusive) {
       this.#findings.push({ check: 'revocation', status: 'skipped', text: 'skipped: inconclusive probe' });
@@ -105,22 +100,27 @@ export class Examination {
     }
     await this.#step('revocation', [], async (signal) => {
       const first = this.#answer?.token;
-      const second = (await this.#endpoint.requestToken(this.#accessKey, { signal })).token;
-      if (first === second) return judgeRevocation({ same: true, first: 0, second: 0 });
-      const [ofFirst, ofSecond] = [await statusOf(url, first, signal), await statusOf(url, second, signal)];
-      return judgeRevocation({ same: false, first: ofFirst, second: ofSecond });
+      const second = await this.#requestToken(signal);
+      if (first === second) return judgeRevocation('same token');
+      const ofFirst = await probe(url, { token: first }, signal);
+      return judgeRevocation({ first: ofFirst, second: await probe(url, { token: second }, signal) });
     });
   }
 
   async #obtain(signal: AbortSignal): Promise<Result> {
     const startedMs = performance.now();
-    await this.#endpoint.requestToken(this.#accessKey, { signal });
+    await this.#requestToken(signal);
     const tookMs = Math.round(performance.now() - startedMs);
     return { status: 'ok', text: `obtained in ${tookMs} ms`, facts: { tookMs } };
   }
 
+  async #requestToken(signal: AbortSignal): Promise<string> {
+    return (await this.#service.endpoint.requestToken(this.#credentials.accessKey, { signal })).token;
+  }
+
   #parse(body: unknown): { token: string; tokenType?: string } {
-    const answer = parseAnswer(body, { sent: this.#sent, nowMs: Date.now() });
+    const { clientId, clientSecret, accessKey } = this.#credentials;
+    const answer = parseAnswer(body, { sent: [clientId, clientSecret, accessKey], nowMs: Date.now() });
     if (!answer) throw new OwnerTokenError('invalid_response', 'the answer holds no token in any known field');
     this.#answer ??= answer;
     return { token: answer.token, ...(answer.tokenType && { tokenType: answer.tokenType.value }) };
@@ -144,8 +144,20 @@ export class Examination {
       // Ctrl-C ends the examination, not just this step.
       this.#signal.throwIfAborted();
       if (check === 'token') this.#answer = undefined;
-      this.#findings.push({ check, ...failureOf(error, this.#failure) });
+      const isEndpoints = error instanceof OwnerTokenError;
+      this.#findings.push({ check, ...(isEndpoints ? await this.#refusal(error) : failureOf(error)) });
     }
+  }
+
+  async #refusal(error: OwnerTokenError): Promise<Result> {
+    const { code, failureScope, status, oauthError, retryAfterMs, cause } = error;
+    const facts = { code, failureScope, status, oauthError, retryAfterMs, cause: cause?.code };
+    const details = [code, failureScope && `pauses the ${failureScope}`, cause?.code].filter(Boolean).join(', ');
+    const diagnosis = await this.#service.diagnose(error, this.#signal);
+    const hint =
+      ' Without an error code of RFC 6749 the library cannot tell whom this refusal concerns: see classifyFailure.';
+    const advice = this.#service.refusedWithoutCode ? `${diagnosis}${hint}` : diagnosis;
+    return { status: 'failed', text: `${error.message} (${details})`, advice, facts };
   }
 
   #factOf(name: CheckName, fact: string): unknown {
@@ -162,24 +174,11 @@ const ADVICE_BY_CODE: Readonly<Record<string, string>> = {
   ECONNRESET: 'The connection was reset. Does a firewall or proxy block it?',
 };
 
-/** Describes a failure by its code, its scope and the next step. Never quotes the message of a foreign error. */
-function failureOf(error: unknown, failure: EndpointFailure | undefined): Result {
+/** Describes a failure outside the token endpoint by its code. Never quotes the message of a foreign error. */
+function failureOf(error: unknown): Result {
   if (error instanceof TimedOut) return { status: 'failed', text: error.message, facts: { code: error.code } };
-  if (!(error instanceof OwnerTokenError)) {
-    const cause = new OwnerTokenError('source_failed', 'scrubbed', { cause: error }).cause;
-    const code = cause?.code ?? cause?.cause?.code ?? cause?.name ?? 'Error';
-    const advice = ADVICE_BY_CODE[code];
-    return { status: 'failed', text: `failed: ${code}`, ...(advice && { advice }), facts: { code } };
-  }
-  const { code, failureScope, status, oauthError, cause } = error;
-  const facts = { code, failureScope, status, oauthError, cause: cause?.code };
-  const details = [code, failureScope && `pauses the ${failureScope}`, cause?.code].filter(Boolean).join(', ');
-  return { status: 'failed', text: `${error.message} (${details})`, advice: adviceOn(error, failure), facts };
-}
-
-function adviceOn(error: OwnerTokenError, failure: EndpointFailure | undefined): string {
-  const isUnnamed = failure?.kind === 'status' && failure.oauthError === undefined && error.status !== 429;
-  const isRefusal = error.status !== undefined && error.status >= 400 && error.status < 500;
-  if (!isUnnamed || !isRefusal) return adviceFor(error);
-  return `${adviceFor(error)} The refusal has no RFC 6749 error code; classifyFailure can set its scope.`;
+  const cause = new OwnerTokenError('source_failed', 'scrubbed', { cause: error }).cause;
+  const code = cause?.code ?? cause?.cause?.code ?? cause?.name ?? 'Error';
+  const advice = isNotTls(code) ? NOT_TLS : ADVICE_BY_CODE[code];
+  return { status: 'failed', text: `failed: ${code}`, ...(advice && { advice }), facts: { code } };
 }

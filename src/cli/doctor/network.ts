@@ -1,10 +1,10 @@
 /** Checks of DNS name, certificate and clock. None of them sends a secret. */
 
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { lookup } from 'node:dns/promises';
-import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';
 import { type ConnectionOptions, connect } from 'node:tls';
+import { isLoopback } from '../environment.ts';
+import type { ObservedAnswer } from '../token-service.ts';
 import { plural, type Result } from './report.ts';
 
 const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$/g, '');
@@ -61,8 +61,7 @@ export async function checkTls(
   trust: Pick<ConnectionOptions, 'ca'> = {},
 ): Promise<Result> {
   if (url.protocol === 'http:') {
-    const isLocal = ['localhost', '127.0.0.1', '::1'].includes(hostOf(url)) || kindOf(hostOf(url)) === 'loopback';
-    if (isLocal) return { status: 'ok', text: 'plain http on this machine', facts: { protocol: null } };
+    if (isLoopback(url)) return { status: 'ok', text: 'plain http on this machine', facts: { protocol: null } };
     return { status: 'warning', text: 'plain http: the credentials are sent unencrypted', facts: { protocol: null } };
   }
   const { protocol, problem, endsAtMs } = await handshake(url, signal, trust);
@@ -120,38 +119,6 @@ function adviceForCertificate(problem: string): string {
   return 'This machine does not trust the issuer. If you do, set NODE_EXTRA_CA_CERTS to a file with its certificate.';
 }
 
-/** When a request was sent, when its answer began, and the `Date` header of the answer. */
-export interface AnswerTimes {
-  readonly sentMs: number;
-  readonly receivedMs: number;
-  readonly date: string | undefined;
-}
-
-/** Observes the answers to an agent's requests through the diagnostics channels of Node's HTTP client. */
-export function watchAnswers(agent: Agent): { last(): AnswerTimes | undefined; stop(): void } {
-  const sent = new WeakMap<ClientRequest, number>();
-  let last: AnswerTimes | undefined;
-  const isOurs = (request: ClientRequest) => (request as { agent?: unknown }).agent === agent;
-  const onSent = (message: unknown): void => {
-    const { request } = message as { request: ClientRequest };
-    if (isOurs(request)) sent.set(request, Date.now());
-  };
-  const onAnswer = (message: unknown): void => {
-    const { request, response } = message as { request: ClientRequest; response: IncomingMessage };
-    const sentMs = sent.get(request);
-    if (sentMs !== undefined) last = { sentMs, receivedMs: Date.now(), date: response.headers.date };
-  };
-  subscribe('http.client.request.start', onSent);
-  subscribe('http.client.response.finish', onAnswer);
-  return {
-    last: () => last,
-    stop() {
-      unsubscribe('http.client.request.start', onSent);
-      unsubscribe('http.client.response.finish', onAnswer);
-    },
-  };
-}
-
 /** A larger difference is a warning. */
 const NOTABLE_MS = 5_000;
 
@@ -159,7 +126,7 @@ const NOTABLE_MS = 5_000;
  * How far the service's clock is ahead of ours. The difference is a range: `Date` has whole seconds and was written at
  * some time between request and answer.
  */
-export function clockDifference(times: AnswerTimes | undefined): Result {
+export function clockDifference(times: ObservedAnswer | undefined): Result {
   const dateMs = Date.parse(times?.date ?? '');
   if (!times || Number.isNaN(dateMs)) return { status: 'skipped', text: 'skipped: no answer with a Date header' };
   const leastMs = dateMs - times.receivedMs;

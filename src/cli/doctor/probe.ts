@@ -2,47 +2,106 @@
 
 import type { Result } from './report.ts';
 
-/** The status of a GET, with this bearer token or with none. */
-export async function statusOf(url: URL, token: string | undefined, signal: AbortSignal): Promise<number> {
-  const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
+/** What a resource answered. */
+export interface ProbeAnswer {
+  readonly status: number;
+  /** The owner of the token, if the answer names one as `owner`. An identifier of the service's; never printed. */
+  readonly owner?: string;
+  /** The resource says that the token is not one of the expected owner: `wrongOwner`. */
+  readonly wrongOwner?: true;
+}
+
+/** A resource's answer is read up to this size. */
+const MAX_BODY_BYTES = 65_536;
+
+/** The answer to a GET, with this bearer token or with none. `expectedOwner` goes into the header `x-expected-owner`. */
+export async function probe(
+  url: URL,
+  { token, expectedOwner }: { token?: string | undefined; expectedOwner?: string | undefined },
+  signal: AbortSignal,
+): Promise<ProbeAnswer> {
+  const headers: Record<string, string> = {
+    ...(token !== undefined && { authorization: `Bearer ${token}` }),
+    ...(expectedOwner !== undefined && { 'x-expected-owner': expectedOwner }),
+  };
   const answer = await fetch(url, { redirect: 'manual', headers, signal });
-  await answer.body?.cancel();
-  return answer.status;
+  const { owner, wrongOwner } = (await jsonOf(answer)) as Record<'owner' | 'wrongOwner', unknown>;
+  return {
+    status: answer.status,
+    ...(typeof owner === 'string' && { owner }),
+    ...(wrongOwner === true && { wrongOwner }),
+  };
+}
+
+/** The body as an object; empty if it is too large, or not JSON. */
+async function jsonOf(answer: Response): Promise<object> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of answer.body ?? []) {
+    bytes += chunk.length;
+    if (bytes > MAX_BODY_BYTES) return {};
+    chunks.push(chunk);
+  }
+  try {
+    return Object(JSON.parse(Buffer.concat(chunks).toString('utf8')));
+  } catch {
+    return {};
+  }
 }
 
 const isSuccess = (status: number): boolean => status >= 200 && status < 300;
 
+const WRONG_OWNER_ADVICE =
+  'The service issued a token for another owner than the access key is for. Do not use it, and tell its operator.';
+
 /** Compares the answers with a fresh token and without one. `ok` means that the resource distinguishes them. */
-export function judgeProbe(without: number, status: number): Result {
-  const facts = { statusWithout: without, status };
-  if (isSuccess(status) && isSuccess(without)) {
+export function judgeProbe(without: ProbeAnswer, answer: ProbeAnswer, expectedOwner: string | undefined): Result {
+  const { status } = answer;
+  const facts = { statusWithout: without.status, status };
+  if (
+    answer.wrongOwner ||
+    (expectedOwner !== undefined && answer.owner !== undefined && answer.owner !== expectedOwner)
+  ) {
+    const text = 'the resource says that the token belongs to another owner';
+    const advice = `Is --expect-owner right? If so: ${WRONG_OWNER_ADVICE}`;
+    return { status: 'failed', text, advice, facts: { ...facts, wrongOwner: true } };
+  }
+  if (isSuccess(status) && isSuccess(without.status)) {
     return {
       status: 'warning',
-      text: `inconclusive: the resource answers ${without} even without a token`,
+      text: `inconclusive: the resource answers ${without.status} even without a token`,
       facts,
     };
   }
-  if (isSuccess(status))
-    return { status: 'ok', text: `the resource accepts the token as Bearer (${status}; ${without} without it)`, facts };
+  if (isSuccess(status)) {
+    const text = `the resource accepts the token as Bearer (${status}; ${without.status} without it)`;
+    return { status: 'ok', text, facts };
+  }
   if (status === 401) {
     const advice =
       'The resource may expect the token elsewhere (ownerFetch option `present`), or learn of new tokens with a delay.';
     return { status: 'failed', text: 'the resource refuses a fresh token as Bearer (401)', advice, facts };
   }
-  return { status: 'warning', text: `inconclusive: ${status} with the token, ${without} without`, facts };
+  return { status: 'warning', text: `inconclusive: ${status} with the token, ${without.status} without`, facts };
 }
 
-/** Whether a second token revoked the first, from the statuses that the resource answered with each. */
-export function judgeRevocation(statuses: { same: boolean; first: number; second: number }): Result {
-  const { same, first, second } = statuses;
-  const facts = { sameToken: same, ...(!same && { statusOfFirst: first, statusOfSecond: second }) };
-  if (same)
-    return { status: 'ok', text: 'the service issued the same token again, so neither revokes the other', facts };
-  if (isSuccess(first)) {
+/** Whether a second token revoked the first, from the answers of the resource to each. */
+export function judgeRevocation(answers: 'same token' | { first: ProbeAnswer; second: ProbeAnswer }): Result {
+  if (answers === 'same token') {
+    const text = 'the service issued the same token again, so neither revokes the other';
+    return { status: 'ok', text, facts: { sameToken: true } };
+  }
+  const { first, second } = answers;
+  const facts = { sameToken: false, statusOfFirst: first.status, statusOfSecond: second.status };
+  if (first.owner !== undefined && second.owner !== undefined && first.owner !== second.owner) {
+    const text = 'the resource says that the two tokens belong to different owners';
+    return { status: 'failed', text, advice: WRONG_OWNER_ADVICE, facts: { ...facts, wrongOwner: true } };
+  }
+  if (isSuccess(first.status)) {
     const text = 'the first token is still accepted right after the second was issued';
     return { status: 'ok', text, facts: { ...facts, revokesPrevious: false } };
   }
-  if (first === 401 && isSuccess(second)) {
+  if (first.status === 401 && isSuccess(second.status)) {
     const advice =
       'Another process that requests a token for this owner revokes yours: share tokens between replicas (docs/fleet.md).';
     const text = 'a second token revokes the first';
@@ -50,7 +109,7 @@ export function judgeRevocation(statuses: { same: boolean; first: number; second
   }
   return {
     status: 'warning',
-    text: `inconclusive: ${first} with the first token, ${second} with the second`,
+    text: `inconclusive: ${first.status} with the first token, ${second.status} with the second`,
     facts,
   };
 }

@@ -285,9 +285,23 @@ describe('the recommended options', () => {
     for (const [index, part] of expected.entries()) expect(report.options[index]).toContain(part);
   });
 
-  it('a JWT that contradicts its answer is a warning', async () => {
-    const { of } = await examineService(says({ access_token: jwt({ iat: 0, exp: 60 }), expires_in: 7200 }));
-    expect(of('format')).toMatchObject({ status: 'warning', facts: { agrees: false, hasExp: true, hasIat: true } });
+  it.each([
+    ['the JWT', 60, 7200, ['expiry: jwtExp()'], 60],
+    ['the answer', 7200, 60, [], 60],
+  ])(
+    'and profile take the shorter lifetime of two that disagree: that of %s',
+    async (_, exp, expires_in, options, seconds) => {
+      const { of, report } = await examineService(says({ access_token: jwt({ iat: 0, exp }), expires_in }));
+      expect(of('format')).toMatchObject({ status: 'warning', facts: { agrees: false, hasExp: true, hasIat: true } });
+      expect(report.options).toEqual(options);
+      expect(report.sandbox).toMatchObject({ lifetimeSeconds: seconds });
+    },
+  );
+
+  it.each(['mac', 'DPoP', 'N_A', 'special'])('a token of type %s is a warning', async (type) => {
+    const { of, code } = await examineService(says({ access_token: 't', token_type: type, expires_in: 60 }));
+    expect(code).toBe(0);
+    expect(of('shape')).toMatchObject({ status: 'warning', text: expect.stringContaining('cannot present') });
   });
 });
 
@@ -309,6 +323,56 @@ describe('a probe', () => {
     expect(of('revocation')).toMatchObject(expected);
     expect(report.options.join()).toContain(option);
     expect(report.options).toHaveLength(option ? 1 : 0);
+  });
+
+  it.each([
+    ['owner-001', 'ok', 0],
+    ['owner-002', 'failed', 1],
+  ])('with --expect-owner %s detects a token of another owner', async (owner, status, code) => {
+    const examined = await examineSandbox({ owners: 2 }, ({ url }) => [
+      ...['--probe-url', `${url}/echo`, '--expect-owner', owner],
+    ]);
+    expect(examined.code).toBe(code);
+    expect(examined.of('probe')?.status).toBe(status);
+  });
+
+  it('detects a token of another owner by the echo alone', async () => {
+    const service =
+      (owner: string): RequestListener =>
+      (request, response) => {
+        if (request.method === 'POST') response.end('{"access_token":"t","expires_in":60}');
+        else if (request.headers.authorization === undefined) response.writeHead(401).end();
+        else response.end(JSON.stringify({ owner }));
+      };
+    for (const [owner, code] of [
+      ['mine', 0],
+      ['theirs', 1],
+    ] as const) {
+      const server = createHttpServer(service(owner));
+      const url = `http://127.0.0.1:${await listening(server)}`;
+      const args = ['--probe-url', `${url}/me`, '--expect-owner', 'mine'];
+      const examined = await examine({ ...CANARIES, OTR_BASE_URL: url }, args);
+      server.closeAllConnections();
+      server.close();
+      expect(examined.code).toBe(code);
+      expect(examined.of('probe')?.facts?.wrongOwner).toBe(code === 0 ? undefined : true);
+    }
+  });
+
+  it('detects that a second token belongs to another owner', async () => {
+    let tokens = 0;
+    const server = createHttpServer((request, response) => {
+      if (request.method === 'POST') response.end(`{"access_token":"t${++tokens}","expires_in":60}`);
+      else if (request.headers.authorization === undefined) response.writeHead(401).end();
+      else response.end(JSON.stringify({ owner: `owner of ${request.headers.authorization}` }));
+    });
+    const url = `http://127.0.0.1:${await listening(server)}`;
+    const args = ['--probe-url', `${url}/me`, '--allow-revocation'];
+    const { code, of } = await examine({ ...CANARIES, OTR_BASE_URL: url }, args);
+    server.closeAllConnections();
+    server.close();
+    expect({ code, tokens }).toEqual({ code: 1, tokens: 2 });
+    expect(of('revocation')).toMatchObject({ status: 'failed', facts: { wrongOwner: true } });
   });
 
   it('whose resource refuses a fresh token fails', async () => {
@@ -457,6 +521,7 @@ async function answerOf(options: SandboxOptions): Promise<object> {
 describe('usage', () => {
   it.each([
     [['--allow-revocation'], '--allow-revocation: requires --probe-url'],
+    [['--expect-owner', 'canary'], '--expect-owner: requires --probe-url'],
     [['--probe-url', 'canary'], '--probe-url: expected'],
     [['--probe-url', 'http://u:canary@127.0.0.1/'], '--probe-url: expected'],
     [['--allow-origin', 'https://canary.example/path'], '--allow-origin: expected'],
@@ -476,12 +541,6 @@ describe('usage', () => {
     const { code, err } = await runCommand(['doctor'], {});
     expect(code).toBe(2);
     expect(err).toContain('not set in the environment: OTR_BASE_URL');
-  });
-
-  it('of plain http to another machine sends nothing', async () => {
-    const { code, err } = await runCommand(['doctor'], { ...CANARIES, OTR_BASE_URL: 'http://example.invalid' });
-    expect(code).toBe(1);
-    expect(err).toContain('insecure_url');
   });
 
   it('Ctrl-C ends it, with exit code 130', { timeout: 5_000 }, async () => {

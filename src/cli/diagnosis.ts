@@ -1,0 +1,145 @@
+/**
+ * The likely cause of a failed token request, for someone at a terminal. The library classifies a failure for a running
+ * backend; here there is one request, made by hand, so a wrong address or a typing error is the first suspect.
+ */
+
+import { connect } from 'node:tls';
+import type { EndpointFailure, OwnerTokenError } from '../index.ts';
+import { adviceFor } from './advice.ts';
+import { withDeadline } from './deadline.ts';
+import { type Credentials, TOKEN_PATH } from './environment.ts';
+
+/** What is known of a failed request. */
+export interface FailedRequest {
+  readonly error: OwnerTokenError;
+  /** What the endpoint showed `classifyFailure`. */
+  readonly failure: EndpointFailure | undefined;
+  /** The `Location` header of the answer. */
+  readonly location: string | undefined;
+  readonly credentials: Credentials;
+}
+
+/** Facts that take another look at the service. No secret is sent. */
+interface Evidence {
+  /** The base URL is http, but its port speaks TLS. */
+  readonly speaksTls: boolean;
+  /** The base URL is that of a sandbox's portal. */
+  readonly isPortal: boolean;
+}
+
+const LOOK_TIMEOUT_MS = 2_000;
+
+/** One or two sentences about the cause and the next step. They quote nothing that was sent. */
+export async function diagnose(failed: FailedRequest, signal: AbortSignal): Promise<string> {
+  return adviceOn(failed, {
+    speaksTls: mayBeTls(failed) && (await look(signal, () => handshakes(failed.credentials.baseUrl))),
+    isPortal: isAddressStatus(failed.error.status) && (await look(signal, (own) => isPortal(failed.credentials, own))),
+  });
+}
+
+/** A port that speaks TLS cuts a plain request off, answers with a TLS alert, or with a bare 400. */
+function mayBeTls({ error, failure, credentials }: FailedRequest): boolean {
+  if (credentials.baseUrl.protocol !== 'http:') return false;
+  const { kind, status, oauthError } = failure ?? {};
+  if (kind === 'status') return status === 400 && oauthError === undefined;
+  return (kind === 'network' && error.cause?.code !== 'ECONNREFUSED') || kind === 'body' || kind === 'timeout';
+}
+
+/** Statuses that a server gives for an address that takes no such request. */
+const isAddressStatus = (status: number | undefined): boolean => [404, 405, 410, 501].includes(status ?? 0);
+
+async function look(signal: AbortSignal, at: (signal: AbortSignal) => Promise<boolean>): Promise<boolean> {
+  try {
+    return await withDeadline(LOOK_TIMEOUT_MS, signal, at);
+  } catch {
+    signal.throwIfAborted();
+    return false;
+  }
+}
+
+function handshakes({ hostname, port }: URL): Promise<boolean> {
+  const host = hostname.replace(/^\[|\]$/g, '');
+  const socket = connect({ host, port: Number(port || 80), rejectUnauthorized: false, timeout: LOOK_TIMEOUT_MS });
+  return new Promise((resolve) => {
+    const end = (found: boolean) => {
+      socket.destroy();
+      resolve(found);
+    };
+    socket.once('secureConnect', () => end(true));
+    socket.on('error', () => end(false));
+    socket.once('timeout', () => end(false));
+  });
+}
+
+async function isPortal({ baseUrl }: Credentials, signal: AbortSignal): Promise<boolean> {
+  const answer = await fetch(new URL('/openapi.json', baseUrl), { redirect: 'manual', signal });
+  const { info } = (await answer.json()) as { info?: { title?: unknown } };
+  return String(info?.title).startsWith('owner-token-registry sandbox');
+}
+
+/** The advice for an https URL whose port does not speak TLS. */
+export const NOT_TLS =
+  'OTR_BASE_URL begins with https://, but this port does not speak TLS. Check the port, or use http:// on this machine.';
+
+/** OpenSSL's codes for an answer that is not TLS. */
+const NOT_TLS_CODES = /^(EPROTO|ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST))$/;
+
+/** Whether a handshake failed with this code because the port does not speak TLS. */
+export const isNotTls = (code: string | undefined): boolean => NOT_TLS_CODES.test(code ?? '');
+
+function adviceOn({ error, failure, location, credentials }: FailedRequest, { speaksTls, isPortal }: Evidence): string {
+  const { status, cause, code, oauthError } = error;
+  if (speaksTls) return 'OTR_BASE_URL begins with http://, but this port speaks TLS. Use https://.';
+  if (failure?.kind === 'tls' && isNotTls(cause?.code)) return NOT_TLS;
+  if (isPortal) {
+    return 'OTR_BASE_URL is the address of the sandbox portal. Set it to the token service, which has another port.';
+  }
+  if (code === 'redirect_refused') return adviceOnRedirect(location, credentials);
+  if (isAddressStatus(status)) return adviceOnAddress(credentials.baseUrl, oauthError);
+  if (status === 429) return `Too many requests. ${waitFor(error)}`;
+  if (failure?.kind === 'body' && isHtml(failure.body)) {
+    return 'The answer is an HTML page, not JSON. Does OTR_BASE_URL point to a website or a login page?';
+  }
+  if (code === 'owner_refused' && !isOwnersError(oauthError)) {
+    return 'The service does not say which value it refuses. Check OTR_CLIENT_ID, OTR_CLIENT_SECRET and OTR_ACCESS_KEY.';
+  }
+  if (error.retryAfterMs !== undefined) return `The service is unavailable. ${waitFor(error)}`;
+  return adviceFor(error);
+}
+
+/** The error codes with which a service accepts the client and refuses the owner. */
+const isOwnersError = (oauthError: string | undefined): boolean =>
+  ['invalid_grant', 'invalid_scope', 'access_denied'].includes(oauthError ?? '');
+
+const isHtml = (body: unknown): boolean => typeof body === 'string' && /^\s*<(!doctype|html|head|body)\b/i.test(body);
+
+const waitFor = ({ retryAfterMs }: OwnerTokenError): string =>
+  retryAfterMs === undefined ? 'Try again later.' : `Try again in ${Math.ceil(retryAfterMs / 1000)} s (Retry-After).`;
+
+function adviceOnAddress({ pathname }: URL, oauthError: string | undefined): string {
+  const path = pathname.replace(/\/+$/, '');
+  const part = ['/auth/v1', '/auth'].find((end) => path.endsWith(end));
+  const hint = part
+    ? `Remove ${part} from its end: ${TOKEN_PATH} is appended.`
+    : path === ''
+      ? `The token endpoint is <OTR_BASE_URL>${TOKEN_PATH}.`
+      : `It has a path, to which ${TOKEN_PATH} is appended: try it without.`;
+  const key = oauthError === undefined ? '' : ' If the address is right, check OTR_ACCESS_KEY.';
+  return `There is no token endpoint at this address. Is OTR_BASE_URL right? ${hint}${key}`;
+}
+
+/** Names the target's origin, unless it holds something that was sent. */
+function adviceOnRedirect(location: string | undefined, credentials: Credentials): string {
+  const { baseUrl, clientId, clientSecret, accessKey } = credentials;
+  const target =
+    location !== undefined && URL.canParse(location, baseUrl.href) ? new URL(location, baseUrl) : undefined;
+  const rule = 'Secrets are never sent to a redirect target.';
+  if (!target) return `${rule} Set OTR_BASE_URL to the final address.`;
+  if (target.origin === baseUrl.origin) {
+    return `${rule} This one leads to another path on the same host: is it a login page, or is the path of OTR_BASE_URL wrong?`;
+  }
+  const echoes = [clientId, clientSecret, accessKey].some((sent) => target.host.includes(sent.toLowerCase()));
+  if (echoes) return `${rule} Set OTR_BASE_URL to the final address.`;
+  if (target.host === baseUrl.host && target.protocol === 'https:') return `${rule} Use https:// in OTR_BASE_URL.`;
+  return `${rule} This one leads to ${target.origin}: set OTR_BASE_URL to it if you trust it.`;
+}

@@ -1,0 +1,93 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import http, { type ClientRequest, type IncomingMessage } from 'node:http';
+import https from 'node:https';
+import { type EndpointFailure, type OwnerTokenError, TokenEndpoint, type TokenEndpointOptions } from '../index.ts';
+import { diagnose } from './diagnosis.ts';
+import type { Credentials } from './environment.ts';
+
+/** What an answer shows beyond what the endpoint returns. */
+export interface ObservedAnswer {
+  readonly sentMs: number;
+  readonly receivedMs: number;
+  /** Its `Date` and `Location` headers. */
+  readonly date: string | undefined;
+  readonly location?: string | undefined;
+}
+
+/** The library's token endpoint, observed, so that a command can explain what happened. */
+export class TokenService {
+  readonly endpoint: TokenEndpoint;
+  readonly #credentials: Credentials;
+  readonly #agent: http.Agent;
+  readonly #answers: AnswerObserver;
+  #failure: EndpointFailure | undefined;
+
+  constructor(
+    credentials: Credentials,
+    options: Pick<TokenEndpointOptions, 'timeoutMs' | 'allowInsecureHttp' | 'parseResponse'>,
+  ) {
+    const { baseUrl, clientId, clientSecret } = credentials;
+    this.#credentials = credentials;
+    this.#agent = baseUrl.protocol === 'https:' ? new https.Agent() : new http.Agent();
+    this.#answers = new AnswerObserver(this.#agent);
+    this.endpoint = new TokenEndpoint({
+      ...{ baseUrl, clientId, clientSecret, agent: this.#agent, ...options },
+      classifyFailure: (failure) => {
+        this.#failure = failure;
+        return undefined;
+      },
+    });
+  }
+
+  get lastAnswer(): ObservedAnswer | undefined {
+    return this.#answers.last;
+  }
+
+  /** Whether the last failure was a refusal without an error code that says whom it concerns. */
+  get refusedWithoutCode(): boolean {
+    const { kind, status = 0, oauthError } = this.#failure ?? {};
+    return kind === 'status' && status >= 400 && status < 500 && status !== 429 && oauthError === undefined;
+  }
+
+  /** The likely cause of a failed request, and the next step. */
+  diagnose(error: OwnerTokenError, signal: AbortSignal): Promise<string> {
+    const location = this.lastAnswer?.location;
+    return diagnose({ error, failure: this.#failure, location, credentials: this.#credentials }, signal);
+  }
+
+  close(): void {
+    this.#answers.stop();
+    this.#agent.destroy();
+  }
+}
+
+/** Observes the answers to an agent's requests through the diagnostics channels of Node's HTTP client. */
+class AnswerObserver {
+  last: ObservedAnswer | undefined;
+  readonly #agent: http.Agent;
+  readonly #sentMs = new WeakMap<ClientRequest, number>();
+
+  constructor(agent: http.Agent) {
+    this.#agent = agent;
+    subscribe('http.client.request.start', this.#onSent);
+    subscribe('http.client.response.finish', this.#onAnswer);
+  }
+
+  stop(): void {
+    unsubscribe('http.client.request.start', this.#onSent);
+    unsubscribe('http.client.response.finish', this.#onAnswer);
+  }
+
+  readonly #onSent = (message: unknown): void => {
+    const { request } = message as { request: ClientRequest & { agent?: unknown } };
+    if (request.agent === this.#agent) this.#sentMs.set(request, Date.now());
+  };
+
+  readonly #onAnswer = (message: unknown): void => {
+    const { request, response } = message as { request: ClientRequest; response: IncomingMessage };
+    const sentMs = this.#sentMs.get(request);
+    if (sentMs === undefined) return;
+    const { date, location } = response.headers;
+    this.last = { sentMs, receivedMs: Date.now(), date, location };
+  };
+}

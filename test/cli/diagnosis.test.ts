@@ -1,0 +1,174 @@
+/** What `token` and `doctor` say about the cause of a failure: real servers, each with one mistake. */
+
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { type Profile, startSandbox } from '../../src/sandbox/index.ts';
+import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../helpers/loopback-certificate.ts';
+import { runCommand } from '../helpers/terminal.ts';
+
+const CANARIES = { OTR_CLIENT_ID: 'canary-id', OTR_CLIENT_SECRET: 'canary-secret', OTR_ACCESS_KEY: 'canary-key' };
+
+/** The advice of both commands, which must be the same. */
+async function adviceFor(env: Record<string, string>): Promise<string> {
+  const token = await runCommand(['token', '--json'], env);
+  const doctor = await runCommand(['doctor', '--json'], env);
+  expect([token.code, doctor.code]).toEqual([1, 1]);
+  expect(token.out + token.err + doctor.out + doctor.err).not.toMatch(/canary/);
+  const { advice } = JSON.parse(token.out).error as { advice: string };
+  const findings = JSON.parse(doctor.out).findings as { check: string; advice?: string }[];
+  const found = findings.find(({ check }) => check === 'token')?.advice ?? findings.find((each) => each.advice)?.advice;
+  expect(found?.startsWith(advice), `token: ${advice}\ndoctor: ${found}`).toBe(true);
+  return advice;
+}
+
+/** The advice for a service with this handler, at a path of its address. */
+async function adviceForService(answer: RequestListener | Server, path = '', scheme = 'http'): Promise<string> {
+  const server = typeof answer === 'function' ? createServer(answer) : answer;
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  try {
+    const { port } = server.address() as AddressInfo;
+    return await adviceFor({ ...CANARIES, OTR_BASE_URL: `${scheme}://127.0.0.1:${port}${path}` });
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+const answers =
+  (status: number, body = '', headers: Record<string, string> = {}): RequestListener =>
+  (_, response) =>
+    response.writeHead(status, headers).end(body);
+
+describe('a wrong address', () => {
+  it.each([404, 405, 410, 501])('is the first suspect when the answer is %d', async (status) => {
+    const advice = await adviceForService(answers(status));
+    expect(advice).toContain('Is OTR_BASE_URL right? The token endpoint is <OTR_BASE_URL>/auth/v1/token.');
+    expect(advice).not.toMatch(/OTR_ACCESS_KEY|refuses/);
+  });
+
+  it.each([
+    ['/auth', 'Remove /auth from its end'],
+    ['/api/auth/v1/', 'Remove /auth/v1 from its end'],
+    ['/canary', 'It has a path, to which /auth/v1/token is appended: try it without.'],
+  ])('with the path %s has its remedy', async (path, expected) => {
+    expect(await adviceForService(answers(404), path)).toContain(expected);
+  });
+
+  it('of a sandbox portal is recognised', async () => {
+    await using sandbox = await startSandbox({ owners: 1 });
+    expect(await adviceFor({ ...CANARIES, OTR_BASE_URL: sandbox.portalUrl })).toContain(
+      'address of the sandbox portal',
+    );
+  });
+
+  it('that may also be an unknown access key mentions both', async () => {
+    await using sandbox = await startSandbox({ owners: 1, profile: { revokedKey: 'not_found' } });
+    sandbox.revokeAccessKey(sandbox.accessKeys[0] ?? '');
+    const { url: OTR_BASE_URL, clientId: OTR_CLIENT_ID, clientSecret: OTR_CLIENT_SECRET } = sandbox;
+    const [OTR_ACCESS_KEY = ''] = sandbox.accessKeys;
+    const key = OTR_ACCESS_KEY || 'unknown';
+    const env = { OTR_BASE_URL, OTR_CLIENT_ID, OTR_CLIENT_SECRET, OTR_ACCESS_KEY: key };
+    expect(await adviceFor(env)).toMatch(/OTR_ACCESS_KEY/);
+  });
+
+  it('of a website is recognised by its page', async () => {
+    const page = answers(200, '<!doctype html><title>Log in</title>', { 'content-type': 'text/html' });
+    expect(await adviceForService(page)).toContain('The answer is an HTML page');
+  });
+});
+
+describe('a wrong scheme', () => {
+  it('http:// to a TLS port is recognised', async () => {
+    const server = createHttpsServer({ key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE });
+    expect(await adviceForService(server as unknown as Server)).toBe(
+      'OTR_BASE_URL begins with http://, but this port speaks TLS. Use https://.',
+    );
+  });
+
+  it('https:// to a port without TLS is recognised', async () => {
+    const env = { ...CANARIES };
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const token = await runCommand(['token'], { ...env, OTR_BASE_URL: url });
+    const doctor = await runCommand(['doctor'], { ...env, OTR_BASE_URL: url });
+    server.close();
+    for (const { code, out, err } of [token, doctor]) {
+      expect(code).toBe(1);
+      expect(out + err).toContain('this port does not speak TLS');
+    }
+  });
+
+  it('a plain failure of an http port is not mistaken for TLS', async () => {
+    expect(await adviceForService((_, response) => response.destroy())).not.toContain('TLS');
+  });
+});
+
+describe('a refusal', () => {
+  it.each([
+    [401, 'Unauthorized'],
+    [401, '{"message":"bad credentials"}'],
+    [403, '<html>Forbidden</html>'],
+    [400, '{"error":{"code":17}}'],
+    [422, ''],
+    [401, '{"error":"wrong_secret"}'],
+  ])('of %d with the body %s does not claim that the client was accepted', async (status, body) => {
+    const advice = await adviceForService(answers(status, body));
+    expect(advice).toContain('Check OTR_CLIENT_ID, OTR_CLIENT_SECRET and OTR_ACCESS_KEY.');
+    expect(advice).not.toContain('accepts the client');
+  });
+
+  it.each<Profile['errorForm']>(['problem', 'text', 'html', 'empty', 'echoing', 'rfc6749'])(
+    'of a wrong secret in the form %s names OTR_CLIENT_SECRET',
+    async (errorForm) => {
+      await using sandbox = await startSandbox({ owners: 1, profile: { errorForm } });
+      const advice = await adviceFor({ ...CANARIES, OTR_BASE_URL: sandbox.url });
+      expect(advice).toContain('OTR_CLIENT_SECRET');
+      expect(advice).not.toContain('accepts the client');
+    },
+  );
+
+  it('of the owner by name is the only one that vouches for the client', async () => {
+    expect(await adviceForService(answers(400, '{"error":"invalid_grant"}'))).toMatch(
+      /accepts the client but refuses this owner.*OTR_ACCESS_KEY/,
+    );
+  });
+});
+
+describe('Retry-After', () => {
+  it.each([429, 503])('of a %d is shown', async (status) => {
+    expect(await adviceForService(answers(status, '', { 'retry-after': '37' }))).toContain('in 37 s (Retry-After)');
+  });
+
+  it('is not invented', async () => {
+    expect(await adviceForService(answers(429))).toBe('Too many requests. Try again later.');
+  });
+});
+
+describe('a redirect', () => {
+  it('names the origin that it leads to', async () => {
+    const to = answers(307, '', { location: 'https://api.example.com/auth/v1/token?session=canary' });
+    expect(await adviceForService(to)).toContain('This one leads to https://api.example.com: set OTR_BASE_URL');
+  });
+
+  it('to another path on the same host says so', async () => {
+    expect(await adviceForService(answers(302, '', { location: '/login/canary' }))).toContain('is it a login page');
+  });
+
+  it('from http to https says so', async () => {
+    const toHttps: RequestListener = (request, response) =>
+      response.writeHead(301, { location: `https://${request.headers.host}${request.url}` }).end();
+    expect(await adviceForService(toHttps)).toContain('Use https:// in OTR_BASE_URL');
+  });
+
+  it.each([{ location: 'https://canary-secret.example.com/' }, { location: 'https://%00' }, {}] as Record<
+    string,
+    string
+  >[])('to %j names no target', async (headers) => {
+    expect(await adviceForService(answers(302, '', headers))).toBe(
+      'Secrets are never sent to a redirect target. Set OTR_BASE_URL to the final address.',
+    );
+  });
+});
