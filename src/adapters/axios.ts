@@ -2,7 +2,7 @@
 
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
 
-/** The part of axios that is used. */
+/** The part of axios that is used here. */
 interface Axios<C, R> {
   getAdapter(name: 'http'): (config: C) => Promise<R>;
   getUri(config: C): string;
@@ -13,7 +13,7 @@ interface HeaderBag {
   set(headers: Record<string, string>, rewrite: boolean): unknown;
 }
 
-/** The part of a request's settings that is read, and of which a copy is changed. */
+/** The part of a request's config that is used here. */
 interface Config {
   headers: HeaderBag;
   data?: unknown;
@@ -26,9 +26,10 @@ interface Answer {
   status: number;
   data?: unknown;
   config: unknown;
+  request?: unknown;
 }
 
-/** What one sending came to: an answer, which is an error as well where axios takes its status for one. */
+/** The outcome of one attempt. If axios considers the status an error, `error` is set too. */
 interface Outcome<R> {
   answer: R;
   error?: Error;
@@ -37,9 +38,10 @@ interface Outcome<R> {
 
 /**
  * Use it as `axios.create({ baseURL, adapter: ownerTokenAdapter(axios, registry.ownerFetch(accessKey)) })`. Every call
- * gets the owner's token, and is made once more after a 401 if its body can be sent again. Interceptors and transforms
- * see one call and its final answer. A failure to get a token is thrown as it is: an `OwnerTokenError`, no `AxiosError`.
- * The settings found in answers and errors are the caller's own, without the token.
+ * gets the owner's token, and is tried once more after a 401 if its body can be sent again. Interceptors and transforms
+ * see one call and its final response. If no token can be obtained, the call rejects with the `OwnerTokenError` itself,
+ * not with an `AxiosError`. The `config` of responses and errors is the caller's own, without the token; `request`, which
+ * has the headers as sent, is not enumerable, so that it is not logged by accident.
  */
 export function ownerTokenAdapter<C extends Config, R extends Answer>(
   axios: Axios<C, R>,
@@ -81,19 +83,25 @@ async function send<C extends Config, R extends Answer>(
   const basic = presented.has('authorization') ? { auth: undefined } : {};
   try {
     const answer = await axios.getAdapter('http')({ ...config, headers, beforeRedirect, ...basic });
-    answer.config = config;
+    withoutToken(answer, config);
     return { answer, refused: call.answered(token, answer.status) };
   } catch (thrown) {
     const error = thrown as Error & { response?: R; config?: unknown };
     if (refusal) throw refusal;
-    if (error.config) error.config = config;
+    if (error.config) withoutToken(error, config);
     if (!error.response) throw error;
-    error.response.config = config;
+    withoutToken(error.response, config);
     return { answer: error.response, error, refused: call.answered(token, error.response.status) };
   }
 }
 
-/** By now everything but streams, forms and blobs has been made a string or bytes. */
+/** Puts the caller's config back, and keeps Node's request, whose headers include the token, out of logs. */
+function withoutToken(holder: { config?: unknown; request?: unknown }, config: unknown): void {
+  holder.config = config;
+  if ('request' in holder) Object.defineProperty(holder, 'request', { enumerable: false });
+}
+
+/** axios has already turned everything but streams, forms and blobs into a string or bytes. */
 function canBeSentAgain(data: unknown): boolean {
   return typeof data !== 'object' || data === null || !('pipe' in data || Symbol.asyncIterator in data);
 }

@@ -3,7 +3,7 @@
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
 import type { AccessToken } from '../token.ts';
 
-/** The part of got's options that is used. */
+/** The part of got's options that is used here. */
 interface Options {
   url?: unknown;
   headers: Record<string, string | string[] | undefined>;
@@ -17,31 +17,35 @@ interface Answer {
   request: { options: Options };
 }
 
-/** What got's `extend` takes. */
+/** An argument for got's `extend`. */
 interface OwnerTokenHooks {
   hooks: {
-    // biome-ignore lint/suspicious/noExplicitAny: got's own types, whichever version's, are these and more.
+    // biome-ignore lint/suspicious/noExplicitAny: got's own types, in whichever version, are these and more.
     beforeRequest: ((options: any) => Promise<void>)[];
     // biome-ignore lint/suspicious/noExplicitAny: as above.
     afterResponse: ((response: any, retry: (options: any) => never) => any)[];
+    // biome-ignore lint/suspicious/noExplicitAny: as above.
+    beforeError: ((error: any) => any)[];
   };
 }
 
-/** Where the call's token, and the fact that it is a repetition, are kept: got's `context` outlives redirects. */
+/** Keys in got's `context`, which survives redirects and retries. */
 const TOKEN = Symbol('token');
 const REPEATED = Symbol('repeated');
+const OWN_HEADERS = Symbol('own headers');
 
 /**
  * Use it as `got.extend(ownerTokenHooks(registry.ownerFetch(accessKey)))`. Every request gets the owner's token, each
- * hop of a redirect is checked, and a call is made once more after a 401 if its body can be sent again. What the check or
- * the registry throws is the `cause` of got's `RequestError`. Streams get the token too; what becomes of it there is not
- * seen. For got 14.6 and later.
+ * hop of a redirect is checked, and a call is tried once more after a 401 if its body can be sent again. An error of the
+ * check or the registry is the `cause` of got's `RequestError`; the `options` of got's errors do not contain the token.
+ * Streams get the token too, but a 401 is neither reported nor retried there. For got 14.6 and later.
  */
 export function ownerTokenHooks(call: OwnerFetch): OwnerTokenHooks {
   const beforeRequest = async ({ url, headers, signal, context }: Options): Promise<void> => {
     const presented = new Headers();
     const waiting = signal instanceof AbortSignal ? { signal } : {};
     context[TOKEN] = await call.authorize(url as URL, presented, waiting);
+    context[OWN_HEADERS] ??= Object.fromEntries([...presented.keys()].map((name) => [name, headers[name]]));
     Object.assign(headers, Object.fromEntries(presented));
   };
   const afterResponse = (response: Answer, retry: (options: object) => never): Answer => {
@@ -50,7 +54,14 @@ export function ownerTokenHooks(call: OwnerFetch): OwnerTokenHooks {
     if (!refused || context[REPEATED] || isStream(body)) return response;
     return retry({ context: { [REPEATED]: true }, preserveHooks: true });
   };
-  return { hooks: { beforeRequest: [beforeRequest], afterResponse: [afterResponse] } };
+  return { hooks: { beforeRequest: [beforeRequest], afterResponse: [afterResponse], beforeError: [withoutToken] } };
+}
+
+/** Puts the caller's own headers back. */
+function withoutToken<E extends { options?: Partial<Options> }>(error: E): E {
+  const { headers, context } = error.options ?? {};
+  if (headers) Object.assign(headers, context?.[OWN_HEADERS]);
+  return error;
 }
 
 function isStream(body: unknown): boolean {

@@ -2,7 +2,7 @@
 
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
 
-/** The part of undici's dispatch options that is read. */
+/** The part of undici's dispatch options that is used here. */
 interface DispatchOptions {
   origin?: string | URL | null;
   path: string;
@@ -15,7 +15,7 @@ interface Controller {
   abort(reason: Error): void;
 }
 
-/** The part of undici's handlers through which an answer goes. */
+/** The part of undici's handlers that receives a response. */
 interface Handler {
   onRequestStart?(controller: Controller, context: unknown): void;
   onRequestUpgrade?(controller: Controller, ...rest: unknown[]): void;
@@ -29,8 +29,8 @@ type Dispatch<O, H> = (options: O, handler: H) => boolean;
 
 /**
  * Use it as `new Agent().compose(ownerTokenInterceptor(registry.ownerFetch(accessKey)))`. Every request gets the
- * owner's token, and is made once more after a 401 if its body can be sent again. A `redirect` interceptor goes behind
- * this one, so that each hop is checked too. For undici 7 and later.
+ * owner's token, and is tried once more after a 401 if its body can be sent again. Place it before a `redirect`
+ * interceptor, so that each hop is checked too. For undici 7 and later.
  */
 export function ownerTokenInterceptor(
   call: OwnerFetch,
@@ -54,16 +54,18 @@ export function ownerTokenInterceptor(
     };
 }
 
-/** How much of a 401 that nobody sees is read, so that its connection can be used again. */
+/** How much of an unwanted 401 is read so that its connection can be reused, and for how long. */
 const MAX_DISCARDED_BYTES = 65_536;
+const MAX_DISCARD_MS = 1_000;
 
-/** Hands everything on, but for a refusal that another try follows. */
+/** Passes everything on, except a 401 that is followed by a second attempt. */
 class Watched implements Handler {
   readonly #inner: Handler;
   readonly #again: (() => unknown) | undefined;
   readonly #isRefused: (status: number) => boolean;
   #discarding = false;
   #discardedBytes = 0;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(inner: Handler, again: (() => unknown) | undefined, isRefused: (status: number) => boolean) {
     this.#inner = inner;
@@ -81,7 +83,8 @@ class Watched implements Handler {
 
   onResponseStart(controller: Controller, status: number, ...rest: unknown[]): void {
     this.#discarding = this.#isRefused(status) && this.#again !== undefined;
-    if (!this.#discarding) this.#inner.onResponseStart?.(controller, status, ...rest);
+    if (this.#discarding) this.#timer = setTimeout(() => controller.abort(DISCARDED), MAX_DISCARD_MS).unref();
+    else this.#inner.onResponseStart?.(controller, status, ...rest);
   }
 
   onResponseData(controller: Controller, chunk: Uint8Array): void {
@@ -90,43 +93,50 @@ class Watched implements Handler {
       return;
     }
     this.#discardedBytes += chunk.byteLength;
-    if (this.#discardedBytes > MAX_DISCARDED_BYTES) controller.abort(new Error('discarded'));
+    if (this.#discardedBytes > MAX_DISCARDED_BYTES) controller.abort(DISCARDED);
   }
 
   onResponseEnd(controller: Controller, trailers: unknown): void {
-    if (this.#discarding) this.#again?.();
+    if (this.#discarding) this.#repeat();
     else this.#inner.onResponseEnd?.(controller, trailers);
   }
 
   onResponseError(controller: Controller, error: Error): void {
-    if (this.#discarding) this.#again?.();
+    if (this.#discarding) this.#repeat();
     else this.#inner.onResponseError?.(controller, error);
+  }
+
+  #repeat(): void {
+    clearTimeout(this.#timer);
+    this.#again?.();
   }
 }
 
-/** What handlers are told of a request that never began. */
+const DISCARDED = Object.freeze(new Error('the 401 is discarded'));
+
+/** The controller for a request that was never sent. */
 const NOT_STARTED = Object.freeze({
   ...{ paused: false, aborted: false, reason: null, rawHeaders: null, rawTrailers: null },
   ...{ pause() {}, resume() {}, abort() {} },
 });
 
 function urlOf({ origin, path }: DispatchOptions): URL {
-  if (!origin) throw new TypeError('a token goes to known origins only: give the request its `origin`');
+  if (!origin) throw new TypeError('the request has no `origin`, and tokens are sent to known origins only');
   return new URL(path, origin);
 }
 
-/** undici takes event emitters as well; those abort once the request is sent. */
+/** undici also accepts event emitters, which take effect once the request is sent. */
 function signalOf({ signal }: DispatchOptions): AbortSignal | undefined {
   return signal instanceof AbortSignal ? signal : undefined;
 }
 
-/** Forms and blobs, undici's own or the platform's, are known by their names. */
+/** Forms and blobs may be undici's or the platform's, so they are recognized by name. */
 function canBeSentAgain(body: unknown): boolean {
   if (body === undefined || body === null || typeof body === 'string') return true;
   return body instanceof Uint8Array || /^\[object (FormData|Blob|File)\]$/.test(Object.prototype.toString.call(body));
 }
 
-/** The caller's headers, in whichever of undici's forms, without those that were presented; and these. */
+/** The caller's headers, in any of undici's forms, overridden by the presented ones. */
 function mergedHeaders(given: unknown, presented: Headers): Record<string, unknown> {
   const merged: Record<string, unknown> = {};
   for (const [name, value] of entriesOf(given)) {

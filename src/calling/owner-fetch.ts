@@ -1,81 +1,82 @@
 /**
- * Calls to the service's resources on one owner's behalf: a `fetch` that attaches the owner's token, and learns from
- * the answer whether it was good.
+ * Calls to the service's resources on one owner's behalf: a `fetch` that attaches the owner's token and learns from the
+ * response whether it was accepted.
  *
- * Three things make it more than a header. A token goes to allowed origins only, so redirects are followed here, hop by
- * hop, each checked like the first. A 401 rejects exactly the token that was sent, and the exchange that was refused
- * (not those before it: a POST that was redirected has been carried out) is made once more with another one. And what
- * was accepted or refused is reported, for expiry policies that learn.
+ * - A token goes to allowed origins only, so redirects are followed here, and each hop is checked like the first.
+ * - A 401 rejects exactly the token that was sent, and the hop that got it is tried once more with another token. Hops
+ *   before it are not repeated, because a POST that was redirected has been carried out.
+ * - Acceptance and rejection are reported, for expiry policies that learn.
  */
 
 import { OwnerTokenError } from '../errors.ts';
 import { OptionCheck } from '../option-check.ts';
 import type { AccessToken } from '../token.ts';
-import { discard, failed, firstHop, type Hop, nextHop, sentAgain } from './redirect-hops.ts';
+import { cancelBody, discard, fetchFailed, firstHop, type Hop, nextHop, sentAgain } from './redirect-hops.ts';
 
-/** How calls for an owner are made. */
+/** Options of `ownerFetch`. */
 export interface OwnerFetchOptions {
   /**
-   * Where the token may be sent: origins such as `https://api.example.com`, replacing the default, which is the
-   * source's `origin`. A call or redirect to any other is `origin_refused`, and nothing is sent.
+   * Where the token may be sent: origins such as `https://api.example.com`. Replaces the default, which is the source's
+   * `origin`. A call or redirect to any other origin is `origin_refused`, and nothing is sent there.
    */
-  allowedOrigins?: string[];
-  /** How the token is presented. Default: `headers.set('authorization', token.authorization)`. */
-  present?: (token: AccessToken, headers: Headers) => void;
-  /** What makes the calls. Default: the global `fetch`, as it is at the time of the call. */
-  fetch?: typeof fetch;
+  allowedOrigins?: string[] | undefined;
+  /** Puts the token into the request's headers. Default: `headers.set('authorization', token.authorization)`. */
+  present?: ((token: AccessToken, headers: Headers) => void) | undefined;
+  /** Makes the calls. Default: the global `fetch` at the time of the call. */
+  fetch?: typeof fetch | undefined;
 }
 
-/** Every option that there is. */
+/** The names of all options. */
 export const OWNER_FETCH_OPTIONS: readonly (keyof OwnerFetchOptions & string)[] = [
   'allowedOrigins',
   'present',
   'fetch',
 ];
 
-/** What calls are built on; a registry has it. */
+/** What calls need of a registry. */
 export interface OwnerTokens {
-  getToken(accessKey: string, options?: { signal?: AbortSignal }): Promise<AccessToken>;
+  getToken(accessKey: string, options?: { signal?: AbortSignal | undefined }): Promise<AccessToken>;
   reject(accessKey: string, token: AccessToken): boolean;
   accept(accessKey: string, token: AccessToken): void;
 }
 
 /**
- * A `fetch` for one owner. A client that can be handed a `fetch` needs nothing else; the methods are for clients that
- * cannot, and the adapters are made of them.
+ * A `fetch` for one owner. HTTP clients that accept a `fetch` need nothing else; the adapters for other clients use the
+ * methods.
  */
 export interface OwnerFetch {
   (input: string | URL | Request, init?: RequestInit): Promise<Response>;
-  /** @throws OwnerTokenError `origin_refused`, where the token may not go to this URL. */
+  /** @throws {OwnerTokenError} `origin_refused` if the token may not be sent to this URL. */
   check(url: string | URL): void;
-  /** Checks the URL, obtains a token for it, and presents it in these headers. */
+  /** Checks the URL, gets a token and puts it into these headers. */
   authorize(
     url: string | URL,
     headers: Headers,
     options?: { signal?: AbortSignal | null | undefined },
   ): Promise<AccessToken>;
   /**
-   * Tells how a call with this token was answered: 401 rejects it, success accepts it. True: it was refused, and the
-   * call may be made once more with another one, if its body can be sent again.
+   * Reports the status of a call with this token: 401 rejects it, success accepts it.
+   *
+   * @returns whether it was rejected, so that the call may be tried once more with another token.
    */
   answered(token: AccessToken, status: number): boolean;
 }
 
-/** Options that were checked, put together with their defaults. */
+/** Checked options, merged with their defaults. */
 export interface CallRules {
   readonly origins: ReadonlySet<string>;
   readonly present: ((token: AccessToken, headers: Headers) => void) | undefined;
   readonly fetch: typeof fetch | undefined;
 }
 
-/** Records what is wrong with such options. */
+/** Records the problems of these options. */
 export function checkOwnerFetchOptions(check: OptionCheck<OwnerFetchOptions>): void {
   const origins = (value: unknown) => Array.isArray(value) && value.every((entry) => originOf(entry) !== undefined);
   check.when('allowedOrigins', origins, 'a list of origins, each like https://api.example.com');
   check.functions('present', 'fetch');
 }
 
-/** The rules of a registry without any options: tokens may go where they come from, if that is known. */
+/** The rules without any options: tokens may be sent to the source's origin, if it is known. */
 export function rulesOfSource(origin: string | undefined): CallRules {
   const known = originOf(origin);
   return { origins: new Set(known === undefined ? [] : [known]), present: undefined, fetch: undefined };
@@ -100,11 +101,13 @@ export function mergeCallRules(options: OwnerFetchOptions | undefined, defaults:
   };
 }
 
-/** Makes the `fetch` of one owner. */
+/** Creates the `fetch` of one owner. */
 export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: CallRules): OwnerFetch {
   const check: OwnerFetch['check'] = (url) => {
     if (typeof url === 'string' && beginsWithOrigin(url, rules.origins)) return;
-    const { origin } = typeof url === 'string' ? new URL(url) : url;
+    const { protocol, origin } = typeof url === 'string' ? new URL(url) : url;
+    // A `blob:` URL has the origin of whoever made it.
+    if (!/^https?:$/.test(protocol)) throw refusedOrigin(`a ${protocol} URL`, rules);
     if (!rules.origins.has(origin)) throw refusedOrigin(origin, rules);
   };
 
@@ -131,25 +134,31 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
     return (rules.fetch ?? fetch)(hop.target, { ...hop.init, headers });
   };
 
-  // One async function, because each one more costs a warm call about a microsecond.
+  // A single async function, because each further one costs a warm call about a microsecond.
   const call = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
     let hop = firstHop(input, init);
     let repeated = false;
     for (let redirects = 0; ; redirects++) {
-      const token = await obtain(hop.url, hop.signal);
+      let token: AccessToken;
+      try {
+        token = await obtain(hop.url, hop.signal);
+      } catch (error) {
+        cancelBody(hop, error);
+        throw error;
+      }
       let response = await send(hop, token);
       const again = answered(token, response.status) && !repeated ? sentAgain(hop) : undefined;
       if (again) {
         repeated = true;
         discard(response);
         const other = await obtain(hop.url, hop.signal);
-        if (other.value === token.value) throw givenAgain();
+        if (other.value === token.value) throw sameTokenAgain();
         response = await send(again, other);
         answered(other, response.status);
       }
       const next = nextHop(hop, response);
       if (!next) return redirects === 0 ? response : Object.defineProperty(response, 'redirected', { value: true });
-      if (redirects === MAX_REDIRECTS) throw failed('too many redirects', response);
+      if (redirects === MAX_REDIRECTS) throw fetchFailed('too many redirects', response);
       discard(response);
       hop = next;
     }
@@ -158,12 +167,12 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
   return Object.assign(call, { check, authorize, answered });
 }
 
-/** As many redirects as the fetch standard follows. */
+/** The limit of the fetch standard. */
 const MAX_REDIRECTS = 20;
 
 /**
- * Whether a status shows that the token was accepted: success, and "not modified", which is one. Not a redirect, 403,
- * 404, 429 or 5xx: services send these before they look at a token, and a lifetime learned from them would be too long.
+ * Whether a status shows that the token was accepted: success, 304 included. Not a redirect, 403, 404, 429 or 5xx, which
+ * services send before they look at a token: a lifetime learned from these would be too long.
  */
 function showsAcceptance(status: number): boolean {
   return (status >= 200 && status <= 299) || status === 304;
@@ -179,26 +188,26 @@ function present(rules: CallRules, token: AccessToken, headers: Headers): void {
 }
 
 function refusedOrigin(origin: string, { origins }: CallRules): OwnerTokenError {
-  const where =
-    origins.size > 0 ? `it may go to ${[...origins].join(', ')}` : 'no origin is known: give allowedOrigins';
-  return new OwnerTokenError('origin_refused', `the token may not be sent to ${origin}; ${where}`);
+  const next =
+    origins.size > 0 ? `allowed: ${[...origins].join(', ')}` : 'the source has no origin, so set allowedOrigins';
+  return new OwnerTokenError('origin_refused', `the token may not be sent to ${origin}; ${next}`);
 }
 
-/** A registry does not do this; another maker of tokens may. */
-function givenAgain(): OwnerTokenError {
-  return new OwnerTokenError('token_rejected', 'the token that was just refused was given again');
+/** Cannot happen with a registry, which never returns a token that was rejected before the call. */
+function sameTokenAgain(): OwnerTokenError {
+  return new OwnerTokenError('token_rejected', 'getToken returned the token that was just rejected');
 }
 
 /**
- * Whether a URL is of one of these origins, as far as can be told without parsing it. After scheme, host, port and a
- * slash, nothing in a URL changes its origin; whatever is written in another way is parsed.
+ * Whether a URL obviously has one of these origins, so that it need not be parsed: nothing after scheme, host, port and a
+ * slash changes the origin.
  */
 function beginsWithOrigin(url: string, origins: ReadonlySet<string>): boolean {
   for (const origin of origins) if (url.startsWith(origin) && url[origin.length] === '/') return true;
   return false;
 }
 
-/** The origin that a text names, with or without a slash after it; undefined for anything else. */
+/** The origin that a string names, with or without a trailing slash; undefined for anything else. */
 function originOf(text: unknown): string | undefined {
   if (typeof text !== 'string' || !URL.canParse(text)) return undefined;
   const { protocol, origin, href } = new URL(text);

@@ -1,7 +1,7 @@
 /**
- * What a call sends, hop by hop: one exchange, and one more for each redirect. `fetch` reads its arguments when it is
- * called, and a call for an owner may have to wait for a token first, so the first hop is made at once and shares
- * nothing with the caller that the caller may change: headers, URL and body may be used for the next call meanwhile.
+ * The hops of one call: the first exchange, and one more for each redirect. `fetch` reads its arguments when it is
+ * called, but a call for an owner may wait for a token first. So the first hop is built at once and copies whatever the
+ * caller may change in the meantime: headers, URL and body.
  */
 
 import { OwnerTokenError } from '../errors.ts';
@@ -10,22 +10,22 @@ type Body = NonNullable<RequestInit['body']>;
 
 /** One exchange to make. */
 export interface Hop {
-  /** As text where it came as text, and not parsed before it has to be. */
+  /** A string stays a string, so that it is parsed only if necessary. */
   readonly url: string | URL;
-  /** What is handed to `fetch`. */
+  /** First argument of `fetch`. */
   readonly target: string | URL | Request;
   readonly init: RequestInit;
   /** The caller's own headers, without a token. */
   readonly headers: Headers | undefined;
   readonly method: string;
   readonly signal: AbortSignal | null | undefined;
-  /** Whether redirects are followed by us; `manual` and `error` are left to `fetch`. */
+  /** Whether redirects are followed here; `manual` and `error` are left to `fetch`. */
   readonly follow: boolean;
-  /** The body, for another sending; null: there is none; undefined: it cannot be sent again. */
+  /** The body to send again; null if there is none, undefined if it can be read only once. */
   readonly body: () => Body | null | undefined;
 }
 
-/** What the caller asked for, each part from where `fetch` would take it. On the way of every call: kept lean. */
+/** The call as given, each part taken from where `fetch` would take it. Every call passes here, so it is kept lean. */
 export function firstHop(input: string | URL | Request, init?: RequestInit): Hop {
   if (init && !isPlain(init)) return firstHop(new Request(input, init));
   const request = isRequest(input) ? input : undefined;
@@ -48,7 +48,7 @@ export function firstHop(input: string | URL | Request, init?: RequestInit): Hop
   };
 }
 
-/** The same exchange once more; undefined where its body cannot be sent again. */
+/** The same hop for a second attempt; undefined if its body can be read only once. */
 export function sentAgain(hop: Hop): Hop | undefined {
   const body = hop.body();
   if (body === undefined) return undefined;
@@ -56,23 +56,23 @@ export function sentAgain(hop: Hop): Hop | undefined {
 }
 
 /**
- * Where a redirect leads, with the method, body and headers that the fetch standard gives it; undefined for any other
- * answer.
+ * The hop that a redirect leads to, with the method, body and headers of the fetch standard; undefined for any other
+ * response.
  *
  * @see {@link https://fetch.spec.whatwg.org/#http-redirect-fetch}
  */
 export function nextHop(hop: Hop, response: Response): Hop | undefined {
   if (!hop.follow) return undefined;
   if (response.type === 'opaqueredirect') {
-    throw new OwnerTokenError('origin_refused', 'the fetch in use does not tell where a redirect leads');
+    throw new OwnerTokenError('origin_refused', 'this fetch hides the target of a redirect, so it cannot be checked');
   }
   const location = REDIRECTS.includes(response.status) ? response.headers.get('location') : null;
   if (location === null) return undefined;
-  if (!URL.canParse(location, String(hop.url))) throw failed('a redirect leads to no URL', response);
+  if (!URL.canParse(location, String(hop.url))) throw fetchFailed('a redirect has an invalid URL', response);
   const url = new URL(location, hop.url);
   const becomesGet = turnsIntoGet(response.status, hop.method.toUpperCase());
   const body = becomesGet ? null : hop.body();
-  if (body === undefined) throw failed('a redirect asks for a body that cannot be sent again', response);
+  if (body === undefined) throw fetchFailed('a redirect needs the body again, which can be read only once', response);
   const method = becomesGet ? 'GET' : hop.method;
   const headers = new Headers(hop.headers);
   if (becomesGet) for (const name of BODY_HEADERS) headers.delete(name);
@@ -89,7 +89,7 @@ function turnsIntoGet(status: number, method: string): boolean {
   return (status === 301 || status === 302) && method === 'POST';
 }
 
-/** What says something of a body that is no longer sent. */
+/** Headers that describe a body, removed when a redirect drops it. */
 const BODY_HEADERS: readonly string[] = [
   'content-encoding',
   'content-language',
@@ -98,18 +98,18 @@ const BODY_HEADERS: readonly string[] = [
   'content-type',
 ];
 
-/** What the caller meant for one origin only. */
+/** Headers meant for one origin, removed when a redirect leaves it. */
 const ORIGIN_HEADERS: readonly string[] = ['authorization', 'cookie', 'host', 'proxy-authorization'];
 
-/** What `fetch` throws where it cannot go on. */
-export function failed(why: string, response: Response): TypeError {
+/** The error that `fetch` throws when it cannot follow a redirect. */
+export function fetchFailed(why: string, response: Response): TypeError {
   discard(response);
   return new TypeError(`fetch failed: ${why}`);
 }
 
 const isRequest = (input: string | URL | Request): input is Request => typeof input === 'object' && 'headers' in input;
 
-/** Whether spreading shows all that is there; a `Request` given as `init`, say, has its settings behind accessors. */
+/** Whether spreading copies every setting; a `Request` given as `init`, for example, has accessors instead. */
 function isPlain(init: object): boolean {
   const prototype = Object.getPrototypeOf(init);
   return prototype === null || Object.getPrototypeOf(prototype) === null;
@@ -118,7 +118,7 @@ function isPlain(init: object): boolean {
 /** Whether a body can be read only once. */
 const isStream = (body: unknown) => typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
 
-/** A copy of what the caller may change; strings and blobs never change, and streams are the caller's only once. */
+/** A copy of a body that the caller may change. Strings and blobs cannot change; a stream is read only once. */
 function copyOf(body: Body): Body {
   if (body instanceof URLSearchParams) return new URLSearchParams(body);
   if (body instanceof ArrayBuffer) return body.slice(0);
@@ -129,12 +129,12 @@ function copyOf(body: Body): Body {
   return copy;
 }
 
-/** Up to here a `Request`'s body is kept for another sending. */
+/** The largest body of a `Request` that is kept for a second attempt. */
 const MAX_KEPT_BODY_BYTES = 1_048_576;
 
 /**
- * Keeps what a `Request` sends, as it is sent: its body is a stream even where it was made of a string. One that is
- * longer than a mebibyte, or has not come to its end when it is wanted, cannot be sent again.
+ * Keeps the body of a `Request` while it is sent, because it is a stream even if it was made from a string. A body that
+ * is longer than a mebibyte, or not completely sent when it is needed again, cannot be sent again.
  */
 function keptBody(request: Request): () => Uint8Array | undefined {
   const copy = request.clone().body as AsyncIterable<Uint8Array>;
@@ -153,17 +153,36 @@ function keptBody(request: Request): () => Uint8Array | undefined {
   return () => whole;
 }
 
-/** How much of an answer that nobody wants is read, so that its connection can be used again. */
+/** How much of an unwanted response is read so that its connection can be reused, and for how long. */
 const MAX_DISCARDED_BYTES = 65_536;
+const MAX_DISCARD_MS = 1_000;
 
-/** Reads a short answer to its end and breaks off a long one; either way its connection is let go. */
+/** Reads a short response to its end and cancels a long or slow one, so that its connection is released either way. */
 export function discard(response: Response): void {
+  // A user's fetch may return a Node stream as body.
+  const body = response.body as (ReadableStream<Uint8Array> & { destroy?(): void }) | null;
+  const reader = body?.getReader?.();
+  if (!reader) {
+    body?.destroy?.();
+    return;
+  }
+  const cancel = () => void reader.cancel().catch(() => {});
+  const timer = setTimeout(cancel, MAX_DISCARD_MS).unref();
   const read = async () => {
-    let length = 0;
-    for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
-      length += chunk.byteLength;
-      if (length > MAX_DISCARDED_BYTES) return;
+    let bytes = 0;
+    while (bytes <= MAX_DISCARDED_BYTES) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      bytes += value.byteLength;
     }
+    cancel();
   };
-  read().catch(() => {});
+  void read()
+    .catch(() => {})
+    .finally(() => clearTimeout(timer));
+}
+
+/** Cancels a stream that will not be sent, as global `fetch` does when it is aborted. */
+export function cancelBody({ init }: Hop, reason: unknown): void {
+  if (init.body instanceof ReadableStream && !init.body.locked) init.body.cancel(reason).catch(() => {});
 }

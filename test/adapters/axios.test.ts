@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import axios, { type AxiosError } from 'axios';
 import { describe, expect, it } from 'vitest';
 import { ownerTokenAdapter } from '../../src/adapters/axios.ts';
@@ -79,12 +80,15 @@ describe('axios', () => {
       const outcome = await client.get('/').catch((error: AxiosError) => error);
       expect(outcome.config?.headers).toBeDefined();
       expect(JSON.stringify([outcome.config, (outcome as AxiosError).response?.config])).not.toMatch(/Bearer|\bt\d\b/);
+      expect(inspect(outcome, { depth: 9 })).not.toContain('Bearer');
+      expect(outcome.request).toBeDefined();
     }
     const failed = await clientFor(new NumberedTokens(), 'http://127.0.0.1:1')
       .get('/')
       .catch((error) => error);
     expect(failed).toMatchObject({ isAxiosError: true, code: 'ECONNREFUSED' });
     expect(JSON.stringify(failed.config)).not.toContain('Bearer');
+    expect(inspect(failed, { depth: 9 })).not.toContain('Bearer');
   });
 
   it("is not led astray by the caller's other credentials", async () => {

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import got, { type RequestError } from 'got';
 import { describe, expect, it } from 'vitest';
 import { ownerTokenHooks } from '../../src/adapters/got.ts';
@@ -42,6 +43,17 @@ describe('got', () => {
       code: 'ERR_NON_2XX_3XX_RESPONSE',
     });
     expect(tokens.rejected).toEqual(['t1', 't2']);
+  });
+
+  it('shows no token in its errors', async () => {
+    await using service = await ResourceService.start((_, response) => response.writeHead(403).end());
+    for (const url of [service.origin, 'http://127.0.0.1:1']) {
+      const client = clientFor(new NumberedTokens(), new URL(url).origin).extend({ retry: { limit: 0 } });
+      const error: RequestError = await client(url, { headers: { authorization: 'mine' } }).catch((thrown) => thrown);
+      expect(error.options.headers).toMatchObject({ authorization: 'mine' });
+      expect(inspect(error, { depth: 9 })).not.toContain('Bearer t');
+      expect(JSON.stringify(error)).not.toContain('Bearer t');
+    }
   });
 
   it('keeps other hooks and other retries going', async () => {

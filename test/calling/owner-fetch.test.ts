@@ -106,6 +106,15 @@ describe('what may be called', () => {
     expect(service.connections).toBe(0);
   });
 
+  it('is http and https alone: a blob: URL has the origin of whoever made it', async () => {
+    const origin = 'https://api.example.com';
+    const call = fetchFor(new NumberedTokens(), origin);
+    for (const url of [`blob:${origin}/1b9d6bcd`, new URL(`blob:${origin}/1b9d6bcd`)]) {
+      expect(new URL(url).origin).toBe(origin);
+      expect(await failureOf(call(url))).toMatchObject({ code: 'origin_refused' });
+    }
+  });
+
   it('is not what only looks like it', async () => {
     const tokens = new NumberedTokens();
     const call = fetchFor(tokens, 'https://api.example.com');
@@ -142,7 +151,7 @@ describe('what may be called', () => {
     await using service = await ResourceService.start();
     const tokens = new NumberedTokens();
     const error = await failureOf(fetchFor(tokens, undefined)(service.origin));
-    expect(error).toMatchObject({ code: 'origin_refused', message: expect.stringContaining('give allowedOrigins') });
+    expect(error).toMatchObject({ code: 'origin_refused', message: expect.stringContaining('set allowedOrigins') });
     expect(await failureOf(fetchFor(tokens, service.origin, { allowedOrigins: [] })(service.origin))).toMatchObject({
       code: 'origin_refused',
     });
@@ -556,7 +565,18 @@ describe('redirects', () => {
     });
     const call = fetchFor(new NumberedTokens(), service.origin);
     expect(await (await call(service.origin)).text()).toBe('moved');
-    await expect(call(service.origin)).rejects.toThrow('leads to no URL');
+    await expect(call(service.origin)).rejects.toThrow('has an invalid URL');
+  });
+
+  it('to a blob: or any other URL that is not http are refused, whatever its origin', async () => {
+    for (const target of ['blob:', 'ftp:', 'data:']) {
+      await using service = await ResourceService.start((_, response) => {
+        response.writeHead(302, { location: `${target}${service.origin}/1b9d6bcd` }).end();
+      });
+      const failure = failureOf(fetchFor(new NumberedTokens(), service.origin)(service.origin));
+      expect(await failure).toMatchObject({ name: 'OwnerTokenError', code: 'origin_refused' });
+      expect(service.received).toHaveLength(1);
+    }
   });
 
   it('hidden by the fetch in use are refused', async () => {
@@ -621,6 +641,16 @@ describe("the caller's signal", () => {
       if (phase === 'body') await expect(reading).rejects.toThrow();
       else await expect(reading, phase).rejects.toBe(reason);
     }
+  });
+
+  it('aborted before anything is sent cancels a stream, as with fetch', async () => {
+    const reasons: unknown[] = [];
+    const body = new ReadableStream({ cancel: (reason) => void reasons.push(reason) });
+    const tokens = new NumberedTokens();
+    tokens.failure = new OwnerTokenError('queue_timeout', 'no');
+    const call = fetchFor(tokens, 'http://127.0.0.1:1');
+    await failureOf(call('http://127.0.0.1:1/', { method: 'POST', body, duplex: 'half' }));
+    expect(reasons).toEqual([tokens.failure]);
   });
 
   it('aborted already rejects at once, and null beside a Request lifts its own', async () => {

@@ -1,7 +1,8 @@
 /** What a hop is made of. What calls come to with it, over redirects and refused tokens, is in `owner-fetch.test.ts`. */
 
-import { describe, expect, it } from 'vitest';
-import { discard, failed, firstHop, nextHop, sentAgain } from '../../src/calling/redirect-hops.ts';
+import { Readable } from 'node:stream';
+import { describe, expect, it, vi } from 'vitest';
+import { discard, fetchFailed, firstHop, nextHop, sentAgain } from '../../src/calling/redirect-hops.ts';
 import { settle } from '../helpers/manual-clock.ts';
 
 const URL_A = 'https://a.example/start';
@@ -178,10 +179,10 @@ describe('the next hop', () => {
 
   it('cannot be had to no URL, with a body that was sent, or from a fetch that does not tell', () => {
     expect(() => nextHop(post, redirect(302, 'https://:'))).toThrow(
-      new TypeError('fetch failed: a redirect leads to no URL'),
+      new TypeError('fetch failed: a redirect has an invalid URL'),
     );
     const streamed = firstHop(URL_A, { method: 'POST', body: stream(1).body });
-    expect(() => nextHop(streamed, redirect(307, '/'))).toThrow('a redirect asks for a body that cannot be sent again');
+    expect(() => nextHop(streamed, redirect(307, '/'))).toThrow('a redirect needs the body again');
     const opaque = Object.defineProperty(new Response(), 'type', { value: 'opaqueredirect' });
     expect(() => nextHop(post, opaque)).toThrow(expect.objectContaining({ code: 'origin_refused' }));
   });
@@ -197,10 +198,33 @@ describe('an answer that nobody wants', () => {
     expect(long.seen).toEqual({ pulled: 66, cancelled: true });
   });
 
+  it('is given up after a second where it does not go on', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      const cancel = vi.fn();
+      discard(new Response(new ReadableStream({ cancel })));
+      vi.advanceTimersByTime(999);
+      expect(cancel).not.toHaveBeenCalled();
+      vi.advanceTimersByTime(1);
+      expect(cancel).toHaveBeenCalledOnce();
+      discard(new Response('short'));
+      await settle();
+      expect(vi.getTimerCount()).toBe(0);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it('that is a Node stream, as some fetches give, is destroyed', () => {
+    const body = Readable.from(['x']);
+    discard({ body } as unknown as Response);
+    expect(body.destroyed).toBe(true);
+  });
+
   it('may have no body, or one that fails', async () => {
     discard(new Response(null));
     const broken = new ReadableStream({ pull: (controller) => controller.error(new Error('no')) });
-    expect(failed('why', new Response(broken))).toEqual(new TypeError('fetch failed: why'));
+    expect(fetchFailed('why', new Response(broken))).toEqual(new TypeError('fetch failed: why'));
     await settle();
   });
 });
