@@ -22,7 +22,7 @@ for (const script of ['preinstall', 'install', 'postinstall', 'prepare']) {
   assert.equal(manifest.scripts?.[script], undefined, `${script} would run on the user's machine`);
 }
 const allowed =
-  /^package\/(dist\/.*\.(js|d\.ts|txt|html|css|svg|json|ya?ml)|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/;
+  /^package\/(dist\/.*\.(c?js|d\.c?ts|txt|html|css|svg|json|ya?ml)|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/;
 assert.deepEqual(
   files.filter((path) => !allowed.test(path)),
   [],

@@ -4,6 +4,7 @@
  */
 
 import { inspect } from 'node:util';
+import { hasInstance } from './errors.ts';
 
 /**
  * What answers a token request: the token endpoint, or a decorator around one.
@@ -70,6 +71,8 @@ export interface AccessTokenFields {
   expiresAtMs: number;
 }
 
+const BRAND = Symbol.for('owner-token-registry.token');
+
 /**
  * One owner's access token. Safe to log, serialise and inspect: the secret is in a private field, out of reach of
  * `JSON.stringify`, `util.inspect` and structured clones, and only `value` and `authorization` give it.
@@ -87,6 +90,10 @@ export class AccessToken {
   readonly expiresAtMs: number;
   readonly #value: string;
 
+  static {
+    Object.defineProperty(AccessToken.prototype, BRAND, { value: true });
+  }
+
   constructor(fields: AccessTokenFields) {
     this.tokenType = fields.tokenType;
     this.fingerprint = fields.fingerprint;
@@ -95,6 +102,12 @@ export class AccessToken {
     this.expiresAtMs = fields.expiresAtMs;
     this.#value = fields.value;
     Object.freeze(this);
+  }
+
+  /** Recognizes tokens of every copy of the package. */
+  static [Symbol.hasInstance](value: unknown): boolean {
+    // biome-ignore lint/complexity/noThisInStatic: a subclass inherits this method.
+    return hasInstance(this, AccessToken, BRAND, value);
   }
 
   /** The token itself: a secret. */

@@ -1,9 +1,12 @@
-/** The package: what it promises in `package.json`, and the build as users load it. What only the packed tarball shows is
- * checked in CI. */
+/**
+ * What `package.json` promises, and the build as users load it. What only the packed tarball shows, and projects that use
+ * it, are checked in CI.
+ */
 
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, existsSync, readFileSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -15,10 +18,19 @@ interface Manifest {
   devDependencies: Record<string, string>;
   engines: { node: string };
   bin: Record<string, string>;
-  exports: Record<string, string | { types: string; default: string }>;
+  main: string;
+  types: string;
+  exports: Record<string, unknown>;
+  typesVersions: Record<string, Record<string, string[]>>;
 }
 
 const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
+
+/** The key in `exports` and the file of every entry point that there is. */
+const entryPoints = pathsBelow('src')
+  .filter((path) => /^(index|(sandbox|redis|otel)\/index|adapters\/[^/]+)\.ts$/.test(path))
+  .map((path) => path.slice(0, -'.ts'.length))
+  .map((file) => ({ file, key: file === 'index' ? '.' : `./${file.replace(/\/index$/, '')}` }));
 
 describe('package.json', () => {
   it('has three dependencies', () => {
@@ -29,22 +41,26 @@ describe('package.json', () => {
     expect(manifest.engines.node).toBe('^20.19.0 || ^22.12.0 || >=24.0.0');
   });
 
-  it('exports every entry point there is, and no other', () => {
-    const there = pathsBelow('src').filter((path) =>
-      /^(index|(sandbox|redis|otel)\/index|adapters\/[^/]+)\.ts$/.test(path),
-    );
-    const expected = there.map((path) => {
-      const name = path.slice(0, -'.ts'.length);
-      const key = name === 'index' ? '.' : `./${name.replace(/\/index$/, '')}`;
-      return [key, { types: `./dist/${name}.d.ts`, default: `./dist/${name}.js` }];
-    });
-    expect(manifest.exports).toEqual({ ...Object.fromEntries(expected), './package.json': './package.json' });
+  it('exports every entry point there is and no other, to import and to require(), types first', () => {
+    const keys = entryPoints.map(({ key }) => key);
+    expect(Object.keys(manifest.exports).sort()).toEqual([...keys, './package.json'].sort());
+    for (const { key, file } of entryPoints) {
+      const expected = {
+        ...(!key.startsWith('./adapters/') && { 'edge-light': './dist/edge.cjs' }),
+        import: { types: `./dist/${file}.d.ts`, default: `./dist/${file}.js` },
+        require: { types: `./dist/${file}.d.cts`, default: `./dist/${file}.cjs` },
+      };
+      // As text, because resolvers take the first condition that holds.
+      expect(JSON.stringify(manifest.exports[key])).toBe(JSON.stringify(expected));
+    }
   });
 
-  it('lists types before code, which is the order in which they are looked up', () => {
-    for (const target of Object.values(manifest.exports)) {
-      if (typeof target === 'object') expect(Object.keys(target)).toEqual(['types', 'default']);
-    }
+  it('names the CommonJS build and its types for resolvers that ignore exports', () => {
+    const below = entryPoints
+      .filter(({ key }) => key !== '.')
+      .map(({ key, file }) => [key.slice('./'.length), [`./dist/${file}.d.cts`]]);
+    expect(manifest).toMatchObject({ main: './dist/index.cjs', types: './dist/index.d.cts' });
+    expect(manifest.typesVersions).toEqual({ '*': Object.fromEntries(below) });
   });
 
   it('has a lock file that names no registry', () => {
@@ -62,8 +78,9 @@ describe('package.json', () => {
 });
 
 describe('the build', () => {
-  // Beside the sources, so that dependencies are found as from an installed package.
+  // Below the project, so that dependencies are found as from an installed package.
   const home = join(ROOT, 'reports/package');
+  const options = { cwd: home, encoding: 'utf8' } as const;
   const bin = join(home, manifest.bin['owner-token-registry'] ?? '');
 
   beforeAll(() => {
@@ -75,26 +92,66 @@ describe('the build', () => {
   }, 60_000);
 
   it('has every file that package.json names', () => {
-    const named = Object.values(manifest.exports).flatMap((target) =>
-      typeof target === 'object' ? target.default : [],
-    );
-    expect([...named, ...Object.values(manifest.bin)].filter((path) => !existsSync(join(home, path)))).toEqual([]);
+    const named = entryPoints.flatMap(({ file }) => [`dist/${file}.js`, `dist/${file}.cjs`]);
+    const missing = [...named, 'dist/edge.cjs', ...Object.values(manifest.bin)];
+    expect(missing.filter((path) => !existsSync(join(home, path)))).toEqual([]);
   });
 
-  it('loads none of the sandbox, the command line or the fleet with the main entry', () => {
-    const files = filesLoadedBy(join(home, 'dist/index.js'));
-    const regions = files.flatMap((path) => readFileSync(path, 'utf8').match(/^\/\/#region src\/.*$/gm) ?? []);
-    expect(regions).toContain('//#region src/registry/registry.ts');
-    expect(regions.filter((region) => /src\/(sandbox|cli|redis|otel|adapters)\//.test(region))).toEqual([]);
-  });
+  for (const format of ['js', 'cjs']) {
+    it(`loads none of the sandbox, the command line or the fleet with the main entry (${format})`, () => {
+      const files = filesLoadedBy(join(home, `dist/index.${format}`));
+      const regions = files.flatMap((path) => readFileSync(path, 'utf8').match(/^\/\/#region src\/.*$/gm) ?? []);
+      expect(regions).toContain('//#region src/registry/registry.ts');
+      expect(regions.filter((region) => /src\/(sandbox|cli|redis|otel|adapters)\//.test(region))).toEqual([]);
+    });
+  }
 
-  it('has no top-level await in what is imported, which require() could not load', () => {
-    for (const [name, target] of Object.entries(manifest.exports)) {
-      if (typeof target !== 'object') continue;
-      const code = `if (Object.keys(require(${JSON.stringify(join(home, target.default))})).length === 0) process.exit(3)`;
-      const { status, stderr } = spawnSync(process.execPath, ['--eval', code], { encoding: 'utf8' });
-      expect({ name, status, stderr: status === 0 ? '' : stderr }).toEqual({ name, status: 0, stderr: '' });
+  it('can be required where require() cannot load ES modules, as in Jest', () => {
+    for (const { file } of entryPoints) {
+      const code = `if (Object.keys(require('./dist/${file}.cjs')).length === 0) process.exit(3)`;
+      const ran = spawnSync(process.execPath, ['--no-experimental-require-module', '--eval', code], options);
+      expect({ file, ...ran }).toMatchObject({ file, status: 0, stderr: '' });
     }
+  });
+
+  it('M6: its ES module and its CommonJS copy know each other: errors, tokens, sources', async () => {
+    type Copy = typeof import('../src/index.ts');
+    const esm = (await import(/* @vite-ignore */ join(home, 'dist/index.js'))) as Copy;
+    const cjs = createRequire(join(home, 'package.json'))('owner-token-registry') as Copy;
+    expect(esm.OwnerTokenRegistry).not.toBe(cjs.OwnerTokenRegistry);
+    for (const [copy, other] of [
+      [esm, cjs],
+      [cjs, esm],
+    ] as const) {
+      const error = new other.OwnerTokenError('owner_refused', 'refused');
+      let asked = 0;
+      const source = {
+        requestToken: async (key: string) => {
+          asked++;
+          if (key === 'refused') throw error;
+          return { token: `token-${asked}`, response: { expires_in: 60 } };
+        },
+      };
+      const registry = new copy.OwnerTokenRegistry({ source });
+      const thrown: unknown = await registry.getToken('refused').catch((reason: unknown) => reason);
+      for (const { OwnerTokenError, isOwnerTokenError } of [esm, cjs]) {
+        expect(thrown).toBeInstanceOf(OwnerTokenError);
+        expect(isOwnerTokenError(thrown)).toBe(true);
+      }
+      expect(thrown).toMatchObject({ code: 'owner_refused', failureScope: 'owner' });
+      const token = await registry.getToken('accepted');
+      expect(token).toBeInstanceOf(other.AccessToken);
+      expect(registry.reject('accepted', token)).toBe(true);
+      expect((await registry.getToken('accepted')).value).toBe('token-3');
+      await registry.close();
+    }
+  });
+
+  it('fails in an edge runtime with a sentence that says so', () => {
+    const code = "require('owner-token-registry')";
+    const { status, stderr } = spawnSync(process.execPath, ['--conditions=edge-light', '--eval', code], options);
+    expect(status).toBe(1);
+    expect(stderr).toContain('Error: owner-token-registry does not run in the edge runtime');
   });
 
   it('has an executable that tells its version, and refuses a secret without repeating it', () => {
@@ -123,11 +180,13 @@ describe('the build', () => {
   });
 });
 
-/** A module and all that it imports statically, of our own files. */
+/** A module and all of our own files that it imports or requires statically. */
 function filesLoadedBy(path: string, seen = new Set<string>()): string[] {
   if (seen.has(path)) return [];
   seen.add(path);
-  for (const [, specifier = ''] of readFileSync(path, 'utf8').matchAll(/^(?:import|export)\b.*?["'](\..+?)["'];?$/gm)) {
+  for (const [, specifier = ''] of readFileSync(path, 'utf8').matchAll(
+    /^(?:import|export|(?:const|let) \w+ =)\b.*?["'](\..+?)["']\)?;?$/gm,
+  )) {
     filesLoadedBy(join(dirname(path), specifier), seen);
   }
   return [...seen];
