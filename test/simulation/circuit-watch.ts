@@ -4,7 +4,7 @@
  */
 
 import { OwnerTokenError, type OwnerTokenRegistry, type RegistryStats } from '../../src/index.ts';
-import type { Mark, WatchedOptions, WorldView } from './witness.ts';
+import type { Mark, WatchedOptions, WorldView } from './observed.ts';
 
 type Scope = 'client' | 'endpoint';
 const SCOPES: readonly Scope[] = ['client', 'endpoint'];

@@ -12,13 +12,14 @@ import {
   untilRejected,
 } from '../../src/index.ts';
 import { MARK } from './emissions.ts';
+import type { WatchedOptions } from './observed.ts';
+import type { Oracle } from './oracle.ts';
 import type { Random } from './random.ts';
 import type { Profile } from './service.ts';
-import type { WatchedOptions, Witness } from './witness.ts';
 import type { WorldClock } from './world-clock.ts';
 
 /** What a hook does besides its work: nothing, or it calls back into the registry. */
-export type Mischief = (witness: Witness) => void;
+export type Mischief = (oracle: Oracle) => void;
 
 export interface Drawn {
   readonly watched: WatchedOptions;
@@ -104,16 +105,16 @@ function drawPolicy(random: Random): ExpiryPolicy {
 /** The registry's options, with its hooks watched and, as drawn, made to misbehave. */
 export function optionsFor(
   drawn: Drawn,
-  parts: { source: TokenSource; clock: WorldClock; random: Random; witness: () => Witness; mischief: Mischief },
+  parts: { source: TokenSource; clock: WorldClock; random: Random; oracle: () => Oracle; mischief: Mischief },
 ): OwnerTokenRegistryOptions {
-  const { source, clock, random, witness, mischief } = parts;
+  const { source, clock, random, oracle, mischief } = parts;
   const { hooks, policy } = drawn;
   const misbehave = () => {
     if (hooks === 'throwing' && random.chance(0.05)) throw new Error(`a hook broke at ${MARK}`);
-    if (hooks === 'calling-back' && random.chance(0.05)) mischief(witness());
+    if (hooks === 'calling-back' && random.chance(0.05)) mischief(oracle());
   };
   const log = (fields: object, message: string) => {
-    const { emissions } = witness().world;
+    const { emissions } = oracle().world;
     emissions.fields('a log line', fields);
     emissions.text('a log line', message);
     misbehave();
@@ -127,16 +128,16 @@ export function optionsFor(
       lifetimeMs: (grant) => {
         misbehave();
         const stated = policy.lifetimeMs(grant);
-        witness().stated(grant.token, stated);
+        oracle().stated(grant.token, stated);
         return stated;
       },
       accepted: (age) => {
-        witness().world.emissions.fields('evidence', age);
+        oracle().world.emissions.fields('evidence', age);
         misbehave();
         policy.accepted?.(age);
       },
       rejected: (age) => {
-        witness().world.emissions.fields('evidence', age);
+        oracle().world.emissions.fields('evidence', age);
         misbehave();
         policy.rejected?.(age);
       },

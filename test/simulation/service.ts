@@ -5,8 +5,9 @@
 
 import { type IssuedToken, OwnerTokenError, type TokenRequest, type TokenSource } from '../../src/index.ts';
 import { MARK } from './emissions.ts';
+import type { Mark } from './observed.ts';
+import type { Oracle } from './oracle.ts';
 import type { Random } from './random.ts';
-import type { Mark, Witness } from './witness.ts';
 import type { WorldClock } from './world-clock.ts';
 
 export const FAULTS = [
@@ -35,7 +36,7 @@ export type Fault = (typeof FAULTS)[number] | 'wrong-owner' | undefined;
 
 /** A request on its way. */
 export interface Asked {
-  readonly witness: Witness;
+  readonly oracle: Oracle;
   readonly owner: number;
   readonly fault: Fault;
   readonly request: TokenRequest;
@@ -97,9 +98,9 @@ export class ServiceModel {
   }
 
   /** The source that a registry is given. */
-  sourceFor(witness: () => Witness): TokenSource {
+  sourceFor(oracle: () => Oracle): TokenSource {
     return {
-      requestToken: (accessKey, request) => this.#receive(witness(), accessKey, request),
+      requestToken: (accessKey, request) => this.#receive(oracle(), accessKey, request),
       close: () => {
         if (this.#random.chance(0.1)) throw new Error(`close of ${MARK} failed`);
         return this.#random.chance(0.1) ? Promise.reject(new Error(MARK)) : Promise.resolve();
@@ -157,31 +158,31 @@ export class ServiceModel {
   }
 
   /** The registry that asked has closed: its requests break off, soon or, deaf ones, at their deadline. */
-  breakOff(witness: Witness): void {
+  breakOff(oracle: Oracle): void {
     for (const asked of this.asked) {
-      if (asked.witness === witness && this.#random.chance(0.7)) asked.dueMs = this.#clock.monotonicMs;
+      if (asked.oracle === oracle && this.#random.chance(0.7)) asked.dueMs = this.#clock.monotonicMs;
     }
   }
 
-  #receive(witness: Witness, accessKey: string, request: TokenRequest): Promise<IssuedToken> {
-    const owner = witness.ownerOf(accessKey);
-    const mark = witness.asks(owner, request);
+  #receive(oracle: Oracle, accessKey: string, request: TokenRequest): Promise<IssuedToken> {
+    const owner = oracle.ownerOf(accessKey);
+    const mark = oracle.asks(owner, request);
     const fault = this.#faultFor(owner);
     const again = mark.isSecond ? ' again' : '';
-    witness.world.trace(`${witness.index} asks for ${owner}: ${request.reason}${again}, ${fault ?? 'no fault'}`);
+    oracle.world.trace(`${oracle.index} asks for ${owner}: ${request.reason}${again}, ${fault ?? 'no fault'}`);
     if (fault === 'throws') {
-      witness.answered(owner, undefined, mark);
+      oracle.answered(owner, undefined, mark);
       throw new Error(`it broke at ${accessKey}`);
     }
     return new Promise((resolve, reject) => {
       const sentMs = this.#clock.monotonicMs;
       const latencyMs = fault === 'hang' ? Number.POSITIVE_INFINITY : this.#random.span(1, this.profile.latencyMs);
       this.asked.push({
-        ...{ witness, owner, fault, request, mark, resolve, reject, sentMs },
+        ...{ oracle, owner, fault, request, mark, resolve, reject, sentMs },
         sentWallMs: this.#clock.wallMs,
         dueMs: sentMs + latencyMs,
         deadlineMs: sentMs + this.profile.timeoutMs,
-        generation: witness.generation[owner] as number,
+        generation: oracle.generationOf(owner),
       });
     });
   }
@@ -195,21 +196,21 @@ export class ServiceModel {
   }
 
   #answer(asked: Asked): void {
-    const { fault, witness, owner } = asked;
+    const { fault, oracle, owner } = asked;
     const revoked = this.revokedKeys.has(owner);
-    const failure = failureFor(fault ?? (revoked ? 'refused' : undefined), witness.keys[owner] as string, this.#random);
+    const failure = failureFor(fault ?? (revoked ? 'refused' : undefined), oracle.keys[owner] as string, this.#random);
     if (failure) {
       this.#fail(asked, failure.error);
       return;
     }
     if (fault === 'no-grant') {
-      witness.answered(owner, undefined, asked.mark);
+      oracle.answered(owner, undefined, asked.mark);
       asked.resolve(this.#random.pick(UNUSABLE_GRANTS) as IssuedToken);
       return;
     }
     const token = this.#tokenFor(asked);
     const response = { access_token: token.value, expires_in: this.#statedLifetime() };
-    witness.granted(asked, token.value);
+    oracle.granted(asked, token.value);
     asked.resolve({
       token: token.value,
       ...(this.profile.datesGrants && { requestedAtMs: asked.sentWallMs }),
@@ -219,19 +220,19 @@ export class ServiceModel {
   }
 
   #fail(asked: Asked, error: unknown): void {
-    asked.witness.answered(asked.owner, error, asked.mark);
+    asked.oracle.answered(asked.owner, error, asked.mark);
     asked.reject(error);
   }
 
-  #tokenFor({ witness, owner, fault }: Asked): Issued {
-    const name = `${fault === 'wrong-owner' ? (owner + 1) % witness.keys.length : owner} ${witness.index}`;
+  #tokenFor({ oracle, owner, fault }: Asked): Issued {
+    const name = `${fault === 'wrong-owner' ? (owner + 1) % oracle.keys.length : owner} ${oracle.index}`;
     const last = this.#lastOf.get(name);
     const repeats = fault === 'same-again' || fault === 'wrong-owner';
     if (last && (repeats || (this.profile.sameTokenWhileAlive && this.accepts(last.value, owner)))) return last;
     if (last && this.profile.revokesPrevious) last.revoked = true;
     const nowMs = this.#realMs();
     const token = {
-      value: this.#newValue(witness.index, owner),
+      value: this.#newValue(oracle.index, owner),
       owner,
       validFromMs: nowMs + this.profile.replicationLagMs,
       endsMs: nowMs + this.profile.lifetimeMs,

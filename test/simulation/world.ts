@@ -5,10 +5,11 @@
 
 import { type AccessToken, OwnerTokenRegistry } from '../../src/index.ts';
 import { Emissions, MARK } from './emissions.ts';
+import type { Call, WorldView } from './observed.ts';
 import { drawOptions, drawProfile, optionsFor } from './options-of-worlds.ts';
+import { Oracle } from './oracle.ts';
 import { Random } from './random.ts';
 import { type Asked, FAULTS, type Fault, ServiceModel } from './service.ts';
-import { type Call, Witness, type WorldView } from './witness.ts';
 import { WorldClock } from './world-clock.ts';
 
 /** Every other key differs from the one before only in a space at its end. */
@@ -43,9 +44,9 @@ export class World implements WorldView {
   readonly #options: WorldOptions;
   readonly #keys: string[];
   readonly #services: ServiceModel[];
-  readonly #witnesses: Witness[] = [];
-  readonly #serviceOf = new Map<Witness, ServiceModel>();
-  readonly #inUse: { witness: Witness; owner: number; token: AccessToken }[] = [];
+  readonly #oracles: Oracle[] = [];
+  readonly #serviceOf = new Map<Oracle, ServiceModel>();
+  readonly #inUse: { oracle: Oracle; owner: number; token: AccessToken }[] = [];
   readonly #open: Call[] = [];
   /** Whether the clocks tell fractions of milliseconds, as real ones do. */
   readonly #hasFractions: boolean;
@@ -92,9 +93,9 @@ export class World implements WorldView {
     this.#failure ??= new Broken(`step ${this.step}: ${what}`);
   }
 
-  delivered(witness: Witness, owner: number, token: AccessToken): void {
-    if (this.#inUse.length < MAX_IN_USE) this.#inUse.push({ witness, owner, token });
-    else this.#inUse[this.#random.below(MAX_IN_USE)] = { witness, owner, token };
+  delivered(oracle: Oracle, owner: number, token: AccessToken): void {
+    if (this.#inUse.length < MAX_IN_USE) this.#inUse.push({ oracle, owner, token });
+    else this.#inUse[this.#random.below(MAX_IN_USE)] = { oracle, owner, token };
   }
 
   // Steps.
@@ -125,10 +126,10 @@ export class World implements WorldView {
 
   async #becomeQuiet(): Promise<void> {
     await quiet();
-    for (const witness of this.#witnesses) witness.checkQuiet();
+    for (const oracle of this.#oracles) oracle.checkQuiet();
     for (const call of this.#open) if (!call.over) this.broken('a call that must settle at once has not');
     this.#open.length = 0;
-    const timers = this.#witnesses.length + this.#closing + this.#warming * this.#keys.length;
+    const timers = this.#oracles.length + this.#closing + this.#warming * this.#keys.length;
     if (this.clock.pendingTimers > timers) this.broken(`${this.clock.pendingTimers} timers, ${timers} at most`);
     if (this.#failure) throw this.#failure;
     this.#quietStep = this.step;
@@ -141,47 +142,47 @@ export class World implements WorldView {
   /** Returns whether the world must be quiet before the next step. */
   #callerActs(drawn: number): boolean {
     const random = this.#random;
-    const witness = random.pick(this.#witnesses);
+    const oracle = random.pick(this.#oracles);
     const owner = Math.min(random.below(this.#keys.length), random.below(this.#keys.length));
     if (drawn < 0.7) {
       const controller = random.chance(0.25) ? new AbortController() : undefined;
       if (controller && random.chance(0.05)) controller.abort(new Error('before'));
-      if (this.#options.trace) this.trace(`call ${witness.index} ${owner}${controller ? ' with signal' : ''}`);
-      const call = witness.call(owner, controller);
+      if (this.#options.trace) this.trace(`call ${oracle.index} ${owner}${controller ? ' with signal' : ''}`);
+      const call = oracle.call(owner, controller);
       if (call.held !== undefined || call.aborted) this.#open.push(call);
       return false;
     }
-    if (drawn < 0.78) return this.#abortOne(witness);
+    if (drawn < 0.78) return this.#abortOne(oracle);
     if (drawn < 0.92) return this.#useToken();
     if (drawn < 0.94) {
-      this.trace(`look ${witness.index}`);
-      witness.look(owner);
+      this.trace(`look ${oracle.index}`);
+      oracle.look(owner);
       return false;
     }
     if (drawn < 0.965) {
-      this.trace(`forget ${witness.index} ${owner}`);
-      witness.forget(owner);
+      this.trace(`forget ${oracle.index} ${owner}`);
+      oracle.forget(owner);
       return false;
     }
     if (drawn < 0.975) {
-      this.trace(`resume ${witness.index} ${owner}`);
-      witness.resume(owner);
+      this.trace(`resume ${oracle.index} ${owner}`);
+      oracle.resume(owner);
       return false;
     }
     if (drawn < 0.993) {
-      this.trace(`resume ${witness.index}`);
-      witness.resume();
+      this.trace(`resume ${oracle.index}`);
+      oracle.resume();
     } else {
-      this.trace(`forgetAll ${witness.index}`);
-      witness.forgetAll();
+      this.trace(`forgetAll ${oracle.index}`);
+      oracle.forgetAll();
     }
     return false;
   }
 
-  #abortOne(witness: Witness): boolean {
-    for (const call of witness.pending) {
+  #abortOne(oracle: Oracle): boolean {
+    for (const call of oracle.pending) {
       if (!call.controller || this.#random.chance(0.5)) continue;
-      this.trace(`abort a call of ${witness.index} for ${call.owner}`);
+      this.trace(`abort a call of ${oracle.index} for ${call.owner}`);
       call.aborted = this.#isQuiet;
       call.controller.abort(new Error('no longer wanted'));
       if (this.#isQuiet) this.#open.push(call);
@@ -194,15 +195,15 @@ export class World implements WorldView {
   #useToken(): boolean {
     const random = this.#random;
     if (this.#inUse.length === 0) return true;
-    const { witness, owner, token } = random.pick(this.#inUse);
-    const service = this.#serviceOf.get(witness) as ServiceModel;
+    const { oracle, owner, token } = random.pick(this.#inUse);
+    const service = this.#serviceOf.get(oracle) as ServiceModel;
     const isSpurious = random.chance(0.1);
     if (service.accepts(token.value, owner) && !isSpurious) {
-      this.trace(`accept ${witness.index} ${owner} ${token.value}`);
-      witness.registry.accept(this.#keys[owner] as string, token);
+      this.trace(`accept ${oracle.index} ${owner} ${token.value}`);
+      oracle.registry.accept(this.#keys[owner] as string, token);
     } else {
-      this.trace(`reject ${witness.index} ${owner} ${token.value}`);
-      witness.reject(owner, random.chance(0.2) ? token.value : token);
+      this.trace(`reject ${oracle.index} ${owner} ${token.value}`);
+      oracle.reject(owner, random.chance(0.2) ? token.value : token);
     }
     return false;
   }
@@ -215,8 +216,8 @@ export class World implements WorldView {
   }
 
   #answer(service: ServiceModel, index: number): boolean {
-    const { witness, owner, fault } = service.asked[index] as Asked;
-    this.trace(`answer ${witness.index} ${owner} ${fault ?? ''}`);
+    const { oracle, owner, fault } = service.asked[index] as Asked;
+    this.trace(`answer ${oracle.index} ${owner} ${fault ?? ''}`);
     return service.settle(index);
   }
 
@@ -322,74 +323,74 @@ export class World implements WorldView {
     const random = this.#random;
     const service = random.pick(this.#services);
     const drawn = drawOptions(random, this.#keys.length, service.profile);
-    const witness: Witness = new Witness(this, this.#registries++, this.#keys, drawn.watched);
+    const oracle: Oracle = new Oracle(this, this.#registries++, this.#keys, drawn.watched);
     const parts = {
-      source: service.sourceFor(() => witness),
-      ...{ clock: this.clock, random, witness: () => witness },
-      mischief: () => this.#callBack(witness),
+      source: service.sourceFor(() => oracle),
+      ...{ clock: this.clock, random, oracle: () => oracle },
+      mischief: () => this.#callBack(oracle),
     };
-    this.trace(`registry ${witness.index}: ${JSON.stringify({ ...drawn.watched, hooks: drawn.hooks })}`);
-    witness.watch(new OwnerTokenRegistry(optionsFor(drawn, parts)));
-    this.#witnesses.push(witness);
-    this.#serviceOf.set(witness, service);
+    this.trace(`registry ${oracle.index}: ${JSON.stringify({ ...drawn.watched, hooks: drawn.hooks })}`);
+    oracle.watch(new OwnerTokenRegistry(optionsFor(drawn, parts)));
+    this.#oracles.push(oracle);
+    this.#serviceOf.set(oracle, service);
   }
 
   #closeOne(): void {
     const random = this.#random;
-    const witness = random.pick(this.#witnesses);
-    this.#close(witness, random.pick([0, 1_000, 5_000]));
-    if (random.chance(0.3)) this.#close(witness, 0);
-    if (random.chance(0.8) || this.#witnesses.every(({ closed }) => closed)) this.#addRegistry();
+    const oracle = random.pick(this.#oracles);
+    this.#close(oracle, random.pick([0, 1_000, 5_000]));
+    if (random.chance(0.3)) this.#close(oracle, 0);
+    if (random.chance(0.8) || this.#oracles.every(({ closed }) => closed)) this.#addRegistry();
   }
 
-  #close(witness: Witness, timeoutMs: number): void {
-    if (witness.closed) return;
-    this.trace(`close ${witness.index}`);
+  #close(oracle: Oracle, timeoutMs: number): void {
+    if (oracle.closed) return;
+    this.trace(`close ${oracle.index}`);
     this.#closing++;
-    for (const call of witness.pending) this.#open.push(call);
-    witness.close(timeoutMs).then(
-      () => this.#closed(witness),
+    for (const call of oracle.pending) this.#open.push(call);
+    oracle.close(timeoutMs).then(
+      () => this.#closed(oracle),
       () => this.broken('close rejected'),
     );
-    this.#serviceOf.get(witness)?.breakOff(witness);
+    this.#serviceOf.get(oracle)?.breakOff(oracle);
   }
 
-  #closed(witness: Witness): void {
+  #closed(oracle: Oracle): void {
     this.#closing--;
-    // Deaf requests may be left: the world keeps a witness until they are over, to see that nothing comes of them.
-    if (this.#witnesses.length > 1 && witness.inFlight === 0) {
-      this.#witnesses.splice(this.#witnesses.indexOf(witness), 1);
+    // Deaf requests may be left: the world keeps a oracle until they are over, to see that nothing comes of them.
+    if (this.#oracles.length > 1 && oracle.inFlight === 0) {
+      this.#oracles.splice(this.#oracles.indexOf(oracle), 1);
     }
   }
 
   #warmUpOne(): void {
-    const witness = this.#random.pick(this.#witnesses);
+    const oracle = this.#random.pick(this.#oracles);
     const controller = new AbortController();
-    this.trace(`warm up ${witness.index}`);
+    this.trace(`warm up ${oracle.index}`);
     this.#warming++;
     const over = () => {
       this.#warming--;
     };
-    witness.warmUp(controller.signal).then(over, over);
+    oracle.warmUp(controller.signal).then(over, over);
     if (this.#random.chance(0.3)) controller.abort(new Error('enough'));
   }
 
   /** What a hook does that calls back. */
-  #callBack(witness: Witness): void {
+  #callBack(oracle: Oracle): void {
     if (this.#mischiefDepth > 2) return;
     this.#mischiefDepth++;
     const random = this.#random;
     const owner = random.below(this.#keys.length);
     const drawn = random.below(8);
-    this.trace(`a hook of ${witness.index} calls back: ${drawn} for ${owner}`);
-    if (drawn < 3) witness.call(owner);
-    else if (drawn === 3) witness.forget(owner);
-    else if (drawn === 4) witness.resume();
+    this.trace(`a hook of ${oracle.index} calls back: ${drawn} for ${owner}`);
+    if (drawn < 3) oracle.call(owner);
+    else if (drawn === 3) oracle.forget(owner);
+    else if (drawn === 4) oracle.resume();
     else if (drawn === 5 && this.#inUse.length > 0) {
       const used = random.pick(this.#inUse);
-      used.witness.reject(used.owner, used.token);
-    } else if (drawn === 6) witness.look(owner);
-    else if (drawn === 7 && random.chance(0.05)) this.#close(witness, 0);
+      used.oracle.reject(used.owner, used.token);
+    } else if (drawn === 6) oracle.look(owner);
+    else if (drawn === 7 && random.chance(0.05)) this.#close(oracle, 0);
     this.#mischiefDepth--;
   }
 
@@ -402,8 +403,8 @@ export class World implements WorldView {
     this.trace('all faults end');
     for (const service of this.#services) service.cure();
     await this.#landAll();
-    for (const witness of [...this.#witnesses]) await this.#comesToLife(witness);
-    for (const witness of [...this.#witnesses]) this.#close(witness, 1_000);
+    for (const oracle of [...this.#oracles]) await this.#comesToLife(oracle);
+    for (const oracle of [...this.#oracles]) this.#close(oracle, 1_000);
     await this.#becomeQuiet();
     await this.#landAll();
     if (this.#closing > 0) this.broken('a close is not over');
@@ -420,33 +421,33 @@ export class World implements WorldView {
     }
   }
 
-  async #comesToLife(witness: Witness): Promise<void> {
-    const { maxQueueMs, timeoutMs } = witness.options;
+  async #comesToLife(oracle: Oracle): Promise<void> {
+    const { maxQueueMs, timeoutMs } = oracle.options;
     const owners = this.#keys.length;
     const isEmptied = this.#random.chance(0.5);
-    if (isEmptied) witness.forgetAll();
+    if (isEmptied) oracle.forgetAll();
     const sinceMs = this.clock.monotonicMs;
     // Each owner may have to wait for its own pause, for that of the endpoint and of the client, and for its turn.
-    const boundMs = 3 * Math.max(3_600_000, witness.options.longestPauseMs) + owners * (maxQueueMs + timeoutMs);
+    const boundMs = 3 * Math.max(3_600_000, oracle.options.longestPauseMs) + owners * (maxQueueMs + timeoutMs);
     for (const owner of this.#keys.keys()) {
-      while (!witness.closed && !(await this.#obtains(witness, owner))) {
+      while (!oracle.closed && !(await this.#obtains(oracle, owner))) {
         if (this.clock.monotonicMs - sinceMs > boundMs)
           this.broken(`owner ${owner} has no token long after all faults`);
-        await this.#timePasses(witness.waitMs(owner));
+        await this.#timePasses(oracle.waitMs(owner));
       }
     }
     await this.#landAll();
-    if (witness.closed) return;
-    const { inFlight, queued, waiting, pauses } = witness.registry.stats();
+    if (oracle.closed) return;
+    const { inFlight, queued, waiting, pauses } = oracle.registry.stats();
     if (inFlight + queued + waiting > 0)
       this.broken(`at rest: ${inFlight} in flight, ${queued} queued, ${waiting} wait`);
     // Where tokens are held, nobody may have had a reason to probe.
     if (isEmptied && (pauses.client || pauses.endpoint)) this.broken('at rest: a pause of all owners is left');
   }
 
-  async #obtains(witness: Witness, owner: number): Promise<boolean> {
+  async #obtains(oracle: Oracle, owner: number): Promise<boolean> {
     this.step++;
-    const call = witness.call(owner);
+    const call = oracle.call(owner);
     await this.#landAll();
     if (!call.over) this.broken('at the end a call did not settle');
     if (this.#failure) throw this.#failure;

@@ -1,0 +1,57 @@
+/** What the parts of the oracle share: the world as they see it, a caller's call, and a request. */
+
+import type { AccessToken } from '../../src/index.ts';
+import type { Emissions } from './emissions.ts';
+import type { Oracle } from './oracle.ts';
+import type { WorldClock } from './world-clock.ts';
+
+/** The part of the world that an oracle uses. */
+export interface WorldView {
+  readonly step: number;
+  readonly clock: WorldClock;
+  readonly emissions: Emissions;
+  /** Ends the world: an invariant is broken. */
+  broken(what: string): void;
+  /** Records an event for a replay. */
+  trace(line: string): void;
+  /** A caller received this token and may use it. */
+  delivered(oracle: Oracle, owner: number, token: AccessToken): void;
+}
+
+/** The registry's options, as far as invariants depend on them. */
+export interface WatchedOptions {
+  readonly concurrency: number;
+  readonly maxOwners: number;
+  readonly maxQueued: number;
+  readonly maxQueueMs: number;
+  readonly timeoutMs: number;
+  readonly longestPauseMs: number;
+}
+
+/** One call of `getToken`. */
+export interface Call {
+  readonly owner: number;
+  readonly generation: number;
+  readonly deadlineMs: number;
+  /** The rejected tokens that the registry must remember at the time of the call. */
+  readonly rejectedBefore: readonly string[];
+  /** The token cached at the time of the call: the only one that it may get. */
+  readonly held: string | undefined;
+  readonly controller: AbortController | undefined;
+  readonly step: number;
+  /** Aborted while nothing else was happening: it must reject with the signal's reason. */
+  aborted: boolean;
+  over: boolean;
+  token: AccessToken | undefined;
+}
+
+/** What the oracle knows about a request when it is sent. */
+export interface Mark {
+  readonly step: number;
+  /** The second request of one call, after the service re-issued a rejected token. */
+  readonly isSecond: boolean;
+  /** Its owner may be one that is known to fail. */
+  readonly mayFail: boolean;
+  /** Its owner certainly was known to fail when the request began. */
+  readonly isFailing: boolean;
+}

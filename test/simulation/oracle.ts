@@ -1,0 +1,296 @@
+/**
+ * The oracle of one registry: makes the calls, keeps its own accounts and checks everything the registry does against the
+ * contract. It believes the registry only where it cannot know better; where it cannot know at all, it does not complain.
+ */
+
+import { AccessToken, OwnerTokenError, type OwnerTokenRegistry, type TokenRequest } from '../../src/index.ts';
+import { CircuitWatch } from './circuit-watch.ts';
+import type { Call, Mark, WatchedOptions, WorldView } from './observed.ts';
+import { RequestAccount } from './request-account.ts';
+import type { Asked } from './service.ts';
+import { TokenAccount } from './token-account.ts';
+
+export class Oracle {
+  readonly world: WorldView;
+  readonly index: number;
+  readonly keys: readonly string[];
+  readonly options: WatchedOptions;
+  readonly pending = new Set<Call>();
+  registry!: OwnerTokenRegistry;
+  closed = false;
+  readonly #circuits: CircuitWatch;
+  readonly #tokens: TokenAccount;
+  readonly #requests: RequestAccount;
+  #names: string[] = [];
+  #failedOwner: number | undefined;
+  #warming = 0;
+  #evictions = 0;
+
+  constructor(world: WorldView, index: number, keys: readonly string[], options: WatchedOptions) {
+    this.world = world;
+    this.index = index;
+    this.keys = keys;
+    this.options = options;
+    const broken = (what: string) => this.#broken(what);
+    this.#circuits = new CircuitWatch(world, options);
+    this.#tokens = new TokenAccount(world, keys.length, options, broken);
+    this.#requests = new RequestAccount(world, keys.length, options, broken);
+  }
+
+  watch(registry: OwnerTokenRegistry): void {
+    this.registry = registry;
+    this.#names = this.keys.map((key) => registry.fingerprint(key));
+  }
+
+  ownerOf(accessKey: string): number {
+    const owner = this.keys.indexOf(accessKey);
+    if (owner < 0) this.#broken('a request for an access key that nobody called with');
+    return owner;
+  }
+
+  generationOf(owner: number): number {
+    return this.#tokens.generation[owner] as number;
+  }
+
+  get inFlight(): number {
+    return this.#requests.inFlight;
+  }
+
+  // What callers do.
+
+  call(owner: number, controller?: AbortController): Call {
+    const { clock, step } = this.world;
+    const key = this.#key(owner);
+    const held = this.registry.peek(key)?.value;
+    if (!this.closed) this.#tokens.checkStillHeld(owner, held);
+    const { maxQueueMs, timeoutMs } = this.options;
+    const call: Call = {
+      ...{ owner, controller, held, step, over: false, token: undefined },
+      aborted: controller?.signal.aborted === true,
+      generation: this.generationOf(owner),
+      deadlineMs: clock.monotonicMs + maxQueueMs + 2 * timeoutMs + 1,
+      rejectedBefore: this.#tokens.rejectedOf(owner),
+    };
+    this.pending.add(call);
+    if (held === undefined && this.#requests.mayFail(owner)) this.#noteFailing(owner);
+    try {
+      const outcome = this.registry.getToken(key, controller && { signal: controller.signal });
+      outcome.then(
+        (token) => this.#got(call, token),
+        (error: unknown) => this.#refused(call, error),
+      );
+    } catch (thrown) {
+      this.#broken(`getToken threw instead of rejecting: ${String(thrown)}`);
+    }
+    return call;
+  }
+
+  reject(owner: number, token: AccessToken | string): void {
+    const key = this.#key(owner);
+    const value = token instanceof AccessToken ? token.value : token;
+    const before = this.registry.peek(key);
+    this.#tokens.rejected(owner, value, before, this.closed);
+    const wasHeld = this.registry.reject(key, token);
+    if (before && (before.value === value) !== wasHeld) this.#broken('reject returned the wrong result');
+    if (!wasHeld) return;
+    this.#requests.rejected(owner);
+    this.#tokens.beginGeneration(owner);
+    this.#requests.beginGeneration(owner);
+  }
+
+  forget(owner: number): void {
+    this.registry.forget(this.#key(owner));
+    this.#forgotten(owner);
+  }
+
+  forgetAll(): void {
+    this.registry.forgetAll();
+    for (const owner of this.keys.keys()) this.#forgotten(owner);
+  }
+
+  resume(owner?: number): void {
+    this.registry.resume(owner === undefined ? undefined : this.keys[owner]);
+    if (owner === undefined) {
+      this.#circuits.resumed();
+      this.#requests.trustNothing();
+    } else this.#requests.resumed(owner);
+  }
+
+  /** Uses everything that only reports. */
+  look(owner: number): void {
+    const key = this.#key(owner);
+    const { emissions } = this.world;
+    emissions.fields('describe', this.registry.describe(key));
+    emissions.value('stats', this.registry.stats());
+    emissions.text('fingerprint', this.registry.fingerprint(key));
+    const token = this.registry.peek(key);
+    if (token) emissions.value('a token', token);
+  }
+
+  async warmUp(signal: AbortSignal): Promise<void> {
+    this.#warming++;
+    try {
+      const report = await this.registry.warmUp(this.keys, { signal });
+      this.world.emissions.value('a report', report);
+      if (report.ready + report.failedCount !== this.keys.length) this.#broken('a warm-up lost owners');
+    } finally {
+      this.#warming--;
+    }
+  }
+
+  /** How long until this owner's next attempt. */
+  waitMs(owner: number): number {
+    const { retryAtMs } = this.registry.describe(this.#key(owner));
+    return retryAtMs === undefined ? 1_000 : Math.max(1, retryAtMs - this.world.clock.wallMs);
+  }
+
+  close(timeoutMs: number): Promise<void> {
+    this.closed = true;
+    this.#tokens.holdsNothing();
+    return this.registry.close({ timeoutMs });
+  }
+
+  // What the service sees.
+
+  /** A request arrives. */
+  asks(owner: number, request: TokenRequest): Mark {
+    const isSecond = this.#tokens.requested(owner, request);
+    const mark = this.#requests.sent(owner, isSecond, this.registry.stats().evictions === this.#evictions);
+    // A hook may close the registry while the request is sent; the source then sees an aborted signal.
+    if (this.closed && !request.signal.aborted) this.#broken('a request after close');
+    this.#circuits.asks(this.registry, mark);
+    return mark;
+  }
+
+  /** A request failed, or its response contained no token. */
+  answered(owner: number, error: unknown, mark: Mark): void {
+    this.#requests.ended(owner, mark);
+    this.#failedOwner = owner;
+    this.#circuits.failed(owner, error, mark);
+  }
+
+  granted(asked: Asked, value: string): void {
+    this.#requests.ended(asked.owner, asked.mark);
+    this.#requests.issued(asked.owner);
+    this.#circuits.granted(asked.owner, asked.mark);
+    this.#tokens.issued(asked, value);
+  }
+
+  /** What the expiry policy answered. */
+  stated(value: string, lifetimeMs: unknown): void {
+    this.#tokens.stated(value, lifetimeMs);
+  }
+
+  // What is checked when nothing is left to run.
+
+  checkQuiet(): void {
+    const { clock } = this.world;
+    const { maxOwners, maxQueued, concurrency } = this.options;
+    const first = this.pending.values().next().value;
+    if (first && first.deadlineMs < clock.monotonicMs) this.#broken('a caller waits beyond its deadline');
+    const stats = this.registry.stats();
+    if (stats.owners > maxOwners) this.#broken(`${stats.owners} owners are held, ${maxOwners} at most`);
+    if (stats.queued > maxQueued) this.#broken(`${stats.queued} owners are queued, ${maxQueued} at most`);
+    if (stats.inFlight > concurrency) this.#broken('more in flight than the concurrency');
+    if (stats.inFlight !== this.inFlight)
+      this.#broken(`${stats.inFlight} in flight are reported, ${this.inFlight} are`);
+    if (this.closed) {
+      if (this.pending.size > 0) this.#broken('a caller still waits after close');
+      if (stats.owners > 0 || stats.queued > 0) this.#broken('a closed registry holds something');
+      return;
+    }
+    const { size } = this.pending;
+    const isReported = this.#warming > 0 ? stats.waiting >= size : stats.waiting === size;
+    if (!isReported) this.#broken(`${stats.waiting} waiting are reported, ${size} are`);
+    if (stats.evictions !== this.#evictions) this.#evicted(stats.evictions);
+    this.#circuits.checkQuiet(stats);
+    if (this.#failedOwner !== undefined) this.#notePause(this.#failedOwner, stats.pauses);
+    this.#failedOwner = undefined;
+    if (stats.queued === 0) this.#requests.nothingQueued();
+  }
+
+  // Outcomes of calls.
+
+  #got(call: Call, token: AccessToken): void {
+    this.#over(call);
+    call.token = token;
+    const { owner } = call;
+    if (!(token instanceof AccessToken)) {
+      this.#broken('getToken gave no token');
+      return;
+    }
+    const isCurrent = this.#tokens.checkGiven(call, token);
+    if (call.held === undefined) {
+      if (isCurrent) this.#requests.succeeded(owner);
+      if (this.registry.peek(this.#key(owner)) === token) this.#tokens.nowHeld(owner, token);
+    }
+    this.world.delivered(this, owner, token);
+  }
+
+  #refused(call: Call, error: unknown): void {
+    this.#over(call);
+    const { emissions } = this.world;
+    if (call.controller?.signal.aborted && error === call.controller.signal.reason) return;
+    if (!(error instanceof OwnerTokenError)) {
+      this.#broken(`a call was refused with ${String(error)}`);
+      return;
+    }
+    if (call.aborted) this.#broken('an aborted call did not get its reason');
+    emissions.value('an error', error);
+    if (error.code === 'closed') {
+      if (!this.closed) this.#broken('an open registry refused a call as closed');
+      return;
+    }
+    if (call.held !== undefined) this.#broken(`${error.code} hides a usable token`);
+    if (error.owner !== this.#names[call.owner]) this.#broken('an error names another owner');
+    if (error.retryAtMs !== undefined && Number.isNaN(error.retryAtMs))
+      this.#broken('an error has no usable retryAtMs');
+  }
+
+  #over(call: Call): void {
+    if (call.over) this.#broken('a call settled twice');
+    call.over = true;
+    this.pending.delete(call);
+  }
+
+  // Accounts.
+
+  #forgotten(owner: number): void {
+    this.#tokens.forgotten(owner);
+    this.#requests.beginGeneration(owner);
+    this.#requests.resumed(owner);
+  }
+
+  #evicted(evictions: number): void {
+    this.#evictions = evictions;
+    this.#tokens.holdsNothing();
+    this.#requests.trustNothing();
+  }
+
+  /** Notes whether a request begun now is one of an owner known to fail: without an open circuit, the failure is its own. */
+  #noteFailing(owner: number): void {
+    const { phase, code } = this.registry.describe(this.#key(owner));
+    if (phase === 'requesting') return;
+    const mayRequest = phase === 'empty' || phase === 'expired';
+    this.#requests.nextIsFailing(owner, !this.#circuits.isSeen && code !== undefined && mayRequest);
+  }
+
+  /** Notes the backoff of an owner whose request failed, where no circuit is open. */
+  #notePause(owner: number, pauses: { client?: unknown; endpoint?: unknown }): void {
+    if (pauses.client || pauses.endpoint || this.options.maxOwners < this.keys.length) return;
+    const { retryAtMs } = this.registry.describe(this.#key(owner));
+    const { wallMs, monotonicMs } = this.world.clock;
+    if (retryAtMs === undefined) return;
+    const leftMs = retryAtMs - wallMs;
+    if (leftMs > Math.max(this.options.longestPauseMs, 3_600_000) + 1) this.#broken(`a pause of ${leftMs} ms`);
+    this.#requests.paused(owner, monotonicMs + leftMs);
+  }
+
+  #key(owner: number): string {
+    return this.keys[owner] as string;
+  }
+
+  #broken(what: string): void {
+    this.world.broken(`registry ${this.index}: ${what}`);
+  }
+}
