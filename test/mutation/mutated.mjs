@@ -5,6 +5,7 @@ export const MUTATED = [
   'failures/backoff',
   'failures/circuit-breaker',
   'failures/failure-scopes',
+  'failures/slow-start',
   'expiry/lifetime',
   'expiry/jwt-times',
   'expiry/policies',
