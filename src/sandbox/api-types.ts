@@ -4,11 +4,11 @@
  */
 
 import type { ActiveFault } from './state/fault-rules.ts';
-import type { LedgerEntry, LedgerSummary } from './state/ledger.ts';
+import type { LedgerEntry, LedgerSummary } from './state/ledger-entry.ts';
 import type { Profile } from './state/profile.ts';
 import type { ScenarioRun } from './state/world.ts';
 
-export type { LedgerEntry, LedgerSummary, Outcome } from './state/ledger.ts';
+export type { LedgerEntry, LedgerSummary, Outcome } from './state/ledger-entry.ts';
 export type { ScenarioView } from './state/scenarios.ts';
 export type { ScenarioRun } from './state/world.ts';
 

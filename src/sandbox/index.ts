@@ -1,7 +1,7 @@
 /** A local emulator of the token service, for development and tests. */
 
 export type { SandboxOptions } from './options.ts';
-export type { Sandbox, SandboxOwner } from './sandbox.ts';
+export type { Sandbox, SandboxOwner, SandboxScenarios } from './sandbox.ts';
 export { startSandbox } from './start-sandbox.ts';
 export type { Fact } from './state/facts.ts';
 export { FACTS } from './state/facts.ts';
@@ -14,8 +14,17 @@ export type {
   FaultWhen,
   SandboxFaults,
 } from './state/fault-rules.ts';
-export type { LedgerEntry, LedgerFilter, LedgerKind, LedgerSummary, Outcome, SandboxLedger } from './state/ledger.ts';
+export type {
+  LedgerEntry,
+  LedgerFilter,
+  LedgerKind,
+  LedgerSummary,
+  Outcome,
+  SandboxLedger,
+} from './state/ledger-entry.ts';
+export { type StateFileCode, StateFileError } from './state/problems.ts';
 export type { OddShape, Profile, ProfileChanges } from './state/profile.ts';
 export { SCENARIOS, type ScenarioName, type ScenarioView } from './state/scenarios.ts';
+export type { Finding, Verdict } from './state/verdict.ts';
 export type { VirtualClock } from './state/virtual-clock.ts';
-export type { ScenarioRun } from './state/world.ts';
+export type { ScenarioRun, ScenarioVerdict } from './state/world.ts';

@@ -10,6 +10,7 @@ import {
   type Profile,
   type ProfileChanges,
 } from './state/profile.ts';
+import type { GivenOptions } from './state/state-file.ts';
 
 export interface SandboxOptions {
   /** Port of the token plane. Default 0: any free one. */
@@ -18,19 +19,25 @@ export interface SandboxOptions {
   portalPort?: number;
   /** Address that both planes listen on. Default `127.0.0.1`. */
   host?: string;
-  /** Owners to begin with, each with an access key for the first app: 0 to 10,000. Default 5. */
+  /**
+   * Number of owners, each with an access key for the first app: 0 to 10,000. Default 5. Beside an existing state file:
+   * creates the missing ones; fewer than the file holds is a `StateFileError`.
+   */
   owners?: number;
-  /** Seconds that a token is good for: from 0.001 to ten years. Default 3600. */
+  /** Lifetime of a token in seconds: from 0.001 to ten years. Default 3600. */
   lifetimeSeconds?: number;
-  /** Settings for what is not documented; see {@link Profile}. Its `lifetimeSeconds` goes before the option of that name. */
+  /** Settings for undocumented behaviour; see {@link Profile}. Its `lifetimeSeconds` overrides the option of that name. */
   profile?: ProfileChanges;
-  /** Fault rules to begin with. */
+  /** Initial fault rules. */
   faults?: FaultRule[];
-  /** A file that keeps owners, keys, secrets, profile and good tokens over restarts. Default: none. It holds secrets. */
+  /**
+   * A file that preserves owners, keys, secrets, profile and unexpired tokens across restarts. It holds secrets.
+   * Throws `StateFileError` where it cannot be used. Default: none.
+   */
   stateFile?: string;
-  /** With the same whole number, credentials, access keys and tokens are the same at every start. Default: random. */
+  /** The same whole number yields the same credentials, access keys and tokens at every start. Default: random. */
   seed?: number;
-  /** How many requests the ledger keeps in full: 1 to 1,000,000. Default 10,000. Its counts have no such bound. */
+  /** Requests that the ledger keeps in full: 1 to 1,000,000. Default 10,000. Its counts are exact beyond that. */
   ledgerSize?: number;
 }
 
@@ -51,9 +58,11 @@ export type ResolvedOptions = Required<Omit<SandboxOptions, 'seed' | 'stateFile'
   seed: number | undefined;
   stateFile: string | undefined;
   profile: Profile;
+  /** The options that must hold beside an existing state file too. */
+  given: GivenOptions;
 };
 
-/** Checks all options at once, and fills in what is absent. */
+/** Checks all options at once and fills in the defaults. */
 export function resolveOptions(options: SandboxOptions): ResolvedOptions {
   const check = new OptionCheck<SandboxOptions>('startSandbox', options, KNOWN);
   check.integer('port', 0, 65_535);
@@ -79,6 +88,11 @@ export function resolveOptions(options: SandboxOptions): ResolvedOptions {
     faults: options.faults ?? [],
     stateFile: options.stateFile,
     seed: options.seed,
+    given: {
+      owners: options.owners,
+      seed: options.seed,
+      profile: { ...lifetime, ...options.profile },
+    },
     ledgerSize: options.ledgerSize ?? 10_000,
   };
 }

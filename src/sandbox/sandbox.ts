@@ -1,63 +1,80 @@
 import * as actions from './state/actions.ts';
 import type { SandboxFaults } from './state/fault-rules.ts';
-import type { SandboxLedger } from './state/ledger.ts';
+import type { SandboxLedger } from './state/ledger-entry.ts';
 import { BadRequest } from './state/problems.ts';
 import type { Profile, ProfileChanges } from './state/profile.ts';
-import { type ScenarioName, startScenario, stopScenario } from './state/scenarios.ts';
+import { finishScenario, type ScenarioName, startScenario } from './state/scenarios.ts';
+import type { Finding } from './state/verdict.ts';
 import type { VirtualClock } from './state/virtual-clock.ts';
 import type { ScenarioRun, World } from './state/world.ts';
 
-/** An owner as a test needs it. `id` is what the echo resource and the ledger call it; `accessKey` is a secret. */
+/** An owner. The echo resource and the ledger call it by its `id`; `accessKey` is a secret. */
 export interface SandboxOwner {
   readonly id: string;
   readonly name: string;
   readonly accessKey: string;
 }
 
+export interface SandboxScenarios {
+  /**
+   * Runs a scenario to its end and judges what the integration did, from the ledger. Lasts 30 to 60 seconds on the
+   * sandbox's clock: advance it, or drive the integration meanwhile. Without a single token request, or when it was
+   * interrupted (another scenario, `stopScenario`, `reset`, `close`, its fault removed), a run has not passed.
+   * Rejects with `signal.reason` when `signal` aborts, and ends the scenario.
+   *
+   * @param options.owner the owner, by id, for scenarios that concern one. Default: the first.
+   */
+  run(
+    name: ScenarioName,
+    options?: { owner?: string; signal?: AbortSignal },
+  ): Promise<{ passed: boolean; findings: Finding[] }>;
+}
+
 /** A running emulator of the token service. */
 export interface Sandbox extends AsyncDisposable {
-  /** Base URL of the token plane, without a slash at its end. */
+  /** Base URL of the token plane, without a trailing slash. */
   readonly url: string;
   /** Base URL of the control plane and portal. */
   readonly portalUrl: string;
-  /** What the control plane requires where others than this machine can reach it: open `portalUrl/?token=…`. A secret. */
+  /** Required by the control plane when it is bound elsewhere than loopback: open `portalUrl/?token=…`. A secret. */
   readonly portalToken?: string;
   /** Credentials of the first app. The secret is the current one. */
   readonly clientId: string;
   readonly clientSecret: string;
   /** The first app's access keys, in the order of {@link Sandbox.owners}. */
   readonly accessKeys: string[];
-  /** The owners that the first app has an access key for, with the newest one that is not revoked, if there is one. */
+  /** The owners with an access key for the first app: the newest unrevoked one, else the newest. */
   readonly owners: SandboxOwner[];
-  /** The id of the owner whose access key this is; also for one that is disabled or revoked. */
+  /** The id of the owner of an access key, disabled and revoked ones included. */
   ownerOf(accessKey: string): string | undefined;
   readonly ledger: SandboxLedger;
   readonly faults: SandboxFaults;
   /** Give it to the registry, and both sides jump together. */
   readonly clock: VirtualClock;
-  /** The settings for everything that is not documented. A copy. */
+  /** The settings for all undocumented behaviour, as a copy. */
   readonly profile: Profile;
-  /** Changes some of these settings, for the requests to come. Unknown ones and bad values are refused. */
+  /** Changes some settings for requests from now on. Throws `invalid_options` for unknown names and invalid values. */
   setProfile(changes: ProfileChanges): void;
-  /** Ends a token. Unknown ones are ignored. */
+  /** Revokes a token. Unknown ones are ignored. */
   revokeToken(token: string): void;
-  /** Ends an access key for good, and the tokens that were given for it. */
+  /** Revokes an access key permanently, and the tokens issued for it. */
   revokeAccessKey(accessKey: string): void;
-  /** Gives the first app a new secret. The old one ends after the overlap; by default at once. */
+  /** Gives the first app a new secret and returns it. The old one ends after the overlap; by default at once. */
   rotateClientSecret(options?: { overlapMs?: number }): string;
-  /** Starts a scenario, after ending the one that runs; `owner` for those that are about one. */
+  readonly scenarios: SandboxScenarios;
+  /** Starts a scenario, after ending the one that runs. `owner`: for those that concern one. */
   runScenario(name: ScenarioName, options?: { owner?: string }): ScenarioRun;
-  /** Ends the scenario that runs, and removes its faults; false where there was none. */
+  /** Ends the running scenario and removes its fault; false if none runs. */
   stopScenario(): boolean;
-  /** Makes sure that so many owners exist. Done twice, changes nothing. */
+  /** Creates owners until there are this many. Idempotent. */
   seed(owners: number): void;
   /** Adds an owner with an access key for the first app. */
   addOwner(owner?: { id?: string; name?: string }): SandboxOwner;
   /** Disables an owner, or enables it again: by id. */
   setOwnerEnabled(id: string, enabled: boolean): void;
-  /** Back to how it was started, with the clock running. The time and the numbers of requests go on. */
+  /** Restores the state from the start, with the clock running. Time and request ids continue. */
   reset(): void;
-  /** Stops both planes at once, whoever is connected. Idempotent. */
+  /** Stops both planes at once and closes all connections. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -69,6 +86,7 @@ export class RunningSandbox implements Sandbox {
   readonly ledger: SandboxLedger;
   readonly faults: SandboxFaults;
   readonly clock: VirtualClock;
+  readonly scenarios: SandboxScenarios;
   readonly #world: World;
   readonly #close: () => Promise<void>;
   #closed: Promise<void> | undefined;
@@ -82,6 +100,7 @@ export class RunningSandbox implements Sandbox {
     this.ledger = world.ledger;
     this.faults = world.faults;
     this.clock = world.clock;
+    this.scenarios = { run: (name, options) => runToEnd(world, name, options) };
   }
 
   get clientId(): string {
@@ -129,11 +148,11 @@ export class RunningSandbox implements Sandbox {
   }
 
   runScenario(name: ScenarioName, options: { owner?: string } = {}): ScenarioRun {
-    return startScenario(this.#world, name, options);
+    return startScenario(this.#world, name, options).run;
   }
 
   stopScenario(): boolean {
-    return stopScenario(this.#world);
+    return finishScenario(this.#world, 'it was stopped');
   }
 
   seed(owners: number): void {
@@ -143,7 +162,7 @@ export class RunningSandbox implements Sandbox {
   addOwner(owner: { id?: string; name?: string } = {}): SandboxOwner {
     const { id } = actions.addOwner(this.#world, owner);
     const added = this.owners.find((candidate) => candidate.id === id);
-    if (!added) throw new BadRequest('addOwner: the owner has gone');
+    if (!added) throw new BadRequest('addOwner: the owner was removed');
     return added;
   }
 
@@ -152,6 +171,7 @@ export class RunningSandbox implements Sandbox {
   }
 
   reset(): void {
+    finishScenario(this.#world, 'the sandbox was reset');
     actions.reset(this.#world);
   }
 
@@ -163,4 +183,21 @@ export class RunningSandbox implements Sandbox {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
+}
+
+async function runToEnd(
+  world: World,
+  name: ScenarioName,
+  { owner, signal }: { owner?: string; signal?: AbortSignal } = {},
+): Promise<{ passed: boolean; findings: Finding[] }> {
+  signal?.throwIfAborted();
+  const running = startScenario(world, name, owner === undefined ? {} : { owner });
+  const stop = () => {
+    if (world.scenario === running) finishScenario(world, 'it was aborted');
+  };
+  signal?.addEventListener('abort', stop, { once: true });
+  const { passed, findings } = await running.verdict;
+  signal?.removeEventListener('abort', stop);
+  signal?.throwIfAborted();
+  return { passed, findings: [...findings] };
 }

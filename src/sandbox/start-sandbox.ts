@@ -6,20 +6,21 @@ import { RunningSandbox, type Sandbox } from './sandbox.ts';
 import { TokenPlane } from './service/token-plane.ts';
 import { Directory } from './state/directory.ts';
 import { Faults } from './state/faults.ts';
+import { History } from './state/history.ts';
 import { Ledger } from './state/ledger.ts';
+import { finishScenario, finishWithoutFault } from './state/scenarios.ts';
 import { Secrets } from './state/secrets.ts';
 import { StateFile } from './state/state-file.ts';
 import { Tokens } from './state/tokens.ts';
-import { VirtualClock } from './state/virtual-clock.ts';
+import { type ClockChange, VirtualClock } from './state/virtual-clock.ts';
 import type { Topic, World } from './state/world.ts';
 
-/** Starts a sandbox. Unknown or bad options are refused, all of them at once. */
+/** Starts a sandbox. Throws `invalid_options` listing all unknown and invalid options, and `StateFileError`. */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   const resolved = resolveOptions(options);
   let changed: (topic: Topic) => void = () => {};
   const world = worldOf(resolved, (topic) => changed(topic));
-  const stateFile = resolved.stateFile === undefined ? undefined : new StateFile(resolved.stateFile, world);
-  stateFile?.load();
+  const stateFile = resolved.stateFile === undefined ? undefined : openStateFile(resolved, resolved.stateFile, world);
   const tokenPlane = new TokenPlane(world);
   const feed = new Feed(world);
   changed = (topic) => {
@@ -29,9 +30,13 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   listen(world, tokenPlane, feed, stateFile);
   const close = async () => {
     feed.close();
-    world.scenario?.cancel();
+    finishScenario(world, 'the sandbox was closed');
     await Promise.all([tokenPlane.close(), controlPlane?.close()]);
-    stateFile?.write();
+    try {
+      stateFile?.write();
+    } finally {
+      stateFile?.release();
+    }
   };
   let controlPlane: ControlPlane | undefined;
   try {
@@ -50,8 +55,23 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   }
 }
 
+function openStateFile(resolved: ResolvedOptions, path: string, world: World): StateFile {
+  const file = new StateFile(path, world);
+  try {
+    file.load(resolved.given);
+    return file;
+  } catch (error) {
+    file.release();
+    throw error;
+  }
+}
+
 function worldOf(resolved: ResolvedOptions, changed: (topic: Topic) => void): World {
-  const clock = new VirtualClock(() => changed('clock'));
+  const clock: VirtualClock = new VirtualClock((change) => {
+    followClock(history, clock, change);
+    changed('clock');
+  });
+  const history = new History();
   const secrets = new Secrets(resolved.seed);
   const directory = new Directory(secrets);
   directory.seed(resolved.owners);
@@ -62,15 +82,23 @@ function worldOf(resolved: ResolvedOptions, changed: (topic: Topic) => void): Wo
     tokens: new Tokens(secrets),
     ledger: new Ledger(clock, resolved.ledgerSize),
     faults: new Faults(clock, directory),
+    history,
     profile: resolved.profile,
     answers: 0,
     scenario: undefined,
+    verdicts: new Map(),
     start: { owners: resolved.owners, profile: structuredClone(resolved.profile) },
     changed,
   };
 }
 
-/** Lets those parts of the world that change by themselves tell the others. */
+/** Records jumps and frozen spans for the time rail. */
+function followClock(history: History, clock: VirtualClock, change: ClockChange): void {
+  if (change.kind === 'advanced') history.jump(change.fromMs, change.toMs);
+  else history.freeze(change.kind === 'frozen', clock.now());
+}
+
+/** Connects the parts of the world that change by themselves to those that show or store them. */
 function listen(world: World, tokenPlane: TokenPlane, feed: Feed, stateFile: StateFile | undefined): void {
   world.ledger.onChange = (entry) => feed.noteRequest(entry);
   world.tokens.onChange = (token) => {
@@ -78,12 +106,16 @@ function listen(world: World, tokenPlane: TokenPlane, feed: Feed, stateFile: Sta
     stateFile?.touch();
   };
   world.faults.onChange = (rules) => {
-    if (rules) tokenPlane.obeyFaults();
+    if (rules) {
+      tokenPlane.obeyFaults();
+      world.history.followFaults(world.faults.spans(), world.clock.now());
+      finishWithoutFault(world);
+    }
     world.changed('faults');
   };
 }
 
-/** Where a server on this address is reached: a wildcard address is reached as loopback. */
+/** The URL of a server on this address; a wildcard address is reached as loopback. */
 function urlOf(host: string, port: number): string {
   const reached = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
   return `http://${reached.includes(':') ? `[${reached}]` : reached}:${port}`;

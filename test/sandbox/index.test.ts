@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { ROUTES } from '../../src/sandbox/control/routes.ts';
 import { SCENARIOS, startSandbox } from '../../src/sandbox/index.ts';
 import { FAULT_KIND_NAMES } from '../../src/sandbox/state/fault-kinds.ts';
-import { OUTCOMES } from '../../src/sandbox/state/ledger.ts';
+import { OUTCOMES } from '../../src/sandbox/state/ledger-entry.ts';
 import { DEFAULT_PROFILE } from '../../src/sandbox/state/profile.ts';
 import { fuzz } from '../bench/sandbox-fuzz.parts.mjs';
 import { namesIn } from '../helpers/examples.ts';

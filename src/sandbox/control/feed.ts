@@ -1,5 +1,5 @@
 import type { UpdateFrame } from '../api-types.ts';
-import type { LedgerEntry } from '../state/ledger.ts';
+import type { LedgerEntry } from '../state/ledger-entry.ts';
 import type { IssuedToken } from '../state/tokens.ts';
 import type { Topic, World } from '../state/world.ts';
 import { EventStream } from './sse.ts';

@@ -100,6 +100,11 @@ export const OPERATIONS = {
   },
   'GET /api/scenarios': { summary: 'What can be run.', gives: 'ScenarioView[]' },
   'POST /api/scenarios/{name}': { summary: 'Starts a scenario.', body: { owner: 'string?' }, gives: 'ScenarioRun' },
+  'POST /api/scenarios/{name}/run': {
+    summary: 'Runs a scenario to its end, for 30 to 60 seconds, and answers with its verdict.',
+    body: { owner: 'string?' },
+    gives: 'ScenarioVerdict',
+  },
   'DELETE /api/scenarios': { summary: 'Ends the scenario that runs, and its faults.', gives: '{ ended: boolean }' },
   'POST /api/try': {
     summary: 'Sends one token request and one call of /echo over the token plane.',

@@ -1,10 +1,10 @@
 import * as actions from '../state/actions.ts';
 import { FACTS } from '../state/facts.ts';
 import type { FaultRule } from '../state/fault-rules.ts';
-import { KINDS, type LedgerFilter, type LedgerKind, OUTCOMES, type Outcome } from '../state/ledger.ts';
+import { KINDS, type LedgerFilter, type LedgerKind, OUTCOMES, type Outcome } from '../state/ledger-entry.ts';
 import { BadRequest, NotFound } from '../state/problems.ts';
 import type { ProfileChanges } from '../state/profile.ts';
-import { SCENARIOS, startScenario, stopScenario } from '../state/scenarios.ts';
+import { finishScenario, SCENARIOS, startScenario } from '../state/scenarios.ts';
 import type { World } from '../state/world.ts';
 import type { ControlContext } from './context.ts';
 import { type OperationId, openapiDocument } from './openapi.ts';
@@ -112,9 +112,14 @@ export const ROUTES: Record<Exclude<OperationId, 'GET /api/events'>, Route> = {
     return clockView(world);
   },
 
-  'GET /api/scenarios': () => SCENARIOS.map(({ name, title, description }) => ({ name, title, description })),
-  'POST /api/scenarios/{name}': ({ world }, { path, body }) => startScenario(world, path.name ?? '', body),
-  'DELETE /api/scenarios': ({ world }) => ({ ended: stopScenario(world) }),
+  'GET /api/scenarios': ({ world }) =>
+    SCENARIOS.map(({ name, title, description, consequence }) => {
+      const verdict = world.verdicts.get(name);
+      return { name, title, description, consequence, ...(verdict && { verdict }) };
+    }),
+  'POST /api/scenarios/{name}/run': ({ world }, { path, body }) => startScenario(world, path.name ?? '', body).verdict,
+  'POST /api/scenarios/{name}': ({ world }, { path, body }) => startScenario(world, path.name ?? '', body).run,
+  'DELETE /api/scenarios': ({ world }) => ({ ended: finishScenario(world, 'it was stopped') }),
 
   'POST /api/try': ({ world, url }, { body }) => tryOnce(credentialsView(world, url, body.owner, undefined)),
   'POST /api/seed': ({ world }, { body }) => {
@@ -122,6 +127,7 @@ export const ROUTES: Record<Exclude<OperationId, 'GET /api/events'>, Route> = {
     return { owners: world.directory.owners.size };
   },
   'POST /api/reset': (context) => {
+    finishScenario(context.world, 'the sandbox was reset');
     actions.reset(context.world);
     return stateView(context);
   },

@@ -1,4 +1,4 @@
-import type { LedgerKind } from '../state/ledger.ts';
+import type { LedgerKind } from '../state/ledger-entry.ts';
 import type { Profile } from '../state/profile.ts';
 import { type Answer, jsonAnswer } from './http-io.ts';
 import { malformedAnswer } from './malformed-answers.ts';

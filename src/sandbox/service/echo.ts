@@ -1,4 +1,4 @@
-import type { LedgerEntry, Outcome } from '../state/ledger.ts';
+import type { LedgerEntry, Outcome } from '../state/ledger-entry.ts';
 import type { TokenState } from '../state/tokens.ts';
 import { type Answer, jsonAnswer } from './http-io.ts';
 

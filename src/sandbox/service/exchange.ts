@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { AccessKey } from '../state/directory.ts';
-import type { LedgerEntry, LedgerFacts, Outcome } from '../state/ledger.ts';
+import type { LedgerEntry, LedgerFacts, Outcome } from '../state/ledger-entry.ts';
 import type { IssuedToken } from '../state/tokens.ts';
 import { tokenStateIn, type World } from '../state/world.ts';
 import { refusalAnswer, tokenAnswer } from './answers.ts';
@@ -97,7 +97,7 @@ function respondToken(
   const other = wrongOwner ? anotherOwnersKey(world, accessKey) : undefined;
   const { value, token } = issue(world, other ?? accessKey, nowMs, other !== undefined);
   const { answer, usable } = tokenAnswer(world.profile, value, world.answers++);
-  if (!usable) token.delivered = false;
+  if (!usable) world.tokens.markLost(token, nowMs);
   const facts = { status: answer.status, token: token.fingerprint, tokenExpiresAtMs: token.expiresAtMs, wasted };
   const outcome = !usable ? 'bad_answer' : other ? 'wrong_owner' : 'issued';
   return { answer, outcome, facts, issued: token };

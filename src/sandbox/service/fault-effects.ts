@@ -6,7 +6,7 @@
 
 import { gzipSync } from 'node:zlib';
 import type { AnswerFault } from '../state/faults.ts';
-import type { LedgerKind, Outcome } from '../state/ledger.ts';
+import type { LedgerKind, Outcome } from '../state/ledger-entry.ts';
 import { errorBodyFor } from './answers.ts';
 import type { FaultedExchange } from './faulted-exchange.ts';
 import { type Answer, headersOf, jsonAnswer, send } from './http-io.ts';
@@ -34,7 +34,8 @@ const EFFECTS: { [Kind in AnswerFault['kind']]: (on: FaultedExchange, effect: Ef
   status: (on, effect) => {
     const { status } = effect;
     const answer = answerOf(on, effect);
-    on.spoiled(outcomeOf(on.kind, status), { status });
+    const seconds = Number(answer.headers['retry-after']);
+    on.spoiled(outcomeOf(on.kind, status), { status, ...(seconds >= 0 && { retryAfterSeconds: seconds }) });
     if (status === 401) on.refuseToken();
     send(on.res, answer, on.nowMs());
   },

@@ -1,8 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Clock } from '../../clock.ts';
 import type { FaultDecision } from '../state/faults.ts';
-import type { LedgerEntry, LedgerKind, OpenEntry, Outcome } from '../state/ledger.ts';
+import type { OpenEntry } from '../state/ledger.ts';
+import type { LedgerEntry, LedgerKind, Outcome } from '../state/ledger-entry.ts';
+import type { World } from '../state/world.ts';
 import type { Exchange, Respond, Response } from './exchange.ts';
 
 /** A request that a fault applies to: what an effect can do with it, and how its outcome reaches the ledger. */
@@ -11,7 +12,7 @@ export class FaultedExchange {
   readonly res: ServerResponse;
   readonly socket: Socket;
   readonly decision: FaultDecision;
-  readonly #clock: Required<Clock>;
+  readonly #world: Pick<World, 'clock' | 'tokens'>;
   readonly #exchange: Exchange;
   readonly #entry: OpenEntry;
   readonly #timers = new Set<() => void>();
@@ -20,7 +21,7 @@ export class FaultedExchange {
   #spoiled = false;
 
   constructor(
-    clock: Required<Clock>,
+    world: Pick<World, 'clock' | 'tokens'>,
     res: ServerResponse,
     exchange: Exchange,
     entry: OpenEntry,
@@ -30,7 +31,7 @@ export class FaultedExchange {
     this.res = res;
     this.socket = res.req.socket;
     this.decision = decision;
-    this.#clock = clock;
+    this.#world = world;
     this.#exchange = exchange;
     this.#entry = entry;
     entry.note({ fault: decision.id, faultKind: decision.effect?.kind ?? 'latency' });
@@ -38,7 +39,7 @@ export class FaultedExchange {
   }
 
   nowMs(): number {
-    return this.#clock.now();
+    return this.#world.clock.now();
   }
 
   /** Carries the request out and returns the correct answer. */
@@ -54,7 +55,7 @@ export class FaultedExchange {
 
   /** Calls `fn` after a delay on the sandbox's clock, unless the connection closes first. */
   later(ms: number, fn: () => void): void {
-    const cancel = this.#clock.setTimeout(() => {
+    const cancel = this.#world.clock.setTimeout(() => {
       this.#timers.delete(cancel);
       fn();
     }, ms);
@@ -70,14 +71,18 @@ export class FaultedExchange {
   spoiled(outcome: Outcome, facts: Partial<LedgerEntry> = {}): void {
     this.#ending = { outcome, facts };
     this.#spoiled = true;
-    if (this.#response?.issued) this.#response.issued.delivered = false;
+    this.#tokenLost();
     this.#entry.note({ ...facts, outcome });
+  }
+
+  #tokenLost(): void {
+    if (this.#response?.issued) this.#world.tokens.markLost(this.#response.issued, this.nowMs());
   }
 
   #end(): void {
     for (const cancel of this.#timers) cancel();
     const whole = this.res.writableFinished;
-    if (!whole && this.#response?.issued) this.#response.issued.delivered = false;
+    if (!whole) this.#tokenLost();
     const ending = this.#ending && (this.#spoiled || whole) ? this.#ending.outcome : 'aborted';
     this.#entry.close(ending, this.#ending?.facts);
   }

@@ -1,6 +1,6 @@
 /**
- * What can be done to a sandbox while it runs, by code or over the control plane: the same functions serve both. Each
- * tells what it changed. A name that is not known is a `NotFound`; anything else that is wrong is a `BadRequest`.
+ * The actions on a running sandbox; code and control plane call the same functions. Each reports what it changed. An
+ * unknown name is a `NotFound`, any other mistake a `BadRequest`.
  */
 
 import { type AccessKey, type App, MAX_OWNERS, type Owner } from './directory.ts';
@@ -29,7 +29,7 @@ export function accessKeyOf(world: World, id: string): AccessKey {
   return found(world.directory.accessKeys.get(id), `access key ${printable(id)}`);
 }
 
-/** The access key that each owner would use for an app, by owner: the newest that is not revoked, else the newest. */
+/** Each owner's access key for an app: the newest unrevoked one, else the newest. */
 export function currentKeys(world: World, appId: string): Map<string, AccessKey> {
   const current = new Map<string, AccessKey>();
   for (const key of world.directory.accessKeys.values()) {
@@ -94,7 +94,7 @@ export function enableAccessKey(world: World, id: string, enabled: boolean): Acc
   return key;
 }
 
-/** Ends an access key for good, and its tokens where that is the profile. */
+/** Revokes an access key permanently, and its tokens if the profile says so. */
 export function revokeAccessKey(world: World, key: AccessKey): void {
   key.revoked = true;
   if (world.profile.revokedKeyEndsTokens) {
@@ -103,7 +103,7 @@ export function revokeAccessKey(world: World, key: AccessKey): void {
   world.changed('owners');
 }
 
-/** Ends the tokens of one choice; returns how many were live until now. */
+/** Revokes one token, those of an owner, or all, and returns how many of them were live. */
 export function revokeTokens(world: World, which: { fingerprint?: string; owner?: string; all?: boolean }): number {
   const { fingerprint, owner, all } = which;
   const given = [fingerprint !== undefined, owner !== undefined, all === true].filter(Boolean);
@@ -114,7 +114,7 @@ export function revokeTokens(world: World, which: { fingerprint?: string; owner?
   return world.tokens.revokeWhere(matches, world.clock.now());
 }
 
-/** Advances time first, then freezes it or lets it run. */
+/** Advances the clock first, then freezes or resumes it. */
 export function changeClock(world: World, changes: { advanceMs?: number; frozen?: boolean }): void {
   const { advanceMs = 0, frozen } = changes;
   if (!(Number.isFinite(advanceMs) && advanceMs >= 0 && advanceMs <= MAX_ADVANCE_MS)) {
@@ -125,7 +125,7 @@ export function changeClock(world: World, changes: { advanceMs?: number; frozen?
   if (frozen === false) world.clock.resume();
 }
 
-/** Gives an app a new secret; the old ones end after the overlap, at once without one. */
+/** Gives an app a new secret. The old ones end after the overlap; without one, at once. */
 export function rotateSecret(world: World, app: App, overlapMs = 0): string {
   if (!(Number.isFinite(overlapMs) && overlapMs >= 0)) throw new BadRequest('overlapMs: expected 0 or more');
   const secret = world.directory.rotateSecret(app, world.clock.now(), overlapMs);
@@ -138,7 +138,7 @@ export function changeProfile(world: World, changes: ProfileChanges): void {
   world.changed('profile');
 }
 
-/** Makes sure that the first app and this many owners exist. */
+/** Creates the first app and owners until there are this many. */
 export function seedOwners(world: World, owners: number): void {
   if (!(Number.isInteger(owners) && owners >= 0 && owners <= MAX_OWNERS)) {
     throw new BadRequest(`owners: expected a whole number from 0 to ${MAX_OWNERS}`);
@@ -148,17 +148,17 @@ export function seedOwners(world: World, owners: number): void {
   world.changed('owners');
 }
 
-/** Back to how the sandbox was started, the clock running. Numbers of requests and the time go on. */
+/** Restores the state from the start, with the clock running. Time and request ids continue. End the scenario first. */
 export function reset(world: World): void {
-  world.scenario?.cancel();
-  world.scenario = undefined;
   world.faults.clear();
   world.tokens.clear();
   world.directory.clear();
   world.directory.seed(world.start.owners);
   world.profile = structuredClone(world.start.profile);
   world.ledger.clear();
+  world.verdicts.clear();
   world.clock.resume();
+  world.history.clear();
   world.changed('all');
 }
 
@@ -172,13 +172,13 @@ function checkName(name: string | undefined): void {
 }
 
 function checkNew(id: string | undefined, taken: ReadonlyMap<string, unknown>, most: number): void {
-  if (taken.size >= most) throw new BadRequest(`there are ${most} already`);
+  if (taken.size >= most) throw new BadRequest(`the limit of ${most} is reached`);
   if (id === undefined) return;
   if (!/^[\w-]{1,40}$/.test(id)) throw new BadRequest('id: expected up to 40 letters, digits, - and _');
   if (taken.has(id)) throw new BadRequest(`id: ${id} exists already`);
 }
 
-/** Ids are repeated to who made a typing error in one, unless it looks like something else: a secret, say. */
+/** Error messages repeat an id, unless it may be a secret given by mistake. */
 const printable = (id: string): string => (/^[\w-]{1,40}$/.test(id) && !id.startsWith('sbx_') ? id : '(no id)');
 
 const defined = (changes: object): object =>

@@ -45,6 +45,8 @@ export type ActiveFault = FaultRule & {
   addedAtMs: number;
   /** How many requests it was applied to. */
   hits: number;
+  /** When it will be removed by the scenario that added it. */
+  endsAtMs?: number;
   /** What is left: requests of `next`, milliseconds of a schedule. Absent: no end. */
   left?: { requests: number } | { ms: number };
 };

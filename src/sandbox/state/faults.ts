@@ -1,7 +1,8 @@
 import { checkFaultRule } from './fault-check.ts';
 import { FAULT_KINDS } from './fault-kinds.ts';
 import type { ActiveFault, FaultEffect, FaultRule, FaultTarget, FaultWhen, SandboxFaults } from './fault-rules.ts';
-import type { LedgerKind } from './ledger.ts';
+import type { FaultSpan } from './history.ts';
+import type { LedgerKind } from './ledger-entry.ts';
 import { BadRequest } from './problems.ts';
 
 /** What is known of a request when a fault is looked up for it. */
@@ -48,7 +49,7 @@ export class Faults implements SandboxFaults {
   readonly #rules = new Map<string, RuleState>();
   readonly #known: KnownIds;
   #lastId = 0;
-  /** Called when rules were added or removed (true), and when one was applied (false). */
+  /** Called when rules were added, removed or used up (true), and when one was applied (false). */
   onChange: ((rules: boolean) => void) | undefined;
 
   constructor(clock: { now(): number; monotonic(): number }, known: KnownIds) {
@@ -56,7 +57,8 @@ export class Faults implements SandboxFaults {
     this.#known = known;
   }
 
-  add(given: FaultRule): string {
+  /** @param endsAtMs when the rule will be removed, where that is known. */
+  add(given: FaultRule, endsAtMs?: number): string {
     checkFaultRule(given);
     this.#checkTarget(given.target);
     const rule = structuredClone(given);
@@ -66,7 +68,15 @@ export class Faults implements SandboxFaults {
     const when = rule.when ?? { always: true };
     const target = { path: FAULT_KINDS[rule.kind].paths[0], ...rule.target };
     this.#rules.set(id, {
-      rule: { ...rule, id, when, target, addedAtMs: this.#clock.now(), hits: 0 },
+      rule: {
+        ...rule,
+        id,
+        when,
+        target,
+        addedAtMs: this.#clock.now(),
+        hits: 0,
+        ...(endsAtMs !== undefined && { endsAtMs }),
+      },
       addedMs: this.#clock.monotonic(),
       random: seededRandom('probability' in when ? (when.seed ?? 1) : 1),
       windowStartMs: Number.NEGATIVE_INFINITY,
@@ -74,6 +84,20 @@ export class Faults implements SandboxFaults {
     });
     this.onChange?.(true);
     return id;
+  }
+
+  has(id: string): boolean {
+    return this.#rules.has(id);
+  }
+
+  /** The rules as the time rail shows them. */
+  spans(): FaultSpan[] {
+    return [...this.#rules.values()].map(({ rule: { id, kind, when, hits, endsAtMs, addedAtMs } }) => ({
+      id,
+      kind,
+      used: 'next' in when && hits >= when.next,
+      endsAtMs: endsAtMs ?? scheduleEndOf(when, addedAtMs),
+    }));
   }
 
   remove(id: string): void {
@@ -96,10 +120,12 @@ export class Faults implements SandboxFaults {
   decide(subject: FaultSubject): FaultDecision | undefined {
     if (this.#rules.size === 0) return undefined;
     let decision: FaultDecision | undefined;
+    let usedUp = false;
     for (const state of this.#rules.values()) {
       if (!targets(state.rule.target, subject) || !this.#applies(state)) continue;
       const { rule } = state;
       rule.hits++;
+      usedUp ||= 'next' in rule.when && rule.hits === rule.when.next;
       const delayMs = decision?.delayMs ?? 0;
       if (rule.kind === 'latency') {
         decision = { id: rule.id, delayMs: delayMs + rule.ms };
@@ -109,7 +135,7 @@ export class Faults implements SandboxFaults {
       decision = { id: rule.id, delayMs, effect: rule, ...(windowEndsInMs !== undefined && { windowEndsInMs }) };
       break;
     }
-    if (decision) this.onChange?.(false);
+    if (decision) this.onChange?.(usedUp);
     return decision;
   }
 
@@ -162,6 +188,11 @@ function closesPort({ kind, target, when }: ActiveFault): boolean {
 
 function windowEndOf({ rule, windowStartMs }: RuleState, nowMs: number): number | undefined {
   return 'over' in rule.when ? windowStartMs + rule.when.perMs - nowMs : undefined;
+}
+
+function scheduleEndOf(when: FaultWhen, addedAtMs: number): number | undefined {
+  if (!('schedule' in when) || when.everyMs !== undefined) return undefined;
+  return addedAtMs + (when.schedule.at(-1)?.[1] ?? 0);
 }
 
 function leftOf({ rule, addedMs }: RuleState, nowMs: number): ActiveFault['left'] {

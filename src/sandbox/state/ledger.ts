@@ -1,114 +1,37 @@
 /**
- * What was asked of the sandbox, by whom, with what outcome. It holds ids and fingerprints, never a secret and nothing
- * of a body, a header or an address that a caller made up.
+ * The request journal: every request to the sandbox with its owner and outcome. It holds ids and fingerprints, never a
+ * secret, and nothing of a body, header or path that a client made up.
  */
 
-export const KINDS = ['token', 'echo', 'other'] as const;
+import type { LedgerEntry, LedgerFacts, LedgerFilter, LedgerSummary, Outcome, SandboxLedger } from './ledger-entry.ts';
+import { Tallies } from './tallies.ts';
+import { Timeline } from './timeline.ts';
 
-export type LedgerKind = (typeof KINDS)[number];
-
-/**
- * How a request ended. `issued`, `accepted`: as asked. `refused`: the token plane's 4xx. `rejected`: a resource's 401.
- * `wrong_owner`: the caller expected another owner, or was given another owner's token. `rate_limited`: 429.
- * `server_error`: 5xx. `bad_answer`: an answer that cannot be used. `socket_fault`: no whole answer. `aborted`: the
- * caller left first. `not_found`: no such route. `pending`: not over.
- */
-export const OUTCOMES = [
-  'issued',
-  'accepted',
-  'refused',
-  'rejected',
-  'wrong_owner',
-  'rate_limited',
-  'server_error',
-  'bad_answer',
-  'socket_fault',
-  'aborted',
-  'not_found',
-  'pending',
-] as const;
-
-export type Outcome = (typeof OUTCOMES)[number];
-
-export interface LedgerEntry {
-  /** Counted from 1. */
-  readonly id: number;
-  readonly kind: LedgerKind;
-  /** Epoch ms by the sandbox's clock, when the request had been read. */
-  readonly atMs: number;
-  /** From then until the answer was out, by the same clock. */
-  durationMs?: number;
-  readonly method: string;
-  /** The app's id, once its client id was known. */
-  readonly app?: string;
-  /** The owner's id, once the access key or token was known. */
-  readonly owner?: string;
-  /** Fingerprint of the access key that was sent, known or not. */
-  readonly accessKey?: string;
-  /** Fingerprint of the token that was given or presented. */
-  token?: string;
-  /** Epoch ms: when the token that was given ends. */
-  tokenExpiresAtMs?: number;
-  outcome: Outcome;
-  status?: number;
-  /** The `error` of the answer, and the field that it is about. */
-  error?: string;
-  field?: string;
-  /** The id and kind of the fault rule that had a hand in it. */
-  fault?: string;
-  faultKind?: string;
-  /** The owner had a good token already: more than half of its life left, not revoked, not refused. */
-  wasted: boolean;
+/** Follows the requests of a scenario as they begin and end. */
+export interface LedgerObserver {
+  begun(entry: Readonly<LedgerEntry>): void;
+  ended(entry: Readonly<LedgerEntry>): void;
 }
 
-/** What a request is known by when it is entered. */
-export type LedgerFacts = Pick<LedgerEntry, 'kind' | 'method' | 'app' | 'owner' | 'accessKey'> & { token?: string };
+/** Requests that the portal draws are kept apart, so that calls of /echo cannot displace them. */
+const DRAWN_KEPT = 50_000;
 
-/** Which requests are meant; what is left out may be anything. */
-export interface LedgerFilter {
-  kind?: LedgerKind;
-  /** An owner's id. */
-  owner?: string;
-  outcome?: Outcome;
-  wasted?: boolean;
-}
-
-export interface LedgerSummary {
-  total: number;
-  wasted: number;
-  /** Distinct owners that were given a token. */
-  ownersServed: number;
-  byOutcome: Partial<Record<Outcome, number>>;
-}
-
-/** What a user reads in the ledger. */
-export interface SandboxLedger {
-  /** How many requests there were, over all time or since `clear`. */
-  count(filter?: LedgerFilter): number;
-  /** Requests for a token that owners with a good token made. */
-  readonly wasted: number;
-  /** The last requests in full, oldest first. Copies. */
-  entries(filter?: LedgerFilter): LedgerEntry[];
-  /** Counts by outcome, of all requests or of those that match. */
-  summary(filter?: LedgerFilter): LedgerSummary;
-  /** Forgets all requests, counts too. Numbers go on; one that is still under way counts for nothing when it ends. */
-  clear(): void;
-}
-
-/**
- * The last requests in full, and counts of all of them. The counts have no bound in time: they are kept by kind, owner,
- * outcome and waste, which is bounded by how many owners there are.
- */
+/** The last requests in full, and exact counts of all of them. */
 export class Ledger implements SandboxLedger {
   readonly #entries: LedgerEntry[] = [];
+  readonly #drawn: LedgerEntry[] = [];
+  #drawnCount = 0;
   readonly #capacity: number;
-  /** By owner: how many requests of each kind, outcome and waste, as {@link slotOf} orders them. */
-  readonly #tallies = new Map<string | undefined, number[]>();
+  readonly #tallies = new Tallies();
+  readonly timeline = new Timeline();
   readonly #clock: { now(): number; monotonic(): number };
   #lastId = 0;
   #generation = 0;
-  /** Called whenever an entry was made or has changed. */
+  /** Token requests that have begun and not ended. */
+  tokensInFlight = 0;
+  /** Called whenever an entry was added or changed. */
   onChange: ((entry: Readonly<LedgerEntry>) => void) | undefined;
+  observer: LedgerObserver | undefined;
 
   /** @param capacity how many requests are kept in full. */
   constructor(clock: { now(): number; monotonic(): number }, capacity: number) {
@@ -116,7 +39,7 @@ export class Ledger implements SandboxLedger {
     this.#capacity = capacity;
   }
 
-  /** Enters a request and returns how to say what became of it; said twice, the first counts. */
+  /** Adds a request that has begun. Of several calls of `close`, the first counts. */
   open(facts: LedgerFacts): OpenEntry {
     const entry: LedgerEntry = {
       id: ++this.#lastId,
@@ -127,10 +50,14 @@ export class Ledger implements SandboxLedger {
     };
     const startedMs = this.#clock.monotonic();
     this.#entries[(entry.id - 1) % this.#capacity] = entry;
+    const isToken = entry.kind === 'token';
+    if (isToken) this.#draw(entry);
+    if (isToken) this.tokensInFlight++;
     this.#count(entry, 1);
+    this.observer?.begun(entry);
     this.onChange?.(entry);
     const generation = this.#generation;
-    let over = false;
+    let ended = false;
     const note = (outcome: Outcome, changes: Partial<LedgerEntry> | undefined) => {
       const counts = generation === this.#generation;
       if (counts) this.#count(entry, -1);
@@ -139,10 +66,13 @@ export class Ledger implements SandboxLedger {
       if (counts) this.#count(entry, 1);
     };
     const close = (outcome: Outcome, changes?: Partial<LedgerEntry>) => {
-      if (over) return;
-      over = true;
+      if (ended) return;
+      ended = true;
       entry.durationMs = Math.max(0, this.#clock.monotonic() - startedMs);
+      if (isToken) this.tokensInFlight--;
       note(outcome, changes);
+      if (!isToken && outcome !== 'accepted' && generation === this.#generation) this.#draw(entry);
+      this.observer?.ended(entry);
       this.onChange?.(entry);
     };
     return { entry, note: (changes) => note(changes.outcome ?? entry.outcome, changes), close };
@@ -155,11 +85,7 @@ export class Ledger implements SandboxLedger {
   }
 
   count(filter: LedgerFilter = {}): number {
-    let count = 0;
-    this.#eachTally(filter, (_tally, counted) => {
-      count += counted;
-    });
-    return count;
+    return this.summary(filter).total;
   }
 
   get wasted(): number {
@@ -176,70 +102,47 @@ export class Ledger implements SandboxLedger {
     return found;
   }
 
+  /** Token requests, and other requests that failed, from the newest back. */
+  *drawn(): Iterable<Readonly<LedgerEntry>> {
+    const oldest = Math.max(0, this.#drawnCount - DRAWN_KEPT);
+    for (let index = this.#drawnCount - 1; index >= oldest; index--) {
+      const entry = this.#drawn[index % DRAWN_KEPT];
+      if (entry) yield entry;
+    }
+  }
+
   summary(filter: LedgerFilter = {}): LedgerSummary {
-    const summary: LedgerSummary = { total: 0, wasted: 0, ownersServed: 0, byOutcome: {} };
-    const served = new Set<string>();
-    this.#eachTally(filter, ({ owner, outcome, wasted }, counted) => {
-      summary.total += counted;
-      if (wasted) summary.wasted += counted;
-      if (outcome === 'issued' && owner !== undefined) served.add(owner);
-      summary.byOutcome[outcome] = (summary.byOutcome[outcome] ?? 0) + counted;
-    });
-    return { ...summary, ownersServed: served.size };
+    return this.#tallies.summary(filter);
   }
 
   clear(): void {
     this.#generation++;
     this.#entries.length = 0;
+    this.#drawn.length = 0;
+    this.#drawnCount = 0;
     this.#tallies.clear();
+    this.timeline.clear();
   }
 
-  #count(entry: LedgerEntry, by: number): void {
-    let counts = this.#tallies.get(entry.owner);
-    if (!counts) {
-      counts = new Array<number>(TALLIES.length).fill(0);
-      this.#tallies.set(entry.owner, counts);
-    }
-    const slot = slotOf(entry);
-    counts[slot] = (counts[slot] ?? 0) + by;
+  #draw(entry: LedgerEntry): void {
+    this.#drawn[this.#drawnCount++ % DRAWN_KEPT] = entry;
   }
 
-  #eachTally(
-    filter: LedgerFilter,
-    use: (of: TallyFacts & { owner: string | undefined }, counted: number) => void,
-  ): void {
-    for (const [owner, counts] of this.#tallies) {
-      for (const [slot, tally] of TALLIES.entries()) {
-        const counted = counts[slot] ?? 0;
-        if (counted > 0 && matches({ ...tally, owner }, filter)) use({ ...tally, owner }, counted);
-      }
-    }
+  #count(entry: LedgerEntry, by: 1 | -1): void {
+    this.#tallies.count(entry, by);
+    this.timeline.count(entry, by);
   }
 }
 
-type TallyFacts = Required<Pick<LedgerEntry, 'kind' | 'outcome' | 'wasted'>>;
-
-/** Every combination that is counted by itself, in the order of {@link slotOf}. */
-const TALLIES: readonly TallyFacts[] = KINDS.flatMap((kind) =>
-  OUTCOMES.flatMap((outcome) => [false, true].map((wasted) => ({ kind, outcome, wasted }))),
-);
-
-function slotOf({ kind, outcome, wasted }: TallyFacts): number {
-  return (KINDS.indexOf(kind) * OUTCOMES.length + OUTCOMES.indexOf(outcome)) * 2 + (wasted ? 1 : 0);
-}
-
-/** A request that was entered, and the two things that can be said of it afterwards. */
+/** A request that was added, with what may still be recorded about it. */
 export interface OpenEntry {
   readonly entry: Readonly<LedgerEntry>;
   note(changes: Partial<LedgerEntry>): void;
   close(outcome: Outcome, changes?: Partial<LedgerEntry>): void;
 }
 
-function matches(of: TallyFacts & { owner?: string | undefined }, filter: LedgerFilter): boolean {
-  return (
-    (filter.kind === undefined || of.kind === filter.kind) &&
-    (filter.owner === undefined || of.owner === filter.owner) &&
-    (filter.outcome === undefined || of.outcome === filter.outcome) &&
-    (filter.wasted === undefined || of.wasted === filter.wasted)
-  );
-}
+const matches = (entry: LedgerEntry, filter: LedgerFilter): boolean =>
+  (filter.kind === undefined || entry.kind === filter.kind) &&
+  (filter.owner === undefined || entry.owner === filter.owner) &&
+  (filter.outcome === undefined || entry.outcome === filter.outcome) &&
+  (filter.wasted === undefined || entry.wasted === filter.wasted);

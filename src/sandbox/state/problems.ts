@@ -1,16 +1,41 @@
-/** What a caller of the sandbox got wrong, in words that quote no secret. The control plane passes them on. */
+/** Mistakes of the sandbox's caller, in messages that quote no secret. The control plane passes them on. */
 
-/** Something is named that does not exist. */
+/** A name that does not exist. */
 export class NotFound extends Error {
   override readonly name = 'NotFound';
 }
 
-/** Something cannot be done as it was asked. */
+/** A request that cannot be carried out as given. */
 export class BadRequest extends Error {
   override readonly name = 'BadRequest';
 }
 
-/** Whether an error says what its causer got wrong, and nothing else: one of these, or of an option check. */
+/**
+ * Why a state file cannot be used. `state_unwritable`: the file or its folder cannot be read or written.
+ * `state_not_a_file`: the path is a folder or a device. `state_damaged`: the content is not a state. `state_locked`:
+ * another sandbox uses the file. `state_conflict`: an option contradicts the file.
+ */
+export type StateFileCode =
+  | 'state_unwritable'
+  | 'state_not_a_file'
+  | 'state_damaged'
+  | 'state_locked'
+  | 'state_conflict';
+
+/** A state file that cannot be used. The message names the path, the problem and the next step. */
+export class StateFileError extends Error {
+  override readonly name = 'StateFileError';
+  readonly code: StateFileCode;
+  readonly path: string;
+
+  constructor(code: StateFileCode, path: string, problem: string, cause?: unknown) {
+    super(`state file ${path}: ${problem}`, cause === undefined ? {} : { cause });
+    this.code = code;
+    this.path = path;
+  }
+}
+
+/** Whether an error describes a mistake of the caller: one of these, or of an option check. */
 export function isCallersProblem(error: unknown): error is Error {
   if (error instanceof NotFound || error instanceof BadRequest) return true;
   return error instanceof Error && (error as { code?: unknown }).code === 'invalid_options';

@@ -1,57 +1,82 @@
 /**
- * What happens to every integration sooner or later, each in one call. A scenario that lasts ends by the sandbox's clock,
- * when the next one starts, or when it is stopped; its faults go with it. What it did to owners, tokens and secrets stays.
+ * What every integration meets sooner or later, each in one call. A scenario may cause a fault for a while; then it
+ * observes, and ends with a verdict. It ends early when another one starts, when it is stopped, and when its fault is
+ * removed. What it did to owners, tokens and secrets stays.
  */
 
 import { currentKey, firstApp, ownerOf, revokeAccessKey, rotateSecret, seedOwners } from './actions.ts';
 import type { FaultRule } from './fault-rules.ts';
 import { NotFound } from './problems.ts';
-import type { ScenarioRun, World } from './world.ts';
+import { RunRecord } from './run-record.ts';
+import * as expect from './verdict.ts';
+import type { RunningScenario, ScenarioRun, ScenarioVerdict, World } from './world.ts';
 
 export interface ScenarioView {
   name: string;
   title: string;
   /** What happens, and what a good integration does then. */
   description: string;
+  /** What starting it changes in the sandbox for good or for a while: shown beside the button. */
+  consequence: string;
 }
 
 interface Scenario extends ScenarioView {
-  readonly durationMs?: number;
-  /** Whether it is about one owner: the one that is given, or else the first. */
+  /** How long its fault lasts. */
+  readonly faultMs?: number;
+  /** How long the integration is observed after that. */
+  readonly observeMs: number;
+  /** Whether it concerns one owner: the given one, else the first. */
   readonly ofOneOwner?: true;
-  readonly start: (world: World, owner: string) => void;
+  readonly start: (world: World, owner: string) => FaultRule | undefined;
+  readonly expectations: readonly expect.Expectation[];
 }
 
 const COLD_OWNERS = 200;
+
+/** A limit on requests in flight that leaves room for any sensible one. */
+const FEW = 32;
 
 export const SCENARIOS = [
   {
     name: 'cold-start',
     title: `Cold start of ${COLD_OWNERS} owners`,
     description:
-      `There are ${COLD_OWNERS} owners, and no token that was given out is known any more. ` +
-      'A good integration makes one request for each owner that it acts for, a few at a time.',
+      `There are ${COLD_OWNERS} owners, and every token is revoked. ` +
+      'A good integration sends one request for each owner that it acts for, a few at a time.',
+    consequence: `Creates up to ${COLD_OWNERS} owners and revokes every token; then observes for 30 s.`,
+    observeMs: 30_000,
     start: (world) => {
       seedOwners(world, Math.max(COLD_OWNERS, world.directory.owners.size));
       world.tokens.revokeWhere(() => true, world.clock.now());
+      return undefined;
     },
+    expectations: [expect.noWaste, expect.singleFlight, expect.noStampede],
   },
   {
     name: 'mass-expiry',
     title: 'Mass expiry',
     description:
-      'Time jumps on by the lifetime of a token, so that all of them end together. ' +
-      'A good integration makes one request for each owner as it is needed, not one for each call.',
-    start: (world) => world.clock.advance(world.profile.lifetimeSeconds * 1000),
+      'Time advances by the lifetime of a token, so that all of them expire together. ' +
+      'A good integration sends one request for each owner when it needs a token, not one for each call.',
+    consequence: 'Advances the sandbox’s clock by the lifetime of a token; then observes for 30 s.',
+    observeMs: 30_000,
+    start: (world) => {
+      world.clock.advance(world.profile.lifetimeSeconds * 1000);
+      return undefined;
+    },
+    expectations: [expect.noWaste, expect.singleFlight, expect.noStampede],
   },
   {
     name: 'outage',
     title: 'Outage of 30 seconds',
     description:
-      'For 30 seconds every connection is refused. A good integration goes on with the tokens it holds, tries again ' +
-      'ever more rarely, and does not come back as a stampede.',
-    durationMs: 30_000,
-    start: (world) => strike(world, { kind: 'refuse', when: { schedule: [[0, 30_000]] } }),
+      'For 30 seconds every connection is refused. A good integration uses the tokens it holds, retries less and less ' +
+      'often, and does not return as a stampede.',
+    consequence: 'Closes the port of the token service for 30 s; then observes the recovery for 30 s.',
+    faultMs: 30_000,
+    observeMs: 30_000,
+    start: () => ({ kind: 'refuse', when: { schedule: [[0, 30_000]] } }),
+    expectations: [expect.noWaste, expect.singleFlight, expect.recovers, expect.calmRecovery(FEW)],
   },
   {
     name: 'rate-limit-storm',
@@ -59,31 +84,42 @@ export const SCENARIOS = [
     description:
       'For 60 seconds only 10 requests are answered in each 10 seconds; the others get 429 with Retry-After. ' +
       'A good integration waits as long as it is told to.',
-    durationMs: 60_000,
-    start: (world) => strike(world, { kind: 'status', status: 429, when: { over: 10, perMs: 10_000 } }),
+    consequence: 'Limits token requests to 10 in 10 s, for 60 s.',
+    faultMs: 60_000,
+    observeMs: 0,
+    start: () => ({ kind: 'status', status: 429, when: { over: 10, perMs: 10_000 } }),
+    expectations: [expect.obeysRetryAfter, expect.noWaste, expect.singleFlight],
   },
   {
     name: 'owner-revoked',
     title: 'One owner revoked',
     description:
-      'One access key is revoked, and its tokens end. A good integration fails for this owner alone, quietly and ' +
-      'ever more rarely.',
+      'One access key is revoked together with its tokens. A good integration fails for this owner alone, and retries ' +
+      'less and less often.',
+    consequence: 'Revokes the access key of one owner for good; then observes for 60 s.',
+    observeMs: 60_000,
     ofOneOwner: true,
     start: (world, owner) => {
       const key = currentKey(world, owner, firstApp(world).id);
       if (!key) throw new NotFound('this owner has no access key');
       revokeAccessKey(world, key);
+      return undefined;
     },
+    expectations: [expect.backsOff(10), expect.othersUnaffected, expect.noWaste],
   },
   {
     name: 'secret-rotated',
     title: 'Secret rotated',
     description:
-      'The client secret is replaced and the old one is refused at once. A good integration stops asking for all ' +
-      'owners after the first refusal, serves the tokens it holds, and goes on when it has the new secret.',
+      'The client secret is replaced and the old one refused at once. A good integration stops requesting for all ' +
+      'owners after the first refusals, uses the tokens it holds, and continues with the new secret.',
+    consequence: 'Replaces the client secret for good; the old one ends at once. Then observes for 60 s.',
+    observeMs: 60_000,
     start: (world) => {
       rotateSecret(world, firstApp(world));
+      return undefined;
     },
+    expectations: [expect.stopsAfterRefusal(FEW), expect.noWaste],
   },
   {
     name: 'black-hole',
@@ -91,58 +127,120 @@ export const SCENARIOS = [
     description:
       'For 30 seconds token requests are read and never answered. A good integration gives up in time, and keeps ' +
       'few connections waiting.',
-    durationMs: 30_000,
-    start: (world) => strike(world, { kind: 'silence' }),
+    consequence: 'Leaves token requests unanswered for 30 s; then observes the recovery for 30 s.',
+    faultMs: 30_000,
+    observeMs: 30_000,
+    start: () => ({ kind: 'silence', when: { schedule: [[0, 30_000]] } }),
+    expectations: [
+      expect.givesUpWithin(30_000),
+      expect.fewAtOnce(FEW),
+      expect.recovers,
+      expect.singleFlight,
+      expect.noWaste,
+    ],
   },
   {
     name: 'wrong-owner-token',
     title: "Another owner's token",
     description:
-      "The next five answers for one owner carry another owner's token. No integration can see that in the token " +
-      'itself; the echo resource tells, if it is told which owner was meant.',
+      "The next five answers for one owner carry another owner's token. The token itself does not show it; the echo " +
+      'resource does, if the caller names the owner it expects. A good integration then drops the token.',
+    consequence: "Gives one owner another owner's token five times; observes for 60 s.",
+    observeMs: 60_000,
     ofOneOwner: true,
-    start: (world, owner) => strike(world, { kind: 'wrong_owner_token', target: { owner }, when: { next: 5 } }),
+    start: (_world, owner) => ({ kind: 'wrong_owner_token', target: { owner }, when: { next: 5 } }),
+    expectations: [expect.asksForOwner, expect.dropsWrongToken],
   },
 ] as const satisfies readonly Scenario[];
 
 export type ScenarioName = (typeof SCENARIOS)[number]['name'];
 
-/** Starts a scenario, after ending the one that runs. */
-export function startScenario(world: World, name: string, options: { owner?: string } = {}): ScenarioRun {
+/** The id of a scenario's fault rule. */
+const FAULT_ID = 'scenario';
+
+export function findScenario(name: string): Scenario {
   const scenario: Scenario | undefined = SCENARIOS.find((candidate) => candidate.name === name);
-  if (!scenario)
-    throw new NotFound(`there is no such scenario; there are ${SCENARIOS.map((one) => one.name).join(', ')}`);
+  if (scenario) return scenario;
+  throw new NotFound(`there is no such scenario; there are ${SCENARIOS.map((one) => one.name).join(', ')}`);
+}
+
+/** Starts a scenario, after ending the one that runs. */
+export function startScenario(world: World, name: string, options: { owner?: string } = {}): RunningScenario {
+  const scenario = findScenario(name);
   const [firstOwner] = world.directory.owners.keys();
-  const owner = scenario.ofOneOwner ? ownerOf(world, options.owner ?? firstOwner ?? '').id : '';
-  stopScenario(world);
+  const owner = scenario.ofOneOwner ? ownerOf(world, options.owner ?? firstOwner ?? '').id : undefined;
+  finishScenario(world, 'another scenario started');
+  const fault = scenario.start(world, owner ?? '');
   const startedAtMs = world.clock.now();
-  const { durationMs } = scenario;
-  const cancel = durationMs === undefined ? () => {} : world.clock.setTimeout(() => stopScenario(world), durationMs);
+  const { faultMs = 0, observeMs } = scenario;
+  const record = new RunRecord(world.clock, startedAtMs + faultMs, world.ledger.tokensInFlight);
   const run: ScenarioRun = {
     name: scenario.name,
     startedAtMs,
-    ...(durationMs !== undefined && { endsAtMs: startedAtMs + durationMs }),
-    ...(scenario.ofOneOwner && { owner }),
+    ...(faultMs > 0 && { endsAtMs: startedAtMs + faultMs }),
+    verdictAtMs: startedAtMs + faultMs + observeMs,
+    ...(owner !== undefined && { owner }),
   };
-  world.scenario = { run, cancel };
-  scenario.start(world, owner);
+  const timers = [world.clock.setTimeout(() => finishScenario(world), faultMs + observeMs)];
+  if (faultMs > 0) timers.push(world.clock.setTimeout(() => removeFault(world), faultMs));
+  const running: RunningScenario = {
+    run,
+    record,
+    band: world.history.begin('scenario', startedAtMs, scenario.name),
+    timers,
+    ...withVerdict(),
+    hasFault: false,
+  };
+  world.scenario = running;
+  world.ledger.observer = record;
+  if (fault) {
+    world.faults.remove(FAULT_ID);
+    world.faults.add({ ...fault, id: FAULT_ID }, run.endsAtMs ?? run.verdictAtMs);
+    running.hasFault = true;
+  }
   world.changed('scenario');
-  return run;
+  return running;
 }
 
-/** Ends the scenario that runs, and removes its faults; false where there was none. */
-export function stopScenario(world: World): boolean {
-  if (!world.scenario) return false;
-  world.scenario.cancel();
+function withVerdict(): Pick<RunningScenario, 'verdict' | 'resolve'> {
+  let resolve: (verdict: ScenarioVerdict) => void = () => {};
+  const verdict = new Promise<ScenarioVerdict>((settle) => {
+    resolve = settle;
+  });
+  return { verdict, resolve };
+}
+
+/** Ends the running scenario with its verdict; false if none runs. `interrupted`: why it ends before its time. */
+export function finishScenario(world: World, interrupted?: string): boolean {
+  const running = world.scenario;
+  if (!running) return false;
   world.scenario = undefined;
-  world.faults.remove(FAULT_ID);
+  world.ledger.observer = undefined;
+  for (const cancel of running.timers) cancel();
+  const nowMs = world.clock.now();
+  if (running.hasFault) world.faults.remove(FAULT_ID);
+  world.history.end(running.band, nowMs);
+  const { name, startedAtMs, owner } = running.run;
+  const verdict: ScenarioVerdict = {
+    ...expect.verdictOf(running.record, findScenario(name).expectations, owner, interrupted),
+    startedAtMs,
+    endedAtMs: nowMs,
+  };
+  world.verdicts.set(name, verdict);
+  running.resolve(verdict);
   world.changed('scenario');
   return true;
 }
 
-const FAULT_ID = 'scenario';
+/** Ends a scenario whose fault was removed by hand: without it there is nothing to observe. */
+export function finishWithoutFault(world: World): void {
+  if (world.scenario?.hasFault && !world.faults.has(FAULT_ID)) finishScenario(world, 'its fault was removed');
+}
 
-function strike(world: World, rule: FaultRule): void {
+/** The fault is over, the observation continues. */
+function removeFault(world: World): void {
+  if (!world.scenario) return;
+  world.scenario.hasFault = false;
   world.faults.remove(FAULT_ID);
-  world.faults.add({ ...rule, id: FAULT_ID });
+  world.changed('scenario');
 }

@@ -1,20 +1,23 @@
+import { Coverage } from './coverage.ts';
 import type { AccessKey } from './directory.ts';
 import type { Secrets } from './secrets.ts';
 
-/** What the sandbox knows of a token it gave out. */
+/** A token that the sandbox issued. */
 export interface IssuedToken {
   readonly fingerprint: string;
   readonly accessKey: AccessKey;
   readonly issuedAtMs: number;
   readonly expiresAtMs: number;
-  /** Until then the resources do not know it yet: replication lag. */
+  /** Replication lag: resources reject the token until then. */
   readonly usableFromMs: number;
   /** When it was revoked. */
   revokedAtMs: number | undefined;
-  /** Whether a resource has answered 401 to it: whoever holds it knows that it is of no use. */
+  /** Whether a resource answered 401 to it, so that its holder knows it is useless. */
   refused: boolean;
-  /** Whether the answer that carried it went out whole. */
+  /** Whether the answer with this token was sent completely. */
   delivered: boolean;
+  /** Whether it was dropped to bound memory. */
+  dropped?: true;
 }
 
 export type TokenState = 'live' | 'unknown' | 'expired' | 'revoked' | 'lagging';
@@ -24,21 +27,22 @@ export interface IssueOptions {
   lifetimeMs: number;
   revokePrevious: boolean;
   replicationLagMs: number;
-  /** It goes to somebody else than its owner, who neither knows of it nor loses a token by it. */
+  /** Sent to another owner: its own owner neither gets it nor loses a token by it. */
   stray?: boolean;
-  /** It is revoked from the start. */
+  /** Revoked from the start. */
   stillborn?: boolean;
 }
 
-/** Tokens kept at most; the oldest are dropped beyond it and are unknown then. */
+/** Beyond this many tokens the oldest are dropped, and are unknown from then on. */
 const MAX_TOKENS = 100_000;
 
-/** The tokens given out, and what has become of them. */
+/** The issued tokens and their state. */
 export class Tokens {
   readonly #secrets: Secrets;
   readonly #byValue = new Map<string, IssuedToken>();
-  /** The newest token of each access key that its holder is known to have. */
+  /** The newest token of each access key that went to its owner. */
   readonly #newest = new Map<string, IssuedToken>();
+  readonly #coverage = new Coverage();
   /** Called when a token was issued or revoked. */
   onChange: ((token: IssuedToken) => void) | undefined;
 
@@ -48,7 +52,7 @@ export class Tokens {
 
   issue(accessKey: AccessKey, nowMs: number, options: IssueOptions): { value: string; token: IssuedToken } {
     const id = this.#secrets.next('sbx_');
-    // Drawn and not worked out of the token, which takes longer than all the rest.
+    // Drawn at random: hashing the token would take longer than everything else here.
     const fingerprint = this.#secrets.next('').slice(0, 10);
     const expiresAtMs = nowMs + options.lifetimeMs;
     const value = options.format === 'opaque' ? id : this.#secrets.jwt(claimsOf(id, accessKey, nowMs, expiresAtMs));
@@ -65,7 +69,10 @@ export class Tokens {
     const previous = this.#newest.get(accessKey.id);
     if (previous && options.revokePrevious && !options.stray) this.#end(previous, nowMs);
     this.#byValue.set(value, token);
-    if (!options.stray) this.#newest.set(accessKey.id, token);
+    if (!options.stray) {
+      this.#newest.set(accessKey.id, token);
+      this.#coverage.add(token, nowMs);
+    }
     this.#dropOldest();
     this.onChange?.(token);
     return { value, token };
@@ -82,10 +89,26 @@ export class Tokens {
     return nowMs < token.usableFromMs ? 'lagging' : 'live';
   }
 
-  /** The token that makes a further request for this key a waste; see {@link isGood}. */
+  /** The token that makes another request for this key a waste; see {@link isGood}. */
   goodTokenOf(accessKey: AccessKey, nowMs: number): IssuedToken | undefined {
     const newest = this.#newest.get(accessKey.id);
     return newest && isGood(newest, nowMs) ? newest : undefined;
+  }
+
+  /** The number of owners with a usable token. */
+  ownersCovered(nowMs: number): number {
+    return this.#coverage.count(nowMs);
+  }
+
+  /** When the newest usable token of an owner expires; undefined without one. */
+  coveredUntil(owner: string, nowMs: number): number | undefined {
+    return this.#coverage.endOf(owner, nowMs);
+  }
+
+  /** Records that the answer with this token did not reach its client. */
+  markLost(token: IssuedToken, nowMs: number): void {
+    token.delivered = false;
+    this.#coverage.check(token.accessKey.ownerId, nowMs);
   }
 
   /** Revokes this token, if it is known. */
@@ -94,7 +117,7 @@ export class Tokens {
     if (token) this.#end(token, nowMs);
   }
 
-  /** Revokes every token that matches; returns how many of them were live until now. */
+  /** Revokes every token that matches and returns how many of them were live. */
   revokeWhere(matches: (token: IssuedToken) => boolean, nowMs: number): number {
     let revoked = 0;
     for (const token of this.#byValue.values()) {
@@ -105,12 +128,12 @@ export class Tokens {
     return revoked;
   }
 
-  /** What is known of every token that has not ended, the oldest first. */
+  /** All unexpired tokens, oldest first. */
   *entries(nowMs: number): Iterable<[value: string, token: IssuedToken]> {
     for (const entry of this.#byValue) if (nowMs < entry[1].expiresAtMs) yield entry;
   }
 
-  /** Takes over a token that a state file holds. */
+  /** Restores a token from a state file. */
   restore(
     value: string,
     facts: Pick<IssuedToken, 'fingerprint' | 'accessKey' | 'issuedAtMs' | 'expiresAtMs' | 'usableFromMs'> & {
@@ -121,33 +144,37 @@ export class Tokens {
     const token = { ...rest, revokedAtMs, refused: false, delivered: true };
     this.#byValue.set(value, token);
     this.#newest.set(token.accessKey.id, token);
+    this.#coverage.add(token, token.issuedAtMs);
   }
 
   clear(): void {
     this.#byValue.clear();
     this.#newest.clear();
+    this.#coverage.clear();
   }
 
   #end(token: IssuedToken, nowMs: number): void {
     if (token.revokedAtMs !== undefined) return;
     token.revokedAtMs = nowMs;
+    this.#coverage.check(token.accessKey.ownerId, nowMs);
     this.onChange?.(token);
   }
 
-  /** Many at a time: to find the first of a map that has lost its first ones takes as long as they were many. */
+  /** Drops many at a time, because finding the first key of a map takes as long as keys before it were deleted. */
   #dropOldest(): void {
     if (this.#byValue.size <= MAX_TOKENS) return;
     let left = MAX_TOKENS / 10;
-    for (const [value] of this.#byValue) {
+    for (const [value, token] of this.#byValue) {
       if (left-- === 0) return;
+      token.dropped = true;
       this.#byValue.delete(value);
     }
   }
 }
 
 /**
- * Whether a token is so good that asking for another is a waste: it reached its holder, was neither revoked nor
- * refused, and has more than half of its life left. Whoever renews in the second half may have good reasons.
+ * Whether a token is good enough to make another request a waste: delivered, not revoked, not rejected, and with more
+ * than half of its lifetime left. Renewing in the second half may have good reasons.
  */
 function isGood(token: IssuedToken, nowMs: number): boolean {
   const leftMs = token.expiresAtMs - nowMs;

@@ -3,8 +3,10 @@ import type { Clock } from '../../clock.ts';
 /** The longest delay that Node's timers take; a longer one would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** What a `Date` can tell ends here. */
+/** The last time that a `Date` can hold. */
 const LAST_DATE_MS = 8.64e15;
+
+export type ClockChange = { kind: 'advanced'; fromMs: number; toMs: number } | { kind: 'frozen' | 'resumed' };
 
 interface Timer {
   readonly dueMs: number;
@@ -14,9 +16,9 @@ interface Timer {
 /**
  * The one clock that everything in a sandbox obeys: token lifetimes, fault schedules, delays, the `Date` header.
  *
- * It runs with the machine's clocks until told otherwise. `advance` moves both its times on and runs the timers that
- * fall due, each at its own moment; `freeze` holds it still, so that only `advance` moves it; `resume` lets it run on
- * from where it stands. Handed to a registry, it makes both sides jump together.
+ * It follows the machine's clocks until told otherwise. `advance` moves both of its times forward and runs the timers
+ * that fall due, each at its own moment. `freeze` stops it, so that only `advance` moves it. `resume` continues from
+ * where it stands. Give it to a registry, and both sides jump together.
  */
 export class VirtualClock implements Clock {
   #wallOffsetMs = 0;
@@ -27,10 +29,10 @@ export class VirtualClock implements Clock {
   #alarm: NodeJS.Timeout | undefined;
   #alarmDueMs = Number.POSITIVE_INFINITY;
   readonly #timers = new Map<number, Timer>();
-  readonly #onChange: () => void;
+  readonly #onChange: (change: ClockChange) => void;
 
-  /** @param onChange called after the clock was moved, frozen or resumed. */
-  constructor(onChange: () => void = () => {}) {
+  /** @param onChange called after the clock was advanced, frozen or resumed. */
+  constructor(onChange: (change: ClockChange) => void = () => {}) {
     this.#onChange = onChange;
   }
 
@@ -56,11 +58,11 @@ export class VirtualClock implements Clock {
     };
   }
 
-  /** Moves time on, running or frozen. Not while timers of another `advance` run: they are part of that one. */
+  /** Advances time, running or frozen. Throws when called by a timer that runs within another `advance`. */
   advance(ms: number): void {
     if (!(ms >= 0 && this.now() + ms <= LAST_DATE_MS))
       throw new RangeError('advance: expected milliseconds, 0 or more');
-    if (this.#advancing) throw new Error('advance: time is being advanced already');
+    if (this.#advancing) throw new Error('advance: the clock is being advanced already');
     const wasFrozen = this.frozen;
     const { wall, monotonic } = this.#hold();
     this.#advancing = true;
@@ -76,23 +78,23 @@ export class VirtualClock implements Clock {
       if (!wasFrozen) this.#release();
       this.#wind();
     }
-    this.#onChange();
+    this.#onChange({ kind: 'advanced', fromMs: wall, toMs: wall + ms });
   }
 
   freeze(): void {
     this.#hold();
     this.#wind();
-    this.#onChange();
+    this.#onChange({ kind: 'frozen' });
   }
 
   resume(): void {
     if (this.#heldMs) this.#release();
     this.#wind();
-    this.#onChange();
+    this.#onChange({ kind: 'resumed' });
   }
 
   #hold(): { wall: number; monotonic: number } {
-    // Whole milliseconds, so that what is advanced by hand adds up exactly.
+    // Whole milliseconds, so that manual advances add up exactly.
     this.#heldMs ??= { wall: this.now(), monotonic: Math.ceil(this.monotonic()) };
     return this.#heldMs;
   }
@@ -105,8 +107,8 @@ export class VirtualClock implements Clock {
   }
 
   /**
-   * Sets the one real timer to the earliest of ours; none while time stands still. When a timer is cancelled the real one
-   * stays, rings in vain and is set anew, unless it was the last: then nothing may keep the process alive.
+   * Sets the single real timer to the earliest virtual one; none while frozen. Cancelling a virtual timer leaves the
+   * real one, which then fires in vain, unless it was the last: nothing may keep the process alive then.
    */
   #wind(): void {
     clearTimeout(this.#alarm);
@@ -126,7 +128,7 @@ export class VirtualClock implements Clock {
     }
   }
 
-  /** Takes out the timer that is due first, the oldest of several. */
+  /** Removes and returns the timer that is due first; of several, the oldest. */
   #takeDue(byMs: number): Timer | undefined {
     let first: [number, Timer] | undefined;
     for (const entry of this.#timers) {

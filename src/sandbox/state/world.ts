@@ -1,25 +1,47 @@
 import type { Directory } from './directory.ts';
 import type { Faults } from './faults.ts';
+import type { Band, History } from './history.ts';
 import type { Ledger } from './ledger.ts';
 import type { Profile } from './profile.ts';
+import type { RunRecord } from './run-record.ts';
 import type { Secrets } from './secrets.ts';
 import type { IssuedToken, TokenState, Tokens } from './tokens.ts';
+import type { Verdict } from './verdict.ts';
 import type { VirtualClock } from './virtual-clock.ts';
 
 /** A scenario that runs. Times are epoch milliseconds of the sandbox's clock. */
 export interface ScenarioRun {
   name: string;
   startedAtMs: number;
-  /** When its faults end; absent: when it is stopped. */
+  /** When its fault ends, where it has one that lasts. */
   endsAtMs?: number;
+  /** When it ends with a verdict. */
+  verdictAtMs: number;
   /** The owner it concerns, where it concerns one. */
   owner?: string;
 }
 
-/** What may have changed, for those who show it or store it. */
+/** The verdict of a scenario's last run. */
+export interface ScenarioVerdict extends Verdict {
+  readonly startedAtMs: number;
+  readonly endedAtMs: number;
+}
+
+export interface RunningScenario {
+  readonly run: ScenarioRun;
+  readonly record: RunRecord;
+  readonly band: Band;
+  readonly timers: (() => void)[];
+  readonly verdict: Promise<ScenarioVerdict>;
+  readonly resolve: (verdict: ScenarioVerdict) => void;
+  /** Whether its fault rule is in force. */
+  hasFault: boolean;
+}
+
+/** What may have changed, for the event stream and the state file. */
 export type Topic = 'apps' | 'owners' | 'faults' | 'profile' | 'clock' | 'scenario' | 'all';
 
-/** All that one sandbox is, apart from its sockets: both planes act on this, and nothing else is shared. */
+/** The whole state of one sandbox, apart from its sockets. Both planes act on it. */
 export interface World {
   readonly clock: VirtualClock;
   readonly secrets: Secrets;
@@ -27,21 +49,24 @@ export interface World {
   readonly tokens: Tokens;
   readonly ledger: Ledger;
   readonly faults: Faults;
+  readonly history: History;
   profile: Profile;
-  /** Token answers made so far. */
+  /** Token answers sent so far. */
   answers: number;
-  scenario: { readonly run: ScenarioRun; readonly cancel: () => void } | undefined;
-  /** What {@link reset} goes back to. */
+  scenario: RunningScenario | undefined;
+  /** By name of the scenario. */
+  readonly verdicts: Map<string, ScenarioVerdict>;
+  /** What a reset restores. */
   readonly start: { readonly owners: number; readonly profile: Profile };
-  /** Tells that something has changed, other than requests and tokens, which tell themselves. */
+  /** Reports a change other than of requests and tokens, which report their own. */
   changed(topic: Topic): void;
 }
 
-/** What a resource makes of a token now. While its owner, app or access key is disabled, it counts as revoked. */
+/** How a resource sees a token now. While its owner, app or access key is disabled, it counts as revoked. */
 export function tokenStateIn(world: World, token: IssuedToken | undefined): TokenState {
   const state = world.tokens.stateOf(token, world.clock.now());
   if (!token || state !== 'live') return state;
   const { ownerId, appId, enabled } = token.accessKey;
-  const stands = enabled && world.directory.owners.get(ownerId)?.enabled && world.directory.apps.get(appId)?.enabled;
-  return stands ? 'live' : 'revoked';
+  const allowed = enabled && world.directory.owners.get(ownerId)?.enabled && world.directory.apps.get(appId)?.enabled;
+  return allowed ? 'live' : 'revoked';
 }

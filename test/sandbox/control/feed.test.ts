@@ -4,6 +4,7 @@ import type { UpdateFrame } from '../../../src/sandbox/api-types.ts';
 import { Feed } from '../../../src/sandbox/control/feed.ts';
 import { Directory } from '../../../src/sandbox/state/directory.ts';
 import { Faults } from '../../../src/sandbox/state/faults.ts';
+import { History } from '../../../src/sandbox/state/history.ts';
 import { Ledger } from '../../../src/sandbox/state/ledger.ts';
 import { DEFAULT_PROFILE } from '../../../src/sandbox/state/profile.ts';
 import { Secrets } from '../../../src/sandbox/state/secrets.ts';
@@ -29,6 +30,8 @@ function makeWorld(): World {
     profile,
     answers: 0,
     scenario: undefined,
+    history: new History(),
+    verdicts: new Map(),
     start,
     changed() {},
   };

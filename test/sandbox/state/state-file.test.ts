@@ -1,4 +1,15 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -15,7 +26,8 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true }));
 
-const start = (options: SandboxOptions = {}): Promise<Sandbox> => startSandbox({ owners: 2, stateFile, ...options });
+const start = (options: SandboxOptions = {}): Promise<Sandbox> =>
+  startSandbox({ ...(existsSync(stateFile) ? {} : { owners: 2 }), stateFile, ...options });
 
 describe('a state file', () => {
   it('keeps owners, keys, secrets, profile and tokens over a restart', async () => {
@@ -58,13 +70,56 @@ describe('a state file', () => {
     'that holds %j is refused, and left as it is',
     async (text) => {
       writeFileSync(stateFile, text);
-      await expect(start()).rejects.toThrow(/state file/);
+      await expect(start()).rejects.toMatchObject({ name: 'StateFileError', code: 'state_damaged', path: stateFile });
       expect(readFileSync(stateFile, 'utf8')).toBe(text);
     },
   );
 
-  it('that cannot be made is refused', async () => {
-    await expect(start({ stateFile: join(folder, 'no', 'such', 'folder') })).rejects.toMatchObject({ code: 'ENOENT' });
+  it('that cannot be created, or is a folder, is refused in words that say what to do', async () => {
+    const missing = start({ stateFile: join(folder, 'no', 'such', 'folder') });
+    await expect(missing).rejects.toMatchObject({ code: 'state_unwritable', cause: { code: 'ENOENT' } });
+    await expect(missing).rejects.toThrow(/its folder does not exist: choose a path in a writable folder/);
+    await expect(start({ stateFile: folder })).rejects.toMatchObject({ code: 'state_not_a_file' });
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it('is used by one sandbox at a time', async () => {
+    const first = await start();
+    await expect(start()).rejects.toThrow(new RegExp(`in use by another sandbox \\(process ${process.pid}\\)`));
+    await expect(start()).rejects.toMatchObject({ code: 'state_locked' });
+    await first.close();
+    await using second = await start();
+    expect(second.accessKeys).toEqual(first.accessKeys);
+  });
+
+  it('is taken over from a sandbox that has died', async () => {
+    await (await start()).close();
+    // No process has an id beyond the largest that Linux gives.
+    writeFileSync(`${stateFile}.lock`, '4194305\n');
+    const sandbox = await start();
+    await sandbox.close();
+    expect(existsSync(`${stateFile}.lock`)).toBe(false);
+  });
+
+  it('behind a symbolic link is written in its place, and the link stays', async () => {
+    mkdirSync(join(folder, 'real'));
+    const link = join(folder, 'link.json');
+    symlinkSync(join('real', 'state.json'), link);
+    await (await start({ stateFile: link })).close();
+    const again = await start({ stateFile: link });
+    await again.close();
+    expect(lstatSync(link).isSymbolicLink()).toBe(true);
+    expect(JSON.parse(readFileSync(join(folder, 'real', 'state.json'), 'utf8')).owners).toHaveLength(2);
+  });
+
+  it('does not let options beside it go unheard', async () => {
+    await (await start({ seed: 1, owners: 4, lifetimeSeconds: 60 })).close();
+    const conflict = { code: 'state_conflict' };
+    await expect(start({ owners: 3 })).rejects.toMatchObject(conflict);
+    await expect(start({ owners: 4, seed: 2 })).rejects.toThrow(/created with the seed 1: leave out the seed/);
+    await using grown = await start({ owners: 6, seed: 1, lifetimeSeconds: 90, profile: { shape: 'minimal' } });
+    expect(grown.owners).toHaveLength(6);
+    expect(grown.profile).toMatchObject({ lifetimeSeconds: 90, shape: 'minimal' });
   });
 
   it('does not keep what a reset took back', async () => {

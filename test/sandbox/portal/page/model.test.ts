@@ -96,7 +96,7 @@ describe('the model', () => {
   });
 
   it('ends a scenario when it is told null, and not before', () => {
-    const before = start({ scenario: { name: 'outage', startedAtMs: 1 } });
+    const before = start({ scenario: { name: 'outage', verdictAtMs: 9, startedAtMs: 1 } });
     expect(changed(before, { clock }, 200).scenario).toBeDefined();
     expect(changed(before, { clock, scenario: null }, 200).scenario).toBeUndefined();
   });

@@ -14,7 +14,7 @@ import {
 } from '../../../../src/sandbox/portal/page/words.ts';
 import { FAULT_KIND_NAMES } from '../../../../src/sandbox/state/fault-kinds.ts';
 import type { ActiveFault } from '../../../../src/sandbox/state/fault-rules.ts';
-import { OUTCOMES } from '../../../../src/sandbox/state/ledger.ts';
+import { OUTCOMES } from '../../../../src/sandbox/state/ledger-entry.ts';
 
 describe('words', () => {
   it('has a mark and a word for every outcome, and a word for every kind of fault', () => {
