@@ -34,9 +34,10 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'sandbox/portal': [],
   // Values too: its tables of fault kinds are the page's as well. The bundle fails if one needs Node.
   'sandbox/portal/page': ['~sandbox', 'sandbox/state'],
-  cli: ['option-check', 'public', 'cli/demo', 'cli/doctor'],
+  cli: ['option-check', 'public', 'cli/demo', 'cli/doctor', 'cli/sandbox'],
   'cli/demo': ['cli', 'public'],
   'cli/doctor': ['cli', 'public'],
+  'cli/sandbox': ['cli', 'public'],
 };
 
 /** Packages by the only files that may import them at run time. */

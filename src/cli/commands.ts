@@ -15,7 +15,7 @@ const COMMANDS: Readonly<Record<string, Entry>> = {
   demo: { summary: 'run the library against a sandbox and draw what happens', load: () => import('./demo/demo.ts') },
   sandbox: {
     summary: 'run a local emulator of the token service, with a portal',
-    load: () => import('./sandbox.ts'),
+    load: () => import('./sandbox/sandbox.ts'),
   },
   doctor: {
     summary: 'examine a token service and recommend options for it',

@@ -41,12 +41,15 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   let controlPlane: ControlPlane | undefined;
   try {
     const { host } = resolved;
-    const url = urlOf(host, await tokenPlane.listen(resolved.port, host));
+    const port = await tokenPlane.listen(resolved.port, host);
+    const url = urlOf(host, port);
     const token = isLoopback(host) ? undefined : world.secrets.random('sbx_control_');
     const context = { world, url, begin: () => feed.stream.begin(), tokenPlaneListens: () => tokenPlane.listening };
     const rules = { loopback: isLoopback(host), host, token };
     controlPlane = new ControlPlane(context, feed.stream, rules);
-    const portalUrl = urlOf(host, await controlPlane.listen(resolved.portalPort, host));
+    const portalPort = await controlPlane.listen(resolved.portalPort, host);
+    const portalUrl = urlOf(host, portalPort);
+    stateFile?.keepPorts({ port, portalPort });
     for (const rule of resolved.faults) world.faults.add(rule);
     return new RunningSandbox(world, { url, portalUrl, ...(token !== undefined && { portalToken: token }) }, close);
   } catch (error) {

@@ -33,6 +33,8 @@ interface State {
   format: typeof FORMAT;
   /** The seed it was made with; absent: none. */
   seed?: number;
+  /** Where the planes listened last, for a start that is to use the same ports. */
+  ports?: Ports;
   secrets: { key: string; made: number };
   /** How far the sandbox's clock is ahead of the machine's. */
   aheadMs: number;
@@ -53,6 +55,11 @@ interface StoredToken {
   revokedAtMs?: number;
 }
 
+export interface Ports {
+  readonly port: number;
+  readonly portalPort: number;
+}
+
 /** The options that were given explicitly, and so must hold beside an existing file too. */
 export interface GivenOptions {
   readonly owners?: number | undefined;
@@ -68,6 +75,7 @@ export class StateFile {
   readonly #path: string;
   readonly #world: World;
   #seed: number | undefined;
+  #ports: Ports | undefined;
   #timer: NodeJS.Timeout | undefined;
   #warned = false;
   #released = false;
@@ -94,6 +102,7 @@ export class StateFile {
     }
     const state = this.#parse(text);
     this.#seed = state.seed;
+    this.#ports = state.ports;
     if (given.seed !== undefined && given.seed !== state.seed) {
       const made = state.seed === undefined ? 'without a seed' : `with the seed ${state.seed}`;
       throw this.#conflict(`it was created ${made}: leave out the seed, or use another file`);
@@ -107,6 +116,12 @@ export class StateFile {
     }
     if (owners !== undefined) directory.seed(owners);
     if (profile) this.#world.profile = changedProfile(this.#world.profile, profile);
+  }
+
+  /** Records where the planes listen. */
+  keepPorts(ports: Ports): void {
+    this.#ports = ports;
+    this.touch();
   }
 
   /** Call it when anything has changed. */
@@ -128,7 +143,11 @@ export class StateFile {
     this.#timer = undefined;
     const temporary = `${this.#path}.${process.pid}.tmp`;
     try {
-      const state = { ...stateOf(this.#world), ...(this.#seed !== undefined && { seed: this.#seed }) };
+      const state: State = {
+        ...stateOf(this.#world),
+        ...(this.#seed !== undefined && { seed: this.#seed }),
+        ...(this.#ports && { ports: this.#ports }),
+      };
       writeFileSync(temporary, `${JSON.stringify(state, undefined, 1)}\n`, { mode: 0o600 });
       renameSync(temporary, this.#path);
     } catch (error) {

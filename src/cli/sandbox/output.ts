@@ -1,0 +1,72 @@
+/** What the sandbox command prints. */
+
+import type { Finding, LedgerEntry, Sandbox } from '../../sandbox/index.ts';
+
+/** The address of the portal, with its token where one is required. */
+export function portalLinkOf({ portalUrl, portalToken }: Sandbox): string {
+  return portalToken === undefined ? portalUrl : `${portalUrl}/?token=${encodeURIComponent(portalToken)}`;
+}
+
+/** For people: where everything is, and a request to begin with. The credentials in it are made up. */
+export function bannerOf(sandbox: Sandbox): string {
+  const { url, clientId, clientSecret, accessKeys } = sandbox;
+  const rows = [
+    ['token service', `${url}  (POST /auth/v1/token, GET /echo)`],
+    ['portal', portalLinkOf(sandbox)],
+    ['owners', `${accessKeys.length}; access keys are in the portal`],
+    ['credentials', 'in the portal, or with --print-env and --json'],
+  ];
+  const request = {
+    grant_type: 'client_credentials',
+    client_id: clientId,
+    client_secret: clientSecret,
+    appliance_owner_scope: accessKeys[0] ?? '<ACCESS_KEY>',
+  };
+  const curl = `curl ${url}/auth/v1/token -H 'content-type: application/json' -d '${JSON.stringify(request)}'`;
+  const table = rows.map(([name, value]) => `${name?.padEnd(16)}${value}\n`).join('');
+  return `${table}\nRequest a token:\n  ${curl}\n\nPress Ctrl-C to stop.\n`;
+}
+
+/** For programs: everything that an integration needs. */
+export function credentialsOf(sandbox: Sandbox): object {
+  const { url, portalUrl, portalToken, clientId, clientSecret, accessKeys } = sandbox;
+  return { url, portalUrl, ...(portalToken !== undefined && { portalToken }), clientId, clientSecret, accessKeys };
+}
+
+/** For an .env file: the variables of `token` and `doctor`, all access keys, and the portal. */
+export function environmentOf({ url, portalUrl, portalToken, clientId, clientSecret, accessKeys }: Sandbox): string {
+  return [
+    `OTR_BASE_URL=${url}`,
+    `OTR_CLIENT_ID=${clientId}`,
+    `OTR_CLIENT_SECRET=${clientSecret}`,
+    `OTR_ACCESS_KEY=${accessKeys[0] ?? ''}`,
+    `OTR_ACCESS_KEYS=${accessKeys.join(',')}`,
+    `PORTAL_URL=${portalUrl}`,
+    ...(portalToken === undefined ? [] : [`PORTAL_TOKEN=${portalToken}`]),
+    '',
+  ].join('\n');
+}
+
+/** One request: when, what, for whom, how it ended, how long it took. */
+export function requestLine(request: LedgerEntry): string {
+  const { atMs, kind, method, owner, outcome, status, durationMs = 0, error, faultKind, fault, wasted } = request;
+  const notes = [error, (faultKind ?? fault) && `fault: ${faultKind ?? fault}`, wasted && 'wasted'].filter(Boolean);
+  return [
+    new Date(atMs).toISOString().slice(11, 23),
+    method.padEnd(4),
+    kind.padEnd(5),
+    (owner ?? '-').padEnd(12),
+    String(status ?? '-').padEnd(3),
+    outcome.padEnd(12),
+    `${Math.round(durationMs)} ms`.padStart(8),
+    ...(notes.length > 0 ? [` ${notes.join(', ')}`] : []),
+  ].join(' ');
+}
+
+export function verdictLines(
+  scenario: string,
+  { passed, findings }: { passed: boolean; findings: readonly Finding[] },
+): string {
+  const lines = findings.map((each) => `  ${each.passed ? '✓' : '✗'} ${each.expectation}: ${each.observed}\n`);
+  return `\nScenario ${scenario}: ${passed ? 'passed' : 'failed'}\n${lines.join('')}`;
+}

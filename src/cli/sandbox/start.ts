@@ -1,0 +1,122 @@
+/** From the command's flags to a running sandbox: its options, its ports, and its errors in the user's words. */
+
+import { readFileSync } from 'node:fs';
+import { OwnerTokenError } from '../../index.ts';
+import { type Sandbox, type SandboxOptions, StateFileError, startSandbox } from '../../sandbox/index.ts';
+import { UsageError } from '../command.ts';
+
+export const OPTION_FLAGS = {
+  port: { type: 'string' },
+  'portal-port': { type: 'string' },
+  host: { type: 'string' },
+  owners: { type: 'string' },
+  lifetime: { type: 'string' },
+  seed: { type: 'string' },
+  config: { type: 'string' },
+  state: { type: 'string' },
+} as const;
+
+export type OptionFlags = { readonly [F in keyof typeof OPTION_FLAGS]?: string | undefined };
+
+/** Fixed, so that the settings of an integration survive a restart. */
+export const DEFAULT_PORTS = { port: 4010, portalPort: 4011 } as const;
+
+/** How far above its default a free port is searched for, in steps of two: both ports keep their parity. */
+const PORT_RANGE = 200;
+
+const NUMERIC_FLAGS = {
+  port: 'port',
+  'portal-port': 'portalPort',
+  owners: 'owners',
+  lifetime: 'lifetimeSeconds',
+} as const;
+
+/** Starts a sandbox. A default port that is in use is replaced by the next free one; a given one is an error. */
+export async function openSandbox(flags: OptionFlags): Promise<Sandbox> {
+  const options = optionsOf(flags);
+  const ports = { ...DEFAULT_PORTS, ...portsIn(options.stateFile) };
+  for (;;) {
+    try {
+      return await startSandbox({ ...ports, ...options });
+    } catch (error) {
+      const { code, port } = error as NodeJS.ErrnoException & { port?: number };
+      const taken = (['port', 'portalPort'] as const).find(
+        (name) => options[name] === undefined && ports[name] === port,
+      );
+      if (code !== 'EADDRINUSE' || !taken || ports[taken] - DEFAULT_PORTS[taken] >= PORT_RANGE) {
+        throw inUsersWords(error, flags);
+      }
+      ports[taken] += 2;
+    }
+  }
+}
+
+function optionsOf(flags: OptionFlags): SandboxOptions {
+  const given = Object.entries({ ...NUMERIC_FLAGS, seed: 'seed' }) as [keyof OptionFlags, keyof SandboxOptions][];
+  const numbers = given
+    .filter(([flag]) => flags[flag] !== undefined)
+    .map(([flag, option]) => [option, numberOf(flag, flags[flag] ?? '')]);
+  return {
+    ...(flags.config !== undefined && readConfig(flags.config)),
+    ...Object.fromEntries(numbers),
+    ...(flags.host !== undefined && { host: flags.host }),
+    ...(flags.state !== undefined && { stateFile: flags.state }),
+  };
+}
+
+/** The sandbox checks the range. */
+function numberOf(flag: string, value: string): number {
+  if (!/^-?\d+(\.\d+)?$/.test(value)) throw new UsageError(`--${flag}: expected a number`);
+  return Number(value);
+}
+
+/** Errors never quote the file: it may hold secrets. */
+function readConfig(path: string): SandboxOptions {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new UsageError(`--config: the file cannot be read (${(error as NodeJS.ErrnoException).code})`);
+  }
+  try {
+    const options: unknown = JSON.parse(text);
+    if (typeof options === 'object' && options !== null && !Array.isArray(options)) return options;
+  } catch {
+    throw new UsageError('--config: the file is not JSON');
+  }
+  throw new UsageError('--config: expected a JSON object with options of startSandbox');
+}
+
+/** The ports that a state file remembers. A file that cannot be read is reported when the sandbox opens it. */
+function portsIn(path: string | undefined): { port?: number; portalPort?: number } {
+  try {
+    const { ports } = JSON.parse(readFileSync(path ?? '', 'utf8')) as { ports?: { port: number; portalPort: number } };
+    return ports ?? {};
+  } catch {
+    return {};
+  }
+}
+
+function inUsersWords(error: unknown, flags: OptionFlags): unknown {
+  const { code, port } = error as NodeJS.ErrnoException & { port?: number };
+  if (code === 'EADDRINUSE') {
+    return new UsageError(
+      `port ${port} is in use: choose another with --port or --portal-port, or 0 for any free port`,
+    );
+  }
+  if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
+    return new UsageError(`cannot listen on this address (${code}): choose another --host or --port`);
+  }
+  if (error instanceof StateFileError) return new UsageError(`--state: ${error.message}`);
+  if (!(error instanceof OwnerTokenError) || error.code !== 'invalid_options') return error;
+  const named = Object.entries({ ...NUMERIC_FLAGS, seed: 'seed', host: 'host', state: 'stateFile' });
+  const flagOf = (option: string) => named.find(([flag, name]) => name === option && flags[flag as keyof OptionFlags]);
+  return new UsageError(
+    error.message
+      .replace(/^.*\n/, 'invalid options:\n')
+      .replaceAll(/^( {2}- )(\w+):/gm, (line, bullet: string, option: string) => {
+        const flag = flagOf(option)?.[0];
+        return flag === undefined ? line : `${bullet}--${flag}:`;
+      }),
+  );
+}
