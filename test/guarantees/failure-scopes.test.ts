@@ -5,8 +5,11 @@ import { type Logger, OwnerTokenError } from '../../src/index.ts';
 import { type Answer, json, LoopbackService, status, token } from '../helpers/loopback-service.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { callAtOnce, errorOf, isSettled, keys, overHttp, scripted, tally, until } from '../helpers/registries.ts';
-import type { ScriptedCall } from '../helpers/scripted-source.ts';
+import { type ScriptedCall, ScriptedSource } from '../helpers/scripted-source.ts';
 import { seeded } from '../helpers/seeded.mjs';
+
+const unavailable = () => new OwnerTokenError('endpoint_unavailable', 'down');
+const failWith = (make: () => unknown) => new ScriptedSource((call) => call.fail(make()));
 
 describe('I1', () => {
   it('I1 invalid_client: no POST beyond those in flight, then one probe per growing interval; held tokens are served', async () => {
@@ -384,4 +387,130 @@ it('I4 resume() ends pause and ramp at once', async () => {
   expect(source.calls).toHaveLength(9);
   for (const call of source.calls.slice(1)) call.succeed();
   await Promise.all(all);
+});
+
+describe('failures', () => {
+  it('jitter takes at most half of a pause, whatever `random` returns', async () => {
+    for (const [drawn, pauseMs] of [
+      [0, 500],
+      [0.999, 1_000],
+      [Number.NaN, 750],
+      [7, 750],
+      [-3, 750],
+      ['x', 750],
+    ] as const) {
+      const { registry, clock } = scripted(
+        { random: () => drawn as number },
+        failWith(() => new Error('no')),
+      );
+      const { retryAtMs } = await errorOf(registry.getToken('key-1'));
+      expect(Math.abs((retryAtMs ?? 0) - clock.now() - pauseMs)).toBeLessThanOrEqual(1);
+    }
+  });
+
+  it('of three distinct owners in a row escalate to the endpoint, whatever their codes; of one owner they stay its own', async () => {
+    const kinds = [unavailable, () => new OwnerTokenError('invalid_response', 'nonsense'), unavailable];
+    const source = new ScriptedSource((call, index) => call.fail((kinds[index % 3] as () => unknown)()));
+    const { registry, clock } = scripted({}, source);
+    for (let round = 0; round < 6; round++) {
+      expect((await errorOf(registry.getToken('key-1'))).failureScope).toBe('owner');
+      clock.advance(300_000);
+    }
+    expect((await errorOf(registry.getToken('key-2'))).failureScope).toBe('owner');
+    expect((await errorOf(registry.getToken('key-3'))).failureScope).toBe('endpoint');
+    expect((await errorOf(registry.getToken('key-4'))).failureScope).toBe('endpoint');
+    expect(source.calls).toHaveLength(8);
+  });
+
+  it('that a source attributes to the owner never escalate, and a success restarts the count', async () => {
+    const source = new ScriptedSource();
+    const { registry } = scripted({}, source);
+    const outcome = async (key: string, script: (call: ScriptedCall) => void) => {
+      source.script(script);
+      return registry.getToken(key).then(
+        () => 'ok',
+        (error: OwnerTokenError) => error.failureScope,
+      );
+    };
+    const onPurpose = () => new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'owner' });
+    for (const key of keys(10)) {
+      expect(await outcome(key, (call) => call.fail(onPurpose()))).toBe('owner');
+      expect(await outcome(`${key} throws`, (call) => call.fail(new Error('no')))).toBe('owner');
+    }
+    for (const round of [1, 2, 3]) {
+      for (const n of [1, 2])
+        expect(await outcome(`anybody's ${round} ${n}`, (call) => call.fail(unavailable()))).toBe('owner');
+      expect(await outcome(`good ${round}`, (call) => call.succeed())).toBe('ok');
+    }
+  });
+
+  it.each([
+    ['names the owner', 'invalid_grant', [true, true]],
+    ['has no code', undefined, [false, true]],
+  ] as const)(
+    'a trial whose refusal %s closes the circuit that it disproves',
+    async (_, oauthError, [liftsClient, liftsEndpoint]) => {
+      for (const [scope, lifts] of [
+        ['client', liftsClient],
+        ['endpoint', liftsEndpoint],
+      ] as const) {
+        const { registry, clock, source } = scripted(
+          {},
+          failWith(() => new OwnerTokenError('rate_limited', 'no', { failureScope: scope })),
+        );
+        await errorOf(registry.getToken('key-1'));
+        clock.advance(1_000);
+        source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no', { oauthError })));
+        await errorOf(registry.getToken('key-2'));
+        expect(registry.stats().pauses[scope] === undefined).toBe(lifts);
+      }
+    },
+  );
+
+  it('a trial whose caller leaves, or whose owner is forgotten, does not leave the circuit without one', async () => {
+    const { registry, clock, source } = scripted(
+      {},
+      failWith(() => new OwnerTokenError('rate_limited', 'no')),
+    );
+    await errorOf(registry.getToken('key-1'));
+    clock.advance(1_000);
+    source.script(undefined);
+    const caller = new AbortController();
+    const left = registry.getToken('key-2', { signal: caller.signal });
+    caller.abort(new Error('left'));
+    await expect(left).rejects.toThrow('left');
+    await settle();
+    const probe = registry.getToken('key-3');
+    await settle();
+    expect(source.calls).toHaveLength(2);
+    registry.forget('key-3');
+    await errorOf(registry.getToken('key-4'));
+    source.call(1).succeed();
+    await probe;
+    expect(registry.stats().pauses.endpoint).toBeUndefined();
+    source.script((call) => call.succeed());
+    await registry.getToken('key-4');
+  });
+
+  it('I3 Retry-After pauses only the scope of the failure that carries it', async () => {
+    await using service = await LoopbackService.start();
+    service.next(
+      status(503, '', { 'retry-after': '120' }),
+      json(400, { error: 'invalid_grant' }, { 'retry-after': '60' }),
+    );
+    const { registry, clock } = overHttp(service);
+    expect(await errorOf(registry.getToken('key-1'))).toMatchObject({
+      failureScope: 'owner',
+      retryAtMs: clock.now() + 120_000,
+    });
+    expect(await errorOf(registry.getToken('key-2'))).toMatchObject({
+      failureScope: 'owner',
+      retryAtMs: clock.now() + 60_000,
+    });
+    await registry.getToken('key-3');
+    clock.advance(60_000);
+    await registry.getToken('key-2');
+    expect((await errorOf(registry.getToken('key-1'))).status).toBe(503);
+    await registry.close();
+  });
 });

@@ -5,9 +5,12 @@ import {
   OwnerTokenError,
   OwnerTokenRegistry,
   type OwnerTokenRegistryOptions,
+  TokenEndpoint,
 } from '../../src/index.ts';
+import { LoopbackService, status, token } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 import { tokenOf } from '../helpers/numbered-tokens.ts';
+import { callAtOnce, errorOf, keys, scripted, tally } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
 function make(source: ScriptedSource, options: Partial<OwnerTokenRegistryOptions> = {}) {
@@ -115,12 +118,19 @@ describe('getToken', () => {
     expect(registry.stats()).toMatchObject({ hits: 5, joined: 1, requests: 2, refreshes: 1, failures: 1 });
   });
 
-  it('drops the owner that was used least recently for want of room, and says so', async () => {
+  it('evicts the least recently used owner, for which looking at it is no use, and logs it', async () => {
     const { lines, logger } = log();
-    const { registry } = answering({ maxOwners: 2, logger });
-    for (const key of ['key-1', 'key-2', 'key-1', 'key-3']) await registry.getToken(key);
-    expect(['key-1', 'key-2', 'key-3'].map((key) => registry.peek(key) !== undefined)).toEqual([true, false, true]);
-    expect(registry.stats()).toMatchObject({ owners: 2, evictions: 1 });
+    const { registry, source } = answering({ maxOwners: 3, logger });
+    for (const key of keys(3)) await registry.getToken(key);
+    await registry.getToken('key-1');
+    registry.peek('key-2');
+    registry.describe('key-2');
+    registry.fingerprint('key-2');
+    registry.stats();
+    await registry.getToken('key-4');
+    expect(keys(4).map((key) => registry.peek(key) !== undefined)).toEqual([true, false, true, true]);
+    expect(registry.stats()).toMatchObject({ owners: 3, evictions: 1 });
+    expect(source.calls).toHaveLength(4);
     expect(lines).toContainEqual({ event: 'owner.evicted', owner: registry.fingerprint('key-2') });
   });
 
@@ -131,6 +141,115 @@ describe('getToken', () => {
     await registry.getToken('key-2').catch(() => {});
     await expect(registry.getToken('key-1')).rejects.toMatchObject({ code: 'source_failed' });
     await expect(registry.getToken('key-3')).rejects.toMatchObject({ code: 'endpoint_unavailable' });
+  });
+
+  it('past the refresh point starts no request while a pause of any scope is in force', async () => {
+    for (const scope of ['client', 'endpoint'] as const) {
+      const source = ScriptedSource.answering(100);
+      const { registry, clock } = scripted({}, source);
+      const held = await registry.getToken('key-1');
+      clock.advance(80_000);
+      source.script((call) =>
+        call.fail(new OwnerTokenError('rate_limited', 'no', { failureScope: scope, retryAfterMs: 5_000 })),
+      );
+      await errorOf(registry.getToken('key-2'));
+      for (let call = 0; call < 10; call++) expect(await registry.getToken('key-1')).toBe(held);
+      await settle();
+      expect(source.calls).toHaveLength(2);
+      source.script((call) => call.succeed());
+      clock.advance(5_000);
+      expect(await registry.getToken('key-1')).toBe(held);
+      await settle();
+      expect(source.calls).toHaveLength(3);
+      expect(registry.stats().pauses).toEqual({ owners: 0 });
+    }
+  });
+
+  it('rejects with an error that says when it failed, how long ago that is, and when the next attempt is made', async () => {
+    const { registry, clock, source } = scripted({}, new ScriptedSource((call) => call.fail(new Error('no'))));
+    const failedAtMs = clock.now();
+    const first = await errorOf(registry.getToken('key-1'));
+    expect(first).toMatchObject({ failedAtMs, retryAtMs: failedAtMs + 750 });
+    clock.advance(200);
+    const second = await errorOf(registry.getToken('key-1'));
+    expect(second).toMatchObject({ code: first.code, failedAtMs, retryAtMs: failedAtMs + 750, retryable: true });
+    expect(second.message).toMatch(/in 0\.\d s; 0\.2 s ago/);
+    // Drawn once: however often it is asked, the moment stays.
+    for (let call = 0; call < 20; call++)
+      expect((await errorOf(registry.getToken('key-1'))).retryAtMs).toBe(failedAtMs + 750);
+    expect(source.calls).toHaveLength(1);
+  });
+
+  it('asks an injected clock for both its times at each hit, and for nothing else', async () => {
+    const asked: string[] = [];
+    const tell = (name: string, time: number) => () => {
+      asked.push(name);
+      return time;
+    };
+    const clock = { now: tell('now', 1e12), monotonic: tell('monotonic', 5) };
+    const registry = new OwnerTokenRegistry({ source: ScriptedSource.answering(), clock });
+    await registry.getToken('key-1');
+    asked.length = 0;
+    await registry.getToken('key-1');
+    expect(asked.sort()).toEqual(['monotonic', 'now']);
+    await registry.close();
+  });
+
+  it('gives the source the reason, the held token, and the rejected one', async () => {
+    const { registry, source, clock } = scripted({}, ScriptedSource.answering(100));
+    const first = await registry.getToken('key-1');
+    clock.advance(80_000);
+    await registry.getToken('key-1');
+    await settle();
+    const second = await registry.getToken('key-1');
+    clock.advance(100_000);
+    const third = await registry.getToken('key-1');
+    registry.reject('key-1', third);
+    await registry.getToken('key-1');
+    const told = source.calls.map(({ request: { reason, held, rejected } }) => ({ reason, held, rejected }));
+    expect(told).toEqual([
+      { reason: 'absent' },
+      { reason: 'refresh', held: first },
+      { reason: 'expired' },
+      { reason: 'rejected', rejected: third },
+    ]);
+    expect(second).not.toBe(first);
+    for (const { request } of source.calls) expect(request.signal.aborted).toBe(false);
+  });
+
+  it("tells a source what the registry's policy makes of a grant", async () => {
+    const { registry, source } = scripted({}, ScriptedSource.answering());
+    await registry.getToken('key-1');
+    const { lifetimeMs } = source.call(0).request;
+    expect(lifetimeMs({ token: 'opaque', response: { expires_in: 60 } })).toBe(60_000);
+    expect(lifetimeMs({ token: 'opaque', response: { expires_in: -1 } })).toBe(300_000);
+    expect(lifetimeMs({ token: 'opaque' })).toBe(300_000);
+  });
+
+  it('corrects a date in the future, keeps another scheme, and refuses what is no token', async () => {
+    const { registry, clock, source } = scripted({}, ScriptedSource.answering(100));
+    const startMs = clock.now();
+    source.script((call) =>
+      call.succeed({ requestedAtMs: startMs + 3_600_000, tokenType: 'bearer', response: { expires_in: 100 } }),
+    );
+    expect(await registry.getToken('key-1')).toMatchObject({
+      issuedAtMs: startMs,
+      expiresAtMs: startMs + 95_000,
+      tokenType: 'Bearer',
+    });
+    source.script((call) => call.succeed({ token: 'abc', tokenType: 'DPoP' }));
+    expect((await registry.getToken('key-2')).authorization).toBe('DPoP abc');
+    for (const bad of [
+      { token: '' },
+      { token: 'a b' },
+      { token: 'a\r\nb' },
+      { tokenType: 'a b' },
+      { requestedAtMs: Number.NaN },
+    ]) {
+      source.script((call) => call.succeed(bad));
+      expect((await errorOf(registry.getToken(`bad ${JSON.stringify(bad)}`))).code).toBe('invalid_response');
+      registry.resume();
+    }
   });
 });
 
@@ -258,45 +377,80 @@ describe('evidence', () => {
 });
 
 describe('forget', () => {
-  it('drops token, pause and request of that owner alone, and tells whether there was any', async () => {
-    const { registry, source } = answering();
-    await registry.getToken('key-1');
+  it('drops the token, pause and request of that owner alone, and returns whether there was any', async () => {
+    const source = ScriptedSource.answering();
+    const { registry } = scripted({}, source);
+    expect(registry.forget('key-1')).toBe(false);
     await registry.getToken('key-2');
-    expect([registry.forget('key-1'), registry.forget('key-1'), registry.forget('key-3')]).toEqual([
-      ...[true, false, false],
-    ]);
-    expect([registry.peek('key-1'), registry.stats().owners]).toEqual([undefined, 1]);
+    await registry.getToken('key-1');
+    expect([registry.forget('key-1'), registry.forget('key-1')]).toEqual([true, false]);
     source.script((call) => call.fail(new Error('no')));
-    await registry.getToken('key-1').catch(() => {});
-    expect(registry.forget('key-1')).toBe(true);
+    await errorOf(registry.getToken('key-1'));
+    expect([registry.forget('key-1'), registry.forget('key-1')]).toEqual([true, false]);
     source.script(undefined);
-    const waiting = registry.getToken('key-1');
+    const waiting = registry.getToken('key-1'); // No pause is left: it asks at once.
     await settle();
-    expect(registry.forget('key-1')).toBe(true);
-    source.call(-1).succeed();
+    expect(source.calls).toHaveLength(4);
+    expect([registry.forget('key-1'), registry.forget('key-1')]).toEqual([true, false]);
+    source.call(3).succeed();
     expect((await waiting).value).toMatch(/^token-/);
     expect(registry.describe('key-1')).toEqual({ phase: 'empty' });
+    expect(registry.stats()).toMatchObject({ owners: 1, inFlight: 0 });
+    expect(registry.peek('key-2')).toBeDefined();
   });
 
-  it('of all owners drops those under way too', async () => {
-    const { registry, source } = answering();
+  it('of all owners drops every token, pause and request, and settles the callers that wait', async () => {
+    const source = ScriptedSource.answering();
+    const { registry } = scripted({}, source);
     await registry.getToken('key-1');
+    source.script((call) => call.fail(new Error('no')));
+    await errorOf(registry.getToken('key-2'));
     source.script(undefined);
-    const waiting = registry.getToken('key-2');
+    const waiting = registry.getToken('key-3');
     await settle();
     registry.forgetAll();
-    source.call(-1).succeed();
-    await waiting;
-    expect(registry.stats()).toMatchObject({ owners: 0, usable: 0, inFlight: 0 });
+    expect(keys(3).map((key) => registry.describe(key).phase)).toEqual(['empty', 'empty', 'empty']);
+    source.call(2).succeed();
+    expect((await waiting).value).toBe('token-2-of-key-3');
+    expect(registry.stats()).toMatchObject({ owners: 0, usable: 0, inFlight: 0, pauses: { owners: 0 } });
   });
 });
 
 describe('describe', () => {
-  it('tells what is known of an owner, and of one that is not', async () => {
+  it('returns the phase of an owner, and only the fields that apply', async () => {
+    const { registry, clock, source } = scripted();
+    const phase = () => registry.describe('key-1');
+    expect(phase()).toEqual({ phase: 'empty' });
+    const first = registry.getToken('key-1');
+    expect(phase()).toEqual({ phase: 'requesting' });
+    await settle();
+    source.call(0).fail(new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' }));
+    await errorOf(first);
+    expect(phase()).toEqual({ phase: 'backing-off', code: 'owner_refused', retryAtMs: clock.now() + 750 });
+    clock.advance(750);
+    expect(phase()).toEqual({ phase: 'empty', code: 'owner_refused', retryAtMs: clock.now() });
+    const second = registry.getToken('key-1');
+    await settle();
+    source.call(1).succeed({ response: { expires_in: 100 } });
+    const { expiresAtMs } = await second;
+    expect(phase()).toEqual({ phase: 'fresh', expiresAtMs });
+    clock.advance(70_000);
+    expect(phase()).toEqual({ phase: 'refresh-due', expiresAtMs });
+    await registry.getToken('key-1');
+    await settle();
+    source.call(2).fail(new OwnerTokenError('rate_limited', 'no', { retryAfterMs: 60_000 }));
+    await settle();
+    const paused = { code: 'rate_limited', retryAtMs: clock.now() + 60_000 };
+    expect(phase()).toEqual({ phase: 'refresh-due', expiresAtMs, ...paused });
+    clock.advance(25_000);
+    expect(phase()).toEqual({ phase: 'backing-off', ...paused });
+    clock.advance(35_000);
+    expect(phase().phase).toBe('expired');
+    expect(source.calls).toHaveLength(3);
+  });
+
+  it('shows an open circuit for an owner it does not know', async () => {
     const { registry, clock, source } = answering();
-    expect(registry.describe('key-1')).toEqual({ phase: 'empty' });
-    const { expiresAtMs } = await registry.getToken('key-1');
-    expect(registry.describe('key-1')).toEqual({ phase: 'fresh', expiresAtMs });
     source.script((call) => call.fail(down));
     await registry.getToken('key-2').catch(() => {});
     const refused = { phase: 'backing-off', code: 'endpoint_unavailable', retryAtMs: clock.now() + 375 };
@@ -320,6 +474,21 @@ describe('fingerprint', () => {
     expect(registry.fingerprint('key-1')).toBe(name);
     expect(answering({ ownerLabel: () => 'Smith' }).registry.fingerprint('key-1')).toBe('Smith');
   });
+
+  it('a label stands for it in errors and reports too', async () => {
+    const { registry } = scripted(
+      { ownerLabel: (key) => `customer ${key.length}` },
+      new ScriptedSource((call) => call.fail(new Error('no'))),
+    );
+    const error = await errorOf(registry.getToken('key-1'));
+    expect([error.owner, (await errorOf(registry.getToken('key-1'))).owner, registry.fingerprint('key-1')]).toEqual(
+      Array(3).fill('customer 5'),
+    );
+    expect(await registry.warmUp(['key-1'])).toEqual({
+      ...{ total: 1, ready: 0, failedCount: 1 },
+      failed: [{ owner: 'customer 5', code: 'source_failed' }],
+    });
+  });
 });
 
 describe('what is built on tokens', () => {
@@ -336,6 +505,24 @@ describe('what is built on tokens', () => {
     const elsewhere = registry.ownerFetch('key-1', { allowedOrigins: ['https://other.example.com'] });
     await expect(elsewhere('https://api.example.com/x')).rejects.toMatchObject({ code: 'origin_refused' });
     expect(() => registry.ownerFetch('')).toThrow(expect.objectContaining({ code: 'invalid_access_key' }));
+  });
+
+  it('ownerFetch sends tokens only to the source’s origin, unless the options allow another', async () => {
+    await using service = await LoopbackService.start();
+    await using elsewhere = await LoopbackService.start();
+    for (const each of [service, elsewhere])
+      each.always((call) => (call.method === 'GET' ? status(200, 'ok') : token())(call));
+    const client = { clientId: 'the-client', clientSecret: 'the-secret' };
+    await using registry = new OwnerTokenRegistry({ source: new TokenEndpoint({ baseUrl: service.url, ...client }) });
+    expect((await registry.ownerFetch('key-1')(`${service.url}/x`)).status).toBe(200);
+    expect((await errorOf(registry.ownerFetch('key-1')(`${elsewhere.url}/x`))).code).toBe('origin_refused');
+    expect(elsewhere.calls).toHaveLength(0);
+    const allowed = registry.ownerFetch('key-1', { allowedOrigins: [elsewhere.url] });
+    expect((await allowed(`${elsewhere.url}/x`)).status).toBe(200);
+    expect((await errorOf(allowed(`${service.url}/x`))).code).toBe('origin_refused');
+    expect(elsewhere.calls[0]?.headers.authorization).toBe('Bearer token-1-of-key-1');
+    const { registry: originless } = scripted({}, ScriptedSource.answering());
+    expect((await errorOf(originless.ownerFetch('key-1')(service.url))).code).toBe('origin_refused');
   });
 
   it('warmUp obtains a token for each owner', async () => {
@@ -373,6 +560,7 @@ describe('resume', () => {
     source.script((call) => call.succeed());
     await Promise.all(['key-1', 'key-2', 'key-3'].map((key) => registry.getToken(key)));
     expect(registry.stats().pauses).toEqual({ owners: 0 });
+    expect(source.calls).toHaveLength(5);
   });
 
   it('takes three more fresh tokens that are refused, after it lifted that pause', async () => {
@@ -417,6 +605,40 @@ describe('stats', () => {
     const { client, endpoint } = registry.stats().pauses;
     expect(client).toMatchObject({ code: 'client_refused', failures: 1, probing: false });
     expect(endpoint).toMatchObject({ code: 'endpoint_unavailable', retryAtMs: clock.now() + 375 });
+  });
+
+  it('are counted as they happen', async () => {
+    const { registry, clock, source } = scripted({ concurrency: 1, maxOwners: 2 }, ScriptedSource.answering(100));
+    await callAtOnce(3, registry, 'key-1');
+    await registry.getToken('key-1');
+    clock.advance(80_000);
+    await registry.getToken('key-1');
+    await settle();
+    registry.reject('key-1', await registry.getToken('key-1'));
+    source.script((call) => call.fail(new Error('no')));
+    await errorOf(registry.getToken('key-2'));
+    source.script(undefined);
+    const left = new AbortController();
+    const waiting = [
+      registry.getToken('key-1'),
+      registry.getToken('key-1'),
+      registry.getToken('key-3', { signal: left.signal }),
+    ];
+    await settle();
+    const { pauses, ...counts } = registry.stats();
+    expect(counts).toEqual({
+      ...{ owners: 2, usable: 0, inFlight: 1, queued: 1, waiting: 3 },
+      ...{ hits: 3, joined: 3, requests: 4, refreshes: 1, failures: 1, rejections: 1, evictions: 0 },
+    });
+    expect(pauses).toEqual({ owners: 1 });
+    left.abort();
+    await errorOf(waiting[2] as never).catch(() => {});
+    source.script((call) => call.succeed());
+    source.call(3).succeed();
+    await Promise.all(waiting.slice(0, 2));
+    await registry.getToken('key-4');
+    expect(registry.stats()).toMatchObject({ owners: 2, evictions: 1, inFlight: 0, queued: 0, waiting: 0 });
+    expect(JSON.parse(JSON.stringify(registry.stats()))).toEqual(registry.stats());
   });
 });
 
@@ -527,5 +749,14 @@ describe('registries', () => {
     expect(token.issuedAtMs).toBeGreaterThan(before);
     expect(await registry.getToken('key-1')).toBe(token);
     await registry.close();
+  });
+
+  it('do nothing until the first call: no request, no timer', async () => {
+    const { clock, source, registry } = scripted({}, ScriptedSource.answering());
+    await settle();
+    clock.advance(1e9);
+    await settle();
+    expect([source.calls.length, clock.pendingTimers]).toEqual([0, 0]);
+    expect(tally(await callAtOnce(1, registry, 'key-1')).tokens).toHaveLength(1);
   });
 });

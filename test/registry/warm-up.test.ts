@@ -4,7 +4,9 @@ import { timeOf } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from '../../src/registry/warm-up.ts';
+import { json, LoopbackService, silence, token } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
+import { isSettled, keys, overHttp } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
 /** One key that is being tried, waiting for the test to answer. */
@@ -404,5 +406,56 @@ describe('with a registry', () => {
     ]);
     await registry.close();
     await expect(registry.warmUp(['key'])).rejects.toMatchObject({ code: 'closed' });
+  });
+});
+
+describe('against a service', () => {
+  it('obtains a token for each owner, no more at once than concurrency, and rides out a rate limit', async () => {
+    await using service = await LoopbackService.start();
+    const { registry, clock } = overHttp(service, { concurrency: 4 });
+    await registry.getToken('key-1');
+    service.next(token(), json(429, {}, { 'retry-after': '5' }));
+    let done = false;
+    const progress: number[] = [];
+    const report = registry.warmUp(keys(30), { onProgress: ({ ready }) => void progress.push(ready) });
+    void report.finally(() => (done = true));
+    while (!done) {
+      await settle();
+      clock.advance(500);
+    }
+    expect(await report).toEqual({ total: 30, ready: 30, failedCount: 0, failed: [] });
+    expect(progress).toEqual(Array.from({ length: 30 }, (_, index) => index + 1));
+    expect(service.countFor('key-1')).toBe(1);
+    expect(new Set(service.calls.map((call) => call.accessKey)).size).toBe(30);
+    await registry.close();
+  });
+
+  it('aborted rejects with the reason, and leaves what is under way to those who wait for it', async () => {
+    await using service = await LoopbackService.start();
+    service.always(silence());
+    const { registry } = overHttp(service, { concurrency: 2 });
+    const caller = new AbortController();
+    const warmedUp = registry.warmUp(keys(10), { signal: caller.signal });
+    await service.arrived(2);
+    const waiting = registry.getToken('key-1');
+    const reason = new Error('enough');
+    caller.abort(reason);
+    await expect(warmedUp).rejects.toBe(reason);
+    expect(await isSettled(waiting)).toBe(false);
+    for (const call of service.calls) call.answer(token());
+    await waiting;
+    expect(service.calls).toHaveLength(2);
+    await registry.close();
+  });
+
+  it('with credentials that are refused it counts the owners, and makes no POST for each', async () => {
+    await using service = await LoopbackService.start();
+    service.always(json(401, { error: 'invalid_client' }));
+    const { registry } = overHttp(service);
+    const report = await registry.warmUp(keys(500));
+    expect(report).toMatchObject({ total: 500, ready: 0, failedCount: 500 });
+    expect(report.failed).toHaveLength(100);
+    expect(service.calls.length).toBeLessThanOrEqual(16);
+    await registry.close();
   });
 });
