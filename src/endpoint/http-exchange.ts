@@ -57,8 +57,14 @@ const IDLE_SOCKET_MS = 30_000;
 
 /** An agent with keep-alive. Node unrefs idle sockets, so they do not keep the process running. */
 export function keepAliveAgent(url: URL): http.Agent {
-  const options = { keepAlive: true, timeout: IDLE_SOCKET_MS };
+  const options = { keepAlive: true, timeout: IDLE_SOCKET_MS, ...environmentProxy() };
   return url.protocol === 'https:' ? new https.Agent(options) : new http.Agent(options);
+}
+
+/** Where Node takes its proxy from the environment (`NODE_USE_ENV_PROXY`), as its global agent is set up; else nothing. */
+function environmentProxy(): object {
+  const { proxyEnv } = https.globalAgent.options as { proxyEnv?: object };
+  return proxyEnv ? { proxyEnv } : {};
 }
 
 /** Closes the idle connections of an agent and leaves those in use alone. */
