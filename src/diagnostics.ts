@@ -1,96 +1,170 @@
 /**
- * Everything the registry tells: one function for each event, to a diagnostics channel and to the log. Nothing else in
- * the core logs. Fields are fixed and hold names, numbers and codes; there is no way to hand a secret in.
+ * What a registry reports: one method per event, to a diagnostics channel and to the log. Nothing else in the core logs.
+ * {@link LOG_EVENTS} fixes the fields, which hold names, numbers and codes; no method takes a secret.
  *
- * Telling never breaks what is told of: a logger that throws goes unheard.
+ * Reporting never fails a call: errors thrown by a logger are ignored.
  */
 
 import { type Channel, channel, tracingChannel } from 'node:diagnostics_channel';
-import { pino } from 'pino';
-import { type OwnerTokenError, ScrubbedCause } from './errors.ts';
+import type { Instant } from './clock.ts';
+import { type FailureScope, type OwnerTokenError, ScrubbedCause, type WiderScope } from './errors.ts';
+import { type Level, type Logger, type Write, writerFor } from './logger.ts';
 import type { RequestReason } from './token.ts';
 
-type LogFunction = (fields: object, message: string) => void;
-
-/** The part of pino's logger that is used; any logger with these methods will do. */
-export interface Logger {
-  debug: LogFunction;
-  info: LogFunction;
-  warn: LogFunction;
-}
-
-/** A level for a logger that the registry makes itself, writing to standard output. */
-export type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
-export const LEVELS: readonly Level[] = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
-
-/** How a call was answered: from what is held, by waiting for a request under way or a new one, or not at all. */
+/** How a call was answered: from the cache, by an in-flight or a new request, or not at all. */
 export type LookupOutcome = 'serve' | 'serve-and-refresh' | 'wait' | 'request' | 'refuse';
 
-/** What subscribers of `owner-token-registry:lookup` get. */
+/** Message of `owner-token-registry:lookup`. */
 export interface LookupMessage {
+  /** Name of the registry. */
+  readonly registry: string;
   readonly owner: string;
   readonly outcome: LookupOutcome;
 }
 
-/** What subscribers of `tracing:owner-token-registry:request:*` get; the same object from start to end. */
+/** Message of `tracing:owner-token-registry:request:*`: the same object from start to end. */
 export interface RequestMessage {
+  /** Name of the registry. */
+  readonly registry: string;
   readonly owner: string;
   readonly reason: RequestReason;
-  /** Fingerprint of the token obtained. */
+  /** From the call of the source to its outcome. */
+  durationMs?: number;
+  /** Fingerprint of the issued token. */
   token?: string;
   expiresAtMs?: number;
   error?: OwnerTokenError;
 }
 
-/** What subscribers of `owner-token-registry:rejection` get. */
+/** Message of `owner-token-registry:rejection`. */
 export interface RejectionMessage {
+  /** Name of the registry. */
+  readonly registry: string;
   readonly owner: string;
   readonly token: string;
   /** Whether that very token was held; a late rejection of an older one changes nothing. */
   readonly wasHeld: boolean;
 }
 
-/** What subscribers of `owner-token-registry:pause` get. */
+/** Message of `owner-token-registry:pause`. */
 export interface PauseMessage {
-  readonly scope: 'owner' | 'client' | 'endpoint';
+  /** Name of the registry. */
+  readonly registry: string;
+  readonly scope: FailureScope;
   readonly action: 'paused' | 'lifted';
-  /** The owner concerned, where it is one. */
+  /** The owner that pauses, for the scope `owner`. */
   readonly owner?: string;
+  /** When paused: the code of the failure. */
   readonly code?: string;
+  /** When paused: epoch ms of the next attempt. */
   readonly retryAtMs?: number;
+  /** When lifted: from the first failure to the recovery. */
+  readonly durationMs?: number;
+  /** When lifted: how many calls the pause refused. */
+  readonly refused?: number;
 }
+
+const FAILURE_FIELDS = [
+  ...['owner', 'code', 'message', 'causeCode', 'status', 'oauthError', 'host', 'durationMs'],
+  ...['failureScope', 'retryInMs', 'retryAt'],
+] as const;
+
+interface LogEvent {
+  readonly level: Exclude<Level, 'trace' | 'fatal' | 'silent'>;
+  readonly message: string;
+  /** Beside `event` and `registry`, which every line has. */
+  readonly fields: readonly string[];
+}
+
+/** Every log event in one place: the methods of {@link Diagnostics} and `docs/observability.md` follow this table. */
+export const LOG_EVENTS = Object.freeze({
+  'request.sent': { level: 'debug', message: 'token request sent', fields: ['owner', 'reason'] },
+  'request.succeeded': {
+    ...{ level: 'debug', message: 'token issued' },
+    fields: ['owner', 'reason', 'durationMs', 'token', 'expiresAtMs'],
+  },
+  'request.failed': { level: 'debug', message: 'token request failed', fields: ['reason', ...FAILURE_FIELDS] },
+  'pause.began': { level: 'warn', message: 'token requests paused', fields: FAILURE_FIELDS },
+  'pause.lifted': {
+    ...{ level: 'info', message: 'token requests resumed' },
+    fields: ['failureScope', 'owner', 'durationMs', 'refused'],
+  },
+  'token.rejected': { level: 'info', message: 'token reported as rejected', fields: ['owner', 'token', 'wasHeld'] },
+  'lifetime.unknown': {
+    ...{ level: 'warn', message: 'the token lifetime is unknown: set an expiry policy (docs/expiry.md)' },
+    fields: ['owner', 'kind', 'assumedMs'],
+  },
+  'hook.failed': { level: 'warn', message: 'a hook threw; the error was ignored', fields: ['hook', 'cause'] },
+  'owner.evicted': { level: 'debug', message: 'least recently used owner evicted', fields: ['owner'] },
+  'registry.closed': { level: 'info', message: 'registry closed', fields: ['abandoned'] },
+} as const satisfies Readonly<Record<string, LogEvent>>);
+
+type EventName = keyof typeof LOG_EVENTS;
+type FieldsOf<E extends EventName> = Partial<Record<(typeof LOG_EVENTS)[E]['fields'][number], unknown>>;
+type FailureFields = Record<(typeof FAILURE_FIELDS)[number], unknown>;
 
 const lookups: Channel = channel('owner-token-registry:lookup');
 const rejections: Channel = channel('owner-token-registry:rejection');
 const pauses: Channel = channel('owner-token-registry:pause');
 const requests = tracingChannel<object, RequestMessage>('owner-token-registry:request');
 
-const SILENT: Logger = { debug: () => {}, info: () => {}, warn: () => {} };
+/** An endpoint pause longer than this is an error: the service asked for it. */
+const LONG_PAUSE_MS = 60_000;
 
-/** One registry's voice. */
+/** What pauses: one owner, by its slot, or a wider scope. */
+export type Paused = { readonly owner: string } | WiderScope;
+
+/** One scope's failures in a row, from the first pause to the recovery. */
+interface Outage {
+  readonly sinceMs: number;
+  retryAtMonotonicMs: number;
+  refused: number;
+}
+
+/** The registry that reports. */
+export interface Reporter {
+  readonly registry: string;
+  /** Host of the token endpoint. */
+  readonly host: string | undefined;
+  now(): Instant;
+}
+
 export class Diagnostics {
-  readonly #logger: Logger;
-  /** What has been warned of once; bounded by the kinds of warning there are. */
+  /** Calls refused by a pause, by its scope. */
+  readonly refusedCalls: Record<FailureScope, number> = { owner: 0, client: 0, endpoint: 0 };
+  readonly #write: Write;
+  readonly #reporter: Reporter;
+  /** Warnings that are logged only once; bounded by the kinds of warning there are. */
   readonly #warned = new Set<string>();
+  readonly #sentAtMs = new WeakMap<RequestMessage, number>();
+  /** By slot, so that an owner's outage ends with its slot; by the next two objects for the wider scopes. */
+  readonly #outages = new WeakMap<object, Outage>();
+  readonly #circuits = { client: {}, endpoint: {} };
 
-  constructor(logger: Logger | Level | undefined) {
-    if (logger === undefined) this.#logger = SILENT;
-    else if (typeof logger === 'string') this.#logger = pino({ name: 'owner-token-registry', level: logger });
-    else this.#logger = logger;
+  constructor(logger: Logger | Level | undefined, reporter: Reporter) {
+    this.#write = writerFor(logger);
+    this.#reporter = reporter;
   }
 
-  /** Whether anybody listens to lookups: asked first, so that a hit costs nothing more when nobody does. */
+  /** Whether anyone subscribes to lookups: asked first, so that otherwise a hit costs nothing more. */
   get hearsLookups(): boolean {
     return lookups.hasSubscribers;
   }
 
   lookup(owner: string, outcome: LookupOutcome): void {
-    if (lookups.hasSubscribers) lookups.publish({ owner, outcome } satisfies LookupMessage);
+    if (!lookups.hasSubscribers) return;
+    lookups.publish({ registry: this.#reporter.registry, owner, outcome } satisfies LookupMessage);
   }
 
-  /** Runs a request inside its trace, so that what it calls (an HTTP client, say) becomes part of it. */
+  /** The message of one call of the source. */
+  newRequest(owner: string, reason: RequestReason): RequestMessage {
+    return { registry: this.#reporter.registry, owner, reason };
+  }
+
+  /** Runs a request inside its trace, so that what it calls (an HTTP client, for example) becomes part of it. */
   requestSent<T>(message: RequestMessage, send: () => Promise<T>): Promise<T> {
-    this.#log('debug', { event: 'request.sent', owner: message.owner, reason: message.reason }, 'token request sent');
+    this.#sentAtMs.set(message, this.#reporter.now().monotonicMs);
+    this.#log('request.sent', { owner: message.owner, reason: message.reason });
     if (!requests.start.hasSubscribers) return send();
     return requests.start.runStores(message, () => {
       const sent = send();
@@ -99,76 +173,146 @@ export class Diagnostics {
     });
   }
 
-  requestSucceeded(message: RequestMessage): void {
-    const { owner, reason, token, expiresAtMs } = message;
-    this.#log('debug', { event: 'request.succeeded', owner, reason, token, expiresAtMs }, 'token obtained');
-    this.#requestOver(message);
+  /** The owner's outage, if there was one, is over too. */
+  requestSucceeded(message: RequestMessage, slot: { readonly owner: string }): void {
+    message.durationMs = this.#durationOf(message);
+    const { owner, reason, token, expiresAtMs, durationMs } = message;
+    this.#log('request.succeeded', { owner, reason, durationMs, token, expiresAtMs });
+    this.#publishOutcome(message);
+    if (this.#outages.has(slot)) this.lifted(slot);
   }
 
   requestFailed(message: RequestMessage, error: OwnerTokenError): void {
     message.error = error;
-    const { owner, reason } = message;
-    const { code, failureScope, status, oauthError, retryAtMs } = error;
-    const fields = { event: 'request.failed', owner, reason, code, failureScope, status, oauthError, retryAtMs };
-    this.#log('warn', fields, 'token request failed');
+    message.durationMs = this.#durationOf(message);
+    this.#log('request.failed', { reason: message.reason, ...this.#failureFields(error, message) });
     if (requests.error.hasSubscribers) requests.error.publish(message);
-    this.#requestOver(message);
+    this.#publishOutcome(message);
   }
 
-  rejected(message: RejectionMessage): void {
-    this.#log('info', { event: 'token.rejected', ...message }, 'token reported as refused');
-    if (rejections.hasSubscribers) rejections.publish(message);
+  /**
+   * A pause began or was extended. Reported once, however many requests fail into it.
+   *
+   * @param error the failure, with `failureScope` and `retryAtMs` of the pause.
+   * @param request the request that failed; absent when rejected tokens caused the pause.
+   */
+  paused(
+    paused: Paused,
+    { retryAtMonotonicMs }: { readonly retryAtMonotonicMs: number },
+    error: OwnerTokenError,
+    request?: RequestMessage,
+  ): void {
+    const key = this.#keyOf(paused);
+    const outage = this.#outages.get(key);
+    if (outage && retryAtMonotonicMs <= outage.retryAtMonotonicMs) return;
+    if (outage) outage.retryAtMonotonicMs = retryAtMonotonicMs;
+    else {
+      const sinceMs = this.#reporter.now().monotonicMs - (request?.durationMs ?? 0);
+      this.#outages.set(key, { sinceMs, retryAtMonotonicMs, refused: 0 });
+    }
+    const fields = this.#failureFields(error, request);
+    const isLong = paused === 'endpoint' && (fields.retryInMs as number) > LONG_PAUSE_MS;
+    this.#log('pause.began', fields, paused === 'client' || isLong ? 'error' : 'warn');
+    const { code, retryAtMs } = error;
+    this.#publishPause(paused, { action: 'paused', code, ...(retryAtMs !== undefined && { retryAtMs }) });
   }
 
-  paused(message: Omit<PauseMessage, 'action'>): void {
-    // An owner's pause is told by its failed request already. One of all owners, or of tokens refused, is news of its own.
-    if (message.scope !== 'owner' || message.code === 'token_rejected')
-      this.#log('warn', { event: 'pause.began', ...message }, 'token requests paused');
-    if (pauses.hasSubscribers) pauses.publish({ ...message, action: 'paused' } satisfies PauseMessage);
+  /** Calls were refused by a pause. */
+  refused(paused: Paused, calls = 1): void {
+    this.refusedCalls[scopeOf(paused)] += calls;
+    const outage = this.#outages.get(this.#keyOf(paused));
+    if (outage) outage.refused += calls;
   }
 
-  lifted(scope: PauseMessage['scope'], owner?: string): void {
-    const fields = { scope, ...(owner !== undefined && { owner }) };
-    this.#log('info', { event: 'pause.lifted', ...fields }, 'pause lifted');
-    if (pauses.hasSubscribers) pauses.publish({ ...fields, action: 'lifted' } satisfies PauseMessage);
+  lifted(paused: Paused): void {
+    const key = this.#keyOf(paused);
+    const outage = this.#outages.get(key);
+    this.#outages.delete(key);
+    const since = outage && {
+      durationMs: Math.round(this.#reporter.now().monotonicMs - outage.sinceMs),
+      refused: outage.refused,
+    };
+    const owner = typeof paused === 'string' ? undefined : paused.owner;
+    this.#log('pause.lifted', { failureScope: scopeOf(paused), owner, ...since });
+    this.#publishPause(paused, { action: 'lifted', ...since });
+  }
+
+  rejected(rejection: { owner: string; token: string; wasHeld: boolean }): void {
+    this.#log('token.rejected', rejection);
+    if (!rejections.hasSubscribers) return;
+    rejections.publish({ registry: this.#reporter.registry, ...rejection } satisfies RejectionMessage);
   }
 
   evicted(owner: string): void {
-    this.#log('debug', { event: 'owner.evicted', owner }, 'least recently used owner dropped');
+    this.#log('owner.evicted', { owner });
   }
 
-  /** Once for each kind. */
+  /** Logged once for each kind. */
   lifetimeUnknown(owner: string, kind: string, assumedMs: number): void {
-    const message = 'the lifetime of tokens is not known: set an expiry policy (docs/expiry.md)';
-    this.#warnOnce(`lifetime ${kind}`, { event: 'lifetime.unknown', owner, kind, assumedMs }, message);
+    if (this.#isNew(`lifetime ${kind}`)) this.#log('lifetime.unknown', { owner, kind, assumedMs });
   }
 
-  /** A function of the user's that only tells threw; once for each. */
+  /** A user's function threw whose result is not needed. Logged once for each function. */
   hookFailed(hook: 'expiry.accepted' | 'expiry.rejected' | 'source.close', thrown: unknown): void {
-    const fields = { event: 'hook.failed', hook, cause: ScrubbedCause.of(thrown) };
-    this.#warnOnce(`hook ${hook}`, fields, `${hook} threw; it was ignored`);
+    if (this.#isNew(`hook ${hook}`)) this.#log('hook.failed', { hook, cause: ScrubbedCause.of(thrown) });
   }
 
   closed(abandoned: number): void {
-    this.#log('info', { event: 'registry.closed', abandoned }, 'registry closed');
+    this.#log('registry.closed', { abandoned });
   }
 
-  #requestOver(message: RequestMessage): void {
+  #failureFields(error: OwnerTokenError, request: RequestMessage | undefined): FailureFields {
+    const { code, message, status, oauthError, failureScope, retryAtMs } = error;
+    return {
+      ...{ owner: error.owner ?? request?.owner, code, message, causeCode: causeCodeOf(error.cause) },
+      ...{ status, oauthError, host: this.#reporter.host, durationMs: request?.durationMs, failureScope },
+      retryInMs: retryAtMs === undefined ? undefined : Math.max(0, retryAtMs - this.#reporter.now().wallMs),
+      retryAt: isoTime(retryAtMs),
+    };
+  }
+
+  #durationOf(message: RequestMessage): number {
+    const nowMs = this.#reporter.now().monotonicMs;
+    return Math.round(nowMs - (this.#sentAtMs.get(message) ?? nowMs));
+  }
+
+  #publishOutcome(message: RequestMessage): void {
     if (requests.asyncStart.hasSubscribers) requests.asyncStart.publish(message);
     if (requests.asyncEnd.hasSubscribers) requests.asyncEnd.publish(message);
   }
 
-  #warnOnce(kind: string, fields: object, message: string): void {
-    if (this.#warned.has(kind)) return;
-    this.#warned.add(kind);
-    this.#log('warn', fields, message);
+  #publishPause(paused: Paused, rest: Omit<PauseMessage, 'registry' | 'scope' | 'owner'>): void {
+    if (!pauses.hasSubscribers) return;
+    const owner = typeof paused === 'string' ? {} : { owner: paused.owner };
+    const message = { registry: this.#reporter.registry, scope: scopeOf(paused), ...owner, ...rest };
+    pauses.publish(message satisfies PauseMessage);
   }
 
-  #log(level: keyof Logger, fields: object, message: string): void {
-    try {
-      this.#logger[level](fields, message);
-    } catch {
-      // There is nowhere left to say so.
-    }
+  #keyOf(paused: Paused): object {
+    return typeof paused === 'string' ? this.#circuits[paused] : paused;
   }
+
+  #isNew(warning: string): boolean {
+    return this.#warned.size < this.#warned.add(warning).size;
+  }
+
+  #log<E extends EventName>(event: E, fields: FieldsOf<E>, level: LogEvent['level'] = LOG_EVENTS[event].level): void {
+    const known = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+    this.#write(level, { event, registry: this.#reporter.registry, ...known }, LOG_EVENTS[event].message);
+  }
+}
+
+function scopeOf(paused: Paused): FailureScope {
+  return typeof paused === 'string' ? paused : 'owner';
+}
+
+/** The first code in a chain of causes: `fetch failed` has none, but its cause has. */
+function causeCodeOf(cause: ScrubbedCause | undefined): string | undefined {
+  return cause && (cause.code ?? causeCodeOf(cause.cause));
+}
+
+/** An instant for people; undefined beyond the range of dates, which a clock of the user's may exceed. */
+function isoTime(ms: number | undefined): string | undefined {
+  const date = new Date(ms ?? Number.NaN);
+  return Number.isNaN(date.getTime()) ? undefined : date.toISOString();
 }

@@ -3,8 +3,6 @@
 export type { OwnerFetch, OwnerFetchOptions } from './calling/owner-fetch.ts';
 export type { Clock } from './clock.ts';
 export type {
-  Level,
-  Logger,
   LookupMessage,
   LookupOutcome,
   PauseMessage,
@@ -40,6 +38,7 @@ export {
   untilRejected,
 } from './expiry/policies.ts';
 export type { PauseRange } from './failures/backoff.ts';
+export type { Level, Logger } from './logger.ts';
 export type { OwnerTokenRegistryOptions } from './registry/options.ts';
 export { OwnerTokenRegistry } from './registry/registry.ts';
 export type { OwnerState, PauseStat, RegistryStats } from './registry/stats.ts';

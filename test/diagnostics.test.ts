@@ -1,17 +1,21 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import diagnostics from 'node:diagnostics_channel';
 import { afterEach, describe, expect, it } from 'vitest';
-import { Diagnostics, type Logger, type RequestMessage } from '../src/diagnostics.ts';
-import { OwnerTokenError } from '../src/errors.ts';
+import { Diagnostics, type RequestMessage } from '../src/diagnostics.ts';
+import { OwnerTokenError, type OwnerTokenErrorOptions } from '../src/errors.ts';
+import type { Logger } from '../src/logger.ts';
+import { ManualClock } from './helpers/manual-clock.ts';
 
-type Line = [level: string, fields: object, message: string];
+type Line = [level: string, fields: Record<string, unknown>, message: string];
 
-/** A voice whose log lines are kept. */
-function voice() {
+/** Diagnostics on a manual clock, with the lines they log. */
+function reporting(host: string | undefined = 'service.example') {
   const lines: Line[] = [];
-  const at = (level: string) => (fields: object, message: string) => void lines.push([level, fields, message]);
-  const logger: Logger = { debug: at('debug'), info: at('info'), warn: at('warn') };
-  return { lines, told: new Diagnostics(logger) };
+  const at = (level: string) => (fields: object, message: string) => void lines.push([level, { ...fields }, message]);
+  const logger: Logger = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
+  const clock = new ManualClock();
+  const now = () => ({ wallMs: clock.now(), monotonicMs: clock.monotonic() });
+  return { lines, clock, reports: new Diagnostics(logger, { registry: 'crm', host, now }) };
 }
 
 /** What is published on a channel from now to the end of the test. */
@@ -19,25 +23,27 @@ const leaving: (() => void)[] = [];
 afterEach(() => {
   for (const leave of leaving.splice(0)) leave();
 });
-function heardOn(name: string, heard: unknown[] = []): unknown[] {
+function publishedOn(name: string, heard: unknown[] = []): unknown[] {
   const listen = (message: unknown) => void heard.push(message);
   diagnostics.subscribe(name, listen);
   leaving.push(() => diagnostics.unsubscribe(name, listen));
   return heard;
 }
 
-const error = new OwnerTokenError('rate_limited', 'slow down', { status: 429, retryAtMs: 9, oauthError: 'slow_down' });
-const request = (): RequestMessage => ({ owner: 'owner_x', reason: 'absent' });
+const SLOT = Object.freeze({ owner: 'owner_x' });
+const failure = (options: OwnerTokenErrorOptions = {}) =>
+  new OwnerTokenError('endpoint_unavailable', 'it broke', options);
+const until = (retryAtMonotonicMs: number) => ({ retryAtMonotonicMs });
 
 describe('a lookup', () => {
-  it('is told to those who listen, and to no log', () => {
-    const { told, lines } = voice();
-    expect(told.hearsLookups).toBe(false);
-    told.lookup('owner_x', 'serve');
-    const heard = heardOn('owner-token-registry:lookup');
-    expect(told.hearsLookups).toBe(true);
-    told.lookup('owner_x', 'wait');
-    expect(heard).toEqual([{ owner: 'owner_x', outcome: 'wait' }]);
+  it('is published to subscribers, and logged nowhere', () => {
+    const { reports, lines } = reporting();
+    expect(reports.hearsLookups).toBe(false);
+    reports.lookup('owner_x', 'serve');
+    const heard = publishedOn('owner-token-registry:lookup');
+    expect(reports.hearsLookups).toBe(true);
+    reports.lookup('owner_x', 'wait');
+    expect(heard).toEqual([{ registry: 'crm', owner: 'owner_x', outcome: 'wait' }]);
     expect(lines).toEqual([]);
   });
 });
@@ -45,35 +51,50 @@ describe('a lookup', () => {
 describe('a request', () => {
   const TRACE = 'tracing:owner-token-registry:request';
 
-  it('is made and logged where nobody listens', async () => {
-    const { told, lines } = voice();
-    expect(await told.requestSent(request(), async () => 'sent')).toBe('sent');
-    told.requestSucceeded({ ...request(), token: 'token_x', expiresAtMs: 5 });
-    const failed = request();
-    told.requestFailed(failed, error);
-    expect(failed.error).toBe(error);
+  it('that succeeds is logged with its duration', async () => {
+    const { reports, lines, clock } = reporting();
+    const message = reports.newRequest('owner_x', 'absent');
+    expect(await reports.requestSent(message, async () => 'sent')).toBe('sent');
+    clock.advance(250);
+    reports.requestSucceeded(Object.assign(message, { token: 'token_x', expiresAtMs: 5 }), SLOT);
+    const request = { registry: 'crm', owner: 'owner_x', reason: 'absent' };
     expect(lines).toEqual([
-      ['debug', { event: 'request.sent', owner: 'owner_x', reason: 'absent' }, 'token request sent'],
+      ['debug', { event: 'request.sent', ...request }, 'token request sent'],
       [
         'debug',
-        { event: 'request.succeeded', owner: 'owner_x', reason: 'absent', token: 'token_x', expiresAtMs: 5 },
-        'token obtained',
+        { event: 'request.succeeded', ...request, durationMs: 250, token: 'token_x', expiresAtMs: 5 },
+        'token issued',
       ],
-      [
-        'warn',
-        {
-          ...{ event: 'request.failed', owner: 'owner_x', reason: 'absent', code: 'rate_limited', status: 429 },
-          ...{ failureScope: 'endpoint', oauthError: 'slow_down', retryAtMs: 9 },
-        },
-        'token request failed',
-      ],
+    ]);
+    expect(message.durationMs).toBe(250);
+  });
+
+  it('that fails is logged with everything that tells causes apart', async () => {
+    const { reports, lines, clock } = reporting();
+    const message = reports.newRequest('owner_x', 'refresh');
+    await reports.requestSent(message, async () => {});
+    clock.advance(120);
+    const dns = new TypeError('fetch failed', { cause: Object.assign(new Error('?'), { code: 'ENOTFOUND' }) });
+    const retryAtMs = clock.now() + 1_500;
+    const error = failure({ cause: dns, status: 503, oauthError: 'slow_down', retryAtMs, owner: 'owner_x' });
+    reports.requestFailed(message, error);
+    expect(message).toMatchObject({ error, durationMs: 120 });
+    expect(lines[1]).toEqual([
+      'debug',
+      {
+        ...{ event: 'request.failed', registry: 'crm', owner: 'owner_x', reason: 'refresh', message: 'it broke' },
+        ...{ code: 'endpoint_unavailable', causeCode: 'ENOTFOUND', status: 503, oauthError: 'slow_down' },
+        ...{ host: 'service.example', durationMs: 120, failureScope: 'owner', retryInMs: 1_500 },
+        retryAt: new Date(retryAtMs).toISOString(),
+      },
+      'token request failed',
     ]);
   });
 
   it('is traced from start to end with one message, and what it calls runs within', async () => {
-    const { told } = voice();
+    const { reports } = reporting();
     const heard: string[] = [];
-    const message = request();
+    const message: RequestMessage = reports.newRequest('owner_x', 'absent');
     const store = new AsyncLocalStorage<unknown>();
     const { start } = diagnostics.tracingChannel('owner-token-registry:request');
     start.bindStore(store, (data) => data);
@@ -83,131 +104,140 @@ describe('a request', () => {
       diagnostics.subscribe(`${TRACE}:${part}`, listen);
       leaving.push(() => diagnostics.unsubscribe(`${TRACE}:${part}`, listen));
     }
-    const within = await told.requestSent(message, async () => {
+    const within = await reports.requestSent(message, async () => {
       heard.push('sent');
       return store.getStore();
     });
     expect(within).toBe(message);
     expect(heard.splice(0)).toEqual(['start', 'sent', 'end']);
-    told.requestSucceeded(message);
+    reports.requestSucceeded(message, SLOT);
     expect(heard.splice(0)).toEqual(['asyncStart', 'asyncEnd']);
-    told.requestFailed(message, error);
+    reports.requestFailed(message, failure());
     expect(heard).toEqual(['error', 'asyncStart', 'asyncEnd']);
   });
 });
 
 describe('a rejection', () => {
-  it('is told by fingerprints', () => {
-    const { told, lines } = voice();
-    const message = { owner: 'owner_x', token: 'token_x', wasHeld: true };
-    told.rejected(message);
-    const heard = heardOn('owner-token-registry:rejection');
-    told.rejected(message);
-    expect(heard).toEqual([message]);
-    const line = ['info', { event: 'token.rejected', ...message }, 'token reported as refused'];
+  it('is reported by fingerprints', () => {
+    const { reports, lines } = reporting();
+    const rejection = { owner: 'owner_x', token: 'token_x', wasHeld: true };
+    reports.rejected(rejection);
+    const heard = publishedOn('owner-token-registry:rejection');
+    reports.rejected(rejection);
+    expect(heard).toEqual([{ registry: 'crm', ...rejection }]);
+    const line = ['info', { event: 'token.rejected', registry: 'crm', ...rejection }, 'token reported as rejected'];
     expect(lines).toEqual([line, line]);
   });
 });
 
 describe('a pause', () => {
-  it('of all owners is news; an owner’s own is told by its failed request', () => {
-    const { told, lines } = voice();
-    told.paused({ scope: 'owner', owner: 'owner_x', code: 'owner_refused' });
-    expect(lines).toEqual([]);
-    told.paused({ scope: 'client', code: 'client_refused', retryAtMs: 9 });
-    expect(lines).toEqual([
-      [
-        'warn',
-        { event: 'pause.began', scope: 'client', code: 'client_refused', retryAtMs: 9 },
-        'token requests paused',
-      ],
-    ]);
-    const heard = heardOn('owner-token-registry:pause');
-    told.paused({ scope: 'owner', owner: 'owner_x' });
-    told.paused({ scope: 'endpoint', retryAtMs: 9 });
-    expect(heard).toEqual([
-      { scope: 'owner', owner: 'owner_x', action: 'paused' },
-      { scope: 'endpoint', retryAtMs: 9, action: 'paused' },
-    ]);
+  it('is one line however many requests fail into it, and another when it is extended', () => {
+    const { reports, lines } = reporting();
+    const heard = publishedOn('owner-token-registry:pause');
+    const refused = new OwnerTokenError('client_refused', 'wrong secret', { retryAtMs: 5_000 });
+    for (let n = 0; n < 20; n++) reports.paused('client', until(1_000), refused);
+    reports.paused('client', until(900), refused);
+    reports.paused('client', until(3_000), refused);
+    expect(lines.map(([level, { event, code }]) => [level, event, code])).toEqual(
+      Array(2).fill(['error', 'pause.began', 'client_refused']),
+    );
+    const message = { registry: 'crm', scope: 'client', action: 'paused', code: 'client_refused', retryAtMs: 5_000 };
+    expect(heard).toEqual([message, message]);
   });
 
-  it('that is lifted is told, with its owner where it was one’s own', () => {
-    const { told, lines } = voice();
-    told.lifted('client');
-    const heard = heardOn('owner-token-registry:pause');
-    told.lifted('owner', 'owner_x');
-    told.lifted('endpoint');
-    expect(heard).toEqual([
-      { scope: 'owner', owner: 'owner_x', action: 'lifted' },
-      { scope: 'endpoint', action: 'lifted' },
+  it('of each owner is one of its own, though two have the same label', () => {
+    const { reports, lines } = reporting();
+    for (const slot of [{ owner: 'label' }, { owner: 'label' }]) reports.paused(slot, until(1_000), failure());
+    expect(lines).toHaveLength(2);
+  });
+
+  it.each([
+    ['client', 1_000, 'error'],
+    ['endpoint', 60_000, 'warn'],
+    ['endpoint', 60_001, 'error'],
+    [SLOT, 300_000, 'warn'],
+  ] as const)('of %j for %i ms is logged as %s', (paused, ms, level) => {
+    const { reports, lines, clock } = reporting();
+    reports.paused(paused, until(1), failure({ retryAtMs: clock.now() + ms }));
+    expect(lines.map(([at]) => at)).toEqual([level]);
+  });
+
+  it('that is lifted says how long it lasted and how many calls it refused', () => {
+    const { reports, lines, clock } = reporting();
+    const heard = publishedOn('owner-token-registry:pause');
+    reports.paused('endpoint', until(1_000), failure());
+    reports.refused('endpoint');
+    clock.advance(700);
+    reports.paused('endpoint', until(3_000), failure());
+    reports.refused('endpoint', 4);
+    clock.advance(300);
+    reports.lifted('endpoint');
+    const over = { durationMs: 1_000, refused: 5 };
+    const fields = { event: 'pause.lifted', registry: 'crm', failureScope: 'endpoint', ...over };
+    expect(lines[2]).toEqual(['info', fields, 'token requests resumed']);
+    expect(heard[2]).toEqual({ registry: 'crm', scope: 'endpoint', action: 'lifted', ...over });
+    reports.lifted('endpoint');
+    expect(heard[3]).toEqual({ registry: 'crm', scope: 'endpoint', action: 'lifted' });
+    expect(reports.refusedCalls).toEqual({ owner: 0, client: 0, endpoint: 5 });
+  });
+
+  it('of an owner ends with its next success, which is reported like its failure', async () => {
+    const { reports, lines, clock } = reporting();
+    const message = reports.newRequest('owner_x', 'absent');
+    await reports.requestSent(message, async () => {});
+    clock.advance(100);
+    reports.requestFailed(message, failure());
+    reports.paused(SLOT, until(1_000), failure(), message);
+    reports.refused(SLOT);
+    clock.advance(2_000);
+    const heard = publishedOn('owner-token-registry:pause');
+    for (let n = 0; n < 2; n++) reports.requestSucceeded(reports.newRequest('owner_x', 'absent'), SLOT);
+    const fields = { event: 'pause.lifted', failureScope: 'owner', owner: 'owner_x', durationMs: 2_100, refused: 1 };
+    expect(lines.filter(([level]) => level !== 'debug').slice(1)).toEqual([
+      ['info', { registry: 'crm', ...fields }, 'token requests resumed'],
     ]);
-    expect(lines.map(([level, fields]) => [level, fields])).toEqual([
-      ['info', { event: 'pause.lifted', scope: 'client' }],
-      ['info', { event: 'pause.lifted', scope: 'owner', owner: 'owner_x' }],
-      ['info', { event: 'pause.lifted', scope: 'endpoint' }],
-    ]);
+    expect(heard).toMatchObject([{ scope: 'owner', owner: 'owner_x', action: 'lifted', durationMs: 2_100 }]);
   });
 });
 
-describe('what else is told', () => {
-  it('is an owner dropped, and a registry closed', () => {
-    const { told, lines } = voice();
-    told.evicted('owner_x');
-    told.closed(3);
+describe('what else is logged', () => {
+  it('is an owner evicted, and a registry closed', () => {
+    const { reports, lines } = reporting();
+    reports.evicted('owner_x');
+    reports.closed(3);
     expect(lines).toEqual([
-      ['debug', { event: 'owner.evicted', owner: 'owner_x' }, 'least recently used owner dropped'],
-      ['info', { event: 'registry.closed', abandoned: 3 }, 'registry closed'],
+      ['debug', { event: 'owner.evicted', registry: 'crm', owner: 'owner_x' }, 'least recently used owner evicted'],
+      ['info', { event: 'registry.closed', registry: 'crm', abandoned: 3 }, 'registry closed'],
     ]);
   });
 
   it('is a lifetime that is not known, once of each kind', () => {
-    const { told, lines } = voice();
-    for (const kind of ['absent', 'absurd', 'absent']) told.lifetimeUnknown('owner_x', kind, 300_000);
-    expect(lines.map(([level, fields]) => [level, fields])).toEqual([
-      ['warn', { event: 'lifetime.unknown', owner: 'owner_x', kind: 'absent', assumedMs: 300_000 }],
-      ['warn', { event: 'lifetime.unknown', owner: 'owner_x', kind: 'absurd', assumedMs: 300_000 }],
+    const { reports, lines } = reporting();
+    for (const kind of ['absent', 'absurd', 'absent']) reports.lifetimeUnknown('owner_x', kind, 300_000);
+    const fields = { event: 'lifetime.unknown', registry: 'crm', owner: 'owner_x', assumedMs: 300_000 };
+    expect(lines.map(([level, each]) => [level, each])).toEqual([
+      ['warn', { ...fields, kind: 'absent' }],
+      ['warn', { ...fields, kind: 'absurd' }],
     ]);
     expect(lines[0]?.[2]).toContain('docs/expiry.md');
   });
 
-  it('is a hook that threw, once of each, without what it said', () => {
-    const { told, lines } = voice();
-    for (let n = 0; n < 2; n++) told.hookFailed('expiry.accepted', new RangeError('canary-7c1d'));
-    told.hookFailed('source.close', 'canary-7c1d');
+  it('is a hook that threw, once of each, without its message', () => {
+    const { reports, lines } = reporting();
+    for (let n = 0; n < 2; n++) reports.hookFailed('expiry.accepted', new RangeError('canary-7c1d'));
+    reports.hookFailed('source.close', 'canary-7c1d');
     expect(lines).toMatchObject([
-      ['warn', { hook: 'expiry.accepted', cause: { name: 'RangeError' } }, 'expiry.accepted threw; it was ignored'],
-      ['warn', { hook: 'source.close', cause: { name: 'Error' } }, 'source.close threw; it was ignored'],
+      ['warn', { hook: 'expiry.accepted', cause: { name: 'RangeError' } }, 'a hook threw; the error was ignored'],
+      ['warn', { hook: 'source.close', cause: { name: 'Error' } }, 'a hook threw; the error was ignored'],
     ]);
     expect(JSON.stringify(lines)).not.toContain('canary');
   });
-});
 
-describe('a logger', () => {
-  it('that throws goes unheard', () => {
-    const broken = () => {
-      throw new Error('no');
-    };
-    expect(() => new Diagnostics({ debug: broken, info: broken, warn: broken }).closed(0)).not.toThrow();
-  });
-
-  it('may use `this`, as a class of one’s own does', () => {
-    class Counting {
-      lines = 0;
-      debug() {}
-      warn() {}
-      info() {
-        this.lines++;
-      }
-    }
-    const logger = new Counting();
-    new Diagnostics(logger).closed(0);
-    expect(logger.lines).toBe(1);
-  });
-
-  // What one made here writes, and at which level, is held by `secrets.test.ts` in a process of its own.
-  it.each([undefined, 'silent'] as const)('may be %s', (logger) => {
-    expect(() => new Diagnostics(logger).closed(0)).not.toThrow();
-    expect(() => new Diagnostics(logger).evicted('owner_x')).not.toThrow();
-    expect(() => new Diagnostics(logger).hookFailed('source.close', 'x')).not.toThrow();
+  it('leaves out what is not known, and times that no date has', () => {
+    const { reports, lines } = reporting('');
+    reports.paused('endpoint', until(1), failure({ retryAtMs: 9e15 }));
+    expect(Object.keys(lines[0]?.[1] ?? {})).toEqual([
+      ...['event', 'registry', 'code', 'message', 'host', 'failureScope', 'retryInMs'],
+    ]);
   });
 });

@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { format } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { LOG_EVENTS } from '../src/diagnostics.ts';
 import { ERROR_CODES, ERRORS } from '../src/errors.ts';
 import { type Sandbox, startSandbox } from '../src/sandbox/index.ts';
 import {
@@ -82,6 +83,14 @@ describe('tables', () => {
       return [`\`${code}\``, scopes, retryable ? 'yes' : 'no', meaning];
     });
     expect(rowsOf('docs/errors.md', '| code |').map((row) => row.slice(0, 4))).toEqual(expected);
+  });
+
+  it('the page of observability has every log event with its level, message and fields', () => {
+    const expected = Object.entries(LOG_EVENTS).map(([event, { level, message, fields }]) => [
+      ...[`\`${event}\``, level, message],
+      fields.map((field) => `\`${field}\``).join(', '),
+    ]);
+    expect(rowsOf('docs/observability.md', '| event |')).toEqual(expected);
   });
 
   it('the README has every option, and no other', () => {

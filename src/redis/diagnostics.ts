@@ -4,7 +4,7 @@
  */
 
 import { channel } from 'node:diagnostics_channel';
-import type { Logger } from '../diagnostics.ts';
+import type { Logger } from '../logger.ts';
 import type { RedisTrouble } from './redis-link.ts';
 
 /** A message on `owner-token-registry:sharing`. */

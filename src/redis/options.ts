@@ -1,7 +1,7 @@
 /** What a shared source is made with, and how that is checked. */
 
 import type { Clock } from '../clock.ts';
-import type { Logger } from '../diagnostics.ts';
+import type { Logger } from '../logger.ts';
 import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
 import type { TokenSource } from '../token.ts';
 import type { RedisPort } from './ports.ts';

@@ -6,7 +6,7 @@
 import pLimit from 'p-limit';
 import { type Instant, settledWithin, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
-import { OwnerTokenError, type OwnerTokenErrorCode } from '../errors.ts';
+import { OwnerTokenError, type OwnerTokenErrorCode, type WiderScope } from '../errors.ts';
 import type { Permit } from '../failures/circuit-breaker.ts';
 import type { FailureScopes } from '../failures/failure-scopes.ts';
 import { failureOf, refusal, withOutcome } from '../failures/refusals.ts';
@@ -194,7 +194,7 @@ export class Flights {
   #attempt({ slot }: Flight, reason: RequestReason): Attempt {
     this.counts.requests++;
     if (reason === 'refresh') this.counts.refreshes++;
-    return { sent: this.#time.now(), message: { owner: slot.owner, reason } };
+    return { sent: this.#time.now(), message: this.#diagnostics.newRequest(slot.owner, reason) };
   }
 
   #isDenied({ slot }: Flight, { token }: IssuedToken): boolean {
@@ -218,7 +218,7 @@ export class Flights {
     this.#end(flight);
     message.token = held.token.fingerprint;
     message.expiresAtMs = held.token.expiresAtMs;
-    this.#diagnostics.requestSucceeded(message);
+    this.#diagnostics.requestSucceeded(message, flight.slot);
     for (const scope of lifted) this.#diagnostics.lifted(scope);
   }
 
@@ -244,10 +244,9 @@ export class Flights {
     this.#refuse(flight, reported);
     if (outcome.circuitPause) this.#refuseQueued(now);
     this.#diagnostics.requestFailed(message, reported);
-    const { scope, lifted } = outcome;
-    const { code, retryAtMs } = reported;
-    const pause = { scope, code, ...(retryAtMs !== undefined && { retryAtMs }) };
-    this.#diagnostics.paused(scope === 'owner' ? { ...pause, owner: slot.owner } : pause);
+    const { scope, lifted, ownerPause, circuitPause } = outcome;
+    const pause = circuitPause ?? ownerPause;
+    if (pause) this.#diagnostics.paused(scope === 'owner' ? slot : scope, pause, reported, message);
     for (const each of lifted) this.#diagnostics.lifted(each);
   }
 
@@ -263,8 +262,10 @@ export class Flights {
 
   #refuseIfPaused(flight: Flight, now: Instant): boolean {
     const pause = this.#failures.pauseFor(now.monotonicMs, flight.standing);
-    if (pause) this.#refuse(flight, refusal(pause, flight.slot.owner, now));
-    return pause !== undefined;
+    if (!pause) return false;
+    this.#diagnostics.refused(pause.error.failureScope as WiderScope, flight.waiting);
+    this.#refuse(flight, refusal(pause, flight.slot.owner, now));
+    return true;
   }
 
   #detach(flight: Flight): void {

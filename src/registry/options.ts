@@ -9,12 +9,12 @@ import {
   rulesOfSource,
 } from '../calling/owner-fetch.ts';
 import { type Clock, type Time, timeOf } from '../clock.ts';
-import { LEVELS, type Level, type Logger } from '../diagnostics.ts';
 import { OwnerTokenError } from '../errors.ts';
 import type { ExpiryPolicy } from '../expiry/lifetime.ts';
 import { expiresIn, firstKnown, jwtExp } from '../expiry/policies.ts';
 import type { PauseRange } from '../failures/backoff.ts';
 import type { PauseRanges } from '../failures/failure-scopes.ts';
+import { LEVELS, type Level, type Logger } from '../logger.ts';
 import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
 import type { TokenSource } from '../token.ts';
 import { Fingerprints } from './fingerprints.ts';
@@ -37,8 +37,13 @@ export interface OwnerTokenRegistryOptions {
    * Default: `[0.6, 0.8]`.
    */
   refreshWindow?: [number, number];
-  /** A pino logger (or anything with its `debug`, `info` and `warn`), or a level for one made here. Default: silent. */
-  logger?: Logger | Level;
+  /** Names the registry in logs, channel messages and metrics. Default: `default`. */
+  name?: string | undefined;
+  /**
+   * A logger with `debug`, `info`, `warn` and, if it has one, `error`: pino, bunyan, winston or `console`; or a level for
+   * a pino logger to standard output. Default: silent. What is logged: `docs/observability.md`.
+   */
+  logger?: Logger | Level | undefined;
   /** A name for logs, errors and reports instead of the fingerprint. Must not reveal the access key. */
   ownerLabel?: (accessKey: string) => string;
   /** Key of the fingerprints, 16 bytes or more; the same in every replica for the same names. Default: random. */
@@ -61,6 +66,9 @@ export interface RegistrySettings
   extends Required<
     Omit<OwnerTokenRegistryOptions, 'logger' | 'ownerLabel' | 'fingerprintKey' | 'calls' | 'clock' | 'pauses'>
   > {
+  readonly name: string;
+  /** Host of the token endpoint. */
+  readonly host: string | undefined;
   readonly logger: Logger | Level | undefined;
   readonly fingerprints: Fingerprints;
   readonly calls: CallRules;
@@ -82,6 +90,7 @@ const KNOWN: readonly (keyof OwnerTokenRegistryOptions & string)[] = [
   'maxQueued',
   'maxQueueMs',
   'refreshWindow',
+  'name',
   'logger',
   'ownerLabel',
   'fingerprintKey',
@@ -109,6 +118,7 @@ export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySe
   check.integer('maxQueued', 1, MOST_OWNERS);
   check.integer('maxQueueMs', 1, HOUR_MS);
   check.when('refreshWindow', isWindow, 'two shares of the lifetime [from, to] with 0 < from <= to <= 1');
+  check.when('name', (value) => typeof value === 'string' && /^.{1,100}$/.test(value), 'a name of 1 to 100 characters');
   check.when('logger', isLogger, `a logger with debug, info and warn, or one of ${LEVELS.join(', ')}`);
   check.when('fingerprintKey', isKey, 'a Uint8Array of at least 16 bytes');
   check.when('clock', isClock, 'an object with now() and monotonic()');
@@ -120,6 +130,8 @@ export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySe
   const { source, expiry, random, pauses, ownerLabel, fingerprintKey, clock, logger } = options;
   return {
     source,
+    name: options.name ?? 'default',
+    host: URL.canParse(source.origin ?? '') ? new URL(source.origin as string).host : undefined,
     maxOwners: options.maxOwners ?? 10_000,
     concurrency: options.concurrency ?? 16,
     maxQueued: options.maxQueued ?? 10_000,

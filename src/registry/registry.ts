@@ -7,6 +7,7 @@ import type { OwnerFetch, OwnerFetchOptions } from '../calling/owner-fetch.ts';
 import { callRules, ownerFetchFor } from '../calling/owner-fetch.ts';
 import { type Instant, onWallClock, settledWithin, type Time } from '../clock.ts';
 import { Diagnostics } from '../diagnostics.ts';
+import { OwnerTokenError, type WiderScope } from '../errors.ts';
 import type { TokenAge } from '../expiry/lifetime.ts';
 import type { Pause } from '../failures/backoff.ts';
 import { FailureScopes } from '../failures/failure-scopes.ts';
@@ -61,7 +62,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   constructor(options: OwnerTokenRegistryOptions) {
     const settings = registrySettings(options);
     const { concurrency, random, pauses: ranges } = settings;
-    const diagnostics = new Diagnostics(settings.logger);
+    const { name, host, time } = settings;
+    const diagnostics = new Diagnostics(settings.logger, { registry: name, host, now: () => time.now() });
     const owners = new OwnerTable(settings.maxOwners, diagnostics);
     const failures = new FailureScopes({ ranges, concurrency, random });
     this.#settings = settings;
@@ -192,7 +194,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
       if (!slot?.failure) continue;
       slot.failure = undefined;
       slot.freshRejections = 0;
-      this.#diagnostics.lifted('owner', slot.owner);
+      this.#diagnostics.lifted(slot);
     }
     if (accessKey !== undefined) return;
     for (const scope of this.#failures.resume()) this.#diagnostics.lifted(scope);
@@ -206,7 +208,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const { usable, pausing } = countOwners(this.#owners.slots(), now);
     const { inFlight, queued, waiting, counts } = this.#flights;
     const pauses = { owners: pausing, ...pauseStats(this.#failures, now) };
-    return { owners: size, usable, inFlight, queued, waiting, ...this.#counts, evictions, ...counts, pauses };
+    const refused = { ...this.#diagnostics.refusedCalls };
+    return { owners: size, usable, inFlight, queued, waiting, ...this.#counts, refused, evictions, ...counts, pauses };
   }
 
   /**
@@ -249,7 +252,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
           this.#counts.joined++;
           return this.#flights.join(flight as Flight, signal);
         case 'refuse':
-          throw refusal(pauseInForce(slot, now, around) as Pause, slot.owner, now);
+          throw this.#refusal(slot, now, around);
         case 'request':
           return this.#flights.begin(accessKey, slot, signal);
       }
@@ -257,6 +260,12 @@ export class OwnerTokenRegistry implements AsyncDisposable {
       // Reported once it is done: a subscriber that calls the registry must not find the decision pending.
       this.#diagnostics.lookup(slot.owner, decision);
     }
+  }
+
+  #refusal(slot: Slot, now: Instant, around: Surroundings): OwnerTokenError {
+    const pause = pauseInForce(slot, now, around) as Pause;
+    this.#diagnostics.refused(pause === around.circuitPause ? (pause.error.failureScope as WiderScope) : slot);
+    return refusal(pause, slot.owner, now);
   }
 
   #around(flight: Flight | undefined, slot: Slot, now: Instant): Surroundings {
@@ -278,8 +287,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const pause = pauseAfterRejections(slot.owner, slot.freshRejections, pauses.owner, now, random);
     if (!pause) return;
     slot.failure = pause;
-    const when = { code: pause.error.code, retryAtMs: onWallClock(pause.retryAtMonotonicMs, now) };
-    this.#diagnostics.paused({ scope: 'owner', owner: slot.owner, ...when });
+    const retryAtMs = onWallClock(pause.retryAtMonotonicMs, now);
+    this.#diagnostics.paused(slot, pause, OwnerTokenError.restated(pause.error, { retryAtMs }));
   }
 
   #tellPolicy(what: 'accepted' | 'rejected', age: TokenAge): void {

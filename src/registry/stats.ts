@@ -1,7 +1,7 @@
 /** What `stats()` and `describe()` return: plain data without secrets. */
 
 import { type Instant, onWallClock } from '../clock.ts';
-import type { OwnerTokenErrorCode } from '../errors.ts';
+import type { FailureScope, OwnerTokenErrorCode } from '../errors.ts';
 import type { Pause } from '../failures/backoff.ts';
 import type { CircuitState } from '../failures/circuit-breaker.ts';
 import type { FailureScopes } from '../failures/failure-scopes.ts';
@@ -43,6 +43,8 @@ export interface RegistryStats {
   /** Calls served from a held token, and calls that joined an in-flight request. */
   hits: number;
   joined: number;
+  /** Calls refused by a pause, by its scope. */
+  refused: Record<FailureScope, number>;
   /** Calls of the source, those among them that refresh a usable token, and requests that failed. */
   requests: number;
   refreshes: number;

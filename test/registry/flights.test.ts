@@ -34,7 +34,8 @@ class Stage {
       ...options,
     });
     const { concurrency, random, pauses: ranges } = settings;
-    const diagnostics = new Diagnostics({ debug: log, info: log, warn: log });
+    const logger = { debug: log, info: log, warn: log };
+    const diagnostics = new Diagnostics(logger, { registry: 'test', host: undefined, now: () => settings.time.now() });
     this.names = settings.fingerprints;
     this.owners = new OwnerTable(1_000, diagnostics);
     this.failures = new FailureScopes({ ranges, concurrency, random });
@@ -157,7 +158,7 @@ describe('a request', () => {
     expect(slot.failure).toMatchObject({ count: 1, retryAtMonotonicMs: 750 });
     expect(stage.stored).toEqual(['owner_a']);
     expect(stage.flights.counts.failures).toBe(1);
-    expect(stage.events).toEqual(['request.sent', 'request.failed']);
+    expect(stage.events).toEqual(['request.sent', 'request.failed', 'pause.began']);
     const { outcome: again } = stage.begin('a', slot);
     await settle();
     stage.source.call(1).fail(new Error('no'));
@@ -449,7 +450,7 @@ describe('what lifts a pause', () => {
     stage.source.call(1).fail(new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' }));
     expect(await probe.outcome).toBe('owner_refused');
     await settle();
-    expect(stage.events).toEqual(['request.failed', 'pause.lifted']);
+    expect(stage.events).toEqual(['request.failed', 'pause.began', 'pause.lifted']);
   });
 });
 

@@ -27,6 +27,8 @@ describe('defaults', () => {
       source,
       maxOwners: 10_000,
       concurrency: 16,
+      name: 'default',
+      host: undefined,
       maxQueued: 10_000,
       maxQueueMs: 30_000,
       refreshWindow: [0.6, 0.8],

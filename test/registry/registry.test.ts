@@ -131,7 +131,7 @@ describe('getToken', () => {
     expect(keys(4).map((key) => registry.peek(key) !== undefined)).toEqual([true, false, true, true]);
     expect(registry.stats()).toMatchObject({ owners: 3, evictions: 1 });
     expect(source.calls).toHaveLength(4);
-    expect(lines).toContainEqual({ event: 'owner.evicted', owner: registry.fingerprint('key-2') });
+    expect(lines).toContainEqual({ event: 'owner.evicted', registry: 'default', owner: registry.fingerprint('key-2') });
   });
 
   it('refuses with the pause that ends last', async () => {
@@ -542,8 +542,8 @@ describe('resume', () => {
     source.script((call) => call.succeed());
     await registry.getToken('key-1');
     await expect(registry.getToken('key-2')).rejects.toMatchObject({ code: 'source_failed' });
-    const lifted = { event: 'pause.lifted', scope: 'owner', owner: registry.fingerprint('key-1') };
-    expect(lines.filter(({ event }) => event === 'pause.lifted')).toEqual([lifted]);
+    const lifted = { event: 'pause.lifted', failureScope: 'owner', owner: registry.fingerprint('key-1') };
+    expect(lines.filter(({ event }) => event === 'pause.lifted')).toMatchObject([lifted]);
   });
 
   it('lifts every pause', async () => {
@@ -554,8 +554,8 @@ describe('resume', () => {
     await registry.getToken('key-2').catch(() => {});
     registry.resume();
     expect(lines.filter(({ event }) => event === 'pause.lifted')).toMatchObject([
-      { scope: 'owner' },
-      { scope: 'endpoint' },
+      { failureScope: 'owner' },
+      { failureScope: 'endpoint' },
     ]);
     source.script((call) => call.succeed());
     await Promise.all(['key-1', 'key-2', 'key-3'].map((key) => registry.getToken(key)));
@@ -595,6 +595,7 @@ describe('stats', () => {
     expect(registry.stats()).toEqual({
       ...{ owners: 0, usable: 0, inFlight: 0, queued: 0, waiting: 0, hits: 0, joined: 0, requests: 0, refreshes: 0 },
       ...{ failures: 0, rejections: 0, evictions: 0, pauses: { owners: 0 } },
+      refused: { owner: 0, client: 0, endpoint: 0 },
     });
     await registry.getToken('key-1');
     source.script((call) => call.fail(new OwnerTokenError('client_refused', 'no')));
@@ -658,7 +659,7 @@ describe('close', () => {
     await closed;
     await expect(registry.getToken('key-1')).rejects.toMatchObject({ code: 'closed' });
     expect([registry.peek('key-1'), registry.stats().owners, source.closed]).toEqual([undefined, 0, 1]);
-    expect(lines).toContainEqual({ event: 'registry.closed', abandoned: 0 });
+    expect(lines).toContainEqual({ event: 'registry.closed', registry: 'default', abandoned: 0 });
   });
 
   it('keeps no token that comes too late', async () => {

@@ -1,0 +1,64 @@
+/** The loggers that a registry accepts, and how it calls them. */
+
+import { createRequire } from 'node:module';
+import { OwnerTokenError } from './errors.ts';
+import { hasMethods } from './option-check.ts';
+
+type LogFunction = (fields: object, message: string) => void;
+
+/**
+ * A pino logger, or any other with these methods. They are called with the fields first, as pino and bunyan take them,
+ * or with the message first if the logger also has a `log` method, as `console` and winston do.
+ */
+export interface Logger {
+  debug: LogFunction;
+  info: LogFunction;
+  warn: LogFunction;
+  /** Default: `warn`. */
+  error?: LogFunction;
+}
+
+/** A level for a logger that the registry creates itself (a pino logger to standard output). */
+export type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
+export const LEVELS: readonly Level[] = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
+
+/** Writes one line. Never throws. */
+export type Write = (level: 'debug' | 'info' | 'warn' | 'error', fields: object, message: string) => void;
+
+/**
+ * The function that writes to this logger, or to a new one of this level.
+ *
+ * @throws {OwnerTokenError} `invalid_options` if a level is given and pino cannot be loaded.
+ */
+export function writerFor(logger: Logger | Level | undefined): Write {
+  if (logger === undefined || logger === 'silent') return () => {};
+  const target = typeof logger === 'string' ? createPino(logger) : logger;
+  const takesMessageFirst = hasMethods(target, 'log');
+  return (level, fields, message) => {
+    try {
+      const method = level === 'error' && !target.error ? 'warn' : level;
+      const args = (takesMessageFirst ? [message, fields] : [fields, message]) as Parameters<LogFunction>;
+      const returned: unknown = target[method]?.(...args);
+      if (returned instanceof Promise) returned.catch(() => {});
+    } catch {
+      // A logger must not fail a call, and there is nowhere else to report this.
+    }
+  };
+}
+
+/**
+ * Loads pino only when it is needed, and by `require`, because bundlers that inline a CommonJS package into an ES module
+ * produce a file that fails at import.
+ */
+function createPino(level: Level): Logger {
+  try {
+    const require = createRequire(import.meta.url ?? `${process.cwd()}/`);
+    const { pino } = require('pino') as typeof import('pino');
+    return pino({ name: 'owner-token-registry', level });
+  } catch (cause) {
+    const next = 'install pino beside the bundle, or give a logger';
+    throw new OwnerTokenError('invalid_options', `logger: a level needs pino, which cannot be loaded: ${next}`, {
+      cause,
+    });
+  }
+}
