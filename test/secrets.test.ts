@@ -1,4 +1,4 @@
-/** Each carrier that could take a secret out of the process, and how none does. Along every fault: gauntlet row G. */
+/** Each carrier that could take a secret out of the process, and how none does. Along every fault: row G of the guarantees. */
 
 import diagnostics from 'node:diagnostics_channel';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

@@ -35,7 +35,7 @@ const html = (code: number, text: string, headers = {}) =>
   status(code, text, { 'content-type': 'text/html', ...headers });
 const good = token({ access_token: SECRETS.token });
 
-/** Every way in which the gauntlet lets the service answer, with the request and a token in whatever can hold them. */
+/** Every way in which these tests let the service answer, with the request and a token in whatever can hold them. */
 const ANSWERS: Record<string, Answer> = {
   good,
   'an error with the request': (call) =>

@@ -1,4 +1,4 @@
-/** What the gauntlet's tests are made with: registries on scripted sources and on real sockets, and ways to count. */
+/** Makers for the tests of the guarantees: registries on scripted sources and on real sockets, and ways to count. */
 
 import { OwnerTokenError, OwnerTokenRegistry, type OwnerTokenRegistryOptions, TokenEndpoint } from '../../src/index.ts';
 import type { LoopbackService } from './loopback-service.ts';

@@ -1,4 +1,4 @@
-/** The shared source over the model of its record, on a manual clock. Real servers and processes: the gauntlet's row L. */
+/** The shared source over the model of its record, on a manual clock. Real servers and processes: row L of the guarantees. */
 
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { inspect } from 'node:util';
