@@ -630,6 +630,7 @@ describe('stats', () => {
     expect(counts).toEqual({
       ...{ owners: 2, usable: 0, inFlight: 1, queued: 1, waiting: 3 },
       ...{ hits: 3, joined: 3, requests: 4, refreshes: 1, failures: 1, rejections: 1, evictions: 0 },
+      refused: { owner: 0, client: 0, endpoint: 0 },
     });
     expect(pauses).toEqual({ owners: 1 });
     left.abort();
