@@ -301,22 +301,44 @@ describe('--state', () => {
 });
 
 describe('--scenario with --exit-code', () => {
-  /** The exit code and what was printed, for an integration that does this once it has the credentials. */
-  const judged = async (args: string[], integration: (facts: Facts) => Promise<unknown>) => {
-    const { seen, code } = await running([...FREE, '--json', '--exit-code', ...args], async ({ first, until }) => {
-      await integration(JSON.parse(first));
-      const text = await until(/"findings"/);
-      return JSON.parse(text.trim().split('\n')[1] ?? '');
-    });
-    return { code, verdict: seen };
-  };
+  const NAME = 'mass-expiry';
 
-  it('prints the verdict and fails an integration that wastes requests', async () => {
-    const config = file('short.json', JSON.stringify({ owners: 1, lifetimeSeconds: 3600 }));
-    const { code, verdict } = await judged(['--scenario', 'wrong-owner-token', '--config', config], async (facts) => {
-      for (let n = 0; n < 3; n++) await tokenRequest(facts, facts.accessKeys[0] ?? '');
+  /** Runs the scenario against an integration of one owner that sends so many requests after all tokens expired. */
+  const judged = (requests: number, format: string[]) =>
+    running([...FREE, ...format, '--owners', '1', '--scenario', NAME, '--exit-code'], async ({ first, until }) => {
+      const env = parseEnv(first);
+      const facts = format.includes('--json')
+        ? JSON.parse(first)
+        : { url: env.OTR_BASE_URL, portalUrl: env.PORTAL_URL, clientId: env.OTR_CLIENT_ID };
+      facts.clientSecret ??= env.OTR_CLIENT_SECRET;
+      const [accessKey] = facts.accessKeys ?? [env.OTR_ACCESS_KEY];
+      await tokenRequest(facts, accessKey);
+      // It begins once there is a token, and lasts for half a minute of the sandbox's time.
+      const state = async () => (await fetch(`${facts.portalUrl}/api/state`)).json() as Promise<{ scenario?: unknown }>;
+      await vi.waitUntil(async () => (await state()).scenario, { timeout: 10_000 });
+      for (let n = 0; n < requests; n++) await tokenRequest(facts, accessKey);
+      const headers = { 'content-type': 'application/json' };
+      await fetch(`${facts.portalUrl}/api/clock`, { method: 'POST', headers, body: '{"advanceMs":31000}' });
+      return await until(/passed|failed/);
     });
-    expect(verdict).toMatchObject({ scenario: 'wrong-owner-token', passed: false });
+
+  it('waits for the integration, prints the verdict, and exits with 0 if it passed', async () => {
+    const { code, seen } = await judged(1, ['--json']);
+    const verdict = JSON.parse(seen.trim().split('\n')[1] ?? '');
+    expect(verdict).toMatchObject({ scenario: NAME, passed: true });
+    expect(verdict.findings.length).toBeGreaterThan(1);
+    expect(code).toBe(0);
+  });
+
+  it('exits with 1 if it wasted requests', async () => {
+    const { code, seen } = await judged(3, ['--print-env']);
+    expect(seen).toContain(`Scenario ${NAME}: failed`);
+    expect(seen).toMatch(/✗ .*: 2 wasted requests/);
     expect(code).toBe(1);
+  });
+
+  it('is ended by Ctrl-C with 130', async () => {
+    const args = [...FREE, '--json', '--scenario', NAME, '--exit-code'];
+    expect((await running(args, async ({ first }) => first)).code).toBe(130);
   });
 });
