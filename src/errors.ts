@@ -94,6 +94,11 @@ export interface OwnerTokenErrorOptions {
   failureScope?: FailureScope | undefined;
   /** How long the service asked to wait, in milliseconds (`Retry-After`); clamped to 1 s … 1 h, ignored if not finite. */
   retryAfterMs?: number | undefined;
+  /**
+   * For a source that shares failures between processes: the pause lasts exactly this long, in milliseconds, and does not
+   * make the next one longer, because the failure is counted elsewhere.
+   */
+  pauseMs?: number | undefined;
   /** The HTTP status of the response. */
   status?: number | undefined;
   /** The `error` of an RFC 6749 §5.2 error response. Dropped unless it looks like one. */
@@ -113,6 +118,11 @@ export interface OwnerTokenErrorOptions {
  * two copies of the package (ESM and CommonJS, a monorepo), and an error of one must be known to the other.
  */
 const BRAND = Symbol.for('owner-token-registry.error');
+
+interface Branded {
+  readonly escalatesTo: WiderScope | undefined;
+  readonly pauseMs: number | undefined;
+}
 
 /**
  * The error of this library. Switch on `code`; decide by `failureScope`, `retryable` and `retryAtMs`. Throw one from a
@@ -161,7 +171,8 @@ export class OwnerTokenError extends Error {
     if (cause !== undefined) this.cause = ScrubbedCause.of(cause);
     // A refusal with an OAuth code says whom it concerns. An outage with one (`server_error`) is still an outage.
     const isDefinite = failureScope !== undefined || (code === 'owner_refused' && this.oauthError !== undefined);
-    Object.defineProperty(this, BRAND, { value: { escalatesTo: isDefinite ? undefined : facts.escalatesTo } });
+    const escalatesTo = isDefinite ? undefined : facts.escalatesTo;
+    Object.defineProperty(this, BRAND, { value: { escalatesTo, pauseMs: finite(options.pauseMs) } satisfies Branded });
   }
 
   /** Recognizes errors of every copy of the package. */
@@ -172,7 +183,12 @@ export class OwnerTokenError extends Error {
 
   /** The scope this failure escalates to when other owners fail in the same way; undefined for most. */
   static escalationOf(error: OwnerTokenError): WiderScope | undefined {
-    return (error as { [BRAND]?: { escalatesTo?: WiderScope } })[BRAND]?.escalatesTo;
+    return (error as { [BRAND]?: Branded })[BRAND]?.escalatesTo;
+  }
+
+  /** How long its pause lasts, where a source that shares failures says so; see {@link OwnerTokenErrorOptions.pauseMs}. */
+  static pauseMsOf(error: OwnerTokenError): number | undefined {
+    return (error as { [BRAND]?: Branded })[BRAND]?.pauseMs;
   }
 
   /**
@@ -183,8 +199,9 @@ export class OwnerTokenError extends Error {
     const { message = error.message, ...facts } = changes;
     const { failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause } = error;
     const failureScope = OwnerTokenError.escalationOf(error) ? undefined : error.failureScope;
+    const pauseMs = OwnerTokenError.pauseMsOf(error);
     return new OwnerTokenError(error.code, message, {
-      ...{ failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause, failureScope },
+      ...{ failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause, failureScope, pauseMs },
       ...facts,
     });
   }

@@ -4,7 +4,7 @@
  */
 
 import { inspect } from 'node:util';
-import { hasInstance } from './errors.ts';
+import { type FailureScope, hasInstance, type OwnerTokenError } from './errors.ts';
 
 /**
  * What answers a token request: the token endpoint, or a decorator around one.
@@ -37,6 +37,18 @@ export interface TokenRequest {
   readonly rejected?: AccessToken;
   /** What the registry's expiry policy makes of a grant, in milliseconds, for a source that stores. */
   lifetimeMs(grant: IssuedToken): number;
+  /** The scope that the registry attributes a failure of this request to, for a source that shares failures. */
+  scopeOf?(error: OwnerTokenError): FailureScope;
+  /** The right to make this request, which a source gives back while it only waits for another process. */
+  readonly permit?: RequestPermit;
+}
+
+/** Held when `requestToken` is called. A source that never waits for others has no use for it. */
+export interface RequestPermit {
+  /** Lets another owner's request begin. */
+  release(): void;
+  /** Queues for a permit again, before the source makes a request after all. Rejects with the signal's reason. */
+  take(): Promise<void>;
 }
 
 /** What a source obtained. */

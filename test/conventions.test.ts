@@ -43,7 +43,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 /** Packages by the only files that may import them at run time. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   'lru-cache': ['registry/owner-table.ts'],
-  'p-limit': ['registry/flights.ts'],
+  'p-limit': ['registry/permits.ts'],
   pino: ['diagnostics.ts'],
 };
 

@@ -3,7 +3,7 @@
  * and jitter drawn at each look would let the earliest draw win.
  */
 
-import type { OwnerTokenError } from '../errors.ts';
+import { OwnerTokenError } from '../errors.ts';
 
 /** How long pauses of one scope are: doubling from `baseMs` up to `capMs`. */
 export interface PauseRange {
@@ -25,7 +25,8 @@ export interface Pause {
 const MAX_DOUBLINGS = 40;
 
 /**
- * Draws a pause: as long as the service asked for, else the doubled base up to the cap, less up to half of it.
+ * Draws a pause: as long as the source says it lasts for all replicas, else as long as the service asked for, else the
+ * doubled base up to the cap, less up to half of it.
  *
  * @param count failures in a row, this one included.
  * @param fromMs the monotonic time at which the pause begins.
@@ -37,6 +38,9 @@ export function drawPause(
   fromMs: number,
   random: () => number,
 ): Pause {
+  const pauseMs = OwnerTokenError.pauseMsOf(error);
+  // Counted by the fleet: this replica's own backoff does not grow.
+  if (pauseMs !== undefined) return { error, count: count - 1, retryAtMonotonicMs: fromMs + pauseMs };
   const lengthMs = retryAfterMsOf(error, range.capMs) ?? drawLength(count, range, random);
   return { error, count, retryAtMonotonicMs: fromMs + lengthMs };
 }

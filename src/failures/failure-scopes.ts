@@ -12,7 +12,7 @@
  * - if nothing sent after it has succeeded: then it says nothing about the present.
  */
 
-import { OwnerTokenError, type WiderScope } from '../errors.ts';
+import { type FailureScope, OwnerTokenError, type WiderScope } from '../errors.ts';
 import { drawLength, drawPause, type Pause, type PauseRange } from './backoff.ts';
 import { CircuitBreaker, type CircuitState, type OwnerStanding, type Permit } from './circuit-breaker.ts';
 import { SlowStart } from './slow-start.ts';
@@ -101,11 +101,23 @@ export class FailureScopes {
     return lifted.map(({ scope }) => scope);
   }
 
+  /**
+   * The scope that a failure of this request is attributed to. Asked before {@link failed} by a source that shares
+   * failures; it gets the answer that `failed` will act on.
+   */
+  scopeOf({ permit, error, owner }: Pick<FailedRequest, 'permit' | 'error' | 'owner'>): FailureScope {
+    const wider = OwnerTokenError.escalationOf(error);
+    if (wider === undefined) return error.failureScope ?? 'owner';
+    const breaker = this.#breakers[wider];
+    const isEvidence = permit.standing !== 'failing' && permit.number > this.#newestSuccess;
+    return breaker.state || (isEvidence && breaker.countsAgainst(owner)) ? wider : 'owner';
+  }
+
   /** The request failed: attributes the failure to a scope, and pauses that. */
   failed(request: FailedRequest): FailureOutcome {
     const { permit, error, ownerFailures, nowMs, sentAtMs } = request;
     const hung = nowMs - sentAtMs > HUNG_AFTER_MS;
-    const scope = this.#attribute(request);
+    const scope = this.scopeOf(request);
     const lifted = this.#both
       .filter((breaker) => breaker.scope !== scope && settles(breaker, permit, error))
       .map((breaker) => breaker.scope);
@@ -135,14 +147,6 @@ export class FailureScopes {
   /** Undefined while the circuit is closed. */
   state(scope: WiderScope): CircuitState | undefined {
     return this.#breakers[scope].state;
-  }
-
-  #attribute({ permit, error, owner }: FailedRequest): 'owner' | WiderScope {
-    const wider = OwnerTokenError.escalationOf(error);
-    if (wider === undefined) return error.failureScope ?? 'owner';
-    const breaker = this.#breakers[wider];
-    const isEvidence = permit.standing !== 'failing' && permit.number > this.#newestSuccess;
-    return breaker.state || (isEvidence && breaker.countsAgainst(owner)) ? wider : 'owner';
   }
 
   /**

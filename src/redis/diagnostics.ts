@@ -14,8 +14,10 @@ export type SharingMessage =
   | { readonly event: 'resumed' }
   /** A stored value did not open: it is damaged, forged, or sealed with a key this replica does not have. */
   | { readonly event: 'unreadable'; readonly count: number }
-  /** The subscription failed: waiters poll until it is tried again. */
-  | { readonly event: 'subscribe_failed' };
+  /** The subscription failed: followers poll until it is tried again. */
+  | { readonly event: 'subscribe_failed' }
+  /** Replicas with the same prefix derive other names: their sealing or naming keys differ from this one's. */
+  | { readonly event: 'key_mismatch'; readonly replicas: number };
 
 const sharing = channel('owner-token-registry:sharing');
 
@@ -25,6 +27,7 @@ const isPowerOfTen = (count: number): boolean => /^10*$/.test(`${count}`);
 export class SharingDiagnostics {
   readonly #logger: Pick<Logger, 'info' | 'warn'> | undefined;
   #unreadable = 0;
+  #strangers = 0;
 
   constructor(logger: Pick<Logger, 'info' | 'warn'> | undefined) {
     this.#logger = logger;
@@ -53,7 +56,16 @@ export class SharingDiagnostics {
   }
 
   subscribeFailed(): void {
-    this.#emit('warn', { event: 'subscribe_failed' }, 'cannot subscribe to wake-ups: waiters poll instead');
+    this.#emit('warn', { event: 'subscribe_failed' }, 'cannot subscribe to wake-ups: followers poll instead');
+  }
+
+  /** @param replicas with another naming key; told when it was none before. */
+  strangers(replicas: number): void {
+    if (replicas > 0 && this.#strangers === 0) {
+      const text = 'replicas with this prefix have another key: they share nothing with this one';
+      this.#emit('warn', { event: 'key_mismatch', replicas }, text);
+    }
+    this.#strangers = replicas;
   }
 
   #emit(level: 'info' | 'warn' | undefined, message: SharingMessage, text: string): void {

@@ -1,8 +1,9 @@
 /**
- * One token request per owner over a whole fleet, through the Redis or Valkey that is already there.
+ * One token request per owner over all replicas, through the Redis or Valkey that is already there.
  *
- * To read it: `shared-tokens.ts` is the way of one call, `record-scripts.ts` what the replicas have in common,
- * `redis-link.ts` how little of Redis is trusted, `stored-token.ts` how a stored token becomes one of this replica.
+ * To read it: `shared-tokens.ts` follows one call, `record-scripts.ts` is the protocol, `shared-circuit.ts` shares failures
+ * of the endpoint, `redis-link.ts` bounds what Redis can do to a call, `stored-token.ts` and `stored-failure.ts` cross
+ * between this process and the record.
  */
 
 export type { SharingMessage } from './diagnostics.ts';

@@ -1,7 +1,7 @@
 /**
- * The generations of the tokens that this replica obtained or adopted, so that it can say which one it does not want
- * again. A token that was obtained while Redis was away has none; the server's time when it was requested stands for
- * it, since generations are times. By digest, and bounded: one that is forgotten is recognised when it comes again.
+ * The generations of the tokens that this replica requested or shared, so that it can name the one it does not want again.
+ * A token that it requested without Redis has none. The server's time at that request stands for it, since generations
+ * are times. Kept by digest and bounded: a token that was forgotten is recognised when the record gives it again.
  */
 
 import { createHash } from 'node:crypto';
@@ -15,7 +15,7 @@ export class KnownGenerations {
   readonly #known = new Map<string, Known>();
   readonly #serverTimeUs: (monotonicMs: number) => number | undefined;
 
-  /** @param serverTimeUs the server's time at a moment of this process; undefined while it is not known. */
+  /** @param serverTimeUs the server's time at a monotonic moment of this process; undefined while it is unknown. */
   constructor(serverTimeUs: (monotonicMs: number) => number | undefined) {
     this.#serverTimeUs = serverTimeUs;
   }
@@ -31,7 +31,7 @@ export class KnownGenerations {
     }
   }
 
-  /** 0 when it is not known. */
+  /** 0 if it is unknown. */
   of(token: string): number {
     const known = this.#known.get(digestOf(token));
     if (!known) return 0;

@@ -1,12 +1,13 @@
 /**
- * What is written to Redis where all can read it: names. A keyed digest over who the source is (token URL, client,
- * secret) and the access key, so that nothing can be found by trying keys, and a rotated secret begins anew.
+ * The names of keys and channel, which everybody with access to Redis can read. An owner's is a keyed digest of the
+ * source's identity (token URL, client, secret) and the access key: nobody finds an owner by trying access keys, and a
+ * rotated secret gets new records.
  */
 
 import { createHmac } from 'node:crypto';
 
-/** The format of names, records and sealed values; replicas with another one do not meet. */
-export const FORMAT_VERSION = '1';
+/** The format of names, records and sealed values. Replicas with different formats share nothing. */
+export const FORMAT_VERSION = '2';
 
 export class Names {
   readonly #prefix: string;
@@ -17,9 +18,19 @@ export class Names {
     this.#key = key;
   }
 
-  /** Where waiters are woken; one for all, since each replica may wait for any owner. */
+  /** The channel of all wake-ups. */
   get channel(): string {
     return `${this.#prefix}:wake`;
+  }
+
+  /** The record that lists the replicas. */
+  get replicas(): string {
+    return `${this.#prefix}:replicas`;
+  }
+
+  /** Tells naming keys apart. */
+  get keyId(): string {
+    return this.#digest('key id').slice(0, 12);
   }
 
   ofOwner(identity: string, accessKey: string): string {
@@ -30,7 +41,7 @@ export class Names {
     return `${this.#prefix}:${this.#digest('endpoint', identity)}`;
   }
 
-  /** Length-prefixed, so that no two lists run into the same bytes; UTF-16, so that no two strings do. */
+  /** Length-prefixed, so that no two lists give the same bytes; UTF-16, so that no two strings do. */
   #digest(...parts: string[]): string {
     const hmac = createHmac('sha256', this.#key);
     for (const part of parts) {
@@ -43,7 +54,7 @@ export class Names {
   }
 }
 
-/** The naming key that is used when none is given. */
+/** The default naming key. */
 export function namingKeyFrom(sealingKey: Uint8Array): Uint8Array {
   return createHmac('sha256', sealingKey).update('owner-token-registry names 1').digest();
 }

@@ -1,21 +1,22 @@
 /**
- * The shared record: one hash for each owner, one for the endpoint, and every operation one script over one key, so
- * that standalone, sentinel and cluster work alike. Each answers `[what, now, …]`, all strings.
+ * The shared records: one hash for each owner, one for the endpoint and client, and one that lists the replicas. Every
+ * operation is one Lua script over one key, so it works on a standalone server, behind sentinels and on a cluster. Each
+ * replies `[what, now, …]`, all strings.
  *
  * All time is the server's (`TIME`, in microseconds), so the replicas' clocks cannot matter. A generation is
- * max(now, stored + 1): at once the fence of a lease, the version of a token and the name by which it is rejected. It
+ * max(now, stored + 1): the fencing token of a lease, the version of a token, and the number by which it is rejected. It
  * grows across eviction and FLUSHALL, which a counter does not.
  *
  * | field | holds |
  * |---|---|
- * | `v` `g` `u` `p` | sealed token, its generation, usable until, published at |
- * | `h` `l` `n` `s` | lease: the flight that holds it, until when, its generation, since when |
- * | `f` `x` `c` | failure, until when it stands, how many in a row |
- * | `r` | fresh tokens rejected in a row |
- * | `k` `b` | endpoint only: owners whose requests failed in a row, after what scope that would be; failing since |
+ * | `v` `g` `u` | sealed token, its generation, usable until |
+ * | `h` `l` `n` `s` | lease: the call that holds it, until when, its generation, since when |
+ * | `f` `x` | sealed failure, and when it ends |
+ * | `w` | a follower waits, so whatever ends the lease must publish a wake-up |
  *
- * A field that cannot be what we wrote counts as absent: a moment too far ahead, a number that is none. A key of
- * another type is deleted; its name is ours alone.
+ * The scripts store facts. They judge no failure and count nothing: what a failure means, and for how long, is sealed in
+ * it by the replica that met it. A field that none of our scripts could have written counts as absent. A key of another
+ * type is deleted, since its name is ours alone.
  */
 
 import { createHash } from 'node:crypto';
@@ -24,17 +25,17 @@ import { createHash } from 'node:crypto';
 export interface RecordScript {
   readonly name: string;
   readonly source: string;
-  /** What EVALSHA calls it. */
+  /** SHA-1 of the source, for EVALSHA. */
   readonly sha: string;
 }
 
-/** The longest that a token is shared, whatever its lifetime: keys of owners who left must not stay for ever. */
+/** The longest that a token is shared, whatever its lifetime: keys of removed owners must not stay for ever. */
 export const MAX_SHARED_MS = 7 * 86_400_000;
 
-/** How long a record is kept beyond all that it says: counts and generations are remembered so long. */
+/** How long a record outlives everything in it, so that generations and failure counts survive a quiet time. */
 export const MEMORY_MS = 600_000;
 
-/** Bounds of what a field may say lies ahead; more is damage. */
+/** How far ahead a field may point; more is damage. */
 export const MAX_AHEAD_MS = {
   generation: 86_400_000,
   token: MAX_SHARED_MS,
@@ -42,231 +43,179 @@ export const MAX_AHEAD_MS = {
   failure: 3_600_000,
 } as const;
 
-const PROLOGUE = `
+const CLOCK = `
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local function text(n) return string.format('%.0f', n) end
+`;
+
+const RECORD = `${CLOCK}
 local function number(field, aheadMs)
   local n = tonumber(field or 0) or 0
   if n >= 0 and n <= now + aheadMs * 1000 then return n end
   return 0
 end
-local m = redis.pcall('HMGET', KEYS[1], 'v', 'g', 'u', 'p', 'h', 'l', 'n', 's', 'f', 'x', 'c', 'r', 'k', 'b')
+local m = redis.pcall('HMGET', KEYS[1], 'v', 'g', 'u', 'h', 'l', 'n', 's', 'f', 'x', 'w')
 if m.err then
   redis.call('DEL', KEYS[1])
   m = {}
 end
-local sealed, generation = m[1] or nil, number(m[2], ${MAX_AHEAD_MS.generation})
-local usable, published = number(m[3], ${MAX_AHEAD_MS.token}), number(m[4], 0)
-local holder, leased = m[5] or nil, number(m[6], ${MAX_AHEAD_MS.lease})
-local fence, since = number(m[7], ${MAX_AHEAD_MS.generation}), number(m[8], 0)
-local failure, failed, count = m[9] or nil, number(m[10], ${MAX_AHEAD_MS.failure}), number(m[11], 0)
-local rejects, strikes, began = number(m[12], 0), m[13] or '', number(m[14], 0)
+local sealed, generation, usable = m[1] or nil, number(m[2], ${MAX_AHEAD_MS.generation}), number(m[3], ${MAX_AHEAD_MS.token})
+local holder, leased = m[4] or nil, number(m[5], ${MAX_AHEAD_MS.lease})
+local fence, since = number(m[6], ${MAX_AHEAD_MS.generation}), number(m[7], 0)
+local failure, failed, waiting = m[8] or nil, number(m[9], ${MAX_AHEAD_MS.failure}), m[10]
 local function save(...)
   redis.call('HSET', KEYS[1], ...)
-  local last = math.floor(math.max(now, usable, leased, failed) / 1000)
-  redis.call('PEXPIREAT', KEYS[1], text(last + ${MEMORY_MS}))
+  redis.call('PEXPIREAT', KEYS[1], text(math.floor(math.max(now, usable, leased, failed) / 1000) + ${MEMORY_MS}))
 end
 local function clear(...) redis.call('HDEL', KEYS[1], ...) end
-local function good() return sealed ~= nil and generation > 0 and usable > now end
-local function token(what) return {what, text(now), text(generation), sealed} end
--- Protected: without rights to the channel it would end the script after the write. Waiters look again by themselves.
-local function wake(channel, name) redis.pcall('PUBLISH', channel, name) end
--- A base of 0: for just as long as the cap says, and not counted.
-local function lapse(payload, baseMs, capMs)
-  local waitMs = capMs
-  if baseMs > 0 then
-    count = math.min(count + 1, 32)
-    waitMs = math.floor(math.min(capMs, baseMs * 2 ^ (count - 1)))
-  end
-  failed = math.max(failed, now + waitMs * 1000)
-  save('f', payload, 'x', text(failed), 'c', text(count))
+local function good() return sealed and generation > 0 and usable > now end
+local function endLease(call)
+  if holder ~= call then return end
+  clear('h', 'l', 's')
+  leased = 0
+end
+-- Protected: a user without rights to the channel would abort the script after its writes. Followers poll as well.
+local function wake(channel, name, all)
+  if waiting then clear('w') end
+  if waiting or all then redis.pcall('PUBLISH', channel, name) end
 end
 `;
 
-function script(name: string, body: string): RecordScript {
-  const source = `${PROLOGUE}${body}`;
+function script(name: string, source: string): RecordScript {
   return { name, source, sha: createHash('sha1').update(source).digest('hex') };
 }
 
 /**
- * What the caller is to do. A good token newer than *avoid* and with the least life: take it. Else a failure that still
- * stands: fail alike. Else another's lease: wait, so long at most. Else the lease is the caller's, with the generation
- * for what it will publish. The same flight gets the same answer again, since clients resend.
+ * Decides what the call is to do. First it drops the token and the failure that the caller refutes: one was rejected, the
+ * other does not open. Then the first rule that applies:
+ *
+ * 1. `token`: a usable one newer than *avoid*, with the least life.
+ * 2. `failure`: one that has not ended.
+ * 3. `wait`: another call holds the lease, for this long at most.
+ * 4. `free`: the caller only looks (a lease of 0). With the ended failure, if there is one.
+ * 5. `lead`: the caller holds the lease now. With its generation, and the ended failure.
+ *
+ * The same call gets the same reply again, because clients resend.
  */
 export const ACQUIRE = script(
   'acquire',
-  `
-local flight, leaseMs, avoid, lifeMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-if good() and generation > avoid and usable > now + lifeMs * 1000 then return token('token') end
+  `${RECORD}
+local call, leaseMs, avoid, lifeMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+if sealed and generation == tonumber(ARGV[5]) then
+  clear('v', 'u')
+  sealed, usable = nil, 0
+end
+if failure and failure == ARGV[6] then
+  clear('f', 'x')
+  failure, failed = nil, 0
+end
+if good() and generation > avoid and usable > now + lifeMs * 1000 then
+  return {'token', text(now), text(generation), sealed}
+end
 if failure and failed > now then return {'failure', text(now), text(failed - now), failure} end
 if holder and leased > now then
-  if holder == flight then return {'lead', text(now), text(fence)} end
+  if holder == call then return {'lead', text(now), text(fence), failure or ''} end
+  if not waiting then redis.call('HSET', KEYS[1], 'w', '1') end
   return {'wait', text(now), text(leased - now)}
 end
+if leaseMs == 0 then return {'free', text(now), '0', failure or ''} end
 fence = math.max(now, generation + 1, fence + 1, avoid + 1)
 leased = now + leaseMs * 1000
-save('h', flight, 'l', text(leased), 'n', text(fence), 's', text(now))
-return {'lead', text(now), text(fence)}
+save('h', call, 'l', text(leased), 'n', text(fence), 's', text(now))
+return {'lead', text(now), text(fence), failure or ''}
 `,
 );
 
-/** The lease goes on, for its holder and up to the longest hold. */
+/** Extends the lease of its holder, up to the maximum hold. */
 export const RENEW = script(
   'renew',
-  `
-local flight, leaseMs, maxHoldMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-if holder ~= flight or now > since + maxHoldMs * 1000 then return {'lost', text(now)} end
+  `${RECORD}
+local call, leaseMs, maxHoldMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+if holder ~= call or now > since + maxHoldMs * 1000 then return {'lost', text(now)} end
 leased = now + leaseMs * 1000
 save('l', text(leased))
 return {'held', text(now)}
 `,
 );
 
-const STORE = `
-local flight, channel, name = ARGV[1], ARGV[2], ARGV[3]
-local mine, value, last = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
-if holder == flight then
-  clear('h', 'l', 's')
-  leased = 0
-end
-local function store()
-  sealed, generation, failed = value, mine, 0
-  usable = math.min(last, now + ${MAX_SHARED_MS}000)
-  save('v', value, 'g', text(mine), 'u', text(usable), 'p', text(now))
-  clear('f', 'x', 'c')
-  wake(channel, name)
-  return {'stored', text(now)}
-end
-local function refuse()
-  if holder == flight then wake(channel, name) end
-  return {'refused', text(now)}
-end
-`;
-
 /**
- * Stores the token of a lease. Refused unless it is newer than the stored one; a good one that is newer still is the
- * answer then. Ends the caller's own lease in any case, and the failure if stored; wakes the waiters.
+ * Stores a token, clears the failure, ends the caller's lease and wakes the followers. Refused if the token is not newer
+ * than the stored one, or older than any lease granted since: a holder that was frozen cannot overrule its successor. If
+ * a usable one that is as new is stored already, the reply is that one. A token obtained without a lease is stored only
+ * where none is.
  */
 export const PUBLISH = script(
   'publish',
-  `${STORE}
+  `${RECORD}
+local call, channel, name = ARGV[1], ARGV[2], ARGV[3]
+local mine, value, last, leaseless = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1'
+local held = holder == call
+endLease(call)
 if mine == generation and sealed == value then return {'stored', text(now)} end
+local reply = {'stored', text(now)}
 if mine <= generation and good() then
-  refuse()
-  return token('superseded')
+  reply = {'superseded', text(now), text(generation), sealed}
+elseif mine <= generation or mine < fence or last <= now or (leaseless and (good() or mine > now)) then
+  reply = {'refused', text(now)}
+else
+  usable, failed = math.min(last, now + ${MAX_SHARED_MS}000), 0
+  save('v', value, 'g', text(mine), 'u', text(usable))
+  clear('f', 'x')
 end
-if mine <= generation or last <= now then return refuse() end
-return store()
-`,
-);
-
-/** Stores a token that was obtained without a lease, only where no good one is. Ends the caller's own lease. */
-export const OFFER = script(
-  'offer',
-  `${STORE}
-if good() or mine <= generation or mine > now or last <= now then return refuse() end
-return store()
+if held or reply[1] == 'stored' then wake(channel, name) end
+return reply
 `,
 );
 
 /**
- * The holder's request brought no token: its lease ends, the waiters are woken, and the failure, if it is to be shared,
- * stands for base × 2^(count − 1), up to the cap.
+ * Ends the caller's lease without a token. `failed` stores a failure, unless the stored one ends later. `passed` clears
+ * it, which only the holder may do: its request was the trial. Wakes the followers; with `all` every subscriber learns
+ * that the failure has changed.
  */
-export const FAIL = script(
-  'fail',
-  `
-local flight, channel, name, payload = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local baseMs, capMs = tonumber(ARGV[5]), tonumber(ARGV[6])
-if holder ~= flight then return {'lost', text(now)} end
-clear('h', 'l', 's')
-leased = 0
-if payload ~= '' then lapse(payload, baseMs, capMs) end
-wake(channel, name)
-return {'released', text(now)}
+export const RELEASE = script(
+  'release',
+  `${RECORD}
+local call, channel, name, outcome = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local payload, last, all = ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1'
+local held, changed = holder == call, false
+endLease(call)
+if outcome == 'failed' and last > math.max(now, failed) then
+  failed, changed = math.min(last, now + ${MAX_AHEAD_MS.failure}000), true
+  save('f', payload, 'x', text(failed))
+elseif outcome == 'passed' and held and failure then
+  changed = true
+  clear('f', 'x')
+end
+if held or changed then wake(channel, name, all and changed) end
+return {changed and 'changed' or 'released', text(now)}
 `,
 );
 
 /**
- * Removes the token of that generation and of no other; its number stays, so that nothing older comes back. The third
- * in a row that was rejected while fresh is a failure.
+ * Lists a replica with the id of its naming key, or removes it (a window of 0). Replies how many replicas were listed
+ * within the window, and how many of them have another naming key.
  */
-export const REJECT = script(
-  'reject',
-  `
-local mine, freshMs, payload = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
-local baseMs, capMs = tonumber(ARGV[4]), tonumber(ARGV[5])
-if not sealed or mine ~= generation then return {'kept', text(now)} end
-clear('v', 'u', 'p')
-usable = 0
-rejects = now <= published + freshMs * 1000 and rejects + 1 or 0
-save('r', text(rejects))
-if rejects >= 3 then lapse(payload, baseMs, capMs) end
-return {'dropped', text(now)}
-`,
-);
-
-/**
- * Before a request is made, of the endpoint's record: go on when nothing is known against it. While a failure stands,
- * and while another probes, fail alike. After it one flight is the probe.
- */
-export const ENTER = script(
-  'enter',
-  `
-local flight, leaseMs = ARGV[1], tonumber(ARGV[2])
-if not failure then return {'open', text(now)} end
-if failed > now then return {'failure', text(now), text(failed - now), failure} end
-if holder and leased > now and holder ~= flight then return {'failure', text(now), text(leased - now), failure} end
-leased = now + leaseMs * 1000
-save('h', flight, 'l', text(leased), 's', text(now))
-return {'probe', text(now)}
-`,
-);
-
-/**
- * After a request was made, to the endpoint's record. Of a request that entered before the failure that stands, nothing
- * counts, but for a longer time that the service named. `passed`: nothing is known against it any more. `answered` (it
- * blamed the owner alone): lifts the failure. `blamed`: a failure of all. `struck` (may be of the owner alone): one of
- * all when it is the probe's, or the third of distinct owners in a row; one that may be the client's shows that the
- * endpoint answers. `released`: nothing was learnt. Says how much longer a failure of all stands, if it was one.
- */
-export const SETTLE = script(
-  'settle',
-  `
-local flight, entered, outcome, scope = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
-local owner, payload, baseMs, capMs = ARGV[5], ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
-if holder == flight then
-  clear('h', 'l', 's')
-  leased = 0
+export const ANNOUNCE = script(
+  'announce',
+  `${CLOCK}
+local replica, keyId, windowMs = ARGV[1], ARGV[2], tonumber(ARGV[3])
+if windowMs == 0 then
+  redis.call('HDEL', KEYS[1], replica)
+  return {'left', text(now)}
 end
-if outcome == 'released' then return {'released', text(now)} end
-local late = failure and entered <= began
-if late and not (outcome == 'blamed' and baseMs == 0) then
-  return {'late', text(now), text(math.max(0, failed - now))}
-end
-if outcome == 'passed' then
-  redis.call('DEL', KEYS[1])
-  return {'clear', text(now)}
-end
-local answers = string.find(failure or '', '"scope":"endpoint"', 1, true) and scope == 'client' and outcome == 'struck'
-if outcome == 'answered' or answers then
-  clear('f', 'x', 'c', 'b')
-  failure, failed, count = nil, 0, 0
-end
-if outcome == 'answered' then return {'clear', text(now)} end
-if outcome == 'struck' and not failure then
-  if string.sub(strikes, 1, #scope + 1) ~= scope .. ' ' then strikes = scope .. ' ' end
-  if not string.find(strikes, ' ' .. owner .. ' ', 1, true) then strikes = strikes .. owner .. ' ' end
-  local _, struck = string.gsub(strikes, ' ', '')
-  if struck <= 3 then
-    save('k', strikes)
-    return {'struck', text(now)}
+redis.call('HSET', KEYS[1], replica, keyId .. ' ' .. text(now))
+redis.call('PEXPIRE', KEYS[1], windowMs)
+local listed, replicas, strangers = redis.call('HGETALL', KEYS[1]), 0, 0
+for i = 1, #listed, 2 do
+  local id, seen = string.match(listed[i + 1], '^(%S+) (%d+)$')
+  if not seen or tonumber(seen) < now - windowMs * 1000 then
+    redis.call('HDEL', KEYS[1], listed[i])
+  else
+    replicas = replicas + 1
+    if id ~= keyId then strangers = strangers + 1 end
   end
 end
-clear('k')
-lapse(payload, baseMs, capMs)
-save('b', text(now))
-return {'failed', text(now), text(failed - now)}
+return {'listed', text(now), text(replicas), text(strangers)}
 `,
 );

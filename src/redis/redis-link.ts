@@ -27,7 +27,8 @@ export class RedisLink {
   readonly #breaker: RedisCircuitBreaker;
   /** Settles with the trial while the breaker is half-open. */
   #trial: Promise<unknown> = Promise.resolve();
-  #serverAheadUs: number | undefined;
+  readonly #timeline = new ServerTimeline();
+  readonly #pending = new Set<Promise<unknown>>();
 
   constructor(options: RedisLinkOptions) {
     this.#options = options;
@@ -39,9 +40,14 @@ export class RedisLink {
     return this.#breaker.isClosed;
   }
 
-  /** The server's time (µs) at a monotonic moment of this process, never ahead of it; undefined before the first reply. */
+  /** The server's time (µs) at a monotonic moment of this process; undefined before the first reply. */
   serverTimeUs(monotonicMs: number): number | undefined {
-    return this.#serverAheadUs === undefined ? undefined : Math.floor(monotonicMs * 1000) + this.#serverAheadUs;
+    return this.#timeline.at(monotonicMs);
+  }
+
+  /** Settles once every operation that was sent has a reply or has passed its deadline. */
+  async idle(): Promise<void> {
+    while (this.#pending.size > 0) await Promise.all(this.#pending);
   }
 
   /**
@@ -63,6 +69,8 @@ export class RedisLink {
     if (admission === 'refuse') return undefined;
     const outcome = this.#send(script, key, args, onLate, admission === 'trial');
     if (admission === 'trial') this.#trial = outcome;
+    this.#pending.add(outcome);
+    void outcome.finally(() => this.#pending.delete(outcome));
     return outcome;
   }
 
@@ -78,7 +86,7 @@ export class RedisLink {
     const { reply, trouble } = await outcomeOf(sent, deadlineMs, clock);
     const nowMs = clock.monotonic();
     if (reply) {
-      this.#serverAheadUs = Number(reply[1]) - Math.ceil(nowMs * 1000);
+      this.#timeline.sample(Number(reply[1]), nowMs);
       if (this.#breaker.succeeded(nowMs) === 'closed') diagnostics.resumed();
       return reply;
     }
@@ -90,6 +98,35 @@ export class RedisLink {
     }
     if (this.#breaker.failed(nowMs, isTrial) === 'opened') diagnostics.suspended(trouble ?? 'protocol_error');
     return undefined;
+  }
+}
+
+/** For how long the timeline remembers at least; twice that at most. */
+const TIMELINE_WINDOW_MS = 3_600_000;
+
+/**
+ * The server's time as this replica has come to know it: its monotonic clock, plus the largest difference seen in the last
+ * hour or two. A failover to a server whose clock is behind therefore makes no token younger. Each sample counts from when
+ * the reply came, so the timeline is never ahead of the furthest server.
+ */
+class ServerTimeline {
+  #currentUs: number | undefined;
+  #previousUs = Number.NEGATIVE_INFINITY;
+  #windowEndsMs = 0;
+
+  sample(serverUs: number, nowMs: number): void {
+    const aheadUs = serverUs - Math.ceil(nowMs * 1000);
+    if (this.#currentUs === undefined || nowMs >= this.#windowEndsMs) {
+      this.#previousUs = this.#currentUs ?? aheadUs;
+      this.#currentUs = aheadUs;
+      this.#windowEndsMs = nowMs + TIMELINE_WINDOW_MS;
+    }
+    this.#currentUs = Math.max(this.#currentUs, aheadUs);
+  }
+
+  at(monotonicMs: number): number | undefined {
+    if (this.#currentUs === undefined) return undefined;
+    return Math.floor(monotonicMs * 1000) + Math.max(this.#currentUs, this.#previousUs);
   }
 }
 

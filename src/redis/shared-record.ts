@@ -1,12 +1,9 @@
-/**
- * The operations on the shared record, as the rest speaks of them: names to keys, and a script's words to types. Each
- * answers `undefined` when Redis is of no help now.
- */
+/** The record operations with names and types. Each returns `undefined` while Redis is unavailable. */
 
 import * as scripts from './record-scripts.ts';
 import type { RedisLink, Reply } from './redis-link.ts';
 
-/** A sealed token as the record holds it. `nowUs` is always the server's time of the answer. */
+/** A sealed token as the record holds it. `nowUs` is the server's time of every reply. */
 export interface StoredToken {
   readonly what: 'token' | 'superseded';
   readonly nowUs: number;
@@ -14,35 +11,27 @@ export interface StoredToken {
   readonly sealed: string;
 }
 
-export interface StandingFailure {
-  readonly what: 'failure';
-  readonly nowUs: number;
-  readonly remainingMs: number;
-  readonly payload: string;
-}
-
+/** What ACQUIRE replies; see the script. `failure` is sealed, and empty where there is none. */
 export type Acquired =
   | StoredToken
-  | StandingFailure
+  | { readonly what: 'failure'; readonly nowUs: number; readonly remainingMs: number; readonly failure: string }
   | { readonly what: 'wait'; readonly nowUs: number; readonly remainingMs: number }
-  | { readonly what: 'lead'; readonly nowUs: number; readonly generation: number };
+  | { readonly what: 'free'; readonly nowUs: number; readonly failure: string }
+  | { readonly what: 'lead'; readonly nowUs: number; readonly generation: number; readonly failure: string };
 
-/** A failure as it is recorded: what others are told, and how long it stands. See the script `fail`. */
-export interface RecordedFailure {
-  readonly payload: string;
-  readonly baseMs: number;
-  readonly capMs: number;
-}
-
-export interface Entered {
-  readonly what: 'open' | 'probe';
-  readonly nowUs: number;
-}
-
-/** What a request showed of the endpoint; see the script `settle`. */
-export interface EndpointSign extends Partial<RecordedFailure> {
-  readonly outcome: 'passed' | 'answered' | 'blamed' | 'struck' | 'released';
-  readonly scope?: 'client' | 'endpoint';
+export interface AcquireOptions {
+  /** Identifies the call across resends. */
+  readonly call: string;
+  /** Whether the call takes the lease if nobody holds it; else it only looks. */
+  readonly mayLead: boolean;
+  /** Only a token of a later generation is wanted. */
+  readonly avoid?: number;
+  /** Only a token with more life left than this is wanted. */
+  readonly leastLifeMs?: number;
+  /** The generation of a rejected token, which is dropped for all. */
+  readonly rejected?: number;
+  /** A stored failure that does not open, which is dropped for all. */
+  readonly unreadable?: string;
 }
 
 export interface SealedToken {
@@ -51,7 +40,19 @@ export interface SealedToken {
   readonly usableUntilUs: number;
 }
 
-const NOTHING: RecordedFailure = { payload: '', baseMs: 0, capMs: 0 };
+export interface SealedFailure {
+  readonly sealed: string;
+  readonly endsAtUs: number;
+}
+
+/** What the end of a lease says of the failure in the record. */
+export type ReleaseOutcome = SealedFailure | 'passed' | 'unknown';
+
+export interface ReplicaCount {
+  readonly replicas: number;
+  /** Replicas with the same prefix and another naming key. */
+  readonly strangers: number;
+}
 
 export class SharedRecord {
   readonly #link: RedisLink;
@@ -66,81 +67,74 @@ export class SharedRecord {
     this.#maxHoldMs = options.maxHoldMs;
   }
 
-  async acquire(name: string, call: string, avoid = 0, leastLifeMs = 0): Promise<Acquired | undefined> {
-    const args = [call, this.#leaseMs, avoid, Math.ceil(leastLifeMs)];
-    // After the deadline a lease is one that nobody will use: it is given back.
-    const onLate = ([what]: Reply) => void (what === 'lead' && this.fail(name, call));
+  async acquire(name: string, options: AcquireOptions): Promise<Acquired | undefined> {
+    const { call, mayLead, avoid = 0, leastLifeMs = 0, rejected = 0, unreadable = '' } = options;
+    const args = [call, mayLead ? this.#leaseMs : 0, avoid, Math.ceil(leastLifeMs), rejected, unreadable];
+    // A lease that comes after the deadline would go unused until it ends.
+    const onLate = ([what]: Reply) => void (what === 'lead' && this.release(name, call, 'unknown'));
     return acquired(await this.#link.run(scripts.ACQUIRE, name, args, onLate));
   }
 
-  /** False: the lease is another's by now, or was held for too long. */
+  /** False: the lease is another's, or was held for the maximum. */
   async renew(name: string, call: string): Promise<boolean | undefined> {
-    const words = await this.#link.run(scripts.RENEW, name, [call, this.#leaseMs, this.#maxHoldMs]);
-    return words && words[0] === 'held';
-  }
-
-  /** Gives the newer token, where one is stored already. */
-  async publish(name: string, call: string, token: SealedToken): Promise<StoredToken | undefined> {
-    const answer = acquired(await this.#link.run(scripts.PUBLISH, name, this.#storing(name, call, token)));
-    return answer?.what === 'superseded' ? answer : undefined;
-  }
-
-  async offer(name: string, call: string, token: SealedToken): Promise<void> {
-    await this.#link.run(scripts.OFFER, name, this.#storing(name, call, token));
-  }
-
-  /** Without a failure to share the lease is just given back. */
-  async fail(name: string, call: string, { payload, baseMs, capMs } = NOTHING): Promise<void> {
-    await this.#link.run(scripts.FAIL, name, [call, this.#channel, name, payload, baseMs, capMs]);
-  }
-
-  /** @param freshMs a token rejected so soon after it was published counts towards the failure. */
-  async reject(name: string, generation: number, freshMs: number, third: RecordedFailure): Promise<void> {
-    const args = [generation, Math.floor(freshMs), third.payload, third.baseMs, third.capMs];
-    await this.#link.run(scripts.REJECT, name, args);
-  }
-
-  /** Of the endpoint's record: whether a request may be made. */
-  async enter(name: string, call: string): Promise<StandingFailure | Entered | undefined> {
-    const words = await this.#link.run(scripts.ENTER, name, [call, this.#leaseMs]);
-    if (words?.[0] === 'open' || words?.[0] === 'probe') return { what: words[0], nowUs: Number(words[1]) };
-    const answer = acquired(words);
-    return answer?.what === 'failure' ? answer : undefined;
+    const reply = await this.#link.run(scripts.RENEW, name, [call, this.#leaseMs, this.#maxHoldMs]);
+    return reply && reply[0] === 'held';
   }
 
   /**
-   * To the endpoint's record: what became of the request that entered at that time. Gives for how much longer a failure
-   * of all stands, if it was one.
+   * Returns the stored token if that is as new and usable.
+   *
+   * @param leaseless the token was obtained without a lease.
    */
-  async settle(name: string, call: string, enteredUs: number, owner: string, sign: EndpointSign): Promise<number> {
-    const { scope = '', payload, baseMs, capMs } = { ...NOTHING, ...sign };
-    const args = [call, enteredUs, sign.outcome, scope, owner, payload, baseMs, capMs];
-    const words = await this.#link.run(scripts.SETTLE, name, args);
-    return Math.ceil(Number(words?.[2] ?? 0) / 1000) || 0;
+  async publish(name: string, call: string, token: SealedToken, leaseless = false): Promise<StoredToken | undefined> {
+    const { generation, sealed, usableUntilUs } = token;
+    const args = [call, this.#channel, name, generation, sealed, Math.floor(usableUntilUs), leaseless ? 1 : 0];
+    const reply = acquired(await this.#link.run(scripts.PUBLISH, name, args));
+    return reply?.what === 'superseded' ? reply : undefined;
   }
 
-  #storing(name: string, call: string, token: SealedToken): (string | number)[] {
-    return [call, this.#channel, name, token.generation, token.sealed, Math.floor(token.usableUntilUs)];
+  /** @param all whether every replica is to learn of a changed failure, rather than those that wait. */
+  async release(name: string, call: string, outcome: ReleaseOutcome, all = false): Promise<void> {
+    const args =
+      typeof outcome === 'string' ? [outcome, '', 0] : ['failed', outcome.sealed, Math.floor(outcome.endsAtUs)];
+    await this.#link.run(scripts.RELEASE, name, [call, this.#channel, name, ...args, all ? 1 : 0]);
+  }
+
+  /** @param onCount called with the count, also when it comes after the deadline. */
+  async announce(
+    name: string,
+    replica: string,
+    keyId: string,
+    windowMs: number,
+    onCount: (count: ReplicaCount) => void,
+  ): Promise<void> {
+    const tell = ([what, , replicas, strangers]: Reply) =>
+      void (what === 'listed' && onCount({ replicas: Number(replicas), strangers: Number(strangers) }));
+    const reply = await this.#link.run(scripts.ANNOUNCE, name, [replica, keyId, windowMs], tell);
+    if (reply) tell(reply);
   }
 }
 
-/** The answers that carry more than a word; undefined for any other. */
+/** Undefined for a reply that carries no more than its first word. */
 function acquired(reply: Reply | undefined): Acquired | undefined {
   if (!reply) return undefined;
   const [what, now, number, text = ''] = reply;
   const nowUs = Number(now);
   const amount = Number(number);
   if (!(amount >= 0)) return undefined;
+  const remainingMs = Math.ceil(amount / 1000);
   switch (what) {
     case 'token':
     case 'superseded':
       return { what, nowUs, generation: amount, sealed: text };
     case 'failure':
-      return { what, nowUs, remainingMs: Math.ceil(amount / 1000), payload: text };
+      return { what, nowUs, remainingMs, failure: text };
     case 'wait':
-      return { what, nowUs, remainingMs: Math.ceil(amount / 1000) };
+      return { what, nowUs, remainingMs };
+    case 'free':
+      return { what, nowUs, failure: text };
     case 'lead':
-      return { what, nowUs, generation: amount };
+      return { what, nowUs, generation: amount, failure: text };
     default:
       return undefined;
   }

@@ -1,110 +1,126 @@
 /**
- * One request per owner over a whole fleet: a token source around a token source. Redis serves efficiency, never
- * correctness. Whatever becomes of it, a call ends as it would have without it, at most {@link
- * SharedTokensOptions.redisTimeoutMs} later; and the registry in front of this keeps its own single call throughout.
+ * A token source that makes one request per owner over all replicas. Redis serves efficiency, never correctness: whatever
+ * becomes of it, a call ends as it would have without it, and the registry in front keeps its own single flight.
  *
- * A request goes like this, and each step is one operation on one record (see `record-scripts.ts`):
+ * A call is decided by its owner's record (see `record-scripts.ts`):
  *
- * 1. *Acquire.* A good token that another replica obtained, and that this one did not just refuse: adopt it. A failure
- *    that still stands: fail alike. Another's lease: wait to be woken, then acquire again. Else lead.
- * 2. *Lead.* If the endpoint or the client is failing for the whole fleet: fail alike, unless this is the probe. Ask the
- *    source, and keep the lease meanwhile. Publish the token, or the failure.
- * 3. *Alone.* Redis is of no help, or the wait was too long: ask the source at once, and offer the token to those who
- *    have none.
+ * - *Shared*: another replica's token, newer than the one this replica rejected or wants to replace.
+ * - *Refused*: a failure another replica met, until its recorded end.
+ * - *Follower*: another call holds the lease. It gives its permit back, waits for the wake-up, and reads the record again.
+ * - *Leader*: it holds the lease, renews it while the source answers, and publishes the token or the failure. Where a
+ *   failure of the endpoint is suspected, it first passes the fleet's circuit breaker (see `shared-circuit.ts`).
+ * - *Fallback*: Redis is unavailable, or the wait was too long. It requests a token by itself, within a budget, and offers
+ *   it to the others.
  *
- * Left out on purpose: nothing is cached here (the registry does that), nothing is retried (the next caller does that),
- * and no client of Redis is made, connected or closed.
+ * Nothing is cached here, which is the registry's work, nothing is retried, which is the next caller's, and no Redis client
+ * is created, connected or closed.
  */
 
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
-import { type Clock, startTimer, systemClock } from '../clock.ts';
+import { type Clock, systemClock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { type IssuedToken, problemOfIssued, type TokenRequest, type TokenSource } from '../token.ts';
 import { SharingDiagnostics } from './diagnostics.ts';
+import { type Decision, Election, FALL_BACK, type Lead, type Trial } from './election.ts';
+import { FallbackBudget } from './fallback-budget.ts';
 import { KnownGenerations } from './known-generations.ts';
+import { keepLeases } from './lease.ts';
 import { Names, namingKeyFrom } from './names.ts';
 import { checkSharedTokensOptions, type SharedTokensOptions } from './options.ts';
 import { RedisLink } from './redis-link.ts';
 import { Sealer } from './sealing.ts';
-import { echoOf, errorFrom, REJECTED_IN_A_ROW, reportOf, withFleetPause } from './shared-failures.ts';
-import { type Acquired, type EndpointSign, SharedRecord } from './shared-record.ts';
-import { type SharedCall, StoredTokens } from './stored-token.ts';
+import { SharedCall } from './shared-call.ts';
+import { SharedCircuit } from './shared-circuit.ts';
+import { SharedRecord } from './shared-record.ts';
+import { StoredFailures, withFleetPause } from './stored-failure.ts';
+import { StoredTokens } from './stored-token.ts';
 import { Wakeups } from './wakeups.ts';
 
-/** Counted since it was made; plain data. */
+/** Counts since construction; plain data. */
 export interface SharingStats {
-  /** Whether Redis is of help now. */
+  /** Whether Redis is available. */
   readonly sharing: boolean;
-  /** Requests answered by another replica's token. */
+  /** Calls answered with another replica's token. */
   readonly shared: number;
-  /** Requests that this replica made for the fleet. */
+  /** Requests made for all replicas. */
   readonly leader: number;
-  /** Requests that this replica made for itself. */
+  /** Requests made for this replica alone. */
   readonly fallback: number;
-  /** Requests refused because of a failure that the fleet knows of. */
+  /** Calls refused because of another replica's failure. */
   readonly refused: number;
   /** Stored values that did not open. */
   readonly unreadable: number;
 }
 
-type Decision =
-  | { readonly do: 'share'; readonly issued: IssuedToken }
-  | { readonly do: 'refuse'; readonly error: OwnerTokenError }
-  | { readonly do: 'lead'; readonly generation: number; readonly nowUs: number }
-  | { readonly do: 'fall-back' };
+/** A replica counts among the others for this long after its last announcement, which it repeats at a third. */
+const ANNOUNCED_MS = 900_000;
 
-/** A token that is rejected so soon counts as fresh, as in the registry. */
-const FRESH = { share: 0.1, mostMs: 10_000 } as const;
+/** Secrets that rotate leave circuits behind. */
+const MAX_CIRCUITS = 8;
 
-/** A {@link TokenSource} that asks the one inside it once for a whole fleet. */
+/** A {@link TokenSource} that shares the tokens and failures of another one between replicas. */
 export class SharedTokens implements TokenSource {
   readonly origin?: string;
   readonly #source: TokenSource;
   readonly #clock: Clock;
   readonly #leaseMs: number;
-  readonly #maxWaitMs: number;
   readonly #names: Names;
-  readonly #stored: StoredTokens;
   readonly #link: RedisLink;
   readonly #record: SharedRecord;
+  readonly #tokens: StoredTokens;
+  readonly #failures: StoredFailures;
   readonly #wakeups: Wakeups;
+  readonly #election: Election;
   readonly #known: KnownGenerations;
+  readonly #budget: FallbackBudget;
   readonly #diagnostics: SharingDiagnostics;
+  readonly #circuits = new Map<string, SharedCircuit>();
+  readonly #replica = randomUUID();
   readonly #counts = { shared: 0, leader: 0, fallback: 0, refused: 0 };
+  #announceAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: SharedTokensOptions) {
     checkSharedTokensOptions(options);
     const { source, redis: port, sealingKeys, prefix = 'otr', leaseMs = 3_000, maxHoldMs = 15_000 } = options;
     const { clock = systemClock, random = Math.random, maxWaitMs = 20_000, redisTimeoutMs = 250, logger } = options;
-    const namingKey = options.namingKey ?? namingKeyFrom(sealingKeys.at(-1) as Uint8Array);
+    const diagnostics = new SharingDiagnostics(logger);
+    const sealer = new Sealer(sealingKeys);
+    const onUnreadable = () => diagnostics.unreadable();
     this.#source = source;
     if (source.origin !== undefined) this.origin = source.origin;
     this.#clock = clock;
     this.#leaseMs = leaseMs;
-    this.#maxWaitMs = maxWaitMs;
-    this.#names = new Names(prefix, namingKey);
-    this.#diagnostics = new SharingDiagnostics(logger);
+    this.#diagnostics = diagnostics;
+    this.#names = new Names(prefix, options.namingKey ?? namingKeyFrom(sealingKeys.at(-1) as Uint8Array));
     const { channel } = this.#names;
-    this.#link = new RedisLink({ port, deadlineMs: redisTimeoutMs, clock, random, diagnostics: this.#diagnostics });
+    this.#link = new RedisLink({ port, deadlineMs: redisTimeoutMs, clock, random, diagnostics });
     this.#record = new SharedRecord(this.#link, { channel, leaseMs, maxHoldMs });
-    this.#wakeups = new Wakeups({
-      port,
-      channel,
-      clock,
-      random,
-      onSubscribeFailed: () => this.#diagnostics.subscribeFailed(),
-    });
     this.#known = new KnownGenerations((monotonicMs) => this.#link.serverTimeUs(monotonicMs));
-    const onUnreadable = () => this.#diagnostics.unreadable();
-    this.#stored = new StoredTokens(new Sealer(sealingKeys), this.#known, clock, onUnreadable);
+    const serverTimeUs = () => this.#link.serverTimeUs(clock.monotonic());
+    this.#tokens = new StoredTokens({ sealer, known: this.#known, clock, serverTimeUs, onUnreadable });
+    this.#failures = new StoredFailures(sealer, onUnreadable);
+    this.#budget = new FallbackBudget(clock);
+    const onMessage = (name: string) => this.#circuits.get(name)?.suspect();
+    const onSubscribeFailed = () => diagnostics.subscribeFailed();
+    this.#wakeups = new Wakeups({ port, channel, clock, random, onMessage, onSubscribeFailed });
+    this.#election = new Election({
+      ...{ record: this.#record, tokens: this.#tokens, failures: this.#failures, known: this.#known },
+      ...{ wakeups: this.#wakeups, clock, maxWaitMs },
+    });
   }
 
   async requestToken(accessKey: string, request: TokenRequest): Promise<IssuedToken> {
     const call = await this.#begin(accessKey, request);
-    // Whoever cannot say who it is will fail by itself in its own words, or work without sharing.
+    // Without an identity there is no sharing; the source answers for itself.
     if (!call) return this.#source.requestToken(accessKey, request);
-    const decision = await this.#decision(call);
+    this.#announce();
+    let decision = await this.#election.decide(call);
+    if (decision.do === 'fall-back' && !this.#budget.tryEnter()) {
+      call.releasePermit();
+      await this.#budget.enter(request.signal);
+      decision = await this.#decideAgain(call);
+    }
     switch (decision.do) {
       case 'share':
         this.#counts.shared++;
@@ -113,7 +129,7 @@ export class SharedTokens implements TokenSource {
         this.#counts.refused++;
         throw decision.error;
       case 'lead':
-        return this.#lead(call, decision);
+        return this.#lead(call, decision.lead);
       case 'fall-back':
         return this.#fallBack(call);
     }
@@ -127,9 +143,14 @@ export class SharedTokens implements TokenSource {
     return { sharing: this.#link.available, ...this.#counts, unreadable: this.#diagnostics.unreadableCount };
   }
 
-  /** Closes the source inside. The Redis client is its user's to close, after this. */
+  /**
+   * Gives back the leases that are still held, and closes the source. The Redis client is the user's to close, after this
+   * has settled.
+   */
   async close(): Promise<void> {
     await this.#wakeups.close();
+    void this.#record.announce(this.#names.replicas, this.#replica, this.#names.keyId, 0, () => {});
+    await this.#link.idle();
     await this.#source.close?.();
   }
 
@@ -140,163 +161,127 @@ export class SharedTokens implements TokenSource {
     } catch {
       return undefined;
     }
-    // One signal serves all requests of a registry.
+    // All requests of a registry have one signal.
     setMaxListeners(0, request.signal);
     const owner = this.#names.ofOwner(identity, accessKey);
-    return { id: randomUUID(), accessKey, request, owner, endpoint: this.#names.ofEndpoint(identity), avoid: 0 };
+    const circuit = this.#circuitOf(this.#names.ofEndpoint(identity));
+    return new SharedCall(accessKey, request, owner, circuit);
   }
 
-  /** Acquires until it is clear what to do. A waiter whose time is up takes part in the next election. */
-  async #decision(call: SharedCall): Promise<Decision> {
-    const { signal } = call.request;
-    const endsAtMs = this.#clock.monotonic() + this.#maxWaitMs;
-    const watch = this.#wakeups.watch(call.owner);
-    this.#renounce(call);
-    try {
-      for (;;) {
-        signal.throwIfAborted();
-        this.#stored.raiseAvoid(call);
-        const askedAtMs = this.#clock.now();
-        const answer = await this.#record.acquire(call.owner, call.id, call.avoid, this.#stored.leastLifeMs(call));
-        const decision = answer ? this.#decide(call, answer, askedAtMs) : FALL_BACK;
-        if (decision) return decision;
-        const leftMs = endsAtMs - this.#clock.monotonic();
-        if (leftMs <= 0) return FALL_BACK;
-        if (answer?.what === 'wait') await watch.next(Math.min(answer.remainingMs, leftMs), signal);
-      }
-    } finally {
-      watch.stop();
-    }
+  /** After a wait for the budget: Redis may be available again, and hold the token by now. */
+  async #decideAgain(call: SharedCall): Promise<Decision> {
+    const decision = this.#link.available ? await this.#election.decide(call) : FALL_BACK;
+    if (decision.do !== 'fall-back') this.#budget.leave();
+    return decision;
   }
 
-  /** Undefined: acquire again, after a wait or with more to avoid. */
-  #decide(call: SharedCall, answer: Acquired, askedAtMs: number): Decision | undefined {
-    switch (answer.what) {
-      case 'token':
-      case 'superseded': {
-        const issued = this.#stored.receive(call, answer, askedAtMs);
-        if (issued) return { do: 'share', issued };
-        this.#renounce(call);
-        call.avoid = Math.max(call.avoid, answer.generation);
-        return undefined;
-      }
-      case 'failure': {
-        const error = errorFrom(answer.payload, answer.remainingMs);
-        return error ? { do: 'refuse', error } : FALL_BACK;
-      }
-      case 'wait':
-        return undefined;
-      case 'lead':
-        return { do: 'lead', generation: answer.generation, nowUs: answer.nowUs };
-    }
-  }
-
-  async #lead(call: SharedCall, { generation, nowUs }: Extract<Decision, { do: 'lead' }>): Promise<IssuedToken> {
-    const entered = await this.#record.enter(call.endpoint, call.id);
-    if (entered?.what === 'failure') {
-      const { payload, remainingMs } = entered;
-      const error = errorFrom(payload, remainingMs);
-      if (error) {
-        this.#counts.refused++;
-        void this.#record.fail(call.owner, call.id, echoOf(payload, remainingMs));
-        throw error;
-      }
-    }
+  async #lead(call: SharedCall, lead: Lead): Promise<IssuedToken> {
     this.#counts.leader++;
-    const letGo = this.#keepLease(call, entered?.what === 'probe');
-    const enteredUs = entered?.nowUs ?? nowUs;
+    const { id, owner, circuit, accessKey, request } = call;
+    const names = lead.trial ? [owner, circuit.name] : [owner];
+    const stop = keepLeases(this.#record, this.#clock, this.#leaseMs, id, names);
     try {
-      const issued = await this.#source.requestToken(call.accessKey, call.request);
-      return await this.#publish(call, issued, { generation, requestedAtUs: nowUs, enteredUs });
+      const issued = await this.#source.requestToken(accessKey, request);
+      return await this.#publish(call, lead, issued);
     } catch (thrown) {
-      throw await this.#failed(call, thrown, enteredUs);
+      throw this.#failed(call, lead, thrown);
     } finally {
-      letGo();
+      stop();
     }
   }
 
   /** Whatever becomes of publishing, the caller is served: with the newer token if there is one, else with its own. */
-  async #publish(
-    call: SharedCall,
-    issued: IssuedToken,
-    lead: { generation: number; requestedAtUs: number; enteredUs: number },
-  ): Promise<IssuedToken> {
+  async #publish(call: SharedCall, lead: Lead, issued: IssuedToken): Promise<IssuedToken> {
+    const { id, owner, circuit, request } = call;
     if (problemOfIssued(issued)) {
-      const error = new OwnerTokenError('invalid_response', 'the source gave no usable token');
-      void this.#failed(call, error, lead.enteredUs);
+      this.#failed(call, lead, new OwnerTokenError('invalid_response', 'the source gave no usable token'));
       return issued;
     }
-    void this.#record.settle(call.endpoint, call.id, lead.enteredUs, call.owner, { outcome: 'passed' });
+    if (lead.trial) void this.#record.release(circuit.name, id, 'passed', true);
     this.#known.remember(issued.token, { generation: lead.generation });
-    const token = this.#stored.give(call, issued, lead.generation, lead.requestedAtUs);
-    if (!token) {
-      void this.#record.fail(call.owner, call.id);
+    const at = { generation: lead.generation, requestedAtUs: lead.nowUs };
+    const sealed = this.#tokens.seal(owner, issued, request, at);
+    if (!sealed) {
+      void this.#record.release(owner, id, 'unknown');
       return issued;
     }
     const askedAtMs = this.#clock.now();
-    const newer = await this.#record.publish(call.owner, call.id, token);
-    return (newer && this.#stored.receive(call, newer, askedAtMs)) ?? issued;
+    const newer = await this.#record.publish(owner, id, sealed);
+    return (newer && this.#tokens.read(owner, newer, request, 0, askedAtMs)) ?? issued;
   }
 
   async #fallBack(call: SharedCall): Promise<IssuedToken> {
     this.#counts.fallback++;
-    const requestedAtMonotonicMs = this.#clock.monotonic();
-    let issued: IssuedToken;
+    const { id, accessKey, owner, request } = call;
     try {
-      issued = await this.#source.requestToken(call.accessKey, call.request);
+      await call.takePermit();
+      const requestedAtMonotonicMs = this.#clock.monotonic();
+      const issued = await this.#source.requestToken(accessKey, request);
+      if (problemOfIssued(issued)) return issued;
+      this.#known.remember(issued.token, { requestedAtMonotonicMs });
+      const requestedAtUs = this.#link.serverTimeUs(requestedAtMonotonicMs);
+      const at = requestedAtUs && { generation: requestedAtUs, requestedAtUs };
+      const sealed = at && this.#tokens.seal(owner, issued, request, at);
+      if (sealed) void this.#record.publish(owner, id, sealed, true);
+      return issued;
     } catch (error) {
-      // The acquire may have been received and its answer lost.
-      void this.#record.fail(call.owner, call.id);
+      // The acquire may have arrived and its reply been lost.
+      void this.#record.release(owner, id, 'unknown');
       throw error;
+    } finally {
+      this.#budget.leave();
     }
-    if (problemOfIssued(issued)) return issued;
-    this.#known.remember(issued.token, { requestedAtMonotonicMs });
-    const requestedAtUs = this.#link.serverTimeUs(requestedAtMonotonicMs);
-    const token = requestedAtUs && this.#stored.give(call, issued, requestedAtUs, requestedAtUs);
-    if (token) void this.#record.offer(call.owner, call.id, token);
-    return issued;
   }
 
-  /** Tells the fleet of a failure, and gives the error that callers get. */
-  async #failed(call: SharedCall, thrown: unknown, enteredUs: number): Promise<unknown> {
-    const closing = call.request.signal.aborted;
-    const { owner, endpoint } = closing ? { owner: undefined, endpoint: RELEASED } : reportOf(thrown);
-    void this.#record.fail(call.owner, call.id, owner);
-    const settled = this.#record.settle(call.endpoint, call.id, enteredUs, call.owner, endpoint);
-    if (!endpoint.scope || !(thrown instanceof OwnerTokenError)) return thrown;
-    const remainingMs = await settled;
-    return remainingMs > 0 ? withFleetPause(thrown, endpoint.scope, remainingMs) : thrown;
+  /** Stores a leader's failure, and returns the error for its caller. */
+  #failed(call: SharedCall, lead: Lead, thrown: unknown): unknown {
+    const { id, owner, circuit, request } = call;
+    const { generation, trial, failureBefore } = lead;
+    const error =
+      thrown instanceof OwnerTokenError ? thrown : new OwnerTokenError('source_failed', 'the source failed');
+    // A closing registry, a full queue, bad options: nothing that concerns another replica.
+    const concernsNobody = request.signal.aborted || error.failureScope === undefined;
+    const answeredAtUs = this.#link.serverTimeUs(this.#clock.monotonic()) ?? lead.nowUs;
+    const scope = concernsNobody ? undefined : circuit.judge(error, request);
+    const met = { scope, generation, answeredAtUs };
+    const ofAll =
+      scope && this.#failures.seal(error, { ...met, name: circuit.name, before: trial?.failureBefore ?? '' });
+    if (ofAll) void this.#record.release(circuit.name, id, ofAll, true);
+    else if (trial) void this.#record.release(circuit.name, id, this.#outcomeOfTrial(circuit.name, trial, error), true);
+    const endsAtUs = ofAll?.endsAtUs;
+    const ofOwner = concernsNobody
+      ? undefined
+      : this.#failures.seal(error, { ...met, name: owner, before: failureBefore, ...(endsAtUs && { endsAtUs }) });
+    void this.#record.release(owner, id, ofOwner ?? 'unknown');
+    return endsAtUs && scope ? withFleetPause(error, scope, Math.max(0, (endsAtUs - answeredAtUs) / 1000)) : thrown;
   }
 
-  /** The fleet is not to be given the token that was refused here; unless that was replaced long ago. */
-  #renounce({ request, owner }: SharedCall): void {
-    const { rejected } = request;
-    const generation = rejected && request.reason === 'rejected' ? this.#known.of(rejected.value) : 0;
-    if (!rejected || generation === 0) return;
-    const lifeMs = rejected.expiresAtMs - rejected.issuedAtMs;
-    const freshMs = Math.min(lifeMs * FRESH.share, FRESH.mostMs);
-    void this.#record.reject(owner, generation, freshMs, REJECTED_IN_A_ROW);
+  /** An answer that blames the owner alone proves that what all had to wait for is over. */
+  #outcomeOfTrial(name: string, trial: Trial, error: OwnerTokenError): 'passed' | 'unknown' {
+    if (error.code !== 'owner_refused' || error.failureScope !== 'owner') return 'unknown';
+    const proves =
+      this.#failures.scopeOf(name, trial.failureBefore) !== 'client' || !OwnerTokenError.escalationOf(error);
+    return proves ? 'passed' : 'unknown';
   }
 
-  /** Renews the lease at a third of its length, and the probe's, until told to stop or it is another's. */
-  #keepLease(call: SharedCall, isProbe: boolean): () => void {
-    const records = isProbe ? [call.owner, call.endpoint] : [call.owner];
-    let stopped = false;
-    let cancel = () => {};
-    const renew = async () => {
-      const held = await Promise.all(records.map((name) => this.#record.renew(name, call.id)));
-      if (!stopped && !held.includes(false)) wait();
-    };
-    const wait = () => {
-      cancel = startTimer(this.#clock, () => void renew(), this.#leaseMs / 3);
-    };
-    wait();
-    return () => {
-      stopped = true;
-      cancel();
-    };
+  #circuitOf(name: string): SharedCircuit {
+    const found = this.#circuits.get(name);
+    if (found) return found;
+    const circuit = new SharedCircuit(name, this.#clock, () => this.#wakeups.isSubscribed);
+    this.#circuits.set(name, circuit);
+    const [oldest = name] = this.#circuits.keys();
+    if (this.#circuits.size > MAX_CIRCUITS) this.#circuits.delete(oldest);
+    return circuit;
+  }
+
+  /** Lists this replica among the others, every few minutes while it is called. */
+  #announce(): void {
+    const nowMs = this.#clock.monotonic();
+    if (nowMs < this.#announceAtMs) return;
+    this.#announceAtMs = nowMs + ANNOUNCED_MS / 3;
+    void this.#record.announce(this.#names.replicas, this.#replica, this.#names.keyId, ANNOUNCED_MS, (count) => {
+      this.#budget.replicas = count.replicas;
+      this.#diagnostics.strangers(count.strangers);
+    });
   }
 }
-
-const FALL_BACK: Decision = Object.freeze({ do: 'fall-back' });
-const RELEASED: EndpointSign = Object.freeze({ outcome: 'released' });

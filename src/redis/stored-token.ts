@@ -18,86 +18,94 @@ import { jwtTimes } from '../expiry/jwt-times.ts';
 import { planLife } from '../expiry/lifetime.ts';
 import type { IssuedToken, TokenRequest } from '../token.ts';
 import type { KnownGenerations } from './known-generations.ts';
-import type { Sealer, SharedToken } from './sealing.ts';
+import type { Sealer } from './sealing.ts';
 import type { SealedToken, StoredToken } from './shared-record.ts';
 
-/** One call on its way. */
-export interface SharedCall {
-  /** Of its own for each call: a replica may have several for one owner, of different generations. */
-  readonly id: string;
-  readonly accessKey: string;
-  readonly request: TokenRequest;
-  /** Names of the two records. */
-  readonly owner: string;
-  readonly endpoint: string;
-  /** No token of this generation or an older one is wanted. */
-  avoid: number;
+/** What is sealed of a token: all that another replica's registry needs to date it alike. */
+export interface SharedToken {
+  readonly token: string;
+  readonly tokenType?: string;
+  /** As the service sent it: policies read lifetimes from it. */
+  readonly response?: Readonly<Record<string, unknown>>;
+  /** The server's time just before the token was requested. */
+  readonly requestedAtUs: number;
+  /** By the policy of the replica that requested it. `Infinity`: until rejected. */
+  readonly lifetimeMs: number;
 }
 
-/** The last of its life that is not shared: too short to be worth a hand-over. */
+/** The last part of a lifetime, in which a token is no longer shared: it would end on the way. */
 const LAST_OF_LIFE = { share: 0.05, mostMs: 1_000 } as const;
 
+export interface StoredTokensOptions {
+  readonly sealer: Sealer;
+  readonly known: KnownGenerations;
+  readonly clock: Clock;
+  /** The server's time (µs) by this replica's own timeline, which never goes back; see `redis-link.ts`. */
+  readonly serverTimeUs: () => number | undefined;
+  readonly onUnreadable: () => void;
+}
+
 export class StoredTokens {
-  readonly #sealer: Sealer;
-  readonly #known: KnownGenerations;
-  readonly #clock: Clock;
-  readonly #onUnreadable: () => void;
+  readonly #options: StoredTokensOptions;
 
-  constructor(sealer: Sealer, known: KnownGenerations, clock: Clock, onUnreadable: () => void) {
-    this.#sealer = sealer;
-    this.#known = known;
-    this.#clock = clock;
-    this.#onUnreadable = onUnreadable;
+  constructor(options: StoredTokensOptions) {
+    this.#options = options;
   }
 
-  /** A refused token, and for a refresh the held one, are not wanted, nor any older. */
-  raiseAvoid(call: SharedCall): void {
-    const { rejected, held, reason } = call.request;
-    if (rejected) call.avoid = Math.max(call.avoid, this.#known.of(rejected.value));
-    if (held && reason === 'refresh') call.avoid = Math.max(call.avoid, this.#known.of(held.value));
+  /** The generation at or below which no token is wanted: the rejected one's, and for a refresh the held one's. */
+  avoid({ rejected, held, reason }: TokenRequest): number {
+    const { known } = this.#options;
+    return Math.max(rejected ? known.of(rejected.value) : 0, held && reason === 'refresh' ? known.of(held.value) : 0);
   }
 
-  /** For a refresh of a token of which no generation is known: more life than that has left. */
-  leastLifeMs({ request: { reason, held } }: SharedCall): number {
-    if (reason !== 'refresh' || !held || this.#known.of(held.value) > 0) return 0;
-    return held.expiresAtMs === Infinity ? 0 : Math.max(0, held.expiresAtMs - this.#clock.now());
+  /** For a refresh of a token whose generation is unknown: as much life as that token has left. */
+  leastLifeMs({ reason, held }: TokenRequest): number {
+    const { known, clock } = this.#options;
+    if (reason !== 'refresh' || !held || known.of(held.value) > 0) return 0;
+    return held.expiresAtMs === Infinity ? 0 : Math.max(0, held.expiresAtMs - clock.now());
   }
 
   /**
-   * The grant for a stored token. Undefined for one that is not for this call: it does not open, was refused here, is
-   * the held one that a refresh is to replace, is older than that, or over for this replica.
+   * The stored token as this replica's registry is to receive it. Undefined if it does not open, was rejected here, is
+   * the held one that a refresh is to replace or older, or has ended for this replica.
    *
-   * @param askedAtMs this replica's wall clock before the record was asked.
+   * @param name the owner's record.
+   * @param avoid the lowest generation that is not wanted.
+   * @param askedAtMs this replica's wall clock before it asked.
    */
-  receive(call: SharedCall, stored: StoredToken, askedAtMs: number): IssuedToken | undefined {
-    const { request, owner } = call;
+  read(name: string, stored: StoredToken, request: TokenRequest, avoid: number, askedAtMs: number) {
+    const { sealer, known, serverTimeUs, onUnreadable } = this.#options;
     const { generation, nowUs, sealed } = stored;
-    const shared = this.#sealer.open(sealed, owner, generation);
+    const shared = fromWire(sealer.open(sealed, { kind: 'token', name, generation }));
     if (!shared) {
-      this.#onUnreadable();
+      onUnreadable();
       return undefined;
     }
-    const knownAs = this.#known.of(shared.token);
-    this.#known.remember(shared.token, { generation });
-    this.raiseAvoid(call);
-    // The service may have answered another's refresh with the same token: then it would answer ours so too.
+    const knownAs = known.of(shared.token);
+    known.remember(shared.token, { generation });
+    // The service may have answered another replica's refresh with the same token. It would answer ours likewise.
     const isHeld = request.reason === 'refresh' && shared.token === request.held?.value;
-    const isNews = isHeld ? knownAs > 0 && knownAs < generation : generation > call.avoid;
-    if (!isNews) return undefined;
-    const ageMs = (nowUs - shared.requestedAtUs) / 1000;
+    const isNewer = generation > Math.max(avoid, this.avoid(request));
+    if (isHeld ? knownAs === 0 || knownAs >= generation : !isNewer) return undefined;
+    const ageMs = (Math.max(nowUs, serverTimeUs() ?? 0) - shared.requestedAtUs) / 1000;
     try {
       return issuedTokenFrom({ shared, ageMs, askedAtMs, lifetimeMs: (issued) => request.lifetimeMs(issued) });
     } catch {
-      // A policy that throws will do so for a token of our own, where it is heard.
+      // A policy that throws does so for this replica's own token too, where the registry reports it.
       return undefined;
     }
   }
 
-  /** What others are given of a token obtained here; undefined: nothing. */
-  give(call: SharedCall, issued: IssuedToken, generation: number, requestedAtUs: number): SealedToken | undefined {
-    const { request, owner } = call;
-    // The service insists on a token that was refused here: others shall find out by themselves.
+  /** A token of this replica, sealed for the others. Undefined if they must not or cannot have it. */
+  seal(
+    name: string,
+    issued: IssuedToken,
+    request: TokenRequest,
+    at: { generation: number; requestedAtUs: number },
+  ): SealedToken | undefined {
+    // The service issued a rejected token again. Other replicas have to find out by themselves.
     if (issued.token === request.rejected?.value) return undefined;
+    const { generation, requestedAtUs } = at;
     const { token, tokenType, response } = issued;
     try {
       const lifetimeMs = request.lifetimeMs(issued);
@@ -110,54 +118,98 @@ export class StoredTokens {
         ...(tokenType && { tokenType }),
         ...(response && { response }),
       };
-      const sealed = this.#sealer.seal(shared, owner, generation);
+      const sealed = this.#options.sealer.seal(toWire(shared), { kind: 'token', name, generation });
       return sealed === undefined ? undefined : { sealed, generation, usableUntilUs };
     } catch {
-      // A policy that throws, or an answer that cannot be written down: the registry will say so.
+      // A policy that throws, or a response that is no JSON: the registry reports it.
       return undefined;
     }
   }
 }
 
+/** As it is sealed: short names, no Infinity (JSON has none), and the token once. */
+interface WireToken {
+  t: string;
+  y?: string;
+  r?: unknown;
+  i: number;
+  l: number | null;
+}
+
+/** Stands for the token wherever the response holds it; a string of the response that begins so is escaped by another. */
+const TOKEN_MARK = '\u0000';
+
+function toWire({ token, tokenType, response, requestedAtUs, lifetimeMs }: SharedToken): WireToken {
+  const withMark = (_: string, value: unknown) => {
+    if (value === token) return TOKEN_MARK;
+    return typeof value === 'string' && value.startsWith(TOKEN_MARK) ? TOKEN_MARK + value : value;
+  };
+  return {
+    t: token,
+    ...(tokenType !== undefined && { y: tokenType }),
+    ...(response && { r: JSON.parse(JSON.stringify(response, withMark)) }),
+    i: requestedAtUs,
+    l: lifetimeMs === Infinity ? null : lifetimeMs,
+  };
+}
+
+function fromWire(wire: Partial<Record<keyof WireToken, unknown>> | undefined): SharedToken | undefined {
+  const { t: token, y: tokenType, r, i: requestedAtUs, l: lifetimeMs } = wire ?? {};
+  if (typeof token !== 'string' || typeof requestedAtUs !== 'number') return undefined;
+  if (lifetimeMs !== null && typeof lifetimeMs !== 'number') return undefined;
+  const withToken = (_: string, value: unknown) => {
+    if (value === TOKEN_MARK) return token;
+    return typeof value === 'string' && value.startsWith(TOKEN_MARK) ? value.slice(TOKEN_MARK.length) : value;
+  };
+  const response: unknown = r && JSON.parse(JSON.stringify(r), withToken);
+  return {
+    token,
+    ...(typeof tokenType === 'string' && { tokenType }),
+    ...(typeof response === 'object' && response !== null && { response: { ...response } }),
+    requestedAtUs,
+    lifetimeMs: lifetimeMs ?? Infinity,
+  };
+}
+
 export interface ReissueFacts {
   readonly shared: SharedToken;
-  /** How old the token is by the server's time. */
+  /** Its age by the server's time. */
   readonly ageMs: number;
-  /** This replica's wall clock just before it asked: the age counts from there, never from later. */
+  /** This replica's wall clock just before it asked; the age counts back from there. */
   readonly askedAtMs: number;
-  /** What this replica's policy makes of a issued. */
+  /** The lifetime by this replica's policy. */
   lifetimeMs(issued: IssuedToken): number;
 }
 
-/** Undefined: over for this replica, or never to be dated right. */
+/** Undefined if the token has ended, or no form of it is dated right by this replica's policy. */
 export function issuedTokenFrom(facts: ReissueFacts): IssuedToken | undefined {
   const { shared, ageMs, askedAtMs } = facts;
-  // A server whose time went back cannot tell the age of what it stored before.
+  // After the server's clock was set back, the age of what was stored before is unknown.
   if (!(ageMs >= 0)) return undefined;
   const { token, tokenType, response, lifetimeMs } = shared;
   const requestedAtMs = Math.floor(askedAtMs - ageMs);
-  const asObtained: IssuedToken = {
+  const asIssued: IssuedToken = {
     token,
     requestedAtMs,
     ...(tokenType !== undefined && { tokenType }),
     ...(response && { response }),
   };
-  const excessMs = facts.lifetimeMs(asObtained) - lifetimeMs;
-  const datedBack = { ...asObtained, requestedAtMs: Math.floor(requestedAtMs - excessMs) };
-  const stated = { ...asObtained, response: { ...response, expires_in: lifetimeMs / 1000 } };
+  const excessMs = facts.lifetimeMs(asIssued) - lifetimeMs;
+  const datedBack = { ...asIssued, requestedAtMs: Math.floor(requestedAtMs - excessMs) };
+  const stated = { ...asIssued, response: { ...response, expires_in: lifetimeMs / 1000 } };
   const fits = (issued: IssuedToken) => expiryOf(issued, facts) <= requestedAtMs + lifetimeMs;
-  const issued = [asObtained, datedBack, stated].find((form) => Number.isFinite(form.requestedAtMs) && fits(form));
+  const issued = [asIssued, datedBack, stated].find((form) => Number.isFinite(form.requestedAtMs) && fits(form));
   if (!issued || expiryOf(issued, facts) <= askedAtMs) return undefined;
-  // A registry refuses a JWT that is over by its own word, unless its policy keeps tokens until they are rejected.
-  const saysItEnds = facts.lifetimeMs(issued) === Infinity ? undefined : jwtTimes(token)?.expiresAtMs;
-  return saysItEnds !== undefined && saysItEnds <= askedAtMs ? undefined : issued;
+  // A registry refuses a JWT past its `exp`, unless its policy keeps tokens until they are rejected.
+  const statedEndMs = facts.lifetimeMs(issued) === Infinity ? undefined : jwtTimes(token)?.expiresAtMs;
+  return statedEndMs !== undefined && statedEndMs <= askedAtMs ? undefined : issued;
 }
 
 function expiryOf(issued: IssuedToken, facts: ReissueFacts): number {
   return expiresAtMs(issued.requestedAtMs ?? 0, facts.lifetimeMs(issued));
 }
 
-/** When a registry stops serving a token, its margin taken off. */
+/** When a registry stops serving a token: its end, less the margin. */
 export function expiresAtMs(requestedAtMs: number, lifetimeMs: number): number {
   return planLife({ requestedAtMs, lifetimeMs, refreshWindow: [1, 1], random: () => 0 }).expiresAtMs;
 }

@@ -1,18 +1,17 @@
 /**
- * How a replica that waits for another's request learns that it is over. With a connection for subscriptions: at once,
- * by one channel for all records, and by looking again from time to time, since messages may get lost. Without: by
- * looking again, sooner. Each wait is drawn, so that waiters do not look in step.
+ * How a follower learns that the leader's request has ended. With a subscription: by a message on one channel for all
+ * records, and for safety when the lease ends. Without one: by polling. Each wait has jitter, so that followers do not ask
+ * in step.
  */
 
 import { type Clock, startTimer } from '../clock.ts';
 import type { RedisPort } from './ports.ts';
 
-/** How long to wait before looking again, doubling from the first to the last. */
-const LISTENING_MS = { first: 100, last: 500 } as const;
-const LOOKING_MS = { first: 15, last: 150 } as const;
+/** The wait between two polls doubles from the first to the last. */
+const POLL_MS = { first: 15, last: 150 } as const;
 
-/** A lease may lapse unannounced; then those who wait for it do not all come in the same millisecond. */
-const AFTER_LAPSE_MS = 40;
+/** A lease may end unannounced. Its followers then come within this time instead of all at once. */
+const AFTER_LEASE_MS = 40;
 
 const SUBSCRIBE_AGAIN_MS = 30_000;
 
@@ -21,28 +20,40 @@ export interface WakeupsOptions {
   channel: string;
   clock: Clock;
   random: () => number;
-  /** Subscribing failed: waiters look again instead. */
+  /** Each message: the name of a record that has changed. */
+  onMessage?: (name: string) => void;
   onSubscribeFailed: () => void;
 }
+
+type Subscription =
+  | { readonly kind: 'none'; readonly againAtMs: number }
+  | { readonly kind: 'pending' }
+  | { readonly kind: 'subscribed'; readonly sinceMs: number; readonly stop: () => Promise<void> }
+  | { readonly kind: 'closed' };
 
 export class Wakeups {
   readonly #options: WakeupsOptions;
   readonly #watches = new Map<string, Set<Watch>>();
-  /** Undefined: not asked for, or to be asked for again. */
-  #subscription: Promise<(() => Promise<void>) | undefined> | undefined;
-  #listening = false;
-  #againAtMs = Number.NEGATIVE_INFINITY;
-  #closed = false;
+  #subscription: Subscription = { kind: 'none', againAtMs: Number.NEGATIVE_INFINITY };
 
   constructor(options: WakeupsOptions) {
     this.#options = options;
   }
 
-  /** Begins to listen for this record; before the record is asked, so that nothing is missed in between. */
+  get isSubscribed(): boolean {
+    return this.#subscription.kind === 'subscribed';
+  }
+
+  /** Whether a message sent since that monotonic time arrives. */
+  hears(sinceMs: number): boolean {
+    return this.#subscription.kind === 'subscribed' && this.#subscription.sinceMs <= sinceMs;
+  }
+
+  /** Begins to listen for a record. Call it before the record is read, so that no message is missed in between. */
   watch(name: string): Watch {
-    this.#subscribe();
+    void this.#subscribe();
     const watches = this.#watches.get(name) ?? new Set();
-    const watch = new Watch(this.#options, this.#listening, () => {
+    const watch = new Watch(this.#options, this, () => {
       watches.delete(watch);
       if (watches.size === 0) this.#watches.delete(name);
     });
@@ -51,46 +62,47 @@ export class Wakeups {
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
-    const stop = this.#listening ? await this.#subscription : undefined;
+    const before = this.#subscription;
+    this.#subscription = { kind: 'closed' };
     // The connection is the user's, and may be gone already.
-    await stop?.().catch(() => {});
+    if (before.kind === 'subscribed') await before.stop().catch(() => {});
   }
 
-  #subscribe(): void {
-    const { port, channel, clock, onSubscribeFailed } = this.#options;
-    if (this.#subscription || this.#closed || !port.subscribe || clock.monotonic() < this.#againAtMs) return;
+  async #subscribe(): Promise<void> {
+    const { port, channel, clock, onMessage, onSubscribeFailed } = this.#options;
+    if (this.#subscription.kind !== 'none' || !port.subscribe) return;
+    if (clock.monotonic() < this.#subscription.againAtMs) return;
+    this.#subscription = { kind: 'pending' };
     const wake = (name: string) => {
       for (const watch of this.#watches.get(name) ?? []) watch.wake();
+      onMessage?.(name);
     };
-    const asked = (async () => port.subscribe?.(channel, wake))();
-    this.#subscription = asked.then(
-      (stop) => {
-        this.#listening = true;
-        return stop;
-      },
-      () => {
-        this.#subscription = undefined;
-        this.#againAtMs = clock.monotonic() + SUBSCRIBE_AGAIN_MS;
-        onSubscribeFailed();
-        return undefined;
-      },
-    );
+    try {
+      const stop = await port.subscribe(channel, wake);
+      // Closed meanwhile.
+      if (this.#subscription.kind === 'pending') {
+        this.#subscription = { kind: 'subscribed', sinceMs: clock.monotonic(), stop };
+      } else await stop().catch(() => {});
+    } catch {
+      if (this.#subscription.kind !== 'pending') return;
+      this.#subscription = { kind: 'none', againAtMs: clock.monotonic() + SUBSCRIBE_AGAIN_MS };
+      onSubscribeFailed();
+    }
   }
 }
 
-/** One caller's wait for one record. */
+/** One call's wait for one record. */
 export class Watch {
   readonly stop: () => void;
   readonly #options: Pick<WakeupsOptions, 'clock' | 'random'>;
-  readonly #range: { readonly first: number; readonly last: number };
-  #looks = 0;
+  readonly #wakeups: Pick<Wakeups, 'hears'>;
+  #polls = 0;
   #woken = false;
   #onWake: () => void = () => {};
 
-  constructor(options: WakeupsOptions, listening: boolean, stop: () => void) {
+  constructor(options: Pick<WakeupsOptions, 'clock' | 'random'>, wakeups: Pick<Wakeups, 'hears'>, stop: () => void) {
     this.#options = options;
-    this.#range = listening ? LISTENING_MS : LOOKING_MS;
+    this.#wakeups = wakeups;
     this.stop = stop;
   }
 
@@ -99,12 +111,16 @@ export class Watch {
     this.#onWake();
   }
 
-  /** Settles when it is time to look again: woken, the lease over, the next look due, or the signal aborted. */
-  async next(leaseMs: number, signal: AbortSignal): Promise<void> {
+  /**
+   * Settles when it is time to read the record again: after a message, at the end of the lease, at the next poll, or when
+   * the signal is aborted.
+   *
+   * @param readAtMs the monotonic time at which the record was last read. Only a message since then needs to be heard.
+   */
+  async next(leaseMs: number, readAtMs: number, signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#options;
-    const { first, last } = this.#range;
-    const lookMs = Math.min(first * 2 ** Math.min(this.#looks++, 10), last) * (0.5 + random() / 2);
-    const ms = Math.min(lookMs, leaseMs + random() * AFTER_LAPSE_MS);
+    const afterLeaseMs = leaseMs + random() * AFTER_LEASE_MS;
+    const ms = this.#wakeups.hears(readAtMs) ? afterLeaseMs : Math.min(afterLeaseMs, this.#pollMs());
     await new Promise<void>((resolve) => {
       if (this.#woken || signal.aborted) return resolve();
       const done = () => {
@@ -118,5 +134,10 @@ export class Watch {
     });
     this.#onWake = () => {};
     this.#woken = false;
+  }
+
+  #pollMs(): number {
+    const { first, last } = POLL_MS;
+    return Math.min(first * 2 ** Math.min(this.#polls++, 10), last) * (0.5 + this.#options.random() / 2);
   }
 }

@@ -9,13 +9,14 @@ import { type Slot, standingOf } from './slot.ts';
 /**
  * - `queued`: serves whatever its owner needs when it is sent, and can be dropped until then.
  * - `permitted`: may be sent, which happens within the same tick; can still be dropped.
- * - `sent`: the source was asked; `abort` ends that.
+ * - `sent`: the source was called; `abort` ends that. It may give its permit back and queue for another; `resume` then
+ *   tells it that it has one.
  * - `settled`: its callers have the outcome.
  */
 export type FlightState =
   | { readonly phase: 'queued' }
   | { readonly phase: 'permitted' }
-  | { readonly phase: 'sent'; readonly abort: AbortController }
+  | { readonly phase: 'sent'; readonly abort: AbortController; resume?: (() => void) | undefined }
   | { readonly phase: 'settled' };
 
 /** A caller with a signal, which may leave before the request settles. */
@@ -33,6 +34,8 @@ export class Flight implements QueuedRequest {
   readonly failing: boolean;
   readonly hanging: boolean;
   state: FlightState = { phase: 'queued' };
+  /** Ends its occupation of a permit. */
+  releasePermit: () => void = () => {};
   /** Changed by `waiters.ts` alone. */
   readonly waiters = new Set<Waiter>();
   #waitingWithoutSignal = 0;

@@ -3,7 +3,6 @@
  * request is needed; what becomes of it reads from top to bottom here: begin, queue, permit, source, outcome.
  */
 
-import pLimit from 'p-limit';
 import { type Instant, settledWithin, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import { OwnerTokenError, type OwnerTokenErrorCode, type WiderScope } from '../errors.ts';
@@ -15,9 +14,11 @@ import { Flight, wasAborted } from './flight.ts';
 import { type DatedToken, heldTokenFrom, lifetimeOf } from './held-token.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
+import { Permits } from './permits.ts';
+import { QueueTimer } from './queue-timer.ts';
 import { RequestQueue } from './request-queue.ts';
 import { failed, type HeldToken, type Slot, started, succeeded } from './slot.ts';
-import { type Attempt, callSource } from './source-call.ts';
+import { type Attempt, callSource, type SharingSeam } from './source-call.ts';
 import { Waiters } from './waiters.ts';
 
 export class Flights {
@@ -29,12 +30,11 @@ export class Flights {
   readonly #failures: FailureScopes;
   readonly #diagnostics: Diagnostics;
   readonly #queue: RequestQueue<Flight>;
-  /** Runs the requests. It has neither bound nor cancel, so it gets one only when that one may start. */
-  readonly #limit: ReturnType<typeof pLimit>;
+  readonly #permits: Permits;
   /** All that have not settled, detached ones included. */
   readonly #unsettled = new Set<Flight>();
   readonly #waiters = new Waiters((flight) => this.#dropIfUseless(flight));
-  #cancelQueueTimer: (() => void) | undefined;
+  readonly #queueTimer: QueueTimer;
   #whenIdle: (() => void) | undefined;
 
   constructor(settings: RegistrySettings, owners: OwnerTable, failures: FailureScopes, diagnostics: Diagnostics) {
@@ -44,7 +44,11 @@ export class Flights {
     this.#failures = failures;
     this.#diagnostics = diagnostics;
     this.#queue = new RequestQueue(settings);
-    this.#limit = pLimit(settings.concurrency);
+    this.#queueTimer = new QueueTimer(settings.time, () => this.#refuseOverdue());
+    this.#permits = new Permits(settings.concurrency, (flight) => {
+      this.#queue.release(flight);
+      this.#startNext();
+    });
   }
 
   get inFlight(): number {
@@ -146,24 +150,33 @@ export class Flights {
   /** Starts as many queued requests as may start now. */
   #startNext(): void {
     for (let flight = this.#queue.next(this.#failures.limit); flight; flight = this.#queue.next(this.#failures.limit)) {
+      if (flight.state.phase === 'sent') {
+        this.#permits.occupy(flight, flight.state.resume as () => void);
+        continue;
+      }
       const now = this.#time.now();
       const permit = this.#failures.admit(now.monotonicMs, flight.standing);
       if (permit) {
         flight.state = { phase: 'permitted' };
-        this.#start(flight, permit);
+        this.#permits.occupy(flight, () => void this.#run(flight, permit).finally(() => flight.releasePermit()));
       } else {
         this.#queue.release(flight);
         this.#refuseIfPaused(flight, now);
       }
     }
-    this.#watchQueue();
+    this.#queueTimer.watch(this.#queue.overdueAtMs);
   }
 
-  #start(flight: Flight, permit: Permit): void {
-    void this.#limit(() => this.#run(flight, permit)).finally(() => {
-      this.#queue.release(flight);
+  /** What a source is told and may do that shares with other processes. */
+  #seamOf(flight: Flight, permit: Permit): SharingSeam {
+    const enqueue = () => {
+      this.#queue.add(flight, true, this.#time.now().monotonicMs);
       this.#startNext();
-    });
+    };
+    return {
+      scopeOf: (error) => this.#failures.scopeOf({ permit, error, owner: flight.accessKey }),
+      takePermit: () => this.#permits.wait(flight, enqueue),
+    };
   }
 
   async #run(flight: Flight, permit: Permit): Promise<void> {
@@ -173,15 +186,17 @@ export class Flights {
     flight.state = { phase: 'sent', abort };
     let attempt = this.#attempt(flight, started(flight.slot, this.#time.now()));
     let held: HeldToken;
+    const seam = this.#seamOf(flight, permit);
+    const call = () => callSource(this.#settings, this.#diagnostics, flight, attempt, abort.signal, seam);
     try {
-      let issued = await callSource(this.#settings, this.#diagnostics, flight, attempt, abort.signal);
+      let issued = await call();
       if (this.#isDenied(flight, issued)) {
         const message = 'the service issued a token again that was reported as rejected';
         const error = this.#errorOf(flight, 'token_rejected', message);
         this.#diagnostics.requestFailed(attempt.message, error);
         abort.signal.throwIfAborted();
         attempt = this.#attempt(flight, 'rejected');
-        issued = await callSource(this.#settings, this.#diagnostics, flight, attempt, abort.signal);
+        issued = await call();
         if (this.#isDenied(flight, issued)) throw error;
       }
       held = this.#heldTokenFrom(flight, issued);
@@ -257,7 +272,7 @@ export class Flights {
         if (!this.#refuseIfPaused(flight, now)) break;
       }
     }
-    this.#watchQueue();
+    this.#queueTimer.watch(this.#queue.overdueAtMs);
   }
 
   #refuseIfPaused(flight: Flight, now: Instant): boolean {
@@ -286,9 +301,12 @@ export class Flights {
   }
 
   #drop(flight: Flight): void {
-    this.#queue.withdraw(flight);
+    const wasQueued = this.#queue.withdraw(flight);
+    // Its source waits for a permit.
+    if (wasQueued && flight.state.phase === 'sent')
+      flight.state.abort.abort(closedError(flight.slot.owner, this.#time.now()));
     this.#end(flight);
-    this.#watchQueue();
+    this.#queueTimer.watch(this.#queue.overdueAtMs);
   }
 
   #end(flight: Flight): void {
@@ -303,28 +321,13 @@ export class Flights {
     this.#waiters.settled(flight);
   }
 
-  /** Keeps one timer for the whole queue, set for the request that is overdue first. */
-  #watchQueue(): void {
-    const { overdueAtMs } = this.#queue;
-    if (overdueAtMs === undefined) {
-      this.#cancelQueueTimer?.();
-      this.#cancelQueueTimer = undefined;
-    } else if (!this.#cancelQueueTimer) {
-      // Requests only leave or come later, so the timer is never late for those that remain. Whole milliseconds:
-      // what sums of fractions lose would make it early again and again.
-      const waitMs = Math.max(0, Math.ceil(overdueAtMs - this.#time.now().monotonicMs));
-      this.#cancelQueueTimer = this.#time.startTimer(() => this.#refuseOverdue(), waitMs);
-    }
-  }
-
   #refuseOverdue(): void {
-    this.#cancelQueueTimer = undefined;
     const message = 'no permit for a token request came in time: raise concurrency or maxQueueMs, or call less';
     const nowMs = this.#time.now().monotonicMs;
     for (let flight = this.#queue.takeOverdue(nowMs); flight; flight = this.#queue.takeOverdue(nowMs)) {
       this.#refuse(flight, this.#errorOf(flight, 'queue_timeout', message));
     }
-    this.#watchQueue();
+    this.#queueTimer.watch(this.#queue.overdueAtMs);
   }
 
   #errorOf({ slot }: Flight, code: OwnerTokenErrorCode, message: string): OwnerTokenError {

@@ -6,7 +6,7 @@ import { fromNodeRedis, SharedTokens } from '../../src/redis/index.ts';
 import { FleetSource, requestOf, SEALING_KEY } from '../helpers/model-fleet.ts';
 import { noRedis, type RedisServer, startRedis } from '../helpers/redis-server.ts';
 
-const FIELDS = ['v', 'g', 'u', 'p', 'h', 'l', 'n', 's', 'f', 'x', 'c', 'r', 'k', 'b'];
+const FIELDS = ['v', 'g', 'u', 'h', 'l', 'n', 's', 'f', 'x', 'w'];
 const OWNERS = Array.from({ length: 10 }, (_, index) => `owner-${index}`);
 
 describe.skipIf(noRedis)('L3', () => {
@@ -37,7 +37,7 @@ describe.skipIf(noRedis)('L3', () => {
       const values = (await client.hGetAll(key)) as Record<string, string>;
       const field = FIELDS[random(FIELDS.length)] ?? 'v';
       const value = values[field] ?? '';
-      const other = (await client.keys('otr:1:*'))[random(OWNERS.length)] ?? key;
+      const other = (await client.keys('otr:2:*'))[random(OWNERS.length)] ?? key;
       const swapped = (await client.hGet(other, field)) ?? '';
       const changes = [
         noise(),
@@ -52,7 +52,7 @@ describe.skipIf(noRedis)('L3', () => {
     };
     await Promise.all(OWNERS.map((owner) => replica(source).requestToken(owner, requestOf())));
     for (let round = 0; round < 40; round++) {
-      for (const key of await client.keys('otr:1:*')) if (!key.endsWith('wake')) await damaged(key);
+      for (const key of await client.keys('otr:2:*')) if (!key.endsWith('replicas')) await damaged(key);
       const fresh = replica(source);
       const grants = await Promise.all(OWNERS.map((owner) => fresh.requestToken(owner, requestOf())));
       expect(grants.map(({ token }) => token.replace(/^token-\d+-of-/, ''))).toEqual(OWNERS);
@@ -67,9 +67,9 @@ describe.skipIf(noRedis)('L3', () => {
     const stranger = replica(source, [otherKey]);
     await stranger.requestToken('owner', requestOf());
     expect(stranger.stats()).toMatchObject({ unreadable: 1, leader: 1 });
-    const [key = ''] = (await client.keys('otr:1:*')).filter((name) => !name.endsWith('wake'));
+    const [key = ''] = (await client.keys('otr:2:*')).filter((name) => !name.endsWith('replicas'));
     const value = Buffer.from((await client.hGet(key, 'v')) ?? '', 'base64url');
-    value[0] = 2;
+    value[0] = 3;
     await client.hSet(key, 'v', value.toString('base64url'));
     const next = replica(source, [otherKey]);
     await next.requestToken('owner', requestOf());

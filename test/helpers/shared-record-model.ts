@@ -71,7 +71,7 @@ class RecordAt {
   expiresAtMs: number | undefined;
   readonly #now: number;
   readonly #publish: (channel: string, message: string) => void;
-  readonly #sealed: string | undefined;
+  #sealed: string | undefined;
   readonly #generation: number;
   #usable: number;
   readonly #holder: string | undefined;
@@ -79,7 +79,7 @@ class RecordAt {
   readonly #fence: number;
   #failure: string | undefined;
   #failed: number;
-  #count: number;
+  readonly #waiting: boolean;
 
   constructor(now: number, fields: Map<string, string> | undefined, publish: (channel: string, text: string) => void) {
     this.#now = now;
@@ -93,177 +93,128 @@ class RecordAt {
     this.#fence = this.#number('n', MAX_AHEAD_MS.generation);
     this.#failure = this.fields.get('f');
     this.#failed = this.#number('x', MAX_AHEAD_MS.failure);
-    this.#count = this.#number('c', 0);
+    this.#waiting = this.fields.has('w');
   }
 
   perform(name: string, args: readonly string[]): Answer {
-    const [flight = '', ...rest] = args;
-    const n = (index: number) => Number(rest[index]);
-    const s = (index: number) => rest[index] ?? '';
+    const s = (index: number) => args[index] ?? '';
+    const n = (index: number) => Number(args[index]);
     switch (name) {
       case 'acquire':
-        return this.#acquire(flight, n(0), n(1), n(2));
+        return this.#acquire(s(0), n(1), n(2), n(3), n(4), s(5));
       case 'renew':
-        return this.#renew(flight, n(0), n(1));
+        return this.#renew(s(0), n(1), n(2));
       case 'publish':
-        return this.#publishToken(flight, s(0), s(1), n(2), s(3), n(4));
-      case 'offer':
-        return this.#offer(flight, s(0), s(1), n(2), s(3), n(4));
-      case 'fail':
-        return this.#fail(flight, s(0), s(1), s(2), n(3), n(4));
-      case 'reject':
-        return this.#reject(Number(flight), n(0), s(1), n(2), n(3));
-      case 'enter':
-        return this.#enter(flight, n(0));
-      case 'settle':
-        return this.#settle(flight, n(0), s(1), s(2), s(3), s(4), n(5), n(6));
+        return this.#publishToken(s(0), [s(1), s(2)], n(3), s(4), n(5), s(6) === '1');
+      case 'release':
+        return this.#release(s(0), [s(1), s(2)], s(3), s(4), n(5), s(6) === '1');
+      case 'announce':
+        return this.#announce(s(0), s(1), n(2));
       default:
         throw new Error(`no such script: ${name}`);
     }
   }
 
-  #acquire(flight: string, leaseMs: number, avoid: number, lifeMs: number): Answer {
+  #acquire(call: string, leaseMs: number, avoid: number, lifeMs: number, rejected: number, unreadable: string): Answer {
+    if (this.#sealed !== undefined && this.#generation === rejected) {
+      this.#clear('v', 'u');
+      this.#sealed = undefined;
+      this.#usable = 0;
+    }
+    if (this.#failure !== undefined && this.#failure === unreadable) {
+      this.#clear('f', 'x');
+      this.#failure = undefined;
+      this.#failed = 0;
+    }
     const longEnough = this.#usable > this.#now + lifeMs * 1000;
     if (this.#good() && this.#generation > avoid && longEnough) return this.#token('token');
-    if (this.#failure !== undefined && this.#failed > this.#now) return this.#standing(this.#failed);
+    if (this.#failure !== undefined && this.#failed > this.#now) {
+      return ['failure', String(this.#failed - this.#now), this.#failure];
+    }
     if (this.#holder !== undefined && this.#leased > this.#now) {
-      if (this.#holder === flight) return ['lead', String(this.#fence)];
+      if (this.#holder === call) return ['lead', String(this.#fence), this.#failure ?? ''];
+      this.fields.set('w', this.fields.get('w') ?? '1');
       return ['wait', String(this.#leased - this.#now)];
     }
+    if (leaseMs === 0) return ['free', '0', this.#failure ?? ''];
     const fence = Math.max(this.#now, this.#generation + 1, this.#fence + 1, avoid + 1);
     this.#leased = this.#now + leaseMs * 1000;
-    this.#save({ h: flight, l: this.#leased, n: fence, s: this.#now });
-    return ['lead', String(fence)];
+    this.#save({ h: call, l: this.#leased, n: fence, s: this.#now });
+    return ['lead', String(fence), this.#failure ?? ''];
   }
 
-  #renew(flight: string, leaseMs: number, maxHoldMs: number): Answer {
-    if (this.#holder !== flight || this.#now > this.#number('s', 0) + maxHoldMs * 1000) return ['lost'];
+  #renew(call: string, leaseMs: number, maxHoldMs: number): Answer {
+    if (this.#holder !== call || this.#now > this.#number('s', 0) + maxHoldMs * 1000) return ['lost'];
     this.#leased = this.#now + leaseMs * 1000;
     this.#save({ l: this.#leased });
     return ['held'];
   }
 
-  #publishToken(flight: string, channel: string, name: string, mine: number, value: string, last: number): Answer {
-    this.#endOwnLease(flight);
-    if (mine === this.#generation && this.#sealed === value) return ['stored'];
-    if (mine <= this.#generation && this.#good()) {
-      this.#refuse(flight, channel, name);
-      return this.#token('superseded');
-    }
-    if (mine <= this.#generation || last <= this.#now) return this.#refuse(flight, channel, name);
-    return this.#store(channel, name, mine, value, last);
-  }
-
-  #offer(flight: string, channel: string, name: string, mine: number, value: string, last: number): Answer {
-    this.#endOwnLease(flight);
-    const unwanted = this.#good() || mine <= this.#generation || mine > this.#now || last <= this.#now;
-    return unwanted ? this.#refuse(flight, channel, name) : this.#store(channel, name, mine, value, last);
-  }
-
-  #fail(flight: string, channel: string, name: string, payload: string, baseMs: number, capMs: number): Answer {
-    if (this.#holder !== flight) return ['lost'];
-    this.#clear('h', 'l', 's');
-    this.#leased = 0;
-    if (payload !== '') this.#lapse(payload, baseMs, capMs);
-    this.#publish(channel, name);
-    return ['released'];
-  }
-
-  #reject(mine: number, freshMs: number, payload: string, baseMs: number, capMs: number): Answer {
-    if (this.#sealed === undefined || mine !== this.#generation) return ['kept'];
-    const fresh = this.#now <= this.#number('p', 0) + freshMs * 1000;
-    const rejects = fresh ? this.#number('r', 0) + 1 : 0;
-    this.#clear('v', 'u', 'p');
-    this.#usable = 0;
-    this.#save({ r: rejects });
-    if (rejects >= 3) this.#lapse(payload, baseMs, capMs);
-    return ['dropped'];
-  }
-
-  #enter(flight: string, leaseMs: number): Answer {
-    if (this.#failure === undefined) return ['open'];
-    if (this.#failed > this.#now) return this.#standing(this.#failed);
-    const probedByAnother = this.#holder !== undefined && this.#leased > this.#now && this.#holder !== flight;
-    if (probedByAnother) return this.#standing(this.#leased);
-    this.#leased = this.#now + leaseMs * 1000;
-    this.#save({ h: flight, l: this.#leased, s: this.#now });
-    return ['probe'];
-  }
-
-  #settle(
-    flight: string,
-    entered: number,
-    outcome: string,
-    scope: string,
-    owner: string,
-    payload: string,
-    baseMs: number,
-    capMs: number,
+  #publishToken(
+    call: string,
+    to: [string, string],
+    mine: number,
+    value: string,
+    last: number,
+    leaseless: boolean,
   ): Answer {
-    if (this.#holder === flight) {
-      this.#clear('h', 'l', 's');
-      this.#leased = 0;
+    const held = this.#endLease(call);
+    if (mine === this.#generation && this.#sealed === value) return ['stored'];
+    const unwanted = leaseless && (this.#good() || mine > this.#now);
+    let reply: Answer = ['stored'];
+    if (mine <= this.#generation && this.#good()) reply = this.#token('superseded');
+    else if (mine <= this.#generation || mine < this.#fence || last <= this.#now || unwanted) reply = ['refused'];
+    else {
+      this.#failed = 0;
+      this.#usable = Math.min(last, this.#now + MAX_SHARED_MS * 1000);
+      this.#save({ v: value, g: mine, u: this.#usable });
+      this.#clear('f', 'x');
     }
-    if (outcome === 'released') return ['released'];
-    const late = this.#failure !== undefined && entered <= this.#number('b', 0);
-    if (late && !(outcome === 'blamed' && baseMs === 0)) return ['late', String(Math.max(0, this.#failed - this.#now))];
-    if (outcome === 'passed') {
-      this.fields.clear();
-      return ['clear'];
-    }
-    const answers = this.#failure?.includes('"scope":"endpoint"') && scope === 'client' && outcome === 'struck';
-    if (outcome === 'answered' || answers) this.#lift();
-    if (outcome === 'answered') return ['clear'];
-    if (outcome === 'struck' && this.#failure === undefined) {
-      const stored = this.fields.get('k') ?? '';
-      const [, ...known] = stored.startsWith(`${scope} `) ? stored.trimEnd().split(' ') : [];
-      const struck = known.includes(owner) ? known : [...known, owner];
-      if (struck.length < 3) {
-        this.#save({ k: `${[scope, ...struck].join(' ')} ` });
-        return ['struck'];
-      }
-    }
-    this.#clear('k');
-    this.#lapse(payload, baseMs, capMs);
-    this.#save({ b: this.#now });
-    return ['failed', String(this.#failed - this.#now)];
+    if (held || reply[0] === 'stored') this.#wake(to, false);
+    return reply;
   }
 
-  #store(channel: string, name: string, mine: number, value: string, last: number): Answer {
-    this.#failed = 0;
-    this.#usable = Math.min(last, this.#now + MAX_SHARED_MS * 1000);
-    this.#save({ v: value, g: mine, u: this.#usable, p: this.#now });
-    this.#clear('f', 'x', 'c');
-    this.#publish(channel, name);
-    return ['stored'];
+  #release(call: string, to: [string, string], outcome: string, payload: string, last: number, all: boolean): Answer {
+    const held = this.#endLease(call);
+    let changed = false;
+    if (outcome === 'failed' && last > Math.max(this.#now, this.#failed)) {
+      changed = true;
+      this.#failed = Math.min(last, this.#now + MAX_AHEAD_MS.failure * 1000);
+      this.#save({ f: payload, x: this.#failed });
+    } else if (outcome === 'passed' && held && this.#failure !== undefined) {
+      changed = true;
+      this.#clear('f', 'x');
+    }
+    if (held || changed) this.#wake(to, all && changed);
+    return [changed ? 'changed' : 'released'];
   }
 
-  #endOwnLease(flight: string): void {
-    if (this.#holder !== flight) return;
+  #announce(replica: string, keyId: string, windowMs: number): Answer {
+    if (windowMs === 0) {
+      this.#clear(replica);
+      return ['left'];
+    }
+    this.fields.set(replica, `${keyId} ${this.#now}`);
+    this.expiresAtMs = Math.floor(this.#now / 1000) + windowMs;
+    let strangers = 0;
+    for (const [field, value] of this.fields) {
+      const [id, seen] = value.split(' ');
+      if (!(Number(seen) >= this.#now - windowMs * 1000)) this.#clear(field);
+      else if (id !== keyId) strangers++;
+    }
+    return ['listed', String(this.fields.size), String(strangers)];
+  }
+
+  #endLease(call: string): boolean {
+    if (this.#holder !== call) return false;
     this.#clear('h', 'l', 's');
     this.#leased = 0;
+    return true;
   }
 
-  #refuse(flight: string, channel: string, name: string): Answer {
-    if (this.#holder === flight) this.#publish(channel, name);
-    return ['refused'];
-  }
-
-  #lapse(payload: string, baseMs: number, capMs: number): void {
-    let waitMs = capMs;
-    if (baseMs > 0) {
-      this.#count = Math.min(this.#count + 1, 32);
-      waitMs = Math.floor(Math.min(capMs, baseMs * 2 ** (this.#count - 1)));
-    }
-    this.#failed = Math.max(this.#failed, this.#now + waitMs * 1000);
-    this.#save({ f: payload, x: this.#failed, c: this.#count });
-  }
-
-  #lift(): void {
-    this.#clear('f', 'x', 'c', 'b');
-    this.#failure = undefined;
-    this.#failed = 0;
-    this.#count = 0;
+  #wake([channel, name]: [string, string], all: boolean): void {
+    if (this.#waiting) this.#clear('w');
+    if (this.#waiting || all) this.#publish(channel, name);
   }
 
   #good(): boolean {
@@ -272,10 +223,6 @@ class RecordAt {
 
   #token(what: 'token' | 'superseded'): Answer {
     return [what, String(this.#generation), this.#sealed ?? ''];
-  }
-
-  #standing(untilUs: number): Answer {
-    return ['failure', String(untilUs - this.#now), this.#failure ?? ''];
   }
 
   /** A field as a number; 0 when it is none, or further ahead than any that we write. */

@@ -8,7 +8,7 @@ describe('names', () => {
   it('are the same in every replica with the same key, and say nothing of what they name', () => {
     const name = names.ofOwner('identity', 'ACCESS-KEY');
     expect(new Names('otr', new Uint8Array(32).fill(1)).ofOwner('identity', 'ACCESS-KEY')).toBe(name);
-    expect(name).toMatch(/^otr:1:[\w-]{43}$/);
+    expect(name).toMatch(/^otr:2:[\w-]{43}$/);
     expect(new Names('otr', new Uint8Array(32).fill(2)).ofOwner('identity', 'ACCESS-KEY')).not.toBe(name);
   });
 

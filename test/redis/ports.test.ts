@@ -127,6 +127,8 @@ describe.skipIf(noRedis)('real clients', () => {
         source,
         redis: port,
         sealingKeys: [SEALING_KEY],
+        // A cluster client connects to each node with its first command.
+        redisTimeoutMs: 2_000,
         prefix: `${name}${subscribe}`.replace(/\W/g, ''),
       });
     });

@@ -10,16 +10,14 @@ import { SharedRecordModel } from '../helpers/shared-record-model.ts';
 
 const SCRIPTS = [
   scripts.ACQUIRE,
+  scripts.ACQUIRE,
   scripts.RENEW,
   scripts.PUBLISH,
-  scripts.OFFER,
-  scripts.FAIL,
-  scripts.REJECT,
-  scripts.ENTER,
-  scripts.ENTER,
-  scripts.SETTLE,
+  scripts.PUBLISH,
+  scripts.RELEASE,
+  scripts.RELEASE,
 ];
-const FIELDS = ['v', 'g', 'u', 'p', 'h', 'l', 'n', 's', 'f', 'x', 'c', 'r', 'k', 'b'];
+const FIELDS = ['v', 'g', 'u', 'h', 'l', 'n', 's', 'f', 'x', 'w'];
 const DAMAGE = [
   '',
   'x',
@@ -87,31 +85,20 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
       const flight = pick(['f1', 'f2', 'f3']);
       const mine = pick([generation, generation, generation - 1, generation + 1, 0, nowUs - 100]);
       const until = nowUs + pick([-5, 500, 2000, 60_000_000, 9e15]);
-      const failure = pick(['', '{"code":"a","scope":"endpoint"}', '{"code":"b"}']);
-      const [baseMs, capMs] = pick([
-        [0, 2],
-        [1, 4],
-        [1, 1],
-      ]) as [number, number];
+      const failure = pick(['', 'failure-a', 'failure-b']);
       const script = pick(SCRIPTS);
       const args = {
-        acquire: [flight, pick([1, 3]), pick([0, generation, generation - 1]), pick([0, 0, 50])],
-        renew: [flight, 2, pick([1, 1000])],
-        publish: [flight, channel, key, mine, `sealed-${step}`, until],
-        offer: [flight, channel, key, mine, `sealed-${step}`, until],
-        fail: [flight, channel, key, failure, baseMs, capMs],
-        reject: [mine, pick([0, 1000]), '{"code":"r"}', 1, 2],
-        enter: [flight, 2],
-        settle: [
+        acquire: [
           flight,
-          nowUs - pick([0, 1000, 4000]),
-          pick(['passed', 'answered', 'blamed', 'struck', 'struck', 'struck', 'released']),
-          pick(['endpoint', 'client']),
-          pick(['o1', 'o2', 'o3', 'o4']),
-          `${failure || '{}'}`,
-          baseMs,
-          capMs,
+          pick([0, 1, 3]),
+          pick([0, generation, generation - 1]),
+          pick([0, 0, 50]),
+          pick([0, 0, generation]),
+          pick(['', '', failure]),
         ],
+        renew: [flight, 2, pick([1, 1000])],
+        publish: [flight, channel, key, mine, `sealed-${step}`, until, pick([0, 1])],
+        release: [flight, channel, key, pick(['failed', 'failed', 'passed', 'unknown']), failure, until, pick([0, 1])],
       }[script.name] as (string | number)[];
       const answer = await run(script, key, args);
       nowUs = answer.nowUs;
@@ -133,89 +120,138 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
   });
 
   it('met every answer, so that the comparison compared something', () => {
-    const rare = [
-      'publish superseded',
-      'offer stored',
-      'reject dropped',
-      'enter probe',
-      'settle failed',
-      'settle late',
-    ];
-    for (const answer of ['acquire lead', 'acquire token', 'acquire failure', 'acquire wait', 'renew held', ...rare]) {
+    const answers = ['acquire lead', 'acquire token', 'acquire failure', 'acquire wait', 'acquire free', 'renew held'];
+    for (const answer of [...answers, 'renew lost', 'publish stored', 'publish superseded', 'publish refused']) {
       expect(seen).toContain(answer);
     }
+    for (const answer of ['release changed', 'release released']) expect(seen).toContain(answer);
   });
 
   const FAR = 9e15;
   const publish = (flight: string, generation: number | string, value: string) =>
-    [flight, 'wake', 'k', generation, value, FAR] as (string | number)[];
+    [flight, 'wake', 'k', generation, value, FAR, 0] as (string | number)[];
 
-  it('a flight that resends gets its lease again, another waits, and a publish serves both', async () => {
+  const look = (
+    call: string,
+    changes: { leaseMs?: number; avoid?: string; rejected?: string; unreadable?: string } = {},
+  ) => {
+    const { leaseMs = 3000, avoid = '0', rejected = '0', unreadable = '' } = changes;
+    return [call, leaseMs, avoid, 0, rejected, unreadable];
+  };
+  const release = (call: string, outcome: string, failure = '', endsAtUs = 0, all = 0) =>
+    [call, 'wake', 'k', outcome, failure, endsAtUs, all] as (string | number)[];
+
+  it('a call that resends gets its lease again, another waits, and a publish serves both', async () => {
     const { run } = pair();
     await client.flushAll();
-    const lead = await run(scripts.ACQUIRE, 'k', ['f1', 3000, 0, 0]);
+    const lead = await run(scripts.ACQUIRE, 'k', look('c1'));
     expect(lead.what).toBe('lead');
-    expect(await run(scripts.ACQUIRE, 'k', ['f1', 3000, 0, 0])).toMatchObject({ what: 'lead', rest: lead.rest });
-    expect(await run(scripts.ACQUIRE, 'k', ['f2', 3000, 0, 0])).toMatchObject({ what: 'wait' });
+    expect(await run(scripts.ACQUIRE, 'k', look('c1'))).toMatchObject({ what: 'lead', rest: lead.rest });
+    expect(await run(scripts.ACQUIRE, 'k', look('c2'))).toMatchObject({ what: 'wait' });
     const generation = lead.rest[0] ?? '';
-    expect(await run(scripts.PUBLISH, 'k', publish('f1', generation, 'T1'))).toMatchObject({ what: 'stored' });
-    expect(await run(scripts.PUBLISH, 'k', publish('f1', generation, 'T1'))).toMatchObject({ what: 'stored' });
-    expect(await run(scripts.ACQUIRE, 'k', ['f2', 3000, 0, 0])).toMatchObject({
-      what: 'token',
-      rest: [generation, 'T1'],
-    });
-    expect(await run(scripts.ACQUIRE, 'k', ['f3', 3000, generation, 0])).toMatchObject({ what: 'lead' });
+    expect(await run(scripts.PUBLISH, 'k', publish('c1', generation, 'T1'))).toMatchObject({ what: 'stored' });
+    expect(await run(scripts.PUBLISH, 'k', publish('c1', generation, 'T1'))).toMatchObject({ what: 'stored' });
+    expect(await run(scripts.ACQUIRE, 'k', look('c2'))).toMatchObject({ what: 'token', rest: [generation, 'T1'] });
+    expect(await run(scripts.ACQUIRE, 'k', look('c3', { avoid: generation }))).toMatchObject({ what: 'lead' });
   });
+
+  it('a call that only looks takes no lease', async () => {
+    const { run } = pair();
+    await client.flushAll();
+    expect(await run(scripts.ACQUIRE, 'k', look('c1', { leaseMs: 0 }))).toMatchObject({
+      what: 'free',
+      rest: ['0', ''],
+    });
+    expect(await run(scripts.ACQUIRE, 'k', look('c2'))).toMatchObject({ what: 'lead' });
+    expect(await run(scripts.ACQUIRE, 'k', look('c1', { leaseMs: 0 }))).toMatchObject({ what: 'wait' });
+  });
+
+  /** A holder that froze for longer than its lease, and the one that took over. */
+  async function takenOver(run: ReturnType<typeof pair>['run']) {
+    await client.flushAll();
+    const frozen = await run(scripts.ACQUIRE, 'k', look('frozen', { leaseMs: 1 }));
+    await expect.poll(async () => (await run(scripts.ACQUIRE, 'k', look('successor'))).what).toBe('lead');
+    const successor = await run(scripts.ACQUIRE, 'k', look('successor'));
+    return [frozen.rest[0] ?? '', successor.rest[0] ?? ''] as const;
+  }
 
   it('a late publish of an older lease is answered with the newer token', async () => {
     const { run } = pair();
-    await client.flushAll();
-    const frozen = await run(scripts.ACQUIRE, 'k', ['frozen', 1, 0, 0]);
-    await expect.poll(async () => (await run(scripts.ACQUIRE, 'k', ['heir', 3000, 0, 0])).what).toBe('lead');
-    const heir = await run(scripts.ACQUIRE, 'k', ['heir', 3000, 0, 0]);
-    await run(scripts.PUBLISH, 'k', publish('heir', heir.rest[0] ?? '', 'new'));
-    const late = await run(scripts.PUBLISH, 'k', publish('frozen', frozen.rest[0] ?? '', 'old'));
-    expect(late).toMatchObject({ what: 'superseded', rest: [heir.rest[0], 'new'] });
+    const [frozen, successor] = await takenOver(run);
+    await run(scripts.PUBLISH, 'k', publish('successor', successor, 'new'));
+    const late = await run(scripts.PUBLISH, 'k', publish('frozen', frozen, 'old'));
+    expect(late).toMatchObject({ what: 'superseded', rest: [successor, 'new'] });
   });
 
-  it('L4: a late reject of an old generation leaves the newer token, and what was rejected does not come back', async () => {
+  it('L2: the generation is a fencing token: a thawed holder stores nothing over a newer lease', async () => {
     const { run } = pair();
-    await client.flushAll();
-    const first = (await run(scripts.ACQUIRE, 'k', ['f1', 3000, 0, 0])).rest[0] ?? '';
-    await run(scripts.PUBLISH, 'k', publish('f1', first, 'T1'));
-    const reject = (generation: string) => run(scripts.REJECT, 'k', [generation, 10_000, '{"code":"r"}', 1000, 2000]);
-    expect(await reject(first)).toMatchObject({ what: 'dropped' });
-    expect(await run(scripts.PUBLISH, 'k', publish('f1', first, 'T1'))).toMatchObject({ what: 'refused' });
-    const second = (await run(scripts.ACQUIRE, 'k', ['f2', 3000, first, 0])).rest[0] ?? '';
-    await run(scripts.PUBLISH, 'k', publish('f2', second, 'T2'));
-    expect(await reject(first)).toMatchObject({ what: 'kept' });
-    expect(await run(scripts.ACQUIRE, 'k', ['f3', 3000, first, 0])).toMatchObject({ rest: [second, 'T2'] });
+    const [frozen, successor] = await takenOver(run);
+    expect(await run(scripts.PUBLISH, 'k', publish('frozen', frozen, 'old'))).toMatchObject({ what: 'refused' });
+    expect(await run(scripts.ACQUIRE, 'k', look('other'))).toMatchObject({ what: 'wait' });
+    expect(await run(scripts.PUBLISH, 'k', publish('successor', successor, 'new'))).toMatchObject({ what: 'stored' });
   });
 
-  it('three fresh tokens rejected in a row are a failure', async () => {
+  it('L4: a late rejection of an old generation leaves the newer token, and a rejected one does not come back', async () => {
     const { run } = pair();
     await client.flushAll();
-    for (let round = 1, avoid = '0'; round <= 3; round++) {
-      const lead = await run(scripts.ACQUIRE, 'k', [`f${round}`, 3000, avoid, 0]);
-      expect(lead.what).toBe('lead');
-      avoid = lead.rest[0] ?? '';
-      await run(scripts.PUBLISH, 'k', publish(`f${round}`, avoid, `T${round}`));
-      await run(scripts.REJECT, 'k', [avoid, 10_000, '{"code":"token_rejected"}', 1000, 2000]);
-    }
-    expect(await run(scripts.ACQUIRE, 'k', ['f4', 3000, 0, 0])).toMatchObject({ what: 'failure' });
+    const first = (await run(scripts.ACQUIRE, 'k', look('c1'))).rest[0] ?? '';
+    await run(scripts.PUBLISH, 'k', publish('c1', first, 'T1'));
+    const rejecting = look('c2', { avoid: first, rejected: first });
+    const second = (await run(scripts.ACQUIRE, 'k', rejecting)).rest[0] ?? '';
+    expect(await client.hGet('k', 'v')).toBeNull();
+    expect(await run(scripts.PUBLISH, 'k', publish('c1', first, 'T1'))).toMatchObject({ what: 'refused' });
+    await run(scripts.PUBLISH, 'k', publish('c2', second, 'T2'));
+    expect(await run(scripts.ACQUIRE, 'k', rejecting)).toMatchObject({ what: 'token', rest: [second, 'T2'] });
+  });
+
+  it('a failure stands until its end, the later of two, and a token or the trial clears it', async () => {
+    const { run } = pair();
+    await client.flushAll();
+    const { nowUs } = await run(scripts.ACQUIRE, 'k', look('c1'));
+    await run(scripts.RELEASE, 'k', release('c1', 'failed', 'F1', nowUs + 9e6));
+    expect(await run(scripts.RELEASE, 'k', release('c2', 'failed', 'F2', nowUs + 5e6))).toMatchObject({
+      what: 'released',
+    });
+    expect(await run(scripts.ACQUIRE, 'k', look('c3'))).toMatchObject({
+      what: 'failure',
+      rest: [expect.anything(), 'F1'],
+    });
+    // One that does not open is dropped by name.
+    expect(await run(scripts.ACQUIRE, 'k', look('c3', { unreadable: 'F2' }))).toMatchObject({ what: 'failure' });
+    const trial = await run(scripts.ACQUIRE, 'k', look('c3', { unreadable: 'F1' }));
+    expect(trial).toMatchObject({ what: 'lead', rest: [expect.anything(), ''] });
+    await run(scripts.RELEASE, 'k', release('c3', 'failed', 'F3', trial.nowUs + 60_000));
+    await expect.poll(async () => JSON.stringify(await run(scripts.ACQUIRE, 'k', look('c4')))).toMatch(/"lead".*"F3"/);
+    await run(scripts.RELEASE, 'k', release('c5', 'passed'));
+    expect(await client.hGet('k', 'f')).toBe('F3');
+    await run(scripts.RELEASE, 'k', release('c4', 'passed'));
+    expect(await client.hGet('k', 'f')).toBeNull();
+  });
+
+  it('replicas are counted while they announce themselves, and those with another naming key apart', async () => {
+    const { run, model } = pair();
+    await client.flushAll();
+    expect(await run(scripts.ANNOUNCE, 'k', ['r1', 'key', 5_000])).toMatchObject({ rest: ['1', '0'] });
+    expect(await run(scripts.ANNOUNCE, 'k', ['r2', 'key', 5_000])).toMatchObject({ rest: ['2', '0'] });
+    expect(await run(scripts.ANNOUNCE, 'k', ['r3', 'other', 5_000])).toMatchObject({ rest: ['3', '2'] });
+    await client.hSet('k', 'r1', 'key 17');
+    model.keys.get('k')?.set('r1', 'key 17');
+    expect(await run(scripts.ANNOUNCE, 'k', ['r2', 'key', 5_000])).toMatchObject({ rest: ['2', '1'] });
+    expect(await run(scripts.ANNOUNCE, 'k', ['r3', 'other', 0])).toMatchObject({ what: 'left' });
+    expect(await run(scripts.ANNOUNCE, 'k', ['r2', 'key', 5_000])).toMatchObject({ rest: ['1', '0'] });
   });
 
   it('generations grow across a flush, and a key of another type is replaced', async () => {
     const { run, model } = pair();
     await client.flushAll();
-    const before = Number((await run(scripts.ACQUIRE, 'k', ['f1', 3000, 0, 0])).rest[0]);
+    const before = Number((await run(scripts.ACQUIRE, 'k', look('f1'))).rest[0]);
     await client.flushAll();
     model.flush();
-    const after = Number((await run(scripts.ACQUIRE, 'k', ['f2', 3000, before, 0])).rest[0]);
+    const after = Number((await run(scripts.ACQUIRE, 'k', look('f2', { avoid: `${before}` }))).rest[0]);
     expect(after).toBeGreaterThan(before);
     await client.set('k', 'a string');
     model.flush();
-    expect(await run(scripts.ACQUIRE, 'k', ['f3', 3000, 0, 0])).toMatchObject({ what: 'lead' });
+    expect(await run(scripts.ACQUIRE, 'k', look('f3'))).toMatchObject({ what: 'lead' });
   });
 
   it('without rights to the channel a publish still stores and answers', async () => {
@@ -224,7 +260,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     const poor = await createClient({ url: server.url, username: 'poor', password: 'pw' }).connect();
     await client.flushAll();
     const port = fromNodeRedis(poor);
-    const lead = (await port.run(scripts.ACQUIRE, 'k', ['f1', '3000', '0', '0'])) as string[];
+    const lead = (await port.run(scripts.ACQUIRE, 'k', look('f1').map(String))) as string[];
     const stored = await port.run(scripts.PUBLISH, 'k', publish('f1', lead[2] ?? '', 'T1').map(String));
     expect(stored).toMatchObject(['stored', expect.anything()]);
     expect(await client.hGet('k', 'v')).toBe('T1');

@@ -1,25 +1,26 @@
 import { randomBytes } from 'node:crypto';
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { Sealer, type SharedToken } from '../../src/redis/sealing.ts';
+import { Sealer } from '../../src/redis/sealing.ts';
 
 const OLD = new Uint8Array(32).fill(1);
 const NEW = new Uint8Array(32).fill(2);
-const TOKEN: SharedToken = {
+const TOKEN = {
   token: 'canary-token',
   tokenType: 'Bearer',
   response: { access_token: 'canary-token', expires_in: 3600, data: { seconds: '3600' } },
   requestedAtUs: 1_900_000_000_000_001,
   lifetimeMs: 3_600_000,
 };
-const sealed = (sealer: Sealer, token = TOKEN) => sealer.seal(token, 'name', 42) ?? '';
+const HERE = { kind: 'token', name: 'name', generation: 42 } as const;
+const sealed = (sealer: Sealer, token: object = TOKEN) => sealer.seal(token, HERE) ?? '';
 
 describe('a sealed token', () => {
   it('opens as what it was', () => {
     const sealer = new Sealer([OLD]);
-    expect(sealer.open(sealed(sealer), 'name', 42)).toEqual(TOKEN);
-    const bare = { token: 'x', requestedAtUs: 1, lifetimeMs: Infinity };
-    expect(sealer.open(sealed(sealer, bare), 'name', 42)).toEqual(bare);
+    expect(sealer.open(sealed(sealer), HERE)).toEqual(TOKEN);
+    const bare = { token: 'x', requestedAtUs: 1, lifetimeMs: null };
+    expect(sealer.open(sealed(sealer, bare), HERE)).toEqual(bare);
   });
 
   it('shows nothing of itself, and is never the same twice', () => {
@@ -32,21 +33,22 @@ describe('a sealed token', () => {
   it('L3: opens in its own record and generation only', () => {
     const sealer = new Sealer([OLD]);
     const value = sealed(sealer);
-    expect(sealer.open(value, 'another name', 42)).toBeUndefined();
-    expect(sealer.open(value, 'name', 43)).toBeUndefined();
-    expect(new Sealer([NEW]).open(value, 'name', 42)).toBeUndefined();
+    expect(sealer.open(value, { ...HERE, name: 'another name' })).toBeUndefined();
+    expect(sealer.open(value, { ...HERE, generation: 43 })).toBeUndefined();
+    expect(sealer.open(value, { ...HERE, kind: 'failure' })).toBeUndefined();
+    expect(new Sealer([NEW]).open(value, HERE)).toBeUndefined();
   });
 
   it('opens with any key of the ring, and is sealed with the first', () => {
     const [before, during, after] = [new Sealer([OLD]), new Sealer([NEW, OLD]), new Sealer([NEW])];
-    expect(during.open(sealed(before), 'name', 42)).toEqual(TOKEN);
-    expect(after.open(sealed(during), 'name', 42)).toEqual(TOKEN);
-    expect(before.open(sealed(during), 'name', 42)).toBeUndefined();
+    expect(during.open(sealed(before), HERE)).toEqual(TOKEN);
+    expect(after.open(sealed(during), HERE)).toEqual(TOKEN);
+    expect(before.open(sealed(during), HERE)).toBeUndefined();
   });
 
   it('that is too large is not made', () => {
     const large = { ...TOKEN, response: { padding: 'x'.repeat(140_000) } };
-    expect(new Sealer([OLD]).seal(large, 'name', 42)).toBeUndefined();
+    expect(new Sealer([OLD]).seal(large, HERE)).toBeUndefined();
   });
 
   it('L3: any change of any bit, any cut and any noise is a miss', () => {
@@ -56,18 +58,18 @@ describe('a sealed token', () => {
     for (let bit = 0; bit < bytes.length * 8; bit++) {
       const changed = Buffer.from(bytes);
       changed[bit >> 3] = (changed[bit >> 3] ?? 0) ^ (1 << (bit & 7));
-      expect(sealer.open(changed.toString('base64url'), 'name', 42)).toBeUndefined();
+      expect(sealer.open(changed.toString('base64url'), HERE)).toBeUndefined();
     }
     for (let length = 0; length < bytes.length; length++) {
-      expect(sealer.open(bytes.subarray(0, length).toString('base64url'), 'name', 42)).toBeUndefined();
+      expect(sealer.open(bytes.subarray(0, length).toString('base64url'), HERE)).toBeUndefined();
     }
     for (let round = 0; round < 2000; round++) {
       const noise = randomBytes(round % 200);
-      expect(sealer.open(noise.toString('base64url'), 'name', 42)).toBeUndefined();
-      expect(sealer.open(noise.toString('latin1'), 'name', 42)).toBeUndefined();
+      expect(sealer.open(noise.toString('base64url'), HERE)).toBeUndefined();
+      expect(sealer.open(noise.toString('latin1'), HERE)).toBeUndefined();
       const headed = Buffer.concat([bytes.subarray(0, 5), noise]);
-      expect(sealer.open(headed.toString('base64url'), 'name', 42)).toBeUndefined();
+      expect(sealer.open(headed.toString('base64url'), HERE)).toBeUndefined();
     }
-    expect(sealer.open('A'.repeat(10_000_000), 'name', 42)).toBeUndefined();
+    expect(sealer.open('A'.repeat(10_000_000), HERE)).toBeUndefined();
   });
 });

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { expiresIn, firstKnown, fixedLifetime, jwtExp } from '../../src/expiry/policies.ts';
-import type { SharedToken } from '../../src/redis/sealing.ts';
-import { expiresAtMs, issuedTokenFrom } from '../../src/redis/stored-token.ts';
+import { expiresAtMs, issuedTokenFrom, type SharedToken } from '../../src/redis/stored-token.ts';
 import type { IssuedToken } from '../../src/token.ts';
 
 const NOW = Date.UTC(2030, 0, 1);
@@ -13,7 +12,7 @@ const shared = (changes: Partial<SharedToken> = {}): SharedToken => ({
 });
 const lifetimeMs = (grant: IssuedToken) => expiresIn().lifetimeMs(grant) ?? 300_000;
 
-describe('an adopted grant', () => {
+describe('a shared token', () => {
   it('is as it was first obtained, its age counted from before the record was asked', () => {
     const token = shared({ tokenType: 'DPoP' });
     const grant = issuedTokenFrom({ shared: token, ageMs: 60_000.5, askedAtMs: NOW, lifetimeMs });

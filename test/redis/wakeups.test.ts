@@ -14,7 +14,7 @@ function setUp(subscribe?: (onMessage: (name: string) => void) => Promise<() => 
   });
   const waits = (watch: ReturnType<Wakeups['watch']>, leaseMs = 60_000, abort = new AbortController().signal) => {
     const seen = { over: false };
-    void watch.next(leaseMs, abort).then(() => Object.assign(seen, { over: true }));
+    void watch.next(leaseMs, clock.monotonic(), abort).then(() => Object.assign(seen, { over: true }));
     return seen;
   };
   return { clock, told, wakeups, waits };

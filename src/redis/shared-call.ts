@@ -1,0 +1,41 @@
+/** One call of a shared source on its way. */
+
+import { randomUUID } from 'node:crypto';
+import type { TokenRequest } from '../token.ts';
+import type { SharedCircuit } from './shared-circuit.ts';
+
+export class SharedCall {
+  /** Holds the leases. A replica may have several calls for one owner, of different generations. */
+  readonly id = randomUUID();
+  readonly accessKey: string;
+  readonly request: TokenRequest;
+  /** The name of the owner's record. */
+  readonly owner: string;
+  readonly circuit: SharedCircuit;
+  #hasPermit = true;
+
+  constructor(accessKey: string, request: TokenRequest, owner: string, circuit: SharedCircuit) {
+    this.accessKey = accessKey;
+    this.request = request;
+    this.owner = owner;
+    this.circuit = circuit;
+  }
+
+  /** Only a request needs a permit, not a wait for another replica's. */
+  get hasPermit(): boolean {
+    return this.#hasPermit;
+  }
+
+  releasePermit(): void {
+    const { permit } = this.request;
+    if (!permit || !this.#hasPermit) return;
+    permit.release();
+    this.#hasPermit = false;
+  }
+
+  async takePermit(): Promise<void> {
+    if (this.#hasPermit) return;
+    await this.request.permit?.take();
+    this.#hasPermit = true;
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * The fleet's circuit breaker of the endpoint and the client: one record for all owners, read only where there is reason
+ * to suspect a failure. In health no request touches it, so it is no hot key.
+ *
+ * | the record says | its state | a leader |
+ * |---|---|---|
+ * | no failure | closed | sends its request |
+ * | a failure that has not ended | open | is refused, until that very end |
+ * | an ended failure, no lease | half-open | takes the lease: its request is the fleet's trial |
+ * | an ended failure, another's lease | half-open | waits for that trial, without a permit |
+ *
+ * A replica suspects a failure after one that may be the endpoint's, of its own or of another replica, when a wake-up names
+ * this record, and, without a subscription, once a second. The suspicion ends when the record shows no failure.
+ *
+ * The registry alone escalates failures of single owners; the record only carries what it decided.
+ */
+
+import type { Clock } from '../clock.ts';
+import { OwnerTokenError, type WiderScope } from '../errors.ts';
+import type { TokenRequest } from '../token.ts';
+
+/** Without a subscription, how often the record is read for no other reason. */
+const UNASKED_EVERY_MS = 1_000;
+
+export class SharedCircuit {
+  readonly name: string;
+  readonly #clock: Clock;
+  readonly #isSubscribed: () => boolean;
+  #suspected = true;
+  #lastReadMs = Number.NEGATIVE_INFINITY;
+
+  /** @param name of the record. */
+  constructor(name: string, clock: Clock, isSubscribed: () => boolean) {
+    this.name = name;
+    this.#clock = clock;
+    this.#isSubscribed = isSubscribed;
+  }
+
+  /** Whether a request must read the record before it is sent. */
+  get mustRead(): boolean {
+    if (this.#suspected) return true;
+    return !this.#isSubscribed() && this.#clock.monotonic() - this.#lastReadMs >= UNASKED_EVERY_MS;
+  }
+
+  suspect(): void {
+    this.#suspected = true;
+  }
+
+  /** The record was read and holds no failure. */
+  foundClosed(): void {
+    this.#suspected = false;
+    this.#lastReadMs = this.#clock.monotonic();
+  }
+
+  /** The scope of a failure that concerns all owners, or undefined. Suspects one that only may. */
+  judge(error: OwnerTokenError, request: TokenRequest): WiderScope | undefined {
+    if (OwnerTokenError.escalationOf(error)) this.suspect();
+    const scope = request.scopeOf?.(error) ?? error.failureScope;
+    if (scope === undefined || scope === 'owner') return undefined;
+    this.suspect();
+    return scope;
+  }
+}
