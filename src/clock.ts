@@ -28,6 +28,9 @@ export const systemClock: Clock = Object.freeze({
   monotonic: () => performance.now(),
 });
 
+/** What `Date.now` is unless a test fakes it. */
+const SYSTEM_NOW = Date.now;
+
 /** How old the sample of the system's wall clock may be. */
 const MAX_SAMPLE_AGE_MS = 10;
 
@@ -54,13 +57,15 @@ function instantOf(clock: Clock): Instant {
 /**
  * Reads the system's monotonic clock at each call and its wall clock at most once in 10 ms, since a clock read costs as
  * much as a cache look-up. The monotonic clock is the one read each time because a wall clock that stands still would
- * hide that time passes at all. Within a millisecond it returns the same object.
+ * hide that time passes at all. Within a millisecond it returns the same object. A faked `Date` is read at each call:
+ * tests set it and expect the next call to notice.
  */
 function sampledNow(): () => Instant {
   let last: Instant | undefined;
   let sampled: Instant = { wallMs: 0, monotonicMs: Number.NEGATIVE_INFINITY };
   return () => {
     const monotonicMs = Math.floor(performance.now());
+    if (Date.now !== SYSTEM_NOW) return { wallMs: Date.now(), monotonicMs };
     if (monotonicMs === last?.monotonicMs) return last;
     if (monotonicMs - sampled.monotonicMs > MAX_SAMPLE_AGE_MS) sampled = { wallMs: Date.now(), monotonicMs };
     last = { wallMs: sampled.wallMs + monotonicMs - sampled.monotonicMs, monotonicMs };

@@ -4,12 +4,10 @@ import { ManualClock } from './helpers/manual-clock.ts';
 
 const DAY_MS = 86_400_000;
 
-const nowOf = (clock?: ManualClock) => timeOf(clock).now;
-
 describe('the instant', () => {
   it('is read anew from both times of a given clock', () => {
     const clock = new ManualClock(5_000);
-    const read = nowOf(clock);
+    const read = timeOf(clock).now;
     expect(read()).toEqual({ wallMs: 5_000, monotonicMs: 0 });
     clock.advance(1);
     clock.jumpWall(-100);
@@ -19,9 +17,14 @@ describe('the instant', () => {
 
 describe('the instant of the system’s own clocks', () => {
   let monotonicMs = 0;
+  let nowOf: () => Time['now'];
 
-  beforeEach(() => {
+  beforeEach(async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: 100_000 });
+    // Loaded anew, it takes the fake for the system's clock.
+    vi.resetModules();
+    const loaded = await import('../src/clock.ts');
+    nowOf = () => loaded.timeOf(undefined).now;
     monotonicMs = 0;
     vi.spyOn(performance, 'now').mockImplementation(() => monotonicMs);
   });
@@ -58,6 +61,12 @@ describe('the instant of the system’s own clocks', () => {
   it('gives the same object within a millisecond, so that a hit makes none', () => {
     const read = nowOf();
     expect(readAt(read, 100_003, 3)).toBe(readAt(read, 100_003, 3.4));
+  });
+
+  it('notices at once that a test sets a faked Date', () => {
+    const read = timeOf(undefined).now;
+    expect(readAt(read, 100_000, 0)).toEqual({ wallMs: 100_000, monotonicMs: 0 });
+    expect(readAt(read, 200_000, 0)).toEqual({ wallMs: 200_000, monotonicMs: 0 });
   });
 
   it('is what the system clock tells', () => {

@@ -5,7 +5,7 @@
 
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, existsSync, readFileSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
@@ -145,6 +145,24 @@ describe('the build', () => {
       expect((await registry.getToken('accepted')).value).toBe('token-3');
       await registry.close();
     }
+  });
+
+  it('lets node:test end though nobody closes the sandbox and the registry', () => {
+    const code = `
+      const { test } = require('node:test');
+      const { OwnerTokenRegistry, TokenEndpoint } = require('owner-token-registry');
+      const { startSandbox } = require('owner-token-registry/sandbox');
+      test('forgets to close', async () => {
+        const { url: baseUrl, clientId, clientSecret, accessKeys } = await startSandbox();
+        const registry = new OwnerTokenRegistry({ source: new TokenEndpoint({ baseUrl, clientId, clientSecret }) });
+        await registry.getToken(accessKeys[0]);
+        await fetch(baseUrl + '/echo').then((answer) => answer.text());
+      });
+    `;
+    writeFileSync(join(home, 'forgetful.test.cjs'), code);
+    const ran = spawnSync(process.execPath, ['--test', 'forgetful.test.cjs'], { ...options, timeout: 15_000 });
+    expect(ran).toMatchObject({ status: 0, signal: null });
+    expect(ran.stdout).toMatch(/pass 1\b/);
   });
 
   it('fails in an edge runtime with a sentence that says so', () => {

@@ -55,16 +55,14 @@ export function isRedirect(status: number): boolean {
 /** How long an idle connection is kept: middleboxes silently drop idle connections after a few minutes. */
 const IDLE_SOCKET_MS = 30_000;
 
-/** An agent with keep-alive. Node unrefs idle sockets, so they do not keep the process running. */
+/**
+ * An agent with keep-alive. Node unrefs idle sockets, so they do not keep the process running. Takes its proxy from the
+ * environment where Node's global agent does (`NODE_USE_ENV_PROXY`).
+ */
 export function keepAliveAgent(url: URL): http.Agent {
-  const options = { keepAlive: true, timeout: IDLE_SOCKET_MS, ...environmentProxy() };
-  return url.protocol === 'https:' ? new https.Agent(options) : new http.Agent(options);
-}
-
-/** Where Node takes its proxy from the environment (`NODE_USE_ENV_PROXY`), as its global agent is set up; else nothing. */
-function environmentProxy(): object {
   const { proxyEnv } = https.globalAgent.options as { proxyEnv?: object };
-  return proxyEnv ? { proxyEnv } : {};
+  const options = { keepAlive: true, timeout: IDLE_SOCKET_MS, proxyEnv };
+  return url.protocol === 'https:' ? new https.Agent(options) : new http.Agent(options);
 }
 
 /** Closes the idle connections of an agent and leaves those in use alone. */

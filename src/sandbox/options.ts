@@ -39,6 +39,11 @@ export interface SandboxOptions {
   seed?: number;
   /** Requests that the ledger keeps in full: 1 to 1,000,000. Default 10,000. Its counts are exact beyond that. */
   ledgerSize?: number;
+  /**
+   * Whether the process may exit while the sandbox runs, so that a forgotten `close()` does not hang a test runner.
+   * Default `true`. A process that only serves the sandbox sets `false`.
+   */
+  unref?: boolean;
 }
 
 const KNOWN = [
@@ -52,6 +57,7 @@ const KNOWN = [
   'stateFile',
   'seed',
   'ledgerSize',
+  'unref',
 ] as const;
 
 export type ResolvedOptions = Required<Omit<SandboxOptions, 'seed' | 'stateFile' | 'lifetimeSeconds' | 'profile'>> & {
@@ -76,6 +82,7 @@ export function resolveOptions(options: SandboxOptions): ResolvedOptions {
   check.when('stateFile', (value) => typeof value === 'string' && value !== '', 'a path');
   check.integer('seed', 0, Number.MAX_SAFE_INTEGER);
   check.integer('ledgerSize', 1, 1_000_000);
+  check.when('unref', (value) => typeof value === 'boolean', 'true or false');
   check.done();
   for (const rule of options.faults ?? []) checkFaultRule(rule);
   const lifetime = options.lifetimeSeconds === undefined ? {} : { lifetimeSeconds: options.lifetimeSeconds };
@@ -94,5 +101,6 @@ export function resolveOptions(options: SandboxOptions): ResolvedOptions {
       profile: { ...lifetime, ...options.profile },
     },
     ledgerSize: options.ledgerSize ?? 10_000,
+    unref: options.unref ?? true,
   };
 }

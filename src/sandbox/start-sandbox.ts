@@ -21,7 +21,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   let changed: (topic: Topic) => void = () => {};
   const world = worldOf(resolved, (topic) => changed(topic));
   const stateFile = resolved.stateFile === undefined ? undefined : openStateFile(resolved, resolved.stateFile, world);
-  const tokenPlane = new TokenPlane(world);
+  const tokenPlane = new TokenPlane(world, resolved.unref);
   const feed = new Feed(world);
   changed = (topic) => {
     feed.note(topic);
@@ -46,7 +46,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
     const token = isLoopback(host) ? undefined : world.secrets.random('sbx_control_');
     const context = { world, url, begin: () => feed.stream.begin(), tokenPlaneListens: () => tokenPlane.listening };
     const rules = { loopback: isLoopback(host), host, token };
-    controlPlane = new ControlPlane(context, feed.stream, rules);
+    controlPlane = new ControlPlane(context, feed.stream, rules, resolved.unref);
     const portalPort = await controlPlane.listen(resolved.portalPort, host);
     const portalUrl = urlOf(host, portalPort);
     stateFile?.keepPorts({ port, portalPort });

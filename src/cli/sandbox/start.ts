@@ -37,7 +37,7 @@ export async function openSandbox(flags: OptionFlags): Promise<Sandbox> {
   const ports = { ...DEFAULT_PORTS, ...portsIn(options.stateFile) };
   for (;;) {
     try {
-      return await startSandbox({ ...ports, ...options });
+      return await startSandbox({ ...ports, ...options, unref: false });
     } catch (error) {
       const { code, port } = error as NodeJS.ErrnoException & { port?: number };
       const taken = (['port', 'portalPort'] as const).find(

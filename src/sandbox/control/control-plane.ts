@@ -34,12 +34,12 @@ export class ControlPlane {
   readonly #gate: PortGate;
   readonly #assets = portalAssets();
 
-  constructor(context: ControlContext, stream: EventStream, rules: AccessRules) {
+  constructor(context: ControlContext, stream: EventStream, rules: AccessRules, unref: boolean) {
     this.#context = context;
     this.#rules = rules;
     this.#stream = stream;
     const server: Server = createServer({ keepAliveTimeout: 60_000 }, (req, res) => this.#receive(req, res));
-    this.#gate = new PortGate(server);
+    this.#gate = new PortGate(server, unref);
   }
 
   listen(port: number, host: string): Promise<number> {

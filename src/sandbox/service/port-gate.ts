@@ -15,9 +15,12 @@ export class PortGate {
   #host = '';
   #retry: NodeJS.Timeout | undefined;
 
-  constructor(server: Server) {
+  /** @param unref neither the port nor its connections keep the process running */
+  constructor(server: Server, unref: boolean) {
     this.#server = server;
+    if (unref) server.unref();
     server.on('connection', (socket: Socket) => {
+      if (unref) socket.unref();
       this.#sockets.add(socket);
       socket.on('close', () => this.#sockets.delete(socket));
     });

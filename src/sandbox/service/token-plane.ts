@@ -15,10 +15,10 @@ export class TokenPlane {
   #cancelGateTimer: (() => void) | undefined;
   #closed = false;
 
-  constructor(world: World) {
+  constructor(world: World, unref: boolean) {
     this.#world = world;
     this.#server = createServer({ keepAliveTimeout: 60_000 }, (req, res) => this.#receive(req, res));
-    this.#gate = new PortGate(this.#server);
+    this.#gate = new PortGate(this.#server, unref);
   }
 
   /** Starts listening and resolves with the port. */
