@@ -1,4 +1,4 @@
-/** The architecture, kept: where a file may import from, how long it may be, what it may hold, what is public. */
+/** Enforces the architecture: what a file may import, how long it may be, module state, public names. */
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,8 +15,8 @@ import {
 } from './helpers/source-files.ts';
 
 /**
- * Which folders the files of a folder may import from, beside their own. `~` before a name: types only. The root holds the
- * shared vocabulary; `index.ts` there, like every entry point, exports what it likes.
+ * The folders that the files of each folder may import from, besides their own. `~` means types only. The root holds the
+ * shared vocabulary; its `index.ts` may export from anywhere.
  */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   root: [],
@@ -40,17 +40,17 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'cli/sandbox': ['cli', 'public'],
 };
 
-/** Packages by the only files that may import them at run time. */
+/** The runtime dependencies, and the only files that may import them. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   'lru-cache': ['registry/owner-table.ts'],
   'p-limit': ['registry/permits.ts'],
   pino: ['diagnostics.ts'],
 };
 
-/** Tests that mirror no file of `src`. */
+/** Tests without a file of the same name in `src`. */
 const OTHER_TESTS = ['conventions', 'docs', 'packaging', 'secrets', 'types'];
 
-/** Folders of tests that mirror no folder of `src`. */
+/** Folders of `test` without a folder of the same name in `src`. */
 const OTHER_FOLDERS = ['guarantees/', 'system/', 'simulation/', 'helpers/', 'bench/'];
 
 const ENTRY_POINTS = ['index.ts', 'sandbox/index.ts', 'redis/index.ts'];
@@ -59,7 +59,7 @@ const source = readSource();
 const folderOf = (path: string) => (path.includes('/') ? path.slice(0, path.lastIndexOf('/')) : 'root');
 const isEntryPoint = (path: string) => ENTRY_POINTS.includes(path) || path.startsWith('adapters/');
 
-/** Whether the rule of the importing folder allows this import of a file of ours. */
+/** Whether the importing file's folder may import this file. */
 function isAllowed(path: string, { from, typeOnly }: Import): boolean {
   const folder = folderOf(path);
   if (path === 'index.ts' || folderOf(from) === folder) return true;
@@ -75,7 +75,7 @@ describe('folders', () => {
     expect([...folders].sort()).toEqual(Object.keys(MAY_IMPORT).sort());
   });
 
-  it('a file imports only from the folders that its own folder may use', () => {
+  it('each file imports only from folders that its own folder may use', () => {
     const wrong = source.flatMap((file) =>
       file.imports
         .filter((found) => found.relative && !isAllowed(file.path, found))
@@ -84,11 +84,11 @@ describe('folders', () => {
     expect(wrong).toEqual([]);
   });
 
-  it('no file imports itself over others', () => {
+  it('there is no import cycle', () => {
     expect(importCycles(source)).toEqual([]);
   });
 
-  it('each dependency is imported by one file', () => {
+  it('one file imports each dependency', () => {
     const wrong = source.flatMap(({ path, imports }) =>
       imports
         .filter(({ from, typeOnly }) => PACKAGES[from] && !typeOnly && !PACKAGES[from].includes(path))
@@ -97,7 +97,7 @@ describe('folders', () => {
     expect(wrong).toEqual([]);
   });
 
-  it('what is no dependency is not imported by what library users load', () => {
+  it('files that library users load import only dependencies', () => {
     const wrong = source
       .filter(({ path }) => !/^(cli|sandbox)\//.test(path))
       .flatMap(({ path, imports }) =>
@@ -117,12 +117,12 @@ describe('files', () => {
   });
 
   it('no module keeps state', () => {
-    // The executable is no module to be shared: it is the process.
+    // The executable is not a shared module: it is the process.
     const modules = source.filter(({ path }) => path !== 'cli/main.ts');
     expect(modules.flatMap((file) => moduleState(file).map((name) => `${file.path}: ${name}`))).toEqual([]);
   });
 
-  it('every test mirrors a file of src, or is one of the listed', () => {
+  it('every test mirrors a file of src or is listed above', () => {
     const tests = pathsBelow('test').filter((path) => /\.test\.ts$/.test(path));
     const stray = tests
       .filter((path) => !OTHER_FOLDERS.some((folder) => path.startsWith(folder)))
@@ -135,18 +135,18 @@ describe('files', () => {
 
 describe('public API', () => {
   for (const file of source.filter(({ path }) => isEntryPoint(path))) {
-    it(`${file.path} exports what it did`, async () => {
+    it(`${file.path} exports the same names as before`, async () => {
       const name = file.path.replaceAll('/', '-').replace(/\.ts$/, '.txt');
       await expect(`${exportsOf(file).join('\n')}\n`).toMatchFileSnapshot(`api/${name}`);
     });
   }
 });
 
-describe('the run of the tests', () => {
+describe('a test run', () => {
   const runOf = (body: string) =>
     runTestFile('unhandled', `import { it } from 'vitest';\nit('passes', () => { ${body} });\n`);
 
-  it('K2: fails by one unhandled rejection, though every test passes', () => {
+  it('K2: fails for one unhandled rejection, although every test passes', () => {
     expect(runOf('')).toMatchObject({ status: 0 });
     const { status, stdout, stderr } = runOf("void Promise.reject(new Error('nobody heard'));");
     expect(status).toBe(1);

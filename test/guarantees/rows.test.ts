@@ -1,4 +1,4 @@
-/** No promised row goes missing: each is named by a test and stands behind a guarantee in the docs. */
+/** Every row of the guarantees is named by a test and belongs to a guarantee in the docs. */
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,12 +23,12 @@ describe('each row', () => {
     expect(titles).toContain(row);
   });
 
-  it('stands behind a guarantee, and no other does', () => {
+  it('belongs to a guarantee, and every guarantee has existing rows', () => {
     const promised = table.flatMap(([, , named]) => named?.split(', ') ?? []);
     expect([...new Set(promised)].sort()).toEqual([...rows].sort());
   });
 
-  it('has its guarantee shown in files that are there, and that speak of it', () => {
+  it('is named by the test files that its guarantee lists', () => {
     for (const [, , named, shown] of table) {
       const files = [...(shown ?? '').matchAll(/`([^`]+)`/g)].map(([, name]) => `test/${name}.test.ts`);
       expect(files.filter((file) => !existsSync(join(ROOT, file)))).toEqual([]);
