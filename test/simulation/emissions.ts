@@ -1,6 +1,6 @@
 /**
- * What the library lets out: log lines, errors, channel messages. Every secret of a world has the same mark in it, so
- * that one search finds any of them.
+ * What the library emits: log lines, errors, channel messages. Every secret of a world contains the same mark, so that one
+ * search finds any of them.
  */
 
 import { channel, tracingChannel } from 'node:diagnostics_channel';
@@ -10,7 +10,7 @@ import { AccessToken, OwnerTokenError } from '../../src/index.ts';
 /** In every access key, token and client secret. */
 export const MARK = 'S3CR3T';
 
-/** Errors are looked into by all means of printing there are, but, since that is slow, only one of this many. */
+/** One object in this many is serialized in every possible way, because that is slow. */
 const THOROUGH_EVERY = 64;
 
 export class Emissions {
@@ -30,10 +30,10 @@ export class Emissions {
   }
 
   text(from: string, text: string): void {
-    if (text.includes(MARK)) this.#fail(`a secret was let out by ${from}: ${text.slice(0, 200)}`);
+    if (text.includes(MARK)) this.#fail(`a secret was emitted by ${from}: ${text.slice(0, 200)}`);
   }
 
-  /** An error or any other object that left the library. */
+  /** An error or any other object that leaves the library. */
   value(from: string, value: object): void {
     if (value instanceof OwnerTokenError) {
       this.text(from, value.message);
@@ -47,7 +47,7 @@ export class Emissions {
     if (value instanceof AccessToken) this.text(`${from} with all its properties`, inspect({ ...value }));
   }
 
-  /** Hears every channel until the function that it returns is called. */
+  /** Subscribes to every channel. Returns the function that ends this. */
   hearChannels(react: () => void): () => void {
     const hear = (message: unknown, name: string | symbol) => {
       this.fields(`channel ${String(name)}`, message as object);

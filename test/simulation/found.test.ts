@@ -1,11 +1,11 @@
-/** What the simulation found, each by itself: a seed loses its meaning when the world changes, these do not. */
+/** What the simulation found, as tests of their own: a seed loses its meaning when the world changes, these do not. */
 
 import { expect, it } from 'vitest';
 import { type IssuedToken, OwnerTokenRegistry } from '../../src/index.ts';
 import { quiet } from './world.ts';
 import { WorldClock } from './world-clock.ts';
 
-it('a timer that fractions of a millisecond make early is not set anew for nothing, over and over', async () => {
+it('a queue timer that fires early by a fraction of a millisecond is not restarted over and over', async () => {
   const clock = new WorldClock();
   const registry = new OwnerTokenRegistry({
     ...{ clock, concurrency: 1, maxQueueMs: 30_000 },
@@ -27,7 +27,7 @@ it('a timer that fractions of a millisecond make early is not set anew for nothi
   await Promise.all([registry.close({ timeoutMs: 0 }), quiet().then(() => clock.runNext())]);
 });
 
-it('a grant dated before the wall clock was set back does not live longer for it', async () => {
+it('a token dated before the wall clock was set back does not live longer because of it', async () => {
   const clock = new WorldClock();
   let answer = (_grant: IssuedToken) => {};
   const registry = new OwnerTokenRegistry({
@@ -45,7 +45,7 @@ it('a grant dated before the wall clock was set back does not live longer for it
   clock.moveTo(5_000);
   clock.shiftWall(-3_000);
   answer({ token: 'token-1', requestedAtMs: datedMs, response: { expires_in: 100 } });
-  // Five of its hundred seconds are over, and five more are kept as a margin.
+  // Five of its hundred seconds have passed, and five more are the margin.
   expect((await call).expiresAtMs).toBe(clock.wallMs + 90_000);
   clock.moveTo(5_000 + 90_000);
   clock.shiftWall(-60_000);

@@ -1,12 +1,12 @@
 /**
- * Sees that the simulation can fail: breaks the core in one way after another, and runs worlds until one notices.
+ * Proves that the simulation can fail: breaks the core in one way after another, and runs worlds until one notices.
  *
  *   node test/simulation/mutants.mjs [part of a name]
  */
 
 import { bundled } from './bundle.mjs';
 
-/** What is broken, in which file, and how. One that does not apply any more is to be written anew. */
+/** What is broken, in which file, and how. Rewrite an entry that no longer applies. */
 const MUTANTS = [
   [
     'late answers are stored',

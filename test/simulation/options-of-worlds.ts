@@ -1,4 +1,4 @@
-/** The registries of simulated worlds: options drawn so that every bound is met now and then, and hooks that misbehave. */
+/** The registries of simulated worlds: random options that reach every bound now and then, and hooks that misbehave. */
 
 import {
   type ExpiryPolicy,
@@ -18,7 +18,7 @@ import type { Random } from './random.ts';
 import type { Profile } from './service.ts';
 import type { WorldClock } from './world-clock.ts';
 
-/** What a hook does besides its work: nothing, or it calls back into the registry. */
+/** What a hook does besides its work, such as calling back into the registry. */
 export type Mischief = (oracle: Oracle) => void;
 
 export interface Drawn {

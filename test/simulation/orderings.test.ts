@@ -5,8 +5,8 @@ import { WorldClock } from './world-clock.ts';
 
 const KEYS = ['key-a', 'key-A', 'key-a ', 'key-b'];
 
-describe('orderings, drawn by a scheduler', () => {
-  it('A1 whatever answer comes first, each caller gets its own owner, and one request is made for each', async () => {
+describe('random orderings', () => {
+  it('A1 whatever response comes first, each caller gets its own owner’s token, from one request per owner', async () => {
     await fc.assert(
       fc.asyncProperty(fc.scheduler(), fc.array(fc.constantFrom(...KEYS), { maxLength: 12 }), async (s, called) => {
         const asked: string[] = [];
@@ -30,7 +30,7 @@ describe('orderings, drawn by a scheduler', () => {
     );
   });
 
-  it('D6 a token that was rejected or forgotten on the way is not held when its answer comes late', async () => {
+  it('D6 a late response with a token rejected or forgotten in the meantime is not stored', async () => {
     await fc.assert(
       fc.asyncProperty(fc.scheduler(), fc.boolean(), fc.integer({ min: 1, max: 4 }), async (s, forgets, times) => {
         let issued = 0;
@@ -59,7 +59,7 @@ describe('orderings, drawn by a scheduler', () => {
     );
   });
 
-  it('B2 all who wait share one failure, whoever else fails or succeeds in between', async () => {
+  it('B2 all waiting callers share one failure, whatever else fails or succeeds in between', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.scheduler(),

@@ -17,7 +17,7 @@ describe('the simulated world', () => {
     expect(said).toBeUndefined();
   });
 
-  it.each(REGRESSIONS)('stays right where it once was not: $was', async ({ seed, steps }) => {
+  it.each(REGRESSIONS)('keeps every invariant where it once broke one: $was', async ({ seed, steps }) => {
     expect(await runWorld({ seed, steps })).not.toHaveProperty('what');
   });
 

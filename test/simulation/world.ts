@@ -1,6 +1,6 @@
 /**
- * One simulated world: a machine with two clocks, a token service or two, registries, owners, callers, and everything
- * that befalls them, drawn from one seed. A step is one action of a caller or one event of the world.
+ * One simulated world: a machine with two clocks, one or two token services, registries, owners, callers, and everything that
+ * happens to them, drawn from one seed. A step is one action of a caller or one event of the world.
  */
 
 import { type AccessToken, OwnerTokenRegistry } from '../../src/index.ts';
@@ -12,7 +12,7 @@ import { Random } from './random.ts';
 import { type Asked, FAULTS, type Fault, ServiceModel } from './service.ts';
 import { WorldClock } from './world-clock.ts';
 
-/** Every other key differs from the one before only in a space at its end. */
+/** Every other key differs from its predecessor only in a trailing space. */
 const keyOf = (owner: number) => `key-${MARK}-${owner >> 1}${owner % 2 === 1 ? ' ' : ''}`;
 
 /** A broken invariant. */
@@ -21,19 +21,19 @@ export class Broken extends Error {}
 export interface WorldOptions {
   readonly seed: number;
   readonly steps: number;
-  /** Told of every step, for a replay. */
+  /** Receives a line for every step, for a replay. */
   readonly trace?: ((line: string) => void) | undefined;
-  /** A fault that strikes every request: to see that the simulation notices. */
+  /** A fault of every request, to prove that the simulation notices it. */
   readonly always?: Fault;
 }
 
-/** Lets everything that is ready to run, run: all microtasks, and what they queue. */
+/** Runs everything that is ready to run: all microtasks, and what they queue. */
 export const quiet = () => new Promise<void>((resolve) => queueMicrotask(() => process.nextTick(resolve)));
 
 const MAX_REGISTRIES = 3;
-/** Tokens that callers have got and may yet use. */
+/** Tokens that callers have and may use again. */
 const MAX_IN_USE = 16;
-/** Events of one moment; more are a loop. */
+/** More events at one moment are a loop. */
 const MOST_AT_ONCE = 10_000;
 
 export class World implements WorldView {
@@ -48,9 +48,9 @@ export class World implements WorldView {
   readonly #serviceOf = new Map<Oracle, ServiceModel>();
   readonly #inUse: { oracle: Oracle; owner: number; token: AccessToken }[] = [];
   readonly #open: Call[] = [];
-  /** Whether the clocks tell fractions of milliseconds, as real ones do. */
+  /** Whether the clocks have fractions of milliseconds, as real ones do. */
   readonly #hasFractions: boolean;
-  /** What passes while the machine sleeps too. */
+  /** The time that the machine slept in all. */
   #sleptMs = 0;
   #registries = 0;
   #closing = 0;
@@ -76,7 +76,7 @@ export class World implements WorldView {
     if (options.always) for (const service of this.#services) service.general = { fault: options.always, share: 1 };
   }
 
-  /** Lives through all steps, ends every fault, and sees that all comes to life again. */
+  /** Runs all steps, ends every fault, and checks that everything recovers. */
   async run(): Promise<number> {
     const stopHearing = this.#random.chance(0.2) ? this.emissions.hearChannels(() => {}) : undefined;
     try {
@@ -89,7 +89,7 @@ export class World implements WorldView {
   }
 
   broken(what: string): void {
-    // Thrown inside the library it would be taken for a failure of the source's; so it is thrown again outside.
+    // Thrown inside the library, it would look like a failure of the source; so it is noted and thrown outside.
     this.#failure ??= new Broken(`step ${this.step}: ${what}`);
   }
 
@@ -114,7 +114,7 @@ export class World implements WorldView {
     await this.#afterStep(settles);
   }
 
-  /** Mostly everything runs that is ready; now and then the next step comes in the midst of it. */
+  /** Usually runs everything that is ready; now and then the next step interrupts it. */
   async #afterStep(settles: boolean): Promise<void> {
     if (!settles && this.#random.chance(0.5)) {
       for (let ticks = this.#random.below(4); ticks > 0; ticks--) await Promise.resolve();
@@ -191,7 +191,7 @@ export class World implements WorldView {
     return true;
   }
 
-  /** A call to the service's resource with a token that some caller has, maybe for long. */
+  /** A call to the service's resource with a token that a caller has had for a while. */
   #useToken(): boolean {
     const random = this.#random;
     if (this.#inUse.length === 0) return true;
@@ -221,7 +221,7 @@ export class World implements WorldView {
     return service.settle(index);
   }
 
-  /** Time passes, moment by moment: whatever falls due on the way is a step of its own. */
+  /** Lets time pass; whatever falls due on the way is a step of its own. */
   async #timePasses(ms: number): Promise<void> {
     await this.#becomeQuiet();
     this.trace(`${ms} ms pass`);
@@ -357,7 +357,7 @@ export class World implements WorldView {
 
   #closed(oracle: Oracle): void {
     this.#closing--;
-    // Deaf requests may be left: the world keeps a oracle until they are over, to see that nothing comes of them.
+    // Requests that ignore their signal may be left: the world keeps the oracle until they end, to check that they change nothing.
     if (this.#oracles.length > 1 && oracle.inFlight === 0) {
       this.#oracles.splice(this.#oracles.indexOf(oracle), 1);
     }
@@ -375,7 +375,7 @@ export class World implements WorldView {
     if (this.#random.chance(0.3)) controller.abort(new Error('enough'));
   }
 
-  /** What a hook does that calls back. */
+  /** What a hook does that calls back into the registry. */
   #callBack(oracle: Oracle): void {
     if (this.#mischiefDepth > 2) return;
     this.#mischiefDepth++;
@@ -396,7 +396,7 @@ export class World implements WorldView {
 
   // The end.
 
-  /** All faults end: every owner must have a token within bounded time, and everything come to rest. */
+  /** All faults end: every owner must get a token within bounded time, and everything must come to rest. */
   async #recover(): Promise<void> {
     this.step++;
     await this.#becomeQuiet();

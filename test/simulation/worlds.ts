@@ -1,16 +1,16 @@
-/** Worlds one after another, and what is said of one that breaks. */
+/** Series of worlds, and the report of one that breaks. */
 
 import { Broken, World, type WorldOptions } from './world.ts';
 
-/** What became of a row of worlds. */
+/** The outcome of a series of worlds. */
 export interface Outcome {
   worlds: number;
   steps: number;
-  /** The first that broke. */
+  /** The first world that broke an invariant. */
   broken?: { seed: number; steps: number; what: string };
 }
 
-/** Steps of a world: a thousand and more, most worlds short, since each is another set of options. */
+/** Steps of a world. Most worlds are short, because each one has other options. */
 export function stepsOf(seed: number): number {
   return seed % 50 === 0 ? 20_000 : 1_000 + ((Math.imul(seed, 2_654_435_761) >>> 0) % 1_500);
 }
@@ -20,7 +20,7 @@ export function seedOf(runSeed: number, n: number): number {
   return (Math.imul(runSeed, 0x9e3779b1) + n) >>> 0;
 }
 
-/** Runs one world. What is wrong with it, in words; undefined for nothing. */
+/** Runs one world. `what` describes the broken invariant, if any. */
 export async function runWorld(options: WorldOptions): Promise<{ steps: number; what?: string }> {
   const unhandled: unknown[] = [];
   const note = (reason: unknown) => unhandled.push(reason);
@@ -28,7 +28,7 @@ export async function runWorld(options: WorldOptions): Promise<{ steps: number; 
   const world = new World(options);
   try {
     const steps = await world.run();
-    // Unhandled rejections are told when the event loop turns.
+    // Node reports unhandled rejections when the event loop turns.
     await new Promise((resolve) => setImmediate(resolve));
     if (unhandled.length > 0) return { steps, what: `unhandled rejection: ${String(unhandled[0])}` };
     return { steps };
@@ -40,10 +40,10 @@ export async function runWorld(options: WorldOptions): Promise<{ steps: number; 
   }
 }
 
-/** Runs worlds until told to stop, or one breaks. */
+/** Runs worlds while `goesOn` returns true and none breaks. */
 export async function runWorlds(runSeed: number, goesOn: (soFar: Outcome) => boolean, from = 0): Promise<Outcome> {
   const outcome: Outcome = { worlds: 0, steps: 0 };
-  // Stacks are slow to take, and nobody reads these; one world in 32 has them, since secrets may hide there.
+  // Capturing stacks is slow. One world in 32 has them, because secrets may hide there.
   const framesBefore = Error.stackTraceLimit;
   try {
     for (let n = from; goesOn(outcome); n++) {
@@ -61,7 +61,7 @@ export async function runWorlds(runSeed: number, goesOn: (soFar: Outcome) => boo
   }
 }
 
-/** How to see it again. */
+/** The command that replays a world. */
 export function replayCommand({ seed, steps }: { seed: number; steps: number }): string {
   return `node test/simulation/run.mjs --world ${seed} --steps ${steps} --trace`;
 }
