@@ -22,11 +22,11 @@ export interface SourceFile {
   readonly imports: readonly Import[];
 }
 
-/** All TypeScript files below a folder of the project, as paths below it. */
+/** All TypeScript files below a folder of the project, as paths below it. Installed packages do not count. */
 export function pathsBelow(folder: string): string[] {
   const top = join(ROOT, folder);
   return readdirSync(top, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name))
+    .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name) && !entry.parentPath.includes('node_modules'))
     .map((entry) => relative(top, join(entry.parentPath, entry.name)).replaceAll('\\', '/'))
     .sort();
 }
