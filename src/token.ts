@@ -1,42 +1,42 @@
 /**
- * The token and the one seam. `snake_case` names what the service sends; `camelCase` what we use, and
- * {@link parseTokenResponse} is where one becomes the other.
+ * The token, and the seam through which tokens come. `snake_case` names are the service's, `camelCase` names ours;
+ * {@link parseTokenResponse} turns one into the other.
  */
 
 import { inspect } from 'node:util';
 import { type FailureScope, hasInstance, type OwnerTokenError } from './errors.ts';
 
 /**
- * What answers a token request: the token endpoint, or a decorator around one.
+ * Where tokens come from: the token endpoint, or a decorator around one.
  *
- * A source throws an `OwnerTokenError` to say what its failure stops. Anything else that it throws counts as that
- * owner's `source_failed`.
+ * A source throws an `OwnerTokenError` to say what its failure stops. Anything else that it throws is reported as
+ * `source_failed` of that owner.
  */
 export interface TokenSource {
-  /** Obtains a new token for the owner of this access key. Must settle soon after `request.signal` is aborted. */
+  /** Requests a new token for the owner of this access key. Must settle soon after `request.signal` aborts. */
   requestToken(accessKey: string, request: TokenRequest): Promise<IssuedToken>;
-  /** Digest of token URL, client id and current secret; a fleet's names depend on it. */
+  /** A digest of token URL, client id and current secret; the names that a fleet shares are derived from it. */
   identity?(): string | Promise<string>;
-  /** Where tokens may be sent unless `ownerFetch` is told otherwise: an origin such as `https://api.example.com`. */
+  /** The default of `allowedOrigins`, where tokens may be sent: an origin such as `https://api.example.com`. */
   readonly origin?: string;
   /** Called by the registry's `close()`. */
   close?(): Promise<void>;
 }
 
-/** Why a token is asked for. */
+/** Why a token is requested. */
 export type RequestReason = 'absent' | 'expired' | 'refresh' | 'rejected';
 
-/** What a source is told with each request; whole from the start, because a source that shares or stores needs it. */
+/** The context of a token request, for sources that share or store tokens. */
 export interface TokenRequest {
   /** Aborted when the registry closes. */
   readonly signal: AbortSignal;
   readonly reason: RequestReason;
-  /** The token held now. */
+  /** The owner's current token. */
   readonly held?: AccessToken;
-  /** The token that was refused last and must not come again. */
+  /** The token that was rejected last and must not be returned again. */
   readonly rejected?: AccessToken;
-  /** What the registry's expiry policy makes of a grant, in milliseconds, for a source that stores. */
-  lifetimeMs(grant: IssuedToken): number;
+  /** The lifetime in milliseconds that the registry's expiry policy gives this token, for sources that store. */
+  lifetimeMs(issued: IssuedToken): number;
   /** The scope that the registry attributes a failure of this request to, for a source that shares failures. */
   scopeOf?(error: OwnerTokenError): FailureScope;
   /** The right to make this request, which a source gives back while it only waits for another process. */
@@ -51,19 +51,19 @@ export interface RequestPermit {
   take(): Promise<void>;
 }
 
-/** What a source obtained. */
+/** A token that a source obtained. */
 export interface IssuedToken {
   readonly token: string;
   /** `Bearer` when absent. */
-  readonly tokenType?: string;
-  /** Epoch ms just before the request was sent, by the source's clock. When absent, the registry's. */
-  readonly requestedAtMs?: number;
-  /** The parsed JSON body, as it came. */
-  readonly response?: Readonly<Record<string, unknown>>;
+  readonly tokenType?: string | undefined;
+  /** Epoch ms just before the request was sent, by the source's clock. Default: by the registry's. */
+  readonly requestedAtMs?: number | undefined;
+  /** The parsed JSON body of the response. */
+  readonly response?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /**
- * The successful answer in the form of RFC 6749, which is our assumption: the service's own is not shown.
+ * A successful token response as RFC 6749 defines it. An assumption, because the service does not document its own.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1}
  */
@@ -83,43 +83,20 @@ export interface AccessTokenFields {
   expiresAtMs: number;
 }
 
-const BRAND = Symbol.for('owner-token-registry.token');
-
 /**
- * One owner's access token. Safe to log, serialise and inspect: the secret is in a private field, out of reach of
- * `JSON.stringify`, `util.inspect` and structured clones, and only `value` and `authorization` give it.
+ * The secret and its two accessors, apart from {@link AccessToken} because of `util.inspect`: with `showHidden` and
+ * `getters` it calls the accessors of an object's prototypes, but stops at a prototype with a built-in constructor.
  */
-export class AccessToken {
-  /** The scheme, `Bearer` as a rule. */
-  readonly tokenType: string;
-  /** What logs and reports call this token. */
-  readonly fingerprint: string;
-  /** Epoch ms: just before the request for it was sent. Its lifetime counts from here. */
-  readonly issuedAtMs: number;
-  /** Epoch ms: from here on a call for it starts a request for its successor. */
-  readonly refreshAtMs: number;
-  /** Epoch ms: from here on it is not served. `Infinity`: unknown, kept until rejected. */
-  readonly expiresAtMs: number;
+abstract class TokenSecret {
+  abstract readonly tokenType: string;
   readonly #value: string;
 
+  constructor(value: string) {
+    this.#value = value;
+  }
+
   static {
-    Object.defineProperty(AccessToken.prototype, BRAND, { value: true });
-  }
-
-  constructor(fields: AccessTokenFields) {
-    this.tokenType = fields.tokenType;
-    this.fingerprint = fields.fingerprint;
-    this.issuedAtMs = fields.issuedAtMs;
-    this.refreshAtMs = fields.refreshAtMs;
-    this.expiresAtMs = fields.expiresAtMs;
-    this.#value = fields.value;
-    Object.freeze(this);
-  }
-
-  /** Recognizes tokens of every copy of the package. */
-  static [Symbol.hasInstance](value: unknown): boolean {
-    // biome-ignore lint/complexity/noThisInStatic: a subclass inherits this method.
-    return hasInstance(this, AccessToken, BRAND, value);
+    Object.defineProperty(TokenSecret.prototype, 'constructor', { value: Object });
   }
 
   /** The token itself: a secret. */
@@ -127,12 +104,51 @@ export class AccessToken {
     return this.#value;
   }
 
-  /** `${tokenType} ${value}`, as an `Authorization` header takes it: a secret. */
+  /** `${tokenType} ${value}`, for an `Authorization` header: a secret. */
   get authorization(): string {
     return `${this.tokenType} ${this.#value}`;
   }
+}
 
-  toString(): string {
+const BRAND = Symbol.for('owner-token-registry.token');
+
+/**
+ * One owner's access token. Safe to log, serialize and inspect: the secret is in a private field, out of reach of
+ * `JSON.stringify`, `util.inspect` and structured clones; only `value` and `authorization` return it.
+ */
+export class AccessToken extends TokenSecret {
+  /** The authentication scheme, usually `Bearer`. */
+  readonly tokenType: string;
+  /** Identifies this token in logs and reports. */
+  readonly fingerprint: string;
+  /** Epoch ms: just before the token was requested. Its lifetime counts from here. */
+  readonly issuedAtMs: number;
+  /** Epoch ms: from here on a call starts a background refresh. */
+  readonly refreshAtMs: number;
+  /** Epoch ms: from here on the token is not served. `Infinity`: kept until rejected. */
+  readonly expiresAtMs: number;
+
+  static {
+    Object.defineProperty(AccessToken.prototype, BRAND, { value: true });
+  }
+
+  constructor(fields: AccessTokenFields) {
+    super(fields.value);
+    this.tokenType = fields.tokenType;
+    this.fingerprint = fields.fingerprint;
+    this.issuedAtMs = fields.issuedAtMs;
+    this.refreshAtMs = fields.refreshAtMs;
+    this.expiresAtMs = fields.expiresAtMs;
+    Object.freeze(this);
+  }
+
+  /** Recognizes tokens of every copy of the package. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    // biome-ignore lint/complexity/noThisInStatic: a subclass inherits this method.
+    return hasInstance(this, AccessToken, BRAND, value);
+  }
+
+  override toString(): string {
     return `AccessToken(${this.fingerprint})`;
   }
 
@@ -145,17 +161,19 @@ export class AccessToken {
   }
 }
 
-/** Over this a token would not fit into a request's headers anywhere (Node's own limit for all of them is 16 KiB). */
+/** Node's limit for all headers of a request is 16 KiB, so a longer token could not be sent. */
 const MAX_TOKEN_LENGTH = 16_384;
 
 /**
- * Reads the token out of a successful answer; throws a `TypeError` that says what is wrong, without quoting it.
+ * Reads the token from a successful token response.
+ *
+ * @throws {TypeError} which says what is wrong without quoting the body.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1}
  */
 export function parseTokenResponse(body: unknown): { token: string; tokenType?: string } {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    throw new TypeError('the answer is not a JSON object');
+    throw new TypeError('it is not a JSON object');
   }
   const { access_token: token, token_type: tokenType } = body as Partial<Record<keyof TokenResponse, unknown>>;
   if (typeof token !== 'string') throw new TypeError('access_token is not a string');
@@ -163,14 +181,30 @@ export function parseTokenResponse(body: unknown): { token: string; tokenType?: 
 }
 
 /**
- * What is wrong with a grant, in words that do not quote it; undefined for a good one. Every grant passes here, from
- * whatever source: a token with a line break in it would split the header that carries it.
+ * A checked copy of what a source returned, or why it cannot be used. Each property is read once, so that the value that
+ * was checked is the value that is used, and accessors work as well.
+ */
+export function readIssued(returned: unknown): IssuedToken | { readonly problem: string } {
+  const { token, tokenType, requestedAtMs, response } = (returned ?? {}) as IssuedToken;
+  const copy: IssuedToken = {
+    token,
+    ...(tokenType !== undefined && { tokenType }),
+    ...(requestedAtMs !== undefined && { requestedAtMs }),
+    ...(response !== undefined && { response }),
+  };
+  const problem = problemOfIssued(typeof returned === 'object' ? returned && copy : returned);
+  return problem === undefined ? copy : { problem };
+}
+
+/**
+ * Why an issued token cannot be used, in words that do not quote it. A token with a line break, for example, would split
+ * the header that carries it.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#appendix-A.12 RFC 6749 A.12, access_token = 1*VSCHAR}
  */
-export function problemOfIssued(grant: unknown): string | undefined {
-  if (typeof grant !== 'object' || grant === null) return 'the source gave no grant';
-  const { token, tokenType, requestedAtMs } = grant as Partial<Record<keyof IssuedToken, unknown>>;
+export function problemOfIssued(issued: unknown): string | undefined {
+  if (typeof issued !== 'object' || issued === null) return 'the source returned no token';
+  const { token, tokenType, requestedAtMs } = issued as Partial<Record<keyof IssuedToken, unknown>>;
   if (typeof token !== 'string') return 'the token is not a string';
   if (token === '') return 'the token is empty';
   if (token.length > MAX_TOKEN_LENGTH) return `the token is longer than ${MAX_TOKEN_LENGTH} characters`;
@@ -182,7 +216,7 @@ export function problemOfIssued(grant: unknown): string | undefined {
   return undefined;
 }
 
-/** The scheme as it is sent: `bearer`, which many services answer, is written `Bearer`, which all of them accept. */
+/** The scheme to send. Many services answer `bearer` but accept only `Bearer`. */
 export function schemeOf(tokenType: string | undefined): string {
   return tokenType === undefined || tokenType.toLowerCase() === 'bearer' ? 'Bearer' : tokenType;
 }

@@ -1,6 +1,13 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { AccessToken, parseTokenResponse, problemOfIssued, schemeOf } from '../src/token.ts';
+import {
+  AccessToken,
+  type IssuedToken,
+  parseTokenResponse,
+  problemOfIssued,
+  readIssued,
+  schemeOf,
+} from '../src/token.ts';
 
 const fields = {
   value: 'canary-7c1d',
@@ -31,12 +38,27 @@ describe('an access token', () => {
     expect(inspect(token, { colors: false })).not.toContain('\x1b[');
   });
 
+  it('is shown without its secret even where hidden properties and getters are asked for', () => {
+    for (const customInspect of [true, false]) {
+      const shown = inspect({ token }, { showHidden: true, getters: true, customInspect, depth: 9 });
+      expect(shown).toContain("fingerprint: 'token_abc'");
+      expect(shown).not.toContain('canary');
+    }
+  });
+
+  it('is one of its own class, and of a subclass only if made so', () => {
+    class Special extends AccessToken {}
+    expect([token instanceof AccessToken, new Special(fields) instanceof AccessToken]).toEqual([true, true]);
+    expect([token instanceof Special, new Special(fields) instanceof Special]).toEqual([false, true]);
+    for (const other of [{}, null, 'token', fields]) expect((other as object) instanceof AccessToken).toBe(false);
+  });
+
   it('cannot be changed', () => {
     expect(Object.isFrozen(token)).toBe(true);
   });
 });
 
-describe('the answer', () => {
+describe('the token response', () => {
   it.each([
     [{ access_token: 'abc' }, { token: 'abc' }],
     [
@@ -46,8 +68,8 @@ describe('the answer', () => {
     [{ access_token: 'abc', token_type: '' }, { token: 'abc' }],
     [{ access_token: 'abc', token_type: 7 }, { token: 'abc' }],
     [{ access_token: '' }, { token: '' }],
-  ])('%j is read as %j', (body, grant) => {
-    expect(parseTokenResponse(body)).toEqual(grant);
+  ])('%j is read as %j', (body, issued) => {
+    expect(parseTokenResponse(body)).toEqual(issued);
   });
 
   it.each([
@@ -57,7 +79,7 @@ describe('the answer', () => {
     [[{ access_token: 'canary-7c1d' }], 'not a JSON object'],
     [{}, 'access_token is not a string'],
     [{ access_token: ['canary-7c1d'] }, 'access_token is not a string'],
-  ])('%j is no answer, and is not quoted', (body, problem) => {
+  ])('%j is none, and is not quoted', (body, problem) => {
     const thrown = expect.objectContaining({
       name: 'TypeError',
       message: expect.stringMatching(new RegExp(`^(?!.*canary).*${problem}`)),
@@ -66,7 +88,7 @@ describe('the answer', () => {
   });
 });
 
-describe('a grant', () => {
+describe('an issued token', () => {
   it.each([
     { token: 'a' },
     { token: `!${'~'.repeat(16_383)}` },
@@ -75,17 +97,18 @@ describe('a grant', () => {
     { token: 'a', tokenType: 'x'.repeat(64) },
     { token: 'a', requestedAtMs: 0 },
     { token: 'a', requestedAtMs: -1.5 },
-  ])('is good: %#', (grant) => {
-    expect(problemOfIssued(grant)).toBeUndefined();
+  ])('is good: %#', (issued) => {
+    expect(problemOfIssued(issued)).toBeUndefined();
+    expect(readIssued(issued)).toEqual(issued);
   });
 
   const LINE_BREAK = 'the token has characters that a header cannot carry';
   const NO_SCHEME = 'the token type is not an authentication scheme';
   const NO_NUMBER = 'requestedAtMs is not a finite number';
   it.each([
-    [undefined, 'the source gave no grant'],
-    [null, 'the source gave no grant'],
-    ['token', 'the source gave no grant'],
+    [undefined, 'the source returned no token'],
+    [null, 'the source returned no token'],
+    ['token', 'the source returned no token'],
     [{}, 'the token is not a string'],
     [{ token: 7 }, 'the token is not a string'],
     [{ token: '' }, 'the token is empty'],
@@ -104,8 +127,44 @@ describe('a grant', () => {
     [{ token: 'a', requestedAtMs: Number.NaN }, NO_NUMBER],
     [{ token: 'a', requestedAtMs: Number.POSITIVE_INFINITY }, NO_NUMBER],
     [{ token: 'a', requestedAtMs: '5' }, NO_NUMBER],
-  ])('is refused in words that do not quote it: %#', (grant, problem) => {
-    expect(problemOfIssued(grant)).toBe(problem);
+  ])('is refused in words that do not quote it: %#', (issued, problem) => {
+    expect(problemOfIssued(issued)).toBe(problem);
+    expect(readIssued(issued)).toEqual({ problem });
+  });
+});
+
+describe('what a source returns', () => {
+  it('may be an instance with accessors', () => {
+    class Answer {
+      get token() {
+        return 'abc';
+      }
+      get tokenType() {
+        return 'DPoP';
+      }
+      get requestedAtMs() {
+        return 5;
+      }
+      get response() {
+        return { a: 1 };
+      }
+    }
+    expect(readIssued(new Answer())).toEqual({
+      ...{ token: 'abc', tokenType: 'DPoP', requestedAtMs: 5 },
+      response: { a: 1 },
+    });
+  });
+
+  it('is read once, so that nothing else is used than was checked', () => {
+    const reads: string[] = [];
+    const changing = new Proxy({} as IssuedToken, {
+      get: (_, name) => {
+        reads.push(String(name));
+        return name === 'token' ? (reads.length === 1 ? 'good' : 'bad\r\nX-Evil: 1') : undefined;
+      },
+    });
+    expect(readIssued(changing)).toEqual({ token: 'good' });
+    expect(reads).toEqual([...new Set(reads)]);
   });
 });
 

@@ -7,13 +7,7 @@ import { createHash } from 'node:crypto';
 import type http from 'node:http';
 import { type Clock, systemClock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
-import {
-  type IssuedToken,
-  parseTokenResponse,
-  problemOfIssued,
-  type TokenRequest,
-  type TokenSource,
-} from '../token.ts';
+import { type IssuedToken, parseTokenResponse, readIssued, type TokenRequest, type TokenSource } from '../token.ts';
 import { classify, isSuccess, type UnusableBody } from './classify-failure.ts';
 import { startDeadline, untilAborted } from './deadline.ts';
 import { postByFetch } from './fetch-exchange.ts';
@@ -146,8 +140,8 @@ export class TokenEndpoint implements TokenSource {
     if (!isSuccess(status)) return { body: body.content };
     if (!body.isJson) return { body: body.content, problem: 'it is not JSON' };
     const parsed = this.#parse(body.content);
-    const problem = 'problem' in parsed ? parsed.problem : problemOfIssued(parsed);
-    return problem === undefined ? (parsed as IssuedToken) : { body: body.content, problem };
+    const issued = 'problem' in parsed ? parsed : readIssued(parsed);
+    return 'problem' in issued ? { body: body.content, ...issued } : issued;
   }
 
   #parse(body: unknown): IssuedToken | { problem: string } {

@@ -10,7 +10,7 @@ import {
   planLife,
   type TokenAge,
 } from '../expiry/lifetime.ts';
-import { AccessToken, type IssuedToken, problemOfIssued, schemeOf } from '../token.ts';
+import { AccessToken, type IssuedToken, readIssued, schemeOf } from '../token.ts';
 import type { RegistrySettings } from './options.ts';
 import type { HeldToken, Slot } from './slot.ts';
 
@@ -30,9 +30,11 @@ const MAX_SAMPLING_ERROR_MS = 20;
  *
  * @throws OwnerTokenError `invalid_response`
  */
-export function dateIssued(issued: IssuedToken, sent: Instant, now: Instant): DatedToken {
-  const problem = problemOfIssued(issued);
-  if (problem) throw new OwnerTokenError('invalid_response', `the token source gave no usable token: ${problem}`);
+export function dateIssued(returned: IssuedToken, sent: Instant, now: Instant): DatedToken {
+  const issued = readIssued(returned);
+  if ('problem' in issued) {
+    throw new OwnerTokenError('invalid_response', `the token source returned no usable token: ${issued.problem}`);
+  }
   const stated = issued.requestedAtMs;
   const elapsedMs = now.monotonicMs - sent.monotonicMs;
   if (stated === undefined || stated > now.wallMs) {

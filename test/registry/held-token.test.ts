@@ -56,7 +56,7 @@ describe('the date of a grant', () => {
     'is refused together with a grant that is none: %j',
     (grant) => {
       expect(() => dateIssued(grant as IssuedToken, at(0), at(1))).toThrow(
-        invalidResponse('the token source gave no usable token: '),
+        invalidResponse('the token source returned no usable token: '),
       );
     },
   );
