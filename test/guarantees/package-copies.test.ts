@@ -1,0 +1,121 @@
+/** Row M6: two copies of the package in one process know each other, and an application bundled with it runs. */
+
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { buildSync, type Format } from 'esbuild';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type * as Library from '../../src/index.ts';
+import { ROOT } from '../helpers/source-files.ts';
+
+const HOME = join(ROOT, 'reports/copies');
+/** Outside the project, and with a pino that cannot be loaded, so that the bundle is on its own. */
+const ELSEWHERE = mkdtempSync(join(tmpdir(), 'copies-'));
+
+function bundle(entry: string, outfile: string, format: Format): string {
+  const options = { bundle: true, platform: 'node', logLevel: 'error', absWorkingDir: ROOT } as const;
+  buildSync({ ...options, entryPoints: [entry], outfile, format });
+  return outfile;
+}
+
+type Copy = typeof Library;
+let copies: [esm: Copy, cjs: Copy];
+
+beforeAll(async () => {
+  mkdirSync(HOME, { recursive: true });
+  mkdirSync(join(ELSEWHERE, 'node_modules/pino'), { recursive: true });
+  writeFileSync(join(ELSEWHERE, 'node_modules/pino/package.json'), JSON.stringify({ name: 'pino', exports: {} }));
+  const esm = bundle('src/index.ts', join(HOME, 'copy.mjs'), 'esm');
+  const cjs = bundle('src/index.ts', join(HOME, 'copy.cjs'), 'cjs');
+  copies = [await import(pathToFileURL(esm).href), createRequire(import.meta.url)(cjs)];
+});
+
+afterAll(() => {
+  for (const folder of [HOME, ELSEWHERE]) rmSync(folder, { recursive: true, force: true });
+});
+
+describe('M6 two copies', () => {
+  it('M6 are two: their classes are not the same', () => {
+    const [esm, cjs] = copies;
+    expect(esm.OwnerTokenError).not.toBe(cjs.OwnerTokenError);
+    expect(esm.AccessToken).not.toBe(cjs.AccessToken);
+  });
+
+  it('M6 know each other’s errors: by instanceof, by isOwnerTokenError, and thrown by a source', async () => {
+    for (const [ours, theirs] of [copies, copies.toReversed()] as [Copy, Copy][]) {
+      const error = new theirs.OwnerTokenError('rate_limited', 'slow down', {
+        ...{ retryAfterMs: 5_000, cause: Object.assign(new Error('?'), { code: 'ECONNRESET' }) },
+      });
+      expect(error instanceof ours.OwnerTokenError).toBe(true);
+      expect(ours.isOwnerTokenError(error)).toBe(true);
+      const source = { requestToken: () => Promise.reject(error) };
+      const registry = new ours.OwnerTokenRegistry({ source });
+      const thrown = await registry.getToken('key').catch((reason: unknown) => reason);
+      const expected = { code: 'rate_limited', failureScope: 'endpoint', cause: { code: 'ECONNRESET' } };
+      expect(thrown).toMatchObject(expected);
+      expect(registry.stats().pauses.endpoint).toMatchObject({ code: 'rate_limited' });
+      await registry.close();
+    }
+  });
+
+  it('M6 keep what escalates: a failure of the other copy stops the endpoint once three owners met it', async () => {
+    const [ours, theirs] = copies;
+    const requestToken = () => Promise.reject(new theirs.OwnerTokenError('endpoint_unavailable', 'down'));
+    const registry = new ours.OwnerTokenRegistry({ source: { requestToken } });
+    for (const key of ['a', 'b', 'c']) await registry.getToken(key).catch(() => {});
+    expect(registry.stats().pauses.endpoint).toBeDefined();
+    await registry.close();
+  });
+
+  it('M6 know each other’s tokens: reject() of the other’s drops it', async () => {
+    for (const [ours, theirs] of [copies, copies.toReversed()] as [Copy, Copy][]) {
+      let issued = 0;
+      const source = { requestToken: async () => ({ token: `token-${++issued}` }) };
+      const [one, other] = [new ours.OwnerTokenRegistry({ source }), new theirs.OwnerTokenRegistry({ source })];
+      const token = await one.getToken('key');
+      expect(token instanceof theirs.AccessToken).toBe(true);
+      const same = new theirs.AccessToken({ ...token, value: token.value, refreshAtMs: 0 });
+      expect(one.reject('key', same)).toBe(true);
+      expect((await one.getToken('key')).value).toBe('token-2');
+      await Promise.all([one.close(), other.close()]);
+    }
+  });
+});
+
+describe('a bundled application', () => {
+  const APPLICATION = `
+    import { isOwnerTokenError, OwnerTokenRegistry } from '${ROOT}/src/index.ts';
+    const level = process.argv[2];
+    try {
+      const registry = new OwnerTokenRegistry({ source: { requestToken: async () => ({ token: 'abc' }) }, logger: level });
+      console.log((await registry.getToken('key')).value);
+      await registry.close();
+    } catch (error) {
+      console.log(isOwnerTokenError(error), error.message);
+    }
+  `;
+  const run = (folder: string, ...args: string[]) => {
+    writeFileSync(join(HOME, 'application.mjs'), APPLICATION);
+    const file = bundle(join(HOME, 'application.mjs'), join(folder, 'bundle.mjs'), 'esm');
+    const { stdout, stderr, status } = spawnSync(process.execPath, [file, ...args], { encoding: 'utf8' });
+    return { stdout, stderr, status };
+  };
+
+  it('runs as one ES module, without any package beside it', () => {
+    expect(run(ELSEWHERE)).toEqual({ stdout: 'abc\n', stderr: '', status: 0 });
+  });
+
+  it('logs every line with pino beside it, where a level is given', () => {
+    const { stdout, stderr } = run(HOME, 'debug');
+    expect(stderr).toBe('');
+    const events = stdout.match(/(?<="event":")[^"]+/g);
+    expect(events).toEqual(['request.sent', 'lifetime.unknown', 'request.succeeded', 'registry.closed']);
+  });
+
+  it('is told what is missing, where a level is given and pino cannot be loaded', () => {
+    expect(run(ELSEWHERE, 'info').stdout).toMatch(/^true logger: a level needs pino, .*install pino/);
+  });
+});
