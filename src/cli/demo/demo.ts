@@ -9,7 +9,8 @@ export const usage = `Usage: owner-token-registry demo [--fleet] [--json]
 Starts a sandbox and obtains tokens for 200 owners over real HTTP, while thousands of calls arrive at once, tokens
 expire and are revoked, and a customer leaves. Draws the result. Exits with 1 if a check fails.
 
-  --fleet  run eight processes that share tokens through Redis, and kill one of them; needs Redis
+  --fleet  run eight processes that share tokens through Redis, and kill one of them. Needs a Redis client (npm install
+           redis, or ioredis) and redis-server, which it starts itself unless REDIS_URL names a running one
   --json   print one JSON object instead of the picture
 `;
 

@@ -26,7 +26,7 @@ const REDIS_TIMEOUT_MS = 5_000;
 export async function findRedis({ env, signal }: Terminal): Promise<DemoRedis> {
   const redis = env.REDIS_URL ? { url: env.REDIS_URL, stop: () => {} } : await startServer(signal);
   try {
-    const { close } = await withDeadline(REDIS_TIMEOUT_MS, signal, () => connect(redis.url));
+    const { close } = await withDeadline(REDIS_TIMEOUT_MS, signal, (ended) => connect(redis.url, ended));
     close();
     return redis;
   } catch (error) {
@@ -76,8 +76,8 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** Connects once, without reconnecting, so that a dead Redis is an error and not a wait. */
-export async function connect(url: string): Promise<{ port: RedisPort; close(): void }> {
+/** Connects once, without reconnecting, so that a dead Redis is an error and not a wait. `signal` ends the attempt. */
+export async function connect(url: string, signal?: AbortSignal): Promise<{ port: RedisPort; close(): void }> {
   // The names are variables, so that the bundler leaves these imports alone: this package depends on no Redis client.
   const [nodeRedis, ioredis] = ['redis', 'ioredis'];
   const { createClient } = await import(nodeRedis as string).catch(() => ({}));
@@ -87,7 +87,7 @@ export async function connect(url: string): Promise<{ port: RedisPort; close(): 
     const close = () => {
       for (const each of [client, subscriber]) if (each.isOpen) each.destroy();
     };
-    return connected(fromNodeRedis(client, { subscriber }), [client, subscriber], close);
+    return connected(fromNodeRedis(client, { subscriber }), [client, subscriber], close, signal);
   }
   const { Redis } = await import(ioredis as string).catch(() => ({}));
   if (!Redis) throw new Unavailable('no Redis client is installed: npm install redis (or ioredis)');
@@ -96,19 +96,23 @@ export async function connect(url: string): Promise<{ port: RedisPort; close(): 
   const close = () => {
     for (const each of [client, subscriber]) each.disconnect();
   };
-  return connected(fromIoredis(client, { subscriber }), [client, subscriber], close);
+  return connected(fromIoredis(client, { subscriber }), [client, subscriber], close, signal);
 }
 
 async function connected(
   port: RedisPort,
   clients: readonly { connect(): Promise<unknown> }[],
   close: () => void,
+  signal: AbortSignal | undefined,
 ): Promise<{ port: RedisPort; close(): void }> {
+  signal?.addEventListener('abort', close);
   try {
     await Promise.all(clients.map((client) => client.connect()));
     return { port, close };
   } catch (error) {
     close();
     throw error;
+  } finally {
+    signal?.removeEventListener('abort', close);
   }
 }
