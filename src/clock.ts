@@ -104,3 +104,10 @@ export function settledWithin(time: Time, ms: number, promise: Promise<unknown>)
     promise.finally(cancel).then(() => resolve(), reject);
   });
 }
+
+/** Lets the event loop turn once. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}

@@ -95,6 +95,10 @@ export const LOG_EVENTS = Object.freeze({
     fields: ['owner', 'kind', 'assumedMs'],
   },
   'hook.failed': { level: 'warn', message: 'a hook threw; the error was ignored', fields: ['hook', 'cause'] },
+  'warmup.exceeded': {
+    ...{ level: 'warn', message: 'a warm-up obtained more tokens than the registry holds: raise maxOwners' },
+    fields: ['maxOwners'],
+  },
   'owner.evicted': { level: 'debug', message: 'least recently used owner evicted', fields: ['owner'] },
   'registry.closed': { level: 'info', message: 'registry closed', fields: ['abandoned'] },
 } as const satisfies Readonly<Record<string, LogEvent>>);
@@ -241,6 +245,11 @@ export class Diagnostics {
     this.#log('token.rejected', rejection);
     if (!rejections.hasSubscribers) return;
     rejections.publish({ registry: this.#reporter.registry, ...rejection } satisfies RejectionMessage);
+  }
+
+  /** Logged once. */
+  warmUpExceeded(maxOwners: number): void {
+    if (this.#isNew('warm-up')) this.#log('warmup.exceeded', { maxOwners });
   }
 
   evicted(owner: string): void {

@@ -20,10 +20,15 @@ export class Fingerprints {
 
   /** The owner's label, where there is one that can be shown, else the digest of its access key. */
   ofOwner(accessKey: string): string {
-    return this.#labelOf(accessKey) ?? `owner_${this.#digest('access key', accessKey)}`;
+    return this.#labelOf(accessKey) ?? this.digestOf(accessKey);
   }
 
-  /** A label that throws, is empty or has the key in it is none: a name is for telling, and must not break what is told of. */
+  /** The digest of the owner's access key, label or not: for what must tell owners apart. */
+  digestOf(accessKey: string): string {
+    return `owner_${this.#digest('access key', accessKey)}`;
+  }
+
+  /** Falls back to the digest when the label throws, is empty or contains the key. */
   #labelOf(accessKey: string): string | undefined {
     try {
       const label: unknown = this.#label?.(accessKey);

@@ -1,6 +1,6 @@
 /** One in-flight token request, shared by its owner's concurrent callers (single-flight). */
 
-import { OwnerTokenError } from '../errors.ts';
+import { AsyncResource } from 'node:async_hooks';
 import type { OwnerStanding } from '../failures/circuit-breaker.ts';
 import type { AccessToken } from '../token.ts';
 import type { QueuedRequest } from './request-queue.ts';
@@ -36,6 +36,8 @@ export class Flight implements QueuedRequest {
   state: FlightState = { phase: 'queued' };
   /** Ends its occupation of a permit. */
   releasePermit: () => void = () => {};
+  /** The async context of the call that began the request, which `AsyncLocalStorage` finds during it. */
+  readonly context = new AsyncResource('OwnerTokenRequest');
   /** Changed by `waiters.ts` alone. */
   readonly waiters = new Set<Waiter>();
   #waitingWithoutSignal = 0;
@@ -77,10 +79,4 @@ export class Flight implements QueuedRequest {
     this.#reject(error);
     for (const waiter of this.waiters) waiter.reject(error);
   }
-}
-
-/** Whether a request failed because it was aborted. One that nobody waits for may still say something of the service. */
-export function wasAborted({ state }: Flight, thrown: unknown): boolean {
-  if (state.phase !== 'sent' || !state.abort.signal.aborted) return false;
-  return state.abort.signal.reason instanceof OwnerTokenError || !(thrown instanceof OwnerTokenError);
 }

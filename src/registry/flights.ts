@@ -3,14 +3,14 @@
  * request is needed; what becomes of it reads from top to bottom here: begin, queue, permit, source, outcome.
  */
 
-import { type Instant, settledWithin, type Time } from '../clock.ts';
+import { type Instant, nextTurn, settledWithin, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import { OwnerTokenError, type OwnerTokenErrorCode, type WiderScope } from '../errors.ts';
 import type { Permit } from '../failures/circuit-breaker.ts';
 import type { FailureScopes } from '../failures/failure-scopes.ts';
-import { failureOf, refusal, withOutcome } from '../failures/refusals.ts';
+import { refusal, withOutcome } from '../failures/refusals.ts';
 import type { AccessToken, IssuedToken, RequestReason } from '../token.ts';
-import { Flight, wasAborted } from './flight.ts';
+import { Flight } from './flight.ts';
 import { type DatedToken, heldTokenFrom, lifetimeOf } from './held-token.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
@@ -18,8 +18,11 @@ import { Permits } from './permits.ts';
 import { QueueTimer } from './queue-timer.ts';
 import { RequestQueue } from './request-queue.ts';
 import { failed, type HeldToken, type Slot, started, succeeded } from './slot.ts';
-import { type Attempt, callSource, type SharingSeam } from './source-call.ts';
+import { type Attempt, callSource, closedError, readFailure, type SharingSeam, wasAborted } from './source-call.ts';
 import { Waiters } from './waiters.ts';
+
+/** Requests refused in one turn of the event loop. */
+const SLICE = 256;
 
 export class Flights {
   /** Calls of the source, refreshes among them, and failed requests. */
@@ -35,6 +38,7 @@ export class Flights {
   readonly #unsettled = new Set<Flight>();
   readonly #waiters = new Waiters((flight) => this.#dropIfUseless(flight));
   readonly #queueTimer: QueueTimer;
+  #closed = false;
   #whenIdle: (() => void) | undefined;
 
   constructor(settings: RegistrySettings, owners: OwnerTable, failures: FailureScopes, diagnostics: Diagnostics) {
@@ -47,7 +51,7 @@ export class Flights {
     this.#queueTimer = new QueueTimer(settings.time, () => this.#refuseOverdue());
     this.#permits = new Permits(settings.concurrency, (flight) => {
       this.#queue.release(flight);
-      this.#startNext();
+      this.startNext();
     });
   }
 
@@ -91,26 +95,43 @@ export class Flights {
   /** The held token was rejected: the answer to a request already sent may be that very token, and is not stored. */
   rejected(accessKey: string): void {
     const flight = this.#owners.flightOf(accessKey);
-    if (flight?.state.phase !== 'sent') return;
-    this.#owners.store(flight);
-    this.#detach(flight);
+    if (flight?.state.phase === 'sent') this.detach(flight);
   }
 
-  /** The owner is gone. A request that callers wait for goes on for them. Returns whether one was in flight. */
-  forget(accessKey: string): boolean {
-    const flight = this.#owners.flightOf(accessKey);
-    if (flight) this.#detach(flight);
-    return flight !== undefined;
+  /** A request that is no longer its owner's goes on for the callers that wait for it, and is dropped if none does. */
+  detach(flight: Flight): void {
+    this.#owners.detach(flight);
+    this.#dropIfUseless(flight);
   }
 
-  /** A circuit was closed: more requests may start now. */
-  resume(): void {
-    this.#startNext();
+  /** Starts as many queued requests as may start now. */
+  startNext(): void {
+    while (!this.#closed) {
+      const flight = this.#queue.next(this.#failures.limit);
+      if (!flight) break;
+      if (flight.state.phase === 'sent') {
+        this.#permits.occupy(flight, flight.state.resume as () => void);
+        continue;
+      }
+      const now = this.#time.now();
+      const permit = this.#failures.admit(now.monotonicMs, flight.standing);
+      if (!permit) {
+        this.#queue.release(flight);
+        this.#refuseIfPaused(flight, now);
+        return this.#refuseQueued();
+      }
+      flight.state = { phase: 'permitted' };
+      const run = () => void this.#run(flight, permit).finally(() => flight.releasePermit());
+      this.#permits.occupy(flight, () => flight.context.runInAsyncScope(run));
+    }
+    this.#queueTimer.watch(this.#queue.overdueAtMs);
   }
 
   /** Rejects every caller with `closed` and aborts what was sent. Returns how many had not settled in time. */
   async close(timeoutMs: number): Promise<number> {
-    for (const flight of [...this.#unsettled]) {
+    this.#closed = true;
+    for (const [index, flight] of [...this.#unsettled].entries()) {
+      if (index % SLICE === SLICE - 1) await nextTurn();
       this.#reject(flight, closedError(flight.slot.owner, this.#time.now()));
       if (flight.state.phase === 'sent') flight.state.abort.abort(closedError(undefined, this.#time.now()));
       else this.#drop(flight);
@@ -143,35 +164,15 @@ export class Flights {
       this.#drop(displaced);
     }
     this.#queue.add(flight, waitedFor, this.#time.now().monotonicMs);
-    this.#startNext();
+    this.startNext();
     return true;
-  }
-
-  /** Starts as many queued requests as may start now. */
-  #startNext(): void {
-    for (let flight = this.#queue.next(this.#failures.limit); flight; flight = this.#queue.next(this.#failures.limit)) {
-      if (flight.state.phase === 'sent') {
-        this.#permits.occupy(flight, flight.state.resume as () => void);
-        continue;
-      }
-      const now = this.#time.now();
-      const permit = this.#failures.admit(now.monotonicMs, flight.standing);
-      if (permit) {
-        flight.state = { phase: 'permitted' };
-        this.#permits.occupy(flight, () => void this.#run(flight, permit).finally(() => flight.releasePermit()));
-      } else {
-        this.#queue.release(flight);
-        this.#refuseIfPaused(flight, now);
-      }
-    }
-    this.#queueTimer.watch(this.#queue.overdueAtMs);
   }
 
   /** What a source is told and may do that shares with other processes. */
   #seamOf(flight: Flight, permit: Permit): SharingSeam {
     const enqueue = () => {
       this.#queue.add(flight, true, this.#time.now().monotonicMs);
-      this.#startNext();
+      this.startNext();
     };
     return {
       scopeOf: (error) => this.#failures.scopeOf({ permit, error, owner: flight.accessKey }),
@@ -187,7 +188,7 @@ export class Flights {
     let attempt = this.#attempt(flight, started(flight.slot, this.#time.now()));
     let held: HeldToken;
     const seam = this.#seamOf(flight, permit);
-    const call = () => callSource(this.#settings, this.#diagnostics, flight, attempt, abort.signal, seam);
+    const call = () => callSource(this.#settings, this.#diagnostics, flight, attempt, abort, seam);
     try {
       let issued = await call();
       if (this.#isDenied(flight, issued)) {
@@ -226,7 +227,7 @@ export class Flights {
     const lifted = this.#failures.succeeded(permit);
     if (this.#owners.isCurrent(flight)) {
       succeeded(flight.slot, held);
-      this.#owners.store(flight);
+      this.#owners.store(flight.accessKey, flight.slot);
     }
     flight.resolve(held.token);
     this.#waiters.settled(flight);
@@ -238,14 +239,14 @@ export class Flights {
   }
 
   #failed(flight: Flight, permit: Permit, { sent, message }: Attempt, thrown: unknown): void {
-    const { slot, accessKey } = flight;
-    if (wasAborted(flight, thrown)) {
+    const { slot, accessKey, state } = flight;
+    const now = this.#time.now();
+    const error = readFailure(thrown, flight, now);
+    if (state.phase === 'sent' && wasAborted(state.abort.signal, error)) {
       this.#failures.cancel(permit);
       this.#end(flight);
       return;
     }
-    const now = this.#time.now();
-    const error = failureOf(thrown, slot.owner, accessKey, now);
     this.counts.failures++;
     const outcome = this.#failures.failed({
       ...{ permit, error, owner: accessKey, ownerFailures: slot.failure?.count ?? 0 },
@@ -253,11 +254,11 @@ export class Flights {
     });
     if (outcome.ownerPause && this.#owners.isCurrent(flight)) {
       failed(slot, { ...outcome.ownerPause, hung: outcome.hung });
-      this.#owners.store(flight);
+      this.#owners.store(flight.accessKey, flight.slot);
     }
     const reported = withOutcome(error, outcome, now);
     this.#refuse(flight, reported);
-    if (outcome.circuitPause) this.#refuseQueued(now);
+    if (outcome.circuitPause) this.#refuseQueued();
     this.#diagnostics.requestFailed(message, reported);
     const { scope, lifted, ownerPause, circuitPause } = outcome;
     const pause = circuitPause ?? ownerPause;
@@ -265,14 +266,20 @@ export class Flights {
     for (const each of lifted) this.#diagnostics.lifted(each);
   }
 
-  /** A circuit opened: refuses whatever it stops instead of leaving it in the queue. */
-  #refuseQueued(now: Instant): void {
+  /**
+   * A circuit is open: refuses the queued requests it stops, some in each turn of the event loop, since each refusal
+   * makes an error.
+   */
+  #refuseQueued(): void {
+    const now = this.#time.now();
+    let left = SLICE;
     for (const failing of [false, true]) {
       for (let flight = this.#queue.first(failing); flight; flight = this.#queue.first(failing)) {
         if (!this.#refuseIfPaused(flight, now)) break;
+        if (--left === 0) return void nextTurn().then(() => this.#refuseQueued());
       }
     }
-    this.#queueTimer.watch(this.#queue.overdueAtMs);
+    this.startNext();
   }
 
   #refuseIfPaused(flight: Flight, now: Instant): boolean {
@@ -281,11 +288,6 @@ export class Flights {
     this.#diagnostics.refused(pause.error.failureScope as WiderScope, flight.waiting);
     this.#refuse(flight, refusal(pause, flight.slot.owner, now));
     return true;
-  }
-
-  #detach(flight: Flight): void {
-    this.#owners.detach(flight);
-    this.#dropIfUseless(flight);
   }
 
   /** A request that nobody waits for is dropped while it is queued; once sent, it is finished if it will be stored. */
@@ -324,7 +326,10 @@ export class Flights {
   #refuseOverdue(): void {
     const message = 'no permit for a token request came in time: raise concurrency or maxQueueMs, or call less';
     const nowMs = this.#time.now().monotonicMs;
-    for (let flight = this.#queue.takeOverdue(nowMs); flight; flight = this.#queue.takeOverdue(nowMs)) {
+    // What is left after one slice is overdue too, so the next timer is due at once.
+    for (let left = SLICE; left > 0; left--) {
+      const flight = this.#queue.takeOverdue(nowMs);
+      if (!flight) break;
       this.#refuse(flight, this.#errorOf(flight, 'queue_timeout', message));
     }
     this.#queueTimer.watch(this.#queue.overdueAtMs);
@@ -333,9 +338,4 @@ export class Flights {
   #errorOf({ slot }: Flight, code: OwnerTokenErrorCode, message: string): OwnerTokenError {
     return new OwnerTokenError(code, message, { owner: slot.owner, failedAtMs: this.#time.now().wallMs });
   }
-}
-
-/** What calls get once the registry is closed. */
-export function closedError(owner: string | undefined, now: Instant): OwnerTokenError {
-  return new OwnerTokenError('closed', 'the registry is closed', { owner, failedAtMs: now.wallMs });
 }

@@ -115,5 +115,5 @@ function hasPassedOwnExp(issued: IssuedToken, lifetimeMs: number, now: Instant):
 export function ageOf(slot: Slot, token: AccessToken, now: Instant): TokenAge {
   const { held } = slot;
   const ageMs = held?.token === token ? now.monotonicMs - held.issuedAtMonotonicMs : now.wallMs - token.issuedAtMs;
-  return { owner: slot.owner, token: token.fingerprint, ageMs: Math.max(0, ageMs) };
+  return { owner: slot.digest, token: token.fingerprint, ageMs: Math.max(0, ageMs) };
 }

@@ -33,6 +33,11 @@ export interface OwnerTokenRegistryOptions {
   /** Milliseconds a request stays queued, 1 to 3,600,000; then `queue_timeout`. Default: 30,000. */
   maxQueueMs?: number;
   /**
+   * Milliseconds a source may take for one request, 1 to 3,600,000; then the request fails with `endpoint_unavailable`,
+   * and its signal is aborted. Bounds every source; give a slow one more. Default: 30,000.
+   */
+  requestTimeoutMs?: number;
+  /**
    * Shares of a token's lifetime, over 0 and up to 1. Its refresh point is drawn between them, once per token.
    * Default: `[0.6, 0.8]`.
    */
@@ -89,6 +94,7 @@ const KNOWN: readonly (keyof OwnerTokenRegistryOptions & string)[] = [
   'concurrency',
   'maxQueued',
   'maxQueueMs',
+  'requestTimeoutMs',
   'refreshWindow',
   'name',
   'logger',
@@ -117,6 +123,7 @@ export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySe
   check.integer('concurrency', 1, 10_000);
   check.integer('maxQueued', 1, MOST_OWNERS);
   check.integer('maxQueueMs', 1, HOUR_MS);
+  check.integer('requestTimeoutMs', 1, HOUR_MS);
   check.when('refreshWindow', isWindow, 'two shares of the lifetime [from, to] with 0 < from <= to <= 1');
   check.when('name', (value) => typeof value === 'string' && /^.{1,100}$/.test(value), 'a name of 1 to 100 characters');
   check.when('logger', isLogger, `a logger with debug, info and warn, or one of ${LEVELS.join(', ')}`);
@@ -130,12 +137,13 @@ export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySe
   const { source, expiry, random, pauses, ownerLabel, fingerprintKey, clock, logger } = options;
   return {
     source,
-    name: options.name ?? 'default',
     host: URL.canParse(source.origin ?? '') ? new URL(source.origin as string).host : undefined,
     maxOwners: options.maxOwners ?? 10_000,
     concurrency: options.concurrency ?? 16,
     maxQueued: options.maxQueued ?? 10_000,
     maxQueueMs: options.maxQueueMs ?? 30_000,
+    requestTimeoutMs: options.requestTimeoutMs ?? 30_000,
+    name: options.name ?? 'default',
     refreshWindow: options.refreshWindow ?? [0.6, 0.8],
     expiry: expiry ?? firstKnown(expiresIn(), jwtExp()),
     random: soundRandom(random ?? Math.random),
@@ -192,8 +200,8 @@ function soundRandom(random: () => number): () => number {
 const DEFAULT_CLOSE_TIMEOUT_MS = 5_000;
 
 /** How long `close` waits. */
-export function closeTimeoutMs(options: { timeoutMs?: number }): number {
-  const check = new OptionCheck<{ timeoutMs?: number }>('close', options, ['timeoutMs']);
+export function closeTimeoutMs(options: { timeoutMs?: number | undefined }): number {
+  const check = new OptionCheck<{ timeoutMs?: number | undefined }>('close', options, ['timeoutMs']);
   check.integer('timeoutMs', 0, 3_600_000);
   check.done();
   return options.timeoutMs ?? DEFAULT_CLOSE_TIMEOUT_MS;
@@ -201,6 +209,6 @@ export function closeTimeoutMs(options: { timeoutMs?: number }): number {
 
 /** Rejects a `signal` that is not an AbortSignal before any request starts. */
 export function checkSignal(signal: unknown): void {
-  if (signal === undefined || hasMethods(signal, 'addEventListener', 'removeEventListener')) return;
+  if (signal === undefined || signal === null || hasMethods(signal, 'addEventListener', 'removeEventListener')) return;
   throw new OwnerTokenError('invalid_options', 'getToken: invalid options:\n  - signal: expected an AbortSignal');
 }

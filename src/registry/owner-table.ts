@@ -1,6 +1,7 @@
 /**
- * Where an owner's slot is. The least recently used slots are dropped beyond `maxOwners`, but never one whose owner has
- * an in-flight request: that request holds its slot here until it settles, and is joined through it.
+ * Where an owner's slot is. Beyond `maxOwners` the least recently used slots are dropped, from owners with a token and
+ * from owners without one (failing, or rejected) separately, so that failures of unknown keys never displace a token. An
+ * in-flight request holds its owner's slot here until it settles, so eviction never touches it.
  */
 
 import { LRUCache } from 'lru-cache';
@@ -11,40 +12,41 @@ import type { Slot } from './slot.ts';
 export class OwnerTable {
   /** Slots dropped for want of room. */
   evictions = 0;
-  readonly #slots: LRUCache<string, Slot>;
+  readonly #withToken: LRUCache<string, Slot>;
+  readonly #withoutToken: LRUCache<string, Slot>;
   readonly #flights = new Map<string, Flight>();
 
   constructor(maxOwners: number, diagnostics: Diagnostics) {
-    this.#slots = new LRUCache<string, Slot>({
-      max: maxOwners,
-      disposeAfter: (slot, _accessKey, reason) => {
-        if (reason !== 'evict') return;
-        this.evictions++;
-        diagnostics.evicted(slot.owner);
-      },
-    });
+    const disposeAfter = (slot: Slot, _accessKey: string, reason: string) => {
+      if (reason !== 'evict') return;
+      this.evictions++;
+      diagnostics.evicted(slot.owner);
+    };
+    this.#withToken = new LRUCache<string, Slot>({ max: maxOwners, disposeAfter });
+    this.#withoutToken = new LRUCache<string, Slot>({ max: maxOwners, disposeAfter });
   }
 
   get size(): number {
-    return this.#slots.size;
+    return this.#withToken.size + this.#withoutToken.size;
   }
 
   /** The slot of an owner who is used now. */
   use(accessKey: string): Slot | undefined {
-    return this.#slots.get(accessKey) ?? this.#flights.get(accessKey)?.slot;
+    return this.#withToken.get(accessKey) ?? this.#withoutToken.get(accessKey) ?? this.#flights.get(accessKey)?.slot;
   }
 
   /** The slot, without counting as a use of it. */
   peek(accessKey: string): Slot | undefined {
-    return this.#slots.peek(accessKey) ?? this.#flights.get(accessKey)?.slot;
+    return this.#withToken.peek(accessKey) ?? this.#withoutToken.peek(accessKey) ?? this.#flights.get(accessKey)?.slot;
   }
 
-  slots(): Iterable<Slot> {
-    return this.#slots.values();
+  *slots(): Iterable<Slot> {
+    yield* this.#withToken.values();
+    yield* this.#withoutToken.values();
   }
 
-  accessKeys(): string[] {
-    return [...this.#slots.keys(), ...this.#flights.keys()];
+  flights(): Iterable<Flight> {
+    return this.#flights.values();
   }
 
   /** The owner's in-flight request, which its callers join. */
@@ -61,9 +63,11 @@ export class OwnerTable {
     this.#flights.set(flight.accessKey, flight);
   }
 
-  /** Stores the slot of an in-flight request. */
-  store({ accessKey, slot }: Flight): void {
-    this.#slots.set(accessKey, slot);
+  /** Stores a slot that changed. */
+  store(accessKey: string, slot: Slot): void {
+    const [home, other] = slot.held ? [this.#withToken, this.#withoutToken] : [this.#withoutToken, this.#withToken];
+    other.delete(accessKey);
+    home.set(copyOf(accessKey), slot);
   }
 
   /** Detaches a request from its owner: later callers do not join it, and its outcome is not stored. */
@@ -72,12 +76,19 @@ export class OwnerTable {
   }
 
   forget(accessKey: string): void {
-    this.#slots.delete(accessKey);
+    this.#withToken.delete(accessKey);
+    this.#withoutToken.delete(accessKey);
     this.#flights.delete(accessKey);
   }
 
   clear(): void {
-    this.#slots.clear();
+    this.#withToken.clear();
+    this.#withoutToken.clear();
     this.#flights.clear();
   }
+}
+
+/** A copy, because a slice of a string keeps the whole string in memory. */
+function copyOf(accessKey: string): string {
+  return Buffer.from(accessKey).toString();
 }

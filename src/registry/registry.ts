@@ -15,7 +15,7 @@ import { pauseAfterRejections, refusal } from '../failures/refusals.ts';
 import { AccessToken } from '../token.ts';
 import { accessKeyOf } from './access-key.ts';
 import type { Flight } from './flight.ts';
-import { closedError, Flights } from './flights.ts';
+import { Flights } from './flights.ts';
 import { ageOf } from './held-token.ts';
 import {
   checkSignal,
@@ -38,7 +38,8 @@ import {
   type Surroundings,
   standingOf,
 } from './slot.ts';
-import { countOwners, type OwnerState, ownerState, pauseInForce, pauseStats, type RegistryStats } from './stats.ts';
+import { closedError } from './source-call.ts';
+import { type OwnerState, ownerState, pauseInForce, type RegistryStats, registryStats } from './stats.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from './warm-up.ts';
 
 /**
@@ -87,8 +88,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * @param options `signal` detaches this caller alone, at once, with `signal.reason`.
    * @throws OwnerTokenError with any `code` but those of options; nothing is thrown synchronously.
    */
-  getToken(accessKey: string, options?: { signal?: AbortSignal }): Promise<AccessToken> {
-    const signal = options?.signal;
+  getToken(accessKey: string, options?: { signal?: AbortSignal | null | undefined }): Promise<AccessToken> {
+    const signal = options?.signal ?? undefined;
     if (signal?.aborted) return Promise.reject(signal.reason);
     const slot = this.#owners.use(accessKey);
     try {
@@ -149,15 +150,20 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    */
   forget(accessKey: string): boolean {
     const slot = this.#owners.peek(accessKeyOf(accessKey));
-    const wasRequesting = this.#flights.forget(accessKey);
-    const wasHeld = slot !== undefined && forgotten(slot);
+    const flight = this.#owners.flightOf(accessKey);
+    if (flight) this.#flights.detach(flight);
     this.#owners.forget(accessKey);
-    return wasHeld || wasRequesting;
+    const wasHeld = slot !== undefined && forgotten(slot);
+    return wasHeld || flight !== undefined;
   }
 
   /** {@link forget} for every owner: when a secret has leaked, say. */
   forgetAll(): void {
-    for (const accessKey of this.#owners.accessKeys()) this.forget(accessKey);
+    for (const flight of [...this.#owners.flights()]) {
+      this.#flights.detach(flight);
+      forgotten(flight.slot);
+    }
+    this.#owners.clear();
   }
 
   /** What is known of this owner: "which customer is this, and why does it not work?" */
@@ -183,8 +189,9 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /** Obtains tokens for many owners before they are needed, at most `concurrency` at once. */
   warmUp(accessKeys: Iterable<string> | AsyncIterable<string>, options?: WarmUpOptions): Promise<WarmUpReport> {
-    const { concurrency, time } = this.#settings;
-    return warmUp({ tokens: this, concurrency, time, closing: this.#closing.signal }, accessKeys, options);
+    const { concurrency, maxOwners, time } = this.#settings;
+    const [diagnostics, closing] = [this.#diagnostics, this.#closing.signal];
+    return warmUp({ tokens: this, concurrency, maxOwners, time, diagnostics, closing }, accessKeys, options);
   }
 
   /** Lifts that owner's pause, or every pause, now: when the cause is known to be fixed. */
@@ -198,28 +205,24 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     }
     if (accessKey !== undefined) return;
     for (const scope of this.#failures.resume()) this.#diagnostics.lifted(scope);
-    this.#flights.resume();
+    this.#flights.startNext();
   }
 
   /** Plain numbers, no secrets. */
   stats(): RegistryStats {
-    const now = this.#time.now();
-    const { size, evictions } = this.#owners;
-    const { usable, pausing } = countOwners(this.#owners.slots(), now);
-    const { inFlight, queued, waiting, counts } = this.#flights;
-    const pauses = { owners: pausing, ...pauseStats(this.#failures, now) };
-    const refused = { ...this.#diagnostics.refusedCalls };
-    return { owners: size, usable, inFlight, queued, waiting, ...this.#counts, refused, evictions, ...counts, pauses };
+    const { refusedCalls } = this.#diagnostics;
+    const counts = { ...this.#counts, refused: { ...refusedCalls } };
+    return registryStats(counts, this.#owners, this.#flights, this.#failures, this.#time.now());
   }
 
   /**
    * Ends everything: callers get `closed`, in-flight requests are aborted, all tokens are dropped, and the source is
    * closed. Calling it again returns the same promise.
    *
-   * @param options `timeoutMs`: how long it waits for in-flight requests, and for the source; 0 to 3,600,000,
-   * default 5,000.
+   * @param options `timeoutMs`: how long it waits for in-flight requests and the source in all; 0 to 3,600,000, default
+   * 5,000.
    */
-  close(options: { timeoutMs?: number } = {}): Promise<void> {
+  close(options: { timeoutMs?: number | undefined } = {}): Promise<void> {
     try {
       this.#closed ??= this.#close(closeTimeoutMs(options));
       return this.#closed;
@@ -235,7 +238,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   /** Everything but a plain hit. */
   #answer(accessKey: string, found: Slot | undefined, now: Instant, signal?: AbortSignal): Promise<AccessToken> {
     accessKeyOf(accessKey);
-    const slot = found ?? createSlot(this.#settings.fingerprints.ofOwner(accessKey));
+    const { fingerprints } = this.#settings;
+    const slot = found ?? createSlot(fingerprints.ofOwner(accessKey), fingerprints.digestOf(accessKey));
     if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
     checkSignal(signal);
     const flight = this.#owners.flightOf(accessKey);
@@ -282,6 +286,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   #dropRejected(accessKey: string, slot: Slot, held: HeldToken, now: Instant): void {
     this.#counts.rejections++;
     rejected(slot, held, now);
+    this.#owners.store(accessKey, slot);
     this.#flights.rejected(accessKey);
     const { pauses, random } = this.#settings;
     const pause = pauseAfterRejections(slot.owner, slot.freshRejections, pauses.owner, now, random);
@@ -302,10 +307,12 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   async #close(timeoutMs: number): Promise<void> {
     this.#closing.abort(closedError(undefined, this.#time.now()));
     this.#owners.clear();
+    const endsAtMs = this.#time.now().monotonicMs + timeoutMs;
     const abandoned = await this.#flights.close(timeoutMs);
     const { source } = this.#settings;
     const sourceClosed = (async () => source.close?.())();
-    await settledWithin(this.#time, timeoutMs, sourceClosed).catch((thrown) =>
+    const leftMs = Math.max(0, endsAtMs - this.#time.now().monotonicMs);
+    await settledWithin(this.#time, leftMs, sourceClosed).catch((thrown) =>
       this.#diagnostics.hookFailed('source.close', thrown),
     );
     this.#diagnostics.closed(abandoned);

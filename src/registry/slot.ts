@@ -50,6 +50,8 @@ export interface Failure {
 export interface Slot {
   /** What logs, errors and reports call this owner. */
   readonly owner: string;
+  /** Tells the owner apart from all others, which a label may not. */
+  readonly digest: string;
   /** Set through {@link hold} alone. */
   held: HeldToken | undefined;
   /**
@@ -88,9 +90,10 @@ const DENYLIST_LENGTH = 4;
 const FRESH_SHARE = 0.1;
 const FRESH_MS = 10_000;
 
-export function createSlot(owner: string): Slot {
+export function createSlot(owner: string, digest = owner): Slot {
   return {
     owner,
+    digest,
     held: undefined,
     served: undefined,
     freshUntilMs: Number.NEGATIVE_INFINITY,

@@ -1,8 +1,9 @@
-/** One call of the source on an owner's behalf: what it is told, and what of its answer can be used. */
+/** One call of the source on an owner's behalf: what it is told, for how long, and how its outcome is read. */
 
-import type { Instant } from '../clock.ts';
+import type { Instant, Time } from '../clock.ts';
 import type { Diagnostics, RequestMessage } from '../diagnostics.ts';
-import type { FailureScope, OwnerTokenError } from '../errors.ts';
+import { type FailureScope, OwnerTokenError } from '../errors.ts';
+import { failureOf } from '../failures/refusals.ts';
 import type { TokenRequest } from '../token.ts';
 import type { Flight } from './flight.ts';
 import { type DatedToken, dateIssued, lifetimeOf } from './held-token.ts';
@@ -22,13 +23,18 @@ export interface SharingSeam {
   takePermit(): Promise<void>;
 }
 
-/** Calls the source. @throws whatever the source throws, and `invalid_response` if it returns no usable token. */
+/**
+ * Calls the source, for at most `requestTimeoutMs`.
+ *
+ * @throws whatever the source throws; `invalid_response` if it returns no usable token; `endpoint_unavailable` if it does
+ * not settle in time, which aborts the signal too.
+ */
 export async function callSource(
-  { source, expiry, time }: RegistrySettings,
+  { source, expiry, time, requestTimeoutMs }: RegistrySettings,
   diagnostics: Diagnostics,
   flight: Flight,
   attempt: Attempt,
-  signal: AbortSignal,
+  abort: AbortController,
   seam: SharingSeam,
 ): Promise<DatedToken> {
   const { accessKey, slot } = flight;
@@ -38,7 +44,7 @@ export async function callSource(
     attempt.sent = time.now();
   };
   const request: TokenRequest = {
-    signal,
+    signal: abort.signal,
     reason: message.reason,
     ...(slot.held && { held: slot.held.token }),
     ...(slot.lastRejected && { rejected: slot.lastRejected }),
@@ -47,6 +53,45 @@ export async function callSource(
     permit: { release: () => flight.releasePermit(), take },
   };
   // In an async function, so that a source that throws synchronously fails like one that rejects.
-  const issued = await diagnostics.requestSent(message, async () => source.requestToken(accessKey, request));
+  const call = async () => source.requestToken(accessKey, request);
+  const issued = await diagnostics.requestSent(message, () => settledInTime(time, requestTimeoutMs, abort, call()));
   return dateIssued(issued, attempt.sent, time.now());
+}
+
+function settledInTime<T>(time: Time, timeoutMs: number, abort: AbortController, call: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const cancel = time.startTimer(() => {
+      const message = `the token source did not settle within ${timeoutMs} ms (requestTimeoutMs)`;
+      reject(new OwnerTokenError('endpoint_unavailable', message));
+      abort.abort(new DOMException(message, 'TimeoutError'));
+    }, timeoutMs);
+    // Once the registry has closed, a source that never settles must not keep the process alive.
+    abort.signal.addEventListener('abort', () => isClosed(abort.signal) && cancel(), { once: true });
+    call.finally(cancel).then(resolve, reject);
+  });
+}
+
+/** Whether a request was aborted because the registry closed. */
+function isClosed({ reason }: AbortSignal): boolean {
+  return reason instanceof OwnerTokenError;
+}
+
+/** Never throws: reading what a source threw may run code of the source. */
+export function readFailure(thrown: unknown, { slot, accessKey }: Flight, now: Instant): OwnerTokenError {
+  try {
+    return failureOf(thrown, slot.owner, accessKey, now);
+  } catch {
+    const message = 'the token source threw a value that cannot be read';
+    return new OwnerTokenError('source_failed', message, { owner: slot.owner, failedAtMs: now.wallMs });
+  }
+}
+
+/** Whether a request failed by being aborted. An error of the service still counts unless the registry has closed. */
+export function wasAborted(signal: AbortSignal, { code }: OwnerTokenError): boolean {
+  return signal.aborted && (isClosed(signal) || code === 'source_failed');
+}
+
+/** What calls get once the registry is closed. */
+export function closedError(owner: string | undefined, now: Instant): OwnerTokenError {
+  return new OwnerTokenError('closed', 'the registry is closed', { owner, failedAtMs: now.wallMs });
 }

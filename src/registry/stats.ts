@@ -5,6 +5,8 @@ import type { FailureScope, OwnerTokenErrorCode } from '../errors.ts';
 import type { Pause } from '../failures/backoff.ts';
 import type { CircuitState } from '../failures/circuit-breaker.ts';
 import type { FailureScopes } from '../failures/failure-scopes.ts';
+import type { Flights } from './flights.ts';
+import type { OwnerTable } from './owner-table.ts';
 import { backoffOf, isUsable, type Phase, phaseOf, type Slot, type Surroundings } from './slot.ts';
 
 /** What is known of one owner: "which customer is this, and why does it not work?" */
@@ -75,6 +77,21 @@ export function pauseInForce(slot: Slot, now: Instant, { circuitPause }: Surroun
 function laterPause(a: Pause | undefined, b: Pause | undefined): Pause | undefined {
   if (!a || !b) return a ?? b;
   return a.retryAtMonotonicMs >= b.retryAtMonotonicMs ? a : b;
+}
+
+/** Counts owners by going over all of them. */
+export function registryStats(
+  counts: Pick<RegistryStats, 'hits' | 'joined' | 'rejections' | 'refused'>,
+  owners: OwnerTable,
+  flights: Flights,
+  failures: FailureScopes,
+  now: Instant,
+): RegistryStats {
+  const { size, evictions } = owners;
+  const { usable, pausing } = countOwners(owners.slots(), now);
+  const { inFlight, queued, waiting } = flights;
+  const pauses = { owners: pausing, ...pauseStats(failures, now) };
+  return { owners: size, usable, inFlight, queued, waiting, ...counts, evictions, ...flights.counts, pauses };
 }
 
 /** The circuits that are not closed. */

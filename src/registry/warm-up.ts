@@ -1,32 +1,33 @@
 /**
- * Obtaining tokens for many owners before they are needed. Keys are pulled one by one, only as many at a time as the
- * registry may request tokens, and each is tried once. But where the endpoint pauses, or the queue is full, the
- * warm-up waits with them, for up to a minute without a success: a pause refuses everyone at once, so without waiting
- * one 429 would count all the other owners as failed within a millisecond. What waiting does not mend, refused
- * credentials say, is counted key by key as it comes.
+ * Obtaining tokens for many owners before they are needed. Keys are pulled one by one, at most as many at a time as the
+ * registry may send requests, and each is tried once. While the endpoint pauses or the queue is full the warm-up waits,
+ * for up to a minute without a success: a pause refuses everyone at once, so without waiting one 429 would count all
+ * other owners as failed within a millisecond. Failures that waiting cannot fix, such as refused credentials, count at
+ * once.
  */
 
 import { setMaxListeners } from 'node:events';
-import type { Time } from '../clock.ts';
-import { OwnerTokenError } from '../errors.ts';
+import { nextTurn, type Time } from '../clock.ts';
+import type { Diagnostics } from '../diagnostics.ts';
+import { isOwnerTokenError, OwnerTokenError } from '../errors.ts';
 import { OptionCheck } from '../option-check.ts';
 
 /** How owners are warmed up. */
 export interface WarmUpOptions {
-  /** Ends the warm-up: it rejects with `signal.reason`, and no further key is asked for. */
-  signal?: AbortSignal;
-  /** Called after each key with the report so far. What it throws ends the warm-up. */
-  onProgress?: (done: WarmUpReport) => void;
+  /** Ends the warm-up: it rejects with `signal.reason`, and no further key is tried. */
+  signal?: AbortSignal | null | undefined;
+  /** Called after each key with the report so far. An exception from it ends the warm-up. */
+  onProgress?: ((done: WarmUpReport) => void) | undefined;
 }
 
 /** What became of the owners. */
 export interface WarmUpReport {
-  /** How many keys there are: undefined until the last one was pulled, where the iterable does not say before. */
+  /** How many keys there are: undefined until the last one was pulled, where the iterable has no size. */
   total: number | undefined;
-  /** Owners for whom a token was obtained, or held already. */
+  /** Owners with a token, obtained now or held before; at most `maxOwners`, since the registry holds no more. */
   ready: number;
   failedCount: number;
-  /** The first 100 that failed. An owner goes by fingerprint or label; what is no access key, by its place: `key 17`. */
+  /** The first 100 that failed, each by fingerprint or label; an invalid access key by its position: `key 17`. */
   failed: { owner: string; code: string }[];
 }
 
@@ -35,7 +36,9 @@ export interface WarmUpParts {
   readonly tokens: { getToken(accessKey: string, options: { signal: AbortSignal }): Promise<unknown> };
   /** How many keys are tried at once. */
   readonly concurrency: number;
+  readonly maxOwners: number;
   readonly time: Time;
+  readonly diagnostics: Pick<Diagnostics, 'warmUpExceeded'>;
   /** Aborted when the registry closes, with what the warm-up then rejects with. */
   readonly closing: AbortSignal;
 }
@@ -43,11 +46,14 @@ export interface WarmUpParts {
 /** How many failures a report names. */
 const MAX_NAMED_FAILURES = 100;
 
-/** How long a warm-up waits for an endpoint that pauses, counted from its last success. */
+/** How long a warm-up waits for a pause to end, counted from its last success. */
 const MAX_PATIENCE_MS = 60_000;
 
-/** The least wait: while the probe after a pause is under way, everyone else is refused without a time. */
+/** The shortest wait: while a trial request is in flight, nobody knows when it ends. */
 const MIN_WAIT_MS = 100;
+
+/** Keys tried in one turn of the event loop, since owners with a token never make it wait. */
+const KEYS_PER_TURN = 256;
 
 /** Obtains a token for each key, and reports. */
 export async function warmUp(
@@ -60,30 +66,34 @@ export async function warmUp(
   const signals = [parts.closing, ending.signal];
   const signal = AbortSignal.any(options.signal ? [options.signal, ...signals] : signals);
   signal.throwIfAborted();
-  setMaxListeners(0, signal); // One for each key under way, and that is no leak.
+  setMaxListeners(0, signal); // One for each key that waits for a pause to end.
   const stop = (reason: unknown) => ending.abort(reason);
-  const run = new Run(parts, signal, stop, totalOf(accessKeys), options.onProgress);
+  const run = new Run(parts, signal, stop, totalOf(accessKeys), options.onProgress ?? undefined);
   try {
-    // An iterable that is slow to give its next key does not hold up the end: it is closed as soon as it has.
+    // An iterable that is slow to give its next key does not delay the end: it is closed as soon as it has.
     await new Promise<void>((resolve, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason), { once: true });
       run.over(accessKeys).then(resolve, stop);
     });
   } finally {
-    stop(undefined); // Nothing is under way any more; whatever listened is let go.
+    stop(undefined); // Removes every listener that is left.
   }
   return run.report;
 }
 
-/** One warm-up under way. Whatever breaks it off goes through `stop`, which also detaches every call that waits. */
+/** A warm-up that has not ended. Whatever ends it early goes through `stop`, which also detaches every waiting call. */
 class Run {
-  /** Replaced, never changed: what `onProgress` was given stays as it was. */
+  /** Replaced, never changed: what `onProgress` got stays as it was. */
   report: WarmUpReport;
   readonly #parts: WarmUpParts;
   readonly #signal: AbortSignal;
   readonly #stop: (reason: unknown) => void;
   readonly #onProgress: ((done: WarmUpReport) => void) | undefined;
   #lastSuccessMs: number;
+  #obtained = 0;
+  #trying = 0;
+  /** Resumes the loop once a key has been tried. */
+  #tried: () => void = () => {};
 
   constructor(
     parts: WarmUpParts,
@@ -102,34 +112,49 @@ class Run {
 
   /** Pulls keys and tries them. Leaving the loop early closes the iterable. */
   async over(accessKeys: Iterable<string> | AsyncIterable<string>): Promise<void> {
-    const underWay = new Set<Promise<void>>();
     let pulled = 0;
     for await (const accessKey of accessKeys) {
       this.#signal.throwIfAborted();
-      const tried = this.#try(accessKey, ++pulled).catch(this.#stop);
-      underWay.add(tried);
-      void tried.then(() => underWay.delete(tried));
-      if (underWay.size >= this.#parts.concurrency) await Promise.race(underWay);
+      this.#trying++;
+      void this.#try(accessKey, ++pulled)
+        .catch(this.#stop)
+        .finally(() => {
+          this.#trying--;
+          this.#tried();
+        });
+      if (pulled % KEYS_PER_TURN === 0) await nextTurn();
+      await this.#fewerThan(this.#parts.concurrency);
     }
     this.report = { ...this.report, total: pulled };
-    await Promise.all(underWay);
+    await this.#fewerThan(1);
   }
 
-  async #try(accessKey: string, place: number): Promise<void> {
+  /** Waits until fewer than this many keys are being tried. */
+  async #fewerThan(count: number): Promise<void> {
+    while (this.#trying >= count) {
+      await new Promise<void>((resolve) => {
+        this.#tried = resolve;
+      });
+    }
+  }
+
+  async #try(accessKey: string, position: number): Promise<void> {
     const error = await this.#obtain(accessKey);
-    const { ready, failedCount, failed } = this.report;
+    const { failedCount, failed } = this.report;
     if (error === undefined) {
-      this.report = { ...this.report, ready: ready + 1 };
+      const { maxOwners, diagnostics } = this.#parts;
+      if (++this.#obtained > maxOwners) diagnostics.warmUpExceeded(maxOwners);
+      this.report = { ...this.report, ready: Math.min(this.#obtained, maxOwners) };
     } else {
-      const known = error instanceof OwnerTokenError ? error : undefined;
-      const named = { owner: known?.owner ?? `key ${place}`, code: known?.code ?? 'source_failed' };
+      const known = isOwnerTokenError(error) ? error : undefined;
+      const named = { owner: known?.owner ?? `key ${position}`, code: known?.code ?? 'source_failed' };
       const next = failed.length < MAX_NAMED_FAILURES ? [...failed, named] : failed;
       this.report = { ...this.report, failedCount: failedCount + 1, failed: next };
     }
     this.#onProgress?.(this.report);
   }
 
-  /** Tries one key until it has a token, or fails for a reason that waiting does not mend. Gives that failure. */
+  /** Tries one key until it has a token, or fails in a way that waiting cannot fix. Returns that failure. */
   async #obtain(accessKey: string): Promise<unknown> {
     const { tokens, time } = this.#parts;
     for (;;) {
@@ -149,7 +174,7 @@ class Run {
   }
 }
 
-/** How long to wait after a failure before trying again; undefined where that would not help. */
+/** How long to wait after a failure before the next try; undefined if waiting cannot help. */
 function waitAfter(error: unknown, nowMs: number): number | undefined {
   if (!(error instanceof OwnerTokenError) || !error.retryable) return undefined;
   if (error.failureScope !== 'endpoint' && error.code !== 'queue_full') return undefined;
@@ -170,7 +195,7 @@ function pause(time: Time, ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** How many keys there are, where that can be told without pulling them. */
+/** How many keys there are, if that is known without pulling them. */
 function totalOf(keys: Iterable<string> | AsyncIterable<string>): number | undefined {
   if (Array.isArray(keys)) return keys.length;
   return keys instanceof Set ? keys.size : undefined;
@@ -178,11 +203,11 @@ function totalOf(keys: Iterable<string> | AsyncIterable<string>): number | undef
 
 function checkArguments(keys: unknown, options: WarmUpOptions): void {
   const check = new OptionCheck<WarmUpOptions>('warmUp', options, ['signal', 'onProgress']);
-  check.when('signal', (value) => value instanceof AbortSignal, 'an AbortSignal');
+  check.when('signal', (value) => value === null || value instanceof AbortSignal, 'an AbortSignal');
   check.functions('onProgress');
   const iterable =
     typeof keys === 'object' && keys !== null && (Symbol.iterator in keys || Symbol.asyncIterator in keys);
-  // A string is iterable too, and each of its letters would be asked for.
+  // A string is iterable too, and each of its letters would be tried.
   if (!iterable) check.problem('accessKeys', 'an iterable of access keys');
   check.done();
 }

@@ -58,6 +58,17 @@ class Stage {
     return this.owners.flightOf(accessKey) !== undefined;
   }
 
+  forget(accessKey: string): void {
+    const flight = this.owners.flightOf(accessKey);
+    if (flight) this.flights.detach(flight);
+    this.owners.forget(accessKey);
+  }
+
+  /** The owners whose requests can be joined. */
+  get requesting(): string[] {
+    return [...this.owners.flights()].map(({ accessKey }) => accessKey);
+  }
+
   get numbers() {
     const { inFlight, queued, waiting } = this.flights;
     return { inFlight, queued, waiting };
@@ -182,10 +193,9 @@ describe('a request', () => {
     await settle();
     stage.flights.rejected('a');
     expect(stage.isRequesting('a')).toBe(false);
-    expect(stage.stored).toEqual(['owner_a']);
     stage.source.call(0).succeed();
     expect(await outcome).toBe('token-1-of-a');
-    expect(slot.held).toBeUndefined();
+    expect([slot.held, stage.stored]).toEqual([undefined, []]);
   });
 
   it('that is only queued as the held token is rejected still serves', async () => {
@@ -278,7 +288,7 @@ describe('a queued request', () => {
     const { outcome } = stage.begin('c');
     expect(await outcome).toBe('queue_full');
     stage.flights.refresh('d', createSlot('owner_d'));
-    expect(stage.owners.accessKeys()).toEqual(['a', 'b']);
+    expect(stage.requesting).toEqual(['a', 'b']);
     expect(stage.numbers).toEqual({ inFlight: 1, queued: 1, waiting: 2 });
     await settle();
     stage.source.call(0).succeed();
@@ -399,12 +409,11 @@ describe('a request that nobody waits for any more', () => {
 describe('an owner that is forgotten', () => {
   it('has its request finished for those who wait; nobody joins it, and nothing is stored', async () => {
     stage = new Stage({ concurrency: 1 });
-    expect(stage.flights.forget('a')).toBe(false);
     const first = stage.begin('a');
     const queued = stage.begin('b');
     await settle();
-    expect([stage.flights.forget('a'), stage.flights.forget('b')]).toEqual([true, true]);
-    expect(stage.owners.accessKeys()).toEqual([]);
+    for (const key of ['a', 'b']) stage.forget(key);
+    expect(stage.requesting).toEqual([]);
     const anew = stage.begin('a');
     stage.source.call(0).succeed();
     expect(await first.outcome).toBe('token-1-of-a');

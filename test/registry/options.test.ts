@@ -27,10 +27,11 @@ describe('defaults', () => {
       source,
       maxOwners: 10_000,
       concurrency: 16,
-      name: 'default',
       host: undefined,
       maxQueued: 10_000,
       maxQueueMs: 30_000,
+      requestTimeoutMs: 30_000,
+      name: 'default',
       refreshWindow: [0.6, 0.8],
       pauses: {
         owner: { baseMs: 1_000, capMs: 300_000 },

@@ -638,8 +638,8 @@ describe('stats', () => {
     source.script((call) => call.succeed());
     source.call(3).succeed();
     await Promise.all(waiting.slice(0, 2));
-    await registry.getToken('key-4');
-    expect(registry.stats()).toMatchObject({ owners: 2, evictions: 1, inFlight: 0, queued: 0, waiting: 0 });
+    for (const key of ['key-4', 'key-5']) await registry.getToken(key);
+    expect(registry.stats()).toMatchObject({ owners: 3, evictions: 1, inFlight: 0, queued: 0, waiting: 0 });
     expect(JSON.parse(JSON.stringify(registry.stats()))).toEqual(registry.stats());
   });
 });

@@ -21,6 +21,8 @@ class ScriptedTokens {
   readonly clock = new ManualClock();
   readonly tries: Try[] = [];
   readonly closing = new AbortController();
+  readonly exceeded: number[] = [];
+  maxOwners = 1_000;
   /** What the last try was given. */
   signal: AbortSignal | undefined;
   underWay = 0;
@@ -35,7 +37,9 @@ class ScriptedTokens {
   run(keys: Iterable<string> | AsyncIterable<string>, options?: WarmUpOptions, concurrency = 4): Promise<WarmUpReport> {
     const time = timeOf(this.clock);
     const getToken = (accessKey: string, { signal }: { signal: AbortSignal }) => this.#getToken(accessKey, signal);
-    return warmUp({ tokens: { getToken }, concurrency, closing: this.closing.signal, time }, keys, options);
+    const parts = { tokens: { getToken }, concurrency, closing: this.closing.signal, time };
+    const diagnostics = { warmUpExceeded: (maxOwners: number) => void this.exceeded.push(maxOwners) };
+    return warmUp({ ...parts, maxOwners: this.maxOwners, diagnostics }, keys, options);
   }
 
   get keys(): string[] {

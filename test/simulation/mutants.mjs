@@ -39,8 +39,8 @@ const MUTANTS = [
   [
     "a failing owner's permit is not released",
     'registry/flights',
-    '      this.#queue.release(flight);\n      this.#startNext();',
-    '      if (!flight.failing) this.#queue.release(flight);\n      this.#startNext();',
+    '      this.#queue.release(flight);\n      this.startNext();',
+    '      if (!flight.failing) this.#queue.release(flight);\n      this.startNext();',
   ],
   [
     'failing owners have more than their share',
@@ -51,11 +51,11 @@ const MUTANTS = [
   ['the queue has no bound', 'registry/request-queue', 'return this.queued < this.#maxQueued ||', 'return true ||'],
   [
     'the queue has no time limit',
-    'registry/flights',
-    'this.#time.startTimer(() => this.#refuseOverdue(), waitMs)',
-    '(() => void [waitMs, this.#refuseOverdue])',
+    'registry/queue-timer',
+    '      this.#onOverdue();\n',
+    '',
   ],
-  ['the timer of the queue is not stopped', 'registry/flights', '      this.#cancelQueueTimer?.();\n', ''],
+  ['the timer of the queue is not stopped', 'registry/queue-timer', '      this.#cancel?.();\n', ''],
   [
     'one too many is under way',
     'registry/request-queue',
@@ -77,7 +77,7 @@ const MUTANTS = [
   [
     'a rejection does not detach what was sent',
     'registry/flights',
-    '    this.#owners.store(flight);\n    this.#detach(flight);',
+    '    @@,
     '    this.#owners.store(flight);',
   ],
   [

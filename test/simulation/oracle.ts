@@ -132,7 +132,8 @@ export class Oracle {
     try {
       const report = await this.registry.warmUp(this.keys, { signal });
       this.world.emissions.value('a report', report);
-      if (report.ready + report.failedCount !== this.keys.length) this.#broken('a warm-up lost owners');
+      const ready = Math.min(this.keys.length - report.failedCount, this.options.maxOwners);
+      if (report.ready !== ready) this.#broken('a warm-up lost owners');
     } finally {
       this.#warming--;
     }
@@ -189,7 +190,8 @@ export class Oracle {
     const first = this.pending.values().next().value;
     if (first && first.deadlineMs < clock.monotonicMs) this.#broken('a caller waits beyond its deadline');
     const stats = this.registry.stats();
-    if (stats.owners > maxOwners) this.#broken(`${stats.owners} owners are held, ${maxOwners} at most`);
+    if (stats.usable > maxOwners) this.#broken(`${stats.usable} owners have a token, ${maxOwners} at most`);
+    if (stats.owners > 2 * maxOwners) this.#broken(`${stats.owners} owners are held, twice ${maxOwners} at most`);
     if (stats.queued > maxQueued) this.#broken(`${stats.queued} owners are queued, ${maxQueued} at most`);
     if (stats.inFlight > concurrency) this.#broken('more in flight than the concurrency');
     if (stats.inFlight !== this.inFlight)

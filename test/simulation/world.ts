@@ -129,7 +129,8 @@ export class World implements WorldView {
     for (const oracle of this.#oracles) oracle.checkQuiet();
     for (const call of this.#open) if (!call.over) this.broken('a call that must settle at once has not');
     this.#open.length = 0;
-    const timers = this.#oracles.length + this.#closing + this.#warming * this.#keys.length;
+    const requests = this.#oracles.reduce((sum, { inFlight }) => sum + inFlight, 0);
+    const timers = this.#oracles.length + requests + this.#closing + this.#warming * this.#keys.length;
     if (this.clock.pendingTimers > timers) this.broken(`${this.clock.pendingTimers} timers, ${timers} at most`);
     if (this.#failure) throw this.#failure;
     this.#quietStep = this.step;
