@@ -28,6 +28,13 @@ export interface RequestMessage {
   readonly registry: string;
   readonly owner: string;
   readonly reason: RequestReason;
+  /** How long the request waited for a permit. */
+  readonly queuedMs: number;
+  /**
+   * Runs the call of the source, and may do so within a context such as a span's. A subscriber of `start` sets it; one that
+   * finds it set calls it within its own.
+   */
+  run?: <T>(send: () => T) => T;
   /** From the call of the source to its outcome. */
   durationMs?: number;
   /** Fingerprint of the issued token. */
@@ -161,8 +168,10 @@ export class Diagnostics {
   }
 
   /** The message of one call of the source. */
-  newRequest(owner: string, reason: RequestReason): RequestMessage {
-    return { registry: this.#reporter.registry, owner, reason };
+  newRequest(owner: string, reason: RequestReason, queuedSinceMs?: number): RequestMessage {
+    const nowMs = this.#reporter.now().monotonicMs;
+    const queuedMs = nowMs - (queuedSinceMs ?? nowMs);
+    return { registry: this.#reporter.registry, owner, reason, queuedMs };
   }
 
   /** Runs a request inside its trace, so that what it calls (an HTTP client, for example) becomes part of it. */
@@ -171,7 +180,7 @@ export class Diagnostics {
     this.#log('request.sent', { owner: message.owner, reason: message.reason });
     if (!requests.start.hasSubscribers) return send();
     return requests.start.runStores(message, () => {
-      const sent = send();
+      const sent = message.run ? message.run(send) : send();
       requests.end.publish(message);
       return sent;
     });
@@ -191,6 +200,12 @@ export class Diagnostics {
     message.durationMs = this.#durationOf(message);
     this.#log('request.failed', { reason: message.reason, ...this.#failureFields(error, message) });
     if (requests.error.hasSubscribers) requests.error.publish(message);
+    this.#publishOutcome(message);
+  }
+
+  /** Nobody waits for the request any more: it was aborted, and has neither a token nor an error. */
+  requestAbandoned(message: RequestMessage): void {
+    message.durationMs = this.#durationOf(message);
     this.#publishOutcome(message);
   }
 

@@ -26,6 +26,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   calling: ['root'],
   registry: ['root', 'failures', 'expiry', 'calling'],
   redis: ['root', 'expiry', 'failures'],
+  otel: ['~root', '~registry', '~redis'],
   adapters: ['~root', '~calling'],
   sandbox: ['option-check', 'sandbox/state', 'sandbox/service', 'sandbox/control'],
   'sandbox/state': ['option-check', '~root'],
@@ -44,6 +45,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   'lru-cache': ['registry/owner-table.ts'],
   'p-limit': ['registry/permits.ts'],
+  // An optional peer, which only these two need.
+  '@opentelemetry/api': ['otel/instrument.ts', 'otel/spans.ts'],
   pino: ['diagnostics.ts'],
 };
 
@@ -53,7 +56,7 @@ const OTHER_TESTS = ['conventions', 'docs', 'packaging', 'secrets', 'types'];
 /** Folders of `test` without a folder of the same name in `src`. */
 const OTHER_FOLDERS = ['guarantees/', 'system/', 'simulation/', 'helpers/', 'bench/'];
 
-const ENTRY_POINTS = ['index.ts', 'sandbox/index.ts', 'redis/index.ts'];
+const ENTRY_POINTS = ['index.ts', 'sandbox/index.ts', 'redis/index.ts', 'otel/index.ts'];
 
 const source = readSource();
 const folderOf = (path: string) => (path.includes('/') ? path.slice(0, path.lastIndexOf('/')) : 'root');

@@ -69,7 +69,6 @@ export class Flights {
     return sum;
   }
 
-  /** Begins a request that the caller waits for. */
   begin(accessKey: string, slot: Slot, signal: AbortSignal | undefined): Promise<AccessToken> {
     const flight = this.#create(accessKey, slot);
     const outcome = this.#wait(flight, signal);
@@ -80,7 +79,6 @@ export class Flights {
     return outcome;
   }
 
-  /** Joins an in-flight request. */
   join(flight: Flight, signal: AbortSignal | undefined): Promise<AccessToken> {
     this.#queue.promote(flight, this.#time.now().monotonicMs);
     return this.#wait(flight, signal);
@@ -207,10 +205,11 @@ export class Flights {
     this.#succeeded(flight, permit, attempt, held);
   }
 
-  #attempt({ slot }: Flight, reason: RequestReason): Attempt {
+  #attempt(flight: Flight, reason: RequestReason): Attempt {
     this.counts.requests++;
     if (reason === 'refresh') this.counts.refreshes++;
-    return { sent: this.#time.now(), message: this.#diagnostics.newRequest(slot.owner, reason) };
+    const message = this.#diagnostics.newRequest(flight.slot.owner, reason, this.#queue.sinceMs(flight));
+    return { sent: this.#time.now(), message };
   }
 
   #isDenied({ slot }: Flight, { token }: IssuedToken): boolean {
@@ -244,6 +243,7 @@ export class Flights {
     const error = readFailure(thrown, flight, now);
     if (state.phase === 'sent' && wasAborted(state.abort.signal, error)) {
       this.#failures.cancel(permit);
+      this.#diagnostics.requestAbandoned(message);
       this.#end(flight);
       return;
     }

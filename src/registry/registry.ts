@@ -75,6 +75,11 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     this.#flights = new Flights(settings, owners, failures, diagnostics);
   }
 
+  /** Names the registry in logs, diagnostics and metrics. */
+  get name(): string {
+    return this.#settings.name;
+  }
+
   /**
    * The owner's token.
    *

@@ -133,6 +133,11 @@ export class RequestQueue<T extends QueuedRequest> {
     return place.request;
   }
 
+  /** Since when a request, queued or pulled, waits: of a promoted refresh, since then. */
+  sinceMs(request: T): number {
+    return (this.#places.get(request) as Place<T>).sinceMs;
+  }
+
   /** A request that was pulled is over. */
   release(request: T): void {
     if (this.#places.delete(request)) this.#count(request, -1);

@@ -1,0 +1,10 @@
+/** OpenTelemetry and Prometheus metrics, and OpenTelemetry spans, of registries. Needs `@opentelemetry/api`. */
+
+export { type InstrumentOptions, instrument } from './instrument.ts';
+export {
+  type ObserveOptions,
+  OwnerTokenInstrumentation,
+  type OwnerTokenInstrumentationConfig,
+} from './instrumentation.ts';
+export type { Observed, ObservedFleet } from './metrics.ts';
+export { type PromClient, type RegisterMetricsOptions, registerMetrics } from './prom-client.ts';

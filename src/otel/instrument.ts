@@ -1,0 +1,113 @@
+/** OpenTelemetry metrics and spans of a registry. */
+
+import {
+  type BatchObservableResult,
+  type Meter,
+  type MeterProvider,
+  metrics,
+  type Observable,
+  type TracerProvider,
+  trace,
+} from '@opentelemetry/api';
+import {
+  BUCKETS_S,
+  METRICS,
+  type MetricName,
+  metricsOf,
+  type Observed,
+  type ObservedFleet,
+  REGISTRY_ATTRIBUTE,
+  readingsOf,
+} from './metrics.ts';
+import { listenToRequests, outcomeAttributes } from './requests.ts';
+import { RequestSpans } from './spans.ts';
+
+/** Name of the meter and the tracer. */
+export const SCOPE_NAME = 'owner-token-registry';
+
+/** Options of {@link instrument}. */
+export interface InstrumentOptions {
+  /** Default: the global one at the time of the call. */
+  meterProvider?: MeterProvider | undefined;
+  /** Default: the global one at the time of the call. */
+  tracerProvider?: TracerProvider | undefined;
+  /** Value of the attribute `owner_token.registry`. Default: the registry's `name`. */
+  name?: string | undefined;
+  /**
+   * Adds the owner's fingerprint or label to the metrics of token requests, as an attribute of this name. Default: none,
+   * because each owner is a time series of its own. Spans always carry it, as `owner_token.owner`.
+   */
+  ownerAttribute?: string | undefined;
+  /** The registry's `SharedTokens`, for `owner_token.fleet.requests`. Default: none. */
+  fleet?: ObservedFleet | undefined;
+}
+
+/**
+ * Reports a registry's metrics and spans to OpenTelemetry. Cached tokens are served at the same cost as before: counters
+ * are read when metrics are collected. Returns a function that stops it.
+ *
+ * @example
+ * ```ts
+ * const stop = instrument(registry, { meterProvider, tracerProvider });
+ * ```
+ * @see {@link https://opentelemetry.io/docs/specs/semconv/general/naming/ OpenTelemetry naming}
+ */
+export function instrument(registry: Observed, options: InstrumentOptions = {}): () => void {
+  const { meterProvider = metrics.getMeterProvider(), tracerProvider = trace.getTracerProvider() } = options;
+  const { name = registry.name, ownerAttribute, fleet } = options;
+  const meter = meterProvider.getMeter(SCOPE_NAME);
+  const common = { [REGISTRY_ATTRIBUTE]: name };
+  const stopObserving = observeCounters(meter, common, registry, fleet);
+  const durations = histogram(meter, 'owner_token.request.duration');
+  const waits = histogram(meter, 'owner_token.request.queue.duration');
+  const spans = new RequestSpans(tracerProvider.getTracer(SCOPE_NAME), common);
+  const stopListening = listenToRequests(registry.name, {
+    started: (message) => spans.started(message),
+    ended(message) {
+      const context = spans.ended(message);
+      const { reason, owner, durationMs, queuedMs } = message;
+      const attributes = { ...common, ...(ownerAttribute && { [ownerAttribute]: owner }) };
+      if (durationMs !== undefined) {
+        durations.record(durationMs / 1000, { ...attributes, ...outcomeAttributes(message) }, context);
+      }
+      waits.record(queuedMs / 1000, { ...attributes, 'owner_token.request.reason': reason }, context);
+    },
+  });
+  return () => {
+    stopListening();
+    stopObserving();
+    spans.stop();
+  };
+}
+
+function histogram(meter: Meter, name: MetricName) {
+  const { unit, description } = METRICS[name];
+  return meter.createHistogram(name, { unit, description, advice: { explicitBucketBoundaries: BUCKETS_S } });
+}
+
+/** Reads the counters whenever metrics are collected. */
+function observeCounters(
+  meter: Meter,
+  common: Readonly<Record<string, string>>,
+  registry: Observed,
+  fleet: ObservedFleet | undefined,
+): () => void {
+  const observables = new Map<string, Observable>();
+  for (const name of metricsOf('counter', 'gauge', 'state')) {
+    const { kind, unit, description } = METRICS[name];
+    const options = { unit, description };
+    const created =
+      kind === 'counter'
+        ? meter.createObservableCounter(name, options)
+        : meter.createObservableUpDownCounter(name, options);
+    observables.set(name, created);
+  }
+  const observe = (result: BatchObservableResult): void => {
+    for (const { metric, value, attributes } of readingsOf(registry, fleet)) {
+      result.observe(observables.get(metric) as Observable, value, { ...common, ...attributes });
+    }
+  };
+  const all = [...observables.values()];
+  meter.addBatchObservableCallback(observe, all);
+  return () => meter.removeBatchObservableCallback(observe, all);
+}

@@ -1,0 +1,165 @@
+/**
+ * Every metric in one table, and what the counters of a registry say about each. OpenTelemetry instruments, prom-client
+ * metrics, the dashboard, the alert rules and `docs/observability.md` follow this table.
+ */
+
+import type { SharingStats } from '../redis/shared-tokens.ts';
+import type { RegistryStats } from '../registry/stats.ts';
+
+/** What is measured: a registry, and the source that shares tokens across its fleet, if it has one. */
+export interface Observed {
+  /** The registry's `name`. Registries of one process need distinct names: their series would otherwise mix. */
+  readonly name: string;
+  stats(): RegistryStats;
+}
+
+/** A `SharedTokens`. */
+export interface ObservedFleet {
+  stats(): SharingStats;
+}
+
+/** `gauge` is a sum that goes up and down; `state` is 1 for the current state and 0 for the others. */
+export interface Metric {
+  readonly kind: 'histogram' | 'counter' | 'gauge' | 'state';
+  readonly unit: string;
+  readonly description: string;
+  /** Beside the registry's name, which every series has. */
+  readonly attributes: readonly string[];
+}
+
+/** In every series. */
+export const REGISTRY_ATTRIBUTE = 'owner_token.registry';
+
+export const METRICS = Object.freeze({
+  'owner_token.request.duration': {
+    ...{ kind: 'histogram', unit: 's', attributes: ['owner_token.request.reason', 'error.type'] },
+    description: 'Duration of token requests, failed ones included.',
+  },
+  'owner_token.request.queue.duration': {
+    ...{ kind: 'histogram', unit: 's', attributes: ['owner_token.request.reason'] },
+    description: 'How long token requests waited for a permit.',
+  },
+  'owner_token.active_requests': {
+    ...{ kind: 'gauge', unit: '{request}', attributes: [] },
+    description: 'In-flight token requests.',
+  },
+  'owner_token.queued_requests': {
+    ...{ kind: 'gauge', unit: '{request}', attributes: [] },
+    description: 'Token requests that wait for a permit.',
+  },
+  'owner_token.waiting_calls': {
+    ...{ kind: 'gauge', unit: '{call}', attributes: [] },
+    description: 'Calls that wait for a token request.',
+  },
+  'owner_token.owners': {
+    ...{ kind: 'gauge', unit: '{owner}', attributes: ['owner_token.owner.state'] },
+    description:
+      'Owners in the cache (held), those with a token (usable), and those that back off after a failure (paused).',
+  },
+  'owner_token.circuit.state': {
+    ...{ kind: 'state', unit: '1', attributes: ['owner_token.scope', 'owner_token.circuit.state'] },
+    description: 'State of the circuit breakers of client and endpoint: 1 for the current state, 0 for the others.',
+  },
+  'owner_token.lookups': {
+    ...{ kind: 'counter', unit: '{call}', attributes: ['owner_token.lookup.outcome'] },
+    description:
+      'Calls served from the cache (hit), that joined an in-flight request (joined), or refused by a pause (refused).',
+  },
+  'owner_token.requests': {
+    ...{ kind: 'counter', unit: '{request}', attributes: ['owner_token.request.kind'] },
+    description: 'Token requests: for a call that found no usable token (miss), or ahead of expiry (refresh).',
+  },
+  'owner_token.failures': {
+    ...{ kind: 'counter', unit: '{request}', attributes: [] },
+    description: 'Failed token requests.',
+  },
+  'owner_token.refusals': {
+    ...{ kind: 'counter', unit: '{call}', attributes: ['owner_token.scope'] },
+    description: 'Calls refused by a pause, by its scope.',
+  },
+  'owner_token.rejections': {
+    ...{ kind: 'counter', unit: '{token}', attributes: [] },
+    description: 'Cached tokens that were reported as rejected.',
+  },
+  'owner_token.evictions': {
+    ...{ kind: 'counter', unit: '{owner}', attributes: [] },
+    description: 'Owners evicted because the cache was full.',
+  },
+  'owner_token.fleet.requests': {
+    ...{ kind: 'counter', unit: '{request}', attributes: ['owner_token.fleet.outcome'] },
+    description:
+      "Token requests of a fleet: served by another replica's token (shared), made for the fleet (leader), made alone " +
+      'because Redis was unavailable (fallback), or refused by a failure that the fleet knows (refused).',
+  },
+} as const satisfies Readonly<Record<string, Metric>>);
+
+export type MetricName = keyof typeof METRICS;
+
+/** Bounds of the histograms' buckets, in seconds. */
+export const BUCKETS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+
+/** One value of one series. Without the registry's name. */
+export interface Reading {
+  readonly metric: MetricName;
+  readonly value: number;
+  readonly attributes: Readonly<Record<string, string>>;
+}
+
+/** The names of all metrics of these kinds. */
+export function metricsOf(...kinds: Metric['kind'][]): MetricName[] {
+  return (Object.keys(METRICS) as MetricName[]).filter((name) => kinds.includes(METRICS[name].kind));
+}
+
+/** What the counters say now. O(1) in owners. */
+export function readingsOf(registry: Observed, fleet?: ObservedFleet): Reading[] {
+  const stats = registry.stats();
+  const { owner, client, endpoint } = stats.refused;
+  return [
+    reading('owner_token.active_requests', stats.inFlight),
+    reading('owner_token.queued_requests', stats.queued),
+    reading('owner_token.waiting_calls', stats.waiting),
+    ...each('owner_token.owners', 'owner_token.owner.state', {
+      held: stats.owners,
+      usable: stats.usable,
+      paused: stats.pauses.owners,
+    }),
+    ...(['client', 'endpoint'] as const).flatMap((scope) => circuitReadings(scope, stats.pauses[scope])),
+    ...each('owner_token.lookups', 'owner_token.lookup.outcome', {
+      hit: stats.hits,
+      joined: stats.joined,
+      refused: owner + client + endpoint,
+    }),
+    ...each('owner_token.requests', 'owner_token.request.kind', {
+      miss: stats.requests - stats.refreshes,
+      refresh: stats.refreshes,
+    }),
+    reading('owner_token.failures', stats.failures),
+    ...each('owner_token.refusals', 'owner_token.scope', { owner, client, endpoint }),
+    reading('owner_token.rejections', stats.rejections),
+    reading('owner_token.evictions', stats.evictions),
+    ...(fleet ? fleetReadings(fleet.stats()) : []),
+  ];
+}
+
+function circuitReadings(scope: string, pause: { readonly probing: boolean } | undefined): Reading[] {
+  const current = pause === undefined ? 'closed' : pause.probing ? 'half_open' : 'open';
+  return ['closed', 'open', 'half_open'].map((state) =>
+    reading('owner_token.circuit.state', state === current ? 1 : 0, {
+      'owner_token.scope': scope,
+      'owner_token.circuit.state': state,
+    }),
+  );
+}
+
+function fleetReadings({ shared, leader, fallback, refused }: SharingStats): Reading[] {
+  const outcomes = { shared, leader, fallback, refused };
+  return each('owner_token.fleet.requests', 'owner_token.fleet.outcome', outcomes);
+}
+
+function each(metric: MetricName, attribute: string, values: Readonly<Record<string, number>>): Reading[] {
+  return Object.entries(values).map(([name, value]) => reading(metric, value, { [attribute]: name }));
+}
+
+function reading(metric: MetricName, value: number, attributes: Readonly<Record<string, string>> = {}): Reading {
+  return { metric, value, attributes };
+}

@@ -1,0 +1,121 @@
+/** The same metrics for prom-client. */
+
+import {
+  BUCKETS_S,
+  METRICS,
+  type MetricName,
+  metricsOf,
+  type Observed,
+  type ObservedFleet,
+  REGISTRY_ATTRIBUTE,
+  readingsOf,
+} from './metrics.ts';
+import { listenToRequests, outcomeAttributes } from './requests.ts';
+
+type Labels = Record<string, string>;
+
+interface PromMetricConfig {
+  name: string;
+  help: string;
+  labelNames: string[];
+}
+
+/** The part of `prom-client` that is used. */
+export interface PromClient {
+  Histogram: new (config: PromMetricConfig & { buckets: number[] }) => { observe(labels: Labels, value: number): void };
+  Gauge: new (
+    config: PromMetricConfig & { collect(): void },
+  ) => { reset(): void; set(labels: Labels, value: number): void };
+  Counter: new (
+    config: PromMetricConfig & { collect(): void },
+  ) => { reset(): void; inc(labels: Labels, value: number): void };
+  register: { removeSingleMetric(name: string): void };
+}
+
+/** Options of {@link registerMetrics}. */
+export interface RegisterMetricsOptions {
+  /** The registries' `SharedTokens`, by the registry's name. */
+  fleets?: Readonly<Record<string, ObservedFleet>>;
+}
+
+/**
+ * Registers the metrics of one or more registries with prom-client's default register. Returns a function that removes
+ * them.
+ *
+ * @example
+ * ```ts
+ * import promClient from 'prom-client';
+ * registerMetrics(promClient, registry);
+ * ```
+ */
+export function registerMetrics(
+  promClient: PromClient,
+  registries: Observed | readonly Observed[],
+  { fleets = {} }: RegisterMetricsOptions = {},
+): () => void {
+  const observed: readonly Observed[] = 'stats' in registries ? [registries] : registries;
+  const readings = (metric: MetricName) =>
+    observed.flatMap((registry) =>
+      readingsOf(registry, fleets[registry.name])
+        .filter((reading) => reading.metric === metric)
+        .map(({ value, attributes }) => ({ value, labels: labelsOf(registry.name, attributes) })),
+    );
+  for (const metric of metricsOf('gauge', 'state')) {
+    const gauge = new promClient.Gauge({
+      ...configOf(metric),
+      collect() {
+        for (const { labels, value } of readings(metric)) gauge.set(labels, value);
+      },
+    });
+  }
+  for (const metric of metricsOf('counter')) {
+    const counter = new promClient.Counter({
+      ...configOf(metric),
+      collect() {
+        counter.reset();
+        for (const { labels, value } of readings(metric)) counter.inc(labels, value);
+      },
+    });
+  }
+  const stops = observed.length > 0 ? observeRequests(promClient, observed) : [];
+  return () => {
+    for (const stop of stops) stop();
+    for (const metric of Object.keys(METRICS) as MetricName[]) promClient.register.removeSingleMetric(promName(metric));
+  };
+}
+
+function observeRequests(promClient: PromClient, registries: readonly Observed[]): (() => void)[] {
+  const histogram = (metric: MetricName) => new promClient.Histogram({ ...configOf(metric), buckets: BUCKETS_S });
+  const durations = histogram('owner_token.request.duration');
+  const waits = histogram('owner_token.request.queue.duration');
+  return registries.map(({ name }) =>
+    listenToRequests(name, {
+      ended(message) {
+        const { durationMs, queuedMs, reason } = message;
+        const labels = labelsOf(name, outcomeAttributes(message));
+        if (durationMs !== undefined) durations.observe(labels, durationMs / 1000);
+        waits.observe(labelsOf(name, { 'owner_token.request.reason': reason }), queuedMs / 1000);
+      },
+    }),
+  );
+}
+
+function configOf(metric: MetricName): PromMetricConfig {
+  const { description, attributes } = METRICS[metric];
+  const labelNames = [REGISTRY_ATTRIBUTE, ...attributes].map(promLabel);
+  return { name: promName(metric), help: description, labelNames };
+}
+
+/** As OpenTelemetry's metrics are called in Prometheus: with the unit, and `_total` for counters. */
+export function promName(metric: MetricName): string {
+  const { kind, unit } = METRICS[metric];
+  const suffix = kind === 'counter' ? '_total' : unit === 's' ? '_seconds' : '';
+  return `${metric.replaceAll('.', '_')}${suffix}`;
+}
+
+const promLabel = (attribute: string): string => attribute.replaceAll('.', '_');
+
+const labelsOf = (registry: string, attributes: Readonly<Record<string, string>>): Labels =>
+  Object.fromEntries(
+    Object.entries({ [REGISTRY_ATTRIBUTE]: registry, ...attributes }).map(([name, value]) => [promLabel(name), value]),
+  );

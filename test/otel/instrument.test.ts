@@ -1,0 +1,253 @@
+/** Metrics and spans over the real SDK: in memory, and scraped from the Prometheus exporter over HTTP. */
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { context, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
+import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
+import { registerInstrumentations } from '@opentelemetry/instrumentation';
+import {
+  AggregationTemporality,
+  type DataPoint,
+  InMemoryMetricExporter,
+  MeterProvider,
+  PeriodicExportingMetricReader,
+} from '@opentelemetry/sdk-metrics';
+import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { OwnerTokenError, OwnerTokenRegistry, type TokenSource } from '../../src/index.ts';
+import { instrument as instrumentOf, OwnerTokenInstrumentation } from '../../src/otel/index.ts';
+import { METRICS, type MetricName } from '../../src/otel/metrics.ts';
+import { ManualClock, settle } from '../helpers/manual-clock.ts';
+import { ROOT } from '../helpers/source-files.ts';
+
+const memory = new InMemorySpanExporter();
+const tracerProvider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(memory)] });
+const tracer = tracerProvider.getTracer('test');
+
+/** Issues tokens of 100 s, refuses `revoked`, and opens a span of its own like an HTTP client. */
+const source: TokenSource = {
+  async requestToken(accessKey) {
+    tracer.startSpan('POST', { kind: SpanKind.CLIENT }).end();
+    if (accessKey === 'revoked') throw new OwnerTokenError('owner_refused', 'refused', { status: 400 });
+    if (accessKey === 'invalid-client') throw new OwnerTokenError('client_refused', 'wrong secret', { status: 401 });
+    return { token: `canary-token-${accessKey}`, response: { expires_in: 100 } };
+  },
+};
+
+let clock: ManualClock;
+let registry: OwnerTokenRegistry;
+let exporter: InMemoryMetricExporter;
+let reader: PeriodicExportingMetricReader;
+let meterProvider: MeterProvider;
+let stops: (() => void)[] = [];
+
+/** Reports until the test ends. */
+const instrument: typeof instrumentOf = (...args) => {
+  const stop = instrumentOf(...args);
+  stops.push(stop);
+  return stop;
+};
+
+beforeEach(() => {
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+  clock = new ManualClock(1_000_000);
+  registry = new OwnerTokenRegistry({ source, clock, name: 'crm', random: () => 0.5 });
+  exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
+  reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 });
+  meterProvider = new MeterProvider({ readers: [reader] });
+});
+
+afterEach(async () => {
+  for (const stop of stops) stop();
+  stops = [];
+  await registry.close();
+  await meterProvider.shutdown();
+  memory.reset();
+  context.disable();
+});
+
+/** All series of a metric: its attributes but the registry's name, as text, and its value; of a histogram its count. */
+async function series(metric: MetricName): Promise<Record<string, number>> {
+  exporter.reset();
+  await reader.forceFlush();
+  const found = exporter
+    .getMetrics()
+    .flatMap(({ scopeMetrics }) => scopeMetrics.flatMap(({ metrics }) => metrics))
+    .filter(({ descriptor }) => descriptor.name === metric)
+    .flatMap(({ dataPoints }): readonly DataPoint<number | { count: number }>[] => dataPoints);
+  return Object.fromEntries(
+    found.map(({ attributes: { 'owner_token.registry': name, ...attributes }, value }) => {
+      expect(name).toBe('crm');
+      return [Object.values(attributes).join(' '), typeof value === 'number' ? value : value.count];
+    }),
+  );
+}
+
+const failureOf = (accessKey: string): Promise<OwnerTokenError> =>
+  registry.getToken(accessKey).then(
+    () => expect.unreachable(),
+    (error: OwnerTokenError) => error,
+  );
+
+describe('metrics', () => {
+  it('tell what the registry did, by OpenTelemetry names', async () => {
+    const stop = instrument(registry, { meterProvider, tracerProvider });
+    await Promise.all([registry.getToken('a'), registry.getToken('a'), registry.getToken('b')]);
+    await registry.getToken('a');
+    await failureOf('revoked');
+    await failureOf('revoked');
+    registry.reject('b', await registry.getToken('b'));
+
+    expect(await series('owner_token.request.duration')).toEqual({ absent: 2, 'absent owner_refused': 1 });
+    expect(await series('owner_token.request.queue.duration')).toEqual({ absent: 3 });
+    expect(await series('owner_token.owners')).toEqual({ held: 3, usable: 1, paused: 1 });
+    expect(await series('owner_token.lookups')).toEqual({ hit: 2, joined: 1, refused: 1 });
+    expect(await series('owner_token.requests')).toEqual({ miss: 3, refresh: 0 });
+    expect(await series('owner_token.failures')).toEqual({ '': 1 });
+    expect(await series('owner_token.refusals')).toEqual({ owner: 1, client: 0, endpoint: 0 });
+    expect(await series('owner_token.rejections')).toEqual({ '': 1 });
+    expect(await series('owner_token.evictions')).toEqual({ '': 0 });
+    stop();
+    await registry.getToken('c');
+    expect(await series('owner_token.request.duration')).toEqual({ absent: 2, 'absent owner_refused': 1 });
+  });
+
+  it('tell the state of the circuits', async () => {
+    instrument(registry, { meterProvider, tracerProvider });
+    await failureOf('invalid-client');
+    expect(await series('owner_token.circuit.state')).toMatchObject({
+      ...{ 'client closed': 0, 'client open': 1, 'client half_open': 0 },
+      ...{ 'endpoint closed': 1, 'endpoint open': 0, 'endpoint half_open': 0 },
+    });
+  });
+
+  it('tell the outcomes of a fleet', async () => {
+    const stats = { sharing: true, shared: 5, leader: 3, fallback: 2, refused: 1, unreadable: 0 };
+    instrument(registry, { meterProvider, tracerProvider, fleet: { stats: () => stats } as never });
+    expect(await series('owner_token.fleet.requests')).toEqual({ shared: 5, leader: 3, fallback: 2, refused: 1 });
+  });
+
+  it('carry an owner only if asked to, and then its fingerprint', async () => {
+    instrument(registry, { meterProvider, tracerProvider, ownerAttribute: 'customer' });
+    await registry.getToken('a');
+    expect(await series('owner_token.request.duration')).toEqual({ [`${registry.fingerprint('a')} absent`]: 1 });
+  });
+
+  it('of two registries stay apart by name', async () => {
+    const other = new OwnerTokenRegistry({ source, clock, name: 'erp' });
+    instrument(registry, { meterProvider, tracerProvider });
+    await other.getToken('a');
+    expect(await series('owner_token.request.duration')).toEqual({});
+    await other.close();
+  });
+
+  it('are scraped from the Prometheus exporter over HTTP', async () => {
+    const port = 9_464 + Math.floor(process.pid % 20_000);
+    const prometheus = new PrometheusExporter({ port, host: '127.0.0.1' });
+    const scraped = new MeterProvider({ readers: [prometheus] });
+    instrument(registry, { meterProvider: scraped, tracerProvider });
+    await registry.getToken('a');
+    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+    await scraped.shutdown();
+    expect(text).toMatch(/^owner_token_request_duration_count\{.*owner_token_registry="crm".*\} 1$/m);
+    expect(text).toMatch(/^owner_token_lookups_total\{.*owner_token_lookup_outcome="hit".*\} 0$/m);
+    const exported = Object.keys(METRICS).filter((name) => !text.includes(`# TYPE ${name.replaceAll('.', '_')}`));
+    expect(exported).toEqual(['owner_token.fleet.requests']);
+    expect(text).not.toContain('canary');
+  });
+});
+
+describe('spans', () => {
+  const spanNamed = (name: string) => memory.getFinishedSpans().filter((span) => span.name === name);
+
+  it('stand between the caller and the HTTP client', async () => {
+    instrument(registry, { meterProvider, tracerProvider });
+    const caller = tracer.startSpan('caller');
+    await context.with(trace.setSpan(context.active(), caller), () => registry.getToken('a'));
+    const [request] = spanNamed('owner_token.request');
+    const [http] = spanNamed('POST');
+    expect(request?.kind).toBe(SpanKind.INTERNAL);
+    expect(request?.parentSpanContext?.spanId).toBe(caller.spanContext().spanId);
+    expect(http?.parentSpanContext?.spanId).toBe(request?.spanContext().spanId);
+    expect(request?.attributes).toEqual({
+      'owner_token.registry': 'crm',
+      'owner_token.owner': registry.fingerprint('a'),
+      'owner_token.request.reason': 'absent',
+    });
+  });
+
+  it('of a failure have its code, and none of its secrets', async () => {
+    instrument(registry, { meterProvider, tracerProvider });
+    await failureOf('revoked');
+    const [request] = spanNamed('owner_token.request');
+    expect(request?.status).toEqual({ code: SpanStatusCode.ERROR, message: 'refused' });
+    expect(request?.attributes).toMatchObject({ 'error.type': 'owner_refused', 'http.response.status_code': 400 });
+  });
+
+  it('of a refresh are roots, linked to the call that started it', async () => {
+    instrument(registry, { meterProvider, tracerProvider });
+    await registry.getToken('a');
+    memory.reset();
+    clock.advance(90_000);
+    const caller = tracer.startSpan('caller');
+    await context.with(trace.setSpan(context.active(), caller), () => registry.getToken('a'));
+    await registry.close();
+    const [request] = spanNamed('owner_token.request');
+    expect(request?.parentSpanContext).toBeUndefined();
+    expect(request?.links.map((link) => link.context.spanId)).toEqual([caller.spanContext().spanId]);
+    expect(spanNamed('POST')[0]?.parentSpanContext?.spanId).toBe(request?.spanContext().spanId);
+  });
+
+  it('end when the request is abandoned, and when the reports stop', async () => {
+    const hanging: TokenSource = {
+      requestToken: (_, { signal }) =>
+        new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+    };
+    const stuck = new OwnerTokenRegistry({ source: hanging, name: 'stuck' });
+    instrument(stuck, { meterProvider, tracerProvider });
+    const waits = stuck.getToken('a').catch(() => {});
+    await settle();
+    await stuck.close();
+    await waits;
+    expect(spanNamed('owner_token.request')[0]?.attributes).toMatchObject({ 'error.type': 'abandoned' });
+    memory.reset();
+    const again = new OwnerTokenRegistry({ source: hanging, name: 'stuck' });
+    const stop = instrument(again, { meterProvider, tracerProvider });
+    const waitsAgain = again.getToken('a').catch(() => {});
+    await settle();
+    stop();
+    expect(spanNamed('owner_token.request')).toHaveLength(1);
+    await again.close();
+    await waitsAgain;
+  });
+});
+
+describe('the instrumentation', () => {
+  it('is one for the SDK, which gives it providers and switches it off', async () => {
+    const instrumentation = new OwnerTokenInstrumentation();
+    const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+    expect(instrumentation.instrumentationVersion).toBe(version);
+    const stopAll = registerInstrumentations({
+      instrumentations: [instrumentation],
+      meterProvider,
+      tracerProvider,
+    });
+    const stop = instrumentation.observe(registry);
+    await registry.getToken('a');
+    expect(await series('owner_token.request.duration')).toEqual({ absent: 1 });
+    instrumentation.disable();
+    await registry.getToken('b');
+    instrumentation.enable();
+    await registry.getToken('c');
+    expect(await series('owner_token.request.duration')).toEqual({ absent: 2 });
+    instrumentation.setConfig({ ownerAttribute: 'customer' });
+    expect(instrumentation.getConfig()).toEqual({ ownerAttribute: 'customer' });
+    await registry.getToken('d');
+    expect(await series('owner_token.request.duration')).toMatchObject({ [`${registry.fingerprint('d')} absent`]: 1 });
+    stop();
+    await registry.getToken('e');
+    expect(memory.getFinishedSpans().filter(({ name }) => name === 'owner_token.request')).toHaveLength(3);
+    stopAll();
+  });
+});

@@ -1,0 +1,111 @@
+/** The metrics through prom-client, and the dashboard and alert rules against what is really exported. */
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import promClient from 'prom-client';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { OwnerTokenError, OwnerTokenRegistry, type TokenSource } from '../../src/index.ts';
+import { registerMetrics } from '../../src/otel/index.ts';
+import { METRICS, type MetricName } from '../../src/otel/metrics.ts';
+import { promName } from '../../src/otel/prom-client.ts';
+import { ROOT } from '../helpers/source-files.ts';
+
+const source: TokenSource = {
+  async requestToken(accessKey) {
+    if (accessKey === 'wrong') throw new OwnerTokenError('owner_refused', 'refused');
+    return { token: `token-${accessKey}`, response: { expires_in: 100 } };
+  },
+};
+const fleet = {
+  stats: () => ({ sharing: true, shared: 5, leader: 3, fallback: 2, refused: 1, unreadable: 0 }),
+} as never;
+
+let registries: OwnerTokenRegistry[];
+let stop: () => void;
+
+beforeEach(() => {
+  registries = ['crm', 'erp'].map((name) => new OwnerTokenRegistry({ source, name }));
+  stop = registerMetrics(promClient, registries, { fleets: { crm: fleet } });
+});
+
+afterEach(async () => {
+  stop();
+  await Promise.all(registries.map((registry) => registry.close()));
+});
+
+describe('registerMetrics', () => {
+  it('exports the metrics of each registry, with counters that repeat at each scrape', async () => {
+    const [crm, erp] = registries as [OwnerTokenRegistry, OwnerTokenRegistry];
+    await Promise.all([crm.getToken('a'), crm.getToken('b'), erp.getToken('a')]);
+    await crm.getToken('wrong').catch(() => {});
+    await promClient.register.metrics();
+    const text = await promClient.register.metrics();
+    const lines = text.split('\n');
+    expect(lines).toEqual(
+      expect.arrayContaining([
+        'owner_token_request_duration_seconds_count{owner_token_registry="crm",owner_token_request_reason="absent"} 2',
+        'owner_token_request_duration_seconds_count{owner_token_registry="erp",owner_token_request_reason="absent"} 1',
+        'owner_token_request_queue_duration_seconds_count{owner_token_registry="erp",owner_token_request_reason="absent"} 1',
+        'owner_token_requests_total{owner_token_registry="crm",owner_token_request_kind="miss"} 3',
+        'owner_token_failures_total{owner_token_registry="crm"} 1',
+        'owner_token_owners{owner_token_registry="erp",owner_token_owner_state="held"} 1',
+        'owner_token_circuit_state{owner_token_registry="crm",owner_token_scope="client",owner_token_circuit_state="closed"} 1',
+        'owner_token_fleet_requests_total{owner_token_registry="crm",owner_token_fleet_outcome="leader"} 3',
+      ]),
+    );
+    expect(text).toMatch(/request_duration_seconds_count\{.*"crm".*error_type="owner_refused"\} 1/);
+  });
+
+  it('exports every metric, and none once stopped', async () => {
+    const [crm] = registries as [OwnerTokenRegistry];
+    await crm.getToken('a');
+    const exported = async () => (await promClient.register.getMetricsAsJSON()).map(({ name }) => name).sort();
+    const names = (Object.keys(METRICS) as MetricName[]).map(promName).sort();
+    expect(await exported()).toEqual(names);
+    stop();
+    expect(await exported()).toEqual([]);
+    stop = registerMetrics(promClient, crm);
+    expect(await exported()).toEqual(names);
+  });
+});
+
+describe('the files of docs/monitoring', () => {
+  const read = (name: string) => readFileSync(join(ROOT, 'docs/monitoring', name), 'utf8');
+  const rules = read('prometheus-alerts.yaml');
+  const dashboard = read('grafana-dashboard.json');
+
+  /** Each `owner_token_…` in PromQL: metrics and labels. */
+  const namesIn = (text: string) => new Set(text.match(/owner_token_\w+/g));
+
+  it.each([
+    ['alert rules', rules],
+    ['dashboard', dashboard],
+  ])('the %s use only names that are exported', (_, text) => {
+    const metrics = (Object.keys(METRICS) as MetricName[]).flatMap((metric) => {
+      const name = promName(metric);
+      return METRICS[metric].kind === 'histogram' ? [`${name}_bucket`, `${name}_count`, `${name}_sum`] : [name];
+    });
+    const attributes = Object.values(METRICS).flatMap(({ attributes }) => attributes as readonly string[]);
+    const labels = ['owner_token.registry', ...attributes].map((name) => name.replaceAll('.', '_'));
+    expect([...namesIn(text)].filter((name) => ![...metrics, ...labels].includes(name))).toEqual([]);
+    expect(namesIn(text).size).toBeGreaterThan(5);
+  });
+
+  it('use only values that the labels have', async () => {
+    const [crm] = registries as [OwnerTokenRegistry];
+    await crm.getToken('a');
+    const text = await promClient.register.metrics();
+    const selected = [...`${rules}${dashboard.replaceAll('\\"', '"')}`.matchAll(/(owner_token_\w+)="(\w+)"/g)];
+    expect(selected.length).toBeGreaterThan(5);
+    for (const [pair] of selected) expect(text).toContain(pair);
+  });
+
+  it('the dashboard shows every metric, and each alert says what to do', () => {
+    const shown = namesIn(dashboard);
+    const missing = (Object.keys(METRICS) as MetricName[]).map(promName);
+    expect(missing.filter((name) => ![...shown].some((each) => each.startsWith(name)))).toEqual([]);
+    const alerts = rules.match(/- alert: /g)?.length ?? 0;
+    expect(alerts).toBeGreaterThan(4);
+    expect(rules.match(/runbook: docs\/\w+\.md/g)).toHaveLength(alerts);
+  });
+});
