@@ -1,40 +1,75 @@
 /**
- * What the control plane tells: the JSON of its REST answers and of its event stream. Nothing here is a secret but what
- * {@link CredentialsView} holds.
+ * The JSON of the control plane: its REST answers and its event stream. Only {@link CredentialsView} holds secrets. Times
+ * named `…AtMs` are epoch milliseconds of the sandbox's clock.
  */
 
 import type { ActiveFault } from './state/fault-rules.ts';
-import type { LedgerEntry, LedgerSummary } from './state/ledger-entry.ts';
+import type { Band } from './state/history.ts';
+import type { LedgerEntry } from './state/ledger-entry.ts';
 import type { Profile } from './state/profile.ts';
-import type { ScenarioRun } from './state/world.ts';
+import type { ScenarioView as ScenarioText } from './state/scenarios.ts';
+import type { TimelineSecond } from './state/timeline.ts';
+import type { ScenarioRun, ScenarioVerdict } from './state/world.ts';
 
+export type { Band } from './state/history.ts';
 export type { LedgerEntry, LedgerSummary, Outcome } from './state/ledger-entry.ts';
-export type { ScenarioView } from './state/scenarios.ts';
-export type { ScenarioRun } from './state/world.ts';
+export type { TimelineSecond } from './state/timeline.ts';
+export type { ScenarioRun, ScenarioVerdict } from './state/world.ts';
 
-/** `GET /api/state`: all that a page needs to begin with; the event stream says what changes from `lastEventId` on. */
+/** `GET /api/state`: what a page starts with. The event stream reports what changes after `lastEventId`. */
 export interface StateView {
   /** Base URL of the token plane. */
   url: string;
   lastEventId: string;
   clock: ClockView;
-  summary: LedgerSummary;
-  /** The last 1,000 requests, oldest first. */
+  figures: FiguresView;
+  /** The last requests, oldest first. Calls of /echo do not displace token requests. */
   requests: LedgerEntry[];
-  /** Tokens whose time is not over, oldest first, the last 2,000. */
-  tokens: TokenView[];
+  picture: PictureView;
   faults: ActiveFault[];
   profile: Profile;
   apps: AppView[];
-  owners: OwnerView[];
-  /** The scenario that is running, by name. */
   scenario?: ScenarioRun;
 }
 
-/** All times called `…AtMs` are epoch milliseconds by the sandbox's own clock. */
 export interface ClockView {
   nowMs: number;
   frozen: boolean;
+}
+
+/** Counts over all requests since the start or the last clearing of the ledger: exact. */
+export interface FiguresView {
+  /** Requests of every kind. */
+  total: number;
+  tokenRequests: number;
+  /** Token requests for owners that already had a good token. */
+  wasted: number;
+  /** Token requests in flight. */
+  inFlight: number;
+  owners: number;
+  /** Owners with a usable token now. */
+  ownersCovered: number;
+}
+
+/** `GET /api/picture`: lanes and time rail of a window. */
+export interface PictureView {
+  windowMs: number;
+  /** In the directory's order; the worst first where `matching` exceeds the limit. */
+  lanes: LaneView[];
+  /** How many owners match the search. */
+  matching: number;
+  seconds: TimelineSecond[];
+  bands: Band[];
+}
+
+export interface LaneView {
+  /** The owner's id; empty for requests of unknown owners. */
+  id: string;
+  name: string;
+  /** Tokens of the window, oldest first, at most 60. */
+  tokens: TokenView[];
+  /** Token requests and failed calls of the window, oldest first, at most 300. */
+  requests: LedgerEntry[];
 }
 
 /** A token as a bar in its owner's lane. */
@@ -44,7 +79,7 @@ export interface TokenView {
   app: string;
   issuedAtMs: number;
   expiresAtMs: number;
-  /** Set when it was revoked; a bar ends here then. */
+  /** When it was revoked; the bar ends there. */
   revokedAtMs?: number;
 }
 
@@ -53,7 +88,7 @@ export interface AppView {
   name: string;
   enabled: boolean;
   clientId: string;
-  /** Fingerprints. The first is the current one; older ones are good until `goodUntilMs`. */
+  /** Fingerprints. The first is the current one; older ones are valid until `goodUntilMs`. */
   secrets: { fingerprint: string; goodUntilMs?: number }[];
 }
 
@@ -62,6 +97,10 @@ export interface OwnerView {
   name: string;
   enabled: boolean;
   accessKeys: AccessKeyView[];
+  /** Token requests since the start or the last clearing of the ledger. */
+  tokenRequests: number;
+  /** When its newest usable token expires; absent without one. */
+  coveredUntilMs?: number;
 }
 
 export interface AccessKeyView {
@@ -81,9 +120,9 @@ export interface CredentialsView {
   accessKey: string;
 }
 
-/** `POST /api/try`: one real token request that the sandbox sent to itself, and one to `/echo` with the token. */
+/** `POST /api/try`: one token request that the sandbox sent to itself, and one to `/echo` with the token. */
 export interface TryView {
-  /** Undefined: the socket failed, as `socketError` says. */
+  /** Absent: the connection failed, as `socketError` says. */
   status?: number;
   socketError?: string;
   /** The answer with the token masked, cut at 2,000 characters. */
@@ -92,32 +131,48 @@ export interface TryView {
   echoOwner?: string;
 }
 
-/**
- * The one kind of event, `event: update`: what changed since the frame before, at most ten times a second. A member that
- * is absent has not changed.
- */
+/** `POST /api/preview`: the answer that a token request would get, without sending one. */
+export interface PreviewView {
+  /** Absent: the client gets no complete answer. */
+  status?: number;
+  headers: Record<string, string>;
+  body: string;
+  /** What happens besides, or instead. */
+  note?: string;
+}
+
+/** A scenario with the verdict of its last run. */
+export interface ScenarioView extends ScenarioText {
+  verdict?: ScenarioVerdict;
+}
+
+/** The only kind of event, `event: update`, at most ten a second. An absent member has not changed. */
 export interface UpdateFrame {
   clock: ClockView;
-  summary?: LedgerSummary;
-  /** New and changed requests by `id`: a later one replaces an earlier one. At most 500; the newest where there are more. */
+  figures?: FiguresView;
+  /** New and changed requests; a later one replaces an earlier one with the same `id`. The newest 500 at most. */
   requests?: LedgerEntry[];
   /** How many requests were left out of `requests`. */
   requestsLeftOut?: number;
-  /** New and changed tokens by `fingerprint`. At most 500. */
+  /** New and changed tokens by `fingerprint`, the newest 500 at most. */
   tokens?: TokenView[];
+  /** Changed seconds of the timeline. */
+  seconds?: TimelineSecond[];
+  bands?: Band[];
   faults?: ActiveFault[];
   profile?: Profile;
   apps?: AppView[];
-  owners?: OwnerView[];
-  /** `null`: it is over. */
+  /** Owners or access keys have changed: fetch those that are shown. */
+  ownersChanged?: true;
+  /** `null`: none runs any more. */
   scenario?: ScenarioRun | null;
-  /** Everything may have changed (a reset, or frames that are no longer kept): ask for `/api/state` again. */
+  /** Everything may have changed (a reset, or missed events that are no longer kept): fetch `/api/state` again. */
   stale?: true;
 }
 
-/** The body of every error of the control plane, with a 4xx status. */
+/** The body of every error of the control plane, with a 4xx or 5xx status. */
 export interface ControlError {
-  /** A word: `bad_request`, `not_found`, `forbidden`, `unauthorized`, `unsupported_media_type`, `method_not_allowed`. */
+  /** `bad_request`, `not_found`, `forbidden`, `unauthorized`, `unsupported_media_type`, `method_not_allowed`, … */
   error: string;
   message: string;
 }

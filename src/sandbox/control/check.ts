@@ -4,16 +4,16 @@ import { OPERATIONS, type Operation, type OperationId, type ValueType } from './
 
 type Types = Readonly<Record<string, ValueType>>;
 
-/** The body of a request, as its description has it; an operation without one takes none. */
+/** The body of a request, checked against its description; undefined for an operation without one. */
 export function checkBody(id: OperationId, text: string): unknown {
   const operation: Operation = OPERATIONS[id];
   if (operation.body === undefined) return undefined;
   const body = parseObject(text);
-  if (operation.body !== 'checked') checkMembers(body, operation.body);
+  if (typeof operation.body !== 'string') checkMembers(body, operation.body);
   return body;
 }
 
-/** The query parameters, as their description has them, numbers and truth values read. */
+/** The query parameters, checked against their description, with numbers and booleans parsed. */
 export function checkQuery(id: OperationId, params: URLSearchParams): Record<string, string | number | boolean> {
   const operation: Operation = OPERATIONS[id];
   const types = operation.query ?? {};
@@ -35,7 +35,7 @@ function parseObject(text: string): Record<string, unknown> {
     if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed))
       return parsed as Record<string, unknown>;
   } catch {
-    // Told below, like anything else that is no object.
+    // Reported below, like anything else that is not an object.
   }
   throw new BadRequest('the body is not a JSON object');
 }
@@ -51,7 +51,7 @@ function checkMembers(given: Record<string, unknown>, types: Types): void {
   for (const name of Object.keys(given)) {
     if (Object.hasOwn(types, name)) continue;
     const near = nearest(name, Object.keys(types));
-    const shown = /^[A-Za-z_]\w{0,40}$/.test(name) ? name : '(a name that is no identifier)';
+    const shown = /^[A-Za-z_]\w{0,40}$/.test(name) ? name : '(not an identifier)';
     problems.push(`${shown}: unknown${near ? `; did you mean ${near}?` : ''}`);
   }
   if (problems.length > 0) throw new BadRequest(problems.join('; '));

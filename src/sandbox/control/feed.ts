@@ -1,23 +1,32 @@
 import type { UpdateFrame } from '../api-types.ts';
 import type { LedgerEntry } from '../state/ledger-entry.ts';
+import { secondOf } from '../state/timeline.ts';
 import type { IssuedToken } from '../state/tokens.ts';
 import type { Topic, World } from '../state/world.ts';
 import { EventStream } from './sse.ts';
-import { appViews, clockView, ownerViews, tokenView } from './views.ts';
+import { appViews, clockView, figuresView, tokenView } from './views.ts';
 
-/** At most ten frames a second, by the machine's clock. */
+/** At most ten frames a second, on the machine's clock. */
 const FRAME_MS = 100;
 
-/** The most requests or tokens in one frame; of more, the newest. */
+/** Most requests or tokens in one frame; beyond it the oldest are left out. */
 const MAX_IN_FRAME = 500;
 
-/** Gathers what changes in the world into frames, and gives them to the event stream. */
+const MAX_BANDS = 100;
+
+/** How often expired tokens are looked for. */
+const COVERAGE_MS = 1000;
+
+/** Collects the changes of the world into frames for the event stream. */
 export class Feed {
   readonly stream: EventStream;
   readonly #world: World;
   readonly #topics = new Set<Topic>();
   #requests = new Map<number, LedgerEntry>();
   #requestsLeftOut = 0;
+  #seconds = new Set<number>();
+  readonly #coverageTimer: NodeJS.Timeout;
+  #covered = 0;
   #tokens = new Map<string, IssuedToken>();
   #timer: NodeJS.Timeout | undefined;
   #lastFrameMs = Number.NEGATIVE_INFINITY;
@@ -25,6 +34,7 @@ export class Feed {
 
   constructor(world: World) {
     this.#world = world;
+    this.#coverageTimer = setInterval(() => this.#noteCoverage(), COVERAGE_MS).unref();
     this.stream = new EventStream(() => JSON.stringify({ clock: clockView(world), stale: true } satisfies UpdateFrame));
   }
 
@@ -35,11 +45,13 @@ export class Feed {
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);
+    clearInterval(this.#coverageTimer);
     this.stream.close();
   }
 
   noteRequest(entry: LedgerEntry): void {
     if (!this.#wake()) return;
+    if (entry.kind === 'token') this.#seconds.add(secondOf(entry.atMs));
     if (this.#requests.size >= MAX_IN_FRAME && !this.#requests.has(entry.id)) {
       this.#requestsLeftOut++;
       dropOldest(this.#requests);
@@ -53,7 +65,12 @@ export class Feed {
     this.#tokens.set(token.fingerprint, token);
   }
 
-  /** Makes sure that a frame is sent soon, unless nobody wants it. */
+  /** Tokens expire without an event of their own. */
+  #noteCoverage(): void {
+    if (this.stream.wanted && this.#world.tokens.ownersCovered(this.#world.clock.now()) !== this.#covered) this.#wake();
+  }
+
+  /** Schedules a frame, unless nobody reads the stream. */
   #wake(): boolean {
     if (this.#closed) return false;
     if (!this.stream.wanted) {
@@ -74,6 +91,7 @@ export class Feed {
     this.#topics.clear();
     this.#requests = new Map();
     this.#requestsLeftOut = 0;
+    this.#seconds = new Set();
     this.#tokens = new Map();
   }
 
@@ -81,16 +99,21 @@ export class Feed {
     const world = this.#world;
     const has = (topic: Topic) => this.#topics.has(topic);
     const requests = [...this.#requests.values()];
+    const figures = figuresView(world);
+    this.#covered = figures.ownersCovered;
     const tokens = [...this.#tokens.values()].map(tokenView);
     return {
       clock: clockView(world),
-      ...(requests.length > 0 && { requests, summary: world.ledger.summary() }),
+      figures,
+      ...(requests.length > 0 && { requests }),
+      ...(this.#seconds.size > 0 && { seconds: [...this.#seconds].map((second) => world.ledger.timeline.at(second)) }),
+      ...((has('faults') || has('clock') || has('scenario')) && { bands: world.history.since(0).slice(-MAX_BANDS) }),
       ...(this.#requestsLeftOut > 0 && { requestsLeftOut: this.#requestsLeftOut }),
       ...(tokens.length > 0 && { tokens }),
       ...(has('faults') && { faults: world.faults.list() }),
       ...(has('profile') && { profile: world.profile }),
       ...(has('apps') && { apps: appViews(world) }),
-      ...(has('owners') && { owners: ownerViews(world) }),
+      ...(has('owners') && { ownersChanged: true as const }),
       ...(has('scenario') && { scenario: world.scenario?.run ?? null }),
       ...(has('all') && { stale: true as const }),
     };

@@ -1,122 +1,202 @@
 /**
- * The control plane's interface, described once: the server routes and checks by it, and `/openapi.json` is made of it.
- * A test holds the two against each other over HTTP, both ways.
+ * The control plane's interface, described once: the server routes and checks by it, and `/openapi.json` derives from it.
+ * A test compares the two over HTTP, both ways.
  */
 
-/** What a body's member or a query parameter must be; with `?` it may be left out. */
-export type ValueType = 'string' | 'number' | 'boolean' | 'string?' | 'number?' | 'boolean?';
+import { refTo, SCHEMAS, type Schema } from './schemas.ts';
+
+/** The type of a body member or query parameter; `?`: optional. */
+export type ValueType = 'string' | 'number' | 'boolean' | 'string?' | 'number?' | 'boolean?' | 'object?';
 
 export interface Operation {
+  /** The name of a generated client's function. */
+  readonly operationId: string;
   readonly summary: string;
-  /** Members of the JSON body, nothing else being accepted; `'checked'`: an object that the action itself checks. */
-  readonly body?: Readonly<Record<string, ValueType>> | 'checked';
+  /** Members of the JSON body; others are refused. A schema's name: an object that the action itself checks. */
+  readonly body?: Readonly<Record<string, ValueType>> | 'FaultRule' | 'ProfileChanges';
   readonly query?: Readonly<Record<string, ValueType>>;
-  /** The type of the answer in events.ts. */
+  /** The schema of the answer in schemas.ts, or an array of it. */
   readonly gives: string;
-  /** Its answers hold secrets. */
+  /** The answer holds secrets. */
   readonly secret?: true;
 }
 
 const NAMED = { id: 'string?', name: 'string?' } as const;
+const PICTURE = { windowMs: 'number?', search: 'string?', owner: 'string?', limit: 'number?' } as const;
 const CHANGED = { name: 'string?', enabled: 'boolean?' } as const;
 
 export const OPERATIONS = {
-  'GET /livez': { summary: 'The process is up.', gives: 'Health' },
+  'GET /livez': { operationId: 'getLiveness', summary: 'The process is up.', gives: 'Health' },
   'GET /readyz': {
-    summary: 'Ready to be used: 503 while a fault keeps the port of the token plane closed.',
+    operationId: 'getReadiness',
+    summary: 'Ready for requests: 503 while a fault keeps the port of the token plane closed.',
     gives: 'Health',
   },
-  'GET /openapi.json': { summary: 'This document.', gives: 'OpenAPI 3.1' },
-  'GET /api/state': { summary: 'Everything that a page begins with.', gives: 'StateView' },
+  'GET /openapi.json': { operationId: 'getOpenApi', summary: 'This document.', gives: 'OpenApi' },
+  'GET /api/state': {
+    operationId: 'getState',
+    summary: 'Everything that a page starts with.',
+    query: PICTURE,
+    gives: 'StateView',
+  },
   'GET /api/events': {
+    operationId: 'followEvents',
     summary: 'Server-sent events named `update`, replayed from the header Last-Event-ID or from lastEventId.',
     query: { lastEventId: 'string?' },
-    gives: 'UpdateFrame',
+    gives: 'events',
   },
-  'GET /api/facts': { summary: 'What is documented and what is assumed.', gives: 'Fact[]' },
+  'GET /api/picture': {
+    operationId: 'getPicture',
+    summary: 'Lanes and timeline of a window: all lanes, or the worst 250.',
+    query: PICTURE,
+    gives: 'PictureView',
+  },
+  'GET /api/facts': { operationId: 'listFacts', summary: 'What is documented and what is assumed.', gives: 'Fact[]' },
   'GET /api/requests': {
+    operationId: 'listRequests',
     summary: 'The last requests, oldest first: at most 1,000 unless `limit` says otherwise.',
     query: { kind: 'string?', owner: 'string?', outcome: 'string?', wasted: 'boolean?', limit: 'number?' },
     gives: 'LedgerEntry[]',
   },
-  'DELETE /api/requests': { summary: 'Empties the ledger.', gives: 'LedgerSummary' },
-  'GET /api/requests/{id}': { summary: 'One request.', gives: 'LedgerEntry' },
-  'GET /api/apps': { summary: 'All apps.', gives: 'AppView[]' },
-  'POST /api/apps': { summary: 'Adds an app.', body: NAMED, gives: 'AppView' },
-  'PATCH /api/apps/{id}': { summary: 'Renames, enables or disables an app.', body: CHANGED, gives: 'AppView' },
+  'DELETE /api/requests': { operationId: 'clearRequests', summary: 'Empties the ledger.', gives: 'LedgerSummary' },
+  'GET /api/requests/{id}': { operationId: 'getRequest', summary: 'One request.', gives: 'LedgerEntry' },
+  'GET /api/apps': { operationId: 'listApps', summary: 'All apps.', gives: 'AppView[]' },
+  'POST /api/apps': { operationId: 'addApp', summary: 'Adds an app.', body: NAMED, gives: 'AppView' },
+  'PATCH /api/apps/{id}': {
+    operationId: 'changeApp',
+    summary: 'Renames, enables or disables an app.',
+    body: CHANGED,
+    gives: 'AppView',
+  },
   'POST /api/apps/{id}/rotate': {
+    operationId: 'rotateSecret',
     summary: 'Gives an app a new client secret; the old one ends after the overlap, at once without one.',
     body: { overlapMs: 'number?' },
     gives: 'AppView',
   },
-  'GET /api/owners': { summary: 'All owners with their access keys.', gives: 'OwnerView[]' },
+  'GET /api/owners': {
+    operationId: 'listOwners',
+    summary: 'Owners with their access keys: all, or those that match a search.',
+    query: { search: 'string?', limit: 'number?' },
+    gives: 'OwnerView[]',
+  },
+  'GET /api/owners/{id}': { operationId: 'getOwner', summary: 'One owner.', gives: 'OwnerView' },
   'POST /api/owners': {
+    operationId: 'addOwner',
     summary: 'Adds an owner, with an access key for an app (the first).',
     body: { ...NAMED, app: 'string?' },
     gives: 'OwnerView',
   },
-  'PATCH /api/owners/{id}': { summary: 'Renames, enables or disables an owner.', body: CHANGED, gives: 'OwnerView' },
+  'PATCH /api/owners/{id}': {
+    operationId: 'changeOwner',
+    summary: 'Renames, enables or disables an owner.',
+    body: CHANGED,
+    gives: 'OwnerView',
+  },
   'POST /api/owners/{id}/keys': {
+    operationId: 'addAccessKey',
     summary: 'Gives an owner a further access key, for an app (the first).',
     body: { app: 'string?' },
     gives: 'OwnerView',
   },
   'PATCH /api/keys/{id}': {
+    operationId: 'changeAccessKey',
     summary: 'Enables or disables an access key.',
     body: { enabled: 'boolean' },
     gives: 'OwnerView',
   },
-  'POST /api/keys/{id}/revoke': { summary: 'Ends an access key for good.', body: {}, gives: 'OwnerView' },
+  'POST /api/keys/{id}/revoke': {
+    operationId: 'revokeAccessKey',
+    summary: 'Revokes an access key permanently.',
+    body: {},
+    gives: 'OwnerView',
+  },
   'GET /api/credentials': {
-    summary: 'What an integration is configured with, for one owner (the first) and app (the first).',
+    operationId: 'getCredentials',
+    summary: 'The settings of an integration, for one owner (default: the first) and app (the first).',
     query: { owner: 'string?', app: 'string?' },
     gives: 'CredentialsView',
     secret: true,
   },
   'POST /api/tokens/revoke': {
-    summary: 'Ends the token of a fingerprint, those of an owner, or all: exactly one of the three.',
+    operationId: 'revokeTokens',
+    summary: 'Revokes the token with a fingerprint, those of an owner, or all: exactly one of the three.',
     body: { fingerprint: 'string?', owner: 'string?', all: 'boolean?' },
-    gives: '{ revoked: number }',
+    gives: 'Revoked',
   },
-  'GET /api/faults': { summary: 'The fault rules.', gives: 'ActiveFault[]' },
+  'GET /api/faults': { operationId: 'listFaults', summary: 'The fault rules.', gives: 'ActiveFault[]' },
   'POST /api/faults': {
-    summary: 'Adds a fault rule: FaultRule of fault-rules.ts.',
-    body: 'checked',
+    operationId: 'addFault',
+    summary: 'Adds a fault rule.',
+    body: 'FaultRule',
     gives: 'ActiveFault',
   },
-  'DELETE /api/faults': { summary: 'Removes every fault rule.', gives: 'ActiveFault[]' },
-  'DELETE /api/faults/{id}': { summary: 'Removes one fault rule.', gives: 'ActiveFault[]' },
-  'GET /api/profile': { summary: 'The settings for what is not documented.', gives: 'Profile' },
-  'PATCH /api/profile': {
-    summary: 'Changes some of them: ProfileChanges of profile.ts.',
-    body: 'checked',
+  'DELETE /api/faults': { operationId: 'clearFaults', summary: 'Removes every fault rule.', gives: 'ActiveFault[]' },
+  'DELETE /api/faults/{id}': { operationId: 'removeFault', summary: 'Removes one fault rule.', gives: 'ActiveFault[]' },
+  'GET /api/profile': {
+    operationId: 'getProfile',
+    summary: 'The settings for undocumented behaviour.',
     gives: 'Profile',
   },
-  'GET /api/clock': { summary: 'The time here.', gives: 'ClockView' },
+  'PATCH /api/profile': {
+    operationId: 'changeProfile',
+    summary: 'Changes some settings.',
+    body: 'ProfileChanges',
+    gives: 'Profile',
+  },
+  'GET /api/clock': { operationId: 'getClock', summary: 'The time of the sandbox.', gives: 'ClockView' },
   'POST /api/clock': {
-    summary: 'Advances time, and freezes it or lets it run.',
+    operationId: 'changeClock',
+    summary: 'Advances the clock, and freezes or resumes it.',
     body: { advanceMs: 'number?', frozen: 'boolean?' },
     gives: 'ClockView',
   },
-  'GET /api/scenarios': { summary: 'What can be run.', gives: 'ScenarioView[]' },
-  'POST /api/scenarios/{name}': { summary: 'Starts a scenario.', body: { owner: 'string?' }, gives: 'ScenarioRun' },
+  'GET /api/scenarios': {
+    operationId: 'listScenarios',
+    summary: 'The scenarios, with the verdict of their last run.',
+    gives: 'ScenarioView[]',
+  },
+  'POST /api/scenarios/{name}': {
+    operationId: 'startScenario',
+    summary: 'Starts a scenario.',
+    body: { owner: 'string?' },
+    gives: 'ScenarioRun',
+  },
   'POST /api/scenarios/{name}/run': {
+    operationId: 'runScenario',
     summary: 'Runs a scenario to its end, for 30 to 60 seconds, and answers with its verdict.',
     body: { owner: 'string?' },
     gives: 'ScenarioVerdict',
   },
-  'DELETE /api/scenarios': { summary: 'Ends the scenario that runs, and its faults.', gives: '{ ended: boolean }' },
+  'DELETE /api/scenarios': {
+    operationId: 'stopScenario',
+    summary: 'Ends the running scenario and removes its fault.',
+    gives: 'Ended',
+  },
+  'POST /api/preview': {
+    operationId: 'previewAnswer',
+    summary: 'The answer that a token request would get: now, refused (`error`), or under a fault rule. Sends nothing.',
+    body: { error: 'boolean?', fault: 'object?' },
+    gives: 'PreviewView',
+  },
   'POST /api/try': {
+    operationId: 'tryOnce',
     summary: 'Sends one token request and one call of /echo over the token plane.',
     body: { owner: 'string?' },
     gives: 'TryView',
   },
   'POST /api/seed': {
-    summary: 'Makes sure that so many owners exist.',
+    operationId: 'createOwners',
+    summary: 'Creates owners until there are this many.',
     body: { owners: 'number' },
-    gives: '{ owners: number }',
+    gives: 'Seeded',
   },
-  'POST /api/reset': { summary: 'Back to how it started.', body: {}, gives: 'StateView' },
+  'POST /api/reset': {
+    operationId: 'reset',
+    summary: 'Restores the state from the start.',
+    body: {},
+    gives: 'StateView',
+  },
 } as const satisfies Record<string, Operation>;
 
 export type OperationId = keyof typeof OPERATIONS;
@@ -129,32 +209,58 @@ export function openapiDocument(): object {
     item[method.toLowerCase()] = operationObject(path, operation);
     paths[path] = item;
   }
-  const title = 'owner-token-registry sandbox: control plane';
-  return { openapi: '3.1.0', info: { title, version: '1' }, paths };
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'owner-token-registry sandbox: control plane',
+      version: '1',
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: '/' }],
+    security: [{}, { controlToken: [] }],
+    paths,
+    components: {
+      schemas: SCHEMAS,
+      securitySchemes: {
+        controlToken: { type: 'http', scheme: 'bearer', description: 'Required when bound elsewhere than loopback.' },
+      },
+    },
+  };
 }
 
-function operationObject(path: string, { summary, body, query, gives, secret }: Operation): object {
+function operationObject(path: string, operation: Operation): object {
+  const { operationId, summary, body, query, gives, secret } = operation;
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => {
     return { name, in: 'path', required: true, schema: { type: 'string' } };
   });
   const inQuery = Object.entries(query ?? {}).map(([name, type]) => ({ name, in: 'query', schema: schemaOf(type) }));
   return {
+    operationId,
     summary,
     ...(secret && { description: 'The answer holds secrets.' }),
     parameters: [...inPath, ...inQuery],
-    ...(body && { requestBody: { required: true, content: { 'application/json': { schema: bodySchema(body) } } } }),
+    ...(body && { requestBody: { required: true, content: json(bodySchema(body)) } }),
     responses: {
-      default: { description: 'ControlError, with a 4xx status.' },
-      200: { description: gives },
+      200: { description: 'Done.', content: contentOf(gives) },
+      ...(operationId === 'getReadiness' && { 503: { description: 'Not ready.', content: json(refTo('Health')) } }),
+      '4XX': { description: 'The request was refused.', content: json(refTo('ControlError')) },
     },
   };
 }
 
-function bodySchema(body: NonNullable<Operation['body']>): object {
-  if (body === 'checked') return { type: 'object' };
+function contentOf(gives: string): object {
+  if (gives === 'events') return { 'text/event-stream': { schema: { type: 'string' } } };
+  return json(gives.endsWith('[]') ? { type: 'array', items: refTo(gives.slice(0, -2)) } : refTo(gives));
+}
+
+const json = (schema: Schema) => ({ 'application/json': { schema } });
+
+function bodySchema(body: NonNullable<Operation['body']>): Schema {
+  if (typeof body === 'string') return refTo(body);
   const properties = Object.fromEntries(Object.entries(body).map(([name, type]) => [name, schemaOf(type)]));
   const required = Object.keys(body).filter((name) => !body[name]?.endsWith('?'));
   return { type: 'object', properties, required, additionalProperties: false };
 }
 
-const schemaOf = (type: ValueType): object => ({ type: type.replace('?', '') });
+const schemaOf = (type: ValueType): Schema =>
+  type === 'object?' ? refTo('FaultRule') : { type: type.replace('?', '') };

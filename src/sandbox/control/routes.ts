@@ -1,5 +1,5 @@
 import * as actions from '../state/actions.ts';
-import { FACTS } from '../state/facts.ts';
+import { factsOf } from '../state/facts.ts';
 import type { FaultRule } from '../state/fault-rules.ts';
 import { KINDS, type LedgerFilter, type LedgerKind, OUTCOMES, type Outcome } from '../state/ledger-entry.ts';
 import { BadRequest, NotFound } from '../state/problems.ts';
@@ -8,11 +8,12 @@ import { finishScenario, SCENARIOS, startScenario } from '../state/scenarios.ts'
 import type { World } from '../state/world.ts';
 import type { ControlContext } from './context.ts';
 import { type OperationId, openapiDocument } from './openapi.ts';
-import { credentialsView, stateView } from './state-view.ts';
+import { previewOf } from './preview.ts';
+import { credentialsView, type PictureQuery, pictureView, stateView } from './state-view.ts';
 import { tryOnce } from './try-once.ts';
-import { appView, appViews, clockView, ownerView, ownerViews } from './views.ts';
+import { appView, appViews, clockView, ownerViews } from './views.ts';
 
-/** A request as a route sees it, its body and query checked by the description of the interface. */
+/** A request whose body and query have been checked against openapi.ts. */
 export interface ControlRequest {
   readonly path: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, string | number | boolean | undefined>>;
@@ -20,7 +21,7 @@ export interface ControlRequest {
   readonly body: any;
 }
 
-/** What a route gives goes out as JSON, with status 200 unless it is a `Status`. */
+/** The result of a route is sent as JSON, with status 200 unless it is a `Status`. */
 export class Status {
   readonly status: number;
   readonly body: unknown;
@@ -33,14 +34,15 @@ export class Status {
 
 type Route = (context: ControlContext, request: ControlRequest) => unknown;
 
-/** Every operation but the event stream, which is no answer. */
+/** Every operation except the event stream. */
 export const ROUTES: Record<Exclude<OperationId, 'GET /api/events'>, Route> = {
   'GET /livez': () => ({ status: 'ok' }),
   'GET /readyz': ({ tokenPlaneListens }) =>
     tokenPlaneListens() ? { status: 'ok' } : new Status(503, { status: 'token plane closed' }),
   'GET /openapi.json': () => openapiDocument(),
-  'GET /api/state': (context) => stateView(context),
-  'GET /api/facts': () => FACTS,
+  'GET /api/state': (context, { query }) => stateView(context, query as PictureQuery),
+  'GET /api/picture': ({ world }, { query }) => pictureView(world, query as PictureQuery),
+  'GET /api/facts': ({ world }) => factsOf(world.profile),
 
   'GET /api/requests': ({ world }, { query }) => {
     const { limit = 1000, ...filter } = query;
@@ -54,7 +56,7 @@ export const ROUTES: Record<Exclude<OperationId, 'GET /api/events'>, Route> = {
   },
   'GET /api/requests/{id}': ({ world }, { path }) => {
     const entry = world.ledger.find(Number(path.id));
-    if (!entry) throw new NotFound('this request is not known, or no longer');
+    if (!entry) throw new NotFound('this request is unknown or no longer kept');
     return entry;
   },
 
@@ -68,7 +70,11 @@ export const ROUTES: Record<Exclude<OperationId, 'GET /api/events'>, Route> = {
     return appView(app, world.secrets);
   },
 
-  'GET /api/owners': ({ world }) => ownerViews(world),
+  'GET /api/owners': ({ world }, { query }) => {
+    const found = world.directory.search(text(query.search) ?? '');
+    return ownerViews(world, found.slice(0, Math.max(1, Number(query.limit ?? found.length))));
+  },
+  'GET /api/owners/{id}': ({ world }, { path }) => viewOf(world, actions.ownerOf(world, path.id ?? '').id),
   'POST /api/owners': ({ world }, { body }) => viewOf(world, actions.addOwner(world, body).id),
   'PATCH /api/owners/{id}': ({ world }, { path, body }) =>
     viewOf(world, actions.changeOwner(world, path.id ?? '', body).id),
@@ -121,6 +127,7 @@ export const ROUTES: Record<Exclude<OperationId, 'GET /api/events'>, Route> = {
   'POST /api/scenarios/{name}': ({ world }, { path, body }) => startScenario(world, path.name ?? '', body).run,
   'DELETE /api/scenarios': ({ world }) => ({ ended: finishScenario(world, 'it was stopped') }),
 
+  'POST /api/preview': ({ world }, { body }) => previewOf(world, body),
   'POST /api/try': ({ world, url }, { body }) => tryOnce(credentialsView(world, url, body.owner, undefined)),
   'POST /api/seed': ({ world }, { body }) => {
     actions.seedOwners(world, body.owners);
@@ -133,7 +140,7 @@ export const ROUTES: Record<Exclude<OperationId, 'GET /api/events'>, Route> = {
   },
 };
 
-/** A kind or outcome that does not exist would match nothing, which looks like an answer. */
+/** An unknown kind or outcome would match nothing, which looks like a valid answer. */
 function checkFilter({ kind, outcome }: ControlRequest['query']): void {
   if (kind !== undefined && !KINDS.includes(kind as LedgerKind))
     throw new BadRequest(`kind: one of ${KINDS.join(', ')}`);
@@ -141,10 +148,9 @@ function checkFilter({ kind, outcome }: ControlRequest['query']): void {
   throw new BadRequest(`outcome: one of ${OUTCOMES.join(', ')}`);
 }
 
-const viewOf = ({ directory }: World, ownerId: string) => {
-  const owner = directory.owners.get(ownerId);
-  const keys = [...directory.accessKeys.values()].filter((key) => key.ownerId === ownerId);
-  return owner && ownerView(owner, keys);
+const viewOf = (world: World, ownerId: string) => {
+  const owner = world.directory.owners.get(ownerId);
+  return owner && ownerViews(world, [owner])[0];
 };
 
 const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);

@@ -1,31 +1,119 @@
-import type { CredentialsView, StateView } from '../api-types.ts';
+import type { CredentialsView, LaneView, LedgerEntry, PictureView, StateView, TokenView } from '../api-types.ts';
 import { appOf, currentKey, ownerOf } from '../state/actions.ts';
+import { failed } from '../state/marks.ts';
 import { NotFound } from '../state/problems.ts';
 import type { World } from '../state/world.ts';
 import type { ControlContext } from './context.ts';
-import { appViews, clockView, ownerViews, tokenView } from './views.ts';
+import { appViews, clockView, figuresView, tokenView } from './views.ts';
 
-const MAX_REQUESTS = 1000;
-const MAX_TOKENS = 2000;
+const MAX_DRAWN = 500;
+const MAX_OTHERS = 200;
+const MAX_LANES = 250;
+const MAX_LANE_REQUESTS = 300;
+const MAX_LANE_TOKENS = 60;
+const DEFAULT_WINDOW_MS = 60_000;
+const MAX_WINDOW_MS = 4 * 3_600_000;
 
-/** All that a page begins with. What changes after `lastEventId` comes over the event stream. */
-export function stateView({ world, url, begin }: ControlContext): StateView {
+/** Which lanes of which window. */
+export interface PictureQuery {
+  readonly windowMs?: number;
+  /** Part of an owner's id or name. */
+  readonly search?: string;
+  /** One owner's id. */
+  readonly owner?: string;
+  readonly limit?: number;
+}
+
+/** What a page starts with. The event stream reports what changes after `lastEventId`. */
+export function stateView({ world, url, begin }: ControlContext, query: PictureQuery = {}): StateView {
   return {
     url,
     lastEventId: begin(),
     clock: clockView(world),
-    summary: world.ledger.summary(),
-    requests: world.ledger.entries().slice(-MAX_REQUESTS),
-    tokens: [...world.tokens.entries(world.clock.now())].slice(-MAX_TOKENS).map(([, token]) => tokenView(token)),
+    figures: figuresView(world),
+    requests: lastRequests(world),
+    picture: pictureView(world, query),
     faults: world.faults.list(),
     profile: world.profile,
     apps: appViews(world),
-    owners: ownerViews(world),
     ...(world.scenario && { scenario: world.scenario.run }),
   };
 }
 
-/** What an integration is configured with, for an owner and an app; the first of each unless told. Secrets. */
+function lastRequests(world: World): LedgerEntry[] {
+  const byId = new Map<number, LedgerEntry>();
+  for (const entry of world.ledger.entries().slice(-MAX_OTHERS)) byId.set(entry.id, entry);
+  let drawn = 0;
+  for (const entry of world.ledger.drawn()) {
+    if (drawn++ === MAX_DRAWN) break;
+    byId.set(entry.id, entry);
+  }
+  return [...byId.values()].sort((a, b) => a.id - b.id);
+}
+
+/** The lanes and the time rail of a window that ends now. */
+export function pictureView(world: World, query: PictureQuery): PictureView {
+  const windowMs = Math.min(MAX_WINDOW_MS, Math.max(1000, query.windowMs ?? DEFAULT_WINDOW_MS));
+  const fromMs = world.clock.now() - windowMs;
+  const requests = requestsByOwner(world, fromMs);
+  const ids = matchingOwners(world, query);
+  const limit = Math.min(MAX_LANES, Math.max(1, query.limit ?? MAX_LANES));
+  const shown = ids.length > limit ? worstFirst(world, ids, requests).slice(0, limit) : ids;
+  if (query.owner === undefined && requests.has('')) shown.push('');
+  const tokens = tokensByOwner(world, fromMs, new Set(shown));
+  const lanes = shown.map((id): LaneView => {
+    const name = world.directory.owners.get(id)?.name ?? '';
+    const newestFirst = (requests.get(id) ?? []).slice(0, MAX_LANE_REQUESTS);
+    return { id, name, tokens: (tokens.get(id) ?? []).slice(-MAX_LANE_TOKENS), requests: newestFirst.reverse() };
+  });
+  const seconds = world.ledger.timeline.since(fromMs);
+  return { windowMs, lanes, matching: ids.length, seconds, bands: world.history.since(fromMs) };
+}
+
+function matchingOwners({ directory }: World, { search = '', owner }: PictureQuery): string[] {
+  if (owner !== undefined) return directory.owners.has(owner) ? [owner] : [];
+  return directory.search(search).map(({ id }) => id);
+}
+
+/** The requests that began in the window, newest first. */
+function requestsByOwner(world: World, fromMs: number): Map<string, LedgerEntry[]> {
+  const byOwner = new Map<string, LedgerEntry[]>();
+  for (const entry of world.ledger.drawn()) {
+    if (entry.atMs < fromMs) break;
+    const list = byOwner.get(entry.owner ?? '');
+    if (list) list.push(entry);
+    else byOwner.set(entry.owner ?? '', [entry]);
+  }
+  return byOwner;
+}
+
+function tokensByOwner(world: World, fromMs: number, owners: ReadonlySet<string>): Map<string, TokenView[]> {
+  const byOwner = new Map<string, TokenView[]>();
+  for (const token of world.tokens.endingAfter(fromMs)) {
+    const owner = token.accessKey.ownerId;
+    if (!owners.has(owner)) continue;
+    const list = byOwner.get(owner);
+    if (list) list.push(tokenView(token));
+    else byOwner.set(owner, [tokenView(token)]);
+  }
+  return byOwner;
+}
+
+/** Failures of the window weigh most, then wasted requests, then a missing token, then any request at all. */
+function worstFirst(world: World, ids: readonly string[], requests: ReadonlyMap<string, LedgerEntry[]>): string[] {
+  const nowMs = world.clock.now();
+  const weight = (id: string): number => {
+    const own = requests.get(id) ?? [];
+    const covered = world.tokens.coveredUntil(id, nowMs) !== undefined;
+    const failures = own.filter(failed).length;
+    const wasted = own.filter((entry) => entry.wasted).length;
+    return failures * 1000 + wasted * 100 + (own.length > 0 ? (covered ? 1 : 50) : 0);
+  };
+  const weighed = ids.map((id, index) => ({ id, index, weight: weight(id) }));
+  return weighed.sort((a, b) => b.weight - a.weight || a.index - b.index).map(({ id }) => id);
+}
+
+/** The settings of an integration for one owner and app, by default the first of each. Holds secrets. */
 export function credentialsView(world: World, url: string, ownerId?: string, appId?: string): CredentialsView {
   const app = appOf(world, appId);
   const [firstOwner] = world.directory.owners.keys();

@@ -1,10 +1,10 @@
-import type { AccessKeyView, AppView, ClockView, OwnerView, TokenView } from '../api-types.ts';
+/** The world as the control plane shows it: ids and fingerprints, no secrets. */
+
+import type { AccessKeyView, AppView, ClockView, FiguresView, OwnerView, TokenView } from '../api-types.ts';
 import type { AccessKey, App, Owner } from '../state/directory.ts';
 import type { Secrets } from '../state/secrets.ts';
 import type { IssuedToken } from '../state/tokens.ts';
 import type { World } from '../state/world.ts';
-
-/** How the world is told to the outside: ids and fingerprints, no secrets. */
 
 export function clockView({ clock }: World): ClockView {
   return { nowMs: clock.now(), frozen: clock.frozen };
@@ -34,19 +34,39 @@ export function appViews({ directory, secrets }: World): AppView[] {
   return [...directory.apps.values()].map((app) => appView(app, secrets));
 }
 
-export function ownerView(owner: Owner, keys: AccessKey[]): OwnerView {
-  const { id, name, enabled } = owner;
-  return { id, name, enabled, accessKeys: keys.map(accessKeyView) };
+/** Costs the same for any number of owners and requests. */
+export function figuresView({ ledger, tokens, clock, directory }: World): FiguresView {
+  const { total } = ledger.summary();
+  const ofTokens = ledger.summary({ kind: 'token' });
+  return {
+    total,
+    tokenRequests: ofTokens.total,
+    wasted: ofTokens.wasted,
+    inFlight: ledger.tokensInFlight,
+    owners: directory.owners.size,
+    ownersCovered: tokens.ownersCovered(clock.now()),
+  };
 }
 
-export function ownerViews({ directory }: World): OwnerView[] {
+/** These owners with their access keys and counts. */
+export function ownerViews(world: World, owners: Iterable<Owner> = world.directory.owners.values()): OwnerView[] {
   const keys = new Map<string, AccessKey[]>();
-  for (const key of directory.accessKeys.values()) {
+  for (const key of world.directory.accessKeys.values()) {
     const ofOwner = keys.get(key.ownerId);
     if (ofOwner) ofOwner.push(key);
     else keys.set(key.ownerId, [key]);
   }
-  return [...directory.owners.values()].map((owner) => ownerView(owner, keys.get(owner.id) ?? []));
+  return [...owners].map(({ id, name, enabled }) => {
+    const coveredUntilMs = world.tokens.coveredUntil(id, world.clock.now());
+    return {
+      id,
+      name,
+      enabled,
+      accessKeys: (keys.get(id) ?? []).map(accessKeyView),
+      tokenRequests: world.ledger.count({ kind: 'token', owner: id }),
+      ...(coveredUntilMs !== undefined && { coveredUntilMs }),
+    };
+  });
 }
 
 function accessKeyView({ id, appId: app, fingerprint, enabled, revoked }: AccessKey): AccessKeyView {

@@ -33,7 +33,7 @@ function act(on: FaultedExchange, effect: AnswerFault): void {
 const EFFECTS: { [Kind in AnswerFault['kind']]: (on: FaultedExchange, effect: EffectOf<Kind>) => void } = {
   status: (on, effect) => {
     const { status } = effect;
-    const answer = answerOf(on, effect);
+    const answer = statusFaultAnswer(on.kind, effect, on.decision.windowEndsInMs);
     const seconds = Number(answer.headers['retry-after']);
     on.spoiled(outcomeOf(on.kind, status), { status, ...(seconds >= 0 && { retryAfterSeconds: seconds }) });
     if (status === 401) on.refuseToken();
@@ -193,9 +193,12 @@ function wronglyZipped(body: string, how: 'plain' | 'cut' | 'corrupt'): Buffer {
 }
 
 /** The answer of a `status` fault, with `Retry-After` where one applies. */
-function answerOf(on: FaultedExchange, effect: EffectOf<'status'>): Answer {
+export function statusFaultAnswer(
+  kind: LedgerKind,
+  effect: EffectOf<'status'>,
+  windowEndsInMs: number | undefined,
+): Answer {
   const { status, body, headers } = effect;
-  const { windowEndsInMs } = on.decision;
   const windowSeconds = windowEndsInMs === undefined ? undefined : Math.max(1, Math.ceil(windowEndsInMs / 1000));
   const retryAfter = effect.retryAfter ?? (status === 429 ? windowSeconds : undefined);
   const more = { ...(retryAfter !== undefined && { 'retry-after': String(retryAfter) }), ...lowerCased(headers) };
@@ -203,7 +206,7 @@ function answerOf(on: FaultedExchange, effect: EffectOf<'status'>): Answer {
     return { status, headers: { 'content-type': 'text/plain; charset=utf-8', ...more }, body };
   }
   if (body !== undefined) return jsonAnswer(status, body, more);
-  const due = errorBodyFor(on.kind, status);
+  const due = errorBodyFor(kind, status);
   return { ...due, headers: { ...due.headers, ...more } };
 }
 

@@ -1,20 +1,20 @@
 import { type Secrets, sameSecret } from './secrets.ts';
 
-/** An integration app: what a client id and its secret stand for. */
+/** An integration app, identified by a client id and its secret. */
 export interface App {
   readonly id: string;
   name: string;
   enabled: boolean;
   readonly clientId: string;
-  /** The client id again, for comparing. */
+  /** The client id for comparison in constant time. */
   readonly clientIdBytes: Buffer;
-  /** The current secret first; older ones are good until their end, by the sandbox's clock. */
+  /** The current secret first, then older ones that are valid for a while. */
   secrets: AppSecret[];
 }
 
 export interface AppSecret {
   readonly value: string;
-  /** The same, for comparing. */
+  /** The value for comparison in constant time. */
   readonly bytes: Buffer;
   /** Epoch ms; undefined for the current one. */
   goodUntilMs?: number;
@@ -27,7 +27,7 @@ export interface Owner {
   enabled: boolean;
 }
 
-/** What authorises one app to act for one owner: the pairing and its secret in one. */
+/** Authorizes one app to act for one owner: pairing and secret in one. */
 export interface AccessKey {
   readonly id: string;
   readonly ownerId: string;
@@ -35,14 +35,14 @@ export interface AccessKey {
   readonly value: string;
   readonly fingerprint: string;
   enabled: boolean;
-  /** Revoked for good; what such a key is answered is a profile. */
+  /** Revoked permanently; the profile says how requests with it are answered. */
   revoked: boolean;
 }
 
-/** More than a sandbox is for; past it a caller in a loop would fill the memory. */
+/** Bounds the memory that a client in a loop can fill. */
 export const MAX_OWNERS = 10_000;
 
-/** Who there is: apps, owners, and the access keys that pair them. */
+/** Apps, owners, and the access keys that pair them. */
 export class Directory {
   readonly apps = new Map<string, App>();
   readonly owners = new Map<string, Owner>();
@@ -54,7 +54,7 @@ export class Directory {
     this.#secrets = secrets;
   }
 
-  /** Makes sure that the first app and this many owners with a key for it exist. Asked again, changes nothing. */
+  /** Creates the first app, and owners with a key for it until there are this many. Idempotent. */
   seed(owners: number): void {
     const app = this.apps.get('app-1') ?? this.addApp({ id: 'app-1', name: 'First integration app' });
     for (let n = 1; n <= owners; n++) {
@@ -64,6 +64,14 @@ export class Directory {
     }
   }
 
+  /** The owners whose id or name contains a text, in the order they were added. */
+  search(text: string): Owner[] {
+    const wanted = text.trim().toLowerCase();
+    const owners = [...this.owners.values()];
+    if (wanted === '') return owners;
+    return owners.filter(({ id, name }) => id.toLowerCase().includes(wanted) || name.toLowerCase().includes(wanted));
+  }
+
   clear(): void {
     this.apps.clear();
     this.owners.clear();
@@ -71,7 +79,7 @@ export class Directory {
     this.#byValue.clear();
   }
 
-  /** Takes over what a state file holds. */
+  /** Restores the content of a state file. */
   restore(apps: App[], owners: Owner[], accessKeys: AccessKey[]): void {
     this.clear();
     for (const app of apps) {
@@ -112,14 +120,14 @@ export class Directory {
     return this.#byValue.get(value);
   }
 
-  /** The app of this client id. Every app is compared, so that the time taken tells nothing. */
+  /** The app with this client id. Compares every app, so that timing reveals nothing. */
   findApp(clientId: string): App | undefined {
     let found: App | undefined;
     for (const app of this.apps.values()) if (sameSecret(clientId, app.clientIdBytes)) found = app;
     return found;
   }
 
-  /** Whether this is the app's secret, or an older one that is still good. */
+  /** Whether this is the app's current secret or a still valid older one. */
   secretIsGood(app: App, secret: string, nowMs: number): boolean {
     let good = false;
     for (const { bytes, goodUntilMs } of app.secrets) {
@@ -128,7 +136,7 @@ export class Directory {
     return good;
   }
 
-  /** Gives an app a new secret; the old ones end after the overlap, at once without one. */
+  /** Gives an app a new secret. The old ones end after the overlap; without one, at once. */
   rotateSecret(app: App, nowMs: number, overlapMs: number): string {
     const endMs = nowMs + overlapMs;
     for (const old of app.secrets) old.goodUntilMs = Math.min(old.goodUntilMs ?? endMs, endMs);

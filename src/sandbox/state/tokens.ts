@@ -133,6 +133,11 @@ export class Tokens {
     for (const entry of this.#byValue) if (nowMs < entry[1].expiresAtMs) yield entry;
   }
 
+  /** The tokens whose lifetime ends after a time, oldest first. */
+  *endingAfter(fromMs: number): Iterable<IssuedToken> {
+    for (const token of this.#byValue.values()) if (token.expiresAtMs > fromMs) yield token;
+  }
+
   /** Restores a token from a state file. */
   restore(
     value: string,

@@ -3,6 +3,7 @@ import { ROUTES } from '../../../src/sandbox/control/routes.ts';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/index.ts';
 import { FAULT_KIND_NAMES } from '../../../src/sandbox/state/fault-kinds.ts';
 import { askToken, type Call, call, echo, tokenFor } from '../client.ts';
+import { mismatches } from '../json-schema.ts';
 
 let sandbox: Sandbox;
 
@@ -28,7 +29,7 @@ describe('the interface and its description', () => {
     'PATCH /api/keys/{id}': { enabled: true },
   };
   const samples: Record<string, string> = {
-    '/api/requests/{id}': '/api/requests/1',
+    '/api/requests/{id}': '/api/requests/2',
     '/api/apps/{id}': '/api/apps/app-1',
     '/api/apps/{id}/rotate': '/api/apps/app-1/rotate',
     '/api/owners/{id}': '/api/owners/owner-001',
@@ -41,8 +42,10 @@ describe('the interface and its description', () => {
   };
 
   it('agree: what is described is answered', async () => {
-    const { paths } = (await ask('/openapi.json')).json;
-    for (const [path, item] of Object.entries<Record<string, { requestBody?: object }>>(paths)) {
+    const { paths, components } = (await ask('/openapi.json')).json;
+    await tokenFor(sandbox);
+    // biome-ignore lint/suspicious/noExplicitAny: the document is what the test is about
+    for (const [path, item] of Object.entries<Record<string, any>>(paths)) {
       for (const [verb, operation] of Object.entries(item)) {
         const method = verb.toUpperCase();
         const id = `${method} ${path}`;
@@ -52,8 +55,19 @@ describe('the interface and its description', () => {
         const target = samples[path] ?? path;
         const reply = operation.requestBody ? await write(method, target, bodies[id]) : await ask(target, { method });
         expect(reply.status, `${id}: ${reply.text}`).toBe(200);
+        const schema = operation.responses[200].content['application/json'].schema;
+        expect(mismatches(reply.json, schema, components.schemas, id)).toEqual([]);
       }
     }
+  });
+
+  it('names every operation once, for generated clients', async () => {
+    const { paths } = (await ask('/openapi.json')).json;
+    const ids = Object.values<Record<string, { operationId: string }>>(paths).flatMap((item) =>
+      Object.values(item).map(({ operationId }) => operationId),
+    );
+    expect(ids.every((id) => /^[a-z]\w+$/.test(id))).toBe(true);
+    expect(new Set(ids).size).toBe(ids.length);
   });
 
   it('agree: what is answered is described, and by no other method', async () => {
@@ -176,7 +190,7 @@ describe('the rest of the controls', () => {
 
   it('revokes tokens by fingerprint, by owner, and all', async () => {
     const token = await tokenFor(sandbox);
-    const { tokens } = (await ask('/api/state')).json;
+    const { tokens } = (await ask('/api/state')).json.picture.lanes[0];
     expect(tokens).toHaveLength(1);
     const { fingerprint } = tokens[0];
     expect((await write('POST', '/api/tokens/revoke', { fingerprint })).json).toEqual({ revoked: 1 });
@@ -227,7 +241,7 @@ describe('the rest of the controls', () => {
     expect(state).toMatchObject({
       faults: [],
       requests: [],
-      tokens: [],
+      picture: { seconds: [], bands: [] },
       profile: { shape: 'rfc6749', lifetimeSeconds: 600 },
     });
     expect([sandbox.clientSecret, ...sandbox.accessKeys]).toEqual(before);

@@ -94,7 +94,8 @@ describe('Feed', () => {
     expect(frames[0]?.requests?.map(({ id }) => id)).toEqual(Array.from({ length: 500 }, (_, n) => 121 + n));
     expect(frames[0]?.requestsLeftOut).toBe(120);
     expect(frames[0]?.tokens).toHaveLength(500);
-    expect(frames[0]?.summary?.total).toBe(620);
+    expect(frames[0]?.figures?.total).toBe(620);
+    expect(frames[0]?.seconds?.[0]?.at(-1)).toBe(620);
   });
 
   it('makes nothing while nobody reads, and whoever comes then is told to start anew', () => {
@@ -104,7 +105,7 @@ describe('Feed', () => {
     read();
     feed.note('faults');
     vi.advanceTimersByTime(1);
-    expect(frames).toEqual([{ clock: expect.anything(), faults: [] }]);
+    expect(frames).toEqual([{ clock: expect.anything(), figures: expect.anything(), bands: [], faults: [] }]);
   });
 
   it('is silent when closed', () => {

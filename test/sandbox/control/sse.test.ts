@@ -27,7 +27,7 @@ describe('the event stream', () => {
     expect(reader.others).toEqual(['retry: 500']);
     expect(frame).toMatchObject({
       clock: { frozen: false },
-      summary: { total: 1 },
+      figures: { total: 1 },
       requests: [{ id: 1, kind: 'token', owner: 'owner-001', outcome: 'issued' }],
       tokens: [{ owner: 'owner-001', app: 'app-1' }],
     });
@@ -36,7 +36,7 @@ describe('the event stream', () => {
     sandbox.setProfile({ shape: 'odd' });
     await reader.until((event) => event.frame.profile?.shape === 'odd');
     sandbox.addOwner({ id: 'third' });
-    await reader.until((event) => event.frame.owners?.some((owner) => owner.id === 'third') ?? false);
+    await reader.until((event) => event.frame.ownersChanged === true);
     sandbox.rotateClientSecret({ overlapMs: 1000 });
     await reader.until((event) => event.frame.apps?.[0]?.secrets.length === 2);
     sandbox.clock.freeze();

@@ -1,8 +1,9 @@
 import type { ComponentType } from 'preact';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { addressOf } from './address.ts';
 import { Apps } from './apps.tsx';
 import { ClockPanel } from './clock-panel.tsx';
-import type { Connection, Snapshot } from './connection.ts';
+import { type Connection, ConnectionContext, type Snapshot } from './connection.ts';
 import { Faults } from './faults.tsx';
 import { useKeptFocus } from './kept-focus.ts';
 import { Live } from './live.tsx';
@@ -11,6 +12,7 @@ import { Owners } from './owners.tsx';
 import { Say } from './parts.tsx';
 import { ResponseShape } from './response-shape.tsx';
 import { Scenarios } from './scenarios.tsx';
+import { Shortcuts } from './shortcuts.tsx';
 
 type Screen = ComponentType<{ model: Model }>;
 
@@ -23,7 +25,7 @@ const SCREENS: readonly (readonly [path: string, title: string, screen: Screen])
   ['scenarios', 'Scenarios', Scenarios],
 ];
 
-/** Long enough for two lines to be read at leisure. */
+/** Long enough to read two lines. */
 const SAID_MS = 8000;
 
 const STATUS_WORDS = { connecting: 'Connecting', live: 'Connected', lost: 'Connection lost, trying again' } as const;
@@ -33,47 +35,53 @@ export function App({ connection }: { connection: Connection }) {
   const [said, say] = useSaying();
   const [path, title, Screen] = useScreen();
   useKeptFocus();
+  useEffect(() => {
+    document.documentElement.dataset.connection = status;
+  }, [status]);
   return (
-    <Say.Provider value={say}>
-      <a class="skip" href="#main">
-        Skip to content
-      </a>
-      <header>
-        <p class="name">Token sandbox</p>
-        <nav aria-label="Screens">
-          <ul>
-            {SCREENS.map(([to, word]) => (
-              <li key={to}>
-                <a href={`#/${to}`} aria-current={to === path ? 'page' : undefined}>
-                  {word}
-                </a>
-              </li>
-            ))}
-          </ul>
-        </nav>
-        <p class={status === 'lost' ? 'connection lost' : 'connection'}>
-          <span aria-hidden="true">{status === 'live' ? '●' : '○'}</span> {STATUS_WORDS[status]}
+    <ConnectionContext.Provider value={connection}>
+      <Say.Provider value={say}>
+        <a class="skip" href="#main">
+          Skip to content
+        </a>
+        <header>
+          <p class="name">Token sandbox</p>
+          <nav aria-label="Screens">
+            <ul>
+              {SCREENS.map(([to, word]) => (
+                <li key={to}>
+                  <a href={`#/${to}`} aria-current={to === path ? 'page' : undefined}>
+                    {word}
+                  </a>
+                </li>
+              ))}
+            </ul>
+          </nav>
+          <p class={status === 'lost' ? 'connection lost' : 'connection'}>
+            <span aria-hidden="true">{status === 'live' ? '●' : '○'}</span> {STATUS_WORDS[status]}
+          </p>
+        </header>
+        <p class="said" role="status">
+          {said}
         </p>
-      </header>
-      <p class="said" role="status">
-        {said}
-      </p>
-      <main id="main" tabIndex={-1}>
-        <h1>{title}</h1>
-        {model ? <Screen model={model} /> : <p>{problem ?? (status === 'lost' ? STATUS_WORDS.lost : 'Loading…')}</p>}
-      </main>
-      {model && <ClockPanel model={model} />}
-    </Say.Provider>
+        <main id="main" tabIndex={-1} class={status === 'lost' ? 'stale' : undefined}>
+          <h1>{title}</h1>
+          {model ? <Screen model={model} /> : <p>{problem ?? (status === 'lost' ? STATUS_WORDS.lost : 'Loading…')}</p>}
+        </main>
+        {model && <ClockPanel model={model} />}
+        <Shortcuts />
+      </Say.Provider>
+    </ConnectionContext.Provider>
   );
 }
 
-/** What is said last: read out, and shown for a while. */
+/** The last announcement: read by screen readers, and shown for a while. */
 function useSaying(): [said: string, say: (text: string) => void] {
   const [said, setSaid] = useState('');
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   const say = useCallback((text: string) => {
     clearTimeout(timer.current);
-    // The same words twice are said twice.
+    // Cleared first, so that the same text is announced again.
     setSaid('');
     timer.current = setTimeout(() => {
       setSaid(text);
@@ -89,9 +97,9 @@ function useSnapshot(connection: Connection): Snapshot {
   return snapshot;
 }
 
-const screenAt = (hash: string) => SCREENS.find(([path]) => hash === `#/${path}`) ?? SCREENS[0];
+const screenAt = (hash: string) => SCREENS.find(([path]) => addressOf(hash).screen === path) ?? SCREENS[0];
 
-/** The screen that the address names. On a change its heading is where a reader goes on. */
+/** The screen that the address names. A change moves the focus to it. */
 function useScreen() {
   const [screen, setScreen] = useState(() => screenAt(location.hash));
   const first = useRef(true);
@@ -111,7 +119,7 @@ function useScreen() {
   return screen as (typeof SCREENS)[number];
 }
 
-/** The link that skips is no screen: the address goes back to the one that is shown. */
+/** The skip link is not a screen: the address returns to the one shown. */
 function skipToMain(from: string): void {
   history.replaceState(null, '', from);
   document.getElementById('main')?.focus();

@@ -1,11 +1,11 @@
 import { ask } from './api.ts';
 import { type Model, timeOf } from './model.ts';
-import { Action, useTick } from './parts.tsx';
+import { Action, Confirm, useTick } from './parts.tsx';
 import { spanWord, timeWord } from './words.ts';
 
 const STEPS_MS = [60_000, 600_000, 3_600_000];
 
-/** The sandbox's time, which everything obeys, and the way back to the start. */
+/** The sandbox's clock, and the reset. */
 export function ClockPanel({ model }: { model: Model }) {
   const nowMs = timeOf(model, useTick(1000));
   const { frozen } = model.clock;
@@ -19,10 +19,10 @@ export function ClockPanel({ model }: { model: Model }) {
         <Action
           act={async () => {
             await ask('POST', '/api/clock', { frozen: !frozen });
-            return frozen ? 'Time runs on.' : 'Time is frozen.';
+            return frozen ? 'Time runs.' : 'Time is frozen.';
           }}
         >
-          {frozen ? 'Let time run' : 'Freeze time'}
+          {frozen ? 'Resume time' : 'Freeze time'}
         </Action>
         {STEPS_MS.map((ms) => (
           <Action
@@ -30,7 +30,7 @@ export function ClockPanel({ model }: { model: Model }) {
             label={`Advance time by ${spanWord(ms)}`}
             act={async () => {
               await ask('POST', '/api/clock', { advanceMs: ms });
-              return `Time has moved on by ${spanWord(ms)}.`;
+              return `Time was advanced by ${spanWord(ms)}.`;
             }}
           >
             +{spanWord(ms)}
@@ -41,20 +41,20 @@ export function ClockPanel({ model }: { model: Model }) {
         <Action
           act={async () => {
             await ask('DELETE', '/api/requests');
-            return 'All requests are forgotten.';
+            return 'All requests are cleared.';
           }}
         >
           Clear requests
         </Action>
-        <Action
-          look="danger"
+        <Confirm
+          question="Discard owners, keys, faults, settings and requests?"
           act={async () => {
             await ask('POST', '/api/reset');
-            return 'The sandbox is as it was started.';
+            return 'The sandbox was reset.';
           }}
         >
           Reset sandbox
-        </Action>
+        </Confirm>
       </div>
     </footer>
   );

@@ -7,11 +7,11 @@ import { Action, CopyButton } from './parts.tsx';
 
 const credentials = () => ask<CredentialsView>('GET', '/api/credentials');
 
-/** Where a new user begins: what to configure, and one request to see something happen. Folded once it has been used. */
+/** The start for a new user: the settings, and one request to see something happen. Closed once there were requests. */
 export function ConnectPanel({ model }: { model: Model }) {
   const [shown, setShown] = useState<CredentialsView | undefined>();
   const [tried, setTried] = useState<TryView | undefined>();
-  const [first] = useState(model.summary.total === 0);
+  const [first] = useState(model.figures.total === 0);
   return (
     <details class="connect" open={first}>
       <summary>Connect an integration</summary>
@@ -38,7 +38,7 @@ export function ConnectPanel({ model }: { model: Model }) {
             look="main"
             act={async () => {
               setTried(await ask<TryView>('POST', '/api/try', {}));
-              return 'One request was sent.';
+              return '1 request was sent.';
             }}
           >
             Send one request
@@ -56,7 +56,7 @@ function Tried({ tried }: { tried: TryView }) {
     <>
       <p>
         {socketError ? `No answer: ${socketError}.` : `Token request: ${status}. `}
-        {echoStatus !== undefined && `/echo: ${echoStatus}${echoOwner ? `, speaks for ${echoOwner}` : ''}.`}
+        {echoStatus !== undefined && `/echo: ${echoStatus}${echoOwner ? `, accepted for ${echoOwner}` : ''}.`}
       </p>
       {body && <pre>{body}</pre>}
     </>

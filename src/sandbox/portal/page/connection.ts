@@ -1,6 +1,7 @@
-import type { StateView, UpdateFrame } from '../../api-types.ts';
+import { createContext } from 'preact';
+import type { PictureView, StateView, UpdateFrame } from '../../api-types.ts';
 import { ask, Refused } from './api.ts';
-import { changed, type Model, modelOf } from './model.ts';
+import { changed, type Model, modelOf, withPicture } from './model.ts';
 
 export type Status = 'connecting' | 'live' | 'lost';
 
@@ -11,18 +12,36 @@ export interface Snapshot {
   readonly problem: string | undefined;
 }
 
+/** The part of the picture that is looked at. */
+export interface View {
+  readonly windowMs: number;
+  readonly search: string;
+  readonly owner: string;
+}
+
 const RETRY_MS = 2000;
 
+/** How often the server is asked for the picture again while frames alone cannot keep it complete. */
+const REFRESH_MS = 5000;
+
 /**
- * Keeps a model of the sandbox up to date: asks for the state once, and follows the event stream from there on. When the
- * connection is lost the browser takes up the stream where it ended; only if that is not possible is all asked for anew.
- * A page that nobody sees lets go of its stream: a browser has but six connections to a host, for all its pages together.
+ * Keeps a model of the sandbox up to date: fetches the state once and follows the event stream from there. After a lost
+ * connection the browser resumes the stream where it ended; only if that is impossible is the state fetched again. A
+ * hidden page closes its stream, because a browser allows six connections to a host for all its pages together.
  */
 export class Connection {
   #snapshot: Snapshot = { model: undefined, status: 'connecting', problem: undefined };
   #source: EventSource | undefined;
   #loading = false;
+  #view: View = { windowMs: 60_000, search: '', owner: '' };
+  #incomplete = false;
   readonly #readers = new Set<() => void>();
+
+  constructor() {
+    setInterval(() => {
+      if (this.#incomplete && this.#source) void this.#refresh();
+    }, REFRESH_MS);
+  }
 
   get snapshot(): Snapshot {
     return this.#snapshot;
@@ -33,26 +52,50 @@ export class Connection {
     return () => this.#readers.delete(reader);
   }
 
-  /** To be called when the page comes into sight or goes out of it. */
+  /** Call it when the page becomes visible or hidden. */
   show(visible: boolean): void {
     if (visible && !this.#source) void this.load();
     if (!visible) this.#release();
   }
 
-  /** Begins, or begins anew. Done while it is under way, does nothing. */
+  /** Looks at another window, search or owner. */
+  look(view: View): void {
+    const { windowMs, search, owner } = this.#view;
+    if (view.windowMs === windowMs && view.search === search && view.owner === owner) return;
+    this.#view = view;
+    if (this.#snapshot.model) void this.#refresh();
+  }
+
+  /** Loads everything, unless that is in progress. */
   async load(): Promise<void> {
     if (this.#loading) return;
     this.#loading = true;
     this.#release();
     try {
-      const state = await ask<StateView>('GET', '/api/state');
+      const view = this.#view;
+      const state = await ask<StateView>('GET', `/api/state?${queryOf(view)}`);
       this.#show({ model: modelOf(state, performance.now()), problem: undefined });
+      this.#incomplete = isIncomplete(state.picture);
       this.#follow(state.lastEventId);
+      if (view !== this.#view) void this.#refresh();
     } catch (error) {
       this.#show({ status: 'lost', problem: error instanceof Refused ? error.message : undefined });
       setTimeout(() => void this.load(), RETRY_MS);
     } finally {
       this.#loading = false;
+    }
+  }
+
+  async #refresh(): Promise<void> {
+    const view = this.#view;
+    try {
+      const picture = await ask<PictureView>('GET', `/api/picture?${queryOf(view)}`);
+      const { model } = this.#snapshot;
+      if (!model || view !== this.#view) return;
+      this.#incomplete = isIncomplete(picture);
+      this.#show({ model: withPicture(model, picture) });
+    } catch {
+      this.#incomplete = true;
     }
   }
 
@@ -69,7 +112,7 @@ export class Connection {
     source.addEventListener('update', (event: MessageEvent<string>) => this.#take(JSON.parse(event.data)));
     source.addEventListener('error', () => {
       this.#show({ status: 'lost' });
-      // The browser goes on trying, except where the answer was no stream.
+      // The browser retries by itself, except where the answer was not a stream.
       if (source.readyState === EventSource.CLOSED) setTimeout(() => void this.load(), RETRY_MS);
     });
   }
@@ -77,7 +120,11 @@ export class Connection {
   #take(frame: UpdateFrame): void {
     const { model } = this.#snapshot;
     if (frame.stale) void this.load();
-    else if (model) this.#show({ model: changed(model, frame, performance.now()) });
+    else if (model) {
+      if (frame.requestsLeftOut || frame.ownersChanged) this.#incomplete = true;
+      if (frame.ownersChanged) void this.#refresh();
+      this.#show({ model: changed(model, frame, performance.now()) });
+    }
   }
 
   #show(changes: Partial<Snapshot>): void {
@@ -85,3 +132,13 @@ export class Connection {
     for (const reader of this.#readers) reader();
   }
 }
+
+const isIncomplete = ({ lanes, matching }: PictureView): boolean =>
+  lanes.filter(({ id }) => id !== '').length < matching;
+
+function queryOf({ windowMs, search, owner }: View): string {
+  const query = { windowMs: `${windowMs}`, ...(search && { search }), ...(owner && { owner }) };
+  return new URLSearchParams(query).toString();
+}
+
+export const ConnectionContext = createContext<Connection | undefined>(undefined);

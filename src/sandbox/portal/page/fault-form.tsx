@@ -1,9 +1,11 @@
 import { useState } from 'preact/hooks';
-import type { AppView, OwnerView } from '../../api-types.ts';
+import type { AppView, OwnerView, PreviewView } from '../../api-types.ts';
 import { FAULT_KIND_NAMES, FAULT_KINDS } from '../../state/fault-kinds.ts';
-import { ask } from './api.ts';
+import type { FaultRule } from '../../state/fault-rules.ts';
+import { ask, Refused } from './api.ts';
 import { type FaultField, type FormValues, fieldsOfKind, ruleOf, WHEN_FIELDS, WHEN_WORDS } from './fault-rule.ts';
-import { Choice, Field, useAction } from './parts.tsx';
+import { Action, Choice, Field, useAction } from './parts.tsx';
+import { Preview, usePreview } from './preview.tsx';
 
 const KINDS = FAULT_KIND_NAMES.map((kind) => [kind, FAULT_KINDS[kind].word] as const);
 
@@ -16,21 +18,46 @@ const PATHS = [
 
 const START: FormValues = { kind: 'status', when: 'next', path: '', owner: '', app: '', fields: {} };
 
-/** A rule, put together; beside it what will be sent. */
-export function FaultForm({ owners, apps }: { owners: readonly OwnerView[]; apps: readonly AppView[] }) {
-  const [answers, setFormValues] = useState(START);
+const FOR_30_S = { schedule: [[0, 30_000]] as [number, number][] };
+
+/** The faults that are wanted most, one click each. */
+const PRESETS: readonly (readonly [title: string, rule: FaultRule])[] = [
+  ['503 for 30 s', { kind: 'status', status: 503, when: FOR_30_S }],
+  ['429 with Retry-After, above 10 in 10 s', { kind: 'status', status: 429, when: { over: 10, perMs: 10_000 } }],
+  ['Black hole for 30 s', { kind: 'silence', when: FOR_30_S }],
+  ['Slow body for 30 s', { kind: 'drip', bytes: 8, everyMs: 500, when: FOR_30_S }],
+  ["Another owner's token, once", { kind: 'wrong_owner_token', when: { next: 1 } }],
+];
+
+/** A fault rule in the making, beside what the client will see of it. */
+export function FaultForm({ apps }: { apps: readonly AppView[] }) {
+  const [values, setValues] = useState(START);
+  const [problem, setProblem] = useState('');
   const [busy, run] = useAction();
-  const change = (changes: Partial<FormValues>) => setFormValues({ ...answers, ...changes });
-  const rule = ruleOf(answers);
+  const change = (changes: Partial<FormValues>) => {
+    setProblem('');
+    setValues({ ...values, ...changes });
+  };
+  const rule = ruleOf(values);
+  const preview = usePreview({ fault: rule });
   const add = async () => {
-    await ask('POST', '/api/faults', rule);
-    return `${FAULT_KINDS[answers.kind].word}: added.`;
+    try {
+      await ask('POST', '/api/faults', rule);
+      return `${FAULT_KINDS[values.kind].word}: added.`;
+    } catch (error) {
+      if (error instanceof Refused) setProblem(error.message);
+      throw error;
+    }
   };
   const fieldsOf = (fields: readonly FaultField[], prefix = '') =>
-    fields.map((field) => <FieldInput key={prefix + field.name} {...{ field, prefix, answers, change }} />);
+    fields.map((field) => {
+      const wrong = problemOf(problem, prefix + field.name);
+      return <FieldInput key={prefix + field.name} {...{ field, prefix, values, change }} problem={wrong} />;
+    });
   return (
     <section aria-labelledby="add-heading">
       <h2 id="add-heading">Add a fault</h2>
+      <Presets />
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -41,34 +68,35 @@ export function FaultForm({ owners, apps }: { owners: readonly OwnerView[]; apps
           <legend>What goes wrong</legend>
           <Choice
             label="Kind"
-            value={answers.kind}
+            value={values.kind}
             options={KINDS}
-            onChange={(kind) => change({ kind, fields: pick(answers.fields, 'when.') })}
+            onChange={(kind) => change({ kind, fields: pick(values.fields, 'when.') })}
           />
-          {fieldsOf(fieldsOfKind(answers.kind))}
+          {fieldsOf(fieldsOfKind(values.kind))}
         </fieldset>
         <fieldset>
           <legend>When</legend>
-          <Choice label="Condition" value={answers.when} options={WHEN_WORDS} onChange={(when) => change({ when })} />
-          {fieldsOf(WHEN_FIELDS[answers.when], 'when.')}
+          <Choice label="Condition" value={values.when} options={WHEN_WORDS} onChange={(when) => change({ when })} />
+          {fieldsOf(WHEN_FIELDS[values.when], 'when.')}
         </fieldset>
         <fieldset>
           <legend>For whom</legend>
-          <Choice label="Requests" value={answers.path} options={PATHS} onChange={(path) => change({ path })} />
-          <Choice
-            label="Owner"
-            value={answers.owner}
-            options={[['', 'Any'], ...owners.map(({ id }) => [id, id] as const)]}
+          <Choice label="Requests" value={values.path} options={PATHS} onChange={(path) => change({ path })} />
+          <OwnerField
+            value={values.owner}
             onChange={(owner) => change({ owner })}
+            problem={problemOf(problem, 'target.owner')}
           />
           <Choice
             label="App"
-            value={answers.app}
+            value={values.app}
             options={[['', 'Any'], ...apps.map(({ id }) => [id, id] as const)]}
             onChange={(app) => change({ app })}
           />
         </fieldset>
-        <p class="hint">The rule, as code and as the control plane take it:</p>
+        <p class="hint">What the client sees</p>
+        <Preview preview={preview as PreviewView | undefined} />
+        <p class="hint">The rule for code and REST</p>
         <pre class="rule">{JSON.stringify(rule)}</pre>
         <button type="submit" class="main" aria-busy={busy}>
           Add fault
@@ -78,32 +106,94 @@ export function FaultForm({ owners, apps }: { owners: readonly OwnerView[]; apps
   );
 }
 
+function Presets() {
+  return (
+    <ul class="row presets" aria-label="Presets">
+      {PRESETS.map(([title, rule]) => (
+        <li key={title}>
+          <Action
+            look="chip"
+            act={async () => {
+              await ask('POST', '/api/faults', rule);
+              return `${title}: added.`;
+            }}
+          >
+            {title}
+          </Action>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** An owner's id, with those that match what was typed: there may be thousands. */
+function OwnerField(props: { value: string; onChange: (owner: string) => void; problem: string | undefined }) {
+  const [found, setFound] = useState<readonly OwnerView[]>([]);
+  const type = (text: string) => {
+    props.onChange(text.trim());
+    const query = new URLSearchParams({ search: text, limit: '20' });
+    ask<OwnerView[]>('GET', `/api/owners?${query}`).then(setFound, () => {});
+  };
+  return (
+    <Field label="Owner id (empty: any)" problem={props.problem}>
+      {(id) => (
+        <>
+          <input
+            id={id}
+            type="text"
+            list="fault-owners"
+            value={props.value}
+            onInput={(event) => type(event.currentTarget.value)}
+          />
+          <datalist id="fault-owners">
+            {found.map((owner) => (
+              <option key={owner.id} value={owner.id}>
+                {owner.name}
+              </option>
+            ))}
+          </datalist>
+        </>
+      )}
+    </Field>
+  );
+}
+
 function FieldInput(props: {
   field: FaultField;
   prefix: string;
-  answers: FormValues;
+  values: FormValues;
   change: (changes: Partial<FormValues>) => void;
+  problem: string | undefined;
 }) {
-  const { field, prefix, answers, change } = props;
-  const value = answers.fields[prefix + field.name] ?? field.start;
-  const set = (text: string) => change({ fields: { ...answers.fields, [prefix + field.name]: text } });
+  const { field, prefix, values, change, problem } = props;
+  const value = values.fields[prefix + field.name] ?? field.start;
+  const set = (text: string) => change({ fields: { ...values.fields, [prefix + field.name]: text } });
   if (field.type === 'choice') {
     const options = (field.options ?? []).map((option) => [option, option.replace('_', ' ')] as const);
     return <Choice label={field.label} value={value} options={options} onChange={set} />;
   }
   return (
-    <Field label={field.type === 'seconds' ? `${field.label}, seconds` : field.label}>
+    <Field label={field.type === 'seconds' ? `${field.label}, seconds` : field.label} problem={problem}>
       {(id) => (
         <input
           id={id}
           type="text"
           inputMode={field.type === 'text' ? 'text' : 'decimal'}
+          aria-invalid={problem !== undefined}
+          aria-describedby={problem === undefined ? undefined : `${id}-problem`}
           value={value}
           onInput={(event) => set(event.currentTarget.value)}
         />
       )}
     </Field>
   );
+}
+
+/** The line of the control plane's answer about a field, without its name. The condition's span is one member there. */
+function problemOf(message: string, name: string): string | undefined {
+  const path = /^when\.(fromMs|toMs)$/.test(name) ? 'when.schedule' : name;
+  const line = message.split('\n').find((one) => one.replace(/^\s*-\s*/, '').startsWith(`${path}:`));
+  return line?.replace(/^.*?:\s*/, '');
 }
 
 const pick = (fields: FormValues['fields'], prefix: string): FormValues['fields'] =>

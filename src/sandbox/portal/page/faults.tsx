@@ -4,7 +4,7 @@ import { type Model, timeOf } from './model.ts';
 import { Action, Scroll, useTick } from './parts.tsx';
 import { countWord, faultWord, isActive, leftWord, targetWord, whenWord } from './words.ts';
 
-/** What goes wrong at the moment, and what else may. */
+/** The fault rules, and the form for another. */
 export function Faults({ model }: { model: Model }) {
   return (
     <div class="two">
@@ -22,29 +22,29 @@ export function Faults({ model }: { model: Model }) {
           </Action>
         </div>
         <p class="hint">
-          Of several rules that strike, the oldest does; latency delays and lets the next one strike too. A rule that is
-          removed leaves nothing behind.
+          When several rules apply to a request, the oldest wins; latency adds its delay and lets the next one apply. A
+          removed rule leaves no trace.
         </p>
         <FaultTable model={model} />
       </section>
-      <FaultForm owners={model.owners} apps={model.apps} />
+      <FaultForm apps={model.apps} />
     </div>
   );
 }
 
 function FaultTable({ model }: { model: Model }) {
   const nowMs = timeOf(model, useTick(1000));
-  if (model.faults.length === 0) return <p class="empty">No faults. The service behaves.</p>;
+  if (model.faults.length === 0) return <p class="empty">No faults.</p>;
   return (
     <Scroll label="Fault rules">
       <table class="stack">
         <thead>
           <tr>
             <th scope="col">Fault</th>
-            <th scope="col">Aimed at</th>
+            <th scope="col">Target</th>
             <th scope="col">When</th>
             <th scope="col" class="number">
-              Struck
+              Hits
             </th>
             <th scope="col">Left</th>
             <th scope="col">
@@ -56,9 +56,9 @@ function FaultTable({ model }: { model: Model }) {
           {model.faults.map((rule) => (
             <tr key={rule.id}>
               <th scope="row">{faultWord(rule)}</th>
-              <td data-word="Aimed at">{targetWord(rule.target, rule.kind)}</td>
+              <td data-word="Target">{targetWord(rule.target, rule.kind)}</td>
               <td data-word="When">{whenWord(rule.when)}</td>
-              <td data-word="Struck" class="number">
+              <td data-word="Hits" class="number">
                 {countWord(rule.hits)}
               </td>
               <td data-word="Left">

@@ -1,29 +1,42 @@
+import { MARK_KINDS } from '../../state/marks.ts';
 import { ask } from './api.ts';
-import { liveToken, type Model, rateOf, timeOf } from './model.ts';
+import { countsBetween, type Model, timeOf } from './model.ts';
 import { Action, useTick } from './parts.tsx';
-import { countWord, faultWord, isActive, leftWord, plural, targetWord } from './words.ts';
+import { countWord, faultWord, isActive, leftWord, plural, spanWord, targetWord } from './words.ts';
 
-/** What one asks first: how much, how well, for whom, how much for nothing. */
-export function Figures({ model }: { model: Model }) {
-  const pageMs = useTick(500);
-  const { summary, lanes, owners } = model;
-  const { pending = 0, issued = 0, accepted = 0 } = summary.byOutcome;
-  const done = summary.total - pending;
-  const nowMs = timeOf(model, pageMs);
-  let covered = 0;
-  for (const lane of lanes.values()) if (lane.id !== '' && liveToken(lane, nowMs)) covered++;
+const RATE_WINDOW_MS = 10_000;
+
+/** The first questions: how much, how well, for how many owners, how much in vain. Exact, from the server's counts. */
+export function Figures({ model, windowMs }: { model: Model; windowMs: number }) {
+  const nowMs = timeOf(model, useTick(500));
+  const { figures, seconds } = model;
+  const counts = countsBetween(seconds, nowMs - windowMs, nowMs);
+  const of = (...kinds: (typeof MARK_KINDS)[number][]) =>
+    kinds.reduce((sum, kind) => sum + (counts[MARK_KINDS.indexOf(kind)] ?? 0), 0);
+  const good = of('ok', 'wasted');
+  const bad = of('limited', 'error', 'broken', 'refused');
+  const recent = countsBetween(seconds, nowMs - RATE_WINDOW_MS, nowMs).reduce((sum, count) => sum + count, 0);
+  const share = good + bad > 0 ? good / (good + bad) : undefined;
   return (
     <dl class="figures">
-      <Figure word="Rate" value={rateOf(model.samples, pageMs).toFixed(1)} unit="/s">
-        {plural(summary.total, 'request')}
+      <Figure word="Token requests" value={(recent / (RATE_WINDOW_MS / 1000)).toFixed(1)} unit="/s">
+        {`${countWord(figures.tokenRequests)} so far, ${figures.inFlight} in flight`}
       </Figure>
-      <Figure word="Success" value={done > 0 ? percent((issued + accepted) / done) : '–'}>
-        {plural(done - issued - accepted, 'failure')}
+      <Figure
+        word="Success"
+        value={share === undefined ? '–' : percent(share)}
+        tone={share === undefined || share >= 0.99 ? undefined : share >= 0.9 ? 'warning' : 'alarm'}
+      >
+        {`${plural(bad, 'failure')}, last ${spanWord(windowMs)}`}
       </Figure>
-      <Figure word="Owners covered" value={countWord(covered)}>
-        of {countWord(owners.length)}, with a good token
+      <Figure word="Owners covered" value={countWord(figures.ownersCovered)}>
+        {`of ${countWord(figures.owners)}, with a usable token`}
       </Figure>
-      <Figure word="Wasted requests" value={countWord(summary.wasted)} alarming={summary.wasted > 0}>
+      <Figure
+        word="Wasted requests"
+        value={countWord(figures.wasted)}
+        tone={figures.wasted > 0 ? 'warning' : undefined}
+      >
         the owner had a good token
       </Figure>
       <div class="wide">
@@ -36,16 +49,22 @@ export function Figures({ model }: { model: Model }) {
   );
 }
 
-function Figure(props: { word: string; value: string; unit?: string; alarming?: boolean; children: unknown }) {
+function Figure(props: {
+  word: string;
+  value: string;
+  unit?: string;
+  tone?: 'warning' | 'alarm' | undefined;
+  children: string;
+}) {
   return (
     <div>
       <dt>{props.word}</dt>
       <dd>
-        <span class={props.alarming ? 'value alarming' : 'value'}>
+        <span class={`value ${props.tone ?? ''}`}>
           {props.value}
           {props.unit && <small>{props.unit}</small>}
         </span>
-        <span class="hint">{props.children as string}</span>
+        <span class="hint">{props.children}</span>
       </dd>
     </div>
   );
@@ -53,7 +72,7 @@ function Figure(props: { word: string; value: string; unit?: string; alarming?: 
 
 function ActiveFaults({ model, nowMs }: { model: Model; nowMs: number }) {
   const active = model.faults.filter((rule) => isActive(rule, nowMs));
-  if (active.length === 0) return <span class="hint">None. The service behaves.</span>;
+  if (active.length === 0) return <span class="hint">None</span>;
   return (
     <ul class="plainlist">
       {active.map((rule) => (
@@ -78,5 +97,5 @@ function ActiveFaults({ model, nowMs }: { model: Model; nowMs: number }) {
   );
 }
 
-/** Never rounded up to all: 100 % means all. */
+/** Never rounded up to 100 %. */
 const percent = (share: number): string => `${share === 1 ? 100 : Math.min(99.9, share * 100).toFixed(1)}%`;

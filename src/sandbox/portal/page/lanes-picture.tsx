@@ -1,4 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { hashOf } from './address.ts';
 import {
   barsOf,
   type Layout,
@@ -14,13 +15,9 @@ import {
   ticksOf,
 } from './lanes.ts';
 import { type Lane, type Model, timeOf } from './model.ts';
+import { useMoving } from './moving.ts';
+import { Bands, TimeRail } from './time-rail.tsx';
 import { outcomeWord, ownerWord, timeWord } from './words.ts';
-
-const AXIS_PX = 24;
-
-/** How often the picture moves; it is drawn anew only where there is news. */
-const MOVE_MS = 100;
-const MOVE_LESS_MS = 1000;
 
 interface Props {
   readonly model: Model;
@@ -33,7 +30,7 @@ interface Props {
   readonly onSelect: (id: number) => void;
 }
 
-/** One lane per owner: tokens as bars, requests as marks, time to the right. What it shows is in the table too. */
+/** One lane per owner: tokens as bars, requests as marks, time to the right. The table shows the same. */
 export function LanesPicture(props: Props) {
   const { model, lanes, windowMs, calls, heldAtMs, onSelect } = props;
   const [plot, width] = useWidth();
@@ -51,40 +48,49 @@ export function LanesPicture(props: Props) {
     return mark && { mark, row };
   };
   return (
-    <div class="picture">
-      <LaneNames lanes={lanes} pitch={layout.pitch} />
-      <div class="plot" ref={plot}>
-        {/* biome-ignore lint/a11y/useKeyWithClickEvents: the list of requests beside it selects by keyboard */}
-        <svg
-          class="lanes"
-          role="img"
-          aria-label={`One lane for each of ${lanes.length} owners. The same as a table: choose Table.`}
-          width={width}
-          height={height + AXIS_PX}
-          onMouseMove={(event) => setHovered(find(event))}
-          onMouseLeave={() => setHovered(undefined)}
-          onClick={(event) => {
-            const found = find(event);
-            if (found) onSelect(found.mark.entry.id);
-          }}
-        >
-          <g ref={moving}>
-            <Axis layout={layout} height={height} />
-            {lanes.map((lane, row) => (
-              <LaneDrawing key={lane.id} lane={lane} y={row * layout.pitch} layout={layout} />
-            ))}
-            <Selected lanes={lanes} layout={layout} selected={props.selected} />
-          </g>
-          <rect class="future" x={nowX(layout)} y="0" width={Math.max(0, width - nowX(layout))} height={height} />
-          <path class="now" d={`M${nowX(layout)} 0v${height + 6}`} />
-        </svg>
-        {hovered && <Tip found={hovered} layout={layout} shift={shiftX(layout, nowMs)} />}
+    <>
+      <TimeRail model={model} layout={layout} heldAtMs={heldAtMs} />
+      <div class="picture">
+        <LaneNames lanes={lanes} pitch={layout.pitch} barY={layout.barY} />
+        <div class="plot" ref={plot}>
+          {/* biome-ignore lint/a11y/useKeyWithClickEvents: the list of requests beside it selects by keyboard */}
+          <svg
+            class="lanes"
+            role="img"
+            aria-label={`One lane for each of ${lanes.length} owners. The same as a table: choose Table.`}
+            width={width}
+            height={height}
+            onMouseMove={(event) => setHovered(find(event))}
+            onMouseLeave={() => setHovered(undefined)}
+            onClick={(event) => {
+              const found = find(event);
+              if (found) onSelect(found.mark.entry.id);
+            }}
+          >
+            <g ref={moving}>
+              <Bands model={model} layout={layout} nowMs={nowMs} height={height} />
+              <path
+                class="axis-line"
+                d={ticksOf(layout)
+                  .map(({ x }) => `M${x} 0v${height}`)
+                  .join('')}
+              />
+              {lanes.map((lane, row) => (
+                <LaneDrawing key={lane.id} lane={lane} y={row * layout.pitch} layout={layout} />
+              ))}
+              <Selected lanes={lanes} layout={layout} selected={props.selected} />
+            </g>
+            <rect class="future" x={nowX(layout)} y="0" width={Math.max(0, width - nowX(layout))} height={height} />
+            <path class="now" d={`M${nowX(layout)} 0v${height}`} />
+          </svg>
+          {hovered && <Tip found={hovered} layout={layout} shift={shiftX(layout, nowMs)} />}
+        </div>
       </div>
-    </div>
+    </>
   );
 }
 
-/** Drawn anew only when its owner has news or the layout changes. */
+/** Redrawn only when its owner has news or the layout changes. */
 function LaneDrawing({ lane, y, layout }: { lane: Lane; y: number; layout: Layout }) {
   return useMemo(() => {
     const { bars, cuts } = barsOf(lane.tokens, layout);
@@ -101,41 +107,30 @@ function LaneDrawing({ lane, y, layout }: { lane: Lane; y: number; layout: Layou
   }, [lane, y, layout]);
 }
 
-function Axis({ layout, height }: { layout: Layout; height: number }) {
-  return useMemo(
-    () => (
-      <g class="axis">
-        {ticksOf(layout).map(({ x, atMs }) => (
-          <g key={atMs}>
-            <path class="axis-line" d={`M${x} 0v${height + 4}`} />
-            <text x={x} y={height + 18}>
-              {timeWord(atMs)}
-            </text>
-          </g>
-        ))}
-      </g>
-    ),
-    [layout, height],
-  );
-}
-
-function LaneNames({ lanes, pitch }: { lanes: readonly Lane[]; pitch: number }) {
+function LaneNames({ lanes, pitch, barY }: { lanes: readonly Lane[]; pitch: number; barY: number }) {
   const ids = lanes.map(({ id }) => id).join();
   return useMemo(() => {
     const every = labelEvery(pitch);
-    const height = Math.max(pitch, 15);
+    const height = 15;
     return (
       <div class="names" aria-hidden="true">
-        {lanes.map(({ id }, row) =>
+        {lanes.map(({ id, name }, row) =>
           row % every === 0 ? (
-            <span key={id} class="lane-name" title={id} style={{ top: `${(row + 0.5) * pitch - height / 2}px` }}>
-              {ownerWord(id)}
-            </span>
+            <a
+              key={id}
+              class="lane-name"
+              tabIndex={-1}
+              href={hashOf(id ? 'owners' : 'live', { owner: id })}
+              title={`${id} ${name}`}
+              style={{ top: `${Math.max(0, row * pitch + barY - height / 2)}px` }}
+            >
+              {name || ownerWord(id)}
+            </a>
           ) : null,
         )}
       </div>
     );
-  }, [ids, pitch]);
+  }, [ids, pitch, barY]);
 }
 
 function Selected(props: { lanes: readonly Lane[]; layout: Layout; selected: number | undefined }) {
@@ -160,24 +155,7 @@ function Tip({ found, layout, shift }: { found: { mark: Mark; row: number }; lay
   );
 }
 
-/** Moves the drawing with the sandbox's time, without drawing anything anew. */
-function useMoving(model: Model, layout: Layout, heldAtMs: number | undefined) {
-  const group = useRef<SVGGElement>(null);
-  useEffect(() => {
-    const move = () => {
-      const nowMs = heldAtMs ?? timeOf(model, performance.now());
-      group.current?.setAttribute('transform', `translate(${shiftX(layout, nowMs).toFixed(1)} 0)`);
-    };
-    move();
-    if (heldAtMs !== undefined || model.clock.frozen) return undefined;
-    const still = matchMedia('(prefers-reduced-motion: reduce)').matches;
-    const timer = setInterval(move, still ? MOVE_LESS_MS : MOVE_MS);
-    return () => clearInterval(timer);
-  }, [model.clock, layout, heldAtMs]);
-  return group;
-}
-
-/** The same object as long as it says the same. */
+/** The same object while its values stay the same. */
 function useStable(layout: Layout): Layout {
   const kept = useRef(layout);
   if (!sameLayout(kept.current, layout)) kept.current = layout;

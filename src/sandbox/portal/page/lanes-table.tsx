@@ -1,8 +1,9 @@
+import { failed, markOf } from '../../state/marks.ts';
 import { type Lane, liveToken } from './model.ts';
 import { Mark, Scroll, State } from './parts.tsx';
-import { countWord, isGood, markOf, outcomeWord, ownerWord, spanWord, timeWord } from './words.ts';
+import { countWord, outcomeWord, ownerWord, spanWord, timeWord } from './words.ts';
 
-/** What the picture shows, as a table: the last requests and the token of each owner. */
+/** The picture as a table: requests of the window, and the token of each owner. */
 export function LanesTable({ lanes, nowMs, windowMs }: { lanes: readonly Lane[]; nowMs: number; windowMs: number }) {
   return (
     <Scroll label="Lanes as a table" class="tall">
@@ -36,16 +37,15 @@ export function LanesTable({ lanes, nowMs, windowMs }: { lanes: readonly Lane[];
 
 function LaneRow({ lane, nowMs, sinceMs }: { lane: Lane; nowMs: number; sinceMs: number }) {
   const requests = lane.requests.filter(({ atMs }) => atMs >= sinceMs);
-  const failed = requests.filter((entry) => !isGood(entry) && entry.outcome !== 'pending').length;
   const last = requests.at(-1);
   return (
     <tr>
-      <th scope="row">{ownerWord(lane.id)}</th>
+      <th scope="row">{lane.name || ownerWord(lane.id)}</th>
       <td>
-        <TokenState lane={lane} nowMs={nowMs} />
+        <TokenState endMs={liveToken(lane, nowMs)?.expiresAtMs} nowMs={nowMs} none={endedWord(lane)} />
       </td>
       <td class="number">{countWord(requests.length)}</td>
-      <td class="number">{countWord(failed)}</td>
+      <td class="number">{countWord(requests.filter(failed).length)}</td>
       <td class="number">{countWord(requests.filter(({ wasted }) => wasted).length)}</td>
       <td>
         {last && (
@@ -58,11 +58,15 @@ function LaneRow({ lane, nowMs, sinceMs }: { lane: Lane; nowMs: number; sinceMs:
   );
 }
 
-/** Whether an owner has a token that is good now, and for how long. */
-export function TokenState({ lane, nowMs }: { lane: Lane | undefined; nowMs: number }) {
-  const token = lane && liveToken(lane, nowMs);
-  if (token) return <State good={true}>good for {spanWord(token.expiresAtMs - nowMs)}</State>;
-  const last = lane?.tokens.at(-1);
-  if (!last) return <State good={false}>none</State>;
-  return <State good={false}>{last.revokedAtMs === undefined ? 'expired' : 'revoked'}</State>;
+/** Why an owner has no usable token, by what the picture knows. */
+function endedWord({ tokens }: Lane): string {
+  const last = tokens.at(-1);
+  if (!last) return 'none';
+  return last.revokedAtMs === undefined ? 'expired' : 'revoked';
+}
+
+/** Whether an owner has a usable token, and for how long. */
+export function TokenState({ endMs, nowMs, none }: { endMs: number | undefined; nowMs: number; none: string }) {
+  if (endMs === undefined || endMs <= nowMs) return <State good={false}>{none}</State>;
+  return <State good={true}>valid for {spanWord(endMs - nowMs)}</State>;
 }

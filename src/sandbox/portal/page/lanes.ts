@@ -4,9 +4,9 @@
  * the picture as a whole is shifted.
  */
 
-import type { LedgerEntry, TokenView } from '../../api-types.ts';
+import type { Band, LedgerEntry, TokenView } from '../../api-types.ts';
+import { type MarkKind, markOf } from '../../state/marks.ts';
 import { endOf, type Lane } from './model.ts';
-import { type MarkKind, markOf } from './words.ts';
 
 /** How a picture is laid out. The same object as long as nothing in it has changed. */
 export interface Layout {
@@ -30,7 +30,7 @@ export interface Layout {
 /** The share of the width that is the past; the rest shows what is left of the tokens. */
 const PAST = 0.8;
 
-/** Half the lanes' height that is aimed at, and the bounds of one. */
+/** The height that all lanes together should have, and the bounds of one lane. */
 const TALL_PX = 700;
 const MIN_PITCH = 3.5;
 const MAX_PITCH = 44;
@@ -56,7 +56,7 @@ export function layoutOf(
     pitch,
     radius: roomy ? 4 : Math.min(4, Math.max(2.75, pitch * 0.4)),
     barHeight,
-    barY: roomy ? pitch - barHeight - 2 : pitch / 2,
+    barY: roomy ? pitch - barHeight - 3 : pitch / 2,
     calls,
   };
 }
@@ -104,13 +104,14 @@ export function marksOf(lane: Lane, layout: Layout): Mark[] {
   }
   const roomy = pitch >= ROOMY_PITCH;
   const lowestY = roomy ? barY - layout.barHeight / 2 - radius : barY;
-  const room = roomy ? lowestY - radius : pitch * 0.6;
+  const highestY = roomy ? radius + 1 : barY - pitch * 0.3;
+  const room = lowestY - highestY;
   const marks: Mark[] = [];
   for (const stack of columns.values()) {
     const x = xOf(layout, stack[0]?.atMs ?? 0);
     const step = stack.length > 1 ? Math.min(radius * 2 + 0.5, room / (stack.length - 1)) : 0;
     for (const [index, entry] of stack.entries()) {
-      marks.push({ x, y: lowestY - index * step, kind: markOf(entry), entry });
+      marks.push({ x, y: Math.max(highestY, lowestY - index * step), kind: markOf(entry), entry });
     }
   }
   return marks;
@@ -199,3 +200,40 @@ export function ticksOf(layout: Layout, labelPx = 80): { x: number; atMs: number
 
 /** Every how manieth lane has its name written, so that names do not cover each other. */
 export const labelEvery = (pitch: number, labelPx = 15): number => Math.max(1, Math.ceil(labelPx / pitch));
+
+/** A band as a span of the drawing. One without length, frozen time, is a line. */
+export function bandSpan(band: Band, layout: Layout, nowMs: number): { x: number; width: number } | undefined {
+  const toMs = band.toMs ?? nowMs;
+  if (!inReach(layout, toMs)) return undefined;
+  const x = round(xOf(layout, band.fromMs));
+  return { x, width: Math.max(2, round(xOf(layout, toMs)) - x) };
+}
+
+/** Columns of the time rail: seconds, or several of them where a second has no room. */
+export function columnsOf(
+  seconds: Iterable<readonly [second: number, ...counts: number[]]>,
+  layout: Layout,
+): { x: number; width: number; fromMs: number; toMs: number; counts: number[] }[] {
+  const stepS = Math.max(1, Math.ceil(3 / (layout.pxPerMs * 1000)));
+  const columns = new Map<number, number[]>();
+  for (const [second, ...own] of seconds) {
+    if (!inReach(layout, second * 1000)) continue;
+    const start = Math.floor(second / stepS) * stepS;
+    const counts = columns.get(start) ?? own.map(() => 0);
+    columns.set(
+      start,
+      counts.map((count, index) => count + (own[index] ?? 0)),
+    );
+  }
+  const width = stepS * 1000 * layout.pxPerMs;
+  return [...columns].map(([start, counts]) => {
+    const fromMs = start * 1000;
+    return {
+      x: round(xOf(layout, fromMs)),
+      width: Math.max(1.5, width - 1),
+      fromMs,
+      toMs: fromMs + stepS * 1000,
+      counts,
+    };
+  });
+}

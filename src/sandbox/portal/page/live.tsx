@@ -1,5 +1,8 @@
-import { useMemo, useState } from 'preact/hooks';
+import { useContext, useEffect, useState } from 'preact/hooks';
+import { MARK_KINDS } from '../../state/marks.ts';
+import { setParams, useAddress } from './address.ts';
 import { ConnectPanel } from './connect-panel.tsx';
+import { ConnectionContext } from './connection.ts';
 import { Figures } from './figures.tsx';
 import { LanesPicture } from './lanes-picture.tsx';
 import { LanesTable } from './lanes-table.tsx';
@@ -7,7 +10,7 @@ import { type Lane, type Model, timeOf } from './model.ts';
 import { Check, Choice, Mark } from './parts.tsx';
 import { RequestDetail, RequestList } from './requests.tsx';
 import { ScenarioBar } from './scenario-bar.tsx';
-import { MARK_KINDS, MARK_WORDS, plural } from './words.ts';
+import { countWord, MARK_WORDS } from './words.ts';
 
 const WINDOWS = [
   ['60000', '1 min'],
@@ -17,28 +20,38 @@ const WINDOWS = [
   ['14400000', '4 h'],
 ] as const;
 
-/** More lanes than this are no picture any more: what is typed narrows them down. */
-const MAX_LANES = 250;
+type Window = (typeof WINDOWS)[number][0];
 
 /** What the integration does, as it does it. */
 export function Live({ model: latest }: { model: Model }) {
+  const connection = useContext(ConnectionContext);
+  const { params } = useAddress();
   const [held, setHeld] = useState<{ model: Model; atMs: number } | undefined>();
-  const [selected, setSelected] = useState<number | undefined>();
   const model = held?.model ?? latest;
-  const entry = useMemo(
-    () => (selected === undefined ? undefined : model.requests.find(({ id }) => id === selected)),
-    [model.requests, selected],
-  );
+  const window: Window = WINDOWS.find(([value]) => value === params.window)?.[0] ?? '60000';
+  const windowMs = Number(window);
+  const search = params.search ?? '';
+  const selected = Number(params.request) || undefined;
+  const select = (id: number | undefined) => setParams({ request: id === undefined ? undefined : `${id}` });
+  useEffect(() => connection?.look({ windowMs, search, owner: '' }), [windowMs, search]);
   const hold = () => setHeld(held ? undefined : { model: latest, atMs: timeOf(latest, performance.now()) });
   return (
     <div class="live">
       <ConnectPanel model={latest} />
-      <Figures model={latest} />
+      <Figures model={latest} windowMs={windowMs} />
       <ScenarioBar model={latest} />
-      <Lanes model={model} heldAtMs={held?.atMs} onHold={hold} selected={entry?.id} onSelect={setSelected} />
+      <Lanes {...{ model, window, search, selected }} heldAtMs={held?.atMs} onHold={hold} onSelect={select} />
       <div class="beside">
-        {entry && <RequestDetail key={entry.id} entry={entry} url={model.url} onClose={() => setSelected(undefined)} />}
-        <RequestList requests={model.requests} selected={entry?.id} onSelect={setSelected} />
+        {selected !== undefined && (
+          <RequestDetail
+            key={selected}
+            id={selected}
+            known={model.requests.findLast(({ id }) => id === selected)}
+            url={model.url}
+            onClose={() => select(undefined)}
+          />
+        )}
+        <RequestList requests={model.requests} selected={selected} onSelect={select} />
       </div>
     </div>
   );
@@ -46,19 +59,23 @@ export function Live({ model: latest }: { model: Model }) {
 
 function Lanes(props: {
   model: Model;
+  window: Window;
+  search: string;
   heldAtMs: number | undefined;
   onHold: () => void;
   selected: number | undefined;
   onSelect: (id: number) => void;
 }) {
-  const { model, heldAtMs, selected, onSelect } = props;
-  const [window, setWindow] = useState<(typeof WINDOWS)[number][0]>('60000');
-  const [calls, setCalls] = useState(false);
-  const [asTable, setAsTable] = useState(false);
-  const [search, setSearch] = useState('');
+  const { model, window, search, heldAtMs, selected, onSelect } = props;
+  const { params } = useAddress();
+  const calls = params.calls === '1';
+  const asTable = params.as === 'table';
   const windowMs = Number(window);
-  const matching = useMemo(() => lanesFor(model, search), [model.lanes, model.owners, search]);
-  const lanes = matching.slice(0, MAX_LANES);
+  const wanted = search.trim().toLowerCase();
+  const lanes: Lane[] = [...model.lanes.values()].filter(
+    ({ id, name }) => id.toLowerCase().includes(wanted) || name.toLowerCase().includes(wanted),
+  );
+  const shown = [...model.lanes.keys()].filter((id) => id !== '').length;
   return (
     <section class="lanes-section" aria-labelledby="lanes-heading">
       <div class="row heading">
@@ -66,7 +83,12 @@ function Lanes(props: {
         <fieldset class="switch">
           <legend class="hidden">Show as</legend>
           {[false, true].map((table) => (
-            <button key={`${table}`} type="button" aria-pressed={asTable === table} onClick={() => setAsTable(table)}>
+            <button
+              key={`${table}`}
+              type="button"
+              aria-pressed={asTable === table}
+              onClick={() => setParams({ as: table ? 'table' : undefined })}
+            >
               {table ? 'Table' : 'Picture'}
             </button>
           ))}
@@ -74,43 +96,33 @@ function Lanes(props: {
         <button type="button" aria-pressed={heldAtMs !== undefined} onClick={props.onHold}>
           Hold
         </button>
-        <Choice label="Last" value={window} options={WINDOWS} onChange={setWindow} />
+        <Choice label="Last" value={window} options={WINDOWS} onChange={(value) => setParams({ window: value })} />
         <label class="inline">
           <span>Owner</span>
-          <input type="search" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
+          <input
+            type="search"
+            data-search="true"
+            value={search}
+            onInput={(event) => setParams({ search: event.currentTarget.value })}
+          />
         </label>
-        <Check label="Calls of /echo" checked={calls} onChange={setCalls} />
+        <Check label="Calls of /echo" checked={calls} onChange={(on) => setParams({ calls: on ? '1' : undefined })} />
       </div>
-      {!asTable && <Legend />}
+      {model.matching > shown && shown > 0 && (
+        <p class="hint worst">
+          The {countWord(shown)} worst of {countWord(model.matching)} owners: failures first, then waste. Search for
+          others.
+        </p>
+      )}
       {asTable ? (
         <LanesTable lanes={lanes} nowMs={heldAtMs ?? timeOf(model, performance.now())} windowMs={windowMs} />
       ) : (
-        <LanesPicture
-          model={model}
-          lanes={lanes}
-          windowMs={windowMs}
-          calls={calls}
-          heldAtMs={heldAtMs}
-          selected={selected}
-          onSelect={onSelect}
-        />
+        <LanesPicture {...{ model, lanes, windowMs, calls, heldAtMs, selected, onSelect }} />
       )}
+      {!asTable && <Legend />}
       {lanes.length === 0 && <p class="hint empty">No such owner.</p>}
-      {matching.length > lanes.length && (
-        <p class="hint">
-          The first {lanes.length} of {plural(matching.length, 'owner')}. Search to see others.
-        </p>
-      )}
     </section>
   );
-}
-
-function lanesFor({ lanes, owners }: Model, search: string): Lane[] {
-  const wanted = search.trim().toLowerCase();
-  const all = [...lanes.values()];
-  if (wanted === '') return all;
-  const names = new Map(owners.map(({ id, name }) => [id, name.toLowerCase()]));
-  return all.filter(({ id }) => id.toLowerCase().includes(wanted) || names.get(id)?.includes(wanted));
 }
 
 function Legend() {

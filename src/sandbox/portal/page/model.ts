@@ -1,109 +1,150 @@
 /**
- * What the page knows of the sandbox, and how a frame of the event stream changes it. Pure: a frame gives a new model,
- * in which everything that the frame did not touch is the same object as before, so that a view may compare by identity.
+ * What the page knows of the sandbox, and how a frame of the event stream changes it. Pure: a frame makes a new model in
+ * which everything untouched is the same object as before, so that views can compare by identity.
  */
 
 import type {
   AppView,
+  Band,
   ClockView,
+  FiguresView,
+  LaneView,
   LedgerEntry,
-  LedgerSummary,
-  OwnerView,
+  PictureView,
   ScenarioRun,
   StateView,
+  TimelineSecond,
   TokenView,
   UpdateFrame,
 } from '../../api-types.ts';
 import type { ActiveFault } from '../../state/fault-rules.ts';
+import { MARK_KINDS } from '../../state/marks.ts';
 import type { Profile } from '../../state/profile.ts';
 
 /** One owner's part of the picture. */
 export interface Lane {
-  /** The owner's id; empty for requests that name no known owner. */
+  /** The owner's id; empty for requests of unknown owners. */
   readonly id: string;
+  readonly name: string;
   /** By `issuedAtMs`. */
   readonly tokens: readonly TokenView[];
   /** By `id`. */
   readonly requests: readonly LedgerEntry[];
 }
 
-/** How many requests there had been at a time of the page's own clock. */
-export interface Sample {
-  readonly atMs: number;
-  readonly total: number;
-}
-
 export interface Model {
   readonly url: string;
-  /** The sandbox's time as it was when the page's own clock showed `seenAtMs`. */
+  /** The sandbox's time at the moment when the page's own clock showed `seenAtMs`. */
   readonly clock: ClockView & { readonly seenAtMs: number };
-  readonly summary: LedgerSummary;
-  readonly samples: readonly Sample[];
+  readonly figures: FiguresView;
   /** The last ones, by `id`. */
   readonly requests: readonly LedgerEntry[];
   readonly lanes: ReadonlyMap<string, Lane>;
-  readonly owners: readonly OwnerView[];
+  /** How many owners match the search; more than there are lanes where the worst are shown. */
+  readonly matching: number;
+  /** Token requests by second and mark, exact. */
+  readonly seconds: ReadonlyMap<number, TimelineSecond>;
+  readonly bands: readonly Band[];
   readonly apps: readonly AppView[];
   readonly faults: readonly ActiveFault[];
   readonly profile: Profile;
   readonly scenario: ScenarioRun | undefined;
+  /** Grows when owners, keys or scenarios have changed on the server. */
+  readonly ownersVersion: number;
 }
-
-export const RATE_WINDOW_MS = 10_000;
 
 const MAX_REQUESTS = 1000;
 const MAX_LANE_REQUESTS = 300;
 const MAX_LANE_TOKENS = 60;
+const MAX_SECONDS = 4 * 3600;
 
 /** The model that a page begins with. @param seenAtMs the page's own clock. */
 export function modelOf(state: StateView, seenAtMs: number): Model {
-  const { url, summary, owners, apps, faults, profile, scenario } = state;
-  const lanes = changeLanes(lanesOf(owners, new Map()), state.requests, state.tokens);
+  const { url, figures, apps, faults, profile, scenario, picture } = state;
   return {
     url,
     clock: { ...state.clock, seenAtMs },
-    summary,
-    samples: [{ atMs: seenAtMs, total: summary.total }],
+    figures,
     requests: trimmed(state.requests, MAX_REQUESTS),
-    lanes,
-    owners,
+    ...partsOf(picture),
     apps,
     faults,
     profile,
     scenario,
+    ownersVersion: 0,
   };
 }
 
-/** The model after a frame. A frame that is `stale` asks for a new beginning, and changes only the clock here. */
+/** The model with another window, search or owner. */
+export const withPicture = (model: Model, picture: PictureView): Model => ({
+  ...model,
+  ...partsOf(picture),
+  ownersVersion: model.ownersVersion + 1,
+});
+
+function partsOf({
+  lanes,
+  matching,
+  seconds,
+  bands,
+}: PictureView): Pick<Model, 'lanes' | 'matching' | 'seconds' | 'bands'> {
+  return {
+    lanes: new Map(lanes.map((lane: LaneView) => [lane.id, lane])),
+    matching,
+    seconds: new Map(seconds.map((second) => [second[0], second])),
+    bands,
+  };
+}
+
+/** The model after a frame. A `stale` frame asks for a new start and changes only the clock here. */
 export function changed(model: Model, frame: UpdateFrame, seenAtMs: number): Model {
   const { requests = [], tokens = [] } = frame;
-  const owners = frame.owners ?? model.owners;
-  let lanes = owners === model.owners ? model.lanes : lanesOf(owners, model.lanes);
-  if (requests.length > 0 || tokens.length > 0) lanes = changeLanes(lanes, requests, tokens);
+  const hasNews = requests.length > 0 || tokens.length > 0;
   return {
     ...model,
     clock: { ...frame.clock, seenAtMs },
-    summary: frame.summary ?? model.summary,
-    samples: frame.summary ? addSample(model.samples, { atMs: seenAtMs, total: frame.summary.total }) : model.samples,
+    figures: frame.figures ?? model.figures,
     requests: requests.length > 0 ? merged(model.requests, requests, MAX_REQUESTS) : model.requests,
-    lanes,
-    owners,
+    lanes: hasNews ? changeLanes(model.lanes, requests, tokens) : model.lanes,
+    seconds: frame.seconds ? mergedSeconds(model.seconds, frame.seconds) : model.seconds,
+    bands: frame.bands ?? model.bands,
     apps: frame.apps ?? model.apps,
     faults: frame.faults ?? model.faults,
     profile: frame.profile ?? model.profile,
     scenario: frame.scenario === undefined ? model.scenario : (frame.scenario ?? undefined),
+    ownersVersion: model.ownersVersion + Number(frame.ownersChanged ?? frame.scenario !== undefined),
   };
 }
 
-/** The sandbox's time when the page's own clock shows `pageMs`. */
+function mergedSeconds(before: Model['seconds'], news: readonly TimelineSecond[]): Model['seconds'] {
+  const after = new Map(before);
+  for (const second of news) after.set(second[0], second);
+  for (const second of after.keys()) {
+    if (after.size <= MAX_SECONDS) break;
+    after.delete(second);
+  }
+  return after;
+}
+
+/** Token requests of a span by mark, in the order of `MARK_KINDS`. */
+export function countsBetween(seconds: Model['seconds'], fromMs: number, toMs: number): number[] {
+  const counts = MARK_KINDS.map(() => 0);
+  for (const [second, ...own] of seconds.values()) {
+    if (second * 1000 < fromMs - 999 || second * 1000 > toMs) continue;
+    for (const [index, count] of own.entries()) counts[index] = (counts[index] ?? 0) + count;
+  }
+  return counts;
+}
+
+/** The sandbox's time at a time of the page's own clock. */
 export function timeOf({ clock }: Pick<Model, 'clock'>, pageMs: number): number {
   return clock.frozen ? clock.nowMs : clock.nowMs + Math.max(0, pageMs - clock.seenAtMs);
 }
 
-/** A token's end, by time or by revocation. */
+/** When a token ends, by expiry or revocation. */
 export const endOf = (token: TokenView): number => Math.min(token.expiresAtMs, token.revokedAtMs ?? Infinity);
 
-/** The token that is good now and for longest, if there is one. */
+/** The usable token that expires last, if there is one. */
 export function liveToken(lane: Lane, nowMs: number): TokenView | undefined {
   let best: TokenView | undefined;
   for (const token of lane.tokens) {
@@ -112,27 +153,9 @@ export function liveToken(lane: Lane, nowMs: number): TokenView | undefined {
   return best;
 }
 
-/** Requests a second, over the last ten seconds or as long as the page has looked on. */
-export function rateOf(samples: readonly Sample[], pageMs: number): number {
-  const fromMs = pageMs - RATE_WINDOW_MS;
-  const base = samples.findLast(({ atMs }) => atMs <= fromMs) ?? samples[0];
-  const last = samples.at(-1);
-  if (!base || !last) return 0;
-  const seconds = Math.max(1, (pageMs - Math.max(base.atMs, fromMs)) / 1000);
-  return Math.max(0, last.total - base.total) / seconds;
-}
+const UNKNOWN: Lane = { id: '', name: '', tokens: [], requests: [] };
 
-/** The lanes of these owners, in their order; the lane of no known owner stays, at the end. */
-function lanesOf(owners: readonly OwnerView[], before: ReadonlyMap<string, Lane>): Map<string, Lane> {
-  const lanes = new Map<string, Lane>();
-  for (const { id } of owners) lanes.set(id, before.get(id) ?? emptyLane(id));
-  const unknown = before.get('');
-  if (unknown) lanes.set('', unknown);
-  return lanes;
-}
-
-const emptyLane = (id: string): Lane => ({ id, tokens: [], requests: [] });
-
+/** Owners without a lane here are left to the next fetch of the picture. */
 function changeLanes(
   lanes: ReadonlyMap<string, Lane>,
   requests: readonly LedgerEntry[],
@@ -140,12 +163,13 @@ function changeLanes(
 ): Map<string, Lane> {
   const after = new Map(lanes);
   for (const [id, news] of grouped(requests)) {
-    const lane = after.get(id) ?? emptyLane(id);
+    const lane = after.get(id) ?? (id === '' ? UNKNOWN : undefined);
+    if (!lane) continue;
     after.set(id, { ...lane, requests: merged(lane.requests, news, MAX_LANE_REQUESTS) });
   }
   for (const [id, news] of grouped(tokens)) {
-    const lane = after.get(id) ?? emptyLane(id);
-    after.set(id, { ...lane, tokens: mergedTokens(lane.tokens, news) });
+    const lane = after.get(id);
+    if (lane) after.set(id, { ...lane, tokens: mergedTokens(lane.tokens, news) });
   }
   return after;
 }
@@ -160,7 +184,7 @@ function grouped<T extends { owner?: string }>(items: readonly T[]): Map<string,
   return groups;
 }
 
-/** A list with new and changed requests in their places, by `id`; of too many the oldest go. */
+/** Merges new and changed requests into a list by `id`. */
 function merged(list: readonly LedgerEntry[], news: readonly LedgerEntry[], most: number): LedgerEntry[] {
   const after = [...list];
   for (const entry of news) {
@@ -173,7 +197,7 @@ function merged(list: readonly LedgerEntry[], news: readonly LedgerEntry[], most
   return trimmed(after, most);
 }
 
-/** Of too many requests, the oldest ones that tell least go first: calls that were accepted. */
+/** Beyond `most`, the oldest accepted calls of /echo go first, as they matter least. */
 function trimmed(list: LedgerEntry[], most: number): LedgerEntry[] {
   let excess = list.length - most;
   if (excess <= 0) return list;
@@ -194,10 +218,4 @@ function mergedTokens(list: readonly TokenView[], news: readonly TokenView[]): T
     else after.push(token);
   }
   return after.slice(-MAX_LANE_TOKENS);
-}
-
-/** Keeps what the rate is worked out from: the samples in its window and the last one before it. */
-function addSample(samples: readonly Sample[], sample: Sample): Sample[] {
-  const first = samples.findLastIndex(({ atMs }) => atMs <= sample.atMs - RATE_WINDOW_MS);
-  return [...samples.slice(Math.max(0, first)), sample];
 }

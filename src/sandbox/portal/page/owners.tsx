@@ -1,33 +1,51 @@
-import { useState } from 'preact/hooks';
+import { useContext, useEffect, useState } from 'preact/hooks';
 import type { OwnerView } from '../../api-types.ts';
+import { hashOf, setParams, useAddress } from './address.ts';
 import { ask } from './api.ts';
+import { ConnectionContext } from './connection.ts';
 import { TokenState } from './lanes-table.tsx';
 import { type Model, timeOf } from './model.ts';
-import { OwnerDetail } from './owner-detail.tsx';
+import { OwnerPage } from './owner-page.tsx';
 import { Field, Scroll, State, useAction, useTick } from './parts.tsx';
 import { countWord, plural } from './words.ts';
 
 const SHOWN = 300;
 
-/** The owners, their access keys, and what they hold. */
+/** How often counts and tokens of the shown owners are fetched again. */
+const REFRESH_MS = 3000;
+
+/** The owners, their access keys and tokens; or one of them. */
 export function Owners({ model }: { model: Model }) {
-  const [search, setSearch] = useState('');
-  const [chosen, setChosen] = useState<string | undefined>();
+  const { params } = useAddress();
+  const connection = useContext(ConnectionContext);
+  const { owner = '' } = params;
+  useEffect(() => connection?.look({ windowMs: 300_000, search: '', owner }), [owner]);
+  return owner ? <OwnerPage key={owner} id={owner} model={model} /> : <OwnerList model={model} />;
+}
+
+function OwnerList({ model }: { model: Model }) {
+  const { params } = useAddress();
+  const search = params.search ?? '';
+  const [owners, setOwners] = useState<readonly OwnerView[]>([]);
+  const refresh = useTick(REFRESH_MS);
   const nowMs = timeOf(model, useTick(1000));
-  const wanted = search.trim().toLowerCase();
-  const matching = model.owners.filter(
-    ({ id, name }) => id.toLowerCase().includes(wanted) || name.toLowerCase().includes(wanted),
-  );
-  const shown = matching.slice(0, SHOWN);
-  const owner = model.owners.find(({ id }) => id === chosen);
+  useEffect(() => {
+    const query = new URLSearchParams({ search, limit: `${SHOWN}` });
+    ask<OwnerView[]>('GET', `/api/owners?${query}`).then(setOwners, () => {});
+  }, [search, refresh, model.ownersVersion]);
   return (
     <div class="two">
       <section aria-labelledby="owners-heading">
         <div class="row heading">
-          <h2 id="owners-heading">{plural(matching.length, 'owner')}</h2>
+          <h2 id="owners-heading">{plural(model.figures.owners, 'owner')}</h2>
           <label class="inline">
             <span>Search</span>
-            <input type="search" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
+            <input
+              type="search"
+              data-search="true"
+              value={search}
+              onInput={(event) => setParams({ search: event.currentTarget.value })}
+            />
           </label>
         </div>
         <Scroll label="Owners" class="tall">
@@ -38,66 +56,41 @@ export function Owners({ model }: { model: Model }) {
                 <th scope="col">Access key</th>
                 <th scope="col">Token</th>
                 <th scope="col" class="number">
-                  Requests
+                  Token requests
                 </th>
               </tr>
             </thead>
             <tbody>
-              {shown.map((each) => (
-                <OwnerRow
-                  key={each.id}
-                  owner={each}
-                  model={model}
-                  nowMs={nowMs}
-                  chosen={each.id === chosen}
-                  onChoose={setChosen}
-                />
+              {owners.map((owner) => (
+                <OwnerRow key={owner.id} owner={owner} nowMs={nowMs} />
               ))}
             </tbody>
           </table>
-          {shown.length === 0 && <p class="hint empty">No such owner.</p>}
+          {owners.length === 0 && <p class="hint empty">No such owner.</p>}
         </Scroll>
-        {matching.length > shown.length && <p class="hint">The first {SHOWN} are shown. Search to see others.</p>}
+        {owners.length === SHOWN && <p class="hint">The first {SHOWN} are shown. Search for others.</p>}
       </section>
-      <div>
-        {owner && <OwnerDetail key={owner.id} {...{ owner, model, nowMs }} onClose={() => setChosen(undefined)} />}
-        <MoreOwners model={model} onAdded={setChosen} />
-      </div>
+      <MoreOwners model={model} />
     </div>
   );
 }
 
-function OwnerRow(props: {
-  owner: OwnerView;
-  model: Model;
-  nowMs: number;
-  chosen: boolean;
-  onChoose: (id: string | undefined) => void;
-}) {
-  const { owner, model, nowMs, chosen, onChoose } = props;
-  const lane = model.lanes.get(owner.id);
-  const usable = owner.enabled && owner.accessKeys.some(({ enabled, revoked }) => enabled && !revoked);
+function OwnerRow({ owner, nowMs }: { owner: OwnerView; nowMs: number }) {
+  const { id, name, enabled, accessKeys, tokenRequests, coveredUntilMs } = owner;
+  const usable = enabled && accessKeys.some((key) => key.enabled && !key.revoked);
   return (
-    <tr class={chosen ? 'chosen' : undefined}>
+    <tr>
       <th scope="row">
-        <button
-          type="button"
-          class="link"
-          id={`row-of-${owner.id}`}
-          aria-pressed={chosen}
-          onClick={() => onChoose(chosen ? undefined : owner.id)}
-        >
-          {owner.id}
-        </button>
-        <span class="hint block">{owner.name}</span>
+        <a href={hashOf('owners', { owner: id })}>{id}</a>
+        <span class="hint block">{name}</span>
       </th>
       <td>
         <State good={usable}>{keyWord(owner)}</State>
       </td>
       <td>
-        <TokenState lane={lane} nowMs={nowMs} />
+        <TokenState endMs={coveredUntilMs} nowMs={nowMs} none="none" />
       </td>
-      <td class="number">{countWord(lane?.requests.length ?? 0)}</td>
+      <td class="number">{countWord(tokenRequests)}</td>
     </tr>
   );
 }
@@ -105,18 +98,18 @@ function OwnerRow(props: {
 function keyWord({ enabled, accessKeys }: OwnerView): string {
   if (!enabled) return 'owner disabled';
   if (accessKeys.length === 0) return 'none';
-  if (accessKeys.some((key) => key.enabled && !key.revoked)) return 'good';
+  if (accessKeys.some((key) => key.enabled && !key.revoked)) return 'usable';
   return accessKeys.every(({ revoked }) => revoked) ? 'revoked' : 'disabled';
 }
 
-function MoreOwners({ model, onAdded }: { model: Model; onAdded: (id: string) => void }) {
+function MoreOwners({ model }: { model: Model }) {
   const [name, setName] = useState('');
   const [count, setCount] = useState('200');
   const [busy, run] = useAction();
   const add = async () => {
     const owner = await ask<OwnerView>('POST', '/api/owners', name.trim() === '' ? {} : { name: name.trim() });
     setName('');
-    onAdded(owner.id);
+    location.hash = hashOf('owners', { owner: owner.id });
     return `${owner.id} was added, with an access key.`;
   };
   const seed = async () => {
@@ -139,7 +132,7 @@ function MoreOwners({ model, onAdded }: { model: Model; onAdded: (id: string) =>
         </button>
       </form>
       <form class="row end" onSubmit={submit(seed)}>
-        <Field label={`At least so many (now ${countWord(model.owners.length)})`}>
+        <Field label="Create owners up to" hint={`${countWord(model.figures.owners)} now`}>
           {(id) => (
             <input
               id={id}
@@ -151,7 +144,7 @@ function MoreOwners({ model, onAdded }: { model: Model; onAdded: (id: string) =>
           )}
         </Field>
         <button type="submit" aria-busy={busy}>
-          Seed
+          Create
         </button>
       </form>
     </section>

@@ -1,15 +1,15 @@
-/** What several screens are made of. */
+/** Parts that several screens share. */
 
 import { type ComponentChildren, createContext } from 'preact';
 import { useContext, useEffect, useId, useRef, useState } from 'preact/hooks';
+import type { MarkKind } from '../../state/marks.ts';
 import { Refused, tellFailure } from './api.ts';
 import { shapeAt } from './lanes.ts';
-import type { MarkKind } from './words.ts';
 
-/** Says something that is also read out. */
+/** Announces a text, for screen readers too. */
 export const Say = createContext<(text: string) => void>(() => {});
 
-/** Runs what a button does: one at a time, its failure told. */
+/** Runs the action of a button, one at a time, and announces its failure. */
 export function useAction(): [busy: boolean, run: (action: () => Promise<string | undefined>) => void] {
   const say = useContext(Say);
   const [busy, setBusy] = useState(false);
@@ -29,10 +29,11 @@ export function useAction(): [busy: boolean, run: (action: () => Promise<string 
 /** A button for one call of the control plane. */
 export function Action(props: {
   children: ComponentChildren;
-  /** Gives what is to be said when it is done. */
+  /** Resolves with the announcement. */
   act: () => Promise<string | undefined>;
   label?: string;
-  look?: 'main' | 'quiet' | 'danger';
+  look?: 'main' | 'quiet' | 'danger' | 'chip';
+  pressed?: boolean;
   disabled?: boolean;
 }) {
   const [busy, run] = useAction();
@@ -42,6 +43,7 @@ export function Action(props: {
       class={props.look ?? 'plain'}
       aria-label={props.label}
       aria-busy={busy}
+      aria-pressed={props.pressed}
       disabled={props.disabled}
       onClick={() => run(props.act)}
     >
@@ -50,13 +52,59 @@ export function Action(props: {
   );
 }
 
-export function Field(props: { label: string; hint?: string; children: (id: string) => ComponentChildren }) {
+/** A button whose action cannot be undone: it asks first, in place. */
+export function Confirm(props: { children: string; question: string; act: () => Promise<string | undefined> }) {
+  const [asked, setAsked] = useState(false);
+  const cancel = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    if (asked) cancel.current?.focus();
+  }, [asked]);
+  if (!asked) {
+    return (
+      <button type="button" class="danger" onClick={() => setAsked(true)}>
+        {props.children}
+      </button>
+    );
+  }
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset would be announced as part of a form
+    <span class="row confirm" role="group" aria-label={props.children}>
+      <span>{props.question}</span>
+      <button type="button" ref={cancel} onClick={() => setAsked(false)}>
+        Cancel
+      </button>
+      <Action
+        look="danger"
+        act={async () => {
+          const done = await props.act();
+          setAsked(false);
+          return done;
+        }}
+      >
+        Yes, reset
+      </Action>
+    </span>
+  );
+}
+
+export function Field(props: {
+  label: string;
+  hint?: string;
+  /** What is wrong with the value. */
+  problem?: string | undefined;
+  children: (id: string) => ComponentChildren;
+}) {
   const id = useId();
   return (
     <div class="field">
       <label for={id}>{props.label}</label>
       {props.children(id)}
       {props.hint && <p class="hint">{props.hint}</p>}
+      {props.problem && (
+        <p class="problem" id={`${id}-problem`}>
+          {props.problem}
+        </p>
+      )}
     </div>
   );
 }
@@ -84,7 +132,7 @@ export function Choice<T extends string>(props: {
   );
 }
 
-/** Shows at once what was chosen, though who knows better may take a while to say so. */
+/** Shows the choice at once; the server confirms it later. */
 export function Check(props: { label: string; checked: boolean; onChange: (checked: boolean) => void }) {
   const [checked, setChecked] = useState(props.checked);
   useEffect(() => setChecked(props.checked), [props.checked]);
@@ -103,7 +151,7 @@ export function Check(props: { label: string; checked: boolean; onChange: (check
   );
 }
 
-/** A mark as it is in the picture, for legends and tables. What it means is always written beside it. */
+/** A mark of the picture for legends and tables. Its meaning always stands beside it in words. */
 export function Mark({ kind }: { kind: MarkKind }) {
   return (
     <svg class={`mark ${kind}`} width="12" height="12" viewBox="-6 -6 12 12" aria-hidden="true">
@@ -112,7 +160,7 @@ export function Mark({ kind }: { kind: MarkKind }) {
   );
 }
 
-/** A word for a state, told apart by shape as well. */
+/** A state in words, with a shape. */
 export function State({ good, children }: { good: boolean; children: ComponentChildren }) {
   return (
     <span class={good ? 'state good' : 'state bad'}>
@@ -125,9 +173,9 @@ export function CopyButton({ text, children }: { text: () => Promise<string> | s
   return (
     <Action
       act={async () => {
-        // Missing where the page was not opened by a loopback address or over TLS.
+        // Browsers offer a clipboard only on loopback addresses and over TLS.
         if (!navigator.clipboard)
-          throw new Refused(0, 'this browser lets no page of this address copy; select the text');
+          throw new Refused(0, 'the browser allows copying only on loopback or over TLS; select the text instead');
         await navigator.clipboard.writeText(await text());
         return 'Copied.';
       }}
@@ -137,7 +185,7 @@ export function CopyButton({ text, children }: { text: () => Promise<string> | s
   );
 }
 
-/** A scrolling region of its own, for what is wider or longer than its place: reached and scrolled by keyboard too. */
+/** A scrolling region that the keyboard can reach. */
 export function Scroll(props: { label: string; class?: string; children: ComponentChildren }) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable to be scrolled
@@ -147,17 +195,19 @@ export function Scroll(props: { label: string; class?: string; children: Compone
   );
 }
 
-/** The page's own clock, so many times a second. */
+/** The page's own clock, updated at an interval; not while the connection is lost. */
 export function useTick(everyMs: number): number {
   const [nowMs, setNowMs] = useState(() => performance.now());
   useEffect(() => {
-    const timer = setInterval(() => setNowMs(performance.now()), everyMs);
+    const timer = setInterval(() => {
+      if (document.documentElement.dataset.connection !== 'lost') setNowMs(performance.now());
+    }, everyMs);
     return () => clearInterval(timer);
   }, [everyMs]);
   return nowMs;
 }
 
-/** What was chosen from a list, in detail: it takes the focus, and gives it back to `from` when it is closed. */
+/** The chosen item of a list in detail. Takes the focus, and returns it to `from` when it is closed. */
 export function Detail(props: { title: string; from: string; onClose: () => void; children: ComponentChildren }) {
   const { title, from, onClose, children } = props;
   const heading = useRef<HTMLHeadingElement>(null);

@@ -1,11 +1,13 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { CredentialsView, LedgerEntry } from '../../api-types.ts';
-import { ask } from './api.ts';
+import { failed, markOf } from '../../state/marks.ts';
+import { setParams, useAddress } from './address.ts';
+import { ask, tellFailure } from './api.ts';
 import { curlOf } from './curl.ts';
 import { Check, Choice, CopyButton, Detail, Mark, Scroll } from './parts.tsx';
-import { faultKindWord, isGood, markOf, outcomeWord, ownerWord, spanWord, timeWord } from './words.ts';
+import { clockWord, faultKindWord, outcomeWord, ownerWord, spanWord, timeWord } from './words.ts';
 
-const SHOWN = 40;
+const SHOWN = 60;
 
 const FILTERS = [
   ['tokens', 'Token requests'],
@@ -23,29 +25,31 @@ function passes(entry: LedgerEntry, filter: Filter): boolean {
     case 'tokens':
       return entry.kind === 'token';
     case 'failed':
-      return !isGood(entry) && entry.outcome !== 'pending';
+      return failed(entry);
     case 'wasted':
       return entry.wasted;
   }
 }
 
-/** The last requests, the newest first. Choosing one shows it in detail. */
+/** The last requests, newest first. Enter or a click opens one; the arrow keys move between them. */
 export function RequestList(props: {
   requests: readonly LedgerEntry[];
   selected: number | undefined;
   onSelect: (id: number | undefined) => void;
 }) {
   const { requests, selected, onSelect } = props;
-  const [filter, setFilter] = useState<Filter>('tokens');
+  const { params } = useAddress();
+  const filter: Filter = FILTERS.find(([value]) => value === params.filter)?.[0] ?? 'tokens';
   const shown = requests
     .filter((entry) => passes(entry, filter))
     .slice(-SHOWN)
     .reverse();
+  const stop = shown.some(({ id }) => id === selected) ? selected : shown[0]?.id;
   return (
     <section class="requests" aria-labelledby="requests-heading">
       <div class="row heading">
         <h2 id="requests-heading">Requests</h2>
-        <Choice label="Show" value={filter} options={FILTERS} onChange={setFilter} />
+        <Choice label="Show" value={filter} options={FILTERS} onChange={(value) => setParams({ filter: value })} />
       </div>
       <Scroll label="The last requests">
         <table>
@@ -54,11 +58,23 @@ export function RequestList(props: {
               <th scope="col">Time</th>
               <th scope="col">Owner</th>
               <th scope="col">Outcome</th>
+              <th scope="col" class="number">
+                Status
+              </th>
+              <th scope="col" class="number">
+                Took
+              </th>
             </tr>
           </thead>
-          <tbody>
+          <tbody onKeyDown={moveBetweenRows}>
             {shown.map((entry) => (
-              <RequestRow key={entry.id} entry={entry} chosen={entry.id === selected} onSelect={onSelect} />
+              <RequestRow
+                key={entry.id}
+                entry={entry}
+                chosen={entry.id === selected}
+                stop={entry.id === stop}
+                onSelect={onSelect}
+              />
             ))}
           </tbody>
         </table>
@@ -68,31 +84,59 @@ export function RequestList(props: {
   );
 }
 
-function RequestRow(props: { entry: LedgerEntry; chosen: boolean; onSelect: (id: number | undefined) => void }) {
-  const { entry, chosen, onSelect } = props;
+/** The arrow keys move between the rows: the list is one tab stop. */
+function moveBetweenRows(event: KeyboardEvent): void {
+  const row = (event.target as Element).closest('tr');
+  const to = { ArrowDown: row?.nextElementSibling, ArrowUp: row?.previousElementSibling }[event.key as 'ArrowUp'];
+  const target = to?.querySelector('button');
+  if (!target) return;
+  event.preventDefault();
+  target.focus();
+}
+
+function RequestRow(props: {
+  entry: LedgerEntry;
+  chosen: boolean;
+  stop: boolean;
+  onSelect: (id: number | undefined) => void;
+}) {
+  const { entry, chosen, stop, onSelect } = props;
+  const toggle = () => onSelect(chosen ? undefined : entry.id);
   return (
-    <tr class={chosen ? 'chosen' : undefined}>
+    <tr class={chosen ? 'chosen opens' : 'opens'} onClick={toggle}>
       <td>
-        <button
-          type="button"
-          class="link number"
-          id={rowId(entry.id)}
-          aria-pressed={chosen}
-          onClick={() => onSelect(chosen ? undefined : entry.id)}
-        >
-          {timeWord(entry.atMs)}
+        <button type="button" class="link number" id={rowId(entry.id)} aria-pressed={chosen} tabIndex={stop ? 0 : -1}>
+          {clockWord(entry.atMs)}
         </button>
       </td>
       <td>{ownerWord(entry.owner ?? '')}</td>
       <td>
         <Mark kind={markOf(entry)} /> {outcomeWord(entry)}
       </td>
+      <td class="number">{entry.status ?? ''}</td>
+      <td class="number">{entry.durationMs === undefined ? '' : spanWord(entry.durationMs)}</td>
     </tr>
   );
 }
 
-/** All that is known of one request, and how to send it again. */
-export function RequestDetail({ entry, url, onClose }: { entry: LedgerEntry; url: string; onClose: () => void }) {
+/** Everything known of one request, and how to repeat it. `known`: as the list has it. */
+export function RequestDetail(props: { id: number; known: LedgerEntry | undefined; url: string; onClose: () => void }) {
+  const { id, known, url, onClose } = props;
+  const [fetched, setFetched] = useState<LedgerEntry | undefined>();
+  const [problem, setProblem] = useState('');
+  useEffect(() => {
+    if (known) return;
+    ask<LedgerEntry>('GET', `/api/requests/${id}`).then(setFetched, (error) => setProblem(tellFailure(error)));
+  }, [id, known === undefined]);
+  const entry = known ?? fetched;
+  return (
+    <Detail title={`Request ${id}`} from={rowId(id)} onClose={onClose}>
+      {entry ? <RequestFacts entry={entry} url={url} /> : <p class="hint">{problem || 'Loading…'}</p>}
+    </Detail>
+  );
+}
+
+function RequestFacts({ entry, url }: { entry: LedgerEntry; url: string }) {
   const [withSecrets, setWithSecrets] = useState(false);
   const [secrets, setSecrets] = useState<CredentialsView | undefined>();
   const given = secrets && withSecrets && secrets.owner === entry.owner ? secrets : undefined;
@@ -102,7 +146,7 @@ export function RequestDetail({ entry, url, onClose }: { entry: LedgerEntry; url
   };
   const command = curlOf(entry, url, given);
   return (
-    <Detail title={`Request ${entry.id}`} from={rowId(entry.id)} onClose={onClose}>
+    <>
       <dl class="facts">
         {factsOf(entry).map(([name, value]) => (
           <div key={name}>
@@ -120,7 +164,7 @@ export function RequestDetail({ entry, url, onClose }: { entry: LedgerEntry; url
           <Check label="With secrets" checked={withSecrets} onChange={(wanted) => void show(wanted).catch(() => {})} />
         )}
       </div>
-    </Detail>
+    </>
   );
 }
 
@@ -132,20 +176,22 @@ function credentialsPath({ owner, app }: LedgerEntry): string {
 }
 
 function factsOf(entry: LedgerEntry): [name: string, value: string][] {
-  const { kind, method, status, error, field, durationMs, fault, faultKind, tokenExpiresAtMs } = entry;
+  const { kind, method, status, error, field, durationMs, fault, faultKind, tokenExpiresAtMs, retryAfterSeconds } =
+    entry;
   const path = { token: '/auth/v1/token', echo: '/echo', other: 'another path' }[kind];
   const facts: [string, string | undefined][] = [
     ['Outcome', outcomeWord(entry)],
     ['Request', `${method} ${path}`],
-    ['Time', timeWord(entry.atMs)],
-    ['Took', durationMs === undefined ? undefined : spanWord(durationMs)],
+    ['Time', clockWord(entry.atMs)],
+    ['Duration', durationMs === undefined ? undefined : spanWord(durationMs)],
     ['Owner', entry.owner],
     ['App', entry.app],
     ['Access key', entry.accessKey && `fingerprint ${entry.accessKey}`],
     ['Status', status === undefined ? undefined : `${status}`],
+    ['Retry-After', retryAfterSeconds === undefined ? undefined : `${retryAfterSeconds} s`],
     ['Error', error && (field ? `${error}, field ${field}` : error)],
     ['Token', entry.token && `fingerprint ${entry.token}`],
-    ['Token ends', tokenExpiresAtMs === undefined ? undefined : timeWord(tokenExpiresAtMs)],
+    ['Expires at', tokenExpiresAtMs === undefined ? undefined : timeWord(tokenExpiresAtMs)],
     ['Fault', faultKind && `${faultKindWord(faultKind)}, rule ${fault}`],
     ['Wasted', entry.wasted ? 'yes: the owner had a good token' : undefined],
   ];

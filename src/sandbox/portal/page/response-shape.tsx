@@ -4,14 +4,15 @@ import type { Profile, ProfileChanges } from '../../state/profile.ts';
 import { ask, tellFailure } from './api.ts';
 import type { Model } from './model.ts';
 import { Check, Choice, Field, Say, Scroll } from './parts.tsx';
+import { Preview, usePreview } from './preview.tsx';
 
-/** Everything that the service's documentation leaves open, as it is assumed here: each a setting. */
+/** Everything that the service's documentation leaves open, each as a setting. */
 export function ResponseShape({ model }: { model: Model }) {
   const say = useContext(Say);
   const { profile } = model;
   const change = (changes: ProfileChanges) => {
     ask('PATCH', '/api/profile', changes).then(
-      () => say('Changed, for the requests to come.'),
+      () => say('Changed, for requests from now on.'),
       (error: unknown) => say(`Not done: ${tellFailure(error)}`),
     );
   };
@@ -19,11 +20,14 @@ export function ResponseShape({ model }: { model: Model }) {
     <div class="two">
       <section aria-labelledby="settings-heading">
         <h2 id="settings-heading">Settings</h2>
-        <p class="hint">All of these are assumed: the service’s documentation ends with the request.</p>
+        <p class="hint">All of this is assumed: the service’s documentation ends with the request.</p>
         <Answer profile={profile} change={change} />
         <Errors profile={profile} change={change} />
       </section>
-      <Facts />
+      <div>
+        <Examples profile={profile} />
+        <Facts profile={profile} />
+      </div>
     </div>
   );
 }
@@ -142,7 +146,7 @@ function Errors({ profile, change }: Props) {
   );
 }
 
-/** Sent when it is left or Enter is pressed, so that half a number is not. */
+/** Sent on Enter or when the field is left, so that no half-typed number is. */
 function NumberSetting(props: { label: string; value: number; onChange: (value: number) => void }) {
   return (
     <Field label={props.label}>
@@ -159,14 +163,29 @@ function NumberSetting(props: { label: string; value: number; onChange: (value: 
   );
 }
 
-function Facts() {
+/** What a client gets with the settings in force. */
+function Examples({ profile }: { profile: Profile }) {
+  const answer = usePreview({}, profile);
+  const refusal = usePreview({ error: true }, profile);
+  return (
+    <section aria-labelledby="examples-heading" class="examples">
+      <h2 id="examples-heading">Live example</h2>
+      <p class="hint">A token</p>
+      <Preview preview={answer} />
+      <p class="hint">An error: unknown access key</p>
+      <Preview preview={refusal} />
+    </section>
+  );
+}
+
+function Facts({ profile }: { profile: Profile }) {
   const [facts, setFacts] = useState<readonly Fact[]>([]);
   useEffect(() => {
     ask<Fact[]>('GET', '/api/facts').then(setFacts, () => {});
-  }, []);
+  }, [profile]);
   return (
     <section aria-labelledby="facts-heading">
-      <h2 id="facts-heading">On what grounds</h2>
+      <h2 id="facts-heading">What the sandbox does, and on what basis</h2>
       <Scroll label="What is documented and what is assumed">
         <table>
           <thead>

@@ -3,14 +3,15 @@ import type { ScenarioRun, ScenarioView } from '../../api-types.ts';
 import { ask } from './api.ts';
 import { type Model, timeOf } from './model.ts';
 import { Action, useTick } from './parts.tsx';
+import { VerdictView, verdictWord } from './verdict.tsx';
 import { spanWord } from './words.ts';
 
-/** The scenarios that there are. */
-export function useScenarios(): readonly ScenarioView[] {
+/** The scenarios with their last verdicts, fetched again when a run starts or ends. */
+export function useScenarios(model: Model): readonly ScenarioView[] {
   const [scenarios, setScenarios] = useState<readonly ScenarioView[]>([]);
   useEffect(() => {
     ask<ScenarioView[]>('GET', '/api/scenarios').then(setScenarios, () => {});
-  }, []);
+  }, [model.scenario, model.url]);
   return scenarios;
 }
 
@@ -19,22 +20,44 @@ export async function start({ name, title }: ScenarioView): Promise<string> {
   return `${title}: started${run.owner ? ` for ${run.owner}` : ''}.`;
 }
 
-/** Every scenario one click away, and the one that runs with what is left of it. */
+/** Every scenario one click away; the running one, and the verdict of the last. */
 export function ScenarioBar({ model }: { model: Model }) {
-  const scenarios = useScenarios();
+  const scenarios = useScenarios(model);
+  const [seenAtMs, setSeenAtMs] = useState(0);
+  const last = scenarios
+    .filter(({ verdict }) => verdict !== undefined)
+    .sort((a, b) => (b.verdict?.endedAtMs ?? 0) - (a.verdict?.endedAtMs ?? 0))[0];
+  const shown = !model.scenario && last?.verdict && last.verdict.endedAtMs > seenAtMs ? last : undefined;
   return (
     <section class="scenarios" aria-labelledby="scenario-heading">
       <h2 id="scenario-heading">Run a scenario</h2>
       <ul class="row">
         {scenarios.map((scenario) => (
-          <li key={scenario.name}>
-            <Action look="quiet" act={() => start(scenario)}>
+          <li key={scenario.name} title={scenario.consequence}>
+            <Action
+              look={scenario.name === model.scenario?.name ? 'main' : 'chip'}
+              pressed={scenario.name === model.scenario?.name}
+              act={() => start(scenario)}
+            >
               {scenario.title}
             </Action>
           </li>
         ))}
       </ul>
       <Running model={model} scenarios={scenarios} />
+      {shown?.verdict && (
+        <div class={`verdict ${verdictWord(shown.verdict)}`}>
+          <div class="row heading">
+            <h3>
+              {shown.title}: {verdictWord(shown.verdict)}
+            </h3>
+            <button type="button" class="quiet" onClick={() => setSeenAtMs(shown.verdict?.endedAtMs ?? 0)}>
+              Dismiss verdict
+            </button>
+          </div>
+          <VerdictView verdict={shown.verdict} />
+        </div>
+      )}
     </section>
   );
 }
@@ -44,14 +67,15 @@ export function Running({ model, scenarios }: { model: Model; scenarios: readonl
   const nowMs = timeOf(model, useTick(1000));
   if (!scenario) return null;
   const title = scenarios.find(({ name }) => name === scenario.name)?.title ?? scenario.name;
-  const leftMs = scenario.endsAtMs === undefined ? undefined : Math.max(0, scenario.endsAtMs - nowMs);
+  const left = (endMs: number) => spanWord(Math.max(0, Math.ceil((endMs - nowMs) / 1000) * 1000));
+  const isFault = scenario.endsAtMs !== undefined && scenario.endsAtMs > nowMs;
   return (
     <p class="row running">
       <span>
         <strong>{title}</strong>
         {scenario.owner && `, ${scenario.owner}`}
         <span class="number">
-          {leftMs === undefined ? ', in force' : `, ${spanWord(Math.ceil(leftMs / 1000) * 1000)} left`}
+          {isFault ? `, ${left(scenario.endsAtMs ?? 0)} left` : `, observing: verdict in ${left(scenario.verdictAtMs)}`}
         </span>
       </span>
       <Action

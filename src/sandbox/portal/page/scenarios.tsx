@@ -1,33 +1,54 @@
 import type { Model } from './model.ts';
 import { Action } from './parts.tsx';
 import { Running, start, useScenarios } from './scenario-bar.tsx';
+import { VerdictView, verdictWord } from './verdict.tsx';
+import { timeWord } from './words.ts';
 
-/** What happens to every integration sooner or later, each one click away. */
+/** What every integration meets sooner or later, each one click away, with the verdict of its last run. */
 export function Scenarios({ model }: { model: Model }) {
-  const scenarios = useScenarios();
+  const scenarios = useScenarios(model);
   return (
     <>
-      <p>
-        Start one, and watch on the Live screen what the integration makes of it. Starting one ends the one that runs.
+      <p class="lead">
+        Start one and let your integration work: each ends in a verdict. In CI:{' '}
+        <code>await sandbox.scenarios.run(name)</code>, or <code>POST /api/scenarios/{'{name}'}/run</code>. Starting one
+        ends the one that runs.
       </p>
       <Running model={model} scenarios={scenarios} />
       <ul class="scenario-list">
-        {scenarios.map((scenario) => (
-          <li key={scenario.name}>
-            <h2>{scenario.title}</h2>
-            <p>{scenario.description}</p>
-            <Action
-              label={`Run: ${scenario.title}`}
-              act={async () => {
-                const done = await start(scenario);
-                location.hash = '#/live';
-                return done;
-              }}
-            >
-              Run
-            </Action>
-          </li>
-        ))}
+        {scenarios.map((scenario) => {
+          const { name, title, description, consequence, verdict } = scenario;
+          const running = model.scenario?.name === name;
+          return (
+            <li key={name} class={running ? 'card running-card' : 'card'}>
+              <h2>
+                {title}
+                {running && <span class="tag">running</span>}
+              </h2>
+              <p>{description}</p>
+              <p class="consequence">{consequence}</p>
+              <Action
+                look="main"
+                label={`Run: ${title}`}
+                act={async () => {
+                  const done = await start(scenario);
+                  location.hash = '#/live';
+                  return done;
+                }}
+              >
+                Run
+              </Action>
+              {verdict && (
+                <div class={`verdict ${verdictWord(verdict)}`}>
+                  <h3>
+                    Last run at {timeWord(verdict.startedAtMs)}: {verdictWord(verdict)}
+                  </h3>
+                  <VerdictView verdict={verdict} />
+                </div>
+              )}
+            </li>
+          );
+        })}
       </ul>
     </>
   );

@@ -1,56 +1,49 @@
-/** How things are called on screen: the same words in picture, list and table. */
+/** The words on screen: the same in picture, list and table. */
 
 import type { LedgerEntry, Outcome } from '../../api-types.ts';
 import { FAULT_KINDS, type FaultEffect, type FaultKind, faultMembers } from '../../state/fault-kinds.ts';
 import type { ActiveFault, FaultTarget, FaultWhen } from '../../state/fault-rules.ts';
-
-/** What a request looks like in the picture: each has a shape of its own. */
-export type MarkKind = 'ok' | 'wasted' | 'limited' | 'error' | 'broken' | 'refused' | 'pending';
-
-export const MARK_KINDS: readonly MarkKind[] = ['ok', 'wasted', 'limited', 'error', 'broken', 'refused', 'pending'];
+import type { MarkKind } from '../../state/marks.ts';
 
 export const MARK_WORDS: Readonly<Record<MarkKind, string>> = {
   ok: '200',
   wasted: 'wasted',
   limited: '429',
   error: '5xx',
-  broken: 'socket fault',
+  broken: 'no usable answer',
   refused: 'refused or revoked',
-  pending: 'under way',
+  pending: 'in flight',
 };
 
-const OUTCOMES: Readonly<Record<Outcome, { mark: MarkKind; word: string }>> = {
-  issued: { mark: 'ok', word: 'token issued' },
-  accepted: { mark: 'ok', word: 'call accepted' },
-  refused: { mark: 'refused', word: 'refused' },
-  rejected: { mark: 'refused', word: 'token rejected' },
-  wrong_owner: { mark: 'refused', word: 'wrong owner' },
-  rate_limited: { mark: 'limited', word: 'rate limited' },
-  server_error: { mark: 'error', word: 'server error' },
-  bad_answer: { mark: 'broken', word: 'unusable answer' },
-  socket_fault: { mark: 'broken', word: 'socket fault' },
-  aborted: { mark: 'broken', word: 'caller left' },
-  not_found: { mark: 'refused', word: 'no such path' },
-  pending: { mark: 'pending', word: 'under way' },
+const OUTCOME_WORDS: Readonly<Record<Outcome, string>> = {
+  issued: 'token issued',
+  accepted: 'call accepted',
+  refused: 'refused',
+  rejected: 'token rejected',
+  wrong_owner: 'wrong owner',
+  rate_limited: 'rate limited',
+  server_error: 'server error',
+  bad_answer: 'unusable answer',
+  socket_fault: 'socket fault',
+  aborted: 'client left',
+  not_found: 'no such path',
+  pending: 'in flight',
 };
-
-export function markOf(entry: Pick<LedgerEntry, 'outcome' | 'wasted'>): MarkKind {
-  return entry.outcome === 'issued' && entry.wasted ? 'wasted' : OUTCOMES[entry.outcome].mark;
-}
 
 export function outcomeWord(entry: Pick<LedgerEntry, 'outcome' | 'wasted'>): string {
-  const { word } = OUTCOMES[entry.outcome];
+  const word = OUTCOME_WORDS[entry.outcome];
   return entry.outcome === 'issued' && entry.wasted ? `${word}, wasted` : word;
 }
 
-/** Whether a request went as its caller wished. */
-export const isGood = ({ outcome }: Pick<LedgerEntry, 'outcome'>): boolean =>
-  outcome === 'issued' || outcome === 'accepted';
-
-export const ownerWord = (id: string): string => id || 'no known owner';
+export const ownerWord = (id: string): string => id || 'unknown owner';
 
 /** A time of day, in the user's own time zone. Written hundreds of times an update: `Intl` would be what costs most. */
 export const timeWord = (atMs: number): string => new Date(atMs).toTimeString().slice(0, 8);
+
+export const clockWord = (atMs: number): string => {
+  const date = new Date(atMs);
+  return `${date.toTimeString().slice(0, 8)}.${String(date.getMilliseconds()).padStart(3, '0')}`;
+};
 
 /** A span of time in at most two units: `0.4 ms`, `850 ms`, `12.5 s`, `3 min`, `1 h 20 min`, `3 days`. */
 export function spanWord(ms: number): string {
@@ -101,16 +94,15 @@ export function whenWord(when: FaultWhen): string {
 
 /** What is left of a rule, by the sandbox's time. */
 export function leftWord(rule: ActiveFault, nowMs: number): string {
-  const { when, left, addedAtMs } = rule;
-  if ('schedule' in when && when.everyMs === undefined) {
-    const leftMs = addedAtMs + (when.schedule.at(-1)?.[1] ?? 0) - nowMs;
-    return leftMs > 0 ? `${spanWord(Math.ceil(leftMs / 1000) * 1000)} left` : 'over';
-  }
+  const { when, left, addedAtMs, endsAtMs } = rule;
+  const isSpan = 'schedule' in when && when.everyMs === undefined;
+  const endMs = endsAtMs ?? (isSpan ? addedAtMs + (when.schedule.at(-1)?.[1] ?? 0) : undefined);
   if (left && 'requests' in left) return left.requests > 0 ? `${countWord(left.requests)} left` : 'used up';
-  return 'until removed';
+  if (endMs === undefined) return 'until removed';
+  return endMs > nowMs ? `${spanWord(Math.ceil((endMs - nowMs) / 1000) * 1000)} left` : 'over';
 }
 
-/** Whether a rule can still strike. */
+/** Whether a rule can still apply. */
 export const isActive = (rule: ActiveFault, nowMs: number): boolean => {
   const word = leftWord(rule, nowMs);
   return word !== 'over' && word !== 'used up';

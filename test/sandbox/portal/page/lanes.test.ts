@@ -14,7 +14,7 @@ import {
   shiftX,
   ticksOf,
 } from '../../../../src/sandbox/portal/page/lanes.ts';
-import { MARK_KINDS } from '../../../../src/sandbox/portal/page/words.ts';
+import { MARK_KINDS } from '../../../../src/sandbox/state/marks.ts';
 
 const NOW_MS = 1_700_000_040_000;
 const layout = (lanes = 5, changes: Partial<Layout> = {}): Layout => ({
@@ -32,7 +32,7 @@ const request = (id: number, agoMs: number, changes: Partial<LedgerEntry> = {}):
   ...changes,
 });
 
-const lane = (...requests: LedgerEntry[]) => ({ id: 'a', tokens: [], requests });
+const lane = (...requests: LedgerEntry[]) => ({ id: 'a', name: 'a', tokens: [], requests });
 /** Where something is on screen. */
 const seen = (x: number, by: Layout, nowMs = NOW_MS) => x + shiftX(by, nowMs);
 

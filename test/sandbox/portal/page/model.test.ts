@@ -1,7 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { LedgerEntry, StateView, TokenView } from '../../../../src/sandbox/api-types.ts';
-import { changed, liveToken, type Model, modelOf, rateOf, timeOf } from '../../../../src/sandbox/portal/page/model.ts';
+import type { LaneView, LedgerEntry, PictureView, StateView, TokenView } from '../../../../src/sandbox/api-types.ts';
+import {
+  changed,
+  countsBetween,
+  liveToken,
+  type Model,
+  modelOf,
+  timeOf,
+  withPicture,
+} from '../../../../src/sandbox/portal/page/model.ts';
 import { DEFAULT_PROFILE } from '../../../../src/sandbox/state/profile.ts';
 
 const request = (id: number, changes: Partial<LedgerEntry> = {}): LedgerEntry => ({
@@ -24,24 +32,38 @@ const token = (fingerprint: string, changes: Partial<TokenView> = {}): TokenView
   ...changes,
 });
 
-const owner = (id: string) => ({ id, name: id, enabled: true, accessKeys: [] });
+const lane = (id: string, changes: Partial<LaneView> = {}): LaneView => ({
+  id,
+  name: id,
+  tokens: [],
+  requests: [],
+  ...changes,
+});
 
-const summary = (total: number) => ({ total, wasted: 0, ownersServed: 0, byOutcome: {} });
+const figures = { total: 0, tokenRequests: 0, wasted: 0, inFlight: 0, owners: 2, ownersCovered: 0 };
 const clock = { nowMs: 5000, frozen: false };
 
-const start = (changes: Partial<StateView> = {}): Model =>
+const pictureOf = (lanes: LaneView[], changes: Partial<PictureView> = {}): PictureView => ({
+  windowMs: 60_000,
+  lanes,
+  matching: lanes.length,
+  seconds: [],
+  bands: [],
+  ...changes,
+});
+
+const start = (changes: Partial<StateView> = {}, lanes = [lane('a'), lane('b')]): Model =>
   modelOf(
     {
       url: 'http://127.0.0.1:1',
       lastEventId: 'x-1',
       clock,
-      summary: summary(0),
+      figures,
       requests: [],
-      tokens: [],
+      picture: pictureOf(lanes),
       faults: [],
       profile: DEFAULT_PROFILE,
       apps: [],
-      owners: [owner('a'), owner('b')],
       ...changes,
     },
     100,
@@ -50,49 +72,67 @@ const start = (changes: Partial<StateView> = {}): Model =>
 const ids = (list: readonly LedgerEntry[] | undefined) => list?.map(({ id }) => id);
 
 describe('the model', () => {
-  it('has a lane for each owner, in their order, with what it knows of them', () => {
-    const model = start({ requests: [request(1), request(2, { owner: 'b' })], tokens: [token('t')] });
-    expect([...model.lanes.keys()]).toEqual(['a', 'b']);
-    expect(ids(model.lanes.get('a')?.requests)).toEqual([1]);
+  it('has the lanes of the picture, in their order', () => {
+    const model = start({}, [
+      lane('b', { requests: [request(1, { owner: 'b' })] }),
+      lane('a', { tokens: [token('t')] }),
+    ]);
+    expect([...model.lanes.keys()]).toEqual(['b', 'a']);
+    expect(ids(model.lanes.get('b')?.requests)).toEqual([1]);
     expect(model.lanes.get('a')?.tokens).toHaveLength(1);
-    expect(model.lanes.get('b')?.tokens).toEqual([]);
   });
 
-  it('replaces a request by what became of it', () => {
-    const before = start({ requests: [request(1, { outcome: 'pending' })] });
-    const model = changed(before, { clock, requests: [request(1), request(2)], summary: summary(2) }, 200);
+  it('replaces a request by its later state', () => {
+    const pending = request(1, { outcome: 'pending' });
+    const before = start({ requests: [pending] }, [lane('a', { requests: [pending] })]);
+    const model = changed(before, { clock, requests: [request(1), request(2)] }, 200);
     expect(ids(model.requests)).toEqual([1, 2]);
     expect(model.requests[0]?.outcome).toBe('issued');
     expect(model.lanes.get('a')?.requests[0]?.outcome).toBe('issued');
   });
 
   it('leaves untouched what a frame does not touch, and the model before it', () => {
-    const before = start({ requests: [request(1, { owner: 'b' })] });
+    const before = start();
     const model = changed(before, { clock, requests: [request(2)] }, 200);
     expect(model.lanes.get('b')).toBe(before.lanes.get('b'));
-    expect(model.owners).toBe(before.owners);
+    expect(model.seconds).toBe(before.seconds);
     expect(before.lanes.get('a')?.requests).toEqual([]);
     expect(changed(before, { clock }, 300).lanes).toBe(before.lanes);
   });
 
   it('replaces a token that was revoked', () => {
-    const before = start({ tokens: [token('t'), token('u')] });
+    const before = start({}, [lane('a', { tokens: [token('t'), token('u')] })]);
     const model = changed(before, { clock, tokens: [token('t', { revokedAtMs: 400 })] }, 200);
     expect(model.lanes.get('a')?.tokens.map(({ revokedAtMs }) => revokedAtMs)).toEqual([400, undefined]);
   });
 
-  it('takes owners as they are told: new ones come, others go, and those who stay keep what is known', () => {
-    const before = start({ requests: [request(1)] });
-    const model = changed(before, { clock, owners: [owner('c'), owner('a')] }, 200);
-    expect([...model.lanes.keys()]).toEqual(['c', 'a']);
-    expect(model.lanes.get('a')).toBe(before.lanes.get('a'));
+  it('adds no lane for an owner that the picture left out, and one for unknown owners', () => {
+    const { owner: _, ...nobody } = request(1);
+    const model = changed(start(), { clock, requests: [nobody, request(2, { owner: 'z' })] }, 200);
+    expect([...model.lanes.keys()]).toEqual(['a', 'b', '']);
   });
 
-  it('has a lane at the end for requests that name no known owner, once there are any', () => {
-    const { owner: _, ...nobody } = request(1);
-    const model = changed(start(), { clock, requests: [nobody] }, 200);
-    expect([...model.lanes.keys()]).toEqual(['a', 'b', '']);
-    expect([...changed(model, { clock, owners: [owner('a')] }, 300).lanes.keys()]).toEqual(['a', '']);
+  it('counts the token requests of a span from the seconds of the server', () => {
+    const before = start({ picture: pictureOf([], { seconds: [[10, 5, 0, 0, 0, 0, 0, 1]] }) });
+    const model = changed(
+      before,
+      {
+        clock,
+        seconds: [
+          [10, 6, 0, 0, 0, 0, 0, 0],
+          [70, 1, 2, 3, 0, 0, 0, 0],
+        ],
+      },
+      200,
+    );
+    expect(countsBetween(model.seconds, 0, 80_000)).toEqual([7, 2, 3, 0, 0, 0, 0]);
+    expect(countsBetween(model.seconds, 60_000, 80_000)).toEqual([1, 2, 3, 0, 0, 0, 0]);
+    expect(countsBetween(before.seconds, 0, 80_000)).toEqual([5, 0, 0, 0, 0, 0, 1]);
+  });
+
+  it('takes another picture whole', () => {
+    const model = withPicture(start(), pictureOf([lane('c')], { matching: 900 }));
+    expect([[...model.lanes.keys()], model.matching]).toEqual([['c'], 900]);
   });
 
   it('ends a scenario when it is told null, and not before', () => {
@@ -121,7 +161,6 @@ describe('the model', () => {
     }
     expect(model.requests).toHaveLength(1000);
     expect(ids(model.requests)?.slice(0, 2)).toEqual([1, 2]);
-    expect(ids(model.lanes.get('a')?.requests)?.slice(0, 2)).toEqual([1, 2]);
   });
 });
 
@@ -133,42 +172,15 @@ describe('time', () => {
 });
 
 describe('the live token', () => {
-  const lane = (...tokens: TokenView[]) => ({ id: 'a', tokens, requests: [] });
+  const laneOf = (...tokens: TokenView[]) => lane('a', { tokens });
 
   it('is the one that is good for longest', () => {
-    expect(liveToken(lane(token('t'), token('u', { expiresAtMs: 2000 })), 500)?.fingerprint).toBe('u');
+    expect(liveToken(laneOf(token('t'), token('u', { expiresAtMs: 2000 })), 500)?.fingerprint).toBe('u');
   });
 
   it('is none from the millisecond on in which it ends, by time or by revocation', () => {
-    expect(liveToken(lane(token('t')), 999)).toBeDefined();
-    expect(liveToken(lane(token('t')), 1000)).toBeUndefined();
-    expect(liveToken(lane(token('t', { revokedAtMs: 300 })), 300)).toBeUndefined();
-  });
-});
-
-describe('the rate', () => {
-  const samplesOf = (...totals: [atMs: number, total: number][]) => {
-    let model = start();
-    for (const [atMs, total] of totals) model = changed(model, { clock, summary: summary(total) }, atMs);
-    return model.samples;
-  };
-
-  it('is that of the last ten seconds', () => {
-    const samples = samplesOf([2000, 1000], [15_000, 1050], [20_000, 1100]);
-    expect(rateOf(samples, 20_000)).toBe(10);
-    expect(rateOf(samples, 40_000)).toBe(0);
-  });
-
-  it('is that of as long as the page has looked on, where that is shorter', () => {
-    expect(rateOf(samplesOf([5100, 50]), 5100)).toBe(10);
-  });
-
-  it('is not negative when the ledger was cleared', () => {
-    expect(rateOf(samplesOf([5000, 50], [6000, 0]), 6000)).toBe(0);
-  });
-
-  it('keeps no more samples than it needs', () => {
-    const many = Array.from({ length: 500 }, (_, n): [number, number] => [n * 100, n]);
-    expect(samplesOf(...many).length).toBeLessThanOrEqual(103);
+    expect(liveToken(laneOf(token('t')), 999)).toBeDefined();
+    expect(liveToken(laneOf(token('t')), 1000)).toBeUndefined();
+    expect(liveToken(laneOf(token('t', { revokedAtMs: 300 })), 300)).toBeUndefined();
   });
 });

@@ -4,8 +4,6 @@ import {
   faultWord,
   isActive,
   leftWord,
-  MARK_KINDS,
-  markOf,
   outcomeWord,
   plural,
   spanWord,
@@ -15,6 +13,7 @@ import {
 import { FAULT_KIND_NAMES } from '../../../../src/sandbox/state/fault-kinds.ts';
 import type { ActiveFault } from '../../../../src/sandbox/state/fault-rules.ts';
 import { OUTCOMES } from '../../../../src/sandbox/state/ledger-entry.ts';
+import { MARK_KINDS, markOf } from '../../../../src/sandbox/state/marks.ts';
 
 describe('words', () => {
   it('has a mark and a word for every outcome, and a word for every kind of fault', () => {

@@ -1,23 +1,75 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { AccessKeyView, CredentialsView, OwnerView, TryView } from '../../api-types.ts';
-import { ask } from './api.ts';
+import { hashOf } from './address.ts';
+import { ask, tellFailure } from './api.ts';
+import { LanesPicture } from './lanes-picture.tsx';
 import { TokenState } from './lanes-table.tsx';
-import type { Model } from './model.ts';
-import { Action, CopyButton, Detail, Scroll, State } from './parts.tsx';
-import { plural } from './words.ts';
+import { type Model, timeOf } from './model.ts';
+import { Action, CopyButton, Scroll, State, useTick } from './parts.tsx';
+import { RequestDetail, RequestList } from './requests.tsx';
+import { countWord, plural } from './words.ts';
 
-/** One owner, and all that can happen to it. */
-export function OwnerDetail(props: { owner: OwnerView; model: Model; nowMs: number; onClose: () => void }) {
-  const { owner, model, nowMs } = props;
-  const { id, name, enabled } = owner;
-  const [tried, setTried] = useState<TryView | undefined>();
+const REFRESH_MS = 3000;
+
+/** One owner: its lane, its requests, its access keys, and what can be done to it. */
+export function OwnerPage({ id, model }: { id: string; model: Model }) {
+  const [owner, setOwner] = useState<OwnerView | undefined>();
+  const [problem, setProblem] = useState('');
+  const [selected, setSelected] = useState<number | undefined>();
+  const refresh = useTick(REFRESH_MS);
+  useEffect(() => {
+    ask<OwnerView>('GET', `/api/owners/${encodeURIComponent(id)}`).then(setOwner, (error) =>
+      setProblem(tellFailure(error)),
+    );
+  }, [id, refresh, model.ownersVersion]);
+  const lane = model.lanes.get(id);
   return (
-    <Detail title={id} from={`row-of-${id}`} onClose={props.onClose}>
-      <dl class="facts">
-        <div>
-          <dt>Name</dt>
-          <dd>{name}</dd>
+    <>
+      <p>
+        <a href={hashOf('owners')}>All owners</a>
+      </p>
+      <h2 class="title" tabIndex={-1}>
+        {id} {owner && owner.name !== id && <span class="hint">{owner.name}</span>}
+      </h2>
+      {problem && !owner && <p class="empty">{problem}</p>}
+      {lane && (
+        <div class="one-lane">
+          <LanesPicture
+            {...{ model, selected }}
+            lanes={[lane]}
+            windowMs={300_000}
+            calls={true}
+            heldAtMs={undefined}
+            onSelect={setSelected}
+          />
         </div>
+      )}
+      <div class="two">
+        {owner && <OwnerState owner={owner} model={model} />}
+        <div>
+          {selected !== undefined && (
+            <RequestDetail
+              key={selected}
+              id={selected}
+              known={lane?.requests.findLast((entry) => entry.id === selected)}
+              url={model.url}
+              onClose={() => setSelected(undefined)}
+            />
+          )}
+          <RequestList requests={lane?.requests ?? []} selected={selected} onSelect={setSelected} />
+        </div>
+      </div>
+    </>
+  );
+}
+
+function OwnerState({ owner, model }: { owner: OwnerView; model: Model }) {
+  const { id, enabled, tokenRequests, coveredUntilMs } = owner;
+  const [tried, setTried] = useState<TryView | undefined>();
+  const nowMs = timeOf(model, useTick(1000));
+  return (
+    <section aria-label={`State of ${id}`}>
+      <dl class="facts">
         <div>
           <dt>State</dt>
           <dd>
@@ -27,16 +79,20 @@ export function OwnerDetail(props: { owner: OwnerView; model: Model; nowMs: numb
         <div>
           <dt>Token</dt>
           <dd>
-            <TokenState lane={model.lanes.get(id)} nowMs={nowMs} />
+            <TokenState endMs={coveredUntilMs} nowMs={nowMs} none="none" />
           </dd>
         </div>
+        <div>
+          <dt>Requests</dt>
+          <dd>{countWord(tokenRequests)} for a token</dd>
+        </div>
       </dl>
-      <div class="row">
+      <div class="row owner-actions">
         <Action
           look="main"
           act={async () => {
             setTried(await ask<TryView>('POST', '/api/try', { owner: id }));
-            return 'One request was sent.';
+            return '1 request was sent.';
           }}
         >
           Send one request
@@ -65,7 +121,7 @@ export function OwnerDetail(props: { owner: OwnerView; model: Model; nowMs: numb
         </p>
       )}
       <AccessKeys owner={owner} model={model} />
-    </Detail>
+    </section>
   );
 }
 

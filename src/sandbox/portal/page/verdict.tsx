@@ -1,0 +1,22 @@
+import type { ScenarioVerdict } from '../../api-types.ts';
+
+/** What a good integration does, and whether this one did. */
+export function VerdictView({ verdict }: { verdict: ScenarioVerdict }) {
+  return (
+    <ul class="findings">
+      {verdict.findings.map(({ expectation, observed, passed }) => (
+        <li key={expectation} class={passed ? 'passed' : 'failed'}>
+          <span class="sign" aria-hidden="true">
+            {passed ? '✓' : '✕'}
+          </span>
+          <span>
+            <span class="hidden">{passed ? 'Passed: ' : 'Failed: '}</span>
+            {expectation} <span class="observed">{observed}</span>
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+export const verdictWord = ({ passed }: ScenarioVerdict): string => (passed ? 'passed' : 'failed');
