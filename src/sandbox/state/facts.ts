@@ -58,7 +58,7 @@ export function factsOf(profile: Profile): Fact[] {
     documented('appliance_owner_scope is the access key between the integrator and one appliance owner.'),
     documented('A token is valid for one appliance owner: the one that the access key names.'),
     assumed('shape', SHAPES[shape]),
-    ...(shape === 'odd' ? [assumed('odd', oddWords(profile))] : []),
+    assumed('odd', shape === 'odd' ? oddWords(profile) : 'The deviations of the shape odd do not apply.'),
     assumed('tokenFormat', profile.tokenFormat === 'jwt' ? 'A token is a JWT.' : 'A token is opaque.'),
     assumed('lifetimeSeconds', `A token is valid for ${lifetimeSeconds} seconds.`),
     assumed(
