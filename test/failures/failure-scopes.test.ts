@@ -253,3 +253,15 @@ describe('resume', () => {
     expect(stage.fail(timedOut, 0, 'c').scope).toBe('owner');
   });
 });
+
+describe('a trial refused without a code', () => {
+  it('closes the endpoint’s circuit, since the endpoint is up, but not the client’s', () => {
+    const endpoint = new Stage();
+    endpoint.fail(refused);
+    expect(endpoint.fail(plain4xx, 375, 'b').lifted).toEqual(['endpoint']);
+    const client = new Stage();
+    client.fail(badSecret);
+    client.fail(plain4xx, 750, 'b');
+    expect(client.scopes.state('client')).toBeDefined();
+  });
+});

@@ -15,6 +15,7 @@ import {
   phaseOf,
   rejected,
   type Slot,
+  standingOf,
   started,
   succeeded,
 } from '../../src/registry/slot.ts';
@@ -204,5 +205,18 @@ describe('forgetting', () => {
     const pausing = slotWith({ failure: failureUntil(1) });
     forgotten(pausing);
     expect(pausing.failure).toBeUndefined();
+  });
+});
+
+describe('the standing of an owner', () => {
+  it('is new at first, proven after a success, failing while its last request failed', () => {
+    const slot = createSlot('owner_x');
+    expect(standingOf(slot)).toBe('new');
+    succeeded(slot, heldToken());
+    expect(standingOf(slot)).toBe('proven');
+    failed(slot, failureUntil(1));
+    expect(standingOf(slot)).toBe('failing');
+    succeeded(slot, heldToken('two'));
+    expect(standingOf(slot)).toBe('proven');
   });
 });

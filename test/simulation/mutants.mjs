@@ -49,12 +49,7 @@ const MUTANTS = [
     '',
   ],
   ['the queue has no bound', 'registry/request-queue', 'return this.queued < this.#maxQueued ||', 'return true ||'],
-  [
-    'the queue has no time limit',
-    'registry/queue-timer',
-    '      this.#onOverdue();\n',
-    '',
-  ],
+  ['the queue has no time limit', 'registry/queue-timer', '      this.#onOverdue();\n', ''],
   ['the timer of the queue is not stopped', 'registry/queue-timer', '      this.#cancel?.();\n', ''],
   [
     'one too many is under way',
@@ -155,9 +150,9 @@ const MUTANTS = [
   ],
   [
     'a logger that throws is heard',
-    'diagnostics',
-    '    } catch {\n      // There is nowhere left to say so.',
-    '    } catch (error) {\n      throw error;',
+    'logger',
+    '    } catch {\n      // A logger must not fail',
+    '    } catch (error) {\n      throw error;\n      // A logger must not fail',
   ],
 ];
 
