@@ -72,8 +72,8 @@ const MUTANTS = [
   [
     'a rejection does not detach what was sent',
     'registry/flights',
-    '    @@,
-    '    this.#owners.store(flight);',
+    "if (flight?.state.phase === 'sent') this.detach(flight);",
+    'void flight;',
   ],
   [
     'a failure drops the token',
