@@ -1,9 +1,9 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import http, { type ClientRequest, type IncomingMessage } from 'node:http';
-import https from 'node:https';
+import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import { type EndpointFailure, type OwnerTokenError, TokenEndpoint, type TokenEndpointOptions } from '../index.ts';
 import { diagnose } from './diagnosis.ts';
 import type { Credentials } from './environment.ts';
+import { agentFor, type Network } from './network.ts';
 
 /** What an answer shows beyond what the endpoint returns. */
 export interface ObservedAnswer {
@@ -18,17 +18,18 @@ export interface ObservedAnswer {
 export class TokenService {
   readonly endpoint: TokenEndpoint;
   readonly #credentials: Credentials;
-  readonly #agent: http.Agent;
+  readonly #agent: Agent;
   readonly #answers: AnswerObserver;
   #failure: EndpointFailure | undefined;
 
   constructor(
     credentials: Credentials,
+    network: Network,
     options: Pick<TokenEndpointOptions, 'timeoutMs' | 'allowInsecureHttp' | 'parseResponse'>,
   ) {
     const { baseUrl, clientId, clientSecret } = credentials;
     this.#credentials = credentials;
-    this.#agent = baseUrl.protocol === 'https:' ? new https.Agent() : new http.Agent();
+    this.#agent = agentFor(baseUrl, network);
     this.#answers = new AnswerObserver(this.#agent);
     this.endpoint = new TokenEndpoint({
       ...{ baseUrl, clientId, clientSecret, agent: this.#agent, ...options },
@@ -64,10 +65,10 @@ export class TokenService {
 /** Observes the answers to an agent's requests through the diagnostics channels of Node's HTTP client. */
 class AnswerObserver {
   last: ObservedAnswer | undefined;
-  readonly #agent: http.Agent;
+  readonly #agent: Agent;
   readonly #sentMs = new WeakMap<ClientRequest, number>();
 
-  constructor(agent: http.Agent) {
+  constructor(agent: Agent) {
     this.#agent = agent;
     subscribe('http.client.request.start', this.#onSent);
     subscribe('http.client.response.finish', this.#onAnswer);

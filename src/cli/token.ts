@@ -13,6 +13,7 @@ import { CommandFailure, EXIT, readFlags, type Terminal } from './command.ts';
 import { parseAnswer } from './doctor/answer.ts';
 import { findingsOf } from './doctor/checks.ts';
 import { CREDENTIALS_USAGE, readCredentials } from './environment.ts';
+import { NETWORK_FLAGS, NETWORK_USAGE, readNetwork } from './network.ts';
 import { TokenService } from './token-service.ts';
 
 export const usage = `Usage: owner-token-registry token [options]
@@ -23,6 +24,7 @@ ${CREDENTIALS_USAGE}
 
   --json                  print one JSON object instead of text
   --show-token            print the token as well, which is a secret
+${NETWORK_USAGE}
   --allow-insecure-http   allow plain http to another machine, which sends the credentials unencrypted
 `;
 
@@ -31,10 +33,13 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
     json: { type: 'boolean' },
     'show-token': { type: 'boolean' },
     'allow-insecure-http': { type: 'boolean' },
+    ...NETWORK_FLAGS,
   });
   const allowInsecureHttp = flags['allow-insecure-http'] ?? false;
   const credentials = readCredentials(terminal, allowInsecureHttp);
-  const service = new TokenService(credentials, { allowInsecureHttp });
+  const service = new TokenService(credentials, readNetwork(flags, credentials.baseUrl, terminal), {
+    allowInsecureHttp,
+  });
   try {
     const summary = await obtain(service, credentials.accessKey, terminal.signal);
     const { value, ...shown } = summary;

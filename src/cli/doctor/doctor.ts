@@ -3,6 +3,7 @@
 import { writeFileSync } from 'node:fs';
 import { EXIT, readFlags, type Terminal, UsageError } from '../command.ts';
 import { CREDENTIALS_USAGE, readCredentials } from '../environment.ts';
+import { NETWORK_FLAGS, NETWORK_USAGE, readNetwork } from '../network.ts';
 import { Examination } from './examination.ts';
 import { describeReport, type Report } from './report.ts';
 
@@ -22,6 +23,7 @@ ${CREDENTIALS_USAGE}
   --json                  print one JSON object instead of text
   --write-profile F       write a file for owner-token-registry sandbox --config F, which then answers like this service
   --timeout S             seconds for each step; default 10
+${NETWORK_USAGE}
   --allow-insecure-http   allow plain http to another machine, which sends the credentials unencrypted
 
 Exits with 0 if no check failed, warnings or not; with 1 otherwise.
@@ -37,6 +39,7 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
     'write-profile': { type: 'string' },
     timeout: { type: 'string' },
     'allow-insecure-http': { type: 'boolean' },
+    ...NETWORK_FLAGS,
   });
   for (const flag of ['allow-revocation', 'expect-owner'] as const) {
     if (flags[flag] !== undefined && flags['probe-url'] === undefined) {
@@ -46,7 +49,8 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   const allowInsecureHttp = flags['allow-insecure-http'] ?? false;
   const timeoutMs = timeoutOf(flags.timeout);
   const credentials = readCredentials(terminal, allowInsecureHttp);
-  const examination = new Examination(credentials, terminal.signal, { timeoutMs, allowInsecureHttp });
+  const network = readNetwork(flags, credentials.baseUrl, terminal);
+  const examination = new Examination(credentials, network, terminal.signal, { timeoutMs, allowInsecureHttp });
   let report: Report;
   try {
     const origins = (flags['allow-origin'] ?? []).map(originOf);

@@ -3,6 +3,7 @@ import { UsageError } from '../command.ts';
 import { TimedOut, withDeadline } from '../deadline.ts';
 import { isNotTls, NOT_TLS } from '../diagnosis.ts';
 import type { Credentials } from '../environment.ts';
+import type { Network } from '../network.ts';
 import { TokenService } from '../token-service.ts';
 import { type ParsedAnswer, parseAnswer } from './answer.ts';
 import { findingsOf, optionsFor, sandboxLike } from './checks.ts';
@@ -33,15 +34,17 @@ export class Examination {
   readonly #signal: AbortSignal;
   readonly #settings: Settings;
   readonly #credentials: Credentials;
+  readonly #network: Network;
   readonly #service: TokenService;
   readonly #findings: Finding[] = [];
   #answer: ParsedAnswer | undefined;
 
-  constructor(credentials: Credentials, signal: AbortSignal, settings: Settings) {
+  constructor(credentials: Credentials, network: Network, signal: AbortSignal, settings: Settings) {
     this.#credentials = credentials;
+    this.#network = network;
     this.#signal = signal;
     this.#settings = settings;
-    this.#service = new TokenService(credentials, { ...settings, parseResponse: (body) => this.#parse(body) });
+    this.#service = new TokenService(credentials, network, { ...settings, parseResponse: (body) => this.#parse(body) });
   }
 
   close(): void {
@@ -50,8 +53,8 @@ export class Examination {
 
   async run(plan: ProbePlan | undefined): Promise<Report> {
     const { baseUrl } = this.#credentials;
-    await this.#step('name', [], () => checkName(baseUrl));
-    await this.#step('tls', ['name'], (signal) => checkTls(baseUrl, signal));
+    await this.#step('name', [], () => checkName(baseUrl, this.#network));
+    await this.#step('tls', ['name'], (signal) => checkTls(baseUrl, signal, this.#network));
     await this.#step('token', ['name', 'tls'], (signal) => this.#obtain(signal));
     this.#findings.push({ check: 'clock', ...clockDifference(this.#service.lastAnswer) });
     const answer = this.#answer;
@@ -85,10 +88,10 @@ export class Examination {
 
   async #probe({ url, expectedOwner, revocation }: ProbePlan): Promise<void> {
     await this.#step('probe', ['token'], async (signal) => {
-      const without = await probe(url, {}, signal);
+      const without = await probe(url, { network: this.#network }, signal);
       return judgeProbe(
         without,
-        await probe(url, { token: this.#answer?.token, expectedOwner }, signal),
+        await probe(url, { token: this.#answer?.token, expectedOwner, network: this.#network }, signal),
         expectedOwner,
       );
     });
@@ -102,8 +105,11 @@ export class Examination {
       const first = this.#answer?.token;
       const second = await this.#requestToken(signal);
       if (first === second) return judgeRevocation('same token');
-      const ofFirst = await probe(url, { token: first }, signal);
-      return judgeRevocation({ first: ofFirst, second: await probe(url, { token: second }, signal) });
+      const ofFirst = await probe(url, { token: first, network: this.#network }, signal);
+      return judgeRevocation({
+        first: ofFirst,
+        second: await probe(url, { token: second, network: this.#network }, signal),
+      });
     });
   }
 

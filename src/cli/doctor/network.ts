@@ -1,16 +1,19 @@
 /** Checks of DNS name, certificate and clock. None of them sends a secret. */
 
 import { lookup } from 'node:dns/promises';
+import https from 'node:https';
 import { BlockList, isIP } from 'node:net';
-import { type ConnectionOptions, connect } from 'node:tls';
+import type { TLSSocket } from 'node:tls';
 import { isLoopback } from '../environment.ts';
+import { agentFor, type Network } from '../network.ts';
 import type { ObservedAnswer } from '../token-service.ts';
 import { plural, type Result } from './report.ts';
 
 const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$/g, '');
 
 /** Resolves the name and classifies its addresses, without printing either. */
-export async function checkName(url: URL): Promise<Result> {
+export async function checkName(url: URL, network: Network): Promise<Result> {
+  if (network.proxyEnv) return { status: 'ok', text: 'left to the proxy', facts: { proxy: true } };
   const host = hostOf(url);
   if (isIP(host))
     return { status: 'ok', text: `IP address, no DNS lookup (${kindOf(host)})`, facts: { kinds: [kindOf(host)] } };
@@ -52,19 +55,13 @@ function kindOf(address: string): string {
 /**
  * Completes a TLS handshake and reports the protocol, whether the certificate is valid for this name, and for how many
  * days. It also accepts an invalid certificate, to say what is wrong with it; nothing is sent over this connection.
- *
- * @param trust certificate authorities to trust instead of the system's.
  */
-export async function checkTls(
-  url: URL,
-  signal: AbortSignal,
-  trust: Pick<ConnectionOptions, 'ca'> = {},
-): Promise<Result> {
+export async function checkTls(url: URL, signal: AbortSignal, network: Network): Promise<Result> {
   if (url.protocol === 'http:') {
     if (isLoopback(url)) return { status: 'ok', text: 'plain http on this machine', facts: { protocol: null } };
     return { status: 'warning', text: 'plain http: the credentials are sent unencrypted', facts: { protocol: null } };
   }
-  const { protocol, problem, endsAtMs } = await handshake(url, signal, trust);
+  const { protocol, problem, endsAtMs } = await handshake(url, signal, network);
   const daysLeft = Math.floor((endsAtMs - Date.now()) / 86_400_000);
   const facts = { protocol, daysLeft, ...(problem && { problem }) };
   if (problem) {
@@ -85,25 +82,25 @@ interface Handshake {
   endsAtMs: number;
 }
 
-function handshake(url: URL, signal: AbortSignal, trust: Pick<ConnectionOptions, 'ca'>): Promise<Handshake> {
-  const host = hostOf(url);
-  return new Promise((resolve, reject) => {
-    const socket = connect({
-      host,
-      port: Number(url.port || 443),
-      ...(!isIP(host) && { servername: host }),
-      ...trust,
-      rejectUnauthorized: false,
+/** Over an agent, because that knows the way through a proxy. Its request is dropped before it is sent. */
+function handshake(url: URL, signal: AbortSignal, network: Network): Promise<Handshake> {
+  const agent = agentFor(url, network);
+  const request = https.request(url, { agent, rejectUnauthorized: false, signal });
+  return new Promise<Handshake>((resolve, reject) => {
+    request.on('error', reject);
+    request.once('socket', (given) => {
+      const socket = given as TLSSocket;
+      const inspect = (): void => {
+        const problem = socket.authorized ? undefined : codeOf(socket.authorizationError);
+        const endsAtMs = Date.parse(socket.getPeerCertificate().valid_to);
+        resolve({ protocol: socket.getProtocol() ?? 'TLS', problem, endsAtMs });
+        request.destroy();
+      };
+      // Through a proxy the socket arrives after its handshake.
+      if (socket.getPeerCertificate()?.valid_to === undefined) socket.once('secureConnect', inspect);
+      else inspect();
     });
-    signal.addEventListener('abort', () => socket.destroy(signal.reason), { once: true });
-    socket.once('error', reject);
-    socket.once('secureConnect', () => {
-      const problem = socket.authorized ? undefined : codeOf(socket.authorizationError);
-      const endsAtMs = Date.parse(socket.getPeerCertificate().valid_to);
-      resolve({ protocol: socket.getProtocol() ?? 'TLS', problem, endsAtMs });
-      socket.destroy();
-    });
-  });
+  }).finally(() => agent.destroy());
 }
 
 /** Node's types call `authorizationError` an Error; it is the code of one, or its message if it has none. */
@@ -116,7 +113,7 @@ function adviceForCertificate(problem: string): string {
   if (/EXPIRED/.test(problem)) return 'The certificate has expired, or the clock of this machine is wrong.';
   if (/NOT_YET/.test(problem)) return 'The certificate is not yet valid, or the clock of this machine is wrong.';
   if (/ALTNAME|HOSTNAME/.test(problem)) return 'The certificate was issued for another name. Is OTR_BASE_URL right?';
-  return 'This machine does not trust the issuer. If you do, set NODE_EXTRA_CA_CERTS to a file with its certificate.';
+  return 'This machine does not trust the issuer. If you do, give its certificate with --ca or NODE_EXTRA_CA_CERTS.';
 }
 
 /** A larger difference is a warning. */

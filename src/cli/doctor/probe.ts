@@ -1,5 +1,9 @@
 /** Tries a token on a resource, on allowed origins only: redirects are not followed. */
 
+import { once } from 'node:events';
+import http from 'node:http';
+import https from 'node:https';
+import { agentFor, type Network } from '../network.ts';
 import type { Result } from './report.ts';
 
 /** What a resource answered. */
@@ -17,27 +21,39 @@ const MAX_BODY_BYTES = 65_536;
 /** The answer to a GET, with this bearer token or with none. `expectedOwner` goes into the header `x-expected-owner`. */
 export async function probe(
   url: URL,
-  { token, expectedOwner }: { token?: string | undefined; expectedOwner?: string | undefined },
+  { token, expectedOwner, network }: ProbeOptions,
   signal: AbortSignal,
 ): Promise<ProbeAnswer> {
   const headers: Record<string, string> = {
     ...(token !== undefined && { authorization: `Bearer ${token}` }),
     ...(expectedOwner !== undefined && { 'x-expected-owner': expectedOwner }),
   };
-  const answer = await fetch(url, { redirect: 'manual', headers, signal });
-  const { owner, wrongOwner } = (await jsonOf(answer)) as Record<'owner' | 'wrongOwner', unknown>;
-  return {
-    status: answer.status,
-    ...(typeof owner === 'string' && { owner }),
-    ...(wrongOwner === true && { wrongOwner }),
-  };
+  const agent = agentFor(url, network);
+  try {
+    const request = (url.protocol === 'https:' ? https : http).get(url, { headers, agent, signal });
+    const [answer] = (await once(request, 'response', { signal })) as [http.IncomingMessage];
+    const { owner, wrongOwner } = (await jsonOf(answer)) as Record<'owner' | 'wrongOwner', unknown>;
+    return {
+      status: answer.statusCode ?? 0,
+      ...(typeof owner === 'string' && { owner }),
+      ...(wrongOwner === true && { wrongOwner }),
+    };
+  } finally {
+    agent.destroy();
+  }
+}
+
+interface ProbeOptions {
+  readonly token?: string | undefined;
+  readonly expectedOwner?: string | undefined;
+  readonly network: Network;
 }
 
 /** The body as an object; empty if it is too large, or not JSON. */
-async function jsonOf(answer: Response): Promise<object> {
+async function jsonOf(answer: AsyncIterable<Uint8Array>): Promise<object> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
-  for await (const chunk of answer.body ?? []) {
+  for await (const chunk of answer) {
     bytes += chunk.length;
     if (bytes > MAX_BODY_BYTES) return {};
     chunks.push(chunk);

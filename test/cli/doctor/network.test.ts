@@ -6,7 +6,7 @@ import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../../helpers/loopback-certi
 
 const server = createServer({ key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE });
 const never = new AbortController().signal;
-const trust = { ca: LOOPBACK_CERTIFICATE };
+const trust = { tls: { ca: LOOPBACK_CERTIFICATE } };
 beforeAll(() => new Promise<void>((resolve) => server.listen(0, '0.0.0.0', resolve)));
 afterAll(() => server.close());
 
@@ -34,7 +34,7 @@ describe('a certificate', () => {
 });
 
 it('plain http to another machine is a warning', async () => {
-  expect(await checkTls(new URL('http://192.0.2.1'), never)).toMatchObject({ status: 'warning' });
+  expect(await checkTls(new URL('http://192.0.2.1'), never, { tls: {} })).toMatchObject({ status: 'warning' });
 });
 
 describe('the difference of clocks', () => {

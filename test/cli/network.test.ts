@@ -1,0 +1,98 @@
+/** `token` and `doctor` in a corporate network: a private CA, mutual TLS and a proxy, over real sockets. */
+
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../helpers/loopback-certificate.ts';
+import { runCommand } from '../helpers/terminal.ts';
+
+const CANARIES = { OTR_CLIENT_ID: 'canary-id', OTR_CLIENT_SECRET: 'canary-secret', OTR_ACCESS_KEY: 'canary-key' };
+const folder = mkdtempSync(join(tmpdir(), 'network-flags-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function file(name: string, content: string): string {
+  writeFileSync(join(folder, name), content);
+  return join(folder, name);
+}
+
+const CA = ['--ca', file('ca.pem', LOOPBACK_CERTIFICATE)];
+const CLIENT = ['--cert', file('client.pem', LOOPBACK_CERTIFICATE), '--key', file('client.key', LOOPBACK_KEY)];
+
+/** A token service with a resource, behind TLS that asks for a client certificate if it is mutual. */
+async function startService(mutual: boolean) {
+  const tls = { key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE, ca: LOOPBACK_CERTIFICATE };
+  const server = createServer({ ...tls, requestCert: mutual, rejectUnauthorized: mutual }, (request, response) => {
+    const isIn = request.method === 'POST' || request.headers.authorization === 'Bearer issued';
+    response.writeHead(isIn ? 200 : 401).end('{"access_token":"issued","token_type":"Bearer","expires_in":60}');
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    env: { ...CANARIES, OTR_BASE_URL: url },
+    probe: ['--probe-url', `${url}/me`],
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+describe.each(['token', 'doctor'])('%s', (command) => {
+  it('trusts a private CA with --ca, and only then', async () => {
+    await using service = await startService(false);
+    expect((await runCommand([command], service.env)).code).toBe(1);
+    expect((await runCommand([command, ...CA], service.env)).code).toBe(0);
+  });
+
+  it('presents a client certificate with --cert and --key', async () => {
+    await using service = await startService(true);
+    expect((await runCommand([command, ...CA], service.env)).code).toBe(1);
+    expect((await runCommand([command, ...CA, ...CLIENT], service.env)).code).toBe(0);
+  });
+
+  it.each([
+    [['--ca', join(folder, 'none.pem')], '--ca: the file cannot be read (ENOENT)'],
+    [['--ca', file('text', 'canary')], '--ca: expected a PEM file'],
+    [['--cert', file('c.pem', LOOPBACK_CERTIFICATE)], '--cert and --key: give both, or neither'],
+    [
+      ['--cert', file('bad.pem', '-----BEGIN CERTIFICATE-----\ncanary'), '--key', file('k', LOOPBACK_KEY)],
+      'no usable certificate or key',
+    ],
+  ])('explains %j', async (args, expected) => {
+    const { code, err } = await runCommand([command, ...args], {
+      ...CANARIES,
+      OTR_BASE_URL: 'https://example.invalid',
+    });
+    expect(code).toBe(2);
+    expect(err).toContain(expected);
+    expect(err).not.toContain('canary');
+  });
+});
+
+it('the probe of doctor takes the same way', async () => {
+  await using service = await startService(true);
+  const { code, out } = await runCommand(['doctor', '--json', ...CA, ...CLIENT, ...service.probe], service.env);
+  expect(code).toBe(0);
+  expect(JSON.parse(out).findings).toContainEqual(expect.objectContaining({ check: 'probe', status: 'ok' }));
+});
+
+const supportsProxy = process.allowedNodeEnvironmentFlags.has('--use-env-proxy');
+
+describe('a proxy', () => {
+  const env = { ...CANARIES, OTR_BASE_URL: 'https://service.invalid', HTTPS_PROXY: 'http://canary@127.0.0.1:1' };
+
+  it.runIf(!supportsProxy)('that this Node cannot use is a warning', async () => {
+    const { err } = await runCommand(['token'], env);
+    expect(err).toMatch(/^warning: HTTPS_PROXY is ignored: this is Node \d+\S+, and Node supports proxies from 22\.21/);
+    expect(err).not.toContain('canary');
+  });
+
+  it('is not mentioned for a service on this machine', async () => {
+    const { err } = await runCommand(['token'], { ...env, OTR_BASE_URL: 'https://127.0.0.1:1' });
+    expect(err).not.toContain('HTTPS_PROXY');
+  });
+});
