@@ -9,7 +9,7 @@
 import type { Clock } from '../clock.ts';
 
 /** Requests of all replicas at once, at first. */
-const FLEET_WIDTH = 32;
+const FLEET_WIDTH = 8;
 /** Assumed before the first count. */
 const ASSUMED_REPLICAS = 10;
 const DOUBLES_EVERY_MS = 2_000;

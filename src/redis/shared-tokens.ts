@@ -22,7 +22,7 @@ import { type Clock, systemClock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { type IssuedToken, problemOfIssued, type TokenRequest, type TokenSource } from '../token.ts';
 import { SharingDiagnostics } from './diagnostics.ts';
-import { type Decision, Election, FALL_BACK, type Lead, type Trial } from './election.ts';
+import { type Decision, Election, type Lead, type Trial } from './election.ts';
 import { FallbackBudget } from './fallback-budget.ts';
 import { KnownGenerations } from './known-generations.ts';
 import { keepLeases } from './lease.ts';
@@ -99,7 +99,7 @@ export class SharedTokens implements TokenSource {
     this.#known = new KnownGenerations((monotonicMs) => this.#link.serverTimeUs(monotonicMs));
     const serverTimeUs = () => this.#link.serverTimeUs(clock.monotonic());
     this.#tokens = new StoredTokens({ sealer, known: this.#known, clock, serverTimeUs, onUnreadable });
-    this.#failures = new StoredFailures(sealer, onUnreadable);
+    this.#failures = new StoredFailures(sealer, random, onUnreadable);
     this.#budget = new FallbackBudget(clock);
     const onMessage = (name: string) => this.#circuits.get(name)?.suspect();
     const onSubscribeFailed = () => diagnostics.subscribeFailed();
@@ -170,7 +170,7 @@ export class SharedTokens implements TokenSource {
 
   /** After a wait for the budget: Redis may be available again, and hold the token by now. */
   async #decideAgain(call: SharedCall): Promise<Decision> {
-    const decision = this.#link.available ? await this.#election.decide(call) : FALL_BACK;
+    const decision = await this.#election.decide(call);
     if (decision.do !== 'fall-back') this.#budget.leave();
     return decision;
   }

@@ -64,10 +64,12 @@ export interface MetFailure {
 
 export class StoredFailures {
   readonly #sealer: Sealer;
+  readonly #random: () => number;
   readonly #onUnreadable: () => void;
 
-  constructor(sealer: Sealer, onUnreadable: () => void) {
+  constructor(sealer: Sealer, random: () => number, onUnreadable: () => void) {
     this.#sealer = sealer;
+    this.#random = random;
     this.#onUnreadable = onUnreadable;
   }
 
@@ -78,7 +80,7 @@ export class StoredFailures {
     // Left out where the registry may still escalate it: each replica decides that for itself.
     const stated = scope ?? (OwnerTokenError.escalationOf(error) ? undefined : error.failureScope);
     const n = Math.min((this.#open(name, before)?.n ?? 0) + 1, MAX_DOUBLINGS);
-    const endsAtUs = met.endsAtUs ?? Math.floor(answeredAtUs + pauseMsOf(error, scope, n) * 1000);
+    const endsAtUs = met.endsAtUs ?? Math.floor(answeredAtUs + pauseMsOf(error, scope, n, this.#random) * 1000);
     const wire: WireFailure = {
       code,
       ...(stated && { scope: stated }),
@@ -130,13 +132,18 @@ export function withFleetPause(error: OwnerTokenError, scope: 'client' | 'endpoi
   return new OwnerTokenError(code, message, { failureScope: scope, status, oauthError, failedAtMs, cause, pauseMs });
 }
 
-/** How long a failure stands: as long as the service asked for, else the doubled base up to the cap. */
-function pauseMsOf(error: OwnerTokenError, scope: 'client' | 'endpoint' | undefined, count: number): number {
+/** How long a failure stands: as long as the service asked for, else the doubled base up to the cap, less up to half of it. */
+function pauseMsOf(
+  error: OwnerTokenError,
+  scope: 'client' | 'endpoint' | undefined,
+  count: number,
+  random: () => number,
+): number {
   const askedMs = error.retryAfterMs;
   if (askedMs !== undefined && !Number.isNaN(askedMs)) {
     return Math.min(Math.max(askedMs, RETRY_AFTER_MS.least), RETRY_AFTER_MS.most);
   }
   const ofOwner = error.retryable ? TRANSIENT : REFUSED;
   const { baseMs, capMs } = scope ? OF_ALL[scope] : ofOwner;
-  return Math.min(capMs, baseMs * 2 ** (count - 1));
+  return Math.min(capMs, baseMs * 2 ** (count - 1)) * (0.5 + random() / 2);
 }

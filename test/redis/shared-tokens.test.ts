@@ -730,3 +730,155 @@ describe('options', () => {
     expect(message).not.toContain('canary');
   });
 });
+
+describe('defects that an attack on a real fleet found', () => {
+  const replicaOf = (fleet: ModelFleet, count: number) => replicas(fleet, count).map(({ registry }) => registry);
+
+  it('three rejections in the life of an owner are no streak: each was followed by an accepted token', async () => {
+    const fleet = new ModelFleet();
+    const [registry] = replicaOf(fleet, 1) as [ModelReplica['registry']];
+    for (let round = 0; round < 5; round++) {
+      const token = await registry.getToken(KEY);
+      registry.accept(KEY, token);
+      registry.reject(KEY, token);
+      expect((await registry.getToken(KEY)).value).not.toBe(token.value);
+      await fleet.pass(60_000, 60_000);
+    }
+  });
+
+  it('with Redis back for six seconds, the first burst is shared: callers await the trial of the circuit breaker', async () => {
+    const fleet = new ModelFleet();
+    const owners = Array.from({ length: 32 }, (_, index) => `owner-${index}`);
+    const away = replicas(fleet, 8);
+    fleet.health = 'down';
+    for (const { registry } of away) {
+      for (let call = 0; call < 6; call++) await registry.getToken(`warm-${call}`);
+    }
+    await fleet.pass(20_000, 1_000);
+    for (const { registry } of away) await registry.getToken('again');
+    fleet.health = 'up';
+    const filler = fleet.replica();
+    for (const owner of owners) await filler.registry.getToken(owner);
+    await fleet.pass(6_000, 1_000);
+    const before = fleet.source.calls.length;
+    await Promise.all(away.flatMap(({ registry }) => owners.map((owner) => registry.getToken(owner))));
+    expect(fleet.source.calls.length - before).toBe(0);
+  });
+
+  it('a planted failure refuses nobody: it is dropped, reported, and the fleet goes on sharing', async () => {
+    const fleet = new ModelFleet();
+    await fleet.replica().registry.getToken(KEY);
+    const [name = ''] = [...fleet.model.keys].find(([, fields]) => fields.has('v')) ?? [];
+    const planted = JSON.stringify({ code: 'client_refused', scope: 'client', status: 401 });
+    const untilUs = String((fleet.clock.now() + 3_599_000) * 1000);
+    for (const key of fleet.model.keys.keys()) fleet.model.keys.get(key)?.set('f', planted).set('x', untilUs);
+    fleet.model.keys.set(
+      name,
+      new Map([
+        ['f', planted],
+        ['x', untilUs],
+      ]),
+    );
+    for (const registry of replicaOf(fleet, 3)) await registry.getToken(KEY);
+    expect(fleet.source.calls).toHaveLength(2);
+    expect(events).toContainEqual({ event: 'unreadable', count: 1 });
+  });
+
+  it('a Retry-After counts from the answer, though Redis froze before it was stored', async () => {
+    const limited = new OwnerTokenError('rate_limited', 'slow down', { retryAfterMs: 30_000, status: 429 });
+    const fleet = new ModelFleet(new FleetSource((call) => call.fail(limited)));
+    const writes: (() => void)[] = [];
+    const frozen = fleet.model.port(async (answer) => {
+      if (fleet.source.calls.length > 0) await new Promise<void>((resolve) => writes.push(resolve));
+      return answer();
+    });
+    await fleet
+      .replica({ redis: frozen })
+      .registry.getToken(KEY)
+      .catch(() => {});
+    await fleet.pass(8_000, 50);
+    for (const write of writes) write();
+    await settle();
+    const error = await fleet
+      .replica()
+      .registry.getToken(KEY)
+      .catch((thrown: OwnerTokenError) => thrown);
+    expect((error as OwnerTokenError).retryAtMs).toBeLessThanOrEqual(fleet.clock.now() + 22_100);
+    expect((error as OwnerTokenError).retryAtMs).toBeGreaterThan(fleet.clock.now() + 21_000);
+  });
+
+  it('a failover to a server whose clock is behind extends no token', async () => {
+    let behindMs = 0;
+    const fleet = new ModelFleet(FleetSource.answering(60));
+    const ahead = fleet.model.run.bind(fleet.model);
+    fleet.model.run = (name, key, args) => {
+      const reply = ahead(name, key, args);
+      return [reply[0] as string, String(Number(reply[1]) - behindMs * 1000), ...reply.slice(2)];
+    };
+    const issuedAtMs = fleet.clock.now();
+    const [first, second] = replicaOf(fleet, 2) as [ModelReplica['registry'], ModelReplica['registry']];
+    await second.getToken('another');
+    await first.getToken(KEY);
+    await fleet.pass(30_000, 10_000);
+    behindMs = 17_000;
+    expect((await second.getToken(KEY)).expiresAtMs).toBeLessThanOrEqual(issuedAtMs + 60_000);
+    expect(fleet.source.countFor(KEY)).toBe(1);
+  });
+
+  it('a token of 1,500 characters is stored once', async () => {
+    const token = 'x'.repeat(1_500);
+    const response = {
+      access_token: token,
+      nested: { copy: token, marked: '\u0000', list: [token, `\u0000${token}`] },
+    };
+    const fleet = new ModelFleet(new FleetSource((call) => call.succeed({ token, response })));
+    await fleet.replica().shared.requestToken(KEY, requestOf());
+    const stored = [...fleet.model.keys.values()].find((fields) => fields.has('v'))?.get('v') ?? '';
+    // The list holds a longer string that only begins with a mark: one token more.
+    expect(stored.length).toBeLessThan(2 * 1_500 * (4 / 3) + 600);
+    expect((await fleet.replica().shared.requestToken(KEY, requestOf())).response).toEqual(response);
+  });
+
+  it('closing gives the leases back before it settles, so that the client can be destroyed after it', async () => {
+    const fleet = new ModelFleet(new FleetSource());
+    fleet.source.script((call) => {
+      call.request.signal.addEventListener('abort', () => call.fail(call.request.signal.reason as Error));
+    });
+    let destroyed = false;
+    const redis = fleet.model.port(async (answer) => {
+      await settle();
+      if (destroyed) throw new Error('The client is closed');
+      return answer();
+    });
+    const leaving = fleet.replica({ redis });
+    leaving.registry.getToken(KEY).catch(() => {});
+    await fleet.pass(100, 20);
+    await leaving.registry.close();
+    destroyed = true;
+    fleet.source.script(undefined);
+    void fleet.replica().registry.getToken(KEY);
+    await settle();
+    expect(fleet.source.countFor(KEY)).toBe(2);
+  });
+
+  it('an overloaded Redis makes 20 replicas fall back within a budget, and share again as soon as it answers', async () => {
+    const fleet = new ModelFleet();
+    let slow = true;
+    const redis = fleet.model.port(async (answer) => {
+      const reply = answer();
+      if (slow) await new Promise<void>((resolve) => fleet.clock.setTimeout(resolve, 5_600));
+      return reply;
+    });
+    fleet.source.script(
+      (call) => void fleet.clock.setTimeout(() => call.succeed({ response: { expires_in: 3600 } }), 50),
+    );
+    const all = Array.from({ length: 20 }, () => fleet.replica({ redis, registry: { concurrency: 64 } }));
+    const owners = Array.from({ length: 100 }, (_, index) => `owner-${index}`);
+    const calls = all.flatMap(({ registry }) => owners.map((owner) => registry.getToken(owner)));
+    await fleet.pass(700, 50);
+    slow = false;
+    await fleet.pass(20_000, 50);
+    expect(await Promise.all(calls)).toHaveLength(2_000);
+    expect(fleet.source.calls.length).toBeLessThanOrEqual(900);
+  });
+});
