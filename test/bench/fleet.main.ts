@@ -185,12 +185,69 @@ async function killed(pool: ReplicaPool): Promise<void> {
   });
 }
 
+/** What Redis was asked since the last call: scripts, bytes in and out, and its CPU time. */
+async function meter(redis: RedisServer) {
+  const client = await createClient({ url: redis.url }).connect();
+  const read = async () => {
+    const info = String(await client.sendCommand(['INFO', 'everything']));
+    const number = (pattern: RegExp) => Number(pattern.exec(info)?.[1] ?? 0);
+    return {
+      scripts: number(/cmdstat_evalsha:calls=(\d+)/) + number(/cmdstat_eval:calls=(\d+)/),
+      bytes: number(/total_net_input_bytes:(\d+)/) + number(/total_net_output_bytes:(\d+)/),
+      cpuUs: (number(/used_cpu_user:([\d.]+)/) + number(/used_cpu_sys:([\d.]+)/)) * 1e6,
+    };
+  };
+  let last = await read();
+  return {
+    async since(per: number): Promise<string> {
+      const now = await read();
+      const [scripts, bytes, cpuUs] = (['scripts', 'bytes', 'cpuUs'] as const).map(
+        (key) => (now[key] - last[key]) / per,
+      );
+      last = await read();
+      return `${scripts?.toFixed(2)} scripts, ${((bytes ?? 0) / 1024).toFixed(2)} KB, ${cpuUs?.toFixed(0)} us`;
+    },
+    [Symbol.asyncDispose]: async () => client.destroy(),
+  };
+}
+
+/** What an owner costs Redis: cold, after a restart, at a rejection; with one replica and with several. */
+async function cost(pool: ReplicaPool, processes: number): Promise<void> {
+  const owners = keysOf(200);
+  await scene(50, async ({ redis, options }) => {
+    await using metered = await meter(redis);
+    const patient = { ...options, redisTimeoutMs: 5_000, maxQueueMs: 600_000 };
+    const say = async (what: string, calls: number) =>
+      print(`${processes} processes, ${what}: for each`, '', await metered.since(calls), true);
+    {
+      await using fleet = await pool.start(processes, patient);
+      await fleet.all('get', ['warm']);
+      await metered.since(1);
+      await fleet.all('get', owners);
+      await say('owner asked by all at once, cold', owners.length);
+      for (const owner of owners) await fleet.at(0).tell('replace', owner);
+      await say('rejection by the first replica', owners.length);
+      if (processes > 1) {
+        for (const replica of fleet.replicas.slice(1)) {
+          for (const owner of owners) await replica.tell('replace', owner);
+        }
+        await say('rejection by each other replica', owners.length * (processes - 1));
+      }
+    }
+    await using restarted = await pool.start(processes, patient);
+    await restarted.all('get', ['warm']);
+    await metered.since(1);
+    await restarted.all('get', owners);
+    await say('owner and replica after a restart', owners.length * processes);
+  });
+}
+
 /** Looks into Redis whether the fleet knows that the service is failing. */
 async function watch(redis: RedisServer) {
   const client = await createClient({ url: redis.url }).connect();
   return {
     knowsOfFailure: async () => {
-      const found = await Promise.all((await client.keys('otr:*')).map((key) => client.hmGet(key, ['k', 'f'])));
+      const found = await Promise.all((await client.keys('otr:*')).map((key) => client.hmGet(key, ['f', 'x'])));
       return found.flat().some((field) => field !== null);
     },
     [Symbol.asyncDispose]: async () => client.destroy(),
@@ -228,8 +285,11 @@ async function outage(pool: ReplicaPool): Promise<void> {
 
 function fuzz(): void {
   const sealer = new Sealer([Uint8Array.from({ length: 32 }, (_, index) => index)]);
-  const shared = { token: 'token', requestedAtUs: 1, lifetimeMs: 3_600_000, response: { access_token: 'token' } };
-  const [mine, theirs] = ['mine', 'theirs'].map((name) => Buffer.from(sealer.seal(shared, name, 1) ?? '', 'base64url'));
+  const shared = { token: 'token', response: { access_token: 'token' } };
+  const context = (name: string) => ({ kind: 'token', name, generation: 1 }) as const;
+  const [mine, theirs] = ['mine', 'theirs'].map((name) =>
+    Buffer.from(sealer.seal(shared, context(name)) ?? '', 'base64url'),
+  );
   let [state, opened, thrown] = [1, 0, 0];
   const random = (below: number) => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
@@ -246,7 +306,7 @@ function fuzz(): void {
     }
     const unchanged = value.equals(mine as Buffer);
     try {
-      if (sealer.open(value.toString('base64url'), 'mine', 1) && !unchanged) opened++;
+      if (sealer.open(value.toString('base64url'), context('mine')) && !unchanged) opened++;
     } catch {
       thrown++;
     }
@@ -268,6 +328,8 @@ export async function main(file: string, only: string[]): Promise<number> {
   if (wanted('wakes')) await wakes(pool);
   if (wanted('killed')) await killed(pool);
   if (wanted('outage')) await outage(pool);
+  if (wanted('cost')) for (const processes of [1, 8]) await cost(pool, processes);
+  if (only.includes('cost20')) await cost(pool, 20);
   if (wanted('cold')) await cold(pool, 20, 200);
   if (only.includes('large')) await cold(pool, 50, 1_000);
   return failed.length > 0 ? 1 : 0;

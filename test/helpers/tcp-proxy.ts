@@ -9,6 +9,7 @@ export class TcpProxy implements AsyncDisposable {
   #delayMs = 0;
   readonly #server: net.Server;
   readonly #sockets = new Set<Socket>();
+  readonly #silenced = new WeakSet<Socket>();
 
   private constructor(toPort: number) {
     this.#server = net.createServer((client) => {
@@ -22,8 +23,8 @@ export class TcpProxy implements AsyncDisposable {
           upstream.destroy();
         });
       }
-      client.on('data', (chunk) => upstream.write(chunk));
-      upstream.on('data', (chunk) => this.#reply(client, chunk));
+      client.on('data', (chunk) => this.#silenced.has(client) || upstream.write(chunk));
+      upstream.on('data', (chunk) => this.#silenced.has(client) || this.#reply(client, chunk));
     });
   }
 
@@ -41,6 +42,11 @@ export class TcpProxy implements AsyncDisposable {
   become(mode: ProxyMode, delayMs = 0): void {
     this.#mode = mode;
     this.#delayMs = delayMs;
+  }
+
+  /** Lets nothing more through on the connections that are open, as a firewall that forgot them does. New ones work. */
+  silenceAll(): void {
+    for (const socket of this.#sockets) this.#silenced.add(socket);
   }
 
   /** Breaks every connection, as a failing network does. */

@@ -150,7 +150,7 @@ describe.skipIf(noRedis)('real clients', () => {
   it.each(['node-redis', 'ioredis 6', 'iovalkey'])(
     '%s: the rights that the fleet page names are enough',
     async (name) => {
-      const [, section = ''] = /## Rights\n(.*?)\n## /s.exec(readFileSync('docs/fleet.md', 'utf8')) ?? [];
+      const [, section = ''] = /## Redis\n(.*?)\n\*\*/s.exec(readFileSync('docs/fleet.md', 'utf8')) ?? [];
       const [, line = ''] = /^ACL SETUSER otr (.*)$/m.exec(section) ?? [];
       const forClients = [...section.replace(line, '').matchAll(/[`\s](\+[a-z|]+)/g)].map(
         ([, right]) => right as string,
