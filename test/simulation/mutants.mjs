@@ -121,8 +121,8 @@ const MUTANTS = [
   [
     'access keys are logged',
     'registry/flights',
-    '#attempt({ slot }: Flight, reason: RequestReason): Attempt {',
-    '#attempt({ accessKey }: Flight, reason: RequestReason): Attempt {\n    const slot = { owner: accessKey };',
+    'newRequest(flight.slot.owner, reason',
+    'newRequest(flight.accessKey, reason',
   ],
   [
     'messages of sources are kept as they are',
