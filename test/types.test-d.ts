@@ -6,6 +6,7 @@ import { describe, expectTypeOf, it } from 'vitest';
 import {
   type AccessToken,
   type Clock,
+  type ExpiresInOptions,
   type ExpiryPolicy,
   expiresIn,
   type FailureScope,
@@ -13,17 +14,24 @@ import {
   fixedLifetime,
   type IssuedToken,
   jwtExp,
+  type LearnedLifetimeOptions,
   type Logger,
+  type OwnerFetchOptions,
   OwnerTokenError,
   type OwnerTokenErrorCode,
+  type OwnerTokenErrorOptions,
   OwnerTokenRegistry,
   type OwnerTokenRegistryOptions,
   TokenEndpoint,
+  type TokenEndpointOptions,
   type TokenRequest,
   type TokenSource,
   untilRejected,
+  type WarmUpOptions,
   type WarmUpReport,
 } from '../src/index.ts';
+import type { SharedTokensOptions } from '../src/redis/index.ts';
+import type { SandboxOptions } from '../src/sandbox/index.ts';
 
 declare const registry: OwnerTokenRegistry;
 declare const source: TokenSource;
@@ -43,6 +51,23 @@ describe('OwnerTokenRegistry', () => {
     expectTypeOf<OwnerTokenRegistryOptions['clock']>().toEqualTypeOf<Clock | undefined>();
     expectTypeOf<OwnerTokenRegistryOptions['fingerprintKey']>().toEqualTypeOf<Uint8Array | undefined>();
     expectTypeOf<'debug'>().toExtend<NonNullable<OwnerTokenRegistryOptions['logger']>>();
+  });
+
+  it('takes undefined for every option that may be left out, as at run time', () => {
+    type WithUndefined<T> = { [K in keyof T]: object extends Pick<T, K> ? T[K] | undefined : T[K] };
+    expectTypeOf<WithUndefined<OwnerTokenRegistryOptions>>().toExtend<OwnerTokenRegistryOptions>();
+    expectTypeOf<WithUndefined<TokenEndpointOptions>>().toExtend<TokenEndpointOptions>();
+    expectTypeOf<WithUndefined<OwnerFetchOptions>>().toExtend<OwnerFetchOptions>();
+    expectTypeOf<WithUndefined<WarmUpOptions>>().toExtend<WarmUpOptions>();
+    expectTypeOf<WithUndefined<ExpiresInOptions>>().toExtend<ExpiresInOptions>();
+    expectTypeOf<WithUndefined<LearnedLifetimeOptions>>().toExtend<LearnedLifetimeOptions>();
+    expectTypeOf<WithUndefined<OwnerTokenErrorOptions>>().toExtend<OwnerTokenErrorOptions>();
+    expectTypeOf<WithUndefined<SharedTokensOptions>>().toExtend<SharedTokensOptions>();
+    expectTypeOf<WithUndefined<SandboxOptions>>().toExtend<SandboxOptions>();
+    expectTypeOf(registry.getToken).toBeCallableWith('a', { signal: undefined });
+    expectTypeOf(registry.getToken).toBeCallableWith('a', { signal: null });
+    expectTypeOf(registry.warmUp).toBeCallableWith([], { signal: null });
+    expectTypeOf(registry.close).toBeCallableWith({ timeoutMs: undefined });
   });
 
   it('has the methods of the contract', () => {

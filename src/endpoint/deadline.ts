@@ -3,7 +3,6 @@
  * aborts {@link Deadline.signal} with the error to report: a timeout, or `closed` when the caller's signal aborted.
  */
 
-import { setMaxListeners } from 'node:events';
 import { type Clock, startTimer } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 
@@ -26,8 +25,6 @@ export function startDeadline(clock: Clock, timeoutMs: number, outer: AbortSigna
     cancelTimer();
     outer?.removeEventListener('abort', onAbort);
   };
-  // Many requests may share one signal, and Node would report the eleventh listener as a leak.
-  if (outer instanceof EventTarget) setMaxListeners(0, outer);
   outer?.addEventListener('abort', onAbort, { once: true });
   if (outer?.aborted) onAbort();
   return { signal: controller.signal, cancel };

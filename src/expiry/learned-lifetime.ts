@@ -27,15 +27,15 @@ import { areScores, Candidates, LEAST_MS, nextEdgeMs } from './lifetime-candidat
 
 export interface LearnedLifetimeOptions {
   /** What is stated until there is evidence, in milliseconds, from `minMs` to `maxMs`. Default 300_000, or the nearer of them. */
-  guessMs?: number;
+  guessMs?: number | undefined;
   /** Nothing shorter is ever stated, in milliseconds, from 1_000 (the default). */
-  minMs?: number;
+  minMs?: number | undefined;
   /** Nothing longer is ever stated, in milliseconds, up to ten years. Default thirty days. */
-  maxMs?: number;
+  maxMs?: number | undefined;
   /** Share of the calls that may have to be made again for the sake of learning: 0 to 0.05. Default 0.003. */
-  exploration?: number;
+  exploration?: number | undefined;
   /** What `snapshot()` gave in an earlier run. */
-  snapshot?: LearnedLifetimeSnapshot;
+  snapshot?: LearnedLifetimeSnapshot | undefined;
 }
 
 /** What was learned: plain data without secrets, about two kilobytes as JSON. */

@@ -11,9 +11,9 @@ const UNITS_MS = { ms: 1, s: 1000, min: 60_000 } as const;
 /** Which response field holds the lifetime, and its unit. */
 export interface ExpiresInOptions {
   /** Name of the field, or a path such as `data.expires_in`. Default: `expires_in`. */
-  field?: string;
+  field?: string | undefined;
   /** Unit of the number: `ms`, `s` or `min`. Default: `s`. */
-  unit?: keyof typeof UNITS_MS;
+  unit?: keyof typeof UNITS_MS | undefined;
 }
 
 /**

@@ -15,23 +15,23 @@ export interface SharedTokensOptions {
   /** 32 random bytes each, 1 to 16 of them. The first seals, all open. See `docs/fleet.md` for how to rotate them. */
   sealingKeys: Uint8Array[];
   /** At least 32 random bytes; derived from the last sealing key when absent, the one that stays longest. */
-  namingKey?: Uint8Array;
+  namingKey?: Uint8Array | undefined;
   /** What all keys and the channel begin with. 1 to 64 of letters, digits and `_ . -`; `otr`. */
-  prefix?: string;
+  prefix?: string | undefined;
   /** How long Redis may take for one operation, in milliseconds: 10 to 5,000; 250. */
-  redisTimeoutMs?: number;
+  redisTimeoutMs?: number | undefined;
   /** After how long the request of a replica that died is another's, in milliseconds: 500 to 60,000; 3,000. */
-  leaseMs?: number;
+  leaseMs?: number | undefined;
   /** How long one replica may keep others waiting for its request, in milliseconds: 1,000 to 120,000; 15,000. */
-  maxHoldMs?: number;
+  maxHoldMs?: number | undefined;
   /** How long a call waits for other replicas in all before it asks alone, in milliseconds: 1,000 to 300,000; 20,000. */
-  maxWaitMs?: number;
+  maxWaitMs?: number | undefined;
   /** A pino logger, or any with its `info` and `warn`. */
-  logger?: Pick<Logger, 'info' | 'warn'>;
+  logger?: Pick<Logger, 'info' | 'warn'> | undefined;
   /** The registry's, if that has one of its own. */
-  clock?: Clock;
+  clock?: Clock | undefined;
   /** [0, 1); jitter comes from here alone. */
-  random?: () => number;
+  random?: (() => number) | undefined;
 }
 
 const KNOWN = ['source', 'redis', 'sealingKeys', 'namingKey', 'prefix', 'redisTimeoutMs', 'leaseMs', 'maxHoldMs'];

@@ -23,25 +23,25 @@ export interface OwnerTokenRegistryOptions {
   /** Where tokens come from: usually a `TokenEndpoint`; a shared source in a fleet. Closed with the registry. */
   source: TokenSource;
   /** How long a token lives. Default: `firstKnown(expiresIn(), jwtExp())`, and 300 s if neither knows. */
-  expiry?: ExpiryPolicy;
+  expiry?: ExpiryPolicy | undefined;
   /** Owners held at once, 1 to 10,000,000; beyond it the least recently used are dropped. Default: 10,000. */
-  maxOwners?: number;
+  maxOwners?: number | undefined;
   /** Token requests in flight at once over all owners, 1 to 10,000. Default: 16. */
-  concurrency?: number;
+  concurrency?: number | undefined;
   /** Queued requests, 1 to 10,000,000; beyond it `getToken` rejects with `queue_full`. Default: 10,000. */
-  maxQueued?: number;
+  maxQueued?: number | undefined;
   /** Milliseconds a request stays queued, 1 to 3,600,000; then `queue_timeout`. Default: 30,000. */
-  maxQueueMs?: number;
+  maxQueueMs?: number | undefined;
   /**
    * Milliseconds a source may take for one request, 1 to 3,600,000; then the request fails with `endpoint_unavailable`,
    * and its signal is aborted. Bounds every source; give a slow one more. Default: 30,000.
    */
-  requestTimeoutMs?: number;
+  requestTimeoutMs?: number | undefined;
   /**
    * Shares of a token's lifetime, over 0 and up to 1. Its refresh point is drawn between them, once per token.
    * Default: `[0.6, 0.8]`.
    */
-  refreshWindow?: [number, number];
+  refreshWindow?: [number, number] | undefined;
   /** Names the registry in logs, channel messages and metrics. Default: `default`. */
   name?: string | undefined;
   /**
@@ -50,28 +50,29 @@ export interface OwnerTokenRegistryOptions {
    */
   logger?: Logger | Level | undefined;
   /** A name for logs, errors and reports instead of the fingerprint. Must not reveal the access key. */
-  ownerLabel?: (accessKey: string) => string;
+  ownerLabel?: ((accessKey: string) => string) | undefined;
   /** Key of the fingerprints, 16 bytes or more; the same in every replica for the same names. Default: random. */
-  fingerprintKey?: Uint8Array;
+  fingerprintKey?: Uint8Array | undefined;
   /** Defaults for `ownerFetch`. */
-  calls?: OwnerFetchOptions;
+  calls?: OwnerFetchOptions | undefined;
   /** The clocks. Default: the system's. */
-  clock?: Clock;
+  clock?: Clock | undefined;
   /** Returns numbers from 0 up to 1; all jitter is drawn from it. Default: `Math.random`. */
-  random?: () => number;
+  random?: (() => number) | undefined;
   /**
    * How long requests pause after a failure: doubling from `baseMs` (1 to 3,600,000) up to `capMs` (up to 86,400,000).
    * Defaults: owner 1 s to 5 min; client 1 s to 60 s; endpoint 0.5 s to 30 s.
    */
-  pauses?: Partial<PauseRanges>;
+  pauses?: Partial<PauseRanges> | undefined;
 }
+
+type Filled<T> = { readonly [K in keyof T]-?: NonNullable<T[K]> };
 
 /** The options, checked, with every default filled in and what is made of them once. */
 export interface RegistrySettings
-  extends Required<
+  extends Filled<
     Omit<OwnerTokenRegistryOptions, 'logger' | 'ownerLabel' | 'fingerprintKey' | 'calls' | 'clock' | 'pauses'>
   > {
-  readonly name: string;
   /** Host of the token endpoint. */
   readonly host: string | undefined;
   readonly logger: Logger | Level | undefined;

@@ -14,36 +14,36 @@ import type { GivenOptions } from './state/state-file.ts';
 
 export interface SandboxOptions {
   /** Port of the token plane. Default 0: any free one. */
-  port?: number;
+  port?: number | undefined;
   /** Port of the control plane and portal. Default 0: any free one. */
-  portalPort?: number;
+  portalPort?: number | undefined;
   /** Address that both planes listen on. Default `127.0.0.1`. */
-  host?: string;
+  host?: string | undefined;
   /**
    * Number of owners, each with an access key for the first app: 0 to 10,000. Default 5. Beside an existing state file:
    * creates the missing ones; fewer than the file holds is a `StateFileError`.
    */
-  owners?: number;
+  owners?: number | undefined;
   /** Lifetime of a token in seconds: from 0.001 to ten years. Default 3600. */
-  lifetimeSeconds?: number;
+  lifetimeSeconds?: number | undefined;
   /** Settings for undocumented behaviour; see {@link Profile}. Its `lifetimeSeconds` overrides the option of that name. */
-  profile?: ProfileChanges;
+  profile?: ProfileChanges | undefined;
   /** Initial fault rules. */
-  faults?: FaultRule[];
+  faults?: FaultRule[] | undefined;
   /**
    * A file that preserves owners, keys, secrets, profile and unexpired tokens across restarts. It holds secrets.
    * Throws `StateFileError` where it cannot be used. Default: none.
    */
-  stateFile?: string;
+  stateFile?: string | undefined;
   /** The same whole number yields the same credentials, access keys and tokens at every start. Default: random. */
-  seed?: number;
+  seed?: number | undefined;
   /** Requests that the ledger keeps in full: 1 to 1,000,000. Default 10,000. Its counts are exact beyond that. */
-  ledgerSize?: number;
+  ledgerSize?: number | undefined;
   /**
    * Whether the process may exit while the sandbox runs, so that a forgotten `close()` does not hang a test runner.
    * Default `true`. A process that only serves the sandbox sets `false`.
    */
-  unref?: boolean;
+  unref?: boolean | undefined;
 }
 
 const KNOWN = [
@@ -60,7 +60,9 @@ const KNOWN = [
   'unref',
 ] as const;
 
-export type ResolvedOptions = Required<Omit<SandboxOptions, 'seed' | 'stateFile' | 'lifetimeSeconds' | 'profile'>> & {
+type Given<T> = { [K in keyof T]-?: NonNullable<T[K]> };
+
+export type ResolvedOptions = Given<Omit<SandboxOptions, 'seed' | 'stateFile' | 'lifetimeSeconds' | 'profile'>> & {
   seed: number | undefined;
   stateFile: string | undefined;
   profile: Profile;

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import ky from 'ky';
 import { createFetch } from 'ofetch';
@@ -229,6 +231,19 @@ describe('a 401', () => {
     });
     expect(await (await fetchFor(new NumberedTokens(), service.origin)(service.origin)).text()).toBe('ok');
     await broken;
+  });
+});
+
+describe('a 401 that stalls', () => {
+  it('is not waited for, and its socket is closed', async () => {
+    await using service = await ResourceService.start(({ token }, response) => {
+      if (token === 't2') response.end('ok');
+      else response.writeHead(401).write('and so on');
+    });
+    expect((await fetchFor(new NumberedTokens(), service.origin)(service.origin)).status).toBe(200);
+    const [stalled] = service.sockets;
+    await once(stalled as Socket, 'close');
+    expect(service.sockets.size).toBe(1);
   });
 });
 
