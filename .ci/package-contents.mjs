@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { statSync } from 'node:fs';
 
-const MAX_PACKED_BYTES = 400_000;
+const MAX_PACKED_BYTES = 800_000;
 const tarball = process.argv[2];
 const files = execFileSync('tar', ['-tzf', tarball], { encoding: 'utf8' }).trim().split('\n').sort();
 const manifest = JSON.parse(execFileSync('tar', ['-xzOf', tarball, 'package/package.json'], { encoding: 'utf8' }));
@@ -22,11 +22,19 @@ for (const script of ['preinstall', 'install', 'postinstall', 'prepare']) {
   assert.equal(manifest.scripts?.[script], undefined, `${script} would run on the user's machine`);
 }
 const allowed =
-  /^package\/(dist\/.*\.(c?js|d\.c?ts|txt|html|css|svg|json|ya?ml)|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/;
+  /^package\/(dist\/.*\.(c?js|d\.c?ts|txt|html|css|svg|json|ya?ml)|docs\/.*\.(md|mjs|svg|png|json|yaml)|package\.json|(README|CHANGELOG|SECURITY)\.md|LICENSE)$/;
 assert.deepEqual(
   files.filter((path) => !allowed.test(path)),
   [],
 );
-for (const path of ['LICENSE', 'README.md', 'CHANGELOG.md', 'dist/THIRD-PARTY-LICENSES.txt']) {
+const needed = [
+  'LICENSE',
+  'README.md',
+  'CHANGELOG.md',
+  'SECURITY.md',
+  'docs/errors.md',
+  'dist/THIRD-PARTY-LICENSES.txt',
+];
+for (const path of needed) {
   assert.ok(files.includes(`package/${path}`), `${path} is missing`);
 }

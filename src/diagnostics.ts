@@ -168,9 +168,8 @@ export class Diagnostics {
   }
 
   /** The message of one call of the source. */
-  newRequest(owner: string, reason: RequestReason, queuedSinceMs?: number): RequestMessage {
-    const nowMs = this.#reporter.now().monotonicMs;
-    const queuedMs = nowMs - (queuedSinceMs ?? nowMs);
+  newRequest(owner: string, reason: RequestReason, sinceMs = this.#reporter.now().monotonicMs): RequestMessage {
+    const queuedMs = this.#reporter.now().monotonicMs - sinceMs;
     return { registry: this.#reporter.registry, owner, reason, queuedMs };
   }
 

@@ -38,9 +38,11 @@ export {
   untilRejected,
 } from './expiry/policies.ts';
 export type { PauseRange } from './failures/backoff.ts';
+export type { PauseRanges } from './failures/failure-scopes.ts';
 export type { Level, Logger } from './logger.ts';
 export type { OwnerTokenRegistryOptions } from './registry/options.ts';
 export { OwnerTokenRegistry } from './registry/registry.ts';
+export type { Phase } from './registry/slot.ts';
 export type { OwnerState, PauseStat, RegistryStats } from './registry/stats.ts';
 export type { WarmUpOptions, WarmUpReport } from './registry/warm-up.ts';
 export { AccessToken, type IssuedToken, type RequestReason, type TokenRequest, type TokenSource } from './token.ts';

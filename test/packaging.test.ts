@@ -5,7 +5,7 @@
 
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
@@ -61,6 +61,17 @@ describe('package.json', () => {
       .map(({ key, file }) => [key.slice('./'.length), [`./dist/${file}.d.cts`]]);
     expect(manifest).toMatchObject({ main: './dist/index.cjs', types: './dist/index.d.cts' });
     expect(manifest.typesVersions).toEqual({ '*': Object.fromEntries(below) });
+  });
+
+  it('cannot be published before it has an address, and invents none', () => {
+    const { status, stderr } = spawnSync(process.execPath, ['.ci/release-check.mjs'], { cwd: ROOT, encoding: 'utf8' });
+    const fields = ['repository', 'homepage', 'bugs'].filter((field) => !(field in manifest));
+    expect(fields.filter((field) => !stderr.includes(`package.json has no ${field}`))).toEqual([]);
+    if (fields.length > 0) expect(status).toBe(1);
+    expect(manifest).toMatchObject({
+      publishConfig: { provenance: true },
+      scripts: { prepublishOnly: 'node .ci/release-check.mjs' },
+    });
   });
 
   it('has a lock file that names no registry', () => {
@@ -170,6 +181,22 @@ describe('the build', () => {
     const { status, stderr } = spawnSync(process.execPath, ['--conditions=edge-light', '--eval', code], options);
     expect(status).toBe(1);
     expect(stderr).toContain('Error: owner-token-registry does not run in the edge runtime');
+  });
+
+  it('runs the examples of the docs', () => {
+    const folder = join(home, 'examples');
+    cpSync(join(ROOT, 'docs/examples'), folder, { recursive: true });
+    const promised: Record<string, RegExp> = {
+      'quick-start.mjs': /^1 token for 1000 calls\nanother owner: owner_refused, scope owner$/,
+      'http-server.mjs': /^alice 200\nbob 200\nmallory 502$/,
+      'opentelemetry.mjs': /^owner_token\.lookups \{\} 9$(.|\n)*^owner_token\.request\.duration \{\} 1$/m,
+    };
+    expect(readdirSync(folder).sort()).toEqual(Object.keys(promised).sort());
+    for (const [file, output] of Object.entries(promised)) {
+      const { stdout, stderr, status } = spawnSync(process.execPath, [join(folder, file)], options);
+      expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+      expect(stdout.trim().replaceAll(/\{[^}]*\}/g, '{}')).toMatch(output);
+    }
   });
 
   it('has an executable that tells its version, and refuses a secret without repeating it', () => {

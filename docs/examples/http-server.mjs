@@ -1,0 +1,33 @@
+// A server that calls the service on behalf of the owner in the path. Run it: node http-server.mjs
+import http from 'node:http';
+import { isOwnerTokenError, OwnerTokenRegistry, TokenEndpoint } from 'owner-token-registry';
+import { startSandbox } from 'owner-token-registry/sandbox';
+
+const sandbox = await startSandbox({ owners: 2 });
+const { url: baseUrl, clientId, clientSecret, accessKeys } = sandbox;
+const registry = new OwnerTokenRegistry({ source: new TokenEndpoint({ baseUrl, clientId, clientSecret }) });
+const keyOf = { alice: accessKeys[0], bob: accessKeys[1], mallory: 'revoked' };
+
+const server = http.createServer(async (request, response) => {
+  const accessKey = keyOf[request.url.slice(1)];
+  if (!accessKey) return response.writeHead(404).end();
+  try {
+    const answer = await registry.ownerFetch(accessKey)(`${baseUrl}/echo`);
+    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
+  } catch (error) {
+    if (!isOwnerTokenError(error)) throw error;
+    const retryAfter =
+      error.retryAtMs === undefined ? {} : { 'retry-after': Math.ceil((error.retryAtMs - Date.now()) / 1000) };
+    response.writeHead(error.retryable ? 503 : 502, retryAfter).end(error.code);
+  }
+});
+server.listen(0, '127.0.0.1', async () => {
+  for (const name of ['alice', 'bob', 'mallory']) {
+    const answer = await fetch(`http://127.0.0.1:${server.address().port}/${name}`);
+    console.log(name, answer.status);
+  }
+  server.close();
+  server.closeAllConnections();
+  await registry.close();
+  await sandbox.close();
+});
