@@ -150,11 +150,11 @@ export interface ScenarioView extends ScenarioText {
 export interface UpdateFrame {
   clock: ClockView;
   figures?: FiguresView;
-  /** New and changed requests; a later one replaces an earlier one with the same `id`. The newest 500 at most. */
+  /** New and changed requests; a later one replaces an earlier one with the same `id`. The newest 250 at most. */
   requests?: LedgerEntry[];
   /** How many requests were left out of `requests`. */
   requestsLeftOut?: number;
-  /** New and changed tokens by `fingerprint`, the newest 500 at most. */
+  /** New and changed tokens by `fingerprint`, the newest 250 at most. */
   tokens?: TokenView[];
   /** Changed seconds of the timeline. */
   seconds?: TimelineSecond[];

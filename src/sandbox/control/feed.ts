@@ -10,7 +10,9 @@ import { appViews, clockView, figuresView, tokenView } from './views.ts';
 const FRAME_MS = 100;
 
 /** Most requests or tokens in one frame; beyond it the oldest are left out. */
-const MAX_IN_FRAME = 500;
+const MAX_IN_FRAME = 250;
+
+const MAX_NOTED = 4000;
 
 const MAX_BANDS = 100;
 
@@ -22,12 +24,12 @@ export class Feed {
   readonly stream: EventStream;
   readonly #world: World;
   readonly #topics = new Set<Topic>();
-  #requests = new Map<number, LedgerEntry>();
-  #requestsLeftOut = 0;
+  /** With repetitions: a request is noted when it begins and when it ends. */
+  #requests: LedgerEntry[] = [];
   #seconds = new Set<number>();
   readonly #coverageTimer: NodeJS.Timeout;
   #covered = 0;
-  #tokens = new Map<string, IssuedToken>();
+  #tokens: IssuedToken[] = [];
   #timer: NodeJS.Timeout | undefined;
   #lastFrameMs = Number.NEGATIVE_INFINITY;
   #closed = false;
@@ -52,17 +54,12 @@ export class Feed {
   noteRequest(entry: LedgerEntry): void {
     if (!this.#wake()) return;
     if (entry.kind === 'token') this.#seconds.add(secondOf(entry.atMs));
-    if (this.#requests.size >= MAX_IN_FRAME && !this.#requests.has(entry.id)) {
-      this.#requestsLeftOut++;
-      dropOldest(this.#requests);
-    }
-    this.#requests.set(entry.id, entry);
+    this.#requests = bounded(this.#requests, entry);
   }
 
   noteToken(token: IssuedToken): void {
     if (!this.#wake()) return;
-    if (this.#tokens.size >= MAX_IN_FRAME) dropOldest(this.#tokens);
-    this.#tokens.set(token.fingerprint, token);
+    this.#tokens = bounded(this.#tokens, token);
   }
 
   /** Tokens expire without an event of their own. */
@@ -89,26 +86,27 @@ export class Feed {
     this.#lastFrameMs = performance.now();
     this.stream.publish(JSON.stringify(this.#frame()));
     this.#topics.clear();
-    this.#requests = new Map();
-    this.#requestsLeftOut = 0;
+    this.#requests = [];
     this.#seconds = new Set();
-    this.#tokens = new Map();
+    this.#tokens = [];
   }
 
   #frame(): UpdateFrame {
     const world = this.#world;
     const has = (topic: Topic) => this.#topics.has(topic);
-    const requests = [...this.#requests.values()];
+    const noted = new Set(this.#requests);
+    const requests = [...noted].slice(-MAX_IN_FRAME);
+    const leftOut = noted.size - requests.length;
     const figures = figuresView(world);
     this.#covered = figures.ownersCovered;
-    const tokens = [...this.#tokens.values()].map(tokenView);
+    const tokens = [...new Set(this.#tokens)].slice(-MAX_IN_FRAME).map(tokenView);
     return {
       clock: clockView(world),
       figures,
       ...(requests.length > 0 && { requests }),
       ...(this.#seconds.size > 0 && { seconds: [...this.#seconds].map((second) => world.ledger.timeline.at(second)) }),
       ...((has('faults') || has('clock') || has('scenario')) && { bands: world.history.since(0).slice(-MAX_BANDS) }),
-      ...(this.#requestsLeftOut > 0 && { requestsLeftOut: this.#requestsLeftOut }),
+      ...(leftOut > 0 && { requestsLeftOut: leftOut }),
       ...(tokens.length > 0 && { tokens }),
       ...(has('faults') && { faults: world.faults.list() }),
       ...(has('profile') && { profile: world.profile }),
@@ -120,9 +118,8 @@ export class Feed {
   }
 }
 
-function dropOldest(map: Map<unknown, unknown>): void {
-  for (const key of map.keys()) {
-    map.delete(key);
-    return;
-  }
+/** Adds an item. Keeps at most twice what {@link MAX_NOTED} allows, so that a burst between two frames stays bounded. */
+function bounded<T>(list: T[], item: T): T[] {
+  list.push(item);
+  return list.length > 2 * MAX_NOTED ? list.slice(-MAX_NOTED) : list;
 }

@@ -81,7 +81,7 @@ describe('Feed', () => {
     expect(frames).toHaveLength(2);
   });
 
-  it('leaves out the oldest of more than 500 requests or tokens, and says how many requests', () => {
+  it('leaves out the oldest of more than 250 requests or tokens, and says how many requests', () => {
     read();
     const [key] = world.directory.accessKeys.values();
     if (!key) throw new Error('there is one');
@@ -91,9 +91,9 @@ describe('Feed', () => {
       world.tokens.issue(key, 0, options);
     }
     vi.advanceTimersByTime(1);
-    expect(frames[0]?.requests?.map(({ id }) => id)).toEqual(Array.from({ length: 500 }, (_, n) => 121 + n));
-    expect(frames[0]?.requestsLeftOut).toBe(120);
-    expect(frames[0]?.tokens).toHaveLength(500);
+    expect(frames[0]?.requests?.map(({ id }) => id)).toEqual(Array.from({ length: 250 }, (_, n) => 371 + n));
+    expect(frames[0]?.requestsLeftOut).toBe(370);
+    expect(frames[0]?.tokens).toHaveLength(250);
     expect(frames[0]?.figures?.total).toBe(620);
     expect(frames[0]?.seconds?.[0]?.at(-1)).toBe(620);
   });
