@@ -8,5 +8,15 @@
 
 export type { SharingMessage } from './diagnostics.ts';
 export type { SharedTokensOptions } from './options.ts';
-export { fromIoredis, fromNodeRedis, type RedisPort } from './ports.ts';
+export {
+  fromIoredis,
+  fromNodeRedis,
+  type IoredisClient,
+  type IoredisSubscriber,
+  type NodeRedisClient,
+  type NodeRedisSubscriber,
+  type RedisPort,
+} from './ports.ts';
+export type { RecordScript } from './record-scripts.ts';
+export type { RedisTrouble } from './redis-link.ts';
 export { SharedTokens, type SharingStats } from './shared-tokens.ts';

@@ -1,4 +1,4 @@
-/** What a shared source is made with, and how that is checked. */
+/** The options of a shared source and their validation. */
 
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../logger.ts';
@@ -8,36 +8,39 @@ import type { RedisPort } from './ports.ts';
 import { SEALING_KEY_BYTES } from './sealing.ts';
 
 export interface SharedTokensOptions {
-  /** Who is asked when a request is this replica's to make: as a rule a `TokenEndpoint`. Must have `identity()`. */
+  /** The source to share, usually a `TokenEndpoint`. Must have `identity()`, which keeps different clients apart. */
   source: TokenSource;
-  /** The user's own client: `fromNodeRedis(client, …)` or `fromIoredis(client, …)`. */
+  /** The user's own client: `fromNodeRedis(client, …)`, `fromIoredis(client, …)`, or a port of one's own. */
   redis: RedisPort;
-  /** 32 random bytes each, 1 to 16 of them. The first seals, all open. See `docs/fleet.md` for how to rotate them. */
+  /** 1 to 16 keys of 32 random bytes, the same in every replica. The first seals, all open. */
   sealingKeys: Uint8Array[];
-  /** At least 32 random bytes; derived from the last sealing key when absent, the one that stays longest. */
+  /** Names the records. At least 32 random bytes. Default: derived from the last sealing key, which stays longest. */
   namingKey?: Uint8Array | undefined;
-  /** What all keys and the channel begin with. 1 to 64 of letters, digits and `_ . -`; `otr`. */
+  /** Begins all keys and the channel. 1 to 64 letters, digits, `_`, `.` and `-`. Default: `otr`. */
   prefix?: string | undefined;
-  /** How long Redis may take for one operation, in milliseconds: 10 to 5,000; 250. */
+  /** Bounds one Redis operation, in milliseconds: 10 to 5,000. Default: 250. */
   redisTimeoutMs?: number | undefined;
-  /** After how long the request of a replica that died is another's, in milliseconds: 500 to 60,000; 3,000. */
+  /** How long a dead leader delays its followers, in milliseconds: 500 to 60,000. Default: 3,000. */
   leaseMs?: number | undefined;
-  /** How long one replica may keep others waiting for its request, in milliseconds: 1,000 to 120,000; 15,000. */
+  /** How long one request may keep its followers waiting, in milliseconds: 1,000 to 120,000. Default: 15,000. */
   maxHoldMs?: number | undefined;
-  /** How long a call waits for other replicas in all before it asks alone, in milliseconds: 1,000 to 300,000; 20,000. */
+  /**
+   * How long a call waits for other replicas before it requests its own token, in milliseconds: 1,000 to 300,000.
+   * Default: 20,000.
+   */
   maxWaitMs?: number | undefined;
-  /** A pino logger, or any with its `info` and `warn`. */
+  /** A pino logger, or any other with `info` and `warn`. Default: none. */
   logger?: Pick<Logger, 'info' | 'warn'> | undefined;
-  /** The registry's, if that has one of its own. */
+  /** The registry's clock, if it has its own. */
   clock?: Clock | undefined;
-  /** [0, 1); jitter comes from here alone. */
+  /** Returns numbers in [0, 1). All jitter comes from it. */
   random?: (() => number) | undefined;
 }
 
 const KNOWN = ['source', 'redis', 'sealingKeys', 'namingKey', 'prefix', 'redisTimeoutMs', 'leaseMs', 'maxHoldMs'];
 const MORE = ['maxWaitMs', 'logger', 'clock', 'random'];
 
-/** Throws `invalid_options` with all that is wrong. */
+/** @throws `invalid_options`, listing every problem. */
 export function checkSharedTokensOptions(options: SharedTokensOptions): void {
   const check = new OptionCheck('SharedTokens', options, [...KNOWN, ...MORE]);
   const named = 'a token source with identity(): without it, replicas of different clients would share tokens';
@@ -59,7 +62,7 @@ export function checkSharedTokensOptions(options: SharedTokensOptions): void {
 
 const isBytes = (value: unknown): value is Uint8Array => value instanceof Uint8Array;
 
-/** Keys of one byte over and over are no keys: a buffer that was never filled, as a rule. */
+/** Rejects keys of one repeated byte, usually a buffer that was never filled. */
 function isKeyRing(value: unknown): boolean {
   if (!Array.isArray(value) || value.length < 1 || value.length > 16) return false;
   return value.every((key) => isBytes(key) && key.length === SEALING_KEY_BYTES && new Set(key).size > 1);

@@ -1,39 +1,44 @@
 /**
- * What is asked of a Redis client, and the two families of clients that can do it. They are the user's: never made,
- * connected, duplicated or closed here, and known by their methods alone, so any version that has these will do.
+ * What sharing needs of a Redis client, and adapters for the two families of clients. The clients are the user's: nothing
+ * here creates, connects, duplicates or closes one. They are typed by their methods, so any version with these will do.
  */
 
 import { OwnerTokenError } from '../errors.ts';
 import { hasMethods } from '../option-check.ts';
 import type { RecordScript } from './record-scripts.ts';
 
-/** The two things that sharing needs of Redis. */
+/**
+ * What sharing needs of Redis. `fromNodeRedis` and `fromIoredis` make one; `docs/fleet.md` shows one for another client.
+ */
 export interface RedisPort {
-  /** Runs a script over one key and gives its answer as it came. */
+  /**
+   * Runs a script over one key and returns its reply. Rejects with the server's error as the client gives it: a message
+   * that starts with the error code, such as `READONLY`, is told apart from a lost connection.
+   */
   run(script: RecordScript, key: string, args: readonly string[]): Promise<unknown>;
-  /** Listens to a channel, and gives what ends that. Absent: waiters look again from time to time instead. */
+  /** Subscribes to a channel and returns what ends the subscription. Without it, followers poll. */
   subscribe?(channel: string, onMessage: (message: string) => void): Promise<() => Promise<void>>;
 }
 
-/** The part of node-redis's clients, single and cluster, that is used. */
+/** The methods used of node-redis clients, single and cluster. */
 export interface NodeRedisClient {
   evalSha(sha: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
   eval(source: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
 }
 
-/** A connection of node-redis that is kept for subscriptions: `client.duplicate()`, connected. */
+/** A node-redis connection for subscriptions: `client.duplicate()`, connected. */
 export interface NodeRedisSubscriber {
   subscribe(channel: string, listener: (message: string | Uint8Array) => void): Promise<unknown>;
   unsubscribe(channel: string, listener: (message: string | Uint8Array) => void): Promise<unknown>;
 }
 
-/** The part of ioredis's and iovalkey's clients, single and cluster, that is used. */
+/** The methods used of ioredis and iovalkey clients, single and cluster. */
 export interface IoredisClient {
   evalsha(sha: string, keys: number, ...keysAndArgs: string[]): Promise<unknown>;
   eval(source: string, keys: number, ...keysAndArgs: string[]): Promise<unknown>;
 }
 
-/** A connection of ioredis or iovalkey that is kept for subscriptions: `client.duplicate()`. */
+/** An ioredis or iovalkey connection for subscriptions: `client.duplicate()`. */
 export interface IoredisSubscriber {
   subscribe(channel: string): Promise<unknown>;
   unsubscribe(channel: string): Promise<unknown>;
@@ -42,7 +47,7 @@ export interface IoredisSubscriber {
   listenerCount(event: 'message'): number;
 }
 
-/** Of node-redis: a client, a pool or a cluster. */
+/** @param client of node-redis: a client, a pool or a cluster. */
 export function fromNodeRedis(client: NodeRedisClient, options: { subscriber?: NodeRedisSubscriber } = {}): RedisPort {
   const { subscriber } = options;
   expectMethods('fromNodeRedis', 'client', client, ['evalSha', 'eval']);
@@ -65,7 +70,7 @@ export function fromNodeRedis(client: NodeRedisClient, options: { subscriber?: N
   };
 }
 
-/** Of ioredis or iovalkey: a client or a cluster. */
+/** @param client of ioredis or iovalkey: a client or a cluster. */
 export function fromIoredis(client: IoredisClient, options: { subscriber?: IoredisSubscriber } = {}): RedisPort {
   const { subscriber } = options;
   expectMethods('fromIoredis', 'client', client, ['evalsha', 'eval']);
@@ -84,7 +89,7 @@ export function fromIoredis(client: IoredisClient, options: { subscriber?: Iored
         };
         const stop = async () => {
           subscriber.off('message', listener);
-          // The connection may serve another one of these, which listens to the same channel.
+          // Another SharedTokens may listen to the same channel on this connection.
           if (subscriber.listenerCount('message') === 0) await subscriber.unsubscribe(channel);
         };
         subscriber.on('message', listener);
@@ -98,7 +103,7 @@ export function fromIoredis(client: IoredisClient, options: { subscriber?: Iored
   };
 }
 
-/** By its digest, and whole when the server does not know it: new, restarted, or its scripts flushed. */
+/** Sends the digest, and the whole script only if the server does not know it. */
 async function byShaFirst(bySha: () => Promise<unknown>, whole: () => Promise<unknown>): Promise<unknown> {
   try {
     return await bySha();
@@ -108,7 +113,7 @@ async function byShaFirst(bySha: () => Promise<unknown>, whole: () => Promise<un
   }
 }
 
-/** A client of the other family would fail at the first call, which would then pass for a Redis that is down. */
+/** A client of the other family would fail at its first call, as if Redis were down. */
 function expectMethods(of: string, name: string, value: unknown, methods: string[]): void {
   if (hasMethods(value, ...methods)) return;
   throw new OwnerTokenError('invalid_options', `${of}: ${name}: expected an object with ${methods.join(', ')}`);

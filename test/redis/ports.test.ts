@@ -133,7 +133,7 @@ describe.skipIf(noRedis)('real clients', () => {
       });
     });
     const wanted = shared.map((one) => Promise.all(OWNERS.map((owner) => one.requestToken(owner, requestOf()))));
-    await expect.poll(() => source.calls.length).toBe(OWNERS.length);
+    await expect.poll(() => source.calls.length, { timeout: 10_000 }).toBe(OWNERS.length);
     // All the others wait by now.
     await first.flushScripts?.();
     for (const call of source.calls) call.succeed({ response: { expires_in: 3600 } });
@@ -181,7 +181,7 @@ describe.skipIf(noRedis)('real clients', () => {
         ({ port }) => new SharedTokens({ source, redis: port, sealingKeys: [SEALING_KEY] }),
       );
       const calls = shared.map((one) => one.requestToken('owner', requestOf()));
-      await expect.poll(() => source.calls.length).toBe(1);
+      await expect.poll(() => source.calls.length, { timeout: 10_000 }).toBe(1);
       source.call(0).succeed({ response: { expires_in: 3600 } });
       expect((await calls[0])?.token).toBe((await calls[1])?.token);
       const rejected = new AccessToken({

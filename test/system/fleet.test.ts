@@ -7,7 +7,7 @@ import type { Outcome, ReplicaOptions } from '../helpers/fleet-worker.ts';
 import { noRedis, type RedisServer, startRedis } from '../helpers/redis-server.ts';
 
 /** More processes than cores: what is slow then is not Redis. */
-const CROWDED = { redisTimeoutMs: 3_000 };
+const CROWDED = { redisTimeoutMs: 5_000 };
 const LEASE_MS = 1_000;
 
 describe.skipIf(noRedis)('L', () => {
@@ -55,7 +55,7 @@ describe.skipIf(noRedis)('L', () => {
     return { fleet, holder, first, rest };
   }
 
-  it('L2: the holder is killed: one request more, and the others are served by it', async () => {
+  it('L2: the leader is killed: one request more, and the others are served by it', async () => {
     const { fleet, holder, rest } = await waiting(400);
     await using _ = fleet;
     await holder.kill();
@@ -65,7 +65,7 @@ describe.skipIf(noRedis)('L', () => {
     expect(requests()).toBe(2);
   });
 
-  it('L2: the holder is frozen: one request more, and when it thaws it has the token of its heir', async () => {
+  it('L2: the leader is frozen: one request more, and when it thaws it has the token of its successor', async () => {
     const { fleet, holder, first, rest } = await waiting(400);
     await using _ = fleet;
     holder.process.kill('SIGSTOP');
@@ -75,7 +75,7 @@ describe.skipIf(noRedis)('L', () => {
     expect(requests()).toBe(2);
   });
 
-  it('L2: the holder is slow, longer than a lease: no request more', async () => {
+  it('L2: the leader is slow, longer than a lease: no request more', async () => {
     const { fleet, first, rest } = await waiting(2.2 * LEASE_MS);
     await using _ = fleet;
     expect(new Set(tokensOf([...(await first), ...(await rest).flat()])).size).toBe(1);
