@@ -13,19 +13,22 @@ const MAX_DATE_MS = 8.64e15;
  * @see {@link https://www.rfc-editor.org/rfc/rfc7519#section-4.1.4 RFC 7519 §4.1.4, exp}
  */
 export function jwtTimes(token: string): { issuedAtMs?: number; expiresAtMs?: number } | undefined {
-  if (token.length > MAX_JWT_LENGTH) return undefined;
-  const encoded = /^[\w-]+\.([\w-]+)\.[\w-]*$/.exec(token)?.[1];
-  if (encoded === undefined) return undefined;
-  let claims: unknown;
-  try {
-    claims = JSON.parse(Buffer.from(encoded, 'base64url').toString('utf8'));
-  } catch {
-    return undefined;
-  }
+  const claims = claimsOf(token);
   if (typeof claims !== 'object' || claims === null || Array.isArray(claims)) return undefined;
   const issuedAtMs = instantOf(claims, 'iat');
   const expiresAtMs = instantOf(claims, 'exp');
   return { ...(issuedAtMs !== undefined && { issuedAtMs }), ...(expiresAtMs !== undefined && { expiresAtMs }) };
+}
+
+function claimsOf(token: string): unknown {
+  const [, encoded = ''] = token.length > MAX_JWT_LENGTH ? [] : (/^[\w-]+\.([\w-]+)\.[\w-]*$/.exec(token) ?? []);
+  let claims: unknown;
+  try {
+    claims = JSON.parse(Buffer.from(encoded, 'base64url').toString('utf8'));
+  } catch {
+    // Not a JWT: there are no claims.
+  }
+  return claims;
 }
 
 /**
