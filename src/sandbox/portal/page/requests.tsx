@@ -7,7 +7,7 @@ import { curlOf } from './curl.ts';
 import { Check, Choice, CopyButton, Detail, Mark, Scroll } from './parts.tsx';
 import { clockWord, faultKindWord, outcomeWord, ownerWord, spanWord, timeWord } from './words.ts';
 
-const SHOWN = 60;
+const SHOWN = 40;
 
 const FILTERS = [
   ['tokens', 'Token requests'],
