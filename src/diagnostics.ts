@@ -76,14 +76,12 @@ const FAILURE_FIELDS = [
   ...['failureScope', 'retryInMs', 'retryAt'],
 ] as const;
 
-interface LogEvent {
-  readonly level: Exclude<Level, 'trace' | 'fatal' | 'silent'>;
-  readonly message: string;
-  /** Beside `event` and `registry`, which every line has. */
-  readonly fields: readonly string[];
-}
+type LogLevel = Parameters<Write>[0];
 
-/** Every log event in one place: the methods of {@link Diagnostics} and `docs/observability.md` follow this table. */
+/**
+ * Every log event in one place: the methods of {@link Diagnostics} and `docs/observability.md` follow this table. Every line
+ * also has the fields `event` and `registry`.
+ */
 export const LOG_EVENTS = Object.freeze({
   'request.sent': { level: 'debug', message: 'token request sent', fields: ['owner', 'reason'] },
   'request.succeeded': {
@@ -108,7 +106,7 @@ export const LOG_EVENTS = Object.freeze({
   },
   'owner.evicted': { level: 'debug', message: 'least recently used owner evicted', fields: ['owner'] },
   'registry.closed': { level: 'info', message: 'registry closed', fields: ['abandoned'] },
-} as const satisfies Readonly<Record<string, LogEvent>>);
+} as const satisfies Readonly<Record<string, { level: LogLevel; message: string; fields: readonly string[] }>>);
 
 type EventName = keyof typeof LOG_EVENTS;
 type FieldsOf<E extends EventName> = Partial<Record<(typeof LOG_EVENTS)[E]['fields'][number], unknown>>;
@@ -319,7 +317,7 @@ export class Diagnostics {
     return this.#warned.size < this.#warned.add(warning).size;
   }
 
-  #log<E extends EventName>(event: E, fields: FieldsOf<E>, level: LogEvent['level'] = LOG_EVENTS[event].level): void {
+  #log<E extends EventName>(event: E, fields: FieldsOf<E>, level: LogLevel = LOG_EVENTS[event].level): void {
     const known = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
     this.#write(level, { event, registry: this.#reporter.registry, ...known }, LOG_EVENTS[event].message);
   }

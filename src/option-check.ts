@@ -1,18 +1,18 @@
 /**
- * How options are checked: once, at construction, all problems listed together by path with what was expected, and
- * never with the value, since an option may be a secret in the wrong place.
+ * Checks options once, at construction, and lists all problems by path with what was expected. The value is never shown,
+ * because it may be a secret in the wrong place.
  */
 
 import { OwnerTokenError } from './errors.ts';
 
-/** Collects what is wrong with one options object; {@link OptionCheck.done} throws if anything is. */
+/** Collects the problems of one options object; {@link OptionCheck.done} throws if there are any. */
 export class OptionCheck<T extends object> {
   readonly #of: string;
   readonly #options: Record<string, unknown>;
   readonly #problems: string[];
   readonly #prefix: string;
 
-  /** @param known every option there is: any other is refused, with the nearest of these named. */
+  /** @param known the names of all options; any other is a problem, which suggests the nearest name. */
   constructor(of: string, options: T, known: readonly string[], parent?: { prefix: string; problems: string[] }) {
     this.#of = of;
     this.#prefix = parent?.prefix ?? '';
@@ -30,12 +30,12 @@ export class OptionCheck<T extends object> {
     }
   }
 
-  /** Whether no problem has been found so far. */
+  /** Whether there is no problem so far. */
   get clean(): boolean {
     return this.#problems.length === 0;
   }
 
-  /** The options as they came, for checks of one against another. */
+  /** The given options, for checks across several of them. */
   get values(): { readonly [K in keyof T]?: unknown } {
     return this.#options as { readonly [K in keyof T]?: unknown };
   }
@@ -51,7 +51,7 @@ export class OptionCheck<T extends object> {
     if (value !== undefined && !passes(value)) this.problem(name, expected);
   }
 
-  /** The same for an option that must be given. */
+  /** Records a problem if the option is absent or does not pass. */
   required(name: keyof T & string, passes: (value: unknown) => boolean, expected: string): void {
     if (this.#options[name] === undefined || !passes(this.#options[name])) this.problem(name, expected);
   }
@@ -66,7 +66,7 @@ export class OptionCheck<T extends object> {
     for (const name of names) this.when(name, (value) => typeof value === 'function', 'a function');
   }
 
-  /** A check of an options object inside this one, whose problems count here. Undefined when it is absent. */
+  /** A check of a nested options object, whose problems count here. Undefined if it is absent. */
   nested<N extends object>(name: keyof T & string, known: readonly string[]): OptionCheck<N> | undefined {
     const value = this.#options[name];
     if (value === undefined) return undefined;
@@ -91,7 +91,7 @@ export function hasMethods(value: unknown, ...names: string[]): boolean {
 /** Whether a value can be a clock. */
 export const isClock = (value: unknown): boolean => hasMethods(value, 'now', 'monotonic');
 
-/** The known name that a mistyped one most likely meant: at most three edits, and half its letters, away. */
+/** The known name closest to a mistyped one, within three edits and half its letters. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   const ranked = known
     .map((candidate) => ({ candidate, edits: editDistance(name.toLowerCase(), candidate.toLowerCase()) }))
@@ -99,7 +99,7 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   return ranked && ranked.edits <= Math.min(3, ranked.candidate.length / 2) ? ranked.candidate : undefined;
 }
 
-/** Levenshtein distance, a row at a time. */
+/** Levenshtein distance, row by row. */
 function editDistance(a: string, b: string): number {
   if (Math.abs(a.length - b.length) > 3) return 4;
   let row = Array.from({ length: b.length + 1 }, (_, column) => column);
@@ -114,7 +114,7 @@ function editDistance(a: string, b: string): number {
   return row[b.length] as number;
 }
 
-/** A name is shown only if it is made of letters: a secret may have been spread into the options by mistake. */
+/** A name is shown only if it consists of letters: a secret may have been spread into the options by mistake. */
 function printable(name: string): string {
   return /^[A-Za-z_]{1,40}$/.test(name) ? name : '(a name that is not of letters alone)';
 }

@@ -1,22 +1,23 @@
 /**
- * Finds the lifetime that the service does not document, from what becomes of the tokens of all owners.
+ * Learns the token lifetime, which the service does not document, from the tokens of all owners that are accepted and
+ * rejected.
  *
- * A token that is accepted at an age says that tokens live longer than that. One that is refused says less: it may
- * have ended, it may have been revoked, the service may have erred. What tells these apart is that tokens end at one
- * age and are revoked at any. A token accepted at age a and refused at age r ended between the two; such brackets of
- * tokens that outlived their lifetime share one place, and those of the others are scattered, and contradicted by the
- * tokens that live on past them.
+ * A token accepted at some age shows that tokens live longer than that. A rejection shows less: the token may have
+ * expired or been revoked, or the service may be wrong. The difference is that tokens expire at one age and are revoked at
+ * any age. A token accepted at age a and rejected at age r ended in between, which is an interval-censored observation.
+ * The intervals of expired tokens share one point; those of other rejections are scattered, and tokens that live on
+ * contradict them.
  *
- * So each candidate lifetime has a score, one for each bin of a logarithmic scale. It falls when a token is accepted
- * beyond the candidate, and when one is refused in a bracket that does not hold it. Scores count from the best one
- * down to a floor, and the floor is how it forgets: however long the lifetime was the same, about ten tokens suffice
- * to say that it has changed. The candidates near the best are the possible ones, and the lowest of these is the
- * estimate, because what is stated too short costs a request sooner, and what is stated too long a failed call.
+ * So each candidate lifetime, one per bin of a logarithmic scale, has a score. The score falls when a token is accepted
+ * beyond the candidate, and when a token is rejected in an interval that does not contain it. Scores are relative to the
+ * best one and bounded by a floor. The floor makes the learner forget: however long the lifetime stayed the same, about
+ * ten tokens suffice to show that it has changed. The candidates close to the best score are possible, and the shortest of
+ * them is the estimate: a lifetime stated too short costs an earlier request, one stated too long costs a failed call.
  *
- * Tokens replaced at 0.6 to 0.8 of what was stated never show what lies beyond, so a few, the explorers, are stated
- * longer. Each may end in a call that has to be made again. A credit pays for these: it grows by a share of the calls
- * that succeed, falls by one with each refusal beyond the estimate, and there are no more explorers out than it covers.
- * One that is seen to outlive the estimate is covered no more, so that while all do, exploring goes on at once.
+ * Tokens that are refreshed at 0.6 to 0.8 of the stated lifetime never show what lies beyond, so a few of them, the
+ * explorers, are stated longer. Each may cost a call that has to be repeated. A budget, the credit, pays for that: it grows
+ * by a share of the successful calls, falls by one with each rejection beyond the estimate, and bounds the number of
+ * explorers. An explorer that outlives the estimate no longer counts against it, so exploring continues while all do.
  */
 
 import { systemClock } from '../clock.ts';
@@ -26,15 +27,15 @@ import { DEFAULT_LIFETIME_MS, type ExpiryPolicy, MAX_LIFETIME_MS, type TokenAge 
 import { areScores, Candidates, LEAST_MS, nextEdgeMs } from './lifetime-candidates.ts';
 
 export interface LearnedLifetimeOptions {
-  /** What is stated until there is evidence, in milliseconds, from `minMs` to `maxMs`. Default 300_000, or the nearer of them. */
+  /** Lifetime to start with in milliseconds, from `minMs` to `maxMs`. Default: 300,000, or the nearer bound. */
   guessMs?: number | undefined;
-  /** Nothing shorter is ever stated, in milliseconds, from 1_000 (the default). */
+  /** Shortest lifetime ever stated, in milliseconds, 1,000 or more. Default: 1,000. */
   minMs?: number | undefined;
-  /** Nothing longer is ever stated, in milliseconds, up to ten years. Default thirty days. */
+  /** Longest lifetime ever stated, in milliseconds, up to ten years. Default: thirty days. */
   maxMs?: number | undefined;
-  /** Share of the calls that may have to be made again for the sake of learning: 0 to 0.05. Default 0.003. */
+  /** Share of the calls that may have to be repeated for the sake of learning, 0 to 0.05. Default: 0.003. */
   exploration?: number | undefined;
-  /** What `snapshot()` gave in an earlier run. */
+  /** What `snapshot()` returned in an earlier run. Default: none. */
   snapshot?: LearnedLifetimeSnapshot | undefined;
 }
 
@@ -47,27 +48,27 @@ export interface LearnedLifetimeSnapshot {
 }
 
 export interface LearnedLifetimeStats {
-  /** What all tokens but the explorers are stated to live. */
+  /** The lifetime of all tokens except explorers. */
   readonly estimateMs: number;
-  /** The shortest and the longest lifetime that the evidence leaves possible. */
+  /** The shortest and the longest lifetime that are consistent with the evidence. */
   readonly betweenMs: readonly [number, number];
   /** From 0 to 1: how much of the likelihood lies within a bin (9 %) of the estimate. */
   readonly confidence: number;
   readonly evidence: {
     /** Acceptances at an age that was new for their token. */
     readonly survivals: number;
-    /** Refusals that counted, in part or whole. */
+    /** Rejections that counted, fully or in part. */
     readonly endings: number;
-    /** Refusals that say nothing of the lifetime: of fresh tokens, or of one owner alone. */
+    /** Rejections that say nothing about the lifetime: of fresh tokens, or of one owner alone. */
     readonly ignored: number;
-    /** Tokens that were stated longer than the estimate. */
+    /** Tokens whose stated lifetime was longer than the estimate. */
     readonly explorers: number;
   };
 }
 
 /** An {@link ExpiryPolicy} that learns; see {@link learnedLifetime}. */
 export interface LearnedLifetime extends ExpiryPolicy {
-  lifetimeMs(grant: IssuedToken): number;
+  lifetimeMs(issued: IssuedToken): number;
   accepted(age: TokenAge): void;
   rejected(age: TokenAge): void;
   stats(): LearnedLifetimeStats;
@@ -76,43 +77,45 @@ export interface LearnedLifetime extends ExpiryPolicy {
 }
 
 /**
- * A policy that starts from a guess and finds the lifetime of the service's tokens, the same for all owners, from the
- * ages at which they are accepted and refused. Needs both to be reported (`ownerFetch` does) and two owners or more.
+ * A policy that starts with a guess and learns the lifetime, which is assumed to be the same for all owners, from the ages
+ * at which tokens are accepted and rejected. Both must be reported (`ownerFetch` does so), for at least two owners.
+ *
+ * @throws {OwnerTokenError} `invalid_options`
  */
 export function learnedLifetime(options: LearnedLifetimeOptions = {}): LearnedLifetime {
   return new Learner(options);
 }
 
-/** The estimate moves by no more than this factor at once, whatever a single token says. */
+/** The largest factor by which a single observation moves the estimate. */
 const MAX_STEP = 1.25;
-/** A token refused before this share of the estimate and never accepted was refused at once. */
+/** A token that was never accepted, and rejected before this share of the estimate, was fresh. */
 const FRESH_SHARE = 0.1;
-/** Among this many refusals the share of an owner is reckoned. */
+/** How many recent rejections an owner's share is computed from. */
 const RECENT_REFUSALS = 16;
-/** One token in so many explores: while the lifetime is open above or seems to have risen, and otherwise. */
+/** One token in so many is an explorer: while no upper bound is known or the lifetime seems to have risen; otherwise. */
 const EXPLORERS_OPEN = 2;
 const EXPLORERS_KNOWN = 16;
-/** The most explorers that the credit pays for at once: while the lifetime is open above, and otherwise. */
+/** The most explorers that the credit covers at once: while no upper bound is known; otherwise. */
 const CREDIT_OPEN = 16;
 const CREDIT_KNOWN = 4;
-/** For how many times the estimate credit is kept for an explorer that nothing is heard of. */
+/** How long credit stays reserved for an explorer that is never reported, in estimates. */
 const RESERVED_ESTIMATES = 3;
-/** Calls with one token so near to each other, as a share of the estimate and at most, are made together. */
+/** Calls with one token within this share of the estimate, and this maximum, count as one. */
 const MOMENT_SHARE = 0.002;
 const MAX_MOMENT_MS = 1000;
-/** An age this far beyond the estimate only explorers reach. */
+/** Only explorers reach an age beyond this multiple of the estimate. */
 const BEYOND = 1.1;
-/** Bounds of what is remembered: owners whose token is followed, and grants whose lifetime was stated. */
+/** Bounds on memory: owners whose token is tracked, and tokens whose stated lifetime is remembered. */
 const MAX_FOLLOWED = 10_000;
 const MAX_STATED = 256;
 
-/** The token last seen of an owner. */
+/** The most recent token of an owner. */
 interface Followed {
   readonly token: string;
   acceptedMs: number;
-  /** Where the next bin begins; below it an acceptance says nothing new. */
+  /** Where the next bin begins; an acceptance below it is no news. */
   nextBinMs: number;
-  /** Calls made together fail together, and so earn together: what comes before this age is one of them. */
+  /** Calls made together fail together, so together they earn credit once: none is earned before this age. */
   earnsAgainMs: number;
   beyond: boolean;
 }
@@ -123,15 +126,15 @@ class Learner implements LearnedLifetime {
   readonly #share: number;
   readonly #candidates: Candidates;
   readonly #followed = new Map<string, Followed>();
-  /** By the token's hash: the same grant is asked about again by a source that stores. */
+  /** By the token's hash, because a source that stores asks about the same token again. */
   readonly #stated = new Map<number, number>();
   readonly #refused: string[] = [];
   readonly #evidence = { survivals: 0, endings: 0, ignored: 0, explorers: 0 };
   #estimateMs: number;
   #credit: number;
-  /** When the explorers were requested that nothing is heard of yet, in epoch milliseconds: each may cost credit. */
+  /** Request times (epoch ms) of the explorers not reported yet; each may cost credit. */
   #reserved: number[] = [];
-  /** Whether the last token that got beyond the estimate was seen to live there. */
+  /** Whether the last token beyond the estimate was accepted there. */
   #risen = false;
 
   constructor(options: LearnedLifetimeOptions) {
@@ -156,9 +159,8 @@ class Learner implements LearnedLifetime {
   }
 
   /**
-   * The estimate, or for an explorer more: at least twice as much, so that it is still in use beyond the estimate
-   * when its refresh begins. How much more differs widely, because owners who call rarely are not seen at any age
-   * that is stated too tightly.
+   * The estimate, or more for an explorer: at least twice as much, so that it is still in use beyond the estimate when
+   * its refresh begins. The factor varies widely, because an owner that calls rarely is seldom seen near one fixed age.
    */
   #state(hash: number, nowMs: number): number {
     const highestMs = Math.min(this.#maxMs, this.#candidates.highestMs);
@@ -197,9 +199,9 @@ class Learner implements LearnedLifetime {
   }
 
   /**
-   * A refusal counts by the share of others among the owners refused of late, so that one owner's alone count nothing.
-   * Of a token that was never seen accepted it counts half, since only one end of its bracket is known, and nothing
-   * at all when the token was fresh.
+   * A rejection is weighted by the share of other owners among the recent rejections, so that those of a single owner do
+   * not count. If the token was never accepted it counts half, because only one end of its interval is known, and nothing
+   * if the token was fresh.
    */
   rejected({ owner, token, ageMs }: TokenAge): void {
     if (!(ageMs >= 0)) return;
@@ -246,7 +248,7 @@ class Learner implements LearnedLifetime {
     const last = this.#followed.get(owner);
     if (last?.token === token) return last;
     const followed = { token, acceptedMs: 0, nextBinMs: 0, earnsAgainMs: 0, beyond: false };
-    // Deleted first, so that the map stays in the order of the tokens' first use and the oldest is let go.
+    // Deleted first, so that the map stays in order of each token's first use and the oldest entry is evicted.
     this.#followed.delete(owner);
     this.#followed.set(owner, followed);
     if (this.#followed.size > MAX_FOLLOWED) deleteFirst(this.#followed);
@@ -266,7 +268,7 @@ function deleteFirst<K>(map: Map<K, unknown>): void {
   }
 }
 
-/** FNV-1a with a finisher: spreads tokens evenly, and nothing depends on its being hard to forge. */
+/** FNV-1a with a finalizer: distributes tokens evenly. It need not be hard to forge. */
 function hashOf(token: string): number {
   let hash = 0x811c9dc5;
   for (let at = 0; at < token.length; at++) hash = Math.imul(hash ^ token.charCodeAt(at), 0x01000193);
@@ -289,7 +291,7 @@ function checkOptions(options: LearnedLifetimeOptions): void {
   check.when('guessMs', (value) => isNumberIn(value, minMs, maxMs), 'milliseconds from minMs to maxMs');
   if (minMs > maxMs) check.problem('minMs', 'no more than maxMs');
   check.when('exploration', (value) => isNumberIn(value, 0, 0.05), 'a share from 0 to 0.05');
-  check.when('snapshot', isSnapshot, 'what snapshot() gave');
+  check.when('snapshot', isSnapshot, 'what snapshot() returned');
   check.done();
 }
 

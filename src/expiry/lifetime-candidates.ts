@@ -1,20 +1,19 @@
 /**
- * The lifetimes that a service's tokens may have, weighed by what became of tokens. One score for each bin of a
- * logarithmic scale: the logarithm of its likelihood, counted from the best one down to a floor. The floor is how it
- * forgets: however long the lifetime was the same, about ten tokens suffice to say that it has changed.
+ * The lifetimes that a service's tokens may have, one per bin of a logarithmic scale, each with its log-likelihood relative
+ * to the best one. A floor bounds the scores, so that about ten tokens suffice to show that the lifetime has changed.
  */
 
-/** The scale: from one second to over ten years, eight bins an octave, so that a bin is 9 % wide. */
+/** The scale: one second to over ten years, eight bins per octave, so that a bin is 9 % wide. */
 export const LEAST_MS = 1000;
 const BINS_PER_OCTAVE = 8;
 const BINS = 227;
 
-/** What a candidate loses (in nats) when a token is accepted beyond it, and when one is refused where it is not. */
+/** What a candidate loses (in nats) when a token is accepted beyond it, and when one is rejected elsewhere. */
 const SURVIVAL_COST = 4.5;
 const ENDING_COST = 1.6;
-/** No score falls below this, so that no past weighs more than about ten tokens. */
+/** The lowest score: the past never outweighs about ten tokens. */
 const FLOOR = -12;
-/** Candidates that are this near to the best are possible. More than one token's cost: none decides alone. */
+/** Candidates this close to the best are possible. More than the cost of one token, so none decides alone. */
 const SUPPORT = 5;
 
 /** All candidates, and which of them are possible. */
@@ -23,7 +22,7 @@ export class Candidates {
   #lowest = 0;
   #highest = 0;
 
-  /** At first everything above the guess is open; below it, a candidate is the less likely the further it is. */
+  /** At first every candidate above the guess is equally likely; below it, the likelihood falls with the distance. */
   constructor(guessMs: number, scores?: readonly number[]) {
     const guess = binOf(guessMs);
     this.scores = Float64Array.from({ length: BINS }, (_, bin) => {
@@ -33,28 +32,28 @@ export class Candidates {
     this.#settle();
   }
 
-  /** Where the possible candidates begin. */
+  /** The shortest possible lifetime. */
   get lowestMs(): number {
     return edgeOf(this.#lowest);
   }
 
-  /** Where they end. */
+  /** The longest possible lifetime. */
   get highestMs(): number {
     return edgeOf(this.#highest + 1);
   }
 
-  /** A token that had been accepted at one age was accepted at a later one: it outlived every bin that ends between. */
+  /** A token accepted at one age was accepted again later: it outlived every bin that ends in between. */
   outlived(beforeMs: number, ageMs: number): void {
     const { scores } = this;
     const first = binOf(beforeMs);
     const end = binOf(ageMs);
-    // Most acceptances only say again what is known.
+    // Most acceptances are no news.
     if (scores.subarray(first, end).every((score) => score === FLOOR)) return;
     for (let bin = first; bin < end; bin++) this.#lower(bin, SURVIVAL_COST);
     this.#settle();
   }
 
-  /** A token ended between two ages, if it was its age that ended it. */
+  /** A token ended between two ages, provided that it expired. */
   ended(acceptedMs: number, refusedMs: number, weight: number): void {
     const first = binOf(acceptedMs);
     const last = binOf(refusedMs);
@@ -62,7 +61,7 @@ export class Candidates {
     this.#settle();
   }
 
-  /** The share of the likelihood in the bins at and beside a lifetime. */
+  /** The share of the likelihood in a lifetime's bin and its two neighbours. */
   likelihoodNear(lifetimeMs: number): number {
     const at = binOf(lifetimeMs);
     const near = this.scores.slice(Math.max(0, at - 1), at + 2);
@@ -74,7 +73,7 @@ export class Candidates {
     this.scores[bin] = (this.scores[bin] as number) - cost;
   }
 
-  /** Makes the best score 0 again and finds the possible ones. */
+  /** Normalizes the best score to 0 and finds the possible candidates. */
   #settle(): void {
     const { scores } = this;
     let best = Number.NEGATIVE_INFINITY;
@@ -85,7 +84,7 @@ export class Candidates {
   }
 }
 
-/** The bin that holds a lifetime; the first or the last for one off the scale. */
+/** The bin of a lifetime; the first or last one if it is off the scale. */
 function binOf(ms: number): number {
   return Math.min(BINS - 1, Math.max(0, Math.floor(Math.log2(ms / LEAST_MS) * BINS_PER_OCTAVE)));
 }
@@ -95,12 +94,12 @@ function edgeOf(bin: number): number {
   return LEAST_MS * 2 ** (bin / BINS_PER_OCTAVE);
 }
 
-/** The first age after this one at which an acceptance says something new. */
+/** The next age at which an acceptance is news. */
 export function nextEdgeMs(ageMs: number): number {
   return edgeOf(binOf(ageMs) + 1);
 }
 
-/** Whether these can be the scores of candidates. */
+/** Whether a value can be the scores of candidates. */
 export function areScores(value: unknown): value is readonly number[] {
   if (!Array.isArray(value) || value.length !== BINS) return false;
   return value.every((score) => typeof score === 'number' && score >= FLOOR && score <= 0);

@@ -91,7 +91,7 @@ describe('the request', () => {
   });
 });
 
-describe('the grant', () => {
+describe('the issued token', () => {
   it('is the token with its type, the time before the request, and the answer as it came', async () => {
     const clock = new ManualClock();
     const atMs = clock.now();
@@ -122,17 +122,17 @@ describe('the grant', () => {
       const { data } = body as { data: { jwt: string }[] };
       return { token: data[0]?.jwt ?? '', tokenType: 'DPoP', requestedAtMs: 5, response: {} };
     };
-    const grant = await endpoint({ parseResponse }).requestToken('key');
-    expect(grant).toMatchObject({ token: 'abc', tokenType: 'DPoP', response: { data: [{ jwt: 'abc' }] } });
-    expect(grant.requestedAtMs).not.toBe(5);
+    const issued = await endpoint({ parseResponse }).requestToken('key');
+    expect(issued).toMatchObject({ token: 'abc', tokenType: 'DPoP', response: { data: [{ jwt: 'abc' }] } });
+    expect(issued.requestedAtMs).not.toBe(5);
   });
 
   it('has no response where the body is no object', async () => {
     answer(200, '["abc"]');
-    const grant = await endpoint({ parseResponse: (body) => ({ token: (body as string[])[0] ?? '' }) }).requestToken(
+    const issued = await endpoint({ parseResponse: (body) => ({ token: (body as string[])[0] ?? '' }) }).requestToken(
       'key',
     );
-    expect(grant).toEqual({ token: 'abc', requestedAtMs: expect.any(Number) });
+    expect(issued).toEqual({ token: 'abc', requestedAtMs: expect.any(Number) });
   });
 });
 

@@ -49,7 +49,7 @@ describe('what is stated', () => {
     expect(Math.max(...explored)).toBeGreaterThan(HOUR_MS);
   });
 
-  it('is the same when the same grant is asked about again, even after evidence', () => {
+  it('is the same when the same token is asked about again, even after evidence', () => {
     const policy = learnedLifetime();
     const before = stated(policy);
     endAt(policy, MINUTE_MS);
@@ -57,7 +57,7 @@ describe('what is stated', () => {
     expect(stated(policy, 1000)).not.toEqual(before);
   });
 
-  it('is remembered of so many grants and no more', () => {
+  it('is remembered of so many tokens and no more', () => {
     const policy = learnedLifetime({ exploration: 0 });
     stated(policy);
     endAt(policy, MINUTE_MS);
@@ -442,7 +442,7 @@ describe('a snapshot', () => {
     ['scores that are none', (good) => ({ ...good, scores: good.scores.map(() => null) })],
   ])('is refused when it is %s', (_, spoil) => {
     const snapshot = spoil(learnedLifetime().snapshot()) as never;
-    expect(problemsOf({ snapshot })).toContain('snapshot: expected what snapshot() gave');
+    expect(problemsOf({ snapshot })).toContain('snapshot: expected what snapshot() returned');
   });
 });
 

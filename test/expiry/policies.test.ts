@@ -134,7 +134,7 @@ describe('E5: what a JWT says of itself', () => {
 });
 
 describe('fixedLifetime and untilRejected', () => {
-  it('say the same of every grant', () => {
+  it('say the same of every token', () => {
     expect(fixedLifetime(60_000).lifetimeMs({ token: 't', response: { expires_in: 5 } })).toBe(60_000);
     expect(untilRejected().lifetimeMs({ token: 't', response: { expires_in: 5 } })).toBe(Number.POSITIVE_INFINITY);
   });
