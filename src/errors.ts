@@ -193,14 +193,15 @@ export class OwnerTokenError extends Error {
 
   /**
    * A copy of the same failure with other facts of place and time: each call refused because of it gets its own.
-   * It escalates as before unless a scope is given.
+   * It escalates as before unless a scope is given; then its code follows that scope.
    */
   static restated(error: OwnerTokenError, changes: Restatement): OwnerTokenError {
     const { message = error.message, ...facts } = changes;
     const { failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause } = error;
     const failureScope = OwnerTokenError.escalationOf(error) ? undefined : error.failureScope;
     const pauseMs = OwnerTokenError.pauseMsOf(error);
-    return new OwnerTokenError(error.code, message, {
+    const code = changes.failureScope ? codeInScope(error.code, changes.failureScope) : error.code;
+    return new OwnerTokenError(code, message, {
       ...{ failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause, failureScope, pauseMs },
       ...facts,
     });

@@ -30,6 +30,7 @@ const MAX_DOUBLINGS = 40;
  *
  * @param count failures in a row, this one included.
  * @param fromMs the monotonic time at which the pause begins.
+ * @param doublings how often the base was doubled: usually once by each failure after the first.
  */
 export function drawPause(
   error: OwnerTokenError,
@@ -37,17 +38,18 @@ export function drawPause(
   range: PauseRange,
   fromMs: number,
   random: () => number,
+  doublings = count - 1,
 ): Pause {
   const pauseMs = OwnerTokenError.pauseMsOf(error);
   // Counted by the fleet: this replica's own backoff does not grow.
   if (pauseMs !== undefined) return { error, count: count - 1, retryAtMonotonicMs: fromMs + pauseMs };
-  const lengthMs = retryAfterMsOf(error, range.capMs) ?? drawLength(count, range, random);
+  const lengthMs = retryAfterMsOf(error, range.capMs) ?? drawLength(doublings, range, random);
   return { error, count, retryAtMonotonicMs: fromMs + lengthMs };
 }
 
 /** The doubled base up to the cap, less up to half of it. */
-export function drawLength(count: number, range: PauseRange, random: () => number): number {
-  const grownMs = Math.min(range.capMs, range.baseMs * 2 ** Math.min(count - 1, MAX_DOUBLINGS));
+export function drawLength(doublings: number, range: PauseRange, random: () => number): number {
+  const grownMs = Math.min(range.capMs, range.baseMs * 2 ** Math.min(doublings, MAX_DOUBLINGS));
   return grownMs * (0.5 + random() / 2);
 }
 

@@ -14,28 +14,32 @@
  * Open and half-open, only the trial's answer counts: all other requests were sent before the circuit opened, and say
  * nothing about what came after. They only prolong it if they carry a later `Retry-After`.
  *
- * An owner that is known to fail may be the only cause of its failure, so it must not keep the circuit open for others:
+ * A doubtful owner may be the only cause of its failure: it failed before, or it never succeeded while others have. It
+ * must not keep the circuit open for the others:
  *
  * - once its trial has taken `TRIAL_TAKEOVER_AFTER_MS`, another owner's request replaces it as the trial;
- * - when its trial fails in a way that may be its own doing, the pause grows for such owners alone. Others wait one
- *   more pause of the same length, or none if the trial hung, since they have waited that long already.
+ * - when its trial fails in a way that may be its own doing, the pause grows for doubtful owners alone. Others wait one
+ *   more pause of the same length, or none if the trial hung, since they have waited that long already;
+ * - even when the trial of another owner fails so, others wait a fifth longer only, not twice as long: where many owners
+ *   fail, each of them once, the healthy ones must get their turn before long.
  */
 
 import { OwnerTokenError, type WiderScope } from '../errors.ts';
 import { drawPause, type Pause, type PauseRange, retryAfterMsOf } from './backoff.ts';
 
 /**
- * What is known of an owner: `proven` once a request of it succeeded, `failing` while its last request failed, else
- * `new`.
+ * What is known of an owner: whether a request of it ever succeeded (`proven`, `failing`), and whether its last one failed
+ * (`failing`, `unproven`). `new`: none was answered yet.
  */
-export type OwnerStanding = 'new' | 'proven' | 'failing';
+export type OwnerStanding = 'new' | 'unproven' | 'proven' | 'failing';
 
 /** The right to make one request. Each is given back exactly once, to `succeeded`, `failed` or `cancel`. */
 export interface Permit {
   /** Counts up in the order in which requests are sent. */
   readonly number: number;
-  /** What was known of its owner when it was admitted. */
   readonly standing: OwnerStanding;
+  /** Whether its owner's failure may be its own doing: see above. */
+  readonly doubtful: boolean;
 }
 
 /** An open or half-open circuit, as `stats()` shows it. */
@@ -55,35 +59,53 @@ export interface CircuitFailure {
   readonly hung: boolean;
 }
 
-/** Until when an open circuit refuses: owners known to fail never come before the others. */
+/** Until when an open circuit refuses: doubtful owners never come before the others. */
 interface Pauses {
   readonly pause: Pause;
-  readonly pauseOfFailing: Pause;
+  /** How often the base of `pause` was doubled. */
+  readonly doublings: number;
+  readonly pauseOfDoubtful: Pause;
 }
 
-type State =
-  | { readonly kind: 'closed' }
-  | ({ readonly kind: 'open' } & Pauses)
-  | ({ readonly kind: 'half-open'; readonly trial: Permit; readonly trialSentAtMs: number } & Pauses);
+interface Open extends Pauses {
+  readonly kind: 'open';
+}
+
+interface HalfOpen extends Pauses {
+  readonly kind: 'half-open';
+  readonly trial: Permit;
+  readonly trialSentAtMs: number;
+}
+
+type State = { readonly kind: 'closed' } | Open | HalfOpen;
 
 /** How many distinct owners in a row must fail in a way that may be anybody's doing until it is this scope's. */
 const SUSPECTS_TO_ESCALATE = 3;
 
-/** How long the trial of an owner that is known to fail may take before another owner's request replaces it. */
+/** How many doublings the pause grows by when a trial of no doubtful owner fails in a way that may be its own doing. */
+const AMBIGUOUS_GROWTH = 1 / 4;
+
+/** How long the trial of a doubtful owner may take before another owner's request replaces it. */
 export const TRIAL_TAKEOVER_AFTER_MS = 500;
+
+/** While the trial is in flight, callers are told to come again after this time at least. */
+const MIN_WAIT_FOR_TRIAL_MS = 100;
 
 export class CircuitBreaker {
   readonly scope: WiderScope;
   readonly #range: PauseRange;
+  readonly #requestTimeoutMs: number;
   readonly #random: () => number;
   #state: State = { kind: 'closed' };
   /** Owners whose failures may be this scope's. */
   readonly #suspects = new Set<string>();
 
-  constructor(scope: WiderScope, range: PauseRange, random: () => number) {
+  /** @param options `requestTimeoutMs` is when a trial has been answered at the latest. */
+  constructor(scope: WiderScope, range: PauseRange, options: { requestTimeoutMs: number; random: () => number }) {
     this.scope = scope;
     this.#range = range;
-    this.#random = random;
+    this.#requestTimeoutMs = options.requestTimeoutMs;
+    this.#random = options.random;
   }
 
   /** Undefined while the circuit is closed. */
@@ -93,20 +115,21 @@ export class CircuitBreaker {
   }
 
   /** The pause that refuses a request now. */
-  pauseFor(nowMs: number, standing: OwnerStanding): Pause | undefined {
+  pauseFor(nowMs: number, doubtful: boolean): Pause | undefined {
     const state = this.#state;
     if (state.kind === 'closed') return undefined;
-    const pause = standing === 'failing' ? state.pauseOfFailing : state.pause;
-    const isRefused = nowMs < pause.retryAtMonotonicMs || !mayBeTrial(state, nowMs, standing);
-    return isRefused ? pause : undefined;
+    const pause = doubtful ? state.pauseOfDoubtful : state.pause;
+    if (nowMs < pause.retryAtMonotonicMs) return pause;
+    if (state.kind === 'open') return undefined;
+    const retryAtMonotonicMs = this.#retryAtBesideTrial(state, nowMs, doubtful);
+    return nowMs < retryAtMonotonicMs ? { ...pause, retryAtMonotonicMs } : undefined;
   }
 
   /** A request that no pause refuses is sent. */
   admit(permit: Permit, nowMs: number): void {
     const state = this.#state;
     if (state.kind === 'closed') return;
-    const { pause, pauseOfFailing } = state;
-    this.#state = { kind: 'half-open', trial: permit, trialSentAtMs: nowMs, pause, pauseOfFailing };
+    this.#state = { ...state, kind: 'half-open', trial: permit, trialSentAtMs: nowMs };
   }
 
   /** Counts one more owner's failure against this scope. Returns whether enough distinct owners have failed in a row. */
@@ -135,20 +158,26 @@ export class CircuitBreaker {
   failed(permit: Permit, failure: CircuitFailure): Pause {
     const state = this.#state;
     const error = OwnerTokenError.restated(failure.error, { failureScope: this.scope });
-    const draw = (count: number) => drawPause(error, count, this.#range, failure.nowMs, this.#random);
+    const draw = (count: number, doublings = count - 1) =>
+      drawPause(error, count, this.#range, failure.nowMs, this.#random, doublings);
     const isAsked = retryAfterMsOf(error, this.#range.capMs) !== undefined;
-    if (state.kind === 'closed') return this.#pauseAll(draw(1));
+    if (state.kind === 'closed') return this.#pauseAll(draw(1), 0);
     if (!this.#isTrial(permit)) {
       const asked = draw(state.pause.count);
       if (!isAsked || asked.retryAtMonotonicMs <= state.pause.retryAtMonotonicMs) return state.pause;
-      this.#state = { ...state, pause: asked, pauseOfFailing: laterOf(asked, state.pauseOfFailing) };
+      this.#state = { ...state, pause: asked, pauseOfDoubtful: laterOf(asked, state.pauseOfDoubtful) };
       return asked;
     }
-    if (permit.standing !== 'failing' || !failure.isEscalated || isAsked) {
-      return this.#pauseAll(draw(state.pause.count + 1));
+    const { pause, doublings, pauseOfDoubtful } = state;
+    if (!failure.isEscalated || isAsked) return this.#pauseAll(draw(pause.count + 1, doublings + 1), doublings + 1);
+    const longer = draw(pauseOfDoubtful.count + 1);
+    if (permit.doubtful) {
+      const again = failure.hung ? pause : draw(pause.count, doublings);
+      return this.#open({ pause: again, doublings, pauseOfDoubtful: laterOf(again, longer) });
     }
-    const pause = failure.hung ? state.pause : draw(state.pause.count);
-    return this.#open({ pause, pauseOfFailing: laterOf(pause, draw(state.pauseOfFailing.count + 1)) });
+    const grown = doublings + AMBIGUOUS_GROWTH;
+    const next = draw(pause.count + 1, grown);
+    return this.#open({ pause: next, doublings: grown, pauseOfDoubtful: laterOf(next, longer) });
   }
 
   /** Closes the circuit and forgets all suspects. Returns whether it was open. */
@@ -159,26 +188,29 @@ export class CircuitBreaker {
     return wasOpen;
   }
 
-  #pauseAll(pause: Pause): Pause {
-    return this.#open({ pause, pauseOfFailing: pause });
+  #pauseAll(pause: Pause, doublings: number): Pause {
+    return this.#open({ pause, doublings, pauseOfDoubtful: pause });
   }
 
-  #open({ pause, pauseOfFailing }: Pauses): Pause {
-    this.#state = { kind: 'open', pause, pauseOfFailing };
+  #open({ pause, doublings, pauseOfDoubtful }: Pauses): Pause {
+    this.#state = { kind: 'open', pause, doublings, pauseOfDoubtful };
     this.#suspects.clear();
-    return pauseOfFailing;
+    return pauseOfDoubtful;
+  }
+
+  /**
+   * When to come again while the trial is in flight: when it may be replaced; else after as long as it has taken so far,
+   * so that waiting for it costs a handful of calls, but by its deadline.
+   */
+  #retryAtBesideTrial({ trial, trialSentAtMs }: HalfOpen, nowMs: number, doubtful: boolean): number {
+    if (trial.doubtful && !doubtful) return trialSentAtMs + TRIAL_TAKEOVER_AFTER_MS;
+    const deadlineMs = trialSentAtMs + this.#requestTimeoutMs;
+    return Math.max(nowMs + MIN_WAIT_FOR_TRIAL_MS, Math.min(2 * nowMs - trialSentAtMs, deadlineMs));
   }
 
   #isTrial(permit: Permit): boolean {
     return this.#state.kind === 'half-open' && this.#state.trial === permit;
   }
-}
-
-/** Whether a request of such an owner may become the trial. */
-function mayBeTrial(state: State, nowMs: number, standing: OwnerStanding): boolean {
-  if (state.kind !== 'half-open') return true;
-  const isFromFailing = state.trial.standing === 'failing';
-  return isFromFailing && standing !== 'failing' && nowMs >= state.trialSentAtMs + TRIAL_TAKEOVER_AFTER_MS;
 }
 
 function laterOf(pause: Pause, other: Pause): Pause {

@@ -8,19 +8,40 @@
  * owner in between, the failure is the endpoint's (or the client's), and so is every such failure until that circuit
  * closes. A failure counts only
  *
- * - if its owner was not known to fail already: then it says nothing new about others;
+ * - if its owner is not doubtful: one that failed before says nothing new, and one that never succeeded while others have
+ *   may have a wrong key. While nobody has succeeded yet, owners without a failure count;
  * - if nothing sent after it has succeeded: then it says nothing about the present.
+ *
+ * Newcomers, which never succeeded, are asked for more slowly while they fail: see `newcomer-pace.ts`.
  */
 
 import { type FailureScope, OwnerTokenError, type WiderScope } from '../errors.ts';
 import { drawLength, drawPause, type Pause, type PauseRange } from './backoff.ts';
 import { CircuitBreaker, type CircuitState, type OwnerStanding, type Permit } from './circuit-breaker.ts';
+import { NewcomerPace } from './newcomer-pace.ts';
 import { SlowStart } from './slow-start.ts';
 
 export interface PauseRanges {
   readonly owner: PauseRange;
   readonly client: PauseRange;
   readonly endpoint: PauseRange;
+}
+
+export interface FailureScopesOptions {
+  readonly ranges: PauseRanges;
+  /** Requests in flight at once, when nothing slows them down. */
+  readonly concurrency: number;
+  /** When a request has been answered at the latest. */
+  readonly requestTimeoutMs: number;
+  readonly random: () => number;
+}
+
+/** Which requests may start. */
+export interface StartLimits {
+  /** How many requests may be in flight. */
+  readonly inFlight: number;
+  /** Whether owners that never succeeded are among them. */
+  readonly newcomers: boolean;
 }
 
 /** A request that failed. */
@@ -56,45 +77,54 @@ export const HUNG_AFTER_MS = 500;
 export class FailureScopes {
   readonly #breakers: Readonly<Record<WiderScope, CircuitBreaker>>;
   readonly #slowStart: SlowStart;
+  readonly #newcomerPace = new NewcomerPace();
   readonly #ownerRange: PauseRange;
   readonly #random: () => number;
   #permits = 0;
   /** The number of the request sent last of all that have succeeded. */
   #newestSuccess = 0;
 
-  /** @param options `concurrency` is where a slow start ends. */
-  constructor({ ranges, concurrency, random }: { ranges: PauseRanges; concurrency: number; random: () => number }) {
+  constructor(options: FailureScopesOptions) {
+    const { ranges } = options;
     this.#breakers = {
-      client: new CircuitBreaker('client', ranges.client, random),
-      endpoint: new CircuitBreaker('endpoint', ranges.endpoint, random),
+      client: new CircuitBreaker('client', ranges.client, options),
+      endpoint: new CircuitBreaker('endpoint', ranges.endpoint, options),
     };
-    this.#slowStart = new SlowStart(concurrency);
+    this.#slowStart = new SlowStart(options.concurrency);
     this.#ownerRange = ranges.owner;
-    this.#random = random;
+    this.#random = options.random;
   }
 
-  /** How many requests may be in flight now. */
-  get limit(): number {
-    return this.#slowStart.limit;
+  /** Which requests may start now. */
+  limitsAt(nowMs: number): StartLimits {
+    return { inFlight: this.#slowStart.limit, newcomers: nowMs >= this.#newcomerPace.nextAtMs };
+  }
+
+  /** Monotonic: no request of an owner that never succeeded is sent before. */
+  get nextNewcomerAtMs(): number {
+    return this.#newcomerPace.nextAtMs;
   }
 
   /** The pause that refuses a request of such an owner now, the client's before the endpoint's. */
   pauseFor(nowMs: number, standing: OwnerStanding): Pause | undefined {
     const { client, endpoint } = this.#breakers;
-    return client.pauseFor(nowMs, standing) ?? endpoint.pauseFor(nowMs, standing);
+    const doubtful = this.#isDoubtful(standing);
+    return client.pauseFor(nowMs, doubtful) ?? endpoint.pauseFor(nowMs, doubtful);
   }
 
   /** Admits one request, as the trial of each open circuit; undefined while a pause is in force. */
   admit(nowMs: number, standing: OwnerStanding): Permit | undefined {
     if (this.pauseFor(nowMs, standing)) return undefined;
-    const permit = { number: ++this.#permits, standing };
+    const permit = { number: ++this.#permits, standing, doubtful: this.#isDoubtful(standing) };
     for (const breaker of this.#both) breaker.admit(permit, nowMs);
+    if (isNewcomer(standing)) this.#newcomerPace.sent(nowMs);
     return permit;
   }
 
   /** The request brought a token. Returns the scopes whose circuit that closed. */
   succeeded(permit: Permit): WiderScope[] {
     this.#newestSuccess = Math.max(this.#newestSuccess, permit.number);
+    if (isNewcomer(permit.standing)) this.#newcomerPace.reset();
     const lifted = this.#both.filter((breaker) => breaker.succeeded(permit));
     if (lifted.length > 0) this.#slowStart.begin(permit);
     else this.#slowStart.succeeded(permit);
@@ -109,7 +139,7 @@ export class FailureScopes {
     const wider = OwnerTokenError.escalationOf(error);
     if (wider === undefined) return error.failureScope ?? 'owner';
     const breaker = this.#breakers[wider];
-    const isEvidence = permit.standing !== 'failing' && permit.number > this.#newestSuccess;
+    const isEvidence = !this.#isDoubtful(permit.standing) && permit.number > this.#newestSuccess;
     return breaker.state || (isEvidence && breaker.countsAgainst(owner)) ? wider : 'owner';
   }
 
@@ -123,13 +153,22 @@ export class FailureScopes {
       .map((breaker) => breaker.scope);
     if (lifted.length > 0) this.#slowStart.begin(permit);
     if (scope === 'owner') {
+      const mayBeOutage = this.#newestSuccess > 0 && OwnerTokenError.escalationOf(error) === 'endpoint';
+      if (mayBeOutage && isNewcomer(permit.standing)) this.#newcomerPace.failed();
       const ownerPause = drawPause(error, ownerFailures + 1, this.#ownerRange, nowMs, this.#random);
       return { scope, hung, ownerPause, circuitPause: undefined, lifted };
     }
     const isEscalated = error.failureScope !== scope;
     const circuitPause = this.#breakers[scope].failed(permit, { error, nowMs, isEscalated, hung });
     this.#slowStart.end();
-    const ownerPause = isEscalated ? this.#ownerPauseBeside(circuitPause, error, ownerFailures, hung) : undefined;
+    const ownerPause = isEscalated
+      ? this.#ownerPauseBeside(
+          circuitPause,
+          OwnerTokenError.restated(error, { failureScope: scope }),
+          ownerFailures,
+          hung,
+        )
+      : undefined;
     return { scope, hung, ownerPause, circuitPause, lifted };
   }
 
@@ -140,6 +179,7 @@ export class FailureScopes {
 
   /** Closes both circuits, without a trial or a slow start. Returns those that were open. */
   resume(): WiderScope[] {
+    this.#newcomerPace.reset();
     this.#slowStart.end();
     return this.#both.filter((breaker) => breaker.reset()).map(({ scope }) => scope);
   }
@@ -149,13 +189,18 @@ export class FailureScopes {
     return this.#breakers[scope].state;
   }
 
+  /** Whether a failure of such an owner may well be its own doing. */
+  #isDoubtful(standing: OwnerStanding): boolean {
+    return standing !== 'proven' && (standing !== 'new' || this.#newestSuccess > 0);
+  }
+
   /**
    * The pause of an owner whose failure escalated. It lasts as long as the circuit's and does not grow: the owner of
    * the trial in a long outage is not at fault. One whose request hung may be the cause itself, and as the next trial
    * would hold everybody up, so it waits a first step longer.
    */
   #ownerPauseBeside(circuitPause: Pause, error: OwnerTokenError, ownerFailures: number, hung: boolean): Pause {
-    const beyondMs = hung ? drawLength(1, this.#ownerRange, this.#random) : 0;
+    const beyondMs = hung ? drawLength(0, this.#ownerRange, this.#random) : 0;
     const retryAtMonotonicMs = circuitPause.retryAtMonotonicMs + beyondMs;
     return { error, count: Math.max(1, ownerFailures), retryAtMonotonicMs };
   }
@@ -176,4 +221,9 @@ function settles(breaker: CircuitBreaker, permit: Permit, error: OwnerTokenError
   if (isRefusal && (isNamed || breaker.scope === 'endpoint')) return breaker.cleared(permit);
   breaker.cancel(permit);
   return false;
+}
+
+/** Whether no request of such an owner ever succeeded. */
+export function isNewcomer(standing: OwnerStanding): boolean {
+  return standing === 'new' || standing === 'unproven';
 }

@@ -34,7 +34,7 @@ export function withOutcome(
   const pause = verdict.ownerPause ?? verdict.circuitPause;
   return OwnerTokenError.restated(error, {
     failureScope: verdict.scope,
-    retryAtMs: pause && onWallClock(pause.retryAtMonotonicMs, now),
+    retryAtMs: pause && retryAtMsOf(pause, now),
   });
 }
 
@@ -59,18 +59,21 @@ export function pauseAfterRejections(
   return drawPause(error, count - MAX_FRESH_REJECTIONS + 1, range, now.monotonicMs, random);
 }
 
-/** What a call gets that a pause refuses: the remembered failure, how old it is, and when to come again. */
-export function refusal(
-  pause: { readonly error: OwnerTokenError; readonly retryAtMonotonicMs: number },
-  owner: string,
-  now: Instant,
-): OwnerTokenError {
+/** What a call gets that a pause refuses: the cached failure, how old it is, and when to come again. */
+export function refusal(pause: Pause, owner: string, now: Instant): OwnerTokenError {
   const { error } = pause;
-  const waitMs = Math.max(0, pause.retryAtMonotonicMs - now.monotonicMs);
+  const retryAtMs = retryAtMsOf(pause, now);
   const ageMs = Math.max(0, now.wallMs - error.failedAtMs);
-  const when = waitMs > 0 ? `in ${seconds(waitMs)}` : 'once the attempt under way is answered';
-  const message = `no token was requested: the next attempt may be made ${when}; ${seconds(ageMs)} ago: ${error.message}`;
-  return OwnerTokenError.restated(error, { message, owner, retryAtMs: onWallClock(pause.retryAtMonotonicMs, now) });
+  const wait = seconds(retryAtMs - now.wallMs);
+  const message = `no token was requested: the next attempt may be made in ${wait}; ${seconds(ageMs)} ago: ${error.message}`;
+  return OwnerTokenError.restated(error, { message, owner, retryAtMs });
+}
+
+/** Callers that wait until `retryAtMs` wait at least this long, so that they never loop. */
+const MIN_WAIT_MS = 100;
+
+function retryAtMsOf({ retryAtMonotonicMs }: { readonly retryAtMonotonicMs: number }, now: Instant): number {
+  return onWallClock(Math.max(retryAtMonotonicMs, now.monotonicMs + MIN_WAIT_MS), now);
 }
 
 const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;

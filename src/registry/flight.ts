@@ -31,7 +31,6 @@ export class Flight implements QueuedRequest {
   readonly slot: Slot;
   /** What was known of the owner when the request began. */
   readonly standing: OwnerStanding;
-  readonly failing: boolean;
   readonly hanging: boolean;
   state: FlightState = { phase: 'queued' };
   /** Ends its occupation of a permit. */
@@ -49,7 +48,6 @@ export class Flight implements QueuedRequest {
     this.accessKey = accessKey;
     this.slot = slot;
     this.standing = standingOf(slot);
-    this.failing = this.standing === 'failing';
     this.hanging = slot.failure?.hung === true;
     this.#outcome = new Promise((resolve, reject) => {
       this.#resolve = resolve;

@@ -16,7 +16,7 @@ import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
 import { Permits } from './permits.ts';
 import { QueueTimer } from './queue-timer.ts';
-import { RequestQueue } from './request-queue.ts';
+import { RequestQueue, STANDINGS } from './request-queue.ts';
 import { failed, type HeldToken, type Slot, started, succeeded } from './slot.ts';
 import { type Attempt, callSource, closedError, readFailure, type SharingSeam, wasAborted } from './source-call.ts';
 import { Waiters } from './waiters.ts';
@@ -48,7 +48,7 @@ export class Flights {
     this.#failures = failures;
     this.#diagnostics = diagnostics;
     this.#queue = new RequestQueue(settings);
-    this.#queueTimer = new QueueTimer(settings.time, () => this.#refuseOverdue());
+    this.#queueTimer = new QueueTimer(settings.time, () => this.#wake());
     this.#permits = new Permits(settings.concurrency, (flight) => {
       this.#queue.release(flight);
       this.startNext();
@@ -104,25 +104,26 @@ export class Flights {
 
   /** Starts as many queued requests as may start now. */
   startNext(): void {
-    while (!this.#closed) {
-      const flight = this.#queue.next(this.#failures.limit);
+    while (!this.#closed && this.#queue.queued > 0) {
+      const now = this.#time.now();
+      const flight = this.#queue.next(this.#failures.limitsAt(now.monotonicMs));
       if (!flight) break;
       if (flight.state.phase === 'sent') {
         this.#permits.occupy(flight, flight.state.resume as () => void);
         continue;
       }
-      const now = this.#time.now();
       const permit = this.#failures.admit(now.monotonicMs, flight.standing);
       if (!permit) {
         this.#queue.release(flight);
         this.#refuseIfPaused(flight, now);
-        return this.#refuseQueued();
+        this.#refuseQueued();
+        return;
       }
       flight.state = { phase: 'permitted' };
       const run = () => void this.#run(flight, permit).finally(() => flight.releasePermit());
       this.#permits.occupy(flight, () => flight.context.runInAsyncScope(run));
     }
-    this.#queueTimer.watch(this.#queue.overdueAtMs);
+    this.#queueTimer.watch(this.#queue.overdueAtMs, this.#failures.nextNewcomerAtMs);
   }
 
   /** Rejects every caller with `closed` and aborts what was sent. Returns how many had not settled in time. */
@@ -156,12 +157,13 @@ export class Flights {
 
   /** False if the queue is full. A request that a caller waits for takes the place of the oldest refresh. */
   #enqueue(flight: Flight, waitedFor: boolean): boolean {
-    if (!this.#queue.hasPlaceFor(flight, this.#failures.limit)) {
+    const { monotonicMs } = this.#time.now();
+    if (!this.#queue.hasPlaceFor(flight, this.#failures.limitsAt(monotonicMs))) {
       const displaced = waitedFor ? this.#queue.oldestRefresh : undefined;
       if (!displaced) return false;
       this.#drop(displaced);
     }
-    this.#queue.add(flight, waitedFor, this.#time.now().monotonicMs);
+    this.#queue.add(flight, waitedFor, monotonicMs);
     this.startNext();
     return true;
   }
@@ -266,15 +268,12 @@ export class Flights {
     for (const each of lifted) this.#diagnostics.lifted(each);
   }
 
-  /**
-   * A circuit is open: refuses the queued requests it stops, some in each turn of the event loop, since each refusal
-   * makes an error.
-   */
+  /** A circuit is open: refuses what it stops, some in each turn of the event loop, since each refusal makes an error. */
   #refuseQueued(): void {
     const now = this.#time.now();
     let left = SLICE;
-    for (const failing of [false, true]) {
-      for (let flight = this.#queue.first(failing); flight; flight = this.#queue.first(failing)) {
+    for (const standing of STANDINGS) {
+      for (let flight = this.#queue.first(standing); flight; flight = this.#queue.first(standing)) {
         if (!this.#refuseIfPaused(flight, now)) break;
         if (--left === 0) return void nextTurn().then(() => this.#refuseQueued());
       }
@@ -308,7 +307,7 @@ export class Flights {
     if (wasQueued && flight.state.phase === 'sent')
       flight.state.abort.abort(closedError(flight.slot.owner, this.#time.now()));
     this.#end(flight);
-    this.#queueTimer.watch(this.#queue.overdueAtMs);
+    this.#queueTimer.watch(this.#queue.overdueAtMs, this.#failures.nextNewcomerAtMs);
   }
 
   #end(flight: Flight): void {
@@ -323,7 +322,7 @@ export class Flights {
     this.#waiters.settled(flight);
   }
 
-  #refuseOverdue(): void {
+  #wake(): void {
     const message = 'no permit for a token request came in time: raise concurrency or maxQueueMs, or call less';
     const nowMs = this.#time.now().monotonicMs;
     // What is left after one slice is overdue too, so the next timer is due at once.
@@ -332,7 +331,7 @@ export class Flights {
       if (!flight) break;
       this.#refuse(flight, this.#errorOf(flight, 'queue_timeout', message));
     }
-    this.#queueTimer.watch(this.#queue.overdueAtMs);
+    this.startNext();
   }
 
   #errorOf({ slot }: Flight, code: OwnerTokenErrorCode, message: string): OwnerTokenError {

@@ -1,30 +1,39 @@
-/** One timer for the whole queue, set for the request that is overdue first. */
+/** One timer for the whole queue, set for the request that is overdue first, or for when the next newcomer may start. */
 
 import type { Time } from '../clock.ts';
 
 export class QueueTimer {
   readonly #time: Time;
-  readonly #onOverdue: () => void;
+  readonly #onDue: () => void;
   #cancel: (() => void) | undefined;
+  #wakeAtMs = 0;
 
-  constructor(time: Time, onOverdue: () => void) {
+  constructor(time: Time, onDue: () => void) {
     this.#time = time;
-    this.#onOverdue = onOverdue;
+    this.#onDue = onDue;
   }
 
-  /** @param overdueAtMs of the oldest queued request; undefined if none is queued. */
-  watch(overdueAtMs: number | undefined): void {
+  /**
+   * @param overdueAtMs of the oldest queued request; undefined if none is queued.
+   * @param nextNewcomerAtMs when the next newcomer may start, if that is to come.
+   */
+  watch(overdueAtMs: number | undefined, nextNewcomerAtMs: number): void {
     if (overdueAtMs === undefined) {
       this.#cancel?.();
       this.#cancel = undefined;
       return;
     }
-    // Requests only leave or come later, so the timer is never late for those that remain. Whole milliseconds: what sums
-    // of fractions lose would make it early again and again.
-    const waitMs = Math.max(0, Math.ceil(overdueAtMs - this.#time.now().monotonicMs));
-    this.#cancel ??= this.#time.startTimer(() => {
+    const nowMs = this.#time.now().monotonicMs;
+    const wakeAtMs = nowMs < nextNewcomerAtMs ? Math.min(overdueAtMs, nextNewcomerAtMs) : overdueAtMs;
+    // A timer that is early for what remains wakes the queue once for nothing; setting it anew each time costs more.
+    if (this.#cancel && wakeAtMs >= this.#wakeAtMs) return;
+    this.#cancel?.();
+    this.#wakeAtMs = wakeAtMs;
+    // Whole milliseconds: what sums of fractions lose would make the timer early again and again.
+    const waitMs = Math.max(0, Math.ceil(wakeAtMs - nowMs));
+    this.#cancel = this.#time.startTimer(() => {
       this.#cancel = undefined;
-      this.#onOverdue();
+      this.#onDue();
     }, waitMs);
   }
 }

@@ -26,6 +26,7 @@ import {
 } from './options.ts';
 import { OwnerTable } from './owner-table.ts';
 import {
+  accepted,
   createSlot,
   decide,
   denied,
@@ -62,11 +63,11 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   /** @throws OwnerTokenError `invalid_options`, listing every problem. */
   constructor(options: OwnerTokenRegistryOptions) {
     const settings = registrySettings(options);
-    const { concurrency, random, pauses: ranges } = settings;
+    const { concurrency, random, requestTimeoutMs, pauses: ranges } = settings;
     const { name, host, time } = settings;
     const diagnostics = new Diagnostics(settings.logger, { registry: name, host, now: () => time.now() });
     const owners = new OwnerTable(settings.maxOwners, diagnostics);
-    const failures = new FailureScopes({ ranges, concurrency, random });
+    const failures = new FailureScopes({ ranges, concurrency, requestTimeoutMs, random });
     this.#settings = settings;
     this.#time = settings.time;
     this.#diagnostics = diagnostics;
@@ -139,12 +140,15 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     return wasHeld;
   }
 
-  /** Reports that a call with this token succeeded: evidence for a policy that learns. */
+  /**
+   * Reports that a call with this token succeeded: evidence for a policy that learns, and that a rejection of the same
+   * token elsewhere is not the owner's failure.
+   */
   accept(accessKey: string, token: AccessToken): void {
-    accessKeyOf(accessKey);
-    if (!this.#settings.expiry.accepted || !(token instanceof AccessToken)) return;
-    const slot = this.#owners.peek(accessKey);
-    if (slot) this.#tellPolicy('accepted', ageOf(slot, token, this.#time.now()));
+    const slot = this.#owners.peek(accessKeyOf(accessKey));
+    if (!slot || !(token instanceof AccessToken)) return;
+    if (accepted(slot, token)) this.#diagnostics.lifted(slot);
+    if (this.#settings.expiry.accepted) this.#tellPolicy('accepted', ageOf(slot, token, this.#time.now()));
   }
 
   /**

@@ -8,12 +8,15 @@
  *   permit for a whole deadline, and a few such owners would hold all of them.
  * - While the limit is below the concurrency, a hanging owner may start if a permit is free but does not count against
  *   the limit.
+ * - Owners that never succeeded may have to wait while others may start: no other request waits behind theirs.
  */
+
+import type { OwnerStanding } from '../failures/circuit-breaker.ts';
+import { isNewcomer, type StartLimits } from '../failures/failure-scopes.ts';
 
 /** What the order depends on. */
 export interface QueuedRequest {
-  /** Whether its owner's last request failed. */
-  readonly failing: boolean;
+  readonly standing: OwnerStanding;
   /** Whether its owner's last request hung. */
   readonly hanging: boolean;
 }
@@ -63,10 +66,8 @@ export class RequestQueue<T extends QueuedRequest> {
   readonly #maxQueued: number;
   readonly #maxQueueMs: number;
   readonly #failingShare: number;
-  readonly #waitedFor = new Lane<T>();
-  readonly #waitedForFailing = new Lane<T>();
-  readonly #refreshes = new Lane<T>();
-  readonly #refreshesFailing = new Lane<T>();
+  readonly #waitedFor = lanes<T>();
+  readonly #refreshes = lanes<T>();
   /** Where each request is, queued or in flight. */
   readonly #places = new Map<T, Place<T>>();
   #inFlight = 0;
@@ -95,8 +96,8 @@ export class RequestQueue<T extends QueuedRequest> {
   }
 
   /** Whether one more request fits: always if it may start now, since the queue is then no longer than before. */
-  hasPlaceFor({ failing }: QueuedRequest, limit: number): boolean {
-    return this.queued < this.#maxQueued || this.#hasPermit(failing, limit);
+  hasPlaceFor({ standing }: QueuedRequest, limits: StartLimits): boolean {
+    return this.queued < this.#maxQueued || this.#mayStart(standing, limits);
   }
 
   /** Adds a request to the end of its priority class. */
@@ -125,8 +126,9 @@ export class RequestQueue<T extends QueuedRequest> {
   }
 
   /** Pulls the request to start now, which then counts as in flight; undefined if none may start. */
-  next(limit: number): T | undefined {
-    const place = this.#nextPlace(limit);
+  next(limits: StartLimits): T | undefined {
+    const may = STANDINGS.filter((standing) => this.#mayStart(standing, limits));
+    const place = firstOf(this.#waitedFor, may) ?? firstOf(this.#refreshes, may);
     if (!place) return undefined;
     place.lane?.remove(place);
     this.#count(place.request, 1);
@@ -151,49 +153,55 @@ export class RequestQueue<T extends QueuedRequest> {
     return oldest.request;
   }
 
-  /** The queued request that came first among those of failing owners, or among all others. */
-  first(failing: boolean): T | undefined {
-    const place = failing
-      ? earlier(this.#waitedForFailing.first, this.#refreshesFailing.first)
-      : earlier(this.#waitedFor.first, this.#refreshes.first);
-    return place?.request;
+  /** The queued request that came first among those of owners of such a standing. */
+  first(standing: OwnerStanding): T | undefined {
+    return earlier(this.#waitedFor[standing].first, this.#refreshes[standing].first)?.request;
   }
 
   /** The refresh that has waited longest: a caller's request may take its place. */
   get oldestRefresh(): T | undefined {
-    return earlier(this.#refreshes.first, this.#refreshesFailing.first)?.request;
+    return firstOf(this.#refreshes, STANDINGS)?.request;
   }
 
   get #oldest(): Place<T> | undefined {
-    const waitedFor = earlier(this.#waitedFor.first, this.#waitedForFailing.first);
-    return earlier(waitedFor, earlier(this.#refreshes.first, this.#refreshesFailing.first));
+    return earlier(firstOf(this.#waitedFor, STANDINGS), firstOf(this.#refreshes, STANDINGS));
   }
 
-  #nextPlace(limit: number): Place<T> | undefined {
-    if (!this.#hasPermit(false, limit)) return undefined;
-    const failingMay = this.#hasPermit(true, limit);
-    return (
-      earlier(this.#waitedFor.first, failingMay ? this.#waitedForFailing.first : undefined) ??
-      earlier(this.#refreshes.first, failingMay ? this.#refreshesFailing.first : undefined)
-    );
+  #mayStart(standing: OwnerStanding, { inFlight, newcomers }: StartLimits): boolean {
+    if (this.#inFlight >= this.#concurrency || (isNewcomer(standing) && !newcomers)) return false;
+    if (isFailing(standing)) return this.#failingInFlight < this.#failingShare && this.#inFlight < inFlight;
+    return this.#inFlight - this.#hangingInFlight < inFlight;
   }
 
-  #hasPermit(failing: boolean, limit: number): boolean {
-    if (this.#inFlight >= this.#concurrency) return false;
-    if (failing) return this.#failingInFlight < this.#failingShare && this.#inFlight < limit;
-    return this.#inFlight - this.#hangingInFlight < limit;
-  }
-
-  #count({ failing, hanging }: QueuedRequest, by: 1 | -1): void {
+  #count({ standing, hanging }: QueuedRequest, by: 1 | -1): void {
     this.#inFlight += by;
-    if (failing) this.#failingInFlight += by;
+    if (isFailing(standing)) this.#failingInFlight += by;
     if (hanging) this.#hangingInFlight += by;
   }
 
-  #laneFor({ failing }: QueuedRequest, waitedFor: boolean): Lane<T> {
-    if (waitedFor) return failing ? this.#waitedForFailing : this.#waitedFor;
-    return failing ? this.#refreshesFailing : this.#refreshes;
+  #laneFor({ standing }: QueuedRequest, waitedFor: boolean): Lane<T> {
+    return (waitedFor ? this.#waitedFor : this.#refreshes)[standing];
   }
+}
+
+export const STANDINGS: readonly OwnerStanding[] = ['new', 'unproven', 'proven', 'failing'];
+
+/** One lane for each standing: those who may not start hold up nobody who may. */
+type Lanes<T> = Readonly<Record<OwnerStanding, Lane<T>>>;
+
+function lanes<T>(): Lanes<T> {
+  return { new: new Lane(), unproven: new Lane(), proven: new Lane(), failing: new Lane() };
+}
+
+function isFailing(standing: OwnerStanding): boolean {
+  return standing === 'unproven' || standing === 'failing';
+}
+
+/** The place that was taken first in these lanes. */
+function firstOf<T>(among: Lanes<T>, standings: readonly OwnerStanding[]): Place<T> | undefined {
+  let first: Place<T> | undefined;
+  for (const standing of standings) first = earlier(first, among[standing].first);
+  return first;
 }
 
 /** Of two places the one that was taken first. */

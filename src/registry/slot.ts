@@ -68,8 +68,10 @@ export interface Slot {
   denylist: readonly string[];
   /** The rejected token that no newer one has replaced. */
   lastRejected: AccessToken | undefined;
-  /** Tokens in a row that were rejected while they were fresh. */
+  /** Tokens in a row that were rejected while they were fresh, and that no call was accepted with. */
   freshRejections: number;
+  /** Whether a call was accepted with the held token. */
+  wasAccepted: boolean;
 }
 
 /** The first column of the table. */
@@ -103,6 +105,7 @@ export function createSlot(owner: string, digest = owner): Slot {
     denylist: [],
     lastRejected: undefined,
     freshRejections: 0,
+    wasAccepted: false,
   };
 }
 
@@ -122,10 +125,10 @@ export function backoffOf(slot: Slot, now: Instant): Failure | undefined {
   return failure !== undefined && now.monotonicMs < failure.retryAtMonotonicMs ? failure : undefined;
 }
 
-/** What a failure of this owner says of others. */
-export function standingOf(slot: Slot): OwnerStanding {
-  if (slot.failure) return 'failing';
-  return slot.hasSucceeded ? 'proven' : 'new';
+/** What is known of this owner, which decides what a failure of it says about others. */
+export function standingOf({ hasSucceeded, failure }: Slot): OwnerStanding {
+  if (hasSucceeded) return failure ? 'failing' : 'proven';
+  return failure ? 'unproven' : 'new';
 }
 
 export function phaseOf(slot: Slot, now: Instant, around: Surroundings): Phase {
@@ -190,11 +193,26 @@ export function denied(slot: Slot, fingerprint: string): boolean {
   return true;
 }
 
+/**
+ * A call with this token was accepted: a token is refused somewhere, but not everywhere. So the streak of rejections ends,
+ * and a pause that it led to. Returns whether there was one.
+ */
+export function accepted(slot: Slot, token: AccessToken): boolean {
+  const isHeld = slot.held?.token === token;
+  if (isHeld) slot.wasAccepted = true;
+  else if (!slot.denylist.includes(token.fingerprint)) return false;
+  slot.freshRejections = 0;
+  if (slot.failure?.error.code !== 'token_rejected') return false;
+  slot.failure = undefined;
+  return true;
+}
+
 /** The service rejected the held token: drops it. */
 export function rejected(slot: Slot, held: HeldToken, now: Instant): void {
   const ageMs = now.monotonicMs - held.issuedAtMonotonicMs;
   const lifetimeMs = held.expiresAtMonotonicMs - held.issuedAtMonotonicMs;
-  slot.freshRejections = ageMs <= Math.min(FRESH_MS, lifetimeMs * FRESH_SHARE) ? slot.freshRejections + 1 : 0;
+  const wasFresh = ageMs <= Math.min(FRESH_MS, lifetimeMs * FRESH_SHARE) && !slot.wasAccepted;
+  slot.freshRejections = wasFresh ? slot.freshRejections + 1 : 0;
   slot.lastRejected = held.token;
   hold(slot, undefined);
 }
@@ -210,6 +228,7 @@ export function forgotten(slot: Slot): boolean {
 /** Puts a token into the slot, or takes it out. */
 function hold(slot: Slot, held: HeldToken | undefined): void {
   slot.held = held;
+  slot.wasAccepted = false;
   slot.served = held?.served;
   slot.freshUntilMs = held?.token.refreshAtMs ?? Number.NEGATIVE_INFINITY;
   slot.freshUntilMonotonicMs = held?.refreshAtMonotonicMs ?? Number.NEGATIVE_INFINITY;

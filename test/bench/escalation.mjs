@@ -9,8 +9,31 @@
 import { bundled } from '../simulation/bundle.mjs';
 import { Engine } from './figures.engine.mjs';
 
+const BREAKER = 'src/failures/circuit-breaker.ts';
+const SCOPES = 'src/failures/failure-scopes.ts';
+
+const newcomersCount = {
+  file: SCOPES,
+  from: "standing !== 'proven' && (standing !== 'new' || this.#newestSuccess > 0)",
+  to: "standing === 'unproven' || standing === 'failing'",
+};
+const everyFailureCounts = { file: SCOPES, from: '!this.#isDoubtful(permit.standing) && ', to: '' };
+const lateFailuresCount = { file: SCOPES, from: ' && permit.number > this.#newestSuccess', to: '' };
+const hungNotBehind = { file: SCOPES, from: 'hung ? drawLength(0, this.#ownerRange, this.#random) : 0', to: '0' };
+const noTakeover = { file: BREAKER, from: 'if (trial.doubtful && !doubtful)', to: 'if (false)' };
+const onePause = { file: BREAKER, from: 'if (!failure.isEscalated || isAsked)', to: 'if (true)' };
+const doubling = { file: BREAKER, from: 'const AMBIGUOUS_GROWTH = 1 / 4;', to: 'const AMBIGUOUS_GROWTH = 1;' };
+
+/** The rule, and the rule without each of its parts. */
 const RULES = {
   'the rule': [],
+  'newcomers count': [newcomersCount],
+  'owners that failed before count': [everyFailureCounts],
+  'late failures count': [lateFailuresCount],
+  'hung owners not behind': [hungNotBehind],
+  'no trial is replaced': [noTakeover],
+  'one pause for all owners': [onePause],
+  'others wait twice as long': [doubling],
 };
 
 const DEADLINE_MS = 10_000;
@@ -90,10 +113,14 @@ const SCENES = {
   },
   ...Object.fromEntries(
     [0.2, 1, 5].map((perSecond) => [
-      `newcomers with wrong keys (bare 401), ${perSecond} a second; a good one every 10 s`,
-      { ...newcomers(perSecond, 0.1), forMs: HOUR_MS, answer: (owner) => (isSickNewcomer(owner) ? BARE_401 : OK) },
+      `newcomers with wrong keys (bare 401), ${perSecond} a second; a good one every 10 s; 50 known owners`,
+      { ...newcomers(perSecond, 0.1, 50), forMs: HOUR_MS, answer: (owner) => (isSickNewcomer(owner) ? BARE_401 : OK) },
     ]),
   ),
+  'a first start among wrong keys (bare 401), 5 a second; a good one every 10 s': {
+    ...newcomers(5, 0.1),
+    ...{ forMs: HOUR_MS, answer: (owner) => (isSickNewcomer(owner) ? BARE_401 : OK) },
+  },
   'newcomers that get 503, one a second; a good one every 10 s; 50 known owners': {
     ...newcomers(1, 0.1, 50),
     ...{ forMs: HOUR_MS, answer: (owner) => (isSickNewcomer(owner) ? BROKEN : OK) },
@@ -148,11 +175,11 @@ const widths = [17, 13, 10, 15, 15, 12];
 for (const [scene, what] of Object.entries(SCENES)) {
   if (asked.length > 0 && !asked.some((name) => scene.startsWith(name))) continue;
   console.log(`\n${scene} (seed ${seed})`);
-  console.log('rule'.padEnd(28) + head.map((name, at) => column(name, widths[at])).join(''));
+  console.log('rule'.padEnd(33) + head.map((name, at) => column(name, widths[at])).join(''));
   for (const [rule, patches] of rules) {
     const { OwnerTokenRegistry, OwnerTokenError } = await bundled('src/index.ts', patches);
     const row = await play(what, OwnerTokenRegistry, OwnerTokenError);
-    console.log(rule.padEnd(28) + row.map((cell, at) => column(cell ?? '', widths[at])).join(''));
+    console.log(rule.padEnd(33) + row.map((cell, at) => column(cell ?? '', widths[at])).join(''));
   }
 }
 process.exit(0);

@@ -10,7 +10,7 @@ const timedOut = error('endpoint_unavailable');
 
 describe('how long a pause is', () => {
   it('may be drawn by itself', () => {
-    expect([1, 2, 9].map((count) => drawLength(count, RANGE, () => 0))).toEqual([250, 500, 15_000]);
+    expect([0, 1, 8].map((doublings) => drawLength(doublings, RANGE, () => 0))).toEqual([250, 500, 15_000]);
   });
 
   const lengths = (range: PauseRange, random: number) =>

@@ -5,7 +5,6 @@ import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/errors.t
 import {
   CircuitBreaker,
   type CircuitFailure,
-  type OwnerStanding,
   type Permit,
   TRIAL_TAKEOVER_AFTER_MS,
 } from '../../src/failures/circuit-breaker.ts';
@@ -17,19 +16,21 @@ const failure = (options: OwnerTokenErrorOptions = {}): CircuitFailure => ({
   ...{ nowMs: 0, isEscalated: false, hung: false },
 });
 
+const permitOf = (number: number, doubtful = false): Permit => ({ number, doubtful, standing: 'proven' });
+
 /** A breaker whose jitter is at its middle, and the permits it is given. */
 class Stage {
   readonly breaker: CircuitBreaker;
   permits = 0;
 
   constructor(random = () => 0.5, range = RANGE) {
-    this.breaker = new CircuitBreaker('endpoint', range, random);
+    this.breaker = new CircuitBreaker('endpoint', range, { requestTimeoutMs: 10_000, random });
   }
 
   /** A request that is sent. */
-  admit(nowMs = 0, standing: OwnerStanding = 'proven'): Permit {
-    expect(this.breaker.pauseFor(nowMs, standing)).toBeUndefined();
-    const permit = { number: ++this.permits, standing };
+  admit(nowMs = 0, doubtful = false): Permit {
+    expect(this.breaker.pauseFor(nowMs, doubtful)).toBeUndefined();
+    const permit = permitOf(++this.permits, doubtful);
     this.breaker.admit(permit, nowMs);
     return permit;
   }
@@ -41,8 +42,8 @@ class Stage {
 
   /** Until when it refuses each kind of owner; undefined while the trial is in flight. */
   get until() {
-    const refusedUntil = (standing: OwnerStanding) => this.breaker.pauseFor(-1, standing)?.retryAtMonotonicMs;
-    return { others: refusedUntil('proven'), failing: refusedUntil('failing') };
+    const refusedUntil = (doubtful: boolean) => this.breaker.pauseFor(-1, doubtful)?.retryAtMonotonicMs;
+    return { others: refusedUntil(false), doubtful: refusedUntil(true) };
   }
 }
 
@@ -50,8 +51,8 @@ describe('closed', () => {
   it('lets every request pass, whatever is known of its owner', () => {
     const { breaker } = new Stage();
     expect([breaker.scope, breaker.state]).toEqual(['endpoint', undefined]);
-    for (const standing of ['new', 'proven', 'failing'] as const) {
-      expect(breaker.pauseFor(0, standing)).toBeUndefined();
+    for (const doubtful of [false, true]) {
+      expect(breaker.pauseFor(0, doubtful)).toBeUndefined();
     }
   });
 
@@ -69,7 +70,7 @@ describe('closed', () => {
     const { breaker, ...stage } = new Stage();
     expect(['a', 'a', 'b', 'b'].map((owner) => breaker.countsAgainst(owner))).toEqual([false, false, false, false]);
     expect(breaker.countsAgainst('c')).toBe(true);
-    breaker.succeeded({ number: ++stage.permits, standing: 'new' });
+    breaker.succeeded(permitOf(++stage.permits));
     expect(['a', 'b'].map((owner) => breaker.countsAgainst(owner))).toEqual([false, false]);
     breaker.reset();
     expect(['c', 'd', 'e'].map((owner) => breaker.countsAgainst(owner))).toEqual([false, false, true]);
@@ -88,12 +89,25 @@ describe('open', () => {
   it('refuses until its time, then lets one request pass as the trial', () => {
     const stage = new Stage();
     const pause = stage.open();
-    expect(stage.breaker.pauseFor(374, 'proven')).toBe(pause);
+    expect(stage.breaker.pauseFor(374, false)).toBe(pause);
     stage.admit(375);
     expect(stage.breaker.state).toEqual({ pause, probing: true });
-    for (const standing of ['new', 'proven', 'failing'] as const) {
-      expect(stage.breaker.pauseFor(1e9, standing)).toBe(pause);
+    for (const doubtful of [false, true]) {
+      expect(stage.breaker.pauseFor(1e9, doubtful)).toMatchObject({ count: 1, error: pause.error });
     }
+  });
+
+  it('tells callers beside the trial to come after as long as it has taken, by its deadline, and never at once', () => {
+    const stage = new Stage();
+    stage.open();
+    stage.admit(1_000);
+    const retryAtMs = (nowMs: number) => stage.breaker.pauseFor(nowMs, false)?.retryAtMonotonicMs;
+    expect([1_000, 1_050, 1_300, 5_000, 8_000].map(retryAtMs)).toEqual([1_100, 1_150, 1_600, 9_000, 11_000]);
+    expect([10_950, 11_000, 60_000].map(retryAtMs)).toEqual([11_050, 11_100, 60_100]);
+    // A caller that waits as it is told to makes a handful of attempts.
+    let attempts = 0;
+    for (let nowMs = 1_000; nowMs < 11_000; nowMs = retryAtMs(nowMs) ?? 0) attempts++;
+    expect(attempts).toBeLessThanOrEqual(8);
   });
 
   it('ignores answers to earlier requests: they neither close it nor make its pause grow', () => {
@@ -114,7 +128,7 @@ describe('open', () => {
     const early = stage.admit();
     const before = stage.breaker.failed(stage.admit(), failure({ retryAfterMs: 5_000 }));
     const pause = stage.breaker.failed(early, { ...failure({ retryAfterMs }), nowMs: 100 });
-    expect(stage.until).toEqual({ others: until, failing: until });
+    expect(stage.until).toEqual({ others: until, doubtful: until });
     expect(pause === before).toBe(until === 5_000);
     expect(pause.count).toBe(1);
   });
@@ -142,16 +156,31 @@ describe('half-open', () => {
   it('opens for twice as long when its trial fails', () => {
     const stage = new Stage();
     stage.open();
-    const pause = stage.breaker.failed(stage.admit(1_000), { ...failure(), nowMs: 1_000, isEscalated: true });
+    const pause = stage.breaker.failed(stage.admit(1_000), { ...failure(), nowMs: 1_000 });
     expect(pause).toMatchObject({ count: 2, retryAtMonotonicMs: 1_750 });
-    expect(stage.until).toEqual({ others: 1_750, failing: 1_750 });
+    expect(stage.until).toEqual({ others: 1_750, doubtful: 1_750 });
+  });
+
+  it('opens for twice as long for doubtful owners, a fifth longer for others, when that may be its owner’s doing', () => {
+    const stage = new Stage();
+    stage.open();
+    const ambiguous = { ...failure(), isEscalated: true };
+    const pause = stage.breaker.failed(stage.admit(1_000), { ...ambiguous, nowMs: 1_000 });
+    expect(pause).toMatchObject({ count: 2, retryAtMonotonicMs: 1_750 });
+    expect(stage.until.others).toBeCloseTo(1_000 + 375 * 2 ** (1 / 4), 6);
+    expect(stage.breaker.failed(stage.admit(2_000), { ...ambiguous, nowMs: 2_000 }).retryAtMonotonicMs).toBe(3_500);
+    expect(stage.until.others).toBeCloseTo(2_000 + 375 * 2 ** (1 / 2), 6);
+    // From there, a failure that is this scope's for certain doubles it for all.
+    stage.breaker.failed(stage.admit(4_000), { ...failure(), nowMs: 4_000 });
+    expect(stage.until.others).toBeCloseTo(4_000 + 375 * 2 ** (3 / 2), 6);
+    expect(stage.until.doubtful).toBe(stage.until.others);
   });
 
   it('is open and due when its trial is cancelled: the next request becomes the trial', () => {
     const stage = new Stage();
     const pause = stage.open();
     const trial = stage.admit(375);
-    stage.breaker.cancel({ number: 99, standing: 'proven' });
+    stage.breaker.cancel(permitOf(99));
     expect(stage.breaker.state?.probing).toBe(true);
     stage.breaker.cancel(trial);
     expect(stage.breaker.state).toEqual({ pause, probing: false });
@@ -173,17 +202,17 @@ describe('a trial for an owner that is known to fail', () => {
   const halfOpen = (random?: () => number, range?: typeof RANGE) => {
     const stage = new Stage(random, range);
     const pause = stage.open();
-    return { stage, pause, trial: stage.admit(1_000, 'failing') };
+    return { stage, pause, trial: stage.admit(1_000, true) };
   };
   const ambiguous = { ...failure(), isEscalated: true };
 
   it('is replaced by another owner’s once it has taken its time, and by none of its kind', () => {
     const { stage, pause, trial } = halfOpen();
     const replacedAtMs = 1_000 + TRIAL_TAKEOVER_AFTER_MS;
-    expect(stage.breaker.pauseFor(replacedAtMs - 1, 'proven')).toBe(pause);
-    expect(stage.breaker.pauseFor(99_999, 'failing')).toBe(pause);
-    const second = stage.admit(replacedAtMs, 'new');
-    expect(stage.breaker.pauseFor(99_999, 'proven')).toBe(pause);
+    expect(stage.breaker.pauseFor(replacedAtMs - 1, false)).toMatchObject({ retryAtMonotonicMs: replacedAtMs });
+    expect(stage.breaker.pauseFor(99_999, true)).toBeDefined();
+    const second = stage.admit(replacedAtMs, false);
+    expect(stage.breaker.pauseFor(99_999, false)).toBeDefined();
     // The answer to the first no longer counts: it neither closes the circuit nor opens it anew.
     expect(stage.breaker.succeeded(trial)).toBe(false);
     expect(stage.breaker.failed(trial, ambiguous)).toBe(pause);
@@ -195,18 +224,18 @@ describe('a trial for an owner that is known to fail', () => {
     const stage = new Stage();
     const early = stage.admit();
     stage.open();
-    stage.admit(1_000, 'failing');
+    stage.admit(1_000, true);
     const pause = stage.breaker.failed(early, { ...failure({ retryAfterMs: 9_000 }), nowMs: 1_100 });
-    expect(stage.breaker.pauseFor(10_099, 'proven')).toBe(pause);
-    expect(stage.breaker.pauseFor(10_100, 'proven')).toBeUndefined();
+    expect(stage.breaker.pauseFor(10_099, false)).toBe(pause);
+    expect(stage.breaker.pauseFor(10_100, false)).toBeUndefined();
   });
 
   it('that fails at once delays others by one more pause without growth, its kind longer each time', () => {
     const { stage, trial } = halfOpen();
     const pause = stage.breaker.failed(trial, { ...ambiguous, nowMs: 2_000 });
     expect(pause).toMatchObject({ count: 2, retryAtMonotonicMs: 2_750 });
-    expect(stage.until).toEqual({ others: 2_375, failing: 2_750 });
-    const again = stage.breaker.failed(stage.admit(2_750, 'failing'), { ...ambiguous, nowMs: 3_000 });
+    expect(stage.until).toEqual({ others: 2_375, doubtful: 2_750 });
+    const again = stage.breaker.failed(stage.admit(2_750, true), { ...ambiguous, nowMs: 3_000 });
     expect(again).toMatchObject({ count: 3, retryAtMonotonicMs: 4_500 });
     expect(stage.breaker.state?.pause).toMatchObject({ count: 1, retryAtMonotonicMs: 3_375 });
   });
@@ -214,7 +243,7 @@ describe('a trial for an owner that is known to fail', () => {
   it('that hung delays others no longer', () => {
     const { stage, pause, trial } = halfOpen();
     stage.breaker.failed(trial, { ...ambiguous, hung: true, nowMs: 11_000 });
-    expect(stage.until).toEqual({ others: 375, failing: 11_750 });
+    expect(stage.until).toEqual({ others: 375, doubtful: 11_750 });
     expect(stage.breaker.state).toEqual({ pause, probing: false });
   });
 
@@ -224,20 +253,20 @@ describe('a trial for an owner that is known to fail', () => {
   ])('delays all when its failure %s', (_, certain, until) => {
     const { stage, trial } = halfOpen();
     expect(stage.breaker.failed(trial, certain).count).toBe(2);
-    expect(stage.until).toEqual({ others: until, failing: until });
+    expect(stage.until).toEqual({ others: until, doubtful: until });
   });
 
   it('delays others never longer than its kind, though both are drawn at the cap', () => {
-    const draws = [0.5, 1, 0];
+    const draws = [0.5, 0, 1];
     const { stage, trial } = halfOpen(() => draws.shift() ?? 0.5, { baseMs: 500, capMs: 500 });
     stage.breaker.failed(trial, { ...ambiguous, nowMs: 2_000 });
-    expect(stage.until).toEqual({ others: 2_500, failing: 2_500 });
+    expect(stage.until).toEqual({ others: 2_500, doubtful: 2_500 });
   });
 
   it('delays nobody any more once the circuit closes', () => {
     const { stage, trial } = halfOpen();
     stage.breaker.failed(trial, { ...ambiguous, hung: true, nowMs: 2_000 });
     stage.breaker.succeeded(stage.admit(2_000));
-    expect(stage.breaker.pauseFor(2_000, 'failing')).toBeUndefined();
+    expect(stage.breaker.pauseFor(2_000, true)).toBeUndefined();
   });
 });

@@ -76,7 +76,8 @@ describe('fresh tokens that were refused', () => {
 });
 
 describe('a refusal', () => {
-  const refused = (retryAtMonotonicMs: number, error = down) => refusal({ error, retryAtMonotonicMs }, 'owner_y', now);
+  const refused = (retryAtMonotonicMs: number, error = down) =>
+    refusal({ error, count: 1, retryAtMonotonicMs }, 'owner_y', now);
 
   it('is the remembered failure with its age, for this owner, and says when to come again', () => {
     const error = refused(6_250);
@@ -88,11 +89,10 @@ describe('a refusal', () => {
     });
   });
 
-  it('tells when only the attempt under way stands in between', () => {
-    expect(refused(5_000)).toMatchObject({
-      retryAtMs: now.wallMs,
-      message:
-        'no token was requested: the next attempt may be made once the attempt under way is answered; 3.0 s ago: it is down',
+  it.each([5_000, 4_000, 5_099])('says to come again in 100 ms at least, though its pause ends at %d', (retryAtMs) => {
+    expect(refused(retryAtMs)).toMatchObject({
+      retryAtMs: now.wallMs + 100,
+      message: 'no token was requested: the next attempt may be made in 0.1 s; 3.0 s ago: it is down',
     });
   });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { SlowStart } from '../../src/failures/slow-start.ts';
 
-const permit = (number: number) => ({ number, standing: 'proven' as const });
+const permit = (number: number) => ({ number, standing: 'proven' as const, doubtful: false });
 
 describe('slow start', () => {
   it('allows the full concurrency until it begins', () => {

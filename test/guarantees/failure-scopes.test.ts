@@ -80,18 +80,41 @@ describe('I1', () => {
     await registry.close();
   });
 
-  it('I1 a 4xx without a code stops the client at the third distinct owner in a row, and not before', async () => {
+  it('I1 a 4xx without a code stops the client at the third owner in a row that once worked, and not before', async () => {
     await using service = await LoopbackService.start();
-    const { registry } = overHttp(service);
+    const { registry, clock } = overHttp(service);
+    for (const key of ['c', 'd', 'e', 'f', 'g']) await registry.getToken(key);
+    clock.advance(3_600_000);
+    const before = service.calls.length;
     service.next(status(403), status(403), token(), status(403), status(403), status(403));
-    for (const key of ['a', 'b'])
-      expect(await errorOf(registry.getToken(key))).toMatchObject({ failureScope: 'owner' });
-    await registry.getToken('c'); // A success in between: it counts anew.
     for (const key of ['d', 'e'])
-      expect(await errorOf(registry.getToken(key))).toMatchObject({ failureScope: 'owner' });
-    expect(await errorOf(registry.getToken('f'))).toMatchObject({ failureScope: 'client', status: 403 });
-    expect(await errorOf(registry.getToken('g'))).toMatchObject({ failureScope: 'client' });
-    expect(service.calls).toHaveLength(6);
+      expect(await errorOf(registry.getToken(key))).toMatchObject({ code: 'owner_refused', failureScope: 'owner' });
+    await registry.getToken('c'); // A success in between: it counts anew.
+    clock.advance(2_000);
+    const failures = [];
+    for (const key of ['f', 'g', 'c', 'd', 'new']) {
+      if (key === 'c') registry.reject('c', await registry.getToken('c'));
+      failures.push(await errorOf(registry.getToken(key)));
+    }
+    expect(failures.map(({ code, failureScope }) => [code, failureScope])).toEqual([
+      ...[
+        ['owner_refused', 'owner'],
+        ['owner_refused', 'owner'],
+      ],
+      ...Array.from({ length: 3 }, () => ['client_refused', 'client']),
+    ]);
+    expect(service.calls.length - before).toBe(6);
+    await registry.close();
+  });
+
+  it('I1 at a first start, when nobody has succeeded yet, the third owner in a row is enough', async () => {
+    await using service = await LoopbackService.start();
+    service.always(status(401));
+    const { registry } = overHttp(service);
+    const codes = [];
+    for (const key of keys(5)) codes.push((await errorOf(registry.getToken(key))).code);
+    expect(codes).toEqual(['owner_refused', 'owner_refused', 'client_refused', 'client_refused', 'client_refused']);
+    expect(service.calls).toHaveLength(3);
     await registry.close();
   });
 });
@@ -357,7 +380,7 @@ it('I4 the ramp after an outage: one request, then twice as many after each succ
   await settle();
   // Everybody else is refused until the probe is answered.
   const refused = await errorOf(registry.getToken('key-1'));
-  expect(refused).toMatchObject({ failureScope: 'endpoint', retryAtMs: clock.now() });
+  expect(refused).toMatchObject({ failureScope: 'endpoint', retryAtMs: clock.now() + 100 });
   source.call(-1).succeed();
   await probe;
   const all = keys(40).map((key) => registry.getToken(key));

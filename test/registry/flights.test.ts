@@ -38,7 +38,7 @@ class Stage {
     const diagnostics = new Diagnostics(logger, { registry: 'test', host: undefined, now: () => settings.time.now() });
     this.names = settings.fingerprints;
     this.owners = new OwnerTable(1_000, diagnostics);
-    this.failures = new FailureScopes({ ranges, concurrency, random });
+    this.failures = new FailureScopes({ requestTimeoutMs: 30_000, ranges, concurrency, random });
     this.flights = new Flights(settings, this.owners, this.failures, diagnostics);
   }
 

@@ -1,26 +1,35 @@
 import { describe, expect, it } from 'vitest';
-import { RequestQueue, type RequestQueueOptions } from '../../src/registry/request-queue.ts';
+import type { OwnerStanding } from '../../src/failures/circuit-breaker.ts';
+import { type QueuedRequest, RequestQueue, type RequestQueueOptions } from '../../src/registry/request-queue.ts';
 
-interface Named {
+interface Named extends QueuedRequest {
   readonly name: string;
-  readonly failing: boolean;
-  readonly hanging: boolean;
 }
 
-type Facts = { waitedFor?: boolean; failing?: boolean; hanging?: boolean };
+type Facts = { waitedFor?: boolean; failing?: boolean; hanging?: boolean; newcomer?: boolean };
+
+function standingOf(failing: boolean, newcomer: boolean): OwnerStanding {
+  if (newcomer) return failing ? 'unproven' : 'new';
+  return failing ? 'failing' : 'proven';
+}
 
 /** A queue of named requests at a time that the test moves. */
 class Stage {
   readonly queue: RequestQueue<Named>;
   nowMs = 0;
   limit = Number.POSITIVE_INFINITY;
+  newcomers = true;
 
   constructor(options: Partial<RequestQueueOptions> = {}) {
     this.queue = new RequestQueue({ concurrency: 2, maxQueued: 10, maxQueueMs: 1000, ...options });
   }
 
-  add(name: string, { waitedFor = true, hanging = false, failing = hanging }: Facts = {}): Named {
-    const request = { name, failing, hanging };
+  get limits() {
+    return { inFlight: this.limit, newcomers: this.newcomers };
+  }
+
+  add(name: string, { waitedFor = true, hanging = false, failing = hanging, newcomer = false }: Facts = {}): Named {
+    const request = { name, standing: standingOf(failing, newcomer), hanging };
     this.queue.add(request, waitedFor, this.nowMs);
     return request;
   }
@@ -32,7 +41,7 @@ class Stage {
   /** Pulls all that may start now. */
   pull(): Named[] {
     const pulled: Named[] = [];
-    for (let next = this.queue.next(this.limit); next; next = this.queue.next(this.limit)) pulled.push(next);
+    for (let next = this.queue.next(this.limits); next; next = this.queue.next(this.limits)) pulled.push(next);
     return pulled;
   }
 
@@ -43,15 +52,15 @@ class Stage {
   /** Pulls requests one after another, each released before the next. */
   inOrder(): string[] {
     const names: string[] = [];
-    for (let next = this.queue.next(this.limit); next; next = this.queue.next(this.limit)) {
+    for (let next = this.queue.next(this.limits); next; next = this.queue.next(this.limits)) {
       names.push(next.name);
       this.queue.release(next);
     }
     return names;
   }
 
-  hasPlace(failing = false): boolean {
-    return this.queue.hasPlaceFor({ failing, hanging: false }, this.limit);
+  hasPlace(failing = false, newcomer = false): boolean {
+    return this.queue.hasPlaceFor({ standing: standingOf(failing, newcomer), hanging: false }, this.limits);
   }
 
   takeOverdue(): string[] {
@@ -251,13 +260,13 @@ describe('a request', () => {
 
   it('is found first among its kind', () => {
     const stage = new Stage();
-    expect([stage.queue.first(true), stage.queue.first(false)]).toEqual([undefined, undefined]);
+    expect([stage.queue.first('failing'), stage.queue.first('proven')]).toEqual([undefined, undefined]);
     const failing = stage.add('failing refresh', { failing: true, waitedFor: false });
     stage.nowMs++;
     const others = [stage.add('refresh', { waitedFor: false }), stage.add('a')];
     stage.add('failing', { failing: true });
-    expect(stage.queue.first(true)).toBe(failing);
-    expect(others).toContain(stage.queue.first(false));
+    expect(stage.queue.first('failing')).toBe(failing);
+    expect(others).toContain(stage.queue.first('proven'));
   });
 });
 

@@ -81,6 +81,7 @@ describe('the circuits', () => {
 
   it('are told in plain numbers while they are not closed', () => {
     const failures = new FailureScopes({
+      requestTimeoutMs: 30_000,
       ...{ ranges: { owner: ranges, client: ranges, endpoint: ranges }, concurrency: 1, random: () => 0.5 },
     });
     expect(pauseStats(failures, at(0))).toEqual({});

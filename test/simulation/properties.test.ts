@@ -37,7 +37,12 @@ describe('pauses', () => {
     const step = fc.record({ owner: fc.integer({ min: 0, max: 5 }), succeeds: fc.boolean() });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
-        const pauses = new FailureScopes({ ranges: RANGES, concurrency: 16, random: () => 0.5 });
+        const pauses = new FailureScopes({
+          requestTimeoutMs: 30_000,
+          ranges: RANGES,
+          concurrency: 16,
+          random: () => 0.5,
+        });
         const failures = new Map<number, number>();
         const suspects = new Set<number>();
         for (const [n, { owner, succeeds }] of steps.entries()) {
