@@ -267,10 +267,9 @@ export function looksLikeOauthError(value: unknown): value is string {
 const MAX_CAUSE_DEPTH = 4;
 const MAX_FRAMES = 8;
 
-const CAUSE_BRAND = Symbol.for('owner-token-registry.cause');
-
 /** What is kept of an error that caused ours: enough to find the place, and nothing of its message. */
 export class ScrubbedCause {
+  readonly #scrubbed = true;
   readonly name: string;
   /** A system or library code such as `ECONNRESET`. */
   readonly code?: string;
@@ -291,12 +290,15 @@ export class ScrubbedCause {
     if (typeof inner === 'object' && inner !== null && depth < MAX_CAUSE_DEPTH) {
       this.cause = ScrubbedCause.of(inner, depth + 1);
     }
-    Object.defineProperty(this, CAUSE_BRAND, { value: true });
   }
 
-  /** Scrubs anything thrown, and its causes. What has been scrubbed already stays as it is. */
+  /**
+   * Scrubs anything thrown, and its causes. What this copy of the package has scrubbed stays as it is: a private field
+   * shows that, whereas a brand can be forged and would let unscrubbed fields through.
+   */
   static of(thrown: unknown, depth = 1): ScrubbedCause {
-    return isBranded(thrown, CAUSE_BRAND) ? (thrown as ScrubbedCause) : new ScrubbedCause(thrown, depth);
+    const isScrubbed = typeof thrown === 'object' && thrown !== null && #scrubbed in thrown;
+    return isScrubbed ? thrown : new ScrubbedCause(thrown, depth);
   }
 }
 

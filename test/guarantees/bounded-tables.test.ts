@@ -1,6 +1,8 @@
 /** H. Bounds. What speaks of heap and speed is printed by the benchmarks; here is the behaviour. */
 
 import diagnostics from 'node:diagnostics_channel';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, OwnerTokenRegistry, TokenEndpoint } from '../../src/index.ts';
 import { LoopbackService, silence, token } from '../helpers/loopback-service.ts';
@@ -203,5 +205,37 @@ it('H4 the service never sees more requests at once than `concurrency` allows', 
     for (const call of service.calls.slice(answered)) call.answer(token());
   }
   await Promise.all(all);
+  await registry.close();
+});
+
+it('M7 ten thousand unknown keys that fail evict no cached token', async () => {
+  const { registry, source } = scripted({ maxOwners: 500, concurrency: 100 }, ScriptedSource.answering());
+  const held = keys(500);
+  await registry.warmUp(held);
+  source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'unknown', { oauthError: 'invalid_grant' })));
+  for (let batch = 0; batch < 20; batch++) {
+    const unknown = Array.from({ length: 500 }, (_, index) => registry.getToken(`bogus-${batch}-${index}`));
+    await Promise.allSettled(unknown);
+  }
+  for (const key of held) expect(registry.peek(key)?.value).toMatch(new RegExp(`-of-${key}$`));
+  expect(registry.stats()).toMatchObject({ usable: 500, owners: 1_000 });
+  await registry.close();
+});
+
+it('H1 a key that was cut out of a longer text does not keep that text in memory', async () => {
+  const registry = new OwnerTokenRegistry({ source: { requestToken: async () => ({ token: 'a-token' }) } });
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const used = () => {
+    collect();
+    return process.memoryUsage().heapUsed;
+  };
+  const before = used();
+  for (let number = 0; number < 50; number++) {
+    const text = Buffer.alloc(1_000_000, `an-access-key-of-some-length-${number} `).toString('latin1');
+    await registry.getToken(text.slice(0, 32));
+  }
+  expect(used() - before).toBeLessThan(25_000_000);
+  expect(registry.stats().owners).toBe(50);
   await registry.close();
 });

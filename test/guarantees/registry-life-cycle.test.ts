@@ -71,6 +71,22 @@ describe('K1', () => {
     expect(source.calls).toHaveLength(1);
   });
 
+  it('K1 close takes at most timeoutMs in all, for requests and the source together', async () => {
+    const { registry, source, clock } = scripted();
+    Object.assign(source, { close: () => new Promise(() => {}) });
+    const call = registry.getToken('key-1');
+    await settle();
+    const closed = registry.close({ timeoutMs: 3_000 });
+    expect((await errorOf(call)).code).toBe('closed');
+    clock.advance(2_000);
+    source.call(0).fail(new Error('aborted late'));
+    await settle();
+    clock.advance(999);
+    expect(await isSettled(closed)).toBe(false);
+    clock.advance(1);
+    expect(await isSettled(closed)).toBe(true);
+  });
+
   it('K1 a source that does not heed its signal is waited for no longer than timeoutMs; its late answer is dropped', async () => {
     const { registry, clock, source } = scripted();
     const waiting = errorOf(registry.getToken('key-1'));

@@ -167,6 +167,11 @@ describe('the token that is held', () => {
 });
 
 describe('the age of a token', () => {
+  it('names the owner by its digest, since two owners may have one label', () => {
+    const { token } = held;
+    expect(ageOf(createSlot('customer', 'owner_digest'), token, at(0)).owner).toBe('owner_digest');
+  });
+
   const held = heldTokenFrom(
     { refreshWindow: [0.6, 0.8], random: () => 0.5, fingerprints: new Fingerprints() },
     { token: 't', requestedAtMs: 1_000_000 },

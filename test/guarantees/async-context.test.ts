@@ -1,0 +1,74 @@
+/** Row M5: a request runs in the async context of the call that began it, whoever's request ended before it. */
+
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { expect, it } from 'vitest';
+import { OwnerTokenRegistry, type TokenSource } from '../../src/index.ts';
+import { ManualClock, settle } from '../helpers/manual-clock.ts';
+import { keys } from '../helpers/registries.ts';
+
+const tenant = new AsyncLocalStorage<string>();
+
+/** A source that notes in whose context it is called, before and after it has waited. */
+function observedSource() {
+  const seen: { accessKey: string; reason: string; before: unknown; after: unknown }[] = [];
+  const source: TokenSource = {
+    requestToken: async (accessKey, { reason }) => {
+      const before = tenant.getStore();
+      await new Promise((resolve) => setImmediate(resolve));
+      seen.push({ accessKey, reason, before, after: tenant.getStore() });
+      return { token: `token-of-${accessKey}`, response: { expires_in: 100 } };
+    },
+  };
+  return { source, seen };
+}
+
+it('M5 a queued request runs in the context of its own call, not of the one that ended before it', async () => {
+  const { source, seen } = observedSource();
+  const registry = new OwnerTokenRegistry({ source, concurrency: 2 });
+  const owners = keys(40);
+  await Promise.all(
+    owners.map((key) =>
+      tenant.run(`tenant of ${key}`, async () => {
+        await registry.getToken(key);
+        expect(tenant.getStore()).toBe(`tenant of ${key}`);
+      }),
+    ),
+  );
+  expect(seen).toHaveLength(40);
+  for (const { accessKey, before, after } of seen) {
+    expect([before, after]).toEqual([`tenant of ${accessKey}`, `tenant of ${accessKey}`]);
+  }
+  await registry.close();
+});
+
+it('M5 a refresh runs in the context of the call that triggered it', async () => {
+  const { source, seen } = observedSource();
+  const clock = new ManualClock();
+  const registry = new OwnerTokenRegistry({ source, clock, random: () => 0.5 });
+  await tenant.run('first', () => registry.getToken('key-1'));
+  clock.advance(80_000);
+  await tenant.run('second', () => registry.getToken('key-1'));
+  while (seen.length < 2) await settle();
+  expect(seen.map(({ reason, before, after }) => [reason, before, after])).toEqual([
+    ['absent', 'first', 'first'],
+    ['refresh', 'second', 'second'],
+  ]);
+  await registry.close();
+});
+
+it('M5 callers that join a request go on in their own contexts', async () => {
+  const { source, seen } = observedSource();
+  const registry = new OwnerTokenRegistry({ source });
+  const { signal } = new AbortController();
+  const contexts = await Promise.all(
+    ['leader', 'follower', 'with a signal'].map((name, index) =>
+      tenant.run(name, async () => {
+        await registry.getToken('key-1', index === 2 ? { signal } : undefined);
+        return tenant.getStore();
+      }),
+    ),
+  );
+  expect(contexts).toEqual(['leader', 'follower', 'with a signal']);
+  expect(seen).toMatchObject([{ before: 'leader', after: 'leader' }]);
+  await registry.close();
+});

@@ -1,0 +1,82 @@
+/** What concerns many owners at once is done in slices: the event loop turns in between, so other work goes on. */
+
+import { describe, expect, it } from 'vitest';
+import { OwnerTokenError } from '../../src/index.ts';
+import { settle } from '../helpers/manual-clock.ts';
+import { keys, scripted } from '../helpers/registries.ts';
+import { ScriptedSource } from '../helpers/scripted-source.ts';
+
+const OWNERS = 5_000;
+/** No more calls settle between two looks than this: two slices, as the looks fall between them. */
+const SLICE = 600;
+
+/** Counts what settles in each turn of the event loop, until nothing more does. */
+async function perTurn(calls: Promise<unknown>[], begin: () => void): Promise<number[]> {
+  let settled = 0;
+  const count = () => void settled++;
+  for (const call of calls) call.then(count, count);
+  begin();
+  const turns: number[] = [];
+  for (let before = settled; settled < calls.length; before = settled) {
+    await new Promise((resolve) => setImmediate(resolve));
+    turns.push(settled - before);
+    if (turns.length > 1_000) throw new Error(`${settled} of ${calls.length} settled`);
+  }
+  return turns;
+}
+
+describe('a queue of 5,000 owners', () => {
+  const down = new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint' });
+
+  it('is refused in slices when a circuit opens', async () => {
+    const { registry, source } = scripted({ concurrency: 1 });
+    const [first, ...queued] = keys(OWNERS).map((key) => registry.getToken(key));
+    first?.catch(() => {});
+    await settle();
+    const turns = await perTurn(queued, () => source.call(0).fail(down));
+    expect(Math.max(...turns)).toBeLessThanOrEqual(SLICE);
+    expect(registry.stats()).toMatchObject({ queued: 0, inFlight: 0, waiting: 0 });
+    expect(source.calls).toHaveLength(1);
+    await registry.close();
+  });
+
+  it('is ended in slices when the registry closes', async () => {
+    const { registry, source } = scripted({ concurrency: 1 });
+    const calls = keys(OWNERS).map((key) => registry.getToken(key));
+    await settle();
+    const turns = await perTurn(calls, () => {
+      void registry.close();
+      source.call(0).fail(new Error('aborted'));
+    });
+    expect(Math.max(...turns)).toBeLessThanOrEqual(SLICE);
+    expect(source.calls).toHaveLength(1);
+  });
+});
+
+describe('a warm-up', () => {
+  it('over owners with a token lets the event loop turn', async () => {
+    const { registry } = scripted({ maxOwners: OWNERS, concurrency: 100 }, ScriptedSource.answering(86_400));
+    await registry.warmUp(keys(OWNERS));
+    let turns = 0;
+    let over = false;
+    const turn = () => {
+      turns++;
+      if (!over) setImmediate(turn);
+    };
+    setImmediate(turn);
+    const report = await registry.warmUp(keys(OWNERS));
+    over = true;
+    expect(report).toMatchObject({ ready: OWNERS, failedCount: 0 });
+    expect(turns).toBeGreaterThan(OWNERS / SLICE);
+    await registry.close();
+  });
+
+  it('reports no more ready than maxOwners, and warns once', async () => {
+    const warned: object[] = [];
+    const logger = { debug: () => {}, info: () => {}, warn: (fields: object) => warned.push(fields) };
+    const { registry } = scripted({ maxOwners: 3, logger }, ScriptedSource.answering(86_400));
+    expect(await registry.warmUp(keys(5))).toEqual({ total: 5, ready: 3, failedCount: 0, failed: [] });
+    expect(warned).toEqual([{ event: 'warmup.exceeded', registry: 'default', maxOwners: 3 }]);
+    await registry.close();
+  });
+});

@@ -1,0 +1,192 @@
+/** Row M4: whatever a source throws, returns or never does, its caller settles and its permit returns. */
+
+import { describe, expect, it } from 'vitest';
+import { isOwnerTokenError, OwnerTokenError, OwnerTokenRegistry } from '../../src/index.ts';
+import { ManualClock, settle } from '../helpers/manual-clock.ts';
+import { errorOf, isSettled, scripted } from '../helpers/registries.ts';
+import { ScriptedSource } from '../helpers/scripted-source.ts';
+import { seeded } from '../helpers/seeded.mjs';
+import { strangeReturn, strangeThrow } from '../helpers/strange-values.ts';
+
+/** How many of each are tried; a longer run: `STRANGE_VALUES=100000 npx vitest run strange-sources`. */
+const VALUES = Number(process.env.STRANGE_VALUES ?? 2_000);
+const SEED = Number(process.env.STRANGE_SEED ?? 1);
+const TIMEOUT_MS = 30_000 + VALUES * 20;
+
+const revoked = () => {
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  return proxy;
+};
+
+const refused = () => new OwnerTokenError('owner_refused', 'no');
+
+/** Each is thrown by the trial request of a half-open circuit: were its permit lost, every owner would be refused. */
+const THROWN: [string, () => unknown][] = [
+  ['a Proxy around an OwnerTokenError', () => new Proxy(refused(), {})],
+  ['a revoked Proxy', revoked],
+  [
+    'an OwnerTokenError with another code',
+    () => Object.defineProperty(refused(), 'code', { value: 'of no such kind' }),
+  ],
+  ['an OwnerTokenError whose message is no string', () => Object.defineProperty(refused(), 'message', { value: 7 })],
+  [
+    'an OwnerTokenError whose message throws',
+    () =>
+      Object.defineProperty(refused(), 'message', {
+        get() {
+          throw new Error('read me not');
+        },
+      }),
+  ],
+  ['an object without a prototype', () => Object.create(null)],
+  ['undefined', () => undefined],
+  ['a symbol', () => Symbol('thrown')],
+];
+
+describe('M4 what a source throws', () => {
+  it.each(THROWN)('M4 %s fails its call, and the trial request returns its permit', async (_, thrown) => {
+    const { registry, source, clock } = scripted();
+    source.script((call) =>
+      call.fail(new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint' })),
+    );
+    await errorOf(registry.getToken('key-1'));
+    clock.advance(60_000);
+    source.script((call) => call.fail(thrown()));
+    const error = await errorOf(registry.getToken('key-2'));
+    expect(['source_failed', 'owner_refused']).toContain(error.code);
+    await settle();
+    expect(registry.stats()).toMatchObject({ inFlight: 0, queued: 0, waiting: 0 });
+    expect(registry.stats().pauses.endpoint?.probing ?? false).toBe(false);
+    source.script((call) => call.succeed());
+    clock.advance(60_000);
+    expect((await registry.getToken('key-3')).value).toMatch(/-of-key-3$/);
+    await registry.close();
+  });
+});
+
+describe('M4 a source that does not settle', () => {
+  it('M4 is given up after requestTimeoutMs: its signal is aborted and its permit serves the next owner', async () => {
+    const { registry, source, clock } = scripted({ concurrency: 1, requestTimeoutMs: 5_000 });
+    const first = registry.getToken('key-1');
+    const second = registry.getToken('key-2');
+    await settle();
+    clock.advance(4_999);
+    expect(await isSettled(first)).toBe(false);
+    clock.advance(1);
+    expect(await errorOf(first)).toMatchObject({ code: 'endpoint_unavailable', retryable: true });
+    await settle();
+    expect(source.call(0).request.signal.aborted).toBe(true);
+    source.call(1).succeed();
+    expect((await second).value).toMatch(/-of-key-2$/);
+    // Its late answer changes nothing.
+    source.call(0).succeed();
+    await settle();
+    expect(registry.peek('key-1')).toBeUndefined();
+    expect(clock.pendingTimers).toBe(0);
+    await registry.close();
+  });
+
+  it('M4 is given up after 30 seconds by default, as the trial request too', async () => {
+    const { registry, source, clock } = scripted();
+    source.script((call) =>
+      call.fail(new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint' })),
+    );
+    await errorOf(registry.getToken('key-1'));
+    clock.advance(60_000);
+    source.script(undefined);
+    const trial = registry.getToken('key-2');
+    await settle();
+    clock.advance(29_999);
+    expect(await isSettled(trial)).toBe(false);
+    clock.advance(1);
+    expect((await errorOf(trial)).code).toBe('endpoint_unavailable');
+    expect(registry.stats().pauses.endpoint?.probing).toBe(false);
+    await registry.close();
+  });
+
+  it('M4 leaves no timer once the registry has closed', async () => {
+    const { registry, clock } = scripted();
+    const call = registry.getToken('key-1');
+    await settle();
+    const closed = registry.close({ timeoutMs: 100 });
+    expect((await errorOf(call)).code).toBe('closed');
+    clock.advance(100);
+    await closed;
+    expect(clock.pendingTimers).toBe(0);
+  });
+});
+
+describe('M4 random values', () => {
+  /** Calls with a source that answers so, once per owner, and checks that every call settles in a way of ours. */
+  async function tryAll(answer: (random: () => number) => () => unknown): Promise<void> {
+    const random = seeded(SEED);
+    const clock = new ManualClock();
+    let current: () => unknown = () => undefined;
+    const source = { requestToken: async () => current() as never };
+    const registry = new OwnerTokenRegistry({ source, clock, random: () => 0.5, requestTimeoutMs: 1_000 });
+    for (let number = 0; number < VALUES; number++) {
+      current = answer(random);
+      const key = `key-${number % 50}`;
+      let outcome: unknown;
+      const call = registry.getToken(key).then(
+        (token) => (outcome = token.value),
+        (error) => (outcome = error),
+      );
+      for (let turn = 0; turn < 20 && outcome === undefined; turn++) await Promise.resolve();
+      if (outcome === undefined) {
+        await settle();
+        clock.advance(1_000);
+        await call;
+      }
+      if (typeof outcome !== 'string' && !isOwnerTokenError(outcome)) {
+        throw new Error(`value ${number} of seed ${SEED} gave something else`, { cause: outcome });
+      }
+      registry.forget(key);
+      registry.resume();
+    }
+    await settle();
+    expect(registry.stats()).toMatchObject({ inFlight: 0, queued: 0, waiting: 0 });
+    expect(clock.pendingTimers).toBe(0);
+    current = () => ({ token: 'good' });
+    expect((await registry.getToken('at the end')).value).toBe('good');
+    await registry.close();
+  }
+
+  it(
+    'M4 thrown by a source settle every call',
+    async () => {
+      await tryAll((random) => () => {
+        throw strangeThrow(random);
+      });
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    'M4 returned by a source settle every call',
+    async () => {
+      await tryAll((random) => () => strangeReturn(random));
+    },
+    TIMEOUT_MS,
+  );
+});
+
+it('M4 a label, policy or logger that throws fails no call', async () => {
+  const hostile = () => {
+    throw revoked();
+  };
+  const { registry } = scripted(
+    {
+      ownerLabel: hostile,
+      random: hostile,
+      logger: { debug: hostile, info: hostile, warn: hostile },
+      expiry: { lifetimeMs: () => 1_000, accepted: hostile, rejected: hostile },
+    },
+    ScriptedSource.answering(),
+  );
+  const token = await registry.getToken('key-1');
+  registry.accept('key-1', token);
+  expect(registry.reject('key-1', token)).toBe(true);
+  await registry.close();
+});
