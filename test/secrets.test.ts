@@ -245,6 +245,7 @@ describe('logs and channels', () => {
       registry.reject(key, held);
       registry.reject(key, clientSecret);
     }
+    await registry.warmUp([accessKey, otherAccessKey]);
     for (failing of [chatty(), new OwnerTokenError('client_refused', 'no', { cause: chatty() })]) {
       await registry.getToken(accessKey).catch(() => {});
       registry.resume();

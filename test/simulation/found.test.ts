@@ -8,7 +8,7 @@ import { WorldClock } from './world-clock.ts';
 it('a queue timer that fires early by a fraction of a millisecond is not restarted over and over', async () => {
   const clock = new WorldClock();
   const registry = new OwnerTokenRegistry({
-    ...{ clock, concurrency: 1, maxQueueMs: 30_000 },
+    ...{ clock, concurrency: 1, maxQueueMs: 30_000, requestTimeoutMs: 3_600_000 },
     source: { requestToken: () => new Promise(() => {}) },
   });
   const codes: unknown[] = [];

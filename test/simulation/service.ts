@@ -224,11 +224,12 @@ export class ServiceModel {
     asked.reject(error);
   }
 
-  #tokenFor({ oracle, owner, fault }: Asked): Issued {
-    const name = `${fault === 'wrong-owner' ? (owner + 1) % oracle.keys.length : owner} ${oracle.index}`;
+  #tokenFor({ oracle, owner: asking, fault }: Asked): Issued {
+    const owner = fault === 'wrong-owner' ? (asking + 1) % oracle.keys.length : asking;
+    const name = `${owner} ${oracle.index}`;
     const last = this.#lastOf.get(name);
-    const repeats = fault === 'same-again' || fault === 'wrong-owner';
-    if (last && (repeats || (this.profile.sameTokenWhileAlive && this.accepts(last.value, owner)))) return last;
+    if (last && (fault === 'same-again' || (this.profile.sameTokenWhileAlive && this.accepts(last.value, owner))))
+      return last;
     if (last && this.profile.revokesPrevious) last.revoked = true;
     const nowMs = this.#realMs();
     const token = {
