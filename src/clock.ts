@@ -1,6 +1,6 @@
 /**
  * Two clocks, because each fails in a way the other does not: people and NTP set the wall clock back or forward, and the
- * monotonic clock stands still while a machine is suspended. A token ends by whichever of the two gets there first.
+ * monotonic clock stands still while a machine is suspended. A token expires as soon as either clock says so.
  */
 
 /** The port through which the library reads the time. */
@@ -10,8 +10,8 @@ export interface Clock {
   /** Milliseconds since some fixed moment, as `performance.now()`. Never goes back; may stand still in suspension. */
   monotonic(): number;
   /**
-   * Calls `fn` once, `ms` milliseconds (monotonic) from now, and returns what cancels it. When absent, real timers are
-   * used.
+   * Calls `fn` once, `ms` milliseconds (monotonic) from now, and returns a function that cancels it. Default: real
+   * timers.
    */
   setTimeout?(fn: () => void, ms: number): () => void;
 }
@@ -28,7 +28,7 @@ export const systemClock: Clock = Object.freeze({
   monotonic: () => performance.now(),
 });
 
-/** What `Date.now` is unless a test fakes it. */
+/** The real `Date.now`, to recognize one that a test has faked. */
 const SYSTEM_NOW = Date.now;
 
 /** How old the sample of the system's wall clock may be. */
@@ -40,25 +40,25 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 /** Time as the registry reads it: both clocks at one moment, and timers. */
 export interface Time {
   now(): Instant;
-  /** Calls `fn` once, `ms` milliseconds (monotonic) from now, and returns what cancels it. */
+  /** Calls `fn` once, `ms` milliseconds (monotonic) from now, and returns a function that cancels it. */
   startTimer(fn: () => void, ms: number): () => void;
 }
 
-/** The time of a given clock, else of the system's. */
+/** Reads the given clock, or the system's if there is none. */
 export function timeOf(clock: Clock | undefined): Time {
   return { now: clock ? () => instantOf(clock) : sampledNow(), startTimer: (fn, ms) => startTimer(clock, fn, ms) };
 }
 
-/** A given clock is asked for both its times at each reading. */
+/** Reads both times of a user's clock on each call. */
 function instantOf(clock: Clock): Instant {
   return { wallMs: clock.now(), monotonicMs: clock.monotonic() };
 }
 
 /**
- * Reads the system's monotonic clock at each call and its wall clock at most once in 10 ms, since a clock read costs as
- * much as a cache look-up. The monotonic clock is the one read each time because a wall clock that stands still would
- * hide that time passes at all. Within a millisecond it returns the same object. A faked `Date` is read at each call:
- * tests set it and expect the next call to notice.
+ * Reads the system's monotonic clock on each call and its wall clock at most once per 10 ms, because reading a clock costs
+ * as much as a cache lookup. Between two samples, the wall time advances with the monotonic clock. Calls within the same
+ * millisecond get the same object. A faked `Date` is read on each call, because tests set it and expect the next call to
+ * notice.
  */
 function sampledNow(): () => Instant {
   let last: Instant | undefined;
@@ -73,14 +73,17 @@ function sampledNow(): () => Instant {
   };
 }
 
-/** A monotonic time as the wall clock will show it, unless that is set meanwhile; the present for a time in the past. */
+/**
+ * Converts a monotonic time to wall-clock time; a time in the past becomes the present. Off by the difference if the wall
+ * clock is set in the meantime.
+ */
 export function onWallClock(monotonicMs: number, now: Instant): number {
   return now.wallMs + Math.ceil(Math.max(0, monotonicMs - now.monotonicMs));
 }
 
 /**
- * Starts a timer on the given clock, or on real timers where the clock has none, and returns what cancels it. Delays
- * over 24.8 days are waited for in parts.
+ * Starts a timer on the given clock, or a real timer if the clock has none, and returns a function that cancels it. Delays
+ * over 24.8 days are split into several timers.
  */
 export function startTimer(clock: Clock | undefined, fn: () => void, ms: number): () => void {
   if (clock?.setTimeout) return clock.setTimeout(fn, ms);
@@ -105,7 +108,7 @@ export function settledWithin(time: Time, ms: number, promise: Promise<unknown>)
   });
 }
 
-/** Lets the event loop turn once. */
+/** Resolves in the next iteration of the event loop. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);

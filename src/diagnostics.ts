@@ -1,6 +1,6 @@
 /**
- * What a registry reports: one method per event, to a diagnostics channel and to the log. Nothing else in the core logs.
- * {@link LOG_EVENTS} fixes the fields, which hold names, numbers and codes; no method takes a secret.
+ * The events of a registry: one method per event, which publishes to a diagnostics channel and writes to the log. Nothing
+ * else in the core logs. {@link LOG_EVENTS} lists the fields: names, numbers and codes. No method takes a secret.
  *
  * Reporting never fails a call: errors thrown by a logger are ignored.
  */
@@ -31,8 +31,8 @@ export interface RequestMessage {
   /** How long the request waited for a permit. */
   readonly queuedMs: number;
   /**
-   * Runs the call of the source, and may do so within a context such as a span's. A subscriber of `start` sets it; one that
-   * finds it set calls it within its own.
+   * Wraps the call of the source, for example to run it in the context of a span. A subscriber of `start` may set it. If it
+   * is set already, the new function must call the old one.
    */
   run?: <T>(send: () => T) => T;
   /** From the call of the source to its outcome. */
@@ -49,7 +49,7 @@ export interface RejectionMessage {
   readonly registry: string;
   readonly owner: string;
   readonly token: string;
-  /** Whether that very token was held; a late rejection of an older one changes nothing. */
+  /** Whether this was the cached token; a late rejection of an older token has no effect. */
   readonly wasHeld: boolean;
 }
 
@@ -59,13 +59,13 @@ export interface PauseMessage {
   readonly registry: string;
   readonly scope: FailureScope;
   readonly action: 'paused' | 'lifted';
-  /** The owner that pauses, for the scope `owner`. */
+  /** The paused owner, for the scope `owner`. */
   readonly owner?: string;
   /** When paused: the code of the failure. */
   readonly code?: string;
   /** When paused: epoch ms of the next attempt. */
   readonly retryAtMs?: number;
-  /** When lifted: from the first failure to the recovery. */
+  /** When lifted: time from the first failure to the recovery. */
   readonly durationMs?: number;
   /** When lifted: how many calls the pause refused. */
   readonly refused?: number;
@@ -117,10 +117,10 @@ const rejections: Channel = channel('owner-token-registry:rejection');
 const pauses: Channel = channel('owner-token-registry:pause');
 const requests = tracingChannel<object, RequestMessage>('owner-token-registry:request');
 
-/** An endpoint pause longer than this is an error: the service asked for it. */
+/** An endpoint pause longer than this is logged as an error, because the service asked for it. */
 const LONG_PAUSE_MS = 60_000;
 
-/** What pauses: one owner, by its slot, or a wider scope. */
+/** A paused owner (its slot), or a paused wider scope. */
 export type Paused = { readonly owner: string } | WiderScope;
 
 /** One scope's failures in a row, from the first pause to the recovery. */
@@ -155,8 +155,8 @@ export class Diagnostics {
     this.#reporter = reporter;
   }
 
-  /** Whether anyone subscribes to lookups: asked first, so that otherwise a hit costs nothing more. */
-  get hearsLookups(): boolean {
+  /** Checked before `lookup` is called, so that a cache hit costs nothing more without subscribers. */
+  get hasLookupSubscribers(): boolean {
     return lookups.hasSubscribers;
   }
 
@@ -183,7 +183,7 @@ export class Diagnostics {
     });
   }
 
-  /** The owner's outage, if there was one, is over too. */
+  /** Also ends the owner's outage, if there was one. */
   requestSucceeded(message: RequestMessage, slot: { readonly owner: string }): void {
     message.durationMs = this.#durationOf(message);
     const { owner, reason, token, expiresAtMs, durationMs } = message;
@@ -200,16 +200,16 @@ export class Diagnostics {
     this.#publishOutcome(message);
   }
 
-  /** Nobody waits for the request any more: it was aborted, and has neither a token nor an error. */
+  /** The request was aborted because no caller waits for it any more; it has neither a token nor an error. */
   requestAbandoned(message: RequestMessage): void {
     message.durationMs = this.#durationOf(message);
     this.#publishOutcome(message);
   }
 
   /**
-   * A pause began or was extended. Reported once, however many requests fail into it.
+   * A pause began or was extended. Reported once, no matter how many requests fail during it.
    *
-   * @param error the failure, with `failureScope` and `retryAtMs` of the pause.
+   * @param error the failure, with the pause's `failureScope` and `retryAtMs`.
    * @param request the request that failed; absent when rejected tokens caused the pause.
    */
   paused(
@@ -268,12 +268,12 @@ export class Diagnostics {
     this.#log('owner.evicted', { owner });
   }
 
-  /** Logged once for each kind. */
+  /** Logged once per kind. */
   lifetimeUnknown(owner: string, kind: string, assumedMs: number): void {
     if (this.#isNew(`lifetime ${kind}`)) this.#log('lifetime.unknown', { owner, kind, assumedMs });
   }
 
-  /** A user's function threw whose result is not needed. Logged once for each function. */
+  /** A user's function threw, but its result is not needed. Logged once per function. */
   hookFailed(hook: 'expiry.accepted' | 'expiry.rejected' | 'source.close', thrown: unknown): void {
     if (this.#isNew(`hook ${hook}`)) this.#log('hook.failed', { hook, cause: ScrubbedCause.of(thrown) });
   }
@@ -332,7 +332,7 @@ function causeCodeOf(cause: ScrubbedCause | undefined): string | undefined {
   return cause && (cause.code ?? causeCodeOf(cause.cause));
 }
 
-/** An instant for people; undefined beyond the range of dates, which a clock of the user's may exceed. */
+/** ISO 8601; undefined outside the range of `Date`, which a user's clock may exceed. */
 function isoTime(ms: number | undefined): string | undefined {
   const date = new Date(ms ?? Number.NaN);
   return Number.isNaN(date.getTime()) ? undefined : date.toISOString();

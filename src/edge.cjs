@@ -1,6 +1,6 @@
 /**
- * What Next's edge runtime loads in place of each entry point. Throws while `module.exports` is computed: bundlers report
- * a module without exports in words of their own, before anything of it runs.
+ * The Next.js edge runtime loads this file instead of each entry point. It throws while computing `module.exports`, because
+ * bundlers reject a module without exports with an error of their own before running it.
  */
 module.exports = (() => {
   throw new Error(

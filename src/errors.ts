@@ -1,7 +1,7 @@
 /**
- * The one error class. Errors end up in logs, reports and browser consoles, so an error holds only facts of fixed shape
- * (codes, numbers, fingerprints), never a body, a header or the message of a foreign error, which may quote its input.
- * Of a cause it keeps the name, code and stack frames.
+ * The library's only error class. Errors end up in logs, reports and browser consoles, so an error holds only facts of
+ * fixed shape (codes, numbers, fingerprints), never a body, a header or the message of a foreign error, which may quote its
+ * input. It keeps only the name, code and stack frames of a cause.
  */
 
 /** What a failure stops: one owner, the client (our credentials), or the whole token endpoint. */
@@ -17,7 +17,7 @@ interface CodeFacts {
   readonly escalatesTo?: WiderScope;
   /** Whether the same call may succeed later without a change on our side. */
   readonly retryable: boolean;
-  /** It names its own cause, so it stays the same in every scope; any other code follows the scope. */
+  /** The code names its own cause and stays the same in every scope; other codes change with the scope. */
   readonly fixed?: true;
   /** For the reference in `docs/errors.md`. */
   readonly meaning: string;
@@ -47,17 +47,17 @@ export const ERRORS = Object.freeze({
   },
   redirect_refused: {
     ...{ scope: 'endpoint', retryable: false, fixed: true },
-    meaning: 'The token endpoint redirects, and secrets are not sent along',
+    meaning: 'The token endpoint redirects, and credentials are not forwarded',
   },
   token_rejected: {
     ...{ scope: 'owner', retryable: true, fixed: true },
-    meaning: 'Every new token is rejected by the resources it is for',
+    meaning: 'The resources reject every newly issued token',
   },
   source_failed: {
     ...{ scope: 'owner', retryable: true, fixed: true },
     meaning: 'A function of yours threw: a source, a secret provider, a policy, `parseResponse`, `present`',
   },
-  queue_full: { retryable: true, meaning: '`maxQueued` owners are waiting already' },
+  queue_full: { retryable: true, meaning: '`maxQueued` owners are already waiting' },
   queue_timeout: { retryable: true, meaning: 'The owner waited `maxQueueMs` in the queue' },
   origin_refused: {
     ...{ retryable: false },
@@ -78,8 +78,8 @@ export const ERROR_CODES = Object.freeze(Object.keys(ERRORS)) as readonly OwnerT
 const CODE_OF_SCOPE = { owner: 'owner_refused', client: 'client_refused', endpoint: 'endpoint_unavailable' } as const;
 
 /**
- * The code of a failure that is attributed to this scope. A code that names its own cause is kept, and so is one that
- * has this scope by default.
+ * The code of a failure that is attributed to this scope. Keeps a code that names its own cause or has this scope by
+ * default.
  */
 export function codeInScope(code: OwnerTokenErrorCode, scope: FailureScope): OwnerTokenErrorCode {
   const facts: CodeFacts = ERRORS[code];
@@ -88,8 +88,8 @@ export function codeInScope(code: OwnerTokenErrorCode, scope: FailureScope): Own
 
 export interface OwnerTokenErrorOptions {
   /**
-   * What the failure stops, taken as given. Default: by the code. A code that may be the endpoint's or the client's
-   * fault starts with the owner and escalates when other owners fail too.
+   * What the failure stops, used as is. Default: the scope of the code. A failure that may be the endpoint's or the
+   * client's fault stops its owner first and escalates when other owners fail too.
    */
   failureScope?: FailureScope | undefined;
   /** How long the service asked to wait, in milliseconds (`Retry-After`); clamped to 1 s … 1 h, ignored if not finite. */
@@ -114,8 +114,8 @@ export interface OwnerTokenErrorOptions {
 }
 
 /**
- * On each instance under this registered symbol: what only the library reads. Registered, because a process may load
- * two copies of the package (ESM and CommonJS, a monorepo), and an error of one must be known to the other.
+ * Key of the properties that only the library reads. The symbol is registered, because a process may load two copies of
+ * the package (ESM and CommonJS, a monorepo), and each must recognize the errors of the other.
  */
 const BRAND = Symbol.for('owner-token-registry.error');
 
@@ -169,7 +169,7 @@ export class OwnerTokenError extends Error {
     this.oauthError = looksLikeOauthError(oauthError) ? oauthError : undefined;
     this.owner = options.owner;
     if (cause !== undefined) this.cause = ScrubbedCause.of(cause);
-    // A refusal with an OAuth code says whom it concerns. An outage with one (`server_error`) is still an outage.
+    // The OAuth code of a refusal identifies the refused party. An outage may have one too (`server_error`).
     const isDefinite = failureScope !== undefined || (code === 'owner_refused' && this.oauthError !== undefined);
     const escalatesTo = isDefinite ? undefined : facts.escalatesTo;
     Object.defineProperty(this, BRAND, { value: { escalatesTo, pauseMs: finite(options.pauseMs) } satisfies Branded });
@@ -186,14 +186,14 @@ export class OwnerTokenError extends Error {
     return (error as { [BRAND]?: Branded })[BRAND]?.escalatesTo;
   }
 
-  /** How long its pause lasts, where a source that shares failures says so; see {@link OwnerTokenErrorOptions.pauseMs}. */
+  /** The length of the pause, if the source sets it; see {@link OwnerTokenErrorOptions.pauseMs}. */
   static pauseMsOf(error: OwnerTokenError): number | undefined {
     return (error as { [BRAND]?: Branded })[BRAND]?.pauseMs;
   }
 
   /**
-   * A copy of the same failure with other facts of place and time: each call refused because of it gets its own.
-   * It escalates as before unless a scope is given; then its code follows that scope.
+   * A copy of the failure with these changes, because each refused call gets its own error. A given scope is final and
+   * decides the code; without one, the copy can escalate like the original.
    */
   static restated(error: OwnerTokenError, changes: Restatement): OwnerTokenError {
     const { message = error.message, ...facts } = changes;
@@ -267,7 +267,7 @@ export function looksLikeOauthError(value: unknown): value is string {
 const MAX_CAUSE_DEPTH = 4;
 const MAX_FRAMES = 8;
 
-/** What is kept of an error that caused ours: enough to find the place, and nothing of its message. */
+/** The safe part of an underlying error: enough to locate it, without its message. */
 export class ScrubbedCause {
   readonly #scrubbed = true;
   readonly name: string;
@@ -293,8 +293,8 @@ export class ScrubbedCause {
   }
 
   /**
-   * Scrubs anything thrown, and its causes. What this copy of the package has scrubbed stays as it is: a private field
-   * shows that, whereas a brand can be forged and would let unscrubbed fields through.
+   * Scrubs anything thrown, and its causes. Returns what this copy of the package has scrubbed as is. A private field marks
+   * it, because a brand can be forged and would let unscrubbed fields through.
    */
   static of(thrown: unknown, depth = 1): ScrubbedCause {
     const isScrubbed = typeof thrown === 'object' && thrown !== null && #scrubbed in thrown;
@@ -311,7 +311,7 @@ function read(from: object, property: string): unknown {
   }
 }
 
-/** The frames of a stack. Only what follows the message, which may have several lines that look like frames. */
+/** The frames of a stack, read from after the message, because a line of the message may look like a frame. */
 function framesOf(from: object): readonly string[] {
   const stack = read(from, 'stack');
   const message = read(from, 'message');

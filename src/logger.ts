@@ -56,7 +56,7 @@ function createPino(level: Level): Logger {
     const { pino } = require('pino') as typeof import('pino');
     return pino({ name: 'owner-token-registry', level });
   } catch (cause) {
-    const next = 'install pino beside the bundle, or give a logger';
+    const next = 'install pino next to the bundle, or pass a logger';
     throw new OwnerTokenError('invalid_options', `logger: a level needs pino, which cannot be loaded: ${next}`, {
       cause,
     });

@@ -7,14 +7,14 @@ import { OwnerTokenError } from './errors.ts';
 
 /** Collects the problems of one options object; {@link OptionCheck.done} throws if there are any. */
 export class OptionCheck<T extends object> {
-  readonly #of: string;
+  readonly #subject: string;
   readonly #options: Record<string, unknown>;
   readonly #problems: string[];
   readonly #prefix: string;
 
   /** @param known the names of all options; any other is a problem, which suggests the nearest name. */
-  constructor(of: string, options: T, known: readonly string[], parent?: { prefix: string; problems: string[] }) {
-    this.#of = of;
+  constructor(subject: string, options: T, known: readonly string[], parent?: { prefix: string; problems: string[] }) {
+    this.#subject = subject;
     this.#prefix = parent?.prefix ?? '';
     this.#problems = parent?.problems ?? [];
     this.#options = {};
@@ -56,10 +56,9 @@ export class OptionCheck<T extends object> {
     if (this.#options[name] === undefined || !passes(this.#options[name])) this.problem(name, expected);
   }
 
-  integer(name: keyof T & string, least: number, most: number): void {
-    const passes = (value: unknown) =>
-      Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
-    this.when(name, passes, `a whole number from ${least} to ${most}`);
+  integer(name: keyof T & string, min: number, max: number): void {
+    const passes = (value: unknown) => Number.isInteger(value) && (value as number) >= min && (value as number) <= max;
+    this.when(name, passes, `a whole number from ${min} to ${max}`);
   }
 
   functions(...names: (keyof T & string)[]): void {
@@ -71,14 +70,14 @@ export class OptionCheck<T extends object> {
     const value = this.#options[name];
     if (value === undefined) return undefined;
     const parent = { prefix: `${this.#prefix}${name}.`, problems: this.#problems };
-    return new OptionCheck<N>(this.#of, value as N, known, parent);
+    return new OptionCheck<N>(this.#subject, value as N, known, parent);
   }
 
   /** Throws `invalid_options` with every problem found. */
   done(): void {
     if (this.#problems.length === 0) return;
     const list = this.#problems.map((problem) => `\n  - ${problem}`).join('');
-    throw new OwnerTokenError('invalid_options', `${this.#of}: invalid options:${list}`);
+    throw new OwnerTokenError('invalid_options', `${this.#subject}: invalid options:${list}`);
   }
 }
 
@@ -116,5 +115,5 @@ function editDistance(a: string, b: string): number {
 
 /** A name is shown only if it consists of letters: a secret may have been spread into the options by mistake. */
 function printable(name: string): string {
-  return /^[A-Za-z_]{1,40}$/.test(name) ? name : '(a name that is not of letters alone)';
+  return /^[A-Za-z_]{1,40}$/.test(name) ? name : '(a name with characters other than letters)';
 }

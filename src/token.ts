@@ -1,6 +1,6 @@
 /**
- * The token, and the seam through which tokens come. `snake_case` names are the service's, `camelCase` names ours;
- * {@link parseTokenResponse} turns one into the other.
+ * The access token, and the interface of the sources that issue it. `snake_case` names are the service's, `camelCase`
+ * names ours; {@link parseTokenResponse} converts between them.
  */
 
 import { inspect } from 'node:util';
@@ -15,7 +15,7 @@ import { type FailureScope, hasInstance, type OwnerTokenError } from './errors.t
 export interface TokenSource {
   /** Requests a new token for the owner of this access key. Must settle soon after `request.signal` aborts. */
   requestToken(accessKey: string, request: TokenRequest): Promise<IssuedToken>;
-  /** A digest of token URL, client id and current secret; the names that a fleet shares are derived from it. */
+  /** A digest of token URL, client id and current secret; replicas derive the names of their shared records from it. */
   identity?(): string | Promise<string>;
   /** The default of `allowedOrigins`, where tokens may be sent: an origin such as `https://api.example.com`. */
   readonly origin?: string;
@@ -39,15 +39,15 @@ export interface TokenRequest {
   lifetimeMs(issued: IssuedToken): number;
   /** The scope that the registry attributes a failure of this request to, for a source that shares failures. */
   scopeOf?(error: OwnerTokenError): FailureScope;
-  /** The right to make this request, which a source gives back while it only waits for another process. */
+  /** The permit for this request. A source releases it while it only waits for another process. */
   readonly permit?: RequestPermit;
 }
 
-/** Held when `requestToken` is called. A source that never waits for others has no use for it. */
+/** Held when `requestToken` is called. A source that never waits for another process can ignore it. */
 export interface RequestPermit {
-  /** Lets another owner's request begin. */
+  /** Lets another owner's request start. */
   release(): void;
-  /** Queues for a permit again, before the source makes a request after all. Rejects with the signal's reason. */
+  /** Queues for a permit again, if the source must make a request after all. Rejects with the signal's reason. */
   take(): Promise<void>;
 }
 
@@ -167,7 +167,7 @@ const MAX_TOKEN_LENGTH = 16_384;
 /**
  * Reads the token from a successful token response.
  *
- * @throws {TypeError} which says what is wrong without quoting the body.
+ * @throws {TypeError} that describes the problem without quoting the body.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1}
  */
@@ -181,7 +181,7 @@ export function parseTokenResponse(body: unknown): { token: string; tokenType?: 
 }
 
 /**
- * A checked copy of what a source returned, or why it cannot be used. Each property is read once, so that the value that
+ * A checked copy of what a source returned, or why it is unusable. Each property is read once, so that the value that
  * was checked is the value that is used, and accessors work as well.
  */
 export function readIssued(returned: unknown): IssuedToken | { readonly problem: string } {
@@ -197,7 +197,7 @@ export function readIssued(returned: unknown): IssuedToken | { readonly problem:
 }
 
 /**
- * Why an issued token cannot be used, in words that do not quote it. A token with a line break, for example, would split
+ * Why an issued token cannot be used, without quoting it. A token with a line break, for example, would split
  * the header that carries it.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#appendix-A.12 RFC 6749 A.12, access_token = 1*VSCHAR}

@@ -38,10 +38,10 @@ const until = (retryAtMonotonicMs: number) => ({ retryAtMonotonicMs });
 describe('a lookup', () => {
   it('is published to subscribers, and logged nowhere', () => {
     const { reports, lines } = reporting();
-    expect(reports.hearsLookups).toBe(false);
+    expect(reports.hasLookupSubscribers).toBe(false);
     reports.lookup('owner_x', 'serve');
     const heard = publishedOn('owner-token-registry:lookup');
-    expect(reports.hearsLookups).toBe(true);
+    expect(reports.hasLookupSubscribers).toBe(true);
     reports.lookup('owner_x', 'wait');
     expect(heard).toEqual([{ registry: 'crm', owner: 'owner_x', outcome: 'wait' }]);
     expect(lines).toEqual([]);

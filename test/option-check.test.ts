@@ -61,7 +61,7 @@ describe('a check of options', () => {
   });
 
   it('shows an unknown name only if it is made of letters', () => {
-    const hidden = '(a name that is not of letters alone): unknown option';
+    const hidden = '(a name with characters other than letters): unknown option';
     for (const name of ['canary-7c1d', '7', '', 'a b', 'x'.repeat(41)]) {
       expect(problemsOf({ [name]: 1 })).toEqual([hidden]);
     }

@@ -1,4 +1,4 @@
-/** Owner tokens for axios: an adapter around its own one for Node. */
+/** Owner tokens for axios: an adapter that wraps axios's own Node adapter. */
 
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
 
@@ -22,7 +22,7 @@ interface Config {
   beforeRedirect?: (options: Record<string, any>, response: any, request: any) => void;
 }
 
-interface Answer {
+interface AxiosResponse {
   status: number;
   data?: unknown;
   config: unknown;
@@ -31,34 +31,35 @@ interface Answer {
 
 /** The outcome of one attempt. If axios considers the status an error, `error` is set too. */
 interface Outcome<R> {
-  answer: R;
+  response: R;
   error?: Error;
-  refused: boolean;
+  /** Whether the token was rejected. */
+  rejected: boolean;
 }
 
 /**
  * Use it as `axios.create({ baseURL, adapter: ownerTokenAdapter(axios, registry.ownerFetch(accessKey)) })`. Every call
- * gets the owner's token, and is tried once more after a 401 if its body can be sent again. Interceptors and transforms
+ * gets the owner's token, and is retried once after a 401 if its body can be sent again. Interceptors and transforms
  * see one call and its final response. If no token can be obtained, the call rejects with the `OwnerTokenError` itself,
  * not with an `AxiosError`. The `config` of responses and errors is the caller's own, without the token; `request`, which
  * has the headers as sent, is not enumerable, so that it is not logged by accident.
  */
-export function ownerTokenAdapter<C extends Config, R extends Answer>(
+export function ownerTokenAdapter<C extends Config, R extends AxiosResponse>(
   axios: Axios<C, R>,
   call: OwnerFetch,
 ): (config: C) => Promise<R> {
   return async (config) => {
     let outcome = await send(axios, call, config);
-    if (outcome.refused && canBeSentAgain(config.data)) {
-      (outcome.answer.data as { destroy?(): void } | undefined)?.destroy?.();
+    if (outcome.rejected && canBeSentAgain(config.data)) {
+      (outcome.response.data as { destroy?(): void } | undefined)?.destroy?.();
       outcome = await send(axios, call, config);
     }
     if (outcome.error) throw outcome.error;
-    return outcome.answer;
+    return outcome.response;
   };
 }
 
-async function send<C extends Config, R extends Answer>(
+async function send<C extends Config, R extends AxiosResponse>(
   axios: Axios<C, R>,
   call: OwnerFetch,
   config: C,
@@ -68,34 +69,34 @@ async function send<C extends Config, R extends Answer>(
   const token = await call.authorize(axios.getUri(config), presented, { signal });
   const headers = config.headers.concat();
   headers.set(Object.fromEntries(presented), true);
-  let refusal: Error | undefined;
+  let refusedRedirect: Error | undefined;
   const beforeRedirect: Config['beforeRedirect'] = (options, response, request) => {
     try {
       call.check(options.href);
     } catch (error) {
-      refusal = error as Error;
+      refusedRedirect = error as Error;
       throw error;
     }
     for (const name of Object.keys(options.headers)) if (presented.has(name)) delete options.headers[name];
     Object.assign(options.headers, Object.fromEntries(presented));
     config.beforeRedirect?.(options, response, request);
   };
-  const basic = presented.has('authorization') ? { auth: undefined } : {};
+  const withoutBasic = presented.has('authorization') ? { auth: undefined } : {};
   try {
-    const answer = await axios.getAdapter('http')({ ...config, headers, beforeRedirect, ...basic });
-    withoutToken(answer, config);
-    return { answer, refused: call.answered(token, answer.status) };
+    const response = await axios.getAdapter('http')({ ...config, headers, beforeRedirect, ...withoutBasic });
+    withoutToken(response, config);
+    return { response, rejected: call.answered(token, response.status) };
   } catch (thrown) {
     const error = thrown as Error & { response?: R; config?: unknown };
-    if (refusal) throw refusal;
+    if (refusedRedirect) throw refusedRedirect;
     if (error.config) withoutToken(error, config);
     if (!error.response) throw error;
     withoutToken(error.response, config);
-    return { answer: error.response, error, refused: call.answered(token, error.response.status) };
+    return { response: error.response, error, rejected: call.answered(token, error.response.status) };
   }
 }
 
-/** Puts the caller's config back, and keeps Node's request, whose headers include the token, out of logs. */
+/** Restores the caller's config, and keeps Node's request, whose headers include the token, out of logs. */
 function withoutToken(holder: { config?: unknown; request?: unknown }, config: unknown): void {
   holder.config = config;
   if ('request' in holder) Object.defineProperty(holder, 'request', { enumerable: false });

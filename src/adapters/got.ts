@@ -12,7 +12,7 @@ interface Options {
   context: Record<PropertyKey, unknown>;
 }
 
-interface Answer {
+interface GotResponse {
   statusCode: number;
   request: { options: Options };
 }
@@ -20,7 +20,7 @@ interface Answer {
 /** An argument for got's `extend`. */
 interface OwnerTokenHooks {
   hooks: {
-    // biome-ignore lint/suspicious/noExplicitAny: got's own types, in whichever version, are these and more.
+    // biome-ignore lint/suspicious/noExplicitAny: got's own types have more members and differ between versions.
     beforeRequest: ((options: any) => Promise<void>)[];
     // biome-ignore lint/suspicious/noExplicitAny: as above.
     afterResponse: ((response: any, retry: (options: any) => never) => any)[];
@@ -36,7 +36,7 @@ const OWN_HEADERS = Symbol('own headers');
 
 /**
  * Use it as `got.extend(ownerTokenHooks(registry.ownerFetch(accessKey)))`. Every request gets the owner's token, each
- * hop of a redirect is checked, and a call is tried once more after a 401 if its body can be sent again. An error of the
+ * hop of a redirect is checked, and a call is retried once after a 401 if its body can be sent again. An error of the
  * check or the registry is the `cause` of got's `RequestError`; the `options` of got's errors do not contain the token.
  * Streams get the token too, but a 401 is neither reported nor retried there. For got 14.6 and later.
  */
@@ -48,16 +48,16 @@ export function ownerTokenHooks(call: OwnerFetch): OwnerTokenHooks {
     context[OWN_HEADERS] ??= Object.fromEntries([...presented.keys()].map((name) => [name, headers[name]]));
     Object.assign(headers, Object.fromEntries(presented));
   };
-  const afterResponse = (response: Answer, retry: (options: object) => never): Answer => {
+  const afterResponse = (response: GotResponse, retry: (options: object) => never): GotResponse => {
     const { context, body } = response.request.options;
-    const refused = call.answered(context[TOKEN] as AccessToken, response.statusCode);
-    if (!refused || context[REPEATED] || isStream(body)) return response;
+    const rejected = call.answered(context[TOKEN] as AccessToken, response.statusCode);
+    if (!rejected || context[REPEATED] || isStream(body)) return response;
     return retry({ context: { [REPEATED]: true }, preserveHooks: true });
   };
   return { hooks: { beforeRequest: [beforeRequest], afterResponse: [afterResponse], beforeError: [withoutToken] } };
 }
 
-/** Puts the caller's own headers back. */
+/** Restores the caller's own headers. */
 function withoutToken<E extends { options?: Partial<Options> }>(error: E): E {
   const { headers, context } = error.options ?? {};
   if (headers) Object.assign(headers, context?.[OWN_HEADERS]);

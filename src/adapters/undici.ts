@@ -29,7 +29,7 @@ type Dispatch<O, H> = (options: O, handler: H) => boolean;
 
 /**
  * Use it as `new Agent().compose(ownerTokenInterceptor(registry.ownerFetch(accessKey)))`. Every request gets the
- * owner's token, and is tried once more after a 401 if its body can be sent again. Place it before a `redirect`
+ * owner's token, and is retried once after a 401 if its body can be sent again. Place it before a `redirect`
  * interceptor, so that each hop is checked too. For undici 7 and later.
  */
 export function ownerTokenInterceptor(
@@ -38,16 +38,16 @@ export function ownerTokenInterceptor(
   return <O extends DispatchOptions, H extends object>(dispatch: Dispatch<O, H>) =>
     (options: O, handler: H) => {
       const fail = (error: Error) => (handler as Handler).onResponseError?.(NOT_STARTED, error);
-      const send = async (repeats: number): Promise<void> => {
+      const send = async (retries: number): Promise<void> => {
         const presented = new Headers();
         const token = await call.authorize(urlOf(options), presented, { signal: signalOf(options) });
-        const again = () => send(0).catch(fail);
-        const watched = new Watched(
+        const retry = () => send(0).catch(fail);
+        const retrying = new RetryingHandler(
           handler,
-          repeats > 0 && canBeSentAgain(options.body) ? again : undefined,
+          retries > 0 && canBeSentAgain(options.body) ? retry : undefined,
           (status) => call.answered(token, status),
         );
-        dispatch({ ...options, headers: mergedHeaders(options.headers, presented) }, watched as object as H);
+        dispatch({ ...options, headers: mergedHeaders(options.headers, presented) }, retrying as object as H);
       };
       void send(1).catch(fail);
       return true;
@@ -58,19 +58,20 @@ export function ownerTokenInterceptor(
 const MAX_DISCARDED_BYTES = 65_536;
 const MAX_DISCARD_MS = 1_000;
 
-/** Passes everything on, except a 401 that is followed by a second attempt. */
-class Watched implements Handler {
+/** Forwards every event, except those of a 401 that is retried. */
+class RetryingHandler implements Handler {
   readonly #inner: Handler;
-  readonly #again: (() => unknown) | undefined;
-  readonly #isRefused: (status: number) => boolean;
+  readonly #retry: (() => unknown) | undefined;
+  /** Returns whether the token was rejected. */
+  readonly #reportStatus: (status: number) => boolean;
   #discarding = false;
   #discardedBytes = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(inner: Handler, again: (() => unknown) | undefined, isRefused: (status: number) => boolean) {
+  constructor(inner: Handler, retry: (() => unknown) | undefined, reportStatus: (status: number) => boolean) {
     this.#inner = inner;
-    this.#again = again;
-    this.#isRefused = isRefused;
+    this.#retry = retry;
+    this.#reportStatus = reportStatus;
   }
 
   onRequestStart(controller: Controller, context: unknown): void {
@@ -82,7 +83,7 @@ class Watched implements Handler {
   }
 
   onResponseStart(controller: Controller, status: number, ...rest: unknown[]): void {
-    this.#discarding = this.#isRefused(status) && this.#again !== undefined;
+    this.#discarding = this.#reportStatus(status) && this.#retry !== undefined;
     if (this.#discarding) this.#timer = setTimeout(() => controller.abort(DISCARDED), MAX_DISCARD_MS).unref();
     else this.#inner.onResponseStart?.(controller, status, ...rest);
   }
@@ -97,18 +98,18 @@ class Watched implements Handler {
   }
 
   onResponseEnd(controller: Controller, trailers: unknown): void {
-    if (this.#discarding) this.#repeat();
+    if (this.#discarding) this.#startRetry();
     else this.#inner.onResponseEnd?.(controller, trailers);
   }
 
   onResponseError(controller: Controller, error: Error): void {
-    if (this.#discarding) this.#repeat();
+    if (this.#discarding) this.#startRetry();
     else this.#inner.onResponseError?.(controller, error);
   }
 
-  #repeat(): void {
+  #startRetry(): void {
     clearTimeout(this.#timer);
-    this.#again?.();
+    this.#retry?.();
   }
 }
 
@@ -136,7 +137,7 @@ function canBeSentAgain(body: unknown): boolean {
   return body instanceof Uint8Array || /^\[object (FormData|Blob|File)\]$/.test(Object.prototype.toString.call(body));
 }
 
-/** The caller's headers, in any of undici's forms, overridden by the presented ones. */
+/** The caller's headers, in any form that undici accepts, overridden by the presented ones. */
 function mergedHeaders(given: unknown, presented: Headers): Record<string, unknown> {
   const merged: Record<string, unknown> = {};
   for (const [name, value] of entriesOf(given)) {

@@ -2,16 +2,16 @@
  * Calls to the service's resources on one owner's behalf: a `fetch` that attaches the owner's token and learns from the
  * response whether it was accepted.
  *
- * - A token goes to allowed origins only, so redirects are followed here, and each hop is checked like the first.
- * - A 401 rejects exactly the token that was sent, and the hop that got it is tried once more with another token. Hops
- *   before it are not repeated, because a POST that was redirected has been carried out.
+ * - A token is sent to allowed origins only, so redirects are followed here, and each hop is checked like the first.
+ * - A 401 rejects exactly the token that was sent, and the hop that got it is retried once with another token. Earlier hops
+ *   are not repeated, because a redirected POST has already taken effect.
  * - Acceptance and rejection are reported, for expiry policies that learn.
  */
 
 import { OwnerTokenError } from '../errors.ts';
 import { OptionCheck } from '../option-check.ts';
 import type { AccessToken } from '../token.ts';
-import { cancelBody, discard, fetchFailed, firstHop, type Hop, nextHop, sentAgain } from './redirect-hops.ts';
+import { cancelBody, discard, fetchFailed, firstHop, type Hop, nextHop, retryOf } from './redirect-hops.ts';
 
 /** Options of `ownerFetch`. */
 export interface OwnerFetchOptions {
@@ -20,7 +20,7 @@ export interface OwnerFetchOptions {
    * `origin`. A call or redirect to any other origin is `origin_refused`, and nothing is sent there.
    */
   allowedOrigins?: string[] | undefined;
-  /** Puts the token into the request's headers. Default: `headers.set('authorization', token.authorization)`. */
+  /** Adds the token to the request's headers. Default: `headers.set('authorization', token.authorization)`. */
   present?: ((token: AccessToken, headers: Headers) => void) | undefined;
   /** Makes the calls. Default: the global `fetch` at the time of the call. */
   fetch?: typeof fetch | undefined;
@@ -33,7 +33,7 @@ export const OWNER_FETCH_OPTIONS: readonly (keyof OwnerFetchOptions & string)[] 
   'fetch',
 ];
 
-/** What calls need of a registry. */
+/** The registry methods that calls use. */
 export interface OwnerTokens {
   getToken(accessKey: string, options?: { signal?: AbortSignal | undefined }): Promise<AccessToken>;
   reject(accessKey: string, token: AccessToken): boolean;
@@ -48,7 +48,7 @@ export interface OwnerFetch {
   (input: string | URL | Request, init?: RequestInit): Promise<Response>;
   /** @throws {OwnerTokenError} `origin_refused` if the token may not be sent to this URL. */
   check(url: string | URL): void;
-  /** Checks the URL, gets a token and puts it into these headers. */
+  /** Checks the URL, gets a token and adds it to these headers. */
   authorize(
     url: string | URL,
     headers: Headers,
@@ -57,7 +57,7 @@ export interface OwnerFetch {
   /**
    * Reports the status of a call with this token: 401 rejects it, success accepts it.
    *
-   * @returns whether it was rejected, so that the call may be tried once more with another token.
+   * @returns whether it was rejected, so that the call may be retried once with another token.
    */
   answered(token: AccessToken, status: number): boolean;
 }
@@ -69,20 +69,20 @@ export interface CallRules {
   readonly fetch: typeof fetch | undefined;
 }
 
-/** Records the problems of these options. */
+/** Adds the problems of these options to the check. */
 export function checkOwnerFetchOptions(check: OptionCheck<OwnerFetchOptions>): void {
   const origins = (value: unknown) => Array.isArray(value) && value.every((entry) => originOf(entry) !== undefined);
   check.when('allowedOrigins', origins, 'a list of origins, each like https://api.example.com');
   check.functions('present', 'fetch');
 }
 
-/** The rules without any options: tokens may be sent to the source's origin, if it is known. */
+/** The default rules: tokens may be sent to the source's origin, if it is known. */
 export function rulesOfSource(origin: string | undefined): CallRules {
   const known = originOf(origin);
   return { origins: new Set(known === undefined ? [] : [known]), present: undefined, fetch: undefined };
 }
 
-/** Checks options and puts them over the defaults. */
+/** Checks options and merges them with the defaults. */
 export function callRules(options: OwnerFetchOptions | undefined, defaults: CallRules): CallRules {
   if (options === undefined) return defaults;
   const check = new OptionCheck<OwnerFetchOptions>('ownerFetch', options, OWNER_FETCH_OPTIONS);
@@ -91,7 +91,7 @@ export function callRules(options: OwnerFetchOptions | undefined, defaults: Call
   return mergeCallRules(options, defaults);
 }
 
-/** Puts checked options over the defaults. */
+/** Merges checked options with the defaults. */
 export function mergeCallRules(options: OwnerFetchOptions | undefined, defaults: CallRules): CallRules {
   const listed = options?.allowedOrigins?.map((entry) => originOf(entry) as string);
   return {
@@ -106,7 +106,7 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
   const check: OwnerFetch['check'] = (url) => {
     if (typeof url === 'string' && beginsWithOrigin(url, rules.origins)) return;
     const { protocol, origin } = typeof url === 'string' ? new URL(url) : url;
-    // A `blob:` URL has the origin of whoever made it.
+    // A `blob:` URL has the origin of the page that created it.
     if (!/^https?:$/.test(protocol)) throw refusedOrigin(`a ${protocol} URL`, rules);
     if (!rules.origins.has(origin)) throw refusedOrigin(origin, rules);
   };
@@ -134,7 +134,7 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
     return (rules.fetch ?? fetch)(hop.target, { ...hop.init, headers });
   };
 
-  // A single async function, because each further one costs a warm call about a microsecond.
+  // A single async function, because each nested one costs about a microsecond even when the token is cached.
   const call = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
     let hop = firstHop(input, init);
     let repeated = false;
@@ -147,7 +147,7 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
         throw error;
       }
       let response = await send(hop, token);
-      const again = answered(token, response.status) && !repeated ? sentAgain(hop) : undefined;
+      const again = answered(token, response.status) && !repeated ? retryOf(hop) : undefined;
       if (again) {
         repeated = true;
         discard(response);
@@ -167,12 +167,12 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
   return Object.assign(call, { check, authorize, answered });
 }
 
-/** The limit of the fetch standard. */
+/** As in the fetch standard. */
 const MAX_REDIRECTS = 20;
 
 /**
- * Whether a status shows that the token was accepted: success, 304 included. Not a redirect, 403, 404, 429 or 5xx, which
- * services send before they look at a token: a lifetime learned from these would be too long.
+ * Whether a status shows that the token was accepted: success, 304 included. Services may send a redirect, 403, 404, 429 or
+ * 5xx before they check the token, so a lifetime learned from these would be too long.
  */
 function showsAcceptance(status: number): boolean {
   return (status >= 200 && status <= 299) || status === 304;

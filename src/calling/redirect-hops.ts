@@ -25,7 +25,7 @@ export interface Hop {
   readonly body: () => Body | null | undefined;
 }
 
-/** The call as given, each part taken from where `fetch` would take it. Every call passes here, so it is kept lean. */
+/** The first hop, with each setting from `init` or the `Request`, as in `fetch`. On the hot path of every call. */
 export function firstHop(input: string | URL | Request, init?: RequestInit): Hop {
   if (init && !isPlain(init)) return firstHop(new Request(input, init));
   const request = isRequest(input) ? input : undefined;
@@ -44,12 +44,12 @@ export function firstHop(input: string | URL | Request, init?: RequestInit): Hop
     method: init?.method ?? request?.method ?? 'GET',
     signal: init?.signal === undefined ? request?.signal : init.signal,
     follow: redirect === 'follow',
-    body: body === null && request?.body ? keptBody(request) : () => (isStream(body) ? undefined : body),
+    body: body === null && request?.body ? bufferedBody(request) : () => (isStream(body) ? undefined : body),
   };
 }
 
 /** The same hop for a second attempt; undefined if its body can be read only once. */
-export function sentAgain(hop: Hop): Hop | undefined {
+export function retryOf(hop: Hop): Hop | undefined {
   const body = hop.body();
   if (body === undefined) return undefined;
   return body === null ? hop : { ...hop, init: { ...hop.init, body } };
@@ -72,7 +72,7 @@ export function nextHop(hop: Hop, response: Response): Hop | undefined {
   const url = new URL(location, hop.url);
   const becomesGet = turnsIntoGet(response.status, hop.method.toUpperCase());
   const body = becomesGet ? null : hop.body();
-  if (body === undefined) throw fetchFailed('a redirect needs the body again, which can be read only once', response);
+  if (body === undefined) throw fetchFailed('a redirect needs the body again, but it can be read only once', response);
   const method = becomesGet ? 'GET' : hop.method;
   const headers = new Headers(hop.headers);
   if (becomesGet) for (const name of BODY_HEADERS) headers.delete(name);
@@ -118,7 +118,7 @@ function isPlain(init: object): boolean {
 /** Whether a body can be read only once. */
 const isStream = (body: unknown) => typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
 
-/** A copy of a body that the caller may change. Strings and blobs cannot change; a stream is read only once. */
+/** A copy of a mutable body. Strings and blobs are immutable; a stream cannot be copied. */
 function copyOf(body: Body): Body {
   if (body instanceof URLSearchParams) return new URLSearchParams(body);
   if (body instanceof ArrayBuffer) return body.slice(0);
@@ -129,27 +129,27 @@ function copyOf(body: Body): Body {
   return copy;
 }
 
-/** The largest body of a `Request` that is kept for a second attempt. */
-const MAX_KEPT_BODY_BYTES = 1_048_576;
+/** The largest body of a `Request` that is buffered for a second attempt. */
+const MAX_BUFFERED_BODY_BYTES = 1_048_576;
 
 /**
- * Keeps the body of a `Request` while it is sent, because it is a stream even if it was made from a string. A body that
- * is longer than a mebibyte, or not completely sent when it is needed again, cannot be sent again.
+ * Buffers the body of a `Request` while it is sent, because it is a stream even if it was created from a string. A body
+ * over 1 MiB, or one that is not completely sent when it is needed again, cannot be sent again.
  */
-function keptBody(request: Request): () => Uint8Array | undefined {
+function bufferedBody(request: Request): () => Uint8Array | undefined {
   const copy = request.clone().body as AsyncIterable<Uint8Array>;
   const chunks: Uint8Array[] = [];
   let whole: Uint8Array | undefined;
-  const keep = async () => {
+  const buffer = async () => {
     let length = 0;
     for await (const chunk of copy) {
       length += chunk.byteLength;
-      if (length > MAX_KEPT_BODY_BYTES) return void chunks.splice(0);
+      if (length > MAX_BUFFERED_BODY_BYTES) return void chunks.splice(0);
       chunks.push(chunk);
     }
     whole = Buffer.concat(chunks.splice(0));
   };
-  keep().catch(() => chunks.splice(0));
+  buffer().catch(() => chunks.splice(0));
   return () => whole;
 }
 
@@ -182,7 +182,7 @@ export function discard(response: Response): void {
     .finally(() => clearTimeout(timer));
 }
 
-/** Cancels a stream that will not be sent, as global `fetch` does when it is aborted. */
+/** Cancels a body stream that will not be sent, as the global `fetch` does when it is aborted. */
 export function cancelBody({ init }: Hop, reason: unknown): void {
   if (init.body instanceof ReadableStream && !init.body.locked) init.body.cancel(reason).catch(() => {});
 }

@@ -24,7 +24,7 @@ import {
 } from '../errors.ts';
 import { type ExchangeResult, isRedirect } from './http-exchange.ts';
 
-/** What `classifyFailure` is given. It may contain secrets that the service sent back, so do not log it. */
+/** The argument of `classifyFailure`. It may contain secrets that the service sent back, so do not log it. */
 export interface EndpointFailure {
   /**
    * `network`: no connection, or a broken one. `tls`: no secure connection. `timeout`: the deadline passed. `status`: a
@@ -49,7 +49,7 @@ export interface EndpointFailure {
 export interface UnusableBody {
   /** Parsed JSON, or text. */
   readonly body?: unknown;
-  /** In words that do not quote the body. */
+  /** Does not quote the body. */
   readonly problem?: string | undefined;
 }
 
@@ -87,7 +87,7 @@ export function classify(
   return new OwnerTokenError(code, message, { ...facts, failureScope: concernsAll ? 'endpoint' : undefined });
 }
 
-/** A status other than 2xx decides, even if the body behind it was interrupted. */
+/** A non-2xx status decides, even if its body was interrupted. */
 function kindOf({ status, error }: ExchangeResult, problem: string | undefined): EndpointFailure['kind'] {
   if (status !== undefined && !isSuccess(status)) return 'status';
   return problem === undefined ? kindOfError(error) : 'body';
@@ -100,7 +100,7 @@ export function isSuccess(status: number): boolean {
 /** About the connection or the endpoint's state (proxy authentication, timeout, misdirected, too early), not the owner. */
 const ENDPOINT_STATUSES: readonly number[] = [407, 408, 421, 425];
 
-/** The method or media type is wrong, whoever the owner is. */
+/** The method or media type is wrong for every owner. */
 const REQUEST_STATUSES: readonly number[] = [405, 415];
 
 function codeOf({ kind, status, oauthError }: EndpointFailure): OwnerTokenErrorCode {
@@ -126,11 +126,11 @@ function messageOf(
 ): string {
   const answered = `the token endpoint answered ${status}${oauthError ? ` (${oauthError})` : ''}`;
   if (code === 'redirect_refused') {
-    return 'the token endpoint redirects, and secrets are not sent along: is baseUrl right?';
+    return 'the token endpoint redirects, and credentials are not forwarded: check baseUrl';
   }
   switch (kind) {
     case 'status':
-      return status === 404 && !oauthError ? `${answered}: is baseUrl right?` : answered;
+      return status === 404 && !oauthError ? `${answered}: check baseUrl` : answered;
     case 'timeout':
       return 'the token endpoint did not answer in time';
     case 'body':
@@ -145,7 +145,7 @@ function messageOf(
 }
 
 /**
- * The error codes that say whom a refusal concerns.
+ * The OAuth error codes that tell whether the owner or the client is refused.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
  */
@@ -201,7 +201,7 @@ function httpDateMs(value: string): number {
   return isAsctime ? Date.parse(`${value} GMT`) : Number.NaN;
 }
 
-/** Error codes by what they say, of Node's sockets, TLS, HTTP parser, zlib and brotli, of undici, and our own. */
+/** The failure kind of the error codes of Node's sockets, TLS, HTTP parser, zlib and brotli, of undici, and our own. */
 const KIND_OF_CODE: readonly (readonly [RegExp, EndpointFailure['kind']])[] = [
   [/^ERR_REDIRECTED$/, 'status'],
   [/^(ERR_TLS_|ERR_SSL_|ERR_OSSL_|EPROTO$|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MIS)/, 'tls'],
@@ -212,7 +212,7 @@ const KIND_OF_CODE: readonly (readonly [RegExp, EndpointFailure['kind']])[] = [
   [/^(ERR_BUFFER_TOO_LARGE|ERR_UNUSABLE_BODY|HTTPParserError)$/, 'body'],
 ];
 
-/** The kind of failure that an error, or the first of its causes with a known code, stands for. */
+/** The failure kind of an error, by the first known code of the error and its causes. */
 function kindOfError(error: unknown): EndpointFailure['kind'] {
   for (const code of codesOf(error)) {
     const kind = KIND_OF_CODE.find(([pattern]) => pattern.test(code))?.[1];
@@ -221,7 +221,7 @@ function kindOfError(error: unknown): EndpointFailure['kind'] {
   return 'network';
 }
 
-/** Whether the error says that no connection was established; a `fetch` gives no other evidence. */
+/** Whether the error code shows that no connection was established; a `fetch` gives no other evidence. */
 function isUnreached(error: unknown): boolean {
   return codesOf(error).some((code) => UNREACHED_CODES.test(code));
 }

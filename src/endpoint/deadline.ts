@@ -1,6 +1,6 @@
 /**
- * The time limit of one token request, from reading the secret to the last byte of the response. Whatever ends it early
- * aborts {@link Deadline.signal} with the error to report: a timeout, or `closed` when the caller's signal aborted.
+ * The time limit of one token request, from reading the secret to the last byte of the response. Aborts
+ * {@link Deadline.signal} with the error to report: a timeout, or `closed` when the caller's signal aborts first.
  */
 
 import { type Clock, startTimer } from '../clock.ts';
@@ -30,7 +30,7 @@ export function startDeadline(clock: Clock, timeoutMs: number, outer: AbortSigna
   return { signal: controller.signal, cancel };
 }
 
-/** Coded like a timeout of the system, so that a failure is classified by its code alone. */
+/** Has the code of a system timeout, so that failures are classified by code alone. */
 function timeoutError(): Error {
   return Object.assign(new Error('the deadline passed'), { name: 'TimeoutError', code: 'ETIMEDOUT' });
 }

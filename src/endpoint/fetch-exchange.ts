@@ -9,13 +9,13 @@ import { untilAborted } from './deadline.ts';
 import { type Exchange, type ExchangeResult, isRedirect, redirected, unusableBody } from './http-exchange.ts';
 
 const SAFE_INIT = {
-  /** A 307 that is followed would send the secrets on. */
+  /** Following a 307 would forward the secrets. */
   redirect: 'manual',
-  /** Some frameworks patch `fetch` to cache. */
+  /** Some frameworks patch `fetch` to cache responses. */
   cache: 'no-store',
 } as const;
 
-/** Makes the POST, once: only the `fetch` knows whether a failed request may be sent again. */
+/** Makes the POST only once, because only the `fetch` knows whether a failed request may be sent again. */
 export async function postByFetch(exchange: Exchange, fetch: typeof globalThis.fetch): Promise<ExchangeResult> {
   const { signal, maxResponseBytes } = exchange;
   let head: ExchangeResult = {};

@@ -42,22 +42,22 @@ export function unusableBody(message: string): Error {
   return Object.assign(new Error(message), { code: 'ERR_UNUSABLE_BODY' });
 }
 
-/** The error of an exchange that was redirected. Redirects are not followed: they would take the secrets elsewhere. */
+/** The error of a redirected exchange. Redirects are not followed, because that would forward the secrets. */
 export function redirected(): Error {
   return Object.assign(new Error('the response is a redirect'), { code: 'ERR_REDIRECTED' });
 }
 
-/** Every 3xx counts, 304 included: it refers to a cached response, and there is none. */
+/** Every 3xx counts, even 304, which refers to a cached response: there is none. */
 export function isRedirect(status: number): boolean {
   return status >= 300 && status < 400;
 }
 
-/** How long an idle connection is kept: middleboxes silently drop idle connections after a few minutes. */
+/** How long idle connections are kept. Short, because middleboxes silently drop idle connections after a few minutes. */
 const IDLE_SOCKET_MS = 30_000;
 
 /**
- * An agent with keep-alive. Node unrefs idle sockets, so they do not keep the process running. Takes its proxy from the
- * environment where Node's global agent does (`NODE_USE_ENV_PROXY`).
+ * An agent with keep-alive. Node unrefs idle sockets, so they do not keep the process running. Reads the proxy from the
+ * environment if Node's global agent does (`NODE_USE_ENV_PROXY`).
  */
 export function keepAliveAgent(url: URL): http.Agent {
   const { proxyEnv } = https.globalAgent.options as { proxyEnv?: object };
@@ -71,11 +71,10 @@ export function dropIdleSockets(agent: http.Agent): void {
   for (const socket of idle) socket.destroy();
 }
 
-/** Makes the POST. */
 export async function postOverHttp(exchange: Exchange, agent: http.Agent): Promise<ExchangeResult> {
-  // A signal that has aborted already notifies no new listener.
+  // An already aborted signal does not notify new listeners.
   if (exchange.signal.aborted) return { error: exchange.signal.reason };
-  // Catches what a user's own agent throws.
+  // A user's agent may throw.
   return post(exchange, agent).catch((error: unknown) => ({ error, unreached: true }));
 }
 
@@ -98,7 +97,7 @@ function post(exchange: Exchange, agent: http.Agent): Promise<ExchangeResult> {
     const request = (secure ? https : http).request(url, { method: 'POST', headers, agent });
     const connection = watchConnection(request, secure);
     signal.addEventListener('abort', onAbort);
-    // Never removed: a destroyed request, or one whose response ends garbled, emits a second error.
+    // Never removed: a destroyed request, or one with a malformed response, emits a second error.
     request.on('error', fail);
     request.on('upgrade', () => fail(unusableBody('the response switches protocols')));
     request.on('response', (response) => {

@@ -21,8 +21,8 @@ export interface TokenEndpointOptions {
   clientId: string;
   /**
    * The Client Secret of the integration app, sent as `client_secret`. Not empty. A function is called for each request,
-   * within `timeoutMs`, so that the secret can rotate. If it throws, hangs or returns no non-empty string, the request
-   * fails with `source_failed` and failure scope `client`.
+   * within `timeoutMs`, so that the secret can rotate. If it throws, hangs or does not return a non-empty string, the
+   * request fails with `source_failed` and failure scope `client`.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-2.3.1 RFC 6749 §2.3.1}
    */
@@ -35,7 +35,7 @@ export interface TokenEndpointOptions {
   /** Largest decoded body in bytes, 1 to 1,048,576; default 65,536. A longer body is `invalid_response`. */
   maxResponseBytes?: number | undefined;
   /**
-   * Takes the token out of the parsed JSON body of a 2xx response. Default: `access_token` and `token_type`. If it
+   * Extracts the token from the parsed JSON body of a 2xx response. Default: `access_token` and `token_type`. If it
    * throws, the request fails with `source_failed`, or with the `OwnerTokenError` that it threw; a token that cannot be
    * sent in a header is `invalid_response`.
    *

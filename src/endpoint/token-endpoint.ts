@@ -1,6 +1,6 @@
 /**
- * The token endpoint: one access key in, one POST, one issued token or one error out. It neither caches nor waits, and
- * sends a request again in one case only: a reused connection turned out to be closed, and nothing was received.
+ * The token endpoint: one access key in, one POST, one issued token or one error out. It does not cache, queue or back off.
+ * It resends a request in one case only: a reused connection turned out to be closed before any of the response arrived.
  */
 
 import { createHash } from 'node:crypto';
@@ -79,14 +79,14 @@ export class TokenEndpoint implements TokenSource {
 
   /**
    * A digest of token URL, client id and current secret: equal for two endpoints that call the same service as the same
-   * client. It reveals only whether the secret changed; names derived from it should be keyed all the same.
+   * client. It reveals only whether the secret changed. Still, derive shared names from it with a keyed hash.
    */
   async identity(): Promise<string> {
     const deadline = startDeadline(this.#clock, this.#timeoutMs, undefined);
     try {
       const parts = [this.#tokenUrl.href, this.#clientId, await this.#currentSecret(deadline.signal)];
       const hash = createHash('sha256');
-      // The length prefix keeps one part from passing for the end of the previous one.
+      // The length prefixes make the concatenation unambiguous.
       for (const part of parts) hash.update(`${Buffer.byteLength(part)}:`).update(part);
       return hash.digest('base64url');
     } finally {
@@ -112,7 +112,7 @@ export class TokenEndpoint implements TokenSource {
       cause = thrown;
     }
     if (typeof secret === 'string' && secret !== '') return secret;
-    const problem = signal.aborted ? 'returned nothing within timeoutMs' : 'threw, or returned no non-empty string';
+    const problem = signal.aborted ? 'did not return within timeoutMs' : 'threw, or did not return a non-empty string';
     const facts = { failureScope: 'client', failedAtMs: this.#clock.now(), cause } as const;
     throw new OwnerTokenError('source_failed', `clientSecret ${problem}`, facts);
   }
@@ -128,7 +128,7 @@ export class TokenEndpoint implements TokenSource {
     if (this.#fetch) return await postByFetch(exchange, this.#fetch);
     const result = await postOverHttp(exchange, this.#agent);
     if (!result.stale) return result;
-    // Whatever closed this idle connection has probably closed the others too.
+    // The other idle connections are probably closed too.
     await this.close();
     return await postOverHttp(exchange, this.#agent);
   }
@@ -156,7 +156,7 @@ export class TokenEndpoint implements TokenSource {
   }
 }
 
-/** Sets the path rather than resolving a reference, because `//elsewhere` would name another host. */
+/** Sets the path instead of resolving a relative URL, because `//elsewhere` would name another host. */
 function tokenUrlBelow(baseUrl: URL): URL {
   const url = new URL(baseUrl);
   url.pathname = `${baseUrl.pathname.replace(/\/+$/, '')}/auth/v1/token`;
@@ -170,7 +170,7 @@ const HEADERS = Object.freeze({
 });
 
 /**
- * Parses a body as JSON, else decodes it as text. A byte order mark and invalid UTF-8 are not JSON.
+ * Parses a body as JSON, or else decodes it as text. A byte order mark or invalid UTF-8 makes it text.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc8259#section-8.1 RFC 8259 §8.1}
  */

@@ -1,4 +1,4 @@
-/** The times that a JWT access token states about itself, read without verifying the signature. */
+/** The `iat` and `exp` claims of a JWT access token, read without verifying the signature. */
 
 /** Longer than any token that fits in a header; longer input is never decoded. */
 const MAX_JWT_LENGTH = 16_384;

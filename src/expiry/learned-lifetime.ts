@@ -12,11 +12,11 @@
  * beyond the candidate, and when a token is rejected in an interval that does not contain it. Scores are relative to the
  * best one and bounded by a floor. The floor makes the learner forget: however long the lifetime stayed the same, about
  * ten tokens suffice to show that it has changed. The candidates close to the best score are possible, and the shortest of
- * them is the estimate: a lifetime stated too short costs an earlier request, one stated too long costs a failed call.
+ * them is the estimate: an estimate that is too short costs an extra request, one that is too long costs a failed call.
  *
  * Tokens that are refreshed at 0.6 to 0.8 of the stated lifetime never show what lies beyond, so a few of them, the
- * explorers, are stated longer. Each may cost a call that has to be repeated. A budget, the credit, pays for that: it grows
- * by a share of the successful calls, falls by one with each rejection beyond the estimate, and bounds the number of
+ * explorers, get a longer lifetime. Each may cost a call that has to be repeated. A budget, the credit, pays for that: it
+ * grows by a share of the successful calls, falls by one with each rejection beyond the estimate, and bounds the number of
  * explorers. An explorer that outlives the estimate no longer counts against it, so exploring continues while all do.
  */
 
@@ -24,14 +24,14 @@ import { systemClock } from '../clock.ts';
 import { OptionCheck } from '../option-check.ts';
 import type { IssuedToken } from '../token.ts';
 import { DEFAULT_LIFETIME_MS, type ExpiryPolicy, MAX_LIFETIME_MS, type TokenAge } from './lifetime.ts';
-import { areScores, Candidates, LEAST_MS, nextEdgeMs } from './lifetime-candidates.ts';
+import { areScores, Candidates, MIN_MS, nextEdgeMs } from './lifetime-candidates.ts';
 
 export interface LearnedLifetimeOptions {
   /** Lifetime to start with in milliseconds, from `minMs` to `maxMs`. Default: 300,000, or the nearer bound. */
   guessMs?: number | undefined;
-  /** Shortest lifetime ever stated, in milliseconds, 1,000 or more. Default: 1,000. */
+  /** Lower bound of all stated lifetimes in milliseconds, 1,000 or more. Default: 1,000. */
   minMs?: number | undefined;
-  /** Longest lifetime ever stated, in milliseconds, up to ten years. Default: thirty days. */
+  /** Upper bound of all stated lifetimes in milliseconds, up to ten years. Default: thirty days. */
   maxMs?: number | undefined;
   /** Share of the calls that may have to be repeated for the sake of learning, 0 to 0.05. Default: 0.003. */
   exploration?: number | undefined;
@@ -91,31 +91,31 @@ const MAX_STEP = 1.25;
 /** A token that was never accepted, and rejected before this share of the estimate, was fresh. */
 const FRESH_SHARE = 0.1;
 /** How many recent rejections an owner's share is computed from. */
-const RECENT_REFUSALS = 16;
-/** One token in so many is an explorer: while no upper bound is known or the lifetime seems to have risen; otherwise. */
+const RECENT_REJECTIONS = 16;
+/** One in this many tokens is an explorer. `OPEN`: no upper bound is known, or the lifetime seems to have risen. */
 const EXPLORERS_OPEN = 2;
 const EXPLORERS_KNOWN = 16;
-/** The most explorers that the credit covers at once: while no upper bound is known; otherwise. */
+/** The most explorers that the credit covers at once. `OPEN`: no upper bound is known. */
 const CREDIT_OPEN = 16;
 const CREDIT_KNOWN = 4;
-/** How long credit stays reserved for an explorer that is never reported, in estimates. */
+/** How long credit stays reserved for an explorer that is never reported, as a multiple of the estimate. */
 const RESERVED_ESTIMATES = 3;
-/** Calls with one token within this share of the estimate, and this maximum, count as one. */
+/** Calls with one token count as one within this share of the estimate, but at most within `MAX_MOMENT_MS`. */
 const MOMENT_SHARE = 0.002;
 const MAX_MOMENT_MS = 1000;
 /** Only explorers reach an age beyond this multiple of the estimate. */
 const BEYOND = 1.1;
 /** Bounds on memory: owners whose token is tracked, and tokens whose stated lifetime is remembered. */
-const MAX_FOLLOWED = 10_000;
+const MAX_TRACKED = 10_000;
 const MAX_STATED = 256;
 
 /** The most recent token of an owner. */
-interface Followed {
+interface Tracked {
   readonly token: string;
   acceptedMs: number;
-  /** Where the next bin begins; an acceptance below it is no news. */
+  /** Where the next bin begins; an acceptance below it adds no evidence. */
   nextBinMs: number;
-  /** Calls made together fail together, so together they earn credit once: none is earned before this age. */
+  /** The age from which acceptances earn credit again: concurrent calls fail together, so they earn only once. */
   earnsAgainMs: number;
   beyond: boolean;
 }
@@ -125,10 +125,10 @@ class Learner implements LearnedLifetime {
   readonly #maxMs: number;
   readonly #share: number;
   readonly #candidates: Candidates;
-  readonly #followed = new Map<string, Followed>();
+  readonly #tracked = new Map<string, Tracked>();
   /** By the token's hash, because a source that stores asks about the same token again. */
   readonly #stated = new Map<number, number>();
-  readonly #refused: string[] = [];
+  readonly #recentRejections: string[] = [];
   readonly #evidence = { survivals: 0, endings: 0, ignored: 0, explorers: 0 };
   #estimateMs: number;
   #credit: number;
@@ -152,7 +152,7 @@ class Learner implements LearnedLifetime {
     const hash = hashOf(token);
     const before = this.#stated.get(hash);
     if (before !== undefined) return before;
-    const statedMs = this.#state(hash, requestedAtMs);
+    const statedMs = this.#newLifetimeMs(hash, requestedAtMs);
     this.#stated.set(hash, statedMs);
     if (this.#stated.size > MAX_STATED) deleteFirst(this.#stated);
     return statedMs;
@@ -162,7 +162,7 @@ class Learner implements LearnedLifetime {
    * The estimate, or more for an explorer: at least twice as much, so that it is still in use beyond the estimate when
    * its refresh begins. The factor varies widely, because an owner that calls rarely is seldom seen near one fixed age.
    */
-  #state(hash: number, nowMs: number): number {
+  #newLifetimeMs(hash: number, nowMs: number): number {
     const highestMs = Math.min(this.#maxMs, this.#candidates.highestMs);
     const open = highestMs > 1.5 * this.#estimateMs;
     if (!open) this.#credit = Math.min(this.#credit, CREDIT_KNOWN);
@@ -179,23 +179,23 @@ class Learner implements LearnedLifetime {
 
   accepted({ owner, token, ageMs }: TokenAge): void {
     if (!(ageMs >= 0)) return;
-    const followed = this.#follow(owner, token);
-    if (ageMs >= followed.earnsAgainMs) {
+    const tracked = this.#track(owner, token);
+    if (ageMs >= tracked.earnsAgainMs) {
       this.#credit = Math.min(CREDIT_OPEN, this.#credit + this.#share);
-      followed.earnsAgainMs = ageMs + Math.min(MAX_MOMENT_MS, this.#estimateMs * MOMENT_SHARE);
+      tracked.earnsAgainMs = ageMs + Math.min(MAX_MOMENT_MS, this.#estimateMs * MOMENT_SHARE);
     }
-    if (ageMs > this.#estimateMs * BEYOND && !followed.beyond) {
-      followed.beyond = true;
+    if (ageMs > this.#estimateMs * BEYOND && !tracked.beyond) {
+      tracked.beyond = true;
       this.#risen = true;
       this.#reserved.shift();
     }
-    if (ageMs >= followed.nextBinMs) {
-      this.#candidates.outlived(followed.acceptedMs, ageMs);
-      followed.nextBinMs = nextEdgeMs(ageMs);
+    if (ageMs >= tracked.nextBinMs) {
+      this.#candidates.outlived(tracked.acceptedMs, ageMs);
+      tracked.nextBinMs = nextEdgeMs(ageMs);
       this.#evidence.survivals++;
       this.#moveEstimate();
     }
-    followed.acceptedMs = Math.max(followed.acceptedMs, ageMs);
+    tracked.acceptedMs = Math.max(tracked.acceptedMs, ageMs);
   }
 
   /**
@@ -205,22 +205,22 @@ class Learner implements LearnedLifetime {
    */
   rejected({ owner, token, ageMs }: TokenAge): void {
     if (!(ageMs >= 0)) return;
-    const last = this.#followed.get(owner);
-    const followed = last?.token === token ? last : undefined;
+    const last = this.#tracked.get(owner);
+    const tracked = last?.token === token ? last : undefined;
     if (ageMs > this.#estimateMs) {
       this.#risen = false;
       this.#credit = Math.max(0, this.#credit - 1);
-      if (!followed?.beyond) this.#reserved.shift();
+      if (!tracked?.beyond) this.#reserved.shift();
     }
-    this.#refused.push(owner);
-    if (this.#refused.length > RECENT_REFUSALS) this.#refused.shift();
-    const others = this.#refused.filter((refused) => refused !== owner).length / this.#refused.length;
-    const whole = followed ? 1 : ageMs < this.#estimateMs * FRESH_SHARE ? 0 : 0.5;
-    if (others * whole === 0) {
+    this.#recentRejections.push(owner);
+    if (this.#recentRejections.length > RECENT_REJECTIONS) this.#recentRejections.shift();
+    const others = this.#recentRejections.filter((each) => each !== owner).length / this.#recentRejections.length;
+    const certainty = tracked ? 1 : ageMs < this.#estimateMs * FRESH_SHARE ? 0 : 0.5;
+    if (others * certainty === 0) {
       this.#evidence.ignored++;
       return;
     }
-    this.#candidates.ended(followed?.acceptedMs ?? 0, ageMs, others * whole);
+    this.#candidates.ended(tracked?.acceptedMs ?? 0, ageMs, others * certainty);
     this.#evidence.endings++;
     this.#moveEstimate();
   }
@@ -244,15 +244,15 @@ class Learner implements LearnedLifetime {
     };
   }
 
-  #follow(owner: string, token: string): Followed {
-    const last = this.#followed.get(owner);
+  #track(owner: string, token: string): Tracked {
+    const last = this.#tracked.get(owner);
     if (last?.token === token) return last;
-    const followed = { token, acceptedMs: 0, nextBinMs: 0, earnsAgainMs: 0, beyond: false };
+    const tracked = { token, acceptedMs: 0, nextBinMs: 0, earnsAgainMs: 0, beyond: false };
     // Deleted first, so that the map stays in order of each token's first use and the oldest entry is evicted.
-    this.#followed.delete(owner);
-    this.#followed.set(owner, followed);
-    if (this.#followed.size > MAX_FOLLOWED) deleteFirst(this.#followed);
-    return followed;
+    this.#tracked.delete(owner);
+    this.#tracked.set(owner, tracked);
+    if (this.#tracked.size > MAX_TRACKED) deleteFirst(this.#tracked);
+    return tracked;
   }
 
   #moveEstimate(): void {
@@ -278,7 +278,7 @@ function hashOf(token: string): number {
 }
 
 function withDefaults(options: LearnedLifetimeOptions) {
-  const { minMs = LEAST_MS, maxMs = 30 * 86_400_000, exploration = 0.003, snapshot } = options;
+  const { minMs = MIN_MS, maxMs = 30 * 86_400_000, exploration = 0.003, snapshot } = options;
   const { guessMs = Math.min(maxMs, Math.max(minMs, DEFAULT_LIFETIME_MS)) } = options;
   return { guessMs, minMs, maxMs, exploration, snapshot };
 }
@@ -286,7 +286,7 @@ function withDefaults(options: LearnedLifetimeOptions) {
 function checkOptions(options: LearnedLifetimeOptions): void {
   const check = new OptionCheck('learnedLifetime', options, ['guessMs', 'minMs', 'maxMs', 'exploration', 'snapshot']);
   const { minMs, maxMs } = withDefaults(options ?? {});
-  const isLifetime = (value: unknown) => isNumberIn(value, LEAST_MS, MAX_LIFETIME_MS);
+  const isLifetime = (value: unknown) => isNumberIn(value, MIN_MS, MAX_LIFETIME_MS);
   for (const name of ['minMs', 'maxMs'] as const) check.when(name, isLifetime, 'milliseconds from 1000 to ten years');
   check.when('guessMs', (value) => isNumberIn(value, minMs, maxMs), 'milliseconds from minMs to maxMs');
   if (minMs > maxMs) check.problem('minMs', 'no more than maxMs');
@@ -295,13 +295,13 @@ function checkOptions(options: LearnedLifetimeOptions): void {
   check.done();
 }
 
-function isNumberIn(value: unknown, least: number, most: number): value is number {
-  return typeof value === 'number' && value >= least && value <= most;
+function isNumberIn(value: unknown, min: number, max: number): value is number {
+  return typeof value === 'number' && value >= min && value <= max;
 }
 
 function isSnapshot(value: unknown): value is LearnedLifetimeSnapshot {
   if (typeof value !== 'object' || value === null) return false;
   const { version, estimateMs, credit, scores } = value as Partial<Record<keyof LearnedLifetimeSnapshot, unknown>>;
-  if (version !== 1 || !isNumberIn(estimateMs, LEAST_MS, MAX_LIFETIME_MS)) return false;
+  if (version !== 1 || !isNumberIn(estimateMs, MIN_MS, MAX_LIFETIME_MS)) return false;
   return isNumberIn(credit, 0, CREDIT_OPEN) && areScores(scores);
 }

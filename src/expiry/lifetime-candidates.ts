@@ -1,10 +1,11 @@
 /**
  * The lifetimes that a service's tokens may have, one per bin of a logarithmic scale, each with its log-likelihood relative
- * to the best one. A floor bounds the scores, so that about ten tokens suffice to show that the lifetime has changed.
+ * to the best one. A floor bounds the scores from below, so that about ten tokens suffice to show that the lifetime has
+ * changed.
  */
 
 /** The scale: one second to over ten years, eight bins per octave, so that a bin is 9 % wide. */
-export const LEAST_MS = 1000;
+export const MIN_MS = 1000;
 const BINS_PER_OCTAVE = 8;
 const BINS = 227;
 
@@ -29,7 +30,7 @@ export class Candidates {
       if (scores) return scores[bin] as number;
       return bin >= guess ? 0 : -SUPPORT - (2 * (guess - bin)) / BINS_PER_OCTAVE;
     });
-    this.#settle();
+    this.#normalize();
   }
 
   /** The shortest possible lifetime. */
@@ -47,10 +48,10 @@ export class Candidates {
     const { scores } = this;
     const first = binOf(beforeMs);
     const end = binOf(ageMs);
-    // Most acceptances are no news.
+    // Most acceptances add no evidence.
     if (scores.subarray(first, end).every((score) => score === FLOOR)) return;
     for (let bin = first; bin < end; bin++) this.#lower(bin, SURVIVAL_COST);
-    this.#settle();
+    this.#normalize();
   }
 
   /** A token ended between two ages, provided that it expired. */
@@ -58,7 +59,7 @@ export class Candidates {
     const first = binOf(acceptedMs);
     const last = binOf(refusedMs);
     for (let bin = 0; bin < BINS; bin++) if (bin < first || bin > last) this.#lower(bin, ENDING_COST * weight);
-    this.#settle();
+    this.#normalize();
   }
 
   /** The share of the likelihood in a lifetime's bin and its two neighbours. */
@@ -74,7 +75,7 @@ export class Candidates {
   }
 
   /** Normalizes the best score to 0 and finds the possible candidates. */
-  #settle(): void {
+  #normalize(): void {
     const { scores } = this;
     let best = Number.NEGATIVE_INFINITY;
     for (let bin = 0; bin < BINS; bin++) best = Math.max(best, scores[bin] as number);
@@ -86,15 +87,15 @@ export class Candidates {
 
 /** The bin of a lifetime; the first or last one if it is off the scale. */
 function binOf(ms: number): number {
-  return Math.min(BINS - 1, Math.max(0, Math.floor(Math.log2(ms / LEAST_MS) * BINS_PER_OCTAVE)));
+  return Math.min(BINS - 1, Math.max(0, Math.floor(Math.log2(ms / MIN_MS) * BINS_PER_OCTAVE)));
 }
 
 /** Where a bin begins. */
 function edgeOf(bin: number): number {
-  return LEAST_MS * 2 ** (bin / BINS_PER_OCTAVE);
+  return MIN_MS * 2 ** (bin / BINS_PER_OCTAVE);
 }
 
-/** The next age at which an acceptance is news. */
+/** The next age at which an acceptance adds evidence. */
 export function nextEdgeMs(ageMs: number): number {
   return edgeOf(binOf(ageMs) + 1);
 }

@@ -1,7 +1,7 @@
 /**
- * Token lifetimes. An {@link ExpiryPolicy} states a lifetime; {@link assessLifetime} replaces an unusable statement by
+ * Token lifetimes. An {@link ExpiryPolicy} states a lifetime; {@link assessLifetime} replaces an unusable value with
  * the default; {@link planLife} turns the result into the two instants that a token carries. Lifetimes count from just
- * before the request was sent, so a slow answer never extends them.
+ * before the request was sent, so a slow response never extends them.
  */
 
 import type { IssuedToken } from '../token.ts';
@@ -31,7 +31,7 @@ export interface TokenAge {
 /** Used when no policy knows the lifetime: short enough to be safe, long enough not to hammer the endpoint. */
 export const DEFAULT_LIFETIME_MS = 300_000;
 
-/** Ten years of 365 days. A longer lifetime is a mistake, or an instant mistaken for a duration. */
+/** Ten years of 365 days. A longer lifetime is a mistake, such as a timestamp given as a duration. */
 export const MAX_LIFETIME_MS = 10 * 365 * 86_400_000;
 
 /** Why a stated lifetime cannot be used. */
@@ -53,13 +53,13 @@ export function problemOfLifetime(stated: unknown): LifetimeProblem | undefined 
   return stated > MAX_LIFETIME_MS && stated !== Infinity ? 'absurd' : undefined;
 }
 
-/** Safety margin before expiry: a share of the lifetime, so that a five-second token is still reused, but at most 10 s. */
+/** Safety margin before expiry: a share of the lifetime, so that even a five-second token is reused, but at most 10 s. */
 const MARGIN_SHARE = 0.05;
 const MAX_MARGIN_MS = 10_000;
 
 /**
- * Turns a lifetime into the instants that a token carries; an infinite lifetime has neither. The refresh point is drawn
- * here, once per token: drawn at each read, the earliest draw would win and the spread would collapse.
+ * Turns a lifetime into the instants that a token carries; for an infinite lifetime, both are infinite. The refresh point
+ * is drawn once per token: if it were drawn on each read, the earliest draw would win and the jitter would disappear.
  */
 export function planLife(life: {
   requestedAtMs: number;

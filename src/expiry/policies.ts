@@ -35,7 +35,7 @@ export function expiresIn(options: ExpiresInOptions = {}): ExpiryPolicy {
       const stated = valueAt(response, path);
       if (stated === undefined || stated === null) return undefined;
       const lifetimeMs = numberOf(stated) * unitMs;
-      // 1e999 is valid JSON and reads as Infinity, which would mean "until rejected": only a policy may say that.
+      // 1e999 is valid JSON and parses as Infinity, which would mean "until rejected". Only a policy may state that.
       return Math.abs(lifetimeMs) === Infinity ? Math.sign(lifetimeMs) * Number.MAX_VALUE : lifetimeMs;
     },
   };
@@ -56,7 +56,7 @@ function numberOf(value: unknown): number {
 }
 
 /**
- * Reads the lifetime from a JWT access token: `exp` − `iat`, or `exp` − the time of the request without `iat`. The
+ * Reads the lifetime from a JWT access token: `exp` − `iat`, or `exp` − the time of the request if there is no `iat`. The
  * signature is not verified. Opaque tokens, and JWTs without a readable `exp`, give `undefined`.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc7519#section-4.1.4 RFC 7519 §4.1.4, exp}
@@ -89,8 +89,8 @@ export function untilRejected(): ExpiryPolicy {
 }
 
 /**
- * The first usable lifetime that one of these policies states. If none is usable, the first that was stated at all, so
- * that the registry can warn of what is wrong with it. Passes `accepted` and `rejected` to all of them.
+ * Uses the first usable lifetime that one of these policies states. If none is usable, returns the first unusable one, so
+ * that the registry can log what is wrong with it. Passes `accepted` and `rejected` to all of them.
  *
  * @throws {OwnerTokenError} `invalid_options`
  */

@@ -1,4 +1,4 @@
-/** OpenTelemetry and Prometheus metrics, and OpenTelemetry spans, of registries. Needs `@opentelemetry/api`. */
+/** OpenTelemetry metrics and spans, and Prometheus metrics, for registries. Needs `@opentelemetry/api`. */
 
 export { type InstrumentOptions, instrument } from './instrument.ts';
 export {

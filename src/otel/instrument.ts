@@ -1,4 +1,4 @@
-/** OpenTelemetry metrics and spans of a registry. */
+/** OpenTelemetry metrics and spans for a registry. */
 
 import {
   type BatchObservableResult,
@@ -35,7 +35,7 @@ export interface InstrumentOptions {
   name?: string | undefined;
   /**
    * Adds the owner's fingerprint or label to the metrics of token requests, as an attribute of this name. Default: none,
-   * because each owner is a time series of its own. Spans always carry it, as `owner_token.owner`.
+   * because each owner would add a time series. Spans always carry it, as `owner_token.owner`.
    */
   ownerAttribute?: string | undefined;
   /** The registry's `SharedTokens`, for `owner_token.fleet.requests`. Default: none. */
@@ -43,8 +43,8 @@ export interface InstrumentOptions {
 }
 
 /**
- * Reports a registry's metrics and spans to OpenTelemetry. Cached tokens are served at the same cost as before: counters
- * are read when metrics are collected. Returns a function that stops it.
+ * Reports a registry's metrics and spans to OpenTelemetry. Adds no cost to cache hits, because counters are read when
+ * metrics are collected. Returns a function that stops it.
  *
  * @example
  * ```ts

@@ -1,4 +1,4 @@
-/** The same as an instrumentation that an OpenTelemetry SDK switches on and off. */
+/** {@link instrument} as an instrumentation that an OpenTelemetry SDK enables and disables. */
 
 import type { MeterProvider, TracerProvider } from '@opentelemetry/api';
 import { type InstrumentOptions, instrument, SCOPE_NAME } from './instrument.ts';
@@ -11,8 +11,8 @@ export interface OwnerTokenInstrumentationConfig extends Pick<InstrumentOptions,
 }
 
 /**
- * An instrumentation for `registerInstrumentations` or `NodeSDK`, which give it their providers. It reports the registries
- * that were handed to {@link observe}.
+ * An instrumentation for `registerInstrumentations` or `NodeSDK`, which set its providers. It reports the registries that
+ * were passed to {@link observe}.
  *
  * @example
  * ```ts
@@ -28,7 +28,7 @@ export class OwnerTokenInstrumentation {
   #enabled: boolean;
   #meterProvider: MeterProvider | undefined;
   #tracerProvider: TracerProvider | undefined;
-  /** Each observed registry, and what stops its reports while they run. */
+  /** The observed registries; `stop` is set while a registry is being reported. */
   readonly #observed = new Map<Observed, { readonly options: ObserveOptions; stop?: () => void }>();
 
   constructor(config: OwnerTokenInstrumentationConfig = {}) {
@@ -89,5 +89,5 @@ export class OwnerTokenInstrumentation {
   }
 }
 
-/** What differs from registry to registry. */
+/** Options of a single registry. */
 export type ObserveOptions = Pick<InstrumentOptions, 'name' | 'fleet'>;

@@ -1,19 +1,19 @@
 /**
- * Every metric in one table, and what the counters of a registry say about each. OpenTelemetry instruments, prom-client
+ * Every metric in one table, and its current value from the counters of a registry. OpenTelemetry instruments, prom-client
  * metrics, the dashboard, the alert rules and `docs/observability.md` follow this table.
  */
 
 import type { SharingStats } from '../redis/shared-tokens.ts';
 import type { RegistryStats } from '../registry/stats.ts';
 
-/** What is measured: a registry, and the source that shares tokens across its fleet, if it has one. */
+/** A registry to report. */
 export interface Observed {
-  /** The registry's `name`. Registries of one process need distinct names: their series would otherwise mix. */
+  /** The registry's `name`. Registries of one process need distinct names, or their series mix. */
   readonly name: string;
   stats(): RegistryStats;
 }
 
-/** A `SharedTokens`. */
+/** The `SharedTokens` of a registry. */
 export interface ObservedFleet {
   stats(): SharingStats;
 }
@@ -23,11 +23,11 @@ export interface Metric {
   readonly kind: 'histogram' | 'counter' | 'gauge' | 'state';
   readonly unit: string;
   readonly description: string;
-  /** Beside the registry's name, which every series has. */
+  /** Besides the registry's name, which every series has. */
   readonly attributes: readonly string[];
 }
 
-/** In every series. */
+/** The attribute of every series. */
 export const REGISTRY_ATTRIBUTE = 'owner_token.registry';
 
 export const METRICS = Object.freeze({
@@ -89,7 +89,7 @@ export const METRICS = Object.freeze({
     ...{ kind: 'counter', unit: '{request}', attributes: ['owner_token.fleet.outcome'] },
     description:
       "Token requests of a fleet: served by another replica's token (shared), made for the fleet (leader), made alone " +
-      'because Redis was unavailable (fallback), or refused by a failure that the fleet knows (refused).',
+      'because Redis was unavailable (fallback), or refused because of a shared failure (refused).',
   },
 } as const satisfies Readonly<Record<string, Metric>>);
 
@@ -98,7 +98,7 @@ export type MetricName = keyof typeof METRICS;
 /** Bounds of the histograms' buckets, in seconds. */
 export const BUCKETS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** One value of one series. Without the registry's name. */
+/** The value of one series. The attributes do not include the registry's name. */
 export interface Reading {
   readonly metric: MetricName;
   readonly value: number;
@@ -110,7 +110,7 @@ export function metricsOf(...kinds: Metric['kind'][]): MetricName[] {
   return (Object.keys(METRICS) as MetricName[]).filter((name) => kinds.includes(METRICS[name].kind));
 }
 
-/** What the counters say now. O(1) in owners. */
+/** The current values. Constant time, however many owners there are. */
 export function readingsOf(registry: Observed, fleet?: ObservedFleet): Reading[] {
   const stats = registry.stats();
   const { owner, client, endpoint } = stats.refused;

@@ -106,7 +106,7 @@ function configOf(metric: MetricName): PromMetricConfig {
   return { name: promName(metric), help: description, labelNames };
 }
 
-/** As OpenTelemetry's metrics are called in Prometheus: with the unit, and `_total` for counters. */
+/** The name that OpenTelemetry's Prometheus exporter gives the metric: with its unit, and `_total` for counters. */
 export function promName(metric: MetricName): string {
   const { kind, unit } = METRICS[metric];
   const suffix = kind === 'counter' ? '_total' : unit === 's' ? '_seconds' : '';

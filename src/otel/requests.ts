@@ -3,10 +3,10 @@
 import { tracingChannel } from 'node:diagnostics_channel';
 import type { RequestMessage } from '../diagnostics.ts';
 
-/** Told of each request of one registry. */
+/** Receives each token request of one registry. */
 export interface RequestListener {
   started?(message: RequestMessage): void;
-  /** It succeeded, failed (`message.error`), or was abandoned because nobody waits (neither error nor token). */
+  /** It succeeded, failed (`error` is set), or was abandoned because no caller waits for it (neither error nor token). */
   ended(message: RequestMessage): void;
 }
 
@@ -27,7 +27,7 @@ export function listenToRequests(registry: string, listener: RequestListener): (
   };
 }
 
-/** What says how a request ended, by OpenTelemetry's conventions. */
+/** The attributes of a request's outcome, after OpenTelemetry's semantic conventions. */
 export function outcomeAttributes({ reason, error, token }: RequestMessage): Record<string, string> {
   const errorType = error?.code ?? (token === undefined ? 'abandoned' : undefined);
   return { 'owner_token.request.reason': reason, ...(errorType && { 'error.type': errorType }) };

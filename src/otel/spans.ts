@@ -18,7 +18,7 @@ export const SPAN_NAME = 'owner_token.request';
 export class RequestSpans {
   readonly #tracer: Tracer;
   readonly #attributes: Readonly<Record<string, string>>;
-  readonly #open = new Map<RequestMessage, Span>();
+  readonly #spans = new Map<RequestMessage, Span>();
 
   constructor(tracer: Tracer, attributes: Readonly<Record<string, string>>) {
     this.#tracer = tracer;
@@ -28,7 +28,7 @@ export class RequestSpans {
   started(message: RequestMessage): void {
     const caller = context.active();
     const callerSpan = trace.getSpanContext(caller);
-    // No caller waits for a refresh, so its span is not a part of the call that happened to trigger it.
+    // No caller waits for a refresh, so its span is not a child of the call that happened to trigger it.
     const isRefresh = message.reason === 'refresh';
     const span = this.#tracer.startSpan(
       SPAN_NAME,
@@ -44,7 +44,7 @@ export class RequestSpans {
       },
       caller,
     );
-    this.#open.set(message, span);
+    this.#spans.set(message, span);
     const within = trace.setSpan(caller, span);
     const outer = message.run;
     message.run = (send) => context.with(within, outer ? () => outer(send) : send);
@@ -52,9 +52,9 @@ export class RequestSpans {
 
   /** Ends the span. Returns a context with it, for exemplars. */
   ended(message: RequestMessage): Context {
-    const span = this.#open.get(message);
+    const span = this.#spans.get(message);
     if (!span) return ROOT_CONTEXT;
-    this.#open.delete(message);
+    this.#spans.delete(message);
     const { error } = message;
     span.setAttributes(outcomeAttributes(message));
     if (error) {
@@ -66,9 +66,9 @@ export class RequestSpans {
     return trace.setSpan(ROOT_CONTEXT, span);
   }
 
-  /** Ends the spans of requests whose end will not be seen. */
+  /** Ends the spans of requests that are still in flight. */
   stop(): void {
-    for (const span of this.#open.values()) span.end();
-    this.#open.clear();
+    for (const span of this.#spans.values()) span.end();
+    this.#spans.clear();
   }
 }

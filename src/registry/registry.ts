@@ -103,7 +103,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
       if (!slot || !isFresh(slot, now)) return this.#answer(accessKey, slot, now, signal);
       this.#counts.hits++;
       const { served } = slot;
-      if (this.#diagnostics.hearsLookups) this.#diagnostics.lookup(slot.owner, 'serve');
+      if (this.#diagnostics.hasLookupSubscribers) this.#diagnostics.lookup(slot.owner, 'serve');
       return served;
     } catch (error) {
       return Promise.reject(error);

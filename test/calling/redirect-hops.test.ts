@@ -2,7 +2,7 @@
 
 import { Readable } from 'node:stream';
 import { describe, expect, it, vi } from 'vitest';
-import { discard, fetchFailed, firstHop, nextHop, sentAgain } from '../../src/calling/redirect-hops.ts';
+import { discard, fetchFailed, firstHop, nextHop, retryOf } from '../../src/calling/redirect-hops.ts';
 import { settle } from '../helpers/manual-clock.ts';
 
 const URL_A = 'https://a.example/start';
@@ -100,19 +100,19 @@ describe('the first hop', () => {
 
 describe('another sending', () => {
   it('has the same body, where that can be sent again', () => {
-    expect(sentAgain(firstHop(URL_A, { method: 'PUT', body: 'x' }))?.init.body).toBe('x');
+    expect(retryOf(firstHop(URL_A, { method: 'PUT', body: 'x' }))?.init.body).toBe('x');
     const bare = firstHop(URL_A);
-    expect(sentAgain(bare)).toBe(bare);
-    expect(sentAgain(firstHop(URL_A, { method: 'PUT', body: stream(1).body }))).toBeUndefined();
+    expect(retryOf(bare)).toBe(bare);
+    expect(retryOf(firstHop(URL_A, { method: 'PUT', body: stream(1).body }))).toBeUndefined();
   });
 
   it('of a request has the body that was kept as it was sent', async () => {
     const request = new Request(URL_A, { method: 'PUT', body: 'hello' });
     const hop = firstHop(request);
-    expect(sentAgain(hop)).toBeUndefined();
+    expect(retryOf(hop)).toBeUndefined();
     await request.text();
     await settle();
-    expect(String(sentAgain(hop)?.init.body)).toBe('hello');
+    expect(String(retryOf(hop)?.init.body)).toBe('hello');
   });
 
   it('of a request is not made with a body over a mebibyte', async () => {
@@ -121,7 +121,7 @@ describe('another sending', () => {
       const hop = firstHop(request);
       await request.arrayBuffer();
       await settle();
-      return sentAgain(hop) !== undefined;
+      return retryOf(hop) !== undefined;
     };
     expect([await sendable(1_048_576), await sendable(1_048_577)]).toEqual([true, false]);
   });

@@ -322,7 +322,7 @@ describe('G3', () => {
     ['firstKnown', () => firstKnown(bad as never)],
     ['unit', () => expiresIn({ unit: bad as never })],
     ['learnedLifetime', () => learnedLifetime({ [bad]: bad } as never)],
-    ['a name that is not of letters alone', registryWith({ [`${bad} ${accessKey}`]: 1 })],
+    ['a name with characters other than letters', registryWith({ [`${bad} ${accessKey}`]: 1 })],
   ])('G3 a bad %s is reported by path, never by value', async (path, make) => {
     let error: unknown;
     try {
