@@ -19,14 +19,14 @@ const MUTANTS = [
   [
     'a trial in flight is not seen',
     'failures/circuit-breaker',
-    "  if (state.kind !== 'half-open') return true;\n",
-    '  return true;\n',
+    "if (state.kind === 'open') return undefined;",
+    'return undefined;',
   ],
   [
     'a pause does not hold back',
     'failures/circuit-breaker',
-    'nowMs < pause.retryAtMonotonicMs || !mayBeTrial(',
-    '!mayBeTrial(',
+    'if (nowMs < pause.retryAtMonotonicMs) return pause;\n',
+    '',
   ],
   ['no slow start after a pause', 'failures/slow-start', 'this.#limit = 1;', 'this.#limit = this.#concurrency;'],
   [
