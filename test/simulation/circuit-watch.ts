@@ -39,6 +39,9 @@ export class CircuitWatch {
   #failures = 0;
   #failuresTold = 0;
   #answers = 0;
+  #hasWorked = false;
+  /** Owners that were issued a token, which the registry may have refused for reasons of its own. */
+  readonly #mayHaveSucceeded = new Set<number>();
   #resumed = false;
   #quietStep = 0;
 
@@ -86,6 +89,7 @@ export class CircuitWatch {
     this.#answers++;
     this.#over(mark);
     this.#grantedTo.push(owner);
+    this.#mayHaveSucceeded.add(owner);
     this.#ramp *= 2;
   }
 
@@ -151,7 +155,14 @@ export class CircuitWatch {
     for (const { step } of this.#underWay) if (step > sinceStep) this.#world.broken(`two probes of the ${scope}`);
   }
 
+  /** A caller was given a token: somebody has succeeded, for certain. */
+  delivered(): void {
+    this.#hasWorked = true;
+  }
+
+  /** A newcomer's failure says nothing about others, once somebody has succeeded. */
   #suspect(owner: number): void {
+    if (this.#hasWorked && !this.#mayHaveSucceeded.has(owner)) return;
     for (const scope of SCOPES) this.#suspects[scope].add(owner);
     this.#newSuspects.push(owner);
   }

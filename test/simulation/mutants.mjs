@@ -28,6 +28,13 @@ const MUTANTS = [
     'if (nowMs < pause.retryAtMonotonicMs) return pause;\n',
     '',
   ],
+  [
+    "newcomers' failures count against all",
+    'failures/failure-scopes',
+    "standing !== 'proven' && (standing !== 'new' || this.#newestSuccess > 0)",
+    "standing === 'unproven' || standing === 'failing'",
+  ],
+  ['callers are told to come again at once', 'failures/refusals', 'const MIN_WAIT_MS = 100;', 'const MIN_WAIT_MS = 0;'],
   ['no slow start after a pause', 'failures/slow-start', 'this.#limit = 1;', 'this.#limit = this.#concurrency;'],
   [
     'two owners are enough to stop all',

@@ -226,6 +226,7 @@ export class Oracle {
       if (isCurrent) this.#requests.succeeded(owner);
       if (this.registry.peek(this.#key(owner)) === token) this.#tokens.nowHeld(owner, token);
     }
+    this.#circuits.delivered();
     this.world.delivered(this, owner, token);
   }
 
@@ -245,8 +246,8 @@ export class Oracle {
     }
     if (call.held !== undefined) this.#broken(`${error.code} hides a usable token`);
     if (error.owner !== this.#names[call.owner]) this.#broken('an error names another owner');
-    if (error.retryAtMs !== undefined && Number.isNaN(error.retryAtMs))
-      this.#broken('an error has no usable retryAtMs');
+    if (error.retryAtMs !== undefined && !(error.retryAtMs >= this.world.clock.wallMs + 99))
+      this.#broken(`an error says to come again in ${error.retryAtMs - this.world.clock.wallMs} ms`);
   }
 
   #over(call: Call): void {
