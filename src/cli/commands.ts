@@ -96,7 +96,7 @@ function report(error: unknown, name: string, isJson: boolean, { out, err }: Ter
   else err.write(`owner-token-registry ${name}: ${failure.message}${codesOf(failure)}\n${failure.advice}\n`);
 }
 
-/** The codes to look up or to search for, after a message of the library. */
+/** The codes to search for, printed after a message of the library. */
 function codesOf({ code, failureScope, cause }: Failure): string {
   return failureScope === undefined ? '' : ` (${[code, cause].filter(Boolean).join(', ')})`;
 }

@@ -12,14 +12,14 @@ import { type Credentials, TOKEN_PATH } from './environment.ts';
 /** What is known of a failed request. */
 export interface FailedRequest {
   readonly error: OwnerTokenError;
-  /** What the endpoint showed `classifyFailure`. */
+  /** What the endpoint passed to `classifyFailure`. */
   readonly failure: EndpointFailure | undefined;
   /** The `Location` header of the answer. */
   readonly location: string | undefined;
   readonly credentials: Credentials;
 }
 
-/** Facts that take another look at the service. No secret is sent. */
+/** Facts found by connecting to the service again, without sending a secret. */
 interface Evidence {
   /** The base URL is http, but its port speaks TLS. */
   readonly speaksTls: boolean;
@@ -45,7 +45,7 @@ function mayBeTls({ error, failure, credentials }: FailedRequest): boolean {
   return (kind === 'network' && error.cause?.code !== 'ECONNREFUSED') || kind === 'body' || kind === 'timeout';
 }
 
-/** Statuses that a server gives for an address that takes no such request. */
+/** Statuses that point to a wrong URL rather than to a refusal. */
 const isAddressStatus = (status: number | undefined): boolean => [404, 405, 410, 501].includes(status ?? 0);
 
 async function look(signal: AbortSignal, at: (signal: AbortSignal) => Promise<boolean>): Promise<boolean> {
@@ -123,7 +123,7 @@ function adviceOnAddress({ pathname }: URL, oauthError: string | undefined): str
     ? `Remove ${part} from its end: ${TOKEN_PATH} is appended.`
     : path === ''
       ? `The token endpoint is <OTR_BASE_URL>${TOKEN_PATH}.`
-      : `It has a path, to which ${TOKEN_PATH} is appended: try it without.`;
+      : `It has a path, to which ${TOKEN_PATH} is appended: try it without the path.`;
   const key = oauthError === undefined ? '' : ' If the address is right, check OTR_ACCESS_KEY.';
   return `There is no token endpoint at this address. Is OTR_BASE_URL right? ${hint}${key}`;
 }
@@ -136,10 +136,10 @@ function adviceOnRedirect(location: string | undefined, credentials: Credentials
   const rule = 'Secrets are never sent to a redirect target.';
   if (!target) return `${rule} Set OTR_BASE_URL to the final address.`;
   if (target.origin === baseUrl.origin) {
-    return `${rule} This one leads to another path on the same host: is it a login page, or is the path of OTR_BASE_URL wrong?`;
+    return `${rule} This redirect leads to another path on the same host: is it a login page, or is the path of OTR_BASE_URL wrong?`;
   }
   const echoes = [clientId, clientSecret, accessKey].some((sent) => target.host.includes(sent.toLowerCase()));
   if (echoes) return `${rule} Set OTR_BASE_URL to the final address.`;
   if (target.host === baseUrl.host && target.protocol === 'https:') return `${rule} Use https:// in OTR_BASE_URL.`;
-  return `${rule} This one leads to ${target.origin}: set OTR_BASE_URL to it if you trust it.`;
+  return `${rule} This redirect leads to ${target.origin}: set OTR_BASE_URL to it if you trust it.`;
 }

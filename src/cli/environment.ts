@@ -30,7 +30,7 @@ export function readCredentials({ env, err }: Terminal, allowInsecureHttp: boole
   const read = (name: string): string => {
     const value = env[name] ?? '';
     const flaw = flawOf(value);
-    if (flaw) err.write(`warning: ${name} ${flaw}; is that part of it?\n`);
+    if (flaw) err.write(`warning: ${name} ${flaw}; is that part of the value?\n`);
     return value;
   };
   return {
@@ -43,7 +43,7 @@ export function readCredentials({ env, err }: Terminal, allowInsecureHttp: boole
 
 const QUOTED = /^(["'`“‘«]).*["'`”’»]$/s;
 
-/** What copying leaves around a value, and `docker --env-file` passes on. */
+/** White space and quotation marks that come from copying, and that `docker --env-file` does not strip. */
 function flawOf(value: string): string | undefined {
   if (value !== value.trim()) return 'begins or ends with white space';
   return QUOTED.test(value) ? 'is enclosed in quotation marks' : undefined;

@@ -10,7 +10,7 @@ import { isLoopback } from './environment.ts';
 export const NETWORK_FLAGS = { ca: { type: 'string' }, cert: { type: 'string' }, key: { type: 'string' } } as const;
 
 /** The lines of a usage text that describe {@link readNetwork}. */
-export const NETWORK_USAGE = `  --ca F                  PEM file of certificate authorities to trust beside Node's own; likewise NODE_EXTRA_CA_CERTS
+export const NETWORK_USAGE = `  --ca F                  PEM file of certificate authorities to trust in addition to Node's own; NODE_EXTRA_CA_CERTS works too
   --cert F, --key F       PEM files of a client certificate and its key, for mutual TLS`;
 
 export interface Network {
@@ -50,7 +50,7 @@ function readTls(
   env: Terminal['env'],
 ): SecureContextOptions {
   if ((cert === undefined) !== (key === undefined)) throw new UsageError('--cert and --key: give both, or neither');
-  // Authorities that are given replace Node's own list, and with it those of NODE_EXTRA_CA_CERTS.
+  // The option `ca` replaces Node's own list and NODE_EXTRA_CA_CERTS, so it has to repeat both.
   const extra = env.NODE_EXTRA_CA_CERTS ? [pemIn('NODE_EXTRA_CA_CERTS', env.NODE_EXTRA_CA_CERTS)] : [];
   const options = {
     ...(ca !== undefined && { ca: [...rootCertificates, ...extra, pemIn('--ca', ca)] }),
@@ -79,7 +79,7 @@ function pemIn(name: string, path: string): string {
 
 /** An agent for the scheme of this URL. */
 export function agentFor({ protocol }: URL, { tls, proxyEnv }: Network): http.Agent {
-  // Node 20's types do not know `proxyEnv`.
+  // `proxyEnv` is missing from Node 20's types.
   const options: https.AgentOptions & { proxyEnv?: object } = { ...tls, ...(proxyEnv && { proxyEnv }) };
   return protocol === 'https:' ? new https.Agent(options) : new http.Agent(options as http.AgentOptions);
 }

@@ -5,7 +5,7 @@ import { diagnose } from './diagnosis.ts';
 import type { Credentials } from './environment.ts';
 import { agentFor, type Network } from './network.ts';
 
-/** What an answer shows beyond what the endpoint returns. */
+/** Facts about an answer that the endpoint does not return. */
 export interface ObservedAnswer {
   readonly sentMs: number;
   readonly receivedMs: number;
@@ -44,7 +44,7 @@ export class TokenService {
     return this.#answers.last;
   }
 
-  /** Whether the last failure was a refusal without an error code that says whom it concerns. */
+  /** Whether the last failure was a refusal without an error code, which leaves open whether it concerns owner or client. */
   get refusedWithoutCode(): boolean {
     const { kind, status = 0, oauthError } = this.#failure ?? {};
     return kind === 'status' && status >= 400 && status < 500 && status !== 429 && oauthError === undefined;

@@ -73,7 +73,7 @@ async function obtain({ endpoint }: TokenService, accessKey: string, signal: Abo
   };
 }
 
-/** What the doctor would warn of, but for an absent lifetime, which the summary shows. */
+/** The doctor's warnings, except that of an absent lifetime, which the summary shows. */
 function warningsOn(issued: IssuedToken | undefined): string[] {
   const nowMs = Date.now();
   const answer = parseAnswer(issued?.response, { sent: [], nowMs });
@@ -107,7 +107,7 @@ function describe(summary: Summary): string {
 
 const seconds = (ms: number): string => `${Math.round(ms) / 1000} s`;
 
-/** Records what a policy sees and returns: the registry replaces an absent or absurd lifetime by its own default. */
+/** Records what a policy sees and returns, because the registry replaces an absent or absurd lifetime with its default. */
 class RecordingPolicy implements ExpiryPolicy {
   issued: IssuedToken | undefined;
   statedMs: number | undefined;

@@ -51,7 +51,7 @@ describe('a wrong address', () => {
   it.each([
     ['/auth', 'Remove /auth from its end'],
     ['/api/auth/v1/', 'Remove /auth/v1 from its end'],
-    ['/canary', 'It has a path, to which /auth/v1/token is appended: try it without.'],
+    ['/canary', 'It has a path, to which /auth/v1/token is appended: try it without the path.'],
   ])('with the path %s has its remedy', async (path, expected) => {
     expect(await adviceForService(answers(404), path)).toContain(expected);
   });
@@ -150,7 +150,7 @@ describe('Retry-After', () => {
 describe('a redirect', () => {
   it('names the origin that it leads to', async () => {
     const to = answers(307, '', { location: 'https://api.example.com/auth/v1/token?session=canary' });
-    expect(await adviceForService(to)).toContain('This one leads to https://api.example.com: set OTR_BASE_URL');
+    expect(await adviceForService(to)).toContain('This redirect leads to https://api.example.com: set OTR_BASE_URL');
   });
 
   it('to another path on the same host says so', async () => {

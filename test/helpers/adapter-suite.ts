@@ -18,18 +18,18 @@ export interface ClientCall {
   signal?: AbortSignal;
 }
 
-/** One HTTP client, made to call for one owner: gives the final answer, or throws what the client throws. */
+/** One HTTP client that calls for one owner: returns the final answer, or throws what the client throws. */
 export type Client = (url: string, call?: ClientCall) => Promise<{ status: number; body: string }>;
 
 export interface Traits {
   readonly makeClient: (call: OwnerFetch) => Client;
   /** The library's own error in what this client throws. */
   readonly causeOf?: (thrown: unknown) => unknown;
-  /** Whether it follows redirects, as it is made here. */
+  /** Whether the client that `makeClient` returns follows redirects. */
   readonly followsRedirects: boolean;
 }
 
-/** What every adapter owes: the rules of `ownerFetch`, kept by another client. */
+/** The tests that every adapter must pass: another HTTP client obeys the rules of `ownerFetch`. */
 export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, followsRedirects }: Traits): void {
   const clientFor = (tokens: NumberedTokens, origin: string, options?: OwnerFetchOptions) =>
     makeClient(ownerFetchFor(tokens, 'key', callRules(options, rulesOfSource(origin))));
@@ -61,7 +61,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, follows
     expect(tokens.accepted).toEqual(['t1']);
   });
 
-  it('presents it as it is told', async () => {
+  it('presents it as the `present` option does', async () => {
     await using service = await ResourceService.start();
     const client = clientFor(new NumberedTokens(), service.origin, {
       present: (token, headers) => headers.set('x-token', token.value),
@@ -82,7 +82,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, follows
     expect(tokens).toMatchObject({ rejected: ['t1'], accepted: ['t2'] });
   });
 
-  it('gives back the second 401, its token rejected too', async () => {
+  it('returns the second 401, and rejects its token too', async () => {
     await using service = await accepting();
     const tokens = new NumberedTokens();
     expect(await clientFor(tokens, service.origin)(service.origin)).toEqual({ status: 401, body: 'refused' });
@@ -90,7 +90,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, follows
     expect(tokens).toMatchObject({ rejected: ['t1', 't2'], accepted: [] });
   });
 
-  it('does not send a stream again: the 401 is given back, its token rejected', async () => {
+  it('does not send a stream again: returns the 401 and rejects its token', async () => {
     await using service = await accepting('t2');
     const tokens = new NumberedTokens();
     const body = Readable.from([Buffer.from('str'), Buffer.from('eam')]);
@@ -100,7 +100,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, follows
     expect(tokens.rejected).toEqual(['t1']);
   });
 
-  it('gives back everything else as it is', async () => {
+  it('returns every other status unchanged', async () => {
     for (const status of [204, 400, 403, 404, 418, 501]) {
       await using service = await ResourceService.start((_, response) => response.writeHead(status).end());
       const tokens = new NumberedTokens();
@@ -110,7 +110,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, follows
     }
   });
 
-  it('sends nothing to an origin that is not allowed, and asks for no token', async () => {
+  it('sends nothing to an origin that is not allowed, and requests no token', async () => {
     await using service = await ResourceService.start();
     const tokens = new NumberedTokens();
     const failure = await failureOf(clientFor(tokens, 'https://api.example.com')(service.origin));
@@ -118,13 +118,13 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, follows
     expect([service.connections, tokens.asked]).toEqual([0, 0]);
   });
 
-  it('throws what keeps a token from being had', async () => {
+  it('throws the error for which no token is available', async () => {
     const tokens = new NumberedTokens();
     tokens.failure = new OwnerTokenError('owner_refused', 'no');
     expect(await failureOf(clientFor(tokens, 'http://127.0.0.1:1')('http://127.0.0.1:1'))).toBe(tokens.failure);
   });
 
-  it('ends with the signal, also while it waits for a token', async () => {
+  it('rejects when the signal aborts, also while it waits for a token', async () => {
     await using service = await ResourceService.start();
     const tokens = new NumberedTokens();
     const client = clientFor(tokens, service.origin);
@@ -139,7 +139,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, follows
   });
 
   describe.runIf(followsRedirects)('redirects', () => {
-    it('within the allowed origins get the token', async () => {
+    it('to allowed origins carry the token', async () => {
       await using target = await ResourceService.start();
       await using service = await ResourceService.start((_, response) => {
         response.writeHead(302, { location: `${target.origin}/end` }).end();
@@ -155,7 +155,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, follows
       expect(target.received).toMatchObject([{ path: '/end', token: 't1' }, { headers: { 'x-token': 't1' } }]);
     });
 
-    it('to any other are refused, and nothing is sent there', async () => {
+    it('to any other origin are refused, and nothing is sent there', async () => {
       await using target = await ResourceService.start();
       for (const status of [301, 302, 303, 307, 308]) {
         await using service = await ResourceService.start((_, response) => {

@@ -14,10 +14,10 @@ const FLAGS = [
   '--disable-sync',
 ];
 
-/** What is waited for comes at once, or on a busy machine a little later. */
+/** Timeout of each wait: far longer than any takes, even on a busy machine. */
 export const WAIT_MS = 15_000;
 
-/** Where Chromium is: as `CHROMIUM_PATH` says, or on the `PATH`. */
+/** The path of Chromium: `CHROMIUM_PATH`, or found on the `PATH`. */
 export function chromiumPath(): string | undefined {
   const named = process.env.CHROMIUM_PATH;
   const candidates = named ? [named] : (process.env.PATH ?? '').split(delimiter).map((path) => join(path, 'chromium'));
@@ -31,20 +31,22 @@ export function chromiumPath(): string | undefined {
   });
 }
 
-/** Without Chromium, tests are skipped for all to see; where it is required, they run and fail. */
+/** Without Chromium the tests are reported as skipped; with `REQUIRE_BROWSER=1` they run and fail. */
 export const skipsBrowser = chromiumPath() === undefined && process.env.REQUIRE_BROWSER !== '1';
 
-/** Starts it with a new, empty profile. */
+/** Starts Chromium with a new, empty profile. */
 export function launch(): Promise<Browser> {
   const executablePath = chromiumPath();
-  if (executablePath === undefined) throw new Error('there is no chromium on the PATH, nor by CHROMIUM_PATH');
+  if (executablePath === undefined)
+    throw new Error('no chromium found: neither CHROMIUM_PATH nor the PATH leads to one');
   return chromium.launch({ executablePath, args: FLAGS });
 }
 
 export interface Opened {
   readonly page: Page;
-  /** What the page loaded, and what went wrong on it: refused by the content security policy, thrown, logged. */
+  /** The URLs that the page requested. */
   readonly loaded: string[];
+  /** Errors and warnings of the page, violations of the content security policy included. */
   readonly troubles: string[];
 }
 
@@ -70,7 +72,7 @@ export interface Finding {
   readonly nodes: string[];
 }
 
-/** What axe finds on a page as it is now, of serious or critical impact, by these of its rules or by all. */
+/** The violations of serious or critical impact that axe finds on a page now, by the given rules or by all. */
 export async function seriousFindings(page: Page, rules?: string[]): Promise<Finding[]> {
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axeSource());
   const options = JSON.stringify({ resultTypes: ['violations'], ...(rules && { runOnly: rules }) });

@@ -1,11 +1,11 @@
-/** Secrets that are easy to find again, and everything in which they might come out. */
+/** Canary secrets that are easy to find, and every output in which they might appear. */
 
 import diagnostics from 'node:diagnostics_channel';
 import { format, inspect } from 'node:util';
 import { pino } from 'pino';
 import { OwnerTokenError } from '../../src/index.ts';
 
-/** In names that could pass for anything: a word, a header, a file name. */
+/** Plain words, so that no pattern for secrets would catch them. */
 export const SECRETS = {
   clientSecret: 'canarySecret4Zq7Yw2Kx9Lm1',
   accessKey: 'canaryKey8Jh5Tn3Rb6Vc0Pd',
@@ -20,7 +20,7 @@ const NEEDLES = Object.values(SECRETS).flatMap((secret) => [
   [...secret].reverse().join(''),
 ]);
 
-/** The secrets that a text gives away, in clear or in a coat that anybody can take off. */
+/** The secrets that appear in a text: in clear, in Base64, in hex or reversed. */
 export const leaksIn = (text: string): string[] => NEEDLES.filter((needle) => text.includes(needle));
 
 const CHANNELS = [
@@ -28,7 +28,7 @@ const CHANNELS = [
   ...['start', 'end', 'asyncStart', 'asyncEnd', 'error'].map((name) => `tracing:owner-token-registry:request:${name}`),
 ];
 
-/** Every way in which a value is written down. */
+/** A value in every form in which it can be logged or serialized. */
 export function writtenDown(value: unknown): string {
   const lines: string[] = [];
   const logger = pino({ level: 'trace' }, { write: (line: string) => void lines.push(line) });
@@ -45,7 +45,7 @@ export function writtenDown(value: unknown): string {
     () => inspect(structuredClone(value), { depth: 9, showHidden: true }),
     () =>
       value instanceof Error ? [value.message, value.stack, inspect(value.cause, { depth: 9, showHidden: true })] : '',
-    // A host logs what it caught, in each of pino's ways.
+    // An application logs what it caught, in each way that pino offers.
     () => logger.error(value as object),
     () => logger.error({ err: value, value }, 'failed'),
     () => logger.child({ value }).warn('child'),
@@ -54,19 +54,19 @@ export function writtenDown(value: unknown): string {
     try {
       return String(way());
     } catch {
-      return ''; // Not every value can be written in every way.
+      return ''; // Not every value can be serialized in every way.
     }
   });
   return [...written, ...lines].join('\n');
 }
 
-/** Writes down all that is emitted while it listens: log lines of every level, channel messages, thrown errors. */
+/** Records everything emitted while it listens: log lines of every level, channel messages, thrown errors. */
 export class Emissions implements Disposable {
   readonly written: string[] = [];
   readonly events = new Set<string>();
   readonly codes = new Set<string>();
   readonly #listener = (message: unknown) => this.add(message);
-  /** A real logger, at its most talkative. */
+  /** A real logger at level `trace`. */
   readonly logger = pino({ level: 'trace' }, { write: (line: string) => this.#line(line) });
 
   constructor() {
@@ -78,7 +78,7 @@ export class Emissions implements Disposable {
     this.written.push(writtenDown(value));
   }
 
-  /** Waits for an outcome, and writes it down whichever it is. */
+  /** Waits for a promise to settle, and records its value or error. */
   async outcome(promise: Promise<unknown>): Promise<void> {
     this.add(await promise.catch((error: unknown) => error));
   }

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import ts from 'typescript';
 import { pathsBelow, ROOT } from './source-files.ts';
 
-/** How a process ended, and all that it printed. */
+/** The exit of a process, and its output. */
 export interface ChildEnd {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -14,7 +14,7 @@ export interface ChildEnd {
 /** Folders that the main entry does not load. */
 const NOT_CORE = /^(adapters|cli|otel|redis|sandbox)\//;
 
-/** Runs modules in Node processes of their own, against the core's sources with nothing but their types removed. */
+/** Runs modules in Node processes of their own, against the core's sources with only their types removed. */
 export class Children implements Disposable {
   readonly #folder: string;
 

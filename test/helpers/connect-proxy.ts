@@ -4,9 +4,9 @@ import https from 'node:https';
 import net, { type AddressInfo, type Socket } from 'node:net';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from './loopback-certificate.ts';
 
-/** A corporate proxy: tunnels by CONNECT, to be reached over http or https, for those who know its password. */
+/** A corporate proxy: tunnels by CONNECT, is reached over http or https, and may require a password. */
 export class ConnectProxy implements AsyncDisposable {
-  /** Where tunnels were opened to, in order: `127.0.0.1:443`. */
+  /** The targets of the tunnels, in order: `127.0.0.1:443`. */
   readonly targets: string[] = [];
   readonly #server: http.Server;
   readonly #scheme: 'http' | 'https';

@@ -23,7 +23,7 @@ export interface Example {
   readonly promised: readonly string[];
 }
 
-/** Where the examples are written to be run. */
+/** The examples are written here and run. */
 export const EXAMPLES_FOLDER = join(ROOT, 'reports/examples');
 
 /** Examples with experimental decorators have a folder of their own, with a `tsconfig.json` that turns them on. */
@@ -116,7 +116,7 @@ export function rowsOf(page: string, heading: string): string[][] {
   return rows;
 }
 
-/** The first promised line that the output does not have where it should; undefined when all is as promised. */
+/** The first promised line that the output lacks, in the promised order; undefined if all are there. */
 export function brokenPromise(promised: readonly string[], printed: readonly string[]): string | undefined {
   let from = 0;
   for (const promise of promised) {

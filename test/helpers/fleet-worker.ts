@@ -1,6 +1,6 @@
 /**
  * One replica in a process of its own, built to a file and forked by `fleet.ts`: a registry, a shared source, the token
- * endpoint and a real client. It does what it is told over IPC, and tells back what its callers got.
+ * endpoint and a real client. It receives commands over IPC and replies with their results.
  */
 
 import { createHash } from 'node:crypto';
@@ -16,7 +16,7 @@ export interface ReplicaOptions {
   baseUrl: string;
   clientId: string;
   clientSecret: string;
-  /** Absent: without sharing. */
+  /** Absent: this replica does not share. */
   redisPort?: number;
   client?: 'node-redis' | 'ioredis';
   subscribe?: boolean;
@@ -31,7 +31,7 @@ export interface ReplicaOptions {
   maxQueueMs?: number;
 }
 
-/** What one call came to. The token only as a digest. */
+/** The outcome of one call. The token is only a digest. */
 export interface Outcome {
   readonly ms: number;
   /** Epoch ms by the clock of the machine. */
@@ -49,18 +49,18 @@ export interface ReplicaReport {
   readonly events: readonly unknown[];
 }
 
-/** What a replica can be told to do. */
+/** The commands of a replica. */
 export interface ReplicaCommands {
   start(options: ReplicaOptions): Promise<void>;
   /** Gets a token for each, all at once. */
   get(accessKeys: string[]): Promise<Outcome[]>;
-  /** Calls `/echo` once for each, through the registry's fetch; gives the statuses. */
+  /** Calls `/echo` once for each owner through `ownerFetch`; returns statuses or error codes. */
   call(accessKeys: string[]): Promise<(number | string)[]>;
-  /** Rejects what is held and gets a new one. */
+  /** Rejects the cached token and gets a new one. */
   replace(accessKey: string): Promise<Outcome>;
-  /** Gets a token for owners that never come twice, so many a second for so long. */
+  /** Gets tokens for `perSecond` new owners a second, for `ms` milliseconds. */
   load(prefix: string, perSecond: number, ms: number): Promise<Outcome[]>;
-  /** The nanoseconds that a hit of a held token takes, of so many. */
+  /** The mean time of a cache hit in nanoseconds, over `count` hits. */
   hits(accessKey: string, count: number): Promise<number>;
   report(): Promise<ReplicaReport>;
   stop(): Promise<void>;
@@ -86,7 +86,7 @@ async function connect(options: ReplicaOptions) {
   client.on('error', () => {});
   const subscriber = options.subscribe ? client.duplicate() : undefined;
   subscriber?.on('error', () => {});
-  // A replica starts whether Redis is there or not: the client goes on trying.
+  // A replica starts even if Redis is down: the client keeps reconnecting.
   void client.connect().catch(() => {});
   void subscriber?.connect().catch(() => {});
   return {

@@ -6,7 +6,7 @@ import type { ReplicaCommands, ReplicaOptions } from './fleet-worker.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
-/** Builds the worker once into a file below `node_modules`, from where it finds the clients. */
+/** Bundles the worker into a file below `node_modules`, where it can resolve the Redis clients. */
 export async function buildReplica(): Promise<string> {
   const outDir = `node_modules/.cache/owner-token-registry/fleet-${process.pid}`;
   await build({
@@ -23,7 +23,7 @@ export async function buildReplica(): Promise<string> {
   return join(ROOT, outDir, 'replica.mjs');
 }
 
-/** One forked replica. Each command is carried out there; the promise is what came back. */
+/** One forked replica. `tell` sends it a command and resolves with its reply. */
 export class Replica {
   readonly process: ChildProcess;
   readonly ready: Promise<void>;
@@ -44,7 +44,7 @@ export class Replica {
       });
     });
     this.process.once('exit', () => {
-      for (const { reject } of this.#pending.values()) reject(new Error('the replica is gone'));
+      for (const { reject } of this.#pending.values()) reject(new Error('the replica exited'));
     });
   }
 
@@ -65,7 +65,7 @@ export class Replica {
   }
 }
 
-/** Forked replicas that are used again by one test after another: a process costs more than most tests. */
+/** Forked replicas that tests reuse, because starting a process takes longer than most tests. */
 export class ReplicaPool implements AsyncDisposable {
   readonly #file: string;
   readonly #idle: Replica[] = [];
@@ -74,7 +74,7 @@ export class ReplicaPool implements AsyncDisposable {
     this.#file = file;
   }
 
-  /** So many replicas, started with these options. Disposing of the fleet gives back those that live. */
+  /** Starts `count` replicas with these options. Disposing of the fleet returns the living ones to the pool. */
   async start(
     count: number,
     options: ReplicaOptions,
@@ -100,7 +100,7 @@ export class ReplicaPool implements AsyncDisposable {
   }
 }
 
-/** Replicas that were started alike. */
+/** Replicas that were started together. */
 export class Fleet implements AsyncDisposable {
   readonly replicas: readonly Replica[];
   readonly #giveBack: () => Promise<void>;

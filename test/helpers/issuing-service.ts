@@ -1,17 +1,18 @@
 import { ResourceService } from './resource-service.ts';
 
-/** What a token service does with its tokens. */
+/** How a token service handles its tokens. */
 export interface Issuing {
-  /** A new token ends the one before it. */
+  /** A new token revokes the owner's previous one. */
   revokePrevious?: boolean;
-  /** Seconds, as it says in its answers; it keeps to them by this clock. */
+  /** Stated as `expires_in`, and enforced. */
   lifetimeSeconds?: number;
+  /** The service's clock. */
   now?: () => number;
-  /** How long its resources refuse a token that was just issued. */
+  /** How long resources refuse a token that was just issued. */
   lagMs?: number;
 }
 
-/** One owner's token: good between these two moments. */
+/** One owner's token, valid between these two instants. */
 interface Issued {
   owner: string;
   fromMs: number;
@@ -20,12 +21,12 @@ interface Issued {
 
 /**
  * A whole service on one real socket: `POST /auth/v1/token`, and resources everywhere else, which answer 200 with the
- * owner that the token speaks for, or 401.
+ * owner of the token, or 401.
  */
 export class IssuingService implements AsyncDisposable {
-  /** How many tokens were asked for. */
+  /** Number of token requests. */
   posts = 0;
-  /** How many calls of resources were answered 200 and 401. */
+  /** Numbers of calls to resources that were answered 200 and 401. */
   accepted = 0;
   refused = 0;
   readonly #issued = new Map<string, Issued>();
@@ -58,7 +59,7 @@ export class IssuingService implements AsyncDisposable {
     return this.#resources.origin;
   }
 
-  /** Ends the token that this owner was given last. */
+  /** Revokes this owner's newest token. */
   revoke(owner: string): void {
     this.#issued.delete(this.#current.get(owner) ?? '');
   }

@@ -1,6 +1,6 @@
 /**
- * A certificate for `localhost`, `127.0.0.1` and `::1`, signed by itself, good from 2020 to 2120. Its key is for anyone
- * to read: it is of use on a machine's own loopback alone, in tests.
+ * A self-signed certificate for `localhost`, `127.0.0.1` and `::1`, valid from 2020 to 2120. The key is public on purpose:
+ * only tests use it, and only on loopback.
  */
 export const LOOPBACK_KEY = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgaXysFhQTxUsl0/hc

@@ -1,29 +1,29 @@
 /**
- * A token service on a real socket, whose every byte a test decides.
+ * A token service on a real socket, whose every byte a test controls.
  *
  * ```ts
  * await using service = await LoopbackService.start();
- * service.next(status(503), reset(), token({ expires_in: 5 }));  // one answer per request, then the usual one
- * service.always(json(400, { error: 'invalid_grant' }));          // from now on
- * service.always(silence());                                      // … then, by hand and in any order:
+ * service.next(status(503), reset(), token({ expires_in: 5 }));  // one answer per request, then the default answer
+ * service.always(json(400, { error: 'invalid_grant' }));          // sets the default answer
+ * service.always(silence());                                      // to answer by hand and in any order:
  * (await service.arrived(1)).answer(token());
  * ```
  *
- * Unless told otherwise it answers each request with a token that names its number and its owner. What it counted is in
- * `calls`, `countFor`, `connections` and `openConnections`.
+ * By default it answers each request with a token that contains the request's number and its owner. `calls`, `countFor`,
+ * `connections` and `openConnections` count what arrived.
  */
 
 import net, { type AddressInfo, type Socket } from 'node:net';
 import tls from 'node:tls';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from './loopback-certificate.ts';
 
-/** What is done about one request. */
+/** Answers one request, or leaves it unanswered. */
 export type Answer = (call: ServiceCall) => void;
 
 export class LoopbackService implements AsyncDisposable {
-  /** Every request that came whole, in order of arrival. */
+  /** Every complete request, in order of arrival. */
   readonly calls: ServiceCall[] = [];
-  /** How many connections were ever opened; over TLS, those that never became secure too. */
+  /** Number of connections ever opened, including those whose TLS handshake failed. */
   connections = 0;
   readonly #server: net.Server;
   readonly #secure: boolean;
@@ -39,11 +39,11 @@ export class LoopbackService implements AsyncDisposable {
     const serve = (socket: Socket): void => this.#serve(socket);
     this.#server = secure ? tls.createServer(certificate, serve) : net.createServer(serve);
     this.#server.prependListener('connection', () => this.connections++);
-    // Clients that trust no such certificate are what some tests are about.
+    // Some tests use clients that do not trust the certificate.
     this.#server.on('tlsClientError', () => {});
   }
 
-  /** Listens on a free port of 127.0.0.1. With `tls`, under the certificate of `loopback-certificate.ts`. */
+  /** Listens on a free port of 127.0.0.1. With `tls`, uses the certificate of `loopback-certificate.ts`. */
   static async start(options: { tls?: boolean } = {}): Promise<LoopbackService> {
     const service = new LoopbackService(options.tls ?? false);
     await new Promise<void>((resolve) => service.#server.listen(0, '127.0.0.1', resolve));
@@ -67,31 +67,31 @@ export class LoopbackService implements AsyncDisposable {
     return this.calls.filter((call) => call.accessKey === accessKey).length;
   }
 
-  /** What is done about the next requests, one each. */
+  /** Sets the answers to the next requests, one each. */
   next(...answers: Answer[]): this {
     this.#queued.push(...answers);
     return this;
   }
 
-  /** What is done about requests that `next` says nothing of. */
+  /** Sets the default answer, for requests without one from `next`. */
   always(answer: Answer): this {
     this.#usual = answer;
     return this;
   }
 
-  /** What is done about new connections, before any request: to hang up at once, say. */
+  /** Sets what happens to a new connection before its first request, such as closing it at once. */
   onConnection(act: ((socket: Socket) => void) | undefined): this {
     this.#onConnection = act;
     return this;
   }
 
-  /** Resolves once that many requests have arrived in all, with the last of them. */
+  /** Resolves with the request of this number, counted from 1, once it has arrived. */
   async arrived(count: number): Promise<ServiceCall> {
     if (this.calls.length < count) await new Promise<void>((resolve) => this.#waiting.push({ count, resolve }));
     return this.calls[count - 1] as ServiceCall;
   }
 
-  /** Closes every connection from this side, and resolves once all are gone. */
+  /** Destroys every connection, and resolves once all are closed. */
   async dropConnections(): Promise<void> {
     await Promise.all(
       [...this.#sockets].map((socket) => {
@@ -115,7 +115,7 @@ export class LoopbackService implements AsyncDisposable {
   #serve(socket: Socket): void {
     const connection = this.connections;
     this.#sockets.add(socket);
-    // Else a second write waits for the client to say something, and arrives after its next request.
+    // With Nagle's algorithm a second write would wait for the client's ACK, and arrive after its next request.
     socket.setNoDelay(true);
     const gone = new Promise<void>((resolve) => {
       socket.on('close', () => {
@@ -152,9 +152,9 @@ export class ServiceCall {
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** For answers that go down to the bytes. */
+  /** For answers written byte by byte. */
   readonly socket: Socket;
-  /** Resolves once the connection is gone. */
+  /** Resolves once the connection is closed. */
   readonly gone: Promise<void>;
 
   constructor(request: ParsedRequest, over: Pick<ServiceCall, 'socket' | 'connection' | 'gone'>, index: number) {
@@ -177,13 +177,13 @@ export class ServiceCall {
     return this.fields.appliance_owner_scope;
   }
 
-  /** Answers now; for requests that were met with {@link silence}. */
+  /** Answers now, after {@link silence} left the request unanswered. */
   answer(answer: Answer): void {
     answer(this);
   }
 }
 
-/** 200 with a token of this request's own, and whatever else the body shall hold. */
+/** 200 with a token of this request's own, and with these further fields in the body. */
 export function token(fields: Record<string, unknown> = {}): Answer {
   return (call) => {
     const access_token = `token-${call.index + 1}-of-${encodeURIComponent(String(call.accessKey))}`;
@@ -195,25 +195,25 @@ export function json(code: number, body: unknown, headers: Record<string, string
   return status(code, JSON.stringify(body), { 'content-type': 'application/json', ...headers });
 }
 
-/** A whole answer with any status, body and headers. */
+/** A complete answer with any status, body and headers. */
 export function status(code: number, body: string | Buffer = '', headers: Record<string, string> = {}): Answer {
   const bytes = Buffer.from(body as string);
   return raw(head(code, { 'content-length': String(bytes.length), ...headers }), bytes);
 }
 
-/** The head of an answer, as it goes over the wire. */
+/** The status line and headers of an answer, as sent over the wire. */
 export function head(code: number, headers: Record<string, string> = {}): string {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   return `HTTP/1.1 ${code} Whatever\r\n${lines.join('')}\r\n`;
 }
 
-/** These bytes, in one piece, and nothing more: the connection stays open. */
+/** These bytes in one write. The connection stays open. */
 export function raw(...parts: (string | Buffer)[]): Answer {
   const bytes = Buffer.concat(parts.map((part) => Buffer.from(part as string)));
   return ({ socket }) => void socket.write(bytes);
 }
 
-/** Does that, and then closes the connection in good order. */
+/** Answers, and then closes the connection gracefully. */
 export function thenEnd(answer: Answer): Answer {
   return (call) => {
     answer(call);
@@ -221,7 +221,7 @@ export function thenEnd(answer: Answer): Answer {
   };
 }
 
-/** Does that and, once it has gone out, resets the connection. */
+/** Answers, and resets the connection once the answer was flushed. */
 export function thenReset(answer: Answer): Answer {
   return (call) => {
     answer(call);
@@ -229,22 +229,22 @@ export function thenReset(answer: Answer): Answer {
   };
 }
 
-/** No byte, and a closed connection. */
+/** Closes the connection gracefully without a byte. */
 export function end(): Answer {
   return thenEnd(silence());
 }
 
-/** No byte, and a connection reset. Over TLS it is cut off without a farewell. */
+/** Resets the connection without a byte. Over TLS, closes it without `close_notify`. */
 export function reset(): Answer {
   return ({ socket }) => void (socket instanceof tls.TLSSocket ? socket.destroy() : socket.resetAndDestroy());
 }
 
-/** Nothing, for ever. */
+/** Never answers. */
 export function silence(): Answer {
   return () => {};
 }
 
-/** These bytes, one at a time, for as long as the client listens; the last one again and again. */
+/** Sends these bytes one at a time, and repeats the last one until the connection closes. */
 export function drip(bytes: string, everyMs = 1): Answer {
   return (call) => {
     let at = 0;
@@ -253,7 +253,7 @@ export function drip(bytes: string, everyMs = 1): Answer {
   };
 }
 
-/** This head, and then chunks of this size without end, as fast as they are taken. */
+/** Sends `start`, and then this chunk endlessly, as fast as the client reads. */
 export function flood(start: string, chunk = Buffer.alloc(16_384, 0x20)): Answer {
   return ({ socket }) => {
     socket.write(start);
@@ -270,11 +270,11 @@ interface ParsedRequest {
   path: string;
   headers: Record<string, string>;
   body: string;
-  /** How long it was on the wire. */
+  /** Its length on the wire. */
   bytes: number;
 }
 
-/** The first whole request in these bytes, if there is one. Bodies go by `Content-Length`. */
+/** The first complete request in these bytes, if there is one. `Content-Length` delimits its body. */
 function readRequest(bytes: Buffer): ParsedRequest | undefined {
   const headEnd = bytes.indexOf('\r\n\r\n');
   if (headEnd < 0) return undefined;

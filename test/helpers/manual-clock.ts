@@ -1,8 +1,8 @@
 import type { Clock } from '../../src/clock.ts';
 
 /**
- * A clock that only moves when told to. `advance` moves both its times together and runs what falls due, in order;
- * `jumpWall` and `suspend` move one without the other, as a corrected system clock and a sleeping machine do.
+ * A clock that moves only by calls. `advance` moves the wall and the monotonic time together and runs due timers in order;
+ * `jumpWall` and `suspend` move only the wall time, like an adjusted system clock and a sleeping machine.
  */
 export class ManualClock implements Clock {
   #wallMs: number;
@@ -28,12 +28,12 @@ export class ManualClock implements Clock {
     return () => this.#timers.delete(id);
   }
 
-  /** How many timers are waiting. */
+  /** Number of pending timers. */
   get pendingTimers(): number {
     return this.#timers.size;
   }
 
-  /** Moves both times on, running each timer at its own moment. What it starts asynchronously has not settled yet. */
+  /** Moves both times forward and runs each timer at its due time. Promises that timers start have not settled yet. */
   advance(ms: number): void {
     const endMs = this.#monotonicMs + ms;
     for (let next = this.#nextDue(endMs); next; next = this.#nextDue(endMs)) {
@@ -45,12 +45,12 @@ export class ManualClock implements Clock {
     this.#moveTo(endMs);
   }
 
-  /** Sets the wall clock on (or back) without time passing. */
+  /** Sets the wall clock forward, or back, without time passing. */
   jumpWall(ms: number): void {
     this.#wallMs += ms;
   }
 
-  /** The machine sleeps: the wall clock goes on, the monotonic one stands still. */
+  /** The machine sleeps: the wall clock moves, the monotonic clock stands still. */
   suspend(ms: number): void {
     this.#wallMs += ms;
   }
@@ -69,7 +69,7 @@ export class ManualClock implements Clock {
   }
 }
 
-/** Lets everything that is ready to run, run: microtasks, and what they queue. No time passes on any manual clock. */
+/** Runs everything that is ready: microtasks, and what they queue. No time passes on any manual clock. */
 export async function settle(): Promise<void> {
   for (let round = 0; round < 3; round++) await new Promise((resolve) => setImmediate(resolve));
 }

@@ -8,7 +8,7 @@ import { ManualClock, settle } from './manual-clock.ts';
 import { ScriptedSource } from './scripted-source.ts';
 import { SharedRecordModel } from './shared-record-model.ts';
 
-/** A scripted source that says who it is, as a shared source must. */
+/** A scripted source with an `identity()`, which `SharedTokens` requires. */
 export class FleetSource extends ScriptedSource {
   identity = (): string | Promise<string> => 'endpoint and client';
 
@@ -19,13 +19,13 @@ export class FleetSource extends ScriptedSource {
 
 export const SEALING_KEY = Uint8Array.from({ length: 32 }, (_, index) => index);
 
-/** How Redis does: as it should; refusing connections; hung; its replies lost; answering that it will not. */
+/** The state of Redis: up; refusing connections; hung; executing but losing replies; read-only. */
 export type RedisHealth = 'up' | 'down' | 'hung' | 'mute' | 'read_only';
 
 export interface ModelReplica {
   readonly shared: SharedTokens;
   readonly registry: OwnerTokenRegistry;
-  /** Its own way to Redis. */
+  /** The state of Redis as this replica sees it. */
   health: RedisHealth;
 }
 
@@ -69,7 +69,7 @@ export class ModelFleet {
     return replica;
   }
 
-  /** Moves time on in steps, letting everything run in between. */
+  /** Advances the clock in steps, and runs everything that is ready in between. */
   async pass(ms: number, stepMs = 50): Promise<void> {
     for (let leftMs = ms; leftMs > 0; leftMs -= stepMs) {
       await settle();
@@ -79,8 +79,8 @@ export class ModelFleet {
   }
 }
 
-/** A request as a registry would make it, for tests without one. */
+/** A token request like a registry's, for tests without a registry. */
 export function requestOf(fields: Partial<TokenRequest> = {}): TokenRequest {
-  const lifetimeMs = (grant: IssuedToken) => Number(grant.response?.expires_in ?? 300) * 1000;
+  const lifetimeMs = (issued: IssuedToken) => Number(issued.response?.expires_in ?? 300) * 1000;
   return { signal: new AbortController().signal, reason: 'absent', lifetimeMs, ...fields };
 }

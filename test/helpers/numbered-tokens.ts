@@ -1,15 +1,15 @@
 import type { OwnerTokens } from '../../src/calling/owner-fetch.ts';
 import { AccessToken } from '../../src/token.ts';
 
-/** The least that calls are built on: one token at a time, `t1`, `t2`, …; the next one once it is rejected. */
+/** A minimal registry for calls: one token at a time, `t1`, `t2`, …, the next one after a rejection. */
 export class NumberedTokens implements OwnerTokens {
   readonly rejected: string[] = [];
   readonly accepted: string[] = [];
-  /** How often a token was asked for. */
+  /** Number of calls of `getToken`. */
   asked = 0;
-  /** Set, it is what each request for a token fails with. */
+  /** If set, each call of `getToken` fails with it. */
   failure: unknown;
-  /** Set, each request for a token waits for it. */
+  /** If set, each call of `getToken` waits for it. */
   gate: Promise<void> | undefined;
   #number = 1;
 

@@ -6,22 +6,22 @@ import { join } from 'node:path';
 import { createClient } from 'redis';
 
 const missing = spawnSync('redis-server', ['--version']).error !== undefined;
-if (missing && process.env.REQUIRE_REDIS === '1') throw new Error('REQUIRE_REDIS=1, and there is no redis-server');
+if (missing && process.env.REQUIRE_REDIS === '1') throw new Error('REQUIRE_REDIS=1, but redis-server is not installed');
 
-/** For `describe.skipIf`: there is no `redis-server` here. With `REQUIRE_REDIS=1` that is a failure instead. */
+/** For `describe.skipIf`: `redis-server` is not installed. With `REQUIRE_REDIS=1` importing this file throws instead. */
 export const noRedis = missing;
 
-/** A real `redis-server` of the test's own. */
+/** A real `redis-server` for one test. */
 export interface RedisServer {
   readonly port: number;
   readonly url: string;
   readonly process: ChildProcess;
-  /** Kills the server and waits for its end. The port stays known, so that one can be started there again. */
+  /** Kills the server and waits for its exit. Another one can be started on the same port. */
   kill(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** Starts one on a free port, without persistence. */
+/** Starts a server on a free port, or on the given one, without persistence. */
 export async function startRedis(options: { port?: number; args?: string[] } = {}): Promise<RedisServer> {
   const folder = mkdtempSync(join(tmpdir(), 'otr-redis-'));
   for (let attempt = 1; ; attempt++) {
@@ -69,7 +69,7 @@ export async function startRedisCluster(): Promise<{ ports: number[]; [Symbol.as
   };
 }
 
-/** A port that nobody listens to. */
+/** A free port. */
 export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

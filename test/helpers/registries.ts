@@ -1,4 +1,4 @@
-/** Makers for the tests of the guarantees: registries on scripted sources and on real sockets, and ways to count. */
+/** Factories and helpers for the tests of the guarantees: registries on scripted sources and on real sockets. */
 
 import { OwnerTokenError, OwnerTokenRegistry, type OwnerTokenRegistryOptions, TokenEndpoint } from '../../src/index.ts';
 import type { LoopbackService } from './loopback-service.ts';
@@ -8,14 +8,14 @@ import { ScriptedSource } from './scripted-source.ts';
 type Options = Partial<Omit<OwnerTokenRegistryOptions, 'clock'>>;
 type EndpointOptions = Partial<ConstructorParameters<typeof TokenEndpoint>[0]>;
 
-/** A registry on a manual clock before a source that does what the test says. Every draw of jitter is a half. */
+/** A registry with a manual clock and a scripted source. All jitter is 0.5. */
 export function scripted(options: Options = {}, source = new ScriptedSource()) {
   const clock = new ManualClock();
   const registry = new OwnerTokenRegistry({ source, clock, random: () => 0.5, ...options });
   return { clock, source, registry };
 }
 
-/** A registry and endpoint on one manual clock, before a service on a real socket. */
+/** A registry and endpoint with one manual clock, and a service on a real socket. */
 export function overHttp(service: LoopbackService, options: Options = {}, endpointOptions: EndpointOptions = {}) {
   const clock = new ManualClock();
   const client = { clientId: 'the-client', clientSecret: 'the-secret' };
@@ -27,12 +27,12 @@ export function overHttp(service: LoopbackService, options: Options = {}, endpoi
 /** An access key per number. */
 export const keys = (count: number) => Array.from({ length: count }, (_, index) => `key-${index + 1}`);
 
-/** Calls so often at once, and waits for all. */
+/** Makes `count` concurrent calls, and waits for all. */
 export function callAtOnce(count: number, registry: OwnerTokenRegistry, accessKey: string) {
   return Promise.allSettled(Array.from({ length: count }, () => registry.getToken(accessKey)));
 }
 
-/** Closes a registry whose source does not heed its signal. */
+/** Closes a registry whose source ignores its signal. */
 export async function shut(registry: OwnerTokenRegistry, clock: ManualClock): Promise<void> {
   const closed = registry.close({ timeoutMs: 1 });
   for (let part = 0; part < 2; part++) {
@@ -42,7 +42,7 @@ export async function shut(registry: OwnerTokenRegistry, clock: ManualClock): Pr
   await closed;
 }
 
-/** What a promise is rejected with; fails where it is not an error of ours. */
+/** The `OwnerTokenError` that a promise rejects with; throws if it resolves or rejects with anything else. */
 export async function errorOf(promise: Promise<unknown>): Promise<OwnerTokenError> {
   const error = await promise.then(
     () => undefined,
@@ -54,7 +54,7 @@ export async function errorOf(promise: Promise<unknown>): Promise<OwnerTokenErro
   });
 }
 
-/** What came of many calls: the distinct tokens, and how often each error code. */
+/** The outcomes of many calls: the distinct tokens, and a count per error code. */
 export function tally(outcomes: PromiseSettledResult<{ value: string }>[]) {
   const tokens = new Set<string>();
   const codes: Record<string, number> = {};
@@ -65,12 +65,12 @@ export function tally(outcomes: PromiseSettledResult<{ value: string }>[]) {
   return { tokens: [...tokens], codes };
 }
 
-/** Turns the event loop until this holds: for what real sockets bring in their own time. */
+/** Yields to the event loop until the condition holds, for events of real sockets. */
 export async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Whether a promise has settled by the time that everything ready to run has run. */
+/** Whether a promise has settled once everything that is ready has run. */
 export async function isSettled(promise: Promise<unknown>): Promise<boolean> {
   let settled = false;
   const mark = () => {

@@ -7,23 +7,23 @@ import {
 } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 
-/** What a {@link ResourceService} was sent. */
+/** A request that a {@link ResourceService} received. */
 export interface Received {
   readonly method: string;
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
-  /** The token as it was presented by default. */
+  /** The token from the `Authorization` header. */
   readonly token: string | undefined;
 }
 
 type Handler = (received: Received, response: ServerResponse, index: number) => unknown;
 
-/** A protected resource on loopback: answers as the test says, and remembers what it was sent. */
+/** A protected resource on loopback: the test's handler answers, and requests are recorded. */
 export class ResourceService implements AsyncDisposable {
   readonly received: Received[] = [];
   readonly sockets = new Set<Socket>();
-  /** How many connections were ever made. */
+  /** Number of connections ever opened. */
   connections = 0;
   readonly origin: string;
   readonly #server: Server;
@@ -63,7 +63,7 @@ export class ResourceService implements AsyncDisposable {
     try {
       for await (const chunk of request.setEncoding('utf8')) body += chunk;
     } catch {
-      return; // The caller went away.
+      return; // The client aborted.
     }
     const { method = '', url: path = '', headers } = request;
     const received = { method, path, headers, body, token: headers.authorization?.replace(/^Bearer /, '') };

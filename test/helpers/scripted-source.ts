@@ -1,19 +1,19 @@
 import type { IssuedToken, TokenRequest, TokenSource } from '../../src/token.ts';
 
-/** One request that a {@link ScriptedSource} was asked, waiting for the test to answer it. */
+/** One request to a {@link ScriptedSource}, which the test answers. */
 export interface ScriptedCall {
   readonly accessKey: string;
   readonly request: TokenRequest;
   readonly settled: boolean;
-  succeed(grant?: Partial<IssuedToken>): void;
+  succeed(issued?: Partial<IssuedToken>): void;
   fail(error: unknown): void;
 }
 
 type Script = (call: ScriptedCall, index: number) => void;
 
 /**
- * A source that does what the test says, when the test says it. With a script each request is handed to it at once;
- * without one, requests wait in {@link ScriptedSource.calls} for `succeed` or `fail`.
+ * A source whose answers the test controls. A script answers each request as it arrives; without one, requests wait in
+ * {@link ScriptedSource.calls} for `succeed` or `fail`.
  */
 export class ScriptedSource implements TokenSource {
   readonly calls: ScriptedCall[] = [];
@@ -25,12 +25,12 @@ export class ScriptedSource implements TokenSource {
     this.#script = script;
   }
 
-  /** A source that answers at once: a new token each time, good for this many seconds. */
+  /** A source that answers at once with a new token, valid for this many seconds. */
   static answering(expiresInSeconds = 3600): ScriptedSource {
     return new ScriptedSource((call) => call.succeed({ response: { expires_in: expiresInSeconds } }));
   }
 
-  /** What later requests are handed to; undefined makes them wait. */
+  /** Sets the script for later requests; with undefined they wait. */
   script(script: Script | undefined): void {
     this.#script = script;
   }
@@ -42,9 +42,9 @@ export class ScriptedSource implements TokenSource {
         accessKey,
         request,
         settled: false,
-        succeed: (grant: Partial<IssuedToken> = {}) => {
+        succeed: (issued: Partial<IssuedToken> = {}) => {
           call.settled = true;
-          resolve({ token: `token-${++this.#issued}-of-${encodeURIComponent(accessKey)}`, ...grant });
+          resolve({ token: `token-${++this.#issued}-of-${encodeURIComponent(accessKey)}`, ...issued });
         },
         fail: (error: unknown) => {
           call.settled = true;
@@ -56,14 +56,14 @@ export class ScriptedSource implements TokenSource {
     });
   }
 
-  /** The n-th request made, counted from 0; negative from the end. */
+  /** The n-th request, counted from 0; negative numbers count from the end. */
   call(index: number): ScriptedCall {
     const found = this.calls.at(index);
     if (!found) throw new Error(`only ${this.calls.length} requests were made; there is no number ${index}`);
     return found;
   }
 
-  /** How many requests were made for this owner. */
+  /** Number of requests for this owner. */
   countFor(accessKey: string): number {
     return this.calls.filter((call) => call.accessKey === accessKey).length;
   }

@@ -1,5 +1,5 @@
 /**
- * A seeded generator of numbers in [0, 1): mulberry32. Plain JavaScript, because the benchmarks use it unbuilt.
+ * A seeded generator of numbers in [0, 1): mulberry32. Plain JavaScript, because the benchmarks run without a build.
  *
  * @param {number} seed
  * @returns {() => number}

@@ -2,24 +2,24 @@ import type { RedisPort } from '../../src/redis/ports.ts';
 import { MAX_AHEAD_MS, MAX_SHARED_MS, MEMORY_MS } from '../../src/redis/record-scripts.ts';
 
 /**
- * The shared record in TypeScript, for simulations: what Redis with our scripts does, on a clock of one's own. The suite
+ * The shared record in TypeScript, for simulations: models Redis with our scripts on an injected clock. The suite
  * in `record-scripts.test.ts` runs the same operations here and on a real server and compares every answer, every stored
  * field and every message.
  */
 export class SharedRecordModel {
   /** Fields of each hash, as Redis would hold them. */
   readonly keys = new Map<string, Map<string, string>>();
-  /** Epoch milliseconds at which each key vanishes. */
+  /** Epoch milliseconds at which each key expires. */
   readonly expiries = new Map<string, number>();
   readonly #nowUs: () => number;
   readonly #listeners = new Set<(channel: string, message: string) => void>();
 
-  /** @param nowUs the server's time in microseconds, whole. */
+  /** @param nowUs returns the server's time in whole microseconds. */
   constructor(nowUs: () => number) {
     this.#nowUs = nowUs;
   }
 
-  /** Runs the operation of that script at once. */
+  /** Runs the operation of the script with this name. */
   run(name: string, key: string, args: readonly string[]): string[] {
     const nowUs = this.#nowUs();
     if ((this.expiries.get(key) ?? Infinity) <= nowUs / 1000) this.#delete(key);
@@ -33,7 +33,7 @@ export class SharedRecordModel {
     return [what, String(nowUs), ...rest];
   }
 
-  /** Everything is gone, as after FLUSHALL. */
+  /** Deletes everything, like FLUSHALL. */
   flush(): void {
     this.keys.clear();
     this.expiries.clear();
@@ -44,7 +44,7 @@ export class SharedRecordModel {
     return () => void this.#listeners.delete(listener);
   }
 
-  /** What a registry's shared source is given instead of a Redis client. `through` may delay, lose or fail. */
+  /** A port for `SharedTokens` in place of a Redis client. `through` may delay, lose or fail an operation. */
   port(through: <T>(answer: () => T) => Promise<T> = async (answer) => answer()): RedisPort {
     return {
       run: (script, key, args) => through(() => this.run(script.name, key, args)),
@@ -65,7 +65,7 @@ export class SharedRecordModel {
 
 type Answer = [what: string, ...rest: string[]];
 
-/** One record at one moment. */
+/** One record during one operation. */
 class RecordAt {
   readonly fields: Map<string, string>;
   expiresAtMs: number | undefined;
@@ -225,7 +225,7 @@ class RecordAt {
     return [what, String(this.#generation), this.#sealed ?? ''];
   }
 
-  /** A field as a number; 0 when it is none, or further ahead than any that we write. */
+  /** A field as a number; 0 if it is not a number, or further ahead than any script writes. */
   #number(field: string, aheadMs: number): number {
     const value = Number(this.fields.get(field) ?? 0);
     return value >= 0 && value <= this.#now + aheadMs * 1000 ? value : 0;

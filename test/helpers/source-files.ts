@@ -7,10 +7,10 @@ export const ROOT = join(import.meta.dirname, '../..');
 
 /** One import or re-export in a source file. */
 export interface Import {
-  /** A file of ours as its path below `src`; a package by its name. */
+  /** A project file by its path below `src`, a package by its name. */
   readonly from: string;
   readonly relative: boolean;
-  /** Nothing of it is left at run time. */
+  /** Erased at compile time. */
   readonly typeOnly: boolean;
 }
 
@@ -31,7 +31,7 @@ export function pathsBelow(folder: string): string[] {
     .sort();
 }
 
-/** Reads and parses all of `src`, or what contains a text, without resolving any type. */
+/** Reads and parses all files of `src`, or those that contain a text, without resolving types. */
 export function readSource(containing = ''): SourceFile[] {
   const texts = pathsBelow('src').map((path) => ({ path, text: readFileSync(join(ROOT, 'src', path), 'utf8') }));
   return texts
@@ -88,7 +88,7 @@ export function importCycles(files: readonly SourceFile[]): string[] {
   return cycles;
 }
 
-/** The names that a module of re-exports gives, types marked as such. */
+/** The names that a module exports; types are marked as such. */
 export function exportsOf(file: SourceFile): string[] {
   const names: string[] = [];
   for (const statement of file.tree.statements) {
@@ -125,7 +125,7 @@ export function membersOf(name: string): string[] {
   throw new Error(`there is no interface ${name}`);
 }
 
-/** What a module would keep between calls: `let` and `var` at the top, collections there, and static fields. */
+/** Module-level state: `let` and `var` declarations, mutable collections, and static fields. */
 export function moduleState(file: SourceFile): string[] {
   const found: string[] = [];
   for (const statement of file.tree.statements) {
@@ -146,13 +146,13 @@ export function moduleState(file: SourceFile): string[] {
   return found;
 }
 
-/** Whether what is declared starts as a collection that is there to be filled. */
+/** Whether a declaration is initialized with a collection that can be filled later. */
 function canBeFilled({ initializer, type }: ts.VariableDeclaration | ts.PropertyDeclaration): boolean {
   if (!initializer || type?.getText().startsWith('Readonly')) return false;
   if (ts.isArrayLiteralExpression(initializer)) return initializer.elements.length === 0;
   if (ts.isObjectLiteralExpression(initializer)) return initializer.properties.length === 0;
   if (!ts.isNewExpression(initializer)) return false;
-  // A set or map made with its contents is a table; whatever else is made anew is there to be used up.
+  // A set or map with initial contents is a constant table; any other new object counts as state.
   const isTable = /^(Set|Map)$/.test(initializer.expression.getText()) && Boolean(initializer.arguments?.length);
   return !isTable;
 }

@@ -1,9 +1,9 @@
 import net, { type AddressInfo, type Socket } from 'node:net';
 
-/** How a {@link TcpProxy} treats what passes: lets it, cuts the connection instead of a reply, or holds replies back. */
+/** What a {@link TcpProxy} does with replies: passes them, cuts the connection instead, or holds them back. */
 export type ProxyMode = 'pass' | 'cut-replies' | 'hold';
 
-/** Stands before a server and loses what the test wants lost. */
+/** A TCP proxy that drops or delays replies as the test requires. */
 export class TcpProxy implements AsyncDisposable {
   #mode: ProxyMode = 'pass';
   #delayMs = 0;
@@ -38,18 +38,18 @@ export class TcpProxy implements AsyncDisposable {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** @param delayMs by how much each reply that passes comes later. */
+  /** @param delayMs added to each reply that passes. */
   become(mode: ProxyMode, delayMs = 0): void {
     this.#mode = mode;
     this.#delayMs = delayMs;
   }
 
-  /** Lets nothing more through on the connections that are open, as a firewall that forgot them does. New ones work. */
+  /** Drops everything on open connections, like a firewall that has forgotten them. New connections work. */
   silenceAll(): void {
     for (const socket of this.#sockets) this.#silenced.add(socket);
   }
 
-  /** Breaks every connection, as a failing network does. */
+  /** Destroys every connection, like a failing network. */
   cutAll(): void {
     for (const socket of this.#sockets) socket.destroy();
   }

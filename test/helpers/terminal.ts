@@ -1,6 +1,6 @@
 import { runCommandLine } from '../../src/cli/commands.ts';
 
-/** What a command line came to. */
+/** The result of a command line. */
 export interface Ended {
   readonly code: number;
   readonly out: string;

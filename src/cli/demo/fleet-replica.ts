@@ -97,7 +97,7 @@ async function shared(
   return new SharedTokens({
     ...{ source, prefix, leaseMs, redis: port },
     sealingKeys: [Buffer.from(sealingKey, 'base64')],
-    // Generous: all processes start at once on few cores, so a slow answer says nothing about Redis.
+    // Generous: all processes start at once on few cores, so a slow reply does not mean that Redis is slow.
     redisTimeoutMs: 2_000,
   });
 }

@@ -6,7 +6,7 @@ import { fromIoredis, fromNodeRedis, type RedisPort } from '../../redis/index.ts
 import type { Terminal } from '../command.ts';
 import { TimedOut, withDeadline } from '../deadline.ts';
 
-/** The fleet demo cannot run. The message says what the user can do about it, and quotes no URL: it may hold a password. */
+/** The fleet demo cannot run. The message gives the next step and quotes no URL, which may hold a password. */
 export class Unavailable extends Error {}
 
 export interface DemoRedis {
@@ -34,7 +34,7 @@ export async function findRedis({ env, signal }: Terminal): Promise<DemoRedis> {
     signal.throwIfAborted();
     if (error instanceof Unavailable) throw error;
     throw new Unavailable(
-      `REDIS_URL: no connection to this Redis (${reasonOf(error)}). Is it running, and the URL right?`,
+      `REDIS_URL: no connection to this Redis (${reasonOf(error)}). Is it running, and is the URL right?`,
     );
   }
 }
@@ -42,7 +42,7 @@ export async function findRedis({ env, signal }: Terminal): Promise<DemoRedis> {
 function reasonOf(error: unknown): string {
   if (error instanceof TimedOut) return error.message;
   const { code } = error as NodeJS.ErrnoException;
-  return typeof code === 'string' && /^[A-Z_]{3,40}$/.test(code) ? code : 'the client refuses it';
+  return typeof code === 'string' && /^[A-Z_]{3,40}$/.test(code) ? code : 'the Redis client rejects the URL';
 }
 
 async function startServer(signal: AbortSignal): Promise<DemoRedis> {

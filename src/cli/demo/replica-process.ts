@@ -4,7 +4,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { withDeadline } from '../deadline.ts';
 import type { ReplicaReply, ReplicaRound, ReplicaStart } from './fleet-replica.ts';
 
-/** Far more than a round takes: no call of a replica may hang the demo. */
+/** Far longer than a round takes; keeps a replica that hangs from hanging the demo. */
 const REPLY_TIMEOUT_MS = 60_000;
 
 interface Pending {

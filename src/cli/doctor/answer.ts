@@ -30,7 +30,7 @@ export interface ParsedLifetime {
   readonly kind: 'duration' | 'instant' | 'unusable';
   readonly form: 'number' | 'string';
   readonly unit?: 'ms' | 's' | 'min';
-  /** What the unit was inferred from. */
+  /** The basis for the unit. */
   readonly guess?: 'jwt' | 'name' | 'size';
   readonly lifetimeMs?: number;
 }

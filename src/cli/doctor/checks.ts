@@ -32,10 +32,10 @@ function shapeOf({ path, tokenType }: ParsedAnswer): Finding {
   return { check: 'shape', status, text, facts };
 }
 
-/** The library sends any type as the scheme of `Authorization`; only for Bearer is that all that is needed. */
+/** The library sends any type as the scheme of `Authorization`, which is sufficient only for Bearer. */
 function typeTextOf(type: string): string {
   if (type === 'bearer') return 'token type bearer';
-  return `token type ${type}, which the library cannot present: it sends the token alone, without a proof or another form`;
+  return `token type ${type}, which the library does not support: it sends the token alone, without the proof that this type requires`;
 }
 
 /** Lifetimes outside these bounds are plausible but worth a warning. */
@@ -88,18 +88,18 @@ function formatOf({ lifetime, jwt }: ParsedAnswer, nowMs: number): Finding {
   const facts = { format: 'jwt', hasExp: hasEnd, hasIat: hasIssued, ...(agrees !== undefined && { agrees }) };
   const claims = `JWT ${hasEnd ? 'with' : 'without'} exp, ${hasIssued ? 'with' : 'without'} iat`;
   if (agrees === undefined) return { check, status: 'ok', text: claims, facts };
-  if (agrees) return { check, status: 'ok', text: `${claims}, in agreement with the answer`, facts };
+  if (agrees) return { check, status: 'ok', text: `${claims}, consistent with the answer`, facts };
   return {
     check,
     status: 'warning',
-    text: `${claims}: ${seconds(jwtMs ?? 0)}, unlike the answer; use the shorter`,
+    text: `${claims}: ${seconds(jwtMs ?? 0)}, which contradicts the answer; use the shorter`,
     facts,
   };
 }
 
 const seconds = (ms: number): string => `${Math.round(ms / 100) / 10} s`;
 
-/** The options that an integration with this service should set, as lines of code. Empty: the defaults fit. */
+/** The options that an integration with this service should set, as lines of code; empty if the defaults fit. */
 export function optionsFor(answer: ParsedAnswer, revokesPrevious: boolean | undefined, nowMs: number): string[] {
   const expiry = expiryFor(answer, nowMs);
   return [

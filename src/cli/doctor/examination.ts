@@ -161,7 +161,7 @@ export class Examination {
     const details = [code, failureScope && `pauses the ${failureScope}`, cause?.code].filter(Boolean).join(', ');
     const diagnosis = await this.#service.diagnose(error, this.#signal);
     const hint =
-      ' Without an error code of RFC 6749 the library cannot tell whom this refusal concerns: see classifyFailure.';
+      ' Without an error code of RFC 6749 the library cannot tell whether this refusal concerns the owner or the client: see classifyFailure.';
     const advice = this.#service.refusedWithoutCode ? `${diagnosis}${hint}` : diagnosis;
     return { status: 'failed', text: `${error.message} (${details})`, advice, facts };
   }

@@ -13,7 +13,7 @@ const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$/g, '');
 
 /** Resolves the name and classifies its addresses, without printing either. */
 export async function checkName(url: URL, network: Network): Promise<Result> {
-  if (network.proxyEnv) return { status: 'ok', text: 'left to the proxy', facts: { proxy: true } };
+  if (network.proxyEnv) return { status: 'ok', text: 'not resolved: the proxy does that', facts: { proxy: true } };
   const host = hostOf(url);
   if (isIP(host))
     return { status: 'ok', text: `IP address, no DNS lookup (${kindOf(host)})`, facts: { kinds: [kindOf(host)] } };
@@ -82,7 +82,7 @@ interface Handshake {
   endsAtMs: number;
 }
 
-/** Over an agent, because that knows the way through a proxy. Its request is dropped before it is sent. */
+/** Uses an agent, because agents connect through a proxy. The request is destroyed before it is sent. */
 function handshake(url: URL, signal: AbortSignal, network: Network): Promise<Handshake> {
   const agent = agentFor(url, network);
   const request = https.request(url, { agent, rejectUnauthorized: false, signal });
@@ -103,7 +103,7 @@ function handshake(url: URL, signal: AbortSignal, network: Network): Promise<Han
   }).finally(() => agent.destroy());
 }
 
-/** Node's types call `authorizationError` an Error; it is the code of one, or its message if it has none. */
+/** Node types `authorizationError` as an Error, but it is an error code, or a message if the error has no code. */
 function codeOf(error: unknown): string {
   const code = typeof error === 'string' ? error : (error as NodeJS.ErrnoException | undefined)?.code;
   return code !== undefined && /^[A-Z][A-Z0-9_]{1,40}$/.test(code) ? code : 'UNVERIFIED';
@@ -116,7 +116,7 @@ function adviceForCertificate(problem: string): string {
   return 'This machine does not trust the issuer. If you do, give its certificate with --ca or NODE_EXTRA_CA_CERTS.';
 }
 
-/** A larger difference is a warning. */
+/** From this difference on, the check warns. */
 const NOTABLE_MS = 5_000;
 
 /**

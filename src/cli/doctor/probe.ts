@@ -68,7 +68,7 @@ async function jsonOf(answer: AsyncIterable<Uint8Array>): Promise<object> {
 const isSuccess = (status: number): boolean => status >= 200 && status < 300;
 
 const WRONG_OWNER_ADVICE =
-  'The service issued a token for another owner than the access key is for. Do not use it, and tell its operator.';
+  'The service issued a token of a different owner than the one the access key belongs to. Do not use it, and tell the operator of the service.';
 
 /** Compares the answers with a fresh token and without one. `ok` means that the resource distinguishes them. */
 export function judgeProbe(without: ProbeAnswer, answer: ProbeAnswer, expectedOwner: string | undefined): Result {
@@ -95,7 +95,7 @@ export function judgeProbe(without: ProbeAnswer, answer: ProbeAnswer, expectedOw
   }
   if (status === 401) {
     const advice =
-      'The resource may expect the token elsewhere (ownerFetch option `present`), or learn of new tokens with a delay.';
+      'The resource may expect the token elsewhere (ownerFetch option `present`), or accept new tokens only after a delay.';
     return { status: 'failed', text: 'the resource refuses a fresh token as Bearer (401)', advice, facts };
   }
   return { status: 'warning', text: `inconclusive: ${status} with the token, ${without.status} without`, facts };

@@ -7,7 +7,7 @@ export function portalLinkOf({ portalUrl, portalToken }: Sandbox): string {
   return portalToken === undefined ? portalUrl : `${portalUrl}/?token=${encodeURIComponent(portalToken)}`;
 }
 
-/** For people: where everything is, and a request to begin with. The credentials in it are made up. */
+/** For people: the addresses, and a first request to try. Its credentials are made up. */
 export function bannerOf(sandbox: Sandbox): string {
   const { url, clientId, clientSecret, accessKeys } = sandbox;
   const rows = [

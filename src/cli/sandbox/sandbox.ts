@@ -42,7 +42,7 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   const scenario = scenarioOf(flags.scenario);
   if (flags['exit-code'] && !scenario) throw new UsageError('--exit-code: requires --scenario');
   await using sandbox = await openSandbox(flags);
-  // The machine-readable forms own standard output.
+  // Standard output is reserved for the machine-readable formats.
   const log = flags.json || flags['print-env'] ? terminal.err : terminal.out;
   if (flags.verbose)
     await followRequests(sandbox, (request) => log.write(`${requestLine(request)}\n`), terminal.signal);
@@ -66,7 +66,7 @@ function scenarioOf(name: string | undefined): ScenarioName | undefined {
 const FIRST_REQUEST_MS = 60_000;
 const POLL_MS = 20;
 
-/** Runs a scenario once the integration is there, and prints the verdict. */
+/** Runs a scenario after the integration's first token request, and prints the verdict. */
 async function judge(sandbox: Sandbox, scenario: ScenarioName, json: boolean, terminal: Terminal): Promise<number> {
   const { signal } = terminal;
   const deadlineMs = performance.now() + FIRST_REQUEST_MS;

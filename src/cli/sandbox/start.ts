@@ -1,4 +1,4 @@
-/** From the command's flags to a running sandbox: its options, its ports, and its errors in the user's words. */
+/** Starts a sandbox from the command's flags, chooses its ports, and words its errors in terms of those flags. */
 
 import { readFileSync } from 'node:fs';
 import { OwnerTokenError } from '../../index.ts';
@@ -87,7 +87,7 @@ function readConfig(path: string): SandboxOptions {
   throw new UsageError('--config: expected a JSON object with options of startSandbox');
 }
 
-/** The ports that a state file remembers. A file that cannot be read is reported when the sandbox opens it. */
+/** The ports stored in a state file. A file that cannot be read is reported when the sandbox opens it. */
 function portsIn(path: string | undefined): { port?: number; portalPort?: number } {
   try {
     const { ports } = JSON.parse(readFileSync(path ?? '', 'utf8')) as { ports?: { port: number; portalPort: number } };
