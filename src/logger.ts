@@ -52,7 +52,9 @@ export function writerFor(logger: Logger | Level | undefined): Write {
  */
 function createPino(level: Level): Logger {
   try {
-    const require = createRequire(import.meta.url ?? `${process.cwd()}/`);
+    // Some bundlers leave `import.meta.url` undefined.
+    const from = [import.meta.url, `${process.cwd()}/`].find((each) => each !== undefined) as string;
+    const require = createRequire(from);
     const { pino } = require('pino') as typeof import('pino');
     return pino({ name: 'owner-token-registry', level });
   } catch (cause) {

@@ -222,6 +222,14 @@ describe('what else is logged', () => {
     expect(lines[0]?.[2]).toContain('docs/expiry.md');
   });
 
+  it('is a warm-up of more owners than fit, once', () => {
+    const { reports, lines } = reporting();
+    for (let n = 0; n < 2; n++) reports.warmUpExceeded(500);
+    expect(lines.map(([level, fields]) => [level, fields])).toEqual([
+      ['warn', { event: 'warmup.exceeded', registry: 'crm', maxOwners: 500 }],
+    ]);
+  });
+
   it('is a hook that threw, once of each, without its message', () => {
     const { reports, lines } = reporting();
     for (let n = 0; n < 2; n++) reports.hookFailed('expiry.accepted', new RangeError('canary-7c1d'));

@@ -253,3 +253,11 @@ describe('a scrubbed cause', () => {
     expect(ScrubbedCause.of({ cause: 'x' }).cause).toBeUndefined();
   });
 });
+
+describe('instanceof', () => {
+  it('is false for a value that throws when it is looked at', () => {
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    expect((proxy as unknown) instanceof OwnerTokenError).toBe(false);
+  });
+});

@@ -1,7 +1,7 @@
 import { Console } from 'node:console';
 import { Writable } from 'node:stream';
 import { pino } from 'pino';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import winston from 'winston';
 import { type Logger, writerFor } from '../src/logger.ts';
 
@@ -79,6 +79,26 @@ describe('a logger', () => {
     const logger = new Counting();
     writerFor(logger)('info', {}, '');
     expect(logger.lines).toBe(1);
+  });
+
+  it('is created from a level, silent below it', () => {
+    expect(() => writerFor('fatal')('error', FIELDS, 'not written')).not.toThrow();
+  });
+
+  it('cannot be created from a level where pino is missing, as in some bundles', async () => {
+    vi.resetModules();
+    vi.doMock('node:module', () => ({
+      createRequire: () => () => {
+        throw new Error('Cannot find module pino');
+      },
+    }));
+    try {
+      const bundled = await import('../src/logger.ts');
+      expect(() => bundled.writerFor('info')).toThrow('install pino beside the bundle, or give a logger');
+    } finally {
+      vi.doUnmock('node:module');
+      vi.resetModules();
+    }
   });
 
   // What a logger made from a level writes is tested by `secrets.test.ts`, in a process of its own.

@@ -2,7 +2,7 @@
 
 import { Readable } from 'node:stream';
 import { describe, expect, it, vi } from 'vitest';
-import { discard, fetchFailed, firstHop, nextHop, retryOf } from '../../src/calling/redirect-hops.ts';
+import { cancelBody, discard, fetchFailed, firstHop, nextHop, retryOf } from '../../src/calling/redirect-hops.ts';
 import { settle } from '../helpers/manual-clock.ts';
 
 const URL_A = 'https://a.example/start';
@@ -219,6 +219,15 @@ describe('an answer that nobody wants', () => {
     const body = Readable.from(['x']);
     discard({ body } as unknown as Response);
     expect(body.destroyed).toBe(true);
+  });
+
+  it('may fail to cancel', async () => {
+    const cancel = vi.fn(() => Promise.reject(new Error('no')));
+    const endless = () => new ReadableStream({ pull: (at) => at.enqueue(new Uint8Array(70_000)), cancel });
+    discard(new Response(endless()));
+    cancelBody(firstHop('https://a.example/', { method: 'POST', body: endless(), duplex: 'half' }), new Error('why'));
+    await settle();
+    expect(cancel).toHaveBeenCalledTimes(2);
   });
 
   it('may have no body, or one that fails', async () => {

@@ -9,6 +9,11 @@ const error = (code: OwnerTokenErrorCode, options: OwnerTokenErrorOptions = {}) 
 const timedOut = error('endpoint_unavailable');
 
 describe('how long a pause is', () => {
+  it('is what a source that shares failures says, and leaves the count of failures as it was', () => {
+    const pause = drawPause(error('endpoint_unavailable', { pauseMs: 1_234 }), 7, RANGE, 100, () => 0.5);
+    expect(pause).toMatchObject({ count: 6, retryAtMonotonicMs: 1_334 });
+  });
+
   it('may be drawn by itself', () => {
     expect([0, 1, 8].map((doublings) => drawLength(doublings, RANGE, () => 0))).toEqual([250, 500, 15_000]);
   });
