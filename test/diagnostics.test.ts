@@ -115,6 +115,21 @@ describe('a request', () => {
     reports.requestFailed(message, failure());
     expect(heard).toEqual(['error', 'asyncStart', 'asyncEnd']);
   });
+
+  it('runs inside what a subscriber to its start asks for, such as a span', async () => {
+    const { reports } = reporting();
+    const order: string[] = [];
+    const listen = (data: unknown) => {
+      (data as RequestMessage).run = (send) => {
+        order.push('span');
+        return send();
+      };
+    };
+    diagnostics.subscribe(`${TRACE}:start`, listen);
+    leaving.push(() => diagnostics.unsubscribe(`${TRACE}:start`, listen));
+    await reports.requestSent(reports.newRequest('owner_x', 'absent'), async () => void order.push('sent'));
+    expect(order).toEqual(['span', 'sent']);
+  });
 });
 
 describe('a rejection', () => {
