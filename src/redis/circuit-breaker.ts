@@ -1,5 +1,5 @@
 /**
- * The circuit breaker in front of Redis. Pure: it is told what happened and when, and says what to do.
+ * The circuit breaker in front of Redis. Pure: callers report outcomes with their times, and it decides what is sent.
  *
  * | state | an operation asks to be sent | an operation succeeds | an operation fails |
  * |---|---|---|---|
@@ -8,7 +8,7 @@
  * | half-open | `await` the trial | closes it | opens it if it is the trial; else no change |
  *
  * The pause doubles with each opening, from half a second to five, less up to half as jitter, so that the replicas of a
- * fleet do not try a recovering Redis in step. The doubling is forgotten after half a minute without a failure: a Redis
+ * fleet do not try a recovering Redis in step. The doubling starts over after half a minute without a failure: a Redis
  * that answers every other operation would otherwise open and close it twice a second.
  */
 

@@ -59,7 +59,7 @@ export class SharingDiagnostics {
     this.#emit('warn', { event: 'subscribe_failed' }, 'cannot subscribe to wake-ups: followers poll instead');
   }
 
-  /** @param replicas with another naming key; told when it was none before. */
+  /** @param replicas number of replicas with another naming key; reported when it rises from 0. */
   strangers(replicas: number): void {
     if (replicas > 0 && this.#strangers === 0) {
       const text = 'replicas with this prefix have another key: they share nothing with this one';

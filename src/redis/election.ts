@@ -1,5 +1,5 @@
 /**
- * Decides what a call is to do, by reading its owner's record until that is clear. See `shared-tokens.ts` for the
+ * Decides what a call does: reads its owner's record until it allows a decision. See `shared-tokens.ts` for the
  * decisions, `record-scripts.ts` for the record, and `shared-circuit.ts` for the fleet's circuit breaker.
  */
 
@@ -41,7 +41,7 @@ interface Passage {
   readonly trial: Trial | undefined;
 }
 
-/** What the call has learnt of the owner's record so far. */
+/** What the call has learnt from the owner's record so far. */
 interface Findings {
   /** No token of this or an earlier generation is wanted. */
   avoid: number;
@@ -104,7 +104,7 @@ export class Election {
     }
   }
 
-  /** Undefined: the record has to be read again, with what was found. */
+  /** Returns undefined if the record must be read again with the updated findings. */
   #read(
     { owner, request, circuit }: SharedCall,
     findings: Findings,
@@ -123,7 +123,7 @@ export class Election {
     const issued = tokens.read(owner, answer, request, findings.avoid, askedAtMs);
     if (issued) return { do: 'share', issued };
     findings.avoid = Math.max(findings.avoid, answer.generation);
-    // It may have turned out to be the rejected one.
+    // The stored token may be the rejected one, whose generation was unknown until now.
     if (request.reason === 'rejected' && request.rejected) findings.rejected = known.of(request.rejected.value);
     return undefined;
   }
@@ -135,7 +135,7 @@ export class Election {
     return record.acquire(owner, { call: id, mayLead, leastLifeMs: tokens.leastLifeMs(request), ...findings });
   }
 
-  /** Passes the fleet's circuit breaker: because it is closed, or as its trial. Or is refused by it. */
+  /** Admits the call past the fleet's circuit breaker, perhaps as its trial, or returns the refusal. */
   async #pass(call: SharedCall, endsAtMs: number): Promise<Passage | Decision> {
     const { record, failures, wakeups, clock } = this.#options;
     const { id, circuit, request } = call;
@@ -175,7 +175,7 @@ export class Election {
     }
   }
 
-  /** Waits, without a permit, until the record should be read again. False when the call has waited for its maximum. */
+  /** Waits, without a permit, until the record should be read again. Returns false after `maxWaitMs` in all. */
   async #wait(call: SharedCall, watch: Watch, leaseMs: number, readAtMs: number, endsAtMs: number): Promise<boolean> {
     const leftMs = endsAtMs - this.#options.clock.monotonic();
     if (leftMs <= 0) return false;

@@ -1,16 +1,16 @@
 /**
- * How many requests this replica makes at once while it does not share. An overloaded Redis must not turn into N requests
- * for each owner, all at once, on the same machines: so the replicas together begin with about as many as one process
- * would make, and each doubles its share every two seconds, until Redis no longer matters. A quiet time resets that.
+ * Limits how many requests this replica makes at once while it does not share. Otherwise an overloaded Redis would turn into
+ * one request per owner and replica, all at once. The replicas together begin with about as many requests as one process
+ * would make, and each doubles its share every two seconds. A quiet period resets that.
  *
- * Those beyond it wait in order. Whoever had to wait asks Redis once more before it makes a request.
+ * Calls beyond the limit wait in order, and read Redis once more before they request a token.
  */
 
 import type { Clock } from '../clock.ts';
 
-/** Requests of all replicas at once, at first. */
+/** The initial limit on concurrent requests of all replicas together. */
 const FLEET_WIDTH = 8;
-/** Assumed before the first count. */
+/** The number of replicas assumed until the first count. */
 const ASSUMED_REPLICAS = 10;
 const DOUBLES_EVERY_MS = 2_000;
 const QUIET_MS = 10_000;

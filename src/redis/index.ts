@@ -1,9 +1,9 @@
 /**
- * One token request per owner over all replicas, through the Redis or Valkey that is already there.
+ * One token request per owner over all replicas, through an existing Redis or Valkey.
  *
- * To read it: `shared-tokens.ts` follows one call, `record-scripts.ts` is the protocol, `shared-circuit.ts` shares failures
- * of the endpoint, `redis-link.ts` bounds what Redis can do to a call, `stored-token.ts` and `stored-failure.ts` cross
- * between this process and the record.
+ * Where to start: `shared-tokens.ts` follows one call, `record-scripts.ts` is the protocol, `shared-circuit.ts` shares failures
+ * of the endpoint, `redis-link.ts` bounds what Redis can do to a call, `stored-token.ts` and `stored-failure.ts` convert
+ * tokens and failures to and from their stored form.
  */
 
 export type { SharingMessage } from './diagnostics.ts';

@@ -1,7 +1,7 @@
 /**
- * The generations of the tokens that this replica requested or shared, so that it can name the one it does not want again.
- * A token that it requested without Redis has none. The server's time at that request stands for it, since generations
- * are times. Kept by digest and bounded: a token that was forgotten is recognised when the record gives it again.
+ * The generations of the tokens that this replica requested or shared, so that it can name the generation of a rejected
+ * token. A token requested without Redis has none; the server's time at its request stands in, since generations are
+ * times. Keyed by digest and bounded: a token dropped from here is recognised when the record returns it again.
  */
 
 import { createHash } from 'node:crypto';

@@ -1,7 +1,7 @@
 /**
  * The names of keys and channel, which everybody with access to Redis can read. An owner's is a keyed digest of the
- * source's identity (token URL, client, secret) and the access key: nobody finds an owner by trying access keys, and a
- * rotated secret gets new records.
+ * source's identity (token URL, client, secret) and the access key: nobody can find an owner by guessing access keys,
+ * and a rotated secret gets new records.
  */
 
 import { createHmac } from 'node:crypto';

@@ -10,7 +10,7 @@ import { SEALING_KEY_BYTES } from './sealing.ts';
 export interface SharedTokensOptions {
   /** The source to share, usually a `TokenEndpoint`. Must have `identity()`, which keeps different clients apart. */
   source: TokenSource;
-  /** The user's own client: `fromNodeRedis(client, …)`, `fromIoredis(client, …)`, or a port of one's own. */
+  /** The user's own client: `fromNodeRedis(client, …)`, `fromIoredis(client, …)`, or a port of your own. */
   redis: RedisPort;
   /** 1 to 16 keys of 32 random bytes, the same in every replica. The first seals, all open. */
   sealingKeys: Uint8Array[];

@@ -3,7 +3,7 @@
  * operation is one Lua script over one key, so it works on a standalone server, behind sentinels and on a cluster. Each
  * replies `[what, now, …]`, all strings.
  *
- * All time is the server's (`TIME`, in microseconds), so the replicas' clocks cannot matter. A generation is
+ * All time is the server's (`TIME`, in microseconds), so the replicas' clocks do not matter. A generation is
  * max(now, stored + 1): the fencing token of a lease, the version of a token, and the number by which it is rejected. It
  * grows across eviction and FLUSHALL, which a counter does not.
  *
@@ -14,8 +14,8 @@
  * | `f` `x` | sealed failure, and when it ends |
  * | `w` | a follower waits, so whatever ends the lease must publish a wake-up |
  *
- * The scripts store facts. They judge no failure and count nothing: what a failure means, and for how long, is sealed in
- * it by the replica that met it. A field that none of our scripts could have written counts as absent. A key of another
+ * The scripts store facts. They do not interpret failures and count nothing: the replica that met a failure seals into it
+ * what it means and when it ends. A field that none of our scripts could have written counts as absent. A key of another
  * type is deleted, since its name is ours alone.
  */
 
@@ -29,10 +29,10 @@ export interface RecordScript {
   readonly sha: string;
 }
 
-/** The longest that a token is shared, whatever its lifetime: keys of removed owners must not stay for ever. */
+/** The longest that a token is shared, whatever its lifetime: keys of removed owners must not stay forever. */
 export const MAX_SHARED_MS = 7 * 86_400_000;
 
-/** How long a record outlives everything in it, so that generations and failure counts survive a quiet time. */
+/** How long a record outlives everything in it, so that generations and failure counts survive a quiet period. */
 export const MEMORY_MS = 600_000;
 
 /** How far ahead a field may point; more is damage. */
@@ -87,16 +87,16 @@ function script(name: string, source: string): RecordScript {
 }
 
 /**
- * Decides what the call is to do. First it drops the token and the failure that the caller refutes: one was rejected, the
- * other does not open. Then the first rule that applies:
+ * Decides what the call does. First it drops a token that the caller reports as rejected, and a failure that the caller
+ * could not open. Then the first rule that applies gives the reply:
  *
- * 1. `token`: a usable one newer than *avoid*, with the least life.
+ * 1. `token`: a usable one newer than *avoid*, with at least the required life left.
  * 2. `failure`: one that has not ended.
  * 3. `wait`: another call holds the lease, for this long at most.
- * 4. `free`: the caller only looks (a lease of 0). With the ended failure, if there is one.
- * 5. `lead`: the caller holds the lease now. With its generation, and the ended failure.
+ * 4. `free`: nobody holds the lease, and the caller did not ask for it (a lease of 0). With the ended failure, if any.
+ * 5. `lead`: the caller holds the lease now. With its generation, and the ended failure, if any.
  *
- * The same call gets the same reply again, because clients resend.
+ * A call that is sent again gets the same reply, because clients resend.
  */
 export const ACQUIRE = script(
   'acquire',
@@ -142,7 +142,7 @@ return {'held', text(now)}
 /**
  * Stores a token, clears the failure, ends the caller's lease and wakes the followers. Refused if the token is not newer
  * than the stored one, or older than any lease granted since: a holder that was frozen cannot overrule its successor. If
- * a usable one that is as new is stored already, the reply is that one. A token obtained without a lease is stored only
+ * a usable token of the same or a later generation is stored already, the reply is that one. A token obtained without a lease is stored only
  * where none is.
  */
 export const PUBLISH = script(

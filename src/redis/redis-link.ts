@@ -1,6 +1,6 @@
 /**
- * The only way to Redis: each operation has our own deadline and passes the circuit breaker. Clients queue without end
- * while Redis is away, and none of them gives up on a server that hangs, so nothing here waits for a client.
+ * The only way to Redis: each operation has our own deadline and passes the circuit breaker. Clients queue without limit
+ * while Redis is unavailable, and none of them times out a hung server, so nothing here waits for a client.
  */
 
 import { type Clock, startTimer } from '../clock.ts';
@@ -19,7 +19,7 @@ export interface RedisLinkOptions {
   diagnostics: { suspended(trouble: RedisTrouble): void; resumed(): void };
 }
 
-/** A script's reply: a word, the server's time in microseconds, and what belongs to that word. */
+/** A script's reply: a word, the server's time in microseconds, and the word's arguments. */
 export type Reply = readonly [what: string, nowUs: string, ...rest: string[]];
 
 export class RedisLink {
@@ -101,11 +101,11 @@ export class RedisLink {
   }
 }
 
-/** For how long the timeline remembers at least; twice that at most. */
+/** The timeline uses the samples of at least this period, and of at most twice that. */
 const TIMELINE_WINDOW_MS = 3_600_000;
 
 /**
- * The server's time as this replica has come to know it: its monotonic clock, plus the largest difference seen in the last
+ * The server's time as this replica estimates it: its monotonic clock, plus the largest difference seen in the last
  * hour or two. A failover to a server whose clock is behind therefore makes no token younger. Each sample counts from when
  * the reply came, so the timeline is never ahead of the furthest server.
  */
@@ -146,8 +146,8 @@ async function outcomeOf(sent: Promise<Reply | undefined>, deadlineMs: number, c
 }
 
 /**
- * Sends once more when the connection was lost under the operation. The scripts give the same call the same answer, and
- * a client that reconnects in time saves a token request.
+ * Retries once if the connection was lost during the operation. The scripts give the same call the same reply, and a client
+ * that reconnects in time saves a token request.
  */
 async function sendTwice(send: () => Promise<Reply | undefined>): Promise<Reply | undefined> {
   try {
@@ -160,12 +160,12 @@ async function sendTwice(send: () => Promise<Reply | undefined>): Promise<Reply 
 
 const TIMED_OUT = Symbol('timed out');
 
-/** The deadline is waited for in this many timers. */
+/** The number of timers that a deadline consists of. */
 const PARTS = 5;
 
 /**
- * The result of the work, or {@link TIMED_OUT}. The deadline runs in parts: a process that was itself busy all the time
- * reads the reply that is long there before the last part ends, and does not blame Redis.
+ * The result of the work, or {@link TIMED_OUT}. The deadline consists of several timers in a row: a process whose event loop
+ * was blocked reads a reply that has already arrived before the last timer fires, and does not blame Redis.
  */
 function within<T>(work: Promise<T>, deadlineMs: number, clock: Clock): Promise<T | typeof TIMED_OUT> {
   return new Promise((resolve, reject) => {

@@ -1,7 +1,7 @@
 /**
  * Values leave the process only sealed: AES-256-GCM, bound to what they are (a token, a failure) and to the record's name
- * (endpoint, client, owner). A value that was moved to another record, cut, garbled, or sealed with a key this replica
- * does not have does not open.
+ * (endpoint, client, owner). A value that was moved to another record, truncated, corrupted, or sealed with a key that
+ * this replica does not have does not open.
  *
  *     base64url( version | key id 4 | nonce 12 | ciphertext | tag 16 )
  *
@@ -82,7 +82,7 @@ export class Sealer {
   }
 }
 
-/** Each use of a key has a key of its own. */
+/** Derives a separate key for each use. */
 function derived(key: Uint8Array, use: string): Buffer {
   return createHmac('sha256', key).update(`owner-token-registry ${use} ${VERSION}`).digest();
 }

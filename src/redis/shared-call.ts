@@ -1,4 +1,4 @@
-/** One call of a shared source on its way. */
+/** One call of a shared source in progress. */
 
 import { randomUUID } from 'node:crypto';
 import type { TokenRequest } from '../token.ts';
@@ -21,7 +21,7 @@ export class SharedCall {
     this.circuit = circuit;
   }
 
-  /** Only a request needs a permit, not a wait for another replica's. */
+  /** Whether the call holds a permit: it needs one to send a request, and none to wait for another replica's. */
   get hasPermit(): boolean {
     return this.#hasPermit;
   }

@@ -1,25 +1,25 @@
 /**
  * The fleet's circuit breaker of the endpoint and the client: one record for all owners, read only where there is reason
- * to suspect a failure. In health no request touches it, so it is no hot key.
+ * to suspect a failure. While the service is healthy no request reads it, so it is not a hot key.
  *
  * | the record says | its state | a leader |
  * |---|---|---|
  * | no failure | closed | sends its request |
- * | a failure that has not ended | open | is refused, until that very end |
+ * | a failure that has not ended | open | is refused until the failure's end |
  * | an ended failure, no lease | half-open | takes the lease: its request is the fleet's trial |
  * | an ended failure, another's lease | half-open | waits for that trial, without a permit |
  *
- * A replica suspects a failure after one that may be the endpoint's, of its own or of another replica, when a wake-up names
- * this record, and, without a subscription, once a second. The suspicion ends when the record shows no failure.
+ * A replica suspects a failure after an ambiguous failure of its own or of another replica, when a wake-up names this
+ * record, and, without a subscription, once a second. The suspicion ends when the record shows no failure.
  *
- * The registry alone escalates failures of single owners; the record only carries what it decided.
+ * Each registry escalates failures of single owners; the record only carries the result.
  */
 
 import type { Clock } from '../clock.ts';
 import { OwnerTokenError, type WiderScope } from '../errors.ts';
 import type { TokenRequest } from '../token.ts';
 
-/** Without a subscription, how often the record is read for no other reason. */
+/** Without a subscription, the record is read at least this often. */
 const UNASKED_EVERY_MS = 1_000;
 
 export class SharedCircuit {
@@ -52,7 +52,7 @@ export class SharedCircuit {
     this.#lastReadMs = this.#clock.monotonic();
   }
 
-  /** The scope of a failure that concerns all owners, or undefined. Suspects one that only may. */
+  /** The scope of a failure that concerns all owners, else undefined. An ambiguous failure raises the suspicion too. */
   judge(error: OwnerTokenError, request: TokenRequest): WiderScope | undefined {
     if (OwnerTokenError.escalationOf(error)) this.suspect();
     const scope = request.scopeOf?.(error) ?? error.failureScope;

@@ -22,7 +22,7 @@ export type Acquired =
 export interface AcquireOptions {
   /** Identifies the call across resends. */
   readonly call: string;
-  /** Whether the call takes the lease if nobody holds it; else it only looks. */
+  /** Whether the call takes the lease if nobody holds it; otherwise it only reads. */
   readonly mayLead: boolean;
   /** Only a token of a later generation is wanted. */
   readonly avoid?: number;
@@ -45,7 +45,7 @@ export interface SealedFailure {
   readonly endsAtUs: number;
 }
 
-/** What the end of a lease says of the failure in the record. */
+/** What the release of a lease reports about the failure in the record. */
 export type ReleaseOutcome = SealedFailure | 'passed' | 'unknown';
 
 export interface ReplicaCount {
@@ -82,7 +82,7 @@ export class SharedRecord {
   }
 
   /**
-   * Returns the stored token if that is as new and usable.
+   * Returns the stored token if it is usable and of the same or a later generation.
    *
    * @param leaseless the token was obtained without a lease.
    */
@@ -93,14 +93,14 @@ export class SharedRecord {
     return reply?.what === 'superseded' ? reply : undefined;
   }
 
-  /** @param all whether every replica is to learn of a changed failure, rather than those that wait. */
+  /** @param all whether to notify every replica of a changed failure, instead of followers alone. */
   async release(name: string, call: string, outcome: ReleaseOutcome, all = false): Promise<void> {
     const args =
       typeof outcome === 'string' ? [outcome, '', 0] : ['failed', outcome.sealed, Math.floor(outcome.endsAtUs)];
     await this.#link.run(scripts.RELEASE, name, [call, this.#channel, name, ...args, all ? 1 : 0]);
   }
 
-  /** @param onCount called with the count, also when it comes after the deadline. */
+  /** @param onCount called with the count, even if the reply arrives after the deadline. */
   async announce(
     name: string,
     replica: string,
@@ -108,14 +108,14 @@ export class SharedRecord {
     windowMs: number,
     onCount: (count: ReplicaCount) => void,
   ): Promise<void> {
-    const tell = ([what, , replicas, strangers]: Reply) =>
+    const onReply = ([what, , replicas, strangers]: Reply) =>
       void (what === 'listed' && onCount({ replicas: Number(replicas), strangers: Number(strangers) }));
-    const reply = await this.#link.run(scripts.ANNOUNCE, name, [replica, keyId, windowMs], tell);
-    if (reply) tell(reply);
+    const reply = await this.#link.run(scripts.ANNOUNCE, name, [replica, keyId, windowMs], onReply);
+    if (reply) onReply(reply);
   }
 }
 
-/** Undefined for a reply that carries no more than its first word. */
+/** Undefined for a reply without arguments. */
 function acquired(reply: Reply | undefined): Acquired | undefined {
   if (!reply) return undefined;
   const [what, now, number, text = ''] = reply;

@@ -1,6 +1,6 @@
 /**
  * A token source that makes one request per owner over all replicas. Redis serves efficiency, never correctness: whatever
- * becomes of it, a call ends as it would have without it, and the registry in front keeps its own single flight.
+ * happens to it, a call ends as it would have without sharing, and the registry in front keeps its own single-flight.
  *
  * A call is decided by its owner's record (see `record-scripts.ts`):
  *
@@ -12,8 +12,8 @@
  * - *Fallback*: Redis is unavailable, or the wait was too long. It requests a token by itself, within a budget, and offers
  *   it to the others.
  *
- * Nothing is cached here, which is the registry's work, nothing is retried, which is the next caller's, and no Redis client
- * is created, connected or closed.
+ * It caches nothing (the registry does), retries nothing (the next call does), and creates, connects or closes no Redis
+ * client.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -53,10 +53,10 @@ export interface SharingStats {
   readonly unreadable: number;
 }
 
-/** A replica counts among the others for this long after its last announcement, which it repeats at a third. */
+/** A replica counts as present for this long after it announced itself, which it does three times as often. */
 const ANNOUNCED_MS = 900_000;
 
-/** Secrets that rotate leave circuits behind. */
+/** Bounds the circuits, since each rotated secret leaves one behind. */
 const MAX_CIRCUITS = 8;
 
 /** A {@link TokenSource} that shares the tokens and failures of another one between replicas. */
@@ -190,7 +190,7 @@ export class SharedTokens implements TokenSource {
     }
   }
 
-  /** Whatever becomes of publishing, the caller is served: with the newer token if there is one, else with its own. */
+  /** Serves the caller even if publishing fails: with the newer token if there is one, else with its own. */
   async #publish(call: SharedCall, lead: Lead, issued: IssuedToken): Promise<IssuedToken> {
     const { id, owner, circuit, request } = call;
     if (problemOfIssued(issued)) {
@@ -225,7 +225,7 @@ export class SharedTokens implements TokenSource {
       if (sealed) void this.#record.publish(owner, id, sealed, true);
       return issued;
     } catch (error) {
-      // The acquire may have arrived and its reply been lost.
+      // The acquire may have taken effect although its reply was lost.
       void this.#record.release(owner, id, 'unknown');
       throw error;
     } finally {
@@ -239,24 +239,24 @@ export class SharedTokens implements TokenSource {
     const { generation, trial, failureBefore } = lead;
     const error =
       thrown instanceof OwnerTokenError ? thrown : new OwnerTokenError('source_failed', 'the source failed');
-    // A closing registry, a full queue, bad options: nothing that concerns another replica.
-    const concernsNobody = request.signal.aborted || error.failureScope === undefined;
+    // A closing registry, a full queue, invalid options: nothing that concerns another replica.
+    const isLocal = request.signal.aborted || error.failureScope === undefined;
     const answeredAtUs = this.#link.serverTimeUs(this.#clock.monotonic()) ?? lead.nowUs;
-    const scope = concernsNobody ? undefined : circuit.judge(error, request);
+    const scope = isLocal ? undefined : circuit.judge(error, request);
     const met = { scope, generation, answeredAtUs };
     const ofAll =
       scope && this.#failures.seal(error, { ...met, name: circuit.name, before: trial?.failureBefore ?? '' });
     if (ofAll) void this.#record.release(circuit.name, id, ofAll, true);
     else if (trial) void this.#record.release(circuit.name, id, this.#outcomeOfTrial(circuit.name, trial, error), true);
     const endsAtUs = ofAll?.endsAtUs;
-    const ofOwner = concernsNobody
+    const ofOwner = isLocal
       ? undefined
       : this.#failures.seal(error, { ...met, name: owner, before: failureBefore, ...(endsAtUs && { endsAtUs }) });
     void this.#record.release(owner, id, ofOwner ?? 'unknown');
     return endsAtUs && scope ? withFleetPause(error, scope, Math.max(0, (endsAtUs - answeredAtUs) / 1000)) : thrown;
   }
 
-  /** An answer that blames the owner alone proves that what all had to wait for is over. */
+  /** An answer that refuses the owner alone proves that the failure of the endpoint or client is over. */
   #outcomeOfTrial(name: string, trial: Trial, error: OwnerTokenError): 'passed' | 'unknown' {
     if (error.code !== 'owner_refused' || error.failureScope !== 'owner') return 'unknown';
     const proves =

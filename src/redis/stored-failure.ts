@@ -1,7 +1,7 @@
 /**
  * From an error to the failure that the record stores, and back. A stored failure has a code, a scope and a status, never
- * a message, a body or a secret. It is sealed like a token, together with its generation, its end and how many came
- * before it: the scripts cannot judge a failure, and whoever else writes to Redis cannot make one.
+ * a message, a body or a secret. It is sealed like a token, together with its generation, its end and the number of
+ * failures before it, so nobody else with access to Redis can read, change or forge one.
  *
  * | failure | stored for | backoff |
  * |---|---|---|
@@ -30,7 +30,7 @@ const RETRY_AFTER_MS = { least: 1_000, most: 3_600_000 } as const;
 /** More doublings than any base needs to reach its cap. */
 const MAX_DOUBLINGS = 16;
 
-/** The longest that a replica follows a failure it did not meet before it reads the record again. */
+/** The longest that a replica applies another replica's failure before it reads the record again. */
 const MAX_FOLLOWED_MS = 60_000;
 
 /** As it is sealed. */
@@ -47,7 +47,7 @@ interface WireFailure {
   n: number;
 }
 
-/** When and after what a failure was met. */
+/** The circumstances of a failure. */
 export interface MetFailure {
   /** The record's name. */
   readonly name: string;
@@ -58,7 +58,7 @@ export interface MetFailure {
   readonly answeredAtUs: number;
   /** The ended failure that the record held before, sealed; empty if none. */
   readonly before: string;
-  /** Its end, where another record decides that. */
+  /** Its end, if another record determines it. */
   readonly endsAtUs?: number;
 }
 
@@ -93,8 +93,8 @@ export class StoredFailures {
   }
 
   /**
-   * The error for a caller that follows a stored failure. Undefined if the failure does not open, has ended by its own
-   * account, or is older than what this caller knows.
+   * The error for a caller that follows a stored failure. Undefined if the failure does not open, has ended by its sealed
+   * end, or is older than what this caller knows.
    *
    * @param avoid a generation known to be later than the failure, if it is.
    */
@@ -126,13 +126,13 @@ export class StoredFailures {
   }
 }
 
-/** The error of the replica that met a failure of all: its registry pauses until the fleet tries again. */
+/** The error for the replica that met a failure of client or endpoint: its registry pauses until the fleet's next trial. */
 export function withFleetPause(error: OwnerTokenError, scope: 'client' | 'endpoint', pauseMs: number): OwnerTokenError {
   const { code, message, status, oauthError, failedAtMs, cause } = error;
   return new OwnerTokenError(code, message, { failureScope: scope, status, oauthError, failedAtMs, cause, pauseMs });
 }
 
-/** How long a failure stands: as long as the service asked for, else the doubled base up to the cap, less up to half of it. */
+/** How long a failure lasts: as long as the service asked for, else the doubled base up to the cap, less up to half of it. */
 function pauseMsOf(
   error: OwnerTokenError,
   scope: 'client' | 'endpoint' | undefined,

@@ -21,7 +21,7 @@ import type { KnownGenerations } from './known-generations.ts';
 import type { Sealer } from './sealing.ts';
 import type { SealedToken, StoredToken } from './shared-record.ts';
 
-/** What is sealed of a token: all that another replica's registry needs to date it alike. */
+/** The sealed content of a token: what another replica's registry needs to compute the same expiry. */
 export interface SharedToken {
   readonly token: string;
   readonly tokenType?: string;
@@ -33,7 +33,7 @@ export interface SharedToken {
   readonly lifetimeMs: number;
 }
 
-/** The last part of a lifetime, in which a token is no longer shared: it would end on the way. */
+/** The last part of a lifetime, in which a token is no longer shared: it would expire in transit. */
 const LAST_OF_LIFE = { share: 0.05, mostMs: 1_000 } as const;
 
 export interface StoredTokensOptions {
@@ -71,7 +71,7 @@ export class StoredTokens {
    *
    * @param name the owner's record.
    * @param avoid the lowest generation that is not wanted.
-   * @param askedAtMs this replica's wall clock before it asked.
+   * @param askedAtMs this replica's wall clock before it read the record.
    */
   read(name: string, stored: StoredToken, request: TokenRequest, avoid: number, askedAtMs: number) {
     const { sealer, known, serverTimeUs, onUnreadable } = this.#options;
@@ -83,7 +83,7 @@ export class StoredTokens {
     }
     const knownAs = known.of(shared.token);
     known.remember(shared.token, { generation });
-    // The service may have answered another replica's refresh with the same token. It would answer ours likewise.
+    // The service may have answered another replica's refresh with the same token, and would do the same for ours.
     const isHeld = request.reason === 'refresh' && shared.token === request.held?.value;
     const isNewer = generation > Math.max(avoid, this.avoid(request));
     if (isHeld ? knownAs === 0 || knownAs >= generation : !isNewer) return undefined;
@@ -96,14 +96,14 @@ export class StoredTokens {
     }
   }
 
-  /** A token of this replica, sealed for the others. Undefined if they must not or cannot have it. */
+  /** A token of this replica, sealed for the others. Undefined if it must not or cannot be shared. */
   seal(
     name: string,
     issued: IssuedToken,
     request: TokenRequest,
     at: { generation: number; requestedAtUs: number },
   ): SealedToken | undefined {
-    // The service issued a rejected token again. Other replicas have to find out by themselves.
+    // The service issued a rejected token again. Other replicas find that out for themselves.
     if (issued.token === request.rejected?.value) return undefined;
     const { generation, requestedAtUs } = at;
     const { token, tokenType, response } = issued;
@@ -121,13 +121,13 @@ export class StoredTokens {
       const sealed = this.#options.sealer.seal(toWire(shared), { kind: 'token', name, generation });
       return sealed === undefined ? undefined : { sealed, generation, usableUntilUs };
     } catch {
-      // A policy that throws, or a response that is no JSON: the registry reports it.
+      // A policy that throws, or a response that is not JSON: the registry reports it.
       return undefined;
     }
   }
 }
 
-/** As it is sealed: short names, no Infinity (JSON has none), and the token once. */
+/** The sealed JSON: short names, null for Infinity, and the token only once. */
 interface WireToken {
   t: string;
   y?: string;
@@ -136,7 +136,7 @@ interface WireToken {
   l: number | null;
 }
 
-/** Stands for the token wherever the response holds it; a string of the response that begins so is escaped by another. */
+/** Replaces the token within the response. A response string that starts with this mark is escaped by a second one. */
 const TOKEN_MARK = '\u0000';
 
 function toWire({ token, tokenType, response, requestedAtUs, lifetimeMs }: SharedToken): WireToken {
@@ -175,13 +175,13 @@ export interface ReissueFacts {
   readonly shared: SharedToken;
   /** Its age by the server's time. */
   readonly ageMs: number;
-  /** This replica's wall clock just before it asked; the age counts back from there. */
+  /** This replica's wall clock just before it read the record; the age counts back from there. */
   readonly askedAtMs: number;
   /** The lifetime by this replica's policy. */
   lifetimeMs(issued: IssuedToken): number;
 }
 
-/** Undefined if the token has ended, or no form of it is dated right by this replica's policy. */
+/** Undefined if the token has expired, or if this replica's policy derives a correct expiry from none of its forms. */
 export function issuedTokenFrom(facts: ReissueFacts): IssuedToken | undefined {
   const { shared, ageMs, askedAtMs } = facts;
   // After the server's clock was set back, the age of what was stored before is unknown.

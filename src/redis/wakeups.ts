@@ -1,6 +1,6 @@
 /**
  * How a follower learns that the leader's request has ended. With a subscription: by a message on one channel for all
- * records, and for safety when the lease ends. Without one: by polling. Each wait has jitter, so that followers do not ask
+ * records, and for safety when the lease ends. Without one: by polling. Each wait has jitter, so that followers do not read
  * in step.
  */
 
@@ -10,7 +10,7 @@ import type { RedisPort } from './ports.ts';
 /** The wait between two polls doubles from the first to the last. */
 const POLL_MS = { first: 15, last: 150 } as const;
 
-/** A lease may end unannounced. Its followers then come within this time instead of all at once. */
+/** After a lease has ended without a message, its followers read the record spread over this time. */
 const AFTER_LEASE_MS = 40;
 
 const SUBSCRIBE_AGAIN_MS = 30_000;
