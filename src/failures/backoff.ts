@@ -1,19 +1,19 @@
 /**
- * How long a failure holds requests back. Every pause is drawn here, once, when it is written: half of it is jitter,
- * and jitter drawn at each look would let the earliest draw win.
+ * Backoff: how long requests pause after a failure. A pause is drawn once, when the failure is recorded. Half of it is
+ * jitter: if that were drawn on each read, the earliest draw would win.
  */
 
 import { OwnerTokenError } from '../errors.ts';
 
-/** How long pauses of one scope are: doubling from `baseMs` up to `capMs`. */
+/** The length of a scope's pauses, doubling from `baseMs` up to `capMs`. */
 export interface PauseRange {
   /** Milliseconds of the first pause, before jitter; 1 to 3,600,000. */
   readonly baseMs: number;
-  /** Milliseconds that no pause exceeds, unless a 429 or 503 asks for more; `baseMs` to 86,400,000. */
+  /** Longest pause in milliseconds, unless a 429 or 503 asks for more; `baseMs` to 86,400,000. */
   readonly capMs: number;
 }
 
-/** A cached failure, and until when it holds requests back. */
+/** A cached failure, and the time of the next attempt. */
 export interface Pause {
   readonly error: OwnerTokenError;
   /** Failures in a row that led here. */
@@ -21,16 +21,16 @@ export interface Pause {
   readonly retryAtMonotonicMs: number;
 }
 
-/** Beyond this many doublings every base has reached every cap. */
+/** After this many doublings every base has reached its cap. */
 const MAX_DOUBLINGS = 40;
 
 /**
- * Draws a pause: as long as the source says it lasts for all replicas, else as long as the service asked for, else the
- * doubled base up to the cap, less up to half of it.
+ * Draws a pause. Its length is the one that the source has set for all replicas, or else the one that the service asked
+ * for, or else the doubled base up to the cap, less up to half of it.
  *
  * @param count failures in a row, this one included.
  * @param fromMs the monotonic time at which the pause begins.
- * @param doublings how often the base was doubled: usually once by each failure after the first.
+ * @param doublings how many times the base is doubled; by default once per failure after the first.
  */
 export function drawPause(
   error: OwnerTokenError,
@@ -54,8 +54,8 @@ export function drawLength(doublings: number, range: PauseRange, random: () => n
 }
 
 /**
- * How long the service asked for no further request; undefined if it did not. A 429 or a 503 may ask for up to an hour,
- * which is as much as any error carries. `Retry-After` with another failure is followed up to the scope's own cap.
+ * The wait that the service asked for; undefined if it did not. A 429 or 503 may ask for up to an hour, the upper bound of
+ * `retryAfterMs` in any error. With other failures, `Retry-After` is limited by the scope's cap.
  */
 export function retryAfterMsOf({ code, status, retryAfterMs }: OwnerTokenError, capMs: number): number | undefined {
   if (retryAfterMs === undefined || code === 'rate_limited' || status === 429 || status === 503) return retryAfterMs;

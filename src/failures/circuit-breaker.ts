@@ -1,44 +1,44 @@
 /**
  * The circuit breaker of one scope: the client's (our credentials are refused) or the endpoint's (it is down, or limits
- * us). Closed, it lets every request pass. Open, it refuses all until a time that was drawn when it opened; then the
- * next request becomes the trial. Half-open, it waits for the answer to the trial.
+ * us). Closed, it admits every request. Open, it refuses all until a time that was drawn when it opened; then the next
+ * request becomes the trial. Half-open, it waits for the outcome of the trial.
  *
  * | event                                     | closed       | open                      | half-open                  |
  * | ----------------------------------------- | ------------ | ------------------------- | -------------------------- |
  * | `admit`                                   | passes       | half-open: it is the trial | half-open: a new trial    |
- * | `succeeded`, or an answer that clears it  | –            | –                         | the trial's: closed        |
+ * | `succeeded` or `cleared`                  | –            | –                         | the trial's: closed        |
  * | `failed`: a failure of this scope         | open         | open, maybe for longer    | the trial's: open, longer  |
- * | `cancel`, or a failure of another scope   | –            | –                         | the trial's: open, and due |
+ * | `cancel`, or a failure of another scope   | –            | –                         | the trial's: open, no wait |
  * | `reset`                                   | –            | closed                    | closed                     |
  *
- * Open and half-open, only the trial's answer counts: all other requests were sent before the circuit opened, and say
- * nothing about what came after. They only prolong it if they carry a later `Retry-After`.
+ * While the circuit is open or half-open, only the outcome of the trial counts. All other requests were sent before the
+ * circuit opened and say nothing about the present. They only extend the pause, if they carry a later `Retry-After`.
  *
- * A doubtful owner may be the only cause of its failure: it failed before, or it never succeeded while others have. It
- * must not keep the circuit open for the others:
+ * An owner is doubtful if it failed before, or never succeeded while others have: it may be the only cause of its failure.
+ * So it must not keep the circuit open for the others:
  *
- * - once its trial has taken `TRIAL_TAKEOVER_AFTER_MS`, another owner's request replaces it as the trial;
- * - when its trial fails in a way that may be its own doing, the pause grows for doubtful owners alone. Others wait one
- *   more pause of the same length, or none if the trial hung, since they have waited that long already;
- * - even when the trial of another owner fails so, others wait a fifth longer only, not twice as long: where many owners
- *   fail, each of them once, the healthy ones must get their turn before long.
+ * - If its trial takes longer than `TRIAL_TAKEOVER_AFTER_MS`, another owner's request replaces it as the trial.
+ * - If its trial fails ambiguously, the pause grows for doubtful owners only. Others wait one more pause of the same
+ *   length, or none if the trial hung, because they have waited that long already.
+ * - If the trial of any other owner fails ambiguously, the pause grows by a fifth instead of doubling. Otherwise, if many
+ *   owners failed once each, the healthy ones would wait too long for their turn.
  */
 
 import { OwnerTokenError, type WiderScope } from '../errors.ts';
 import { drawPause, type Pause, type PauseRange, retryAfterMsOf } from './backoff.ts';
 
 /**
- * What is known of an owner: whether a request of it ever succeeded (`proven`, `failing`), and whether its last one failed
- * (`failing`, `unproven`). `new`: none was answered yet.
+ * What is known about an owner. `new`: no request has ended yet. `unproven`: all have failed. `proven`: the last one
+ * succeeded. `failing`: the last one failed, an earlier one succeeded.
  */
 export type OwnerStanding = 'new' | 'unproven' | 'proven' | 'failing';
 
-/** The right to make one request. Each is given back exactly once, to `succeeded`, `failed` or `cancel`. */
+/** The right to make one request. It is returned exactly once, to `succeeded`, `failed` or `cancel`. */
 export interface Permit {
   /** Counts up in the order in which requests are sent. */
   readonly number: number;
   readonly standing: OwnerStanding;
-  /** Whether its owner's failure may be its own doing: see above. */
+  /** Whether the owner itself may be the cause of a failure; see above. */
   readonly doubtful: boolean;
 }
 
@@ -53,16 +53,16 @@ export interface CircuitState {
 export interface CircuitFailure {
   readonly error: OwnerTokenError;
   readonly nowMs: number;
-  /** Whether the failure may be its owner's own doing all the same. */
+  /** Whether the failure escalated from its owner, which may still be the cause. */
   readonly isEscalated: boolean;
   /** Whether the request hung before it failed. */
   readonly hung: boolean;
 }
 
-/** Until when an open circuit refuses: doubtful owners never come before the others. */
+/** The pauses of an open circuit. The one of doubtful owners never ends before the one of the others. */
 interface Pauses {
   readonly pause: Pause;
-  /** How often the base of `pause` was doubled. */
+  /** How many times the base of `pause` was doubled. */
   readonly doublings: number;
   readonly pauseOfDoubtful: Pause;
 }
@@ -79,16 +79,16 @@ interface HalfOpen extends Pauses {
 
 type State = { readonly kind: 'closed' } | Open | HalfOpen;
 
-/** How many distinct owners in a row must fail in a way that may be anybody's doing until it is this scope's. */
+/** How many distinct owners in a row must fail ambiguously until the failure escalates to this scope. */
 const SUSPECTS_TO_ESCALATE = 3;
 
-/** How many doublings the pause grows by when a trial of no doubtful owner fails in a way that may be its own doing. */
+/** How many doublings the pause grows by when the trial of an owner that is not doubtful fails ambiguously. */
 const AMBIGUOUS_GROWTH = 1 / 4;
 
 /** How long the trial of a doubtful owner may take before another owner's request replaces it. */
 export const TRIAL_TAKEOVER_AFTER_MS = 500;
 
-/** While the trial is in flight, callers are told to come again after this time at least. */
+/** The shortest wait that callers are given while the trial is in flight. */
 const MIN_WAIT_FOR_TRIAL_MS = 100;
 
 export class CircuitBreaker {
@@ -100,7 +100,7 @@ export class CircuitBreaker {
   /** Owners whose failures may be this scope's. */
   readonly #suspects = new Set<string>();
 
-  /** @param options `requestTimeoutMs` is when a trial has been answered at the latest. */
+  /** @param options `requestTimeoutMs` is the longest that a trial can take. */
   constructor(scope: WiderScope, range: PauseRange, options: { requestTimeoutMs: number; random: () => number }) {
     this.scope = scope;
     this.#range = range;
@@ -125,7 +125,7 @@ export class CircuitBreaker {
     return nowMs < retryAtMonotonicMs ? { ...pause, retryAtMonotonicMs } : undefined;
   }
 
-  /** A request that no pause refuses is sent. */
+  /** A request that no pause refuses is about to be sent. */
   admit(permit: Permit, nowMs: number): void {
     const state = this.#state;
     if (state.kind === 'closed') return;
@@ -144,7 +144,7 @@ export class CircuitBreaker {
     return this.cleared(permit);
   }
 
-  /** The answer shows that this scope works, whatever it says of its owner. Returns whether that closed the circuit. */
+  /** The response proves that this scope works, even if the owner failed. Returns whether that closed the circuit. */
   cleared(permit: Permit): boolean {
     return this.#isTrial(permit) && this.reset();
   }
@@ -154,7 +154,7 @@ export class CircuitBreaker {
     if (this.#isTrial(permit)) this.#open(this.#state as Pauses);
   }
 
-  /** A request failed, and it is this scope's failure. Returns the pause of its owner. */
+  /** The failure of a request was attributed to this scope. Returns the pause that applies to its owner. */
   failed(permit: Permit, failure: CircuitFailure): Pause {
     const state = this.#state;
     const error = OwnerTokenError.restated(failure.error, { failureScope: this.scope });
@@ -199,8 +199,8 @@ export class CircuitBreaker {
   }
 
   /**
-   * When to come again while the trial is in flight: when it may be replaced; else after as long as it has taken so far,
-   * so that waiting for it costs a handful of calls, but by its deadline.
+   * When a caller should retry while the trial is in flight: when the trial may be replaced, or else after as long again as
+   * the trial has taken so far, but no later than its deadline. So a caller that polls makes only a handful of calls.
    */
   #retryAtBesideTrial({ trial, trialSentAtMs }: HalfOpen, nowMs: number, doubtful: boolean): number {
     if (trial.doubtful && !doubtful) return trialSentAtMs + TRIAL_TAKEOVER_AFTER_MS;

@@ -1,18 +1,18 @@
 /**
- * Which scope a failure is attributed to, and what that stops. Nothing here waits or reads a clock: a pause is a time
- * before which no request is made, and calls that come sooner are refused. Client and endpoint have a circuit breaker
- * each; an owner's backoff is drawn here and kept in its slot.
+ * Attributes each failure to a scope and pauses that scope. Nothing here waits or reads a clock: a pause is a time before
+ * which no request is made, and earlier calls are refused. Client and endpoint have a circuit breaker each; an owner's
+ * backoff is drawn here and stored in its slot.
  *
- * Scope escalation: some failures may be anybody's doing (a timeout, a reset, a 5xx, an unusable answer; a 4xx without a
- * code). Each is attributed to its owner at first. When three distinct owners fail in a row, with no success of any
- * owner in between, the failure is the endpoint's (or the client's), and so is every such failure until that circuit
- * closes. A failure counts only
+ * Scope escalation: an ambiguous failure (a timeout, a reset, a 5xx, an unusable response; a 4xx without a code) may be
+ * caused by the owner or by a wider scope. It is attributed to its owner at first. When three distinct owners in a row fail
+ * so, with no success of any owner in between, the failure is attributed to the endpoint (or the client), and so is every
+ * ambiguous failure until that circuit closes. A failure counts only
  *
- * - if its owner is not doubtful: one that failed before says nothing new, and one that never succeeded while others have
- *   may have a wrong key. While nobody has succeeded yet, owners without a failure count;
- * - if nothing sent after it has succeeded: then it says nothing about the present.
+ * - if its owner is not doubtful. An owner that failed before says nothing new, and one that never succeeded while others
+ *   have may have a wrong key. Until any owner has succeeded, the first failure of each owner counts;
+ * - if no request sent later has succeeded. Otherwise the failure says nothing about the present.
  *
- * Newcomers, which never succeeded, are asked for more slowly while they fail: see `newcomer-pace.ts`.
+ * Requests of newcomers (owners that never succeeded) slow down while they fail: see `newcomer-pace.ts`.
  */
 
 import { type FailureScope, OwnerTokenError, type WiderScope } from '../errors.ts';
@@ -29,9 +29,9 @@ export interface PauseRanges {
 
 export interface FailureScopesOptions {
   readonly ranges: PauseRanges;
-  /** Requests in flight at once, when nothing slows them down. */
+  /** The most requests in flight at once; fewer during a slow start. */
   readonly concurrency: number;
-  /** When a request has been answered at the latest. */
+  /** The longest that a request can take. */
   readonly requestTimeoutMs: number;
   readonly random: () => number;
 }
@@ -40,7 +40,7 @@ export interface FailureScopesOptions {
 export interface StartLimits {
   /** How many requests may be in flight. */
   readonly inFlight: number;
-  /** Whether owners that never succeeded are among them. */
+  /** Whether requests of newcomers may start. */
   readonly newcomers: boolean;
 }
 
@@ -48,9 +48,9 @@ export interface StartLimits {
 export interface FailedRequest {
   readonly permit: Permit;
   readonly error: OwnerTokenError;
-  /** Tells owners apart: the access key. */
+  /** Identifies the owner: its access key. */
   readonly owner: string;
-  /** How often this owner had failed in a row before. */
+  /** How many times in a row this owner had failed before. */
   readonly ownerFailures: number;
   readonly nowMs: number;
   /** When the request was sent. */
@@ -62,15 +62,15 @@ export interface FailureOutcome {
   readonly scope: 'owner' | WiderScope;
   /** Whether the request hung before it failed. */
   readonly hung: boolean;
-  /** The owner's own pause, if it has one from this. */
+  /** The owner's own pause, if the failure caused one. */
   readonly ownerPause: Pause | undefined;
-  /** The pause of the client or the endpoint, if the failure is theirs. */
+  /** The pause of the client or the endpoint, if the failure was attributed to either. */
   readonly circuitPause: Pause | undefined;
-  /** The scopes whose circuit closed, since the answer shows that they work. */
+  /** The scopes whose circuit closed, because the response proves that they work. */
   readonly lifted: readonly WiderScope[];
 }
 
-/** A request that took longer before it failed hung: it occupied a permit for long enough to hold others up. */
+/** A request that took longer than this before it failed counts as hung: it occupied a permit long enough to delay others. */
 export const HUNG_AFTER_MS = 500;
 
 /** The breakers of client and endpoint, and how failures of owners escalate to them. */
@@ -81,7 +81,7 @@ export class FailureScopes {
   readonly #ownerRange: PauseRange;
   readonly #random: () => number;
   #permits = 0;
-  /** The number of the request sent last of all that have succeeded. */
+  /** The number of the most recently sent request that has succeeded. */
   #newestSuccess = 0;
 
   constructor(options: FailureScopesOptions) {
@@ -100,12 +100,12 @@ export class FailureScopes {
     return { inFlight: this.#slowStart.limit, newcomers: nowMs >= this.#newcomerPace.nextAtMs };
   }
 
-  /** Monotonic: no request of an owner that never succeeded is sent before. */
+  /** Monotonic time before which no request of a newcomer is sent. */
   get nextNewcomerAtMs(): number {
     return this.#newcomerPace.nextAtMs;
   }
 
-  /** The pause that refuses a request of such an owner now, the client's before the endpoint's. */
+  /** The pause that refuses a request of such an owner now. The client's takes precedence over the endpoint's. */
   pauseFor(nowMs: number, standing: OwnerStanding): Pause | undefined {
     const { client, endpoint } = this.#breakers;
     const doubtful = this.#isDoubtful(standing);
@@ -121,7 +121,7 @@ export class FailureScopes {
     return permit;
   }
 
-  /** The request brought a token. Returns the scopes whose circuit that closed. */
+  /** The request returned a token. Returns the scopes whose circuit that closed. */
   succeeded(permit: Permit): WiderScope[] {
     this.#newestSuccess = Math.max(this.#newestSuccess, permit.number);
     if (isNewcomer(permit.standing)) this.#newcomerPace.reset();
@@ -132,8 +132,8 @@ export class FailureScopes {
   }
 
   /**
-   * The scope that a failure of this request is attributed to. Asked before {@link failed} by a source that shares
-   * failures; it gets the answer that `failed` will act on.
+   * The scope that a failure of this request is attributed to. A source that shares failures calls this before
+   * {@link failed}, which will use the same scope.
    */
   scopeOf({ permit, error, owner }: Pick<FailedRequest, 'permit' | 'error' | 'owner'>): FailureScope {
     const wider = OwnerTokenError.escalationOf(error);
@@ -143,7 +143,7 @@ export class FailureScopes {
     return breaker.state || (isEvidence && breaker.countsAgainst(owner)) ? wider : 'owner';
   }
 
-  /** The request failed: attributes the failure to a scope, and pauses that. */
+  /** The request failed. Attributes the failure to a scope and pauses that scope. */
   failed(request: FailedRequest): FailureOutcome {
     const { permit, error, ownerFailures, nowMs, sentAtMs } = request;
     const hung = nowMs - sentAtMs > HUNG_AFTER_MS;
@@ -189,15 +189,15 @@ export class FailureScopes {
     return this.#breakers[scope].state;
   }
 
-  /** Whether a failure of such an owner may well be its own doing. */
+  /** Whether such an owner may be the only cause of its failure. */
   #isDoubtful(standing: OwnerStanding): boolean {
     return standing !== 'proven' && (standing !== 'new' || this.#newestSuccess > 0);
   }
 
   /**
-   * The pause of an owner whose failure escalated. It lasts as long as the circuit's and does not grow: the owner of
-   * the trial in a long outage is not at fault. One whose request hung may be the cause itself, and as the next trial
-   * would hold everybody up, so it waits a first step longer.
+   * The pause of an owner whose failure escalated. It lasts as long as the circuit's and does not grow, because the owner
+   * of a trial is not to blame for a long outage. If the request hung, the pause is up to one base interval longer: the owner
+   * may be the cause, and its next trial would delay everybody.
    */
   #ownerPauseBeside(circuitPause: Pause, error: OwnerTokenError, ownerFailures: number, hung: boolean): Pause {
     const beyondMs = hung ? drawLength(0, this.#ownerRange, this.#random) : 0;
@@ -211,9 +211,9 @@ export class FailureScopes {
 }
 
 /**
- * A request that failed in another scope: takes note of what that says of this one. Returns whether it closed the
- * circuit. An answer that refuses the owner by a code proves that the endpoint is up and accepts our credentials; a 4xx
- * without a code proves only that it is up.
+ * Handles a failure that was attributed to another scope, because its response may still prove that this scope works.
+ * Returns whether that closed the circuit. A refusal of the owner with a code proves that the endpoint is up and accepts
+ * our credentials; a 4xx without a code proves only that it is up.
  */
 function settles(breaker: CircuitBreaker, permit: Permit, error: OwnerTokenError): boolean {
   const isRefusal = error.code === 'owner_refused' && error.failureScope === 'owner';

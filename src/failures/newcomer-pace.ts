@@ -1,8 +1,8 @@
 /**
- * How fast owners that never succeeded may be asked for. An outage may be met by nobody else, while the other owners
- * still hold their tokens; and no circuit opens by newcomers alone, since one of them may simply have a wrong key. So
- * from the third failure in a row that may be the service's doing, each doubles the time until the next newcomer's
- * request, in the end to a second. A newcomer that succeeds ends that.
+ * Slows down the requests of newcomers (owners that never succeeded) while they fail. In an outage, newcomers may be the
+ * only owners that make requests, because the others still have their tokens. Newcomers alone do not open a circuit, because
+ * any of them may simply have a wrong key. So from the third ambiguous failure in a row on, each one doubles the interval
+ * between their requests, up to a second. A newcomer's success ends that.
  */
 
 const FREE_FAILURES = 2;
@@ -10,7 +10,7 @@ const MIN_INTERVAL_MS = 125;
 const MAX_INTERVAL_MS = 1_000;
 
 export class NewcomerPace {
-  /** Monotonic: no newcomer's request is sent before. */
+  /** Monotonic time before which no newcomer's request is sent. */
   nextAtMs = Number.NEGATIVE_INFINITY;
   #failures = 0;
 
@@ -20,12 +20,12 @@ export class NewcomerPace {
     if (doublings >= 0) this.nextAtMs = nowMs + Math.min(MAX_INTERVAL_MS, MIN_INTERVAL_MS * 2 ** doublings);
   }
 
-  /** A newcomer's request failed, and it may be the service's doing. */
+  /** A newcomer's request failed ambiguously. */
   failed(): void {
     this.#failures++;
   }
 
-  /** A newcomer's request succeeded, or a person said that all is well. */
+  /** A newcomer's request succeeded, or `resume()` was called. */
   reset(): void {
     this.#failures = 0;
     this.nextAtMs = Number.NEGATIVE_INFINITY;

@@ -1,17 +1,17 @@
-/** From whatever a source threw to the error that callers get, and from a remembered failure to a refusal. */
+/** Turns what a source threw into the error that callers get, and a cached failure into the error of a refused call. */
 
 import { type Instant, onWallClock } from '../clock.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
 import { drawPause, type Pause, type PauseRange } from './backoff.ts';
 
-/** Below this length a key is too common a string to be looked for in a message. */
-const LEAST_REDACTED_LENGTH = 6;
+/** Shorter keys are not redacted, because they occur in ordinary words. */
+const MIN_REDACTED_LENGTH = 6;
 
 /** A failure of a source as an `OwnerTokenError` of this owner, dated by the registry's clock. */
 export function failureOf(thrown: unknown, owner: string, accessKey: string, now: Instant): OwnerTokenError {
   if (thrown instanceof OwnerTokenError) {
     const message =
-      accessKey.length < LEAST_REDACTED_LENGTH ? thrown.message : thrown.message.replaceAll(accessKey, '[access key]');
+      accessKey.length < MIN_REDACTED_LENGTH ? thrown.message : thrown.message.replaceAll(accessKey, '[access key]');
     return OwnerTokenError.restated(thrown, { message, owner, failedAtMs: now.wallMs, retryAtMs: undefined });
   }
   return new OwnerTokenError('source_failed', 'the token source, or a function given to it, threw', {
@@ -21,30 +21,31 @@ export function failureOf(thrown: unknown, owner: string, accessKey: string, now
   });
 }
 
-/** The failure as its callers get it: with what it stops, and until when. */
+/** The error that callers get: the failure with its scope and `retryAtMs`. */
 export function withOutcome(
   error: OwnerTokenError,
-  verdict: {
+  outcome: {
     readonly scope: FailureScope;
     readonly ownerPause: { readonly retryAtMonotonicMs: number } | undefined;
     readonly circuitPause: { readonly retryAtMonotonicMs: number } | undefined;
   },
   now: Instant,
 ): OwnerTokenError {
-  const pause = verdict.ownerPause ?? verdict.circuitPause;
+  const pause = outcome.ownerPause ?? outcome.circuitPause;
   return OwnerTokenError.restated(error, {
-    failureScope: verdict.scope,
+    failureScope: outcome.scope,
     retryAtMs: pause && retryAtMsOf(pause, now),
   });
 }
 
-/** Fresh tokens rejected in a row until the owner pauses. */
+/** How many fresh tokens in a row must be rejected until the owner pauses. */
 const MAX_FRESH_REJECTIONS = 3;
 
 /**
- * The pause of an owner whose last tokens were all rejected while they were fresh: another one will not help.
+ * The pause of an owner whose last tokens were all rejected while they were fresh, because another one would not help.
  *
- * @param count how many in a row; undefined is returned while there are too few.
+ * @param count how many in a row.
+ * @returns undefined if there are too few.
  */
 export function pauseAfterRejections(
   owner: string,
@@ -59,13 +60,13 @@ export function pauseAfterRejections(
   return drawPause(error, count - MAX_FRESH_REJECTIONS + 1, range, now.monotonicMs, random);
 }
 
-/** What a call gets that a pause refuses: the cached failure, how old it is, and when to come again. */
+/** The error of a call that a pause refuses: the cached failure, its age, and when to retry. */
 export function refusal(pause: Pause, owner: string, now: Instant): OwnerTokenError {
   const { error } = pause;
   const retryAtMs = retryAtMsOf(pause, now);
   const ageMs = Math.max(0, now.wallMs - error.failedAtMs);
   const wait = seconds(retryAtMs - now.wallMs);
-  const message = `no token was requested: the next attempt may be made in ${wait}; ${seconds(ageMs)} ago: ${error.message}`;
+  const message = `token requests are paused for another ${wait} after a failure ${seconds(ageMs)} ago: ${error.message}`;
   return OwnerTokenError.restated(error, { message, owner, retryAtMs });
 }
 

@@ -110,7 +110,7 @@ export function metricsOf(...kinds: Metric['kind'][]): MetricName[] {
   return (Object.keys(METRICS) as MetricName[]).filter((name) => kinds.includes(METRICS[name].kind));
 }
 
-/** The current values. Constant time, however many owners there are. */
+/** The current values. Iterates over all owners. */
 export function readingsOf(registry: Observed, fleet?: ObservedFleet): Reading[] {
   const stats = registry.stats();
   const { owner, client, endpoint } = stats.refused;

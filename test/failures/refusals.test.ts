@@ -85,14 +85,14 @@ describe('a refusal', () => {
     expect(error).toMatchObject({
       ...{ code: 'endpoint_unavailable', status: 503, owner: 'owner_y' },
       ...{ failedAtMs: 1_002_000, retryAtMs: 1_006_250 },
-      message: 'no token was requested: the next attempt may be made in 1.3 s; 3.0 s ago: it is down',
+      message: 'token requests are paused for another 1.3 s after a failure 3.0 s ago: it is down',
     });
   });
 
   it.each([5_000, 4_000, 5_099])('says to come again in 100 ms at least, though its pause ends at %d', (retryAtMs) => {
     expect(refused(retryAtMs)).toMatchObject({
       retryAtMs: now.wallMs + 100,
-      message: 'no token was requested: the next attempt may be made in 0.1 s; 3.0 s ago: it is down',
+      message: 'token requests are paused for another 0.1 s after a failure 3.0 s ago: it is down',
     });
   });
 
