@@ -1,15 +1,15 @@
-/** What can be an access key. Its format is not shown, so it is refused only where it could not name an owner safely. */
+/** Validates access keys. Their format is unknown, so a key is refused only if it cannot identify an owner safely. */
 
 import { OwnerTokenError } from '../errors.ts';
 
-/** Longer than any header or body should have to carry. */
+/** More than a header or body should carry. */
 const MAX_LENGTH = 16_384;
 
 /**
- * The access key, if it can name an owner.
+ * Returns the access key if it can identify an owner.
  *
- * Unpaired surrogates are refused because UTF-8 has none: two keys would become one on their way to the service, and
- * in every digest.
+ * Unpaired surrogates are refused because UTF-8 cannot encode them: two different keys would become the same key on the way
+ * to the service, and in every digest.
  *
  * @throws OwnerTokenError `invalid_access_key`
  */

@@ -1,29 +1,29 @@
-/** How secrets are named where people read: a keyed digest, so that a name cannot be found by trying keys. */
+/** Names for secrets in logs and errors: keyed digests, so that nobody can find a secret by hashing guesses. */
 
 import { createHmac, randomBytes } from 'node:crypto';
 
 const DIGEST_CHARACTERS = 16;
 
-/** Names access keys and tokens. With the same key, the same names in every replica. */
+/** Names access keys and tokens. Replicas with the same key produce the same names. */
 export class Fingerprints {
   readonly #key: Uint8Array;
   readonly #label: ((accessKey: string) => string) | undefined;
 
   /**
    * @param key any length; random when absent.
-   * @param label gives owners a name of the user's own.
+   * @param label returns a custom name for an owner.
    */
   constructor(key: Uint8Array = randomBytes(32), label?: (accessKey: string) => string) {
     this.#key = key;
     this.#label = label;
   }
 
-  /** The owner's label, where there is one that can be shown, else the digest of its access key. */
+  /** The owner's label if it has a usable one, or else the digest of its access key. */
   ofOwner(accessKey: string): string {
     return this.#labelOf(accessKey) ?? this.digestOf(accessKey);
   }
 
-  /** The digest of the owner's access key, label or not: for what must tell owners apart. */
+  /** The digest of the owner's access key, even if it has a label: unlike labels, digests are unique. */
   digestOf(accessKey: string): string {
     return `owner_${this.#digest('access key', accessKey)}`;
   }
@@ -42,7 +42,7 @@ export class Fingerprints {
     return `token_${this.#digest('token', token)}`;
   }
 
-  /** 96 bits; the purpose is part of what is digested, so that no string has the same name in both roles. */
+  /** 96 bits. The purpose is part of the input, so that a string has different names as access key and as token. */
   #digest(purpose: string, secret: string): string {
     const digest = createHmac('sha256', this.#key).update(`${purpose}\0`).update(secret).digest('base64url');
     return digest.slice(0, DIGEST_CHARACTERS);

@@ -7,10 +7,10 @@ import type { QueuedRequest } from './request-queue.ts';
 import { type Slot, standingOf } from './slot.ts';
 
 /**
- * - `queued`: serves whatever its owner needs when it is sent, and can be dropped until then.
+ * - `queued`: not sent yet; can still be dropped. Its reason is determined when it is sent.
  * - `permitted`: may be sent, which happens within the same tick; can still be dropped.
- * - `sent`: the source was called; `abort` ends that. It may give its permit back and queue for another; `resume` then
- *   tells it that it has one.
+ * - `sent`: the source was called; `abort` cancels that call. The source may release its permit and queue for another,
+ *   which `resume` grants.
  * - `settled`: its callers have the outcome.
  */
 export type FlightState =
@@ -29,13 +29,13 @@ export interface Waiter {
 export class Flight implements QueuedRequest {
   readonly accessKey: string;
   readonly slot: Slot;
-  /** What was known of the owner when the request began. */
+  /** The owner's standing when the request began. */
   readonly standing: OwnerStanding;
   readonly hanging: boolean;
   state: FlightState = { phase: 'queued' };
-  /** Ends its occupation of a permit. */
+  /** Releases its permit, if it has one. */
   releasePermit: () => void = () => {};
-  /** The async context of the call that began the request, which `AsyncLocalStorage` finds during it. */
+  /** The async context of the call that began the request, for `AsyncLocalStorage`. */
   readonly context = new AsyncResource('OwnerTokenRequest');
   /** Changed by `waiters.ts` alone. */
   readonly waiters = new Set<Waiter>();
@@ -53,7 +53,7 @@ export class Flight implements QueuedRequest {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    // Nobody waits for a refresh: diagnostics report its failure.
+    // No caller waits for a refresh; diagnostics report its failure.
     this.#outcome.catch(() => {});
   }
 

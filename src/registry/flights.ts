@@ -1,6 +1,6 @@
 /**
- * The in-flight requests, at most one per owner, and the one actor that moves them on. The registry decides that a
- * request is needed; what becomes of it reads from top to bottom here: begin, queue, permit, source, outcome.
+ * Runs the token requests, at most one per owner. The registry decides that a request is needed; this file takes it
+ * through its stages: queue, permit, source, outcome.
  */
 
 import { type Instant, nextTurn, settledWithin, type Time } from '../clock.ts';
@@ -18,14 +18,14 @@ import { Permits } from './permits.ts';
 import { QueueTimer } from './queue-timer.ts';
 import { RequestQueue, STANDINGS } from './request-queue.ts';
 import { failed, type HeldToken, type Slot, started, succeeded } from './slot.ts';
-import { type Attempt, callSource, closedError, readFailure, type SharingSeam, wasAborted } from './source-call.ts';
+import { type Attempt, callSource, closedError, readFailure, type SharingHooks, wasAborted } from './source-call.ts';
 import { Waiters } from './waiters.ts';
 
 /** Requests refused in one turn of the event loop. */
 const SLICE = 256;
 
 export class Flights {
-  /** Calls of the source, refreshes among them, and failed requests. */
+  /** Calls of the source, those among them that were refreshes, and failed requests. */
   readonly counts = { requests: 0, refreshes: 0, failures: 0 };
   readonly #settings: RegistrySettings;
   readonly #time: Time;
@@ -34,7 +34,7 @@ export class Flights {
   readonly #diagnostics: Diagnostics;
   readonly #queue: RequestQueue<Flight>;
   readonly #permits: Permits;
-  /** All that have not settled, detached ones included. */
+  /** All unsettled requests, including detached ones. */
   readonly #unsettled = new Set<Flight>();
   readonly #waiters = new Waiters((flight) => this.#dropIfUseless(flight));
   readonly #queueTimer: QueueTimer;
@@ -73,7 +73,7 @@ export class Flights {
     const flight = this.#create(accessKey, slot);
     const outcome = this.#wait(flight, signal);
     if (!this.#enqueue(flight, true)) {
-      const message = 'too many owners wait for a token request: raise maxQueued or concurrency, or call less';
+      const message = 'the queue of token requests is full: raise maxQueued or concurrency, or make fewer calls';
       this.#refuse(flight, this.#errorOf(flight, 'queue_full', message));
     }
     return outcome;
@@ -84,19 +84,19 @@ export class Flights {
     return this.#wait(flight, signal);
   }
 
-  /** Begins a request that nobody waits for, unless the queue is full. */
+  /** Begins a request that no caller waits for, unless the queue is full. */
   refresh(accessKey: string, slot: Slot): void {
     const flight = this.#create(accessKey, slot);
     if (!this.#enqueue(flight, false)) this.#end(flight);
   }
 
-  /** The held token was rejected: the answer to a request already sent may be that very token, and is not stored. */
+  /** The held token was rejected. A request already sent may return the same token, so its outcome is not stored. */
   rejected(accessKey: string): void {
     const flight = this.#owners.flightOf(accessKey);
     if (flight?.state.phase === 'sent') this.detach(flight);
   }
 
-  /** A request that is no longer its owner's goes on for the callers that wait for it, and is dropped if none does. */
+  /** Separates a request from its owner. It continues for the callers that wait for it, and is dropped if there are none. */
   detach(flight: Flight): void {
     this.#owners.detach(flight);
     this.#dropIfUseless(flight);
@@ -126,7 +126,7 @@ export class Flights {
     this.#queueTimer.watch(this.#queue.overdueAtMs, this.#failures.nextNewcomerAtMs);
   }
 
-  /** Rejects every caller with `closed` and aborts what was sent. Returns how many had not settled in time. */
+  /** Rejects every caller with `closed` and aborts the sent requests. Returns how many did not settle in time. */
   async close(timeoutMs: number): Promise<number> {
     this.#closed = true;
     for (const [index, flight] of [...this.#unsettled].entries()) {
@@ -168,8 +168,8 @@ export class Flights {
     return true;
   }
 
-  /** What a source is told and may do that shares with other processes. */
-  #seamOf(flight: Flight, permit: Permit): SharingSeam {
+  /** The hooks for a source that shares tokens with other processes. */
+  #hooksFor(flight: Flight, permit: Permit): SharingHooks {
     const enqueue = () => {
       this.#queue.add(flight, true, this.#time.now().monotonicMs);
       this.startNext();
@@ -181,18 +181,18 @@ export class Flights {
   }
 
   async #run(flight: Flight, permit: Permit): Promise<void> {
-    // Every caller left since the permit was granted.
+    // All callers have left since the permit was granted.
     if (flight.state.phase === 'settled') return this.#failures.cancel(permit);
     const abort = new AbortController();
     flight.state = { phase: 'sent', abort };
     let attempt = this.#attempt(flight, started(flight.slot, this.#time.now()));
     let held: HeldToken;
-    const seam = this.#seamOf(flight, permit);
-    const call = () => callSource(this.#settings, this.#diagnostics, flight, attempt, abort, seam);
+    const hooks = this.#hooksFor(flight, permit);
+    const call = () => callSource(this.#settings, this.#diagnostics, flight, attempt, abort, hooks);
     try {
       let issued = await call();
       if (this.#isDenied(flight, issued)) {
-        const message = 'the service issued a token again that was reported as rejected';
+        const message = 'the service re-issued a token that was reported as rejected';
         const error = this.#errorOf(flight, 'token_rejected', message);
         this.#diagnostics.requestFailed(attempt.message, error);
         abort.signal.throwIfAborted();
@@ -268,7 +268,7 @@ export class Flights {
     for (const each of lifted) this.#diagnostics.lifted(each);
   }
 
-  /** A circuit is open: refuses what it stops, some in each turn of the event loop, since each refusal makes an error. */
+  /** A circuit is open: refuses the requests that it stops, in slices, because each refusal creates an error. */
   #refuseQueued(): void {
     const now = this.#time.now();
     let left = SLICE;
@@ -289,11 +289,12 @@ export class Flights {
     return true;
   }
 
-  /** A request that nobody waits for is dropped while it is queued; once sent, it is finished if it will be stored. */
+  /** Drops a request that no caller waits for. Once sent, it is aborted instead, unless its token will be stored. */
   #dropIfUseless(flight: Flight): void {
     if (flight.waiting > 0) return;
     if (flight.state.phase !== 'sent') this.#drop(flight);
-    else if (!this.#owners.isCurrent(flight)) flight.state.abort.abort(new DOMException('nobody waits', 'AbortError'));
+    else if (!this.#owners.isCurrent(flight))
+      flight.state.abort.abort(new DOMException('no caller waits', 'AbortError'));
   }
 
   #refuse(flight: Flight, error: OwnerTokenError): void {
@@ -303,7 +304,7 @@ export class Flights {
 
   #drop(flight: Flight): void {
     const wasQueued = this.#queue.withdraw(flight);
-    // Its source waits for a permit.
+    // Its source is waiting for a permit.
     if (wasQueued && flight.state.phase === 'sent')
       flight.state.abort.abort(closedError(flight.slot.owner, this.#time.now()));
     this.#end(flight);
@@ -323,9 +324,9 @@ export class Flights {
   }
 
   #wake(): void {
-    const message = 'no permit for a token request came in time: raise concurrency or maxQueueMs, or call less';
+    const message = 'the token request got no permit in time: raise concurrency or maxQueueMs, or make fewer calls';
     const nowMs = this.#time.now().monotonicMs;
-    // What is left after one slice is overdue too, so the next timer is due at once.
+    // What is left after one slice is overdue too, so the next timer fires at once.
     for (let left = SLICE; left > 0; left--) {
       const flight = this.#queue.takeOverdue(nowMs);
       if (!flight) break;

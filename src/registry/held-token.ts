@@ -1,4 +1,4 @@
-/** From an issued token to the held one: validated, dated, and planned on both clocks. */
+/** Turns an issued token into a held one: validates it, dates it, and computes its times on both clocks. */
 
 import type { Instant } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
@@ -20,12 +20,12 @@ export type DatedToken = IssuedToken & { readonly requestedAtMs: number };
 /** A re-issued token with less than this share of its life left is not refreshed again. */
 const MIN_REST_SHARE = 0.05;
 
-/** How far the clocks may seem to drift apart merely because they are not read at the same moment. */
+/** How far the clocks may seem to drift apart only because they are not read at the same moment. */
 const MAX_SAMPLING_ERROR_MS = 20;
 
 /**
  * Validates and dates what a source returned. If the source gives no date, or one in the future (another clock, or one
- * that was set back since), the lifetime counts from just before the request, by whichever clock says longer ago. If the
+ * that was set back since), the lifetime counts from just before the request, by the clock that gives the earlier time. If the
  * wall clock was set back during the request, the source's date is set back with it.
  *
  * @throws OwnerTokenError `invalid_response`
@@ -53,10 +53,10 @@ export function lifetimeOf(
 }
 
 /**
- * Makes the token to hold.
+ * Creates the held token.
  *
- * @param previous the token held until now: the same token re-issued keeps its expiry.
- * @throws OwnerTokenError `invalid_response` if it has expired already.
+ * @param previous the token held until now. If the same token is issued again, it keeps its expiry.
+ * @throws OwnerTokenError `invalid_response` if the token has already expired.
  */
 export function heldTokenFrom(
   settings: Pick<RegistrySettings, 'refreshWindow' | 'random' | 'fingerprints'>,
@@ -92,7 +92,7 @@ export function heldTokenFrom(
   };
 }
 
-/** Cuts a plan to the expiry that stands and moves the refresh point in proportion; no refresh if hardly any life is left. */
+/** Limits a plan to the existing expiry and scales the refresh point. Plans no refresh if hardly any life is left. */
 function withoutExtending(
   planned: { refreshAtMs: number; expiresAtMs: number },
   requestedAtMs: number,

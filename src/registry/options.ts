@@ -1,4 +1,4 @@
-/** The registry's options: what each bounds, its default, and the check of all of them at once. */
+/** The registry's options and their defaults, and the check of all of them at once. */
 
 import {
   type CallRules,
@@ -24,17 +24,17 @@ export interface OwnerTokenRegistryOptions {
   source: TokenSource;
   /** How long a token lives. Default: `firstKnown(expiresIn(), jwtExp())`, and 300 s if neither knows. */
   expiry?: ExpiryPolicy | undefined;
-  /** Owners held at once, 1 to 10,000,000; beyond it the least recently used are dropped. Default: 10,000. */
+  /** The most owners to cache, 1 to 10,000,000; beyond it the least recently used are evicted. Default: 10,000. */
   maxOwners?: number | undefined;
   /** Token requests in flight at once over all owners, 1 to 10,000. Default: 16. */
   concurrency?: number | undefined;
-  /** Queued requests, 1 to 10,000,000; beyond it `getToken` rejects with `queue_full`. Default: 10,000. */
+  /** The most queued requests, 1 to 10,000,000; beyond it `getToken` rejects with `queue_full`. Default: 10,000. */
   maxQueued?: number | undefined;
   /** Milliseconds a request stays queued, 1 to 3,600,000; then `queue_timeout`. Default: 30,000. */
   maxQueueMs?: number | undefined;
   /**
    * Milliseconds a source may take for one request, 1 to 3,600,000; then the request fails with `endpoint_unavailable`,
-   * and its signal is aborted. Bounds every source; give a slow one more. Default: 30,000.
+   * and its signal is aborted. Applies to every source; raise it for a slow one. Default: 30,000.
    */
   requestTimeoutMs?: number | undefined;
   /**
@@ -45,13 +45,13 @@ export interface OwnerTokenRegistryOptions {
   /** Names the registry in logs, channel messages and metrics. Default: `default`. */
   name?: string | undefined;
   /**
-   * A logger with `debug`, `info`, `warn` and, if it has one, `error`: pino, bunyan, winston or `console`; or a level for
-   * a pino logger to standard output. Default: silent. What is logged: `docs/observability.md`.
+   * A logger with `debug`, `info`, `warn` and optionally `error`, such as pino, bunyan, winston or `console`; or a level for
+   * a pino logger to standard output. Default: silent. Events: see `docs/observability.md`.
    */
   logger?: Logger | Level | undefined;
   /** A name for logs, errors and reports instead of the fingerprint. Must not reveal the access key. */
   ownerLabel?: ((accessKey: string) => string) | undefined;
-  /** Key of the fingerprints, 16 bytes or more; the same in every replica for the same names. Default: random. */
+  /** Key of the fingerprints, 16 bytes or more. Replicas with the same key log the same names. Default: random. */
   fingerprintKey?: Uint8Array | undefined;
   /** Defaults for `ownerFetch`. */
   calls?: OwnerFetchOptions | undefined;
@@ -68,7 +68,7 @@ export interface OwnerTokenRegistryOptions {
 
 type Filled<T> = { readonly [K in keyof T]-?: NonNullable<T[K]> };
 
-/** The options, checked, with every default filled in and what is made of them once. */
+/** The checked options with all defaults, and the objects that are derived from them. */
 export interface RegistrySettings
   extends Filled<
     Omit<OwnerTokenRegistryOptions, 'logger' | 'ownerLabel' | 'fingerprintKey' | 'calls' | 'clock' | 'pauses'>
@@ -107,7 +107,7 @@ const KNOWN: readonly (keyof OwnerTokenRegistryOptions & string)[] = [
   'pauses',
 ];
 
-const MOST_OWNERS = 10_000_000;
+const MAX_OWNERS = 10_000_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
@@ -120,9 +120,9 @@ export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySe
   const check = new OptionCheck<OwnerTokenRegistryOptions>('OwnerTokenRegistry', options, KNOWN);
   check.required('source', (value) => hasMethods(value, 'requestToken'), 'a TokenSource, such as a TokenEndpoint');
   check.when('expiry', (value) => hasMethods(value, 'lifetimeMs'), 'an ExpiryPolicy, such as fixedLifetime(60_000)');
-  check.integer('maxOwners', 1, MOST_OWNERS);
+  check.integer('maxOwners', 1, MAX_OWNERS);
   check.integer('concurrency', 1, 10_000);
-  check.integer('maxQueued', 1, MOST_OWNERS);
+  check.integer('maxQueued', 1, MAX_OWNERS);
   check.integer('maxQueueMs', 1, HOUR_MS);
   check.integer('requestTimeoutMs', 1, HOUR_MS);
   check.when('refreshWindow', isWindow, 'two shares of the lifetime [from, to] with 0 < from <= to <= 1');
@@ -147,7 +147,7 @@ export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySe
     name: options.name ?? 'default',
     refreshWindow: options.refreshWindow ?? [0.6, 0.8],
     expiry: expiry ?? firstKnown(expiresIn(), jwtExp()),
-    random: soundRandom(random ?? Math.random),
+    random: safeRandom(random ?? Math.random),
     pauses: {
       owner: pauses?.owner ?? PAUSES.owner,
       client: pauses?.client ?? PAUSES.client,
@@ -171,8 +171,8 @@ function checkPauses(check: OptionCheck<OwnerTokenRegistryOptions>): void {
   }
 }
 
-const isMs = (value: unknown, most: number): value is number =>
-  Number.isInteger(value) && (value as number) >= 1 && (value as number) <= most;
+const isMs = (value: unknown, max: number): value is number =>
+  Number.isInteger(value) && (value as number) >= 1 && (value as number) <= max;
 
 const isKey = (value: unknown) => value instanceof Uint8Array && value.length >= 16;
 
@@ -186,8 +186,8 @@ function isWindow(value: unknown): boolean {
   return typeof from === 'number' && typeof to === 'number' && from > 0 && from <= to && to <= 1;
 }
 
-/** Draws a half when `random` throws or returns no number from 0 up to 1, because jitter must not fail a request. */
-function soundRandom(random: () => number): () => number {
+/** Returns 0.5 if `random` throws or returns anything but a number from 0 up to 1: jitter must not fail a request. */
+function safeRandom(random: () => number): () => number {
   return () => {
     try {
       const drawn = random();

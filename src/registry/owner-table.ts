@@ -1,7 +1,7 @@
 /**
- * Where an owner's slot is. Beyond `maxOwners` the least recently used slots are dropped, from owners with a token and
- * from owners without one (failing, or rejected) separately, so that failures of unknown keys never displace a token. An
- * in-flight request holds its owner's slot here until it settles, so eviction never touches it.
+ * Stores the owners' slots. Beyond `maxOwners`, the least recently used slots are evicted. Owners with a token and owners
+ * without one (failing, or rejected) are evicted separately, so that failures of unknown keys never displace a token. An
+ * in-flight request keeps its owner's slot here until it settles, so eviction never touches it.
  */
 
 import { LRUCache } from 'lru-cache';
@@ -10,7 +10,7 @@ import type { Flight } from './flight.ts';
 import type { Slot } from './slot.ts';
 
 export class OwnerTable {
-  /** Slots dropped for want of room. */
+  /** Slots evicted because the table was full. */
   evictions = 0;
   readonly #withToken: LRUCache<string, Slot>;
   readonly #withoutToken: LRUCache<string, Slot>;
@@ -30,12 +30,12 @@ export class OwnerTable {
     return this.#withToken.size + this.#withoutToken.size;
   }
 
-  /** The slot of an owner who is used now. */
+  /** The slot; counts as a use in the LRU order. */
   use(accessKey: string): Slot | undefined {
     return this.#withToken.get(accessKey) ?? this.#withoutToken.get(accessKey) ?? this.#flights.get(accessKey)?.slot;
   }
 
-  /** The slot, without counting as a use of it. */
+  /** The slot; does not change the LRU order. */
   peek(accessKey: string): Slot | undefined {
     return this.#withToken.peek(accessKey) ?? this.#withoutToken.peek(accessKey) ?? this.#flights.get(accessKey)?.slot;
   }
@@ -54,7 +54,7 @@ export class OwnerTable {
     return this.#flights.get(accessKey);
   }
 
-  /** Whether callers join this request and its outcome is stored: not once it was detached. */
+  /** Whether callers join this request and its outcome is stored; false once it is detached. */
   isCurrent(flight: Flight): boolean {
     return this.#flights.get(flight.accessKey) === flight;
   }
@@ -63,7 +63,7 @@ export class OwnerTable {
     this.#flights.set(flight.accessKey, flight);
   }
 
-  /** Stores a slot that changed. */
+  /** Stores a changed slot. */
   store(accessKey: string, slot: Slot): void {
     const [home, other] = slot.held ? [this.#withToken, this.#withoutToken] : [this.#withoutToken, this.#withToken];
     other.delete(accessKey);

@@ -1,13 +1,13 @@
 /**
- * The permits of requests in flight. A source that shares with other processes may release its permit while it only waits
- * for another's request, and queues for a new one before it makes its own.
+ * The permits of in-flight requests. A source that shares tokens may release its permit while it only waits for the request
+ * of another process, and queues for a new permit before it makes a request of its own.
  */
 
 import pLimit from 'p-limit';
 import type { Flight } from './flight.ts';
 
 export class Permits {
-  /** It has neither bound nor cancel, so it gets a request only when that one may start. */
+  /** p-limit has no bound and no cancellation, so a request is passed to it only when it may start. */
   readonly #limit: ReturnType<typeof pLimit>;
   readonly #onRelease: (flight: Flight) => void;
 
@@ -18,8 +18,8 @@ export class Permits {
   }
 
   /**
-   * Gives the flight a permit: its first one, with which it begins, or the one that its source queued for. Its release
-   * takes effect at once, although p-limit notices a few microtasks later.
+   * Gives the flight a permit: its first one, or the one that its source queued for. A release takes effect at once,
+   * although p-limit notices it a few microtasks later.
    */
   occupy(flight: Flight, begin: () => void): void {
     const released = new Promise<void>((resolve) => {

@@ -1,4 +1,4 @@
-/** One timer for the whole queue, set for the request that is overdue first, or for when the next newcomer may start. */
+/** One timer for the whole queue. It fires when the first request is overdue, or when the next newcomer may start. */
 
 import type { Time } from '../clock.ts';
 
@@ -14,8 +14,8 @@ export class QueueTimer {
   }
 
   /**
-   * @param overdueAtMs of the oldest queued request; undefined if none is queued.
-   * @param nextNewcomerAtMs when the next newcomer may start, if that is to come.
+   * @param overdueAtMs when the oldest queued request is overdue; undefined if none is queued.
+   * @param nextNewcomerAtMs when the next newcomer may start; ignored if it has passed.
    */
   watch(overdueAtMs: number | undefined, nextNewcomerAtMs: number): void {
     if (overdueAtMs === undefined) {
@@ -25,11 +25,11 @@ export class QueueTimer {
     }
     const nowMs = this.#time.now().monotonicMs;
     const wakeAtMs = nowMs < nextNewcomerAtMs ? Math.min(overdueAtMs, nextNewcomerAtMs) : overdueAtMs;
-    // A timer that is early for what remains wakes the queue once for nothing; setting it anew each time costs more.
+    // A timer that fires too early wakes the queue once for nothing, which costs less than restarting it each time.
     if (this.#cancel && wakeAtMs >= this.#wakeAtMs) return;
     this.#cancel?.();
     this.#wakeAtMs = wakeAtMs;
-    // Whole milliseconds: what sums of fractions lose would make the timer early again and again.
+    // Rounded up, because rounding errors of fractions would make the timer fire too early again and again.
     const waitMs = Math.max(0, Math.ceil(wakeAtMs - nowMs));
     this.#cancel = this.#time.startTimer(() => {
       this.#cancel = undefined;

@@ -1,6 +1,6 @@
 /**
- * The registry: which owner has which token, and what a call gets. It does what `slot.ts` decides, leaves requests to
- * `flights.ts`, and alone changes a slot besides.
+ * The registry maps owners to tokens and answers calls. `slot.ts` decides what a call gets, and `flights.ts` makes the
+ * requests. Only these requests and the registry change a slot.
  */
 
 import type { OwnerFetch, OwnerFetchOptions } from '../calling/owner-fetch.ts';
@@ -84,15 +84,15 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   /**
    * The owner's token.
    *
-   * 1. A held token before its refresh point is served at once.
+   * 1. A cached token before its refresh point is served at once.
    * 2. Past the refresh point it is served too, and one background request starts, unless one is in flight or a pause is
    *    in force.
    * 3. With no usable token and a request in flight, the caller joins it and shares its outcome.
    * 4. With no usable token and a pause in force, it rejects at once with the cached error and its `retryAtMs`.
    * 5. Otherwise it queues and makes one request.
    *
-   * @param options `signal` detaches this caller alone, at once, with `signal.reason`.
-   * @throws OwnerTokenError with any `code` but those of options; nothing is thrown synchronously.
+   * @param options `signal` rejects this call at once, with `signal.reason`; other callers are not affected.
+   * @throws OwnerTokenError as a rejection; nothing is thrown synchronously.
    */
   getToken(accessKey: string, options?: { signal?: AbortSignal | null | undefined }): Promise<AccessToken> {
     const signal = options?.signal ?? undefined;
@@ -110,17 +110,17 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     }
   }
 
-  /** The token held for this owner, if it is usable now; never requests one. */
+  /** The owner's cached token, if it is usable now; never requests one. */
   peek(accessKey: string): AccessToken | undefined {
     const held = this.#owners.peek(accessKeyOf(accessKey))?.held;
     return isUsable(held, this.#time.now()) ? held.token : undefined;
   }
 
   /**
-   * Reports that the service rejected this token. The registry does not give it out again while it is among the owner's
-   * last four rejected tokens. A late report of an older token leaves the newer one alone.
+   * Reports that the service rejected this token. The registry does not serve it again while it is among the owner's last
+   * four rejected tokens. A late report of an older token does not affect the current one.
    *
-   * @returns whether that very token was held, and is dropped now.
+   * @returns whether it was the cached token, which is then dropped.
    */
   reject(accessKey: string, token: AccessToken | string): boolean {
     const slot = this.#owners.peek(accessKeyOf(accessKey));
@@ -141,8 +141,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /**
-   * Reports that a call with this token succeeded: evidence for a policy that learns, and that a rejection of the same
-   * token elsewhere is not the owner's failure.
+   * Reports that a call with this token succeeded. Policies that learn use this as evidence. It also shows that a rejection
+   * of the same token elsewhere is not the owner's fault.
    */
   accept(accessKey: string, token: AccessToken): void {
     const slot = this.#owners.peek(accessKeyOf(accessKey));
@@ -152,10 +152,10 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /**
-   * Drops all that is held for an owner that is gone, its pause included. A request in flight still settles the callers
-   * that wait for it, and its token is not stored.
+   * Drops everything that is cached for a removed owner, including its pause. An in-flight request still settles for its
+   * callers, but its token is not stored.
    *
-   * @returns whether a token, a pause or a request was held.
+   * @returns whether there was a token, a failure or a request.
    */
   forget(accessKey: string): boolean {
     const slot = this.#owners.peek(accessKeyOf(accessKey));
@@ -166,7 +166,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     return wasHeld || flight !== undefined;
   }
 
-  /** {@link forget} for every owner: when a secret has leaked, say. */
+  /** {@link forget} for every owner, for example after a secret has leaked. */
   forgetAll(): void {
     for (const flight of [...this.#owners.flights()]) {
       this.#flights.detach(flight);
@@ -175,14 +175,14 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     this.#owners.clear();
   }
 
-  /** What is known of this owner: "which customer is this, and why does it not work?" */
+  /** What is known about this owner: "which customer is this, and why does it not work?" */
   describe(accessKey: string): OwnerState {
     const slot = this.#owners.peek(accessKeyOf(accessKey)) ?? createSlot('');
     const now = this.#time.now();
     return ownerState(slot, now, this.#around(this.#owners.flightOf(accessKey), slot, now));
   }
 
-  /** What logs, errors and reports call this owner: its label if `ownerLabel` gives one, else a keyed digest. */
+  /** The owner's name in logs, errors and reports: its label if `ownerLabel` returns one, or else a keyed digest. */
   fingerprint(accessKey: string): string {
     return this.#owners.peek(accessKeyOf(accessKey))?.owner ?? this.#settings.fingerprints.ofOwner(accessKey);
   }
@@ -203,7 +203,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     return warmUp({ tokens: this, concurrency, maxOwners, time, diagnostics, closing }, accessKeys, options);
   }
 
-  /** Lifts that owner's pause, or every pause, now: when the cause is known to be fixed. */
+  /** Ends the owner's pause, or all pauses, at once. Call it when the cause is fixed. */
   resume(accessKey?: string): void {
     const slots = accessKey === undefined ? this.#owners.slots() : [this.#owners.peek(accessKeyOf(accessKey))];
     for (const slot of slots) {
@@ -228,7 +228,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * Ends everything: callers get `closed`, in-flight requests are aborted, all tokens are dropped, and the source is
    * closed. Calling it again returns the same promise.
    *
-   * @param options `timeoutMs`: how long it waits for in-flight requests and the source in all; 0 to 3,600,000, default
+   * @param options `timeoutMs`: how long it waits for in-flight requests and the source together; 0 to 3,600,000, default
    * 5,000.
    */
   close(options: { timeoutMs?: number | undefined } = {}): Promise<void> {
@@ -244,7 +244,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     return this.close();
   }
 
-  /** Everything but a plain hit. */
+  /** Handles every call that is not a fresh cache hit. */
   #answer(accessKey: string, found: Slot | undefined, now: Instant, signal?: AbortSignal): Promise<AccessToken> {
     accessKeyOf(accessKey);
     const { fingerprints } = this.#settings;
@@ -270,7 +270,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
           return this.#flights.begin(accessKey, slot, signal);
       }
     } finally {
-      // Reported once it is done: a subscriber that calls the registry must not find the decision pending.
+      // Reported last, because a subscriber that calls the registry must not see a decision that is not carried out yet.
       this.#diagnostics.lookup(slot.owner, decision);
     }
   }
@@ -291,7 +291,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     return (slot.held as HeldToken).served;
   }
 
-  /** Drops the held token. After three in a row that were rejected while fresh the owner pauses. */
+  /** Drops the held token. Pauses the owner if three fresh tokens in a row were rejected. */
   #dropRejected(accessKey: string, slot: Slot, held: HeldToken, now: Instant): void {
     this.#counts.rejections++;
     rejected(slot, held, now);

@@ -1,14 +1,15 @@
 /**
- * Which owner's request goes next. At most `concurrency` requests are in flight over all owners; the others wait here,
- * one per owner, in a bounded queue. Pure: whoever holds the queue pulls the next request, and says when it is over.
+ * Decides which owner's request starts next. At most `concurrency` requests are in flight over all owners; the others wait
+ * here, one per owner, in a bounded queue. The queue starts nothing itself: `flights.ts` pulls the next request, and
+ * releases it when it has ended.
  *
- * - Requests that a caller waits for go before refreshes, which nobody waits for. A refresh that a caller joins is
+ * - Requests that a caller waits for start before refreshes, which no caller waits for. A refresh that a caller joins is
  *   promoted. The order is FIFO per priority class, so no owner overtakes another of its class.
  * - A bulkhead limits the failing owners' share of permits to a quarter and at least one: an owner that hangs holds its
  *   permit for a whole deadline, and a few such owners would hold all of them.
  * - While the limit is below the concurrency, a hanging owner may start if a permit is free but does not count against
  *   the limit.
- * - Owners that never succeeded may have to wait while others may start: no other request waits behind theirs.
+ * - Newcomers (owners that never succeeded) may have to wait while others start. No other request waits behind theirs.
  */
 
 import type { OwnerStanding } from '../failures/circuit-breaker.ts';
@@ -37,7 +38,7 @@ interface Place<T> {
   next: Place<T> | undefined;
 }
 
-/** A linked list, so that a request anywhere in it leaves at the same small cost. */
+/** A linked list, so that any request can be removed in constant time. */
 class Lane<T> {
   first: Place<T> | undefined;
   #last: Place<T> | undefined;
@@ -81,7 +82,7 @@ export class RequestQueue<T extends QueuedRequest> {
     this.#failingShare = Math.max(1, Math.floor(options.concurrency / 4));
   }
 
-  /** Requests that were pulled and not released yet. */
+  /** Requests that were pulled but not released yet. */
   get inFlight(): number {
     return this.#inFlight;
   }
@@ -95,7 +96,7 @@ export class RequestQueue<T extends QueuedRequest> {
     return this.#oldest && this.#oldest.sinceMs + this.#maxQueueMs;
   }
 
-  /** Whether one more request fits: always if it may start now, since the queue is then no longer than before. */
+  /** Whether one more request fits. It always does if it may start now, because the queue does not grow then. */
   hasPlaceFor({ standing }: QueuedRequest, limits: StartLimits): boolean {
     return this.queued < this.#maxQueued || this.#mayStart(standing, limits);
   }
@@ -135,12 +136,12 @@ export class RequestQueue<T extends QueuedRequest> {
     return place.request;
   }
 
-  /** Since when a request, queued or pulled, waits: of a promoted refresh, since then. */
+  /** When a request (queued or pulled) was added to the queue, or promoted. */
   sinceMs(request: T): number {
     return (this.#places.get(request) as Place<T>).sinceMs;
   }
 
-  /** A request that was pulled is over. */
+  /** A pulled request has ended. */
   release(request: T): void {
     if (this.#places.delete(request)) this.#count(request, -1);
   }
@@ -153,7 +154,7 @@ export class RequestQueue<T extends QueuedRequest> {
     return oldest.request;
   }
 
-  /** The queued request that came first among those of owners of such a standing. */
+  /** The oldest queued request of owners with this standing. */
   first(standing: OwnerStanding): T | undefined {
     return earlier(this.#waitedFor[standing].first, this.#refreshes[standing].first)?.request;
   }
@@ -186,7 +187,7 @@ export class RequestQueue<T extends QueuedRequest> {
 
 export const STANDINGS: readonly OwnerStanding[] = ['new', 'unproven', 'proven', 'failing'];
 
-/** One lane for each standing: those who may not start hold up nobody who may. */
+/** One lane per standing, so that requests that may not start do not block the others. */
 type Lanes<T> = Readonly<Record<OwnerStanding, Lane<T>>>;
 
 function lanes<T>(): Lanes<T> {
@@ -197,14 +198,14 @@ function isFailing(standing: OwnerStanding): boolean {
   return standing === 'unproven' || standing === 'failing';
 }
 
-/** The place that was taken first in these lanes. */
+/** The oldest place in these lanes. */
 function firstOf<T>(among: Lanes<T>, standings: readonly OwnerStanding[]): Place<T> | undefined {
   let first: Place<T> | undefined;
   for (const standing of standings) first = earlier(first, among[standing].first);
   return first;
 }
 
-/** Of two places the one that was taken first. */
+/** The older of two places. */
 function earlier<T>(a: Place<T> | undefined, b: Place<T> | undefined): Place<T> | undefined {
   if (!a || !b) return a ?? b;
   return a.sinceMs <= b.sinceMs ? a : b;

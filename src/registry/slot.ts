@@ -1,7 +1,7 @@
 /**
- * What is known of one owner, and what follows from it. Facts are stored and phases derived: "fresh", "refresh-due" and
- * "expired" are one stored fact, a token, seen at different times. Nothing here does I/O, reads a clock, logs or
- * creates a promise, so each row of this table can be tested as it stands.
+ * The state of one owner, and the decisions that follow from it. Facts are stored, phases are derived: "fresh",
+ * "refresh-due" and "expired" come from one stored fact, a token, at different times. Nothing here does I/O, reads a clock,
+ * logs or creates a promise, so each row of this table can be tested in isolation.
  *
  * | phase       | facts                                         | a caller                                               |
  * | ----------- | --------------------------------------------- | ------------------------------------------------------ |
@@ -16,8 +16,8 @@
  * Precedence, from the top: a usable token is served whatever else failed; then an in-flight request is shared; then a
  * pause refuses; only then does a request begin.
  *
- * Left out: the in-flight requests, which eviction must not touch (`owner-table.ts`), and the circuits of client and
- * endpoint, which concern all owners (`failures/`).
+ * Stored elsewhere: the in-flight requests, which eviction must not touch (`owner-table.ts`), and the circuits of client
+ * and endpoint, which concern all owners (`failures/`).
  */
 
 import type { Instant } from '../clock.ts';
@@ -29,7 +29,7 @@ import type { AccessToken, RequestReason } from '../token.ts';
 /** A token with its times on the monotonic clock; the token itself has those on the wall clock. */
 export interface HeldToken {
   readonly token: AccessToken;
-  /** What callers get, made once: a new promise for each hit would be a third of its cost. */
+  /** The promise that callers get. Created once, because a new one would be a third of the cost of a hit. */
   readonly served: Promise<AccessToken>;
   readonly issuedAtMonotonicMs: number;
   readonly refreshAtMonotonicMs: number;
@@ -48,15 +48,15 @@ export interface Failure {
 
 /** The facts of one owner. */
 export interface Slot {
-  /** What logs, errors and reports call this owner. */
+  /** The owner's name in logs, errors and reports. */
   readonly owner: string;
-  /** Tells the owner apart from all others, which a label may not. */
+  /** Identifies the owner uniquely, which a label may not. */
   readonly digest: string;
-  /** Set through {@link hold} alone. */
+  /** Set only through {@link hold}. */
   held: HeldToken | undefined;
   /**
-   * What a hit reads, and nothing besides: what is served, and until when it is fresh by each clock. `held` has all of it
-   * too, but with many owners every object on the way is a cache miss.
+   * All that a cache hit reads: the promise to serve, and how long it is fresh by each clock. Copied from `held`, because
+   * with many owners each further object is a CPU cache miss.
    */
   served: Promise<AccessToken> | undefined;
   freshUntilMs: number;
@@ -66,11 +66,11 @@ export interface Slot {
   hasSucceeded: boolean;
   /** Fingerprints of the tokens rejected last, newest first. */
   denylist: readonly string[];
-  /** The rejected token that no newer one has replaced. */
+  /** The last rejected token, until a new token replaces it. */
   lastRejected: AccessToken | undefined;
-  /** Tokens in a row that were rejected while they were fresh, and that no call was accepted with. */
+  /** How many tokens in a row were rejected while fresh, without any accepted call. */
   freshRejections: number;
-  /** Whether a call was accepted with the held token. */
+  /** Whether any call with the held token was accepted. */
   wasAccepted: boolean;
 }
 
@@ -79,7 +79,7 @@ export type Phase = 'fresh' | 'refresh-due' | 'requesting' | 'backing-off' | 'ex
 /** The last column of the table. */
 export type Decision = 'serve' | 'serve-and-refresh' | 'wait' | 'refuse' | 'request';
 
-/** What a slot does not know. */
+/** State outside the slot that a decision depends on. */
 export interface Surroundings {
   /** Whether a request is in flight that a caller would join. */
   readonly requesting: boolean;
@@ -125,7 +125,7 @@ export function backoffOf(slot: Slot, now: Instant): Failure | undefined {
   return failure !== undefined && now.monotonicMs < failure.retryAtMonotonicMs ? failure : undefined;
 }
 
-/** What is known of this owner, which decides what a failure of it says about others. */
+/** The owner's standing, which decides whether its failure is evidence against a wider scope. */
 export function standingOf({ hasSucceeded, failure }: Slot): OwnerStanding {
   if (hasSucceeded) return failure ? 'failing' : 'proven';
   return failure ? 'unproven' : 'new';
@@ -158,7 +158,7 @@ export function decide(slot: Slot, now: Instant, around: Surroundings): Decision
 }
 
 /**
- * A request is sent: returns why. Drops an expired token, so that a late rejection of it does not detach this request
+ * A request is sent: returns its reason. Drops an expired token, so that a late rejection of it does not detach this request
  * and begin a second one.
  */
 export function started(slot: Slot, now: Instant): RequestReason {
@@ -171,7 +171,7 @@ export function started(slot: Slot, now: Instant): RequestReason {
   return slot.lastRejected ? 'rejected' : 'absent';
 }
 
-/** The owner's in-flight request brought a token. */
+/** The owner's in-flight request returned a token. */
 export function succeeded(slot: Slot, held: HeldToken): void {
   // The previous token was replaced without being rejected, so the streak ends.
   if (slot.held) slot.freshRejections = 0;
@@ -194,8 +194,8 @@ export function denied(slot: Slot, fingerprint: string): boolean {
 }
 
 /**
- * A call with this token was accepted: a token is refused somewhere, but not everywhere. So the streak of rejections ends,
- * and a pause that it led to. Returns whether there was one.
+ * A call with this token was accepted, so a rejection of it elsewhere is not the owner's fault. Ends the streak of
+ * rejections and the pause that it caused. Returns whether there was such a pause.
  */
 export function accepted(slot: Slot, token: AccessToken): boolean {
   const isHeld = slot.held?.token === token;
@@ -217,7 +217,7 @@ export function rejected(slot: Slot, held: HeldToken, now: Instant): void {
   hold(slot, undefined);
 }
 
-/** The owner is gone: drops its token and failure. Returns whether there was either. */
+/** The owner was removed: drops its token and failure. Returns whether there was either. */
 export function forgotten(slot: Slot): boolean {
   const wasHeld = slot.held !== undefined || slot.failure !== undefined;
   hold(slot, undefined);

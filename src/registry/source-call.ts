@@ -1,4 +1,4 @@
-/** One call of the source on an owner's behalf: what it is told, for how long, and how its outcome is read. */
+/** One call of the source for an owner: its arguments, its time limit, and how its outcome is interpreted. */
 
 import type { Instant, Time } from '../clock.ts';
 import type { Diagnostics, RequestMessage } from '../diagnostics.ts';
@@ -9,15 +9,15 @@ import type { Flight } from './flight.ts';
 import { type DatedToken, dateIssued, lifetimeOf } from './held-token.ts';
 import type { RegistrySettings } from './options.ts';
 
-/** A request makes one attempt, and a second one if the first brought a token on the owner's denylist. */
+/** A request makes one attempt, and a second one if the first returned a token on the owner's denylist. */
 export interface Attempt {
   /** When the source was called, or got its permit back. */
   sent: Instant;
   readonly message: RequestMessage;
 }
 
-/** For a source that shares with other processes. */
-export interface SharingSeam {
+/** For a source that shares tokens with other processes. */
+export interface SharingHooks {
   scopeOf(error: OwnerTokenError): FailureScope;
   /** Waits for another permit. */
   takePermit(): Promise<void>;
@@ -35,12 +35,12 @@ export async function callSource(
   flight: Flight,
   attempt: Attempt,
   abort: AbortController,
-  seam: SharingSeam,
+  hooks: SharingHooks,
 ): Promise<DatedToken> {
   const { accessKey, slot } = flight;
   const { message } = attempt;
   const take = async () => {
-    await seam.takePermit();
+    await hooks.takePermit();
     attempt.sent = time.now();
   };
   const request: TokenRequest = {
@@ -49,7 +49,7 @@ export async function callSource(
     ...(slot.held && { held: slot.held.token }),
     ...(slot.lastRejected && { rejected: slot.lastRejected }),
     lifetimeMs: (issued) => lifetimeOf(expiry, dateIssued(issued, attempt.sent, time.now())).lifetimeMs,
-    scopeOf: (error) => seam.scopeOf(error),
+    scopeOf: (error) => hooks.scopeOf(error),
     permit: { release: () => flight.releasePermit(), take },
   };
   // In an async function, so that a source that throws synchronously fails like one that rejects.
@@ -76,7 +76,7 @@ function isClosed({ reason }: AbortSignal): boolean {
   return reason instanceof OwnerTokenError;
 }
 
-/** Never throws: reading what a source threw may run code of the source. */
+/** Never throws, even if accessors of the thrown value do. */
 export function readFailure(thrown: unknown, { slot, accessKey }: Flight, now: Instant): OwnerTokenError {
   try {
     return failureOf(thrown, slot.owner, accessKey, now);
@@ -86,12 +86,12 @@ export function readFailure(thrown: unknown, { slot, accessKey }: Flight, now: I
   }
 }
 
-/** Whether a request failed by being aborted. An error of the service still counts unless the registry has closed. */
+/** Whether a request failed because it was aborted. An error of the service still counts, unless the registry closed. */
 export function wasAborted(signal: AbortSignal, { code }: OwnerTokenError): boolean {
   return signal.aborted && (isClosed(signal) || code === 'source_failed');
 }
 
-/** What calls get once the registry is closed. */
+/** The error of calls to a closed registry. */
 export function closedError(owner: string | undefined, now: Instant): OwnerTokenError {
   return new OwnerTokenError('closed', 'the registry is closed', { owner, failedAtMs: now.wallMs });
 }

@@ -9,14 +9,14 @@ import type { Flights } from './flights.ts';
 import type { OwnerTable } from './owner-table.ts';
 import { backoffOf, isUsable, type Phase, phaseOf, type Slot, type Surroundings } from './slot.ts';
 
-/** What is known of one owner: "which customer is this, and why does it not work?" */
+/** What is known about one owner: "which customer is this, and why does it not work?" */
 export interface OwnerState {
   readonly phase: Phase;
   /** Epoch ms: expiry of the held token; `Infinity` if it is kept until rejected. */
   readonly expiresAtMs?: number;
   /** Code of the cached failure. */
   readonly code?: OwnerTokenErrorCode;
-  /** Epoch ms: no request starts before. */
+  /** Epoch ms: no request starts before this. */
   readonly retryAtMs?: number;
 }
 
@@ -33,7 +33,7 @@ export interface PauseStat {
   readonly probing: boolean;
 }
 
-/** What the registry holds, and what it has done since it was constructed. */
+/** What the registry holds, and counters since it was constructed. */
 export interface RegistryStats {
   /** Owners held now, and those of them with a usable token. */
   owners: number;
@@ -68,18 +68,18 @@ export function ownerState(slot: Slot, now: Instant, around: Surroundings): Owne
   };
 }
 
-/** The pause that refuses a call of this owner: of its own and an open circuit's the one that ends last. */
+/** The pause that refuses a call of this owner: its own or an open circuit's, whichever ends later. */
 export function pauseInForce(slot: Slot, now: Instant, { circuitPause }: Surroundings): Pause | undefined {
   return laterPause(circuitPause, backoffOf(slot, now));
 }
 
-/** Of two pauses the one that ends last. */
+/** Whichever pause ends later. */
 function laterPause(a: Pause | undefined, b: Pause | undefined): Pause | undefined {
   if (!a || !b) return a ?? b;
   return a.retryAtMonotonicMs >= b.retryAtMonotonicMs ? a : b;
 }
 
-/** Counts owners by going over all of them. */
+/** Iterates over all owners. */
 export function registryStats(
   counts: Pick<RegistryStats, 'hits' | 'joined' | 'rejections' | 'refused'>,
   owners: OwnerTable,

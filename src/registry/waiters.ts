@@ -1,4 +1,4 @@
-/** Callers that wait with a signal: each leaves its request alone, at once, when that signal aborts. */
+/** Callers that wait with a signal. When it aborts, the caller leaves at once; other callers of the request still wait. */
 
 import type { AccessToken } from '../token.ts';
 import type { Flight, Waiter } from './flight.ts';
@@ -10,14 +10,14 @@ interface Sharing {
 }
 
 /**
- * One listener per signal, however many calls share it: each further listener of a signal costs a walk over all before
- * it, and Node warns of the eleventh.
+ * Adds one listener per signal, no matter how many calls share it: adding a listener takes time linear in the existing
+ * ones, and Node warns about the eleventh.
  */
 export class Waiters {
   readonly #bySignal = new Map<AbortSignal, Sharing>();
   readonly #left: (flight: Flight) => void;
 
-  /** @param left called for each caller that has left its request. */
+  /** @param left called for each caller that left its request. */
   constructor(left: (flight: Flight) => void) {
     this.#left = left;
   }
@@ -30,7 +30,7 @@ export class Waiters {
     });
   }
 
-  /** The request has settled: its callers listen no more. */
+  /** The request has settled: removes its callers and their listeners. */
   settled({ waiters }: Flight): void {
     for (const waiter of waiters) {
       const { signal } = waiter;

@@ -1,9 +1,8 @@
 /**
- * Obtaining tokens for many owners before they are needed. Keys are pulled one by one, at most as many at a time as the
- * registry may send requests, and each is tried once. While the endpoint pauses or the queue is full the warm-up waits,
- * for up to a minute without a success: a pause refuses everyone at once, so without waiting one 429 would count all
- * other owners as failed within a millisecond. Failures that waiting cannot fix, such as refused credentials, count at
- * once.
+ * Obtains tokens for many owners before they are needed. Keys are pulled one by one, at most `concurrency` at a time, and
+ * each is tried once. While the endpoint pauses or the queue is full, the warm-up waits, for up to a minute without a
+ * success. Without waiting, a single 429 would count all other owners as failed within a millisecond, because a pause
+ * refuses everyone at once. Failures that waiting cannot fix, such as refused credentials, count at once.
  */
 
 import { setMaxListeners } from 'node:events';
@@ -12,7 +11,7 @@ import type { Diagnostics } from '../diagnostics.ts';
 import { isOwnerTokenError, OwnerTokenError } from '../errors.ts';
 import { OptionCheck } from '../option-check.ts';
 
-/** How owners are warmed up. */
+/** Options of `warmUp`. */
 export interface WarmUpOptions {
   /** Ends the warm-up: it rejects with `signal.reason`, and no further key is tried. */
   signal?: AbortSignal | null | undefined;
@@ -20,18 +19,18 @@ export interface WarmUpOptions {
   onProgress?: ((done: WarmUpReport) => void) | undefined;
 }
 
-/** What became of the owners. */
+/** The outcome of a warm-up. */
 export interface WarmUpReport {
-  /** How many keys there are: undefined until the last one was pulled, where the iterable has no size. */
+  /** Number of keys; undefined until the last one was pulled if the iterable has no size. */
   total: number | undefined;
-  /** Owners with a token, obtained now or held before; at most `maxOwners`, since the registry holds no more. */
+  /** Owners with a token, obtained now or cached before; at most `maxOwners`, because the registry caches no more. */
   ready: number;
   failedCount: number;
   /** The first 100 that failed, each by fingerprint or label; an invalid access key by its position: `key 17`. */
   failed: { owner: string; code: string }[];
 }
 
-/** What a warm-up needs of its registry. */
+/** The parts of the registry that a warm-up uses. */
 export interface WarmUpParts {
   readonly tokens: { getToken(accessKey: string, options: { signal: AbortSignal }): Promise<unknown> };
   /** How many keys are tried at once. */
@@ -39,7 +38,7 @@ export interface WarmUpParts {
   readonly maxOwners: number;
   readonly time: Time;
   readonly diagnostics: Pick<Diagnostics, 'warmUpExceeded'>;
-  /** Aborted when the registry closes, with what the warm-up then rejects with. */
+  /** Aborted when the registry closes; the warm-up then rejects with its reason. */
   readonly closing: AbortSignal;
 }
 
@@ -49,10 +48,10 @@ const MAX_NAMED_FAILURES = 100;
 /** How long a warm-up waits for a pause to end, counted from its last success. */
 const MAX_PATIENCE_MS = 60_000;
 
-/** The shortest wait: while a trial request is in flight, nobody knows when it ends. */
+/** The shortest wait, because it is unknown when a trial request ends. */
 const MIN_WAIT_MS = 100;
 
-/** Keys tried in one turn of the event loop, since owners with a token never make it wait. */
+/** Keys tried in one turn of the event loop. Bounded, because owners with a cached token never yield to it. */
 const KEYS_PER_TURN = 256;
 
 /** Obtains a token for each key, and reports. */
@@ -70,20 +69,20 @@ export async function warmUp(
   const stop = (reason: unknown) => ending.abort(reason);
   const run = new Run(parts, signal, stop, totalOf(accessKeys), options.onProgress ?? undefined);
   try {
-    // An iterable that is slow to give its next key does not delay the end: it is closed as soon as it has.
+    // An iterable that is slow to yield its next key does not delay the end; it is closed as soon as it yields.
     await new Promise<void>((resolve, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-      run.over(accessKeys).then(resolve, stop);
+      run.tryAll(accessKeys).then(resolve, stop);
     });
   } finally {
-    stop(undefined); // Removes every listener that is left.
+    stop(undefined); // Removes all remaining listeners.
   }
   return run.report;
 }
 
-/** A warm-up that has not ended. Whatever ends it early goes through `stop`, which also detaches every waiting call. */
+/** A running warm-up. Everything that ends it early calls `stop`, which also detaches all waiting calls. */
 class Run {
-  /** Replaced, never changed: what `onProgress` got stays as it was. */
+  /** Replaced, never mutated, because `onProgress` may have kept it. */
   report: WarmUpReport;
   readonly #parts: WarmUpParts;
   readonly #signal: AbortSignal;
@@ -111,7 +110,7 @@ class Run {
   }
 
   /** Pulls keys and tries them. Leaving the loop early closes the iterable. */
-  async over(accessKeys: Iterable<string> | AsyncIterable<string>): Promise<void> {
+  async tryAll(accessKeys: Iterable<string> | AsyncIterable<string>): Promise<void> {
     let pulled = 0;
     for await (const accessKey of accessKeys) {
       this.#signal.throwIfAborted();
@@ -195,7 +194,7 @@ function pause(time: Time, ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** How many keys there are, if that is known without pulling them. */
+/** The number of keys, if it is known without pulling them. */
 function totalOf(keys: Iterable<string> | AsyncIterable<string>): number | undefined {
   if (Array.isArray(keys)) return keys.length;
   return keys instanceof Set ? keys.size : undefined;
@@ -207,7 +206,7 @@ function checkArguments(keys: unknown, options: WarmUpOptions): void {
   check.functions('onProgress');
   const iterable =
     typeof keys === 'object' && keys !== null && (Symbol.iterator in keys || Symbol.asyncIterator in keys);
-  // A string is iterable too, and each of its letters would be tried.
+  // A string is iterable too, but each of its characters would be tried as a key.
   if (!iterable) check.problem('accessKeys', 'an iterable of access keys');
   check.done();
 }

@@ -98,6 +98,6 @@ describe('a refusal', () => {
 
   it('has no age below zero when the wall clock was set back', () => {
     const ahead = new OwnerTokenError('rate_limited', 'wait', { failedAtMs: now.wallMs + 60_000 });
-    expect(refused(6_000, ahead).message).toContain('; 0.0 s ago: wait');
+    expect(refused(6_000, ahead).message).toContain('after a failure 0.0 s ago: wait');
   });
 });
