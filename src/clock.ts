@@ -1,6 +1,6 @@
 /**
- * Two clocks, because each fails in a way the other does not: people and NTP set the wall clock back or forward, and the
- * monotonic clock stands still while a machine is suspended. A token expires as soon as either clock says so.
+ * Two clocks, because each fails in a way the other does not: people and NTP set the wall clock back or forward, and
+ * the monotonic clock stands still while a machine is suspended. A token expires as soon as either clock says so.
  */
 
 /** The port through which the library reads the time. */
@@ -55,10 +55,10 @@ function instantOf(clock: Clock): Instant {
 }
 
 /**
- * Reads the system's monotonic clock on each call and its wall clock at most once per 10 ms, because reading a clock costs
- * as much as a cache lookup. Between two samples, the wall time advances with the monotonic clock. Calls within the same
- * millisecond get the same object. A faked `Date` is read on each call, because tests set it and expect the next call to
- * notice.
+ * Reads the system's monotonic clock on each call and its wall clock at most once per 10 ms, because reading a clock
+ * costs as much as a cache lookup. Between two samples, the wall time advances with the monotonic clock. Calls within
+ * the same millisecond get the same object. A faked `Date` is read on each call, because tests set it and expect the
+ * next call to notice.
  */
 function sampledNow(): () => Instant {
   let last: Instant | undefined;
@@ -74,16 +74,16 @@ function sampledNow(): () => Instant {
 }
 
 /**
- * Converts a monotonic time to wall-clock time; a time in the past becomes the present. Off by the difference if the wall
- * clock is set in the meantime.
+ * Converts a monotonic time to wall-clock time; a time in the past becomes the present. Off by the difference if the
+ * wall clock is set in the meantime.
  */
 export function onWallClock(monotonicMs: number, now: Instant): number {
   return now.wallMs + Math.ceil(Math.max(0, monotonicMs - now.monotonicMs));
 }
 
 /**
- * Starts a timer on the given clock, or a real timer if the clock has none, and returns a function that cancels it. Delays
- * over 24.8 days are split into several timers.
+ * Starts a timer on the given clock, or a real timer if the clock has none, and returns a function that cancels it.
+ * Delays over 24.8 days are split into several timers.
  */
 export function startTimer(clock: Clock | undefined, fn: () => void, ms: number): () => void {
   if (clock?.setTimeout) return clock.setTimeout(fn, ms);

@@ -1,6 +1,7 @@
 /**
- * The events of a registry: one method per event, which publishes to a diagnostics channel and writes to the log. Nothing
- * else in the core logs. {@link LOG_EVENTS} lists the fields: names, numbers and codes. No method takes a secret.
+ * The events of a registry: one method per event, which publishes to a diagnostics channel and writes to the log.
+ * Nothing else in the core logs. {@link LOG_EVENTS} lists the fields: names, numbers and codes. No method takes a
+ * secret.
  *
  * Reporting never fails a call: errors thrown by a logger are ignored.
  */
@@ -31,8 +32,8 @@ export interface RequestMessage {
   /** How long the request waited for a permit. */
   readonly queuedMs: number;
   /**
-   * Wraps the call of the source, for example to run it in the context of a span. A subscriber of `start` may set it. If it
-   * is set already, the new function must call the old one.
+   * Wraps the call of the source, for example to run it in the context of a span. A subscriber of `start` may set it.
+   * If it is set already, the new function must call the old one.
    */
   run?: <T>(send: () => T) => T;
   /** From the call of the source to its outcome. */
@@ -79,8 +80,8 @@ const FAILURE_FIELDS = [
 type LogLevel = Parameters<Write>[0];
 
 /**
- * Every log event in one place: the methods of {@link Diagnostics} and `docs/observability.md` follow this table. Every line
- * also has the fields `event` and `registry`.
+ * Every log event in one place: the methods of {@link Diagnostics} and `docs/observability.md` follow this table. Every
+ * line also has the fields `event` and `registry`.
  */
 export const LOG_EVENTS = Object.freeze({
   'request.sent': { level: 'debug', message: 'token request sent', fields: ['owner', 'reason'] },

@@ -1,6 +1,6 @@
 /**
- * The Next.js edge runtime loads this file instead of each entry point. It throws while computing `module.exports`, because
- * bundlers reject a module without exports with an error of their own before running it.
+ * The Next.js edge runtime loads this file instead of each entry point. It throws while computing `module.exports`,
+ * because bundlers reject a module without exports with an error of their own before running it.
  */
 module.exports = (() => {
   throw new Error(

@@ -1,7 +1,7 @@
 /**
  * The library's only error class. Errors end up in logs, reports and browser consoles, so an error holds only facts of
- * fixed shape (codes, numbers, fingerprints), never a body, a header or the message of a foreign error, which may quote its
- * input. It keeps only the name, code and stack frames of a cause.
+ * fixed shape (codes, numbers, fingerprints), never a body, a header or the message of a foreign error, which may quote
+ * its input. It keeps only the name, code and stack frames of a cause.
  */
 
 /** What a failure stops: one owner, the client (our credentials), or the whole token endpoint. */
@@ -92,11 +92,13 @@ export interface OwnerTokenErrorOptions {
    * client's fault stops its owner first and escalates when other owners fail too.
    */
   failureScope?: FailureScope | undefined;
-  /** How long the service asked to wait, in milliseconds (`Retry-After`); clamped to 1 s … 1 h, ignored if not finite. */
+  /**
+   * How long the service asked to wait, in milliseconds (`Retry-After`); clamped to 1 s … 1 h, ignored if not finite.
+   */
   retryAfterMs?: number | undefined;
   /**
-   * For a source that shares failures between processes: the pause lasts exactly this long, in milliseconds, and does not
-   * make the next one longer, because the failure is counted elsewhere.
+   * For a source that shares failures between processes: the pause lasts exactly this long, in milliseconds, and does
+   * not make the next one longer, because the failure is counted elsewhere.
    */
   pauseMs?: number | undefined;
   /** The HTTP status of the response. */
@@ -223,7 +225,9 @@ export function isOwnerTokenError(value: unknown): value is OwnerTokenError {
   return value instanceof OwnerTokenError;
 }
 
-/** `value instanceof asked` for a class whose instances carry a brand, and for its subclasses, which rely on prototypes. */
+/**
+ * `value instanceof asked` for a class whose instances carry a brand, and for its subclasses, which rely on prototypes.
+ */
 export function hasInstance(asked: unknown, branded: unknown, brand: symbol, value: unknown): boolean {
   return asked === branded ? isBranded(value, brand) : Function.prototype[Symbol.hasInstance].call(asked, value);
 }
@@ -255,8 +259,8 @@ function finite(value: unknown): number | undefined {
 }
 
 /**
- * Whether a value has the shape of an OAuth error code: a few lower-case words. Services echo what they were sent in odd
- * places; keys and tokens do not have this shape.
+ * Whether a value has the shape of an OAuth error code: a few lower-case words. Services echo what they were sent in
+ * odd places; keys and tokens do not have this shape.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
  */
@@ -293,8 +297,8 @@ export class ScrubbedCause {
   }
 
   /**
-   * Scrubs anything thrown, and its causes. Returns what this copy of the package has scrubbed as is. A private field marks
-   * it, because a brand can be forged and would let unscrubbed fields through.
+   * Scrubs anything thrown, and its causes. Returns what this copy of the package has scrubbed as is. A private field
+   * marks it, because a brand can be forged and would let unscrubbed fields through.
    */
   static of(thrown: unknown, depth = 1): ScrubbedCause {
     const isScrubbed = typeof thrown === 'object' && thrown !== null && #scrubbed in thrown;

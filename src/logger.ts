@@ -47,8 +47,8 @@ export function writerFor(logger: Logger | Level | undefined): Write {
 }
 
 /**
- * Loads pino only when it is needed, and by `require`, because bundlers that inline a CommonJS package into an ES module
- * produce a file that fails at import.
+ * Loads pino only when it is needed, and by `require`, because bundlers that inline a CommonJS package into an ES
+ * module produce a file that fails at import.
  */
 function createPino(level: Level): Logger {
   try {

@@ -1,6 +1,6 @@
 /**
- * Checks options once, at construction, and lists all problems by path with what was expected. The value is never shown,
- * because it may be a secret in the wrong place.
+ * Checks options once, at construction, and lists all problems by path with what was expected. The value is never
+ * shown, because it may be a secret in the wrong place.
  */
 
 import { OwnerTokenError } from './errors.ts';

@@ -41,8 +41,8 @@ interface Outcome<R> {
  * Use it as `axios.create({ baseURL, adapter: ownerTokenAdapter(axios, registry.ownerFetch(accessKey)) })`. Every call
  * gets the owner's token, and is retried once after a 401 if its body can be sent again. Interceptors and transforms
  * see one call and its final response. If no token can be obtained, the call rejects with the `OwnerTokenError` itself,
- * not with an `AxiosError`. The `config` of responses and errors is the caller's own, without the token; `request`, which
- * has the headers as sent, is not enumerable, so that it is not logged by accident.
+ * not with an `AxiosError`. The `config` of responses and errors is the caller's own, without the token; `request`,
+ * which has the headers as sent, is not enumerable, so that it is not logged by accident.
  */
 export function ownerTokenAdapter<C extends Config, R extends AxiosResponse>(
   axios: Axios<C, R>,

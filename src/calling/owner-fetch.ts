@@ -3,8 +3,8 @@
  * response whether it was accepted.
  *
  * - A token is sent to allowed origins only, so redirects are followed here, and each hop is checked like the first.
- * - A 401 rejects exactly the token that was sent, and the hop that got it is retried once with another token. Earlier hops
- *   are not repeated, because a redirected POST has already taken effect.
+ * - A 401 rejects exactly the token that was sent, and the hop that got it is retried once with another token. Earlier
+ *   hops are not repeated, because a redirected POST has already taken effect.
  * - Acceptance and rejection are reported, for expiry policies that learn.
  */
 
@@ -171,8 +171,8 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
 const MAX_REDIRECTS = 20;
 
 /**
- * Whether a status shows that the token was accepted: success, 304 included. Services may send a redirect, 403, 404, 429 or
- * 5xx before they check the token, so a lifetime learned from these would be too long.
+ * Whether a status shows that the token was accepted: success, 304 included. Services may send a redirect, 403, 404,
+ * 429 or 5xx before they check the token, so a lifetime learned from these would be too long.
  */
 function showsAcceptance(status: number): boolean {
   return (status >= 200 && status <= 299) || status === 304;
@@ -199,8 +199,8 @@ function sameTokenAgain(): OwnerTokenError {
 }
 
 /**
- * Whether a URL obviously has one of these origins, so that it need not be parsed: nothing after scheme, host, port and a
- * slash changes the origin.
+ * Whether a URL obviously has one of these origins, so that it need not be parsed: nothing after scheme, host, port and
+ * a slash changes the origin.
  */
 function beginsWithOrigin(url: string, origins: ReadonlySet<string>): boolean {
   for (const origin of origins) if (url.startsWith(origin) && url[origin.length] === '/') return true;

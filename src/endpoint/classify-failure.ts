@@ -97,7 +97,9 @@ export function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
 
-/** About the connection or the endpoint's state (proxy authentication, timeout, misdirected, too early), not the owner. */
+/**
+ * About the connection or the endpoint's state (proxy authentication, timeout, misdirected, too early), not the owner.
+ */
 const ENDPOINT_STATUSES: readonly number[] = [407, 408, 421, 425];
 
 /** The method or media type is wrong for every owner. */

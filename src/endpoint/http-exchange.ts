@@ -52,7 +52,9 @@ export function isRedirect(status: number): boolean {
   return status >= 300 && status < 400;
 }
 
-/** How long idle connections are kept. Short, because middleboxes silently drop idle connections after a few minutes. */
+/**
+ * How long idle connections are kept. Short, because middleboxes silently drop idle connections after a few minutes.
+ */
 const IDLE_SOCKET_MS = 30_000;
 
 /**

@@ -10,9 +10,9 @@ import type { EndpointFailure } from './classify-failure.ts';
 /** Options of a {@link TokenEndpoint}. */
 export interface TokenEndpointOptions {
   /**
-   * Base URL of the service: an `https:` URL without credentials, query and fragment. `/auth/v1/token` is appended to its
-   * path, with or without a trailing slash. `http:` is accepted for loopback hosts only (`localhost`, `127.0.0.0/8`,
-   * `::1`), otherwise it is `insecure_url`: see `allowInsecureHttp`.
+   * Base URL of the service: an `https:` URL without credentials, query and fragment. `/auth/v1/token` is appended to
+   * its path, with or without a trailing slash. `http:` is accepted for loopback hosts only (`localhost`,
+   * `127.0.0.0/8`, `::1`), otherwise it is `insecure_url`: see `allowInsecureHttp`.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-3.2 RFC 6749 §3.2}
    */
@@ -20,9 +20,9 @@ export interface TokenEndpointOptions {
   /** The Client Id of the integration app, sent as `client_id`. Not empty. */
   clientId: string;
   /**
-   * The Client Secret of the integration app, sent as `client_secret`. Not empty. A function is called for each request,
-   * within `timeoutMs`, so that the secret can rotate. If it throws, hangs or does not return a non-empty string, the
-   * request fails with `source_failed` and failure scope `client`.
+   * The Client Secret of the integration app, sent as `client_secret`. Not empty. A function is called for each
+   * request, within `timeoutMs`, so that the secret can rotate. If it throws, hangs or does not return a non-empty
+   * string, the request fails with `source_failed` and failure scope `client`.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-2.3.1 RFC 6749 §2.3.1}
    */
@@ -43,8 +43,8 @@ export interface TokenEndpointOptions {
    */
   parseResponse?: ((body: unknown) => { token: string; tokenType?: string | undefined }) | undefined;
   /**
-   * Overrides what a failure stops: returns `'owner'`, `'client'` or `'endpoint'`, or `undefined` for the default. If it
-   * throws or returns anything else, the failure is a `source_failed`.
+   * Overrides what a failure stops: returns `'owner'`, `'client'` or `'endpoint'`, or `undefined` for the default. If
+   * it throws or returns anything else, the failure is a `source_failed`.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
    */

@@ -1,6 +1,7 @@
 /**
- * The token endpoint: one access key in, one POST, one issued token or one error out. It does not cache, queue or back off.
- * It resends a request in one case only: a reused connection turned out to be closed before any of the response arrived.
+ * The token endpoint: one access key in, one POST, one issued token or one error out. It does not cache, queue or back
+ * off. It resends a request in one case only: a reused connection turned out to be closed before any of the response
+ * arrived.
  */
 
 import { createHash } from 'node:crypto';

@@ -7,8 +7,8 @@ const MAX_JWT_LENGTH = 16_384;
 const MAX_DATE_MS = 8.64e15;
 
 /**
- * The `iat` and `exp` of a JWT; `undefined` for anything else. Never throws. The claims are unverified, so use them only
- * to trust a token less.
+ * The `iat` and `exp` of a JWT; `undefined` for anything else. Never throws. The claims are unverified, so use them
+ * only to trust a token less.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc7519#section-4.1.4 RFC 7519 §4.1.4, exp}
  */

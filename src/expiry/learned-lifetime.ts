@@ -3,21 +3,23 @@
  * rejected.
  *
  * A token accepted at some age shows that tokens live longer than that. A rejection shows less: the token may have
- * expired or been revoked, or the service may be wrong. The difference is that tokens expire at one age and are revoked at
- * any age. A token accepted at age a and rejected at age r ended in between, which is an interval-censored observation.
- * The intervals of expired tokens share one point; those of other rejections are scattered, and tokens that live on
- * contradict them.
+ * expired or been revoked, or the service may be wrong. The difference is that tokens expire at one age and are revoked
+ * at any age. A token accepted at age a and rejected at age r ended in between, which is an interval-censored
+ * observation. The intervals of expired tokens share one point; those of other rejections are scattered, and tokens
+ * that live on contradict them.
  *
  * So each candidate lifetime, one per bin of a logarithmic scale, has a score. The score falls when a token is accepted
- * beyond the candidate, and when a token is rejected in an interval that does not contain it. Scores are relative to the
- * best one and bounded by a floor. The floor makes the learner forget: however long the lifetime stayed the same, about
- * ten tokens suffice to show that it has changed. The candidates close to the best score are possible, and the shortest of
- * them is the estimate: an estimate that is too short costs an extra request, one that is too long costs a failed call.
+ * beyond the candidate, and when a token is rejected in an interval that does not contain it. Scores are relative to
+ * the best one and bounded by a floor. The floor makes the learner forget: however long the lifetime stayed the same,
+ * about ten tokens suffice to show that it has changed. The candidates close to the best score are possible, and the
+ * shortest of them is the estimate: an estimate that is too short costs an extra request, one that is too long costs a
+ * failed call.
  *
  * Tokens that are refreshed at 0.6 to 0.8 of the stated lifetime never show what lies beyond, so a few of them, the
- * explorers, get a longer lifetime. Each may cost a call that has to be repeated. A budget, the credit, pays for that: it
- * grows by a share of the successful calls, falls by one with each rejection beyond the estimate, and bounds the number of
- * explorers. An explorer that outlives the estimate no longer counts against it, so exploring continues while all do.
+ * explorers, get a longer lifetime. Each may cost a call that has to be repeated. A budget, the credit, pays for that:
+ * it grows by a share of the successful calls, falls by one with each rejection beyond the estimate, and bounds the
+ * number of explorers. An explorer that outlives the estimate no longer counts against it, so exploring continues while
+ * all do.
  */
 
 import { systemClock } from '../clock.ts';
@@ -77,8 +79,9 @@ export interface LearnedLifetime extends ExpiryPolicy {
 }
 
 /**
- * A policy that starts with a guess and learns the lifetime, which is assumed to be the same for all owners, from the ages
- * at which tokens are accepted and rejected. Both must be reported (`ownerFetch` does so), for at least two owners.
+ * A policy that starts with a guess and learns the lifetime, which is assumed to be the same for all owners, from the
+ * ages at which tokens are accepted and rejected. Both must be reported (`ownerFetch` does so), for at least two
+ * owners.
  *
  * @throws {OwnerTokenError} `invalid_options`
  */
@@ -199,9 +202,9 @@ class Learner implements LearnedLifetime {
   }
 
   /**
-   * A rejection is weighted by the share of other owners among the recent rejections, so that those of a single owner do
-   * not count. If the token was never accepted it counts half, because only one end of its interval is known, and nothing
-   * if the token was fresh.
+   * A rejection is weighted by the share of other owners among the recent rejections, so that those of a single owner
+   * do not count. If the token was never accepted it counts half, because only one end of its interval is known, and
+   * nothing if the token was fresh.
    */
   rejected({ owner, token, ageMs }: TokenAge): void {
     if (!(ageMs >= 0)) return;

@@ -1,7 +1,7 @@
 /**
- * The lifetimes that a service's tokens may have, one per bin of a logarithmic scale, each with its log-likelihood relative
- * to the best one. A floor bounds the scores from below, so that about ten tokens suffice to show that the lifetime has
- * changed.
+ * The lifetimes that a service's tokens may have, one per bin of a logarithmic scale, each with its log-likelihood
+ * relative to the best one. A floor bounds the scores from below, so that about ten tokens suffice to show that the
+ * lifetime has changed.
  */
 
 /** The scale: one second to over ten years, eight bins per octave, so that a bin is 9 % wide. */

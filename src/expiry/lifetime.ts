@@ -53,13 +53,16 @@ export function problemOfLifetime(stated: unknown): LifetimeProblem | undefined 
   return stated > MAX_LIFETIME_MS && stated !== Infinity ? 'absurd' : undefined;
 }
 
-/** Safety margin before expiry: a share of the lifetime, so that even a five-second token is reused, but at most 10 s. */
+/**
+ * Safety margin before expiry: a share of the lifetime, so that even a five-second token is reused, but at most 10 s.
+ */
 const MARGIN_SHARE = 0.05;
 const MAX_MARGIN_MS = 10_000;
 
 /**
- * Turns a lifetime into the instants that a token carries; for an infinite lifetime, both are infinite. The refresh point
- * is drawn once per token: if it were drawn on each read, the earliest draw would win and the jitter would disappear.
+ * Turns a lifetime into the instants that a token carries; for an infinite lifetime, both are infinite. The refresh
+ * point is drawn once per token: if it were drawn on each read, the earliest draw would win and the jitter would
+ * disappear.
  */
 export function planLife(life: {
   requestedAtMs: number;

@@ -56,8 +56,8 @@ function numberOf(value: unknown): number {
 }
 
 /**
- * Reads the lifetime from a JWT access token: `exp` − `iat`, or `exp` − the time of the request if there is no `iat`. The
- * signature is not verified. Opaque tokens, and JWTs without a readable `exp`, give `undefined`.
+ * Reads the lifetime from a JWT access token: `exp` − `iat`, or `exp` − the time of the request if there is no `iat`.
+ * The signature is not verified. Opaque tokens, and JWTs without a readable `exp`, give `undefined`.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc7519#section-4.1.4 RFC 7519 §4.1.4, exp}
  */
@@ -89,8 +89,8 @@ export function untilRejected(): ExpiryPolicy {
 }
 
 /**
- * Uses the first usable lifetime that one of these policies states. If none is usable, returns the first unusable one, so
- * that the registry can log what is wrong with it. Passes `accepted` and `rejected` to all of them.
+ * Uses the first usable lifetime that one of these policies states. If none is usable, returns the first unusable one,
+ * so that the registry can log what is wrong with it. Passes `accepted` and `rejected` to all of them.
  *
  * @throws {OwnerTokenError} `invalid_options`
  */

@@ -54,8 +54,8 @@ export function drawLength(doublings: number, range: PauseRange, random: () => n
 }
 
 /**
- * The wait that the service asked for; undefined if it did not. A 429 or 503 may ask for up to an hour, the upper bound of
- * `retryAfterMs` in any error. With other failures, `Retry-After` is limited by the scope's cap.
+ * The wait that the service asked for; undefined if it did not. A 429 or 503 may ask for up to an hour, the upper bound
+ * of `retryAfterMs` in any error. With other failures, `Retry-After` is limited by the scope's cap.
  */
 export function retryAfterMsOf({ code, status, retryAfterMs }: OwnerTokenError, capMs: number): number | undefined {
   if (retryAfterMs === undefined || code === 'rate_limited' || status === 429 || status === 503) return retryAfterMs;

@@ -14,14 +14,14 @@
  * While the circuit is open or half-open, only the outcome of the trial counts. All other requests were sent before the
  * circuit opened and say nothing about the present. They only extend the pause, if they carry a later `Retry-After`.
  *
- * An owner is doubtful if it failed before, or never succeeded while others have: it may be the only cause of its failure.
- * So it must not keep the circuit open for the others:
+ * An owner is doubtful if it failed before, or never succeeded while others have: it may be the only cause of its
+ * failure. So it must not keep the circuit open for the others:
  *
  * - If its trial takes longer than `TRIAL_TAKEOVER_AFTER_MS`, another owner's request replaces it as the trial.
  * - If its trial fails ambiguously, the pause grows for doubtful owners only. Others wait one more pause of the same
  *   length, or none if the trial hung, because they have waited that long already.
- * - If the trial of any other owner fails ambiguously, the pause grows by a fifth instead of doubling. Otherwise, if many
- *   owners failed once each, the healthy ones would wait too long for their turn.
+ * - If the trial of any other owner fails ambiguously, the pause grows by a fifth instead of doubling. Otherwise, if
+ *   many owners failed once each, the healthy ones would wait too long for their turn.
  */
 
 import { OwnerTokenError, type WiderScope } from '../errors.ts';
@@ -132,7 +132,9 @@ export class CircuitBreaker {
     this.#state = { ...state, kind: 'half-open', trial: permit, trialSentAtMs: nowMs };
   }
 
-  /** Counts one more owner's failure against this scope. Returns whether enough distinct owners have failed in a row. */
+  /**
+   * Counts one more owner's failure against this scope. Returns whether enough distinct owners have failed in a row.
+   */
   countsAgainst(owner: string): boolean {
     this.#suspects.add(owner);
     return this.#suspects.size >= SUSPECTS_TO_ESCALATE;
@@ -199,8 +201,9 @@ export class CircuitBreaker {
   }
 
   /**
-   * When a caller should retry while the trial is in flight: when the trial may be replaced, or else after as long again as
-   * the trial has taken so far, but no later than its deadline. So a caller that polls makes only a handful of calls.
+   * When a caller should retry while the trial is in flight: when the trial may be replaced, or else after as long
+   * again as the trial has taken so far, but no later than its deadline. So a caller that polls makes only a handful of
+   * calls.
    */
   #retryAtBesideTrial({ trial, trialSentAtMs }: HalfOpen, nowMs: number, doubtful: boolean): number {
     if (trial.doubtful && !doubtful) return trialSentAtMs + TRIAL_TAKEOVER_AFTER_MS;

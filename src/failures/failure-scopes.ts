@@ -1,15 +1,15 @@
 /**
- * Attributes each failure to a scope and pauses that scope. Nothing here waits or reads a clock: a pause is a time before
- * which no request is made, and earlier calls are refused. Client and endpoint have a circuit breaker each; an owner's
- * backoff is drawn here and stored in its slot.
+ * Attributes each failure to a scope and pauses that scope. Nothing here waits or reads a clock: a pause is a time
+ * before which no request is made, and earlier calls are refused. Client and endpoint have a circuit breaker each; an
+ * owner's backoff is drawn here and stored in its slot.
  *
  * Scope escalation: an ambiguous failure (a timeout, a reset, a 5xx, an unusable response; a 4xx without a code) may be
- * caused by the owner or by a wider scope. It is attributed to its owner at first. When three distinct owners in a row fail
- * so, with no success of any owner in between, the failure is attributed to the endpoint (or the client), and so is every
- * ambiguous failure until that circuit closes. A failure counts only
+ * caused by the owner or by a wider scope. It is attributed to its owner at first. When three distinct owners in a row
+ * fail so, with no success of any owner in between, the failure is attributed to the endpoint (or the client), and so
+ * is every ambiguous failure until that circuit closes. A failure counts only
  *
- * - if its owner is not doubtful. An owner that failed before says nothing new, and one that never succeeded while others
- *   have may have a wrong key. Until any owner has succeeded, the first failure of each owner counts;
+ * - if its owner is not doubtful. An owner that failed before says nothing new, and one that never succeeded while
+ *   others have may have a wrong key. Until any owner has succeeded, the first failure of each owner counts;
  * - if no request sent later has succeeded. Otherwise the failure says nothing about the present.
  *
  * Requests of newcomers (owners that never succeeded) slow down while they fail: see `newcomer-pace.ts`.
@@ -70,7 +70,10 @@ export interface FailureOutcome {
   readonly lifted: readonly WiderScope[];
 }
 
-/** A request that took longer than this before it failed counts as hung: it occupied a permit long enough to delay others. */
+/**
+ * A request that took longer than this before it failed counts as hung: it occupied a permit long enough to delay
+ * others.
+ */
 export const HUNG_AFTER_MS = 500;
 
 /** The breakers of client and endpoint, and how failures of owners escalate to them. */
@@ -195,9 +198,9 @@ export class FailureScopes {
   }
 
   /**
-   * The pause of an owner whose failure escalated. It lasts as long as the circuit's and does not grow, because the owner
-   * of a trial is not to blame for a long outage. If the request hung, the pause is up to one base interval longer: the owner
-   * may be the cause, and its next trial would delay everybody.
+   * The pause of an owner whose failure escalated. It lasts as long as the circuit's and does not grow, because the
+   * owner of a trial is not to blame for a long outage. If the request hung, the pause is up to one base interval
+   * longer: the owner may be the cause, and its next trial would delay everybody.
    */
   #ownerPauseBeside(circuitPause: Pause, error: OwnerTokenError, ownerFailures: number, hung: boolean): Pause {
     const beyondMs = hung ? drawLength(0, this.#ownerRange, this.#random) : 0;
@@ -212,8 +215,8 @@ export class FailureScopes {
 
 /**
  * Handles a failure that was attributed to another scope, because its response may still prove that this scope works.
- * Returns whether that closed the circuit. A refusal of the owner with a code proves that the endpoint is up and accepts
- * our credentials; a 4xx without a code proves only that it is up.
+ * Returns whether that closed the circuit. A refusal of the owner with a code proves that the endpoint is up and
+ * accepts our credentials; a 4xx without a code proves only that it is up.
  */
 function settles(breaker: CircuitBreaker, permit: Permit, error: OwnerTokenError): boolean {
   const isRefusal = error.code === 'owner_refused' && error.failureScope === 'owner';

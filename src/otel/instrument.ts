@@ -34,8 +34,8 @@ export interface InstrumentOptions {
   /** Value of the attribute `owner_token.registry`. Default: the registry's `name`. */
   name?: string | undefined;
   /**
-   * Adds the owner's fingerprint or label to the metrics of token requests, as an attribute of this name. Default: none,
-   * because each owner would add a time series. Spans always carry it, as `owner_token.owner`.
+   * Adds the owner's fingerprint or label to the metrics of token requests, as an attribute of this name. Default:
+   * none, because each owner would add a time series. Spans always carry it, as `owner_token.owner`.
    */
   ownerAttribute?: string | undefined;
   /** The registry's `SharedTokens`, for `owner_token.fleet.requests`. Default: none. */

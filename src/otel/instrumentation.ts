@@ -11,8 +11,8 @@ export interface OwnerTokenInstrumentationConfig extends Pick<InstrumentOptions,
 }
 
 /**
- * An instrumentation for `registerInstrumentations` or `NodeSDK`, which set its providers. It reports the registries that
- * were passed to {@link observe}.
+ * An instrumentation for `registerInstrumentations` or `NodeSDK`, which set its providers. It reports the registries
+ * that were passed to {@link observe}.
  *
  * @example
  * ```ts

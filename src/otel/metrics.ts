@@ -1,6 +1,6 @@
 /**
- * Every metric in one table, and its current value from the counters of a registry. OpenTelemetry instruments, prom-client
- * metrics, the dashboard, the alert rules and `docs/observability.md` follow this table.
+ * Every metric in one table, and its current value from the counters of a registry. OpenTelemetry instruments,
+ * prom-client metrics, the dashboard, the alert rules and `docs/observability.md` follow this table.
  */
 
 import type { SharingStats } from '../redis/shared-tokens.ts';

@@ -6,7 +6,9 @@ import type { RequestMessage } from '../diagnostics.ts';
 /** Receives each token request of one registry. */
 export interface RequestListener {
   started?(message: RequestMessage): void;
-  /** It succeeded, failed (`error` is set), or was abandoned because no caller waits for it (neither error nor token). */
+  /**
+   * It succeeded, failed (`error` is set), or was abandoned because no caller waits for it (neither error nor token).
+   */
   ended(message: RequestMessage): void;
 }
 

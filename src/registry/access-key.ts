@@ -8,8 +8,8 @@ const MAX_LENGTH = 16_384;
 /**
  * Returns the access key if it can identify an owner.
  *
- * Unpaired surrogates are refused because UTF-8 cannot encode them: two different keys would become the same key on the way
- * to the service, and in every digest.
+ * Unpaired surrogates are refused because UTF-8 cannot encode them: two different keys would become the same key on the
+ * way to the service, and in every digest.
  *
  * @throws OwnerTokenError `invalid_access_key`
  */

@@ -96,7 +96,10 @@ export class Flights {
     if (flight?.state.phase === 'sent') this.detach(flight);
   }
 
-  /** Separates a request from its owner. It continues for the callers that wait for it, and is dropped if there are none. */
+  /**
+   * Separates a request from its owner. It continues for the callers that wait for it, and is dropped if there are
+   * none.
+   */
   detach(flight: Flight): void {
     this.#owners.detach(flight);
     this.#dropIfUseless(flight);

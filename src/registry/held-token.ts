@@ -25,8 +25,8 @@ const MAX_SAMPLING_ERROR_MS = 20;
 
 /**
  * Validates and dates what a source returned. If the source gives no date, or one in the future (another clock, or one
- * that was set back since), the lifetime counts from just before the request, by the clock that gives the earlier time. If the
- * wall clock was set back during the request, the source's date is set back with it.
+ * that was set back since), the lifetime counts from just before the request, by the clock that gives the earlier time.
+ * If the wall clock was set back during the request, the source's date is set back with it.
  *
  * @throws OwnerTokenError `invalid_response`
  */

@@ -45,8 +45,8 @@ export interface OwnerTokenRegistryOptions {
   /** Names the registry in logs, channel messages and metrics. Default: `default`. */
   name?: string | undefined;
   /**
-   * A logger with `debug`, `info`, `warn` and optionally `error`, such as pino, bunyan, winston or `console`; or a level for
-   * a pino logger to standard output. Default: silent. Events: see `docs/observability.md`.
+   * A logger with `debug`, `info`, `warn` and optionally `error`, such as pino, bunyan, winston or `console`; or a
+   * level for a pino logger to standard output. Default: silent. Events: see `docs/observability.md`.
    */
   logger?: Logger | Level | undefined;
   /** A name for logs, errors and reports instead of the fingerprint. Must not reveal the access key. */

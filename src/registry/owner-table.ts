@@ -1,7 +1,7 @@
 /**
- * Stores the owners' slots. Beyond `maxOwners`, the least recently used slots are evicted. Owners with a token and owners
- * without one (failing, or rejected) are evicted separately, so that failures of unknown keys never displace a token. An
- * in-flight request keeps its owner's slot here until it settles, so eviction never touches it.
+ * Stores the owners' slots. Beyond `maxOwners`, the least recently used slots are evicted. Owners with a token and
+ * owners without one (failing, or rejected) are evicted separately, so that failures of unknown keys never displace a
+ * token. An in-flight request keeps its owner's slot here until it settles, so eviction never touches it.
  */
 
 import { LRUCache } from 'lru-cache';

@@ -1,6 +1,6 @@
 /**
- * The permits of in-flight requests. A source that shares tokens may release its permit while it only waits for the request
- * of another process, and queues for a new permit before it makes a request of its own.
+ * The permits of in-flight requests. A source that shares tokens may release its permit while it only waits for the
+ * request of another process, and queues for a new permit before it makes a request of its own.
  */
 
 import pLimit from 'p-limit';

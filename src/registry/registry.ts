@@ -85,8 +85,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * The owner's token.
    *
    * 1. A cached token before its refresh point is served at once.
-   * 2. Past the refresh point it is served too, and one background request starts, unless one is in flight or a pause is
-   *    in force.
+   * 2. Past the refresh point it is served too, and one background request starts, unless one is in flight or a pause
+   *    is in force.
    * 3. With no usable token and a request in flight, the caller joins it and shares its outcome.
    * 4. With no usable token and a pause in force, it rejects at once with the cached error and its `retryAtMs`.
    * 5. Otherwise it queues and makes one request.
@@ -117,8 +117,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /**
-   * Reports that the service rejected this token. The registry does not serve it again while it is among the owner's last
-   * four rejected tokens. A late report of an older token does not affect the current one.
+   * Reports that the service rejected this token. The registry does not serve it again while it is among the owner's
+   * last four rejected tokens. A late report of an older token does not affect the current one.
    *
    * @returns whether it was the cached token, which is then dropped.
    */
@@ -141,8 +141,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /**
-   * Reports that a call with this token succeeded. Policies that learn use this as evidence. It also shows that a rejection
-   * of the same token elsewhere is not the owner's fault.
+   * Reports that a call with this token succeeded. Policies that learn use this as evidence. It also shows that a
+   * rejection of the same token elsewhere is not the owner's fault.
    */
   accept(accessKey: string, token: AccessToken): void {
     const slot = this.#owners.peek(accessKeyOf(accessKey));
@@ -152,8 +152,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /**
-   * Drops everything that is cached for a removed owner, including its pause. An in-flight request still settles for its
-   * callers, but its token is not stored.
+   * Drops everything that is cached for a removed owner, including its pause. An in-flight request still settles for
+   * its callers, but its token is not stored.
    *
    * @returns whether there was a token, a failure or a request.
    */
@@ -228,8 +228,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * Ends everything: callers get `closed`, in-flight requests are aborted, all tokens are dropped, and the source is
    * closed. Calling it again returns the same promise.
    *
-   * @param options `timeoutMs`: how long it waits for in-flight requests and the source together; 0 to 3,600,000, default
-   * 5,000.
+   * @param options `timeoutMs`: how long it waits for in-flight requests and the source together; 0 to 3,600,000,
+   * default 5,000.
    */
   close(options: { timeoutMs?: number | undefined } = {}): Promise<void> {
     try {

@@ -1,10 +1,10 @@
 /**
- * Decides which owner's request starts next. At most `concurrency` requests are in flight over all owners; the others wait
- * here, one per owner, in a bounded queue. The queue starts nothing itself: `flights.ts` pulls the next request, and
- * releases it when it has ended.
+ * Decides which owner's request starts next. At most `concurrency` requests are in flight over all owners; the others
+ * wait here, one per owner, in a bounded queue. The queue starts nothing itself: `flights.ts` pulls the next request,
+ * and releases it when it has ended.
  *
- * - Requests that a caller waits for start before refreshes, which no caller waits for. A refresh that a caller joins is
- *   promoted. The order is FIFO per priority class, so no owner overtakes another of its class.
+ * - Requests that a caller waits for start before refreshes, which no caller waits for. A refresh that a caller joins
+ *   is promoted. The order is FIFO per priority class, so no owner overtakes another of its class.
  * - A bulkhead limits the failing owners' share of permits to a quarter and at least one: an owner that hangs holds its
  *   permit for a whole deadline, and a few such owners would hold all of them.
  * - While the limit is below the concurrency, a hanging owner may start if a permit is free but does not count against

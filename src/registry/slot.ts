@@ -1,7 +1,7 @@
 /**
  * The state of one owner, and the decisions that follow from it. Facts are stored, phases are derived: "fresh",
- * "refresh-due" and "expired" come from one stored fact, a token, at different times. Nothing here does I/O, reads a clock,
- * logs or creates a promise, so each row of this table can be tested in isolation.
+ * "refresh-due" and "expired" come from one stored fact, a token, at different times. Nothing here does I/O, reads a
+ * clock, logs or creates a promise, so each row of this table can be tested in isolation.
  *
  * | phase       | facts                                         | a caller                                               |
  * | ----------- | --------------------------------------------- | ------------------------------------------------------ |
@@ -16,8 +16,8 @@
  * Precedence, from the top: a usable token is served whatever else failed; then an in-flight request is shared; then a
  * pause refuses; only then does a request begin.
  *
- * Stored elsewhere: the in-flight requests, which eviction must not touch (`owner-table.ts`), and the circuits of client
- * and endpoint, which concern all owners (`failures/`).
+ * Stored elsewhere: the in-flight requests, which eviction must not touch (`owner-table.ts`), and the circuits of
+ * client and endpoint, which concern all owners (`failures/`).
  */
 
 import type { Instant } from '../clock.ts';
@@ -55,8 +55,8 @@ export interface Slot {
   /** Set only through {@link hold}. */
   held: HeldToken | undefined;
   /**
-   * All that a cache hit reads: the promise to serve, and how long it is fresh by each clock. Copied from `held`, because
-   * with many owners each further object is a CPU cache miss.
+   * All that a cache hit reads: the promise to serve, and how long it is fresh by each clock. Copied from `held`,
+   * because with many owners each further object is a CPU cache miss.
    */
   served: Promise<AccessToken> | undefined;
   freshUntilMs: number;
@@ -158,8 +158,8 @@ export function decide(slot: Slot, now: Instant, around: Surroundings): Decision
 }
 
 /**
- * A request is sent: returns its reason. Drops an expired token, so that a late rejection of it does not detach this request
- * and begin a second one.
+ * A request is sent: returns its reason. Drops an expired token, so that a late rejection of it does not detach this
+ * request and begin a second one.
  */
 export function started(slot: Slot, now: Instant): RequestReason {
   if (isUsable(slot.held, now)) return 'refresh';

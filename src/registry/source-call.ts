@@ -26,8 +26,8 @@ export interface SharingHooks {
 /**
  * Calls the source, for at most `requestTimeoutMs`.
  *
- * @throws whatever the source throws; `invalid_response` if it returns no usable token; `endpoint_unavailable` if it does
- * not settle in time, which aborts the signal too.
+ * @throws whatever the source throws; `invalid_response` if it returns no usable token; `endpoint_unavailable` if it
+ * does not settle in time, which aborts the signal too.
  */
 export async function callSource(
   { source, expiry, time, requestTimeoutMs }: RegistrySettings,
@@ -86,7 +86,9 @@ export function readFailure(thrown: unknown, { slot, accessKey }: Flight, now: I
   }
 }
 
-/** Whether a request failed because it was aborted. An error of the service still counts, unless the registry closed. */
+/**
+ * Whether a request failed because it was aborted. An error of the service still counts, unless the registry closed.
+ */
 export function wasAborted(signal: AbortSignal, { code }: OwnerTokenError): boolean {
   return signal.aborted && (isClosed(signal) || code === 'source_failed');
 }

@@ -1,4 +1,6 @@
-/** Callers that wait with a signal. When it aborts, the caller leaves at once; other callers of the request still wait. */
+/**
+ * Callers that wait with a signal. When it aborts, the caller leaves at once; other callers of the request still wait.
+ */
 
 import type { AccessToken } from '../token.ts';
 import type { Flight, Waiter } from './flight.ts';
