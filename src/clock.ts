@@ -1,13 +1,17 @@
 /**
  * Two clocks, because each fails in a way the other does not: people and NTP set the wall clock back or forward, and
- * the monotonic clock stands still while a machine is suspended. A token expires as soon as either clock says so.
+ * the monotonic clock stands still while a machine is suspended. A token expires by whichever clock reaches its expiry
+ * first.
  */
 
 /** The port through which the library reads the time. */
 export interface Clock {
   /** Epoch milliseconds, as `Date.now()`. May jump either way. */
   now(): number;
-  /** Milliseconds since some fixed moment, as `performance.now()`. Never goes back; may stand still in suspension. */
+  /**
+   * Milliseconds since some fixed moment, as `performance.now()`. Never goes back; may stop while the machine is
+   * suspended.
+   */
   monotonic(): number;
   /**
    * Calls `fn` once, `ms` milliseconds (monotonic) from now, and returns a function that cancels it. Default: real

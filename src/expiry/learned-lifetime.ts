@@ -61,7 +61,7 @@ export interface LearnedLifetimeStats {
     readonly survivals: number;
     /** Rejections that counted, fully or in part. */
     readonly endings: number;
-    /** Rejections that say nothing about the lifetime: of fresh tokens, or of one owner alone. */
+    /** Rejections that say nothing about the lifetime: of fresh tokens, or of a single owner. */
     readonly ignored: number;
     /** Tokens whose stated lifetime was longer than the estimate. */
     readonly explorers: number;

@@ -1,8 +1,8 @@
 /**
  * Slows down the requests of newcomers (owners that never succeeded) while they fail. In an outage, newcomers may be
  * the only owners that make requests, because the others still have their tokens. Once any owner has succeeded,
- * newcomers alone do not open a circuit, because they may simply have wrong keys. So from the third ambiguous failure in a row on, each one
- * doubles the interval between their requests, up to a second. A newcomer's success ends that.
+ * newcomers alone do not open a circuit, because they may simply have wrong keys. So from the third ambiguous failure
+ * in a row on, each one doubles the interval between their requests, up to a second. A newcomer's success ends that.
  */
 
 const FREE_FAILURES = 2;

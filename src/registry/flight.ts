@@ -37,7 +37,7 @@ export class Flight implements QueuedRequest {
   releasePermit: () => void = () => {};
   /** The async context of the call that began the request, for `AsyncLocalStorage`. */
   readonly context = new AsyncResource('OwnerTokenRequest');
-  /** Changed by `waiters.ts` alone. */
+  /** Changed only by `waiters.ts`. */
   readonly waiters = new Set<Waiter>();
   #waitingWithoutSignal = 0;
   readonly #outcome: Promise<AccessToken>;

@@ -96,10 +96,7 @@ export class Flights {
     if (flight?.state.phase === 'sent') this.detach(flight);
   }
 
-  /**
-   * Separates a request from its owner. It continues for the callers that wait for it, and is dropped if there are
-   * none.
-   */
+  /** Separates a request from its owner. It continues for its waiting callers; without any, it is dropped. */
   detach(flight: Flight): void {
     this.#owners.detach(flight);
     this.#dropIfUseless(flight);
@@ -296,8 +293,7 @@ export class Flights {
   #dropIfUseless(flight: Flight): void {
     if (flight.waiting > 0) return;
     if (flight.state.phase !== 'sent') this.#drop(flight);
-    else if (!this.#owners.isCurrent(flight))
-      flight.state.abort.abort(new DOMException('no caller waits', 'AbortError'));
+    else if (!this.#owners.isCurrent(flight)) flight.state.abort.abort(new DOMException('no callers', 'AbortError'));
   }
 
   #refuse(flight: Flight, error: OwnerTokenError): void {

@@ -12,7 +12,7 @@ import { backoffOf, isUsable, type Phase, phaseOf, type Slot, type Surroundings 
 /** What is known about one owner: "which customer is this, and why does it not work?" */
 export interface OwnerState {
   readonly phase: Phase;
-  /** Epoch ms: expiry of the held token; `Infinity` if it is kept until rejected. */
+  /** Epoch ms: expiry of the cached token; `Infinity` if it is kept until rejected. */
   readonly expiresAtMs?: number;
   /** Code of the cached failure. */
   readonly code?: OwnerTokenErrorCode;
@@ -42,7 +42,7 @@ export interface RegistryStats {
   inFlight: number;
   queued: number;
   waiting: number;
-  /** Calls served from a held token, and calls that joined an in-flight request. */
+  /** Calls served from the cache, and calls that joined an in-flight request. */
   hits: number;
   joined: number;
   /** Calls refused by a pause, by its scope. */
@@ -51,7 +51,7 @@ export interface RegistryStats {
   requests: number;
   refreshes: number;
   failures: number;
-  /** Held tokens dropped by `reject`, and owners evicted. */
+  /** Cached tokens dropped by `reject`, and owners evicted. */
   rejections: number;
   evictions: number;
   /** Owners that back off now, and the pauses of all owners. */
