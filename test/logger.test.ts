@@ -94,7 +94,7 @@ describe('a logger', () => {
     }));
     try {
       const bundled = await import('../src/logger.ts');
-      expect(() => bundled.writerFor('info')).toThrow('install pino beside the bundle, or give a logger');
+      expect(() => bundled.writerFor('info')).toThrow('logger: a level needs pino');
     } finally {
       vi.doUnmock('node:module');
       vi.resetModules();
