@@ -3,6 +3,13 @@ import { fileURLToPath } from 'node:url';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { bundlePage, portalPlugin } from './src/sandbox/portal/bundle.ts';
 
+/** Tests that start many processes, real servers, a browser, builds or the type checker. */
+const SYSTEM = [
+  'test/system/**/*.test.ts',
+  'test/{docs,packaging,types}.test.ts',
+  'test/redis/{ports,record-scripts}.test.ts',
+];
+
 const source = (path: string) => fileURLToPath(new URL(`src/${path}`, import.meta.url));
 
 export default defineConfig({
@@ -31,13 +38,13 @@ export default defineConfig({
           name: 'unit',
           pool: 'threads',
           include: ['test/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, 'test/system/**'],
+          exclude: [...configDefaults.exclude, ...SYSTEM],
         },
       },
       {
-        // `npm run test:system`: many processes, Redis outages and a browser.
+        // `npm run test:system`: what takes longer.
         extends: true,
-        test: { name: 'system', include: ['test/system/**/*.test.ts'] },
+        test: { name: 'system', include: SYSTEM },
       },
     ],
     // CI counts the tests from a file.
