@@ -16,14 +16,14 @@ export type { LedgerEntry, LedgerSummary, Outcome } from './state/ledger-entry.t
 export type { TimelineSecond } from './state/timeline.ts';
 export type { ScenarioRun, ScenarioVerdict } from './state/world.ts';
 
-/** `GET /api/state`: what a page starts with. The event stream reports what changes after `lastEventId`. */
+/** `GET /api/state`: the initial state of a page. The event stream reports what changes after `lastEventId`. */
 export interface StateView {
   /** Base URL of the token plane. */
   url: string;
   lastEventId: string;
   clock: ClockView;
   figures: FiguresView;
-  /** The last requests, oldest first. Calls of /echo do not displace token requests. */
+  /** The last requests, oldest first. Calls to /echo do not displace token requests. */
   requests: LedgerEntry[];
   picture: PictureView;
   faults: ActiveFault[];
@@ -137,7 +137,7 @@ export interface PreviewView {
   status?: number;
   headers: Record<string, string>;
   body: string;
-  /** What happens besides, or instead. */
+  /** What the client sees besides the answer, or instead of it. */
   note?: string;
 }
 
@@ -162,9 +162,9 @@ export interface UpdateFrame {
   faults?: ActiveFault[];
   profile?: Profile;
   apps?: AppView[];
-  /** Owners or access keys have changed: fetch those that are shown. */
+  /** Owners or access keys have changed: fetch the shown ones again. */
   ownersChanged?: true;
-  /** `null`: none runs any more. */
+  /** `null`: no scenario is running any more. */
   scenario?: ScenarioRun | null;
   /** Everything may have changed (a reset, or missed events that are no longer kept): fetch `/api/state` again. */
   stale?: true;

@@ -153,7 +153,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await page.getByText(/Rate-limit storm, (1 min|\d\d s) left/).waitFor();
     await shows(() => textOf(figure('Active faults'))).toContain('Error status 429');
     expect(sandbox.faults.list()).toMatchObject([{ kind: 'status', status: 429 }]);
-    await button('End it').click();
+    await button('End scenario').click();
     await shows(() => textOf(figure('Active faults'))).toContain('None');
     expect(sandbox.faults.list()).toEqual([]);
     await page.goto(`${sandbox.portalUrl}/#/scenarios`);
@@ -177,7 +177,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await page.getByText(/Last run at .*: passed/).waitFor();
   });
 
-  it('shows the same picture after a reload, whatever calls of /echo came between', async () => {
+  it('shows the same picture after a reload, whatever calls to /echo came between', async () => {
     await start({ owners: 20 });
     for (const key of sandbox.accessKeys) await askToken(sandbox, key);
     const token = await tokenFor(sandbox);

@@ -1,8 +1,8 @@
 /**
- * Who may use the control plane. Anybody's page in the developer's browser can send requests to loopback, so: the host
- * must be one of loopback's own names (a name that an attacker's DNS points here is not), a page of another origin is
- * refused, writes must be JSON (which no page can send elsewhere without asking first, and nothing here ever agrees),
- * and where others than this machine can reach it, a token is required.
+ * Access control of the control plane. Any page in the developer's browser can send requests to loopback. So the `Host`
+ * header must be a loopback name, which defeats DNS rebinding; pages of other origins are refused; writes must be JSON,
+ * which a page can send to another origin only after a CORS preflight that is never granted; and a token is required if
+ * other machines can reach it.
  */
 
 import { timingSafeEqual } from 'node:crypto';
@@ -11,9 +11,9 @@ import type { IncomingMessage } from 'node:http';
 export interface AccessRules {
   /** Whether only this machine can reach it. */
   readonly loopback: boolean;
-  /** The host that it was bound to. */
+  /** The address that it is bound to. */
   readonly host: string;
-  /** Required where it is not loopback. */
+  /** Required unless it is bound to loopback. */
   readonly token: string | undefined;
 }
 
@@ -25,13 +25,13 @@ export interface AccessProblem {
 
 export const TOKEN_COOKIE = 'sandbox_control';
 
-/** Asked by supervisors, from wherever; they tell nothing. */
+/** Health checks, open to supervisors on any machine; they reveal nothing. */
 const OPEN_PATHS = new Set(['/livez', '/readyz']);
 
 export const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 
-/** Why a request is refused before it is looked at further. In this order: host, origin, token, content type. */
+/** Returns why a request is refused, if it is. Checks host, origin, token and content type, in this order. */
 export function refuseAccess(req: IncomingMessage, path: string, rules: AccessRules): AccessProblem | undefined {
   const host = req.headers.host ?? '';
   if (rules.loopback && !isOwnHost(host, rules.host)) {
@@ -47,7 +47,7 @@ export function refuseAccess(req: IncomingMessage, path: string, rules: AccessRu
     return problem(
       401,
       'unauthorized',
-      'the control token is required: open the page with ?token=, or send it as bearer',
+      'the control token is required: open the page with ?token=, or send it as a bearer token',
     );
   }
   const writes = req.method === 'POST' || req.method === 'PATCH' || req.method === 'PUT';
@@ -57,7 +57,7 @@ export function refuseAccess(req: IncomingMessage, path: string, rules: AccessRu
   return undefined;
 }
 
-/** Whether a token that came some other way is the right one. */
+/** Compares a presented token with the right one in constant time. */
 export function isSame(given: string | undefined, token: string): boolean {
   const [a, b] = [Buffer.from(given ?? ''), Buffer.from(token)];
   return a.length === b.length && timingSafeEqual(a, b);

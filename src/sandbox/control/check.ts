@@ -4,7 +4,7 @@ import { OPERATIONS, type Operation, type OperationId, type ValueType } from './
 
 type Types = Readonly<Record<string, ValueType>>;
 
-/** The body of a request, checked against its description; undefined for an operation without one. */
+/** The body of a request, checked against its description; undefined for an operation without a body. */
 export function checkBody(id: OperationId, text: string): unknown {
   const operation: Operation = OPERATIONS[id];
   if (operation.body === undefined) return undefined;

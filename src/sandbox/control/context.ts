@@ -1,6 +1,6 @@
 import type { World } from '../state/world.ts';
 
-/** What every route of the control plane works on. */
+/** What the routes of the control plane have access to. */
 export interface ControlContext {
   readonly world: World;
   readonly url: string;

@@ -11,10 +11,10 @@ import { type Match, matchOperation } from './match.ts';
 import { ROUTES, Status } from './routes.ts';
 import type { EventStream } from './sse.ts';
 
-/** No rule or profile is near this. */
+/** Far larger than any rule or profile. */
 const MAX_BODY_BYTES = 1_000_000;
 
-/** On every answer: the page loads nothing from elsewhere, runs nothing inline, and is framed by nobody. */
+/** Sent with every answer: the page loads nothing from elsewhere, runs nothing inline, and cannot be framed. */
 const SECURITY_HEADERS = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; " +
@@ -26,7 +26,7 @@ const SECURITY_HEADERS = {
   'x-frame-options': 'DENY',
 };
 
-/** The controls, on a port of their own, which no fault reaches: admin REST, event stream and portal. */
+/** The control plane: admin REST API, event stream and portal, on a separate port that no fault affects. */
 export class ControlPlane {
   readonly #context: ControlContext;
   readonly #rules: AccessRules;
@@ -53,7 +53,7 @@ export class ControlPlane {
   #receive(req: IncomingMessage, res: ServerResponse): void {
     for (const [name, value] of Object.entries(SECURITY_HEADERS)) res.setHeader(name, value);
     const url = urlOf(req);
-    const refused = url ? this.#refuse(req, res, url) : problem(400, 'bad_request', 'this is no path');
+    const refused = url ? this.#refuse(req, res, url) : problem(400, 'bad_request', 'the request target is not a path');
     if (refused) sendProblem(res, refused);
     else if (url && !res.writableEnded) this.#route(req, res, url);
   }
@@ -63,8 +63,8 @@ export class ControlPlane {
     if (this.#rules.token === undefined || given === null || req.method !== 'GET' || url.pathname !== '/') {
       return refuseAccess(req, url.pathname, this.#rules);
     }
-    // A page opened with the token in its address: the token moves into a cookie, out of address and history.
-    if (!isSame(given, this.#rules.token)) return problem(401, 'unauthorized', 'this is not the control token');
+    // The page was opened with the token in its address: moves it into a cookie, out of the address and the history.
+    if (!isSame(given, this.#rules.token)) return problem(401, 'unauthorized', 'wrong control token');
     const cookie = `${TOKEN_COOKIE}=${this.#rules.token}; HttpOnly; SameSite=Strict; Path=/`;
     res.writeHead(303, { location: '/', 'set-cookie': cookie }).end();
     return undefined;
@@ -91,7 +91,7 @@ export class ControlPlane {
     });
   }
 
-  /** Never rejects: whatever goes wrong is an answer. */
+  /** Never rejects: answers with a problem if anything throws. */
   async #answer({ id, path }: Match, body: string, res: ServerResponse, url: URL): Promise<void> {
     try {
       const request = { path, query: checkQuery(id, url.searchParams), body: checkBody(id, body) };
@@ -106,7 +106,7 @@ export class ControlPlane {
   #sendAsset(req: IncomingMessage, res: ServerResponse, path: string): void {
     const asset = this.#assets.get(path);
     if (!asset) {
-      sendProblem(res, problem(404, 'not_found', 'there is nothing here'));
+      sendProblem(res, problem(404, 'not_found', 'no such path'));
     } else if (req.method !== 'GET' && req.method !== 'HEAD') {
       sendProblem(res, wrongMethod(['GET']), { allow: 'GET' });
     } else {
@@ -124,22 +124,22 @@ function urlOf(req: IncomingMessage): URL | undefined {
   }
 }
 
-/** Only what is known to quote nothing is told. */
+/** Passes on the message of the caller's mistakes only, because any other message may quote a secret. */
 function problemOf(error: unknown): AccessProblem {
   if (error instanceof NotFound) return problem(404, 'not_found', error.message);
   if (isCallersProblem(error)) return problem(400, 'bad_request', error.message);
-  return problem(500, 'internal_error', 'this should not have happened');
+  return problem(500, 'internal_error', 'unexpected error in the sandbox');
 }
 
 const wrongMethod = (methods: string[]): AccessProblem =>
-  problem(405, 'method_not_allowed', `this takes ${methods.join(', ')}`);
+  problem(405, 'method_not_allowed', `the methods of this path are ${methods.join(', ')}`);
 
 function sendJson(res: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}): void {
   res.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store', ...headers });
   res.end(JSON.stringify(body));
 }
 
-function sendProblem(res: ServerResponse, told: AccessProblem, headers?: Record<string, string>): void {
-  const { status, error, message } = told;
+function sendProblem(res: ServerResponse, refusal: AccessProblem, headers?: Record<string, string>): void {
+  const { status, error, message } = refusal;
   sendJson(res, status, { error, message } satisfies ControlError, headers);
 }

@@ -9,14 +9,14 @@ import { appViews, clockView, figuresView, tokenView } from './views.ts';
 /** At most ten frames a second, on the machine's clock. */
 const FRAME_MS = 100;
 
-/** Most requests or tokens in one frame; beyond it the oldest are left out. */
+/** The most requests or tokens in one frame; the oldest beyond that are left out. */
 const MAX_IN_FRAME = 250;
 
 const MAX_NOTED = 4000;
 
 const MAX_BANDS = 100;
 
-/** How often expired tokens are looked for. */
+/** How often the feed checks for expired tokens. */
 const COVERAGE_MS = 1000;
 
 /** Collects the changes of the world into frames for the event stream. */
@@ -24,7 +24,7 @@ export class Feed {
   readonly stream: EventStream;
   readonly #world: World;
   readonly #topics = new Set<Topic>();
-  /** With repetitions: a request is noted when it begins and when it ends. */
+  /** May hold a request twice: it is noted when it begins and when it ends. */
   #requests: LedgerEntry[] = [];
   #seconds = new Set<number>();
   readonly #coverageTimer: NodeJS.Timeout;
@@ -62,12 +62,12 @@ export class Feed {
     this.#tokens = bounded(this.#tokens, token);
   }
 
-  /** Tokens expire without an event of their own. */
+  /** Schedules a frame after tokens have expired, because expiry triggers no event. */
   #noteCoverage(): void {
     if (this.stream.wanted && this.#world.tokens.ownersCovered(this.#world.clock.now()) !== this.#covered) this.#wake();
   }
 
-  /** Schedules a frame, unless nobody reads the stream. */
+  /** Schedules a frame. Returns false if the stream has no reader. */
   #wake(): boolean {
     if (this.#closed) return false;
     if (!this.stream.wanted) {

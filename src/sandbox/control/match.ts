@@ -11,7 +11,7 @@ const PATTERNS = (Object.keys(OPERATIONS) as OperationId[]).map((id) => {
   return { id, method, parts: path.split('/') };
 });
 
-/** The operation that a request asks for, or else what methods its path takes: none where nothing is there. */
+/** The operation that a request matches, else the methods that its path supports: none for an unknown path. */
 export function matchOperation(method: string, pathname: string): { match?: Match; methods: string[] } {
   const parts = pathname.split('/');
   const methods: string[] = [];

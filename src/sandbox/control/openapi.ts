@@ -1,6 +1,6 @@
 /**
- * The control plane's interface, described once: the server routes and checks by it, and `/openapi.json` derives from it.
- * A test compares the two over HTTP, both ways.
+ * The control plane's interface, described once: routing, validation and `/openapi.json` derive from it. A test compares
+ * the document with the server in both directions.
  */
 
 import { refTo, SCHEMAS, type Schema } from './schemas.ts';
@@ -12,7 +12,7 @@ export interface Operation {
   /** The name of a generated client's function. */
   readonly operationId: string;
   readonly summary: string;
-  /** Members of the JSON body; others are refused. A schema's name: an object that the action itself checks. */
+  /** Members of the JSON body; others are refused. Or a schema's name, if the action itself validates the body. */
   readonly body?: Readonly<Record<string, ValueType>> | 'FaultRule' | 'ProfileChanges';
   readonly query?: Readonly<Record<string, ValueType>>;
   /** The schema of the answer in schemas.ts, or an array of it. */
@@ -35,7 +35,7 @@ export const OPERATIONS = {
   'GET /openapi.json': { operationId: 'getOpenApi', summary: 'This document.', gives: 'OpenApi' },
   'GET /api/state': {
     operationId: 'getState',
-    summary: 'Everything that a page starts with.',
+    summary: 'The initial state of a page.',
     query: PICTURE,
     gives: 'StateView',
   },
@@ -70,7 +70,7 @@ export const OPERATIONS = {
   },
   'POST /api/apps/{id}/rotate': {
     operationId: 'rotateSecret',
-    summary: 'Gives an app a new client secret; the old one ends after the overlap, at once without one.',
+    summary: 'Gives an app a new client secret. The old one stays valid for the overlap, which is 0 by default.',
     body: { overlapMs: 'number?' },
     gives: 'AppView',
   },
@@ -83,7 +83,7 @@ export const OPERATIONS = {
   'GET /api/owners/{id}': { operationId: 'getOwner', summary: 'One owner.', gives: 'OwnerView' },
   'POST /api/owners': {
     operationId: 'addOwner',
-    summary: 'Adds an owner, with an access key for an app (the first).',
+    summary: 'Adds an owner, with an access key for an app (default: the first).',
     body: { ...NAMED, app: 'string?' },
     gives: 'OwnerView',
   },
@@ -95,7 +95,7 @@ export const OPERATIONS = {
   },
   'POST /api/owners/{id}/keys': {
     operationId: 'addAccessKey',
-    summary: 'Gives an owner a further access key, for an app (the first).',
+    summary: 'Gives an owner another access key, for an app (default: the first).',
     body: { app: 'string?' },
     gives: 'OwnerView',
   },
@@ -113,14 +113,15 @@ export const OPERATIONS = {
   },
   'GET /api/credentials': {
     operationId: 'getCredentials',
-    summary: 'The settings of an integration, for one owner (default: the first) and app (the first).',
+    summary: 'The settings of an integration, for one owner and one app (default: the first of each).',
     query: { owner: 'string?', app: 'string?' },
     gives: 'CredentialsView',
     secret: true,
   },
   'POST /api/tokens/revoke': {
     operationId: 'revokeTokens',
-    summary: 'Revokes the token with a fingerprint, those of an owner, or all: exactly one of the three.',
+    summary:
+      'Revokes the token with this fingerprint, all tokens of an owner, or all tokens: exactly one of the three.',
     body: { fingerprint: 'string?', owner: 'string?', all: 'boolean?' },
     gives: 'Revoked',
   },
@@ -175,13 +176,14 @@ export const OPERATIONS = {
   },
   'POST /api/preview': {
     operationId: 'previewAnswer',
-    summary: 'The answer that a token request would get: now, refused (`error`), or under a fault rule. Sends nothing.',
+    summary:
+      'The answer that a token request would get now, if it were refused (`error`), or under a fault rule. Sends nothing.',
     body: { error: 'boolean?', fault: 'object?' },
     gives: 'PreviewView',
   },
   'POST /api/try': {
     operationId: 'tryOnce',
-    summary: 'Sends one token request and one call of /echo over the token plane.',
+    summary: 'Sends one token request and one call to /echo over the token plane.',
     body: { owner: 'string?' },
     gives: 'TryView',
   },
@@ -222,7 +224,7 @@ export function openapiDocument(): object {
     components: {
       schemas: SCHEMAS,
       securitySchemes: {
-        controlToken: { type: 'http', scheme: 'bearer', description: 'Required when bound elsewhere than loopback.' },
+        controlToken: { type: 'http', scheme: 'bearer', description: 'Required unless bound to loopback.' },
       },
     },
   };

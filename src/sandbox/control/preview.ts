@@ -7,7 +7,7 @@ import { FAULT_KINDS } from '../state/fault-kinds.ts';
 import type { FaultRule } from '../state/fault-rules.ts';
 import type { World } from '../state/world.ts';
 
-/** A token that is shown and never issued. */
+/** An example token, never issued. */
 const EXAMPLE_TOKEN = 'sbx_EXAMPLE';
 
 const MAX_SHOWN = 2000;

@@ -60,7 +60,7 @@ function memberSchema(member: FaultMember): Schema {
   }
 }
 
-/** One schema per kind, told apart by `kind`. `more`: what an active rule has besides. */
+/** One schema per kind, discriminated by `kind`. `more`: further members. */
 const faultSchema = (more: Readonly<Record<string, Schema>>): Schema => ({
   oneOf: FAULT_KIND_NAMES.map((kind) => ({
     ...object({ kind: { type: 'string', const: kind }, ...membersOf(kind), ...more }),

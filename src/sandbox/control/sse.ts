@@ -6,28 +6,28 @@ interface Frame {
   readonly text: string;
 }
 
-/** Frames are kept for those who come back: a minute of them at most, and never more than this. */
+/** Frames are kept for readers that reconnect: at most a minute of them, and at most this many bytes. */
 const KEPT_FRAMES = 600;
 const KEPT_BYTES = 8_000_000;
 
-/** What may wait for one reader; one that is slower is cut off, and comes back with `Last-Event-ID`. */
+/** The bytes that may be buffered for one reader. A slower reader is disconnected, and resumes by `Last-Event-ID`. */
 const MAX_WAITING_BYTES = 1_000_000;
 
 const MAX_READERS = 50;
 
-/** How long frames go on being kept when nobody reads, by the machine's clock. */
+/** How long frames are kept without a reader, by the machine's clock. */
 const LINGER_MS = 30_000;
 
 const HEARTBEAT_MS = 15_000;
 
 /**
- * A stream of server-sent events. Each reader gets what comes from now on; one that says which event it saw last first
- * gets those after it, alone, or is told that they are gone. Nothing is made or kept while nobody reads.
+ * A stream of server-sent events. Each reader gets future events. A reader that names its last event first gets those that
+ * it missed, or a `stale` event if they are no longer kept. Without a reader, no events are created or kept.
  *
  * @see {@link https://html.spec.whatwg.org/multipage/server-sent-events.html HTML, server-sent events}
  */
 export class EventStream {
-  /** In every id, so that one of an earlier run is not taken for one of this. */
+  /** Part of every id, so that ids of an earlier run are not mistaken for ids of this one. */
   readonly #run = randomBytes(4).toString('hex');
   readonly #readers = new Set<ServerResponse>();
   readonly #frames: Frame[] = [];
@@ -38,25 +38,25 @@ export class EventStream {
   #skipped = false;
   readonly #heartbeat: NodeJS.Timeout;
 
-  /** @param stale makes the data of the event that tells a reader to start anew. */
+  /** @param stale returns the data of the event that tells a reader to fetch the state again. */
   constructor(stale: () => string) {
     this.#stale = stale;
     this.#heartbeat = setInterval(() => this.#beat(), HEARTBEAT_MS).unref();
   }
 
-  /** What a reader that begins now has seen: all. Frames are kept for it until it has come. */
+  /** The id from which a new reader starts. Frames are kept until it connects. */
   begin(): string {
     this.#wantedUntilMs = performance.now() + LINGER_MS;
     this.#skipped = false;
     return `${this.#run}-${this.#number}`;
   }
 
-  /** Whether anybody reads, or may come back to read. */
+  /** Whether there is a reader, or one may reconnect. */
   get wanted(): boolean {
     return this.#readers.size > 0 || performance.now() < this.#wantedUntilMs;
   }
 
-  /** Says that something happened which was not published as nobody wanted it. */
+  /** Records that an event was not published because the stream had no reader. */
   skip(): void {
     if (this.#skipped) return;
     this.#skipped = true;
@@ -76,7 +76,7 @@ export class EventStream {
     for (const reader of this.#readers) this.#write(reader, text);
   }
 
-  /** Adds a reader, or gives false where there are too many. */
+  /** Adds a reader. Returns false if there are too many. */
   attach(res: ServerResponse, lastEventId: string | undefined): boolean {
     if (this.#readers.size >= MAX_READERS) return false;
     res.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' });
@@ -97,7 +97,7 @@ export class EventStream {
     for (const reader of this.#readers) reader.destroy();
   }
 
-  /** What came after an event; undefined where that is not known any more. */
+  /** The frames after an event; undefined if they are no longer kept. */
   #after(lastEventId: string): Frame[] | undefined {
     const [run, text = ''] = lastEventId.split('-');
     const last = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;

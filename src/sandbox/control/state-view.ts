@@ -14,7 +14,7 @@ const MAX_LANE_TOKENS = 60;
 const DEFAULT_WINDOW_MS = 60_000;
 const MAX_WINDOW_MS = 4 * 3_600_000;
 
-/** Which lanes of which window. */
+/** Selects the window and the lanes. */
 export interface PictureQuery {
   readonly windowMs?: number;
   /** Part of an owner's id or name. */
@@ -24,7 +24,7 @@ export interface PictureQuery {
   readonly limit?: number;
 }
 
-/** What a page starts with. The event stream reports what changes after `lastEventId`. */
+/** The initial state of a page. The event stream reports what changes after `lastEventId`. */
 export function stateView({ world, url, begin }: ControlContext, query: PictureQuery = {}): StateView {
   return {
     url,
@@ -99,7 +99,7 @@ function tokensByOwner(world: World, fromMs: number, owners: ReadonlySet<string>
   return byOwner;
 }
 
-/** Failures of the window weigh most, then wasted requests, then a missing token, then any request at all. */
+/** Failures in the window weigh most, then wasted requests, then a missing token, then any request at all. */
 function worstFirst(world: World, ids: readonly string[], requests: ReadonlyMap<string, LedgerEntry[]>): string[] {
   const nowMs = world.clock.now();
   const weight = (id: string): number => {

@@ -1,12 +1,12 @@
 import http from 'node:http';
 import type { CredentialsView, TryView } from '../api-types.ts';
 
-/** How long an answer is waited for, by the machine's clock, and how much of it is shown. */
+/** The timeout, by the machine's clock, and how much of an answer is shown. */
 const TIMEOUT_MS = 5000;
 const SHOWN_CHARACTERS = 2000;
 const MAX_BYTES = 65_536;
 
-/** One real token request, and one call of the echo resource with what came: what a page's "try it" button does. */
+/** Sends one real token request, and one call to the echo resource with its token, for a page's "try it" button. */
 export async function tryOnce(credentials: CredentialsView): Promise<TryView> {
   const { baseUrl, clientId, clientSecret, accessKey } = credentials;
   const fields = {
@@ -48,7 +48,7 @@ function exchange(url: string, method: string, headers: http.OutgoingHttpHeaders
   });
 }
 
-/** The token, in whatever shape the profile gives it; undefined where there is none that a header can carry. */
+/** The token, in any shape of the profile; undefined if there is none that a header can carry. */
 function tokenIn(body: string): string | undefined {
   return /"access_?[tT]oken":"([\x21\x23-\x5b\x5d-\x7e]{1,4000})"/.exec(body)?.[1];
 }

@@ -34,7 +34,7 @@ export function appViews({ directory, secrets }: World): AppView[] {
   return [...directory.apps.values()].map((app) => appView(app, secrets));
 }
 
-/** Costs the same for any number of owners and requests. */
+/** Takes constant time for any number of owners and requests. */
 export function figuresView({ ledger, tokens, clock, directory }: World): FiguresView {
   const { total } = ledger.summary();
   const ofTokens = ledger.summary({ kind: 'token' });

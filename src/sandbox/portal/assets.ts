@@ -17,7 +17,7 @@ const PAGE = `<!doctype html>
 </head>
 <body>
 <div id="portal"><main><h1>Token sandbox</h1>
-<p>This page needs JavaScript. What it does can be done by hand too: <a href="/openapi.json">the interface</a>.</p></main>
+<p>This page needs JavaScript. Its REST API works without: <a href="/openapi.json">OpenAPI document</a>.</p></main>
 </div>
 </body>
 </html>
@@ -29,7 +29,7 @@ export interface PortalAsset {
   readonly body: string;
 }
 
-/** The portal's files, by path: what is not here is not served. A file is read when it is first asked for. */
+/** The portal's files by path; nothing else is served. A file is read at its first request. */
 export function portalAssets(): Map<string, PortalAsset> {
   return new Map([
     ['/', { type: 'text/html; charset=utf-8', body: PAGE }],

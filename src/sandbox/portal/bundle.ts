@@ -1,7 +1,7 @@
 /**
- * How the portal's page is made: one script for browsers out of `src/sandbox/portal/page`, beside its style sheet, and in
- * place of `src/sandbox/portal/built.ts` a module that gives both. The same plugin serves the build, where they become
- * files of the package, and the tests, where they are held in memory: what tests look at is what is shipped.
+ * Bundles the portal's page: one browser script from `src/sandbox/portal/page` and its style sheet, and a module that
+ * returns both in place of `src/sandbox/portal/built.ts`. The build, which writes them to files of the package, and the
+ * tests, which hold them in memory, use the same plugin, so the tests see what is shipped.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -15,11 +15,11 @@ const BUILT = source('built.ts');
 export interface Page {
   readonly script: string;
   readonly style: string;
-  /** What of other packages is in the script. */
+  /** The packages that the script contains. */
   readonly bundled: readonly LicenseInfo[];
 }
 
-/** Makes the page. Fails for a package that is not named. */
+/** Bundles the page. Fails if it contains a package that is not in the list. */
 export async function bundlePage(onlyBundle: readonly string[]): Promise<Page> {
   let bundled: readonly LicenseInfo[] = [];
   const build = await rolldown({
@@ -44,7 +44,7 @@ export async function bundlePage(onlyBundle: readonly string[]): Promise<Page> {
   return { script: output[0].code, style, bundled };
 }
 
-/** @param into `files` beside the module that reads them, or `memory`. */
+/** @param into write `files` beside the module that reads them, or hold the texts in `memory`. */
 export function portalPlugin(into: 'files' | 'memory', page: () => Promise<Page>): Plugin {
   return {
     name: 'portal',

@@ -1,6 +1,6 @@
 /**
- * Every kind of fault, in one table: the check of a rule, the form of the portal, its words, the schema in
- * `/openapi.json` and the types below all derive from it. To add a kind, add a row here and its effect in
+ * Every kind of fault, in one table: rule validation, the portal's form and labels, the schema in `/openapi.json` and the
+ * types below all derive from it. To add a kind, add a row here and its effect in
  * `service/fault-effects.ts`.
  */
 
@@ -20,7 +20,7 @@ interface FaultKindRow<Members extends object> {
   /** What a rule may target. The first is the default. */
   readonly paths: readonly [FaultPath, ...FaultPath[]];
   readonly members: { readonly [Name in keyof Members]-?: FaultMember };
-  /** The member whose value stands behind the word in lists: `Error status 503`. */
+  /** The member whose value lists show after the word: `Error status 503`. */
   readonly shown?: keyof Members;
 }
 
@@ -48,7 +48,7 @@ export const FAULT_KINDS = Object.freeze({
     retryAfter?: number | string;
   }>({
     word: 'Error status',
-    description: 'Answers with this status; the request is not carried out.',
+    description: 'Answers with this status; the request is not processed.',
     paths: ANY_PATH,
     shown: 'status',
     members: {
@@ -69,7 +69,7 @@ export const FAULT_KINDS = Object.freeze({
     word: 'Refuse connections',
     description:
       'Targeting everything, always or by schedule: closes the port and resets open connections (ECONNREFUSED). ' +
-      'The kernel answers, so such attempts cannot be counted. Otherwise: resets the connection once the request ' +
+      'The operating system answers, so such attempts cannot be counted. Otherwise: resets the connection once the request ' +
       'has arrived (ECONNRESET).',
     paths: ['all', 'token', 'echo'],
     members: {},

@@ -13,7 +13,7 @@ export interface LedgerObserver {
   ended(entry: Readonly<LedgerEntry>): void;
 }
 
-/** Requests that the portal draws are kept apart, so that calls of /echo cannot displace them. */
+/** Requests that the portal draws are kept apart, so that calls to /echo cannot displace them. */
 const DRAWN_KEPT = 50_000;
 
 /** The last requests in full, and exact counts of all of them. */

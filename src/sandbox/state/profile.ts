@@ -1,25 +1,25 @@
 import { OptionCheck } from '../../option-check.ts';
 
 /**
- * Everything that the service's documentation is silent about, as settings. The defaults are assumptions, the likeliest
- * ones; the other values are there so that an integration can be shown not to depend on them.
+ * Settings for everything that the service does not document. The defaults are the most likely assumptions; the other values
+ * serve to test that an integration does not depend on them.
  */
 export interface Profile {
   /**
-   * The fields of a successful answer. `rfc6749`: `access_token`, `token_type`, `expires_in`. `minimal`: the first
-   * alone. `odd`: as {@link Profile.odd} says. `hostile`: another unusable or dangerous body each time, in turn.
+   * The fields of a successful answer. `rfc6749`: `access_token`, `token_type`, `expires_in`. `minimal`: only
+   * the first. `odd`: see {@link Profile.odd}. `hostile`: cycles through unusable or dangerous bodies.
    */
   shape: 'rfc6749' | 'minimal' | 'odd' | 'hostile';
   /** How the shape `odd` differs from RFC 6749. */
   odd: OddShape;
   tokenFormat: 'opaque' | 'jwt';
-  /** Seconds that a token is good for: from 0.001 to ten years. */
+  /** Lifetime of a token in seconds: from 0.001 to ten years. */
   lifetimeSeconds: number;
-  /** Whether a new token ends the one that its owner was given last. */
+  /** Whether a new token revokes its owner's previous one. */
   revokePrevious: boolean;
-  /** How long the resources refuse a new token, because they do not know it yet: up to a day. */
+  /** How long resources refuse a new token because it has not reached them yet: up to a day. */
   replicationLagMs: number;
-  /** The body of an error. `echoing` quotes the request, secrets and all, as careless services do. */
+  /** The body of an error. `echoing` quotes the request, secrets included, as careless services do. */
   errorForm: 'rfc6749' | 'problem' | 'text' | 'html' | 'empty' | 'echoing';
   /** What a request with a revoked access key gets. `token`: one that no resource accepts. */
   revokedKey: 'invalid_grant' | 'access_denied' | 'not_found' | 'invalid_client' | 'token';
@@ -32,11 +32,11 @@ export interface OddShape {
   lifetimeAs: 'number' | 'string' | 'milliseconds';
   /** `accessToken` instead of `access_token`, and so on. */
   camelCase: boolean;
-  /** All of it inside `data`. */
+  /** Wraps the whole body in `data`. */
   wrapped: boolean;
 }
 
-/** What may be changed: any part. */
+/** Any part of a profile. */
 export type ProfileChanges = Partial<Omit<Profile, 'odd'>> & { odd?: Partial<OddShape> };
 
 export const DEFAULT_PROFILE: Readonly<Profile> = Object.freeze({
@@ -51,7 +51,7 @@ export const DEFAULT_PROFILE: Readonly<Profile> = Object.freeze({
   revokedKeyEndsTokens: true,
 });
 
-/** The values of each setting that has a list of them, for checks and for pages. */
+/** The legal values of each enumerated setting, for validation and for the portal. */
 export const PROFILE_VALUES = {
   shape: ['rfc6749', 'minimal', 'odd', 'hostile'],
   tokenFormat: ['opaque', 'jwt'],
@@ -62,7 +62,7 @@ export const PROFILE_VALUES = {
 
 const TEN_YEARS_S = 10 * 365.25 * 86_400;
 
-/** A profile with these changes; throws `invalid_options` where they are not what a profile has. */
+/** A profile with these changes. Throws `invalid_options` for unknown names and invalid values. */
 export function changedProfile(profile: Profile, changes: ProfileChanges): Profile {
   const check = new OptionCheck<Profile>('profile', changes as Profile, Object.keys(DEFAULT_PROFILE));
   checkProfile(check);
@@ -70,7 +70,7 @@ export function changedProfile(profile: Profile, changes: ProfileChanges): Profi
   return { ...profile, ...structuredClone(changes), odd: { ...profile.odd, ...changes.odd } };
 }
 
-/** Checks profile options, here or inside other options. */
+/** Checks a profile, by itself or nested in other options. */
 export function checkProfile(check: OptionCheck<Profile>): void {
   const oneOf = (values: readonly string[]) => (value: unknown) => values.includes(value as string);
   for (const name of ['shape', 'tokenFormat', 'errorForm', 'revokedKey'] as const) {

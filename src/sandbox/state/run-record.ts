@@ -7,7 +7,7 @@ const MAX_ENTRIES = 100_000;
 /** A client may not have read a 429 yet when it sends the next request. */
 const READING_429_MS = 1000;
 
-/** What the integration did during a scenario: the facts that its verdict is made of. */
+/** Records what the integration did during a scenario, for its verdict. */
 export class RunRecord implements LedgerObserver {
   readonly #clock: { now(): number };
   /** When the scenario's fault ends; the start where it has none. */

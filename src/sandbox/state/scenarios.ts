@@ -1,7 +1,7 @@
 /**
- * What every integration meets sooner or later, each in one call. A scenario may cause a fault for a while; then it
- * observes, and ends with a verdict. It ends early when another one starts, when it is stopped, and when its fault is
- * removed. What it did to owners, tokens and secrets stays.
+ * The situations that every integration meets sooner or later, one call each. A scenario may cause a fault for a while; then
+ * it observes, and ends with a verdict. It ends early if another one starts, if it is stopped, or if its fault is removed.
+ * Its changes to owners, tokens and secrets remain.
  */
 
 import { currentKey, firstApp, ownerOf, revokeAccessKey, rotateSecret, seedOwners } from './actions.ts';

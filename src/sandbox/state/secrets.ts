@@ -5,8 +5,8 @@ const BATCH = 128;
 const SECRET_BYTES = 24;
 
 /**
- * Makes and compares everything secret in one sandbox. With a seed all that is made is the same at every start, so that
- * a `.env` file stays good; without one nothing can be guessed.
+ * Generates all secrets of one sandbox. With a seed they are the same at every start, so that a `.env` file stays valid;
+ * without one they cannot be guessed.
  */
 export class Secrets {
   #key: Buffer;
@@ -19,12 +19,12 @@ export class Secrets {
     this.#salt = this.#derived('salt').toString('base64url');
   }
 
-  /** The secret of this name: the same each time it is asked for. */
+  /** The secret of this name: the same at each call. */
   named(prefix: string, name: string, bytes = SECRET_BYTES): string {
     return prefix + this.#derived(`named:${name}`).subarray(0, bytes).toString('base64url');
   }
 
-  /** A secret that was not made before: the next of the key stream, since there is one for each token. */
+  /** A new secret, from the key stream. */
   next(prefix: string): string {
     const index = this.#made % BATCH;
     if (index === 0 || !this.#batch) this.#batch = this.#draw(Math.floor(this.#made / BATCH));
@@ -33,12 +33,12 @@ export class Secrets {
     return prefix + this.#batch.toString('base64url', from, from + SECRET_BYTES);
   }
 
-  /** One that no seed makes the same. */
+  /** A random secret, whatever the seed. */
   random(prefix: string): string {
     return prefix + randomBytes(SECRET_BYTES).toString('base64url');
   }
 
-  /** For a state file: a restart goes on from here, and makes no secret twice. */
+  /** For a state file: a restart continues from here and repeats no secret. */
   get key(): string {
     return this.#key.toString('base64url');
   }
@@ -54,13 +54,13 @@ export class Secrets {
     this.#batch = undefined;
   }
 
-  /** A JWT over these claims, signed with a key that nobody outside needs. */
+  /** A JWT with these claims, signed with a key that is never published. */
   jwt(claims: object): string {
     const unsigned = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode(claims)}`;
     return `${unsigned}.${createHmac('sha256', this.#key).update(unsigned).digest('base64url')}`;
   }
 
-  /** What ledger, events and pages call a secret: enough to tell two apart, not to find it. */
+  /** A short salted digest that stands for a secret in the ledger, events and pages. */
   fingerprint(secret: string): string {
     return hash('sha256', this.#salt + secret, 'base64url').slice(0, 10);
   }
@@ -69,14 +69,14 @@ export class Secrets {
     return createHmac('sha256', this.#key).update(name).digest();
   }
 
-  /** A part of the key stream, the same for the same number. */
+  /** The batch of the key stream with this number. */
   #draw(number: number): Buffer {
     const iv = this.#derived(`batch:${number}`).subarray(0, 16);
     return createCipheriv('aes-256-ctr', this.#key, iv).update(Buffer.alloc(BATCH * SECRET_BYTES));
   }
 }
 
-/** Whether two secrets are the same, in a time that tells at most how long they are. */
+/** Compares two secrets in a time that reveals at most their length. */
 export function sameSecret(given: string, kept: Buffer): boolean {
   const bytes = Buffer.from(given);
   const sameLength = bytes.length === kept.length;

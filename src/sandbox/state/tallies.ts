@@ -22,7 +22,7 @@ export class Tallies {
     }
   }
 
-  /** Takes as long for a million requests as for none, except where it counts the owners with wasted requests. */
+  /** Takes constant time for any number of requests, except when it counts owners filtered by waste. */
   summary(filter: LedgerFilter = {}): LedgerSummary {
     const summary: LedgerSummary = { total: 0, wasted: 0, ownersServed: 0, byOutcome: {} };
     for (const [slot, counted] of this.#countsOf(filter.owner).entries()) {

@@ -1,4 +1,4 @@
-/** Whether an integration handled a scenario well: expectations over what the ledger recorded, and what it did instead. */
+/** Judges how an integration handled a scenario, by expectations over what the ledger recorded. */
 
 import type { RunRecord } from './run-record.ts';
 

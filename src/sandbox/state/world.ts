@@ -13,11 +13,11 @@ import type { VirtualClock } from './virtual-clock.ts';
 export interface ScenarioRun {
   name: string;
   startedAtMs: number;
-  /** When its fault ends, where it has one that lasts. */
+  /** When its fault ends, if it lasts for a time. */
   endsAtMs?: number;
   /** When it ends with a verdict. */
   verdictAtMs: number;
-  /** The owner it concerns, where it concerns one. */
+  /** The owner it concerns, if it concerns one. */
   owner?: string;
 }
 

@@ -121,7 +121,7 @@ describe('a revoked access key', () => {
     expect(await askToken(sandbox)).toMatchObject({ status, json: { error: revokedKey } });
   });
 
-  it('gets a token that nothing accepts', async () => {
+  it('gets a token that no resource accepts', async () => {
     await start({ revokedKey: 'token' });
     sandbox.revokeAccessKey(sandbox.accessKeys[0] ?? '');
     expect((await echo(sandbox, await tokenFor(sandbox))).status).toBe(401);

@@ -1,6 +1,6 @@
 import type { ControlError } from '../../api-types.ts';
 
-/** What the control plane said no to, in words that are made to be shown. */
+/** A request that the control plane refused. Its message can be shown to the user. */
 export class Refused extends Error {
   readonly status: number;
 
@@ -10,10 +10,10 @@ export class Refused extends Error {
   }
 }
 
-/** Nothing here takes long; what takes longer than the longest try hangs. */
+/** Longer than the longest operation takes. */
 const TIMEOUT_MS = 15_000;
 
-/** Asks the control plane. Rejects with {@link Refused}, or otherwise where it cannot be reached. */
+/** Sends a request to the control plane. Rejects with {@link Refused}, or with another error if it cannot be reached. */
 export async function ask<T>(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<T> {
   const writes = method === 'POST' || method === 'PATCH';
   const answer = await fetch(path, {

@@ -7,7 +7,7 @@ import { Action, CopyButton } from './parts.tsx';
 
 const credentials = () => ask<CredentialsView>('GET', '/api/credentials');
 
-/** The start for a new user: the settings, and one request to see something happen. Closed once there were requests. */
+/** A first step for new users: the settings, and a button that sends one request. Closed once there were requests. */
 export function ConnectPanel({ model }: { model: Model }) {
   const [shown, setShown] = useState<CredentialsView | undefined>();
   const [tried, setTried] = useState<TryView | undefined>();
@@ -32,8 +32,8 @@ export function ConnectPanel({ model }: { model: Model }) {
           </div>
         </div>
         <div>
-          <h2>Or see what happens</h2>
-          <p>Sends one token request for the first owner, and one call of /echo with the token.</p>
+          <h2>Or send one request from here</h2>
+          <p>Sends one token request for the first owner, and one call to /echo with the token.</p>
           <Action
             look="main"
             act={async () => {

@@ -12,7 +12,7 @@ export interface Snapshot {
   readonly problem: string | undefined;
 }
 
-/** The part of the picture that is looked at. */
+/** The part of the picture that is shown. */
 export interface View {
   readonly windowMs: number;
   readonly search: string;
@@ -21,12 +21,12 @@ export interface View {
 
 const RETRY_MS = 2000;
 
-/** How often the server is asked for the picture again while frames alone cannot keep it complete. */
+/** How often the picture is fetched again while frames alone cannot keep it complete. */
 const REFRESH_MS = 5000;
 
 /**
  * Keeps a model of the sandbox up to date: fetches the state once and follows the event stream from there. After a lost
- * connection the browser resumes the stream where it ended; only if that is impossible is the state fetched again. A
+ * connection the browser resumes the stream where it ended; only if that is impossible it fetches the state again. A
  * hidden page closes its stream, because a browser allows six connections to a host for all its pages together.
  */
 export class Connection {
@@ -58,7 +58,7 @@ export class Connection {
     if (!visible) this.#release();
   }
 
-  /** Looks at another window, search or owner. */
+  /** Shows another window, search or owner. */
   look(view: View): void {
     const { windowMs, search, owner } = this.#view;
     if (view.windowMs === windowMs && view.search === search && view.owner === owner) return;

@@ -1,8 +1,8 @@
 import type { CredentialsView, LedgerEntry } from '../../api-types.ts';
 
 /**
- * A request as a command. Secrets come from the environment, by the names that the command line reads, unless they are
- * given; in neither case are they arguments, which others on the machine could see.
+ * A request as a curl command. Unless secrets are given, the command reads them from the environment variables of the CLI.
+ * They are never arguments, which other users of the machine could see.
  */
 export function curlOf(entry: Pick<LedgerEntry, 'kind' | 'owner'>, url: string, secrets?: CredentialsView): string {
   if (entry.kind !== 'token') {
@@ -19,7 +19,7 @@ export function curlOf(entry: Pick<LedgerEntry, 'kind' | 'owner'>, url: string, 
   return `${note}${command}\n${JSON.stringify(fields, null, 2)}\nEND`;
 }
 
-/** What an integration reads its settings from; with secrets, or with dots in their place. */
+/** The settings of an integration in `.env` format; without secrets, dots in their place. */
 export function envOf(url: string, secrets?: CredentialsView): string {
   const hidden = '•'.repeat(16);
   return [

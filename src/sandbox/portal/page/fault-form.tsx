@@ -12,7 +12,7 @@ const KINDS = FAULT_KIND_NAMES.map((kind) => [kind, FAULT_KINDS[kind].word] as c
 const PATHS = [
   ['', 'Default for this fault'],
   ['token', 'Token requests'],
-  ['echo', 'Calls of /echo'],
+  ['echo', 'Calls to /echo'],
   ['all', 'Everything'],
 ] as const;
 
@@ -20,7 +20,7 @@ const START: FormValues = { kind: 'status', when: 'next', path: '', owner: '', a
 
 const FOR_30_S = { schedule: [[0, 30_000]] as [number, number][] };
 
-/** The faults that are wanted most, one click each. */
+/** The most common faults, one click each. */
 const PRESETS: readonly (readonly [title: string, rule: FaultRule])[] = [
   ['503 for 30 s', { kind: 'status', status: 503, when: FOR_30_S }],
   ['429 with Retry-After, above 10 in 10 s', { kind: 'status', status: 429, when: { over: 10, perMs: 10_000 } }],
@@ -29,7 +29,7 @@ const PRESETS: readonly (readonly [title: string, rule: FaultRule])[] = [
   ["Another owner's token, once", { kind: 'wrong_owner_token', when: { next: 1 } }],
 ];
 
-/** A fault rule in the making, beside what the client will see of it. */
+/** The form for a fault rule, with a preview of what the client will see. */
 export function FaultForm({ apps }: { apps: readonly AppView[] }) {
   const [values, setValues] = useState(START);
   const [problem, setProblem] = useState('');
@@ -80,7 +80,7 @@ export function FaultForm({ apps }: { apps: readonly AppView[] }) {
           {fieldsOf(WHEN_FIELDS[values.when], 'when.')}
         </fieldset>
         <fieldset>
-          <legend>For whom</legend>
+          <legend>Target</legend>
           <Choice label="Requests" value={values.path} options={PATHS} onChange={(path) => change({ path })} />
           <OwnerField
             value={values.owner}
@@ -126,7 +126,7 @@ function Presets() {
   );
 }
 
-/** An owner's id, with those that match what was typed: there may be thousands. */
+/** The input for an owner's id. It suggests the first 20 matches, because there may be thousands. */
 function OwnerField(props: { value: string; onChange: (owner: string) => void; problem: string | undefined }) {
   const [found, setFound] = useState<readonly OwnerView[]>([]);
   const type = (text: string) => {
@@ -189,7 +189,7 @@ function FieldInput(props: {
   );
 }
 
-/** The line of the control plane's answer about a field, without its name. The condition's span is one member there. */
+/** The control plane's message about one field. It reports both ends of a span as `when.schedule`. */
 function problemOf(message: string, name: string): string | undefined {
   const path = /^when\.(fromMs|toMs)$/.test(name) ? 'when.schedule' : name;
   const line = message.split('\n').find((one) => one.replace(/^\s*-\s*/, '').startsWith(`${path}:`));

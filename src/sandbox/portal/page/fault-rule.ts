@@ -1,4 +1,4 @@
-/** The fields of the form for a fault rule, and the rule that its values make. The control plane checks the rule. */
+/** The fields of the form for a fault rule, and the rule built from their values. The control plane validates it. */
 
 import { type FaultKind, type FaultMember, faultMembers } from '../../state/fault-kinds.ts';
 import type { FaultRule } from '../../state/fault-rules.ts';
@@ -13,7 +13,7 @@ export interface FaultField {
   readonly start: string;
 }
 
-/** The fields of a kind, from the table of fault kinds. Headers have no field: they are for code and REST. */
+/** The fields of a kind, from the table of fault kinds. Headers have no field: only code and REST can set them. */
 export const fieldsOfKind = (kind: FaultKind): FaultField[] =>
   faultMembers(kind).flatMap(([name, member]) => (member.type === 'headers' ? [] : [fieldOf(name, member)]));
 
@@ -46,7 +46,7 @@ export const WHEN_FIELDS: Readonly<Record<WhenKind, readonly FaultField[]>> = {
 
 export const WHEN_WORDS: readonly (readonly [WhenKind, string])[] = [
   ['always', 'Until removed'],
-  ['schedule', 'For a time'],
+  ['schedule', 'On a schedule'],
   ['next', 'For the next requests'],
   ['over', 'Above a rate limit'],
   ['probability', 'At random, seeded'],
@@ -72,7 +72,7 @@ export function ruleOf({ kind, when, path, owner, app, fields }: FormValues): Fa
   } as FaultRule;
 }
 
-/** Field values by name, parsed. Retry-After is a number when it reads as one, else a date. */
+/** Parsed field values by name. Retry-After is a number if it consists of digits, else a date. */
 function membersOf(fields: readonly FaultField[], values: FormValues['fields'], prefix = ''): Record<string, unknown> {
   const members: Record<string, unknown> = {};
   for (const { name, type, start } of fields) {

@@ -23,7 +23,7 @@ export function Faults({ model }: { model: Model }) {
         </div>
         <p class="hint">
           When several rules apply to a request, the oldest wins; latency adds its delay and lets the next one apply. A
-          removed rule leaves no trace.
+          removed rule has no further effect.
         </p>
         <FaultTable model={model} />
       </section>

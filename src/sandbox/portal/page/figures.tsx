@@ -6,7 +6,7 @@ import { countWord, faultWord, isActive, leftWord, plural, spanWord, targetWord 
 
 const RATE_WINDOW_MS = 10_000;
 
-/** The first questions: how much, how well, for how many owners, how much in vain. Exact, from the server's counts. */
+/** Request rate, success, owners covered and wasted requests, from the server's exact counts. */
 export function Figures({ model, windowMs }: { model: Model; windowMs: number }) {
   const nowMs = timeOf(model, useTick(500));
   const { figures, seconds } = model;
@@ -97,5 +97,5 @@ function ActiveFaults({ model, nowMs }: { model: Model; nowMs: number }) {
   );
 }
 
-/** Never rounded up to 100 %. */
+/** Rounds down to 99.9 % unless every request succeeded. */
 const percent = (share: number): string => `${share === 1 ? 100 : Math.min(99.9, share * 100).toFixed(1)}%`;

@@ -1,8 +1,8 @@
 import { useEffect, useRef } from 'preact/hooks';
 
 /**
- * Keeps the focus from falling off the page when what had it goes away, a row that was removed, say: it moves to the
- * heading of the detail that it was in, or else to the screen.
+ * Moves the focus when the focused element is removed, such as a deleted row: to the heading of the detail that it was in,
+ * else to the screen.
  */
 export function useKeptFocus(): void {
   const places = useRef<(Element | null)[]>([]);

@@ -24,7 +24,7 @@ interface Props {
   readonly lanes: readonly Lane[];
   readonly windowMs: number;
   readonly calls: boolean;
-  /** The sandbox's time at which the picture is held. */
+  /** The sandbox's time at which the picture was stopped. */
   readonly heldAtMs: number | undefined;
   readonly selected: number | undefined;
   readonly onSelect: (id: number) => void;
@@ -53,7 +53,7 @@ export function LanesPicture(props: Props) {
       <div class="picture">
         <LaneNames lanes={lanes} pitch={layout.pitch} barY={layout.barY} />
         <div class="plot" ref={plot}>
-          {/* biome-ignore lint/a11y/useKeyWithClickEvents: the list of requests beside it selects by keyboard */}
+          {/* biome-ignore lint/a11y/useKeyWithClickEvents: the list of requests offers the same by keyboard */}
           <svg
             class="lanes"
             role="img"
@@ -90,7 +90,7 @@ export function LanesPicture(props: Props) {
   );
 }
 
-/** Redrawn only when its owner has news or the layout changes. */
+/** Redrawn only when its owner's data or the layout changes. */
 function LaneDrawing({ lane, y, layout }: { lane: Lane; y: number; layout: Layout }) {
   return useMemo(() => {
     const { bars, cuts } = barsOf(lane.tokens, layout);
@@ -155,7 +155,7 @@ function Tip({ found, layout, shift }: { found: { mark: Mark; row: number }; lay
   );
 }
 
-/** The same object while its values stay the same. */
+/** Returns the same object as long as its values do not change. */
 function useStable(layout: Layout): Layout {
   const kept = useRef(layout);
   if (!sameLayout(kept.current, layout)) kept.current = layout;

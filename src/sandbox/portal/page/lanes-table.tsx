@@ -58,7 +58,7 @@ function LaneRow({ lane, nowMs, sinceMs }: { lane: Lane; nowMs: number; sinceMs:
   );
 }
 
-/** Why an owner has no usable token, by what the picture knows. */
+/** Why an owner has no usable token, as far as the picture shows. */
 function endedWord({ tokens }: Lane): string {
   const last = tokens.at(-1);
   if (!last) return 'none';

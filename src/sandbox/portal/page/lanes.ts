@@ -1,36 +1,36 @@
 /**
  * The geometry of the lanes picture: time to the right, owners downwards. Pure. Coordinates are relative to an anchor in
- * time that moves on only every half window: between two of its moves a lane is drawn anew only when it has news, and
- * the picture as a whole is shifted.
+ * time that moves only every half window. Between two moves the whole picture is shifted, and a lane is redrawn only when
+ * its data changes.
  */
 
 import type { Band, LedgerEntry, TokenView } from '../../api-types.ts';
 import { type MarkKind, markOf } from '../../state/marks.ts';
 import { endOf, type Lane } from './model.ts';
 
-/** How a picture is laid out. The same object as long as nothing in it has changed. */
+/** The layout of a picture. The same object as long as no value changes. */
 export interface Layout {
-  /** How much of the past is seen. */
+  /** The span of the past that is shown. */
   readonly windowMs: number;
   /** Width of the plot in CSS pixels, of which the last part is the future. */
   readonly width: number;
   readonly anchorMs: number;
   readonly pxPerMs: number;
-  /** From one lane to the next. */
+  /** Vertical distance between lanes. */
   readonly pitch: number;
   /** Half the size of a mark. */
   readonly radius: number;
   readonly barHeight: number;
-  /** Where the middle of a bar is, from the top of its lane. */
+  /** The vertical centre of a bar, from the top of its lane. */
   readonly barY: number;
-  /** Whether accepted calls of the echo resource are drawn too. */
+  /** Whether accepted calls to the echo resource are drawn too. */
   readonly calls: boolean;
 }
 
-/** The share of the width that is the past; the rest shows what is left of the tokens. */
+/** The share of the width for the past; the rest shows the remaining life of tokens. */
 const PAST = 0.8;
 
-/** The height that all lanes together should have, and the bounds of one lane. */
+/** The target height of all lanes together, and the bounds of one lane's height. */
 const TALL_PX = 700;
 const MIN_PITCH = 3.5;
 const MAX_PITCH = 44;
@@ -61,17 +61,17 @@ export function layoutOf(
   };
 }
 
-/** Whether two layouts draw the same. */
+/** Whether two layouts are equal. */
 export const sameLayout = (a: Layout, b: Layout): boolean =>
   (Object.keys(a) as (keyof Layout)[]).every((name) => a[name] === b[name]);
 
 export const nowX = ({ width }: Layout): number => width * PAST;
 
-/** How far the drawing is shifted to the right, so that `nowMs` is where now is. */
+/** The shift of the drawing to the right that puts `nowMs` at {@link nowX}. */
 export const shiftX = (layout: Layout, nowMs: number): number =>
   nowX(layout) - (nowMs - layout.anchorMs) * layout.pxPerMs;
 
-/** A time as a place in the drawing, and no farther off than the eye can follow until the anchor moves. */
+/** The x coordinate of a time, clamped to what can become visible before the anchor moves. */
 function xOf({ anchorMs, pxPerMs, windowMs }: Layout, atMs: number): number {
   const ms = Math.min(windowMs, Math.max(-windowMs * 1.1, atMs - anchorMs));
   return ms * pxPerMs;
@@ -79,7 +79,7 @@ function xOf({ anchorMs, pxPerMs, windowMs }: Layout, atMs: number): number {
 
 const inReach = ({ anchorMs, windowMs }: Layout, atMs: number): boolean => atMs > anchorMs - windowMs * 1.1;
 
-/** One request in its place. */
+/** One request and its position. */
 export interface Mark {
   readonly x: number;
   readonly y: number;
@@ -88,8 +88,8 @@ export interface Mark {
 }
 
 /**
- * A lane's requests in their places, within the lane. Those that would cover each other are stacked, the oldest lowest;
- * where there is no room for a stack its marks move closer.
+ * The positions of a lane's requests, relative to the lane. Requests that would cover each other are stacked, the oldest at
+ * the bottom; a stack that is too high is compressed.
  */
 export function marksOf(lane: Lane, layout: Layout): Mark[] {
   const { radius, pxPerMs, barY, pitch } = layout;
@@ -120,7 +120,7 @@ export function marksOf(lane: Lane, layout: Layout): Mark[] {
 const isDrawn = (entry: LedgerEntry, { calls }: Layout): boolean =>
   calls || entry.kind !== 'echo' || (entry.outcome !== 'accepted' && entry.outcome !== 'pending');
 
-/** The bars of a lane as one path of lines, and a second one with where tokens were revoked. */
+/** The bars of a lane as one path, and a second path that marks revocations. */
 export function barsOf(tokens: readonly TokenView[], layout: Layout): { bars: string; cuts: string } {
   const { barY, barHeight, pitch } = layout;
   const cutTop = round(barY - Math.max(barHeight, pitch * 0.3));
@@ -148,7 +148,7 @@ export function markPaths(marks: readonly Mark[], radius: number): Map<MarkKind,
   return paths;
 }
 
-/** A shape of its own for each kind, all about as large. */
+/** A distinct shape for each kind, all of about the same size. */
 export function shapeAt(kind: MarkKind, x: number, y: number, r: number): string {
   const s = round(r * 0.85);
   switch (kind) {
@@ -173,7 +173,7 @@ const circle = (x: number, y: number, r: number): string =>
 
 const round = (value: number): number => Math.round(value * 10) / 10;
 
-/** The mark nearest to a place in a lane, if one is near. */
+/** The mark nearest to a point in a lane, within `reachPx`. */
 export function markNear(marks: readonly Mark[], x: number, y: number, reachPx = 10): Mark | undefined {
   let nearest: Mark | undefined;
   let nearestPx = reachPx;
@@ -186,7 +186,7 @@ export function markNear(marks: readonly Mark[], x: number, y: number, reachPx =
 
 const TICKS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400];
 
-/** Where the time is written, in the drawing: round times, no closer than a label is wide. */
+/** The ticks of the time axis: round times, at least one label width apart. */
 export function ticksOf(layout: Layout, labelPx = 80): { x: number; atMs: number }[] {
   const { pxPerMs, anchorMs, windowMs } = layout;
   const stepMs = (TICKS_S.find((seconds) => seconds * 1000 * pxPerMs >= labelPx) ?? 86_400) * 1000;
@@ -198,10 +198,10 @@ export function ticksOf(layout: Layout, labelPx = 80): { x: number; atMs: number
   return ticks;
 }
 
-/** Every how manieth lane has its name written, so that names do not cover each other. */
+/** Shows the name of every n-th lane, so that names do not overlap. Returns n. */
 export const labelEvery = (pitch: number, labelPx = 15): number => Math.max(1, Math.ceil(labelPx / pitch));
 
-/** A band as a span of the drawing. One without length, frozen time, is a line. */
+/** The horizontal span of a band. A band of length zero (frozen time) becomes a line. */
 export function bandSpan(band: Band, layout: Layout, nowMs: number): { x: number; width: number } | undefined {
   const toMs = band.toMs ?? nowMs;
   if (!inReach(layout, toMs)) return undefined;
@@ -209,7 +209,7 @@ export function bandSpan(band: Band, layout: Layout, nowMs: number): { x: number
   return { x, width: Math.max(2, round(xOf(layout, toMs)) - x) };
 }
 
-/** Columns of the time rail: seconds, or several of them where a second has no room. */
+/** The columns of the time rail: one per second, or per several seconds if one would be too narrow. */
 export function columnsOf(
   seconds: Iterable<readonly [second: number, ...counts: number[]]>,
   layout: Layout,

@@ -22,7 +22,7 @@ const WINDOWS = [
 
 type Window = (typeof WINDOWS)[number][0];
 
-/** What the integration does, as it does it. */
+/** Shows what the integration does, as it happens. */
 export function Live({ model: latest }: { model: Model }) {
   const connection = useContext(ConnectionContext);
   const { params } = useAddress();
@@ -106,7 +106,7 @@ function Lanes(props: {
             onInput={(event) => setParams({ search: event.currentTarget.value })}
           />
         </label>
-        <Check label="Calls of /echo" checked={calls} onChange={(on) => setParams({ calls: on ? '1' : undefined })} />
+        <Check label="Calls to /echo" checked={calls} onChange={(on) => setParams({ calls: on ? '1' : undefined })} />
       </div>
       {model.matching > shown && shown > 0 && (
         <p class="hint worst">

@@ -1,6 +1,6 @@
 /**
- * What the page knows of the sandbox, and how a frame of the event stream changes it. Pure: a frame makes a new model in
- * which everything untouched is the same object as before, so that views can compare by identity.
+ * The page's model of the sandbox, and its update by a frame of the event stream. Pure: each frame creates a new model that
+ * shares all unchanged objects with the previous one, so that views can compare by identity.
  */
 
 import type {
@@ -37,10 +37,10 @@ export interface Model {
   /** The sandbox's time at the moment when the page's own clock showed `seenAtMs`. */
   readonly clock: ClockView & { readonly seenAtMs: number };
   readonly figures: FiguresView;
-  /** The last ones, by `id`. */
+  /** The last requests, by `id`. */
   readonly requests: readonly LedgerEntry[];
   readonly lanes: ReadonlyMap<string, Lane>;
-  /** How many owners match the search; more than there are lanes where the worst are shown. */
+  /** How many owners match the search. If they are more than the lanes, the lanes are the worst of them. */
   readonly matching: number;
   /** Token requests by second and mark, exact. */
   readonly seconds: ReadonlyMap<number, TimelineSecond>;
@@ -96,7 +96,7 @@ function partsOf({
   };
 }
 
-/** The model after a frame. A `stale` frame asks for a new start and changes only the clock here. */
+/** The model after a frame. A `stale` frame changes only the clock here; the page then fetches the state again. */
 export function changed(model: Model, frame: UpdateFrame, seenAtMs: number): Model {
   const { requests = [], tokens = [] } = frame;
   const hasNews = requests.length > 0 || tokens.length > 0;
@@ -197,7 +197,7 @@ function merged(list: readonly LedgerEntry[], news: readonly LedgerEntry[], most
   return trimmed(after, most);
 }
 
-/** Beyond `most`, the oldest accepted calls of /echo go first, as they matter least. */
+/** Keeps `most` requests. Drops the oldest accepted calls to /echo first, because they matter least. */
 function trimmed(list: LedgerEntry[], most: number): LedgerEntry[] {
   let excess = list.length - most;
   if (excess <= 0) return list;

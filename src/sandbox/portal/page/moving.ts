@@ -2,7 +2,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { type Layout, shiftX } from './lanes.ts';
 import { type Model, timeOf } from './model.ts';
 
-/** How often a drawing moves. It is redrawn only when there is news. */
+/** How often a drawing moves. It is redrawn only when its data changes. */
 const MOVE_MS = 100;
 const MOVE_LESS_MS = 1000;
 

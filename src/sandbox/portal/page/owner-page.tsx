@@ -11,7 +11,7 @@ import { countWord, plural } from './words.ts';
 
 const REFRESH_MS = 3000;
 
-/** One owner: its lane, its requests, its access keys, and what can be done to it. */
+/** One owner: its lane, requests, access keys and actions. */
 export function OwnerPage({ id, model }: { id: string; model: Model }) {
   const [owner, setOwner] = useState<OwnerView | undefined>();
   const [problem, setProblem] = useState('');

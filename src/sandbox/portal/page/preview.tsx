@@ -2,10 +2,10 @@ import { useEffect, useState } from 'preact/hooks';
 import type { PreviewView } from '../../api-types.ts';
 import { ask } from './api.ts';
 
-/** Typing asks for one preview, not for one per key. */
+/** Debounces typing, so that not every key requests a preview. */
 const WAIT_MS = 150;
 
-/** The answer that a token request would get. `again`: changes when it must be asked for anew. */
+/** The answer that a token request would get. A change of `again` fetches it again. */
 export function usePreview(body: object, again: unknown = ''): PreviewView | undefined {
   const [preview, setPreview] = useState<PreviewView | undefined>();
   const text = JSON.stringify(body);

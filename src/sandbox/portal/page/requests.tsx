@@ -119,7 +119,7 @@ function RequestRow(props: {
   );
 }
 
-/** Everything known of one request, and how to repeat it. `known`: as the list has it. */
+/** Everything known about one request, and how to repeat it. `known`: its entry in the list, if it is there. */
 export function RequestDetail(props: { id: number; known: LedgerEntry | undefined; url: string; onClose: () => void }) {
   const { id, known, url, onClose } = props;
   const [fetched, setFetched] = useState<LedgerEntry | undefined>();

@@ -20,7 +20,7 @@ export function ResponseShape({ model }: { model: Model }) {
     <div class="two">
       <section aria-labelledby="settings-heading">
         <h2 id="settings-heading">Settings</h2>
-        <p class="hint">All of this is assumed: the service’s documentation ends with the request.</p>
+        <p class="hint">All of this is assumed: the service documents only the request.</p>
         <Answer profile={profile} change={change} />
         <Errors profile={profile} change={change} />
       </section>
@@ -48,7 +48,7 @@ function Answer({ profile, change }: Props) {
           ['rfc6749', 'As RFC 6749'],
           ['minimal', 'Minimal: token alone'],
           ['odd', 'Odd: as set below'],
-          ['hostile', 'Hostile: in turn'],
+          ['hostile', 'Hostile: malformed, in turn'],
         ]}
         onChange={(shape) => change({ shape })}
       />
@@ -73,7 +73,7 @@ function Answer({ profile, change }: Props) {
         onChange={(replicationLagMs) => change({ replicationLagMs })}
       />
       <Check
-        label="A new token revokes the one before"
+        label="A new token revokes the previous one"
         checked={profile.revokePrevious}
         onChange={(revokePrevious) => change({ revokePrevious })}
       />
@@ -120,8 +120,8 @@ function Errors({ profile, change }: Props) {
           ['problem', 'Problem details'],
           ['text', 'Plain text'],
           ['html', 'HTML'],
-          ['empty', 'Nothing'],
-          ['echoing', 'Quotes the request, secrets too'],
+          ['empty', 'Empty body'],
+          ['echoing', 'Quotes the request, secrets included'],
         ]}
         onChange={(errorForm) => change({ errorForm })}
       />
@@ -133,7 +133,7 @@ function Errors({ profile, change }: Props) {
           ['access_denied', 'access_denied'],
           ['not_found', 'not_found'],
           ['invalid_client', 'invalid_client'],
-          ['token', 'A token that nothing accepts'],
+          ['token', 'A token that no resource accepts'],
         ]}
         onChange={(revokedKey) => change({ revokedKey })}
       />
@@ -146,7 +146,7 @@ function Errors({ profile, change }: Props) {
   );
 }
 
-/** Sent on Enter or when the field is left, so that no half-typed number is. */
+/** Sent on Enter or when the field loses the focus, so that no half-typed number is sent. */
 function NumberSetting(props: { label: string; value: number; onChange: (value: number) => void }) {
   return (
     <Field label={props.label}>

@@ -20,7 +20,7 @@ export async function start({ name, title }: ScenarioView): Promise<string> {
   return `${title}: started${run.owner ? ` for ${run.owner}` : ''}.`;
 }
 
-/** Every scenario one click away; the running one, and the verdict of the last. */
+/** A button for each scenario, the running one, and the last verdict. */
 export function ScenarioBar({ model }: { model: Model }) {
   const scenarios = useScenarios(model);
   const [seenAtMs, setSeenAtMs] = useState(0);
@@ -84,7 +84,7 @@ export function Running({ model, scenarios }: { model: Model; scenarios: readonl
           return 'The scenario has ended.';
         }}
       >
-        End it
+        End scenario
       </Action>
     </p>
   );

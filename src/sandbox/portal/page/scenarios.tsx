@@ -4,13 +4,13 @@ import { Running, start, useScenarios } from './scenario-bar.tsx';
 import { VerdictView, verdictWord } from './verdict.tsx';
 import { timeWord } from './words.ts';
 
-/** What every integration meets sooner or later, each one click away, with the verdict of its last run. */
+/** The scenarios, each with a button to run it and the verdict of its last run. */
 export function Scenarios({ model }: { model: Model }) {
   const scenarios = useScenarios(model);
   return (
     <>
       <p class="lead">
-        Start one and let your integration work: each ends in a verdict. In CI:{' '}
+        Start a scenario while your integration runs. Each ends in a verdict. In CI:{' '}
         <code>await sandbox.scenarios.run(name)</code>, or <code>POST /api/scenarios/{'{name}'}/run</code>. Starting one
         ends the one that runs.
       </p>

@@ -15,7 +15,7 @@ interface Props {
   readonly heldAtMs: number | undefined;
 }
 
-/** The axis, token requests by second, and what happened to the sandbox: sticky above the lanes. */
+/** The time axis with token requests per second, faults, scenarios and clock changes; stays above the lanes. */
 export function TimeRail({ model, layout, heldAtMs }: Props) {
   const moving = useMoving(model, layout, heldAtMs);
   const [agoMs, setAgoMs] = useState<number | undefined>();

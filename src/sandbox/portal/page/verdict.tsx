@@ -1,6 +1,6 @@
 import type { ScenarioVerdict } from '../../api-types.ts';
 
-/** What a good integration does, and whether this one did. */
+/** The expectations of a scenario, and whether the integration met them. */
 export function VerdictView({ verdict }: { verdict: ScenarioVerdict }) {
   return (
     <ul class="findings">

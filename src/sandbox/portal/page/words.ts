@@ -1,4 +1,4 @@
-/** The words on screen: the same in picture, list and table. */
+/** The words on screen, used by picture, list and table alike. */
 
 import type { LedgerEntry, Outcome } from '../../api-types.ts';
 import { FAULT_KINDS, type FaultEffect, type FaultKind, faultMembers } from '../../state/fault-kinds.ts';
@@ -25,7 +25,7 @@ const OUTCOME_WORDS: Readonly<Record<Outcome, string>> = {
   server_error: 'server error',
   bad_answer: 'unusable answer',
   socket_fault: 'socket fault',
-  aborted: 'client left',
+  aborted: 'client disconnected',
   not_found: 'no such path',
   pending: 'in flight',
 };
@@ -37,7 +37,7 @@ export function outcomeWord(entry: Pick<LedgerEntry, 'outcome' | 'wasted'>): str
 
 export const ownerWord = (id: string): string => id || 'unknown owner';
 
-/** A time of day, in the user's own time zone. Written hundreds of times an update: `Intl` would be what costs most. */
+/** A time of day in the user's time zone. Called hundreds of times per update, for which `Intl` is too slow. */
 export const timeWord = (atMs: number): string => new Date(atMs).toTimeString().slice(0, 8);
 
 export const clockWord = (atMs: number): string => {
@@ -77,7 +77,7 @@ export function faultWord(rule: FaultEffect): string {
 
 export function targetWord({ path, app, owner }: FaultTarget, kind: FaultKind): string {
   const where = path ?? FAULT_KINDS[kind].paths[0];
-  const what = { token: 'token requests', echo: 'calls of /echo', all: 'everything' }[where];
+  const what = { token: 'token requests', echo: 'calls to /echo', all: 'everything' }[where];
   return [what, owner && `of ${owner}`, app && `by ${app}`].filter(Boolean).join(' ');
 }
 

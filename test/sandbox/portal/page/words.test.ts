@@ -81,7 +81,7 @@ describe('a fault in words', () => {
   it('says whom it is aimed at, by the defaults of its kind', () => {
     expect(targetWord({}, 'silence')).toBe('token requests');
     expect(targetWord({}, 'refuse')).toBe('everything');
-    expect(targetWord({ path: 'echo', owner: 'owner-001' }, 'silence')).toBe('calls of /echo of owner-001');
+    expect(targetWord({ path: 'echo', owner: 'owner-001' }, 'silence')).toBe('calls to /echo of owner-001');
   });
 
   it('says what is left of it: requests, time, or nothing', () => {
