@@ -33,8 +33,8 @@ export class Flight implements QueuedRequest {
   readonly standing: OwnerStanding;
   readonly hanging: boolean;
   state: FlightState = { phase: 'queued' };
-  /** Releases its permit, if it has one. */
-  releasePermit: () => void = () => {};
+  /** Releases its permit; undefined while it has none. */
+  releasePermit: (() => void) | undefined;
   /** The async context of the call that began the request, for `AsyncLocalStorage`. */
   readonly context = new AsyncResource('OwnerTokenRequest');
   /** Changed only by `waiters.ts`. */

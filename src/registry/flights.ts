@@ -120,7 +120,7 @@ export class Flights {
         return;
       }
       flight.state = { phase: 'permitted' };
-      const run = () => void this.#run(flight, permit).finally(() => flight.releasePermit());
+      const run = () => void this.#run(flight, permit).finally(() => flight.releasePermit?.());
       this.#permits.occupy(flight, () => flight.context.runInAsyncScope(run));
     }
     this.#queueTimer.watch(this.#queue.overdueAtMs, this.#failures.nextNewcomerAtMs);
@@ -133,7 +133,7 @@ export class Flights {
       if (index % SLICE === SLICE - 1) await nextTurn();
       this.#reject(flight, closedError(flight.slot.owner, this.#time.now()));
       if (flight.state.phase === 'sent') flight.state.abort.abort(closedError(undefined, this.#time.now()));
-      else this.#drop(flight);
+      else this.#end(flight);
     }
     if (this.#unsettled.size > 0) {
       const idle = new Promise<void>((resolve) => {
@@ -161,7 +161,7 @@ export class Flights {
     if (!this.#queue.hasPlaceFor(flight, this.#failures.limitsAt(monotonicMs))) {
       const displaced = waitedFor ? this.#queue.oldestRefresh : undefined;
       if (!displaced) return false;
-      this.#drop(displaced);
+      this.#end(displaced);
     }
     this.#queue.add(flight, waitedFor, monotonicMs);
     this.startNext();
@@ -196,6 +196,7 @@ export class Flights {
         const error = this.#errorOf(flight, 'token_rejected', message);
         this.#diagnostics.requestFailed(attempt.message, error);
         abort.signal.throwIfAborted();
+        await hooks.takePermit();
         attempt = this.#attempt(flight, 'rejected');
         issued = await call();
         if (this.#isDenied(flight, issued)) throw error;
@@ -243,7 +244,8 @@ export class Flights {
     const { slot, accessKey, state } = flight;
     const now = this.#time.now();
     const error = readFailure(thrown, flight, now);
-    if (state.phase === 'sent' && wasAborted(state.abort.signal, error)) {
+    // If it has settled already, it was refused while its source waited for a permit.
+    if (state.phase !== 'sent' || wasAborted(state.abort.signal, error)) {
       this.#failures.cancel(permit);
       this.#diagnostics.requestAbandoned(message);
       this.#end(flight);
@@ -292,25 +294,21 @@ export class Flights {
   /** Drops a request that no caller waits for. Once sent, it is aborted instead, unless its token will be stored. */
   #dropIfUseless(flight: Flight): void {
     if (flight.waiting > 0) return;
-    if (flight.state.phase !== 'sent') this.#drop(flight);
+    if (flight.state.phase !== 'sent') this.#end(flight);
     else if (!this.#owners.isCurrent(flight)) flight.state.abort.abort(new DOMException('no callers', 'AbortError'));
   }
 
   #refuse(flight: Flight, error: OwnerTokenError): void {
-    this.#drop(flight);
+    this.#end(flight);
     this.#reject(flight, error);
   }
 
-  #drop(flight: Flight): void {
-    const wasQueued = this.#queue.withdraw(flight);
-    // Its source is waiting for a permit.
-    if (wasQueued && flight.state.phase === 'sent')
-      flight.state.abort.abort(closedError(flight.slot.owner, this.#time.now()));
-    this.#end(flight);
-    this.#queueTimer.watch(this.#queue.overdueAtMs, this.#failures.nextNewcomerAtMs);
-  }
-
   #end(flight: Flight): void {
+    if (this.#queue.withdraw(flight)) {
+      // Its source is waiting for a permit.
+      if (flight.state.phase === 'sent') flight.state.abort.abort(closedError(flight.slot.owner, this.#time.now()));
+      this.#queueTimer.watch(this.#queue.overdueAtMs, this.#failures.nextNewcomerAtMs);
+    }
     flight.state = { phase: 'settled' };
     this.#owners.detach(flight);
     this.#unsettled.delete(flight);
@@ -327,7 +325,7 @@ export class Flights {
     const nowMs = this.#time.now().monotonicMs;
     // What is left after one slice is overdue too, so the next timer fires at once.
     for (let left = SLICE; left > 0; left--) {
-      const flight = this.#queue.takeOverdue(nowMs);
+      const flight = this.#queue.overdue(nowMs);
       if (!flight) break;
       this.#refuse(flight, this.#errorOf(flight, 'queue_timeout', message));
     }

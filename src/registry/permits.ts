@@ -24,7 +24,7 @@ export class Permits {
   occupy(flight: Flight, begin: () => void): void {
     const released = new Promise<void>((resolve) => {
       flight.releasePermit = () => {
-        flight.releasePermit = () => {};
+        flight.releasePermit = undefined;
         resolve();
         this.#onRelease(flight);
       };
@@ -35,12 +35,11 @@ export class Permits {
     });
   }
 
-  /** Waits for another permit. `enqueue` puts the flight into the queue again. */
+  /** Waits for another permit, unless it has one or its source has settled. `enqueue` puts it into the queue again. */
   async wait(flight: Flight, enqueue: () => void): Promise<void> {
     const { state } = flight;
-    if (state.phase !== 'sent') return;
+    if (flight.releasePermit || state.phase !== 'sent') return;
     const { signal } = state.abort;
-    signal.throwIfAborted();
     await new Promise<void>((resolve, reject) => {
       const leave = () => reject(signal.reason);
       signal.addEventListener('abort', leave, { once: true });

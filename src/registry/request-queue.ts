@@ -146,12 +146,10 @@ export class RequestQueue<T extends QueuedRequest> {
     if (this.#places.delete(request)) this.#count(request, -1);
   }
 
-  /** Takes out the request that has waited longest, if it is overdue. */
-  takeOverdue(nowMs: number): T | undefined {
+  /** The request that has waited longest, if it is overdue. */
+  overdue(nowMs: number): T | undefined {
     const oldest = this.#oldest;
-    if (!oldest || oldest.sinceMs + this.#maxQueueMs > nowMs) return undefined;
-    this.withdraw(oldest.request);
-    return oldest.request;
+    return oldest && oldest.sinceMs + this.#maxQueueMs <= nowMs ? oldest.request : undefined;
   }
 
   /** The oldest queued request of owners with this standing. */

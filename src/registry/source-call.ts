@@ -40,6 +40,7 @@ export async function callSource(
   const { accessKey, slot } = flight;
   const { message } = attempt;
   const take = async () => {
+    abort.signal.throwIfAborted();
     await hooks.takePermit();
     attempt.sent = time.now();
   };
@@ -50,7 +51,7 @@ export async function callSource(
     ...(slot.lastRejected && { rejected: slot.lastRejected }),
     lifetimeMs: (issued) => lifetimeOf(expiry, dateIssued(issued, attempt.sent, time.now())).lifetimeMs,
     scopeOf: (error) => hooks.scopeOf(error),
-    permit: { release: () => flight.releasePermit(), take },
+    permit: { release: () => flight.releasePermit?.(), take },
   };
   // In an async function, so that a source that throws synchronously fails like one that rejects.
   const call = async () => source.requestToken(accessKey, request);

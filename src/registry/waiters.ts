@@ -48,15 +48,15 @@ export class Waiters {
   #sharing(signal: AbortSignal): Sharing {
     let sharing = this.#bySignal.get(signal);
     if (!sharing) {
-      sharing = { flights: new Map(), onAbort: () => this.#aborted(signal) };
+      const flights = new Map<Waiter, Flight>();
+      sharing = { flights, onAbort: () => this.#aborted(signal, flights) };
       this.#bySignal.set(signal, sharing);
       signal.addEventListener('abort', sharing.onAbort, { once: true });
     }
     return sharing;
   }
 
-  #aborted(signal: AbortSignal): void {
-    const flights = this.#bySignal.get(signal)?.flights ?? [];
+  #aborted(signal: AbortSignal, flights: Sharing['flights']): void {
     this.#bySignal.delete(signal);
     for (const [waiter, flight] of flights) {
       flight.waiters.delete(waiter);

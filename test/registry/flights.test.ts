@@ -8,7 +8,7 @@ import { Flights } from '../../src/registry/flights.ts';
 import { type OwnerTokenRegistryOptions, registrySettings } from '../../src/registry/options.ts';
 import { OwnerTable } from '../../src/registry/owner-table.ts';
 import { createSlot, rejected, type Slot } from '../../src/registry/slot.ts';
-import type { AccessToken } from '../../src/token.ts';
+import type { AccessToken, RequestPermit, TokenRequest } from '../../src/token.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
@@ -92,6 +92,9 @@ const outcomeOf = (promise: Promise<AccessToken>): Promise<string> =>
   );
 
 const down = new OwnerTokenError('endpoint_unavailable', 'it is down', { failureScope: 'endpoint' });
+
+/** A failure that may be the service's or the owner's doing. */
+const ambiguous = new OwnerTokenError('endpoint_unavailable', 'it timed out');
 
 /** A request outside the table fails, and opens the endpoint's circuit. */
 function openCircuit(failures: FailureScopes): void {
@@ -223,6 +226,40 @@ describe('a request', () => {
   });
 });
 
+describe('a source that fails badly', () => {
+  it('by not settling in time fails its callers, is aborted, and leaves a permit to the next', async () => {
+    stage = new Stage({ concurrency: 1, requestTimeoutMs: 2_000 });
+    const waiting = stage.flights.begin('a', createSlot('owner_a'), undefined);
+    const { outcome } = stage.begin('b');
+    await settle();
+    stage.clock.advance(2_000);
+    await expect(waiting).rejects.toMatchObject({
+      code: 'endpoint_unavailable',
+      message: 'the token source did not settle within 2000 ms (requestTimeoutMs)',
+    });
+    expect(stage.source.call(0).request.signal.reason).toMatchObject({ name: 'TimeoutError' });
+    await settle();
+    stage.source.call(1).succeed();
+    expect(await outcome).toBe('token-1-of-b');
+  });
+
+  it('by throwing what cannot be read fails its callers with an error that can', async () => {
+    stage = new Stage();
+    const waiting = stage.flights.begin('a', createSlot('owner_a'), undefined);
+    await settle();
+    const unreadable = new Proxy(down, {
+      get: () => {
+        throw new Error('no');
+      },
+    });
+    stage.source.call(0).fail(unreadable);
+    await expect(waiting).rejects.toMatchObject({
+      ...{ code: 'source_failed', message: 'the token source threw a value that cannot be read' },
+      ...{ owner: 'owner_a', failedAtMs: stage.clock.now() },
+    });
+  });
+});
+
 describe('a token that is known to be refused', () => {
   const begun = () => {
     stage = new Stage();
@@ -296,6 +333,33 @@ describe('a queued request', () => {
     expect(stage.source.calls.map(({ accessKey }) => accessKey)).toEqual(['a', 'b']);
   });
 
+  it('takes the place of the oldest refresh in a full queue', async () => {
+    stage = new Stage({ concurrency: 1, maxQueued: 2 });
+    stage.begin('a');
+    for (const key of ['b', 'c']) stage.flights.refresh(key, createSlot(`owner_${key}`));
+    const { outcome } = stage.begin('d');
+    expect(stage.requesting).toEqual(['a', 'c', 'd']);
+    await settle();
+    stage.source.call(0).succeed();
+    await settle();
+    stage.source.call(1).succeed();
+    expect(await outcome).toBe('token-2-of-d');
+  });
+
+  it('of a newcomer starts as soon as the pace of newcomers lets it', async () => {
+    stage = new Stage();
+    stage.source.script((call) => (call.accessKey === 'good' ? call.succeed() : call.fail(ambiguous)));
+    await stage.begin('good').outcome;
+    for (const key of ['a', 'b', 'c', 'd']) await stage.begin(key).outcome;
+    await settle();
+    const { outcome } = stage.begin('e');
+    stage.clock.advance(124);
+    await settle();
+    expect([stage.numbers.queued, stage.source.countFor('e')]).toEqual([1, 0]);
+    stage.clock.advance(1);
+    expect(await outcome).toBe('endpoint_unavailable');
+  });
+
   it('waits no longer than the limit', async () => {
     stage = new Stage({ concurrency: 1 });
     stage.begin('a');
@@ -366,6 +430,171 @@ describe('a queued request', () => {
   });
 });
 
+describe('more than can be ended in one turn of the event loop', () => {
+  it('is refused in slices when a circuit opens, in the end all of it', async () => {
+    stage = new Stage({ concurrency: 1, maxQueued: 1_000 });
+    stage.begin('first');
+    const outcomes = Array.from({ length: 1_000 }, (_, n) => stage.begin(`key-${n}`).outcome);
+    await settle();
+    stage.source.call(0).fail(down);
+    expect(await outcomes[0]).toBe('endpoint_unavailable');
+    expect(stage.numbers.queued).toBeGreaterThan(0);
+    expect(new Set(await Promise.all(outcomes))).toEqual(new Set(['endpoint_unavailable']));
+    expect(stage.source.calls).toHaveLength(1);
+  });
+
+  it('is closed in slices, in the end all of it', async () => {
+    stage = new Stage({ concurrency: 1, maxQueued: 300 });
+    const outcomes = Array.from({ length: 300 }, (_, n) => stage.begin(`key-${n}`).outcome);
+    const closed = stage.flights.close(1_000);
+    expect(stage.numbers.queued).toBe(300 - 255);
+    expect(new Set(await Promise.all(outcomes))).toEqual(new Set(['closed']));
+    expect(await closed).toBe(0);
+  });
+});
+
+describe('a source that shares with other processes', () => {
+  const waitsForPermit = async (options: Partial<OwnerTokenRegistryOptions> = {}) => {
+    stage = new Stage({ concurrency: 1, ...options });
+    const shared = stage.begin('a');
+    await settle();
+    const { request } = stage.source.call(0);
+    request.permit?.release();
+    const other = stage.begin('b');
+    const taken = permitOf(request);
+    await settle();
+    return { shared, other, request, taken };
+  };
+  const permitOf = ({ permit }: TokenRequest) =>
+    (permit as RequestPermit).take().then(
+      () => 'taken',
+      (reason) => reason,
+    );
+
+  it('lets another owner’s request start while it waits, and queues for its next permit', async () => {
+    const { shared, other, taken } = await waitsForPermit();
+    expect(stage.numbers).toEqual({ inFlight: 1, queued: 1, waiting: 2 });
+    stage.source.call(1).succeed();
+    expect([await other.outcome, await taken]).toEqual(['token-1-of-b', 'taken']);
+    expect(stage.numbers).toEqual({ inFlight: 1, queued: 0, waiting: 1 });
+    const third = stage.begin('c');
+    await settle();
+    expect(stage.source.countFor('c')).toBe(0);
+    stage.source.call(0).succeed();
+    expect(await shared.outcome).toBe('token-2-of-a');
+    await settle();
+    stage.source.call(2).succeed();
+    expect(await third.outcome).toBe('token-3-of-c');
+  });
+
+  it('frees one permit however often it releases it, and takes none beside the one it has', async () => {
+    stage = new Stage({ concurrency: 1 });
+    stage.begin('a');
+    await settle();
+    const { request } = stage.source.call(0);
+    expect(await permitOf(request)).toBe('taken');
+    for (let n = 0; n < 2; n++) request.permit?.release();
+    for (const key of ['b', 'c']) stage.begin(key);
+    await settle();
+    expect(stage.source.calls.map(({ accessKey }) => accessKey)).toEqual(['a', 'b']);
+    stage.source.call(1).succeed();
+    await settle();
+    expect(stage.source.countFor('c')).toBe(1);
+  });
+
+  it('gets no permit once it has settled, and does not wait for one either', async () => {
+    stage = new Stage({ concurrency: 1 });
+    const { outcome } = stage.begin('a');
+    await settle();
+    stage.source.call(0).succeed();
+    await outcome;
+    await settle();
+    stage.begin('b');
+    expect(await permitOf(stage.source.call(0).request)).toBe('taken');
+    expect(stage.numbers).toEqual({ inFlight: 1, queued: 0, waiting: 1 });
+  });
+
+  it('gets no permit once its signal has aborted', async () => {
+    stage = new Stage({ requestTimeoutMs: 2_000 });
+    stage.begin('a');
+    await settle();
+    stage.clock.advance(2_000);
+    await settle();
+    const { request } = stage.source.call(0);
+    expect(await permitOf(request)).toBe(request.signal.reason);
+  });
+
+  it('dates its request from when it took the permit', async () => {
+    const { shared, taken } = await waitsForPermit();
+    stage.clock.advance(400);
+    stage.source.call(1).succeed();
+    await taken;
+    stage.source.call(0).succeed();
+    await shared.outcome;
+    expect(shared.slot.held?.issuedAtMonotonicMs).toBe(400);
+  });
+
+  it('is aborted when its next permit does not come in time: that is no failure of the owner or the service', async () => {
+    const { shared, request, taken } = await waitsForPermit();
+    stage.clock.advance(5_000);
+    expect(await shared.outcome).toBe('queue_timeout');
+    expect(await taken).toBe(request.signal.reason);
+    stage.source.call(0).fail(request.signal.reason);
+    await settle();
+    expect(stage.flights.counts.failures).toBe(0);
+    expect(stage.events).not.toContain('request.failed');
+    expect(stage.numbers).toEqual({ inFlight: 1, queued: 0, waiting: 1 });
+  });
+
+  it('is aborted when a circuit opens while it waits for a permit', async () => {
+    const { shared, request, taken } = await waitsForPermit();
+    stage.source.call(1).fail(down);
+    expect(await shared.outcome).toBe('endpoint_unavailable');
+    expect(await taken).toBe(request.signal.reason);
+    stage.source.call(0).fail(request.signal.reason);
+    await settle();
+    expect(stage.flights.counts.failures).toBe(1);
+  });
+
+  it('leaves the queue with its request, and is not called again', async () => {
+    const { shared, other } = await waitsForPermit();
+    stage.source.call(0).succeed();
+    expect(await shared.outcome).toBe('token-1-of-a');
+    expect(stage.numbers).toEqual({ inFlight: 1, queued: 0, waiting: 1 });
+    stage.source.call(1).succeed();
+    await other.outcome;
+    await settle();
+    expect(stage.source.calls).toHaveLength(2);
+  });
+
+  it('gets a permit for the second request if it brought a rejected token without one', async () => {
+    stage = new Stage({ concurrency: 1 });
+    const slot = createSlot('owner_a');
+    slot.denylist = [stage.names.ofToken('refused')];
+    const { outcome } = stage.begin('a', slot);
+    await settle();
+    stage.source.call(0).request.permit?.release();
+    const other = stage.begin('b');
+    stage.source.call(0).succeed({ token: 'refused' });
+    await settle();
+    expect(stage.source.countFor('a')).toBe(1);
+    stage.source.call(1).succeed();
+    await other.outcome;
+    await settle();
+    stage.source.call(2).succeed();
+    expect(await outcome).toBe('token-3-of-a');
+  });
+
+  it('learns the scope that the registry attributes a failure to', async () => {
+    stage = new Stage();
+    stage.begin('a');
+    await settle();
+    const { request } = stage.source.call(0);
+    const refused = new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' });
+    expect([down, refused].map((error) => request.scopeOf?.(error))).toEqual(['endpoint', 'owner']);
+  });
+});
+
 describe('a request that nobody waits for any more', () => {
   it('is dropped while it is queued', async () => {
     stage = new Stage({ concurrency: 1 });
@@ -407,6 +636,22 @@ describe('a request that nobody waits for any more', () => {
 });
 
 describe('an owner that is forgotten', () => {
+  it('has its request aborted once nobody waits, since its token would not be stored', async () => {
+    stage = new Stage();
+    const leaving = new AbortController();
+    const { outcome } = stage.begin('a', undefined, leaving.signal);
+    await settle();
+    stage.forget('a');
+    const { signal } = stage.source.call(0).request;
+    expect(signal.aborted).toBe(false);
+    leaving.abort('enough');
+    expect(await outcome).toBe('enough');
+    expect(signal.reason).toMatchObject({ name: 'AbortError', message: 'no callers' });
+    stage.source.call(0).fail(signal.reason);
+    await settle();
+    expect(stage.flights.counts.failures).toBe(0);
+  });
+
   it('has its request finished for those who wait; nobody joins it, and nothing is stored', async () => {
     stage = new Stage({ concurrency: 1 });
     const first = stage.begin('a');

@@ -114,6 +114,7 @@ describe('options', () => {
     ['logger', { debug() {}, info() {}, warn() {} }],
     ['fingerprintKey', new Uint8Array(16)],
     ['ownerLabel', () => ''],
+    ['name', 'x'.repeat(100)],
     ['pauses', {}],
     ['pauses', { owner: { baseMs: 1, capMs: 1 } }],
     ['pauses', { endpoint: { baseMs: 3_600_000, capMs: 86_400_000 } }],
@@ -124,6 +125,7 @@ describe('options', () => {
   const WINDOW = 'refreshWindow: expected two shares of the lifetime [from, to] with 0 < from <= to <= 1';
   const LOGGER =
     'logger: expected a logger with debug, info and warn, or one of trace, debug, info, warn, error, fatal, silent';
+  const NAME = 'name: expected a name of 1 to 100 characters';
   const KEY = 'fingerprintKey: expected a Uint8Array of at least 16 bytes';
   const BASE = 'pauses.owner.baseMs: expected whole milliseconds from 1 to 3600000';
   const CAP = 'pauses.owner.capMs: expected whole milliseconds from 1 to 86400000';
@@ -151,6 +153,9 @@ describe('options', () => {
     ['logger', { debug() {}, info() {} }, LOGGER],
     ['fingerprintKey', new Uint8Array(15), KEY],
     ['fingerprintKey', 'sixteen characters', KEY],
+    ['name', '', NAME],
+    ['name', 'x'.repeat(101), NAME],
+    ['name', 5, NAME],
     ['clock', { now: () => 0 }, 'clock: expected an object with now() and monotonic()'],
     ['ownerLabel', 'x', 'ownerLabel: expected a function'],
     ['random', 0.5, 'random: expected a function'],

@@ -376,6 +376,23 @@ describe('evidence', () => {
   });
 });
 
+describe('accept', () => {
+  it('of a token that was rejected elsewhere lifts the owner’s backoff, and logs that', async () => {
+    const { lines, logger } = log();
+    const { registry } = answering({ logger });
+    let last = await registry.getToken('key-1');
+    for (let n = 0; n < 3; n++) {
+      last = await registry.getToken('key-1');
+      registry.reject('key-1', last);
+    }
+    expect(registry.describe('key-1').phase).toBe('backing-off');
+    registry.accept('key-1', last);
+    expect(registry.describe('key-1').phase).toBe('empty');
+    expect(lines.filter(({ event }) => event === 'pause.lifted')).toHaveLength(1);
+    expect((await registry.getToken('key-1')).value).not.toBe(last.value);
+  });
+});
+
 describe('forget', () => {
   it('drops the token, pause and request of that owner alone, and returns whether there was any', async () => {
     const source = ScriptedSource.answering();
@@ -751,6 +768,10 @@ describe('registries', () => {
     expect(token.issuedAtMs).toBeGreaterThan(before);
     expect(await registry.getToken('key-1')).toBe(token);
     await registry.close();
+  });
+
+  it('have a name, by which logs and metrics tell them apart', () => {
+    expect([answering().registry.name, answering({ name: 'billing' }).registry.name]).toEqual(['default', 'billing']);
   });
 
   it('do nothing until the first call: no request, no timer', async () => {

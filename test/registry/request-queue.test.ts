@@ -65,8 +65,9 @@ class Stage {
 
   takeOverdue(): string[] {
     const names: string[] = [];
-    for (let due = this.queue.takeOverdue(this.nowMs); due; due = this.queue.takeOverdue(this.nowMs)) {
+    for (let due = this.queue.overdue(this.nowMs); due; due = this.queue.overdue(this.nowMs)) {
       names.push(due.name);
+      this.queue.withdraw(due);
     }
     return names;
   }

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Instant } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import {
+  accepted,
   backoffOf,
   createSlot,
   decide,
@@ -192,6 +193,43 @@ describe('a rejection', () => {
       ...[true, true, true, false, true, true],
     ]);
     expect(slot.denylist).toEqual(['e', 'd', 'c', 'b']);
+  });
+});
+
+describe('an accepted token', () => {
+  const tokenRejected = (): Failure => ({ ...failureUntil(2000), error: new OwnerTokenError('token_rejected', 'no') });
+
+  it('that is held keeps a later rejection of it from counting as fresh', () => {
+    const held = heldToken();
+    const slot = slotWith({ held });
+    expect(accepted(slot, held.token)).toBe(false);
+    rejected(slot, held, at(1));
+    expect(slot.freshRejections).toBe(0);
+  });
+
+  it('ends the streak of rejections and the backoff that it led to, though it is on the denylist', () => {
+    const slot = slotWith({ failure: tokenRejected() });
+    slot.freshRejections = 3;
+    const { token } = heldToken();
+    denied(slot, token.fingerprint);
+    expect(accepted(slot, token)).toBe(true);
+    expect(slot).toMatchObject({ freshRejections: 0, failure: undefined });
+  });
+
+  it('leaves a backoff for another reason in force', () => {
+    const failure = failureUntil(2000);
+    const slot = slotWith({ held: heldToken(), failure });
+    slot.freshRejections = 2;
+    expect(accepted(slot, slot.held?.token as AccessToken)).toBe(false);
+    expect(slot).toMatchObject({ freshRejections: 0, failure });
+  });
+
+  it('that the owner neither holds nor denies changes nothing', () => {
+    const slot = slotWith({ failure: tokenRejected() });
+    slot.freshRejections = 3;
+    const before = { ...slot };
+    expect(accepted(slot, heldToken('stranger').token)).toBe(false);
+    expect(slot).toEqual(before);
   });
 });
 
