@@ -63,7 +63,7 @@ describe('a logger', () => {
     };
     expect(() => writerFor({ debug: broken, info: broken, warn: broken })('warn', {}, '')).not.toThrow();
     const rejecting = () => Promise.reject(new Error('no'));
-    writerFor({ debug: rejecting, info: rejecting, warn: rejecting })('warn', {}, '');
+    writerFor({ debug: rejecting, info: rejecting, warn: rejecting } as unknown as Logger)('warn', {}, '');
     await new Promise((resolve) => setImmediate(resolve));
   });
 

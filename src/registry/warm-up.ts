@@ -1,7 +1,7 @@
 /**
  * Obtains tokens for many owners before they are needed. Keys are pulled one by one, at most `concurrency` at a time,
- * and each is tried once. While the endpoint pauses or the queue is full, the warm-up waits, for up to a minute without
- * a success. Without waiting, a single 429 would count all other owners as failed within a millisecond, because a pause
+ * and each is tried once, except that the warm-up waits and tries again while the endpoint pauses or the queue is full,
+ * for up to a minute without a success. Without waiting, a single 429 would count all other owners as failed within a millisecond, because a pause
  * refuses everyone at once. Failures that waiting cannot fix, such as refused credentials, count at once.
  */
 
