@@ -3,11 +3,14 @@ import { fileURLToPath } from 'node:url';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { bundlePage, portalPlugin } from './src/sandbox/portal/bundle.ts';
 
-/** Tests that start many processes, real servers, a browser, builds or the type checker. */
+/** Tests that run many processes, real servers, a fleet, a browser, builds or the type checker. */
 const SYSTEM = [
   'test/system/**/*.test.ts',
-  'test/{docs,packaging,types}.test.ts',
+  'test/{docs,packaging,secrets,types}.test.ts',
+  'test/cli/{commands,network}.test.ts',
+  'test/guarantees/{fleet-flow,unauthorized-calls}.test.ts',
   'test/redis/{ports,record-scripts}.test.ts',
+  'test/sandbox/index.test.ts',
 ];
 
 const source = (path: string) => fileURLToPath(new URL(`src/${path}`, import.meta.url));

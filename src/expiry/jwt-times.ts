@@ -21,10 +21,12 @@ export function jwtTimes(token: string): { issuedAtMs?: number; expiresAtMs?: nu
 }
 
 function claimsOf(token: string): unknown {
-  const [, encoded = ''] = token.length > MAX_JWT_LENGTH ? [] : (/^[\w-]+\.([\w-]+)\.[\w-]*$/.exec(token) ?? []);
+  const encoded = token.length > MAX_JWT_LENGTH ? undefined : /^[\w-]+\.([\w-]+)\.[\w-]*$/.exec(token)?.[1];
+  if (encoded === undefined) return undefined;
+  const json = Buffer.from(encoded, 'base64url').toString('utf8');
   let claims: unknown;
   try {
-    claims = JSON.parse(Buffer.from(encoded, 'base64url').toString('utf8'));
+    claims = JSON.parse(json);
   } catch {
     // Not a JWT: there are no claims.
   }
