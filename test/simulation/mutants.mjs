@@ -56,13 +56,13 @@ const MUTANTS = [
     '',
   ],
   ['the queue has no bound', 'registry/request-queue', 'return this.queued < this.#maxQueued ||', 'return true ||'],
-  ['the queue has no time limit', 'registry/queue-timer', '      this.#onOverdue();\n', ''],
+  ['the queue has no time limit', 'registry/queue-timer', '      this.#onDue();\n', ''],
   ['the timer of the queue is not stopped', 'registry/queue-timer', '      this.#cancel?.();\n', ''],
   [
     'one too many is under way',
     'registry/request-queue',
-    'if (this.#inFlight >= this.#concurrency) return false;',
-    'if (this.#inFlight > this.#concurrency) return false;',
+    'if (this.#inFlight >= this.#concurrency ||',
+    'if (this.#inFlight > this.#concurrency ||',
   ],
   [
     'rejected tokens are not remembered',
@@ -152,8 +152,8 @@ const MUTANTS = [
   [
     'what is queued as a circuit opens is lost',
     'registry/flights',
-    '    this.#drop(flight);\n    this.#reject(flight, error);',
-    '    this.#drop(flight);',
+    '    this.#end(flight);\n    this.#reject(flight, error);',
+    '    this.#end(flight);',
   ],
   [
     'a logger that throws is heard',
