@@ -88,10 +88,11 @@ export function readFailure(thrown: unknown, { slot, accessKey }: Flight, now: I
 }
 
 /**
- * Whether a request failed because it was aborted. An error of the service still counts, unless the registry closed.
+ * Whether a request failed because it was aborted. Unless the registry closed, an error still counts if it says something
+ * about the service or the client: anything but a value that the source threw on being aborted.
  */
-export function wasAborted(signal: AbortSignal, { code }: OwnerTokenError): boolean {
-  return signal.aborted && (isClosed(signal) || code === 'source_failed');
+export function wasAborted(signal: AbortSignal, { code, failureScope }: OwnerTokenError): boolean {
+  return signal.aborted && (isClosed(signal) || (code === 'source_failed' && failureScope === 'owner'));
 }
 
 /** The error of calls to a closed registry. */

@@ -652,6 +652,20 @@ describe('an owner that is forgotten', () => {
     expect(stage.flights.counts.failures).toBe(0);
   });
 
+  it('has its aborted request count all the same if its error is about the client', async () => {
+    stage = new Stage();
+    const leaving = new AbortController();
+    const { outcome } = stage.begin('a', undefined, leaving.signal);
+    await settle();
+    stage.forget('a');
+    leaving.abort('enough');
+    expect(await outcome).toBe('enough');
+    stage.source.call(0).fail(new OwnerTokenError('source_failed', 'no secret', { failureScope: 'client' }));
+    await settle();
+    expect(stage.flights.counts.failures).toBe(1);
+    expect(stage.failures.state('client')?.pause.error.code).toBe('source_failed');
+  });
+
   it('has its request finished for those who wait; nobody joins it, and nothing is stored', async () => {
     stage = new Stage({ concurrency: 1 });
     const first = stage.begin('a');
