@@ -164,7 +164,7 @@ async function spread() {
   }));
   for (let owner = 0; owner < 10_000; owner++) void registry.getToken(engine.key(owner));
   await engine.runTo(10);
-  // What is under way when the figure is taken is closed with the registry.
+  // Requests still in flight when the figure is taken end with the registry.
   engine.every(10_000, 1_000, (owner) => registry.getToken(engine.key(owner)).catch(() => {}));
   await engine.runTo(490_000);
   const counts = new Array(12).fill(0);

@@ -24,16 +24,16 @@ export class CircuitWatch {
   readonly #world: WorldView;
   readonly #options: WatchedOptions;
   readonly #seen: { client: Seen | undefined; endpoint: Seen | undefined } = { client: undefined, endpoint: undefined };
-  /** Requests under way whose owners are not known to fail. */
+  /** In-flight requests of owners that are not failing. */
   readonly #underWay = new Set<Mark>();
-  /** How many requests may be under way after a pause, at most. */
+  /** How many requests the slow start allows in flight. */
   #ramp = Number.POSITIVE_INFINITY;
   /** Owners whose failure may be anybody's, since the pause of either scope was lifted. */
   readonly #suspects = { client: new Set<number>(), endpoint: new Set<number>() };
   /** Those of them since the last quiet step: the registry may come to know of them only after a pause was lifted. */
   #newSuspects: number[] = [];
   /** The scopes that failures since the last quiet step stopped, with the least that the pause must last. */
-  readonly #struck = new Map<Scope, number>();
+  readonly #failedScopes = new Map<Scope, number>();
   /** Owners that were granted something since the last quiet step, and how many failures there were. */
   #grantedTo: number[] = [];
   #failures = 0;
@@ -60,7 +60,7 @@ export class CircuitWatch {
     if (mark.mayFail) return;
     this.#underWay.add(mark);
     const { size } = this.#underWay;
-    if (size > this.#ramp) this.#world.broken(`${size} under way where the ramp allows ${this.#ramp}`);
+    if (size > this.#ramp) this.#world.broken(`${size} in flight where the slow start allows ${this.#ramp}`);
   }
 
   /** Whether a pause was seen when the world was last quiet. */
@@ -81,7 +81,7 @@ export class CircuitWatch {
     if (failureScope === 'client' || failureScope === 'endpoint') {
       const isAsked = retryAfterMs !== undefined && Number.isFinite(retryAfterMs);
       const leastMs = isAsked ? Math.min(Math.max(retryAfterMs, 1_000), HOUR_MS) : 0;
-      this.#struck.set(failureScope, leastMs);
+      this.#failedScopes.set(failureScope, leastMs);
     } else if (OPEN_ENDED.has(code) && error.oauthError === undefined) this.#suspect(owner);
   }
 
@@ -102,10 +102,10 @@ export class CircuitWatch {
 
   checkQuiet(stats: RegistryStats): void {
     const alone = this.#quietStep === this.#world.step - 1 && this.#answers <= 1;
-    // The registry may refuse a grant for reasons of its own: one that was past its end, say.
+    // The registry may refuse a token itself, for example one that arrived expired.
     if (stats.failures - this.#failuresTold > this.#failures) for (const owner of this.#grantedTo) this.#suspect(owner);
     for (const scope of SCOPES) this.#checkScope(scope, stats, alone);
-    this.#struck.clear();
+    this.#failedScopes.clear();
     this.#grantedTo = [];
     this.#newSuspects = [];
     this.#answers = 0;
@@ -121,8 +121,8 @@ export class CircuitWatch {
     const pause = stats.pauses[scope];
     if (!pause) {
       this.#seen[scope] = undefined;
-      if (this.#struck.has(scope) && alone && !this.#resumed)
-        this.#world.broken(`a failure of the ${scope} stopped nothing`);
+      if (this.#failedScopes.has(scope) && alone && !this.#resumed)
+        this.#world.broken(`a failure of the ${scope} opened no circuit`);
       if (before && !this.#resumed) this.#ramp = Math.min(this.#ramp, alone ? 1 : 2 ** this.#grantedTo.length);
       if (before) {
         this.#suspects[scope].clear();
@@ -130,14 +130,14 @@ export class CircuitWatch {
       }
       return;
     }
-    // While it lasts, one probe may go beside those that were under way; the ramp begins anew after it.
+    // While it lasts, one trial may join the requests in flight; the slow start begins anew after it.
     this.#ramp = Number.POSITIVE_INFINITY;
     const leftMs = pause.retryAtMs - wallMs;
-    const leastMs = alone ? (this.#struck.get(scope) ?? 0) : 0;
+    const leastMs = alone ? (this.#failedScopes.get(scope) ?? 0) : 0;
     if (leftMs + 1 < leastMs)
       this.#world.broken(`the service asked for ${leastMs} ms, the pause has ${leftMs} ms left`);
     if (leftMs > Math.max(HOUR_MS, this.#options.longestPauseMs) + 1) this.#world.broken(`a pause of ${leftMs} ms`);
-    if (!before && !this.#struck.has(scope) && this.#suspects[scope].size < DISTINCT_OWNERS) {
+    if (!before && !this.#failedScopes.has(scope) && this.#suspects[scope].size < DISTINCT_OWNERS) {
       this.#world.broken(`the ${scope} pauses for ${this.#suspects[scope].size} owners`);
     }
     const { failures } = pause;

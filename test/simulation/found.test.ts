@@ -29,7 +29,7 @@ it('a queue timer that fires early by a fraction of a millisecond is not restart
 
 it('a token dated before the wall clock was set back does not live longer because of it', async () => {
   const clock = new WorldClock();
-  let answer = (_grant: IssuedToken) => {};
+  let answer = (_issued: IssuedToken) => {};
   const registry = new OwnerTokenRegistry({
     ...{ clock, random: () => 0 },
     source: {

@@ -59,7 +59,7 @@ const MUTANTS = [
   ['the queue has no time limit', 'registry/queue-timer', '      this.#onDue();\n', ''],
   ['the timer of the queue is not stopped', 'registry/queue-timer', '      this.#cancel?.();\n', ''],
   [
-    'one too many is under way',
+    'one request too many is in flight',
     'registry/request-queue',
     'if (this.#inFlight >= this.#concurrency ||',
     'if (this.#inFlight > this.#concurrency ||',

@@ -125,10 +125,10 @@ export function optionsFor(
     random: () => random.next(),
     ...(hooks !== 'none' && { logger: { debug: log, info: log, warn: log } }),
     expiry: {
-      lifetimeMs: (grant) => {
+      lifetimeMs: (issued) => {
         misbehave();
-        const stated = policy.lifetimeMs(grant);
-        oracle().stated(grant.token, stated);
+        const stated = policy.lifetimeMs(issued);
+        oracle().stated(issued.token, stated);
         return stated;
       },
       accepted: (age) => {

@@ -47,7 +47,7 @@ export interface Asked {
   readonly deadlineMs: number;
   readonly generation: number;
   readonly mark: Mark;
-  readonly resolve: (grant: IssuedToken) => void;
+  readonly resolve: (issued: IssuedToken) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -77,7 +77,7 @@ const ODD_LIFETIMES: readonly unknown[] = ['abc', '', null, true, {}, 0, -5, 1e1
 
 export class ServiceModel {
   readonly asked: Asked[] = [];
-  /** Faults of every request and of single owners; a share of requests is struck. */
+  /** Faults of all requests, of which a share fails, and of single owners. */
   general: { fault: Fault; share: number } = { fault: undefined, share: 0 };
   readonly ofOwner = new Map<number, Fault>();
   readonly revokedKeys = new Set<number>();
@@ -281,7 +281,7 @@ const UNUSABLE_GRANTS: readonly unknown[] = [
 
 const timedOut = () => new OwnerTokenError('endpoint_unavailable', 'the token endpoint did not answer in time');
 
-/** What the endpoint caller throws for a fault, or a source of the user's; undefined where the answer is a grant. */
+/** The error of the endpoint, or of a user source, for a fault; undefined if the response is a token. */
 function failureFor(fault: Fault, accessKey: string, random: Random): { error: unknown } | undefined {
   if (fault === 'foreign-error') {
     return {

@@ -413,7 +413,7 @@ export class World implements WorldView {
     if (this.#failure) throw this.#failure;
   }
 
-  /** Everything that is under way ends, by its deadline at the latest. */
+  /** Every in-flight request ends, at its deadline at the latest. */
   async #landAll(): Promise<void> {
     await this.#becomeQuiet();
     for (let nextMs = this.#nextDueMs(); nextMs < Number.POSITIVE_INFINITY; nextMs = this.#nextDueMs()) {
