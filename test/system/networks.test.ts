@@ -87,7 +87,11 @@ describe('behind a proxy', () => {
       Object.assign(agent.options, CA, CLIENT);
       return { agent };
     },
-    'ProxyAgent of undici': (uri) => viaUndici(new ProxyAgent({ uri, proxyTls: CA, requestTls: { ...CA, ...CLIENT } })),
+    // The server name, because undici would take the proxy's IP address for it, which Node 26 refuses.
+    'ProxyAgent of undici': (uri) =>
+      viaUndici(
+        new ProxyAgent({ uri, proxyTls: { ...CA, servername: 'localhost' }, requestTls: { ...CA, ...CLIENT } }),
+      ),
   };
   for (const [name, transportTo] of Object.entries(transports)) {
     for (const scheme of ['http', 'https'] as const) {
