@@ -47,7 +47,7 @@ const MUTANTS = [
     "a failing owner's permit is not released",
     'registry/flights',
     '      this.#queue.release(flight);\n      this.startNext();',
-    '      if (!flight.failing) this.#queue.release(flight);\n      this.startNext();',
+    "      if (flight.standing !== 'failing') this.#queue.release(flight);\n      this.startNext();",
   ],
   [
     'failing owners have more than their share',
