@@ -1,14 +1,14 @@
 /**
  * Obtains tokens for many owners before they are needed. Keys are pulled one by one, at most `concurrency` at a time,
- * and each is tried once, except that the warm-up waits and tries again while the endpoint pauses or the queue is full,
- * for up to a minute without a success. Without waiting, a single 429 would count all other owners as failed within a millisecond, because a pause
- * refuses everyone at once. Failures that waiting cannot fix, such as refused credentials, count at once.
+ * and each is tried once, except that the warm-up waits and tries again while the client or the endpoint pauses or the
+ * queue is full, for up to a minute without a success. Without waiting, a single 429 would count all other owners as
+ * failed within a millisecond, because such a pause refuses everyone at once. An owner's own failure counts at once.
  */
 
 import { setMaxListeners } from 'node:events';
 import { nextTurn, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
-import { isOwnerTokenError, OwnerTokenError } from '../errors.ts';
+import { isOwnerTokenError } from '../errors.ts';
 import { OptionCheck } from '../option-check.ts';
 
 /** Options of `warmUp`. */
@@ -153,7 +153,7 @@ class Run {
     this.#onProgress?.(this.report);
   }
 
-  /** Tries one key until it has a token, or fails in a way that waiting cannot fix. Returns that failure. */
+  /** Tries one key until it has a token, or fails in a way that is not waited for. Returns that failure. */
   async #obtain(accessKey: string): Promise<unknown> {
     const { tokens, time } = this.#parts;
     for (;;) {
@@ -173,10 +173,11 @@ class Run {
   }
 }
 
-/** How long to wait after a failure before the next try; undefined if waiting cannot help. */
+/** How long to wait after a failure before the next try; undefined if the owner's own, or the key is invalid. */
 function waitAfter(error: unknown, nowMs: number): number | undefined {
-  if (!(error instanceof OwnerTokenError) || !error.retryable) return undefined;
-  if (error.failureScope !== 'endpoint' && error.code !== 'queue_full') return undefined;
+  if (!isOwnerTokenError(error)) return undefined;
+  const { failureScope, code } = error;
+  if (failureScope !== 'client' && failureScope !== 'endpoint' && code !== 'queue_full') return undefined;
   return Math.max(MIN_WAIT_MS, (error.retryAtMs ?? nowMs) - nowMs);
 }
 
