@@ -2,34 +2,48 @@
  * Runs the benchmarks, one process each, and prints their ratios. Figures are measured side by side in one run, because
  * machines are shared and noisy: compare the ratios, not the times.
  *
- *   npm run bench                  all of them
- *   npm run bench -- core fleet    those named
+ *   npm run bench                        all of them
+ *   npm run bench -- core fleet          those named
+ *   npm run bench -- board --peers ours  one of them, with its own options
+ *
+ * Those that compare us with other libraries are folders. What only they need is a package of its own, which is
+ * installed on first use.
  */
 
 import { spawnSync } from 'node:child_process';
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 
 const here = new URL('.', import.meta.url);
-/** A benchmark is a file of one word; files with another dot in their names are its parts. */
-const all = readdirSync(here)
-  .filter((name) => /^[a-z-]+\.mjs$/.test(name) && name !== 'run.mjs')
-  .map((name) => name.slice(0, -'.mjs'.length));
+/** A benchmark is a file of one word, or a folder with a `main.mjs`; files with another dot are parts. */
+const files = readdirSync(here).flatMap((name) => /^([a-z-]+)\.mjs$/.exec(name)?.[1] ?? []);
+const folders = readdirSync(here).filter((name) => existsSync(new URL(`${name}/main.mjs`, here)));
+const all = [...files.filter((name) => name !== 'run'), ...folders];
 
-const asked = process.argv.slice(2);
+const firstOption = process.argv.findIndex((argument, at) => at > 1 && argument.startsWith('-'));
+const asked = process.argv.slice(2, firstOption === -1 ? undefined : firstOption);
+const options = firstOption === -1 ? [] : process.argv.slice(firstOption);
 const unknown = asked.filter((name) => !all.includes(name));
 if (unknown.length > 0) {
   console.error(`no such benchmark: ${unknown.join(', ')}. There are: ${all.join(', ')}`);
   process.exit(2);
 }
 
-const failed = (asked.length > 0 ? asked : all).filter((name) => {
+const chosen = asked.length > 0 ? asked : all;
+if (chosen.some((name) => folders.includes(name))) installPeers();
+const failed = chosen.filter((name) => {
   console.log(`\n== ${name}`);
-  const { status } = spawnSync(process.execPath, ['--expose-gc', new URL(`${name}.mjs`, here).pathname], {
-    stdio: 'inherit',
-  });
+  const file = new URL(folders.includes(name) ? `${name}/main.mjs` : `${name}.mjs`, here);
+  const { status } = spawnSync(process.execPath, ['--expose-gc', file.pathname, ...options], { stdio: 'inherit' });
   return status !== 0;
 });
 if (failed.length > 0) {
   console.error(`\nmissed their figures, or failed: ${failed.join(', ')}`);
   process.exit(1);
+}
+
+function installPeers() {
+  const modifiedMs = (name) => statSync(new URL(name, here), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  if (modifiedMs('node_modules/.package-lock.json') >= modifiedMs('package-lock.json')) return;
+  const { status } = spawnSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: here, stdio: 'inherit' });
+  if (status !== 0) process.exit(1);
 }

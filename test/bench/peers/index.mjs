@@ -1,0 +1,31 @@
+/**
+ * What one would pick instead, each behind the same small adapter, written as its docs suggest:
+ *
+ * - `name`, and `packages` whose versions the tables state;
+ * - `open({ tokenUrl, clientId, clientSecret })` gives `getToken(accessKey)`; `renew(accessKey, token)`, which is what
+ *   its docs do after a 401 with that token; `printed()`, the objects that an application holds and may print; `close()`;
+ * - `marks`: scenes in which a result is due to the adapter or to what the library is for.
+ */
+
+import { readFileSync } from 'node:fs';
+import { asyncCacheDedupe } from './async-cache-dedupe.mjs';
+import { badgateway } from './badgateway.mjs';
+import { bentocache } from './bentocache.mjs';
+import { googleAuth } from './google-auth.mjs';
+import { lruCache } from './lru-cache.mjs';
+import { msalNode } from './msal-node.mjs';
+import { octokit } from './octokit.mjs';
+import { openidClient } from './openid-client.mjs';
+import { pMemoizePeer } from './p-memoize.mjs';
+import { simpleOauth2 } from './simple-oauth2.mjs';
+
+export const peers = [
+  ...[badgateway, msalNode, octokit, googleAuth, openidClient, simpleOauth2],
+  ...[asyncCacheDedupe, bentocache, lruCache, pMemoizePeer],
+];
+
+/** The installed version of a peer's package. */
+export function versionOf({ packages: [name] }) {
+  const file = new URL(`../node_modules/${name}/package.json`, import.meta.url);
+  return JSON.parse(readFileSync(file, 'utf8')).version;
+}
