@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/index.ts';
 import { LoopbackService, status, token } from '../helpers/loopback-service.ts';
-import { settle } from '../helpers/manual-clock.ts';
+import { asTimePasses, settle } from '../helpers/manual-clock.ts';
 import { errorOf, overHttp, scripted } from '../helpers/registries.ts';
 
 const bare401 = () => new OwnerTokenError('owner_refused', 'answered 401', { status: 401 });
@@ -32,7 +32,8 @@ describe('M1', () => {
     expect(await errorOf(registry.getToken('healthy'))).toMatchObject(escalated);
     for (const key of ['c', 'healthy']) expect(registry.describe(key)).toMatchObject({ code: 'client_refused' });
     expect(registry.stats().pauses.client).toMatchObject({ code: 'client_refused' });
-    expect((await registry.warmUp(['healthy'])).failed).toMatchObject([{ code: 'client_refused' }]);
+    const report = await asTimePasses(registry.warmUp(['healthy']), clock, 1_000);
+    expect(report.failed).toMatchObject([{ code: 'client_refused' }]);
     registry.resume();
     clock.advance(300_000);
     source.script((call) => call.fail(new OwnerTokenError('invalid_response', 'nonsense')));

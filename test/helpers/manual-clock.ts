@@ -73,3 +73,14 @@ export class ManualClock implements Clock {
 export async function settle(): Promise<void> {
   for (let round = 0; round < 3; round++) await new Promise((resolve) => setImmediate(resolve));
 }
+
+/** Lets time pass, a step at a time, until the promise has settled. */
+export async function asTimePasses<T>(promise: Promise<T>, clock: ManualClock, stepMs = 100): Promise<T> {
+  let isOver = false;
+  const over = () => {
+    isOver = true;
+  };
+  promise.then(over, over);
+  for (await settle(); !isOver; await settle()) clock.advance(stepMs);
+  return promise;
+}

@@ -5,7 +5,7 @@ import { OwnerTokenError } from '../../src/errors.ts';
 import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from '../../src/registry/warm-up.ts';
 import { json, LoopbackService, silence, token } from '../helpers/loopback-service.ts';
-import { ManualClock, settle } from '../helpers/manual-clock.ts';
+import { asTimePasses, ManualClock, settle } from '../helpers/manual-clock.ts';
 import { isSettled, keys, overHttp } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
@@ -60,17 +60,6 @@ class ScriptedTokens {
 }
 
 const succeeding = () => new ScriptedTokens((tried) => tried.succeed());
-
-/** Lets time pass, a step at a time, until the report is there. */
-async function asTimePasses(report: Promise<WarmUpReport>, clock: ManualClock, stepMs = 100): Promise<WarmUpReport> {
-  let done = false;
-  const over = () => {
-    done = true;
-  };
-  report.then(over, over);
-  for (await settle(); !done; await settle()) clock.advance(stepMs);
-  return report;
-}
 
 const keysUpTo = (count: number) => Array.from({ length: count }, (_, index) => `key-${index + 1}`);
 
