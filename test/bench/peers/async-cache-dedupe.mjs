@@ -1,11 +1,11 @@
-import { createCache } from 'async-cache-dedupe';
 import { requestToken } from './request-token.mjs';
 
 /** @param redis an ioredis client: then the tokens are kept in Redis, in the clear. */
 export const asyncCacheDedupe = {
   name: 'async-cache-dedupe',
   packages: ['async-cache-dedupe'],
-  open(service, redis) {
+  async open(service, redis) {
+    const { createCache } = await import('async-cache-dedupe');
     const cache = createCache({
       ttl: ({ lifetimeMs }) => Math.ceil(lifetimeMs / 1_000),
       // Its default of 1,024 entries would make every scene with more owners one of misses.

@@ -1,10 +1,9 @@
-import { OAuth2Client, OAuth2Fetch } from '@badgateway/oauth2-client';
-
 /** One `OAuth2Fetch` per owner, as its README shows for one user; a 401 calls `refreshToken()`, as its middleware does. */
 export const badgateway = {
   name: 'badgateway',
   packages: ['@badgateway/oauth2-client'],
-  open({ tokenUrl, clientId, clientSecret }) {
+  async open({ tokenUrl, clientId, clientSecret }) {
+    const { OAuth2Client, OAuth2Fetch } = await import('@badgateway/oauth2-client');
     const client = new OAuth2Client({
       ...{ server: new URL(tokenUrl).origin, tokenEndpoint: new URL(tokenUrl).pathname },
       ...{ clientId, clientSecret, authenticationMethod: 'client_secret_post' },

@@ -1,13 +1,12 @@
-import { BentoCache, bentostore } from 'bentocache';
-import { memoryDriver } from 'bentocache/drivers/memory';
-import { redisBusDriver, redisDriver } from 'bentocache/drivers/redis';
 import { requestToken } from './request-token.mjs';
 
 /** @param redis an ioredis client: then the tokens are kept in Redis too, in the clear. */
 export const bentocache = {
   name: 'bentocache',
   packages: ['bentocache'],
-  open(service, redis) {
+  async open(service, redis) {
+    const { BentoCache, bentostore } = await import('bentocache');
+    const { memoryDriver } = await import('bentocache/drivers/memory');
     const store = bentostore().useL1Layer(memoryDriver({ maxItems: 10_000 }));
     if (redis)
       store.useL2Layer(redisDriver({ connection: redis })).useBus(redisBusDriver({ connection: redis.options }));

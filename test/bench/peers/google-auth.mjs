@@ -1,11 +1,11 @@
-import { OAuth2Client } from 'google-auth-library';
 import { requestToken } from './request-token.mjs';
 
 /** One `OAuth2Client` per owner with a `refreshHandler`, its README's way for tokens of other services. */
 export const googleAuth = {
   name: 'google-auth-library',
   packages: ['google-auth-library'],
-  open(service) {
+  async open(service) {
+    const { OAuth2Client } = await import('google-auth-library');
     const owners = new Map();
     const of = (accessKey) => {
       let client = owners.get(accessKey);

@@ -2,7 +2,7 @@
  * What one would pick instead, each behind the same small adapter, written as its docs suggest:
  *
  * - `name`, and `packages` whose versions the tables state;
- * - `open({ tokenUrl, clientId, clientSecret })` gives `getToken(accessKey)`; `renew(accessKey, token)`, which is what
+ * - `open({ tokenUrl, clientId, clientSecret })` loads the library and resolves to `getToken(accessKey)`; `renew(accessKey, token)`, which is what
  *   its docs do after a 401 with that token; `printed()`, the objects that an application holds and may print; `close()`;
  * - `marks`: scenes in which a result is due to the adapter or to what the library is for.
  */

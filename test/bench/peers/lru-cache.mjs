@@ -1,10 +1,10 @@
-import { LRUCache } from 'lru-cache';
 import { requestToken } from './request-token.mjs';
 
 export const lruCache = {
   name: 'lru-cache fetch',
   packages: ['lru-cache'],
-  open(service) {
+  async open(service) {
+    const { LRUCache } = await import('lru-cache');
     const cache = new LRUCache({
       max: 10_000,
       ttlResolution: 0,

@@ -1,12 +1,11 @@
-import { ConfidentialClientApplication, ProtocolMode } from '@azure/msal-node';
-
 const AUTHORITY = 'https://login.example.test/service';
 
 /** One confidential client; the owner is the scope, its cache's key. The authority's metadata names our endpoint. */
 export const msalNode = {
   name: 'msal-node',
   packages: ['@azure/msal-node'],
-  open({ tokenUrl, clientId, clientSecret }) {
+  async open({ tokenUrl, clientId, clientSecret }) {
+    const { ConfidentialClientApplication, ProtocolMode } = await import('@azure/msal-node');
     const authorityMetadata = JSON.stringify({
       issuer: AUTHORITY,
       authorization_endpoint: `${AUTHORITY}/authorize`,

@@ -1,5 +1,3 @@
-import { createAppAuth } from '@octokit/auth-app';
-import { request } from '@octokit/request';
 import { requestToken } from './request-token.mjs';
 
 /**
@@ -10,7 +8,9 @@ export const octokit = {
   name: 'octokit auth-app',
   packages: ['@octokit/auth-app'],
   marks: { lifetimes: 'assumes the hour that GitHub states', keys: 'adapter: installations are numbers' },
-  open(service) {
+  async open(service) {
+    const { createAppAuth } = await import('@octokit/auth-app');
+    const { request } = await import('@octokit/request');
     const numbers = new Map();
     const accessKeys = [];
     const installationOf = (accessKey) => {

@@ -1,11 +1,11 @@
-import * as client from 'openid-client';
 import { lifetimeMsOf } from './request-token.mjs';
 import { TokenMap } from './token-map.mjs';
 
 export const openidClient = {
   name: 'openid-client + Map',
   packages: ['openid-client'],
-  open({ tokenUrl, clientId, clientSecret }) {
+  async open({ tokenUrl, clientId, clientSecret }) {
+    const client = await import('openid-client');
     const metadata = { issuer: new URL(tokenUrl).origin, token_endpoint: tokenUrl };
     const config = new client.Configuration(metadata, clientId, clientSecret, client.ClientSecretPost(clientSecret));
     client.allowInsecureRequests(config);

@@ -1,4 +1,3 @@
-import pMemoize from 'p-memoize';
 import { requestToken } from './request-token.mjs';
 
 /** The Map that its README asks for where entries should end, by each token's own lifetime. */
@@ -17,7 +16,8 @@ class ExpiringMap extends Map {
 export const pMemoizePeer = {
   name: 'p-memoize',
   packages: ['p-memoize'],
-  open(service) {
+  async open(service) {
+    const { default: pMemoize } = await import('p-memoize');
     const cache = new ExpiringMap();
     const memoized = pMemoize((accessKey) => requestToken(service, accessKey), { cache });
     const getToken = async (accessKey) => {

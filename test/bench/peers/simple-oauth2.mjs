@@ -1,11 +1,11 @@
-import { ClientCredentials } from 'simple-oauth2';
 import { lifetimeMsOf } from './request-token.mjs';
 import { TokenMap } from './token-map.mjs';
 
 export const simpleOauth2 = {
   name: 'simple-oauth2 + Map',
   packages: ['simple-oauth2'],
-  open({ tokenUrl, clientId, clientSecret }) {
+  async open({ tokenUrl, clientId, clientSecret }) {
+    const { ClientCredentials } = await import('simple-oauth2');
     const { origin, pathname } = new URL(tokenUrl);
     const client = new ClientCredentials({
       client: { id: clientId, secret: clientSecret },
