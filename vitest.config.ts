@@ -21,7 +21,7 @@ export default defineConfig({
     // Examples import the package by its name and run against the sources.
     alias: [
       { find: /^owner-token-registry$/, replacement: source('index.ts') },
-      { find: /^owner-token-registry\/(adapters\/.+)$/, replacement: source('$1.ts') },
+      { find: /^owner-token-registry\/((?:adapters|otel)\/.+)$/, replacement: source('$1.ts') },
       { find: /^owner-token-registry\/(\w+)$/, replacement: source('$1/index.ts') },
     ],
   },

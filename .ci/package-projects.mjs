@@ -1,6 +1,7 @@
 /**
  * Uses the packed tarball in projects as their generators write them: NestJS with CommonJS, ts-jest and both older kinds
- * of module resolution; Next.js, its edge runtime included; a Cloudflare Worker in workerd.
+ * of module resolution; Next.js, its edge runtime included; a Cloudflare Worker in workerd; OpenTelemetry's NodeSDK; and
+ * prom-client without OpenTelemetry.
  */
 
 import assert from 'node:assert/strict';
@@ -15,7 +16,13 @@ const home = join(workplace, project);
 cpSync(join(import.meta.dirname, 'projects', project), home, { recursive: true });
 run('npm', 'install', '--no-audit', '--no-fund', resolve(tarball));
 
-const checks = { nest, next, worker };
+const checks = {
+  nest,
+  next,
+  worker: () => run('node', 'run.mjs'),
+  otel: () => run('node', 'run.cjs'),
+  'prom-client': () => run('node', 'run.mjs'),
+};
 await checks[project]();
 console.log(`${project}: good`);
 
@@ -41,10 +48,6 @@ async function next() {
   const { status, output } = attempt('npx', 'next', 'build');
   assert.notEqual(status, 0);
   assert.match(output, /owner-token-registry does not run in the edge runtime/);
-}
-
-function worker() {
-  run('node', 'run.mjs');
 }
 
 function run(command, ...args) {

@@ -26,7 +26,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   calling: ['root'],
   registry: ['root', 'failures', 'expiry', 'calling'],
   redis: ['root', 'expiry', 'failures'],
-  otel: ['~root', '~registry', '~redis'],
+  otel: ['option-check', '~root', '~registry', '~redis'],
   adapters: ['~root', '~calling'],
   sandbox: ['option-check', 'sandbox/state', 'sandbox/service', 'sandbox/control'],
   'sandbox/state': ['option-check', '~root'],
@@ -45,8 +45,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   'lru-cache': ['registry/owner-table.ts'],
   'p-limit': ['registry/permits.ts'],
-  // An optional peer, which only these two need.
+  // Optional peers.
   '@opentelemetry/api': ['otel/instrument.ts', 'otel/spans.ts'],
+  '@opentelemetry/instrumentation': ['otel/instrumentation.ts'],
   pino: ['diagnostics.ts'],
 };
 
@@ -56,7 +57,10 @@ const OTHER_TESTS = ['conventions', 'docs', 'packaging', 'secrets', 'types'];
 /** Folders of `test` without a folder of the same name in `src`. */
 const OTHER_FOLDERS = ['guarantees/', 'system/', 'simulation/', 'helpers/', 'bench/'];
 
-const ENTRY_POINTS = ['index.ts', 'sandbox/index.ts', 'redis/index.ts', 'otel/index.ts'];
+const ENTRY_POINTS = [
+  ...['index.ts', 'sandbox/index.ts', 'redis/index.ts'],
+  ...['otel/index.ts', 'otel/instrumentation.ts', 'otel/prom-client.ts'],
+];
 
 const source = readSource();
 const folderOf = (path: string) => (path.includes('/') ? path.slice(0, path.lastIndexOf('/')) : 'root');

@@ -28,7 +28,9 @@ const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as
 
 /** The key in `exports` and the file of every entry point that there is. */
 const entryPoints = pathsBelow('src')
-  .filter((path) => /^(index|(sandbox|redis|otel)\/index|adapters\/[^/]+)\.ts$/.test(path))
+  .filter((path) =>
+    /^(index|(sandbox|redis|otel)\/index|otel\/(instrumentation|prom-client)|adapters\/[^/]+)\.ts$/.test(path),
+  )
   .map((path) => path.slice(0, -'.ts'.length))
   .map((file) => ({ file, key: file === 'index' ? '.' : `./${file.replace(/\/index$/, '')}` }));
 

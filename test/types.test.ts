@@ -51,7 +51,9 @@ function checkedProgram(): ts.Program {
 
 /** The package's entry points by the names that users import. */
 function packagePaths(): Record<string, string[]> {
-  const entryPoints = pathsBelow('src').filter((path) => /^(index|\w+\/index|adapters\/[\w-]+)\.ts$/.test(path));
+  const entryPoints = pathsBelow('src').filter((path) =>
+    /^(index|\w+\/index|adapters\/[\w-]+|otel\/(instrumentation|prom-client))\.ts$/.test(path),
+  );
   return Object.fromEntries(
     entryPoints.map((path) => {
       const name = path.replace(/\/?index\.ts$|\.ts$/, '');

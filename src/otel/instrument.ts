@@ -6,11 +6,13 @@ import {
   type MeterProvider,
   metrics,
   type Observable,
+  type Tracer,
   type TracerProvider,
   trace,
 } from '@opentelemetry/api';
 import {
   BUCKETS_S,
+  checkArguments,
   METRICS,
   type MetricName,
   metricsOf,
@@ -21,6 +23,14 @@ import {
 } from './metrics.ts';
 import { listenToRequests, outcomeAttributes } from './requests.ts';
 import { RequestSpans } from './spans.ts';
+
+const OPTIONS: readonly (keyof InstrumentOptions)[] = [
+  'meterProvider',
+  'tracerProvider',
+  'name',
+  'ownerAttribute',
+  'fleet',
+];
 
 /** Name of the meter and the tracer. */
 export const SCOPE_NAME = 'owner-token-registry';
@@ -46,6 +56,7 @@ export interface InstrumentOptions {
  * Reports a registry's metrics and spans to OpenTelemetry. Adds no cost to cache hits, because counters are read when
  * metrics are collected. Returns a function that stops it.
  *
+ * @throws {OwnerTokenError} `invalid_options`
  * @example
  * ```ts
  * const stop = instrument(registry, { meterProvider, tracerProvider });
@@ -53,14 +64,23 @@ export interface InstrumentOptions {
  * @see {@link https://opentelemetry.io/docs/specs/semconv/general/naming/ OpenTelemetry naming}
  */
 export function instrument(registry: Observed, options: InstrumentOptions = {}): () => void {
+  checkArguments('instrument', registry, options, OPTIONS);
   const { meterProvider = metrics.getMeterProvider(), tracerProvider = trace.getTracerProvider() } = options;
-  const { name = registry.name, ownerAttribute, fleet } = options;
   const meter = meterProvider.getMeter(SCOPE_NAME);
+  return report(registry, { meter, tracer: tracerProvider.getTracer(SCOPE_NAME) }, options);
+}
+
+/** {@link instrument} with this meter and tracer. */
+export function report(
+  registry: Observed,
+  { meter, tracer }: { readonly meter: Meter; readonly tracer: Tracer },
+  { name = registry.name, ownerAttribute, fleet }: InstrumentOptions,
+): () => void {
   const common = { [REGISTRY_ATTRIBUTE]: name };
   const stopObserving = observeCounters(meter, common, registry, fleet);
   const durations = histogram(meter, 'owner_token.request.duration');
   const waits = histogram(meter, 'owner_token.request.queue.duration');
-  const spans = new RequestSpans(tracerProvider.getTracer(SCOPE_NAME), common);
+  const spans = new RequestSpans(tracer, common);
   const stopListening = listenToRequests(registry.name, {
     started: (message) => spans.started(message),
     ended(message) {

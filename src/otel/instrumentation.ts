@@ -1,93 +1,91 @@
 /** {@link instrument} as an instrumentation that an OpenTelemetry SDK enables and disables. */
 
 import type { MeterProvider, TracerProvider } from '@opentelemetry/api';
-import { type InstrumentOptions, instrument, SCOPE_NAME } from './instrument.ts';
-import type { Observed } from './metrics.ts';
+import { InstrumentationBase, type InstrumentationConfig } from '@opentelemetry/instrumentation';
+import { type InstrumentOptions, report, SCOPE_NAME } from './instrument.ts';
+import { checkArguments, type Observed } from './metrics.ts';
 
 /** Configuration of an {@link OwnerTokenInstrumentation}. */
-export interface OwnerTokenInstrumentationConfig extends Pick<InstrumentOptions, 'ownerAttribute'> {
-  /** Default `true`. */
-  enabled?: boolean;
-}
+export interface OwnerTokenInstrumentationConfig
+  extends InstrumentationConfig,
+    Pick<InstrumentOptions, 'ownerAttribute'> {}
+
+/** Options of a single registry. */
+export type ObserveOptions = Pick<InstrumentOptions, 'name' | 'fleet'>;
 
 /**
  * An instrumentation for `registerInstrumentations` or `NodeSDK`, which set its providers. It reports the registries
  * that were passed to {@link observe}.
- *
- * @example
- * ```ts
- * const instrumentation = new OwnerTokenInstrumentation();
- * new NodeSDK({ instrumentations: [instrumentation] }).start();
- * instrumentation.observe(registry);
- * ```
  */
-export class OwnerTokenInstrumentation {
-  readonly instrumentationName = SCOPE_NAME;
-  readonly instrumentationVersion = '0.1.0';
-  #config: OwnerTokenInstrumentationConfig;
-  #enabled: boolean;
-  #meterProvider: MeterProvider | undefined;
-  #tracerProvider: TracerProvider | undefined;
+export class OwnerTokenInstrumentation extends InstrumentationBase<OwnerTokenInstrumentationConfig> {
   /** The observed registries; `stop` is set while a registry is being reported. */
   readonly #observed = new Map<Observed, { readonly options: ObserveOptions; stop?: () => void }>();
 
+  /** @param config `enabled` is `true` by default. */
   constructor(config: OwnerTokenInstrumentationConfig = {}) {
-    this.#config = config;
-    this.#enabled = config.enabled ?? true;
+    super(SCOPE_NAME, '0.1.0', config);
   }
 
-  /** Reports this registry too. Returns a function that stops it. */
+  /**
+   * Reports this registry too. Returns a function that stops it.
+   *
+   * @throws {OwnerTokenError} `invalid_options`
+   */
   observe(registry: Observed, options: ObserveOptions = {}): () => void {
+    checkArguments('observe', registry, options, ['name', 'fleet']);
     this.#unobserve(registry);
     this.#observed.set(registry, { options });
-    this.#restart();
+    OwnerTokenInstrumentation.#restart(this);
     return () => this.#unobserve(registry);
   }
 
-  enable(): void {
-    this.#enabled = true;
-    this.#restart();
+  /** Starts reporting. */
+  override enable(): void {
+    super.enable();
+    OwnerTokenInstrumentation.#restart(this);
   }
 
-  disable(): void {
-    this.#enabled = false;
-    this.#restart();
+  /** Stops reporting until {@link enable} is called. */
+  override disable(): void {
+    super.disable();
+    OwnerTokenInstrumentation.#restart(this);
   }
 
-  setMeterProvider(meterProvider: MeterProvider): void {
-    this.#meterProvider = meterProvider;
-    this.#restart();
+  /** Replaces the configuration. */
+  override setConfig(config: OwnerTokenInstrumentationConfig): void {
+    super.setConfig(config);
+    OwnerTokenInstrumentation.#restart(this);
   }
 
-  setTracerProvider(tracerProvider: TracerProvider): void {
-    this.#tracerProvider = tracerProvider;
-    this.#restart();
+  /** Sends metrics to this provider from now on. */
+  override setMeterProvider(meterProvider: MeterProvider): void {
+    super.setMeterProvider(meterProvider);
+    OwnerTokenInstrumentation.#restart(this);
   }
 
-  setConfig(config: OwnerTokenInstrumentationConfig): void {
-    this.#config = config;
-    this.#restart();
+  /** Sends spans to this provider from now on. */
+  override setTracerProvider(tracerProvider: TracerProvider): void {
+    super.setTracerProvider(tracerProvider);
+    OwnerTokenInstrumentation.#restart(this);
   }
 
-  getConfig(): OwnerTokenInstrumentationConfig {
-    return this.#config;
-  }
+  /** It patches no module: the registry reports by itself. */
+  protected override init(): void {}
 
   #unobserve(registry: Observed): void {
     this.#observed.get(registry)?.stop?.();
     this.#observed.delete(registry);
   }
 
-  #restart(): void {
-    const { ownerAttribute } = this.#config;
-    const providers = { meterProvider: this.#meterProvider, tracerProvider: this.#tracerProvider };
-    for (const [registry, entry] of this.#observed) {
+  /** Static, because the constructor of the base class calls `enable` before this class has its fields. */
+  static #restart(of: OwnerTokenInstrumentation): void {
+    if (!(#observed in of)) return;
+    const { ownerAttribute } = of.getConfig();
+    for (const [registry, entry] of of.#observed) {
       entry.stop?.();
       delete entry.stop;
-      if (this.#enabled) entry.stop = instrument(registry, { ownerAttribute, ...providers, ...entry.options });
+      if (of.isEnabled())
+        entry.stop = report(registry, { meter: of.meter, tracer: of.tracer }, { ownerAttribute, ...entry.options });
     }
   }
 }
-
-/** Options of a single registry. */
-export type ObserveOptions = Pick<InstrumentOptions, 'name' | 'fleet'>;

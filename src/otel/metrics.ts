@@ -3,6 +3,7 @@
  * prom-client metrics, the dashboard, the alert rules and `docs/observability.md` follow this table.
  */
 
+import { hasMethods, OptionCheck } from '../option-check.ts';
 import type { SharingStats } from '../redis/shared-tokens.ts';
 import type { RegistryStats } from '../registry/stats.ts';
 
@@ -108,6 +109,20 @@ export interface Reading {
 /** The names of all metrics of these kinds. */
 export function metricsOf(...kinds: Metric['kind'][]): MetricName[] {
   return (Object.keys(METRICS) as MetricName[]).filter((name) => kinds.includes(METRICS[name].kind));
+}
+
+/** The name that OpenTelemetry's Prometheus exporter gives the metric: with its unit, and `_total` for counters. */
+export function promName(metric: MetricName): string {
+  const { kind, unit } = METRICS[metric];
+  const suffix = kind === 'counter' ? '_total' : unit === 's' ? '_seconds' : '';
+  return `${metric.replaceAll('.', '_')}${suffix}`;
+}
+
+/** Checks the arguments of a function that reports a registry. */
+export function checkArguments(of: string, registry: Observed, options: object, known: readonly string[]): void {
+  const check = new OptionCheck(of, options, known);
+  if (!hasMethods(registry, 'stats')) check.problem('registry', 'an OwnerTokenRegistry');
+  check.done();
 }
 
 /** The current values. Iterates over all owners. */

@@ -2,11 +2,13 @@
 
 import {
   BUCKETS_S,
+  checkArguments,
   METRICS,
   type MetricName,
   metricsOf,
   type Observed,
   type ObservedFleet,
+  promName,
   REGISTRY_ATTRIBUTE,
   readingsOf,
 } from './metrics.ts';
@@ -35,13 +37,14 @@ export interface PromClient {
 /** Options of {@link registerMetrics}. */
 export interface RegisterMetricsOptions {
   /** The registries' `SharedTokens`, by the registry's name. */
-  fleets?: Readonly<Record<string, ObservedFleet>>;
+  fleets?: Readonly<Record<string, ObservedFleet>> | undefined;
 }
 
 /**
  * Registers the metrics of one or more registries with prom-client's default register. Returns a function that removes
  * them.
  *
+ * @throws {OwnerTokenError} `invalid_options`
  * @example
  * ```ts
  * import promClient from 'prom-client';
@@ -51,9 +54,11 @@ export interface RegisterMetricsOptions {
 export function registerMetrics(
   promClient: PromClient,
   registries: Observed | readonly Observed[],
-  { fleets = {} }: RegisterMetricsOptions = {},
+  options: RegisterMetricsOptions = {},
 ): () => void {
   const observed: readonly Observed[] = 'stats' in registries ? [registries] : registries;
+  for (const registry of observed) checkArguments('registerMetrics', registry, options, ['fleets']);
+  const { fleets = {} } = options;
   const readings = (metric: MetricName) =>
     observed.flatMap((registry) =>
       readingsOf(registry, fleets[registry.name])
@@ -104,13 +109,6 @@ function configOf(metric: MetricName): PromMetricConfig {
   const { description, attributes } = METRICS[metric];
   const labelNames = [REGISTRY_ATTRIBUTE, ...attributes].map(promLabel);
   return { name: promName(metric), help: description, labelNames };
-}
-
-/** The name that OpenTelemetry's Prometheus exporter gives the metric: with its unit, and `_total` for counters. */
-export function promName(metric: MetricName): string {
-  const { kind, unit } = METRICS[metric];
-  const suffix = kind === 'counter' ? '_total' : unit === 's' ? '_seconds' : '';
-  return `${metric.replaceAll('.', '_')}${suffix}`;
 }
 
 const promLabel = (attribute: string): string => attribute.replaceAll('.', '_');

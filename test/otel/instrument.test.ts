@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { context, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
-import { registerInstrumentations } from '@opentelemetry/instrumentation';
+import { InstrumentationBase, registerInstrumentations } from '@opentelemetry/instrumentation';
 import {
   AggregationTemporality,
   type DataPoint,
@@ -14,10 +14,13 @@ import {
   PeriodicExportingMetricReader,
 } from '@opentelemetry/sdk-metrics';
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base';
+import promClient from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { OwnerTokenError, OwnerTokenRegistry, type TokenSource } from '../../src/index.ts';
-import { instrument as instrumentOf, OwnerTokenInstrumentation } from '../../src/otel/index.ts';
+import { instrument as instrumentOf } from '../../src/otel/index.ts';
+import { OwnerTokenInstrumentation } from '../../src/otel/instrumentation.ts';
 import { METRICS, type MetricName } from '../../src/otel/metrics.ts';
+import { registerMetrics } from '../../src/otel/prom-client.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 import { ROOT } from '../helpers/source-files.ts';
 
@@ -226,6 +229,7 @@ describe('spans', () => {
 describe('the instrumentation', () => {
   it('is one for the SDK, which gives it providers and switches it off', async () => {
     const instrumentation = new OwnerTokenInstrumentation();
+    expect(instrumentation).toBeInstanceOf(InstrumentationBase);
     const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
     expect(instrumentation.instrumentationVersion).toBe(version);
     const stopAll = registerInstrumentations({
@@ -242,12 +246,42 @@ describe('the instrumentation', () => {
     await registry.getToken('c');
     expect(await series('owner_token.request.duration')).toEqual({ absent: 2 });
     instrumentation.setConfig({ ownerAttribute: 'customer' });
-    expect(instrumentation.getConfig()).toEqual({ ownerAttribute: 'customer' });
+    expect(instrumentation.getConfig()).toEqual({ enabled: true, ownerAttribute: 'customer' });
     await registry.getToken('d');
     expect(await series('owner_token.request.duration')).toMatchObject({ [`${registry.fingerprint('d')} absent`]: 1 });
     stop();
     await registry.getToken('e');
     expect(memory.getFinishedSpans().filter(({ name }) => name === 'owner_token.request')).toHaveLength(3);
     stopAll();
+  });
+
+  it('reports nothing while its configuration disables it', async () => {
+    const instrumentation = new OwnerTokenInstrumentation({ enabled: false });
+    instrumentation.setMeterProvider(meterProvider);
+    stops.push(instrumentation.observe(registry));
+    await registry.getToken('a');
+    expect(await series('owner_token.request.duration')).toEqual({});
+    instrumentation.enable();
+    await registry.getToken('b');
+    expect(await series('owner_token.request.duration')).toEqual({ absent: 1 });
+  });
+});
+
+describe('wrong arguments', () => {
+  it.each([
+    [() => instrumentOf({} as never, { meterprovider: 1 } as never), 'instrument', 'meterprovider: unknown option'],
+    [
+      () => registerMetrics(promClient, [{}] as never, { fleet: 1 } as never),
+      'registerMetrics',
+      'fleet: unknown option',
+    ],
+    [
+      () => new OwnerTokenInstrumentation().observe({} as never, { nane: 1 } as never),
+      'observe',
+      'nane: unknown option; did you mean name?',
+    ],
+  ])('are all listed: %#', (call, of, problem) => {
+    expect(call).toThrow(`${of}: invalid options:\n  - ${problem}`);
+    expect(call).toThrow('registry: expected an OwnerTokenRegistry');
   });
 });

@@ -5,9 +5,8 @@ import { join } from 'node:path';
 import promClient from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { OwnerTokenError, OwnerTokenRegistry, type TokenSource } from '../../src/index.ts';
-import { registerMetrics } from '../../src/otel/index.ts';
-import { METRICS, type MetricName } from '../../src/otel/metrics.ts';
-import { promName } from '../../src/otel/prom-client.ts';
+import { METRICS, type MetricName, promName } from '../../src/otel/metrics.ts';
+import { registerMetrics } from '../../src/otel/prom-client.ts';
 import { ROOT } from '../helpers/source-files.ts';
 
 const source: TokenSource = {
