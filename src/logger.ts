@@ -20,7 +20,17 @@ export interface Logger {
 
 /** A level for a logger that the registry creates itself (a pino logger to standard output). */
 export type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
-export const LEVELS: readonly Level[] = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
+const LEVELS: readonly string[] = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
+
+/** Whether a value can be the option `logger`. */
+export function isLogger(value: unknown): boolean {
+  return typeof value === 'string' ? LEVELS.includes(value) : hasMethods(value, 'debug', 'info', 'warn');
+}
+export const LOGGER_EXPECTED = `a logger with debug, info and warn, or one of ${LEVELS.join(', ')}`;
+
+/** Whether a value can be the option `name`, which is in every log line. */
+export const isName = (value: unknown): boolean => typeof value === 'string' && /^.{1,100}$/.test(value);
+export const NAME_EXPECTED = 'a name of 1 to 100 characters';
 
 /** Writes one line. Never throws. */
 export type Write = (level: 'debug' | 'info' | 'warn' | 'error', fields: object, message: string) => void;

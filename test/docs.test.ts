@@ -6,6 +6,7 @@ import { format } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { LOG_EVENTS } from '../src/diagnostics.ts';
 import { ERROR_CODES, ERRORS } from '../src/errors.ts';
+import { SHARING_EVENTS } from '../src/redis/diagnostics.ts';
 import { type Sandbox, startSandbox } from '../src/sandbox/index.ts';
 import {
   brokenPromise,
@@ -86,7 +87,7 @@ describe('tables', () => {
   });
 
   it('the page of observability has every log event with its level, message and fields', () => {
-    const expected = Object.entries(LOG_EVENTS).map(([event, { level, message, fields }]) => [
+    const expected = Object.entries({ ...LOG_EVENTS, ...SHARING_EVENTS }).map(([event, { level, message, fields }]) => [
       ...[`\`${event}\``, level, message],
       fields.map((field) => `\`${field}\``).join(', '),
     ]);

@@ -1,23 +1,56 @@
 /**
  * What sharing reports: state changes, once each, on the diagnostics channel `owner-token-registry:sharing` and in the log.
- * No message has a field that could hold a secret.
+ * {@link SHARING_EVENTS} lists the log lines. No message has a field that could hold a secret.
  */
 
 import { channel } from 'node:diagnostics_channel';
-import type { Logger } from '../logger.ts';
+import { type Level, type Logger, type Write, writerFor } from '../logger.ts';
 import type { RedisTrouble } from './redis-link.ts';
 
-/** A message on `owner-token-registry:sharing`. */
-export type SharingMessage =
-  /** Redis is unavailable: each replica requests its own tokens until `resumed`. */
-  | { readonly event: 'suspended'; readonly trouble: RedisTrouble }
-  | { readonly event: 'resumed' }
-  /** A stored value did not open: it is damaged, forged, or sealed with a key this replica does not have. */
-  | { readonly event: 'unreadable'; readonly count: number }
-  /** The subscription failed: followers poll until it is tried again. */
-  | { readonly event: 'subscribe_failed' }
-  /** Replicas with the same prefix derive other names: their sealing or naming keys differ from this one's. */
-  | { readonly event: 'key_mismatch'; readonly replicas: number };
+/** What changed in how a replica shares tokens. */
+export type SharingEvent = 'suspended' | 'resumed' | 'unreadable' | 'subscribe_failed' | 'key_mismatch';
+
+/** Message of `owner-token-registry:sharing`. */
+export interface SharingMessage {
+  /** Name of the registry: the option `name` of `SharedTokens`. */
+  readonly registry: string;
+  /**
+   * `suspended`: Redis is unavailable, and each replica requests its own tokens until `resumed`. `unreadable`: a stored
+   * value did not open, because it is damaged, forged, or sealed with a key that this replica does not have.
+   * `subscribe_failed`: followers poll until it is tried again. `key_mismatch`: replicas with the same prefix derive
+   * other names, because their sealing or naming keys differ from this one's.
+   */
+  readonly event: SharingEvent;
+  /** When `suspended`: why Redis is unavailable. */
+  readonly trouble?: RedisTrouble;
+  /** When `unreadable`: how many values did not open so far. */
+  readonly count?: number;
+  /** On `key_mismatch`: how many replicas have other keys. */
+  readonly replicas?: number;
+}
+
+/** Every log line of sharing. Each also has the fields `event` and `registry`, as those of the registry have. */
+export const SHARING_EVENTS = Object.freeze({
+  'sharing.suspended': {
+    ...{ level: 'warn', message: 'tokens are not shared: Redis is unavailable' },
+    fields: ['trouble'],
+  },
+  'sharing.resumed': { level: 'info', message: 'tokens are shared again', fields: [] },
+  'sharing.unreadable': {
+    ...{ level: 'warn', message: 'a stored token does not open: do all replicas have the same keys?' },
+    fields: ['count'],
+  },
+  'sharing.subscribe_failed': {
+    ...{ level: 'warn', message: 'cannot subscribe to wake-ups: followers poll instead' },
+    fields: [],
+  },
+  'sharing.key_mismatch': {
+    ...{ level: 'warn', message: 'replicas with this prefix have another key: they share nothing with this one' },
+    fields: ['replicas'],
+  },
+} as const satisfies Readonly<
+  Record<`sharing.${SharingEvent}`, { level: Parameters<Write>[0]; message: string; fields: readonly string[] }>
+>);
 
 const sharing = channel('owner-token-registry:sharing');
 
@@ -25,12 +58,14 @@ const sharing = channel('owner-token-registry:sharing');
 const isPowerOfTen = (count: number): boolean => /^10*$/.test(`${count}`);
 
 export class SharingDiagnostics {
-  readonly #logger: Pick<Logger, 'info' | 'warn'> | undefined;
+  readonly #registry: string;
+  readonly #write: Write;
   #unreadable = 0;
   #strangers = 0;
 
-  constructor(logger: Pick<Logger, 'info' | 'warn'> | undefined) {
-    this.#logger = logger;
+  constructor(registry: string, logger: Logger | Level | undefined) {
+    this.#registry = registry;
+    this.#write = writerFor(logger);
   }
 
   get unreadableCount(): number {
@@ -38,44 +73,33 @@ export class SharingDiagnostics {
   }
 
   suspended(trouble: RedisTrouble): void {
-    this.#emit('warn', { event: 'suspended', trouble }, 'tokens are not shared: Redis is unavailable');
+    this.#emit('suspended', { trouble });
   }
 
   resumed(): void {
-    this.#emit('info', { event: 'resumed' }, 'tokens are shared again');
+    this.#emit('resumed', {});
   }
 
   unreadable(): void {
     const count = ++this.#unreadable;
-    const level = isPowerOfTen(count) ? 'warn' : undefined;
-    this.#emit(
-      level,
-      { event: 'unreadable', count },
-      'a stored token does not open: do all replicas have the same keys?',
-    );
+    this.#emit('unreadable', { count }, isPowerOfTen(count));
   }
 
   subscribeFailed(): void {
-    this.#emit('warn', { event: 'subscribe_failed' }, 'cannot subscribe to wake-ups: followers poll instead');
+    this.#emit('subscribe_failed', {});
   }
 
   /** @param replicas number of replicas with another naming key; reported when it rises from 0. */
   strangers(replicas: number): void {
-    if (replicas > 0 && this.#strangers === 0) {
-      const text = 'replicas with this prefix have another key: they share nothing with this one';
-      this.#emit('warn', { event: 'key_mismatch', replicas }, text);
-    }
+    if (replicas > 0 && this.#strangers === 0) this.#emit('key_mismatch', { replicas });
     this.#strangers = replicas;
   }
 
-  #emit(level: 'info' | 'warn' | undefined, message: SharingMessage, text: string): void {
-    if (sharing.hasSubscribers) sharing.publish(message);
-    if (!level) return;
-    const { event, ...fields } = message;
-    try {
-      this.#logger?.[level]({ event: `sharing.${event}`, ...fields }, text);
-    } catch {
-      // Reporting never fails a call.
-    }
+  #emit(event: SharingEvent, fields: Omit<SharingMessage, 'registry' | 'event'>, isLogged = true): void {
+    const registry = this.#registry;
+    if (sharing.hasSubscribers) sharing.publish({ registry, event, ...fields } satisfies SharingMessage);
+    if (!isLogged) return;
+    const { level, message } = SHARING_EVENTS[`sharing.${event}`];
+    this.#write(level, { event: `sharing.${event}`, registry, ...fields }, message);
   }
 }

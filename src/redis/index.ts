@@ -6,7 +6,7 @@
  * tokens and failures to and from their stored form.
  */
 
-export type { SharingMessage } from './diagnostics.ts';
+export type { SharingEvent, SharingMessage } from './diagnostics.ts';
 export type { SharedTokensOptions } from './options.ts';
 export {
   fromIoredis,

@@ -1,7 +1,7 @@
 /** The options of a shared source and their validation. */
 
 import type { Clock } from '../clock.ts';
-import type { Logger } from '../logger.ts';
+import { isLogger, isName, type Level, LOGGER_EXPECTED, type Logger, NAME_EXPECTED } from '../logger.ts';
 import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
 import type { TokenSource } from '../token.ts';
 import type { RedisPort } from './ports.ts';
@@ -29,8 +29,10 @@ export interface SharedTokensOptions {
    * Default: 20,000.
    */
   maxWaitMs?: number | undefined;
-  /** A pino logger, or any other with `info` and `warn`. Default: none. */
-  logger?: Pick<Logger, 'info' | 'warn'> | undefined;
+  /** The registry's `name`, for logs and channel messages. Default: `default`. */
+  name?: string | undefined;
+  /** A logger or a level, as for the registry. Default: silent. */
+  logger?: Logger | Level | undefined;
   /** The registry's clock, if it has its own. */
   clock?: Clock | undefined;
   /** Returns numbers in [0, 1). All jitter comes from it. */
@@ -38,7 +40,7 @@ export interface SharedTokensOptions {
 }
 
 const KNOWN = ['source', 'redis', 'sealingKeys', 'namingKey', 'prefix', 'redisTimeoutMs', 'leaseMs', 'maxHoldMs'];
-const MORE = ['maxWaitMs', 'logger', 'clock', 'random'];
+const MORE = ['maxWaitMs', 'name', 'logger', 'clock', 'random'];
 
 /** @throws `invalid_options`, listing every problem. */
 export function checkSharedTokensOptions(options: SharedTokensOptions): void {
@@ -54,7 +56,8 @@ export function checkSharedTokensOptions(options: SharedTokensOptions): void {
   check.integer('leaseMs', 500, 60_000);
   check.integer('maxHoldMs', 1_000, 120_000);
   check.integer('maxWaitMs', 1_000, 300_000);
-  check.when('logger', (value) => hasMethods(value, 'info', 'warn'), 'a logger with info and warn');
+  check.when('name', isName, NAME_EXPECTED);
+  check.when('logger', isLogger, LOGGER_EXPECTED);
   check.when('clock', isClock, 'a clock with now() and monotonic()');
   check.functions('random');
   check.done();

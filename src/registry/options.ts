@@ -14,7 +14,7 @@ import type { ExpiryPolicy } from '../expiry/lifetime.ts';
 import { expiresIn, firstKnown, jwtExp } from '../expiry/policies.ts';
 import type { PauseRange } from '../failures/backoff.ts';
 import type { PauseRanges } from '../failures/failure-scopes.ts';
-import { LEVELS, type Level, type Logger } from '../logger.ts';
+import { isLogger, isName, type Level, LOGGER_EXPECTED, type Logger, NAME_EXPECTED } from '../logger.ts';
 import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
 import type { TokenSource } from '../token.ts';
 import { Fingerprints } from './fingerprints.ts';
@@ -126,8 +126,8 @@ export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySe
   check.integer('maxQueueMs', 1, HOUR_MS);
   check.integer('requestTimeoutMs', 1, HOUR_MS);
   check.when('refreshWindow', isWindow, 'two shares of the lifetime [from, to] with 0 < from <= to <= 1');
-  check.when('name', (value) => typeof value === 'string' && /^.{1,100}$/.test(value), 'a name of 1 to 100 characters');
-  check.when('logger', isLogger, `a logger with debug, info and warn, or one of ${LEVELS.join(', ')}`);
+  check.when('name', isName, NAME_EXPECTED);
+  check.when('logger', isLogger, LOGGER_EXPECTED);
   check.when('fingerprintKey', isKey, 'a Uint8Array of at least 16 bytes');
   check.when('clock', isClock, 'an object with now() and monotonic()');
   check.functions('ownerLabel', 'random');
@@ -175,10 +175,6 @@ const isMs = (value: unknown, max: number): value is number =>
   Number.isInteger(value) && (value as number) >= 1 && (value as number) <= max;
 
 const isKey = (value: unknown) => value instanceof Uint8Array && value.length >= 16;
-
-function isLogger(value: unknown): boolean {
-  return typeof value === 'string' ? (LEVELS as string[]).includes(value) : hasMethods(value, 'debug', 'info', 'warn');
-}
 
 function isWindow(value: unknown): boolean {
   if (!Array.isArray(value) || value.length !== 2) return false;

@@ -5,7 +5,7 @@ import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { fixedLifetime, jwtExp, untilRejected } from '../../src/expiry/policies.ts';
-import type { SharingMessage } from '../../src/redis/diagnostics.ts';
+import { SHARING_EVENTS, type SharingMessage } from '../../src/redis/diagnostics.ts';
 import type { SharedTokensOptions } from '../../src/redis/options.ts';
 import { SharedTokens } from '../../src/redis/shared-tokens.ts';
 import { AccessToken } from '../../src/token.ts';
@@ -13,8 +13,12 @@ import { settle } from '../helpers/manual-clock.ts';
 import { FleetSource, ModelFleet, type ModelReplica, requestOf, SEALING_KEY } from '../helpers/model-fleet.ts';
 
 const KEY = 'ACCESS-KEY-1';
-const events: SharingMessage[] = [];
-const record = (message: unknown) => void events.push(message as SharingMessage);
+const events: Omit<SharingMessage, 'registry'>[] = [];
+const record = (message: unknown) => {
+  const { registry, ...rest } = message as SharingMessage;
+  expect(registry).toBe('default');
+  events.push(rest);
+};
 beforeEach(() => subscribe('owner-token-registry:sharing', record));
 afterEach(() => {
   unsubscribe('owner-token-registry:sharing', record);
@@ -684,7 +688,8 @@ it('G1: no secret is in a key, a field, a message, an event, a log line or an er
   fleet.source.identity = () => 'digest';
   const seen: unknown[] = [];
   fleet.model.listen((...message) => seen.push(message));
-  const logger = { info: (...line: unknown[]) => seen.push(line), warn: (...line: unknown[]) => seen.push(line) };
+  const log = (...line: unknown[]) => void seen.push(line);
+  const logger = { debug: log, info: log, warn: log };
   const first = fleet.replica({ logger });
   await first.registry.getToken('canary-access-key');
   for (const fields of fleet.model.keys.values()) fields.set('v', `A${fields.get('v')}`);
@@ -697,6 +702,8 @@ it('G1: no secret is in a key, a field, a message, an event, a log line or an er
   for (let call = 0; call < 5; call++) await second.registry.getToken(`canary-access-key-${call}`);
   seen.push(first.shared, second.shared, first.shared.stats(), events, [...fleet.model.keys]);
   expect(events.map(({ event }) => event)).toEqual(['unreadable', 'suspended']);
+  const message = SHARING_EVENTS['sharing.unreadable'].message;
+  expect(seen).toContainEqual([{ event: 'sharing.unreadable', registry: 'default', count: 1 }, message]);
   const text = inspect(seen, { depth: 20, showHidden: true, maxStringLength: null }) + JSON.stringify(seen);
   for (const secret of secrets) expect(text).not.toContain(secret);
 });
