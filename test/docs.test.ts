@@ -1,14 +1,17 @@
 /** The pages against the code: every example runs (`types.test.ts` checks its types), and every link leads somewhere. */
 
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { format } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { LOG_EVENTS } from '../src/diagnostics.ts';
 import { ERROR_CODES, ERRORS } from '../src/errors.ts';
 import { SHARING_EVENTS } from '../src/redis/diagnostics.ts';
+import { type RegistrySettings, registrySettings } from '../src/registry/options.ts';
 import { type Sandbox, startSandbox } from '../src/sandbox/index.ts';
+import { startCorporateNetwork } from './helpers/corporate-network.ts';
 import {
+  anchorsOf,
   brokenPromise,
   DECORATORS_FOLDER,
   EXAMPLES_FOLDER,
@@ -18,12 +21,17 @@ import {
   pages,
   rowsOf,
 } from './helpers/examples.ts';
+import { noRedis, type RedisServer, startRedis } from './helpers/redis-server.ts';
 import { membersOf, ROOT } from './helpers/source-files.ts';
+
+const en = (value: number) => value.toLocaleString('en');
 
 const examples = pages().flatMap(examplesOf);
 
 describe('examples', () => {
   let sandbox: Sandbox;
+  let network: Awaited<ReturnType<typeof startCorporateNetwork>>;
+  let redis: RedisServer | undefined;
 
   beforeAll(async () => {
     rmSync(EXAMPLES_FOLDER, { recursive: true, force: true });
@@ -32,19 +40,29 @@ describe('examples', () => {
     writeFileSync(join(DECORATORS_FOLDER, 'tsconfig.json'), JSON.stringify({ ...config, include: ['*'] }));
     for (const { file, code } of examples) writeFileSync(file, code);
     sandbox = await startSandbox();
+    network = await startCorporateNetwork();
+    if (!noRedis) redis = await startRedis();
   });
-  afterAll(() => sandbox.close());
+  afterAll(async () => {
+    await sandbox.close();
+    await network[Symbol.asyncDispose]();
+    await redis?.kill();
+  });
 
   it('there are some', () => expect(examples.length).toBeGreaterThan(0));
 
   for (const example of examples) {
-    it(`${example.place} runs and prints what it promises`, async () => {
-      vi.stubEnv('OTR_BASE_URL', sandbox.url);
-      // There is no Redis here: the fleet examples fall back to the endpoint, as a replica would.
-      vi.stubEnv('REDIS_URL', 'redis://127.0.0.1:1');
-      vi.stubEnv('OTR_CLIENT_ID', sandbox.clientId);
-      vi.stubEnv('OTR_CLIENT_SECRET', sandbox.clientSecret);
-      vi.stubEnv('OTR_ACCESS_KEY', sandbox.accessKeys[0]);
+    it.skipIf(noRedis && example.needsRedis)(`${example.place} runs and prints what it promises`, async () => {
+      const env = {
+        OTR_BASE_URL: sandbox.url,
+        OTR_CLIENT_ID: sandbox.clientId,
+        OTR_CLIENT_SECRET: sandbox.clientSecret,
+        OTR_ACCESS_KEY: sandbox.accessKeys[0],
+        // Without Redis, the fleet examples fall back to the endpoint, as a replica would.
+        REDIS_URL: redis?.url ?? 'redis://127.0.0.1:1',
+        ...(example.page === 'docs/networking.md' && network.env),
+      };
+      for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
       const printed: string[] = [];
       vi.spyOn(console, 'log').mockImplementation((...values: unknown[]) => void printed.push(format(...values)));
       await import(example.file);
@@ -54,21 +72,41 @@ describe('examples', () => {
 });
 
 describe('pages', () => {
-  it('link to files that are there', () => {
-    const dead = pages().flatMap((page) =>
-      linksOf(page)
-        .filter((target) => !existsSync(join(ROOT, target)))
-        .map((target) => `${page}: ${target}`),
-    );
-    expect(dead).toEqual([]);
+  it('link to files and headings that are there', () => {
+    const isThere = (target: string) => {
+      const [file = '', anchor] = target.split('#');
+      return existsSync(join(ROOT, file)) && (anchor === undefined || anchorsOf(file).includes(anchor));
+    };
+    const links = pages().flatMap((page) => linksOf(page).map((target) => ({ page, target })));
+    expect(links.length).toBeGreaterThan(100);
+    expect(links.filter(({ target }) => !isThere(target))).toEqual([]);
+  });
+
+  it('can be reached from the README', () => {
+    const reached = new Set(['README.md']);
+    for (const page of reached) {
+      for (const target of linksOf(page)) {
+        const [file = ''] = target.split('#');
+        if (pages().includes(file)) reached.add(file);
+        // A link to a folder shows the files in it.
+        for (const below of pages()) if (below.startsWith(`${file.replace(/\/$/, '')}/`)) reached.add(below);
+      }
+    }
+    expect(pages().filter((page) => !reached.has(page))).toEqual([]);
+  });
+});
+
+describe('the Worker', () => {
+  it('is the one that CI runs in workerd', () => {
+    const worker = readFileSync(join(ROOT, '.ci/projects/worker/worker.js'), 'utf8');
+    expect(readFileSync(join(ROOT, 'docs/runtimes.md'), 'utf8')).toContain(`\`\`\`js elsewhere\n${worker}\`\`\``);
   });
 });
 
 describe('tables', () => {
   const codesOf = (page: string) => namesIn(page, '| code |');
 
-  it('the README and the page of errors have every code, and no other', () => {
-    expect(codesOf('README.md').sort()).toEqual([...ERROR_CODES].sort());
+  it('the page of errors has every code, and no other', () => {
     expect(codesOf('docs/errors.md').sort()).toEqual([...ERROR_CODES].sort());
   });
 
@@ -94,9 +132,28 @@ describe('tables', () => {
     expect(rowsOf('docs/observability.md', '| event |')).toEqual(expected);
   });
 
-  it('the README has every option, and no other', () => {
-    const documented = namesIn('README.md', '| option |').sort();
+  it('the page of options has every option, and no other', () => {
+    const documented = namesIn('docs/options.md', '| option |').sort();
     const there = [...membersOf('OwnerTokenRegistryOptions'), ...membersOf('TokenEndpointOptions')];
     expect(documented).toEqual(there.sort());
+  });
+
+  it('the page of options gives the defaults that the code has', () => {
+    const source = { requestToken: () => Promise.reject(new Error()) };
+    const { pauses, ...there } = { ...registrySettings({ source }) } as RegistrySettings & Record<string, unknown>;
+    const wrong = rowsOf('docs/options.md', '| option |').filter(([option = '', text = '']) => {
+      const name = option.replaceAll('`', '');
+      if (name === 'pauses') {
+        const ranges = Object.entries(pauses).map(
+          ([scope, { baseMs, capMs }]) => `${scope} ${en(baseMs)} to ${en(capMs)}`,
+        );
+        return text !== ranges.join('; ');
+      }
+      const value = there[name];
+      if (typeof value === 'number') return text !== en(value);
+      if (typeof value === 'string') return text !== `\`${value}\``;
+      return Array.isArray(value) && text !== `\`[${value.join(', ')}]\``;
+    });
+    expect(wrong).toEqual([]);
   });
 });

@@ -6,20 +6,24 @@ import { ROOT } from './source-files.ts';
  * One code block of a page. Every `ts` and `js` block is an example that runs as it stands, from its imports to its
  * end. What follows the language says otherwise:
  *
- * - `ts no-run`: a fragment or a signature that is neither checked nor run
- * - `ts registry`: a fragment that uses `registry`, `sandbox` and `accessKey` as if they were declared above it
+ * - `ts setup`: complete as it stands, and what the `continued` blocks of its page begin with
+ * - `ts continued`: continues the page's setup
+ * - `ts redis`: needs a running Redis
  * - `ts decorators`: uses TypeScript's experimental decorators
+ * - `js elsewhere`: runs only outside Node, in a test of its own
  *
  * A comment `// → text` promises a line of output. The example must print the promised lines in this order, perhaps with
  * others in between; `…` matches any text.
  */
 export interface Example {
+  readonly page: string;
   /** `README.md:12`: the page and the line where the block's code begins. */
   readonly place: string;
   /** The file that `docs.test.ts` writes and imports. */
   readonly file: string;
   readonly code: string;
   readonly language: string;
+  readonly needsRedis: boolean;
   readonly promised: readonly string[];
 }
 
@@ -29,36 +33,32 @@ export const EXAMPLES_FOLDER = join(ROOT, 'reports/examples');
 /** Examples with experimental decorators have a folder of their own, with a `tsconfig.json` that turns them on. */
 export const DECORATORS_FOLDER = join(EXAMPLES_FOLDER, 'decorators');
 
-/** Declares what a `ts registry` fragment uses. */
-const REGISTRY = `
-import { OwnerTokenRegistry as Registry_, TokenEndpoint as Endpoint_ } from 'owner-token-registry';
-import { startSandbox as startSandbox_ } from 'owner-token-registry/sandbox';
-await using sandbox = await startSandbox_();
-const { url: baseUrl, clientId, clientSecret } = sandbox;
-await using registry = new Registry_({ source: new Endpoint_({ baseUrl, clientId, clientSecret }) });
-const accessKey = sandbox.accessKeys[0] ?? '';
-`;
-
 /** All pages for readers, as paths from the root of the project. */
 export function pages(): string[] {
   const docs = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' });
   const below = docs.filter((path) => path.endsWith('.md')).map((path) => `docs/${path.replaceAll('\\', '/')}`);
-  return ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', ...below.sort()];
+  return ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', ...below.sort()];
 }
 
 /** The examples of one page that run. */
 export function examplesOf(page: string): Example[] {
-  return blocksOf(page)
-    .filter(({ info }) => /^(ts|js)\b/.test(info) && !info.includes('no-run'))
+  const blocks = blocksOf(page);
+  const setup = blocks.find(({ info }) => info === 'ts setup')?.code;
+  return blocks
+    .filter(({ info }) => /^(ts|js)\b/.test(info) && !info.includes('elsewhere'))
     .map(({ info, code, line }) => {
       const place = `${page}:${line}`;
       const language = info.slice(0, 2);
       const hasDecorators = info.includes('decorators');
+      const continued = info.includes('continued');
+      if (continued && setup === undefined) throw new Error(`${place}: the page has no \`ts setup\` to continue`);
       return {
+        page,
         place,
         file: join(hasDecorators ? DECORATORS_FOLDER : EXAMPLES_FOLDER, `${place.replace(/[^\w.]/g, '-')}.${language}`),
-        code: `${info.includes('registry') ? REGISTRY : ''}${code}\nexport {};\n`,
+        code: `${continued ? `${setup}\n` : ''}${code}\nexport {};\n`,
         language,
+        needsRedis: info.includes('redis'),
         promised: [...code.matchAll(/\/\/ → (.*)/g)].map(([, text]) => text?.trim() ?? ''),
       };
     });
@@ -82,13 +82,31 @@ function blocksOf(page: string): { info: string; code: string; line: number }[] 
   return blocks;
 }
 
-/** Links of a page to other files of the project, as paths from its root. */
+/** Links of a page to files of the project and headings in them, as paths from its root: `docs/errors.md#pauses`. */
 export function linksOf(page: string): string[] {
-  const text = readFileSync(join(ROOT, page), 'utf8').replace(/^\s*```[\s\S]*?^\s*```/gm, '');
-  return [...text.matchAll(/\]\(([^)\s]+)\)/g)]
-    .map(([, target]) => (target ?? '').replace(/#.*$/, ''))
-    .filter((target) => target !== '' && !/^[a-z]+:/.test(target))
-    .map((target) => relative(ROOT, join(ROOT, dirname(page), target)));
+  return [...proseOf(page).matchAll(/\]\(([^)\s]+)\)/g)]
+    .map(([, target]) => target ?? '')
+    .filter((target) => !/^[a-z]+:/.test(target))
+    .map((target) => {
+      const [path = '', anchor] = target.split('#');
+      const file = path === '' ? page : relative(ROOT, join(ROOT, dirname(page), path));
+      return anchor === undefined ? file : `${file}#${anchor}`;
+    });
+}
+
+/** The anchors of a page's headings, as GitHub and npm derive them. */
+export function anchorsOf(page: string): string[] {
+  return [...proseOf(page).matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
+    (heading ?? '')
+      .toLowerCase()
+      .replace(/[^\p{Letter}\p{Number}\p{Mark}_\- ]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
+/** The text of a page without its code blocks. */
+function proseOf(page: string): string {
+  return readFileSync(join(ROOT, page), 'utf8').replace(/^\s*```[\s\S]*?^\s*```/gm, '');
 }
 
 /** The names in the first column of every table of a page whose heading row begins like this. */
