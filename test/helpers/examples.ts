@@ -27,6 +27,8 @@ export interface Example {
   readonly promised: readonly string[];
 }
 
+const FLAGS = ['setup', 'continued', 'redis', 'decorators'];
+
 /** The examples are written here and run. */
 export const EXAMPLES_FOLDER = join(ROOT, 'reports/examples');
 
@@ -48,6 +50,8 @@ export function examplesOf(page: string): Example[] {
     .filter(({ info }) => /^(ts|js)\b/.test(info) && !info.includes('elsewhere'))
     .map(({ info, code, line }) => {
       const place = `${page}:${line}`;
+      const [, flag] = info.split(' ');
+      if (flag && !FLAGS.includes(flag)) throw new Error(`${place}: unknown flag ${flag}`);
       const language = info.slice(0, 2);
       const hasDecorators = info.includes('decorators');
       const continued = info.includes('continued');
