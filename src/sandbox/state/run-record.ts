@@ -4,8 +4,8 @@ import type { LedgerEntry } from './ledger-entry.ts';
 /** Entries kept for a verdict. Counters have no such bound. */
 const MAX_ENTRIES = 100_000;
 
-/** A client may not have read a 429 yet when it sends the next request. */
-const READING_429_MS = 1000;
+/** A client may not have read an answer yet when it sends the next request. */
+const READING_MS = 1000;
 
 /** Records what the integration did during a scenario, for its verdict. */
 export class RunRecord implements LedgerObserver {
@@ -22,13 +22,14 @@ export class RunRecord implements LedgerObserver {
   duplicates = 0;
   /** Token requests that began although a 429 said to wait longer. */
   early = 0;
-  /** Calls with another owner's token after a resource had flagged that token. */
+  /** Calls with another owner's token that began after a resource had flagged that token. */
   wrongTokenReuses = 0;
   readonly #inFlight = new Map<string, number>();
   #total: number;
   #waitFromMs = Number.POSITIVE_INFINITY;
   #waitUntilMs = Number.NEGATIVE_INFINITY;
-  readonly #flagged = new Set<string>();
+  /** Tokens that a resource flagged, and when it first did. */
+  readonly #flaggedAtMs = new Map<string, number>();
 
   constructor(clock: { now(): number }, recoveryAtMs: number, inFlight: number) {
     this.#clock = clock;
@@ -37,14 +38,17 @@ export class RunRecord implements LedgerObserver {
   }
 
   begun(entry: Readonly<LedgerEntry>): void {
-    if (entry.kind !== 'token') return;
     const nowMs = entry.atMs;
+    if (entry.kind === 'echo' && nowMs > (this.#flaggedAtMs.get(entry.token ?? '') ?? nowMs) + READING_MS) {
+      this.wrongTokenReuses++;
+    }
+    if (entry.kind !== 'token') return;
     this.sent++;
     if (this.requests.length < MAX_ENTRIES) this.requests.push(entry);
     this.#total++;
     this.peak = Math.max(this.peak, this.#total);
     if (nowMs >= this.recoveryAtMs) this.peakAfterRecovery = Math.max(this.peakAfterRecovery, this.#total);
-    if (nowMs > this.#waitFromMs + READING_429_MS && nowMs < this.#waitUntilMs) this.early++;
+    if (nowMs > this.#waitFromMs + READING_MS && nowMs < this.#waitUntilMs) this.early++;
     if (entry.owner === undefined) return;
     const before = this.#inFlight.get(entry.owner) ?? 0;
     if (before > 0) this.duplicates++;
@@ -52,9 +56,9 @@ export class RunRecord implements LedgerObserver {
   }
 
   ended(entry: Readonly<LedgerEntry>): void {
-    if (entry.kind === 'echo' && entry.outcome === 'wrong_owner' && entry.token !== undefined) {
-      if (this.#flagged.has(entry.token)) this.wrongTokenReuses++;
-      this.#flagged.add(entry.token);
+    const { token } = entry;
+    if (entry.kind === 'echo' && entry.outcome === 'wrong_owner' && token !== undefined) {
+      if (!this.#flaggedAtMs.has(token)) this.#flaggedAtMs.set(token, this.#clock.now());
     }
     if (entry.kind !== 'token') return;
     this.#total--;
