@@ -87,10 +87,31 @@ const NOT_TLS_CODES = /^(EPROTO|ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_
 /** Whether a handshake failed with this code because the port does not speak TLS. */
 export const isNotTls = (code: string | undefined): boolean => NOT_TLS_CODES.test(code ?? '');
 
+/** OpenSSL's codes for a certificate that is not valid here. */
+const CERTIFICATE_CODES = /^(UNABLE_TO_|CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_|ERR_TLS_CERT_)/;
+
+/** The advice for a certificate with this problem, a code of OpenSSL's. */
+export function adviceOnCertificate(problem: string): string {
+  if (/EXPIRED/.test(problem)) return 'The certificate has expired, or the clock of this machine is wrong.';
+  if (/NOT_YET/.test(problem)) return 'The certificate is not yet valid, or the clock of this machine is wrong.';
+  if (/ALTNAME|HOSTNAME/.test(problem)) return 'The certificate was issued for another name. Is OTR_BASE_URL right?';
+  return 'This machine does not trust the issuer. If you do, give its certificate with --ca or NODE_EXTRA_CA_CERTS.';
+}
+
+function adviceOnTls(problem: string): string | undefined {
+  if (isNotTls(problem)) return NOT_TLS;
+  if (CERTIFICATE_CODES.test(problem)) return adviceOnCertificate(problem);
+  if (/CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE|ALERT_BAD_CERTIFICATE/.test(problem)) {
+    return 'The service ended the TLS handshake. Does it require a client certificate (--cert and --key)?';
+  }
+  return undefined;
+}
+
 function adviceOn({ error, failure, location, credentials }: FailedRequest, { speaksTls, isPortal }: Evidence): string {
   const { status, cause, code, oauthError } = error;
   if (speaksTls) return 'OTR_BASE_URL begins with http://, but this port speaks TLS. Use https://.';
-  if (failure?.kind === 'tls' && isNotTls(cause?.code)) return NOT_TLS;
+  const onTls = failure?.kind === 'tls' ? adviceOnTls(cause?.code ?? '') : undefined;
+  if (onTls) return onTls;
   if (isPortal) {
     return 'OTR_BASE_URL is the address of the sandbox portal. Set it to the token service, which has another port.';
   }

@@ -10,10 +10,14 @@ import {
   OwnerTokenRegistry,
 } from '../index.ts';
 import { CommandFailure, EXIT, readFlags, type Terminal } from './command.ts';
+import { withDeadline } from './deadline.ts';
 import { parseAnswer } from './doctor/answer.ts';
-import { findingsOf } from './doctor/checks.ts';
+import { checksOn } from './doctor/checks.ts';
+import { foreignFailure } from './doctor/failure.ts';
+import { tryToken } from './doctor/probe.ts';
+import { PROBE_FLAGS, PROBE_USAGE, type ProbePlan, readProbe } from './doctor/probe-plan.ts';
 import { CREDENTIALS_USAGE, readCredentials } from './environment.ts';
-import { NETWORK_FLAGS, NETWORK_USAGE, readNetwork } from './network.ts';
+import { NETWORK_FLAGS, NETWORK_USAGE, type Network, readNetwork } from './network.ts';
 import { TokenService } from './token-service.ts';
 
 export const usage = `Usage: owner-token-registry token [options]
@@ -24,25 +28,31 @@ ${CREDENTIALS_USAGE}
 
   --json                  print one JSON object instead of text
   --show-token            print the token as well, which is a secret
+${PROBE_USAGE}
 ${NETWORK_USAGE}
   --allow-insecure-http   allow plain http to another machine, which sends the credentials unencrypted
 `;
+
+const PROBE_TIMEOUT_MS = 10_000;
 
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const flags = readFlags(args, {
     json: { type: 'boolean' },
     'show-token': { type: 'boolean' },
     'allow-insecure-http': { type: 'boolean' },
+    ...PROBE_FLAGS,
     ...NETWORK_FLAGS,
   });
   const allowInsecureHttp = flags['allow-insecure-http'] ?? false;
   const credentials = readCredentials(terminal, allowInsecureHttp);
-  const service = new TokenService(credentials, readNetwork(flags, credentials.baseUrl, terminal), {
-    allowInsecureHttp,
-  });
+  const plan = readProbe(flags, credentials, allowInsecureHttp);
+  const network = readNetwork(flags, credentials.baseUrl, terminal);
+  const service = new TokenService(credentials, network, { allowInsecureHttp });
   try {
-    const summary = await obtain(service, credentials.accessKey, terminal.signal);
-    const { value, ...shown } = summary;
+    const { value, ...obtained } = await obtain(service, credentials.accessKey, terminal.signal);
+    const resource = plan && (await tried(plan, value, network, terminal.signal));
+    const warnings = [...obtained.warnings, ...(resource?.status === 'warning' ? [`probe: ${resource.text}`] : [])];
+    const shown = { ...obtained, warnings, ...(resource && { resource: resource.text }) };
     const found = flags['show-token'] ? { ...shown, token: value } : shown;
     terminal.out.write(flags.json ? `${JSON.stringify(found)}\n` : describe(found));
     if (!flags.json) for (const warning of shown.warnings) terminal.err.write(`warning: ${warning}\n`);
@@ -73,12 +83,22 @@ async function obtain({ endpoint }: TokenService, accessKey: string, signal: Abo
   };
 }
 
+/** What the resource says of the token. Throws if it refuses the token or names another owner. */
+async function tried(plan: ProbePlan, token: string, network: Network, signal: AbortSignal) {
+  const result = await withDeadline(PROBE_TIMEOUT_MS, signal, (own) => tryToken(plan, { token, network }, own)).catch(
+    foreignFailure,
+  );
+  if (result.status !== 'failed') return result;
+  const { text, advice = 'Is --probe-url right, and can this machine reach it?', facts } = result;
+  throw new CommandFailure(facts?.wrongOwner ? 'wrong_owner' : 'probe_failed', `probe: ${text}`, advice, facts);
+}
+
 /** The doctor's warnings, except that of an absent lifetime, which the summary shows. */
 function warningsOn(issued: IssuedToken | undefined): string[] {
   const nowMs = Date.now();
   const answer = parseAnswer(issued?.response, { sent: [], nowMs });
-  const findings = answer ? findingsOf(answer, nowMs) : [];
-  return findings.filter(({ check, status }) => status === 'warning' && check !== 'lifetime').map(({ text }) => text);
+  const checks = answer ? checksOn(answer, nowMs) : [];
+  return checks.filter(({ check, status }) => status === 'warning' && check !== 'lifetime').map(({ text }) => text);
 }
 
 async function failureOf(error: OwnerTokenError, service: TokenService, signal: AbortSignal): Promise<CommandFailure> {
@@ -87,7 +107,11 @@ async function failureOf(error: OwnerTokenError, service: TokenService, signal: 
   return new CommandFailure(code, message, await service.diagnose(error, signal), facts);
 }
 
-type Summary = Omit<Awaited<ReturnType<typeof obtain>>, 'value'> & { readonly token?: string };
+type Summary = Omit<Awaited<ReturnType<typeof obtain>>, 'value'> & {
+  readonly token?: string;
+  /** What the resource of `--probe-url` says. */
+  readonly resource?: string;
+};
 
 function describe(summary: Summary): string {
   const usableMs = summary.expiresAtMs - summary.issuedAtMs;
@@ -101,6 +125,7 @@ function describe(summary: Summary): string {
     ['token type', summary.tokenType],
     ['lifetime', lifetime],
     ['served until', `${new Date(summary.expiresAtMs).toISOString()}, ${seconds(usableMs)} after the request`],
+    ...(summary.resource === undefined ? [] : [['resource', summary.resource]]),
   ];
   return rows.map(([name, value]) => `${name?.padEnd(14)}${value}\n`).join('');
 }

@@ -4,6 +4,7 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
+import { adviceOnCertificate } from '../../src/cli/diagnosis.ts';
 import { type Profile, startSandbox } from '../../src/sandbox/index.ts';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../helpers/loopback-certificate.ts';
 import { runCommand } from '../helpers/terminal.ts';
@@ -17,8 +18,8 @@ async function adviceFor(env: Record<string, string>): Promise<string> {
   expect([token.code, doctor.code]).toEqual([1, 1]);
   expect(token.out + token.err + doctor.out + doctor.err).not.toMatch(/canary/);
   const { advice } = JSON.parse(token.out).error as { advice: string };
-  const findings = JSON.parse(doctor.out).findings as { check: string; advice?: string }[];
-  const found = findings.find(({ check }) => check === 'token')?.advice ?? findings.find((each) => each.advice)?.advice;
+  const checks = JSON.parse(doctor.out).checks as { check: string; advice?: string }[];
+  const found = checks.find(({ check }) => check === 'token')?.advice ?? checks.find((each) => each.advice)?.advice;
   expect(found?.startsWith(advice), `token: ${advice}\ndoctor: ${found}`).toBe(true);
   return advice;
 }
@@ -103,6 +104,26 @@ describe('a wrong scheme', () => {
 
   it('a plain failure of an http port is not mistaken for TLS', async () => {
     expect(await adviceForService((_, response) => response.destroy())).not.toContain('TLS');
+  });
+});
+
+describe('a certificate', () => {
+  const tls = { key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE };
+
+  it('of an unknown issuer has its remedy', async () => {
+    const server = createHttpsServer(tls) as unknown as Server;
+    expect(await adviceForService(server, '', 'https')).toBe(
+      'This machine does not trust the issuer. If you do, give its certificate with --ca or NODE_EXTRA_CA_CERTS.',
+    );
+  });
+
+  it.each([
+    ['CERT_HAS_EXPIRED', 'has expired'],
+    ['CERT_NOT_YET_VALID', 'is not yet valid'],
+    ['ERR_TLS_CERT_ALTNAME_INVALID', 'was issued for another name'],
+    ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', '--ca'],
+  ])('with the problem %s has its remedy', (problem, expected) => {
+    expect(adviceOnCertificate(problem)).toContain(expected);
   });
 });
 

@@ -50,7 +50,9 @@ describe.each(['token', 'doctor'])('%s', (command) => {
 
   it('presents a client certificate with --cert and --key', async () => {
     await using service = await startService(true);
-    expect((await runCommand([command, ...CA], service.env)).code).toBe(1);
+    const refused = await runCommand([command, ...CA], service.env);
+    expect(refused.code).toBe(1);
+    expect(refused.out + refused.err).toContain('Does it require a client certificate (--cert and --key)?');
     expect((await runCommand([command, ...CA, ...CLIENT], service.env)).code).toBe(0);
   });
 
@@ -77,7 +79,7 @@ it('the probe of doctor takes the same way', async () => {
   await using service = await startService(true);
   const { code, out } = await runCommand(['doctor', '--json', ...CA, ...CLIENT, ...service.probe], service.env);
   expect(code).toBe(0);
-  expect(JSON.parse(out).findings).toContainEqual(expect.objectContaining({ check: 'probe', status: 'ok' }));
+  expect(JSON.parse(out).checks).toContainEqual(expect.objectContaining({ check: 'probe', status: 'ok' }));
 });
 
 const supportsProxy = process.allowedNodeEnvironmentFlags.has('--use-env-proxy');

@@ -66,14 +66,14 @@ export async function open(browser: Browser, url: string, options: BrowserContex
   return { page, loaded, troubles };
 }
 
-export interface Finding {
+export interface Violation {
   readonly id: string;
   readonly impact: string;
   readonly nodes: string[];
 }
 
 /** The violations of serious or critical impact that axe finds on a page now, by the given rules or by all. */
-export async function seriousFindings(page: Page, rules?: string[]): Promise<Finding[]> {
+export async function seriousViolations(page: Page, rules?: string[]): Promise<Violation[]> {
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axeSource());
   const options = JSON.stringify({ resultTypes: ['violations'], ...(rules && { runOnly: rules }) });
   const violations = (await page.evaluate(`axe.run(${options}).then(({ violations }) => violations)`)) as {

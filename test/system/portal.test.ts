@@ -1,7 +1,7 @@
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/index.ts';
-import { launch, type Opened, open, seriousFindings, skipsBrowser, WAIT_MS } from '../helpers/browser.ts';
+import { launch, type Opened, open, seriousViolations, skipsBrowser, WAIT_MS } from '../helpers/browser.ts';
 import { askToken, echo, tokenFor } from '../sandbox/client.ts';
 
 let browser: Browser;
@@ -431,8 +431,8 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
         // A scheme changes colours and nothing else.
         const rules = scheme === 'light' ? undefined : ['color-contrast'];
         const over = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
-        expect({ screen, scheme, width, over, findings: await seriousFindings(page, rules) }).toEqual({
-          ...{ screen, scheme, width, over: 0, findings: [] },
+        expect({ screen, scheme, width, over, violations: await seriousViolations(page, rules) }).toEqual({
+          ...{ screen, scheme, width, over: 0, violations: [] },
         });
       }
     }

@@ -1,7 +1,7 @@
-/** Derives findings, recommended options and sandbox options from a parsed answer. Pure. */
+/** Derives check results, recommended options and sandbox options from a parsed answer. Pure. */
 
 import { agree, jwtLifetimeMs, type ParsedAnswer, type ParsedLifetime, type Path } from './answer.ts';
-import type { Finding } from './report.ts';
+import type { CheckResult } from './report.ts';
 
 /** The token types that are printed. Any other value of the field could be a secret. */
 const KNOWN_TYPES = ['bearer', 'mac', 'dpop', 'n_a'];
@@ -11,12 +11,12 @@ const at = (path: Path): string => path.join('.');
 /** Whether the library finds a field by default. */
 const isAt = (path: Path | undefined, name: string): boolean => path === undefined || at(path) === name;
 
-/** The findings on the answer's shape, the token's lifetime and its format. */
-export function findingsOf(answer: ParsedAnswer, nowMs: number): Finding[] {
+/** The checks of the answer's shape, the token's lifetime and its format. */
+export function checksOn(answer: ParsedAnswer, nowMs: number): CheckResult[] {
   return [shapeOf(answer), lifetimeOf(answer, nowMs), formatOf(answer, nowMs)];
 }
 
-function shapeOf({ path, tokenType }: ParsedAnswer): Finding {
+function shapeOf({ path, tokenType }: ParsedAnswer): CheckResult {
   const type = tokenType?.value.toLowerCase();
   const isKnown = type !== undefined && KNOWN_TYPES.includes(type);
   const typeText = type === undefined ? 'no token type, so Bearer is assumed' : typeTextOf(isKnown ? type : 'unknown');
@@ -43,7 +43,7 @@ const SHORT_MS = 60_000;
 const LONG_MS = 30 * 86_400_000;
 const ABSURD_MS = 10 * 365 * 86_400_000;
 
-function lifetimeOf({ lifetime, jwt }: ParsedAnswer, nowMs: number): Finding {
+function lifetimeOf({ lifetime, jwt }: ParsedAnswer, nowMs: number): CheckResult {
   const check = 'lifetime';
   const jwtMs = jwtLifetimeMs(jwt, nowMs);
   if (!lifetime) {
@@ -77,7 +77,7 @@ const GUESS_WORDS = {
   size: ' (a guess from the number)',
 } as const;
 
-function formatOf({ lifetime, jwt }: ParsedAnswer, nowMs: number): Finding {
+function formatOf({ lifetime, jwt }: ParsedAnswer, nowMs: number): CheckResult {
   const check = 'format';
   if (!jwt) return { check, status: 'ok', text: 'opaque', facts: { format: 'opaque' } };
   const hasIssued = jwt.issuedAtMs !== undefined;

@@ -5,6 +5,7 @@ import { EXIT, readFlags, type Terminal, UsageError } from '../command.ts';
 import { CREDENTIALS_USAGE, readCredentials } from '../environment.ts';
 import { NETWORK_FLAGS, NETWORK_USAGE, readNetwork } from '../network.ts';
 import { Examination } from './examination.ts';
+import { PROBE_FLAGS, PROBE_USAGE, readProbe } from './probe-plan.ts';
 import { describeReport, type Report } from './report.ts';
 
 export const usage = `Usage: owner-token-registry doctor [options]
@@ -14,12 +15,9 @@ secret. Credentials are read from the environment:
 
 ${CREDENTIALS_USAGE}
 
-  --probe-url U           resource to try the token on, with a GET; must be on the origin of OTR_BASE_URL
-  --allow-origin O        another origin that --probe-url may be on; repeatable
+${PROBE_USAGE}
   --allow-revocation      with --probe-url: obtain a second token and see whether it revokes the first. This may revoke
                           a token of this owner that is in use elsewhere
-  --expect-owner ID       with --probe-url: the owner that the token must belong to, as the service names it. Sent in the
-                          header x-expected-owner, and compared with "owner" in the answer
   --json                  print one JSON object instead of text
   --write-profile F       write a file for owner-token-registry sandbox --config F, which then answers like this service
   --timeout S             seconds for each step; default 10
@@ -31,35 +29,27 @@ Exits with 0 if no check failed, warnings or not; with 1 otherwise.
 
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const flags = readFlags(args, {
-    'probe-url': { type: 'string' },
-    'allow-origin': { type: 'string', multiple: true },
     'allow-revocation': { type: 'boolean' },
-    'expect-owner': { type: 'string' },
     json: { type: 'boolean' },
     'write-profile': { type: 'string' },
     timeout: { type: 'string' },
     'allow-insecure-http': { type: 'boolean' },
+    ...PROBE_FLAGS,
     ...NETWORK_FLAGS,
   });
-  for (const flag of ['allow-revocation', 'expect-owner'] as const) {
-    if (flags[flag] !== undefined && flags['probe-url'] === undefined) {
-      throw new UsageError(`--${flag}: requires --probe-url`);
-    }
+  const revocation = flags['allow-revocation'] ?? false;
+  if (revocation && flags['probe-url'] === undefined) {
+    throw new UsageError('--allow-revocation: requires --probe-url');
   }
   const allowInsecureHttp = flags['allow-insecure-http'] ?? false;
   const timeoutMs = timeoutOf(flags.timeout);
   const credentials = readCredentials(terminal, allowInsecureHttp);
+  const plan = readProbe(flags, credentials, allowInsecureHttp);
   const network = readNetwork(flags, credentials.baseUrl, terminal);
   const examination = new Examination(credentials, network, terminal.signal, { timeoutMs, allowInsecureHttp });
   let report: Report;
   try {
-    const origins = (flags['allow-origin'] ?? []).map(originOf);
-    const plan = flags['probe-url'] !== undefined && {
-      url: examination.probeUrlOf(flags['probe-url'], origins),
-      expectedOwner: flags['expect-owner'],
-      revocation: flags['allow-revocation'] ?? false,
-    };
-    report = await examination.run(plan || undefined);
+    report = await examination.run(plan, revocation);
   } finally {
     examination.close();
   }
@@ -73,12 +63,6 @@ function timeoutOf(given: string | undefined): number {
   const ms = /^\d+(\.\d+)?$/.test(given) ? Math.round(Number(given) * 1000) : 0;
   if (ms < 1 || ms > 600_000) throw new UsageError('--timeout: expected seconds, at most 600');
   return ms;
-}
-
-function originOf(given: string): string {
-  const url = URL.canParse(given) ? new URL(given) : undefined;
-  if (url && /^https?:$/.test(url.protocol) && url.href === `${url.origin}/`) return url.origin;
-  throw new UsageError('--allow-origin: expected an origin such as https://api.example.com');
 }
 
 function writeProfile(path: string, { sandbox }: Report, terminal: Terminal): void {

@@ -1,29 +1,20 @@
-import { OwnerTokenError, TokenEndpoint } from '../../index.ts';
-import { UsageError } from '../command.ts';
-import { TimedOut, withDeadline } from '../deadline.ts';
-import { isNotTls, NOT_TLS } from '../diagnosis.ts';
+import { OwnerTokenError } from '../../index.ts';
+import { withDeadline } from '../deadline.ts';
 import type { Credentials } from '../environment.ts';
 import type { Network } from '../network.ts';
 import { TokenService } from '../token-service.ts';
 import { type ParsedAnswer, parseAnswer } from './answer.ts';
-import { findingsOf, optionsFor, sandboxLike } from './checks.ts';
+import { checksOn, optionsFor, sandboxLike } from './checks.ts';
+import { foreignFailure } from './failure.ts';
 import { checkName, checkTls, clockDifference } from './network.ts';
-import { judgeProbe, judgeRevocation, probe } from './probe.ts';
-import type { CheckName, Finding, Report, Result } from './report.ts';
+import { judgeRevocation, probe, tryToken } from './probe.ts';
+import type { ProbePlan } from './probe-plan.ts';
+import type { CheckName, CheckResult, Report, Result } from './report.ts';
 
 interface Settings {
   /** Deadline of each step. */
   readonly timeoutMs: number;
   readonly allowInsecureHttp: boolean;
-}
-
-/** How to try the token on a resource. */
-export interface ProbePlan {
-  readonly url: URL;
-  /** The owner that the token must belong to, as the service names it. */
-  readonly expectedOwner: string | undefined;
-  /** Whether to obtain a second token, to see whether it revokes the first. */
-  readonly revocation: boolean;
 }
 
 /** The step's own deadline is slightly later than the endpoint's, whose error says more. */
@@ -36,7 +27,7 @@ export class Examination {
   readonly #credentials: Credentials;
   readonly #network: Network;
   readonly #service: TokenService;
-  readonly #findings: Finding[] = [];
+  readonly #checks: CheckResult[] = [];
   #answer: ParsedAnswer | undefined;
 
   constructor(credentials: Credentials, network: Network, signal: AbortSignal, settings: Settings) {
@@ -51,65 +42,46 @@ export class Examination {
     this.#service.close();
   }
 
-  async run(plan: ProbePlan | undefined): Promise<Report> {
+  async run(plan: ProbePlan | undefined, revocation: boolean): Promise<Report> {
     const { baseUrl } = this.#credentials;
     await this.#step('name', [], () => checkName(baseUrl, this.#network));
     await this.#step('tls', ['name'], (signal) => checkTls(baseUrl, signal, this.#network));
     await this.#step('token', ['name', 'tls'], (signal) => this.#obtain(signal));
-    this.#findings.push({ check: 'clock', ...clockDifference(this.#service.lastAnswer) });
+    this.#checks.push({ check: 'clock', ...clockDifference(this.#service.lastAnswer) });
     const answer = this.#answer;
     const nowMs = Date.now();
-    if (answer) this.#findings.push(...findingsOf(answer, nowMs));
+    if (answer) this.#checks.push(...checksOn(answer, nowMs));
     if (plan) await this.#probe(plan);
+    if (plan && revocation) await this.#revoke(plan);
     const revokes = this.#factOf('revocation', 'revokesPrevious') as boolean | undefined;
     return {
-      ok: !this.#findings.some(({ status }) => status === 'failed'),
-      findings: this.#findings,
+      ok: !this.#checks.some(({ status }) => status === 'failed'),
+      checks: this.#checks,
       options: answer ? optionsFor(answer, revokes, nowMs) : [],
       differences: [],
       ...(answer && sandboxLike(answer, revokes, nowMs)),
     };
   }
 
-  /** Parses the URL of the probe and checks that the token may be sent there. Errors never quote it. */
-  probeUrlOf(given: string, origins: readonly string[]): URL {
-    const url = URL.canParse(given) ? new URL(given) : undefined;
-    if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password) {
-      throw new UsageError('--probe-url: expected an http(s) URL without credentials');
-    }
-    if (![this.#credentials.baseUrl.origin, ...origins].includes(url.origin)) {
-      throw new UsageError('--probe-url: not on the origin of OTR_BASE_URL; allow its origin with --allow-origin');
-    }
-    // TokenEndpoint's constructor rejects plain http to another machine; the same rule holds for the probe.
-    const { allowInsecureHttp } = this.#settings;
-    new TokenEndpoint({ baseUrl: url.origin, clientId: 'none', clientSecret: 'none', allowInsecureHttp });
-    return url;
+  async #probe(plan: ProbePlan): Promise<void> {
+    await this.#step('probe', ['token'], (signal) =>
+      tryToken(plan, { token: this.#answer?.token, network: this.#network }, signal),
+    );
   }
 
-  async #probe({ url, expectedOwner, revocation }: ProbePlan): Promise<void> {
-    await this.#step('probe', ['token'], async (signal) => {
-      const without = await probe(url, { network: this.#network }, signal);
-      return judgeProbe(
-        without,
-        await probe(url, { token: this.#answer?.token, expectedOwner, network: this.#network }, signal),
-        expectedOwner,
-      );
-    });
-    if (!revocation) return;
-    const isConclusive = this.#findings.some(({ check, status }) => check === 'probe' && status === 'ok');
+  /** Obtains a second token, to see whether it revokes the first. */
+  async #revoke({ url }: ProbePlan): Promise<void> {
+    const isConclusive = this.#checks.some(({ check, status }) => check === 'probe' && status === 'ok');
     if (!isConclusive) {
-      this.#findings.push({ check: 'revocation', status: 'skipped', text: 'skipped: inconclusive probe' });
+      this.#checks.push({ check: 'revocation', status: 'skipped', text: 'skipped: inconclusive probe' });
       return;
     }
     await this.#step('revocation', [], async (signal) => {
       const first = this.#answer?.token;
       const second = await this.#requestToken(signal);
       if (first === second) return judgeRevocation('same token');
-      const ofFirst = await probe(url, { token: first, network: this.#network }, signal);
-      return judgeRevocation({
-        first: ofFirst,
-        second: await probe(url, { token: second, network: this.#network }, signal),
-      });
+      const answerTo = (token: string | undefined) => probe(url, { token, network: this.#network }, signal);
+      return judgeRevocation({ first: await answerTo(first), second: await answerTo(second) });
     });
   }
 
@@ -138,20 +110,20 @@ export class Examination {
     needs: readonly CheckName[],
     run: (signal: AbortSignal) => Promise<Result>,
   ): Promise<void> {
-    const missing = needs.find((need) => !this.#findings.some((found) => found.check === need && isUsable(found)));
+    const missing = needs.find((need) => !this.#checks.some((found) => found.check === need && isUsable(found)));
     if (missing) {
-      this.#findings.push({ check, status: 'skipped', text: `skipped: no ${missing}` });
+      this.#checks.push({ check, status: 'skipped', text: `skipped: no ${missing}` });
       return;
     }
     try {
       const result = await withDeadline(this.#settings.timeoutMs + STEP_GRACE_MS, this.#signal, run);
-      this.#findings.push({ check, ...result });
+      this.#checks.push({ check, ...result });
     } catch (error) {
       // Ctrl-C ends the examination, not just this step.
       this.#signal.throwIfAborted();
       if (check === 'token') this.#answer = undefined;
       const isEndpoints = error instanceof OwnerTokenError;
-      this.#findings.push({ check, ...(isEndpoints ? await this.#refusal(error) : failureOf(error)) });
+      this.#checks.push({ check, ...(isEndpoints ? await this.#refusal(error) : foreignFailure(error)) });
     }
   }
 
@@ -167,24 +139,8 @@ export class Examination {
   }
 
   #factOf(name: CheckName, fact: string): unknown {
-    return this.#findings.find(({ check }) => check === name)?.facts?.[fact];
+    return this.#checks.find(({ check }) => check === name)?.facts?.[fact];
   }
 }
 
-const isUsable = ({ status }: Finding): boolean => status === 'ok' || status === 'warning';
-
-const ADVICE_BY_CODE: Readonly<Record<string, string>> = {
-  ENOTFOUND: 'The name does not resolve. Is it spelled correctly, and can this machine reach its name server?',
-  EAI_AGAIN: 'The name server does not answer. Is this machine connected?',
-  ECONNREFUSED: 'Nothing listens on this port. Is it the right one?',
-  ECONNRESET: 'The connection was reset. Does a firewall or proxy block it?',
-};
-
-/** Describes a failure outside the token endpoint by its code. Never quotes the message of a foreign error. */
-function failureOf(error: unknown): Result {
-  if (error instanceof TimedOut) return { status: 'failed', text: error.message, facts: { code: error.code } };
-  const cause = new OwnerTokenError('source_failed', 'scrubbed', { cause: error }).cause;
-  const code = cause?.code ?? cause?.cause?.code ?? cause?.name ?? 'Error';
-  const advice = isNotTls(code) ? NOT_TLS : ADVICE_BY_CODE[code];
-  return { status: 'failed', text: `failed: ${code}`, ...(advice && { advice }), facts: { code } };
-}
+const isUsable = ({ status }: CheckResult): boolean => status === 'ok' || status === 'warning';

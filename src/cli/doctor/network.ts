@@ -4,6 +4,7 @@ import { lookup } from 'node:dns/promises';
 import https from 'node:https';
 import { BlockList, isIP } from 'node:net';
 import type { TLSSocket } from 'node:tls';
+import { adviceOnCertificate } from '../diagnosis.ts';
 import { isLoopback } from '../environment.ts';
 import { agentFor, type Network } from '../network.ts';
 import type { ObservedAnswer } from '../token-service.ts';
@@ -68,7 +69,7 @@ export async function checkTls(url: URL, signal: AbortSignal, network: Network):
     return {
       status: 'failed',
       text: `invalid certificate: ${problem}`,
-      advice: adviceForCertificate(problem),
+      advice: adviceOnCertificate(problem),
       facts,
     };
   }
@@ -107,13 +108,6 @@ function handshake(url: URL, signal: AbortSignal, network: Network): Promise<Han
 function codeOf(error: unknown): string {
   const code = typeof error === 'string' ? error : (error as NodeJS.ErrnoException | undefined)?.code;
   return code !== undefined && /^[A-Z][A-Z0-9_]{1,40}$/.test(code) ? code : 'UNVERIFIED';
-}
-
-function adviceForCertificate(problem: string): string {
-  if (/EXPIRED/.test(problem)) return 'The certificate has expired, or the clock of this machine is wrong.';
-  if (/NOT_YET/.test(problem)) return 'The certificate is not yet valid, or the clock of this machine is wrong.';
-  if (/ALTNAME|HOSTNAME/.test(problem)) return 'The certificate was issued for another name. Is OTR_BASE_URL right?';
-  return 'This machine does not trust the issuer. If you do, give its certificate with --ca or NODE_EXTRA_CA_CERTS.';
 }
 
 /** From this difference on, the check warns. */

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
 import { agentFor, type Network } from '../network.ts';
+import type { ProbePlan } from './probe-plan.ts';
 import type { Result } from './report.ts';
 
 /** What a resource answered. */
@@ -17,6 +18,16 @@ export interface ProbeAnswer {
 
 /** A resource's answer is read up to this size. */
 const MAX_BODY_BYTES = 65_536;
+
+/** Tries a token on a resource: one GET without it, and one with it. */
+export async function tryToken(
+  { url, expectedOwner }: ProbePlan,
+  { token, network }: Pick<ProbeOptions, 'token' | 'network'>,
+  signal: AbortSignal,
+): Promise<Result> {
+  const without = await probe(url, { network }, signal);
+  return judgeProbe(without, await probe(url, { token, expectedOwner, network }, signal), expectedOwner);
+}
 
 /** The answer to a GET, with this bearer token or with none. `expectedOwner` goes into the header `x-expected-owner`. */
 export async function probe(
@@ -71,7 +82,7 @@ const WRONG_OWNER_ADVICE =
   'The service issued a token of a different owner than the one the access key belongs to. Do not use it, and tell the operator of the service.';
 
 /** Compares the answers with a fresh token and without one. `ok` means that the resource distinguishes them. */
-export function judgeProbe(without: ProbeAnswer, answer: ProbeAnswer, expectedOwner: string | undefined): Result {
+function judgeProbe(without: ProbeAnswer, answer: ProbeAnswer, expectedOwner: string | undefined): Result {
   const { status } = answer;
   const facts = { statusWithout: without.status, status };
   if (

@@ -13,13 +13,13 @@ export interface Result {
 
 export type CheckName = 'name' | 'tls' | 'token' | 'clock' | 'shape' | 'lifetime' | 'format' | 'probe' | 'revocation';
 
-export interface Finding extends Result {
+export interface CheckResult extends Result {
   readonly check: CheckName;
 }
 
 export interface Report {
   readonly ok: boolean;
-  readonly findings: readonly Finding[];
+  readonly checks: readonly CheckResult[];
   /** Recommended options, as lines of code. */
   readonly options: readonly string[];
   /** Options of a sandbox that answers like this service; absent without a token. */
@@ -29,13 +29,13 @@ export interface Report {
 }
 
 /** One line per check with its advice below, then the recommended options. */
-export function describeReport({ ok, findings, options, differences }: Report): string {
-  const lines = findings.flatMap(({ check, status, text, advice }) => [
+export function describeReport({ ok, checks, options, differences }: Report): string {
+  const lines = checks.flatMap(({ check, status, text, advice }) => [
     `${status.padEnd(9)}${check.padEnd(12)}${text}`,
     ...(advice ? [`${' '.repeat(21)}${advice}`] : []),
   ]);
   const recommended = options.length > 0 ? options.map((line) => `  ${line}`) : ['  none: the defaults fit'];
-  const hasToken = findings.some(({ check, status }) => check === 'token' && status === 'ok');
+  const hasToken = checks.some(({ check, status }) => check === 'token' && status === 'ok');
   return [
     ...lines,
     ...(hasToken ? ['', 'Recommended options', ...recommended] : []),
@@ -43,13 +43,13 @@ export function describeReport({ ok, findings, options, differences }: Report): 
       ? ['', 'Differences that a sandbox profile cannot express', ...differences.map((each) => `  ${each}`)]
       : []),
     '',
-    summaryOf(ok, findings),
+    summaryOf(ok, checks),
     '',
   ].join('\n');
 }
 
-function summaryOf(ok: boolean, findings: readonly Finding[]): string {
-  const count = (status: Result['status']) => findings.filter((finding) => finding.status === status).length;
+function summaryOf(ok: boolean, checks: readonly CheckResult[]): string {
+  const count = (status: Result['status']) => checks.filter((each) => each.status === status).length;
   const warnings = count('warning') === 0 ? '' : `, with ${plural(count('warning'), 'warning')}`;
   return ok ? `All checks passed${warnings}.` : `${plural(count('failed'), 'check')} failed${warnings}.`;
 }

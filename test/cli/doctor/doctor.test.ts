@@ -30,8 +30,8 @@ const envOf = ({ url, clientId, clientSecret, accessKeys }: Sandbox) => ({
 
 interface Examined extends Ended {
   readonly report: Report;
-  /** A finding by its check. */
-  of(check: string): Report['findings'][number] | undefined;
+  /** A result by its check. */
+  of(check: string): Report['checks'][number] | undefined;
 }
 
 /** Runs the doctor with --json and checks that no secret is printed. */
@@ -39,7 +39,7 @@ async function examine(env: Record<string, string>, args: string[] = []): Promis
   const ended = await runCommand(['doctor', '--json', ...args], env);
   expectNoSecrets(ended, env);
   const report = JSON.parse(ended.out) as Report;
-  return { ...ended, report, of: (name) => report.findings.find(({ check }) => check === name) };
+  return { ...ended, report, of: (name) => report.checks.find(({ check }) => check === name) };
 }
 
 function expectNoSecrets({ out, err }: Ended, env: Record<string, string>): void {
@@ -82,7 +82,7 @@ describe('a service that meets all assumptions', () => {
   it('gets no warning and no recommended option', async () => {
     const { code, report, err } = await examineSandbox({});
     expect({ code, err, ok: report.ok, options: report.options }).toEqual({ code: 0, err: '', ok: true, options: [] });
-    expect(report.findings.map(({ check, status }) => `${check} ${status}`)).toEqual(
+    expect(report.checks.map(({ check, status }) => `${check} ${status}`)).toEqual(
       ['name', 'tls', 'token', 'clock', 'shape', 'lifetime', 'format'].map((check) => `${check} ok`),
     );
     expect(report.differences).toEqual([]);
@@ -125,7 +125,7 @@ describe('a name', () => {
     expect(code).toBe(1);
     expect(of('name')).toMatchObject({ status: 'failed', text: expect.stringMatching(/ENOTFOUND|EAI_AGAIN/) });
     expect(of('tls')).toMatchObject({ status: 'skipped', text: 'skipped: no name' });
-    expect(report.findings.map(({ status }) => status)).toEqual(['failed', 'skipped', 'skipped', 'skipped']);
+    expect(report.checks.map(({ status }) => status)).toEqual(['failed', 'skipped', 'skipped', 'skipped']);
   });
 });
 
