@@ -6,9 +6,11 @@ import { format } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { LOG_EVENTS } from '../src/diagnostics.ts';
 import { ERROR_CODES, ERRORS } from '../src/errors.ts';
+import { METRICS } from '../src/otel/metrics.ts';
 import { SHARING_EVENTS } from '../src/redis/diagnostics.ts';
 import { type RegistrySettings, registrySettings } from '../src/registry/options.ts';
 import { type Sandbox, startSandbox } from '../src/sandbox/index.ts';
+import { breakerTransitions } from './helpers/breaker-transitions.ts';
 import { startCorporateNetwork } from './helpers/corporate-network.ts';
 import {
   anchorsOf,
@@ -22,8 +24,13 @@ import {
   rowsOf,
 } from './helpers/examples.ts';
 import { noRedis, type RedisServer, startRedis } from './helpers/redis-server.ts';
-import { membersOf, ROOT } from './helpers/source-files.ts';
+import { membersOf, pathsBelow, ROOT } from './helpers/source-files.ts';
+import { runCommand } from './helpers/terminal.ts';
+import { tokenLifePicture } from './helpers/token-life-picture.ts';
 
+const textOf = (page: string) => readFileSync(join(ROOT, page), 'utf8');
+/** The names in backticks in a cell of a table. */
+const namesOf = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name ?? '');
 const en = (value: number) => value.toLocaleString('en');
 
 const examples = pages().flatMap(examplesOf);
@@ -99,7 +106,34 @@ describe('pages', () => {
 describe('the Worker', () => {
   it('is the one that CI runs in workerd', () => {
     const worker = readFileSync(join(ROOT, '.ci/projects/worker/worker.js'), 'utf8');
-    expect(readFileSync(join(ROOT, 'docs/runtimes.md'), 'utf8')).toContain(`\`\`\`js elsewhere\n${worker}\`\`\``);
+    expect(textOf('docs/runtimes.md')).toContain(`\`\`\`js elsewhere\n${worker}\`\`\``);
+  });
+});
+
+describe('pictures', () => {
+  it("of a token's life is drawn with the instants that the code computes", async () => {
+    await expect(tokenLifePicture()).toMatchFileSnapshot('../docs/pictures/token-life.svg');
+  });
+
+  it('of the breaker has the states and transitions of the code, and no other', async () => {
+    const [, diagram = ''] = /```mermaid\nstateDiagram-v2\n([^`]*)```/.exec(textOf('docs/resilience.md')) ?? [];
+    const drawn = [...diagram.matchAll(/^ *(\w+) --> (\w+): (.*)$/gm)].map(
+      ([, from, to, event]) => `${from} ${to}: ${event}`,
+    );
+    expect(drawn.sort()).toEqual((await breakerTransitions()).sort());
+  });
+
+  it('of the architecture name files and folders that are there', () => {
+    const named = [...textOf('docs/architecture.md').matchAll(/([a-z-]+\/)?\b([a-z-]+(?:\.test)?\.ts)\b/g)].map(
+      ([, , name]) => name ?? '',
+    );
+    const there = new Set(
+      pathsBelow('src')
+        .concat(pathsBelow('test'))
+        .map((path) => path.split('/').at(-1)),
+    );
+    expect(named.length).toBeGreaterThan(20);
+    expect(named.filter((name) => !there.has(name))).toEqual([]);
   });
 });
 
@@ -130,6 +164,37 @@ describe('tables', () => {
       fields.map((field) => `\`${field}\``).join(', '),
     ]);
     expect(rowsOf('docs/observability.md', '| event |')).toEqual(expected);
+  });
+
+  it('the page of observability has every metric with its attributes, and no other', () => {
+    const rows = rowsOf('docs/observability.md', '| metric |').flatMap(([names = '', , attributes = '']) =>
+      namesOf(names).map((name) => [
+        name,
+        namesOf(attributes)
+          .filter((each) => !/^[a-z_]+$/.test(each))
+          .sort(),
+      ]),
+    );
+    expect(Object.fromEntries(rows)).toEqual(
+      Object.fromEntries(Object.entries(METRICS).map(([name, { attributes }]) => [name, [...attributes].sort()])),
+    );
+  });
+
+  it.each(['demo', 'doctor', 'sandbox', 'token'])(
+    'the page of the command line shows what %s --help prints',
+    async (command) => {
+      const { out } = await runCommand([command, '--help']);
+      expect(textOf('docs/command-line.md')).toContain(`\`\`\`text\n${out.trimEnd()}\n\`\`\``);
+    },
+  );
+
+  it('every flag of a command that a page shows exists', async () => {
+    const lines = pages().flatMap((page) => [...textOf(page).matchAll(/owner-token-registry (\w+)((?: [^\s`)]+)*)/g)]);
+    const uses = lines.flatMap(([, command = '', rest = '']) =>
+      [...rest.matchAll(/(?<= )--[a-z-]+/g)].map(([flag]) => ({ command, flag })),
+    );
+    expect(uses.length).toBeGreaterThan(5);
+    for (const { command, flag } of uses) expect((await runCommand([command, '--help'])).out).toContain(flag);
   });
 
   it('the page of options has every option, and no other', () => {
