@@ -8,8 +8,10 @@ export const bentocache = {
     const { BentoCache, bentostore } = await import('bentocache');
     const { memoryDriver } = await import('bentocache/drivers/memory');
     const store = bentostore().useL1Layer(memoryDriver({ maxItems: 10_000 }));
-    if (redis)
+    if (redis) {
+      const { redisBusDriver, redisDriver } = await import('bentocache/drivers/redis');
       store.useL2Layer(redisDriver({ connection: redis })).useBus(redisBusDriver({ connection: redis.options }));
+    }
     const bento = new BentoCache({ default: 'tokens', stores: { tokens: store } });
     const factory = (accessKey) => async (context) => {
       const { token, lifetimeMs } = await requestToken(service, accessKey);
