@@ -1,7 +1,7 @@
 /**
  * Two clocks, because each fails in a way the other does not: people and NTP set the wall clock back or forward, and
- * the monotonic clock stands still while a machine is suspended. A token expires by whichever clock reaches its expiry
- * first.
+ * the monotonic clock stands still while a machine is suspended. Tokens expire on a timeline made of both; pauses and
+ * timers run on the monotonic clock.
  */
 
 /** The port through which the library reads the time. */
@@ -20,10 +20,14 @@ export interface Clock {
   setTimeout?(fn: () => void, ms: number): () => void;
 }
 
-/** One moment by both clocks. */
+/** One moment by both clocks and on the {@link Timeline}. */
 export interface Instant {
   readonly wallMs: number;
   readonly monotonicMs: number;
+  /** The timeline, by the clock that is further on it. */
+  readonly timelineMs: number;
+  /** How far the timeline is ahead of the wall clock, by the clock that is less far on it. */
+  readonly aheadMs: number;
 }
 
 /** The machine's own clocks. */
@@ -35,46 +39,85 @@ export const systemClock: Clock = Object.freeze({
 /** The real `Date.now`, to recognize one that a test has faked. */
 const SYSTEM_NOW = Date.now;
 
-/** How old the sample of the system's wall clock may be. */
+/** How old the sample of the system's wall clock may be when a cached token is served. */
 const MAX_SAMPLE_AGE_MS = 10;
+
+/** How far two clocks may differ only because they are rounded and not read at the same moment. */
+export const MAX_READING_ERROR_MS = 20;
 
 /** The longest delay that Node's timers take; a longer one would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** Time as the registry reads it: both clocks at one moment, and timers. */
-export interface Time {
-  now(): Instant;
-  /** Calls `fn` once, `ms` milliseconds (monotonic) from now, and returns a function that cancels it. */
-  startTimer(fn: () => void, ms: number): () => void;
-}
-
-/** Reads the given clock, or the system's if there is none. */
-export function timeOf(clock: Clock | undefined): Time {
-  return { now: clock ? () => instantOf(clock) : sampledNow(), startTimer: (fn, ms) => startTimer(clock, fn, ms) };
-}
-
-/** Reads both times of a user's clock on each call. */
-function instantOf(clock: Clock): Instant {
-  return { wallMs: clock.now(), monotonicMs: clock.monotonic() };
-}
-
 /**
- * Reads the system's monotonic clock on each call and its wall clock at most once per 10 ms, because reading a clock
- * costs as much as a cache lookup. Between two samples, the wall time advances with the monotonic clock. Calls within
- * the same millisecond get the same object. A faked `Date` is read on each call, because tests set it and expect the
- * next call to notice.
+ * The one scale on which tokens expire. It starts as wall-clock time and advances, from sample to sample, as far as the
+ * clock that advanced further. So it never runs slower than either clock, whatever jumps: a token may end early, after
+ * the wall clock was set forward and back, but never late.
+ *
+ * Each clock has an offset to the timeline. If the clocks disagree, the offset of the one behind is raised, and no
+ * offset is ever lowered. Differences up to {@link MAX_READING_ERROR_MS} are left alone, because rounding causes them in
+ * every sample, and they would add up. So a token's life must start at the earlier of the two times and end at the later.
  */
-function sampledNow(): () => Instant {
-  let last: Instant | undefined;
-  let sampled: Instant = { wallMs: 0, monotonicMs: Number.NEGATIVE_INFINITY };
-  return () => {
-    const monotonicMs = Math.floor(performance.now());
-    if (Date.now !== SYSTEM_NOW) return { wallMs: Date.now(), monotonicMs };
-    if (monotonicMs === last?.monotonicMs) return last;
-    if (monotonicMs - sampled.monotonicMs > MAX_SAMPLE_AGE_MS) sampled = { wallMs: Date.now(), monotonicMs };
-    last = { wallMs: sampled.wallMs + monotonicMs - sampled.monotonicMs, monotonicMs };
-    return last;
-  };
+export class Timeline {
+  #wallOffsetMs = 0;
+  #monotonicOffsetMs = Number.NaN;
+
+  at(wallMs: number, monotonicMs: number): Instant {
+    if (Number.isNaN(this.#monotonicOffsetMs)) this.#monotonicOffsetMs = wallMs - monotonicMs;
+    const gapMs = wallMs + this.#wallOffsetMs - (monotonicMs + this.#monotonicOffsetMs);
+    if (gapMs > MAX_READING_ERROR_MS) this.#monotonicOffsetMs += gapMs;
+    else if (gapMs < -MAX_READING_ERROR_MS) this.#wallOffsetMs -= gapMs;
+    const byWallMs = wallMs + this.#wallOffsetMs;
+    const byMonotonicMs = monotonicMs + this.#monotonicOffsetMs;
+    const timelineMs = Math.max(byWallMs, byMonotonicMs);
+    return { wallMs, monotonicMs, timelineMs, aheadMs: Math.min(byWallMs, byMonotonicMs) - wallMs };
+  }
+}
+
+/** Milliseconds between two instants, by the clock that counts more. */
+export function elapsedMs(since: Instant, now: Instant): number {
+  return now.timelineMs - since.wallMs - since.aheadMs;
+}
+
+/** Time as a registry reads it. */
+export class Time {
+  readonly #clock: Clock | undefined;
+  readonly #timeline = new Timeline();
+  #second = 0;
+  /** The monotonic time until which `#second` holds. */
+  #sampleAgainMs = Number.NEGATIVE_INFINITY;
+
+  /** @param clock default: the system's clocks, in whole milliseconds. */
+  constructor(clock?: Clock) {
+    this.#clock = clock;
+  }
+
+  now(): Instant {
+    const clock = this.#clock;
+    if (clock) return this.#timeline.at(clock.now(), clock.monotonic());
+    return this.#timeline.at(Date.now(), Math.floor(performance.now()));
+  }
+
+  /**
+   * Whole seconds on the timeline: all the time that a cache hit needs. Reads both times of a given clock on each call.
+   * Of the system's clocks it reads one and samples the other, because reading a clock costs as much as a cache lookup.
+   * A faked `Date` is read on each call, because tests set it and expect the next call to notice.
+   */
+  seconds(): number {
+    const isSampled = this.#clock === undefined && Date.now === SYSTEM_NOW;
+    if (isSampled && performance.now() < this.#sampleAgainMs) return this.#second;
+    const { monotonicMs, timelineMs } = this.now();
+    this.#second = Math.floor(timelineMs / 1000);
+    const nextSecondMs = monotonicMs + (this.#second + 1) * 1000 - timelineMs;
+    this.#sampleAgainMs = isSampled
+      ? Math.min(monotonicMs + MAX_SAMPLE_AGE_MS, nextSecondMs)
+      : Number.NEGATIVE_INFINITY;
+    return this.#second;
+  }
+
+  /** Calls `fn` once, `ms` milliseconds (monotonic) from now, and returns a function that cancels it. */
+  startTimer(fn: () => void, ms: number): () => void {
+    return startTimer(this.#clock, fn, ms);
+  }
 }
 
 /**

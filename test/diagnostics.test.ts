@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import diagnostics from 'node:diagnostics_channel';
 import { afterEach, describe, expect, it } from 'vitest';
+import { Time } from '../src/clock.ts';
 import { Diagnostics, type RequestMessage } from '../src/diagnostics.ts';
 import { OwnerTokenError, type OwnerTokenErrorOptions } from '../src/errors.ts';
 import type { Logger } from '../src/logger.ts';
@@ -14,8 +15,8 @@ function reporting(host: string | undefined = 'service.example') {
   const at = (level: string) => (fields: object, message: string) => void lines.push([level, { ...fields }, message]);
   const logger: Logger = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
   const clock = new ManualClock();
-  const now = () => ({ wallMs: clock.now(), monotonicMs: clock.monotonic() });
-  return { lines, clock, reports: new Diagnostics(logger, { registry: 'crm', host, now }) };
+  const time = new Time(clock);
+  return { lines, clock, reports: new Diagnostics(logger, { registry: 'crm', host, now: () => time.now() }) };
 }
 
 /** What is published on a channel from now to the end of the test. */

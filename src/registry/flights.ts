@@ -222,7 +222,7 @@ export class Flights {
   #heldTokenFrom({ slot }: Flight, issued: DatedToken): HeldToken {
     const { lifetimeMs, problem } = lifetimeOf(this.#settings.expiry, issued);
     if (problem) this.#diagnostics.lifetimeUnknown(slot.owner, problem, lifetimeMs);
-    return heldTokenFrom(this.#settings, issued, lifetimeMs, slot.held, this.#time.now());
+    return heldTokenFrom(this.#settings, issued, lifetimeMs, slot, this.#time.now());
   }
 
   #succeeded(flight: Flight, permit: Permit, { message }: Attempt, held: HeldToken): void {

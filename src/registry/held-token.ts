@@ -1,6 +1,6 @@
-/** Turns an issued token into a held one: validates it, dates it, and computes its times on both clocks. */
+/** Turns an issued token into one to hold: validates it, dates it, and plans its life. */
 
-import type { Instant } from '../clock.ts';
+import { elapsedMs, type Instant, MAX_READING_ERROR_MS } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { jwtTimes } from '../expiry/jwt-times.ts';
 import {
@@ -12,16 +12,13 @@ import {
 } from '../expiry/lifetime.ts';
 import { AccessToken, type IssuedToken, readIssued, schemeOf } from '../token.ts';
 import type { RegistrySettings } from './options.ts';
-import type { HeldToken, Slot } from './slot.ts';
+import { type HeldToken, heldForMs, type Slot } from './slot.ts';
 
 /** A validated token, and the time from which its lifetime counts. */
 export type DatedToken = IssuedToken & { readonly requestedAtMs: number };
 
 /** A re-issued token with less than this share of its life left is not refreshed again. */
 const MIN_REST_SHARE = 0.05;
-
-/** How far the clocks may seem to drift apart only because they are not read at the same moment. */
-const MAX_SAMPLING_ERROR_MS = 20;
 
 /**
  * Validates and dates what a source returned. If the source gives no date, or one in the future (another clock, or one
@@ -36,12 +33,10 @@ export function dateIssued(returned: IssuedToken, sent: Instant, now: Instant): 
     throw new OwnerTokenError('invalid_response', `the token source returned no usable token: ${issued.problem}`);
   }
   const stated = issued.requestedAtMs;
-  const elapsedMs = now.monotonicMs - sent.monotonicMs;
-  if (stated === undefined || stated > now.wallMs) {
-    return { ...issued, requestedAtMs: Math.min(sent.wallMs, now.wallMs - elapsedMs) };
-  }
-  const setBackMs = elapsedMs - (now.wallMs - sent.wallMs);
-  return { ...issued, requestedAtMs: setBackMs > MAX_SAMPLING_ERROR_MS ? stated - setBackMs : stated };
+  const tookMs = elapsedMs(sent, now);
+  if (stated === undefined || stated > now.wallMs) return { ...issued, requestedAtMs: now.wallMs - tookMs };
+  const setBackMs = tookMs - (now.wallMs - sent.wallMs);
+  return { ...issued, requestedAtMs: setBackMs > MAX_READING_ERROR_MS ? stated - setBackMs : stated };
 }
 
 /** The lifetime to use for a token, and why the stated one cannot be used. */
@@ -53,24 +48,25 @@ export function lifetimeOf(
 }
 
 /**
- * Creates the held token.
+ * Creates the token to hold.
  *
- * @param previous the token held until now. If the same token is issued again, it keeps its expiry.
+ * @param slot if it holds the same token already, the token keeps its expiry.
  * @throws OwnerTokenError `invalid_response` if the token has already expired.
  */
 export function heldTokenFrom(
   settings: Pick<RegistrySettings, 'refreshWindow' | 'random' | 'fingerprints'>,
   issued: DatedToken,
   lifetimeMs: number,
-  previous: HeldToken | undefined,
+  slot: Pick<Slot, 'held' | 'aheadMs'>,
   now: Instant,
 ): HeldToken {
   const { requestedAtMs } = issued;
   const { refreshWindow, random, fingerprints } = settings;
   const planned = planLife({ requestedAtMs, lifetimeMs, refreshWindow, random });
-  const reissued = previous?.token.value === issued.token ? previous.token : undefined;
-  const life = reissued ? withoutExtending(planned, requestedAtMs, reissued.expiresAtMs) : planned;
-  if (now.wallMs >= life.expiresAtMs || hasPassedOwnExp(issued, lifetimeMs, now)) {
+  const { aheadMs } = now;
+  const endMs = slot.held?.value === issued.token ? slot.held.expiresAtMs + slot.aheadMs - aheadMs : Infinity;
+  const life = withoutExtending(planned, requestedAtMs, endMs);
+  if (now.timelineMs - aheadMs >= life.expiresAtMs || hasPassedOwnExp(issued, lifetimeMs, now)) {
     throw new OwnerTokenError('invalid_response', 'the token had expired on arrival: check the clocks on both sides');
   }
   const token = new AccessToken({
@@ -80,16 +76,7 @@ export function heldTokenFrom(
     issuedAtMs: requestedAtMs,
     ...life,
   });
-  const toMonotonicMs = now.monotonicMs - now.wallMs;
-  const longestMs = reissued && previous ? previous.expiresAtMonotonicMs : Number.POSITIVE_INFINITY;
-  const expiresAtMonotonicMs = Math.min(life.expiresAtMs + toMonotonicMs, longestMs);
-  return {
-    token,
-    served: Promise.resolve(token),
-    issuedAtMonotonicMs: requestedAtMs + toMonotonicMs,
-    refreshAtMonotonicMs: Math.min(life.refreshAtMs + toMonotonicMs, expiresAtMonotonicMs),
-    expiresAtMonotonicMs,
-  };
+  return { token, aheadMs };
 }
 
 /** Limits a plan to the existing expiry and scales the refresh point. Plans no refresh if hardly any life is left. */
@@ -111,9 +98,8 @@ function hasPassedOwnExp(issued: IssuedToken, lifetimeMs: number, now: Instant):
   return endMs !== undefined && now.wallMs >= endMs;
 }
 
-/** A token's age: by the monotonic clock while it is held, by the wall clock after. */
+/** A token's age: on the timeline while it is held, by the wall clock after. */
 export function ageOf(slot: Slot, token: AccessToken, now: Instant): TokenAge {
-  const { held } = slot;
-  const ageMs = held?.token === token ? now.monotonicMs - held.issuedAtMonotonicMs : now.wallMs - token.issuedAtMs;
+  const ageMs = slot.held === token ? heldForMs(slot, token, now) : now.wallMs - token.issuedAtMs;
   return { owner: slot.digest, token: token.fingerprint, ageMs: Math.max(0, ageMs) };
 }

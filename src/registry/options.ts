@@ -8,7 +8,7 @@ import {
   type OwnerFetchOptions,
   rulesOfSource,
 } from '../calling/owner-fetch.ts';
-import { type Clock, type Time, timeOf } from '../clock.ts';
+import { type Clock, Time } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import type { ExpiryPolicy } from '../expiry/lifetime.ts';
 import { expiresIn, firstKnown, jwtExp } from '../expiry/policies.ts';
@@ -155,7 +155,7 @@ export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySe
     },
     calls: mergeCallRules(options.calls, rulesOfSource(source.origin)),
     fingerprints: new Fingerprints(fingerprintKey, ownerLabel),
-    time: timeOf(clock),
+    time: new Time(clock),
     logger,
   };
 }

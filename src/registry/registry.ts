@@ -31,12 +31,11 @@ import {
   decide,
   denied,
   forgotten,
-  type HeldToken,
-  isFresh,
   isUsable,
   rejected,
   type Slot,
   type Surroundings,
+  servedAt,
   standingOf,
 } from './slot.ts';
 import { closedError } from './source-call.ts';
@@ -99,10 +98,9 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     if (signal?.aborted) return Promise.reject(signal.reason);
     const slot = this.#owners.use(accessKey);
     try {
-      const now = this.#time.now();
-      if (!slot || !isFresh(slot, now)) return this.#answer(accessKey, slot, now, signal);
+      const served = slot && servedAt(slot, this.#time.seconds());
+      if (!served) return this.#answer(accessKey, slot, signal);
       this.#counts.hits++;
-      const { served } = slot;
       if (this.#diagnostics.hasLookupSubscribers) this.#diagnostics.lookup(slot.owner, 'serve');
       return served;
     } catch (error) {
@@ -112,8 +110,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /** The owner's cached token, if it is usable now; never requests one. */
   peek(accessKey: string): AccessToken | undefined {
-    const held = this.#owners.peek(accessKeyOf(accessKey))?.held;
-    return isUsable(held, this.#time.now()) ? held.token : undefined;
+    const slot = this.#owners.peek(accessKeyOf(accessKey));
+    return slot && isUsable(slot, this.#time.now()) ? slot.held : undefined;
   }
 
   /**
@@ -129,8 +127,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const now = this.#time.now();
     const fingerprint = this.#settings.fingerprints.ofToken(value);
     const { held } = slot;
-    const wasHeld = held?.token.value === value;
-    const known = wasHeld ? held.token : token instanceof AccessToken ? token : undefined;
+    const wasHeld = held?.value === value;
+    const known = wasHeld ? held : token instanceof AccessToken ? token : undefined;
     const age = known && ageOf(slot, known, now);
     const isNews = denied(slot, fingerprint);
     if (wasHeld) this.#dropRejected(accessKey, slot, held, now);
@@ -244,9 +242,10 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     return this.close();
   }
 
-  /** Handles every call that is not a fresh cache hit. */
-  #answer(accessKey: string, found: Slot | undefined, now: Instant, signal?: AbortSignal): Promise<AccessToken> {
+  /** Handles every call that is not certainly a hit on a fresh token. */
+  #answer(accessKey: string, found: Slot | undefined, signal?: AbortSignal): Promise<AccessToken> {
     accessKeyOf(accessKey);
+    const now = this.#time.now();
     const { fingerprints } = this.#settings;
     const slot = found ?? createSlot(fingerprints.ofOwner(accessKey), fingerprints.digestOf(accessKey));
     if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
@@ -288,11 +287,11 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   #serve(slot: Slot): Promise<AccessToken> {
     this.#counts.hits++;
-    return (slot.held as HeldToken).served;
+    return slot.served as Promise<AccessToken>;
   }
 
   /** Drops the held token. Pauses the owner if three fresh tokens in a row were rejected. */
-  #dropRejected(accessKey: string, slot: Slot, held: HeldToken, now: Instant): void {
+  #dropRejected(accessKey: string, slot: Slot, held: AccessToken, now: Instant): void {
     this.#counts.rejections++;
     rejected(slot, held, now);
     this.#owners.store(accessKey, slot);

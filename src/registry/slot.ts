@@ -26,14 +26,10 @@ import type { Pause } from '../failures/backoff.ts';
 import type { OwnerStanding } from '../failures/circuit-breaker.ts';
 import type { AccessToken, RequestReason } from '../token.ts';
 
-/** A token with its times on the monotonic clock; the token itself has those on the wall clock. */
+/** A token to hold, and how far the timeline is ahead of its instants, which are wall-clock times. */
 export interface HeldToken {
   readonly token: AccessToken;
-  /** The promise that callers get. Created once, because a new one would be a third of the cost of a hit. */
-  readonly served: Promise<AccessToken>;
-  readonly issuedAtMonotonicMs: number;
-  readonly refreshAtMonotonicMs: number;
-  readonly expiresAtMonotonicMs: number;
+  readonly aheadMs: number;
 }
 
 /** The owner's last failure, cached until a request succeeds. */
@@ -52,15 +48,17 @@ export interface Slot {
   readonly owner: string;
   /** Identifies the owner uniquely, which a label may not. */
   readonly digest: string;
-  /** Set only through {@link hold}. */
-  held: HeldToken | undefined;
-  /**
-   * All that a cache hit reads: the promise to serve, and how long it is fresh by each clock. Copied from `held`,
-   * because with many owners each further object is a CPU cache miss.
-   */
+  /** The cached token. Set only through {@link hold}, as are the next three. */
+  held: AccessToken | undefined;
+  /** How far the timeline is ahead of the token's instants. */
+  aheadMs: number;
+  /** The promise that callers get. Created once, because a new one would be a third of the cost of a hit. */
   served: Promise<AccessToken> | undefined;
-  freshUntilMs: number;
-  freshUntilMonotonicMs: number;
+  /**
+   * The token is fresh at least until this second of the timeline: with `served`, all that a cache hit reads. A small
+   * integer, because V8 allocates other numbers as separate objects, and with many owners each is a CPU cache miss.
+   */
+  freshUntilSecond: number;
   failure: Failure | undefined;
   /** Whether a request of this owner ever succeeded. */
   hasSucceeded: boolean;
@@ -92,14 +90,17 @@ const DENYLIST_LENGTH = 4;
 const FRESH_SHARE = 0.1;
 const FRESH_MS = 10_000;
 
+/** The largest small integer. A token that is fresh for longer is served all the same, only less quickly. */
+const LAST_SECOND = 2 ** 31 - 1;
+
 export function createSlot(owner: string, digest = owner): Slot {
   return {
     owner,
     digest,
     held: undefined,
+    aheadMs: 0,
     served: undefined,
-    freshUntilMs: Number.NEGATIVE_INFINITY,
-    freshUntilMonotonicMs: Number.NEGATIVE_INFINITY,
+    freshUntilSecond: 0,
     failure: undefined,
     hasSucceeded: false,
     denylist: [],
@@ -109,14 +110,24 @@ export function createSlot(owner: string, digest = owner): Slot {
   };
 }
 
-/** Whether the held token may be served: before its expiry by both clocks. */
-export function isUsable(held: HeldToken | undefined, now: Instant): held is HeldToken {
-  return held !== undefined && now.wallMs < held.token.expiresAtMs && now.monotonicMs < held.expiresAtMonotonicMs;
+/** The promise to serve at this second of the timeline if the held token is certainly fresh. This alone decides a hit. */
+export function servedAt(slot: Slot, second: number): Promise<AccessToken> | undefined {
+  return second < slot.freshUntilSecond ? slot.served : undefined;
 }
 
-/** Whether the held token is usable and not yet due for a refresh. This alone decides a hit. */
-export function isFresh(slot: Slot, now: Instant): slot is Slot & { served: Promise<AccessToken> } {
-  return now.wallMs < slot.freshUntilMs && now.monotonicMs < slot.freshUntilMonotonicMs;
+/** Whether the held token may be served. */
+export function isUsable(slot: Slot, now: Instant): slot is Slot & { held: AccessToken } {
+  return slot.held !== undefined && now.timelineMs - slot.aheadMs < slot.held.expiresAtMs;
+}
+
+/** Whether the held token may be served and is not yet due for a refresh. */
+function isFresh(slot: Slot, now: Instant): boolean {
+  return slot.held !== undefined && now.timelineMs - slot.aheadMs < slot.held.refreshAtMs;
+}
+
+/** The age of the held token. */
+export function heldForMs({ aheadMs }: Slot, { issuedAtMs }: AccessToken, now: Instant): number {
+  return now.timelineMs - aheadMs - issuedAtMs;
 }
 
 /** The owner's backoff, if it is in force. */
@@ -133,7 +144,7 @@ export function standingOf({ hasSucceeded, failure }: Slot): OwnerStanding {
 
 export function phaseOf(slot: Slot, now: Instant, around: Surroundings): Phase {
   if (isFresh(slot, now)) return 'fresh';
-  if (isUsable(slot.held, now)) return 'refresh-due';
+  if (isUsable(slot, now)) return 'refresh-due';
   if (around.requesting) return 'requesting';
   if (around.circuitPause || backoffOf(slot, now)) return 'backing-off';
   return slot.held ? 'expired' : 'empty';
@@ -162,7 +173,7 @@ export function decide(slot: Slot, now: Instant, around: Surroundings): Decision
  * request and begin a second one.
  */
 export function started(slot: Slot, now: Instant): RequestReason {
-  if (isUsable(slot.held, now)) return 'refresh';
+  if (isUsable(slot, now)) return 'refresh';
   if (slot.held) {
     hold(slot, undefined);
     slot.freshRejections = 0;
@@ -172,10 +183,10 @@ export function started(slot: Slot, now: Instant): RequestReason {
 }
 
 /** The owner's in-flight request returned a token. */
-export function succeeded(slot: Slot, held: HeldToken): void {
+export function succeeded(slot: Slot, { token, aheadMs }: HeldToken): void {
   // The previous token was replaced without being rejected, so the streak ends.
   if (slot.held) slot.freshRejections = 0;
-  hold(slot, held);
+  hold(slot, token, aheadMs);
   slot.hasSucceeded = true;
   slot.failure = undefined;
   slot.lastRejected = undefined;
@@ -198,7 +209,7 @@ export function denied(slot: Slot, fingerprint: string): boolean {
  * rejections and the pause that it caused. Returns whether there was such a pause.
  */
 export function accepted(slot: Slot, token: AccessToken): boolean {
-  const isHeld = slot.held?.token === token;
+  const isHeld = slot.held === token;
   if (isHeld) slot.wasAccepted = true;
   else if (!slot.denylist.includes(token.fingerprint)) return false;
   slot.freshRejections = 0;
@@ -208,12 +219,11 @@ export function accepted(slot: Slot, token: AccessToken): boolean {
 }
 
 /** The service rejected the held token: drops it. */
-export function rejected(slot: Slot, held: HeldToken, now: Instant): void {
-  const ageMs = now.monotonicMs - held.issuedAtMonotonicMs;
-  const lifetimeMs = held.expiresAtMonotonicMs - held.issuedAtMonotonicMs;
-  const wasFresh = ageMs <= Math.min(FRESH_MS, lifetimeMs * FRESH_SHARE) && !slot.wasAccepted;
-  slot.freshRejections = wasFresh ? slot.freshRejections + 1 : 0;
-  slot.lastRejected = held.token;
+export function rejected(slot: Slot, held: AccessToken, now: Instant): void {
+  const lifetimeMs = held.expiresAtMs - held.issuedAtMs;
+  const isFresh = heldForMs(slot, held, now) <= Math.min(FRESH_MS, lifetimeMs * FRESH_SHARE);
+  slot.freshRejections = isFresh && !slot.wasAccepted ? slot.freshRejections + 1 : 0;
+  slot.lastRejected = held;
   hold(slot, undefined);
 }
 
@@ -226,10 +236,10 @@ export function forgotten(slot: Slot): boolean {
 }
 
 /** Puts a token into the slot, or takes it out. */
-function hold(slot: Slot, held: HeldToken | undefined): void {
-  slot.held = held;
+function hold(slot: Slot, token: AccessToken | undefined, aheadMs = 0): void {
+  slot.held = token;
+  slot.aheadMs = aheadMs;
   slot.wasAccepted = false;
-  slot.served = held?.served;
-  slot.freshUntilMs = held?.token.refreshAtMs ?? Number.NEGATIVE_INFINITY;
-  slot.freshUntilMonotonicMs = held?.refreshAtMonotonicMs ?? Number.NEGATIVE_INFINITY;
+  slot.served = token && Promise.resolve(token);
+  slot.freshUntilSecond = token ? Math.min(LAST_SECOND, Math.floor((token.refreshAtMs + aheadMs) / 1000)) : 0;
 }

@@ -47,7 +47,7 @@ export async function callSource(
   const request: TokenRequest = {
     signal: abort.signal,
     reason: message.reason,
-    ...(slot.held && { held: slot.held.token }),
+    ...(slot.held && { held: slot.held }),
     ...(slot.lastRejected && { rejected: slot.lastRejected }),
     lifetimeMs: (issued) => lifetimeOf(expiry, dateIssued(issued, attempt.sent, time.now())).lifetimeMs,
     scopeOf: (error) => hooks.scopeOf(error),

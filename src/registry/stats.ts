@@ -63,7 +63,7 @@ export function ownerState(slot: Slot, now: Instant, around: Surroundings): Owne
   const pause = laterPause(around.circuitPause, slot.failure);
   return {
     phase: phaseOf(slot, now, around),
-    ...(isUsable(slot.held, now) && { expiresAtMs: slot.held.token.expiresAtMs }),
+    ...(isUsable(slot, now) && { expiresAtMs: slot.held.expiresAtMs }),
     ...(pause && { code: pause.error.code, retryAtMs: onWallClock(pause.retryAtMonotonicMs, now) }),
   };
 }
@@ -115,7 +115,7 @@ export function countOwners(slots: Iterable<Slot>, now: Instant): { usable: numb
   let usable = 0;
   let pausing = 0;
   for (const slot of slots) {
-    if (isUsable(slot.held, now)) usable++;
+    if (isUsable(slot, now)) usable++;
     if (backoffOf(slot, now)) pausing++;
   }
   return { usable, pausing };

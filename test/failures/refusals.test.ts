@@ -4,7 +4,7 @@ import { OwnerTokenError } from '../../src/errors.ts';
 import { failureOf, pauseAfterRejections, refusal, withOutcome } from '../../src/failures/refusals.ts';
 
 /** The wall clock is a million ahead of the monotonic one. */
-const now: Instant = { wallMs: 1_005_000, monotonicMs: 5_000 };
+const now: Instant = { wallMs: 1_005_000, monotonicMs: 5_000, timelineMs: 1_005_000, aheadMs: 0 };
 const down = new OwnerTokenError('endpoint_unavailable', 'it is down', { failedAtMs: 1_002_000, status: 503 });
 
 describe('what a source threw', () => {

@@ -5,46 +5,45 @@ import { Fingerprints } from '../../src/registry/fingerprints.ts';
 import { ageOf, type DatedToken, dateIssued, heldTokenFrom, lifetimeOf } from '../../src/registry/held-token.ts';
 import { createSlot, type HeldToken, succeeded } from '../../src/registry/slot.ts';
 import type { IssuedToken } from '../../src/token.ts';
-
-/** The wall clock is a million ahead of the monotonic one, unless it jumped. */
-const at = (monotonicMs: number, jumpedMs = 0): Instant => ({
-  wallMs: 1_000_000 + monotonicMs + jumpedMs,
-  monotonicMs,
-});
+import { at, machine } from '../helpers/instants.ts';
 
 const invalidResponse = (message: string) =>
   expect.objectContaining({ code: 'invalid_response', message: expect.stringContaining(message) });
 
 describe('the date of a grant', () => {
-  const dated = (requestedAtMs: number | undefined, sent: Instant, now: Instant) =>
-    dateIssued({ token: 't', ...(requestedAtMs !== undefined && { requestedAtMs }) }, sent, now).requestedAtMs;
+  /** Sent at one monotonic time and received at another; the wall clock jumps in between. */
+  const dated = (requestedAtMs: number | undefined, sentMs: number, nowMs: number, jumpedMs = 0) => {
+    const time = machine();
+    const issued = { token: 't', ...(requestedAtMs !== undefined && { requestedAtMs }) };
+    return dateIssued(issued, time(sentMs), time(nowMs, jumpedMs)).requestedAtMs;
+  };
 
   it('is the moment before it was asked for, where the source says none', () => {
-    expect(dated(undefined, at(100), at(300))).toBe(1_000_100);
+    expect(dated(undefined, 100, 300)).toBe(1_000_100);
   });
 
   it('is then by whichever clock says longer ago', () => {
     // Set back by 50 while the answer was on its way: by the new time it was asked for at 50.
-    expect(dated(undefined, at(100), at(300, -50))).toBe(1_000_050);
+    expect(dated(undefined, 100, 300, -50)).toBe(1_000_050);
     // Set on by 50: by the old time it was asked for at 100.
-    expect(dated(undefined, at(100), at(300, 50))).toBe(1_000_100);
+    expect(dated(undefined, 100, 300, 50)).toBe(1_000_100);
   });
 
   it('is the source’s own where that has come', () => {
-    expect(dated(1_000_200, at(100), at(300))).toBe(1_000_200);
-    expect(dated(1_000_300, at(100), at(300))).toBe(1_000_300);
-    expect(dated(5, at(100), at(300))).toBe(5);
+    expect(dated(1_000_200, 100, 300)).toBe(1_000_200);
+    expect(dated(1_000_300, 100, 300)).toBe(1_000_300);
+    expect(dated(5, 100, 300)).toBe(5);
   });
 
   it('is ours where the source’s has not come yet', () => {
-    expect(dated(1_000_301, at(100), at(300))).toBe(1_000_100);
+    expect(dated(1_000_301, 100, 300)).toBe(1_000_100);
   });
 
   it('goes back with a clock that was set back since, but not for two readings that differ a little', () => {
-    expect(dated(1_000_100, at(100), at(1000, -600))).toBe(999_500);
-    expect(dated(1_000_100, at(100), at(1000, -21))).toBe(1_000_079);
-    expect(dated(1_000_100, at(100), at(1000, -20))).toBe(1_000_100);
-    expect(dated(1_000_100, at(100), at(1000, 600))).toBe(1_000_100);
+    expect(dated(1_000_100, 100, 1000, -600)).toBe(999_500);
+    expect(dated(1_000_100, 100, 1000, -21)).toBe(1_000_079);
+    expect(dated(1_000_100, 100, 1000, -20)).toBe(1_000_100);
+    expect(dated(1_000_100, 100, 1000, 600)).toBe(1_000_100);
   });
 
   it('leaves the rest of the grant as it is', () => {
@@ -84,23 +83,28 @@ describe('the lifetime of a grant', () => {
 describe('the token that is held', () => {
   const fingerprints = new Fingerprints(new Uint8Array(16));
   const grantOf = (token: string, requestedAtMs = 1_000_000): DatedToken => ({ token, requestedAtMs });
-  const hold = (grant: DatedToken, lifetimeMs: number, now: Instant, previous?: HeldToken) =>
-    heldTokenFrom({ refreshWindow: [0.6, 0.8], random: () => 0.5, fingerprints }, grant, lifetimeMs, previous, now);
+  const hold = (grant: DatedToken, lifetimeMs: number, now: Instant, previous?: HeldToken) => {
+    const slot = { held: previous?.token, aheadMs: previous?.aheadMs ?? 0 };
+    return heldTokenFrom({ refreshWindow: [0.6, 0.8], random: () => 0.5, fingerprints }, grant, lifetimeMs, slot, now);
+  };
   const jwt = (claims: object) => `x.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.y`;
 
-  it('has its instants on both clocks', async () => {
+  it('has its instants on the wall clock', () => {
     const held = hold(grantOf('t'), 1000, at(100));
     expect(held.token).toMatchObject({
       ...{ value: 't', tokenType: 'Bearer', fingerprint: fingerprints.ofToken('t') },
       ...{ issuedAtMs: 1_000_000, refreshAtMs: 1_000_700, expiresAtMs: 1_000_950 },
     });
-    expect(held).toMatchObject({ issuedAtMonotonicMs: 0, refreshAtMonotonicMs: 700, expiresAtMonotonicMs: 950 });
-    expect(await held.served).toBe(held.token);
+    expect(held.aheadMs).toBe(0);
+  });
+
+  it('knows how far the timeline was ahead of the wall clock', () => {
+    expect(hold(grantOf('t'), 1000, machine()(100, -40)).aheadMs).toBe(40);
   });
 
   it('has its instants where its date says, however long it was on its way', () => {
-    const held = hold(grantOf('t', 999_900), 1000, at(500));
-    expect(held).toMatchObject({ issuedAtMonotonicMs: -100, refreshAtMonotonicMs: 600, expiresAtMonotonicMs: 850 });
+    const { token } = hold(grantOf('t', 999_900), 1000, at(500));
+    expect(token).toMatchObject({ issuedAtMs: 999_900, refreshAtMs: 1_000_600, expiresAtMs: 1_000_850 });
   });
 
   it('has its scheme as it is sent', () => {
@@ -110,10 +114,9 @@ describe('the token that is held', () => {
 
   it('is kept until it is rejected where its lifetime is so', () => {
     const held = hold(grantOf('t'), Number.POSITIVE_INFINITY, at(0));
-    expect(held.token.expiresAtMs).toBe(Number.POSITIVE_INFINITY);
-    expect(held).toMatchObject({
-      refreshAtMonotonicMs: Number.POSITIVE_INFINITY,
-      expiresAtMonotonicMs: Number.POSITIVE_INFINITY,
+    expect(held.token).toMatchObject({
+      refreshAtMs: Number.POSITIVE_INFINITY,
+      expiresAtMs: Number.POSITIVE_INFINITY,
     });
   });
 
@@ -138,7 +141,6 @@ describe('the token that is held', () => {
       expect(again.token).toMatchObject({ issuedAtMs: 1_000_475, expiresAtMs: 1_000_950 });
       // Half of its life is left: the refresh point, 700 of 950, comes after 350.
       expect(again.token.refreshAtMs).toBe(1_000_825);
-      expect(again).toMatchObject({ refreshAtMonotonicMs: 825, expiresAtMonotonicMs: 950 });
     });
 
     it('is not refreshed once more where hardly any of it is left', () => {
@@ -150,14 +152,12 @@ describe('the token that is held', () => {
     it('may end sooner, where that is what it says now', () => {
       const again = hold(grantOf('t', 1_000_100), 500, at(100), first);
       expect(again.token.expiresAtMs).toBe(1_000_575);
-      expect(again.expiresAtMonotonicMs).toBe(575);
     });
 
-    it('is not prolonged on the monotonic clock by a wall clock that was set back', () => {
-      const again = hold(grantOf('t', 1_000_100), 1000, at(400, -300), first);
-      expect(again.token.expiresAtMs).toBe(1_000_950);
-      expect(again.expiresAtMonotonicMs).toBe(950);
-      expect(again.refreshAtMonotonicMs).toBeLessThanOrEqual(950);
+    it('keeps its end on the timeline when the wall clock was set back', () => {
+      const again = hold(grantOf('t', 1_000_100), 1000, machine()(400, -300), first);
+      expect(again.token.expiresAtMs + again.aheadMs).toBe(1_000_950);
+      expect(again.token.refreshAtMs).toBeLessThanOrEqual(again.token.expiresAtMs);
     });
 
     it('is not taken for another', () => {
@@ -176,17 +176,18 @@ describe('the age of a token', () => {
     { refreshWindow: [0.6, 0.8], random: () => 0.5, fingerprints: new Fingerprints() },
     { token: 't', requestedAtMs: 1_000_000 },
     1000,
-    undefined,
+    { held: undefined, aheadMs: 0 },
     at(0),
   );
 
-  it('is by the monotonic clock while it is held, by the wall clock after, and never below zero', () => {
+  it('is that on the timeline while it is held, by the wall clock after, and never below zero', () => {
     const slot = createSlot('owner_x');
     const named = { owner: 'owner_x', token: held.token.fingerprint };
-    expect(ageOf(slot, held.token, at(50, 100))).toEqual({ ...named, ageMs: 150 });
+    const setBack = machine()(200, -100);
+    expect(ageOf(slot, held.token, setBack)).toEqual({ ...named, ageMs: 100 });
     succeeded(slot, held);
-    expect(ageOf(slot, held.token, at(50, 100))).toEqual({ ...named, ageMs: 50 });
+    expect(ageOf(slot, held.token, setBack)).toEqual({ ...named, ageMs: 200 });
     slot.held = undefined;
-    expect(ageOf(slot, held.token, at(50, -100))).toEqual({ ...named, ageMs: 0 });
+    expect(ageOf(slot, held.token, machine()(50, -100))).toEqual({ ...named, ageMs: 0 });
   });
 });

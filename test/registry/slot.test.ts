@@ -11,22 +11,17 @@ import {
   failed,
   forgotten,
   type HeldToken,
-  isFresh,
   isUsable,
   phaseOf,
   rejected,
   type Slot,
+  servedAt,
   standingOf,
   started,
   succeeded,
 } from '../../src/registry/slot.ts';
 import { AccessToken } from '../../src/token.ts';
-
-/** The wall clock is a million ahead of the monotonic one, unless it jumped. */
-const at = (monotonicMs: number, jumpedMs = 0): Instant => ({
-  wallMs: 1_000_000 + monotonicMs + jumpedMs,
-  monotonicMs,
-});
+import { at, machine } from '../helpers/instants.ts';
 
 /** A token issued at 0, due for a refresh at 600 and past its end at 950. */
 function heldToken(value = 'one', life: { lifetimeMs?: number; issuedAtMs?: number } = {}): HeldToken {
@@ -40,13 +35,7 @@ function heldToken(value = 'one', life: { lifetimeMs?: number; issuedAtMs?: numb
     refreshAtMs: 1_000_000 + refreshAt,
     expiresAtMs: 1_000_000 + expiresAt,
   });
-  return {
-    token,
-    served: Promise.resolve(token),
-    issuedAtMonotonicMs: issuedAtMs,
-    refreshAtMonotonicMs: refreshAt,
-    expiresAtMonotonicMs: expiresAt,
-  };
+  return { token, aheadMs: 0 };
 }
 
 const failureUntil = (retryAtMonotonicMs: number): Failure => ({
@@ -65,21 +54,60 @@ function slotWith(facts: { held?: HeldToken; failure?: Failure }): Slot {
 const ALONE = { requesting: false, circuitPause: undefined };
 
 describe('the held token', () => {
-  it('is fresh up to its refresh point, usable up to its end, by the clock that gets there first', () => {
+  const isFresh = (slot: Slot, now: Instant) => phaseOf(slot, now, ALONE) === 'fresh';
+
+  it('is fresh up to its refresh point, usable up to its end', () => {
     const slot = slotWith({ held: heldToken() });
     expect([599, 600].map((ms) => isFresh(slot, at(ms)))).toEqual([true, false]);
-    expect([949, 950].map((ms) => isUsable(slot.held, at(ms)))).toEqual([true, false]);
-    expect(isFresh(slot, at(0, 599))).toBe(true);
-    expect(isFresh(slot, at(0, 600))).toBe(false);
-    expect(isFresh(slot, at(600, -500))).toBe(false);
-    expect(isUsable(slot.held, at(0, 950))).toBe(false);
-    expect(isUsable(slot.held, at(950, -900))).toBe(false);
-    expect(isUsable(undefined, at(0))).toBe(false);
+    expect([949, 950].map((ms) => isUsable(slot, at(ms)))).toEqual([true, false]);
+  });
+
+  it.each<[string, (time: ReturnType<typeof machine>, ms: number) => Instant]>([
+    ['both clocks', (time, ms) => time(ms)],
+    ['the wall clock alone', (time, ms) => time(0, ms)],
+    ['the monotonic clock alone', (time, ms) => time(ms, -ms)],
+    ['the monotonic clock, while the wall clock is set back further', (time, ms) => time(ms, -500 - ms)],
+  ])('ends no later by %s', (_, pass) => {
+    const slot = slotWith({ held: heldToken() });
+    expect([599, 600].map((ms) => isFresh(slot, pass(machine(), ms)))).toEqual([true, false]);
+    expect([949, 950].map((ms) => isUsable(slot, pass(machine(), ms)))).toEqual([true, false]);
+  });
+
+  it('ends earlier by what the wall clock was set forward, even if it was set back at once', () => {
+    const time = machine();
+    const slot = slotWith({ held: heldToken() });
+    time(0, 300);
+    expect([649, 650].map((ms) => isUsable(slot, time(ms)))).toEqual([true, false]);
+  });
+
+  it('counts on the wall clock as it is when the token is stored', () => {
+    const time = machine();
+    const { aheadMs } = time(100, -60);
+    const { token } = heldToken();
+    const slot = slotWith({ held: { token, aheadMs } });
+    expect([1009, 1010].map((ms) => isUsable(slot, time(ms, -60)))).toEqual([true, false]);
+  });
+
+  it('is served without a further look until the second in which its refresh point lies', () => {
+    const slot = slotWith({ held: heldToken('one', { lifetimeMs: 10_000 }) });
+    expect([1_000, 1_005, 1_006, 1_007].map((second) => servedAt(slot, second) === slot.served)).toEqual([
+      ...[true, true, false, false],
+    ]);
+    expect(servedAt(slotWith({ held: { ...heldToken(), aheadMs: 5_000 } }), 1_004)).toBeDefined();
+  });
+
+  it('that is kept for good stays a small integer, and is fresh beyond it', () => {
+    const { token } = heldToken('one', { lifetimeMs: Number.POSITIVE_INFINITY });
+    const slot = slotWith({ held: { token, aheadMs: 0 } });
+    expect(slot.freshUntilSecond).toBe(2 ** 31 - 1);
+    expect(servedAt(slot, 2 ** 31 - 1)).toBeUndefined();
+    expect(isFresh(slot, at(2 ** 31 * 1000))).toBe(true);
   });
 
   it('is none in a new slot, and nothing else is known there', () => {
     const slot = createSlot('owner_x');
-    expect(isFresh(slot, at(-1e12))).toBe(false);
+    expect(servedAt(slot, -1e9)).toBeUndefined();
+    expect(isUsable(slot, at(0))).toBe(false);
     expect(slot).toMatchObject({ owner: 'owner_x', held: undefined, failure: undefined, denylist: [] });
   });
 });
@@ -135,13 +163,13 @@ describe('a request', () => {
     expect(started(slot, at(950))).toBe('rejected');
   });
 
-  it('that succeeds puts its token in the place of all that was known', () => {
+  it('that succeeds puts its token in the place of all that was known', async () => {
     const slot = slotWith({ failure: failureUntil(2000) });
     slot.lastRejected = heldToken('old').token;
     const held = heldToken('new');
     succeeded(slot, held);
-    expect(slot).toMatchObject({ held, failure: undefined, lastRejected: undefined, served: held.served });
-    expect(slot).toMatchObject({ freshUntilMs: 1_000_600, freshUntilMonotonicMs: 600 });
+    expect(slot).toMatchObject({ held: held.token, failure: undefined, lastRejected: undefined });
+    expect(await slot.served).toBe(held.token);
   });
 
   it('that fails leaves a usable token alone', () => {
@@ -149,7 +177,7 @@ describe('a request', () => {
     const failure = failureUntil(2000);
     const slot = slotWith({ held });
     failed(slot, failure);
-    expect(slot).toMatchObject({ held, failure });
+    expect(slot).toMatchObject({ held: held.token, failure });
   });
 });
 
@@ -157,9 +185,9 @@ describe('a rejection', () => {
   it('drops the token and keeps it as the last rejected', () => {
     const held = heldToken();
     const slot = slotWith({ held });
-    rejected(slot, held, at(500));
+    rejected(slot, held.token, at(500));
     expect(slot).toMatchObject({ held: undefined, lastRejected: held.token, served: undefined });
-    expect(isFresh(slot, at(0))).toBe(false);
+    expect(servedAt(slot, 0)).toBeUndefined();
   });
 
   it('is quick within a tenth of the life and ten seconds; in a row they are counted', () => {
@@ -167,7 +195,8 @@ describe('a rejection', () => {
       const slot = slotWith({});
       slot.freshRejections = 1;
       const held = heldToken('t', { lifetimeMs, issuedAtMs });
-      rejected(slot, held, at(atMs));
+      succeeded(slot, held);
+      rejected(slot, held.token, at(atMs));
       return slot.freshRejections;
     };
     // Counted over the life that is served: 950 of 1000.
@@ -203,7 +232,7 @@ describe('an accepted token', () => {
     const held = heldToken();
     const slot = slotWith({ held });
     expect(accepted(slot, held.token)).toBe(false);
-    rejected(slot, held, at(1));
+    rejected(slot, held.token, at(1));
     expect(slot.freshRejections).toBe(0);
   });
 
@@ -220,7 +249,7 @@ describe('an accepted token', () => {
     const failure = failureUntil(2000);
     const slot = slotWith({ held: heldToken(), failure });
     slot.freshRejections = 2;
-    expect(accepted(slot, slot.held?.token as AccessToken)).toBe(false);
+    expect(accepted(slot, slot.held as AccessToken)).toBe(false);
     expect(slot).toMatchObject({ freshRejections: 0, failure });
   });
 

@@ -1,14 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import type { Instant } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import type { Pause } from '../../src/failures/backoff.ts';
 import { FailureScopes } from '../../src/failures/failure-scopes.ts';
-import { createSlot, type HeldToken, type Slot, type Surroundings, succeeded } from '../../src/registry/slot.ts';
+import { createSlot, type Slot, type Surroundings, succeeded } from '../../src/registry/slot.ts';
 import { countOwners, ownerState, pauseInForce, pauseStats } from '../../src/registry/stats.ts';
 import { AccessToken } from '../../src/token.ts';
+import { at } from '../helpers/instants.ts';
 
-/** The wall clock is a million ahead of the monotonic one. */
-const at = (monotonicMs: number): Instant => ({ wallMs: 1_000_000 + monotonicMs, monotonicMs });
 const ALONE: Surroundings = { requesting: false, circuitPause: undefined };
 
 /** Due for a refresh at 600, past its end at 950. */
@@ -18,11 +16,7 @@ function slotWith(facts: { token?: boolean; failure?: Pause }): Slot {
   const token = new AccessToken({
     ...{ value: 'v', tokenType: 'Bearer', fingerprint: 'token_v', issuedAtMs, refreshAtMs, expiresAtMs },
   });
-  const held: HeldToken = {
-    ...{ token, served: Promise.resolve(token) },
-    ...{ issuedAtMonotonicMs: 0, refreshAtMonotonicMs: 600, expiresAtMonotonicMs: 950 },
-  };
-  if (facts.token) succeeded(slot, held);
+  if (facts.token) succeeded(slot, { token, aheadMs: 0 });
   slot.failure = facts.failure;
   return slot;
 }

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { timeOf } from '../../src/clock.ts';
+import { Time } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from '../../src/registry/warm-up.ts';
@@ -35,7 +35,7 @@ class ScriptedTokens {
   }
 
   run(keys: Iterable<string> | AsyncIterable<string>, options?: WarmUpOptions, concurrency = 4): Promise<WarmUpReport> {
-    const time = timeOf(this.clock);
+    const time = new Time(this.clock);
     const getToken = (accessKey: string, { signal }: { signal: AbortSignal }) => this.#getToken(accessKey, signal);
     const parts = { tokens: { getToken }, concurrency, closing: this.closing.signal, time };
     const diagnostics = { warmUpExceeded: (maxOwners: number) => void this.exceeded.push(maxOwners) };

@@ -14,8 +14,24 @@ const MUTANTS = [
     '    if (this.#owners.isCurrent(flight)) {\n      succeeded(',
     '    {\n      succeeded(',
   ],
-  ['expiry by the monotonic clock is ignored', 'registry/slot', ' && now.monotonicMs < held.expiresAtMonotonicMs', ''],
-  ['expiry by the wall clock is ignored', 'registry/slot', 'now.wallMs < held.token.expiresAtMs && ', ''],
+  [
+    'expiry by the monotonic clock is ignored',
+    'clock',
+    'if (Number.isNaN(this.#monotonicOffsetMs)) this.#monotonicOffsetMs',
+    'this.#monotonicOffsetMs',
+  ],
+  [
+    'expiry by the wall clock is ignored',
+    'clock',
+    'const gapMs = wallMs + this.#wallOffsetMs - (monotonicMs + this.#monotonicOffsetMs);',
+    'const gapMs = 0; this.#wallOffsetMs = monotonicMs + this.#monotonicOffsetMs - wallMs;',
+  ],
+  [
+    'a token is served a second longer',
+    'registry/slot',
+    'second < slot.freshUntilSecond',
+    'second <= slot.freshUntilSecond',
+  ],
   [
     'a trial in flight is not seen',
     'failures/circuit-breaker',
@@ -73,8 +89,8 @@ const MUTANTS = [
   [
     'a rejection leaves the token',
     'registry/slot',
-    '  slot.lastRejected = held.token;\n  hold(slot, undefined);',
-    '  slot.lastRejected = held.token;',
+    '  slot.lastRejected = held;\n  hold(slot, undefined);',
+    '  slot.lastRejected = held;',
   ],
   [
     'a rejection does not detach what was sent',
@@ -110,13 +126,13 @@ const MUTANTS = [
   [
     'a lifetime counts from the answer',
     'registry/held-token',
-    'Math.min(sent.wallMs, now.wallMs - elapsedMs)',
-    'now.wallMs',
+    'requestedAtMs: now.wallMs - tookMs',
+    'requestedAtMs: now.wallMs',
   ],
   [
     'a date from before the clock was set back stands',
     'registry/held-token',
-    'setBackMs > MAX_SAMPLING_ERROR_MS',
+    'setBackMs > MAX_READING_ERROR_MS',
     'setBackMs > 1e15',
   ],
   [

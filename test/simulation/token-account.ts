@@ -16,10 +16,9 @@ interface Issued {
   lifetimeMs: number;
 }
 
-/** A token that the registry must hold, at least until one of these times. */
+/** A token that the registry must hold, at least until this time on the timeline. */
 interface Held {
   readonly value: string;
-  readonly untilWallMs: number;
   readonly untilMs: number;
 }
 
@@ -141,16 +140,14 @@ export class TokenAccount {
   /** The registry now holds this token, and must go on holding it. */
   nowHeld(owner: number, token: AccessToken): void {
     if (!this.#isRoomy) return;
-    const { wallMs, monotonicMs } = this.#world.clock;
-    const leftMs = token.expiresAtMs - wallMs;
-    this.#held[owner] = { value: token.value, untilWallMs: token.expiresAtMs, untilMs: monotonicMs + leftMs - 1 };
+    const { wallMs, timelineMs } = this.#world.clock;
+    this.#held[owner] = { value: token.value, untilMs: timelineMs + token.expiresAtMs - wallMs - 1 };
   }
 
   checkStillHeld(owner: number, value: string | undefined): void {
     const held = this.#held[owner];
     if (!held) return;
-    const { wallMs, monotonicMs } = this.#world.clock;
-    if (wallMs >= held.untilWallMs || monotonicMs >= held.untilMs) this.#held[owner] = undefined;
+    if (this.#world.clock.timelineMs >= held.untilMs) this.#held[owner] = undefined;
     else if (value !== held.value) this.#broken('a usable token was lost');
   }
 

@@ -9,6 +9,8 @@ interface Timer {
 export class WorldClock implements Clock {
   wallMs: number;
   monotonicMs = 0;
+  /** Advances with both clocks, and by what the wall clock jumps forward: no token need end later. */
+  timelineMs = 0;
   readonly #timers = new Set<Timer>();
 
   constructor(startMs = Date.UTC(2030, 0, 1)) {
@@ -55,11 +57,13 @@ export class WorldClock implements Clock {
   /** Moves both clocks on to this monotonic moment, without running anything. */
   moveTo(monotonicMs: number): void {
     this.wallMs += monotonicMs - this.monotonicMs;
+    this.timelineMs += monotonicMs - this.monotonicMs;
     this.monotonicMs = monotonicMs;
   }
 
   /** The wall clock alone moves: it is set, or the machine sleeps. */
   shiftWall(ms: number): void {
     this.wallMs += ms;
+    this.timelineMs += Math.max(0, ms);
   }
 }
