@@ -9,14 +9,19 @@ import { type Slot, standingOf } from './slot.ts';
 /**
  * - `queued`: not sent yet; can still be dropped. Its reason is determined when it is sent.
  * - `permitted`: may be sent, which happens within the same tick; can still be dropped.
- * - `sent`: the source was called; `abort` cancels that call. The source may release its permit and queue for another,
- *   which `resume` grants.
+ * - `sent`: the source was called; `abort` cancels that call. The source may release its permit and queue for another:
+ *   `permit` is the wait for it, which `resume` ends.
  * - `settled`: its callers have the outcome.
  */
 export type FlightState =
   | { readonly phase: 'queued' }
   | { readonly phase: 'permitted' }
-  | { readonly phase: 'sent'; readonly abort: AbortController; resume?: (() => void) | undefined }
+  | {
+      readonly phase: 'sent';
+      readonly abort: AbortController;
+      permit?: Promise<void> | undefined;
+      resume?: () => void;
+    }
   | { readonly phase: 'settled' };
 
 /** A caller with a signal, which may leave before the request settles. */

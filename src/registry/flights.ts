@@ -299,14 +299,15 @@ export class Flights {
   }
 
   #refuse(flight: Flight, error: OwnerTokenError): void {
-    this.#end(flight);
+    this.#end(flight, error);
     this.#reject(flight, error);
   }
 
-  #end(flight: Flight): void {
+  /** @param error why it was refused, if it was. */
+  #end(flight: Flight, error?: OwnerTokenError): void {
     if (this.#queue.withdraw(flight)) {
-      // Its source is waiting for a permit.
-      if (flight.state.phase === 'sent') flight.state.abort.abort(closedError(flight.slot.owner, this.#time.now()));
+      // Its source still waits for a permit.
+      if (flight.state.phase === 'sent') flight.state.abort.abort(error);
       this.#queueTimer.watch(this.#queue.overdueAtMs, this.#failures.nextNewcomerAtMs);
     }
     flight.state = { phase: 'settled' };

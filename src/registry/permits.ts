@@ -35,19 +35,26 @@ export class Permits {
     });
   }
 
-  /** Waits for another permit, unless it has one or its source has settled. `enqueue` puts it into the queue again. */
+  /**
+   * Waits for another permit, unless it has one or its source has settled. `enqueue` puts it into the queue again, once
+   * for all concurrent calls.
+   */
   async wait(flight: Flight, enqueue: () => void): Promise<void> {
     const { state } = flight;
     if (flight.releasePermit || state.phase !== 'sent') return;
-    const { signal } = state.abort;
-    await new Promise<void>((resolve, reject) => {
-      const leave = () => reject(signal.reason);
-      signal.addEventListener('abort', leave, { once: true });
-      state.resume = () => {
-        signal.removeEventListener('abort', leave);
-        resolve();
-      };
+    if (!state.permit) {
+      state.permit = new Promise((resolve, reject) => {
+        const { signal } = state.abort;
+        const leave = () => reject(signal.reason);
+        signal.addEventListener('abort', leave, { once: true });
+        state.resume = () => {
+          state.permit = undefined;
+          signal.removeEventListener('abort', leave);
+          resolve();
+        };
+      });
       enqueue();
-    });
+    }
+    await state.permit;
   }
 }

@@ -66,14 +66,14 @@ function settledInTime<T>(time: Time, timeoutMs: number, abort: AbortController,
       reject(new OwnerTokenError('endpoint_unavailable', message));
       abort.abort(new DOMException(message, 'TimeoutError'));
     }, timeoutMs);
-    // Once the registry has closed, a source that never settles must not keep the process alive.
-    abort.signal.addEventListener('abort', () => isClosed(abort.signal) && cancel(), { once: true });
+    // Once the registry has ended the request, a source that never settles must not keep the process alive.
+    abort.signal.addEventListener('abort', () => wasEnded(abort.signal) && cancel(), { once: true });
     call.finally(cancel).then(resolve, reject);
   });
 }
 
-/** Whether a request was aborted because the registry closed. */
-function isClosed({ reason }: AbortSignal): boolean {
+/** Whether the registry ended a request itself: it closed, or refused the request while its source waited for a permit. */
+function wasEnded({ reason }: AbortSignal): boolean {
   return reason instanceof OwnerTokenError;
 }
 
@@ -88,11 +88,11 @@ export function readFailure(thrown: unknown, { slot, accessKey }: Flight, now: I
 }
 
 /**
- * Whether a request failed because it was aborted. Unless the registry closed, an error still counts if it says something
+ * Whether a request failed because it was aborted. Unless the registry ended it, an error still counts if it says something
  * about the service or the client: anything but a value that the source threw on being aborted.
  */
 export function wasAborted(signal: AbortSignal, { code, failureScope }: OwnerTokenError): boolean {
-  return signal.aborted && (isClosed(signal) || (code === 'source_failed' && failureScope === 'owner'));
+  return signal.aborted && (wasEnded(signal) || (code === 'source_failed' && failureScope === 'owner'));
 }
 
 /** The error of calls to a closed registry. */

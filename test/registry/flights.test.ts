@@ -525,6 +525,23 @@ describe('a source that shares with other processes', () => {
     expect(await permitOf(request)).toBe(request.signal.reason);
   });
 
+  it('queues once for concurrent calls, again after each release', async () => {
+    const { request, taken } = await waitsForPermit();
+    const second = permitOf(request);
+    expect(stage.numbers.queued).toBe(1);
+    stage.source.call(1).succeed();
+    expect(await Promise.all([taken, second])).toEqual(['taken', 'taken']);
+    request.permit?.release();
+    const third = stage.begin('c');
+    await settle();
+    expect(stage.source.countFor('c')).toBe(1);
+    const last = permitOf(request);
+    await settle();
+    expect(stage.numbers).toMatchObject({ inFlight: 1, queued: 1 });
+    stage.source.calls.at(-1)?.succeed();
+    expect([await third.outcome, await last]).toEqual(['token-2-of-c', 'taken']);
+  });
+
   it('dates its request from when it took the permit', async () => {
     const { shared, taken } = await waitsForPermit();
     stage.clock.advance(400);
@@ -539,6 +556,7 @@ describe('a source that shares with other processes', () => {
     const { shared, request, taken } = await waitsForPermit();
     stage.clock.advance(5_000);
     expect(await shared.outcome).toBe('queue_timeout');
+    expect(await taken).toMatchObject({ code: 'queue_timeout' });
     expect(await taken).toBe(request.signal.reason);
     stage.source.call(0).fail(request.signal.reason);
     await settle();
@@ -551,6 +569,7 @@ describe('a source that shares with other processes', () => {
     const { shared, request, taken } = await waitsForPermit();
     stage.source.call(1).fail(down);
     expect(await shared.outcome).toBe('endpoint_unavailable');
+    expect(await taken).toMatchObject({ code: 'endpoint_unavailable' });
     expect(await taken).toBe(request.signal.reason);
     stage.source.call(0).fail(request.signal.reason);
     await settle();
