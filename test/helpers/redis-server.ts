@@ -5,11 +5,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient } from 'redis';
 
-const missing = spawnSync('redis-server', ['--version']).error !== undefined;
+const version = spawnSync('redis-server', ['--version'], { encoding: 'utf8' });
+const missing = version.error !== undefined;
 if (missing && process.env.REQUIRE_REDIS === '1') throw new Error('REQUIRE_REDIS=1, but redis-server is not installed');
 
 /** For `describe.skipIf`: `redis-server` is not installed. With `REQUIRE_REDIS=1` importing this file throws instead. */
 export const noRedis = missing;
+
+/** `Redis 6.2.14` or `Valkey 8.1.1`: the one found first on the `PATH`. Empty if there is none. */
+export const serverVersion = (version.stdout ?? '').replace(/^(\w+) server v=([\d.]+).*$/s, '$1 $2');
+
+/** Before Redis 7, tests must do without some commands and settings. */
+export const isBefore7 = Number(/\d+/.exec(serverVersion)?.[0]) < 7;
 
 /** A real `redis-server` for one test. */
 export interface RedisServer {
@@ -45,15 +52,21 @@ export async function startRedis(options: { port?: number; args?: string[] } = {
 export async function startRedisCluster(): Promise<{ ports: number[]; [Symbol.asyncDispose](): Promise<void> }> {
   const nodes = await Promise.all(
     [0, 1, 2].map(async (index) => {
-      const bus = await freePort();
       const args = ['--cluster-enabled', 'yes', '--cluster-config-file', `nodes-${index}.conf`];
+      if (isBefore7) {
+        const server = await startRedis({ port: await portWithBus(), args });
+        return { bus: server.port + BUS_OFFSET, server };
+      }
+      const bus = await freePort();
       return { bus, server: await startRedis({ args: [...args, '--cluster-port', `${bus}`] }) };
     }),
   );
   const clients = await Promise.all(nodes.map(({ server }) => createClient({ url: server.url }).connect()));
   const slots = [0, 5461, 10_923, 16_384];
   for (const [index, client] of clients.entries()) {
-    await client.sendCommand(['CLUSTER', 'ADDSLOTSRANGE', `${slots[index]}`, `${Number(slots[index + 1]) - 1}`]);
+    const first = slots[index] as number;
+    const own = Array.from({ length: (slots[index + 1] as number) - first }, (_, slot) => `${first + slot}`);
+    await client.sendCommand(['CLUSTER', 'ADDSLOTS', ...own]);
     const { bus, server } = nodes[0] as (typeof nodes)[0];
     if (index > 0) await client.sendCommand(['CLUSTER', 'MEET', '127.0.0.1', `${server.port}`, `${bus}`]);
   }
@@ -67,6 +80,24 @@ export async function startRedisCluster(): Promise<{ ports: number[]; [Symbol.as
     ports: nodes.map(({ server }) => server.port),
     [Symbol.asyncDispose]: async () => void (await Promise.all(nodes.map(({ server }) => server.kill()))),
   };
+}
+
+/** Before Redis 7, a cluster node listens on a second port, at this distance. */
+const BUS_OFFSET = 10_000;
+
+async function portWithBus(): Promise<number> {
+  for (;;) {
+    const port = 10_000 + Math.floor(Math.random() * 20_000);
+    if ((await isFree(port)) && (await isFree(port + BUS_OFFSET))) return port;
+  }
+}
+
+function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  return new Promise((resolve) => {
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
 }
 
 /** A free port. */

@@ -20,7 +20,7 @@ const DEADLINE_MS = 250;
 const BUDGET_MS = 4 * 3 * DEADLINE_MS;
 
 /** The user that the replicas are. */
-const APP = ['app', 'on', '>pw', '~otr:*', '&otr:*', '+@all'] as const;
+const APP = ['app', 'on', '>pw', '~otr:*', 'resetchannels', '&otr:*', '+@all'] as const;
 
 /** Owners in each phase: more than it takes to open the breaker. */
 const OWNERS = 8;
