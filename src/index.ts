@@ -45,4 +45,11 @@ export { OwnerTokenRegistry } from './registry/registry.ts';
 export type { Phase } from './registry/slot.ts';
 export type { OwnerState, PauseStat, RegistryStats } from './registry/stats.ts';
 export type { WarmUpOptions, WarmUpReport } from './registry/warm-up.ts';
-export { AccessToken, type IssuedToken, type RequestReason, type TokenRequest, type TokenSource } from './token.ts';
+export {
+  AccessToken,
+  type IssuedToken,
+  type RequestPermit,
+  type RequestReason,
+  type TokenRequest,
+  type TokenSource,
+} from './token.ts';

@@ -61,7 +61,7 @@ export class SharingDiagnostics {
   readonly #registry: string;
   readonly #write: Write;
   #unreadable = 0;
-  #strangers = 0;
+  #mismatched = 0;
 
   constructor(registry: string, logger: Logger | Level | undefined) {
     this.#registry = registry;
@@ -90,9 +90,9 @@ export class SharingDiagnostics {
   }
 
   /** @param replicas number of replicas with another naming key; reported when it rises from 0. */
-  strangers(replicas: number): void {
-    if (replicas > 0 && this.#strangers === 0) this.#emit('key_mismatch', { replicas });
-    this.#strangers = replicas;
+  keyMismatch(replicas: number): void {
+    if (replicas > 0 && this.#mismatched === 0) this.#emit('key_mismatch', { replicas });
+    this.#mismatched = replicas;
   }
 
   #emit(event: SharingEvent, fields: Omit<SharingMessage, 'registry' | 'event'>, isLogged = true): void {

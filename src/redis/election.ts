@@ -7,6 +7,7 @@ import type { Clock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import type { IssuedToken } from '../token.ts';
 import type { KnownGenerations } from './known-generations.ts';
+import type { Pacer } from './pacer.ts';
 import type { SharedCall } from './shared-call.ts';
 import type { Acquired, SharedRecord } from './shared-record.ts';
 import type { StoredFailures } from './stored-failure.ts';
@@ -57,6 +58,8 @@ export interface ElectionOptions {
   readonly failures: StoredFailures;
   readonly known: KnownGenerations;
   readonly wakeups: Wakeups;
+  /** Undefined if requests are not paced. */
+  readonly pacer: Pacer | undefined;
   readonly clock: Clock;
   readonly maxWaitMs: number;
 }
@@ -79,16 +82,19 @@ export class Election {
         call.request.signal.throwIfAborted();
         const readAtMs = clock.monotonic();
         const askedAtMs = clock.now();
-        const answer = await this.#acquire(call, findings, call.hasPermit && passage !== undefined);
+        const answer = await this.#acquire(call, findings, passage !== undefined);
         if (answer?.what === 'lead') {
           const trial = passage?.trial;
           passage = undefined;
+          call.sendTime = undefined;
           return leadOf(answer, trial);
         }
         if (passage?.trial) passage = this.#abandonTrial(call);
+        if (answer?.what !== 'free') this.#passOnSendTime(call);
         if (answer?.what === 'wait') {
           if (!(await this.#wait(call, watch, answer.remainingMs, readAtMs, endsAtMs))) return FALL_BACK;
         } else if (answer?.what === 'free') {
+          if (!(await this.#waitToSend(call, watch, endsAtMs))) continue;
           await call.takePermit();
           const passed = passage ?? (await this.#pass(call, endsAtMs));
           if (passed.do !== 'pass') return passed;
@@ -101,7 +107,38 @@ export class Election {
     } finally {
       watch.stop();
       if (passage?.trial) this.#abandonTrial(call);
+      this.#passOnSendTime(call);
     }
+  }
+
+  /** Waits, without a permit, until the call may send a request. Returns false if the record has changed meanwhile. */
+  async #waitToSend(call: SharedCall, watch: Watch, endsAtMs: number): Promise<boolean> {
+    const { pacer, clock } = this.#options;
+    if (!pacer || this.#maySend(call)) return true;
+    call.releasePermit();
+    const { signal } = call.request;
+    const leaving = new AbortController();
+    const leave = () => leaving.abort(signal.reason);
+    signal.addEventListener('abort', leave, { once: true });
+    try {
+      const taken = pacer.take(leaving.signal, endsAtMs - clock.monotonic());
+      call.sendTime = await Promise.race([taken, watch.woken(leaving.signal).then(() => undefined)]);
+      signal.throwIfAborted();
+      return call.sendTime !== undefined;
+    } finally {
+      signal.removeEventListener('abort', leave);
+      leaving.abort();
+    }
+  }
+
+  #maySend({ sendTime }: SharedCall): boolean {
+    const { pacer } = this.#options;
+    return !pacer || (sendTime !== undefined && pacer.isUsable(sendTime));
+  }
+
+  #passOnSendTime(call: SharedCall): void {
+    if (call.sendTime) this.#options.pacer?.passOn(call.sendTime);
+    call.sendTime = undefined;
   }
 
   /** Returns undefined if the record must be read again with the updated findings. */
@@ -128,11 +165,13 @@ export class Election {
     return undefined;
   }
 
-  async #acquire(call: SharedCall, findings: Findings, mayLead: boolean): Promise<Acquired | undefined> {
+  async #acquire(call: SharedCall, findings: Findings, isPassed: boolean): Promise<Acquired | undefined> {
     const { record, tokens } = this.#options;
+    const mayLead = isPassed && call.hasPermit && this.#maySend(call);
+    const listens = !this.#maySend(call);
     const { id, owner, request } = call;
     findings.avoid = Math.max(findings.avoid, tokens.avoid(request));
-    return record.acquire(owner, { call: id, mayLead, leastLifeMs: tokens.leastLifeMs(request), ...findings });
+    return record.acquire(owner, { call: id, mayLead, listens, leastLifeMs: tokens.leastLifeMs(request), ...findings });
   }
 
   /** Admits the call past the fleet's circuit breaker, perhaps as its trial, or returns the refusal. */

@@ -27,6 +27,11 @@ export class FallbackBudget {
     this.#clock = clock;
   }
 
+  /** The last count, or what is assumed until the first. */
+  get replicas(): number {
+    return this.#replicas;
+  }
+
   set replicas(count: number) {
     this.#replicas = Math.max(1, count);
   }

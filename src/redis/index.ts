@@ -12,8 +12,10 @@ export {
   fromIoredis,
   fromNodeRedis,
   type IoredisClient,
+  type IoredisShardedSubscriber,
   type IoredisSubscriber,
   type NodeRedisClient,
+  type NodeRedisShardedSubscriber,
   type NodeRedisSubscriber,
   type RedisPort,
 } from './ports.ts';

@@ -41,6 +41,11 @@ export class Names {
     return `${this.#prefix}:${this.#digest('endpoint', identity)}`;
   }
 
+  /** The record that paces requests: the service's quota outlives a rotated secret, so only the origin names it. */
+  ofPacing(origin: string): string {
+    return `${this.#prefix}:${this.#digest('pacing', origin)}`;
+  }
+
   /** Length-prefixed, so that no two lists give the same bytes; UTF-16, so that no two strings do. */
   #digest(...parts: string[]): string {
     const hmac = createHmac('sha256', this.#key);

@@ -29,6 +29,11 @@ export interface SharedTokensOptions {
    * Default: 20,000.
    */
   maxWaitMs?: number | undefined;
+  /**
+   * The service's quota: at most this many token requests per second by all replicas together, without bursts. Set it here
+   * and not on the registries, each of which would apply it alone. 0.01 to 10,000. Default: none.
+   */
+  requestsPerSecond?: number | undefined;
   /** The registry's `name`, for logs and channel messages. Default: `default`. */
   name?: string | undefined;
   /** A logger or a level, as for the registry. Default: silent. */
@@ -40,7 +45,7 @@ export interface SharedTokensOptions {
 }
 
 const KNOWN = ['source', 'redis', 'sealingKeys', 'namingKey', 'prefix', 'redisTimeoutMs', 'leaseMs', 'maxHoldMs'];
-const MORE = ['maxWaitMs', 'name', 'logger', 'clock', 'random'];
+const MORE = ['maxWaitMs', 'requestsPerSecond', 'name', 'logger', 'clock', 'random'];
 
 /** @throws `invalid_options`, listing every problem. */
 export function checkSharedTokensOptions(options: SharedTokensOptions): void {
@@ -56,6 +61,8 @@ export function checkSharedTokensOptions(options: SharedTokensOptions): void {
   check.integer('leaseMs', 500, 60_000);
   check.integer('maxHoldMs', 1_000, 120_000);
   check.integer('maxWaitMs', 1_000, 300_000);
+  const isRate = (value: unknown) => typeof value === 'number' && value >= 0.01 && value <= 10_000;
+  check.when('requestsPerSecond', isRate, 'a number from 0.01 to 10000');
   check.when('name', isName, NAME_EXPECTED);
   check.when('logger', isLogger, LOGGER_EXPECTED);
   check.when('clock', isClock, 'a clock with now() and monotonic()');

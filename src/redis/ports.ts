@@ -18,6 +18,11 @@ export interface RedisPort {
   run(script: RecordScript, key: string, args: readonly string[]): Promise<unknown>;
   /** Subscribes to a channel and returns what ends the subscription. Without it, followers poll. */
   subscribe?(channel: string, onMessage: (message: string) => void): Promise<() => Promise<void>>;
+  /**
+   * The same for a sharded channel (`SSUBSCRIBE`) of a cluster, used instead of `subscribe`. Called for each record that a
+   * call waits for, so it must carry many channels at once.
+   */
+  subscribeSharded?(channel: string, onMessage: (message: string) => void): Promise<() => Promise<void>>;
 }
 
 /** The methods used of node-redis clients, single and cluster. */
@@ -30,6 +35,12 @@ export interface NodeRedisClient {
 export interface NodeRedisSubscriber {
   subscribe(channel: string, listener: (message: string | Uint8Array) => void): Promise<unknown>;
   unsubscribe(channel: string, listener: (message: string | Uint8Array) => void): Promise<unknown>;
+}
+
+/** A node-redis cluster that carries sharded channels: `createCluster(…)`, connected. */
+export interface NodeRedisShardedSubscriber {
+  sSubscribe(channel: string, listener: (message: string | Uint8Array) => void): Promise<unknown>;
+  sUnsubscribe(channel: string, listener: (message: string | Uint8Array) => void): Promise<unknown>;
 }
 
 /** The methods used of ioredis and iovalkey clients, single and cluster. */
@@ -47,11 +58,27 @@ export interface IoredisSubscriber {
   listenerCount(event: 'message'): number;
 }
 
-/** @param client of node-redis: a client, a pool or a cluster. */
-export function fromNodeRedis(client: NodeRedisClient, options: { subscriber?: NodeRedisSubscriber } = {}): RedisPort {
-  const { subscriber } = options;
+/** An ioredis cluster that carries sharded channels: `new Cluster(nodes, { shardedSubscribers: true })`, from ioredis 5.9. */
+export interface IoredisShardedSubscriber {
+  ssubscribe(channel: string): Promise<unknown>;
+  sunsubscribe(channel: string): Promise<unknown>;
+  on(event: 'smessage', listener: (channel: string, message: string) => void): unknown;
+}
+
+/**
+ * @param client of node-redis: a client, a pool or a cluster.
+ * @param options the connection for wake-ups: `subscriber`, or `shardedSubscriber` on a cluster of Redis 7 or Valkey, where
+ * only the node that holds a record and the replicas that wait for it handle its message. At most one of them.
+ */
+export function fromNodeRedis(
+  client: NodeRedisClient,
+  options: { subscriber?: NodeRedisSubscriber; shardedSubscriber?: NodeRedisShardedSubscriber } = {},
+): RedisPort {
+  const { subscriber, shardedSubscriber } = options;
   expectMethods('fromNodeRedis', 'client', client, ['evalSha', 'eval']);
   if (subscriber) expectMethods('fromNodeRedis', 'subscriber', subscriber, ['subscribe', 'unsubscribe']);
+  if (shardedSubscriber)
+    expectMethods('fromNodeRedis', 'shardedSubscriber', shardedSubscriber, ['sSubscribe', 'sUnsubscribe']);
   return {
     run: (script, key, args) => {
       const call = { keys: [key], arguments: [...args] };
@@ -67,15 +94,30 @@ export function fromNodeRedis(client: NodeRedisClient, options: { subscriber?: N
         return async () => void (await subscriber.unsubscribe(channel, listener));
       },
     }),
+    ...(shardedSubscriber && {
+      subscribeSharded: async (channel, onMessage) => {
+        const listener = (message: string | Uint8Array) => onMessage(String(message));
+        await shardedSubscriber.sSubscribe(channel, listener);
+        return async () => void (await shardedSubscriber.sUnsubscribe(channel, listener));
+      },
+    }),
   };
 }
 
-/** @param client of ioredis or iovalkey: a client or a cluster. */
-export function fromIoredis(client: IoredisClient, options: { subscriber?: IoredisSubscriber } = {}): RedisPort {
-  const { subscriber } = options;
+/**
+ * @param client of ioredis or iovalkey: a client or a cluster.
+ * @param options the connection for wake-ups, as in {@link fromNodeRedis}. iovalkey has no sharded one.
+ */
+export function fromIoredis(
+  client: IoredisClient,
+  options: { subscriber?: IoredisSubscriber; shardedSubscriber?: IoredisShardedSubscriber } = {},
+): RedisPort {
+  const { subscriber, shardedSubscriber } = options;
   expectMethods('fromIoredis', 'client', client, ['evalsha', 'eval']);
   if (subscriber)
     expectMethods('fromIoredis', 'subscriber', subscriber, ['subscribe', 'unsubscribe', 'on', 'off', 'listenerCount']);
+  if (shardedSubscriber)
+    expectMethods('fromIoredis', 'shardedSubscriber', shardedSubscriber, ['ssubscribe', 'sunsubscribe', 'on']);
   return {
     run: (script, key, args) =>
       byShaFirst(
@@ -100,6 +142,34 @@ export function fromIoredis(client: IoredisClient, options: { subscriber?: Iored
         return stop;
       },
     }),
+    ...(shardedSubscriber && { subscribeSharded: shardedChannels(shardedSubscriber) }),
+  };
+}
+
+/** One listener for all channels: with one for each, Node would warn of a leak. */
+function shardedChannels(subscriber: IoredisShardedSubscriber): NonNullable<RedisPort['subscribeSharded']> {
+  const listeners = new Map<string, Set<(message: string) => void>>();
+  let isListening = false;
+  return async (channel, onMessage) => {
+    if (!isListening) {
+      subscriber.on('smessage', (from, message) => {
+        for (const listener of listeners.get(from) ?? []) listener(message);
+      });
+      isListening = true;
+    }
+    const here = listeners.get(channel) ?? new Set();
+    listeners.set(channel, here.add(onMessage));
+    const stop = async () => {
+      here.delete(onMessage);
+      if (here.size > 0 || listeners.get(channel) !== here) return;
+      listeners.delete(channel);
+      await subscriber.sunsubscribe(channel);
+    };
+    await subscriber.ssubscribe(channel).catch(async (error) => {
+      await stop().catch(() => {});
+      throw error;
+    });
+    return stop;
   };
 }
 

@@ -1,6 +1,6 @@
 /**
- * The shared records: one hash for each owner, one for the endpoint and client, and one that lists the replicas. Every
- * operation is one Lua script over one key, so it works on a standalone server, behind sentinels and on a cluster. Each
+ * The shared records: one hash for each owner, one for the endpoint and client, one that lists the replicas, and one that
+ * paces their requests. Every operation is one Lua script over one key, so it works on a standalone server, behind sentinels and on a cluster. Each
  * replies `[what, now, …]`, all strings.
  *
  * All time is the server's (`TIME`, in microseconds), so the replicas' clocks do not matter. A generation is
@@ -12,7 +12,8 @@
  * | `v` `g` `u` | sealed token, its generation, usable until |
  * | `h` `l` `n` `s` | lease: the call that holds it, until when, its generation, since when |
  * | `f` `x` | sealed failure, and when it ends |
- * | `w` | a follower waits, so whatever ends the lease must publish a wake-up |
+ * | `w` | followers wait, so whatever ends the lease must publish a wake-up: `c` on the common channel, `s` on the shard's |
+ * | `t` | the next free send time, in the record that paces requests |
  *
  * The scripts store facts. They do not interpret failures and count nothing: the replica that met a failure seals into it
  * what it means and when it ends. A field that none of our scripts could have written counts as absent. A key of another
@@ -41,6 +42,7 @@ export const MAX_AHEAD_MS = {
   token: MAX_SHARED_MS,
   lease: 120_000,
   failure: 3_600_000,
+  sendTime: 3_600_000,
 } as const;
 
 const CLOCK = `
@@ -75,10 +77,13 @@ local function endLease(call)
   clear('h', 'l', 's')
   leased = 0
 end
+local function waits(mode) return string.find(waiting or '', mode, 1, true) end
 -- Protected: a user without rights to the channel would abort the script after its writes. Followers poll as well.
-local function wake(channel, name, all)
+local function wake(channel, name, mode, all)
+  local common, shard = waits('c') or all and mode == 'c', waits('s') or all and mode == 's'
   if waiting then clear('w') end
-  if waiting or all then redis.pcall('PUBLISH', channel, name) end
+  if common then redis.pcall('PUBLISH', channel, name) end
+  if shard then redis.pcall('SPUBLISH', KEYS[1], name) end
 end
 `;
 
@@ -93,15 +98,17 @@ function script(name: string, source: string): RecordScript {
  * 1. `token`: a usable one newer than *avoid*, with at least the required life left.
  * 2. `failure`: one that has not ended.
  * 3. `wait`: another call holds the lease, for this long at most.
- * 4. `free`: nobody holds the lease, and the caller did not ask for it (a lease of 0). With the ended failure, if any.
+ * 4. `free`: nobody holds the lease, and the caller did not ask for it: a lease of 0, or of -1 if it waits to be allowed a
+ *    request and wants to hear of a token meanwhile. With the ended failure, if any.
  * 5. `lead`: the caller holds the lease now. With its generation, and the ended failure, if any.
  *
- * A call that is sent again gets the same reply, because clients resend.
+ * A call that is sent again gets the same reply, because clients resend. A call that waits leaves its mode: how it listens.
  */
 export const ACQUIRE = script(
   'acquire',
   `${RECORD}
 local call, leaseMs, avoid, lifeMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local mode = ARGV[7]
 if sealed and generation == tonumber(ARGV[5]) then
   clear('v', 'u')
   sealed, usable = nil, 0
@@ -116,10 +123,11 @@ end
 if failure and failed > now then return {'failure', text(now), text(failed - now), failure} end
 if holder and leased > now then
   if holder == call then return {'lead', text(now), text(fence), failure or ''} end
-  if not waiting then redis.call('HSET', KEYS[1], 'w', '1') end
+  if not waits(mode) then redis.call('HSET', KEYS[1], 'w', (waiting or '') .. mode) end
   return {'wait', text(now), text(leased - now)}
 end
-if leaseMs == 0 then return {'free', text(now), '0', failure or ''} end
+if leaseMs < 0 and not waits(mode) then save('w', (waiting or '') .. mode) end
+if leaseMs <= 0 then return {'free', text(now), '0', failure or ''} end
 fence = math.max(now, generation + 1, fence + 1, avoid + 1)
 leased = now + leaseMs * 1000
 save('h', call, 'l', text(leased), 'n', text(fence), 's', text(now))
@@ -150,6 +158,7 @@ export const PUBLISH = script(
   `${RECORD}
 local call, channel, name = ARGV[1], ARGV[2], ARGV[3]
 local mine, value, last, leaseless = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1'
+local mode = ARGV[8]
 local held = holder == call
 endLease(call)
 if mine == generation and sealed == value then return {'stored', text(now)} end
@@ -163,7 +172,7 @@ else
   save('v', value, 'g', text(mine), 'u', text(usable))
   clear('f', 'x')
 end
-if held or reply[1] == 'stored' then wake(channel, name) end
+if held or reply[1] == 'stored' then wake(channel, name, mode) end
 return reply
 `,
 );
@@ -177,7 +186,7 @@ export const RELEASE = script(
   'release',
   `${RECORD}
 local call, channel, name, outcome = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local payload, last, all = ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1'
+local payload, last, all, mode = ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8]
 local held, changed = holder == call, false
 endLease(call)
 if outcome == 'failed' and last > math.max(now, failed) then
@@ -187,8 +196,30 @@ elseif outcome == 'passed' and held and failure then
   changed = true
   clear('f', 'x')
 end
-if held or changed then wake(channel, name, all and changed) end
+if held or changed then wake(channel, name, mode, all and changed) end
 return {changed and 'changed' or 'released', text(now)}
+`,
+);
+
+/**
+ * Reserves send times, the given interval apart. Replies how long it is to the first, in microseconds. None is saved up
+ * while nobody asks. A time too far ahead is damage, and counts as none.
+ */
+export const RESERVE = script(
+  'reserve',
+  `${CLOCK}
+local count, intervalUs = tonumber(ARGV[1]), tonumber(ARGV[2])
+local m = redis.pcall('HMGET', KEYS[1], 't')
+if m.err then
+  redis.call('DEL', KEYS[1])
+  m = {}
+end
+local first = tonumber(m[1] or 0) or 0
+if not (first > now and first <= now + ${MAX_AHEAD_MS.sendTime}000) then first = now end
+local next = first + count * intervalUs
+redis.call('HSET', KEYS[1], 't', text(next))
+redis.call('PEXPIREAT', KEYS[1], text(math.floor(next / 1000) + ${MEMORY_MS}))
+return {'reserved', text(now), text(first - now)}
 `,
 );
 
@@ -206,16 +237,16 @@ if windowMs == 0 then
 end
 redis.call('HSET', KEYS[1], replica, keyId .. ' ' .. text(now))
 redis.call('PEXPIRE', KEYS[1], windowMs)
-local listed, replicas, strangers = redis.call('HGETALL', KEYS[1]), 0, 0
+local listed, replicas, others = redis.call('HGETALL', KEYS[1]), 0, 0
 for i = 1, #listed, 2 do
   local id, seen = string.match(listed[i + 1], '^(%S+) (%d+)$')
   if not seen or tonumber(seen) < now - windowMs * 1000 then
     redis.call('HDEL', KEYS[1], listed[i])
   else
     replicas = replicas + 1
-    if id ~= keyId then strangers = strangers + 1 end
+    if id ~= keyId then others = others + 1 end
   end
 end
-return {'listed', text(now), text(replicas), text(strangers)}
+return {'listed', text(now), text(replicas), text(others)}
 `,
 );

@@ -2,6 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import type { TokenRequest } from '../token.ts';
+import type { SendTime } from './pacer.ts';
 import type { SharedCircuit } from './shared-circuit.ts';
 
 export class SharedCall {
@@ -12,6 +13,8 @@ export class SharedCall {
   /** The name of the owner's record. */
   readonly owner: string;
   readonly circuit: SharedCircuit;
+  /** When requests are paced: the call's permission to send one. */
+  sendTime: SendTime | undefined;
   #hasPermit = true;
 
   constructor(accessKey: string, request: TokenRequest, owner: string, circuit: SharedCircuit) {

@@ -2,6 +2,7 @@
 
 import * as scripts from './record-scripts.ts';
 import type { RedisLink, Reply } from './redis-link.ts';
+import type { WakeMode } from './wakeups.ts';
 
 /** A sealed token as the record holds it. `nowUs` is the server's time of every reply. */
 export interface StoredToken {
@@ -24,6 +25,8 @@ export interface AcquireOptions {
   readonly call: string;
   /** Whether the call takes the lease if nobody holds it; otherwise it only reads. */
   readonly mayLead: boolean;
+  /** Whether a call that may not lead yet wants to hear of a token meanwhile. */
+  readonly listens?: boolean;
   /** Only a token of a later generation is wanted. */
   readonly avoid?: number;
   /** Only a token with more life left than this is wanted. */
@@ -50,26 +53,29 @@ export type ReleaseOutcome = SealedFailure | 'passed' | 'unknown';
 
 export interface ReplicaCount {
   readonly replicas: number;
-  /** Replicas with the same prefix and another naming key. */
-  readonly strangers: number;
+  /** Those of them with another naming key. */
+  readonly mismatched: number;
 }
 
 export class SharedRecord {
   readonly #link: RedisLink;
   readonly #channel: string;
+  readonly #mode: WakeMode;
   readonly #leaseMs: number;
   readonly #maxHoldMs: number;
 
-  constructor(link: RedisLink, options: { channel: string; leaseMs: number; maxHoldMs: number }) {
+  constructor(link: RedisLink, options: { channel: string; mode: WakeMode; leaseMs: number; maxHoldMs: number }) {
     this.#link = link;
     this.#channel = options.channel;
+    this.#mode = options.mode;
     this.#leaseMs = options.leaseMs;
     this.#maxHoldMs = options.maxHoldMs;
   }
 
   async acquire(name: string, options: AcquireOptions): Promise<Acquired | undefined> {
-    const { call, mayLead, avoid = 0, leastLifeMs = 0, rejected = 0, unreadable = '' } = options;
-    const args = [call, mayLead ? this.#leaseMs : 0, avoid, Math.ceil(leastLifeMs), rejected, unreadable];
+    const { call, mayLead, listens, avoid = 0, leastLifeMs = 0, rejected = 0, unreadable = '' } = options;
+    const leaseMs = mayLead ? this.#leaseMs : listens ? -1 : 0;
+    const args = [call, leaseMs, avoid, Math.ceil(leastLifeMs), rejected, unreadable, this.#mode];
     // A lease that comes after the deadline would go unused until it ends.
     const onLate = ([what]: Reply) => void (what === 'lead' && this.release(name, call, 'unknown'));
     return acquired(await this.#link.run(scripts.ACQUIRE, name, args, onLate));
@@ -88,7 +94,16 @@ export class SharedRecord {
    */
   async publish(name: string, call: string, token: SealedToken, leaseless = false): Promise<StoredToken | undefined> {
     const { generation, sealed, usableUntilUs } = token;
-    const args = [call, this.#channel, name, generation, sealed, Math.floor(usableUntilUs), leaseless ? 1 : 0];
+    const args = [
+      call,
+      this.#channel,
+      name,
+      generation,
+      sealed,
+      Math.floor(usableUntilUs),
+      leaseless ? 1 : 0,
+      this.#mode,
+    ];
     const reply = acquired(await this.#link.run(scripts.PUBLISH, name, args));
     return reply?.what === 'superseded' ? reply : undefined;
   }
@@ -97,7 +112,14 @@ export class SharedRecord {
   async release(name: string, call: string, outcome: ReleaseOutcome, all = false): Promise<void> {
     const args =
       typeof outcome === 'string' ? [outcome, '', 0] : ['failed', outcome.sealed, Math.floor(outcome.endsAtUs)];
-    await this.#link.run(scripts.RELEASE, name, [call, this.#channel, name, ...args, all ? 1 : 0]);
+    await this.#link.run(scripts.RELEASE, name, [call, this.#channel, name, ...args, all ? 1 : 0, this.#mode]);
+  }
+
+  /** Reserves send times for this replica. Returns how long it is to the first, in milliseconds. */
+  async reserve(name: string, count: number, intervalMs: number): Promise<number | undefined> {
+    const reply = await this.#link.run(scripts.RESERVE, name, [count, Math.ceil(intervalMs * 1000)]);
+    const waitUs = Number(reply?.[2]);
+    return reply?.[0] === 'reserved' && waitUs >= 0 ? waitUs / 1000 : undefined;
   }
 
   /** @param onCount called with the count, even if the reply arrives after the deadline. */
@@ -108,8 +130,8 @@ export class SharedRecord {
     windowMs: number,
     onCount: (count: ReplicaCount) => void,
   ): Promise<void> {
-    const onReply = ([what, , replicas, strangers]: Reply) =>
-      void (what === 'listed' && onCount({ replicas: Number(replicas), strangers: Number(strangers) }));
+    const onReply = ([what, , replicas, mismatched]: Reply) =>
+      void (what === 'listed' && onCount({ replicas: Number(replicas), mismatched: Number(mismatched) }));
     const reply = await this.#link.run(scripts.ANNOUNCE, name, [replica, keyId, windowMs], onReply);
     if (reply) onReply(reply);
   }

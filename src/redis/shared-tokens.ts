@@ -28,6 +28,7 @@ import { KnownGenerations } from './known-generations.ts';
 import { keepLeases } from './lease.ts';
 import { Names, namingKeyFrom } from './names.ts';
 import { checkSharedTokensOptions, type SharedTokensOptions } from './options.ts';
+import { Pacer } from './pacer.ts';
 import { RedisLink } from './redis-link.ts';
 import { Sealer } from './sealing.ts';
 import { SharedCall } from './shared-call.ts';
@@ -53,8 +54,11 @@ export interface SharingStats {
   readonly unreadable: number;
 }
 
-/** A replica counts as present for this long after it announced itself, which it does three times as often. */
+/** A replica counts as present for this long after it announced itself. */
 const ANNOUNCED_MS = 900_000;
+
+/** How often a replica announces itself: more often at first, because replicas start together and must count each other. */
+const ANNOUNCE_EVERY_MS = { first: 5_000, last: 300_000 } as const;
 
 /** Bounds the circuits, since each rotated secret leaves one behind. */
 const MAX_CIRCUITS = 8;
@@ -74,11 +78,14 @@ export class SharedTokens implements TokenSource {
   readonly #election: Election;
   readonly #known: KnownGenerations;
   readonly #budget: FallbackBudget;
+  readonly #pacer: Pacer | undefined;
+  readonly #maxWaitMs: number;
   readonly #diagnostics: SharingDiagnostics;
   readonly #circuits = new Map<string, SharedCircuit>();
   readonly #replica = randomUUID();
   readonly #counts = { shared: 0, leader: 0, fallback: 0, refused: 0 };
   #announceAtMs = Number.NEGATIVE_INFINITY;
+  #announceEveryMs: number = ANNOUNCE_EVERY_MS.first;
 
   constructor(options: SharedTokensOptions) {
     checkSharedTokensOptions(options);
@@ -95,18 +102,20 @@ export class SharedTokens implements TokenSource {
     this.#names = new Names(prefix, options.namingKey ?? namingKeyFrom(sealingKeys.at(-1) as Uint8Array));
     const { channel } = this.#names;
     this.#link = new RedisLink({ port, deadlineMs: redisTimeoutMs, clock, random, diagnostics });
-    this.#record = new SharedRecord(this.#link, { channel, leaseMs, maxHoldMs });
+    const onMessage = (name: string) => this.#circuits.get(name)?.suspect();
+    const onSubscribeFailed = () => diagnostics.subscribeFailed();
+    this.#wakeups = new Wakeups({ port, channel, clock, random, onMessage, onSubscribeFailed });
+    this.#record = new SharedRecord(this.#link, { channel, mode: this.#wakeups.mode, leaseMs, maxHoldMs });
     this.#known = new KnownGenerations((monotonicMs) => this.#link.serverTimeUs(monotonicMs));
     const serverTimeUs = () => this.#link.serverTimeUs(clock.monotonic());
     this.#tokens = new StoredTokens({ sealer, known: this.#known, clock, serverTimeUs, onUnreadable });
     this.#failures = new StoredFailures(sealer, random, onUnreadable);
     this.#budget = new FallbackBudget(clock);
-    const onMessage = (name: string) => this.#circuits.get(name)?.suspect();
-    const onSubscribeFailed = () => diagnostics.subscribeFailed();
-    this.#wakeups = new Wakeups({ port, channel, clock, random, onMessage, onSubscribeFailed });
+    this.#maxWaitMs = maxWaitMs;
+    this.#pacer = this.#newPacer(options, clock, random);
     this.#election = new Election({
       ...{ record: this.#record, tokens: this.#tokens, failures: this.#failures, known: this.#known },
-      ...{ wakeups: this.#wakeups, clock, maxWaitMs },
+      ...{ wakeups: this.#wakeups, pacer: this.#pacer, clock, maxWaitMs },
     });
   }
 
@@ -152,6 +161,13 @@ export class SharedTokens implements TokenSource {
     void this.#record.announce(this.#names.replicas, this.#replica, this.#names.keyId, 0, () => {});
     await this.#link.idle();
     await this.#source.close?.();
+  }
+
+  #newPacer({ requestsPerSecond }: SharedTokensOptions, clock: Clock, random: () => number): Pacer | undefined {
+    if (requestsPerSecond === undefined) return undefined;
+    const name = this.#names.ofPacing(this.#source.origin ?? '');
+    const reserve = (count: number, intervalMs: number) => this.#record.reserve(name, count, intervalMs);
+    return new Pacer({ requestsPerSecond, clock, random, reserve, replicas: () => this.#budget.replicas });
   }
 
   async #begin(accessKey: string, request: TokenRequest): Promise<SharedCall | undefined> {
@@ -214,6 +230,10 @@ export class SharedTokens implements TokenSource {
     this.#counts.fallback++;
     const { id, accessKey, owner, request } = call;
     try {
+      if (this.#pacer) {
+        call.releasePermit();
+        await this.#pacer.take(request.signal, this.#maxWaitMs);
+      }
       await call.takePermit();
       const requestedAtMonotonicMs = this.#clock.monotonic();
       const issued = await this.#source.requestToken(accessKey, request);
@@ -267,21 +287,23 @@ export class SharedTokens implements TokenSource {
   #circuitOf(name: string): SharedCircuit {
     const found = this.#circuits.get(name);
     if (found) return found;
-    const circuit = new SharedCircuit(name, this.#clock, () => this.#wakeups.isSubscribed);
+    const circuit = new SharedCircuit(name, this.#clock, () => this.#wakeups.isSubscribed(name));
+    this.#wakeups.listen(name);
     this.#circuits.set(name, circuit);
     const [oldest = name] = this.#circuits.keys();
     if (this.#circuits.size > MAX_CIRCUITS) this.#circuits.delete(oldest);
     return circuit;
   }
 
-  /** Lists this replica among the others, every few minutes while it is called. */
+  /** Lists this replica among the others, and counts them, from time to time while it is called. */
   #announce(): void {
     const nowMs = this.#clock.monotonic();
     if (nowMs < this.#announceAtMs) return;
-    this.#announceAtMs = nowMs + ANNOUNCED_MS / 3;
+    this.#announceAtMs = nowMs + this.#announceEveryMs;
+    this.#announceEveryMs = Math.min(this.#announceEveryMs * 2, ANNOUNCE_EVERY_MS.last);
     void this.#record.announce(this.#names.replicas, this.#replica, this.#names.keyId, ANNOUNCED_MS, (count) => {
       this.#budget.replicas = count.replicas;
-      this.#diagnostics.strangers(count.strangers);
+      this.#diagnostics.keyMismatch(count.mismatched);
     });
   }
 }

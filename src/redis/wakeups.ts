@@ -1,7 +1,10 @@
 /**
- * How a follower learns that the leader's request has ended. With a subscription: by a message on one channel for all
- * records, and for safety when the lease ends. Without one: by polling. Each wait has jitter, so that followers do not read
- * in step.
+ * How a follower learns that the leader's request has ended. With a subscription: by a message, and for safety when the lease
+ * ends. Without one: by polling. Each wait has jitter, so that followers do not read in step.
+ *
+ * A port subscribes in one of two modes. `c`, common: one channel for all records, subscribed to once. `s`, sharded: a
+ * channel for each record, on the cluster's node that holds it, subscribed to by the first follower in this process that
+ * waits and left by the last. The script publishes on the channels that the waiting followers listen to.
  */
 
 import { type Clock, startTimer } from '../clock.ts';
@@ -15,8 +18,12 @@ const AFTER_LEASE_MS = 40;
 
 const SUBSCRIBE_AGAIN_MS = 30_000;
 
+/** How a replica listens: on the common channel, or on the record's own. */
+export type WakeMode = 'c' | 's';
+
 export interface WakeupsOptions {
   port: RedisPort;
+  /** The common channel. */
   channel: string;
   clock: Clock;
   random: () => number;
@@ -26,68 +33,99 @@ export interface WakeupsOptions {
 }
 
 type Subscription =
-  | { readonly kind: 'none'; readonly againAtMs: number }
   | { readonly kind: 'pending' }
-  | { readonly kind: 'subscribed'; readonly sinceMs: number; readonly stop: () => Promise<void> }
-  | { readonly kind: 'closed' };
+  | { readonly kind: 'subscribed'; readonly sinceMs: number; readonly stop: () => Promise<void> };
 
 export class Wakeups {
+  readonly mode: WakeMode;
   readonly #options: WakeupsOptions;
   readonly #watches = new Map<string, Set<Watch>>();
-  #subscription: Subscription = { kind: 'none', againAtMs: Number.NEGATIVE_INFINITY };
+  /** By channel. */
+  readonly #subscriptions = new Map<string, Subscription>();
+  /** The records whose messages are wanted even while no call waits. */
+  readonly #permanent = new Set<string>();
+  #subscribeAgainAtMs = Number.NEGATIVE_INFINITY;
+  #isClosed = false;
 
   constructor(options: WakeupsOptions) {
     this.#options = options;
+    this.mode = options.port.subscribeSharded ? 's' : 'c';
   }
 
-  get isSubscribed(): boolean {
-    return this.#subscription.kind === 'subscribed';
+  /** Whether a message about the record that is sent now arrives. */
+  isSubscribed(name: string): boolean {
+    return this.#subscriptions.get(this.#channelOf(name))?.kind === 'subscribed';
   }
 
-  /** Whether a message sent since that monotonic time arrives. */
-  hears(sinceMs: number): boolean {
-    return this.#subscription.kind === 'subscribed' && this.#subscription.sinceMs <= sinceMs;
+  /** Whether a message about the record arrives that was sent since that monotonic time. */
+  hears(name: string, sinceMs: number): boolean {
+    const subscription = this.#subscriptions.get(this.#channelOf(name));
+    return subscription?.kind === 'subscribed' && subscription.sinceMs <= sinceMs;
+  }
+
+  /** Listens for a record from now on, whether a call waits or not. */
+  listen(name: string): void {
+    this.#permanent.add(name);
+    void this.subscribe(name);
   }
 
   /** Begins to listen for a record. Call it before the record is read, so that no message is missed in between. */
   watch(name: string): Watch {
-    void this.#subscribe();
+    // A channel of the record's own is only worth its cost once the call waits.
+    if (this.mode === 'c') void this.subscribe(name);
     const watches = this.#watches.get(name) ?? new Set();
-    const watch = new Watch(this.#options, this, () => {
+    const watch = new Watch(this.#options, this, name, () => {
       watches.delete(watch);
-      if (watches.size === 0) this.#watches.delete(name);
+      if (watches.size > 0) return;
+      this.#watches.delete(name);
+      if (this.mode === 's' && !this.#permanent.has(name)) void this.#unsubscribe(name);
     });
     this.#watches.set(name, watches.add(watch));
     return watch;
   }
 
   async close(): Promise<void> {
-    const before = this.#subscription;
-    this.#subscription = { kind: 'closed' };
-    // The connection is the user's, and may be gone already.
-    if (before.kind === 'subscribed') await before.stop().catch(() => {});
+    this.#isClosed = true;
+    await Promise.all([...this.#subscriptions.keys()].map((channel) => this.#unsubscribe(channel)));
   }
 
-  async #subscribe(): Promise<void> {
-    const { port, channel, clock, onMessage, onSubscribeFailed } = this.#options;
-    if (this.#subscription.kind !== 'none' || !port.subscribe) return;
-    if (clock.monotonic() < this.#subscription.againAtMs) return;
-    this.#subscription = { kind: 'pending' };
-    const wake = (name: string) => {
-      for (const watch of this.#watches.get(name) ?? []) watch.wake();
-      onMessage?.(name);
-    };
+  /** Subscribes to the record's channel, unless it is subscribed to. */
+  async subscribe(name: string): Promise<void> {
+    const { port, clock, onSubscribeFailed } = this.#options;
+    const channel = this.#channelOf(name);
+    const subscribe = port.subscribeSharded ?? port.subscribe;
+    if (!subscribe || this.#isClosed || this.#subscriptions.has(channel)) return;
+    if (clock.monotonic() < this.#subscribeAgainAtMs) return;
+    const pending: Subscription = { kind: 'pending' };
+    this.#subscriptions.set(channel, pending);
     try {
-      const stop = await port.subscribe(channel, wake);
-      // Closed meanwhile.
-      if (this.#subscription.kind === 'pending') {
-        this.#subscription = { kind: 'subscribed', sinceMs: clock.monotonic(), stop };
-      } else await stop().catch(() => {});
+      const stop = await subscribe(channel, (message) => this.#wake(message));
+      // Left meanwhile.
+      if (this.#subscriptions.get(channel) !== pending) return void (await stop().catch(() => {}));
+      this.#subscriptions.set(channel, { kind: 'subscribed', sinceMs: clock.monotonic(), stop });
     } catch {
-      if (this.#subscription.kind !== 'pending') return;
-      this.#subscription = { kind: 'none', againAtMs: clock.monotonic() + SUBSCRIBE_AGAIN_MS };
+      if (this.#subscriptions.get(channel) !== pending) return;
+      this.#subscriptions.delete(channel);
+      if (clock.monotonic() < this.#subscribeAgainAtMs) return;
+      this.#subscribeAgainAtMs = clock.monotonic() + SUBSCRIBE_AGAIN_MS;
       onSubscribeFailed();
     }
+  }
+
+  async #unsubscribe(channel: string): Promise<void> {
+    const subscription = this.#subscriptions.get(channel);
+    this.#subscriptions.delete(channel);
+    // The connection is the user's, and may be gone already.
+    if (subscription?.kind === 'subscribed') await subscription.stop().catch(() => {});
+  }
+
+  #wake(name: string): void {
+    for (const watch of this.#watches.get(name) ?? []) watch.wake();
+    this.#options.onMessage?.(name);
+  }
+
+  #channelOf(name: string): string {
+    return this.mode === 's' ? name : this.#options.channel;
   }
 }
 
@@ -95,14 +133,21 @@ export class Wakeups {
 export class Watch {
   readonly stop: () => void;
   readonly #options: Pick<WakeupsOptions, 'clock' | 'random'>;
-  readonly #wakeups: Pick<Wakeups, 'hears'>;
+  readonly #wakeups: Pick<Wakeups, 'hears' | 'subscribe'>;
+  readonly #name: string;
   #polls = 0;
   #woken = false;
   #onWake: () => void = () => {};
 
-  constructor(options: Pick<WakeupsOptions, 'clock' | 'random'>, wakeups: Pick<Wakeups, 'hears'>, stop: () => void) {
+  constructor(
+    options: Pick<WakeupsOptions, 'clock' | 'random'>,
+    wakeups: Pick<Wakeups, 'hears' | 'subscribe'>,
+    name: string,
+    stop: () => void,
+  ) {
     this.#options = options;
     this.#wakeups = wakeups;
+    this.#name = name;
     this.stop = stop;
   }
 
@@ -118,9 +163,20 @@ export class Watch {
    * @param readAtMs the monotonic time at which the record was last read. Only a message since then needs to be heard.
    */
   async next(leaseMs: number, readAtMs: number, signal: AbortSignal): Promise<void> {
-    const { clock, random } = this.#options;
+    const { random } = this.#options;
+    void this.#wakeups.subscribe(this.#name);
     const afterLeaseMs = leaseMs + random() * AFTER_LEASE_MS;
-    const ms = this.#wakeups.hears(readAtMs) ? afterLeaseMs : Math.min(afterLeaseMs, this.#pollMs());
+    const heard = this.#wakeups.hears(this.#name, readAtMs);
+    await this.#wait(heard ? afterLeaseMs : Math.min(afterLeaseMs, this.#pollMs()), signal);
+  }
+
+  /** Settles after a message, or when the signal is aborted. */
+  async woken(signal: AbortSignal): Promise<void> {
+    void this.#wakeups.subscribe(this.#name);
+    await this.#wait(Infinity, signal);
+  }
+
+  async #wait(ms: number, signal: AbortSignal): Promise<void> {
     await new Promise<void>((resolve) => {
       if (this.#woken || signal.aborted) return resolve();
       const done = () => {
@@ -128,7 +184,7 @@ export class Watch {
         signal.removeEventListener('abort', done);
         resolve();
       };
-      const cancel = startTimer(clock, done, ms);
+      const cancel = ms === Infinity ? () => {} : startTimer(this.#options.clock, done, ms);
       signal.addEventListener('abort', done, { once: true });
       this.#onWake = done;
     });

@@ -63,6 +63,9 @@ export class SharedRecordModel {
   }
 }
 
+/** The common channel, the record's name, and how the publisher's own replica listens. */
+type WakeTarget = [channel: string, name: string, mode: string];
+
 type Answer = [what: string, ...rest: string[]];
 
 /** One record during one operation. */
@@ -79,7 +82,7 @@ class RecordAt {
   readonly #fence: number;
   #failure: string | undefined;
   #failed: number;
-  readonly #waiting: boolean;
+  #waiting: string | undefined;
 
   constructor(now: number, fields: Map<string, string> | undefined, publish: (channel: string, text: string) => void) {
     this.#now = now;
@@ -93,7 +96,7 @@ class RecordAt {
     this.#fence = this.#number('n', MAX_AHEAD_MS.generation);
     this.#failure = this.fields.get('f');
     this.#failed = this.#number('x', MAX_AHEAD_MS.failure);
-    this.#waiting = this.fields.has('w');
+    this.#waiting = this.fields.get('w');
   }
 
   perform(name: string, args: readonly string[]): Answer {
@@ -101,13 +104,15 @@ class RecordAt {
     const n = (index: number) => Number(args[index]);
     switch (name) {
       case 'acquire':
-        return this.#acquire(s(0), n(1), n(2), n(3), n(4), s(5));
+        return this.#acquire(s(0), n(1), n(2), n(3), n(4), s(5), s(6));
       case 'renew':
         return this.#renew(s(0), n(1), n(2));
       case 'publish':
-        return this.#publishToken(s(0), [s(1), s(2)], n(3), s(4), n(5), s(6) === '1');
+        return this.#publishToken(s(0), [s(1), s(2), s(7)], n(3), s(4), n(5), s(6) === '1');
       case 'release':
-        return this.#release(s(0), [s(1), s(2)], s(3), s(4), n(5), s(6) === '1');
+        return this.#release(s(0), [s(1), s(2), s(7)], s(3), s(4), n(5), s(6) === '1');
+      case 'reserve':
+        return this.#reserve(n(0), n(1));
       case 'announce':
         return this.#announce(s(0), s(1), n(2));
       default:
@@ -115,7 +120,15 @@ class RecordAt {
     }
   }
 
-  #acquire(call: string, leaseMs: number, avoid: number, lifeMs: number, rejected: number, unreadable: string): Answer {
+  #acquire(
+    call: string,
+    leaseMs: number,
+    avoid: number,
+    lifeMs: number,
+    rejected: number,
+    unreadable: string,
+    mode: string,
+  ): Answer {
     if (this.#sealed !== undefined && this.#generation === rejected) {
       this.#clear('v', 'u');
       this.#sealed = undefined;
@@ -133,10 +146,11 @@ class RecordAt {
     }
     if (this.#holder !== undefined && this.#leased > this.#now) {
       if (this.#holder === call) return ['lead', String(this.#fence), this.#failure ?? ''];
-      this.fields.set('w', this.fields.get('w') ?? '1');
+      if (!this.#waits(mode)) this.fields.set('w', (this.#waiting ?? '') + mode);
       return ['wait', String(this.#leased - this.#now)];
     }
-    if (leaseMs === 0) return ['free', '0', this.#failure ?? ''];
+    if (leaseMs < 0 && !this.#waits(mode)) this.#save({ w: (this.#waiting ?? '') + mode });
+    if (leaseMs <= 0) return ['free', '0', this.#failure ?? ''];
     const fence = Math.max(this.#now, this.#generation + 1, this.#fence + 1, avoid + 1);
     this.#leased = this.#now + leaseMs * 1000;
     this.#save({ h: call, l: this.#leased, n: fence, s: this.#now });
@@ -150,14 +164,7 @@ class RecordAt {
     return ['held'];
   }
 
-  #publishToken(
-    call: string,
-    to: [string, string],
-    mine: number,
-    value: string,
-    last: number,
-    leaseless: boolean,
-  ): Answer {
+  #publishToken(call: string, to: WakeTarget, mine: number, value: string, last: number, leaseless: boolean): Answer {
     const held = this.#endLease(call);
     if (mine === this.#generation && this.#sealed === value) return ['stored'];
     const unwanted = leaseless && (this.#good() || mine > this.#now);
@@ -174,7 +181,7 @@ class RecordAt {
     return reply;
   }
 
-  #release(call: string, to: [string, string], outcome: string, payload: string, last: number, all: boolean): Answer {
+  #release(call: string, to: WakeTarget, outcome: string, payload: string, last: number, all: boolean): Answer {
     const held = this.#endLease(call);
     let changed = false;
     if (outcome === 'failed' && last > Math.max(this.#now, this.#failed)) {
@@ -196,13 +203,13 @@ class RecordAt {
     }
     this.fields.set(replica, `${keyId} ${this.#now}`);
     this.expiresAtMs = Math.floor(this.#now / 1000) + windowMs;
-    let strangers = 0;
+    let mismatched = 0;
     for (const [field, value] of this.fields) {
       const [id, seen] = value.split(' ');
       if (!(Number(seen) >= this.#now - windowMs * 1000)) this.#clear(field);
-      else if (id !== keyId) strangers++;
+      else if (id !== keyId) mismatched++;
     }
-    return ['listed', String(this.fields.size), String(strangers)];
+    return ['listed', String(this.fields.size), String(mismatched)];
   }
 
   #endLease(call: string): boolean {
@@ -212,9 +219,25 @@ class RecordAt {
     return true;
   }
 
-  #wake([channel, name]: [string, string], all: boolean): void {
-    if (this.#waiting) this.#clear('w');
-    if (this.#waiting || all) this.#publish(channel, name);
+  #wake([channel, name, mode]: WakeTarget, all: boolean): void {
+    const [common, sharded] = ['c', 's'].map((each) => this.#waits(each) || (all && mode === each));
+    if (this.#waiting !== undefined) this.#clear('w');
+    if (common) this.#publish(channel, name);
+    if (sharded) this.#publish(name, name);
+  }
+
+  #waits(mode: string): boolean {
+    return this.#waiting?.includes(mode) ?? false;
+  }
+
+  #reserve(count: number, intervalUs: number): Answer {
+    const stored = Number(this.fields.get('t') ?? 0);
+    const isAhead = stored > this.#now && stored <= this.#now + MAX_AHEAD_MS.sendTime * 1000;
+    const first = isAhead ? stored : this.#now;
+    const next = first + count * intervalUs;
+    this.fields.set('t', String(next));
+    this.expiresAtMs = Math.floor(next / 1000) + MEMORY_MS;
+    return ['reserved', String(first - this.#now)];
   }
 
   #good(): boolean {

@@ -1,18 +1,15 @@
 /** Each real client, on one server and on a cluster of three, with and without a connection for subscriptions. */
 
-import { readFileSync } from 'node:fs';
 import { Cluster as Cluster6, Redis as Redis6 } from 'ioredis';
 import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5';
 import { Redis as Valkey, Cluster as ValkeyCluster } from 'iovalkey';
 import { createClient, createCluster } from 'redis';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { OwnerTokenError } from '../../src/errors.ts';
 import { fromIoredis, fromNodeRedis, type RedisPort } from '../../src/redis/ports.ts';
 import { ACQUIRE } from '../../src/redis/record-scripts.ts';
 import { SharedTokens } from '../../src/redis/shared-tokens.ts';
-import { AccessToken } from '../../src/token.ts';
 import { FleetSource, requestOf, SEALING_KEY } from '../helpers/model-fleet.ts';
-import { noRedis, type RedisServer, startRedis, startRedisCluster } from '../helpers/redis-server.ts';
+import { isBefore7, noRedis, type RedisServer, startRedis, startRedisCluster } from '../helpers/redis-server.ts';
 
 interface Connection {
   /** The types of each client are accepted as they are: no cast below. */
@@ -75,6 +72,27 @@ const CLIENTS: Record<string, Connect> = {
       close: () => [cluster.disconnect(), subscriber?.disconnect()],
     };
   },
+  'ioredis 6, cluster, sharded channels': async (ports) => {
+    const cluster = new Cluster6(ports.map(nodeOf));
+    const shardedSubscriber = new Cluster6(ports.map(nodeOf), { shardedSubscribers: true });
+    return {
+      port: fromIoredis(cluster, { shardedSubscriber }),
+      close: () => [cluster.disconnect(), shardedSubscriber.disconnect()],
+    };
+  },
+  'ioredis 5, cluster, sharded channels': async (ports) => {
+    const cluster = new Cluster5(ports.map(nodeOf));
+    const shardedSubscriber = new Cluster5(ports.map(nodeOf), { shardedSubscribers: true });
+    return {
+      port: fromIoredis(cluster, { shardedSubscriber }),
+      close: () => [cluster.disconnect(), shardedSubscriber.disconnect()],
+    };
+  },
+  'node-redis, cluster, sharded channels': async (ports) => {
+    const cluster = createCluster({ rootNodes: ports.map((port) => ({ url: urlOf(port) })) });
+    await cluster.connect();
+    return { port: fromNodeRedis(cluster, { shardedSubscriber: cluster }), close: () => cluster.destroy() };
+  },
   iovalkey: async ([port = 0], subscribe) => {
     const client = new Valkey(port);
     const subscriber = subscribe ? client.duplicate() : undefined;
@@ -111,7 +129,11 @@ describe.skipIf(noRedis)('real clients', () => {
     await cluster?.[Symbol.asyncDispose]();
   });
 
-  const cases = Object.keys(CLIENTS).flatMap((name) => [true, false].map((subscribe) => [name, subscribe] as const));
+  const isSharded = (name: string) => name.includes('sharded');
+  const names = Object.keys(CLIENTS).filter((name) => !isBefore7 || !isSharded(name));
+  const cases = names.flatMap((name) =>
+    (isSharded(name) ? [true] : [true, false]).map((each) => [name, each] as const),
+  );
   it.each(cases)('%s, subscriber %s: one request for each owner, waiters are woken', async (name, subscribe) => {
     const ports = name.includes('cluster') ? cluster.ports : [server.port];
     const open = async () => {
@@ -120,7 +142,7 @@ describe.skipIf(noRedis)('real clients', () => {
       return connection;
     };
     const [first, second] = await Promise.all([open(), open()]);
-    expect(first.port.subscribe !== undefined).toBe(subscribe);
+    expect((first.port.subscribe ?? first.port.subscribeSharded) !== undefined).toBe(subscribe);
     const source = new FleetSource();
     const shared = [first, second].map(({ port }) => {
       return new SharedTokens({
@@ -146,57 +168,6 @@ describe.skipIf(noRedis)('real clients', () => {
     );
     await Promise.all(shared.map((one) => one.close()));
   });
-
-  it.each(['node-redis', 'ioredis 6', 'iovalkey'])(
-    '%s: the rights that the fleet page names are enough',
-    async (name) => {
-      const [, section = ''] = /## Redis\n(.*?)\n\*\*/s.exec(readFileSync('docs/fleet.md', 'utf8')) ?? [];
-      const [, line = ''] = /^ACL SETUSER otr (.*)$/m.exec(section) ?? [];
-      const forClients = [...section.replace(line, '').matchAll(/[`\s](\+[a-z|]+)/g)].map(
-        ([, right]) => right as string,
-      );
-      const admin = new Redis6(server.port);
-      await admin.call('ACL', 'SETUSER', 'otr', 'reset', ...line.split(' '), ...forClients);
-      const open = async (): Promise<Connection> => {
-        const user = { username: 'otr', password: 'password' };
-        if (name === 'node-redis') {
-          const client = createClient({ url: urlOf(server.port), ...user });
-          const subscriber = client.duplicate();
-          for (const each of [client, subscriber]) await each.connect();
-          return { port: fromNodeRedis(client, { subscriber }), close: () => [client.destroy(), subscriber.destroy()] };
-        }
-        const client = name === 'iovalkey' ? new Valkey(server.port, user) : new Redis6(server.port, '127.0.0.1', user);
-        const subscriber = client.duplicate();
-        return {
-          port: fromIoredis(client, { subscriber }),
-          close: () => [client.disconnect(), subscriber.disconnect()],
-        };
-      };
-      const [first, second] = await Promise.all([open(), open()]);
-      opened.push(first, second, { port: first.port, close: () => admin.disconnect() });
-      await admin.flushall();
-      await admin.call('ACL', 'LOG', 'RESET');
-      const source = new FleetSource();
-      const shared = [first, second].map(
-        ({ port }) => new SharedTokens({ source, redis: port, sealingKeys: [SEALING_KEY] }),
-      );
-      const calls = shared.map((one) => one.requestToken('owner', requestOf()));
-      await expect.poll(() => source.calls.length, { timeout: 10_000 }).toBe(1);
-      source.call(0).succeed({ response: { expires_in: 3600 } });
-      expect((await calls[0])?.token).toBe((await calls[1])?.token);
-      const rejected = new AccessToken({
-        ...{ value: (await calls[0])?.token ?? '', tokenType: 'Bearer', fingerprint: '' },
-        ...{ issuedAtMs: 0, refreshAtMs: 1, expiresAtMs: 1 },
-      });
-      source.script((call) =>
-        call.fail(new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint' })),
-      );
-      await shared[0]?.requestToken('owner', requestOf({ reason: 'rejected', rejected })).catch(() => {});
-      await Promise.all(shared.map((one) => one.close()));
-      expect(await admin.call('ACL', 'LOG')).toEqual([]);
-      expect(shared.map((one) => one.stats().fallback)).toEqual([0, 0]);
-    },
-  );
 
   it('numbers and buffers in an answer are read as well', async () => {
     const connection = await (CLIENTS['node-redis'] as Connect)([server.port], false);

@@ -16,8 +16,9 @@ const SCRIPTS = [
   scripts.PUBLISH,
   scripts.RELEASE,
   scripts.RELEASE,
+  scripts.RESERVE,
 ];
-const FIELDS = ['v', 'g', 'u', 'h', 'l', 'n', 's', 'f', 'x', 'w'];
+const FIELDS = ['v', 'g', 'u', 'h', 'l', 'n', 's', 'f', 'x', 'w', 't'];
 const DAMAGE = [
   '',
   'x',
@@ -86,35 +87,54 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     const channel = `wake-${seed}`;
     const listener = (message: string) => void heard.push(message);
     await subscriber.subscribe(channel, listener);
-    model.listen((to, message) => expected.push(`${to === channel ? '' : to}${message}`));
+    const names = [`a${seed}`, `b${seed}`, `pace${seed}`];
+    const onShard = (message: string) => void heard.push(`shard ${message}`);
+    if (!isBefore7) for (const name of names) await subscriber.sSubscribe(name, onShard);
+    model.listen((to, message) => {
+      if (to === channel) expected.push(message);
+      else if (!isBefore7) expected.push(`shard ${message}`);
+    });
     let generation = 0;
     let nowUs = Date.now() * 1000;
     for (let step = 0; step < 700; step++) {
-      const key = pick([`a${seed}`, `b${seed}`]);
+      const script = pick(SCRIPTS);
+      // Each of the two has a record of its own kind.
+      const key = script === scripts.RESERVE ? `pace${seed}` : pick([`a${seed}`, `b${seed}`]);
       const flight = pick(['f1', 'f2', 'f3']);
       const mine = pick([generation, generation, generation - 1, generation + 1, 0, nowUs - 100]);
       const until = nowUs + pick([-5, 500, 2000, 60_000_000, 9e15]);
       const failure = pick(['', 'failure-a', 'failure-b']);
-      const script = pick(SCRIPTS);
+      const mode = pick(['c', 'c', 's']);
       const args = {
         acquire: [
           flight,
-          pick([0, 1, 3]),
+          pick([0, 1, 3, -1]),
           pick([0, generation, generation - 1]),
           pick([0, 0, 50]),
           pick([0, 0, generation]),
           pick(['', '', failure]),
+          mode,
         ],
         renew: [flight, 2, pick([1, 1000])],
-        publish: [flight, channel, key, mine, `sealed-${step}`, until, pick([0, 1])],
-        release: [flight, channel, key, pick(['failed', 'failed', 'passed', 'unknown']), failure, until, pick([0, 1])],
+        publish: [flight, channel, key, mine, `sealed-${step}`, until, pick([0, 1]), mode],
+        release: [
+          flight,
+          channel,
+          key,
+          pick(['failed', 'failed', 'passed', 'unknown']),
+          failure,
+          until,
+          pick([0, 1]),
+          mode,
+        ],
+        reserve: [pick([1, 7]), pick([1_000, 333_333])],
       }[script.name] as (string | number)[];
       const answer = await run(script, key, args);
       nowUs = answer.nowUs;
       seen.add(`${script.name} ${answer.what}`);
       if (answer.what === 'lead' || answer.what === 'token') generation = Number(answer.rest[0]);
       if (random() < 0.03 && model.keys.has(key)) {
-        const [field, value] = [pick(FIELDS), pick(DAMAGE)];
+        const [field, value] = [key.startsWith('pace') ? 't' : pick(FIELDS), pick(DAMAGE)];
         await client.hSet(key, field, value);
         model.keys.set(key, new Map(model.keys.get(key)).set(field, value));
       }
@@ -126,6 +146,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     await expect.poll(() => heard.length).toBe(expected.length);
     expect(heard).toEqual(expected);
     await subscriber.unsubscribe(channel, listener);
+    if (!isBefore7) for (const name of names) await subscriber.sUnsubscribe(name, onShard);
   });
 
   it('met every answer, so that the comparison compared something', () => {
@@ -133,22 +154,22 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     for (const answer of [...answers, 'renew lost', 'publish stored', 'publish superseded', 'publish refused']) {
       expect(seen).toContain(answer);
     }
-    for (const answer of ['release changed', 'release released']) expect(seen).toContain(answer);
+    for (const answer of ['release changed', 'release released', 'reserve reserved']) expect(seen).toContain(answer);
   });
 
   const FAR = 9e15;
   const publish = (flight: string, generation: number | string, value: string) =>
-    [flight, 'wake', 'k', generation, value, FAR, 0] as (string | number)[];
+    [flight, 'wake', 'k', generation, value, FAR, 0, 'c'] as (string | number)[];
 
   const look = (
     call: string,
     changes: { leaseMs?: number; avoid?: string; rejected?: string; unreadable?: string } = {},
   ) => {
     const { leaseMs = 3000, avoid = '0', rejected = '0', unreadable = '' } = changes;
-    return [call, leaseMs, avoid, 0, rejected, unreadable];
+    return [call, leaseMs, avoid, 0, rejected, unreadable, 'c'];
   };
   const release = (call: string, outcome: string, failure = '', endsAtUs = 0, all = 0) =>
-    [call, 'wake', 'k', outcome, failure, endsAtUs, all] as (string | number)[];
+    [call, 'wake', 'k', outcome, failure, endsAtUs, all, 'c'] as (string | number)[];
 
   it('a call that resends gets its lease again, another waits, and a publish serves both', async () => {
     const { run } = pair();

@@ -112,7 +112,7 @@ describe('the link to Redis', () => {
 
   it('gives back a lease that comes after the deadline', async () => {
     const { clock, sent, link } = linked();
-    const record = new SharedRecord(link, { channel: 'wake', leaseMs: 3000, maxHoldMs: 15_000 });
+    const record = new SharedRecord(link, { channel: 'wake', mode: 'c', leaseMs: 3000, maxHoldMs: 15_000 });
     const late = record.acquire('name', { call: 'call', mayLead: true });
     for (let part = 0; part < 5; part++) clock.advance(50);
     expect(await late).toBeUndefined();
