@@ -5,8 +5,15 @@
  * A user's `fetch` may follow redirects, ignore the signal or return an endless body: none of that is trusted.
  */
 
-import { untilAborted } from './deadline.ts';
-import { type Exchange, type ExchangeResult, isRedirect, redirected, unusableBody } from './http-exchange.ts';
+import type { Deadline } from './deadline.ts';
+import {
+  type Exchange,
+  type ExchangeResult,
+  isRedirect,
+  redirected,
+  type Target,
+  unusableBody,
+} from './http-exchange.ts';
 
 const SAFE_INIT = {
   /** Following a 307 would forward the secrets. */
@@ -16,11 +23,16 @@ const SAFE_INIT = {
 } as const;
 
 /** Makes the POST only once, because only the `fetch` knows whether a failed request may be sent again. */
-export async function postByFetch(exchange: Exchange, fetch: typeof globalThis.fetch): Promise<ExchangeResult> {
-  const { signal, maxResponseBytes } = exchange;
+export async function postByFetch(
+  { body, maxResponseBytes, deadline }: Exchange,
+  { url, headers }: Target,
+  fetch: typeof globalThis.fetch,
+): Promise<ExchangeResult> {
+  const abort = new AbortController();
   let head: ExchangeResult = {};
   try {
-    const response = await untilAborted(signal, call(exchange, fetch));
+    const init = { ...SAFE_INIT, method: 'POST', headers: { ...headers }, body, signal: abort.signal };
+    const response = await deadline.race(call(() => fetch(url.href, init), deadline));
     const reader = response.body?.getReader();
     const wasRedirected = response.type === 'opaqueredirect' || response.redirected;
     const retryAfter = response.headers.get('retry-after') ?? undefined;
@@ -29,29 +41,29 @@ export async function postByFetch(exchange: Exchange, fetch: typeof globalThis.f
       release(reader);
       return { ...head, error: redirected() };
     }
-    return { ...head, body: reader ? await readBody(reader, maxResponseBytes, signal) : new Uint8Array() };
+    return { ...head, body: reader ? await readBody(reader, maxResponseBytes, deadline) : Buffer.alloc(0) };
   } catch (error) {
+    abort.abort(error);
     return { ...head, error };
   }
 }
 
-async function call(exchange: Exchange, fetch: typeof globalThis.fetch): Promise<Response> {
-  const { url, headers, body, signal } = exchange;
-  const response = await fetch(url.href, { ...SAFE_INIT, method: 'POST', headers: { ...headers }, body, signal });
+async function call(send: () => Promise<Response>, deadline: Deadline): Promise<Response> {
+  const response = await send();
   // This `fetch` ignores the signal, and the caller has stopped waiting.
-  if (signal.aborted) release(response.body?.getReader());
+  if (deadline.reason) release(response.body?.getReader());
   return response;
 }
 
 type Reader = ReadableStreamDefaultReader<Uint8Array>;
 
-/** Reads the body up to its end or the limit; throws the signal's reason as soon as it aborts. */
-async function readBody(reader: Reader, maxBytes: number, signal: AbortSignal): Promise<Uint8Array> {
+/** Reads the body up to its end or the limit; throws the reason as soon as the deadline ends. */
+async function readBody(reader: Reader, maxBytes: number, deadline: Deadline): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   try {
     for (;;) {
-      const { done, value } = await untilAborted(signal, reader.read());
+      const { done, value } = await deadline.race(reader.read());
       if (done) return Buffer.concat(chunks);
       if (!(value instanceof Uint8Array)) throw unusableBody('the body does not consist of bytes');
       bytes += value.byteLength;

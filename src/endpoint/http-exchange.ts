@@ -8,17 +8,23 @@
 import http from 'node:http';
 import https from 'node:https';
 import type { Socket } from 'node:net';
+import { urlToHttpOptions } from 'node:url';
 import zlib from 'node:zlib';
+import type { Deadline } from './deadline.ts';
+
+/** Where all requests of an endpoint go. */
+export interface Target {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+}
 
 /** One POST to make. */
 export interface Exchange {
-  readonly url: URL;
-  readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   /** The largest decoded body that is accepted, in bytes. */
   readonly maxResponseBytes: number;
   /** Ends the exchange at once; its reason becomes the result's `error`. */
-  readonly signal: AbortSignal;
+  readonly deadline: Deadline;
 }
 
 /** As much of the response as was received, and what interrupted it. */
@@ -28,7 +34,7 @@ export interface ExchangeResult {
   /** The `Retry-After` header. */
   readonly retryAfter?: string | undefined;
   /** The complete body, decoded; undefined if `error` is set. */
-  readonly body?: Uint8Array;
+  readonly body?: Buffer;
   /** What interrupted the exchange; undefined if the response is complete. */
   readonly error?: unknown;
   /** No connection (with TLS: no secure one) was ever established, so no part of the request can have arrived. */
@@ -73,51 +79,50 @@ export function dropIdleSockets(agent: http.Agent): void {
   for (const socket of idle) socket.destroy();
 }
 
-export async function postOverHttp(exchange: Exchange, agent: http.Agent): Promise<ExchangeResult> {
-  // An already aborted signal does not notify new listeners.
-  if (exchange.signal.aborted) return { error: exchange.signal.reason };
-  // A user's agent may throw.
-  return post(exchange, agent).catch((error: unknown) => ({ error, unreached: true }));
+/** The options of every request to this target, built once because taking a URL apart is slow. */
+export function requestOptions({ url, headers }: Target, agent: http.Agent): http.RequestOptions {
+  const { protocol, hostname, port, path } = urlToHttpOptions(url);
+  return { protocol, hostname, port, path, method: 'POST', headers, agent };
 }
 
 /** Settles once, with the complete response or the first error. */
-function post(exchange: Exchange, agent: http.Agent): Promise<ExchangeResult> {
-  const { url, headers, body, signal } = exchange;
-  const secure = url.protocol === 'https:';
-  return new Promise((resolve) => {
-    let head: Pick<ExchangeResult, 'status' | 'retryAfter'> = {};
-    const settle = (result: ExchangeResult): void => {
-      signal.removeEventListener('abort', onAbort);
-      resolve({ ...head, ...result });
+export function postOverHttp(exchange: Exchange, options: http.RequestOptions): Promise<ExchangeResult> {
+  return new Promise<ExchangeResult>((resolve) => {
+    const { deadline } = exchange;
+    if (deadline.reason) return resolve({ error: deadline.reason });
+    const secure = options.protocol === 'https:';
+    const request = (secure ? https : http).request(options);
+    const connection = new ConnectionWatch(request, secure);
+    let response: http.IncomingMessage | undefined;
+
+    const settle = (outcome: Pick<ExchangeResult, 'body' | 'error' | 'unreached' | 'stale'>): void => {
+      const retryAfter = response?.headers['retry-after'];
+      resolve({ status: response?.statusCode, retryAfter, ...outcome });
     };
     const fail = (error: unknown): void => {
-      settle({ error, unreached: !connection.established(), stale: isStale(error, connection) });
+      settle({ error, unreached: !connection.established, stale: connection.closedIdle(error) });
       request.destroy();
     };
-    const onAbort = (): void => fail(signal.reason);
-
-    const request = (secure ? https : http).request(url, { method: 'POST', headers, agent });
-    const connection = watchConnection(request, secure);
-    signal.addEventListener('abort', onAbort);
+    deadline.onEnd = fail;
     // Never removed: a destroyed request, or one with a malformed response, emits a second error.
     request.on('error', fail);
     request.on('upgrade', () => fail(unusableBody('the response switches protocols')));
-    request.on('response', (response) => {
-      const status = response.statusCode as number;
-      head = { status, retryAfter: response.headers['retry-after'] };
+    request.on('response', (received) => {
+      response = received;
       response.on('error', fail);
-      if (isRedirect(status)) fail(redirected());
-      else readBody(response, exchange.maxResponseBytes, settle, fail);
+      if (isRedirect(response.statusCode as number)) fail(redirected());
+      else readBody(response, exchange.maxResponseBytes, (body) => settle({ body }), fail);
     });
-    request.end(body);
-  });
+    request.end(exchange.body);
+    // A user's agent may throw.
+  }).catch((error: unknown) => ({ error, unreached: true }));
 }
 
-/** Reads the body up to its end or the limit. */
+/** Reads the body up to its end or the limit, and decodes it. */
 function readBody(
   response: http.IncomingMessage,
   maxBytes: number,
-  settle: (result: ExchangeResult) => void,
+  done: (body: Buffer) => void,
   fail: (error: unknown) => void,
 ): void {
   const decode = decoderFor(response.headers['content-encoding']);
@@ -132,9 +137,9 @@ function readBody(
   response.on('end', () => {
     const body = Buffer.concat(chunks);
     try {
-      settle({ body: decode ? decode(body, { maxOutputLength: maxBytes }) : body });
+      done(decode ? decode(body, { maxOutputLength: maxBytes }) : body);
     } catch (error) {
-      settle({ error });
+      fail(error);
     }
   });
 }
@@ -178,34 +183,31 @@ const inflate: Decode = (body, options) => {
   return isZlib ? zlib.inflateSync(body, options) : zlib.inflateRawSync(body, options);
 };
 
-interface ConnectionWatch {
-  /** Whether the connection was ever established. */
-  established(): boolean;
-  /** Whether the connection served another request before, and has received nothing since. */
-  reusedAndSilent(): boolean;
-}
+/** Watches the connection of a request: was it established, and was it reused although the other side had closed it? */
+class ConnectionWatch {
+  /** Whether the connection (with TLS, the secure one) was ever established. */
+  established = false;
+  readonly #request: http.ClientRequest;
+  #socket: Socket | undefined;
+  #bytesBefore = 0;
 
-function watchConnection(request: http.ClientRequest, secure: boolean): ConnectionWatch {
-  let established = false;
-  let socket: Socket | undefined;
-  let bytesBefore = 0;
-  request.once('socket', (assigned) => {
-    socket = assigned;
-    bytesBefore = assigned.bytesRead;
-    established = !assigned.connecting;
-    if (established) return;
-    assigned.once(secure ? 'secureConnect' : 'connect', () => {
-      established = true;
+  constructor(request: http.ClientRequest, secure: boolean) {
+    this.#request = request;
+    request.on('socket', (socket) => {
+      this.#socket = socket;
+      this.#bytesBefore = socket.bytesRead;
+      this.established = !socket.connecting;
+      if (this.established) return;
+      socket.once(secure ? 'secureConnect' : 'connect', () => {
+        this.established = true;
+      });
     });
-  });
-  return {
-    established: () => established,
-    reusedAndSilent: () => request.reusedSocket && socket?.bytesRead === bytesBefore,
-  };
-}
+  }
 
-/** Whether the other side had closed the connection while it was idle. */
-function isStale(error: unknown, connection: ConnectionWatch): boolean {
-  const { code } = error as NodeJS.ErrnoException;
-  return (code === 'ECONNRESET' || code === 'EPIPE') && connection.reusedAndSilent();
+  /** Whether this error means that the other side closed the connection while it was idle: it has received nothing. */
+  closedIdle(error: unknown): boolean {
+    const { code } = error as NodeJS.ErrnoException;
+    const isReset = code === 'ECONNRESET' || code === 'EPIPE';
+    return isReset && this.#request.reusedSocket && this.#socket?.bytesRead === this.#bytesBefore;
+  }
 }

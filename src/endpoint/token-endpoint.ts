@@ -4,15 +4,30 @@
  * arrived.
  */
 
+import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import type http from 'node:http';
 import { type Clock, systemClock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
-import { type IssuedToken, parseTokenResponse, readIssued, type TokenRequest, type TokenSource } from '../token.ts';
+import {
+  type IssuedToken,
+  parseTokenResponse,
+  problemOfIssued,
+  type TokenRequest,
+  type TokenSource,
+} from '../token.ts';
 import { classify, isSuccess, type UnusableBody } from './classify-failure.ts';
-import { startDeadline, untilAborted } from './deadline.ts';
+import { Deadline } from './deadline.ts';
 import { postByFetch } from './fetch-exchange.ts';
-import { dropIdleSockets, type Exchange, type ExchangeResult, keepAliveAgent, postOverHttp } from './http-exchange.ts';
+import {
+  dropIdleSockets,
+  type Exchange,
+  type ExchangeResult,
+  keepAliveAgent,
+  postOverHttp,
+  requestOptions,
+  type Target,
+} from './http-exchange.ts';
 import { checkEndpointOptions, type TokenEndpointOptions } from './options.ts';
 
 /**
@@ -23,7 +38,7 @@ import { checkEndpointOptions, type TokenEndpointOptions } from './options.ts';
 export class TokenEndpoint implements TokenSource {
   /** The origin of the base URL. */
   readonly origin: string;
-  readonly #tokenUrl: URL;
+  readonly #target: Target;
   readonly #clientId: string;
   readonly #clientSecret: TokenEndpointOptions['clientSecret'];
   readonly #timeoutMs: number;
@@ -31,14 +46,15 @@ export class TokenEndpoint implements TokenSource {
   readonly #parseResponse: TokenEndpointOptions['parseResponse'];
   readonly #classifyFailure: TokenEndpointOptions['classifyFailure'];
   readonly #fetch: typeof fetch | undefined;
-  readonly #agent: http.Agent;
-  readonly #ownsAgent: boolean;
+  readonly #httpOptions: http.RequestOptions;
+  /** Undefined if the user's agent or `fetch` manages the connections. */
+  readonly #ownAgent: http.Agent | undefined;
   readonly #clock: Clock;
 
   /** @throws {OwnerTokenError} `invalid_options`, listing every problem; `insecure_url` if that is the only one. */
   constructor(options: TokenEndpointOptions) {
     const baseUrl = checkEndpointOptions(options);
-    this.#tokenUrl = tokenUrlBelow(baseUrl);
+    this.#target = { url: tokenUrlBelow(baseUrl), headers: HEADERS };
     this.origin = baseUrl.origin;
     this.#clientId = options.clientId;
     this.#clientSecret = options.clientSecret;
@@ -47,8 +63,9 @@ export class TokenEndpoint implements TokenSource {
     this.#parseResponse = options.parseResponse;
     this.#classifyFailure = options.classifyFailure;
     this.#fetch = options.fetch;
-    this.#ownsAgent = options.agent === undefined;
-    this.#agent = options.agent ?? keepAliveAgent(baseUrl);
+    const agent = options.agent ?? keepAliveAgent(baseUrl);
+    this.#httpOptions = requestOptions(this.#target, agent);
+    this.#ownAgent = options.agent ? undefined : agent;
     this.#clock = options.clock ?? systemClock;
   }
 
@@ -62,15 +79,16 @@ export class TokenEndpoint implements TokenSource {
     if (typeof accessKey !== 'string' || accessKey === '') {
       throw new OwnerTokenError('invalid_access_key', 'the access key is not a non-empty string');
     }
-    const deadline = startDeadline(this.#clock, this.#timeoutMs, request?.signal);
+    const deadline = new Deadline(this.#clock, this.#timeoutMs, request?.signal);
     try {
-      const clientSecret = await this.#currentSecret(deadline.signal);
+      const clientSecret = await this.#currentSecret(deadline);
       const fields = { client_id: this.#clientId, client_secret: clientSecret, appliance_owner_scope: accessKey };
       const requestedAtMs = this.#clock.now();
-      const result = await this.#post({ grant_type: 'client_credentials', ...fields }, deadline.signal);
+      const body = JSON.stringify({ grant_type: 'client_credentials', ...fields });
+      const result = await this.#post({ body, maxResponseBytes: this.#maxResponseBytes, deadline });
       if (result.error instanceof OwnerTokenError) throw result.error;
-      const read = this.#read(result);
-      if ('token' in read) return { ...read, requestedAtMs };
+      const read = this.#read(result, requestedAtMs);
+      if ('token' in read) return read;
       const classifyFailure = this.#classifyFailure;
       throw classify(result, read, { nowMs: this.#clock.now(), sent: Object.values(fields), classifyFailure });
     } finally {
@@ -83,9 +101,9 @@ export class TokenEndpoint implements TokenSource {
    * client. It reveals only whether the secret changed. Still, derive shared names from it with a keyed hash.
    */
   async identity(): Promise<string> {
-    const deadline = startDeadline(this.#clock, this.#timeoutMs, undefined);
+    const deadline = new Deadline(this.#clock, this.#timeoutMs, undefined);
     try {
-      const parts = [this.#tokenUrl.href, this.#clientId, await this.#currentSecret(deadline.signal)];
+      const parts = [this.#target.url.href, this.#clientId, await this.#currentSecret(deadline)];
       const hash = createHash('sha256');
       // The length prefixes make the concatenation unambiguous.
       for (const part of parts) hash.update(`${Buffer.byteLength(part)}:`).update(part);
@@ -97,58 +115,50 @@ export class TokenEndpoint implements TokenSource {
 
   /** Closes the idle connections of its own agent. The endpoint can still be used afterwards. */
   async close(): Promise<void> {
-    if (this.#ownsAgent) dropIdleSockets(this.#agent);
+    if (this.#ownAgent) dropIdleSockets(this.#ownAgent);
   }
 
-  async #currentSecret(signal: AbortSignal): Promise<string> {
-    signal.throwIfAborted();
+  async #currentSecret(deadline: Deadline): Promise<string> {
     const given = this.#clientSecret;
     if (typeof given === 'string') return given;
     let secret: unknown;
     let cause: unknown;
     try {
-      secret = await untilAborted(signal, given());
+      if (!deadline.reason) secret = await deadline.race(given());
     } catch (thrown) {
-      if (signal.reason instanceof OwnerTokenError) throw signal.reason;
       cause = thrown;
     }
+    if (deadline.reason instanceof OwnerTokenError) throw deadline.reason;
     if (typeof secret === 'string' && secret !== '') return secret;
-    const problem = signal.aborted ? 'did not return within timeoutMs' : 'threw, or did not return a non-empty string';
+    const problem = deadline.reason ? 'did not return within timeoutMs' : 'threw, or did not return a non-empty string';
     const facts = { failureScope: 'client', failedAtMs: this.#clock.now(), cause } as const;
     throw new OwnerTokenError('source_failed', `clientSecret ${problem}`, facts);
   }
 
-  async #post(fields: Record<string, string>, signal: AbortSignal): Promise<ExchangeResult> {
-    const exchange: Exchange = {
-      url: this.#tokenUrl,
-      headers: HEADERS,
-      body: JSON.stringify(fields),
-      maxResponseBytes: this.#maxResponseBytes,
-      signal,
-    };
-    if (this.#fetch) return await postByFetch(exchange, this.#fetch);
-    const result = await postOverHttp(exchange, this.#agent);
+  async #post(exchange: Exchange): Promise<ExchangeResult> {
+    if (this.#fetch) return await postByFetch(exchange, this.#target, this.#fetch);
+    const result = await postOverHttp(exchange, this.#httpOptions);
     if (!result.stale) return result;
     // The other idle connections are probably closed too.
     await this.close();
-    return await postOverHttp(exchange, this.#agent);
+    return await postOverHttp(exchange, this.#httpOptions);
   }
 
   /** The token in a complete 2xx response, or why there is none. A complete response counts even past the deadline. */
-  #read({ status, body: bytes }: ExchangeResult): IssuedToken | UnusableBody {
-    if (!bytes || status === undefined) return {};
-    const body = readJson(bytes);
-    if (!isSuccess(status)) return { body: body.content };
-    if (!body.isJson) return { body: body.content, problem: 'it is not JSON' };
-    const parsed = this.#parse(body.content);
-    const issued = 'problem' in parsed ? parsed : readIssued(parsed);
-    return 'problem' in issued ? { body: body.content, ...issued } : issued;
+  #read({ status, body }: ExchangeResult, requestedAtMs: number): IssuedToken | UnusableBody {
+    if (!body || status === undefined) return {};
+    const { isJson, content } = readJson(body);
+    if (!isSuccess(status)) return { body: content };
+    if (!isJson) return { body: content, problem: 'it is not JSON' };
+    const parsed = this.#parse(content, requestedAtMs);
+    const problem = 'problem' in parsed ? parsed.problem : problemOfIssued(parsed);
+    return problem === undefined ? (parsed as IssuedToken) : { body: content, problem };
   }
 
-  #parse(body: unknown): IssuedToken | { problem: string } {
+  #parse(content: unknown, requestedAtMs: number): IssuedToken | { problem: string } {
     try {
-      const { token, tokenType } = (this.#parseResponse ?? parseTokenResponse)(body);
-      return { token, ...(tokenType !== undefined && { tokenType }), ...responseOf(body) };
+      const { token, tokenType } = (this.#parseResponse ?? parseTokenResponse)(content);
+      return { token, tokenType, requestedAtMs, response: objectOf(content) };
     } catch (cause) {
       if (!this.#parseResponse) return { problem: (cause as TypeError).message };
       if (cause instanceof OwnerTokenError) throw cause;
@@ -175,16 +185,17 @@ const HEADERS = Object.freeze({
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc8259#section-8.1 RFC 8259 §8.1}
  */
-function readJson(body: Uint8Array): { isJson: boolean; content: unknown } {
+function readJson(body: Buffer): { isJson: boolean; content: unknown } {
+  const text = body.toString();
   try {
-    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
-    return { isJson: true, content: JSON.parse(text) };
+    if (isUtf8(body)) return { isJson: true, content: JSON.parse(text) };
   } catch {
-    return { isJson: false, content: new TextDecoder().decode(body) };
+    // It is text, then.
   }
+  return { isJson: false, content: text };
 }
 
-function responseOf(content: unknown): Pick<IssuedToken, 'response'> {
+function objectOf(content: unknown): Record<string, unknown> | undefined {
   const isObject = typeof content === 'object' && content !== null && !Array.isArray(content);
-  return isObject ? { response: content as Record<string, unknown> } : {};
+  return isObject ? (content as Record<string, unknown>) : undefined;
 }

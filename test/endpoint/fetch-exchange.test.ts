@@ -1,9 +1,10 @@
 import zlib from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Deadline } from '../../src/endpoint/deadline.ts';
 import { postByFetch } from '../../src/endpoint/fetch-exchange.ts';
-import type { Exchange } from '../../src/endpoint/http-exchange.ts';
+import type { ExchangeResult } from '../../src/endpoint/http-exchange.ts';
 import { type Answer, drip, flood, head, LoopbackService, raw, silence, status } from '../helpers/loopback-service.ts';
-import { settle } from '../helpers/manual-clock.ts';
+import { ManualClock, settle } from '../helpers/manual-clock.ts';
 
 let service: LoopbackService;
 
@@ -13,17 +14,16 @@ beforeEach(async () => {
 
 afterEach(() => service.close());
 
-function exchange(changes: Partial<Exchange> = {}): Exchange {
-  return {
-    ...{ url: new URL('/auth/v1/token', service.url), headers: { 'X-Test': 'yes' }, body: '{"a":"ä"}' },
-    ...{ maxResponseBytes: 1_000, signal: new AbortController().signal },
-    ...changes,
-  };
+/** Posts through this `fetch`, until the signal aborts. */
+function post(through: typeof fetch, signal?: AbortSignal): Promise<ExchangeResult> {
+  const deadline = new Deadline(new ManualClock(), 10_000, signal);
+  const target = { url: new URL('/auth/v1/token', service.url), headers: { 'X-Test': 'yes' } };
+  return postByFetch({ body: '{"a":"ä"}', maxResponseBytes: 1_000, deadline }, target, through);
 }
 
-async function postAndGet(answer: Answer, changes?: Partial<Exchange>) {
+async function postAndGet(answer: Answer) {
   service.next(answer);
-  return await postByFetch(exchange(changes), fetch);
+  return await post(fetch);
 }
 
 /** A fetch of somebody’s own making. */
@@ -48,8 +48,7 @@ function streamOf(...parts: unknown[]): { stream: ReadableStream; letGo: Promise
 describe('the request', () => {
   it('is one POST with the body, that neither follows redirects nor is cached', async () => {
     let seen: RequestInit | undefined;
-    await postByFetch(
-      exchange(),
+    await post(
       answering((init) => {
         seen = init;
         return new Response('{}');
@@ -65,7 +64,7 @@ describe('the request', () => {
     await postAndGet(status(200, 'ok'));
     await service.dropConnections();
     service.always(({ socket }) => void socket.destroy());
-    const received = await postByFetch(exchange(), fetch);
+    const received = await post(fetch);
     expect(received.stale).toBeFalsy();
     expect(received.error).toBeInstanceOf(TypeError);
   });
@@ -79,11 +78,8 @@ describe('an answer', () => {
   });
 
   it('may be empty', async () => {
-    const received = await postByFetch(
-      exchange(),
-      answering(() => new Response(null, { status: 204 })),
-    );
-    expect(received).toMatchObject({ status: 204, body: new Uint8Array() });
+    const received = await post(answering(() => new Response(null, { status: 204 })));
+    expect(received).toMatchObject({ status: 204, body: Buffer.alloc(0) });
   });
 
   it('is taken up to the cap, decoded, and refused beyond it', async () => {
@@ -102,10 +98,7 @@ describe('an answer', () => {
 
   it('of no bytes is refused, and let go of', async () => {
     const { stream, letGo } = streamOf('text');
-    const received = await postByFetch(
-      exchange(),
-      answering(() => new Response(stream)),
-    );
+    const received = await post(answering(() => new Response(stream)));
     expect(received.error).toBeInstanceOf(Error);
     await letGo;
   });
@@ -123,10 +116,7 @@ describe('a redirect', () => {
     const hidden = Object.defineProperty(new Response(null), 'type', { value: 'opaqueredirect' });
     const followed = Object.defineProperty(new Response('{}'), 'redirected', { value: true });
     for (const response of [hidden, followed]) {
-      const received = await postByFetch(
-        exchange(),
-        answering(() => response),
-      );
+      const received = await post(answering(() => response));
       expect(received).toMatchObject({ error: { code: 'ERR_REDIRECTED' } });
       expect(received.status).toBeUndefined();
     }
@@ -142,9 +132,9 @@ describe('a fetch that fails', () => {
         throw boom;
       },
     ];
-    for (const each of failing) expect(await postByFetch(exchange(), each)).toEqual({ error: boom });
+    for (const each of failing) expect(await post(each)).toEqual({ error: boom });
     const none = answering(() => undefined as unknown as Response);
-    expect((await postByFetch(exchange(), none)).error).toBeInstanceOf(TypeError);
+    expect((await post(none)).error).toBeInstanceOf(TypeError);
   });
 
   it('in the middle of a body keeps the status', async () => {
@@ -159,35 +149,35 @@ describe('an abort', () => {
   it('ends a request that nobody answers, and its connection', async () => {
     const controller = new AbortController();
     service.next(silence());
-    const pending = postByFetch(exchange({ signal: controller.signal }), fetch);
+    const pending = post(fetch, controller.signal);
     const call = await service.arrived(1);
     controller.abort();
-    expect(await pending).toMatchObject({ error: { name: 'AbortError' } });
+    expect(await pending).toMatchObject({ error: { code: 'closed' } });
     await call.gone;
   });
 
   it('ends a body that drips', async () => {
     const controller = new AbortController();
     service.next(drip(`${head(200, { 'content-length': '900' })}x`));
-    const pending = postByFetch(exchange({ signal: controller.signal }), fetch);
+    const pending = post(fetch, controller.signal);
     const call = await service.arrived(1);
     await settle();
     controller.abort();
-    expect(await pending).toMatchObject({ error: { name: 'AbortError' } });
+    expect(await pending).toMatchObject({ error: { code: 'closed' } });
     await call.gone;
   });
 
   it('never takes for whole what a fetch deaf to it had begun, and lets go of that', async () => {
     const controller = new AbortController();
     const { stream, letGo } = streamOf(Buffer.from('{"begun":'));
-    const pending = postByFetch(
-      exchange({ signal: controller.signal }),
+    const pending = post(
       answering(() => new Response(stream)),
+      controller.signal,
     );
     await settle();
     controller.abort();
     const received = await pending;
-    expect(received).toMatchObject({ status: 200, error: { name: 'AbortError' } });
+    expect(received).toMatchObject({ status: 200, error: { code: 'closed' } });
     expect(received).not.toHaveProperty('body');
     await letGo;
   });
@@ -199,13 +189,13 @@ describe('an abort', () => {
     const late = new Promise<Response>((resolve) => {
       bring = resolve;
     });
-    const pending = postByFetch(
-      exchange({ signal: controller.signal }),
+    const pending = post(
       answering(() => late),
+      controller.signal,
     );
     controller.abort();
     bring(new Response(stream));
     await letGo;
-    expect(await pending).toMatchObject({ error: { name: 'AbortError' } });
+    expect(await pending).toMatchObject({ error: { code: 'closed' } });
   });
 });

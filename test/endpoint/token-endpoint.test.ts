@@ -7,7 +7,7 @@ import type { TokenEndpointOptions } from '../../src/endpoint/options.ts';
 import { TokenEndpoint } from '../../src/endpoint/token-endpoint.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import type { IssuedToken } from '../../src/token.ts';
-import { end, LoopbackService, token } from '../helpers/loopback-service.ts';
+import { end, LoopbackService, silence, token } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 
 const BASE_URL = 'https://service.example';
@@ -409,6 +409,21 @@ describe('connections', () => {
     expect(await made.requestToken('key')).toMatchObject({ token: 'token-3-of-key' });
     expect(service.connections).toBe(2);
     await made.close();
+  });
+
+  it('that turn out to be dead leave the second sending no more time than the first', async () => {
+    service.next(token(), end(), silence());
+    const clock = new ManualClock();
+    const made = endpoint({ baseUrl: service.url, clock });
+    await made.requestToken('key');
+    const failed = failure(made.requestToken('key'));
+    const call = await service.arrived(3);
+    clock.advance(9_999);
+    await settle();
+    expect(clock.pendingTimers).toBe(1);
+    clock.advance(1);
+    expect(await failed).toMatchObject({ code: 'endpoint_unavailable', message: expect.stringMatching(/in time/) });
+    await call.gone;
   });
 
   it('of its own agent are let go by close, which is not the end; those of a given one are left alone', async () => {
