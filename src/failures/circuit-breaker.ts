@@ -18,14 +18,15 @@
  * failure. So it must not keep the circuit open for the others:
  *
  * - If its trial takes longer than `TRIAL_TAKEOVER_AFTER_MS`, another owner's request replaces it as the trial.
- * - If its trial fails ambiguously, the pause grows for doubtful owners only. Others wait one more pause of the same
- *   length, or none if the trial hung, because they have waited that long already.
- * - If the trial of any other owner fails ambiguously, the pause grows by a fifth instead of doubling. Otherwise, if
- *   many owners failed once each, the healthy ones would wait too long for their turn.
+ * - If its trial fails ambiguously, the pause doubles for doubtful owners only. Others wait half a second more, or not at
+ *   all if the trial hung, because they have waited long enough. The same holds for any owner's trial while nobody has
+ *   succeeded: a few wrong keys look like a wrong client secret then, until the trial of a healthy owner tells.
+ * - If the trial of a proven owner fails ambiguously, the pause of the others grows by a fifth instead of doubling.
+ *   Otherwise, if many owners failed once each, the healthy ones would wait too long for their turn.
  */
 
 import { OwnerTokenError, type WiderScope } from '../errors.ts';
-import { drawPause, type Pause, type PauseRange, retryAfterMsOf } from './backoff.ts';
+import { drawLength, drawPause, type Pause, type PauseRange, retryAfterMsOf } from './backoff.ts';
 
 /**
  * What is known about an owner. `new`: no request has ended yet. `unproven`: all have failed. `proven`: the last one
@@ -82,8 +83,11 @@ type State = { readonly kind: 'closed' } | Open | HalfOpen;
 /** How many distinct owners in a row must fail ambiguously until the failure escalates to this scope. */
 const SUSPECTS_TO_ESCALATE = 3;
 
-/** How many doublings the pause grows by when the trial of an owner that is not doubtful fails ambiguously. */
+/** How many doublings the pause grows by when the trial of a proven owner fails ambiguously. */
 const AMBIGUOUS_GROWTH = 1 / 4;
+
+/** The longest pause of the others after the trial of an owner that is not proven. */
+const PAUSE_AFTER_UNPROVEN_MS = 500;
 
 /** How long the trial of a doubtful owner may take before another owner's request replaces it. */
 export const TRIAL_TAKEOVER_AFTER_MS = 500;
@@ -173,8 +177,8 @@ export class CircuitBreaker {
     const { pause, doublings, pauseOfDoubtful } = state;
     if (!failure.isEscalated || isAsked) return this.#pauseAll(draw(pause.count + 1, doublings + 1), doublings + 1);
     const longer = draw(pauseOfDoubtful.count + 1);
-    if (permit.doubtful) {
-      const again = failure.hung ? pause : draw(pause.count, doublings);
+    if (permit.standing !== 'proven') {
+      const again = failure.hung ? pause : { ...pause, retryAtMonotonicMs: failure.nowMs + this.#drawShortPause() };
       return this.#open({ pause: again, doublings, pauseOfDoubtful: laterOf(again, longer) });
     }
     const grown = doublings + AMBIGUOUS_GROWTH;
@@ -188,6 +192,11 @@ export class CircuitBreaker {
     this.#state = { kind: 'closed' };
     this.#suspects.clear();
     return wasOpen;
+  }
+
+  #drawShortPause(): number {
+    const capMs = Math.min(this.#range.baseMs, PAUSE_AFTER_UNPROVEN_MS);
+    return drawLength(0, { baseMs: capMs, capMs }, this.#random);
   }
 
   #pauseAll(pause: Pause, doublings: number): Pause {

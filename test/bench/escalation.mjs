@@ -3,7 +3,7 @@
  * fail, and a sick endpoint is hammered because nobody notices. In virtual time, from a seed.
  *
  *   node test/bench/escalation.mjs [beginning of a scene's name …]
- *   RULES='the rule' SEED=2 node test/bench/escalation.mjs
+ *   RULES='the rule,late failures count' SEED=2 node test/bench/escalation.mjs
  */
 
 import { bundled } from '../simulation/bundle.mjs';
@@ -22,6 +22,7 @@ const lateFailuresCount = { file: SCOPES, from: ' && permit.number > this.#newes
 const hungNotBehind = { file: SCOPES, from: 'hung ? drawLength(0, this.#ownerRange, this.#random) : 0', to: '0' };
 const noTakeover = { file: BREAKER, from: 'if (trial.doubtful && !doubtful)', to: 'if (false)' };
 const onePause = { file: BREAKER, from: 'if (!failure.isEscalated || isAsked)', to: 'if (true)' };
+const newcomersGrow = { file: BREAKER, from: "if (permit.standing !== 'proven')", to: 'if (permit.doubtful)' };
 const doubling = { file: BREAKER, from: 'const AMBIGUOUS_GROWTH = 1 / 4;', to: 'const AMBIGUOUS_GROWTH = 1;' };
 
 /** The rule, and the rule without each of its parts. */
@@ -34,6 +35,7 @@ const RULES = {
   'no trial is replaced': [noTakeover],
   'one pause for all owners': [onePause],
   'others wait twice as long': [doubling],
+  'longer before any success, too': [newcomersGrow],
 };
 
 const DEADLINE_MS = 10_000;
@@ -169,7 +171,9 @@ const HELD_SECONDS = 30;
 
 const column = (text, width) => String(text).padStart(width);
 const asked = process.argv.slice(2);
-const rules = Object.entries(RULES).filter(([rule]) => !process.env.RULES || process.env.RULES === rule);
+const rules = Object.entries(RULES).filter(
+  ([rule]) => !process.env.RULES || process.env.RULES.split(',').includes(rule),
+);
 const head = ['healthy refused', 'failed late', 'delayed', 'most a second', 'attempts down', 'back after'];
 const widths = [17, 13, 10, 15, 15, 12];
 for (const [scene, what] of Object.entries(SCENES)) {

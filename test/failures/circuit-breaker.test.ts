@@ -5,6 +5,7 @@ import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/errors.t
 import {
   CircuitBreaker,
   type CircuitFailure,
+  type OwnerStanding,
   type Permit,
   TRIAL_TAKEOVER_AFTER_MS,
 } from '../../src/failures/circuit-breaker.ts';
@@ -16,7 +17,8 @@ const failure = (options: OwnerTokenErrorOptions = {}): CircuitFailure => ({
   ...{ nowMs: 0, isEscalated: false, hung: false },
 });
 
-const permitOf = (number: number, doubtful = false): Permit => ({ number, doubtful, standing: 'proven' });
+const permitOf = (number: number, doubtful = false, standing: OwnerStanding = doubtful ? 'failing' : 'proven') =>
+  ({ number, doubtful, standing }) satisfies Permit;
 
 /** A breaker whose jitter is at its middle, and the permits it is given. */
 class Stage {
@@ -198,7 +200,7 @@ describe('half-open', () => {
   });
 });
 
-describe('a trial for an owner that is known to fail', () => {
+describe('a trial for an owner that is not proven', () => {
   const halfOpen = (random?: () => number, range?: typeof RANGE) => {
     const stage = new Stage(random, range);
     const pause = stage.open();
@@ -238,6 +240,25 @@ describe('a trial for an owner that is known to fail', () => {
     const again = stage.breaker.failed(stage.admit(2_750, true), { ...ambiguous, nowMs: 3_000 });
     expect(again).toMatchObject({ count: 3, retryAtMonotonicMs: 4_500 });
     expect(stage.breaker.state?.pause).toMatchObject({ count: 1, retryAtMonotonicMs: 3_375 });
+  });
+
+  it('delays others for half a second at most, however long the base is', () => {
+    const stage = new Stage(undefined, { baseMs: 4_000, capMs: 60_000 });
+    stage.open();
+    stage.breaker.failed(stage.admit(5_000, true), { ...ambiguous, nowMs: 5_000 });
+    expect(stage.until).toEqual({ others: 5_375, doubtful: 11_000 });
+  });
+
+  it('delays others no longer either if its owner is new, while nobody has succeeded', () => {
+    const stage = new Stage();
+    stage.open();
+    for (const nowMs of [1_000, 2_000, 3_000]) {
+      const trial = permitOf(++stage.permits, false, 'new');
+      stage.breaker.admit(trial, nowMs);
+      stage.breaker.failed(trial, { ...ambiguous, nowMs });
+      expect(stage.until.others).toBe(nowMs + 375);
+    }
+    expect(stage.until.doubtful).toBe(3_000 + 3_000);
   });
 
   it('that hung delays others no longer', () => {

@@ -63,6 +63,26 @@ describe('M2', () => {
     },
   );
 
+  it('M2 a first start among wrong keys: whoever was not tried yet never waits longer than half a second', async () => {
+    const { registry, clock, source } = scripted();
+    source.script((call) => (call.accessKey === 'healthy' ? call.succeed() : call.fail(bare401())));
+    const scopes = new Set<unknown>();
+    for (let wrong = 0; wrong < 300; wrong++) {
+      const { failureScope, retryAtMs = 0 } = await errorOf(registry.getToken(`wrong-${wrong}`));
+      scopes.add(failureScope);
+      expect(registry.describe(`new-${wrong}`).retryAtMs ?? 0).toBeLessThanOrEqual(
+        clock.now() + (wrong < 8 ? 1_000 : 500),
+      );
+      expect(retryAtMs).toBeGreaterThan(clock.now());
+      clock.advance(200);
+    }
+    expect(scopes).toEqual(new Set(['owner', 'client']));
+    clock.advance(500);
+    await registry.getToken('healthy');
+    await errorOf(registry.getToken('wrong')); // Lifted for all: this failure is its owner's alone.
+    expect(registry.stats().pauses.client).toBeUndefined();
+  });
+
   it('M2 an outage that only newcomers meet: one request a second in the end, and nobody who waits is lost', async () => {
     const { registry, clock, source } = scripted({ concurrency: 16 });
     let asked = 0;
