@@ -48,7 +48,7 @@ export interface InstrumentOptions {
    * none, because each owner would add a time series. Spans always carry it, as `owner_token.owner`.
    */
   ownerAttribute?: string | undefined;
-  /** The registry's `SharedTokens`, for `owner_token.fleet.requests`. Default: none. */
+  /** The registry's `SharedTokens`, for the metrics of the fleet. Default: none. */
   fleet?: ObservedFleet | undefined;
 }
 

@@ -92,6 +92,18 @@ export const METRICS = Object.freeze({
       "Token requests of a fleet: served by another replica's token (shared), made for the fleet (leader), made alone " +
       'because Redis was unavailable (fallback), or refused because of a shared failure (refused).',
   },
+  'owner_token.fleet.sharing': {
+    ...{ kind: 'gauge', unit: '{replica}', attributes: [] },
+    description: '1 while this replica shares tokens through Redis, else 0.',
+  },
+  'owner_token.fleet.mismatched_replicas': {
+    ...{ kind: 'gauge', unit: '{replica}', attributes: [] },
+    description: 'Replicas with the same prefix and another naming key, at the last count.',
+  },
+  'owner_token.fleet.unreadable_values': {
+    ...{ kind: 'counter', unit: '{value}', attributes: [] },
+    description: 'Stored values that did not open: other sealing keys, damage or a forgery.',
+  },
 } as const satisfies Readonly<Record<string, Metric>>);
 
 export type MetricName = keyof typeof METRICS;
@@ -166,9 +178,14 @@ function circuitReadings(scope: string, pause: { readonly probing: boolean } | u
   );
 }
 
-function fleetReadings({ shared, leader, fallback, refused }: SharingStats): Reading[] {
-  const outcomes = { shared, leader, fallback, refused };
-  return each('owner_token.fleet.requests', 'owner_token.fleet.outcome', outcomes);
+function fleetReadings({ sharing, mismatched, unreadable, ...counts }: SharingStats): Reading[] {
+  const { shared, leader, fallback, refused } = counts;
+  return [
+    ...each('owner_token.fleet.requests', 'owner_token.fleet.outcome', { shared, leader, fallback, refused }),
+    reading('owner_token.fleet.sharing', sharing ? 1 : 0),
+    reading('owner_token.fleet.mismatched_replicas', mismatched),
+    reading('owner_token.fleet.unreadable_values', unreadable),
+  ];
 }
 
 function each(metric: MetricName, attribute: string, values: Readonly<Record<string, number>>): Reading[] {

@@ -72,6 +72,10 @@ export class SharingDiagnostics {
     return this.#unreadable;
   }
 
+  get mismatched(): number {
+    return this.#mismatched;
+  }
+
   suspended(trouble: RedisTrouble): void {
     this.#emit('suspended', { trouble });
   }

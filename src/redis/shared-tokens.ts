@@ -38,7 +38,7 @@ import { StoredFailures, withFleetPause } from './stored-failure.ts';
 import { StoredTokens } from './stored-token.ts';
 import { Wakeups } from './wakeups.ts';
 
-/** Counts since construction; plain data. */
+/** Counts since construction, unless stated otherwise; plain data. */
 export interface SharingStats {
   /** Whether Redis is available. */
   readonly sharing: boolean;
@@ -52,6 +52,8 @@ export interface SharingStats {
   readonly refused: number;
   /** Stored values that did not open. */
   readonly unreadable: number;
+  /** Replicas with the same prefix and another naming key, at the last count. */
+  readonly mismatched: number;
 }
 
 /** A replica counts as present for this long after it announced itself. */
@@ -149,7 +151,8 @@ export class SharedTokens implements TokenSource {
   }
 
   stats(): SharingStats {
-    return { sharing: this.#link.available, ...this.#counts, unreadable: this.#diagnostics.unreadableCount };
+    const { unreadableCount: unreadable, mismatched } = this.#diagnostics;
+    return { sharing: this.#link.available, ...this.#counts, unreadable, mismatched };
   }
 
   /**

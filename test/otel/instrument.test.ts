@@ -156,7 +156,7 @@ describe('metrics', () => {
     expect(text).toMatch(/^owner_token_request_duration_count\{.*owner_token_registry="crm".*\} 1$/m);
     expect(text).toMatch(/^owner_token_lookups_total\{.*owner_token_lookup_outcome="hit".*\} 0$/m);
     const exported = Object.keys(METRICS).filter((name) => !text.includes(`# TYPE ${name.replaceAll('.', '_')}`));
-    expect(exported).toEqual(['owner_token.fleet.requests']);
+    expect(exported).toEqual(Object.keys(METRICS).filter((name) => name.startsWith('owner_token.fleet.')));
     expect(text).not.toContain('canary');
   });
 });

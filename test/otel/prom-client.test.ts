@@ -16,7 +16,7 @@ const source: TokenSource = {
   },
 };
 const fleet = {
-  stats: () => ({ sharing: true, shared: 5, leader: 3, fallback: 2, refused: 1, unreadable: 0 }),
+  stats: () => ({ sharing: true, shared: 5, leader: 3, fallback: 2, refused: 1, unreadable: 4, mismatched: 2 }),
 } as never;
 
 let registries: OwnerTokenRegistry[];
@@ -50,6 +50,9 @@ describe('registerMetrics', () => {
         'owner_token_owners{owner_token_registry="erp",owner_token_owner_state="held"} 1',
         'owner_token_circuit_state{owner_token_registry="crm",owner_token_scope="client",owner_token_circuit_state="closed"} 1',
         'owner_token_fleet_requests_total{owner_token_registry="crm",owner_token_fleet_outcome="leader"} 3',
+        'owner_token_fleet_sharing{owner_token_registry="crm"} 1',
+        'owner_token_fleet_mismatched_replicas{owner_token_registry="crm"} 2',
+        'owner_token_fleet_unreadable_values_total{owner_token_registry="crm"} 4',
       ]),
     );
     expect(text).toMatch(/request_duration_seconds_count\{.*"crm".*error_type="owner_refused"\} 1/);
