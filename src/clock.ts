@@ -4,7 +4,20 @@
  * timers run on the monotonic clock.
  */
 
-/** The port through which the library reads the time. */
+/**
+ * The port through which the library reads the time.
+ *
+ * @example
+ * ```ts
+ * let ms = 0;
+ * const clock: Clock = { now: () => 1_700_000_000_000 + ms, monotonic: () => ms };
+ * const source: TokenSource = { requestToken: async () => ({ token: `at-${ms}`, response: { expires_in: 3600 } }) };
+ * await using tokens = new OwnerTokenRegistry({ source, clock });
+ * await tokens.getToken('a');
+ * ms += 3_600_000;
+ * console.log((await tokens.getToken('a')).value); // → at-3600000
+ * ```
+ */
 export interface Clock {
   /** Epoch milliseconds, as `Date.now()`. May jump either way. */
   now(): number;

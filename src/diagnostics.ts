@@ -7,70 +7,18 @@
  */
 
 import { type Channel, channel, tracingChannel } from 'node:diagnostics_channel';
+import type {
+  LookupMessage,
+  LookupOutcome,
+  PauseMessage,
+  RejectionMessage,
+  RequestMessage,
+} from './channel-messages.ts';
 import type { Instant } from './clock.ts';
-import { type FailureScope, type OwnerTokenError, ScrubbedCause, type WiderScope } from './errors.ts';
+import type { FailureScope, OwnerTokenError, WiderScope } from './errors.ts';
 import { type Level, type Logger, type Write, writerFor } from './logger.ts';
+import { ScrubbedCause } from './scrubbed-cause.ts';
 import type { RequestReason } from './token.ts';
-
-/** How a call was answered: from the cache, by an in-flight or a new request, or not at all. */
-export type LookupOutcome = 'serve' | 'serve-and-refresh' | 'wait' | 'request' | 'refuse';
-
-/** Message of `owner-token-registry:lookup`. */
-export interface LookupMessage {
-  /** Name of the registry. */
-  readonly registry: string;
-  readonly owner: string;
-  readonly outcome: LookupOutcome;
-}
-
-/** Message of `tracing:owner-token-registry:request:*`: the same object from start to end. */
-export interface RequestMessage {
-  /** Name of the registry. */
-  readonly registry: string;
-  readonly owner: string;
-  readonly reason: RequestReason;
-  /** How long the request waited for a permit. */
-  readonly queuedMs: number;
-  /**
-   * Wraps the call of the source, for example to run it in the context of a span. A subscriber of `start` may set it.
-   * If it is set already, the new function must call the old one.
-   */
-  run?: <T>(send: () => T) => T;
-  /** From the call of the source to its outcome. */
-  durationMs?: number;
-  /** Fingerprint of the issued token. */
-  token?: string;
-  expiresAtMs?: number;
-  error?: OwnerTokenError;
-}
-
-/** Message of `owner-token-registry:rejection`. */
-export interface RejectionMessage {
-  /** Name of the registry. */
-  readonly registry: string;
-  readonly owner: string;
-  readonly token: string;
-  /** Whether this was the cached token; a late rejection of an older token has no effect. */
-  readonly wasHeld: boolean;
-}
-
-/** Message of `owner-token-registry:pause`. */
-export interface PauseMessage {
-  /** Name of the registry. */
-  readonly registry: string;
-  readonly scope: FailureScope;
-  readonly action: 'paused' | 'lifted';
-  /** The paused owner, for the scope `owner`. */
-  readonly owner?: string;
-  /** When paused: the code of the failure. */
-  readonly code?: string;
-  /** When paused: epoch ms of the next attempt. */
-  readonly retryAtMs?: number;
-  /** When lifted: time from the first failure to the recovery. */
-  readonly durationMs?: number;
-  /** When lifted: how many calls the pause refused. */
-  readonly refused?: number;
-}
 
 const FAILURE_FIELDS = [
   ...['owner', 'code', 'message', 'causeCode', 'status', 'oauthError', 'host', 'durationMs'],

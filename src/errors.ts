@@ -4,11 +4,46 @@
  * its input. It keeps only the name, code and stack frames of a cause.
  */
 
-/** What a failure stops: one owner, the client (our credentials), or the whole token endpoint. */
+import { hasInstance } from './brand.ts';
+import { ScrubbedCause } from './scrubbed-cause.ts';
+
+/**
+ * What a failure stops: one owner, the client (our credentials), or the whole token endpoint.
+ *
+ * @example
+ * ```ts
+ * const statusOf: Record<FailureScope, number> = { owner: 403, client: 500, endpoint: 503 };
+ * ```
+ */
 export type FailureScope = 'owner' | 'client' | 'endpoint';
 
 /** The two scopes that concern all owners. */
 export type WiderScope = Exclude<FailureScope, 'owner'>;
+
+/**
+ * What failed. `docs/errors.md` says what each code means and what to do.
+ *
+ * @example
+ * ```ts
+ * const gone: OwnerTokenErrorCode[] = ['owner_refused', 'invalid_access_key'];
+ * ```
+ */
+export type OwnerTokenErrorCode =
+  | 'owner_refused'
+  | 'client_refused'
+  | 'rate_limited'
+  | 'endpoint_unavailable'
+  | 'invalid_response'
+  | 'redirect_refused'
+  | 'token_rejected'
+  | 'source_failed'
+  | 'queue_full'
+  | 'queue_timeout'
+  | 'origin_refused'
+  | 'insecure_url'
+  | 'invalid_options'
+  | 'invalid_access_key'
+  | 'closed';
 
 interface CodeFacts {
   /** The default failure scope; undefined if no token request failed. */
@@ -23,8 +58,8 @@ interface CodeFacts {
   readonly meaning: string;
 }
 
-/** Every error code, in one place: the types, `retryable`, the scopes and the documentation follow from this table. */
-export const ERRORS = Object.freeze({
+/** What follows from each code: `retryable`, the scopes and the documentation. */
+export const ERRORS: Readonly<Record<OwnerTokenErrorCode, CodeFacts>> = Object.freeze({
   owner_refused: {
     ...{ scope: 'owner', escalatesTo: 'client', retryable: false },
     meaning: 'The service refuses this owner: its access key is wrong, revoked or not for this client',
@@ -67,12 +102,16 @@ export const ERRORS = Object.freeze({
   invalid_options: { retryable: false, meaning: 'Options are wrong; the message lists all of them by path' },
   invalid_access_key: { retryable: false, meaning: 'The access key is not a non-empty, well-formed string' },
   closed: { retryable: false, meaning: 'The registry is closed, or the request was aborted' },
-} as const satisfies Readonly<Record<string, CodeFacts>>);
+});
 
-/** See `docs/errors.md` for what each means and what to do. */
-export type OwnerTokenErrorCode = keyof typeof ERRORS;
-
-/** Every `code` that an {@link OwnerTokenError} can have. */
+/**
+ * Every `code` that an {@link OwnerTokenError} can have.
+ *
+ * @example
+ * ```ts
+ * const counts = new Map(ERROR_CODES.map((code) => [code, 0]));
+ * ```
+ */
 export const ERROR_CODES = Object.freeze(Object.keys(ERRORS)) as readonly OwnerTokenErrorCode[];
 
 const CODE_OF_SCOPE = { owner: 'owner_refused', client: 'client_refused', endpoint: 'endpoint_unavailable' } as const;
@@ -86,6 +125,15 @@ export function codeInScope(code: OwnerTokenErrorCode, scope: FailureScope): Own
   return facts.fixed || facts.scope === undefined || facts.scope === scope ? code : CODE_OF_SCOPE[scope];
 }
 
+/**
+ * Facts about a failure, for the constructor of {@link OwnerTokenError}.
+ *
+ * @example
+ * ```ts
+ * const facts: OwnerTokenErrorOptions = { failureScope: 'endpoint', retryAfterMs: 5_000, status: 503 };
+ * const error = new OwnerTokenError('endpoint_unavailable', 'the vault is sealed', facts);
+ * ```
+ */
 export interface OwnerTokenErrorOptions {
   /**
    * What the failure stops, used as is. Default: the scope of the code. A failure that may be the endpoint's or the
@@ -130,10 +178,21 @@ interface Branded {
  * The error of this library. Switch on `code`; decide by `failureScope`, `retryable` and `retryAtMs`. Throw one from a
  * source of your own to say what its failure stops. `instanceof` also recognizes errors of another copy of the package.
  *
+ * @example
+ * ```ts
+ * try {
+ *   await registry.getToken('a wrong key');
+ * } catch (error) {
+ *   if (!isOwnerTokenError(error)) throw error;
+ *   console.log(error.code, error.failureScope, error.retryable); // → owner_refused owner false
+ * }
+ * ```
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
  */
 export class OwnerTokenError extends Error {
+  /** Always `OwnerTokenError`. */
   override readonly name = 'OwnerTokenError';
+  /** What failed. */
   readonly code: OwnerTokenErrorCode;
   /** Undefined if no token request failed (`queue_full`, `invalid_options`, …). */
   readonly failureScope: FailureScope | undefined;
@@ -151,6 +210,7 @@ export class OwnerTokenError extends Error {
   readonly oauthError: string | undefined;
   /** The owner's fingerprint or label, once the registry has seen the error. */
   readonly owner: string | undefined;
+  /** What was thrown, without its message. */
   override readonly cause?: ScrubbedCause;
 
   /** @throws {TypeError} for an unknown code or failure scope. */
@@ -183,12 +243,20 @@ export class OwnerTokenError extends Error {
     return hasInstance(this, OwnerTokenError, BRAND, value);
   }
 
-  /** The scope this failure escalates to when other owners fail in the same way; undefined for most. */
+  /**
+   * The scope this failure escalates to when other owners fail in the same way; undefined for most.
+   *
+   * @internal
+   */
   static escalationOf(error: OwnerTokenError): WiderScope | undefined {
     return (error as { [BRAND]?: Branded })[BRAND]?.escalatesTo;
   }
 
-  /** The length of the pause, if the source sets it; see {@link OwnerTokenErrorOptions.pauseMs}. */
+  /**
+   * The length of the pause, if the source sets it; see {@link OwnerTokenErrorOptions.pauseMs}.
+   *
+   * @internal
+   */
   static pauseMsOf(error: OwnerTokenError): number | undefined {
     return (error as { [BRAND]?: Branded })[BRAND]?.pauseMs;
   }
@@ -196,6 +264,8 @@ export class OwnerTokenError extends Error {
   /**
    * A copy of the failure with these changes, because each refused call gets its own error. A given scope is final and
    * decides the code; without one, the copy can escalate like the original.
+   *
+   * @internal
    */
   static restated(error: OwnerTokenError, changes: Restatement): OwnerTokenError {
     const { message = error.message, ...facts } = changes;
@@ -209,6 +279,7 @@ export class OwnerTokenError extends Error {
     });
   }
 
+  /** Its properties, for `JSON.stringify`: no secret, and no stack. */
   toJSON(): object {
     return { ...this, message: this.message };
   }
@@ -220,25 +291,17 @@ export type Restatement = { readonly message?: string } & Pick<
   'failureScope' | 'failedAtMs' | 'retryAtMs' | 'owner'
 >;
 
-/** Whether a value is an {@link OwnerTokenError}, of this copy of the package or of another. Never throws. */
+/**
+ * Whether a value is an {@link OwnerTokenError}, of this copy of the package or of another. Never throws.
+ *
+ * @example
+ * ```ts
+ * const error: unknown = await registry.getToken('a wrong key').catch((thrown: unknown) => thrown);
+ * console.log(isOwnerTokenError(error) && error.code); // → owner_refused
+ * ```
+ */
 export function isOwnerTokenError(value: unknown): value is OwnerTokenError {
   return value instanceof OwnerTokenError;
-}
-
-/**
- * `value instanceof asked` for a class whose instances carry a brand, and for its subclasses, which rely on prototypes.
- */
-export function hasInstance(asked: unknown, branded: unknown, brand: symbol, value: unknown): boolean {
-  return asked === branded ? isBranded(value, brand) : Function.prototype[Symbol.hasInstance].call(asked, value);
-}
-
-/** Whether a value carries this brand. Never throws, whatever the value is. */
-function isBranded(value: unknown, brand: symbol): boolean {
-  try {
-    return typeof value === 'object' && value !== null && brand in value;
-  } catch {
-    return false;
-  }
 }
 
 function factsOf(code: string): CodeFacts {
@@ -266,66 +329,4 @@ function finite(value: unknown): number | undefined {
  */
 export function looksLikeOauthError(value: unknown): value is string {
   return typeof value === 'string' && /^[a-z]{2,20}(_[a-z]{2,20}){0,4}$/.test(value);
-}
-
-const MAX_CAUSE_DEPTH = 4;
-const MAX_FRAMES = 8;
-
-/** The safe part of an underlying error: enough to locate it, without its message. */
-export class ScrubbedCause {
-  readonly #scrubbed = true;
-  readonly name: string;
-  /** A system or library code such as `ECONNRESET`. */
-  readonly code?: string;
-  /** Where it was thrown: stack frames without the message. */
-  readonly frames?: readonly string[];
-  readonly cause?: ScrubbedCause;
-
-  private constructor(thrown: unknown, depth: number) {
-    const from = typeof thrown === 'object' && thrown !== null ? thrown : {};
-    // Kept only in their usual shapes: anything else could be a secret.
-    const name = read(from, 'name');
-    const code = read(from, 'code');
-    const inner = read(from, 'cause');
-    const frames = framesOf(from);
-    this.name = typeof name === 'string' && /^([A-Z][A-Za-z]{0,40})?(Error|Exception)$/.test(name) ? name : 'Error';
-    if (typeof code === 'string' && /^[A-Z][A-Z0-9_]{1,40}$/.test(code)) this.code = code;
-    if (frames.length > 0) this.frames = frames;
-    if (typeof inner === 'object' && inner !== null && depth < MAX_CAUSE_DEPTH) {
-      this.cause = ScrubbedCause.of(inner, depth + 1);
-    }
-  }
-
-  /**
-   * Scrubs anything thrown, and its causes. Returns what this copy of the package has scrubbed as is. A private field
-   * marks it, because a brand can be forged and would let unscrubbed fields through.
-   */
-  static of(thrown: unknown, depth = 1): ScrubbedCause {
-    const isScrubbed = typeof thrown === 'object' && thrown !== null && #scrubbed in thrown;
-    return isScrubbed ? thrown : new ScrubbedCause(thrown, depth);
-  }
-}
-
-/** A property, or undefined if reading it throws. */
-function read(from: object, property: string): unknown {
-  try {
-    return (from as Record<string, unknown>)[property];
-  } catch {
-    return undefined;
-  }
-}
-
-/** The frames of a stack, read from after the message, because a line of the message may look like a frame. */
-function framesOf(from: object): readonly string[] {
-  const stack = read(from, 'stack');
-  const message = read(from, 'message');
-  if (typeof stack !== 'string' || typeof message !== 'string') return [];
-  const messageAt = stack.lastIndexOf(message);
-  if (messageAt < 0) return [];
-  return stack
-    .slice(messageAt + message.length)
-    .split('\n')
-    .map((line) => line.trim())
-    .filter((line) => /^at .{1,300}:\d+:\d+\)?$/.test(line))
-    .slice(0, MAX_FRAMES);
 }

@@ -4,21 +4,49 @@ import { createRequire } from 'node:module';
 import { OwnerTokenError } from './errors.ts';
 import { hasMethods } from './option-check.ts';
 
-type LogFunction = (fields: object, message: string) => void;
+/**
+ * Writes one line.
+ *
+ * @example
+ * ```ts
+ * const print: LogFunction = (fields, message) => console.log(message, fields);
+ * ```
+ */
+export type LogFunction = (fields: object, message: string) => void;
 
 /**
  * A pino logger, or any other with these methods. They are called with the fields first, as pino and bunyan take them,
  * or with the message first if the logger also has a `log` method, as `console` and winston do.
+ *
+ * @example
+ * ```ts
+ * const lines: string[] = [];
+ * const line: LogFunction = (fields, message) => void lines.push(`${message} ${JSON.stringify(fields)}`);
+ * const logger: Logger = { debug: line, info: line, warn: line };
+ * const source = new TokenEndpoint({ baseUrl, clientId, clientSecret });
+ * await new OwnerTokenRegistry({ source, logger }).getToken('a wrong key').catch(() => {});
+ * console.log(lines.some((text) => text.startsWith('token requests paused'))); // → true
+ * ```
  */
 export interface Logger {
+  /** Every token request and its outcome. */
   debug: LogFunction;
+  /** Recoveries, rejections and the end of the registry. */
   info: LogFunction;
+  /** Failures that stop requests, and warnings. */
   warn: LogFunction;
-  /** Default: `warn`. */
+  /** Failures that need a person. Default: `warn`. */
   error?: LogFunction;
 }
 
-/** A level for a logger that the registry creates itself (a pino logger to standard output). */
+/**
+ * A level for a logger that the registry creates itself (a pino logger to standard output).
+ *
+ * @example
+ * ```ts
+ * const logger: Level = process.env.NODE_ENV === 'production' ? 'info' : 'silent';
+ * ```
+ */
 export type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
 const LEVELS: readonly string[] = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
 

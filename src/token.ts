@@ -4,13 +4,26 @@
  */
 
 import { inspect } from 'node:util';
-import { type FailureScope, hasInstance, type OwnerTokenError } from './errors.ts';
+import { hasInstance } from './brand.ts';
+import type { FailureScope, OwnerTokenError } from './errors.ts';
 
 /**
  * Where tokens come from: the token endpoint, or a decorator around one.
  *
  * A source throws an `OwnerTokenError` to say what its failure stops. Anything else that it throws is reported as
  * `source_failed` of that owner.
+ *
+ * @example
+ * ```ts
+ * const vault: TokenSource = {
+ *   async requestToken(accessKey) {
+ *     if (accessKey === 'revoked') throw new OwnerTokenError('owner_refused', 'the access key was revoked');
+ *     return { token: `token-of-${accessKey}`, response: { expires_in: 3600 } };
+ *   },
+ * };
+ * await using tokens = new OwnerTokenRegistry({ source: vault });
+ * console.log((await tokens.getToken('a')).value); // → token-of-a
+ * ```
  */
 export interface TokenSource {
   /** Requests a new token for the owner of this access key. Must settle soon after `request.signal` aborts. */
@@ -23,13 +36,35 @@ export interface TokenSource {
   close?(): Promise<void>;
 }
 
-/** Why a token is requested. */
+/**
+ * Why a token is requested: none is cached (`absent`), the cached one expired, is refreshed ahead of its expiry, or was
+ * rejected.
+ *
+ * @example
+ * ```ts
+ * const urgent: RequestReason[] = ['absent', 'expired', 'rejected'];
+ * ```
+ */
 export type RequestReason = 'absent' | 'expired' | 'refresh' | 'rejected';
 
-/** The context of a token request, for sources that share or store tokens. */
+/**
+ * The context of a token request, for sources that share or store tokens.
+ *
+ * @example
+ * ```ts
+ * const logged: TokenSource = {
+ *   requestToken(owner, request: TokenRequest) {
+ *     console.log(request.reason); // → absent
+ *     return new TokenEndpoint({ baseUrl, clientId, clientSecret }).requestToken(owner, request);
+ *   },
+ * };
+ * await new OwnerTokenRegistry({ source: logged }).getToken(accessKey);
+ * ```
+ */
 export interface TokenRequest {
   /** Aborted when the registry closes. */
   readonly signal: AbortSignal;
+  /** Why the token is requested. */
   readonly reason: RequestReason;
   /** The owner's current token. */
   readonly held?: AccessToken;
@@ -43,7 +78,19 @@ export interface TokenRequest {
   readonly permit?: RequestPermit;
 }
 
-/** Held when `requestToken` is called. A source that never waits for another process can ignore it. */
+/**
+ * Held when `requestToken` is called. A source that never waits for another process can ignore it.
+ *
+ * @example
+ * ```ts
+ * async function waitFor(answer: Promise<IssuedToken | undefined>, permit?: RequestPermit) {
+ *   permit?.release(); // other owners' requests may start while this one waits
+ *   const issued = await answer;
+ *   if (!issued) await permit?.take();
+ *   return issued;
+ * }
+ * ```
+ */
 export interface RequestPermit {
   /** Lets another owner's request start. */
   release(): void;
@@ -51,10 +98,19 @@ export interface RequestPermit {
   take(): Promise<void>;
 }
 
-/** A token that a source obtained. */
+/**
+ * A token that a source obtained.
+ *
+ * @example
+ * ```ts
+ * const issued: IssuedToken = { token: 'opaque', tokenType: 'Bearer', response: { expires_in: 3600 } };
+ * console.log(expiresIn().lifetimeMs(issued)); // → 3600000
+ * ```
+ */
 export interface IssuedToken {
+  /** The access token itself: a secret of 1 to 16,384 visible ASCII characters. */
   readonly token: string;
-  /** `Bearer` when absent. */
+  /** The authentication scheme. `Bearer` when absent. */
   readonly tokenType?: string | undefined;
   /** Epoch ms just before the request was sent, by the source's clock. Default: by the registry's. */
   readonly requestedAtMs?: number | undefined;
@@ -74,12 +130,34 @@ export interface TokenResponse {
   expires_in?: number;
 }
 
+/**
+ * What the constructor of {@link AccessToken} takes, for tests that need one without a registry.
+ *
+ * @example
+ * ```ts
+ * const fields: AccessTokenFields = {
+ *   value: 'secret',
+ *   tokenType: 'Bearer',
+ *   fingerprint: 'token_1',
+ *   issuedAtMs: Date.now(),
+ *   refreshAtMs: Date.now() + 1_800_000,
+ *   expiresAtMs: Date.now() + 3_600_000,
+ * };
+ * console.log(`${new AccessToken(fields)}`); // → AccessToken(token_1)
+ * ```
+ */
 export interface AccessTokenFields {
+  /** The token itself: a secret. */
   value: string;
+  /** The authentication scheme, usually `Bearer`. */
   tokenType: string;
+  /** Identifies the token in logs and reports. */
   fingerprint: string;
+  /** Epoch ms: just before the token was requested. */
   issuedAtMs: number;
+  /** Epoch ms: when it is due for a refresh. */
   refreshAtMs: number;
+  /** Epoch ms: when it is no longer served. */
   expiresAtMs: number;
 }
 
@@ -115,6 +193,13 @@ const BRAND = Symbol.for('owner-token-registry.token');
 /**
  * One owner's access token. Safe to log, serialize and inspect: the secret is in a private field, out of reach of
  * `JSON.stringify`, `util.inspect` and structured clones; only `value` and `authorization` return it.
+ *
+ * @example
+ * ```ts
+ * const token = await registry.getToken(accessKey);
+ * const headers = { authorization: token.authorization };
+ * console.log(JSON.stringify(token).includes(token.value)); // → false
+ * ```
  */
 export class AccessToken extends TokenSecret {
   /** The authentication scheme, usually `Bearer`. */
@@ -132,6 +217,7 @@ export class AccessToken extends TokenSecret {
     Object.defineProperty(AccessToken.prototype, BRAND, { value: true });
   }
 
+  /** The registry makes tokens; construct one in tests only. */
   constructor(fields: AccessTokenFields) {
     super(fields.value);
     this.tokenType = fields.tokenType;
@@ -148,14 +234,17 @@ export class AccessToken extends TokenSecret {
     return hasInstance(this, AccessToken, BRAND, value);
   }
 
+  /** `AccessToken(<fingerprint>)`. */
   override toString(): string {
     return `AccessToken(${this.fingerprint})`;
   }
 
+  /** All properties but the secret. */
   toJSON(): object {
     return { ...this };
   }
 
+  /** As `toJSON`, for `util.inspect` and `console.log`. */
   [inspect.custom](_depth: number, options: object): string {
     return `AccessToken ${inspect({ ...this }, options)}`;
   }

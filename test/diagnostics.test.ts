@@ -1,8 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import diagnostics from 'node:diagnostics_channel';
 import { afterEach, describe, expect, it } from 'vitest';
+import type { RequestMessage } from '../src/channel-messages.ts';
 import { Time } from '../src/clock.ts';
-import { Diagnostics, type RequestMessage } from '../src/diagnostics.ts';
+import { Diagnostics } from '../src/diagnostics.ts';
 import { OwnerTokenError, type OwnerTokenErrorOptions } from '../src/errors.ts';
 import type { Logger } from '../src/logger.ts';
 import { ManualClock } from './helpers/manual-clock.ts';

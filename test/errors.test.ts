@@ -6,8 +6,8 @@ import {
   looksLikeOauthError,
   OwnerTokenError,
   type OwnerTokenErrorCode,
-  ScrubbedCause,
 } from '../src/errors.ts';
+import { ScrubbedCause } from '../src/scrubbed-cause.ts';
 
 const CANARY = 'canary-7c1d';
 

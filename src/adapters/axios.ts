@@ -2,30 +2,80 @@
 
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
 
-/** The part of axios that is used here. */
-interface Axios<C, R> {
+/**
+ * The part of axios that is used.
+ *
+ * @example
+ * ```ts
+ * import axios, { type AxiosResponse, type InternalAxiosRequestConfig } from 'axios';
+ *
+ * const used: AxiosLike<InternalAxiosRequestConfig, AxiosResponse> = axios;
+ * ```
+ */
+export interface AxiosLike<C, R> {
+  /** Returns axios's own adapter for Node. */
   getAdapter(name: 'http'): (config: C) => Promise<R>;
+  /** The complete URL of a request. */
   getUri(config: C): string;
 }
 
-interface HeaderBag {
-  concat(): HeaderBag;
+/**
+ * The part of axios's headers that is used.
+ *
+ * @example
+ * ```ts
+ * import { AxiosHeaders } from 'axios';
+ *
+ * const used: AxiosHeadersLike = new AxiosHeaders();
+ * ```
+ */
+export interface AxiosHeadersLike {
+  /** A copy. */
+  concat(): AxiosHeadersLike;
+  /** Sets several headers. */
   set(headers: Record<string, string>, rewrite: boolean): unknown;
 }
 
-/** The part of a request's config that is used here. */
-interface Config {
-  headers: HeaderBag;
+/**
+ * The part of a request's config that is used.
+ *
+ * @example
+ * ```ts
+ * import type { InternalAxiosRequestConfig } from 'axios';
+ *
+ * const used = (config: InternalAxiosRequestConfig): AxiosConfigLike => config;
+ * ```
+ */
+export interface AxiosConfigLike {
+  /** The headers as the caller gave them. */
+  headers: AxiosHeadersLike;
+  /** The body; a stream cannot be sent again. */
   data?: unknown;
+  /** Ends the call, and its wait for a token. */
   signal?: unknown;
+  /** Called before each redirect, after the adapter's own check. */
   // biome-ignore lint/suspicious/noExplicitAny: axios's own signature.
   beforeRedirect?: (options: Record<string, any>, response: any, request: any) => void;
 }
 
-interface AxiosResponse {
+/**
+ * The part of a response that is used.
+ *
+ * @example
+ * ```ts
+ * import type { AxiosResponse } from 'axios';
+ *
+ * const used = (response: AxiosResponse): AxiosResponseLike => response;
+ * ```
+ */
+export interface AxiosResponseLike {
+  /** The HTTP status: a 401 rejects the token. */
   status: number;
+  /** The body. */
   data?: unknown;
+  /** The caller's config. */
   config: unknown;
+  /** Node's request, which has the headers as sent. */
   request?: unknown;
 }
 
@@ -38,14 +88,22 @@ interface Outcome<R> {
 }
 
 /**
- * Use it as `axios.create({ baseURL, adapter: ownerTokenAdapter(axios, registry.ownerFetch(accessKey)) })`. Every call
- * gets the owner's token, and is retried once after a 401 if its body can be sent again. Interceptors and transforms
- * see one call and its final response. If no token can be obtained, the call rejects with the `OwnerTokenError` itself,
- * not with an `AxiosError`. The `config` of responses and errors is the caller's own, without the token; `request`,
- * which has the headers as sent, is not enumerable, so that it is not logged by accident.
+ * Makes an adapter for `axios.create`. Every call gets the owner's token, and is retried once after a 401 if its body can
+ * be sent again. Interceptors and transforms see one call and its final response. If no token can be obtained, the call
+ * rejects with the `OwnerTokenError` itself, not with an `AxiosError`. The `config` of responses and errors is the
+ * caller's own, without the token; `request`, which has the headers as sent, is not enumerable, so that it is not logged
+ * by accident.
+ *
+ * @example
+ * ```ts
+ * import axios from 'axios';
+ *
+ * const client = axios.create({ baseURL: baseUrl, adapter: ownerTokenAdapter(axios, registry.ownerFetch(accessKey)) });
+ * console.log((await client.get('/echo')).status); // → 200
+ * ```
  */
-export function ownerTokenAdapter<C extends Config, R extends AxiosResponse>(
-  axios: Axios<C, R>,
+export function ownerTokenAdapter<C extends AxiosConfigLike, R extends AxiosResponseLike>(
+  axios: AxiosLike<C, R>,
   call: OwnerFetch,
 ): (config: C) => Promise<R> {
   return async (config) => {
@@ -59,8 +117,8 @@ export function ownerTokenAdapter<C extends Config, R extends AxiosResponse>(
   };
 }
 
-async function send<C extends Config, R extends AxiosResponse>(
-  axios: Axios<C, R>,
+async function send<C extends AxiosConfigLike, R extends AxiosResponseLike>(
+  axios: AxiosLike<C, R>,
   call: OwnerFetch,
   config: C,
 ): Promise<Outcome<R>> {
@@ -70,7 +128,7 @@ async function send<C extends Config, R extends AxiosResponse>(
   const headers = config.headers.concat();
   headers.set(Object.fromEntries(presented), true);
   let refusedRedirect: Error | undefined;
-  const beforeRedirect: Config['beforeRedirect'] = (options, response, request) => {
+  const beforeRedirect: AxiosConfigLike['beforeRedirect'] = (options, response, request) => {
     try {
       call.check(options.href);
     } catch (error) {

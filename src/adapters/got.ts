@@ -17,13 +17,24 @@ interface GotResponse {
   request: { options: Options };
 }
 
-/** An argument for got's `extend`. */
-interface OwnerTokenHooks {
+/**
+ * An argument for got's `extend`.
+ *
+ * @example
+ * ```ts
+ * const options: OwnerTokenHooks = ownerTokenHooks(registry.ownerFetch(accessKey));
+ * ```
+ */
+export interface OwnerTokenHooks {
+  /** got's hooks of these names. */
   hooks: {
+    /** Adds the token, or fails if it may not be sent to this URL. */
     // biome-ignore lint/suspicious/noExplicitAny: got's own types have more members and differ between versions.
     beforeRequest: ((options: any) => Promise<void>)[];
+    /** Reports the response, and retries once after a 401. */
     // biome-ignore lint/suspicious/noExplicitAny: as above.
     afterResponse: ((response: any, retry: (options: any) => never) => any)[];
+    /** Keeps the token out of errors. */
     // biome-ignore lint/suspicious/noExplicitAny: as above.
     beforeError: ((error: any) => any)[];
   };
@@ -35,10 +46,17 @@ const REPEATED = Symbol('repeated');
 const OWN_HEADERS = Symbol('own headers');
 
 /**
- * Use it as `got.extend(ownerTokenHooks(registry.ownerFetch(accessKey)))`. Every request gets the owner's token, each
- * hop of a redirect is checked, and a call is retried once after a 401 if its body can be sent again. An error of the
+ * Makes hooks for `got.extend`. Every request gets the owner's token, each hop of a redirect is checked, and a call is retried once after a 401 if its body can be sent again. An error of the
  * check or the registry is the `cause` of got's `RequestError`; the `options` of got's errors do not contain the token.
  * Streams get the token too, but a 401 is neither reported nor retried there. For got 14.6 and later.
+ *
+ * @example
+ * ```ts
+ * import got from 'got';
+ *
+ * const client = got.extend(ownerTokenHooks(registry.ownerFetch(accessKey)), { prefixUrl: baseUrl });
+ * console.log((await client('echo')).statusCode); // → 200
+ * ```
  */
 export function ownerTokenHooks(call: OwnerFetch): OwnerTokenHooks {
   const beforeRequest = async ({ url, headers, signal, context }: Options): Promise<void> => {

@@ -2,12 +2,24 @@
 
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
 
-/** The part of undici's dispatch options that is used here. */
-interface DispatchOptions {
+/**
+ * The part of undici's dispatch options that is used.
+ *
+ * @example
+ * ```ts
+ * const options: DispatchOptionsLike = { origin: baseUrl, path: '/echo' };
+ * ```
+ */
+export interface DispatchOptionsLike {
+  /** Where the request goes. Without it the request fails, because tokens are sent to known origins only. */
   origin?: string | URL | null;
+  /** Path and query. */
   path: string;
+  /** The headers, in any form that undici accepts. */
   headers?: unknown;
+  /** The body; a stream cannot be sent again. */
   body?: unknown;
+  /** Ends the call, and its wait for a token. */
   signal?: unknown;
 }
 
@@ -25,17 +37,32 @@ interface Handler {
   onResponseError?(controller: Controller, error: Error): void;
 }
 
-type Dispatch<O, H> = (options: O, handler: H) => boolean;
+/**
+ * undici's `dispatch`, which an interceptor wraps.
+ *
+ * @example
+ * ```ts
+ * const refuse: DispatchLike<DispatchOptionsLike, object> = () => false;
+ * ```
+ */
+export type DispatchLike<O, H> = (options: O, handler: H) => boolean;
 
 /**
- * Use it as `new Agent().compose(ownerTokenInterceptor(registry.ownerFetch(accessKey)))`. Every request gets the
- * owner's token, and is retried once after a 401 if its body can be sent again. Place it before a `redirect`
+ * Makes an interceptor for `compose`. Every request gets the owner's token, and is retried once after a 401 if its body can be sent again. Place it before a `redirect`
  * interceptor, so that each hop is checked too. For undici 7 and later.
+ *
+ * @example
+ * ```ts
+ * import { Agent, request } from 'undici';
+ *
+ * const dispatcher = new Agent().compose(ownerTokenInterceptor(registry.ownerFetch(accessKey)));
+ * console.log((await request(`${baseUrl}/echo`, { dispatcher })).statusCode); // → 200
+ * ```
  */
 export function ownerTokenInterceptor(
   call: OwnerFetch,
-): <O extends DispatchOptions, H extends object>(dispatch: Dispatch<O, H>) => Dispatch<O, H> {
-  return <O extends DispatchOptions, H extends object>(dispatch: Dispatch<O, H>) =>
+): <O extends DispatchOptionsLike, H extends object>(dispatch: DispatchLike<O, H>) => DispatchLike<O, H> {
+  return <O extends DispatchOptionsLike, H extends object>(dispatch: DispatchLike<O, H>) =>
     (options: O, handler: H) => {
       const fail = (error: Error) => (handler as Handler).onResponseError?.(NOT_STARTED, error);
       const send = async (retries: number): Promise<void> => {
@@ -121,13 +148,13 @@ const NOT_STARTED = Object.freeze({
   ...{ pause() {}, resume() {}, abort() {} },
 });
 
-function urlOf({ origin, path }: DispatchOptions): URL {
+function urlOf({ origin, path }: DispatchOptionsLike): URL {
   if (!origin) throw new TypeError('the request has no `origin`, and tokens are sent to known origins only');
   return new URL(path, origin);
 }
 
 /** undici also accepts event emitters, which take effect once the request is sent. */
-function signalOf({ signal }: DispatchOptions): AbortSignal | undefined {
+function signalOf({ signal }: DispatchOptionsLike): AbortSignal | undefined {
   return signal instanceof AbortSignal ? signal : undefined;
 }
 

@@ -13,7 +13,24 @@ import { OptionCheck } from '../option-check.ts';
 import type { AccessToken } from '../token.ts';
 import { cancelBody, discard, fetchFailed, firstHop, type Hop, nextHop, retryOf } from './redirect-hops.ts';
 
-/** Options of `ownerFetch`. */
+/**
+ * Options of `ownerFetch`.
+ *
+ * @example
+ * ```ts
+ * const options: OwnerFetchOptions = {
+ *   allowedOrigins: [baseUrl, 'https://files.example.com'],
+ *   present: (token, headers) => headers.set('x-owner-token', token.value),
+ * };
+ * const callAs = registry.ownerFetch(accessKey, options);
+ * ```
+ *
+ * @example
+ * ```ts
+ * const callAs: OwnerFetch = registry.ownerFetch(accessKey);
+ * console.log((await callAs(`${baseUrl}/echo`)).status); // → 200
+ * ```
+ */
 export interface OwnerFetchOptions {
   /**
    * Where the token may be sent: origins such as `https://api.example.com`. Replaces the default, which is the source's

@@ -24,7 +24,16 @@ import {
 } from '../errors.ts';
 import { type ExchangeResult, isRedirect } from './http-exchange.ts';
 
-/** The argument of `classifyFailure`. It may contain secrets that the service sent back, so do not log it. */
+/**
+ * The argument of `classifyFailure`. It may contain secrets that the service sent back, so do not log it.
+ *
+ * @example
+ * ```ts
+ * const classifyFailure = ({ status, oauthError }: EndpointFailure) =>
+ *   status === 400 && oauthError === 'unknown_tenant' ? 'owner' : undefined; // undefined: the default
+ * const source = new TokenEndpoint({ baseUrl, clientId, clientSecret, classifyFailure });
+ * ```
+ */
 export interface EndpointFailure {
   /**
    * `network`: no connection, or a broken one. `tls`: no secure connection. `timeout`: the deadline passed. `status`: a
@@ -32,6 +41,7 @@ export interface EndpointFailure {
    * response that is not HTTP.
    */
   readonly kind: 'network' | 'tls' | 'timeout' | 'status' | 'body';
+  /** The HTTP status, if there was a response. */
   readonly status?: number | undefined;
   /**
    * The `error` of an OAuth error response, unless it may be an echo of what was sent.

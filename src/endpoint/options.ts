@@ -5,9 +5,22 @@ import type https from 'node:https';
 import type { Clock } from '../clock.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
 import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
+import type { IssuedToken } from '../token.ts';
 import type { EndpointFailure } from './classify-failure.ts';
 
-/** Options of a {@link TokenEndpoint}. */
+/**
+ * Options of a {@link TokenEndpoint}.
+ *
+ * @example
+ * ```ts
+ * const options: TokenEndpointOptions = {
+ *   baseUrl: 'https://api.example.com',
+ *   clientId: 'integration',
+ *   clientSecret: async () => process.env.CLIENT_SECRET ?? '', // read for each request
+ *   timeoutMs: 5_000,
+ * };
+ * ```
+ */
 export interface TokenEndpointOptions {
   /**
    * Base URL of the service: an `https:` URL without credentials, query and fragment. `/auth/v1/token` is appended to
@@ -41,7 +54,7 @@ export interface TokenEndpointOptions {
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1}
    */
-  parseResponse?: ((body: unknown) => { token: string; tokenType?: string | undefined }) | undefined;
+  parseResponse?: ((body: unknown) => Pick<IssuedToken, 'token' | 'tokenType'>) | undefined;
   /**
    * Overrides what a failure stops: returns `'owner'`, `'client'` or `'endpoint'`, or `undefined` for the default. If
    * it throws or returns anything else, the failure is a `source_failed`.

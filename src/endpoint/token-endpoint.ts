@@ -33,6 +33,12 @@ import { checkEndpointOptions, type TokenEndpointOptions } from './options.ts';
 /**
  * Requests access tokens from the token endpoint, with the client credentials grant and the access key of one owner.
  *
+ * @example
+ * ```ts
+ * const endpoint = new TokenEndpoint({ baseUrl, clientId, clientSecret });
+ * const { token, response } = await endpoint.requestToken(accessKey);
+ * console.log(response?.expires_in); // → 3600
+ * ```
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-4.4 RFC 6749 §4.4}
  */
 export class TokenEndpoint implements TokenSource {

@@ -25,58 +25,14 @@
 import { systemClock } from '../clock.ts';
 import { OptionCheck } from '../option-check.ts';
 import type { IssuedToken } from '../token.ts';
-import { DEFAULT_LIFETIME_MS, type ExpiryPolicy, MAX_LIFETIME_MS, type TokenAge } from './lifetime.ts';
+import type {
+  LearnedLifetime,
+  LearnedLifetimeOptions,
+  LearnedLifetimeSnapshot,
+  LearnedLifetimeStats,
+} from './learned-lifetime-types.ts';
+import { DEFAULT_LIFETIME_MS, MAX_LIFETIME_MS, type TokenAge } from './lifetime.ts';
 import { areScores, Candidates, MIN_MS, nextEdgeMs } from './lifetime-candidates.ts';
-
-export interface LearnedLifetimeOptions {
-  /** Lifetime to start with in milliseconds, from `minMs` to `maxMs`. Default: 300,000, or the nearer bound. */
-  guessMs?: number | undefined;
-  /** Lower bound of all stated lifetimes in milliseconds, 1,000 or more. Default: 1,000. */
-  minMs?: number | undefined;
-  /** Upper bound of all stated lifetimes in milliseconds, up to ten years. Default: thirty days. */
-  maxMs?: number | undefined;
-  /** Share of the calls that may have to be repeated for the sake of learning, 0 to 0.05. Default: 0.003. */
-  exploration?: number | undefined;
-  /** What `snapshot()` returned in an earlier run. Default: none. */
-  snapshot?: LearnedLifetimeSnapshot | undefined;
-}
-
-/** What was learned: plain data without secrets, about two kilobytes as JSON. */
-export interface LearnedLifetimeSnapshot {
-  readonly version: 1;
-  readonly estimateMs: number;
-  readonly credit: number;
-  readonly scores: readonly number[];
-}
-
-export interface LearnedLifetimeStats {
-  /** The lifetime of all tokens except explorers. */
-  readonly estimateMs: number;
-  /** The shortest and the longest lifetime that are consistent with the evidence. */
-  readonly betweenMs: readonly [number, number];
-  /** From 0 to 1: how much of the likelihood lies within a bin (9 %) of the estimate. */
-  readonly confidence: number;
-  readonly evidence: {
-    /** Acceptances at an age that was new for their token. */
-    readonly survivals: number;
-    /** Rejections that counted, fully or in part. */
-    readonly endings: number;
-    /** Rejections that say nothing about the lifetime: of fresh tokens, or of a single owner. */
-    readonly ignored: number;
-    /** Tokens whose stated lifetime was longer than the estimate. */
-    readonly explorers: number;
-  };
-}
-
-/** An {@link ExpiryPolicy} that learns; see {@link learnedLifetime}. */
-export interface LearnedLifetime extends ExpiryPolicy {
-  lifetimeMs(issued: IssuedToken): number;
-  accepted(age: TokenAge): void;
-  rejected(age: TokenAge): void;
-  stats(): LearnedLifetimeStats;
-  /** For `options.snapshot` after a restart. */
-  snapshot(): LearnedLifetimeSnapshot;
-}
 
 /**
  * A policy that starts with a guess and learns the lifetime, which is assumed to be the same for all owners, from the
@@ -84,6 +40,15 @@ export interface LearnedLifetime extends ExpiryPolicy {
  * owners.
  *
  * @throws {OwnerTokenError} `invalid_options`
+ *
+ * @example
+ * ```ts
+ * const expiry = learnedLifetime();
+ * const source = new TokenEndpoint({ baseUrl, clientId, clientSecret });
+ * await using tokens = new OwnerTokenRegistry({ source, expiry });
+ * await tokens.ownerFetch(accessKey)(`${baseUrl}/echo`);
+ * console.log(expiry.stats().evidence.survivals); // → 1
+ * ```
  */
 export function learnedLifetime(options: LearnedLifetimeOptions = {}): LearnedLifetime {
   return new Learner(options);

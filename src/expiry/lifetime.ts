@@ -6,7 +6,16 @@
 
 import type { IssuedToken } from '../token.ts';
 
-/** States how long a token lives, and may learn from which tokens are accepted and rejected. */
+/**
+ * States how long a token lives, and may learn from which tokens are accepted and rejected.
+ *
+ * @example
+ * ```ts
+ * const byHeader: ExpiryPolicy = {
+ *   lifetimeMs: ({ response }) => (response?.kind === 'short' ? 60_000 : 3_600_000),
+ * };
+ * ```
+ */
 export interface ExpiryPolicy {
   /**
    * The lifetime of the issued token in milliseconds, counted from `requestedAtMs`, which the registry always sets.
@@ -20,9 +29,19 @@ export interface ExpiryPolicy {
   rejected?(age: TokenAge): void;
 }
 
-/** The age of one token. Owner and token are identified by their fingerprints. */
+/**
+ * The age of one token. Owner and token are identified by their fingerprints.
+ *
+ * @example
+ * ```ts
+ * const ages: TokenAge[] = [];
+ * const expiry: ExpiryPolicy = { ...fixedLifetime(60_000), rejected: (age) => void ages.push(age) };
+ * ```
+ */
 export interface TokenAge {
+  /** Digest that identifies the owner, even where `ownerLabel` is set. */
   readonly owner: string;
+  /** Fingerprint of the token. */
   readonly token: string;
   /** Milliseconds since the token was requested. */
   readonly ageMs: number;

@@ -8,7 +8,15 @@ import { type ExpiryPolicy, problemOfLifetime, type TokenAge } from './lifetime.
 
 const UNITS_MS = { ms: 1, s: 1000, min: 60_000 } as const;
 
-/** Which response field holds the lifetime, and its unit. */
+/**
+ * Which response field holds the lifetime, and its unit.
+ *
+ * @example
+ * ```ts
+ * const options: ExpiresInOptions = { field: 'data.lifetime', unit: 'min' };
+ * console.log(expiresIn(options).lifetimeMs({ token: 'x', response: { data: { lifetime: 5 } } })); // → 300000
+ * ```
+ */
 export interface ExpiresInOptions {
   /** Name of the field, or a path such as `data.expires_in`. Default: `expires_in`. */
   field?: string | undefined;
@@ -22,6 +30,12 @@ export interface ExpiresInOptions {
  *
  * @throws {OwnerTokenError} `invalid_options`
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1, expires_in}
+ *
+ * @example
+ * ```ts
+ * const expiry = expiresIn({ field: 'valid_for' });
+ * console.log(expiry.lifetimeMs({ token: 'x', response: { valid_for: 60 } })); // → 60000
+ * ```
  */
 export function expiresIn(options: ExpiresInOptions = {}): ExpiryPolicy {
   const check = new OptionCheck('expiresIn', options, ['field', 'unit']);
@@ -60,6 +74,12 @@ function numberOf(value: unknown): number {
  * The signature is not verified. Opaque tokens, and JWTs without a readable `exp`, give `undefined`.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc7519#section-4.1.4 RFC 7519 §4.1.4, exp}
+ *
+ * @example
+ * ```ts
+ * const claims = Buffer.from(JSON.stringify({ iat: 1_000, exp: 1_600 })).toString('base64url');
+ * console.log(jwtExp().lifetimeMs({ token: `e30.${claims}.` })); // → 600000
+ * ```
  */
 export function jwtExp(): ExpiryPolicy {
   return {
@@ -75,6 +95,12 @@ export function jwtExp(): ExpiryPolicy {
  *
  * @param ms milliseconds, over 0 and up to ten years.
  * @throws {OwnerTokenError} `invalid_options`
+ *
+ * @example
+ * ```ts
+ * const source = new TokenEndpoint({ baseUrl, clientId, clientSecret });
+ * await using tokens = new OwnerTokenRegistry({ source, expiry: fixedLifetime(15 * 60_000) });
+ * ```
  */
 export function fixedLifetime(ms: number): ExpiryPolicy {
   if (problemOfLifetime(ms) || ms === Infinity) {
@@ -83,7 +109,16 @@ export function fixedLifetime(ms: number): ExpiryPolicy {
   return { lifetimeMs: () => ms };
 }
 
-/** Keeps every token until it is rejected: for services whose tokens end only when a call is refused. */
+/**
+ * Keeps every token until it is rejected: for services whose tokens end only when a call is refused.
+ *
+ * @example
+ * ```ts
+ * const source = new TokenEndpoint({ baseUrl, clientId, clientSecret });
+ * await using tokens = new OwnerTokenRegistry({ source, expiry: untilRejected() });
+ * console.log((await tokens.getToken(accessKey)).expiresAtMs); // → Infinity
+ * ```
+ */
 export function untilRejected(): ExpiryPolicy {
   return { lifetimeMs: () => Infinity };
 }
@@ -93,6 +128,12 @@ export function untilRejected(): ExpiryPolicy {
  * so that the registry can log what is wrong with it. Passes `accepted` and `rejected` to all of them.
  *
  * @throws {OwnerTokenError} `invalid_options`
+ *
+ * @example
+ * ```ts
+ * const expiry = firstKnown(expiresIn(), jwtExp(), fixedLifetime(60_000));
+ * console.log(expiry.lifetimeMs({ token: 'opaque' })); // → 60000
+ * ```
  */
 export function firstKnown(...policies: ExpiryPolicy[]): ExpiryPolicy {
   if (policies.length === 0 || !policies.every((policy) => hasMethods(policy, 'lifetimeMs'))) {

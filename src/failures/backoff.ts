@@ -5,7 +5,14 @@
 
 import { OwnerTokenError } from '../errors.ts';
 
-/** The length of a scope's pauses, doubling from `baseMs` up to `capMs`. */
+/**
+ * The length of a scope's pauses, doubling from `baseMs` up to `capMs`.
+ *
+ * @example
+ * ```ts
+ * const range: PauseRange = { baseMs: 1_000, capMs: 60_000 };
+ * ```
+ */
 export interface PauseRange {
   /** Milliseconds of the first pause, before jitter; 1 to 3,600,000. */
   readonly baseMs: number;

@@ -21,9 +21,22 @@ import { CircuitBreaker, type CircuitState, type OwnerStanding, type Permit } fr
 import { NewcomerPace } from './newcomer-pace.ts';
 import { SlowStart } from './slow-start.ts';
 
+/**
+ * How long a failure of each scope stops requests.
+ *
+ * @example
+ * ```ts
+ * const pauses: Partial<PauseRanges> = { endpoint: { baseMs: 1_000, capMs: 10_000 } };
+ * const source = new TokenEndpoint({ baseUrl, clientId, clientSecret });
+ * await using tokens = new OwnerTokenRegistry({ source, pauses });
+ * ```
+ */
 export interface PauseRanges {
+  /** Requests of one owner. Default: 1 s to 5 min. */
   readonly owner: PauseRange;
+  /** All requests, while the service refuses the client. Default: 1 s to 60 s. */
   readonly client: PauseRange;
+  /** All requests, while the endpoint fails. Default: 0.5 s to 30 s. */
   readonly endpoint: PauseRange;
 }
 

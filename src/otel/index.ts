@@ -2,4 +2,4 @@
 
 export { type InstrumentOptions, instrument } from './instrument.ts';
 export type { Observed, ObservedFleet } from './metrics.ts';
-export { type PromClient, type RegisterMetricsOptions, registerMetrics } from './prom-client.ts';
+export { type PromClient, type PromMetricConfig, type RegisterMetricsOptions, registerMetrics } from './prom-client.ts';

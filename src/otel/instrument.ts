@@ -35,7 +35,15 @@ const OPTIONS: readonly (keyof InstrumentOptions)[] = [
 /** Name of the meter and the tracer. */
 export const SCOPE_NAME = 'owner-token-registry';
 
-/** Options of {@link instrument}. */
+/**
+ * Options of {@link instrument}.
+ *
+ * @example
+ * ```ts
+ * const options: InstrumentOptions = { name: 'crm', ownerAttribute: 'customer' };
+ * const stop = instrument(registry, options);
+ * ```
+ */
 export interface InstrumentOptions {
   /** Default: the global one at the time of the call. */
   meterProvider?: MeterProvider | undefined;
@@ -59,7 +67,9 @@ export interface InstrumentOptions {
  * @throws {OwnerTokenError} `invalid_options`
  * @example
  * ```ts
- * const stop = instrument(registry, { meterProvider, tracerProvider });
+ * const stop = instrument(registry); // the global providers, or { meterProvider, tracerProvider }
+ * await registry.getToken(accessKey);
+ * stop();
  * ```
  * @see {@link https://opentelemetry.io/docs/specs/semconv/general/naming/ OpenTelemetry naming}
  */

@@ -5,17 +5,41 @@ import { InstrumentationBase, type InstrumentationConfig } from '@opentelemetry/
 import { type InstrumentOptions, report, SCOPE_NAME } from './instrument.ts';
 import { checkArguments, type Observed } from './metrics.ts';
 
-/** Configuration of an {@link OwnerTokenInstrumentation}. */
+/**
+ * Configuration of an {@link OwnerTokenInstrumentation}.
+ *
+ * @example
+ * ```ts
+ * const config: OwnerTokenInstrumentationConfig = { enabled: true, ownerAttribute: 'customer' };
+ * ```
+ */
 export interface OwnerTokenInstrumentationConfig
   extends InstrumentationConfig,
     Pick<InstrumentOptions, 'ownerAttribute'> {}
 
-/** Options of a single registry. */
+/**
+ * Options of a single registry.
+ *
+ * @example
+ * ```ts
+ * const options: ObserveOptions = { name: 'crm' };
+ * new OwnerTokenInstrumentation().observe(registry, options);
+ * ```
+ */
 export type ObserveOptions = Pick<InstrumentOptions, 'name' | 'fleet'>;
 
 /**
  * An instrumentation for `registerInstrumentations` or `NodeSDK`, which set its providers. It reports the registries
  * that were passed to {@link observe}.
+ *
+ * @example
+ * ```ts
+ * import { registerInstrumentations } from '@opentelemetry/instrumentation';
+ *
+ * const instrumentation = new OwnerTokenInstrumentation();
+ * registerInstrumentations({ instrumentations: [instrumentation] });
+ * instrumentation.observe(registry);
+ * ```
  */
 export class OwnerTokenInstrumentation extends InstrumentationBase<OwnerTokenInstrumentationConfig> {
   /** The observed registries; `stop` is set while a registry is being reported. */

@@ -7,15 +7,32 @@ import { hasMethods, OptionCheck } from '../option-check.ts';
 import type { SharingStats } from '../redis/shared-tokens.ts';
 import type { RegistryStats } from '../registry/stats.ts';
 
-/** A registry to report. */
+/**
+ * A registry to report.
+ *
+ * @example
+ * ```ts
+ * const observed: Observed = registry;
+ * console.log(observed.name); // → default
+ * ```
+ */
 export interface Observed {
   /** The registry's `name`. Registries of one process need distinct names, or their series mix. */
   readonly name: string;
+  /** Its counters. */
   stats(): RegistryStats;
 }
 
-/** The `SharedTokens` of a registry. */
+/**
+ * The `SharedTokens` of a registry.
+ *
+ * @example
+ * ```ts
+ * const report = (fleet: ObservedFleet) => instrument(registry, { fleet });
+ * ```
+ */
 export interface ObservedFleet {
+  /** Its counters. */
   stats(): SharingStats;
 }
 

@@ -16,25 +16,61 @@ import { listenToRequests, outcomeAttributes } from './requests.ts';
 
 type Labels = Record<string, string>;
 
-interface PromMetricConfig {
+/**
+ * What a metric of prom-client is made from.
+ *
+ * @example
+ * ```ts
+ * const config: PromMetricConfig = { name: 'owner_token_owners', help: 'Owners', labelNames: ['owner_token_registry'] };
+ * ```
+ */
+export interface PromMetricConfig {
+  /** Name of the metric. */
   name: string;
+  /** Its description. */
   help: string;
+  /** Names of its labels. */
   labelNames: string[];
 }
 
-/** The part of `prom-client` that is used. */
+/**
+ * The part of `prom-client` that is used.
+ *
+ * @example
+ * ```ts
+ * import promClient from 'prom-client';
+ *
+ * const used: PromClient = promClient;
+ * ```
+ */
 export interface PromClient {
-  Histogram: new (config: PromMetricConfig & { buckets: number[] }) => { observe(labels: Labels, value: number): void };
+  /** Its class of histograms. */
+  Histogram: new (
+    config: PromMetricConfig & { buckets: number[] },
+  ) => { observe(labels: Record<string, string>, value: number): void };
+  /** Its class of gauges. */
   Gauge: new (
     config: PromMetricConfig & { collect(): void },
-  ) => { reset(): void; set(labels: Labels, value: number): void };
+  ) => { set(labels: Record<string, string>, value: number): void };
+  /** Its class of counters. */
   Counter: new (
     config: PromMetricConfig & { collect(): void },
-  ) => { reset(): void; inc(labels: Labels, value: number): void };
+  ) => { reset(): void; inc(labels: Record<string, string>, value: number): void };
+  /** Its default register. */
   register: { removeSingleMetric(name: string): void };
 }
 
-/** Options of {@link registerMetrics}. */
+/**
+ * Options of {@link registerMetrics}.
+ *
+ * @example
+ * ```ts
+ * import promClient from 'prom-client';
+ *
+ * const withFleet = (crm: SharedTokens, options: RegisterMetricsOptions = { fleets: { crm } }) =>
+ *   registerMetrics(promClient, registry, options);
+ * ```
+ */
 export interface RegisterMetricsOptions {
   /** The registries' `SharedTokens`, by the registry's name. */
   fleets?: Readonly<Record<string, ObservedFleet>> | undefined;
@@ -48,7 +84,10 @@ export interface RegisterMetricsOptions {
  * @example
  * ```ts
  * import promClient from 'prom-client';
- * registerMetrics(promClient, registry);
+ *
+ * registerMetrics(promClient, registry); // or a list of registries
+ * await registry.getToken(accessKey);
+ * console.log(await promClient.register.metrics()); // → …owner_token_requests_total{…kind="miss"} 1…
  * ```
  */
 export function registerMetrics(

@@ -7,10 +7,29 @@ import { channel } from 'node:diagnostics_channel';
 import { type Level, type Logger, type Write, writerFor } from '../logger.ts';
 import type { RedisTrouble } from './redis-link.ts';
 
-/** What changed in how a replica shares tokens. */
+/**
+ * What changed in how a replica shares tokens.
+ *
+ * @example
+ * ```ts
+ * const alarming: SharingEvent[] = ['suspended', 'key_mismatch'];
+ * ```
+ */
 export type SharingEvent = 'suspended' | 'resumed' | 'unreadable' | 'subscribe_failed' | 'key_mismatch';
 
-/** Message of `owner-token-registry:sharing`. */
+/**
+ * Message of `owner-token-registry:sharing`.
+ *
+ * @example
+ * ```ts
+ * import { subscribe } from 'node:diagnostics_channel';
+ *
+ * subscribe('owner-token-registry:sharing', (message) => {
+ *   const { registry, event, trouble } = message as SharingMessage;
+ *   console.log(registry, event, trouble); // such as: crm suspended timeout
+ * });
+ * ```
+ */
 export interface SharingMessage {
   /** Name of the registry: the option `name` of `SharedTokens`. */
   readonly registry: string;

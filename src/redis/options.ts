@@ -7,6 +7,21 @@ import type { TokenSource } from '../token.ts';
 import type { RedisPort } from './ports.ts';
 import { SEALING_KEY_BYTES } from './sealing.ts';
 
+/**
+ * Options of {@link SharedTokens}.
+ *
+ * @example
+ * ```ts no-run
+ * import { Redis } from 'ioredis';
+ *
+ * const client = new Redis('redis://cache:6379', { socketTimeout: 5_000 });
+ * const options: SharedTokensOptions = {
+ *   source: new TokenEndpoint({ baseUrl, clientId, clientSecret }),
+ *   redis: fromIoredis(client, { subscriber: client.duplicate() }),
+ *   sealingKeys: [Buffer.from(process.env.SEALING_KEY ?? '', 'hex')], // openssl rand -hex 32
+ * };
+ * ```
+ */
 export interface SharedTokensOptions {
   /** The source to share, usually a `TokenEndpoint`. Must have `identity()`, which keeps different clients apart. */
   source: TokenSource;
@@ -38,9 +53,9 @@ export interface SharedTokensOptions {
   name?: string | undefined;
   /** A logger or a level, as for the registry. Default: silent. */
   logger?: Logger | Level | undefined;
-  /** The registry's clock, if it has its own. */
+  /** The registry's clock, if it has its own. Default: the system's. */
   clock?: Clock | undefined;
-  /** Returns numbers in [0, 1). All jitter comes from it. */
+  /** Returns numbers from 0 up to 1; all jitter is drawn from it. Default: `Math.random`. */
   random?: (() => number) | undefined;
 }
 

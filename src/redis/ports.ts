@@ -9,6 +9,16 @@ import type { RecordScript } from './record-scripts.ts';
 
 /**
  * What sharing needs of Redis. `fromNodeRedis` and `fromIoredis` make one; `docs/fleet.md` shows one for another client.
+ *
+ * @example
+ * ```ts no-run
+ * import { createClient } from 'redis';
+ *
+ * const client = await createClient({ url: 'redis://cache:6379' }).connect();
+ * const port: RedisPort = {
+ *   run: ({ source }, key, args) => client.eval(source, { keys: [key], arguments: [...args] }),
+ * };
+ * ```
  */
 export interface RedisPort {
   /**
@@ -25,50 +35,138 @@ export interface RedisPort {
   subscribeSharded?(channel: string, onMessage: (message: string) => void): Promise<() => Promise<void>>;
 }
 
-/** The methods used of node-redis clients, single and cluster. */
+/**
+ * The methods used of node-redis clients, single and cluster.
+ *
+ * @example
+ * ```ts no-run
+ * import { createClient } from 'redis';
+ *
+ * const client = await createClient({ url: 'redis://cache:6379' }).connect();
+ * const used: NodeRedisClient = client;
+ * ```
+ */
 export interface NodeRedisClient {
+  /** EVALSHA. */
   evalSha(sha: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
+  /** EVAL. */
   eval(source: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
 }
 
-/** A node-redis connection for subscriptions: `client.duplicate()`, connected. */
+/**
+ * A node-redis connection for subscriptions: `client.duplicate()`, connected.
+ *
+ * @example
+ * ```ts no-run
+ * import { createClient } from 'redis';
+ *
+ * const client = await createClient({ url: 'redis://cache:6379' }).connect();
+ * const subscriber: NodeRedisSubscriber = await client.duplicate().connect();
+ * ```
+ */
 export interface NodeRedisSubscriber {
+  /** SUBSCRIBE. */
   subscribe(channel: string, listener: (message: string | Uint8Array) => void): Promise<unknown>;
+  /** UNSUBSCRIBE of this listener. */
   unsubscribe(channel: string, listener: (message: string | Uint8Array) => void): Promise<unknown>;
 }
 
-/** A node-redis cluster that carries sharded channels: `createCluster(…)`, connected. */
+/**
+ * A node-redis cluster that carries sharded channels: `createCluster(…)`, connected.
+ *
+ * @example
+ * ```ts no-run
+ * import { createCluster } from 'redis';
+ *
+ * const cluster = await createCluster({ rootNodes: [{ url: 'redis://node-1:6379' }] }).connect();
+ * const shardedSubscriber: NodeRedisShardedSubscriber = cluster;
+ * ```
+ */
 export interface NodeRedisShardedSubscriber {
+  /** SSUBSCRIBE. */
   sSubscribe(channel: string, listener: (message: string | Uint8Array) => void): Promise<unknown>;
+  /** SUNSUBSCRIBE of this listener. */
   sUnsubscribe(channel: string, listener: (message: string | Uint8Array) => void): Promise<unknown>;
 }
 
-/** The methods used of ioredis and iovalkey clients, single and cluster. */
+/**
+ * The methods used of ioredis and iovalkey clients, single and cluster.
+ *
+ * @example
+ * ```ts no-run
+ * import { Redis } from 'ioredis';
+ *
+ * const client = new Redis('redis://cache:6379', { socketTimeout: 5_000 });
+ * const used: IoredisClient = client;
+ * ```
+ */
 export interface IoredisClient {
+  /** EVALSHA. */
   evalsha(sha: string, keys: number, ...keysAndArgs: string[]): Promise<unknown>;
+  /** EVAL. */
   eval(source: string, keys: number, ...keysAndArgs: string[]): Promise<unknown>;
 }
 
-/** An ioredis or iovalkey connection for subscriptions: `client.duplicate()`. */
+/**
+ * An ioredis or iovalkey connection for subscriptions: `client.duplicate()`.
+ *
+ * @example
+ * ```ts no-run
+ * import { Redis } from 'ioredis';
+ *
+ * const client = new Redis('redis://cache:6379', { socketTimeout: 5_000 });
+ * const subscriber: IoredisSubscriber = client.duplicate();
+ * ```
+ */
 export interface IoredisSubscriber {
+  /** SUBSCRIBE. */
   subscribe(channel: string): Promise<unknown>;
+  /** UNSUBSCRIBE. */
   unsubscribe(channel: string): Promise<unknown>;
+  /** Adds a listener for the messages of all channels. */
   on(event: 'message', listener: (channel: string, message: string) => void): unknown;
+  /** Removes a listener. */
   off(event: 'message', listener: (channel: string, message: string) => void): unknown;
+  /** How many listeners there are. */
   listenerCount(event: 'message'): number;
 }
 
-/** An ioredis cluster that carries sharded channels: `new Cluster(nodes, { shardedSubscribers: true })`, from ioredis 5.9. */
+/**
+ * An ioredis cluster that carries sharded channels: `new Cluster(nodes, { shardedSubscribers: true })`, from ioredis 5.9.
+ *
+ * @example
+ * ```ts no-run
+ * import { Cluster } from 'ioredis';
+ *
+ * const shardedSubscriber: IoredisShardedSubscriber = new Cluster(['redis://node-1:6379'], { shardedSubscribers: true });
+ * ```
+ */
 export interface IoredisShardedSubscriber {
+  /** SSUBSCRIBE. */
   ssubscribe(channel: string): Promise<unknown>;
+  /** SUNSUBSCRIBE. */
   sunsubscribe(channel: string): Promise<unknown>;
+  /** Adds a listener for the messages of all sharded channels. */
   on(event: 'smessage', listener: (channel: string, message: string) => void): unknown;
 }
 
 /**
+ * A port for a node-redis client.
+ *
  * @param client of node-redis: a client, a pool or a cluster.
  * @param options the connection for wake-ups: `subscriber`, or `shardedSubscriber` on a cluster of Redis 7 or Valkey, where
- * only the node that holds a record and the replicas that wait for it handle its message. At most one of them.
+ * only the node that holds a record and the replicas that wait for it handle its message. At most one of them. Without
+ * either, followers poll.
+ * @throws {OwnerTokenError} `invalid_options` if the client is of another family.
+ *
+ * @example
+ * ```ts no-run
+ * import { createClient } from 'redis';
+ *
+ * const client = await createClient({ url: 'redis://cache:6379' }).connect();
+ * const subscriber = await client.duplicate().connect();
+ * const redis = fromNodeRedis(client, { subscriber });
+ * ```
  */
 export function fromNodeRedis(
   client: NodeRedisClient,
@@ -105,8 +203,19 @@ export function fromNodeRedis(
 }
 
 /**
+ * A port for an ioredis or iovalkey client.
+ *
  * @param client of ioredis or iovalkey: a client or a cluster.
  * @param options the connection for wake-ups, as in {@link fromNodeRedis}. iovalkey has no sharded one.
+ * @throws {OwnerTokenError} `invalid_options` if the client is of another family.
+ *
+ * @example
+ * ```ts no-run
+ * import { Redis } from 'ioredis';
+ *
+ * const client = new Redis('redis://cache:6379', { socketTimeout: 5_000 });
+ * const redis = fromIoredis(client, { subscriber: client.duplicate() });
+ * ```
  */
 export function fromIoredis(
   client: IoredisClient,

@@ -22,9 +22,22 @@
 
 import { createHash } from 'node:crypto';
 
-/** A Lua script over one key. */
+/**
+ * A Lua script over one key.
+ *
+ * @example
+ * ```ts
+ * const port: RedisPort = {
+ *   async run(script: RecordScript) {
+ *     throw new Error(`no server for ${script.name}`); // counts as a lost connection
+ *   },
+ * };
+ * ```
+ */
 export interface RecordScript {
+  /** What it does to the record, in a word. */
   readonly name: string;
+  /** Its Lua. */
   readonly source: string;
   /** SHA-1 of the source, for EVALSHA. */
   readonly sha: string;

@@ -8,7 +8,16 @@ import { RedisCircuitBreaker } from './circuit-breaker.ts';
 import type { RedisPort } from './ports.ts';
 import type { RecordScript } from './record-scripts.ts';
 
-/** Why an operation failed. */
+/**
+ * Why Redis is unavailable. `timeout`: no reply within `redisTimeoutMs`. `connection`: no connection, or a broken one.
+ * `read_only`: a replica or a server that accepts no writes. `full`: out of memory. `denied`: missing permissions or
+ * credentials. `refused`: any other error of the server. `protocol_error`: a reply that no script of ours gives.
+ *
+ * @example
+ * ```ts
+ * const needsAPerson: RedisTrouble[] = ['denied', 'full'];
+ * ```
+ */
 export type RedisTrouble = 'timeout' | 'connection' | 'read_only' | 'full' | 'denied' | 'refused' | 'protocol_error';
 
 export interface RedisLinkOptions {

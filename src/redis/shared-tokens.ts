@@ -38,7 +38,14 @@ import { StoredFailures, withFleetPause } from './stored-failure.ts';
 import { StoredTokens } from './stored-token.ts';
 import { Wakeups } from './wakeups.ts';
 
-/** Counts since construction, unless stated otherwise; plain data. */
+/**
+ * What a replica shared: counts since construction, unless stated otherwise, as plain data.
+ *
+ * @example
+ * ```ts
+ * const perOwner = ({ leader, fallback }: SharingStats, owners: number) => (leader + fallback) / owners;
+ * ```
+ */
 export interface SharingStats {
   /** Whether Redis is available. */
   readonly sharing: boolean;
@@ -65,8 +72,24 @@ const ANNOUNCE_EVERY_MS = { first: 5_000, last: 300_000 } as const;
 /** Bounds the circuits, since each rotated secret leaves one behind. */
 const MAX_CIRCUITS = 8;
 
-/** A {@link TokenSource} that shares the tokens and failures of another one between replicas. */
+/**
+ * A {@link TokenSource} that shares the tokens and failures of another one between replicas.
+ *
+ * @example
+ * ```ts no-run
+ * import { Redis } from 'ioredis';
+ *
+ * const client = new Redis('redis://cache:6379', { socketTimeout: 5_000 });
+ * const source = new SharedTokens({
+ *   source: new TokenEndpoint({ baseUrl, clientId, clientSecret }),
+ *   redis: fromIoredis(client, { subscriber: client.duplicate() }),
+ *   sealingKeys: [Buffer.from(process.env.SEALING_KEY ?? '', 'hex')], // openssl rand -hex 32
+ * });
+ * const tokens = new OwnerTokenRegistry({ source });
+ * ```
+ */
 export class SharedTokens implements TokenSource {
+  /** The source's. */
   readonly origin?: string;
   readonly #source: TokenSource;
   readonly #clock: Clock;
@@ -89,6 +112,7 @@ export class SharedTokens implements TokenSource {
   #announceAtMs = Number.NEGATIVE_INFINITY;
   #announceEveryMs: number = ANNOUNCE_EVERY_MS.first;
 
+  /** @throws {OwnerTokenError} `invalid_options`, listing every problem. */
   constructor(options: SharedTokensOptions) {
     checkSharedTokensOptions(options);
     const { source, redis: port, sealingKeys, prefix = 'otr', leaseMs = 3_000, maxHoldMs = 15_000 } = options;
@@ -121,6 +145,7 @@ export class SharedTokens implements TokenSource {
     });
   }
 
+  /** The owner's token: another replica's, or a new one for all. */
   async requestToken(accessKey: string, request: TokenRequest): Promise<IssuedToken> {
     const call = await this.#begin(accessKey, request);
     // Without an identity there is no sharing; the source answers for itself.
@@ -146,10 +171,12 @@ export class SharedTokens implements TokenSource {
     }
   }
 
+  /** The source's. */
   identity(): string | Promise<string> {
     return this.#source.identity?.() ?? '';
   }
 
+  /** Plain numbers, no secrets. */
   stats(): SharingStats {
     const { unreadableCount: unreadable, mismatched } = this.#diagnostics;
     return { sharing: this.#link.available, ...this.#counts, unreadable, mismatched };

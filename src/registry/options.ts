@@ -19,6 +19,19 @@ import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
 import type { TokenSource } from '../token.ts';
 import { Fingerprints } from './fingerprints.ts';
 
+/**
+ * Options of an {@link OwnerTokenRegistry}.
+ *
+ * @example
+ * ```ts
+ * const options: OwnerTokenRegistryOptions = {
+ *   source: new TokenEndpoint({ baseUrl, clientId, clientSecret }),
+ *   name: 'crm',
+ *   maxOwners: 50_000,
+ *   logger: 'warn',
+ * };
+ * ```
+ */
 export interface OwnerTokenRegistryOptions {
   /** Where tokens come from: usually a `TokenEndpoint`; a shared source in a fleet. Closed with the registry. */
   source: TokenSource;

@@ -3,8 +3,7 @@
  * requests. Only these requests and the registry change a slot.
  */
 
-import type { OwnerFetch, OwnerFetchOptions } from '../calling/owner-fetch.ts';
-import { callRules, ownerFetchFor } from '../calling/owner-fetch.ts';
+import { callRules, type OwnerFetch, type OwnerFetchOptions, ownerFetchFor } from '../calling/owner-fetch.ts';
 import { type Instant, onWallClock, settledWithin, type Time } from '../clock.ts';
 import { Diagnostics } from '../diagnostics.ts';
 import { OwnerTokenError, type WiderScope } from '../errors.ts';
@@ -46,6 +45,14 @@ import { type WarmUpOptions, type WarmUpReport, warmUp } from './warm-up.ts';
  * Maps each appliance owner's access key to its own access token. Calls for one owner share one token request; calls
  * for different owners share nothing.
  *
+ * @example
+ * ```ts
+ * const source = new TokenEndpoint({ baseUrl, clientId, clientSecret });
+ * await using tokens = new OwnerTokenRegistry({ source });
+ * const { authorization } = await tokens.getToken(accessKey);
+ * const answer = await fetch(`${baseUrl}/echo`, { headers: { authorization } });
+ * console.log(answer.status); // → 200
+ * ```
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-4.4 RFC 6749 §4.4, the client credentials grant}
  */
 export class OwnerTokenRegistry implements AsyncDisposable {
@@ -238,6 +245,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     }
   }
 
+  /** {@link close}, for `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }

@@ -72,7 +72,17 @@ export interface Slot {
   wasAccepted: boolean;
 }
 
-/** The first column of the table. */
+/**
+ * The state of an owner at a given time. `fresh`: a call gets the cached token. `refresh-due`: it gets the cached token,
+ * and a refresh starts. `requesting`: it waits for the request in flight. `backing-off`: it fails with the cached error.
+ * `expired`, `empty`: it starts a request.
+ *
+ * @example
+ * ```ts
+ * const working: Phase[] = ['fresh', 'refresh-due'];
+ * console.log(working.includes(registry.describe(accessKey).phase)); // → false
+ * ```
+ */
 export type Phase = 'fresh' | 'refresh-due' | 'requesting' | 'backing-off' | 'expired' | 'empty';
 /** The last column of the table. */
 export type Decision = 'serve' | 'serve-and-refresh' | 'wait' | 'refuse' | 'request';

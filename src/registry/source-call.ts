@@ -1,7 +1,8 @@
 /** One call of the source for an owner: its arguments, its time limit, and how its outcome is interpreted. */
 
+import type { RequestMessage } from '../channel-messages.ts';
 import type { Instant, Time } from '../clock.ts';
-import type { Diagnostics, RequestMessage } from '../diagnostics.ts';
+import type { Diagnostics } from '../diagnostics.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
 import { failureOf } from '../failures/refusals.ts';
 import type { TokenRequest } from '../token.ts';

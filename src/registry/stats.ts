@@ -9,8 +9,18 @@ import type { Flights } from './flights.ts';
 import type { OwnerTable } from './owner-table.ts';
 import { backoffOf, isUsable, type Phase, phaseOf, type Slot, type Surroundings } from './slot.ts';
 
-/** What is known about one owner: "which customer is this, and why does it not work?" */
+/**
+ * What is known about one owner: "which customer is this, and why does it not work?"
+ *
+ * @example
+ * ```ts
+ * await registry.getToken('a wrong key').catch(() => {});
+ * const { phase, code }: OwnerState = registry.describe('a wrong key');
+ * console.log(phase, code); // → backing-off owner_refused
+ * ```
+ */
 export interface OwnerState {
+  /** What a call for this owner would get now. */
   readonly phase: Phase;
   /** Epoch ms: expiry of the cached token; `Infinity` if it is kept until rejected. */
   readonly expiresAtMs?: number;
@@ -20,10 +30,20 @@ export interface OwnerState {
   readonly retryAtMs?: number;
 }
 
-/** A pause of all owners: an open or half-open circuit. */
+/**
+ * A pause of all owners: an open or half-open circuit.
+ *
+ * @example
+ * ```ts
+ * const { client, endpoint } = registry.stats().pauses;
+ * const worst: PauseStat | undefined = client ?? endpoint;
+ * if (worst) console.log(worst.code, new Date(worst.retryAtMs));
+ * ```
+ */
 export interface PauseStat {
+  /** Code of the failure. */
   readonly code: OwnerTokenErrorCode;
-  /** Epoch ms. */
+  /** Epoch ms: when the last failure happened. */
   readonly failedAtMs: number;
   /** Epoch ms: when the trial request may start. */
   readonly retryAtMs: number;
@@ -33,29 +53,65 @@ export interface PauseStat {
   readonly probing: boolean;
 }
 
-/** What the registry holds, and counters since it was constructed. */
-export interface RegistryStats {
-  /** Owners held now, and those of them with a usable token. */
+/**
+ * What is paused now.
+ *
+ * @example
+ * ```ts
+ * const pauses: PauseStats = registry.stats().pauses;
+ * const healthy = !pauses.client && !pauses.endpoint;
+ * console.log(healthy); // → true
+ * ```
+ */
+export interface PauseStats {
+  /** Owners that back off after failures of their own. */
   owners: number;
+  /** The client's pause, which stops all requests; absent while its circuit is closed. */
+  client?: PauseStat;
+  /** The endpoint's pause, which stops all requests; absent while its circuit is closed. */
+  endpoint?: PauseStat;
+}
+
+/**
+ * What the registry holds, and counters since it was constructed.
+ *
+ * @example
+ * ```ts
+ * await registry.getToken(accessKey);
+ * await registry.getToken(accessKey);
+ * const { hits, requests }: RegistryStats = registry.stats();
+ * console.log(hits, requests); // → 1 1
+ * ```
+ */
+export interface RegistryStats {
+  /** Owners in the cache now. */
+  owners: number;
+  /** Owners with a usable token now. */
   usable: number;
-  /** Token requests sent, requests queued, and callers that wait for either. */
+  /** Token requests in flight now. */
   inFlight: number;
+  /** Token requests that wait for a permit now. */
   queued: number;
+  /** Callers that wait for a token request now. */
   waiting: number;
-  /** Calls served from the cache, and calls that joined an in-flight request. */
+  /** Calls served from the cache. */
   hits: number;
+  /** Calls that joined an in-flight or queued request. */
   joined: number;
   /** Calls refused by a pause, by its scope. */
   refused: Record<FailureScope, number>;
-  /** Calls of the source, those among them that refresh a usable token, and requests that failed. */
+  /** Token requests sent: calls of the source. */
   requests: number;
+  /** Token requests sent ahead of expiry, while the cached token was usable; part of `requests`. */
   refreshes: number;
+  /** Token requests that failed. */
   failures: number;
-  /** Cached tokens dropped by `reject`, and owners evicted. */
+  /** Cached tokens dropped by `reject`. */
   rejections: number;
+  /** Owners evicted because the cache was full. */
   evictions: number;
-  /** Owners that back off now, and the pauses of all owners. */
-  pauses: { owners: number; client?: PauseStat; endpoint?: PauseStat };
+  /** What is paused now. */
+  pauses: PauseStats;
 }
 
 /** One owner's state. */
@@ -95,7 +151,7 @@ export function registryStats(
 }
 
 /** The circuits that are not closed. */
-export function pauseStats(failures: FailureScopes, now: Instant): { client?: PauseStat; endpoint?: PauseStat } {
+export function pauseStats(failures: FailureScopes, now: Instant): Omit<PauseStats, 'owners'> {
   const client = failures.state('client');
   const endpoint = failures.state('endpoint');
   return {

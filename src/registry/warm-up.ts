@@ -11,7 +11,15 @@ import type { Diagnostics } from '../diagnostics.ts';
 import { isOwnerTokenError } from '../errors.ts';
 import { OptionCheck } from '../option-check.ts';
 
-/** Options of `warmUp`. */
+/**
+ * Options of `warmUp`.
+ *
+ * @example
+ * ```ts
+ * const options: WarmUpOptions = { onProgress: ({ ready, total }) => console.log(`${ready} of ${total}`) };
+ * await registry.warmUp([accessKey], options); // → 1 of 1
+ * ```
+ */
 export interface WarmUpOptions {
   /** Ends the warm-up: it rejects with `signal.reason`, and no further key is tried. */
   signal?: AbortSignal | null | undefined;
@@ -19,15 +27,40 @@ export interface WarmUpOptions {
   onProgress?: ((done: WarmUpReport) => void) | undefined;
 }
 
-/** The outcome of a warm-up. */
+/**
+ * A key that failed in a warm-up.
+ *
+ * @example
+ * ```ts
+ * const { failed } = await registry.warmUp([accessKey, 'a wrong key']);
+ * console.log(failed.map(({ code }: WarmUpFailure) => code)); // → [ 'owner_refused' ]
+ * ```
+ */
+export interface WarmUpFailure {
+  /** Fingerprint or label of the owner; the position of an invalid access key. */
+  owner: string;
+  /** Code of the failure. */
+  code: string;
+}
+
+/**
+ * The outcome of a warm-up.
+ *
+ * @example
+ * ```ts
+ * const report: WarmUpReport = await registry.warmUp(sandbox.accessKeys);
+ * console.log(report.ready, 'of', report.total); // → 5 of 5
+ * ```
+ */
 export interface WarmUpReport {
   /** Number of keys; undefined until the last one was pulled if the iterable has no size. */
   total: number | undefined;
   /** Owners with a token, obtained now or cached before; at most `maxOwners`, because the registry caches no more. */
   ready: number;
+  /** Keys without a token after their last attempt. */
   failedCount: number;
   /** The first 100 that failed, each by fingerprint or label; an invalid access key by its position: `key 17`. */
-  failed: { owner: string; code: string }[];
+  failed: WarmUpFailure[];
 }
 
 /** The parts of the registry that a warm-up uses. */

@@ -9,6 +9,8 @@ export type {
   ActiveFault,
   FaultEffect,
   FaultKind,
+  FaultMembers,
+  FaultPath,
   FaultRule,
   FaultTarget,
   FaultWhen,
@@ -26,5 +28,5 @@ export { type StateFileCode, StateFileError } from './state/problems.ts';
 export type { OddShape, Profile, ProfileChanges } from './state/profile.ts';
 export { SCENARIOS, type ScenarioName, type ScenarioView } from './state/scenarios.ts';
 export type { Finding, Verdict } from './state/verdict.ts';
-export type { VirtualClock } from './state/virtual-clock.ts';
+export type { SandboxClock } from './state/virtual-clock.ts';
 export type { ScenarioRun, ScenarioVerdict } from './state/world.ts';

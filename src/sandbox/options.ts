@@ -12,6 +12,15 @@ import {
 } from './state/profile.ts';
 import type { GivenOptions } from './state/state-file.ts';
 
+/**
+ * Options of {@link startSandbox}.
+ *
+ * @example
+ * ```ts
+ * const options: SandboxOptions = { owners: 50, lifetimeSeconds: 300, profile: { shape: 'minimal' }, seed: 1 };
+ * await using service = await startSandbox(options);
+ * ```
+ */
 export interface SandboxOptions {
   /** Port of the token plane. Default 0: any free one. */
   port?: number | undefined;

@@ -4,17 +4,40 @@ import type { SandboxLedger } from './state/ledger-entry.ts';
 import { BadRequest } from './state/problems.ts';
 import type { Profile, ProfileChanges } from './state/profile.ts';
 import { finishScenario, type ScenarioName, startScenario } from './state/scenarios.ts';
-import type { Finding } from './state/verdict.ts';
-import type { VirtualClock } from './state/virtual-clock.ts';
+import type { Verdict } from './state/verdict.ts';
+import type { SandboxClock, VirtualClock } from './state/virtual-clock.ts';
 import type { ScenarioRun, World } from './state/world.ts';
 
-/** An owner. The echo resource and the ledger call it by its `id`; `accessKey` is a secret. */
+/**
+ * An owner of a sandbox.
+ *
+ * @example
+ * ```ts
+ * const owner: SandboxOwner = sandbox.addOwner({ name: 'Plant 7' });
+ * await registry.getToken(owner.accessKey);
+ * ```
+ */
 export interface SandboxOwner {
+  /** What the echo resource and the ledger call it. */
   readonly id: string;
+  /** Its name in the portal. */
   readonly name: string;
+  /** The newest access key for the first app: a secret. */
   readonly accessKey: string;
 }
 
+/**
+ * Runs scenarios and judges the integration.
+ *
+ * @example
+ * ```ts
+ * const { scenarios, clock }: Sandbox = sandbox;
+ * const verdict = scenarios.run('owner-revoked');
+ * await registry.getToken(accessKey).catch(() => {}); // the integration's work
+ * clock.advance(60_000);
+ * console.log((await verdict).passed); // → true
+ * ```
+ */
 export interface SandboxScenarios {
   /**
    * Runs a scenario to its end and judges what the integration did, from the ledger. Lasts 30 to 60 seconds on the
@@ -24,13 +47,19 @@ export interface SandboxScenarios {
    *
    * @param options.owner the owner, by id, for scenarios that concern one. Default: the first.
    */
-  run(
-    name: ScenarioName,
-    options?: { owner?: string; signal?: AbortSignal },
-  ): Promise<{ passed: boolean; findings: Finding[] }>;
+  run(name: ScenarioName, options?: { owner?: string; signal?: AbortSignal }): Promise<Verdict>;
 }
 
-/** A running emulator of the token service. */
+/**
+ * A running emulator of the token service.
+ *
+ * @example
+ * ```ts
+ * const service: Sandbox = await startSandbox({ owners: 2 });
+ * console.log(service.owners.length, service.url); // → 2 http://127.0.0.1:…
+ * await service.close();
+ * ```
+ */
 export interface Sandbox extends AsyncDisposable {
   /** Base URL of the token plane, without a trailing slash. */
   readonly url: string;
@@ -38,8 +67,9 @@ export interface Sandbox extends AsyncDisposable {
   readonly portalUrl: string;
   /** Required by the control plane when it is bound elsewhere than loopback: open `portalUrl/?token=…`. A secret. */
   readonly portalToken?: string;
-  /** Credentials of the first app. The secret is the current one. */
+  /** Client id of the first app. */
   readonly clientId: string;
+  /** Its current client secret. */
   readonly clientSecret: string;
   /** The first app's access keys, in the order of {@link Sandbox.owners}. */
   readonly accessKeys: string[];
@@ -47,10 +77,12 @@ export interface Sandbox extends AsyncDisposable {
   readonly owners: SandboxOwner[];
   /** The id of the owner of an access key, disabled and revoked ones included. */
   ownerOf(accessKey: string): string | undefined;
+  /** What was requested, by whom, with what outcome. */
   readonly ledger: SandboxLedger;
+  /** What goes wrong, for which requests, and when. */
   readonly faults: SandboxFaults;
   /** Give it to the registry, and both sides jump together. */
-  readonly clock: VirtualClock;
+  readonly clock: SandboxClock;
   /** The settings for all undocumented behaviour, as a copy. */
   readonly profile: Profile;
   /** Changes some settings for requests from now on. Throws `invalid_options` for unknown names and invalid values. */
@@ -61,6 +93,7 @@ export interface Sandbox extends AsyncDisposable {
   revokeAccessKey(accessKey: string): void;
   /** Gives the first app a new secret and returns it. The old one ends after the overlap; by default at once. */
   rotateClientSecret(options?: { overlapMs?: number }): string;
+  /** Situations that every integration meets, with a verdict. */
   readonly scenarios: SandboxScenarios;
   /** Starts a scenario, after ending the one that runs. `owner`: for those that concern one. */
   runScenario(name: ScenarioName, options?: { owner?: string }): ScenarioRun;
@@ -189,7 +222,7 @@ async function runToEnd(
   world: World,
   name: ScenarioName,
   { owner, signal }: { owner?: string; signal?: AbortSignal } = {},
-): Promise<{ passed: boolean; findings: Finding[] }> {
+): Promise<Verdict> {
   signal?.throwIfAborted();
   const running = startScenario(world, name, owner === undefined ? {} : { owner });
   const stop = () => {

@@ -15,7 +15,19 @@ import { Tokens } from './state/tokens.ts';
 import { type ClockChange, VirtualClock } from './state/virtual-clock.ts';
 import type { Topic, World } from './state/world.ts';
 
-/** Starts a sandbox. Throws `invalid_options` listing all unknown and invalid options, and `StateFileError`. */
+/**
+ * Starts a sandbox. Throws `invalid_options` listing all unknown and invalid options, and `StateFileError`.
+ *
+ * @example
+ * ```ts
+ * await using service = await startSandbox({ owners: 2, lifetimeSeconds: 60 });
+ * const { url, clientId, clientSecret, accessKeys } = service;
+ * const source = new TokenEndpoint({ baseUrl: url, clientId, clientSecret });
+ * await using tokens = new OwnerTokenRegistry({ source, clock: service.clock });
+ * await tokens.getToken(accessKeys[0] ?? '');
+ * console.log(service.ledger.count()); // → 1
+ * ```
+ */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   const resolved = resolveOptions(options);
   let changed: (topic: Topic) => void = () => {};

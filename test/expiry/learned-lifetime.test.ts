@@ -3,12 +3,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
-import {
-  type LearnedLifetime,
-  type LearnedLifetimeOptions,
-  type LearnedLifetimeSnapshot,
-  learnedLifetime,
-} from '../../src/expiry/learned-lifetime.ts';
+import { learnedLifetime } from '../../src/expiry/learned-lifetime.ts';
+import type {
+  LearnedLifetime,
+  LearnedLifetimeOptions,
+  LearnedLifetimeSnapshot,
+} from '../../src/expiry/learned-lifetime-types.ts';
 import type { ExpiryPolicy } from '../../src/expiry/lifetime.ts';
 import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
 import { runWorld, type World, type WorldCounts } from '../bench/learned-lifetime.world.mjs';

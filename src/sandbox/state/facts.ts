@@ -3,9 +3,16 @@ import { DEFAULT_PROFILE, type Profile } from './profile.ts';
 /**
  * What the sandbox does, and on what basis: `documented` by the service, or `assumed` by us. Pages and docs show these
  * labels, so that nobody mistakes an assumption for the service's behaviour.
+ *
+ * @example
+ * ```ts
+ * const assumed = FACTS.filter(({ basis }: Fact) => basis === 'assumed');
+ * ```
  */
 export interface Fact {
+  /** Whether the service documents it. */
   readonly basis: 'documented' | 'assumed';
+  /** What the sandbox does, in a sentence. */
   readonly statement: string;
   /** The setting that changes an assumption. */
   readonly setting?: keyof Profile;
@@ -84,5 +91,12 @@ export function factsOf(profile: Profile): Fact[] {
   ];
 }
 
-/** The facts with the default settings. */
+/**
+ * The facts with the default settings.
+ *
+ * @example
+ * ```ts
+ * console.log(FACTS[0]?.statement); // → A token is requested with POST at {base_url}/auth/v1/token.
+ * ```
+ */
 export const FACTS: readonly Fact[] = Object.freeze(factsOf(DEFAULT_PROFILE));

@@ -3,6 +3,12 @@ import { OptionCheck } from '../../option-check.ts';
 /**
  * Settings for everything that the service does not document. The defaults are the most likely assumptions; the other values
  * serve to test that an integration does not depend on them.
+ *
+ * @example
+ * ```ts
+ * const { lifetimeSeconds, shape }: Profile = sandbox.profile;
+ * console.log(lifetimeSeconds, shape); // → 3600 rfc6749
+ * ```
  */
 export interface Profile {
   /**
@@ -12,6 +18,7 @@ export interface Profile {
   shape: 'rfc6749' | 'minimal' | 'odd' | 'hostile';
   /** How the shape `odd` differs from RFC 6749. */
   odd: OddShape;
+  /** Whether a token is a random string or a JWT. */
   tokenFormat: 'opaque' | 'jwt';
   /** Lifetime of a token in seconds: from 0.001 to ten years. */
   lifetimeSeconds: number;
@@ -27,8 +34,17 @@ export interface Profile {
   revokedKeyEndsTokens: boolean;
 }
 
+/**
+ * How the shape `odd` differs from RFC 6749.
+ *
+ * @example
+ * ```ts
+ * const odd: OddShape = { lifetimeAs: 'milliseconds', camelCase: true, wrapped: false };
+ * sandbox.setProfile({ shape: 'odd', odd });
+ * ```
+ */
 export interface OddShape {
-  /** `3600`, `"3600"`, or `3600000`. */
+  /** The lifetime of an hour as `3600`, `"3600"`, or `3600000`. */
   lifetimeAs: 'number' | 'string' | 'milliseconds';
   /** `accessToken` instead of `access_token`, and so on. */
   camelCase: boolean;
@@ -36,8 +52,19 @@ export interface OddShape {
   wrapped: boolean;
 }
 
-/** Any part of a profile. */
-export type ProfileChanges = Partial<Omit<Profile, 'odd'>> & { odd?: Partial<OddShape> };
+/**
+ * Any part of a profile.
+ *
+ * @example
+ * ```ts
+ * const changes: ProfileChanges = { revokePrevious: true, replicationLagMs: 200 };
+ * sandbox.setProfile(changes);
+ * ```
+ */
+export interface ProfileChanges extends Partial<Omit<Profile, 'odd'>> {
+  /** Any part of the odd shape. */
+  odd?: Partial<OddShape>;
+}
 
 export const DEFAULT_PROFILE: Readonly<Profile> = Object.freeze({
   shape: 'rfc6749',

@@ -11,13 +11,43 @@ import { RunRecord } from './run-record.ts';
 import * as expect from './verdict.ts';
 import type { RunningScenario, ScenarioRun, ScenarioVerdict, World } from './world.ts';
 
+/**
+ * The names of all scenarios.
+ *
+ * @example
+ * ```ts
+ * const name: ScenarioName = 'owner-revoked';
+ * sandbox.runScenario(name);
+ * ```
+ */
+export type ScenarioName =
+  | 'cold-start'
+  | 'mass-expiry'
+  | 'outage'
+  | 'rate-limit-storm'
+  | 'owner-revoked'
+  | 'secret-rotated'
+  | 'black-hole'
+  | 'wrong-owner-token';
+
+/**
+ * A scenario in words.
+ *
+ * @example
+ * ```ts
+ * const titleOf = ({ name, title }: ScenarioView) => `${title} (--scenario ${name})`;
+ * console.log(SCENARIOS.map(titleOf)[2]); // → Outage of 30 seconds (--scenario outage)
+ * ```
+ */
 export interface ScenarioView {
-  name: string;
-  title: string;
+  /** Its name in the API and on the command line. */
+  readonly name: ScenarioName;
+  /** A short title. */
+  readonly title: string;
   /** What happens, and what a good integration does then. */
-  description: string;
+  readonly description: string;
   /** What starting it changes in the sandbox for good or for a while: shown beside the button. */
-  consequence: string;
+  readonly consequence: string;
 }
 
 interface Scenario extends ScenarioView {
@@ -36,7 +66,7 @@ const COLD_OWNERS = 200;
 /** A limit on requests in flight that leaves room for any sensible one. */
 const FEW = 32;
 
-export const SCENARIOS = [
+const ALL: readonly Scenario[] = [
   {
     name: 'cold-start',
     title: `Cold start of ${COLD_OWNERS} owners`,
@@ -151,15 +181,25 @@ export const SCENARIOS = [
     start: (_world, owner) => ({ kind: 'wrong_owner_token', target: { owner }, when: { next: 5 } }),
     expectations: [expect.asksForOwner, expect.dropsWrongToken],
   },
-] as const satisfies readonly Scenario[];
+];
 
-export type ScenarioName = (typeof SCENARIOS)[number]['name'];
+/**
+ * All scenarios, in words.
+ *
+ * @example
+ * ```ts
+ * console.log(SCENARIOS.map(({ name }) => name)); // → […'cold-start',…
+ * ```
+ */
+export const SCENARIOS: readonly ScenarioView[] = Object.freeze(
+  ALL.map(({ name, title, description, consequence }) => Object.freeze({ name, title, description, consequence })),
+);
 
 /** The id of a scenario's fault rule. */
 const FAULT_ID = 'scenario';
 
 export function findScenario(name: string): Scenario {
-  const scenario: Scenario | undefined = SCENARIOS.find((candidate) => candidate.name === name);
+  const scenario = ALL.find((candidate) => candidate.name === name);
   if (scenario) return scenario;
   throw new NotFound(`there is no such scenario; there are ${SCENARIOS.map((one) => one.name).join(', ')}`);
 }

@@ -2,19 +2,36 @@
 
 import type { RunRecord } from './run-record.ts';
 
-/** One expectation, and what the integration did. */
+/**
+ * One expectation, and what the integration did.
+ *
+ * @example
+ * ```ts
+ * const line = ({ expectation, observed, passed }: Finding) => `${passed ? '✓' : '✗'} ${expectation}: ${observed}`;
+ * ```
+ */
 export interface Finding {
   /** What a good integration does, in a sentence. */
   readonly expectation: string;
   /** What this one did, in a few words. */
   readonly observed: string;
+  /** Whether it did. */
   readonly passed: boolean;
 }
 
+/**
+ * The judgement of a run.
+ *
+ * @example
+ * ```ts
+ * const exitCode = ({ passed }: Verdict) => (passed ? 0 : 1);
+ * ```
+ */
 export interface Verdict {
   /** Whether every finding passed. A run without a token request has not passed. */
   readonly passed: boolean;
-  readonly findings: readonly Finding[];
+  /** One per expectation. */
+  readonly findings: Finding[];
 }
 
 /** Judges one expectation. `owner`: the one that the scenario concerns. */

@@ -8,19 +8,49 @@ const LAST_DATE_MS = 8.64e15;
 
 export type ClockChange = { kind: 'advanced'; fromMs: number; toMs: number } | { kind: 'frozen' | 'resumed' };
 
+/**
+ * The one clock that everything in a sandbox obeys. Give it to the registry, and both sides jump together.
+ *
+ * @example
+ * ```ts
+ * const clock: SandboxClock = sandbox.clock;
+ * await using tokens = new OwnerTokenRegistry({
+ *   source: new TokenEndpoint({ baseUrl, clientId, clientSecret, clock }),
+ *   clock,
+ * });
+ * await tokens.getToken(accessKey);
+ * clock.advance(3_600_000);
+ * console.log(tokens.describe(accessKey).phase); // → expired
+ * ```
+ */
+export interface SandboxClock extends Clock {
+  /** Whether it stands still. */
+  readonly frozen: boolean;
+  /** Calls `fn` once, `ms` milliseconds from now by this clock. Returns a function that cancels it. */
+  setTimeout(fn: () => void, ms: number): () => void;
+  /**
+   * Advances time, running or frozen, and runs the timers that fall due, each at its own moment. Throws when called by a
+   * timer that runs within another `advance`.
+   *
+   * @param ms milliseconds, 0 or more.
+   */
+  advance(ms: number): void;
+  /** Stops it, so that only `advance` moves it. */
+  freeze(): void;
+  /** Lets it run again from where it stands. */
+  resume(): void;
+}
+
 interface Timer {
   readonly dueMs: number;
   readonly fn: () => void;
 }
 
 /**
- * The one clock that everything in a sandbox obeys: token lifetimes, fault schedules, delays, the `Date` header.
- *
- * It follows the machine's clocks until told otherwise. `advance` moves both of its times forward and runs the timers
- * that fall due, each at its own moment. `freeze` stops it, so that only `advance` moves it. `resume` continues from
- * where it stands. Give it to a registry, and both sides jump together.
+ * The clock of token lifetimes, fault schedules, delays and the `Date` header. It follows the machine's clocks until it is
+ * advanced or frozen.
  */
-export class VirtualClock implements Clock {
+export class VirtualClock implements SandboxClock {
   #wallOffsetMs = 0;
   #monotonicOffsetMs = 0;
   #heldMs: { wall: number; monotonic: number } | undefined;
@@ -58,7 +88,6 @@ export class VirtualClock implements Clock {
     };
   }
 
-  /** Advances time, running or frozen. Throws when called by a timer that runs within another `advance`. */
   advance(ms: number): void {
     if (!(ms >= 0 && this.now() + ms <= LAST_DATE_MS))
       throw new RangeError('advance: expected milliseconds, 0 or more');

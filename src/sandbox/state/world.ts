@@ -9,9 +9,19 @@ import type { IssuedToken, TokenState, Tokens } from './tokens.ts';
 import type { Verdict } from './verdict.ts';
 import type { VirtualClock } from './virtual-clock.ts';
 
-/** A scenario that runs. Times are epoch milliseconds of the sandbox's clock. */
+/**
+ * A scenario that runs. Times are epoch milliseconds of the sandbox's clock.
+ *
+ * @example
+ * ```ts
+ * const run: ScenarioRun = sandbox.runScenario('outage');
+ * console.log(run.verdictAtMs - run.startedAtMs); // → 60000
+ * ```
+ */
 export interface ScenarioRun {
+  /** Name of the scenario. */
   name: string;
+  /** Epoch ms of the sandbox's clock. */
   startedAtMs: number;
   /** When its fault ends, if it lasts for a time. */
   endsAtMs?: number;
@@ -21,9 +31,18 @@ export interface ScenarioRun {
   owner?: string;
 }
 
-/** The verdict of a scenario's last run. */
+/**
+ * The verdict of a scenario's last run.
+ *
+ * @example
+ * ```ts
+ * const seconds = ({ startedAtMs, endedAtMs }: ScenarioVerdict) => (endedAtMs - startedAtMs) / 1000;
+ * ```
+ */
 export interface ScenarioVerdict extends Verdict {
+  /** Epoch ms of the sandbox's clock. */
   readonly startedAtMs: number;
+  /** Epoch ms of the sandbox's clock. */
   readonly endedAtMs: number;
 }
 

@@ -1,0 +1,79 @@
+/** The cause of an error without its message, which may quote a secret. */
+
+const MAX_CAUSE_DEPTH = 4;
+const MAX_FRAMES = 8;
+
+/**
+ * The safe part of an underlying error: enough to locate it, without its message.
+ *
+ * @example
+ * ```ts
+ * const unreachable = new TokenEndpoint({ baseUrl: 'https://127.0.0.1:1', clientId, clientSecret });
+ * const error = await unreachable.requestToken(accessKey).catch((thrown: OwnerTokenError) => thrown);
+ * if (isOwnerTokenError(error)) {
+ *   const cause: ScrubbedCause | undefined = error.cause;
+ *   console.log(cause?.code); // → ECONNREFUSED
+ * }
+ * ```
+ */
+export class ScrubbedCause {
+  readonly #scrubbed = true;
+  /** Name of its class, such as `TypeError`; `Error` for an unusual one. */
+  readonly name: string;
+  /** A system or library code such as `ECONNRESET`. */
+  readonly code?: string;
+  /** Where it was thrown: stack frames without the message. */
+  readonly frames?: readonly string[];
+  /** Its own cause. */
+  readonly cause?: ScrubbedCause;
+
+  private constructor(thrown: unknown, depth: number) {
+    const from = typeof thrown === 'object' && thrown !== null ? thrown : {};
+    // Kept only in their usual shapes: anything else could be a secret.
+    const name = read(from, 'name');
+    const code = read(from, 'code');
+    const inner = read(from, 'cause');
+    const frames = framesOf(from);
+    this.name = typeof name === 'string' && /^([A-Z][A-Za-z]{0,40})?(Error|Exception)$/.test(name) ? name : 'Error';
+    if (typeof code === 'string' && /^[A-Z][A-Z0-9_]{1,40}$/.test(code)) this.code = code;
+    if (frames.length > 0) this.frames = frames;
+    if (typeof inner === 'object' && inner !== null && depth < MAX_CAUSE_DEPTH) {
+      this.cause = ScrubbedCause.of(inner, depth + 1);
+    }
+  }
+
+  /**
+   * Scrubs anything thrown, and its causes. Returns what this copy of the package has scrubbed as is. A private field
+   * marks it, because a brand can be forged and would let unscrubbed fields through.
+   *
+   * @internal
+   */
+  static of(thrown: unknown, depth = 1): ScrubbedCause {
+    const isScrubbed = typeof thrown === 'object' && thrown !== null && #scrubbed in thrown;
+    return isScrubbed ? thrown : new ScrubbedCause(thrown, depth);
+  }
+}
+
+/** A property, or undefined if reading it throws. */
+function read(from: object, property: string): unknown {
+  try {
+    return (from as Record<string, unknown>)[property];
+  } catch {
+    return undefined;
+  }
+}
+
+/** The frames of a stack, read from after the message, because a line of the message may look like a frame. */
+function framesOf(from: object): readonly string[] {
+  const stack = read(from, 'stack');
+  const message = read(from, 'message');
+  if (typeof stack !== 'string' || typeof message !== 'string') return [];
+  const messageAt = stack.lastIndexOf(message);
+  if (messageAt < 0) return [];
+  return stack
+    .slice(messageAt + message.length)
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => /^at .{1,300}:\d+:\d+\)?$/.test(line))
+    .slice(0, MAX_FRAMES);
+}
