@@ -50,9 +50,14 @@ export interface Opened {
   readonly troubles: string[];
 }
 
-/** Opens a page in a context of its own. */
-export async function open(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<Opened> {
+/** Opens a page in a context of its own. `movesTime`: its time can be moved by `page.clock`. */
+export async function open(
+  browser: Browser,
+  url: string,
+  { movesTime = false, ...options }: BrowserContextOptions & { movesTime?: boolean } = {},
+): Promise<Opened> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  if (movesTime) await context.clock.install();
   const page = await context.newPage();
   page.setDefaultTimeout(WAIT_MS);
   const loaded: string[] = [];

@@ -259,20 +259,66 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     opened.troubles.length = 0;
   });
 
-  it('lets go of its connection while nobody sees it, and is up to date when it is seen again', async () => {
-    await start();
+  it('dims the page and stops its time while the connection is lost', async () => {
+    await start({}, { movesTime: true });
+    await askToken(sandbox);
+    await page.locator('svg.lanes path.mark.ok').waitFor({ state: 'attached' });
+    const opacityOf = (of: string) => `Number(getComputedStyle(document.querySelector('${of}')).opacity)`;
+    const seen = () =>
+      page.evaluate(`({
+        time: document.querySelector('footer strong').textContent,
+        moved: [...document.querySelectorAll('.plot > svg > g:first-child')].map((it) => it.getAttribute('transform')),
+        opacity: [${opacityOf('main')}, ${opacityOf('footer')}],
+      })`) as Promise<{ time: string; moved: string[]; opacity: number[] }>;
+    const first = await seen();
+    await page.clock.runFor(5000);
+    const later = await seen();
+    expect(later.time).not.toBe(first.time);
+    for (const [index, moved] of later.moved.entries()) expect(moved).not.toBe(first.moved[index]);
+    expect(later.opacity).toEqual([1, 1]);
+    await sandbox.close();
+    await page.getByText('Connection lost').waitFor();
+    const lost = await seen();
+    for (const opacity of lost.opacity) expect(opacity).toBeLessThan(0.7);
+    await page.clock.runFor(60_000);
+    expect(await seen()).toEqual(lost);
+    opened.troubles.length = 0;
+  });
+
+  describe('while nobody sees it', () => {
     const turn = (state: string) =>
       page.evaluate(`Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
         document.dispatchEvent(new Event('visibilitychange'))`);
-    await page.evaluate(`{ const { close } = EventSource.prototype;
-      EventSource.prototype.close = function () { close.call(this); window.letGo = true; } }`);
-    await turn('hidden');
-    expect(await page.evaluate('window.letGo')).toBe(true);
-    await askToken(sandbox);
-    await turn('visible');
-    await page.locator('svg.lanes path.mark.ok').waitFor({ state: 'attached' });
-    await askToken(sandbox, sandbox.accessKeys[1]);
-    await shows(() => page.locator('svg.lanes path.mark.ok').count()).toBe(2);
+
+    it('closes its event stream, and is up to date when it is seen again', async () => {
+      await start();
+      await page.evaluate(`{ const { close } = EventSource.prototype;
+        EventSource.prototype.close = function () { close.call(this); window.closed_ = true; } }`);
+      await turn('hidden');
+      expect(await page.evaluate('window.closed_')).toBe(true);
+      await askToken(sandbox);
+      await turn('visible');
+      await page.locator('svg.lanes path.mark.ok').waitFor({ state: 'attached' });
+      await askToken(sandbox, sandbox.accessKeys[1]);
+      await shows(() => page.locator('svg.lanes path.mark.ok').count()).toBe(2);
+    });
+
+    it('loses nothing of its picture in three seconds, whatever calls to /echo come between', async () => {
+      await start({ owners: 20 }, { movesTime: true });
+      const token = await tokenFor(sandbox);
+      for (const key of sandbox.accessKeys.slice(1)) await askToken(sandbox, key);
+      const drawn = async () => [await page.locator('svg.lanes path.mark').count(), await figureValues()];
+      await shows(() => page.locator('svg.lanes path.mark').count()).toBe(20);
+      const before = await drawn();
+      await turn('hidden');
+      sandbox.clock.advance(3000);
+      await page.clock.runFor(3000);
+      for (let n = 0; n < 1200; n++) await echo(sandbox, token);
+      await turn('visible');
+      await shows(drawn).toEqual(before);
+    });
+
+    const figureValues = () => Promise.all(['Success', 'Owners covered'].map((name) => textOf(figure(name))));
   });
 
   it('works where a control token is required, and keeps it out of the address', async () => {

@@ -12,6 +12,9 @@ import { type LicenseInfo, licensePlugin } from 'rolldown-license-plugin';
 const source = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 const BUILT = source('built.ts');
 
+/** The style sheets, in their order. */
+const STYLES = ['base', 'controls', 'live', 'screens'];
+
 export interface Page {
   readonly script: string;
   readonly style: string;
@@ -40,7 +43,9 @@ export async function bundlePage(onlyBundle: readonly string[]): Promise<Page> {
   await build.close();
   const unnamed = bundled.filter(({ name }) => !onlyBundle.includes(name)).map(({ name }) => name);
   if (unnamed.length > 0) throw new Error(`the portal bundles ${unnamed.join(', ')}: name it, or do without`);
-  const style = await readFile(source('page/page.css'), 'utf8');
+  const style = (await Promise.all(STYLES.map((name) => readFile(source(`page/styles/${name}.css`), 'utf8')))).join(
+    '\n',
+  );
   return { script: output[0].code, style, bundled };
 }
 

@@ -15,7 +15,7 @@ it('serves the page, its script and its style sheet, each with its type', async 
   for (const [path, type, text] of [
     ['/', 'text/html; charset=utf-8', '<!doctype html>'],
     ['/portal.js', 'text/javascript; charset=utf-8', 'EventSource'],
-    ['/portal.css', 'text/css; charset=utf-8', 'prefers-color-scheme'],
+    ['/portal.css', 'text/css; charset=utf-8', 'color-scheme: light dark'],
   ] as const) {
     const reply = await call(`${sandbox.portalUrl}${path}`);
     expect(reply).toMatchObject({ status: 200, headers: { 'content-type': type } });

@@ -64,7 +64,7 @@ export function App({ connection }: { connection: Connection }) {
         <p class="said" role="status">
           {said}
         </p>
-        <main id="main" tabIndex={-1} class={status === 'lost' ? 'stale' : undefined}>
+        <main id="main" tabIndex={-1}>
           <h1>{title}</h1>
           {model ? <Screen model={model} /> : <p>{problem ?? (status === 'lost' ? STATUS_WORDS.lost : 'Loading…')}</p>}
         </main>

@@ -17,6 +17,10 @@ export function Apps({ model }: { model: Model }) {
   };
   return (
     <>
+      <p class="lead">
+        An app is an integration: it requests tokens with a client id and a secret, for the owners that gave it an
+        access key.
+      </p>
       <Scroll label="Apps">
         <table class="stack">
           <thead>
@@ -42,7 +46,7 @@ export function Apps({ model }: { model: Model }) {
           run(add);
         }}
       >
-        <Field label="Name of a further app">
+        <Field label="Name of another app">
           {(id) => <input id={id} type="text" value={name} onInput={(event) => setName(event.currentTarget.value)} />}
         </Field>
         <button type="submit" aria-busy={busy}>

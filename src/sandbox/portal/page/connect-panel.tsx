@@ -50,12 +50,13 @@ export function ConnectPanel({ model }: { model: Model }) {
   );
 }
 
-function Tried({ tried }: { tried: TryView }) {
+/** What the two requests of a try were answered with. */
+export function Tried({ tried }: { tried: TryView }) {
   const { status, socketError, body, echoStatus, echoOwner } = tried;
   return (
     <>
       <p>
-        {socketError ? `No answer: ${socketError}.` : `Token request: ${status}. `}
+        {socketError ? `No answer: ${socketError}. ` : `Token request: ${status}. `}
         {echoStatus !== undefined && `/echo: ${echoStatus}${echoOwner ? `, accepted for ${echoOwner}` : ''}.`}
       </p>
       {body && <pre>{body}</pre>}

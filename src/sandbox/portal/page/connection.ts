@@ -1,7 +1,7 @@
 import { createContext } from 'preact';
 import type { PictureView, StateView, UpdateFrame } from '../../api-types.ts';
 import { ask, Refused } from './api.ts';
-import { changed, type Model, modelOf, withPicture } from './model.ts';
+import { changed, type Model, modelOf, withConnection, withLostConnection, withPicture } from './model.ts';
 
 export type Status = 'connecting' | 'live' | 'lost';
 
@@ -79,7 +79,7 @@ export class Connection {
       this.#follow(state.lastEventId);
       if (view !== this.#view) void this.#refresh();
     } catch (error) {
-      this.#show({ status: 'lost', problem: error instanceof Refused ? error.message : undefined });
+      this.#lose(error instanceof Refused ? error.message : undefined);
       setTimeout(() => void this.load(), RETRY_MS);
     } finally {
       this.#loading = false;
@@ -108,10 +108,13 @@ export class Connection {
     if (document.visibilityState === 'hidden') return;
     const source = new EventSource(`/api/events?lastEventId=${encodeURIComponent(lastEventId)}`);
     this.#source = source;
-    source.addEventListener('open', () => this.#show({ status: 'live' }));
+    source.addEventListener('open', () => {
+      const { model } = this.#snapshot;
+      this.#show({ status: 'live', model: model && withConnection(model) });
+    });
     source.addEventListener('update', (event: MessageEvent<string>) => this.#take(JSON.parse(event.data)));
     source.addEventListener('error', () => {
-      this.#show({ status: 'lost' });
+      this.#lose();
       // The browser retries by itself, except where the answer was not a stream.
       if (source.readyState === EventSource.CLOSED) setTimeout(() => void this.load(), RETRY_MS);
     });
@@ -125,6 +128,11 @@ export class Connection {
       if (frame.ownersChanged) void this.#refresh();
       this.#show({ model: changed(model, frame, performance.now()) });
     }
+  }
+
+  #lose(problem?: string): void {
+    const { model } = this.#snapshot;
+    this.#show({ status: 'lost', problem, model: model && withLostConnection(model, performance.now()) });
   }
 
   #show(changes: Partial<Snapshot>): void {

@@ -56,7 +56,9 @@ export function FaultForm({ apps }: { apps: readonly AppView[] }) {
     });
   return (
     <section aria-labelledby="add-heading">
-      <h2 id="add-heading">Add a fault</h2>
+      <div class="row heading">
+        <h2 id="add-heading">Add a fault</h2>
+      </div>
       <Presets />
       <form
         onSubmit={(event) => {

@@ -34,7 +34,9 @@ export function Faults({ model }: { model: Model }) {
 
 function FaultTable({ model }: { model: Model }) {
   const nowMs = timeOf(model, useTick(1000));
-  if (model.faults.length === 0) return <p class="empty">No faults.</p>;
+  if (model.faults.length === 0) {
+    return <p class="empty">No faults: every request gets its correct answer. Choose a preset, or describe a fault.</p>;
+  }
   return (
     <Scroll label="Fault rules">
       <table class="stack">

@@ -74,7 +74,7 @@ function ActiveFaults({ model, nowMs }: { model: Model; nowMs: number }) {
   const active = model.faults.filter((rule) => isActive(rule, nowMs));
   if (active.length === 0) return <span class="hint">None</span>;
   return (
-    <ul class="plainlist">
+    <ul>
       {active.map((rule) => (
         <li key={rule.id} class="active-fault">
           <span>

@@ -2,14 +2,17 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { hashOf } from './address.ts';
 import {
   barsOf,
+  heightOf,
   type Layout,
   labelEvery,
+  laneY,
   layoutOf,
   type Mark,
   markNear,
   markPaths,
   marksOf,
   nowX,
+  rowAt,
   sameLayout,
   shiftX,
   ticksOf,
@@ -38,20 +41,21 @@ export function LanesPicture(props: Props) {
   const layout = useStable(layoutOf(lanes.length, nowMs, { width, windowMs, calls }));
   const moving = useMoving(model, layout, heldAtMs);
   const [hovered, setHovered] = useState<{ mark: Mark; row: number } | undefined>();
-  const height = Math.ceil(lanes.length * layout.pitch);
+  const height = heightOf(layout, lanes.length);
   const find = (event: MouseEvent) => {
     const box = (event.currentTarget as SVGElement).getBoundingClientRect();
-    const row = Math.floor((event.clientY - box.top) / layout.pitch);
+    const y = event.clientY - box.top;
+    const row = rowAt(layout, y);
     const lane = lanes[row];
     const x = event.clientX - box.left - shiftX(layout, heldAtMs ?? timeOf(model, performance.now()));
-    const mark = lane && markNear(marksOf(lane, layout), x, event.clientY - box.top - row * layout.pitch);
+    const mark = lane && markNear(marksOf(lane, layout), x, y - laneY(layout, row));
     return mark && { mark, row };
   };
   return (
     <>
       <TimeRail model={model} layout={layout} heldAtMs={heldAtMs} />
       <div class="picture">
-        <LaneNames lanes={lanes} pitch={layout.pitch} barY={layout.barY} />
+        <LaneNames lanes={lanes} layout={layout} />
         <div class="plot" ref={plot}>
           {/* biome-ignore lint/a11y/useKeyWithClickEvents: the list of requests offers the same by keyboard */}
           <svg
@@ -68,7 +72,7 @@ export function LanesPicture(props: Props) {
             }}
           >
             <g ref={moving}>
-              <Bands model={model} layout={layout} nowMs={nowMs} height={height} />
+              <Bands model={model} layout={layout} nowMs={nowMs} top={0} height={height} />
               <path
                 class="axis-line"
                 d={ticksOf(layout)
@@ -76,7 +80,7 @@ export function LanesPicture(props: Props) {
                   .join('')}
               />
               {lanes.map((lane, row) => (
-                <LaneDrawing key={lane.id} lane={lane} y={row * layout.pitch} layout={layout} />
+                <LaneDrawing key={lane.id} lane={lane} y={laneY(layout, row)} layout={layout} />
               ))}
               <Selected lanes={lanes} layout={layout} selected={props.selected} />
             </g>
@@ -90,13 +94,16 @@ export function LanesPicture(props: Props) {
   );
 }
 
+/** The width of a mark's line, as a share of its radius. */
+const STROKE = 0.375;
+
 /** Redrawn only when its owner's data or the layout changes. */
 function LaneDrawing({ lane, y, layout }: { lane: Lane; y: number; layout: Layout }) {
   return useMemo(() => {
     const { bars, cuts } = barsOf(lane.tokens, layout);
     const marks = [...markPaths(marksOf(lane, layout), layout.radius)];
     return (
-      <g transform={`translate(0 ${y})`}>
+      <g transform={`translate(0 ${y})`} stroke-width={layout.radius * STROKE}>
         {bars && <path class="bar" d={bars} stroke-width={layout.barHeight} />}
         {cuts && <path class="cut" d={cuts} />}
         {marks.map(([kind, path]) => (
@@ -107,11 +114,14 @@ function LaneDrawing({ lane, y, layout }: { lane: Lane; y: number; layout: Layou
   }, [lane, y, layout]);
 }
 
-function LaneNames({ lanes, pitch, barY }: { lanes: readonly Lane[]; pitch: number; barY: number }) {
+/** The height of a name. */
+const NAME_PX = 15;
+
+function LaneNames({ lanes, layout }: { lanes: readonly Lane[]; layout: Layout }) {
   const ids = lanes.map(({ id }) => id).join();
+  const { pitch, barY } = layout;
   return useMemo(() => {
-    const every = labelEvery(pitch);
-    const height = 15;
+    const every = labelEvery(pitch, NAME_PX);
     return (
       <div class="names" aria-hidden="true">
         {lanes.map(({ id, name }, row) =>
@@ -122,9 +132,10 @@ function LaneNames({ lanes, pitch, barY }: { lanes: readonly Lane[]; pitch: numb
               tabIndex={-1}
               href={hashOf(id ? 'owners' : 'live', { owner: id })}
               title={`${id} ${name}`}
-              style={{ top: `${Math.max(0, row * pitch + barY - height / 2)}px` }}
+              style={{ top: `${laneY(layout, row) + barY - NAME_PX / 2}px` }}
             >
-              {name || ownerWord(id)}
+              <span class="wide">{name || ownerWord(id)}</span>
+              <span class="narrow">{ownerWord(id)}</span>
             </a>
           ) : null,
         )}
@@ -139,7 +150,7 @@ function Selected(props: { lanes: readonly Lane[]; layout: Layout; selected: num
   for (const [row, lane] of lanes.entries()) {
     if (!lane.requests.some(({ id }) => id === selected)) continue;
     const mark = marksOf(lane, layout).find(({ entry }) => entry.id === selected);
-    return mark ? <circle class="selected" cx={mark.x} cy={row * layout.pitch + mark.y} r={layout.radius + 4} /> : null;
+    return mark ? <circle class="selected" cx={mark.x} cy={laneY(layout, row) + mark.y} r={layout.radius + 4} /> : null;
   }
   return null;
 }
@@ -149,7 +160,7 @@ function Tip({ found, layout, shift }: { found: { mark: Mark; row: number }; lay
   const x = mark.x + shift;
   const side = x > layout.width / 2 ? { right: `${layout.width - x}px` } : { left: `${x}px` };
   return (
-    <p class="tip" style={{ top: `${row * layout.pitch + mark.y + 12}px`, ...side }} aria-hidden="true">
+    <p class="tip" style={{ top: `${laneY(layout, row) + mark.y + 12}px`, ...side }} aria-hidden="true">
       {ownerWord(mark.entry.owner ?? '')} · {outcomeWord(mark.entry)} · {timeWord(mark.entry.atMs)}
     </p>
   );

@@ -32,8 +32,11 @@ const PAST = 0.8;
 
 /** The target height of all lanes together, and the bounds of one lane's height. */
 const TALL_PX = 700;
-const MIN_PITCH = 3.5;
+const MIN_PITCH = 4;
 const MAX_PITCH = 44;
+
+/** Above the first lane and below the last, so that their names fit. */
+const EDGE_PX = 6;
 
 const MAX_BAR_PX = 6;
 
@@ -54,7 +57,7 @@ export function layoutOf(
     anchorMs: Math.floor(nowMs / (windowMs / 2)) * (windowMs / 2),
     pxPerMs: (width * PAST) / windowMs,
     pitch,
-    radius: roomy ? 4 : Math.min(4, Math.max(2.75, pitch * 0.4)),
+    radius: roomy ? 4 : Math.min(4, Math.max(MIN_PITCH / 2, pitch * 0.4)),
     barHeight,
     barY: roomy ? pitch - barHeight - 3 : pitch / 2,
     calls,
@@ -64,6 +67,14 @@ export function layoutOf(
 /** Whether two layouts are equal. */
 export const sameLayout = (a: Layout, b: Layout): boolean =>
   (Object.keys(a) as (keyof Layout)[]).every((name) => a[name] === b[name]);
+
+/** The top of a lane. */
+export const laneY = ({ pitch }: Layout, row: number): number => EDGE_PX + row * pitch;
+
+/** The lane at a height. */
+export const rowAt = ({ pitch }: Layout, y: number): number => Math.floor((y - EDGE_PX) / pitch);
+
+export const heightOf = ({ pitch }: Layout, lanes: number): number => Math.ceil(2 * EDGE_PX + lanes * pitch);
 
 export const nowX = ({ width }: Layout): number => width * PAST;
 
@@ -102,16 +113,14 @@ export function marksOf(lane: Lane, layout: Layout): Mark[] {
     if (stack) stack.push(entry);
     else columns.set(column, [entry]);
   }
-  const roomy = pitch >= ROOMY_PITCH;
-  const lowestY = roomy ? barY - layout.barHeight / 2 - radius : barY;
-  const highestY = roomy ? radius + 1 : barY - pitch * 0.3;
-  const room = lowestY - highestY;
+  const lowestY = pitch >= ROOMY_PITCH ? barY - layout.barHeight / 2 - radius : barY;
+  const room = lowestY - radius;
   const marks: Mark[] = [];
   for (const stack of columns.values()) {
     const x = xOf(layout, stack[0]?.atMs ?? 0);
     const step = stack.length > 1 ? Math.min(radius * 2 + 0.5, room / (stack.length - 1)) : 0;
     for (const [index, entry] of stack.entries()) {
-      marks.push({ x, y: Math.max(highestY, lowestY - index * step), kind: markOf(entry), entry });
+      marks.push({ x, y: lowestY - index * step, kind: markOf(entry), entry });
     }
   }
   return marks;
@@ -123,8 +132,8 @@ const isDrawn = (entry: LedgerEntry, { calls }: Layout): boolean =>
 /** The bars of a lane as one path, and a second path that marks revocations. */
 export function barsOf(tokens: readonly TokenView[], layout: Layout): { bars: string; cuts: string } {
   const { barY, barHeight, pitch } = layout;
-  const cutTop = round(barY - Math.max(barHeight, pitch * 0.3));
-  const cutHeight = round(Math.max(barHeight, pitch * 0.3) * 2);
+  const cutTop = round(Math.max(0, barY - Math.max(barHeight, pitch * 0.3)));
+  const cutHeight = round(Math.min(pitch, 2 * Math.max(barHeight, pitch * 0.3)));
   let bars = '';
   let cuts = '';
   for (const token of tokens) {
@@ -156,7 +165,7 @@ export function shapeAt(kind: MarkKind, x: number, y: number, r: number): string
     case 'pending':
       return circle(x, y, s);
     case 'wasted':
-      return circle(x, y, r) + circle(x, y, round(r * 0.3));
+      return circle(x, y, round(r * 0.8)) + circle(x, y, round(r * 0.25));
     case 'limited':
       return `M${x} ${round(y - r)}l${r} ${round(r * 1.8)}h${-2 * r}z`;
     case 'error':
@@ -164,7 +173,7 @@ export function shapeAt(kind: MarkKind, x: number, y: number, r: number): string
     case 'broken':
       return `M${round(x - s)} ${round(y - s)}l${2 * s} ${2 * s}m0 ${-2 * s}l${-2 * s} ${2 * s}`;
     case 'refused':
-      return `M${x} ${round(y - r * 1.15)}l${r} ${round(r * 1.15)}l${-r} ${round(r * 1.15)}l${-r} ${round(-r * 1.15)}z`;
+      return `M${x} ${round(y - r)}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`;
   }
 }
 

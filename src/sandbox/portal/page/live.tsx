@@ -32,7 +32,7 @@ export function Live({ model: latest }: { model: Model }) {
   const windowMs = Number(window);
   const search = params.search ?? '';
   const selected = Number(params.request) || undefined;
-  const select = (id: number | undefined) => setParams({ request: id === undefined ? undefined : `${id}` });
+  const select = (id: number | undefined) => setParams({ request: id?.toString() });
   useEffect(() => connection?.look({ windowMs, search, owner: '' }), [windowMs, search]);
   const hold = () => setHeld(held ? undefined : { model: latest, atMs: timeOf(latest, performance.now()) });
   return (
@@ -108,6 +108,7 @@ function Lanes(props: {
         </label>
         <Check label="Calls to /echo" checked={calls} onChange={(on) => setParams({ calls: on ? '1' : undefined })} />
       </div>
+      {!asTable && <Legend />}
       {model.matching > shown && shown > 0 && (
         <p class="hint worst">
           The {countWord(shown)} worst of {countWord(model.matching)} owners: failures first, then waste. Search for
@@ -119,8 +120,7 @@ function Lanes(props: {
       ) : (
         <LanesPicture {...{ model, lanes, windowMs, calls, heldAtMs, selected, onSelect }} />
       )}
-      {!asTable && <Legend />}
-      {lanes.length === 0 && <p class="hint empty">No such owner.</p>}
+      {lanes.length === 0 && <p class="empty">No owner matches the search.</p>}
     </section>
   );
 }

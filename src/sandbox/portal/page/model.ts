@@ -18,8 +18,9 @@ import type {
   UpdateFrame,
 } from '../../api-types.ts';
 import type { ActiveFault } from '../../state/fault-rules.ts';
-import { MARK_KINDS } from '../../state/marks.ts';
+import { MARK_KINDS, markOf } from '../../state/marks.ts';
 import type { Profile } from '../../state/profile.ts';
+import { secondOf } from '../../state/timeline.ts';
 
 /** One owner's part of the picture. */
 export interface Lane {
@@ -35,7 +36,11 @@ export interface Lane {
 export interface Model {
   readonly url: string;
   /** The sandbox's time at the moment when the page's own clock showed `seenAtMs`. */
-  readonly clock: ClockView & { readonly seenAtMs: number };
+  readonly clock: ClockView & {
+    readonly seenAtMs: number;
+    /** By the page's own clock: when the connection was lost. What the sandbox does since then is unknown. */
+    readonly lostAtMs?: number;
+  };
   readonly figures: FiguresView;
   /** The last requests, by `id`. */
   readonly requests: readonly LedgerEntry[];
@@ -138,7 +143,34 @@ export function countsBetween(seconds: Model['seconds'], fromMs: number, toMs: n
 
 /** The sandbox's time at a time of the page's own clock. */
 export function timeOf({ clock }: Pick<Model, 'clock'>, pageMs: number): number {
-  return clock.frozen ? clock.nowMs : clock.nowMs + Math.max(0, pageMs - clock.seenAtMs);
+  return clock.frozen ? clock.nowMs : clock.nowMs + Math.max(0, (clock.lostAtMs ?? pageMs) - clock.seenAtMs);
+}
+
+/** Whether the sandbox's time stands still, as far as the page knows. */
+export const standsStill = ({ clock }: Pick<Model, 'clock'>): boolean => clock.frozen || clock.lostAtMs !== undefined;
+
+/** The model from the moment on at which the connection was lost: its clock stands still. */
+export function withLostConnection(model: Model, pageMs: number): Model {
+  return { ...model, clock: { ...model.clock, lostAtMs: model.clock.lostAtMs ?? pageMs } };
+}
+
+/** The model once the connection is back, before anything has come over it. */
+export function withConnection(model: Model): Model {
+  const { lostAtMs: _, ...clock } = model.clock;
+  return { ...model, clock };
+}
+
+/** The model with the token requests of one lane alone in its timeline. */
+export function ofLane(model: Model, lane: Lane): Model {
+  const seconds = new Map<number, number[]>();
+  for (const entry of lane.requests) {
+    if (entry.kind !== 'token') continue;
+    const second = secondOf(entry.atMs);
+    const counts = seconds.get(second) ?? MARK_KINDS.map(() => 0);
+    const index = MARK_KINDS.indexOf(markOf(entry));
+    seconds.set(second, counts.with(index, (counts[index] ?? 0) + 1));
+  }
+  return { ...model, seconds: new Map([...seconds].map(([second, counts]) => [second, [second, ...counts]])) };
 }
 
 /** When a token ends, by expiry or revocation. */

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { type Layout, shiftX } from './lanes.ts';
-import { type Model, timeOf } from './model.ts';
+import { type Model, standsStill, timeOf } from './model.ts';
 
 /** How often a drawing moves. It is redrawn only when its data changes. */
 const MOVE_MS = 100;
@@ -15,7 +15,7 @@ export function useMoving(model: Model, layout: Layout, heldAtMs: number | undef
       group.current?.setAttribute('transform', `translate(${shiftX(layout, nowMs).toFixed(1)} 0)`);
     };
     move();
-    if (heldAtMs !== undefined || model.clock.frozen) return undefined;
+    if (heldAtMs !== undefined || standsStill(model)) return undefined;
     const still = matchMedia('(prefers-reduced-motion: reduce)').matches;
     const timer = setInterval(move, still ? MOVE_LESS_MS : MOVE_MS);
     return () => clearInterval(timer);

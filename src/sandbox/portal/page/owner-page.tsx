@@ -1,11 +1,12 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { AccessKeyView, CredentialsView, OwnerView, TryView } from '../../api-types.ts';
-import { hashOf } from './address.ts';
+import { hashOf, setParams, useAddress } from './address.ts';
 import { ask, tellFailure } from './api.ts';
+import { Tried } from './connect-panel.tsx';
 import { LanesPicture } from './lanes-picture.tsx';
 import { TokenState } from './lanes-table.tsx';
-import { type Model, timeOf } from './model.ts';
-import { Action, CopyButton, Scroll, State, useTick } from './parts.tsx';
+import { type Model, ofLane, timeOf } from './model.ts';
+import { Action, CopyButton, Facts, Scroll, State, useTick } from './parts.tsx';
 import { RequestDetail, RequestList } from './requests.tsx';
 import { countWord, plural } from './words.ts';
 
@@ -15,7 +16,9 @@ const REFRESH_MS = 3000;
 export function OwnerPage({ id, model }: { id: string; model: Model }) {
   const [owner, setOwner] = useState<OwnerView | undefined>();
   const [problem, setProblem] = useState('');
-  const [selected, setSelected] = useState<number | undefined>();
+  const { params } = useAddress();
+  const selected = Number(params.request) || undefined;
+  const select = (request: number | undefined) => setParams({ request: request?.toString() });
   const refresh = useTick(REFRESH_MS);
   useEffect(() => {
     ask<OwnerView>('GET', `/api/owners/${encodeURIComponent(id)}`).then(setOwner, (error) =>
@@ -35,12 +38,13 @@ export function OwnerPage({ id, model }: { id: string; model: Model }) {
       {lane && (
         <div class="one-lane">
           <LanesPicture
-            {...{ model, selected }}
+            model={ofLane(model, lane)}
+            selected={selected}
             lanes={[lane]}
             windowMs={300_000}
             calls={true}
             heldAtMs={undefined}
-            onSelect={setSelected}
+            onSelect={select}
           />
         </div>
       )}
@@ -53,10 +57,10 @@ export function OwnerPage({ id, model }: { id: string; model: Model }) {
               id={selected}
               known={lane?.requests.findLast((entry) => entry.id === selected)}
               url={model.url}
-              onClose={() => setSelected(undefined)}
+              onClose={() => select(undefined)}
             />
           )}
-          <RequestList requests={lane?.requests ?? []} selected={selected} onSelect={setSelected} />
+          <RequestList requests={lane?.requests ?? []} ofOneOwner={true} selected={selected} onSelect={select} />
         </div>
       </div>
     </>
@@ -69,24 +73,13 @@ function OwnerState({ owner, model }: { owner: OwnerView; model: Model }) {
   const nowMs = timeOf(model, useTick(1000));
   return (
     <section aria-label={`State of ${id}`}>
-      <dl class="facts">
-        <div>
-          <dt>State</dt>
-          <dd>
-            <State good={enabled}>{enabled ? 'enabled' : 'disabled'}</State>
-          </dd>
-        </div>
-        <div>
-          <dt>Token</dt>
-          <dd>
-            <TokenState endMs={coveredUntilMs} nowMs={nowMs} none="none" />
-          </dd>
-        </div>
-        <div>
-          <dt>Requests</dt>
-          <dd>{countWord(tokenRequests)} for a token</dd>
-        </div>
-      </dl>
+      <Facts
+        rows={[
+          ['State', <State good={enabled}>{enabled ? 'enabled' : 'disabled'}</State>],
+          ['Token', <TokenState endMs={coveredUntilMs} nowMs={nowMs} none="none" />],
+          ['Requests', `${countWord(tokenRequests)} for a token`],
+        ]}
+      />
       <div class="row owner-actions">
         <Action
           look="main"
@@ -114,12 +107,7 @@ function OwnerState({ owner, model }: { owner: OwnerView; model: Model }) {
           {enabled ? 'Disable owner' : 'Enable owner'}
         </Action>
       </div>
-      {tried && (
-        <p>
-          {tried.socketError ? `No answer: ${tried.socketError}.` : `Token request: ${tried.status}.`}
-          {tried.echoStatus !== undefined && ` /echo: ${tried.echoStatus}.`}
-        </p>
-      )}
+      {tried && <Tried tried={tried} />}
       <AccessKeys owner={owner} model={model} />
     </section>
   );

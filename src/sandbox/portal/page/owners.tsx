@@ -56,7 +56,7 @@ function OwnerList({ model }: { model: Model }) {
                 <th scope="col">Access key</th>
                 <th scope="col">Token</th>
                 <th scope="col" class="number">
-                  Token requests
+                  Requests
                 </th>
               </tr>
             </thead>
@@ -66,7 +66,7 @@ function OwnerList({ model }: { model: Model }) {
               ))}
             </tbody>
           </table>
-          {owners.length === 0 && <p class="hint empty">No such owner.</p>}
+          {owners.length === 0 && <p class="empty">No owner matches the search.</p>}
         </Scroll>
         {owners.length === SHOWN && <p class="hint">The first {SHOWN} are shown. Search for others.</p>}
       </section>
@@ -81,7 +81,9 @@ function OwnerRow({ owner, nowMs }: { owner: OwnerView; nowMs: number }) {
   return (
     <tr>
       <th scope="row">
-        <a href={hashOf('owners', { owner: id })}>{id}</a>
+        <a class="id" href={hashOf('owners', { owner: id })}>
+          {id}
+        </a>
         <span class="hint block">{name}</span>
       </th>
       <td>
@@ -122,7 +124,9 @@ function MoreOwners({ model }: { model: Model }) {
   };
   return (
     <section aria-labelledby="more-heading">
-      <h2 id="more-heading">More owners</h2>
+      <div class="row heading">
+        <h2 id="more-heading">More owners</h2>
+      </div>
       <form class="row end" onSubmit={submit(add)}>
         <Field label="Name">
           {(id) => <input id={id} type="text" value={name} onInput={(event) => setName(event.currentTarget.value)} />}
@@ -132,7 +136,7 @@ function MoreOwners({ model }: { model: Model }) {
         </button>
       </form>
       <form class="row end" onSubmit={submit(seed)}>
-        <Field label="Create owners up to" hint={`${countWord(model.figures.owners)} now`}>
+        <Field label={`Create owners up to (${countWord(model.figures.owners)} now)`}>
           {(id) => (
             <input
               id={id}

@@ -195,16 +195,30 @@ export function Scroll(props: { label: string; class?: string; children: Compone
   );
 }
 
-/** The page's own clock, updated at an interval; not while the connection is lost. */
+/** The page's own clock, updated at an interval. */
 export function useTick(everyMs: number): number {
   const [nowMs, setNowMs] = useState(() => performance.now());
   useEffect(() => {
-    const timer = setInterval(() => {
-      if (document.documentElement.dataset.connection !== 'lost') setNowMs(performance.now());
-    }, everyMs);
+    const timer = setInterval(() => setNowMs(performance.now()), everyMs);
     return () => clearInterval(timer);
   }, [everyMs]);
   return nowMs;
+}
+
+/** Names and values. A row without a value is left out. */
+export function Facts({ rows }: { rows: readonly (readonly [name: string, value: ComponentChildren])[] }) {
+  return (
+    <dl class="facts">
+      {rows.map(([name, value]) =>
+        value === undefined || value === '' ? null : (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ),
+      )}
+    </dl>
+  );
 }
 
 /** The chosen item of a list in detail. Takes the focus, and returns it to `from` when it is closed. */

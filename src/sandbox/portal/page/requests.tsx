@@ -4,7 +4,7 @@ import { failed, markOf } from '../../state/marks.ts';
 import { setParams, useAddress } from './address.ts';
 import { ask, tellFailure } from './api.ts';
 import { curlOf } from './curl.ts';
-import { Check, Choice, CopyButton, Detail, Mark, Scroll } from './parts.tsx';
+import { Check, Choice, CopyButton, Detail, Facts, Mark, Scroll } from './parts.tsx';
 import { clockWord, faultKindWord, outcomeWord, ownerWord, spanWord, timeWord } from './words.ts';
 
 const SHOWN = 40;
@@ -34,10 +34,12 @@ function passes(entry: LedgerEntry, filter: Filter): boolean {
 /** The last requests, newest first. Enter or a click opens one; the arrow keys move between them. */
 export function RequestList(props: {
   requests: readonly LedgerEntry[];
+  /** Whether they are all of one owner, which then needs no column. */
+  ofOneOwner?: boolean;
   selected: number | undefined;
   onSelect: (id: number | undefined) => void;
 }) {
-  const { requests, selected, onSelect } = props;
+  const { requests, ofOneOwner = false, selected, onSelect } = props;
   const { params } = useAddress();
   const filter: Filter = FILTERS.find(([value]) => value === params.filter)?.[0] ?? 'tokens';
   const shown = requests
@@ -56,7 +58,7 @@ export function RequestList(props: {
           <thead>
             <tr>
               <th scope="col">Time</th>
-              <th scope="col">Owner</th>
+              {!ofOneOwner && <th scope="col">Owner</th>}
               <th scope="col">Outcome</th>
               <th scope="col" class="number">
                 Status
@@ -71,6 +73,7 @@ export function RequestList(props: {
               <RequestRow
                 key={entry.id}
                 entry={entry}
+                ofOneOwner={ofOneOwner}
                 chosen={entry.id === selected}
                 stop={entry.id === stop}
                 onSelect={onSelect}
@@ -78,7 +81,11 @@ export function RequestList(props: {
             ))}
           </tbody>
         </table>
-        {shown.length === 0 && <p class="hint empty">No such request yet.</p>}
+        {shown.length === 0 && (
+          <p class="empty">
+            {requests.length === 0 ? 'Requests appear here as they arrive.' : 'No request passes this filter.'}
+          </p>
+        )}
       </Scroll>
     </section>
   );
@@ -96,11 +103,12 @@ function moveBetweenRows(event: KeyboardEvent): void {
 
 function RequestRow(props: {
   entry: LedgerEntry;
+  ofOneOwner: boolean;
   chosen: boolean;
   stop: boolean;
   onSelect: (id: number | undefined) => void;
 }) {
-  const { entry, chosen, stop, onSelect } = props;
+  const { entry, ofOneOwner, chosen, stop, onSelect } = props;
   const toggle = () => onSelect(chosen ? undefined : entry.id);
   return (
     <tr class={chosen ? 'chosen opens' : 'opens'} onClick={toggle}>
@@ -109,7 +117,7 @@ function RequestRow(props: {
           {clockWord(entry.atMs)}
         </button>
       </td>
-      <td>{ownerWord(entry.owner ?? '')}</td>
+      {!ofOneOwner && <td>{ownerWord(entry.owner ?? '')}</td>}
       <td>
         <Mark kind={markOf(entry)} /> {outcomeWord(entry)}
       </td>
@@ -147,14 +155,7 @@ function RequestFacts({ entry, url }: { entry: LedgerEntry; url: string }) {
   const command = curlOf(entry, url, given);
   return (
     <>
-      <dl class="facts">
-        {factsOf(entry).map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts rows={factsOf(entry)} />
       <Scroll label="The request as a command">
         <pre>{command}</pre>
       </Scroll>
@@ -175,11 +176,11 @@ function credentialsPath({ owner, app }: LedgerEntry): string {
   return `/api/credentials?${query}`;
 }
 
-function factsOf(entry: LedgerEntry): [name: string, value: string][] {
+function factsOf(entry: LedgerEntry): [name: string, value: string | undefined][] {
   const { kind, method, status, error, field, durationMs, fault, faultKind, tokenExpiresAtMs, retryAfterSeconds } =
     entry;
   const path = { token: '/auth/v1/token', echo: '/echo', other: 'another path' }[kind];
-  const facts: [string, string | undefined][] = [
+  return [
     ['Outcome', outcomeWord(entry)],
     ['Request', `${method} ${path}`],
     ['Time', clockWord(entry.atMs)],
@@ -195,5 +196,4 @@ function factsOf(entry: LedgerEntry): [name: string, value: string][] {
     ['Fault', faultKind && `${faultKindWord(faultKind)}, rule ${fault}`],
     ['Wasted', entry.wasted ? 'yes: the owner had a good token' : undefined],
   ];
-  return facts.filter((fact): fact is [string, string] => fact[1] !== undefined && fact[1] !== '');
 }

@@ -24,10 +24,8 @@ export function ResponseShape({ model }: { model: Model }) {
         <Answer profile={profile} change={change} />
         <Errors profile={profile} change={change} />
       </section>
-      <div>
-        <Examples profile={profile} />
-        <Facts profile={profile} />
-      </div>
+      <Examples profile={profile} />
+      <FactTable profile={profile} />
     </div>
   );
 }
@@ -178,13 +176,13 @@ function Examples({ profile }: { profile: Profile }) {
   );
 }
 
-function Facts({ profile }: { profile: Profile }) {
+function FactTable({ profile }: { profile: Profile }) {
   const [facts, setFacts] = useState<readonly Fact[]>([]);
   useEffect(() => {
     ask<Fact[]>('GET', '/api/facts').then(setFacts, () => {});
   }, [profile]);
   return (
-    <section aria-labelledby="facts-heading">
+    <section class="facts-section" aria-labelledby="facts-heading">
       <h2 id="facts-heading">What the sandbox does, and on what basis</h2>
       <Scroll label="What is documented and what is assumed">
         <table>

@@ -31,14 +31,10 @@ export function ScenarioBar({ model }: { model: Model }) {
   return (
     <section class="scenarios" aria-labelledby="scenario-heading">
       <h2 id="scenario-heading">Run a scenario</h2>
-      <ul class="row">
+      <ul>
         {scenarios.map((scenario) => (
           <li key={scenario.name} title={scenario.consequence}>
-            <Action
-              look={scenario.name === model.scenario?.name ? 'main' : 'chip'}
-              pressed={scenario.name === model.scenario?.name}
-              act={() => start(scenario)}
-            >
+            <Action look="chip" pressed={scenario.name === model.scenario?.name} act={() => start(scenario)}>
               {scenario.title}
             </Action>
           </li>

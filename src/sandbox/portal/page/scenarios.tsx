@@ -38,13 +38,15 @@ export function Scenarios({ model }: { model: Model }) {
               >
                 Run
               </Action>
-              {verdict && (
+              {verdict ? (
                 <div class={`verdict ${verdictWord(verdict)}`}>
                   <h3>
                     Last run at {timeWord(verdict.startedAtMs)}: {verdictWord(verdict)}
                   </h3>
                   <VerdictView verdict={verdict} />
                 </div>
+              ) : (
+                <p class="hint">Not run yet.</p>
               )}
             </li>
           );

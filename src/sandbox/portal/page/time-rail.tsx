@@ -3,11 +3,13 @@ import { MARK_KINDS } from '../../state/marks.ts';
 import { bandSpan, columnsOf, type Layout, nowX, ticksOf } from './lanes.ts';
 import { countsBetween, type Model, timeOf } from './model.ts';
 import { useMoving } from './moving.ts';
-import { faultKindWord, MARK_WORDS, timeWord } from './words.ts';
+import { countWord, faultKindWord, MARK_WORDS, spanWord, timeWord } from './words.ts';
 
+/** From top to bottom: times, scenarios, columns. */
 const AXIS_PX = 18;
-const PLOT_PX = 46;
-const RAIL_PX = AXIS_PX + PLOT_PX + 2;
+const STRIP_PX = 15;
+const PLOT_PX = 44;
+const RAIL_PX = AXIS_PX + STRIP_PX + PLOT_PX;
 
 interface Props {
   readonly model: Model;
@@ -39,8 +41,7 @@ export function TimeRail({ model, layout, heldAtMs }: Props) {
   return (
     <div class="rail">
       <p class="rail-scale" aria-hidden="true">
-        {peak}
-        <small>{columns[0] ? ` per ${Math.round((columns[0].toMs - columns[0].fromMs) / 1000)} s` : ''}</small>
+        {columns[0] && `${countWord(peak)} in ${spanWord(columns[0].toMs - columns[0].fromMs)}`}
       </p>
       <div
         class="plot"
@@ -59,7 +60,7 @@ export function TimeRail({ model, layout, heldAtMs }: Props) {
       >
         <svg width={layout.width} height={RAIL_PX} aria-hidden="true">
           <g ref={moving}>
-            <Bands model={model} layout={layout} nowMs={nowMs} height={RAIL_PX} named={true} />
+            <Bands model={model} layout={layout} nowMs={nowMs} top={AXIS_PX} height={RAIL_PX - AXIS_PX} />
             <g class="axis">
               {ticksOf(layout).map(({ x, atMs }) => (
                 <g key={atMs}>
@@ -73,6 +74,7 @@ export function TimeRail({ model, layout, heldAtMs }: Props) {
             {columns.map((column) => (
               <Column key={column.fromMs} {...column} peak={peak} />
             ))}
+            <BandNames model={model} layout={layout} nowMs={nowMs} />
           </g>
           <path class="now" d={`M${nowX(layout)} ${AXIS_PX}V${RAIL_PX}`} />
           {agoMs !== undefined && (
@@ -104,20 +106,42 @@ function Column(props: { x: number; width: number; counts: number[]; peak: numbe
   );
 }
 
+interface BandsProps {
+  readonly model: Model;
+  readonly layout: Layout;
+  readonly nowMs: number;
+}
+
 /** Faults, scenarios, frozen time and clock jumps, as bands behind rail and lanes. */
-export function Bands(props: { model: Model; layout: Layout; nowMs: number; height: number; named?: boolean }) {
-  const { model, layout, nowMs, height, named } = props;
+export function Bands({ model, layout, nowMs, top, height }: BandsProps & { top: number; height: number }) {
+  return (
+    <g>
+      {model.bands.map((band) => {
+        const span = bandSpan(band, layout, nowMs);
+        return span && <rect key={band.id} class={`band ${band.kind}`} {...span} y={top} height={height} />;
+      })}
+    </g>
+  );
+}
+
+/** The width of a letter, for names that fit their band. */
+const LETTER_PX = 6.2;
+
+/** The names of the bands: scenarios on strips of their own, all others above the columns. */
+function BandNames({ model, layout, nowMs }: BandsProps) {
   return (
     <g>
       {model.bands.map((band) => {
         const span = bandSpan(band, layout, nowMs);
         if (!span) return null;
+        const isScenario = band.kind === 'scenario';
+        const word = bandWord(band);
         return (
-          <g key={band.id}>
-            <rect class={`band ${band.kind}`} x={span.x} y="0" width={span.width} height={height} />
-            {named && band.kind !== 'scenario' && span.width > bandWord(band).length * 6.5 && (
-              <text class="band-name" x={span.x + 4} y={AXIS_PX + 11}>
-                {bandWord(band)}
+          <g key={band.id} class={isScenario ? 'strip' : undefined}>
+            {isScenario && <rect {...span} y={AXIS_PX} height={STRIP_PX} />}
+            {span.width > word.length * LETTER_PX + 8 && (
+              <text x={span.x + 5} y={AXIS_PX + (isScenario ? 11 : STRIP_PX + 11)}>
+                {word}
               </text>
             )}
           </g>
@@ -130,9 +154,9 @@ export function Bands(props: { model: Model; layout: Layout; nowMs: number; heig
 function bandWord({ kind, name = '' }: Model['bands'][number]): string {
   const words = {
     fault: faultKindWord(name),
-    scenario: name.replaceAll('-', ' '),
-    frozen: 'frozen',
-    jump: 'clock jump',
+    scenario: sentence(name.replaceAll('-', ' ')),
+    frozen: 'Time frozen',
+    jump: 'Clock jump',
   };
   return words[kind];
 }
@@ -147,5 +171,7 @@ function momentWord(model: Model, atMs: number, layout: Layout): string {
   const bands = model.bands.filter(({ fromMs, toMs = Infinity }) => fromMs <= atMs && atMs <= toMs).map(bandWord);
   return [timeWord(atMs), requests.join(', ') || 'no token requests', ...new Set(bands)].join(' · ');
 }
+
+const sentence = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1);
 
 const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);

@@ -86,7 +86,9 @@ export function whenWord(when: FaultWhen): string {
   if ('over' in when) return `over ${countWord(when.over)} in ${spanWord(when.perMs)}`;
   if ('probability' in when) return `${Number((when.probability * 100).toFixed(2))} % of the time`;
   if ('schedule' in when) {
-    const spans = when.schedule.map(([fromMs, toMs]) => `${spanWord(fromMs)} to ${spanWord(toMs)}`).join(', ');
+    const spans = when.schedule
+      .map(([fromMs, toMs]) => (fromMs === 0 ? `first ${spanWord(toMs)}` : `${spanWord(fromMs)} to ${spanWord(toMs)}`))
+      .join(', ');
     return when.everyMs === undefined ? spans : `${spans}, every ${spanWord(when.everyMs)}`;
   }
   return 'always';

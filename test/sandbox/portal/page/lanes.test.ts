@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { LedgerEntry, TokenView } from '../../../../src/sandbox/api-types.ts';
 import {
   barsOf,
+  heightOf,
   type Layout,
   labelEvery,
   layoutOf,
@@ -39,7 +40,7 @@ const seen = (x: number, by: Layout, nowMs = NOW_MS) => x + shiftX(by, nowMs);
 describe('the layout', () => {
   it('gives few owners room and lets 200 fit a screen', () => {
     expect(layout(1).pitch).toBe(44);
-    expect(layout(200).pitch * 200).toBeLessThanOrEqual(700);
+    expect(heightOf(layout(200), 200)).toBeLessThan(850);
     expect(layout(10_000).pitch).toBeGreaterThan(3);
   });
 
@@ -74,11 +75,27 @@ describe('marks', () => {
     expect(second - third).toBeCloseTo(first - second);
   });
 
-  it('of a stack move closer rather than leave their lane', () => {
+  it.each([1, 5, 40, 60, 200, 250])('of %d lanes stay in their lane, and a stack moves closer', (lanes) => {
     const many = Array.from({ length: 40 }, (_, n) => request(n + 1, 5000));
-    for (const { y } of marksOf(lane(...many), layout())) {
-      expect(y).toBeGreaterThan(layout().radius - 0.01);
-      expect(y).toBeLessThan(layout().pitch);
+    const { radius, pitch } = layout(lanes);
+    for (const { y } of marksOf(lane(...many), layout(lanes))) {
+      expect(y - radius).toBeGreaterThanOrEqual(0);
+      expect(y + radius).toBeLessThanOrEqual(pitch);
+    }
+  });
+
+  it.each(MARK_KINDS)('of the kind %s are no larger than their radius', (kind) => {
+    // A path of relative lines and arcs: where it goes, arcs by their ends.
+    let [x, y] = [0, 0];
+    const numbers = (text: string) => [...text.matchAll(/-?[\d.]+/g)].map(Number);
+    for (const [, command, rest = ''] of shapeAt(kind, 0, 0, 4).matchAll(/([Mmlhvaz])([^Mmlhvaz]*)/g)) {
+      const given = numbers(rest);
+      if (command === 'M') [x = 0, y = 0] = given;
+      if (command === 'h') x += given[0] ?? 0;
+      if (command === 'v') y += given[0] ?? 0;
+      if (command === 'm' || command === 'l') [x, y] = [x + (given[0] ?? 0), y + (given[1] ?? 0)];
+      if (command === 'a') expect(given[0]).toBeLessThanOrEqual(4);
+      expect(Math.max(Math.abs(x), Math.abs(y))).toBeLessThanOrEqual(4.01);
     }
   });
 

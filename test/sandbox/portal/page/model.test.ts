@@ -7,7 +7,10 @@ import {
   liveToken,
   type Model,
   modelOf,
+  ofLane,
   timeOf,
+  withConnection,
+  withLostConnection,
   withPicture,
 } from '../../../../src/sandbox/portal/page/model.ts';
 import { DEFAULT_PROFILE } from '../../../../src/sandbox/state/profile.ts';
@@ -169,6 +172,23 @@ describe('time', () => {
     expect(timeOf(start(), 350)).toBe(5250);
     expect(timeOf(start({ clock: { nowMs: 5000, frozen: true } }), 350)).toBe(5000);
   });
+
+  it('stands still while the connection is lost, and goes on where it would be', () => {
+    const lost = withLostConnection(start(), 300);
+    expect(timeOf(lost, 9000)).toBe(5200);
+    expect(timeOf(withLostConnection(lost, 900), 9000)).toBe(5200);
+    expect(timeOf(withConnection(lost), 9000)).toBe(13_900);
+    expect(timeOf(changed(lost, { clock: { nowMs: 9000, frozen: false } }, 400), 500)).toBe(9100);
+  });
+});
+
+it('the timeline of one lane counts its own token requests', () => {
+  const requests = [request(1), request(2, { kind: 'echo', outcome: 'accepted' }), request(150, { wasted: true })];
+  const model = start({}, [lane('a', { requests })]);
+  expect([...ofLane(model, lane('a', { requests })).seconds.values()]).toEqual([
+    [0, 1, 0, 0, 0, 0, 0, 0],
+    [1, 0, 1, 0, 0, 0, 0, 0],
+  ]);
 });
 
 describe('the live token', () => {

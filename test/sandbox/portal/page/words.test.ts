@@ -73,7 +73,7 @@ describe('a fault in words', () => {
   it('says when it applies', () => {
     expect(whenWord({ next: 5 })).toBe('next 5');
     expect(whenWord({ over: 10, perMs: 10_000 })).toBe('over 10 in 10 s');
-    expect(whenWord({ schedule: [[0, 30_000]], everyMs: 60_000 })).toBe('0 ms to 30 s, every 1 min');
+    expect(whenWord({ schedule: [[0, 30_000]], everyMs: 60_000 })).toBe('first 30 s, every 1 min');
     expect(whenWord({ probability: 0.125 })).toBe('12.5 % of the time');
     expect(whenWord({ always: true })).toBe('always');
   });
