@@ -8,6 +8,7 @@ import {
   exportsOf,
   type Import,
   importCycles,
+  isEntryPoint,
   moduleState,
   pathsBelow,
   ROOT,
@@ -57,14 +58,8 @@ const OTHER_TESTS = ['conventions', 'docs', 'packaging', 'secrets', 'types'];
 /** Folders of `test` without a folder of the same name in `src`. */
 const OTHER_FOLDERS = ['guarantees/', 'system/', 'simulation/', 'helpers/', 'bench/'];
 
-const ENTRY_POINTS = [
-  ...['index.ts', 'sandbox/index.ts', 'redis/index.ts'],
-  ...['otel/index.ts', 'otel/instrumentation.ts', 'otel/prom-client.ts'],
-];
-
 const source = readSource();
 const folderOf = (path: string) => (path.includes('/') ? path.slice(0, path.lastIndexOf('/')) : 'root');
-const isEntryPoint = (path: string) => ENTRY_POINTS.includes(path) || path.startsWith('adapters/');
 
 /** Whether the importing file's folder may import this file. */
 function isAllowed(path: string, { from, typeOnly }: Import): boolean {

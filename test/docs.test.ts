@@ -16,6 +16,7 @@ import {
   anchorsOf,
   brokenPromise,
   DECORATORS_FOLDER,
+  docCommentExamples,
   EXAMPLES_FOLDER,
   examplesOf,
   linksOf,
@@ -33,7 +34,7 @@ const textOf = (page: string) => readFileSync(join(ROOT, page), 'utf8');
 const namesOf = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name ?? '');
 const en = (value: number) => value.toLocaleString('en');
 
-const examples = pages().flatMap(examplesOf);
+const examples = [...pages().flatMap(examplesOf), ...docCommentExamples()].filter(({ runs }) => runs);
 
 describe('examples', () => {
   let sandbox: Sandbox;

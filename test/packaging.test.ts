@@ -10,7 +10,7 @@ import { createRequire } from 'node:module';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { pathsBelow, ROOT } from './helpers/source-files.ts';
+import { isEntryPoint, pathsBelow, ROOT } from './helpers/source-files.ts';
 
 interface Manifest {
   version: string;
@@ -28,9 +28,7 @@ const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as
 
 /** The key in `exports` and the file of every entry point that there is. */
 const entryPoints = pathsBelow('src')
-  .filter((path) =>
-    /^(index|(sandbox|redis|otel)\/index|otel\/(instrumentation|prom-client)|adapters\/[^/]+)\.ts$/.test(path),
-  )
+  .filter(isEntryPoint)
   .map((path) => path.slice(0, -'.ts'.length))
   .map((file) => ({ file, key: file === 'index' ? '.' : `./${file.replace(/\/index$/, '')}` }));
 

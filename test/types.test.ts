@@ -1,15 +1,14 @@
-/** One type check of what users write: the contract's signatures (`types.test-d.ts`) and every example of the docs. */
+/** One type check of what users write: the contract's signatures (`types.test-d.ts`) and every example of docs and doc comments. */
 
 import { join } from 'node:path';
 import ts from 'typescript';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { examplesOf, pages } from './helpers/examples.ts';
-import { pathsBelow, ROOT } from './helpers/source-files.ts';
+import { docCommentExamples, examplesOf, pages } from './helpers/examples.ts';
+import { isEntryPoint, packageName, pathsBelow, ROOT } from './helpers/source-files.ts';
 
 const SIGNATURES = join(ROOT, 'test/types.test-d.ts');
-const examples = pages()
-  .flatMap(examplesOf)
-  .filter(({ language }) => language === 'ts');
+const ENTRY_POINTS = pathsBelow('src').filter(isEntryPoint);
+const examples = [...pages().flatMap(examplesOf), ...docCommentExamples()].filter(({ language }) => language === 'ts');
 
 describe('types', () => {
   let program: ts.Program;
@@ -19,6 +18,10 @@ describe('types', () => {
 
   it('the signatures are those of the contract', () => {
     expect(errorsIn(program, SIGNATURES)).toEqual([]);
+  });
+
+  it.each(ENTRY_POINTS)('each export of %s has an example', (path) => {
+    expect(withoutExample(program, path)).toEqual([]);
   });
 
   for (const { place, file } of examples) {
@@ -46,20 +49,29 @@ function checkedProgram(): ts.Program {
       ? getSourceFile(path, languageVersion, ...rest)
       : ts.createSourceFile(path, code, languageVersion);
   };
-  return ts.createProgram([SIGNATURES, ...codes.keys()], options, host);
+  return ts.createProgram(
+    [SIGNATURES, ...ENTRY_POINTS.map((path) => join(ROOT, 'src', path)), ...codes.keys()],
+    options,
+    host,
+  );
 }
 
 /** The package's entry points by the names that users import. */
 function packagePaths(): Record<string, string[]> {
-  const entryPoints = pathsBelow('src').filter((path) =>
-    /^(index|\w+\/index|adapters\/[\w-]+|otel\/(instrumentation|prom-client))\.ts$/.test(path),
-  );
-  return Object.fromEntries(
-    entryPoints.map((path) => {
-      const name = path.replace(/\/?index\.ts$|\.ts$/, '');
-      return [`owner-token-registry${name && `/${name}`}`, [join(ROOT, 'src', path)]];
-    }),
-  );
+  return Object.fromEntries(ENTRY_POINTS.map((path) => [packageName(path), [join(ROOT, 'src', path)]]));
+}
+
+/** The exports of an entry point whose doc comments have no example. */
+function withoutExample(program: ts.Program, path: string): string[] {
+  const checker = program.getTypeChecker();
+  const file = program.getSourceFile(join(ROOT, 'src', path));
+  const module = file && checker.getSymbolAtLocation(file);
+  if (!module) throw new Error(`${path} is not in the program`);
+  return checker
+    .getExportsOfModule(module)
+    .map((found) => (found.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(found) : found))
+    .filter((found) => !found.getJsDocTags().some(({ name }) => name === 'example'))
+    .map(({ name }) => name);
 }
 
 function errorsIn(program: ts.Program, file: string): string[] {

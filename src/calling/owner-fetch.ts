@@ -24,12 +24,6 @@ import { cancelBody, discard, fetchFailed, firstHop, type Hop, nextHop, retryOf 
  * };
  * const callAs = registry.ownerFetch(accessKey, options);
  * ```
- *
- * @example
- * ```ts
- * const callAs: OwnerFetch = registry.ownerFetch(accessKey);
- * console.log((await callAs(`${baseUrl}/echo`)).status); // → 200
- * ```
  */
 export interface OwnerFetchOptions {
   /**
@@ -60,6 +54,12 @@ export interface OwnerTokens {
 /**
  * A `fetch` for one owner. HTTP clients that accept a `fetch` need nothing else; the adapters for other clients use the
  * methods.
+ *
+ * @example
+ * ```ts
+ * const callAs: OwnerFetch = registry.ownerFetch(accessKey);
+ * console.log((await callAs(`${baseUrl}/echo`)).status); // → 200
+ * ```
  */
 export interface OwnerFetch {
   (input: string | URL | Request, init?: RequestInit): Promise<Response>;

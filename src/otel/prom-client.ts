@@ -85,9 +85,10 @@ export interface RegisterMetricsOptions {
  * ```ts
  * import promClient from 'prom-client';
  *
- * registerMetrics(promClient, registry); // or a list of registries
+ * const stop = registerMetrics(promClient, registry); // or a list of registries
  * await registry.getToken(accessKey);
  * console.log(await promClient.register.metrics()); // → …owner_token_requests_total{…kind="miss"} 1…
+ * stop();
  * ```
  */
 export function registerMetrics(

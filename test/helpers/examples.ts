@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { ROOT } from './source-files.ts';
+import { exportsOf, isEntryPoint, packageName, pathsBelow, ROOT, readSource } from './source-files.ts';
 
 /**
  * One code block of a page. Every `ts` and `js` block is an example that runs as it stands, from its imports to its
@@ -11,6 +11,9 @@ import { ROOT } from './source-files.ts';
  * - `ts redis`: needs a running Redis
  * - `ts decorators`: uses TypeScript's experimental decorators
  * - `js elsewhere`: runs only outside Node, in a test of its own
+ *
+ * Each `@example` of a doc comment in `src` is an example too. It uses every name that the package exports, and those of
+ * {@link SURROUNDINGS}, as if they were declared. One marked `ts no-run` is checked but not run, because it needs Redis.
  *
  * A comment `// → text` promises a line of output. The example must print the promised lines in this order, perhaps with
  * others in between; `…` matches any text.
@@ -25,6 +28,7 @@ export interface Example {
   readonly language: string;
   readonly needsRedis: boolean;
   readonly promised: readonly string[];
+  readonly runs: boolean;
 }
 
 const FLAGS = ['setup', 'continued', 'redis', 'decorators'];
@@ -63,15 +67,61 @@ export function examplesOf(page: string): Example[] {
         code: `${continued ? `${setup}\n` : ''}${code}\nexport {};\n`,
         language,
         needsRedis: info.includes('redis'),
-        promised: [...code.matchAll(/\/\/ → (.*)/g)].map(([, text]) => text?.trim() ?? ''),
+        promised: promisedIn(code),
+        runs: true,
       };
     });
 }
 
-function blocksOf(page: string): { info: string; code: string; line: number }[] {
+/** What the examples of doc comments use without declaring it. */
+const SURROUNDINGS = `
+import { OwnerTokenRegistry as Registry_, TokenEndpoint as Endpoint_ } from 'owner-token-registry';
+import { startSandbox as startSandbox_ } from 'owner-token-registry/sandbox';
+await using sandbox = await startSandbox_();
+const { url: baseUrl, clientId, clientSecret } = sandbox;
+await using registry = new Registry_({ source: new Endpoint_({ baseUrl, clientId, clientSecret }) });
+const accessKey = sandbox.accessKeys[0] ?? '';
+`;
+
+/** The examples of all doc comments. */
+export function docCommentExamples(): Example[] {
+  const origins = new Map(
+    readSource()
+      .filter(({ path }) => isEntryPoint(path))
+      .flatMap((file) => exportsOf(file).map((name) => [name, packageName(file.path)] as const)),
+  );
+  return pathsBelow('src').flatMap((path) => {
+    const page = `src/${path}`;
+    return blocksOf(page, (line) => line.replace(/^ *\* ?/, '')).map(({ info, code, line }) => {
+      const words = new Set(code.match(/\w+/g));
+      const imports = [...origins]
+        .filter(([name]) => words.has(name.replace('type ', '')))
+        .map(([name, from]) => `import { ${name} } from '${from}';`);
+      const [own, rest] = [true, false].map((isImport) =>
+        code.split('\n').filter((text) => text.startsWith('import ') === isImport),
+      ) as [string[], string[]];
+      const place = `${page}:${line}`;
+      return {
+        page,
+        place,
+        file: join(EXAMPLES_FOLDER, `${place.replace(/[^\w.]/g, '-')}.ts`),
+        // In a block, so that it may declare the surrounding names again.
+        code: [...own, ...imports, SURROUNDINGS, '{', ...rest, '}', 'export {};', ''].join('\n'),
+        language: 'ts',
+        needsRedis: false,
+        promised: promisedIn(code),
+        runs: !info.includes('no-run'),
+      };
+    });
+  });
+}
+
+const promisedIn = (code: string): string[] => [...code.matchAll(/\/\/ → (.*)/g)].map(([, text]) => text?.trim() ?? '');
+
+function blocksOf(page: string, strip = (line: string) => line): { info: string; code: string; line: number }[] {
   const blocks: { info: string; code: string; line: number }[] = [];
   let open: { fence: string; info: string; from: number } | undefined;
-  const lines = readFileSync(join(ROOT, page), 'utf8').split('\n');
+  const lines = readFileSync(join(ROOT, page), 'utf8').split('\n').map(strip);
   lines.forEach((text, index) => {
     const [, fence, info] = /^\s*(`{3,})(.*)$/.exec(text) ?? [];
     if (fence === undefined) return;

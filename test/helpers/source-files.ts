@@ -31,6 +31,16 @@ export function pathsBelow(folder: string): string[] {
     .sort();
 }
 
+/** Whether users import this file of `src`, by the name that {@link packageName} gives. */
+export const isEntryPoint = (path: string): boolean =>
+  /^(index|(sandbox|redis|otel)\/index|otel\/(instrumentation|prom-client)|adapters\/[^/]+)\.ts$/.test(path);
+
+/** The name by which users import an entry point. */
+export const packageName = (path: string): string => {
+  const name = path.replace(/\/?index\.ts$|\.ts$/, '');
+  return `owner-token-registry${name && `/${name}`}`;
+};
+
 /** Reads and parses all files of `src`, or those that contain a text, without resolving types. */
 export function readSource(containing = ''): SourceFile[] {
   const texts = pathsBelow('src').map((path) => ({ path, text: readFileSync(join(ROOT, 'src', path), 'utf8') }));
