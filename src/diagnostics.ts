@@ -16,7 +16,7 @@ import type {
 } from './channel-messages.ts';
 import type { Instant } from './clock.ts';
 import type { FailureScope, OwnerTokenError, WiderScope } from './errors.ts';
-import { type Level, type Logger, type Write, writerFor } from './logger.ts';
+import { type Level, type Logger, type Write, writeNothing, writerFor } from './logger.ts';
 import { ScrubbedCause } from './scrubbed-cause.ts';
 import type { RequestReason } from './token.ts';
 
@@ -267,6 +267,7 @@ export class Diagnostics {
   }
 
   #log<E extends EventName>(event: E, fields: FieldsOf<E>, level: LogLevel = LOG_EVENTS[event].level): void {
+    if (this.#write === writeNothing) return;
     const known = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
     this.#write(level, { event, registry: this.#reporter.registry, ...known }, LOG_EVENTS[event].message);
   }

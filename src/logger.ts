@@ -63,13 +63,16 @@ export const NAME_EXPECTED = 'a name of 1 to 100 characters';
 /** Writes one line. Never throws. */
 export type Write = (level: 'debug' | 'info' | 'warn' | 'error', fields: object, message: string) => void;
 
+/** Given without a logger, so that nobody need collect what it would write. */
+export const writeNothing: Write = () => {};
+
 /**
  * The function that writes to this logger, or to a new one of this level.
  *
  * @throws {OwnerTokenError} `invalid_options` if a level is given and pino cannot be loaded.
  */
 export function writerFor(logger: Logger | Level | undefined): Write {
-  if (logger === undefined || logger === 'silent') return () => {};
+  if (logger === undefined || logger === 'silent') return writeNothing;
   const target = typeof logger === 'string' ? createPino(logger) : logger;
   const takesMessageFirst = hasMethods(target, 'log');
   return (level, fields, message) => {

@@ -12,9 +12,10 @@ import type { Slot } from './slot.ts';
 export class OwnerTable {
   /** Slots evicted because the table was full. */
   evictions = 0;
-  readonly #withToken: LRUCache<string, Slot>;
-  readonly #withoutToken: LRUCache<string, Slot>;
-  readonly #flights = new Map<string, Flight>();
+  readonly #newCache: () => LRUCache<string, Slot>;
+  #withToken: LRUCache<string, Slot>;
+  #withoutToken: LRUCache<string, Slot>;
+  #flights = new Map<string, Flight>();
 
   constructor(maxOwners: number, diagnostics: Diagnostics) {
     const disposeAfter = (slot: Slot, _accessKey: string, reason: string) => {
@@ -22,8 +23,9 @@ export class OwnerTable {
       this.evictions++;
       diagnostics.evicted(slot.owner);
     };
-    this.#withToken = new LRUCache<string, Slot>({ max: maxOwners, disposeAfter });
-    this.#withoutToken = new LRUCache<string, Slot>({ max: maxOwners, disposeAfter });
+    this.#newCache = () => new LRUCache<string, Slot>({ max: maxOwners, disposeAfter });
+    this.#withToken = this.#newCache();
+    this.#withoutToken = this.#newCache();
   }
 
   get size(): number {
@@ -81,10 +83,11 @@ export class OwnerTable {
     this.#flights.delete(accessKey);
   }
 
+  /** Replaces the tables, because the cache clears itself in quadratic time. */
   clear(): void {
-    this.#withToken.clear();
-    this.#withoutToken.clear();
-    this.#flights.clear();
+    if (this.#withToken.size > 0) this.#withToken = this.#newCache();
+    if (this.#withoutToken.size > 0) this.#withoutToken = this.#newCache();
+    this.#flights = new Map();
   }
 }
 

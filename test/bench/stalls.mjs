@@ -1,0 +1,221 @@
+/**
+ * How long each operation on 100,000 owners keeps the event loop from turning, and whether its cost is linear: the same
+ * operation on half as many owners should take half the time. Needs `--expose-gc`, as `npm run bench` gives it.
+ *
+ *   node --expose-gc test/bench/stalls.mjs [beginning of an operation's name …]
+ */
+
+import { bundled } from '../simulation/bundle.mjs';
+
+const { OwnerTokenError, OwnerTokenRegistry } = await bundled('src/index.ts');
+
+const OWNERS = 100_000;
+const MAX_STALL_MS = 20;
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+const keysUpTo = (count) => Array.from({ length: count }, (_, index) => `key-${index}`);
+const ignore = () => {};
+
+/** Responses that arrive in one turn of the event loop. */
+const RESPONSES_PER_TURN = 64;
+
+/** A source that answers soon; if `isHeld`, the first request when told. */
+function sourceOf({ isHeld = false } = {}) {
+  const held = [];
+  const due = [];
+  let issued = 0;
+  const arrive = () => {
+    for (const succeed of due.splice(0, RESPONSES_PER_TURN)) succeed();
+    if (due.length > 0) setImmediate(arrive);
+  };
+  return {
+    held,
+    requestToken(key) {
+      const response = { token: `token-${++issued}-of-${key}`, response: { expires_in: 3_600 } };
+      return new Promise((resolve, reject) => {
+        const answer = { succeed: () => resolve(response), fail: reject };
+        if (isHeld && held.length < 1) held.push(answer);
+        else if (due.push(answer.succeed) === 1) setImmediate(arrive);
+      });
+    },
+  };
+}
+
+const open = [];
+
+function registryOf(source, options = {}) {
+  const bounds = { maxOwners: OWNERS, maxQueued: 2 * OWNERS, maxQueueMs: 3_600_000, requestTimeoutMs: 3_600_000 };
+  const registry = new OwnerTokenRegistry({ source, ...bounds, concurrency: 16, ...options });
+  open.push(registry);
+  return registry;
+}
+
+/** One request in flight, which is not answered yet, and a queue of so many owners behind it. */
+async function queueOf(count, optionsOf = () => undefined) {
+  const source = sourceOf({ isHeld: true });
+  const registry = registryOf(source, { concurrency: 1 });
+  const outcomes = [registry.getToken('first')];
+  await turn();
+  for (const key of keysUpTo(count)) {
+    outcomes.push(registry.getToken(key, optionsOf(key)));
+    if (outcomes.length % 1_000 === 0) await turn();
+  }
+  for (const outcome of outcomes) outcome.catch(ignore);
+  return { registry, first: source.held[0], whenSettled: Promise.allSettled(outcomes) };
+}
+
+/** Each prepares an operation on so many owners and returns it. */
+const OPERATIONS = {
+  'warmUp at a concurrency of 2,048': async (count) => {
+    const registry = registryOf(sourceOf(), { concurrency: 2_048 });
+    return () => registry.warmUp(keysUpTo(count));
+  },
+  'warmUp over owners with a token': async (count) => {
+    const registry = registryOf(sourceOf(), { concurrency: 2_048 });
+    const keys = keysUpTo(count);
+    await registry.warmUp(keys);
+    return () => registry.warmUp(keys);
+  },
+  'the queue drains': async (count) => {
+    const { first, whenSettled } = await queueOf(count);
+    return () => {
+      first.succeed();
+      return whenSettled;
+    };
+  },
+  'the queue drains; nine in ten have left': async (count) => {
+    const leaving = [];
+    const { first, whenSettled } = await queueOf(count, (key) => {
+      if (key.endsWith('7')) return undefined;
+      leaving.push(new AbortController());
+      return { signal: leaving.at(-1).signal };
+    });
+    for (const [index, controller] of leaving.entries()) {
+      controller.abort();
+      if (index % 1_000 === 0) await turn();
+    }
+    return () => {
+      first.succeed();
+      return whenSettled;
+    };
+  },
+  'the whole queue is refused': async (count) => {
+    const { first, whenSettled } = await queueOf(count);
+    return () => {
+      first.fail(new OwnerTokenError('rate_limited', 'no', { status: 429, retryAfterMs: 60_000 }));
+      return whenSettled;
+    };
+  },
+  'the whole queue times out': async (count) => {
+    const timers = [];
+    let nowMs = 0;
+    const clock = {
+      now: () => 1e12 + nowMs,
+      monotonic: () => nowMs,
+      setTimeout: (fn, ms) => {
+        const timer = { fn, dueMs: nowMs + ms };
+        timers.push(timer);
+        return () => {
+          timer.fn = undefined;
+        };
+      },
+    };
+    const registry = registryOf(sourceOf({ isHeld: true }), { concurrency: 1, maxQueueMs: 1_000, clock });
+    const outcomes = [];
+    for (const key of ['first', ...keysUpTo(count)]) {
+      outcomes.push(registry.getToken(key).catch(ignore));
+      if (outcomes.length % 1_000 === 0) await turn();
+    }
+    return async () => {
+      let queued = count;
+      for (nowMs = 1_000; queued > 0; await turn()) {
+        for (const timer of timers.splice(0)) {
+          if (timer.fn && timer.dueMs > nowMs) timers.push(timer);
+          else timer.fn?.();
+        }
+        ({ queued } = registry.stats());
+      }
+    };
+  },
+  'forgetAll with a full queue': async (count) => {
+    const { registry } = await queueOf(count);
+    return () => registry.forgetAll();
+  },
+  'forgetAll over owners with a token': async (count) => {
+    const registry = registryOf(sourceOf(), { concurrency: 2_048 });
+    await registry.warmUp(keysUpTo(count));
+    return () => registry.forgetAll();
+  },
+  'one signal of all callers aborts': async (count) => {
+    const controller = new AbortController();
+    const { whenSettled, first } = await queueOf(count, () => ({ signal: controller.signal }));
+    return () => {
+      controller.abort(new Error('enough'));
+      first.succeed();
+      return whenSettled;
+    };
+  },
+  'close with a full queue': async (count) => {
+    const { registry, whenSettled } = await queueOf(count);
+    return () => Promise.all([registry.close({ timeoutMs: 0 }), whenSettled]);
+  },
+  'resume with all owners failing': async (count) => {
+    const source = {
+      requestToken: () => Promise.reject(new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' })),
+    };
+    const registry = registryOf(source, { concurrency: 2_048 });
+    await registry.warmUp(keysUpTo(count));
+    return () => registry.resume();
+  },
+};
+
+const timesMs = () => {
+  const { user, system } = process.cpuUsage();
+  return { wallMs: performance.now(), cpuMs: (user + system) / 1_000 };
+};
+
+/** The smaller of wall and CPU time, because others use the machine too, and garbage is collected in parallel. */
+const elapsedMs = (from, to) => Math.min(to.wallMs - from.wallMs, to.cpuMs - from.cpuMs);
+
+/** Turns of the event loop that are watched after an operation has returned, because it may go on in slices. */
+const TURNS_AFTER = 1_000;
+
+/** Runs an operation; returns its duration and the longest time between two turns of the event loop. */
+async function measured(operation) {
+  globalThis.gc?.();
+  await turn();
+  let isOver = false;
+  let [stallMs, last] = [0, timesMs()];
+  const started = last;
+  const watch = (async () => {
+    while (!isOver) {
+      await turn();
+      const now = timesMs();
+      stallMs = Math.max(stallMs, elapsedMs(last, now));
+      last = now;
+    }
+  })();
+  await operation();
+  const tookMs = elapsedMs(started, timesMs());
+  for (let turns = 0; turns < TURNS_AFTER; turns++) await turn();
+  isOver = true;
+  await watch;
+  return { tookMs, stallMs };
+}
+
+const asked = process.argv.slice(2);
+const column = (text, width) => String(text).padStart(width);
+console.log(`${'operation'.padEnd(42)}${column('owners', 9)}${column('ms', 9)}${column('stall ms', 10)}`);
+let missed = 0;
+for (const [name, prepare] of Object.entries(OPERATIONS)) {
+  if (asked.length > 0 && !asked.some((beginning) => name.startsWith(beginning))) continue;
+  for (const owners of [OWNERS / 2, OWNERS]) {
+    const { tookMs, stallMs } = await measured(await prepare(owners));
+    for (const registry of open.splice(0)) await registry.close({ timeoutMs: 0 });
+    if (stallMs > MAX_STALL_MS) missed++;
+    console.log(
+      `${name.padEnd(42)}${column(owners, 9)}${column(tookMs.toFixed(0), 9)}${column(stallMs.toFixed(1), 10)}`,
+    );
+  }
+}
+process.exit(missed > 0 ? 1 : 0);
