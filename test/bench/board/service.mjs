@@ -3,7 +3,7 @@
  *
  * - `latencyMs`: how long an answer takes; `lifetime`: what `expires_in` says; `fields`: further fields of the answer;
  * - `capacity`: how many requests are worked on at once, the others wait; `maxParallel`, `maxPerSecond`: beyond them, 429;
- * - `lone`: every so many requests, one gets 503; `hang`: requests of owners whose key holds this are never answered;
+ * - `lone`: every so many requests, one gets 503; `unavailable`: all do; `hang`: requests of owners whose key holds this are never answered;
  * - `answer`, and `answers` by a part of the access key: `{ status, body, headers, echo }` instead of a token;
  * - `redirect`: a status, to another origin that keeps what it is sent.
  *
@@ -12,6 +12,13 @@
 
 import { createHash, randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
+
+/** As a load balancer answers for a service that is down. */
+const UNAVAILABLE = {
+  status: 503,
+  headers: { 'content-type': 'text/html' },
+  body: '<html><body><h1>503 Service Unavailable</h1></body></html>',
+};
 
 let script = {};
 let ledger = newLedger();
@@ -51,7 +58,8 @@ function answerTo(current, key, number) {
     return { status: 429, body: { error: 'slow_down' }, atOnce: true };
   }
   if (current.redirect) return { status: current.redirect, headers: { location: `${elsewhereUrl}/auth/v1/token` } };
-  if (current.lone && number % current.lone === 0) return { status: 503, body: {} };
+  if (current.lone && number % current.lone === 0) return UNAVAILABLE;
+  if (current.unavailable) return UNAVAILABLE;
   const [, special] = Object.entries(current.answers ?? {}).find(([part]) => key.includes(part)) ?? [];
   return special ?? current.answer ?? { status: 200, body: tokenResponse(current, key) };
 }

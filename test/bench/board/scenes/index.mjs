@@ -1,8 +1,14 @@
+import { bounds } from './bounds.mjs';
+import { failures } from './failures.mjs';
 import { flow } from './flow.mjs';
+import { lifetimes } from './lifetimes.mjs';
+import { secrets } from './secrets.mjs';
+import { sharing } from './sharing.mjs';
 
 /**
  * - `title` says what happens and `good` what is expected;
  * - `run(scene)` plays it and gives `{ good, figure }`;
- * - `idle`: it mostly waits, so several are played side by side; `fastest`: good only within this factor of the fastest.
+ * - `idle`: it mostly waits, so several are played side by side; `fastest`: good only within this factor of the fastest;
+ * - `judgeOutput(result, output)` sees what was written to the console.
  */
-export const scenes = [...flow];
+export const scenes = [...flow, ...sharing, ...lifetimes, ...failures, ...secrets, ...bounds];
