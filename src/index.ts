@@ -27,7 +27,7 @@ export type {
   LearnedLifetimeSnapshot,
   LearnedLifetimeStats,
 } from './expiry/learned-lifetime-types.ts';
-export type { ExpiryPolicy, TokenAge } from './expiry/lifetime.ts';
+export type { ExpiryPolicy, StatedLifetime, TokenAge } from './expiry/lifetime.ts';
 export {
   type ExpiresInOptions,
   expiresIn,

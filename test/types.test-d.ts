@@ -22,6 +22,7 @@ import {
   type OwnerTokenErrorOptions,
   OwnerTokenRegistry,
   type OwnerTokenRegistryOptions,
+  type StatedLifetime,
   TokenEndpoint,
   type TokenEndpointOptions,
   type TokenRequest,
@@ -144,7 +145,7 @@ describe('expiry policies', () => {
   it('are made and combined', () => {
     const made = firstKnown(expiresIn({ field: 'data.ttl', unit: 'ms' }), jwtExp(), fixedLifetime(1), untilRejected());
     expectTypeOf(made).toEqualTypeOf<ExpiryPolicy>();
-    expectTypeOf(made.lifetimeMs).toEqualTypeOf<(grant: IssuedToken) => number | undefined>();
+    expectTypeOf(made.lifetimeMs).toEqualTypeOf<(grant: IssuedToken) => number | StatedLifetime | undefined>();
     // @ts-expect-error a unit that there is not
     expiresIn({ unit: 'h' });
   });

@@ -142,9 +142,10 @@ class RecordingPolicy implements ExpiryPolicy {
     this.#policy = policy;
   }
 
-  lifetimeMs(issued: IssuedToken): number | undefined {
+  lifetimeMs(issued: IssuedToken): ReturnType<ExpiryPolicy['lifetimeMs']> {
     this.issued = issued;
-    this.statedMs = this.#policy.lifetimeMs(issued);
-    return this.statedMs;
+    const stated = this.#policy.lifetimeMs(issued);
+    this.statedMs = typeof stated === 'object' ? stated.lifetimeMs : stated;
+    return stated;
   }
 }

@@ -7,6 +7,26 @@
 import type { IssuedToken } from '../token.ts';
 
 /**
+ * A lifetime together with a hint when to refresh.
+ *
+ * @example
+ * ```ts
+ * const endless: StatedLifetime = { lifetimeMs: Number.POSITIVE_INFINITY, refreshAfterMs: 6 * 3_600_000 };
+ * const expiry: ExpiryPolicy = { lifetimeMs: () => endless };
+ * ```
+ */
+export interface StatedLifetime {
+  /** As a policy's number: milliseconds, `Infinity` for until rejected. */
+  readonly lifetimeMs: number;
+  /**
+   * The latest refresh point in milliseconds, counted like the lifetime. It only ever moves a refresh forward: the
+   * window in which the refresh point is drawn closes at the hint instead, and is shortened in proportion. Ignored
+   * unless it is at least 1,000 and less than the lifetime.
+   */
+  readonly refreshAfterMs?: number | undefined;
+}
+
+/**
  * States how long a token lives, and may learn from which tokens are accepted and rejected.
  *
  * @example
@@ -18,11 +38,11 @@ import type { IssuedToken } from '../token.ts';
  */
 export interface ExpiryPolicy {
   /**
-   * The lifetime of the issued token in milliseconds, counted from `requestedAtMs`, which the registry always sets.
-   * `undefined` means unknown; `Infinity` means until rejected. Called more than once for the same token when a source
-   * stores tokens, so it must give the same result.
+   * The lifetime of the issued token in milliseconds, counted from `requestedAtMs`, which the registry always sets; with
+   * a hint when to refresh, if there is one. `undefined` means unknown; `Infinity` means until rejected. Called more
+   * than once for the same token when a source stores tokens, so it must give the same result.
    */
-  lifetimeMs(issued: IssuedToken): number | undefined;
+  lifetimeMs(issued: IssuedToken): number | StatedLifetime | undefined;
   /** A call with a token of this age succeeded. */
   accepted?(age: TokenAge): void;
   /** A token of this age was rejected. */
@@ -56,13 +76,35 @@ export const MAX_LIFETIME_MS = 10 * 365 * 86_400_000;
 /** Why a stated lifetime cannot be used. */
 export type LifetimeProblem = 'absent' | 'unreadable' | 'not_positive' | 'absurd';
 
+/** The shortest refresh hint: a shorter one would cost a request on nearly every call. */
+const MIN_REFRESH_AFTER_MS = 1000;
+
+/** What the registry makes of a policy's statement. */
+export interface AssessedLifetime extends StatedLifetime {
+  /** Why {@link DEFAULT_LIFETIME_MS} is used instead of what was stated. */
+  readonly problem?: LifetimeProblem;
+}
+
 /**
  * The lifetime to use. A positive number up to ten years is used as stated, and so is exactly `Infinity`, which only a
- * policy can state. Anything else is a problem and is replaced by {@link DEFAULT_LIFETIME_MS}.
+ * policy can state. Anything else is a problem and is replaced by {@link DEFAULT_LIFETIME_MS}, without a hint.
  */
-export function assessLifetime(stated: unknown): { lifetimeMs: number; problem?: LifetimeProblem } {
-  const problem = problemOfLifetime(stated);
-  return problem ? { lifetimeMs: DEFAULT_LIFETIME_MS, problem } : { lifetimeMs: stated as number };
+export function assessLifetime(stated: unknown): AssessedLifetime {
+  const { lifetimeMs, refreshAfterMs } = partsOf(stated);
+  const problem = problemOfLifetime(lifetimeMs);
+  if (problem) return { lifetimeMs: DEFAULT_LIFETIME_MS, problem };
+  const usable = lifetimeMs as number;
+  return isUsableHint(refreshAfterMs, usable) ? { lifetimeMs: usable, refreshAfterMs } : { lifetimeMs: usable };
+}
+
+function partsOf(stated: unknown): { lifetimeMs: unknown; refreshAfterMs?: unknown } {
+  if (typeof stated !== 'object' || stated === null) return { lifetimeMs: stated };
+  const { lifetimeMs, refreshAfterMs } = stated as Partial<Record<keyof StatedLifetime, unknown>>;
+  return { lifetimeMs, refreshAfterMs };
+}
+
+function isUsableHint(value: unknown, lifetimeMs: number): value is number {
+  return typeof value === 'number' && value >= MIN_REFRESH_AFTER_MS && value < lifetimeMs;
 }
 
 export function problemOfLifetime(stated: unknown): LifetimeProblem | undefined {
@@ -79,20 +121,23 @@ const MARGIN_SHARE = 0.05;
 const MAX_MARGIN_MS = 10_000;
 
 /**
- * Turns a lifetime into the instants that a token carries; for an infinite lifetime, both are infinite. The refresh
- * point is drawn once per token: if it were drawn on each read, the earliest draw would win and the jitter would
- * disappear.
+ * Turns a lifetime into the instants that a token carries; for an infinite lifetime without a hint, both are infinite.
+ * The refresh point is drawn once per token: if it were drawn on each read, the earliest draw would win and the jitter
+ * would disappear.
  */
 export function planLife(life: {
   requestedAtMs: number;
   lifetimeMs: number;
+  refreshAfterMs?: number | undefined;
   /** Shares of the lifetime, over 0, between which the refresh point is drawn. */
   refreshWindow: readonly [number, number];
   random: () => number;
 }): { refreshAtMs: number; expiresAtMs: number } {
-  const { requestedAtMs, lifetimeMs, refreshWindow } = life;
+  const { requestedAtMs, lifetimeMs, refreshAfterMs = Infinity, refreshWindow } = life;
   const [opens, closes] = refreshWindow;
   const share = opens + (closes - opens) * life.random();
   const expiresAtMs = requestedAtMs + lifetimeMs - Math.min(lifetimeMs * MARGIN_SHARE, MAX_MARGIN_MS);
-  return { refreshAtMs: Math.min(requestedAtMs + lifetimeMs * share, expiresAtMs), expiresAtMs };
+  // The lifetime whose window closes at the hint, if that is shorter.
+  const hintedMs = Math.min(lifetimeMs, refreshAfterMs / closes);
+  return { refreshAtMs: Math.min(requestedAtMs + hintedMs * share, expiresAtMs), expiresAtMs };
 }

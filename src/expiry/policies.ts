@@ -4,9 +4,18 @@ import { systemClock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { hasMethods, OptionCheck } from '../option-check.ts';
 import { jwtTimes } from './jwt-times.ts';
-import { type ExpiryPolicy, problemOfLifetime, type TokenAge } from './lifetime.ts';
+import {
+  assessLifetime,
+  type ExpiryPolicy,
+  problemOfLifetime,
+  type StatedLifetime,
+  type TokenAge,
+} from './lifetime.ts';
 
 const UNITS_MS = { ms: 1, s: 1000, min: 60_000 } as const;
+
+/** Where responses state when to refresh, beside the lifetime and in its unit. No RFC defines it. */
+const HINT_FIELDS = ['refresh_in', 'refresh_after'] as const;
 
 /**
  * Which response field holds the lifetime, and its unit.
@@ -26,10 +35,14 @@ export interface ExpiresInOptions {
 
 /**
  * Reads the lifetime from the token response, as a number or a numeric string. An absent or null field gives
- * `undefined`; any other value gives `NaN`, so that a missing lifetime and a malformed one can be told apart.
+ * `undefined`; any other value gives `NaN`, so that a missing lifetime and a malformed one can be told apart. Beside the
+ * lifetime and in its unit, `refresh_in`, or else `refresh_after`, states the latest refresh point
+ * ({@link StatedLifetime.refreshAfterMs}).
  *
  * @throws {OwnerTokenError} `invalid_options`
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1, expires_in}
+ * @see {@link https://github.com/AzureAD/microsoft-authentication-library-for-js/blob/dev/lib/msal-common/src/response/ServerAuthorizationTokenResponse.ts
+ * MSAL, refresh_in}
  *
  * @example
  * ```ts
@@ -43,6 +56,7 @@ export function expiresIn(options: ExpiresInOptions = {}): ExpiryPolicy {
   check.when('unit', (value) => typeof value === 'string' && Object.hasOwn(UNITS_MS, value), "'ms', 's' or 'min'");
   check.done();
   const path = (options.field ?? 'expires_in').split('.');
+  const hintPaths = HINT_FIELDS.map((name) => path.with(-1, name));
   const unitMs = UNITS_MS[options.unit ?? 's'];
   return {
     lifetimeMs({ response }) {
@@ -50,7 +64,9 @@ export function expiresIn(options: ExpiresInOptions = {}): ExpiryPolicy {
       if (stated === undefined || stated === null) return undefined;
       const lifetimeMs = numberOf(stated) * unitMs;
       // 1e999 is valid JSON and parses as Infinity, which would mean "until rejected". Only a policy may state that.
-      return Math.abs(lifetimeMs) === Infinity ? Math.sign(lifetimeMs) * Number.MAX_VALUE : lifetimeMs;
+      const finiteMs = Math.abs(lifetimeMs) === Infinity ? Math.sign(lifetimeMs) * Number.MAX_VALUE : lifetimeMs;
+      const hint = hintPaths.map((hintPath) => valueAt(response, hintPath)).find((value) => value != null);
+      return hint === undefined ? finiteMs : { lifetimeMs: finiteMs, refreshAfterMs: numberOf(hint) * unitMs };
     },
   };
 }
@@ -141,10 +157,10 @@ export function firstKnown(...policies: ExpiryPolicy[]): ExpiryPolicy {
   }
   return {
     lifetimeMs(issued) {
-      let unusable: number | undefined;
+      let unusable: number | StatedLifetime | undefined;
       for (const policy of policies) {
         const stated = policy.lifetimeMs(issued);
-        if (!problemOfLifetime(stated)) return stated;
+        if (!assessLifetime(stated).problem) return stated;
         unusable ??= stated;
       }
       return unusable;

@@ -220,9 +220,9 @@ export class Flights {
   }
 
   #heldTokenFrom({ slot }: Flight, issued: DatedToken): HeldToken {
-    const { lifetimeMs, problem } = lifetimeOf(this.#settings.expiry, issued);
-    if (problem) this.#diagnostics.lifetimeUnknown(slot.owner, problem, lifetimeMs);
-    return heldTokenFrom(this.#settings, issued, lifetimeMs, slot, this.#time.now());
+    const life = lifetimeOf(this.#settings.expiry, issued);
+    if (life.problem) this.#diagnostics.lifetimeUnknown(slot.owner, life.problem, life.lifetimeMs);
+    return heldTokenFrom(this.#settings, issued, life, slot, this.#time.now());
   }
 
   #succeeded(flight: Flight, permit: Permit, { message }: Attempt, held: HeldToken): void {

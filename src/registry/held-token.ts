@@ -4,10 +4,11 @@ import { elapsedMs, type Instant, MAX_READING_ERROR_MS } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { jwtTimes } from '../expiry/jwt-times.ts';
 import {
+  type AssessedLifetime,
   assessLifetime,
   type ExpiryPolicy,
-  type LifetimeProblem,
   planLife,
+  type StatedLifetime,
   type TokenAge,
 } from '../expiry/lifetime.ts';
 import { AccessToken, type IssuedToken, readIssued, schemeOf } from '../token.ts';
@@ -40,10 +41,7 @@ export function dateIssued(returned: IssuedToken, sent: Instant, now: Instant): 
 }
 
 /** The lifetime to use for a token, and why the stated one cannot be used. */
-export function lifetimeOf(
-  policy: ExpiryPolicy,
-  issued: DatedToken,
-): { lifetimeMs: number; problem?: LifetimeProblem } {
+export function lifetimeOf(policy: ExpiryPolicy, issued: DatedToken): AssessedLifetime {
   return assessLifetime(policy.lifetimeMs(issued));
 }
 
@@ -56,13 +54,13 @@ export function lifetimeOf(
 export function heldTokenFrom(
   settings: Pick<RegistrySettings, 'refreshWindow' | 'random' | 'fingerprints'>,
   issued: DatedToken,
-  lifetimeMs: number,
+  { lifetimeMs, refreshAfterMs }: StatedLifetime,
   slot: Pick<Slot, 'held' | 'aheadMs'>,
   now: Instant,
 ): HeldToken {
   const { requestedAtMs } = issued;
   const { refreshWindow, random, fingerprints } = settings;
-  const planned = planLife({ requestedAtMs, lifetimeMs, refreshWindow, random });
+  const planned = planLife({ requestedAtMs, lifetimeMs, refreshAfterMs, refreshWindow, random });
   const { aheadMs } = now;
   const endMs = slot.held?.value === issued.token ? slot.held.expiresAtMs + slot.aheadMs - aheadMs : Infinity;
   const life = withoutExtending(planned, requestedAtMs, endMs);

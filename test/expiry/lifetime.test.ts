@@ -22,7 +22,10 @@ describe('assessLifetime', () => {
     [Number.NaN, 'unreadable'],
     ['3600', 'unreadable'],
     [null, 'unreadable'],
-    [{}, 'unreadable'],
+    [[3600], 'absent'],
+    [{}, 'absent'],
+    [{ lifetimeMs: '3600' }, 'unreadable'],
+    [{ lifetimeMs: 0, refreshAfterMs: 5000 }, 'not_positive'],
     [0, 'not_positive'],
     [-1, 'not_positive'],
     [Number.NEGATIVE_INFINITY, 'not_positive'],
@@ -30,6 +33,32 @@ describe('assessLifetime', () => {
     [Number.MAX_VALUE, 'absurd'],
   ])('counts %s as the default, because it is %s', (value, problem) => {
     expect(assessLifetime(value)).toEqual({ lifetimeMs: DEFAULT_LIFETIME_MS, problem });
+  });
+
+  it('takes a hint when to refresh, of a second or more, if it is before the end', () => {
+    const hinted = (lifetimeMs: number, refreshAfterMs: unknown) => assessLifetime({ lifetimeMs, refreshAfterMs });
+    for (const refreshAfterMs of [1000, 1800_000, 3_599_999.5]) {
+      expect(hinted(3_600_000, refreshAfterMs)).toEqual({ lifetimeMs: 3_600_000, refreshAfterMs });
+    }
+    expect(hinted(Infinity, 5000)).toEqual({ lifetimeMs: Infinity, refreshAfterMs: 5000 });
+    for (const unusable of [
+      999,
+      0,
+      -5,
+      Number.NaN,
+      -Infinity,
+      '1800',
+      null,
+      {},
+      undefined,
+      3_600_000,
+      1e20,
+      Infinity,
+    ]) {
+      expect(hinted(3_600_000, unusable)).toEqual({ lifetimeMs: 3_600_000 });
+    }
+    expect(hinted(500, 1000)).toEqual({ lifetimeMs: 500 });
+    expect(hinted(Infinity, Infinity)).toEqual({ lifetimeMs: Infinity });
   });
 
   it('gives a usable lifetime for anything at all', () => {
@@ -71,6 +100,16 @@ describe('planLife', () => {
 
   it('never refreshes past the end', () => {
     expect(plan(1000, 0.9, [0.9, 1])).toEqual({ refreshAtMs: NOW_MS + 950, expiresAtMs: NOW_MS + 950 });
+  });
+
+  it('a hint closes the window and shortens it in proportion, and never delays a refresh', () => {
+    const hinted = (refreshAfterMs: number, drawn: number, lifetimeMs = 100_000) =>
+      planLife({ ...{ requestedAtMs: 0, lifetimeMs, refreshAfterMs }, refreshWindow: [0.6, 0.8], random: () => drawn });
+    expect(hinted(40_000, 0)).toEqual({ refreshAtMs: 30_000, expiresAtMs: 95_000 });
+    expect(hinted(40_000, 1).refreshAtMs).toBeCloseTo(40_000, 6);
+    expect(hinted(80_000, 0.5).refreshAtMs).toBe(70_000);
+    expect(hinted(90_000, 0.5).refreshAtMs).toBe(70_000);
+    expect(hinted(40_000, 0, Infinity)).toEqual({ refreshAtMs: 30_000, expiresAtMs: Infinity });
   });
 
   it('a lifetime until rejected has neither instant', () => {

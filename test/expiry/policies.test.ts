@@ -74,6 +74,34 @@ describe('expiresIn', () => {
     expect(expiresIn({ field: 'ttl', unit: 'min' }).lifetimeMs({ token: 't', response })).toBe(300_000);
   });
 
+  it('reads when to refresh beside the lifetime, in its unit: refresh_in, or else refresh_after', () => {
+    const of = (fields: object, options = {}) =>
+      expiresIn(options).lifetimeMs({ token: 't', response: { expires_in: 3600, ...fields } });
+    expect(of({ refresh_in: 1800 })).toEqual({ lifetimeMs: 3_600_000, refreshAfterMs: 1_800_000 });
+    expect(of({ refresh_in: '1800' })).toEqual({ lifetimeMs: 3_600_000, refreshAfterMs: 1_800_000 });
+    expect(of({ refresh_after: 900 })).toEqual({ lifetimeMs: 3_600_000, refreshAfterMs: 900_000 });
+    expect(of({ refresh_in: null, refresh_after: 900 })).toEqual({ lifetimeMs: 3_600_000, refreshAfterMs: 900_000 });
+    expect(of({ refresh_in: 1800, refresh_after: 900 })).toMatchObject({ refreshAfterMs: 1_800_000 });
+    expect(of({ data: { ttl: 60, refresh_in: 30 } }, { field: 'data.ttl', unit: 'min' })).toEqual({
+      lifetimeMs: 3_600_000,
+      refreshAfterMs: 1_800_000,
+    });
+    // Without a lifetime there is nothing to refresh ahead of.
+    expect(of({ expires_in: undefined, refresh_in: 1800 })).toBeUndefined();
+  });
+
+  it('no hint of the answer has an effect of its own but to refresh earlier, and never within a second', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.anything(), fc.double(), fc.string()), (hint) => {
+        const response = { expires_in: 3600, refresh_in: hint };
+        const { refreshAfterMs = 1000, ...rest } = assessLifetime(expiresIn().lifetimeMs({ token: 't', response }));
+        expect(rest).toEqual({ lifetimeMs: 3_600_000 });
+        expect(refreshAfterMs).toBeGreaterThanOrEqual(1000);
+        expect(refreshAfterMs).toBeLessThan(3_600_000);
+      }),
+    );
+  });
+
   it('follows a path, through objects only and their own properties', () => {
     const at = (field: string) => expiresIn({ field }).lifetimeMs({ token: 't', response });
     expect(at('data.expires_in')).toBe(60_000);
@@ -174,6 +202,8 @@ describe('firstKnown', () => {
   });
 
   it('the default takes expires_in, then the JWT, then neither', () => {
+    const hinted = { lifetimeMs: 5000, refreshAfterMs: 2000 };
+    expect(first({ lifetimeMs: 0, refreshAfterMs: 2000 }, hinted)).toBe(hinted);
     const policy = firstKnown(expiresIn(), jwtExp());
     const token = jwt({ iat: 0, exp: 60 });
     expect(policy.lifetimeMs({ token, response: { expires_in: 30 } })).toBe(30_000);

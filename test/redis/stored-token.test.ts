@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { assessLifetime, type ExpiryPolicy } from '../../src/expiry/lifetime.ts';
 import { expiresIn, firstKnown, fixedLifetime, jwtExp } from '../../src/expiry/policies.ts';
 import { expiresAtMs, issuedTokenFrom, type SharedToken } from '../../src/redis/stored-token.ts';
 import type { IssuedToken } from '../../src/token.ts';
@@ -10,7 +11,9 @@ const shared = (changes: Partial<SharedToken> = {}): SharedToken => ({
   ...{ token: 'opaque', response: { expires_in: 600 }, requestedAtUs: 1, lifetimeMs: 600_000 },
   ...changes,
 });
-const lifetimeMs = (grant: IssuedToken) => expiresIn().lifetimeMs(grant) ?? 300_000;
+const lifetimeBy = (policy: ExpiryPolicy) => (grant: IssuedToken) =>
+  assessLifetime(policy.lifetimeMs(grant)).lifetimeMs;
+const lifetimeMs = lifetimeBy(expiresIn());
 
 describe('a shared token', () => {
   it('is as it was first obtained, its age counted from before the record was asked', () => {
@@ -55,7 +58,7 @@ describe('a shared token', () => {
         const issued = NOW / 1000;
         const token = jwt({ exp: issued + 3600, ...(iat && { iat: issued }) });
         const grant = { token, requestedAtMs: NOW, ...(stated && { response: { expires_in: 3600 } }) };
-        const life = (index: number, of: IssuedToken) => policies[index]?.lifetimeMs(of) ?? 300_000;
+        const life = (index: number, of: IssuedToken) => lifetimeBy(policies[index] as ExpiryPolicy)(of);
         const sealed = { ...grant, requestedAtUs: 1, lifetimeMs: life(theirs, grant) };
         const askedAtMs = NOW + ageMs + skewMin * 60_000;
         const adopted = issuedTokenFrom({ shared: sealed, ageMs, askedAtMs, lifetimeMs: (of) => life(mine, of) });

@@ -69,6 +69,11 @@ describe('the lifetime of a grant', () => {
     expect(lifetimeOf({ lifetimeMs: () => undefined }, grant)).toEqual({ lifetimeMs: 300_000, problem: 'absent' });
   });
 
+  it('comes with the hint when to refresh', () => {
+    const policy = { lifetimeMs: () => ({ lifetimeMs: 5000, refreshAfterMs: 2000 }) };
+    expect(lifetimeOf(policy, grant)).toEqual({ lifetimeMs: 5000, refreshAfterMs: 2000 });
+  });
+
   it('is asked of the policy itself, which may use `this`', () => {
     const policy = {
       ms: 7,
@@ -83,9 +88,16 @@ describe('the lifetime of a grant', () => {
 describe('the token that is held', () => {
   const fingerprints = new Fingerprints(new Uint8Array(16));
   const grantOf = (token: string, requestedAtMs = 1_000_000): DatedToken => ({ token, requestedAtMs });
-  const hold = (grant: DatedToken, lifetimeMs: number, now: Instant, previous?: HeldToken) => {
+  const hold = (
+    grant: DatedToken,
+    lifetimeMs: number,
+    now: Instant,
+    previous?: HeldToken,
+    hint?: { refreshAfterMs: number },
+  ) => {
     const slot = { held: previous?.token, aheadMs: previous?.aheadMs ?? 0 };
-    return heldTokenFrom({ refreshWindow: [0.6, 0.8], random: () => 0.5, fingerprints }, grant, lifetimeMs, slot, now);
+    const settings = { refreshWindow: [0.6, 0.8] as [number, number], random: () => 0.5, fingerprints };
+    return heldTokenFrom(settings, grant, { lifetimeMs, ...hint }, slot, now);
   };
   const jwt = (claims: object) => `x.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.y`;
 
@@ -96,6 +108,14 @@ describe('the token that is held', () => {
       ...{ issuedAtMs: 1_000_000, refreshAtMs: 1_000_700, expiresAtMs: 1_000_950 },
     });
     expect(held.aheadMs).toBe(0);
+  });
+
+  it('is refreshed as early as the hint asks, whether or not the token ends', () => {
+    const hint = { refreshAfterMs: 8000 };
+    const ending = hold(grantOf('t'), 60_000, at(100), undefined, hint);
+    expect(ending.token).toMatchObject({ refreshAtMs: 1_007_000, expiresAtMs: 1_057_000 });
+    const endless = hold(grantOf('t'), Infinity, at(100), undefined, hint);
+    expect(endless.token).toMatchObject({ refreshAtMs: 1_007_000, expiresAtMs: Infinity });
   });
 
   it('knows how far the timeline was ahead of the wall clock', () => {
@@ -175,7 +195,7 @@ describe('the age of a token', () => {
   const held = heldTokenFrom(
     { refreshWindow: [0.6, 0.8], random: () => 0.5, fingerprints: new Fingerprints() },
     { token: 't', requestedAtMs: 1_000_000 },
-    1000,
+    { lifetimeMs: 1000 },
     { held: undefined, aheadMs: 0 },
     at(0),
   );
