@@ -74,11 +74,32 @@ describe('the link to Redis', () => {
     expect(refused.sent).toHaveLength(1);
   });
 
+  // As the servers reply to our scripts.
   it.each([
-    ['OOM command not allowed when used memory > maxmemory.', 'full'],
-    ["READONLY You can't write against a read only replica.", 'read_only'],
-    ['NOPERM this user has no permissions', 'denied'],
-    ["ERR The user executing the script can't run this command", 'denied'],
+    ["OOM command not allowed when used memory > 'maxmemory'. script: 441edb74, on @user_script:1.", 'full'],
+    [
+      "ERR Error running script (call to f_441edb74): @user_script:1: -OOM command not allowed when used memory > 'maxmemory'.",
+      'full',
+    ],
+    ["READONLY You can't write against a read only replica. script: 441edb74, on @user_script:1.", 'read_only'],
+    [
+      "ERR Error running script (call to f_441edb74): @user_script:1: -READONLY You can't write against a read only replica.",
+      'read_only',
+    ],
+    ["NOPERM this user has no permissions to run the 'eval' command or its subcommand", 'denied'],
+    [
+      "ERR Error running script (call to f_441edb74): @user_script:1: The user executing the script can't run this command or subcommand",
+      'denied',
+    ],
+    [
+      "ERR The user executing the script can't run this command or subcommand script: 441edb74, on @user_script:1.",
+      'denied',
+    ],
+    [
+      "ERR ACL failure in script: User otr has no permissions to run the 'hset' command script: 441edb74, on @user_script:1.",
+      'denied',
+    ],
+    ['NOPERM No permissions to access a key', 'denied'],
     ['CLUSTERDOWN The cluster is down', 'refused'],
     ['connect ECONNREFUSED 127.0.0.1:6379', 'connection'],
     ['The client is closed', 'connection'],

@@ -754,14 +754,22 @@ describe('defects that an attack on a real fleet found', () => {
   it('with Redis back for six seconds, the first burst is shared: callers await the trial of the circuit breaker', async () => {
     const fleet = new ModelFleet();
     const owners = Array.from({ length: 32 }, (_, index) => `owner-${index}`);
-    const away = replicas(fleet, 8);
-    fleet.health = 'down';
+    let isDown = true;
+    const away = Array.from({ length: 8 }, () =>
+      fleet.replica({
+        redis: fleet.model.port(async (answer) => {
+          if (isDown) throw new Error('connect ECONNREFUSED');
+          // A network between them: the trial takes longer than the callers take to come.
+          await settle();
+          return answer();
+        }),
+      }),
+    );
     for (const { registry } of away) {
       for (let call = 0; call < 6; call++) await registry.getToken(`warm-${call}`);
     }
-    await fleet.pass(20_000, 1_000);
-    for (const { registry } of away) await registry.getToken('again');
-    fleet.health = 'up';
+    expect(away.map(({ shared }) => shared.stats().sharing)).toEqual(Array(8).fill(false));
+    isDown = false;
     const filler = fleet.replica();
     for (const owner of owners) await filler.registry.getToken(owner);
     await fleet.pass(6_000, 1_000);

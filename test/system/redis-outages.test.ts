@@ -132,7 +132,7 @@ const TROUBLES: Trouble[] = [
     what: 'without rights',
     begin: ({ admin }) => admin.call('ACL', 'SETUSER', 'app', '-hset'),
     end: ({ admin }) => admin.call('ACL', 'SETUSER', 'app', '+hset'),
-    told: 'denied|refused',
+    told: 'denied',
   },
   {
     what: 'losing its replies',
