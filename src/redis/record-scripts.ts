@@ -10,7 +10,7 @@
  * | field | holds |
  * |---|---|
  * | `v` `g` `u` | sealed token, its generation, usable until |
- * | `h` `l` `n` `s` | lease: the call that holds it, until when, its generation, since when |
+ * | `h` `l` `n` `s` | lease: the leader's call, until when, its generation, since when |
  * | `f` `x` | sealed failure, and when it ends |
  * | `w` | followers wait, so whatever ends the lease must publish a wake-up: `c` on the common channel, `s` on the shard's |
  * | `t` | the next free send time, in the record that paces requests |
@@ -76,7 +76,7 @@ if m.err then
   m = {}
 end
 local sealed, generation, usable = m[1] or nil, number(m[2], ${MAX_AHEAD_MS.generation}), number(m[3], ${MAX_AHEAD_MS.token})
-local holder, leased = m[4] or nil, number(m[5], ${MAX_AHEAD_MS.lease})
+local leader, leased = m[4] or nil, number(m[5], ${MAX_AHEAD_MS.lease})
 local fence, since = number(m[6], ${MAX_AHEAD_MS.generation}), number(m[7], 0)
 local failure, failed, waiting = m[8] or nil, number(m[9], ${MAX_AHEAD_MS.failure}), m[10]
 local function save(...)
@@ -86,7 +86,7 @@ end
 local function clear(...) redis.call('HDEL', KEYS[1], ...) end
 local function good() return sealed and generation > 0 and usable > now end
 local function endLease(call)
-  if holder ~= call then return end
+  if leader ~= call then return end
   clear('h', 'l', 's')
   leased = 0
 end
@@ -134,8 +134,8 @@ if good() and generation > avoid and usable > now + lifeMs * 1000 then
   return {'token', text(now), text(generation), sealed}
 end
 if failure and failed > now then return {'failure', text(now), text(failed - now), failure} end
-if holder and leased > now then
-  if holder == call then return {'lead', text(now), text(fence), failure or ''} end
+if leader and leased > now then
+  if leader == call then return {'lead', text(now), text(fence), failure or ''} end
   if not waits(mode) then redis.call('HSET', KEYS[1], 'w', (waiting or '') .. mode) end
   return {'wait', text(now), text(leased - now)}
 end
@@ -148,12 +148,12 @@ return {'lead', text(now), text(fence), failure or ''}
 `,
 );
 
-/** Extends the lease of its holder, up to the maximum hold. */
+/** Extends the leader's lease, up to the maximum hold. */
 export const RENEW = script(
   'renew',
   `${RECORD}
 local call, leaseMs, maxHoldMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-if holder ~= call or now > since + maxHoldMs * 1000 then return {'lost', text(now)} end
+if leader ~= call or now > since + maxHoldMs * 1000 then return {'lost', text(now)} end
 leased = now + leaseMs * 1000
 save('l', text(leased))
 return {'held', text(now)}
@@ -162,7 +162,7 @@ return {'held', text(now)}
 
 /**
  * Stores a token, clears the failure, ends the caller's lease and wakes the followers. Refused if the token is not newer
- * than the stored one, or older than any lease granted since: a holder that was frozen cannot overrule its successor. If
+ * than the stored one, or older than any lease granted since: a leader that was frozen cannot overrule its successor. If
  * a usable token of the same or a later generation is stored already, the reply is that one. A token obtained without a lease is stored only
  * where none is.
  */
@@ -172,7 +172,7 @@ export const PUBLISH = script(
 local call, channel, name = ARGV[1], ARGV[2], ARGV[3]
 local mine, value, last, leaseless = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1'
 local mode = ARGV[8]
-local held = holder == call
+local held = leader == call
 endLease(call)
 if mine == generation and sealed == value then return {'stored', text(now)} end
 local reply = {'stored', text(now)}
@@ -192,7 +192,7 @@ return reply
 
 /**
  * Ends the caller's lease without a token. `failed` stores a failure, unless the stored one ends later. `passed` clears
- * it, which only the holder may do: its request was the trial. Wakes the followers; with `all` every subscriber learns
+ * it, which only the leader may do: its request was the trial. Wakes the followers; with `all` every subscriber learns
  * that the failure has changed.
  */
 export const RELEASE = script(
@@ -200,7 +200,7 @@ export const RELEASE = script(
   `${RECORD}
 local call, channel, name, outcome = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local payload, last, all, mode = ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8]
-local held, changed = holder == call, false
+local held, changed = leader == call, false
 endLease(call)
 if outcome == 'failed' and last > math.max(now, failed) then
   failed, changed = math.min(last, now + ${MAX_AHEAD_MS.failure}000), true

@@ -104,7 +104,7 @@ function decrypted(bytes: Buffer, key: KeyObject, data: Buffer): Buffer | undefi
   }
 }
 
-/** Only a holder of the key could seal it, so this guards against mistakes of other versions. */
+/** Only a replica with the key could seal it, so this guards against mistakes of other versions. */
 function parsed(plain: Buffer): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(plain.toString('utf8'));

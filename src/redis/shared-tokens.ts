@@ -59,7 +59,9 @@ export interface SharingStats {
   readonly refused: number;
   /** Stored values that did not open. */
   readonly unreadable: number;
-  /** Replicas with the same prefix and another naming key, at the last count. */
+  /** Replicas with the same prefix at the last count, this one included. 10 until the first count. */
+  readonly replicas: number;
+  /** Those of them with another naming key. */
   readonly mismatched: number;
 }
 
@@ -179,7 +181,8 @@ export class SharedTokens implements TokenSource {
   /** Plain numbers, no secrets. */
   stats(): SharingStats {
     const { unreadableCount: unreadable, mismatched } = this.#diagnostics;
-    return { sharing: this.#link.available, ...this.#counts, unreadable, mismatched };
+    const { replicas } = this.#budget;
+    return { sharing: this.#link.available, ...this.#counts, unreadable, replicas, mismatched };
   }
 
   /**

@@ -62,7 +62,7 @@ async function scene(
 async function cold(pool: ReplicaPool, processes: number, owners: number): Promise<void> {
   for (const shares of [true, false]) {
     await scene(50, async ({ service, options }) => {
-      // Processes outnumber cores by far here: what is slow then is neither Redis nor a turn.
+      // Processes outnumber cores by far here: what is slow then is neither Redis nor a permit.
       const { redisPort, ...without } = { ...options, redisTimeoutMs: 5_000, maxQueueMs: 600_000 };
       await using fleet = await pool.start(processes, { ...without, ...(shares && redisPort && { redisPort }) });
       const startedMs = performance.now();
@@ -93,7 +93,7 @@ async function wakes(pool: ReplicaPool): Promise<void> {
         }
       }
       const p50 = quantile(after, 0.5);
-      const name = `waiters served after the publish, ${subscribe ? 'subscribed' : 'looking'}: p50 (p99)`;
+      const name = `followers served after the publish, ${subscribe ? 'subscribed' : 'polling'}: p50 (p99)`;
       const value = `${p50.toFixed(0)} (${quantile(after, 0.99).toFixed(0)}) ms`;
       print(name, value, subscribe ? 'p50 at most 20 ms' : '', !subscribe || p50 <= 20);
     });
@@ -174,12 +174,12 @@ async function killed(pool: ReplicaPool): Promise<void> {
       waits.push(...(await rest).flat().map(({ ms }: Outcome) => ms));
       extra = Math.max(extra, service.requests - before - 1);
     }
-    print('the holder is killed, five times: requests more, at most', `${extra}`, 'at most 1', extra <= 1);
+    print('the leader is killed, five times: requests more, at most', `${extra}`, 'at most 1', extra <= 1);
     const slowestMs = quantile(waits, 1);
     print(
       '… others served after, at most',
       `${slowestMs.toFixed(0)} ms`,
-      'one lease (3,000), a look (40), the request (300)',
+      'one lease (3,000), a poll (40), the request (300)',
       slowestMs <= 3_600,
     );
   });
@@ -217,28 +217,28 @@ async function cost(pool: ReplicaPool, processes: number): Promise<void> {
   await scene(50, async ({ redis, options }) => {
     await using metered = await meter(redis);
     const patient = { ...options, redisTimeoutMs: 5_000, maxQueueMs: 600_000 };
-    const say = async (what: string, calls: number) =>
+    const report = async (what: string, calls: number) =>
       print(`${processes} processes, ${what}: for each`, '', await metered.since(calls), true);
     {
       await using fleet = await pool.start(processes, patient);
       await fleet.all('get', ['warm']);
       await metered.since(1);
       await fleet.all('get', owners);
-      await say('owner asked by all at once, cold', owners.length);
+      await report('owner asked by all at once, cold', owners.length);
       for (const owner of owners) await fleet.at(0).tell('replace', owner);
-      await say('rejection by the first replica', owners.length);
+      await report('rejection by the first replica', owners.length);
       if (processes > 1) {
         for (const replica of fleet.replicas.slice(1)) {
           for (const owner of owners) await replica.tell('replace', owner);
         }
-        await say('rejection by each other replica', owners.length * (processes - 1));
+        await report('rejection by each other replica', owners.length * (processes - 1));
       }
     }
     await using restarted = await pool.start(processes, patient);
     await restarted.all('get', ['warm']);
     await metered.since(1);
     await restarted.all('get', owners);
-    await say('owner and replica after a restart', owners.length * processes);
+    await report('owner and replica after a restart', owners.length * processes);
   });
 }
 

@@ -52,7 +52,7 @@ describe('N4', () => {
     expect(sums.worst).toBeLessThanOrEqual(sums.alone * 1.1);
   });
 
-  it('a followed failure does not make the replica own backoff grow', async () => {
+  it("a failure of another replica does not grow this one's backoff", async () => {
     const fleet = new ModelFleet(new FleetSource((call) => call.fail(new OwnerTokenError('owner_refused', 'no'))));
     const [leader, follower] = [fleet.replica(), fleet.replica()];
     for (let round = 0; round < 4; round++) {
@@ -68,7 +68,7 @@ describe('N4', () => {
 });
 
 describe('N5', () => {
-  it('N5: a replica that waits for 16 requests of another asks for, and shares, other owners at once', async () => {
+  it('N5: a replica that waits for 16 requests of another requests, and shares, tokens of other owners at once', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const [leader, follower] = [fleet.replica(), fleet.replica()];
     const owners = Array.from({ length: 16 }, (_, index) => `owner-${index}`);
@@ -88,7 +88,7 @@ describe('N5', () => {
     expect(fleet.source.calls).toHaveLength(18);
   });
 
-  it('a waiter whose leader dies makes its own request within the concurrency', async () => {
+  it('a follower whose leader dies makes its own request within the concurrency', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const leader = fleet.replica();
     const follower = fleet.replica({ registry: { concurrency: 2 } });

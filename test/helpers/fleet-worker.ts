@@ -29,6 +29,10 @@ export interface ReplicaOptions {
   refreshWindow?: [number, number];
   concurrency?: number;
   maxQueueMs?: number;
+  maxWaitMs?: number;
+  requestTimeoutMs?: number;
+  /** The quota of all replicas together. */
+  requestsPerSecond?: number;
 }
 
 /** The outcome of one call. The token is only a digest. */
@@ -120,6 +124,9 @@ class Replica implements ReplicaCommands {
       refreshWindow,
       concurrency,
       maxQueueMs,
+      maxWaitMs,
+      requestTimeoutMs,
+      requestsPerSecond,
     } = options;
     const endpoint = new TokenEndpoint({ baseUrl, clientId, clientSecret, clock });
     if (redisPort !== undefined) {
@@ -133,6 +140,8 @@ class Replica implements ReplicaCommands {
         clock,
         ...(leaseMs && { leaseMs }),
         ...(redisTimeoutMs && { redisTimeoutMs }),
+        ...(maxWaitMs && { maxWaitMs }),
+        ...(requestsPerSecond && { requestsPerSecond }),
       });
     }
     this.#registry = new OwnerTokenRegistry({
@@ -141,6 +150,7 @@ class Replica implements ReplicaCommands {
       ...(refreshWindow && { refreshWindow }),
       ...(concurrency && { concurrency }),
       ...(maxQueueMs && { maxQueueMs }),
+      ...(requestTimeoutMs && { requestTimeoutMs }),
     });
   }
 

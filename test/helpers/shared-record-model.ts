@@ -77,7 +77,7 @@ class RecordAt {
   #sealed: string | undefined;
   readonly #generation: number;
   #usable: number;
-  readonly #holder: string | undefined;
+  readonly #leader: string | undefined;
   #leased: number;
   readonly #fence: number;
   #failure: string | undefined;
@@ -91,7 +91,7 @@ class RecordAt {
     this.#sealed = this.fields.get('v');
     this.#generation = this.#number('g', MAX_AHEAD_MS.generation);
     this.#usable = this.#number('u', MAX_AHEAD_MS.token);
-    this.#holder = this.fields.get('h');
+    this.#leader = this.fields.get('h');
     this.#leased = this.#number('l', MAX_AHEAD_MS.lease);
     this.#fence = this.#number('n', MAX_AHEAD_MS.generation);
     this.#failure = this.fields.get('f');
@@ -144,8 +144,8 @@ class RecordAt {
     if (this.#failure !== undefined && this.#failed > this.#now) {
       return ['failure', String(this.#failed - this.#now), this.#failure];
     }
-    if (this.#holder !== undefined && this.#leased > this.#now) {
-      if (this.#holder === call) return ['lead', String(this.#fence), this.#failure ?? ''];
+    if (this.#leader !== undefined && this.#leased > this.#now) {
+      if (this.#leader === call) return ['lead', String(this.#fence), this.#failure ?? ''];
       if (!this.#waits(mode)) this.fields.set('w', (this.#waiting ?? '') + mode);
       return ['wait', String(this.#leased - this.#now)];
     }
@@ -158,7 +158,7 @@ class RecordAt {
   }
 
   #renew(call: string, leaseMs: number, maxHoldMs: number): Answer {
-    if (this.#holder !== call || this.#now > this.#number('s', 0) + maxHoldMs * 1000) return ['lost'];
+    if (this.#leader !== call || this.#now > this.#number('s', 0) + maxHoldMs * 1000) return ['lost'];
     this.#leased = this.#now + leaseMs * 1000;
     this.#save({ l: this.#leased });
     return ['held'];
@@ -213,7 +213,7 @@ class RecordAt {
   }
 
   #endLease(call: string): boolean {
-    if (this.#holder !== call) return false;
+    if (this.#leader !== call) return false;
     this.#clear('h', 'l', 's');
     this.#leased = 0;
     return true;

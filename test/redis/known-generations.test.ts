@@ -9,7 +9,7 @@ describe('known generations', () => {
     expect([known.of('token'), known.of('another')]).toEqual([7, 0]);
   });
 
-  it("of a token obtained alone is the server's time then, once that is known", () => {
+  it("of a token requested without Redis is the server's time of its request, once that is known", () => {
     let aheadUs: number | undefined;
     const known = new KnownGenerations((ms) => (aheadUs === undefined ? undefined : ms * 1000 + aheadUs));
     known.remember('token', { requestedAtMonotonicMs: 20 });

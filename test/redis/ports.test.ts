@@ -134,7 +134,7 @@ describe.skipIf(noRedis)('real clients', () => {
   const cases = names.flatMap((name) =>
     (isSharded(name) ? [true] : [true, false]).map((each) => [name, each] as const),
   );
-  it.each(cases)('%s, subscriber %s: one request for each owner, waiters are woken', async (name, subscribe) => {
+  it.each(cases)('%s, subscriber %s: one request for each owner, followers are woken', async (name, subscribe) => {
     const ports = name.includes('cluster') ? cluster.ports : [server.port];
     const open = async () => {
       const connection = await (CLIENTS[name] as Connect)(ports, subscribe);
@@ -169,7 +169,7 @@ describe.skipIf(noRedis)('real clients', () => {
     await Promise.all(shared.map((one) => one.close()));
   });
 
-  it('numbers and buffers in an answer are read as well', async () => {
+  it('numbers and buffers in a reply are read as well', async () => {
     const connection = await (CLIENTS['node-redis'] as Connect)([server.port], false);
     opened.push(connection);
     const asBuffers: RedisPort = {
@@ -181,7 +181,7 @@ describe.skipIf(noRedis)('real clients', () => {
     expect(source.calls).toHaveLength(1);
   });
 
-  it('a subscriber that serves two keeps on listening when one is closed', async () => {
+  it('a subscriber that serves two keeps listening when one is closed', async () => {
     const client = new Redis6(server.port);
     const subscriber = client.duplicate();
     opened.push({ port: fromIoredis(client), close: () => [client.disconnect(), subscriber.disconnect()] });

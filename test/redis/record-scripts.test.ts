@@ -1,4 +1,4 @@
-/** The scripts on a real server, against their model: the same operations, the same answers, fields and messages. */
+/** The scripts on a real server, against their model: the same operations, the same replies, fields and messages. */
 
 import { createClient } from 'redis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -100,14 +100,14 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
       const script = pick(SCRIPTS);
       // Each of the two has a record of its own kind.
       const key = script === scripts.RESERVE ? `pace${seed}` : pick([`a${seed}`, `b${seed}`]);
-      const flight = pick(['f1', 'f2', 'f3']);
+      const call = pick(['f1', 'f2', 'f3']);
       const mine = pick([generation, generation, generation - 1, generation + 1, 0, nowUs - 100]);
       const until = nowUs + pick([-5, 500, 2000, 60_000_000, 9e15]);
       const failure = pick(['', 'failure-a', 'failure-b']);
       const mode = pick(['c', 'c', 's']);
       const args = {
         acquire: [
-          flight,
+          call,
           pick([0, 1, 3, -1]),
           pick([0, generation, generation - 1]),
           pick([0, 0, 50]),
@@ -115,10 +115,10 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
           pick(['', '', failure]),
           mode,
         ],
-        renew: [flight, 2, pick([1, 1000])],
-        publish: [flight, channel, key, mine, `sealed-${step}`, until, pick([0, 1]), mode],
+        renew: [call, 2, pick([1, 1000])],
+        publish: [call, channel, key, mine, `sealed-${step}`, until, pick([0, 1]), mode],
         release: [
-          flight,
+          call,
           channel,
           key,
           pick(['failed', 'failed', 'passed', 'unknown']),
@@ -149,7 +149,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     if (!isBefore7) for (const name of names) await subscriber.sUnsubscribe(name, onShard);
   });
 
-  it('met every answer, so that the comparison compared something', () => {
+  it('gave every reply, so the comparison compared something', () => {
     const answers = ['acquire lead', 'acquire token', 'acquire failure', 'acquire wait', 'acquire free', 'renew held'];
     for (const answer of [...answers, 'renew lost', 'publish stored', 'publish superseded', 'publish refused']) {
       expect(seen).toContain(answer);
@@ -158,10 +158,10 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
   });
 
   const FAR = 9e15;
-  const publish = (flight: string, generation: number | string, value: string) =>
-    [flight, 'wake', 'k', generation, value, FAR, 0, 'c'] as (string | number)[];
+  const publish = (call: string, generation: number | string, value: string) =>
+    [call, 'wake', 'k', generation, value, FAR, 0, 'c'] as (string | number)[];
 
-  const look = (
+  const acquire = (
     call: string,
     changes: { leaseMs?: number; avoid?: string; rejected?: string; unreadable?: string } = {},
   ) => {
@@ -174,34 +174,34 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
   it('a call that resends gets its lease again, another waits, and a publish serves both', async () => {
     const { run } = pair();
     await client.flushAll();
-    const lead = await run(scripts.ACQUIRE, 'k', look('c1'));
+    const lead = await run(scripts.ACQUIRE, 'k', acquire('c1'));
     expect(lead.what).toBe('lead');
-    expect(await run(scripts.ACQUIRE, 'k', look('c1'))).toMatchObject({ what: 'lead', rest: lead.rest });
-    expect(await run(scripts.ACQUIRE, 'k', look('c2'))).toMatchObject({ what: 'wait' });
+    expect(await run(scripts.ACQUIRE, 'k', acquire('c1'))).toMatchObject({ what: 'lead', rest: lead.rest });
+    expect(await run(scripts.ACQUIRE, 'k', acquire('c2'))).toMatchObject({ what: 'wait' });
     const generation = lead.rest[0] ?? '';
     expect(await run(scripts.PUBLISH, 'k', publish('c1', generation, 'T1'))).toMatchObject({ what: 'stored' });
     expect(await run(scripts.PUBLISH, 'k', publish('c1', generation, 'T1'))).toMatchObject({ what: 'stored' });
-    expect(await run(scripts.ACQUIRE, 'k', look('c2'))).toMatchObject({ what: 'token', rest: [generation, 'T1'] });
-    expect(await run(scripts.ACQUIRE, 'k', look('c3', { avoid: generation }))).toMatchObject({ what: 'lead' });
+    expect(await run(scripts.ACQUIRE, 'k', acquire('c2'))).toMatchObject({ what: 'token', rest: [generation, 'T1'] });
+    expect(await run(scripts.ACQUIRE, 'k', acquire('c3', { avoid: generation }))).toMatchObject({ what: 'lead' });
   });
 
-  it('a call that only looks takes no lease', async () => {
+  it('a call that only reads takes no lease', async () => {
     const { run } = pair();
     await client.flushAll();
-    expect(await run(scripts.ACQUIRE, 'k', look('c1', { leaseMs: 0 }))).toMatchObject({
+    expect(await run(scripts.ACQUIRE, 'k', acquire('c1', { leaseMs: 0 }))).toMatchObject({
       what: 'free',
       rest: ['0', ''],
     });
-    expect(await run(scripts.ACQUIRE, 'k', look('c2'))).toMatchObject({ what: 'lead' });
-    expect(await run(scripts.ACQUIRE, 'k', look('c1', { leaseMs: 0 }))).toMatchObject({ what: 'wait' });
+    expect(await run(scripts.ACQUIRE, 'k', acquire('c2'))).toMatchObject({ what: 'lead' });
+    expect(await run(scripts.ACQUIRE, 'k', acquire('c1', { leaseMs: 0 }))).toMatchObject({ what: 'wait' });
   });
 
-  /** A holder that froze for longer than its lease, and the one that took over. */
+  /** A leader that froze for longer than its lease, and the one that took over. */
   async function takenOver(run: ReturnType<typeof pair>['run']) {
     await client.flushAll();
-    const frozen = await run(scripts.ACQUIRE, 'k', look('frozen', { leaseMs: 1 }));
-    await expect.poll(async () => (await run(scripts.ACQUIRE, 'k', look('successor'))).what).toBe('lead');
-    const successor = await run(scripts.ACQUIRE, 'k', look('successor'));
+    const frozen = await run(scripts.ACQUIRE, 'k', acquire('frozen', { leaseMs: 1 }));
+    await expect.poll(async () => (await run(scripts.ACQUIRE, 'k', acquire('successor'))).what).toBe('lead');
+    const successor = await run(scripts.ACQUIRE, 'k', acquire('successor'));
     return [frozen.rest[0] ?? '', successor.rest[0] ?? ''] as const;
   }
 
@@ -213,20 +213,20 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     expect(late).toMatchObject({ what: 'superseded', rest: [successor, 'new'] });
   });
 
-  it('L2: the generation is a fencing token: a thawed holder stores nothing over a newer lease', async () => {
+  it('L2: the generation is a fencing token: a thawed leader stores nothing over a newer lease', async () => {
     const { run } = pair();
     const [frozen, successor] = await takenOver(run);
     expect(await run(scripts.PUBLISH, 'k', publish('frozen', frozen, 'old'))).toMatchObject({ what: 'refused' });
-    expect(await run(scripts.ACQUIRE, 'k', look('other'))).toMatchObject({ what: 'wait' });
+    expect(await run(scripts.ACQUIRE, 'k', acquire('other'))).toMatchObject({ what: 'wait' });
     expect(await run(scripts.PUBLISH, 'k', publish('successor', successor, 'new'))).toMatchObject({ what: 'stored' });
   });
 
   it('L4: a late rejection of an old generation leaves the newer token, and a rejected one does not come back', async () => {
     const { run } = pair();
     await client.flushAll();
-    const first = (await run(scripts.ACQUIRE, 'k', look('c1'))).rest[0] ?? '';
+    const first = (await run(scripts.ACQUIRE, 'k', acquire('c1'))).rest[0] ?? '';
     await run(scripts.PUBLISH, 'k', publish('c1', first, 'T1'));
-    const rejecting = look('c2', { avoid: first, rejected: first });
+    const rejecting = acquire('c2', { avoid: first, rejected: first });
     const second = (await run(scripts.ACQUIRE, 'k', rejecting)).rest[0] ?? '';
     expect(await client.hGet('k', 'v')).toBeNull();
     expect(await run(scripts.PUBLISH, 'k', publish('c1', first, 'T1'))).toMatchObject({ what: 'refused' });
@@ -237,21 +237,23 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
   it('a failure stands until its end, the later of two, and a token or the trial clears it', async () => {
     const { run } = pair();
     await client.flushAll();
-    const { nowUs } = await run(scripts.ACQUIRE, 'k', look('c1'));
+    const { nowUs } = await run(scripts.ACQUIRE, 'k', acquire('c1'));
     await run(scripts.RELEASE, 'k', release('c1', 'failed', 'F1', nowUs + 9e6));
     expect(await run(scripts.RELEASE, 'k', release('c2', 'failed', 'F2', nowUs + 5e6))).toMatchObject({
       what: 'released',
     });
-    expect(await run(scripts.ACQUIRE, 'k', look('c3'))).toMatchObject({
+    expect(await run(scripts.ACQUIRE, 'k', acquire('c3'))).toMatchObject({
       what: 'failure',
       rest: [expect.anything(), 'F1'],
     });
     // One that does not open is dropped by name.
-    expect(await run(scripts.ACQUIRE, 'k', look('c3', { unreadable: 'F2' }))).toMatchObject({ what: 'failure' });
-    const trial = await run(scripts.ACQUIRE, 'k', look('c3', { unreadable: 'F1' }));
+    expect(await run(scripts.ACQUIRE, 'k', acquire('c3', { unreadable: 'F2' }))).toMatchObject({ what: 'failure' });
+    const trial = await run(scripts.ACQUIRE, 'k', acquire('c3', { unreadable: 'F1' }));
     expect(trial).toMatchObject({ what: 'lead', rest: [expect.anything(), ''] });
     await run(scripts.RELEASE, 'k', release('c3', 'failed', 'F3', trial.nowUs + 60_000));
-    await expect.poll(async () => JSON.stringify(await run(scripts.ACQUIRE, 'k', look('c4')))).toMatch(/"lead".*"F3"/);
+    await expect
+      .poll(async () => JSON.stringify(await run(scripts.ACQUIRE, 'k', acquire('c4'))))
+      .toMatch(/"lead".*"F3"/);
     await run(scripts.RELEASE, 'k', release('c5', 'passed'));
     expect(await client.hGet('k', 'f')).toBe('F3');
     await run(scripts.RELEASE, 'k', release('c4', 'passed'));
@@ -274,14 +276,14 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
   it('generations grow across a flush, and a key of another type is replaced', async () => {
     const { run, model } = pair();
     await client.flushAll();
-    const before = Number((await run(scripts.ACQUIRE, 'k', look('f1'))).rest[0]);
+    const before = Number((await run(scripts.ACQUIRE, 'k', acquire('f1'))).rest[0]);
     await client.flushAll();
     model.flush();
-    const after = Number((await run(scripts.ACQUIRE, 'k', look('f2', { avoid: `${before}` }))).rest[0]);
+    const after = Number((await run(scripts.ACQUIRE, 'k', acquire('f2', { avoid: `${before}` }))).rest[0]);
     expect(after).toBeGreaterThan(before);
     await client.set('k', 'a string');
     model.flush();
-    expect(await run(scripts.ACQUIRE, 'k', look('f3'))).toMatchObject({ what: 'lead' });
+    expect(await run(scripts.ACQUIRE, 'k', acquire('f3'))).toMatchObject({ what: 'lead' });
   });
 
   it('without rights to the channel a publish still stores and answers', async () => {
@@ -290,7 +292,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     const poor = await createClient({ url: server.url, username: 'poor', password: 'pw' }).connect();
     await client.flushAll();
     const port = fromNodeRedis(poor);
-    const lead = (await port.run(scripts.ACQUIRE, 'k', look('f1').map(String))) as string[];
+    const lead = (await port.run(scripts.ACQUIRE, 'k', acquire('f1').map(String))) as string[];
     const stored = await port.run(scripts.PUBLISH, 'k', publish('f1', lead[2] ?? '', 'T1').map(String));
     expect(stored).toMatchObject(['stored', expect.anything()]);
     expect(await client.hGet('k', 'v')).toBe('T1');

@@ -103,7 +103,7 @@ describe('the link to Redis', () => {
     ['CLUSTERDOWN The cluster is down', 'refused'],
     ['connect ECONNREFUSED 127.0.0.1:6379', 'connection'],
     ['The client is closed', 'connection'],
-  ])('tells once what the trouble is: %s', async (message, trouble) => {
+  ])('reports the trouble once: %s', async (message, trouble) => {
     const { events, run, clock, sent } = linked(
       Array(30).fill((_: unknown, reject: (error: Error) => void) => reject(new Error(message))),
     );
@@ -142,7 +142,7 @@ describe('the link to Redis', () => {
     expect(sent.map(({ name }) => name)).toEqual(['acquire', 'release']);
   });
 
-  it("knows the server's time from its answers, and never puts it ahead", async () => {
+  it("estimates the server's time from replies, and is never ahead of it", async () => {
     const { clock, run, link } = linked([(resolve) => resolve(['wait', '5000000', '1'])]);
     expect(link.serverTimeUs(clock.monotonic())).toBeUndefined();
     run();

@@ -39,7 +39,7 @@ function watched<T>(promise: Promise<T>): { value?: T; error?: unknown; settled:
 }
 
 describe('sharing', () => {
-  it('one replica asks, twenty are served', async () => {
+  it('one replica makes the request, twenty get its token', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const calls = replicas(fleet, 20).map(({ registry }) => registry.getToken(KEY));
     await fleet.pass(500);
@@ -50,25 +50,25 @@ describe('sharing', () => {
     expect(fleet.source.calls).toHaveLength(1);
   });
 
-  it('each owner gets its own', async () => {
+  it('each owner gets its own token', async () => {
     const fleet = new ModelFleet();
     const [a, b] = replicas(fleet, 2) as [ModelReplica, ModelReplica];
     for (const owner of ['one', 'two', 'One', '']) {
-      const [mine, theirs] = [await a.registry.getToken(`${owner}.`), await b.registry.getToken(`${owner}.`)];
-      expect(mine.value).toBe(theirs.value);
+      const [mine, tsuccessors] = [await a.registry.getToken(`${owner}.`), await b.registry.getToken(`${owner}.`)];
+      expect(mine.value).toBe(tsuccessors.value);
       expect(mine.value).toMatch(new RegExp(`-of-${owner}\\.$`));
     }
     expect(fleet.source.calls).toHaveLength(4);
   });
 
-  it('waiters without a subscription look again', async () => {
+  it('followers without a subscription poll', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const unsubscribed = fleet.model.port();
     delete unsubscribed.subscribe;
-    const [leader, waiter] = [fleet.replica({ redis: unsubscribed }), fleet.replica({ redis: unsubscribed })];
+    const [leader, follower] = [fleet.replica({ redis: unsubscribed }), fleet.replica({ redis: unsubscribed })];
     const first = leader.registry.getToken(KEY);
     await settle();
-    const second = watched(waiter.registry.getToken(KEY));
+    const second = watched(follower.registry.getToken(KEY));
     await fleet.pass(1000);
     fleet.source.call(0).succeed();
     await fleet.pass(200);
@@ -82,13 +82,13 @@ describe('sharing', () => {
     const token = await first?.registry.getToken(KEY);
     await fleet.pass(60_000, 10_000);
     for (const { skewMs, registry } of others) {
-      const theirs = await registry.getToken(KEY);
-      expect(theirs.expiresAtMs - skewMs).toBe(token?.expiresAtMs);
+      const tsuccessors = await registry.getToken(KEY);
+      expect(tsuccessors.expiresAtMs - skewMs).toBe(token?.expiresAtMs);
     }
     expect(fleet.source.calls).toHaveLength(1);
   });
 
-  it('a refresh is one request for all, and the others adopt the successor at no cost', async () => {
+  it('a refresh is one request for all, and the others share the new token without one', async () => {
     const fleet = new ModelFleet();
     const all = replicas(fleet, 5);
     for (const { registry } of all) await registry.getToken(KEY);
@@ -101,7 +101,7 @@ describe('sharing', () => {
     expect(fleet.source.calls.map(({ request }) => request.reason)).toEqual(['absent', 'refresh']);
   });
 
-  it('a service that answers with the same token is asked once for a refresh too', async () => {
+  it('a service that answers a refresh with the same token gets one request too', async () => {
     const fleet = new ModelFleet(
       new FleetSource((call) => call.succeed({ token: 'same', response: { expires_in: 3600 } })),
     );
@@ -113,22 +113,22 @@ describe('sharing', () => {
     expect(fleet.source.calls).toHaveLength(2);
   });
 
-  it('an aborted waiter leaves at once, and a closed registry closes the source inside', async () => {
+  it('an aborted follower rejects at once, and close() closes the wrapped source', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const { shared } = fleet.replica();
     void shared.requestToken(KEY, requestOf());
     await settle();
     const controller = new AbortController();
-    const waiter = watched(fleet.replica().shared.requestToken(KEY, requestOf({ signal: controller.signal })));
+    const follower = watched(fleet.replica().shared.requestToken(KEY, requestOf({ signal: controller.signal })));
     await settle();
     controller.abort(new Error('leaving'));
     await settle();
-    expect(waiter.error).toEqual(new Error('leaving'));
+    expect(follower.error).toEqual(new Error('leaving'));
     await shared.close();
     expect(fleet.source.closed).toBe(1);
   });
 
-  it('many waiters on one signal are no leak', async () => {
+  it('many followers on one signal cause no leak warning', async () => {
     const warnings: string[] = [];
     const heard = (warning: Error) => void warnings.push(warning.name);
     process.on('warning', heard);
@@ -142,7 +142,7 @@ describe('sharing', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('a source that cannot say who it is works without sharing', async () => {
+  it('a source whose identity() fails works without sharing', async () => {
     const fleet = new ModelFleet();
     fleet.source.identity = () => Promise.reject(new Error('no secret'));
     for (const { registry } of replicas(fleet, 2)) await registry.getToken(KEY);
@@ -159,7 +159,7 @@ describe('rejections', () => {
     return all;
   }
 
-  it('whoever is second adopts the new token, and a late reject costs nothing (L4)', async () => {
+  it('L4: the second replica to reject shares the new token, and a late rejection costs no request', async () => {
     const fleet = new ModelFleet();
     const all = await holding(fleet, 4);
     const tokens: AccessToken[] = [];
@@ -173,7 +173,7 @@ describe('rejections', () => {
     expect(fleet.source.calls).toHaveLength(2);
   });
 
-  it('a rejected token is given to nobody who comes later', async () => {
+  it('no later call gets a rejected token', async () => {
     const fleet = new ModelFleet();
     const [first] = (await holding(fleet, 1)) as [ModelReplica];
     first.registry.reject(KEY, await first.registry.getToken(KEY));
@@ -188,7 +188,7 @@ describe('rejections', () => {
     expect(cold.value?.value).toBe((await again).value);
   });
 
-  it('of a token that was obtained while Redis was away, the time stands for the generation', async () => {
+  it('of a token requested without Redis: the time of its request is its generation', async () => {
     const fleet = new ModelFleet();
     const [before, away] = (await holding(fleet, 2)) as [ModelReplica, ModelReplica];
     await fleet.pass(1000);
@@ -210,7 +210,7 @@ describe('rejections', () => {
       ...{ refreshAtMs: expiresAtMs, expiresAtMs },
     });
 
-  it('a replica that does not know its generation recognises the token, and drops it for all', async () => {
+  it('a replica that does not know the generation recognizes the token, and drops it for all', async () => {
     const fleet = new ModelFleet();
     const [first] = (await holding(fleet, 1)) as [ModelReplica];
     const rejected = asToken((await first.registry.getToken(KEY)).value);
@@ -226,7 +226,7 @@ describe('rejections', () => {
     expect(again.value?.token).not.toBe(rejected.value);
   });
 
-  it('a service that insists on a rejected token makes no other replica take it', async () => {
+  it('a rejected token that the service issues again is not shared', async () => {
     const fleet = new ModelFleet(new FleetSource((call) => call.succeed({ token: 'again' })));
     const { shared } = fleet.replica();
     await shared.requestToken(KEY, requestOf({ reason: 'rejected', rejected: asToken('again') }));
@@ -234,7 +234,7 @@ describe('rejections', () => {
     expect(fleet.source.calls).toHaveLength(2);
   });
 
-  it('a refresh does not take a token that ends before the held one, if no generation tells', async () => {
+  it('a refresh does not share a token that ends before the current one, if tsuccessor generations are unknown', async () => {
     const fleet = new ModelFleet();
     await fleet.replica().registry.getToken(KEY);
     await fleet.pass(1_000_000, 1_000_000);
@@ -247,7 +247,7 @@ describe('rejections', () => {
     expect((await refresh(3_000_000)).token).toMatch(/^token-2-/);
   });
 
-  it('of a token of its own, a replica says at once which one it does not want', async () => {
+  it('the replica that led names the rejected generation in its first script', async () => {
     const fleet = new ModelFleet();
     const [first] = (await holding(fleet, 1)) as [ModelReplica];
     const asked: string[] = [];
@@ -261,7 +261,7 @@ describe('rejections', () => {
     expect(asked).toEqual(['acquire', 'publish']);
   });
 
-  it('F7: under a service that revokes the old token with each new one, replicas settle on one', async () => {
+  it('F7: under a service that revokes the previous token with each new one, the replicas settle on one', async () => {
     const fleet = new ModelFleet();
     const all = replicas(fleet, 2);
     const isLive = (token: AccessToken) => token.value.startsWith(`token-${fleet.source.calls.length}-`);
@@ -285,7 +285,7 @@ describe('failures', () => {
   const refused = () => new OwnerTokenError('owner_refused', 'no', { status: 400, oauthError: 'invalid_grant' });
   const down = () => new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint' });
 
-  it('of an owner are shared, and end: its key is asked for again, by one', async () => {
+  it('of an owner are shared until tsuccessor end; then one replica makes the next request', async () => {
     const fleet = new ModelFleet(new FleetSource((call) => call.fail(refused())));
     const all = replicas(fleet, 5);
     for (const { registry } of all) {
@@ -325,7 +325,7 @@ describe('failures', () => {
     expect(fleet.source.calls.length - during).toBeLessThanOrEqual(21);
   });
 
-  it('for which the service named a time last that long', async () => {
+  it('with Retry-After last that long', async () => {
     const limited = new OwnerTokenError('rate_limited', 'slow down', { retryAfterMs: 20_000, status: 429 });
     const fleet = new ModelFleet(new FleetSource((call) => call.fail(limited)));
     await fleet
@@ -345,7 +345,7 @@ describe('failures', () => {
     await fleet.replica().registry.getToken('OTHER');
   });
 
-  it('of the endpoint are over with an answer that blames the owner alone', async () => {
+  it('of the endpoint end with a response that refuses the owner alone', async () => {
     const fleet = new ModelFleet(new FleetSource((call) => call.fail(down())));
     await fleet
       .replica()
@@ -364,7 +364,7 @@ describe('failures', () => {
     expect(fleet.source.calls).toHaveLength(4);
   });
 
-  it('of the endpoint are told at once to those who wait for an owner whose request was not made', async () => {
+  it('of the endpoint reach the followers of an owner whose request was not made at once', async () => {
     const fleet = new ModelFleet(new FleetSource((call) => call.fail(down())));
     await fleet
       .replica()
@@ -381,7 +381,7 @@ describe('failures', () => {
     expect(fleet.source.calls).toHaveLength(1);
   });
 
-  it('of a replica that is closing are its own', async () => {
+  it('of a closing replica are not shared', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const controller = new AbortController();
     const closing = fleet.replica().shared.requestToken(KEY, requestOf({ signal: controller.signal }));
@@ -393,7 +393,7 @@ describe('failures', () => {
     await fleet.replica().registry.getToken(KEY);
   });
 
-  it('that say nothing of the service are not shared: the next replica asks', async () => {
+  it('that do not concern the service are not shared: the next replica makes its request', async () => {
     const fleet = new ModelFleet(new FleetSource((call) => call.fail(new OwnerTokenError('closed', 'closed'))));
     await fleet
       .replica()
@@ -403,7 +403,7 @@ describe('failures', () => {
     await fleet.replica().registry.getToken(KEY);
   });
 
-  it('of an answer without a token are shared, and leave no lease behind', async () => {
+  it('for want of a token in the response are shared, and leave no lease behind', async () => {
     const fleet = new ModelFleet(new FleetSource((call) => call.succeed({ token: 'two words' })));
     for (const { registry } of replicas(fleet, 3)) {
       await expect(registry.getToken(KEY)).rejects.toMatchObject({ code: 'invalid_response' });
@@ -412,56 +412,56 @@ describe('failures', () => {
   });
 });
 
-describe('holders', () => {
-  it('L2: one that dies costs one request more and at most one lease', async () => {
+describe('leaders', () => {
+  it('L2: a leader that dies costs one more request and at most one lease of delay', async () => {
     const fleet = new ModelFleet(new FleetSource());
-    const holder = fleet.replica();
-    void holder.registry.getToken(KEY).catch(() => {});
+    const leader = fleet.replica();
+    void leader.registry.getToken(KEY).catch(() => {});
     await settle();
-    const waiters = replicas(fleet, 5).map(({ registry }) => registry.getToken(KEY));
+    const followers = replicas(fleet, 5).map(({ registry }) => registry.getToken(KEY));
     await settle();
-    holder.health = 'hung';
+    leader.health = 'hung';
     await fleet.pass(2900);
     expect(fleet.source.calls).toHaveLength(1);
     await fleet.pass(300);
     expect(fleet.source.calls).toHaveLength(2);
     fleet.source.call(1).succeed();
     await fleet.pass(100);
-    expect(values(await Promise.all(waiters)).size).toBe(1);
+    expect(values(await Promise.all(followers)).size).toBe(1);
     expect(fleet.source.calls).toHaveLength(2);
   });
 
-  it('L2: one that was frozen gets the token of its heir', async () => {
+  it('L2: a leader that was frozen gets the token of its successor', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const frozen = fleet.replica();
     const late = frozen.registry.getToken(KEY);
     await settle();
     frozen.health = 'hung';
-    const heir = fleet.replica().registry.getToken(KEY);
+    const successor = fleet.replica().registry.getToken(KEY);
     await fleet.pass(3500);
-    fleet.source.call(1).succeed({ token: 'of-the-heir' });
-    await heir;
+    fleet.source.call(1).succeed({ token: 'of-the-successor' });
+    await successor;
     frozen.health = 'up';
     fleet.source.call(0).succeed({ token: 'revoked-since' });
     await settle();
-    expect((await late).value).toBe('of-the-heir');
+    expect((await late).value).toBe('of-the-successor');
   });
 
-  it('one whose request takes long keeps its lease, up to a limit', async () => {
+  it('a leader whose request takes long keeps its lease, up to a limit', async () => {
     const fleet = new ModelFleet(new FleetSource());
     void fleet.replica().registry.getToken(KEY);
     await settle();
-    const waiter = fleet.replica().registry.getToken(KEY);
+    const follower = fleet.replica().registry.getToken(KEY);
     await fleet.pass(14_000);
     expect(fleet.source.calls).toHaveLength(1);
     await fleet.pass(5_000);
     expect(fleet.source.calls).toHaveLength(2);
     fleet.source.call(1).succeed();
     await fleet.pass(100);
-    await waiter;
+    await follower;
   });
 
-  it('a waiter whose patience is over asks alone', async () => {
+  it('a follower falls back after maxWaitMs', async () => {
     const fleet = new ModelFleet(new FleetSource());
     void fleet.replica().registry.getToken(KEY);
     await settle();
@@ -474,7 +474,7 @@ describe('holders', () => {
     expect(patient.shared.stats()).toMatchObject({ fallback: 1 });
   });
 
-  it('L2: one that never heard of its lease, and fails alone, gives it back', async () => {
+  it('L2: a replica that never got the reply to its acquire, and whose fallback fails, gives the lease back', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const replica = fleet.replica();
     await Promise.all([replica.registry.getToken('warm'), settle().then(() => fleet.source.call(0).succeed())]);
@@ -490,7 +490,7 @@ describe('holders', () => {
     expect(fleet.source.countFor(KEY)).toBe(2);
   });
 
-  it('one whose token is too large to share, or whose policy throws, gives the lease back', async () => {
+  it('a leader whose token is too large to share, or whose policy throws, gives the lease back', async () => {
     const large = new FleetSource((call) => call.succeed({ response: { padding: 'x'.repeat(200_000) } }));
     const fleet = new ModelFleet(large);
     for (const { registry } of replicas(fleet, 3)) await registry.getToken(KEY);
@@ -506,7 +506,7 @@ describe('holders', () => {
 
 describe('without help from Redis', () => {
   it.each(['down', 'hung', 'read_only'] as const)(
-    '%s: each replica asks once for itself; converges after',
+    '%s: each replica makes one request per owner; then they share again',
     async (health) => {
       const fleet = new ModelFleet();
       fleet.health = health;
@@ -533,7 +533,7 @@ describe('without help from Redis', () => {
 
   const TROUBLE = { down: 'connection', hung: 'timeout', read_only: 'read_only' };
 
-  it('a call that finds it hung goes on alone after the deadline, and offers what it got', async () => {
+  it('a call that finds Redis hung falls back after the deadline, and offers its token to the others', async () => {
     const fleet = new ModelFleet();
     const replica = fleet.replica();
     await replica.registry.getToken('warm');
@@ -549,7 +549,7 @@ describe('without help from Redis', () => {
     expect(replica.shared.stats()).toMatchObject({ fallback: 1, leader: 1, sharing: true });
   });
 
-  it('flushed: whoever comes anew asks once more', async () => {
+  it('flushed: one more request', async () => {
     const fleet = new ModelFleet();
     for (const { registry } of replicas(fleet, 3)) await registry.getToken(KEY);
     fleet.model.flush();
@@ -608,7 +608,7 @@ describe('policies', () => {
     expect(fleet.source.calls).toHaveLength(1);
   });
 
-  it('a JWT without iat, adopted where the clock is five minutes slow, ends no later than it does', async () => {
+  it('a JWT without iat, shared where the clock is five minutes slow, ends no later than by its exp', async () => {
     const fleet = new ModelFleet(
       new FleetSource((call) => call.succeed({ token: jwt({ exp: Math.floor(fleet.clock.now() / 1000) + 600 }) })),
     );
@@ -619,7 +619,7 @@ describe('policies', () => {
     expect(fleet.source.calls).toHaveLength(1);
   });
 
-  it('a replica with a shorter policy keeps to it; with a longer one it is held to the truth', async () => {
+  it('a replica with a shorter policy keeps to it; one with a longer policy is limited to the sealed lifetime', async () => {
     const fleet = new ModelFleet();
     const made = fleet.clock.now();
     await fleet.replica({ registry: { expiry: fixedLifetime(600_000) } }).registry.getToken(KEY);
@@ -630,7 +630,7 @@ describe('policies', () => {
     expect(fleet.source.calls).toHaveLength(1);
   });
 
-  it('near its end a token is not handed over', async () => {
+  it('a token near its end is not shared', async () => {
     const fleet = new ModelFleet();
     await fleet.replica().registry.getToken(KEY);
     await fleet.pass(3_589_500, 3_589_500);
@@ -657,7 +657,7 @@ describe('keys', () => {
     expect(events).toEqual([]);
   });
 
-  it('that differ are told: replicas of one prefix that share nothing', async () => {
+  it('that differ are reported: replicas of one prefix that share nothing', async () => {
     const fleet = new ModelFleet();
     await fleet.replica({ sealingKeys: [old] }).registry.getToken(KEY);
     await fleet.replica({ sealingKeys: [fresh] }).registry.getToken(KEY);

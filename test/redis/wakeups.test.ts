@@ -21,7 +21,7 @@ function setUp(subscribe?: (onMessage: (name: string) => void) => Promise<() => 
 }
 
 describe('wake-ups', () => {
-  it('with a subscription come with the message for that record, and only that', async () => {
+  it('with a subscription come with a message about that record, and only that', async () => {
     let send: (name: string) => void = () => {};
     const { wakeups, waits, clock } = setUp(async (onMessage) => {
       send = onMessage;
@@ -53,7 +53,7 @@ describe('wake-ups', () => {
     expect(waits(watch).over).toBe(false);
   });
 
-  it('without one, waiters look again: soon, then ever more rarely', async () => {
+  it('without a subscription, followers poll at growing intervals', async () => {
     const { wakeups, waits, clock } = setUp();
     const watch = wakeups.watch('mine');
     for (const ms of [15, 30, 60, 120, 150, 150]) {
@@ -67,7 +67,7 @@ describe('wake-ups', () => {
     }
   });
 
-  it('a lease that is over is looked after soon, and an aborted signal ends the wait at once', async () => {
+  it('a wait ends soon after the lease, and at once with an aborted signal', async () => {
     const { wakeups, waits, clock } = setUp();
     const lapsed = waits(wakeups.watch('mine'), 0);
     const abort = new AbortController();
@@ -81,7 +81,7 @@ describe('wake-ups', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
-  it('a subscription that fails is told once, and tried again after half a minute', async () => {
+  it('a subscription that fails is reported once, and tried again after half a minute', async () => {
     let tries = 0;
     const { wakeups, told, clock } = setUp(async () => {
       tries++;

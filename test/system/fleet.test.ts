@@ -6,11 +6,19 @@ import { buildReplica, ReplicaPool } from '../helpers/fleet.ts';
 import type { Outcome, ReplicaOptions } from '../helpers/fleet-worker.ts';
 import { noRedis, type RedisServer, startRedis } from '../helpers/redis-server.ts';
 
-/** More processes than cores: what is slow then is not Redis. */
-const CROWDED = { redisTimeoutMs: 5_000 };
+/**
+ * More processes than cores, on a machine that may be busy: what is slow then is not Redis, and a leader that gets no CPU
+ * time for seconds is not dead.
+ */
+const CROWDED = { redisTimeoutMs: 5_000, leaseMs: 30_000, ...patience(120_000) };
 const LEASE_MS = 1_000;
 
-describe.skipIf(noRedis)('L', () => {
+function patience(ms: number) {
+  return { maxQueueMs: ms, maxWaitMs: ms, requestTimeoutMs: ms };
+}
+
+// The limit of a test is far beyond what any takes; on a busy machine processes start slowly.
+describe.skipIf(noRedis)('L', { timeout: 120_000 }, () => {
   let pool: ReplicaPool;
   let redis: RedisServer;
   let sandbox: Sandbox;
@@ -36,7 +44,7 @@ describe.skipIf(noRedis)('L', () => {
   const tokensOf = (outcomes: Outcome[]) => outcomes.map(({ token, code }) => token ?? code);
   const key = (index: number) => sandbox.accessKeys[index] as string;
 
-  it('L1: 20 processes, 200 owners, cold: 200 requests, at most 1 % over', { timeout: 60_000 }, async () => {
+  it('L1: 20 processes, 200 owners, cold: 200 requests, at most 1 % over', async () => {
     await using fleet = await start(20, {}, (index) => ({ client: index % 2 ? 'ioredis' : 'node-redis' }));
     const outcomes = await fleet.all('get', sandbox.accessKeys);
     expect(new Set(outcomes.map((each) => tokensOf(each).join())).size).toBe(1);
@@ -48,17 +56,17 @@ describe.skipIf(noRedis)('L', () => {
   async function waiting(requestMs: number) {
     sandbox.faults.add({ kind: 'latency', ms: requestMs });
     const fleet = await start(4, { leaseMs: LEASE_MS });
-    const holder = fleet.at(0);
-    const first = holder.tell('get', [key(0)]).catch(() => []);
-    await expect.poll(requests, { timeout: 5_000 }).toBe(1);
+    const leader = fleet.at(0);
+    const first = leader.tell('get', [key(0)]).catch(() => []);
+    await expect.poll(requests, { timeout: 30_000 }).toBe(1);
     const rest = Promise.all(fleet.replicas.slice(1).map((replica) => replica.tell('get', [key(0)])));
-    return { fleet, holder, first, rest };
+    return { fleet, leader, first, rest };
   }
 
   it('L2: the leader is killed: one request more, and the others are served by it', async () => {
-    const { fleet, holder, rest } = await waiting(400);
+    const { fleet, leader, rest } = await waiting(400);
     await using _ = fleet;
-    await holder.kill();
+    await leader.kill();
     const outcomes = (await rest).flat();
     expect(new Set(tokensOf(outcomes)).size).toBe(1);
     expect(outcomes[0]?.token).toMatch(/^\w{12}$/);
@@ -66,11 +74,11 @@ describe.skipIf(noRedis)('L', () => {
   });
 
   it('L2: the leader is frozen: one request more, and when it thaws it has the token of its successor', async () => {
-    const { fleet, holder, first, rest } = await waiting(400);
+    const { fleet, leader, first, rest } = await waiting(400);
     await using _ = fleet;
-    holder.process.kill('SIGSTOP');
+    leader.process.kill('SIGSTOP');
     const outcomes = (await rest).flat();
-    holder.process.kill('SIGCONT');
+    leader.process.kill('SIGCONT');
     expect(new Set([...tokensOf(outcomes), ...tokensOf(await first)]).size).toBe(1);
     expect(requests()).toBe(2);
   });
@@ -82,7 +90,7 @@ describe.skipIf(noRedis)('L', () => {
     expect(requests()).toBe(1);
   });
 
-  it('L4: a replica that missed the news costs no request', async () => {
+  it('L4: a replica that rejects an old generation costs no request', async () => {
     await using fleet = await start(3);
     await fleet.all('get', [key(0)]);
     const renewed = [];
@@ -119,21 +127,51 @@ describe.skipIf(noRedis)('L', () => {
     await expect.poll(recovered, { timeout: 15_000, interval: 250 }).not.toContain('endpoint_unavailable');
   });
 
+  it('a quota of the service holds for all processes together, while Redis is there and while it is not', async () => {
+    const perSecond = 25;
+    // A send time may be used half a second late. And each of the two changes costs at most one send time per process.
+    const [late, perChange] = [0.5 * perSecond + 1, 4];
+    await using fleet = await start(4, { requestsPerSecond: perSecond, redisTimeoutMs: 250 });
+    let owner = 199;
+    const counted = async () => {
+      await fleet.all('get', [key(owner--)]);
+      return (await fleet.all('report')).map(({ sharing }) => sharing?.replicas);
+    };
+    await expect.poll(counted, { timeout: 30_000, interval: 500 }).toEqual([4, 4, 4, 4]);
+    const phase = async (owners: (replica: number) => string[]) => {
+      const before = requests();
+      const startedMs = performance.now();
+      const outcomes = await Promise.all(fleet.replicas.map((each, index) => each.tell('get', owners(index))));
+      const seconds = (performance.now() - startedMs) / 1_000;
+      expect(outcomes.flat().filter(({ code }) => code)).toEqual([]);
+      return { made: requests() - before, allowed: perSecond * seconds + late + perChange };
+    };
+    const together = await phase(() => sandbox.accessKeys.slice(0, 100));
+    expect(together.made).toBe(100);
+    expect(together.made).toBeLessThanOrEqual(together.allowed);
+    await redis.kill();
+    const apart = await phase((replica) => sandbox.accessKeys.slice(100 + replica * 15, 115 + replica * 15));
+    expect(apart.made).toBe(60);
+    expect(apart.made).toBeLessThanOrEqual(apart.allowed);
+  });
+
   it('F7: a service that revokes the old token with each new one: no call is lost, the fleet settles', async () => {
-    sandbox.setProfile({ revokePrevious: true, lifetimeSeconds: 2 });
-    await using fleet = await start(2, { refreshWindow: [0.4, 0.6] });
+    // Refreshes are at least a second apart, far longer than a call and its repetition take.
+    const [lifeMs, soonest, runMs] = [10_000, 0.1, 4_000];
+    sandbox.setProfile({ revokePrevious: true, lifetimeSeconds: lifeMs / 1_000 });
+    await using fleet = await start(2, { refreshWindow: [soonest, 0.15] });
     const keys = sandbox.accessKeys.slice(0, 3);
     const startedMs = performance.now();
     const statuses = await Promise.all(
       fleet.replicas.map(async (replica) => {
         const seen: (number | string)[] = [];
-        while (performance.now() - startedMs < 3_000) seen.push(...(await replica.tell('call', keys)));
+        while (performance.now() - startedMs < runMs) seen.push(...(await replica.tell('call', keys)));
         return seen;
       }),
     );
     expect(new Set(statuses.flat())).toEqual(new Set([200]));
     // At most one for each owner in each shortest time to a refresh, and one at the start.
-    const rounds = (performance.now() - startedMs) / (2_000 * 0.4);
+    const rounds = (performance.now() - startedMs) / (lifeMs * soonest);
     expect(requests()).toBeLessThanOrEqual(keys.length * (Math.ceil(rounds) + 1));
   });
 });
