@@ -16,7 +16,6 @@
  * client.
  */
 
-import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { type Clock, systemClock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
@@ -30,6 +29,7 @@ import { Names, namingKeyFrom } from './names.ts';
 import { checkSharedTokensOptions, type SharedTokensOptions } from './options.ts';
 import { Pacer } from './pacer.ts';
 import { RedisLink } from './redis-link.ts';
+import { ReplicaCounter } from './replica-count.ts';
 import { Sealer } from './sealing.ts';
 import { SharedCall } from './shared-call.ts';
 import { SharedCircuit } from './shared-circuit.ts';
@@ -64,12 +64,6 @@ export interface SharingStats {
   /** Those of them with another naming key. */
   readonly mismatched: number;
 }
-
-/** A replica counts as present for this long after it announced itself. */
-const ANNOUNCED_MS = 900_000;
-
-/** How often a replica announces itself: more often at first, because replicas start together and must count each other. */
-const ANNOUNCE_EVERY_MS = { first: 5_000, last: 300_000 } as const;
 
 /** Bounds the circuits, since each rotated secret leaves one behind. */
 const MAX_CIRCUITS = 8;
@@ -107,12 +101,10 @@ export class SharedTokens implements TokenSource {
   readonly #budget: FallbackBudget;
   readonly #pacer: Pacer | undefined;
   readonly #maxWaitMs: number;
+  readonly #counter: ReplicaCounter;
   readonly #diagnostics: SharingDiagnostics;
   readonly #circuits = new Map<string, SharedCircuit>();
-  readonly #replica = randomUUID();
   readonly #counts = { shared: 0, leader: 0, fallback: 0, refused: 0 };
-  #announceAtMs = Number.NEGATIVE_INFINITY;
-  #announceEveryMs: number = ANNOUNCE_EVERY_MS.first;
 
   /** @throws {OwnerTokenError} `invalid_options`, listing every problem. */
   constructor(options: SharedTokensOptions) {
@@ -139,6 +131,10 @@ export class SharedTokens implements TokenSource {
     this.#tokens = new StoredTokens({ sealer, known: this.#known, clock, serverTimeUs, onUnreadable });
     this.#failures = new StoredFailures(sealer, random, onUnreadable);
     this.#budget = new FallbackBudget(clock);
+    this.#counter = new ReplicaCounter(this.#record, this.#names, clock, ({ replicas, mismatched }) => {
+      this.#budget.replicas = replicas;
+      diagnostics.keyMismatch(mismatched);
+    });
     this.#maxWaitMs = maxWaitMs;
     this.#pacer = this.#newPacer(options, clock, random);
     this.#election = new Election({
@@ -152,7 +148,7 @@ export class SharedTokens implements TokenSource {
     const call = await this.#begin(accessKey, request);
     // Without an identity there is no sharing; the source answers for itself.
     if (!call) return this.#source.requestToken(accessKey, request);
-    this.#announce();
+    this.#counter.announce();
     let decision = await this.#election.decide(call);
     if (decision.do === 'fall-back' && !this.#budget.tryEnter()) {
       call.releasePermit();
@@ -191,7 +187,7 @@ export class SharedTokens implements TokenSource {
    */
   async close(): Promise<void> {
     await this.#wakeups.close();
-    void this.#record.announce(this.#names.replicas, this.#replica, this.#names.keyId, 0, () => {});
+    this.#counter.leave();
     await this.#link.idle();
     await this.#source.close?.();
   }
@@ -326,17 +322,5 @@ export class SharedTokens implements TokenSource {
     const [oldest = name] = this.#circuits.keys();
     if (this.#circuits.size > MAX_CIRCUITS) this.#circuits.delete(oldest);
     return circuit;
-  }
-
-  /** Lists this replica among the others, and counts them, from time to time while it is called. */
-  #announce(): void {
-    const nowMs = this.#clock.monotonic();
-    if (nowMs < this.#announceAtMs) return;
-    this.#announceAtMs = nowMs + this.#announceEveryMs;
-    this.#announceEveryMs = Math.min(this.#announceEveryMs * 2, ANNOUNCE_EVERY_MS.last);
-    void this.#record.announce(this.#names.replicas, this.#replica, this.#names.keyId, ANNOUNCED_MS, (count) => {
-      this.#budget.replicas = count.replicas;
-      this.#diagnostics.keyMismatch(count.mismatched);
-    });
   }
 }
