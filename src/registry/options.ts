@@ -74,7 +74,8 @@ export interface OwnerTokenRegistryOptions {
   random?: (() => number) | undefined;
   /**
    * How long requests pause after a failure: doubling from `baseMs` (1 to 3,600,000) up to `capMs` (up to 86,400,000).
-   * Defaults: owner 1 s to 5 min; client 1 s to 60 s; endpoint 0.5 s to 30 s.
+   * Defaults: owner 1 s to 5 min; client 1 s to 60 s; endpoint 0.5 s to 30 s. With an owner's `capMs` of 86,400,000, an
+   * owner that is refused for good is soon asked for once a day.
    */
   pauses?: Partial<PauseRanges> | undefined;
 }

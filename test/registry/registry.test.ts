@@ -46,6 +46,26 @@ describe('getToken', () => {
     expect(registry.stats()).toMatchObject({ owners: 1, usable: 1, hits: 1, joined: 999, requests: 1, inFlight: 0 });
   });
 
+  it('backs off from an owner that is refused for good up to a day, where its cap says so', async () => {
+    const DAY_MS = 86_400_000;
+    const refused = new OwnerTokenError('owner_refused', 'revoked', { oauthError: 'invalid_grant' });
+    const source = new ScriptedSource((call) => call.fail(refused));
+    const { registry, clock } = make(source, { pauses: { owner: { baseMs: 1000, capMs: DAY_MS } } });
+    const lengthsMs = [];
+    for (let attempt = 1; attempt <= 20; attempt++) {
+      const { retryAtMs = Number.NaN } = await errorOf(registry.getToken('key-1'));
+      expect(source.calls).toHaveLength(attempt);
+      // Jitter draws three quarters of it here.
+      lengthsMs.push((retryAtMs - clock.now()) / 0.75);
+      clock.advance(retryAtMs - clock.now());
+    }
+    expect(lengthsMs.slice(0, 3)).toEqual([1000, 2000, 4000]);
+    expect(lengthsMs.slice(-4)).toEqual([65_536_000, DAY_MS, DAY_MS, DAY_MS]);
+    // It recovers by itself, with the next call after the pause.
+    source.script((call) => call.succeed());
+    await registry.getToken('key-1');
+  });
+
   it('serves past the refresh point and asks once in the background', async () => {
     const source = ScriptedSource.answering(100);
     const { registry, clock } = make(source);
