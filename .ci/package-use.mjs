@@ -1,11 +1,12 @@
 /**
  * Uses the installed package as its users do, on the Node that runs this: `import` and `require()` of every entry point,
- * the same names by both; the executable; and a look at what the main entry really loads.
+ * the same names by both; the executable; the examples; a test that closes nothing; and a look at what the main entry
+ * really loads.
  */
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -39,6 +40,30 @@ const refused = run(bin, 'token', '--client-secret=canary-7c1d');
 assert.equal(refused.status, 2);
 assert.ok(!`${refused.stdout}${refused.stderr}`.includes('canary'), 'an argument was repeated');
 console.log(`the executable runs on Node ${process.version}`);
+
+const examples = readdirSync(join(home, 'docs/examples')).filter((name) => name.endsWith('.mjs'));
+assert.ok(examples.length >= 3);
+for (const name of examples) {
+  const { status, stdout, stderr } = run(join(home, 'docs/examples', name));
+  assert.deepEqual({ name, status, stderr }, { name, status: 0, stderr: '' });
+  assert.notEqual(stdout, '', `${name} prints nothing`);
+}
+console.log(`${examples.length} examples run`);
+
+writeFileSync(
+  join(user, 'forgetful.test.mjs'),
+  `import { test } from 'node:test';
+  import { OwnerTokenRegistry, TokenEndpoint } from 'owner-token-registry';
+  import { startSandbox } from 'owner-token-registry/sandbox';
+  test('closes nothing', async () => {
+    const { url: baseUrl, clientId, clientSecret, accessKeys } = await startSandbox();
+    const registry = new OwnerTokenRegistry({ source: new TokenEndpoint({ baseUrl, clientId, clientSecret }) });
+    await (await registry.ownerFetch(accessKeys[0])(baseUrl + '/echo')).text();
+  });`,
+);
+const forgetful = spawnSync(process.execPath, ['--test', 'forgetful.test.mjs'], { cwd: user, timeout: 20_000 });
+assert.deepEqual([forgetful.status, forgetful.signal], [0, null], 'node:test does not end by itself');
+console.log('node:test ends, although nothing is closed');
 
 function evaluate(type, code) {
   const args = ['--no-warnings', `--input-type=${type}`, '--eval', code];

@@ -6,10 +6,13 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import https from 'node:https';
 import { createRequire } from 'node:module';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
+import type { TLSSocket } from 'node:tls';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from './helpers/loopback-certificate.ts';
 import { isEntryPoint, pathsBelow, ROOT } from './helpers/source-files.ts';
 
 interface Manifest {
@@ -205,6 +208,32 @@ describe('the build', () => {
     const refused = spawnSync(process.execPath, [bin, 'token', '--secret=canary-20'], { encoding: 'utf8' });
     expect(refused).toMatchObject({ status: 2, stdout: '' });
     expect(refused.stderr).not.toContain('canary');
+  });
+
+  it('has an executable that trusts NODE_EXTRA_CA_CERTS, alone and with a client certificate', async () => {
+    const pem = (name: string, text: string) => {
+      writeFileSync(join(home, name), text);
+      return join(home, name);
+    };
+    const tls = { key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE, ca: LOOPBACK_CERTIFICATE };
+    const server = https.createServer({ ...tls, requestCert: true, rejectUnauthorized: false }, (request, response) => {
+      const { authorized } = request.socket as TLSSocket;
+      response.end(JSON.stringify({ access_token: `client-${authorized}`, token_type: 'Bearer', expires_in: 60 }));
+    });
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const { port } = server.address() as AddressInfo;
+    const tokenFrom = async (env: NodeJS.ProcessEnv, ...flags: string[]) => {
+      const credentials = { OTR_CLIENT_ID: 'a', OTR_CLIENT_SECRET: 'b', OTR_ACCESS_KEY: 'c' };
+      const all = { ...process.env, OTR_BASE_URL: `https://127.0.0.1:${port}`, ...credentials, ...env };
+      const child = spawn(process.execPath, [bin, 'token', '--show-token', ...flags], { env: all });
+      return (await child.stdout.setEncoding('utf8').toArray()).join('').trim();
+    };
+    const ca = { NODE_EXTRA_CA_CERTS: pem('ca.pem', LOOPBACK_CERTIFICATE) };
+    const client = ['--cert', pem('client.pem', LOOPBACK_CERTIFICATE), '--key', pem('client.key', LOOPBACK_KEY)];
+    expect(await tokenFrom({})).toBe('');
+    expect(await tokenFrom(ca)).toContain('client-false');
+    expect(await tokenFrom(ca, ...client)).toContain('client-true');
+    server.close();
   });
 
   it('has an executable that Ctrl-C ends at once, with exit code 130', async () => {

@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
+import { ConnectProxy } from '../helpers/connect-proxy.ts';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../helpers/loopback-certificate.ts';
 import { runCommand } from '../helpers/terminal.ts';
 
@@ -91,6 +92,40 @@ describe('a proxy', () => {
     const { err } = await runCommand(['token'], env);
     expect(err).toMatch(/^warning: HTTPS_PROXY is ignored: this is Node \d+\S+, and Node supports proxies from 22\.21/);
     expect(err).not.toContain('canary');
+  });
+
+  describe.runIf(supportsProxy)('that this Node can use', () => {
+    // Written with a dot, the name is that of the certificate, but not of this machine, for which no proxy is used.
+    const beyond = ({ env: { OTR_BASE_URL = '' } }: { env: Record<string, string> }) => {
+      const { port } = new URL(OTR_BASE_URL);
+      return { ...CANARIES, OTR_BASE_URL: `https://localhost.:${port}`, target: `localhost.:${port}` };
+    };
+
+    it.each([
+      ['alone', false, CA],
+      ['and a client certificate', true, [...CA, ...CLIENT]],
+    ])('is used by token and doctor: %s', async (_, mutual, flags) => {
+      await using service = await startService(mutual);
+      await using proxy = await ConnectProxy.start('http', 'user:canary');
+      const { target, ...credentials } = beyond(service);
+      const HTTPS_PROXY = proxy.url.replace('://', '://user:canary@');
+      for (const command of ['token', 'doctor']) {
+        const { code, out, err } = await runCommand([command, ...flags], { ...credentials, HTTPS_PROXY });
+        expect({ command, code, out: code === 0 ? '' : out, err }).toEqual({ command, code: 0, out: '', err: '' });
+      }
+      expect(new Set(proxy.targets)).toEqual(new Set([target]));
+      const withoutPassword = await runCommand(['token', ...flags], { ...credentials, HTTPS_PROXY: proxy.url });
+      expect(withoutPassword.code).toBe(1);
+      expect(withoutPassword.out + withoutPassword.err).not.toContain('canary');
+    });
+
+    it('is not used for hosts in NO_PROXY', async () => {
+      await using service = await startService(false);
+      await using proxy = await ConnectProxy.start();
+      const { target: _, ...credentials } = beyond(service);
+      await runCommand(['token', ...CA], { ...credentials, HTTPS_PROXY: proxy.url, NO_PROXY: 'localhost.' });
+      expect(proxy.targets).toEqual([]);
+    });
   });
 
   it('is not mentioned for a service on this machine', async () => {

@@ -4,7 +4,10 @@ import https from 'node:https';
 import net, { type AddressInfo, type Socket } from 'node:net';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from './loopback-certificate.ts';
 
-/** A corporate proxy: tunnels by CONNECT, is reached over http or https, and may require a password. */
+/**
+ * A corporate proxy: tunnels by CONNECT, is reached over http or https, and may require a password. Every name leads to this
+ * machine.
+ */
 export class ConnectProxy implements AsyncDisposable {
   /** The targets of the tunnels, in order: `127.0.0.1:443`. */
   readonly targets: string[] = [];
@@ -24,8 +27,8 @@ export class ConnectProxy implements AsyncDisposable {
         return;
       }
       this.targets.push(request.url as string);
-      const { hostname, port } = new URL(`http://${request.url}`);
-      const upstream = net.connect(Number(port), hostname, () => {
+      const { port } = new URL(`http://${request.url}`);
+      const upstream = net.connect(Number(port), '127.0.0.1', () => {
         client.write('HTTP/1.1 200 Connection established\r\n\r\n');
         client.pipe(upstream).pipe(client);
       });
