@@ -2,11 +2,11 @@ import type { LedgerEntry, Sandbox } from '../../sandbox/index.ts';
 
 /**
  * Calls `onRequest` for each request that ends, from the portal's event stream, until the sandbox closes or `signal`
- * aborts. Resolves once it listens.
+ * aborts; `onLeftOut` if there were more than the stream carries. Resolves once it listens.
  */
 export async function followRequests(
   { portalUrl, portalToken }: Sandbox,
-  onRequest: (request: LedgerEntry) => void,
+  { onRequest, onLeftOut }: { onRequest: (request: LedgerEntry) => void; onLeftOut: (count: number) => void },
   signal: AbortSignal,
 ): Promise<void> {
   const headers: Record<string, string> = portalToken === undefined ? {} : { authorization: `Bearer ${portalToken}` };
@@ -14,12 +14,18 @@ export async function followRequests(
   const follow = async (): Promise<void> => {
     for await (const line of linesOf(body)) {
       if (!line.startsWith('data: ')) continue;
-      const { requests = [] } = JSON.parse(line.slice('data: '.length)) as { requests?: LedgerEntry[] };
+      const { requests = [], requestsLeftOut = 0 } = JSON.parse(line.slice('data: '.length)) as Frame;
       for (const request of requests) if (request.outcome !== 'pending') onRequest(request);
+      if (requestsLeftOut > 0) onLeftOut(requestsLeftOut);
     }
   };
   // The stream breaks off when the sandbox closes.
   void follow().catch(() => {});
+}
+
+interface Frame {
+  readonly requests?: LedgerEntry[];
+  readonly requestsLeftOut?: number;
 }
 
 async function* linesOf(body: AsyncIterable<Uint8Array> | null): AsyncGenerator<string> {

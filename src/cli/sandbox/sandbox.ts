@@ -1,7 +1,7 @@
 /** `owner-token-registry sandbox`: an emulated token service with its portal, until it is interrupted. */
 
 import { spawn } from 'node:child_process';
-import { type Sandbox, SCENARIOS, type ScenarioName } from '../../sandbox/index.ts';
+import { type LedgerEntry, type Sandbox, SCENARIOS, type ScenarioName } from '../../sandbox/index.ts';
 import { EXIT, readFlags, type Terminal, UsageError } from '../command.ts';
 import { bannerOf, credentialsOf, environmentOf, portalLinkOf, requestLine, verdictLines } from './output.ts';
 import { followRequests } from './requests.ts';
@@ -44,8 +44,13 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   await using sandbox = await openSandbox(flags);
   // Standard output is reserved for the machine-readable formats.
   const log = flags.json || flags['print-env'] ? terminal.err : terminal.out;
-  if (flags.verbose)
-    await followRequests(sandbox, (request) => log.write(`${requestLine(request)}\n`), terminal.signal);
+  if (flags.verbose) {
+    const print = {
+      onRequest: (request: LedgerEntry) => log.write(`${requestLine(request)}\n`),
+      onLeftOut: (count: number) => log.write(`… and about ${count} more\n`),
+    };
+    await followRequests(sandbox, print, terminal.signal);
+  }
   if (flags.json) terminal.out.write(`${JSON.stringify(credentialsOf(sandbox))}\n`);
   else terminal.out.write(flags['print-env'] ? environmentOf(sandbox) : bannerOf(sandbox));
   if (flags.open) openBrowser(portalLinkOf(sandbox), terminal);

@@ -9,10 +9,11 @@ import { appViews, clockView, figuresView, tokenView } from './views.ts';
 /** At most ten frames a second, on the machine's clock. */
 const FRAME_MS = 100;
 
-/** The most requests or tokens in one frame; the oldest beyond that are left out. */
-const MAX_IN_FRAME = 250;
+/** After a frame that had to leave requests out: its readers fetch the picture anyway. */
+const BUSY_FRAME_MS = 500;
 
-const MAX_NOTED = 4000;
+/** The most requests or tokens in one frame; later ones are left out. */
+const MAX_IN_FRAME = 250;
 
 const MAX_BANDS = 100;
 
@@ -24,14 +25,14 @@ export class Feed {
   readonly stream: EventStream;
   readonly #world: World;
   readonly #topics = new Set<Topic>();
-  /** May hold a request twice: it is noted when it begins and when it ends. */
-  #requests: LedgerEntry[] = [];
-  #seconds = new Set<number>();
+  readonly #requests = new Map<number, LedgerEntry>();
+  readonly #leftOut = new Set<number>();
+  readonly #tokens = new Map<string, IssuedToken>();
+  readonly #seconds = new Set<number>();
   readonly #coverageTimer: NodeJS.Timeout;
   #covered = 0;
-  #tokens: IssuedToken[] = [];
   #timer: NodeJS.Timeout | undefined;
-  #lastFrameMs = Number.NEGATIVE_INFINITY;
+  #nextFrameMs = Number.NEGATIVE_INFINITY;
   #closed = false;
 
   constructor(world: World) {
@@ -54,12 +55,15 @@ export class Feed {
   noteRequest(entry: LedgerEntry): void {
     if (!this.#wake()) return;
     if (entry.kind === 'token') this.#seconds.add(secondOf(entry.atMs));
-    this.#requests = bounded(this.#requests, entry);
+    const { id } = entry;
+    if (this.#requests.size < MAX_IN_FRAME || this.#requests.has(id)) this.#requests.set(id, entry);
+    else this.#leftOut.add(id);
   }
 
   noteToken(token: IssuedToken): void {
     if (!this.#wake()) return;
-    this.#tokens = bounded(this.#tokens, token);
+    const { fingerprint } = token;
+    if (this.#tokens.size < MAX_IN_FRAME || this.#tokens.has(fingerprint)) this.#tokens.set(fingerprint, token);
   }
 
   /** Schedules a frame after tokens have expired, because expiry triggers no event. */
@@ -75,7 +79,7 @@ export class Feed {
       return false;
     }
     if (!this.#timer) {
-      const waitMs = Math.max(0, this.#lastFrameMs + FRAME_MS - performance.now());
+      const waitMs = Math.max(0, this.#nextFrameMs - performance.now());
       this.#timer = setTimeout(() => this.#send(), Math.ceil(waitMs)).unref();
     }
     return true;
@@ -83,30 +87,25 @@ export class Feed {
 
   #send(): void {
     this.#timer = undefined;
-    this.#lastFrameMs = performance.now();
+    this.#nextFrameMs = performance.now() + (this.#leftOut.size > 0 ? BUSY_FRAME_MS : FRAME_MS);
     this.stream.publish(JSON.stringify(this.#frame()));
-    this.#topics.clear();
-    this.#requests = [];
-    this.#seconds = new Set();
-    this.#tokens = [];
+    for (const noted of [this.#topics, this.#requests, this.#leftOut, this.#seconds, this.#tokens]) noted.clear();
   }
 
   #frame(): UpdateFrame {
     const world = this.#world;
     const has = (topic: Topic) => this.#topics.has(topic);
-    const noted = new Set(this.#requests);
-    const requests = [...noted].slice(-MAX_IN_FRAME);
-    const leftOut = noted.size - requests.length;
+    const requests = [...this.#requests.values()];
     const figures = figuresView(world);
     this.#covered = figures.ownersCovered;
-    const tokens = [...new Set(this.#tokens)].slice(-MAX_IN_FRAME).map(tokenView);
+    const tokens = [...this.#tokens.values()].map(tokenView);
     return {
       clock: clockView(world),
       figures,
       ...(requests.length > 0 && { requests }),
       ...(this.#seconds.size > 0 && { seconds: [...this.#seconds].map((second) => world.ledger.timeline.at(second)) }),
       ...((has('faults') || has('clock') || has('scenario')) && { bands: world.history.since(0).slice(-MAX_BANDS) }),
-      ...(leftOut > 0 && { requestsLeftOut: leftOut }),
+      ...(this.#leftOut.size > 0 && { requestsLeftOut: this.#leftOut.size }),
       ...(tokens.length > 0 && { tokens }),
       ...(has('faults') && { faults: world.faults.list() }),
       ...(has('profile') && { profile: world.profile }),
@@ -116,10 +115,4 @@ export class Feed {
       ...(has('all') && { stale: true as const }),
     };
   }
-}
-
-/** Adds an item. Keeps at most twice what {@link MAX_NOTED} allows, so that a burst between two frames stays bounded. */
-function bounded<T>(list: T[], item: T): T[] {
-  list.push(item);
-  return list.length > 2 * MAX_NOTED ? list.slice(-MAX_NOTED) : list;
 }

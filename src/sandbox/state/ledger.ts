@@ -68,7 +68,8 @@ export class Ledger implements SandboxLedger {
     const close = (outcome: Outcome, changes?: Partial<LedgerEntry>) => {
       if (ended) return;
       ended = true;
-      entry.durationMs = Math.max(0, this.#clock.monotonic() - startedMs);
+      // Whole microseconds.
+      entry.durationMs = Math.max(0, Math.round((this.#clock.monotonic() - startedMs) * 1000) / 1000);
       if (isToken) this.tokensInFlight--;
       note(outcome, changes);
       if (!isToken && outcome !== 'accepted' && generation === this.#generation) this.#draw(entry);

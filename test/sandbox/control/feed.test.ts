@@ -81,7 +81,7 @@ describe('Feed', () => {
     expect(frames).toHaveLength(2);
   });
 
-  it('leaves out the oldest of more than 250 requests or tokens, and says how many requests', () => {
+  it('leaves out requests and tokens beyond 250, says how many requests, and then waits half a second', () => {
     read();
     const [key] = world.directory.accessKeys.values();
     if (!key) throw new Error('there is one');
@@ -91,11 +91,17 @@ describe('Feed', () => {
       world.tokens.issue(key, 0, options);
     }
     vi.advanceTimersByTime(1);
-    expect(frames[0]?.requests?.map(({ id }) => id)).toEqual(Array.from({ length: 250 }, (_, n) => 371 + n));
+    expect(frames[0]?.requests?.map(({ id }) => id)).toEqual(Array.from({ length: 250 }, (_, n) => n + 1));
     expect(frames[0]?.requestsLeftOut).toBe(370);
     expect(frames[0]?.tokens).toHaveLength(250);
     expect(frames[0]?.figures?.total).toBe(620);
     expect(frames[0]?.seconds?.[0]?.at(-1)).toBe(620);
+    world.ledger.open({ kind: 'token', method: 'POST' });
+    vi.advanceTimersByTime(498);
+    expect(frames).toHaveLength(1);
+    vi.advanceTimersByTime(2);
+    expect(frames[1]?.requests?.map(({ id }) => id)).toEqual([621]);
+    expect(frames[1]?.requestsLeftOut).toBeUndefined();
   });
 
   it('makes nothing while nobody reads, and whoever comes then is told to start anew', () => {
