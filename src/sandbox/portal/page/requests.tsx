@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { CredentialsView, LedgerEntry } from '../../api-types.ts';
 import { failed, markOf } from '../../state/marks.ts';
 import { setParams, useAddress } from './address.ts';
@@ -101,6 +101,7 @@ function moveBetweenRows(event: KeyboardEvent): void {
   target.focus();
 }
 
+/** Drawn again only when something of it changes. */
 function RequestRow(props: {
   entry: LedgerEntry;
   ofOneOwner: boolean;
@@ -109,21 +110,23 @@ function RequestRow(props: {
   onSelect: (id: number | undefined) => void;
 }) {
   const { entry, ofOneOwner, chosen, stop, onSelect } = props;
-  const toggle = () => onSelect(chosen ? undefined : entry.id);
-  return (
-    <tr class={chosen ? 'chosen opens' : 'opens'} onClick={toggle}>
-      <td>
-        <button type="button" class="link number" id={rowId(entry.id)} aria-pressed={chosen} tabIndex={stop ? 0 : -1}>
-          {clockWord(entry.atMs)}
-        </button>
-      </td>
-      {!ofOneOwner && <td>{ownerWord(entry.owner ?? '')}</td>}
-      <td>
-        <Mark kind={markOf(entry)} /> {outcomeWord(entry)}
-      </td>
-      <td class="number">{entry.status ?? ''}</td>
-      <td class="number">{entry.durationMs === undefined ? '' : spanWord(entry.durationMs)}</td>
-    </tr>
+  return useMemo(
+    () => (
+      <tr class={chosen ? 'chosen opens' : 'opens'} onClick={() => onSelect(chosen ? undefined : entry.id)}>
+        <td>
+          <button type="button" class="link number" id={rowId(entry.id)} aria-pressed={chosen} tabIndex={stop ? 0 : -1}>
+            {clockWord(entry.atMs)}
+          </button>
+        </td>
+        {!ofOneOwner && <td title={entry.owner}>{ownerWord(entry.owner ?? '')}</td>}
+        <td>
+          <Mark kind={markOf(entry)} /> {outcomeWord(entry)}
+        </td>
+        <td class="number">{entry.status ?? ''}</td>
+        <td class="number">{entry.durationMs === undefined ? '' : spanWord(entry.durationMs)}</td>
+      </tr>
+    ),
+    [entry, ofOneOwner, chosen, stop],
   );
 }
 
