@@ -55,7 +55,7 @@ async function outages(alone: ChildProcess, replicas: readonly ChildProcess[], r
   for (const service of services) service.failing = false;
   const read = () => Promise.all([alone, ...replicas].map((child) => ask(child, { do: 'report' })));
   let reports = await read();
-  while (reports.some((report) => report.includes(undefined)) && Date.now() < endedAtMs + 60_000) {
+  while (reports.some((report) => report.includes(null)) && Date.now() < endedAtMs + 60_000) {
     await sleep(200);
     reports = await read();
   }

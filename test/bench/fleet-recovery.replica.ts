@@ -12,8 +12,8 @@ export interface World {
 /** What the process is told. */
 export type Command = { readonly do: 'start'; readonly worlds: readonly World[] } | { readonly do: 'report' };
 
-/** Epoch milliseconds of the first token of each world since the start; undefined until then. */
-export type Report = readonly (number | undefined)[];
+/** Epoch milliseconds of the first token of each world since the start; null until then. */
+export type Report = readonly (number | null)[];
 
 const OWNERS = ['one', 'two', 'three'];
 const CALL_EVERY_MS = 100;
@@ -28,11 +28,11 @@ for (const each of [client, subscriber]) {
 }
 
 let stop = () => {};
-let servedAtMs: (number | undefined)[] = [];
+let servedAtMs: (number | null)[] = [];
 
 function start(worlds: readonly World[]): void {
   stop();
-  servedAtMs = worlds.map(() => undefined);
+  servedAtMs = worlds.map(() => null);
   const registries = worlds.map(({ url, prefix }) => {
     const endpoint = new TokenEndpoint({ baseUrl: url, clientId: 'app', clientSecret: 'secret' });
     const source =

@@ -108,4 +108,72 @@ describe('wake-ups', () => {
     await wakeups.close();
     expect(ended).toBe(1);
   });
+
+  describe('on sharded channels', () => {
+    function sharded() {
+      const channels = new Map<string, (message: string) => void>();
+      const log: string[] = [];
+      const clock = new ManualClock();
+      const heard: string[] = [];
+      const wakeups = new Wakeups({
+        port: {
+          run: async () => [],
+          subscribeSharded: async (channel, onMessage) => {
+            log.push(`+${channel}`);
+            channels.set(channel, onMessage);
+            return async () => {
+              log.push(`-${channel}`);
+              channels.delete(channel);
+            };
+          },
+        },
+        channel: 'wake',
+        clock,
+        random: () => 1,
+        onMessage: (name) => void heard.push(name),
+        onSubscribeFailed: () => {},
+      });
+      const waits = (watch: ReturnType<Wakeups['watch']>) => {
+        const seen = { over: false };
+        void watch.next(60_000, clock.monotonic(), signal).then(() => Object.assign(seen, { over: true }));
+        return seen;
+      };
+      return { channels, log, clock, heard, wakeups, waits };
+    }
+    const { signal } = new AbortController();
+
+    it('the first follower that waits subscribes to its record, and the last one leaves', async () => {
+      const { wakeups, waits, log, channels, clock } = sharded();
+      const [one, two] = [wakeups.watch('mine'), wakeups.watch('mine')];
+      await settle();
+      expect(log).toEqual([]);
+      // The subscription began after the record was read: it is read again soon, and only then waits for a message.
+      waits(one);
+      clock.advance(15);
+      await settle();
+      const [first, second] = [waits(one), waits(two)];
+      clock.advance(30_000);
+      await settle();
+      expect([first.over, second.over, wakeups.hears('mine', 15)]).toEqual([false, false, true]);
+      channels.get('mine')?.('mine');
+      await settle();
+      expect([first.over, second.over]).toEqual([true, true]);
+      one.stop();
+      expect(log).toEqual(['+mine']);
+      two.stop();
+      expect(log).toEqual(['+mine', '-mine']);
+    });
+
+    it('a record that is listened to for good stays subscribed until close', async () => {
+      const { wakeups, log, channels, heard } = sharded();
+      wakeups.listen('circuit');
+      await settle();
+      expect(wakeups.isSubscribed('circuit')).toBe(true);
+      wakeups.watch('circuit').stop();
+      channels.get('circuit')?.('circuit');
+      expect(heard).toEqual(['circuit']);
+      await wakeups.close();
+      expect(log).toEqual(['+circuit', '-circuit']);
+    });
+  });
 });
