@@ -8,14 +8,14 @@ import { noRedis, type RedisServer, startRedis } from '../helpers/redis-server.t
 
 /** A service that gives every owner a token after a while, and counts. */
 async function startService(delayMs: number) {
-  const service = { requests: 0, delayMs, failing: false, url: '', close: () => {} };
+  const service = { requests: 0, delayMs, failing: false, expiresIn: 3_600, url: '', close: () => {} };
   const server = createServer((request, response) => {
     service.requests++;
     const number = service.requests;
     request.resume().on('end', () =>
       setTimeout(() => {
         response.writeHead(service.failing ? 503 : 200, { 'content-type': 'application/json' });
-        response.end(service.failing ? '{}' : `{"access_token":"token-${number}","expires_in":3600}`);
+        response.end(service.failing ? '{}' : `{"access_token":"token-${number}","expires_in":${service.expiresIn}}`);
       }, service.delayMs),
     );
   });
@@ -211,34 +211,52 @@ async function meter(redis: RedisServer) {
   };
 }
 
-/** What an owner costs Redis: cold, after a restart, at a rejection; with one replica and with several. */
+/** What an owner costs Redis: cold, after a restart, at a refresh and at a rejection. */
 async function cost(pool: ReplicaPool, processes: number): Promise<void> {
-  const owners = keysOf(200);
-  await scene(50, async ({ redis, options }) => {
+  const owners = keysOf(100);
+  await scene(50, async ({ redis, service, options }) => {
     await using metered = await meter(redis);
     const patient = { ...options, redisTimeoutMs: 5_000, maxQueueMs: 600_000 };
     const report = async (what: string, calls: number) =>
       print(`${processes} processes, ${what}: for each`, '', await metered.since(calls), true);
     {
       await using fleet = await pool.start(processes, patient);
-      await fleet.all('get', ['warm']);
+      for (const replica of fleet.replicas) await replica.tell('get', [`warm-${fleet.replicas.indexOf(replica)}`]);
       await metered.since(1);
+      await fleet.at(0).tell('get', keysOf(100, 'led'));
+      await report('cold owner, asked for by one replica', 100);
       await fleet.all('get', owners);
-      await report('owner asked by all at once, cold', owners.length);
+      await report('cold owner, asked for by all at once', owners.length);
       for (const owner of owners) await fleet.at(0).tell('replace', owner);
-      await report('rejection by the first replica', owners.length);
+      await report('rejection by the first replica, one after another', owners.length);
       if (processes > 1) {
-        for (const replica of fleet.replicas.slice(1)) {
+        for (const replica of fleet.replicas.slice(1, 3)) {
           for (const owner of owners) await replica.tell('replace', owner);
         }
-        await report('rejection by each other replica', owners.length * (processes - 1));
+        await report('rejection by each other replica, one after another', owners.length * Math.min(2, processes - 1));
       }
     }
-    await using restarted = await pool.start(processes, patient);
-    await restarted.all('get', ['warm']);
+    {
+      await using restarted = await pool.start(processes, patient);
+      await restarted.all('get', ['warm-0']);
+      await metered.since(1);
+      await restarted.all('get', owners);
+      await report('owner and replica after a restart', owners.length * processes);
+    }
+    service.expiresIn = 100;
+    await using refreshing = await pool.start(processes, { ...patient, refreshWindow: [0.05, 0.05] });
+    const refreshed = keysOf(100, 'refreshed');
+    await refreshing.all('get', refreshed);
+    // The refresh point of every token has passed.
+    await sleep(5_500);
     await metered.since(1);
-    await restarted.all('get', owners);
-    await report('owner and replica after a restart', owners.length * processes);
+    const before = service.requests;
+    await refreshing.all('get', refreshed);
+    for (let seen = -1; seen < service.requests; await sleep(1_500)) seen = service.requests;
+    await report(
+      `refresh by all at once (${((service.requests - before) / 100).toFixed(2)} requests)`,
+      refreshed.length,
+    );
   });
 }
 
@@ -328,8 +346,9 @@ export async function main(file: string, only: string[]): Promise<number> {
   if (wanted('wakes')) await wakes(pool);
   if (wanted('killed')) await killed(pool);
   if (wanted('outage')) await outage(pool);
-  if (wanted('cost')) for (const processes of [1, 8]) await cost(pool, processes);
-  if (only.includes('cost20')) await cost(pool, 20);
+  for (const processes of [1, 8, 20]) {
+    if (wanted('cost') || only.includes(`cost${processes}`)) await cost(pool, processes);
+  }
   if (wanted('cold')) await cold(pool, 20, 200);
   if (only.includes('large')) await cold(pool, 50, 1_000);
   return failed.length > 0 ? 1 : 0;

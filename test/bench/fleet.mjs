@@ -1,7 +1,7 @@
 /**
  * What sharing over a fleet does and costs: real processes, a real Redis, by what the service counted. Some figures
- * alone: `node test/bench/fleet.mjs fuzz hits hung wakes killed outage cost cold`; `cost20` and `large` (50 processes, 1,000 owners) only
- * when they are named. Needs `redis-server`; without one it says so.
+ * alone: `node test/bench/fleet.mjs fuzz hits hung wakes killed outage cost cold`, or `cost8`; `large` (50 processes, 1,000
+ * owners) only when it is named. Needs `redis-server`; without one it says so.
  */
 
 import { rmSync } from 'node:fs';

@@ -77,12 +77,19 @@ async function exercise(ports: readonly [RedisPort, RedisPort], owners: string[]
 }
 
 describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
+  /** An option's value as the fleet page gives it. */
+  const documented = (option: string) => {
+    const [, value = ''] = new RegExp(`${option}: ([\\d_]+)`).exec(readFileSync('docs/fleet.md', 'utf8')) ?? [];
+    return Number(value.replaceAll('_', ''));
+  };
+  const [pingInterval, socketTimeout] = [documented('pingInterval'), documented('socketTimeout')];
+
   const connect: Record<string, (port: number) => Promise<RedisPort>> = {
     'node-redis': async (port) => {
       const client = createClient({
         url: `redis://127.0.0.1:${port}`,
-        pingInterval: 1_000,
-        socket: { socketTimeout: 3_000, reconnectStrategy: (retries) => Math.min(100 * 2 ** retries, 2_000) },
+        pingInterval,
+        socket: { socketTimeout, reconnectStrategy: (retries) => Math.min(100 * 2 ** retries, 2_000) },
       });
       client.on('error', () => {});
       await client.connect();
@@ -90,7 +97,7 @@ describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
       return fromNodeRedis(client);
     },
     ioredis: async (port) => {
-      const client = new Redis(port, { socketTimeout: 3_000 });
+      const client = new Redis(port, { socketTimeout });
       client.on('error', () => {});
       closing.push(() => client.disconnect());
       return fromIoredis(client);
