@@ -17,10 +17,11 @@
  * An owner is doubtful if it failed before, or never succeeded while others have: it may be the only cause of its
  * failure. So it must not keep the circuit open for the others:
  *
- * - If its trial takes longer than `TRIAL_TAKEOVER_AFTER_MS`, another owner's request replaces it as the trial.
- * - If its trial fails ambiguously, the pause doubles for doubtful owners only. Others wait half a second more, or not at
- *   all if the trial hung, because they have waited long enough. The same holds for any owner's trial while nobody has
- *   succeeded: a few wrong keys look like a wrong client secret then, until the trial of a healthy owner tells.
+ * - If its trial takes longer than `TRIAL_TAKEOVER_AFTER_MS`, the request of an owner that has not failed replaces it as
+ *   the trial.
+ * - If its trial fails ambiguously, the pause doubles for owners that failed. Others wait half a second more at most.
+ *   The same holds for any owner's trial while nobody has succeeded: a few wrong keys look like a wrong client secret
+ *   then, until the trial of a healthy owner tells.
  * - If the trial of a proven owner fails ambiguously, the pause of the others grows by a fifth instead of doubling.
  *   Otherwise, if many owners failed once each, the healthy ones would wait too long for their turn.
  */
@@ -56,16 +57,14 @@ export interface CircuitFailure {
   readonly nowMs: number;
   /** Whether the failure escalated from its owner, which may still be the cause. */
   readonly isEscalated: boolean;
-  /** Whether the request hung before it failed. */
-  readonly hung: boolean;
 }
 
-/** The pauses of an open circuit. The one of doubtful owners never ends before the one of the others. */
+/** The pauses of an open circuit. The one of owners that failed never ends before the one of the others. */
 interface Pauses {
   readonly pause: Pause;
   /** How many times the base of `pause` was doubled. */
   readonly doublings: number;
-  readonly pauseOfDoubtful: Pause;
+  readonly pauseOfFailed: Pause;
 }
 
 interface Open extends Pauses {
@@ -119,13 +118,13 @@ export class CircuitBreaker {
   }
 
   /** The pause that refuses a request now. */
-  pauseFor(nowMs: number, doubtful: boolean): Pause | undefined {
+  pauseFor(nowMs: number, failed: boolean): Pause | undefined {
     const state = this.#state;
     if (state.kind === 'closed') return undefined;
-    const pause = doubtful ? state.pauseOfDoubtful : state.pause;
+    const pause = failed ? state.pauseOfFailed : state.pause;
     if (nowMs < pause.retryAtMonotonicMs) return pause;
     if (state.kind === 'open') return undefined;
-    const retryAtMonotonicMs = this.#retryAtBesideTrial(state, nowMs, doubtful);
+    const retryAtMonotonicMs = this.#retryAtBesideTrial(state, nowMs, failed);
     return nowMs < retryAtMonotonicMs ? { ...pause, retryAtMonotonicMs } : undefined;
   }
 
@@ -171,19 +170,19 @@ export class CircuitBreaker {
     if (!this.#isTrial(permit)) {
       const asked = draw(state.pause.count);
       if (!isAsked || asked.retryAtMonotonicMs <= state.pause.retryAtMonotonicMs) return state.pause;
-      this.#state = { ...state, pause: asked, pauseOfDoubtful: laterOf(asked, state.pauseOfDoubtful) };
+      this.#state = { ...state, pause: asked, pauseOfFailed: laterOf(asked, state.pauseOfFailed) };
       return asked;
     }
-    const { pause, doublings, pauseOfDoubtful } = state;
+    const { pause, doublings, pauseOfFailed } = state;
     if (!failure.isEscalated || isAsked) return this.#pauseAll(draw(pause.count + 1, doublings + 1), doublings + 1);
-    const longer = draw(pauseOfDoubtful.count + 1);
+    const longer = draw(pauseOfFailed.count + 1);
     if (permit.standing !== 'proven') {
-      const again = failure.hung ? pause : { ...pause, retryAtMonotonicMs: failure.nowMs + this.#drawShortPause() };
-      return this.#open({ pause: again, doublings, pauseOfDoubtful: laterOf(again, longer) });
+      const again = { ...pause, retryAtMonotonicMs: failure.nowMs + this.#drawShortPause() };
+      return this.#open({ pause: again, doublings, pauseOfFailed: laterOf(again, longer) });
     }
     const grown = doublings + AMBIGUOUS_GROWTH;
     const next = draw(pause.count + 1, grown);
-    return this.#open({ pause: next, doublings: grown, pauseOfDoubtful: laterOf(next, longer) });
+    return this.#open({ pause: next, doublings: grown, pauseOfFailed: laterOf(next, longer) });
   }
 
   /** Closes the circuit and forgets all suspects. Returns whether it was open. */
@@ -200,13 +199,13 @@ export class CircuitBreaker {
   }
 
   #pauseAll(pause: Pause, doublings: number): Pause {
-    return this.#open({ pause, doublings, pauseOfDoubtful: pause });
+    return this.#open({ pause, doublings, pauseOfFailed: pause });
   }
 
-  #open({ pause, doublings, pauseOfDoubtful }: Pauses): Pause {
-    this.#state = { kind: 'open', pause, doublings, pauseOfDoubtful };
+  #open({ pause, doublings, pauseOfFailed }: Pauses): Pause {
+    this.#state = { kind: 'open', pause, doublings, pauseOfFailed };
     this.#suspects.clear();
-    return pauseOfDoubtful;
+    return pauseOfFailed;
   }
 
   /**
@@ -214,8 +213,8 @@ export class CircuitBreaker {
    * again as the trial has taken so far, but no later than its deadline. So a caller that polls makes only a handful of
    * calls.
    */
-  #retryAtBesideTrial({ trial, trialSentAtMs }: HalfOpen, nowMs: number, doubtful: boolean): number {
-    if (trial.doubtful && !doubtful) return trialSentAtMs + TRIAL_TAKEOVER_AFTER_MS;
+  #retryAtBesideTrial({ trial, trialSentAtMs }: HalfOpen, nowMs: number, failed: boolean): number {
+    if (trial.doubtful && !failed) return trialSentAtMs + TRIAL_TAKEOVER_AFTER_MS;
     const deadlineMs = trialSentAtMs + this.#requestTimeoutMs;
     return Math.max(nowMs + MIN_WAIT_FOR_TRIAL_MS, Math.min(2 * nowMs - trialSentAtMs, deadlineMs));
   }

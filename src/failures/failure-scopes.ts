@@ -124,8 +124,8 @@ export class FailureScopes {
   /** The pause that refuses a request of such an owner now. The client's takes precedence over the endpoint's. */
   pauseFor(nowMs: number, standing: OwnerStanding): Pause | undefined {
     const { client, endpoint } = this.#breakers;
-    const doubtful = this.#isDoubtful(standing);
-    return client.pauseFor(nowMs, doubtful) ?? endpoint.pauseFor(nowMs, doubtful);
+    const failed = hasFailed(standing);
+    return client.pauseFor(nowMs, failed) ?? endpoint.pauseFor(nowMs, failed);
   }
 
   /** Admits one request, as the trial of each open circuit; undefined while a pause is in force. */
@@ -175,7 +175,7 @@ export class FailureScopes {
       return { scope, hung, ownerPause, circuitPause: undefined, lifted };
     }
     const isEscalated = error.failureScope !== scope;
-    const circuitPause = this.#breakers[scope].failed(permit, { error, nowMs, isEscalated, hung });
+    const circuitPause = this.#breakers[scope].failed(permit, { error, nowMs, isEscalated });
     this.#slowStart.end();
     const ownerPause = isEscalated
       ? this.#ownerPauseBeside(
@@ -237,6 +237,11 @@ function settles(breaker: CircuitBreaker, permit: Permit, error: OwnerTokenError
   if (isRefusal && (isNamed || breaker.scope === 'endpoint')) return breaker.cleared(permit);
   breaker.cancel(permit);
   return false;
+}
+
+/** Whether the last request of such an owner failed. */
+function hasFailed(standing: OwnerStanding): boolean {
+  return standing === 'unproven' || standing === 'failing';
 }
 
 /** Whether no request of such an owner ever succeeded. */

@@ -20,7 +20,7 @@ const newcomersCount = {
 const everyFailureCounts = { file: SCOPES, from: '!this.#isDoubtful(permit.standing) && ', to: '' };
 const lateFailuresCount = { file: SCOPES, from: ' && permit.number > this.#newestSuccess', to: '' };
 const hungNotBehind = { file: SCOPES, from: 'hung ? drawLength(0, this.#ownerRange, this.#random) : 0', to: '0' };
-const noTakeover = { file: BREAKER, from: 'if (trial.doubtful && !doubtful)', to: 'if (false)' };
+const noTakeover = { file: BREAKER, from: 'if (trial.doubtful && !failed)', to: 'if (false)' };
 const onePause = { file: BREAKER, from: 'if (!failure.isEscalated || isAsked)', to: 'if (true)' };
 const newcomersGrow = { file: BREAKER, from: "if (permit.standing !== 'proven')", to: 'if (permit.doubtful)' };
 const doubling = { file: BREAKER, from: 'const AMBIGUOUS_GROWTH = 1 / 4;', to: 'const AMBIGUOUS_GROWTH = 1;' };
@@ -97,6 +97,19 @@ const SCENES = {
     ...calling(20, 60_000, (owner) => owner < 16, 1_000),
     ...{ forMs: 2 * HOUR_MS, answer: (owner) => (owner < 16 ? HANGS : OK) },
   },
+  'a first start beside 16 owners that hang; a good one every second': {
+    isSick: (owner) => owner < 16,
+    load: (engine, call) => {
+      let next = FIRST_NEWCOMER;
+      engine.poisson(16, () => 100, call);
+      engine.poisson(
+        1,
+        () => SECOND_MS,
+        () => call(next++),
+      );
+    },
+    ...{ forMs: 10 * MINUTE_MS, answer: (owner) => (owner < 16 ? HANGS : OK) },
+  },
   '16 of 20 owners get 503, the others are called rarely': {
     ...calling(20, 60_000, (owner) => owner < 16, 1_000),
     ...{ forMs: 2 * HOUR_MS, answer: (owner) => (owner < 16 ? BROKEN : OK) },
@@ -158,6 +171,11 @@ const SCENES = {
   'ten minutes down (hangs)': {
     ...calling(1_000, 10_000, none),
     ...{ forMs: 30 * MINUTE_MS, down, answer: (_owner, ms) => (isDown(ms) ? HANGS : OK) },
+  },
+  'a minute down (503) beside 16 owners that hang; the others are called once a minute': {
+    ...calling(216, 60_000, (owner) => owner < 16, 100),
+    ...{ forMs: 30 * MINUTE_MS, down: [10 * MINUTE_MS, 11 * MINUTE_MS] },
+    answer: (owner, ms) => (owner < 16 ? HANGS : between(ms, 10 * MINUTE_MS, 11 * MINUTE_MS) ? BROKEN : OK),
   },
   'nine in ten fail for ten minutes': {
     ...calling(1_000, 10_000, none),

@@ -183,6 +183,16 @@ describe('escalation', () => {
     ]);
   });
 
+  it('lets an owner that was never tried replace the trial of one that failed, though others have succeeded', () => {
+    const stage = new Stage();
+    stage.succeed(0);
+    stage.fail(refused);
+    expect(stage.scopes.admit(1000, 'unproven')).toBeDefined();
+    expect(stage.scopes.pauseFor(1499, 'new')).toMatchObject({ retryAtMonotonicMs: 1500 });
+    expect(stage.scopes.pauseFor(1500, 'new')).toBeUndefined();
+    expect(stage.scopes.pauseFor(1500, 'failing')).toBeDefined();
+  });
+
   it('attributes every such failure to that scope until its circuit closes, even of an owner known to fail', () => {
     const stage = new Stage();
     stage.fail(refused);
