@@ -2,7 +2,7 @@
  * How libraries that one would pick instead behave beside ours where it matters: each scene over real HTTP, against a
  * scripted service in a process of its own, with every token verified. All play with their defaults.
  *
- *   npm run bench -- board                                   everything; writes reports/board.json
+ *   npm run bench -- board                                   everything; writes docs/behaviour-board.md
  *   npm run bench -- board --peers owner-token-registry      ours alone, from the sources as they are
  *   npm run bench -- board --scenes cold-300,hang-first --json
  */
@@ -13,7 +13,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { build } from 'tsdown';
 import { idOf, players } from './players.mjs';
-import { table } from './report.mjs';
+import { markdown, table } from './report.mjs';
 import { scenes } from './scenes/index.mjs';
 
 /** Scenes that mostly wait are played this many at once. */
@@ -49,6 +49,7 @@ if (values.json) console.log(JSON.stringify(report, null, 2));
 if (!values.scenes && !values.peers) {
   mkdirSync(`${root}reports`, { recursive: true });
   writeFileSync(`${root}reports/board.json`, JSON.stringify(report, null, 2));
+  writeFileSync(`${root}docs/behaviour-board.md`, markdown(report));
 }
 const lost = played.filter(({ id }) => results[id]['owner-token-registry']?.good === false);
 if (lost.length > 0) console.error(`\nours is not good in: ${lost.map(({ id }) => id).join(', ')}`);

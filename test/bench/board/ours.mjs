@@ -1,10 +1,15 @@
 /** Ours, with default options, behind the adapter that the other libraries have. */
+
+import { createHash } from 'node:crypto';
+
 export const ours = {
   name: 'owner-token-registry',
   packages: ['owner-token-registry'],
-  async open({ tokenUrl, clientId, clientSecret }) {
+  shares: true,
+  async open({ tokenUrl, clientId, clientSecret }, redis) {
     const { OwnerTokenRegistry, TokenEndpoint } = await import(process.env.BOARD_LIBRARY);
-    const source = new TokenEndpoint({ baseUrl: new URL(tokenUrl).origin, clientId, clientSecret });
+    const endpoint = new TokenEndpoint({ baseUrl: new URL(tokenUrl).origin, clientId, clientSecret });
+    const source = redis ? await shared(endpoint, redis) : endpoint;
     const registry = new OwnerTokenRegistry({ source });
     return {
       getToken: async (accessKey) => (await registry.getToken(accessKey)).value,
@@ -23,3 +28,9 @@ export const ours = {
     };
   },
 };
+
+async function shared(source, client) {
+  const { fromIoredis, SharedTokens } = await import(process.env.BOARD_REDIS);
+  const redis = fromIoredis(client, { subscriber: client.duplicate() });
+  return new SharedTokens({ source, redis, sealingKeys: [createHash('sha256').update('board').digest()] });
+}

@@ -4,5 +4,5 @@ import { peers } from '../peers/index.mjs';
 import { ours } from './ours.mjs';
 
 export const players = [ours, ...peers];
-export const idOf = ({ packages: [name] }) => name.split('/').at(-1);
+export const idOf = ({ name }) => name.split(' ')[0];
 export const playerOf = (id) => players.find((player) => idOf(player) === id);

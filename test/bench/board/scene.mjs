@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { clock } from './clock.mjs';
+import { idOf } from './players.mjs';
 
 const realSetTimeout = setTimeout;
 export const SECRET = 'canary-client-secret';
@@ -24,6 +25,9 @@ export class Scene {
   realTimeout = (fn, ms) => realSetTimeout(fn, ms).unref();
 
   open = () => this.player.open(this.#service);
+
+  /** The arguments of `replica.mjs`. */
+  replicaOf = (redisPort) => [idOf(this.player), this.#service.tokenUrl, String(redisPort)];
 
   /** Makes the service do this from now on; its ledger begins anew unless `keepLedger`. */
   async script(script) {
@@ -73,6 +77,8 @@ export class Scene {
       await clock.sleep(Math.min(Math.max(waitMs, 10), 5_000));
     }
   }
+
+  isTokenOf = isOf;
 
   watchLoop() {
     this.#loop = monitorEventLoopDelay({ resolution: 5 });

@@ -4,6 +4,8 @@ import { requestToken } from './request-token.mjs';
 export const asyncCacheDedupe = {
   name: 'async-cache-dedupe',
   packages: ['async-cache-dedupe'],
+  own: ['request'],
+  shares: true,
   async open(service, redis) {
     const { createCache } = await import('async-cache-dedupe');
     const cache = createCache({

@@ -4,6 +4,8 @@ import { requestToken } from './request-token.mjs';
 export const bentocache = {
   name: 'bentocache',
   packages: ['bentocache'],
+  own: ['request'],
+  shares: true,
   async open(service, redis) {
     const { BentoCache, bentostore } = await import('bentocache');
     const { memoryDriver } = await import('bentocache/drivers/memory');

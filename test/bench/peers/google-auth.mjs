@@ -4,6 +4,7 @@ import { requestToken } from './request-token.mjs';
 export const googleAuth = {
   name: 'google-auth-library',
   packages: ['google-auth-library'],
+  own: ['request'],
   async open(service) {
     const { OAuth2Client } = await import('google-auth-library');
     const owners = new Map();

@@ -4,7 +4,8 @@
  * - `name`, and `packages` whose versions the tables state;
  * - `open({ tokenUrl, clientId, clientSecret })` loads the library and resolves to `getToken(accessKey)`; `renew(accessKey, token)`, which is what
  *   its docs do after a 401 with that token; `printed()`, the objects that an application holds and may print; `close()`;
- * - `marks`: scenes in which a result is due to the adapter or to what the library is for.
+ * - `own`: what of it is our own code, and so answers for some results: the token `request`, the `cache`, or the access
+ *   `keys`, where the library has none; `shares`: `open` takes an ioredis client, to share tokens in Redis.
  */
 
 import { readFileSync } from 'node:fs';

@@ -3,6 +3,7 @@ import { requestToken } from './request-token.mjs';
 export const lruCache = {
   name: 'lru-cache fetch',
   packages: ['lru-cache'],
+  own: ['request'],
   async open(service) {
     const { LRUCache } = await import('lru-cache');
     const cache = new LRUCache({

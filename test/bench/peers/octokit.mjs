@@ -7,7 +7,7 @@ import { requestToken } from './request-token.mjs';
 export const octokit = {
   name: 'octokit auth-app',
   packages: ['@octokit/auth-app'],
-  marks: { lifetimes: 'assumes the hour that GitHub states', keys: 'adapter: installations are numbers' },
+  own: ['request', 'keys'],
   async open(service) {
     const { createAppAuth } = await import('@octokit/auth-app');
     const { request } = await import('@octokit/request');

@@ -4,6 +4,7 @@ import { TokenMap } from './token-map.mjs';
 export const openidClient = {
   name: 'openid-client + Map',
   packages: ['openid-client'],
+  own: ['cache'],
   async open({ tokenUrl, clientId, clientSecret }) {
     const client = await import('openid-client');
     const metadata = { issuer: new URL(tokenUrl).origin, token_endpoint: tokenUrl };

@@ -16,6 +16,7 @@ class ExpiringMap extends Map {
 export const pMemoizePeer = {
   name: 'p-memoize',
   packages: ['p-memoize'],
+  own: ['request'],
   async open(service) {
     const { default: pMemoize } = await import('p-memoize');
     const cache = new ExpiringMap();

@@ -17,6 +17,7 @@ export async function requestToken({ tokenUrl, clientId, clientSecret }, accessK
     throw new Error(`the token endpoint answered ${response.status}`);
   }
   const { access_token: token, expires_in: expiresIn } = await response.json();
+  if (typeof token !== 'string' || token === '') throw new Error('the token endpoint answered without a token');
   return { token, lifetimeMs: lifetimeMsOf(expiresIn) };
 }
 

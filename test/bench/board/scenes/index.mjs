@@ -1,5 +1,6 @@
 import { bounds } from './bounds.mjs';
 import { failures } from './failures.mjs';
+import { fleet } from './fleet.mjs';
 import { flow } from './flow.mjs';
 import { lifetimes } from './lifetimes.mjs';
 import { secrets } from './secrets.mjs';
@@ -9,6 +10,7 @@ import { sharing } from './sharing.mjs';
  * - `title` says what happens and `good` what is expected;
  * - `run(scene)` plays it and gives `{ good, figure }`;
  * - `idle`: it mostly waits, so several are played side by side; `fastest`: good only within this factor of the fastest;
+ * - `concerns`: for whoever has this part in the adapter, the result may be the adapter's;
  * - `judgeOutput(result, output)` sees what was written to the console.
  */
-export const scenes = [...flow, ...sharing, ...lifetimes, ...failures, ...secrets, ...bounds];
+export const scenes = [...flow, ...sharing, ...lifetimes, ...failures, ...secrets, ...bounds, ...fleet];

@@ -74,6 +74,7 @@ export const secrets = [
   },
   {
     id: 'redirects',
+    concerns: 'request',
     title: 'the token endpoint redirects to another origin',
     good: 'the client secret is not sent there',
     run: redirects,

@@ -7,8 +7,7 @@ async function singleFlight(scene) {
   const { getToken } = await scene.open();
   const { outcomes, failed } = await scene.callAll(Array(1_000).fill('owner'), getToken);
   const cold = (await scene.ledger()).arrivals.length;
-  // Both clocks pass the end of the lifetime.
-  scene.clock.advance(3_700_000);
+  await scene.clock.pass(3_700_000);
   const again = await scene.callAll(Array(1_000).fill('owner'), getToken);
   const requests = (await scene.ledger()).arrivals.length;
   const renewed = again.outcomes.every(({ token }) => token && token !== outcomes[0].token);
@@ -97,18 +96,21 @@ async function confusableKeys(scene) {
 export const sharing = [
   {
     id: 'single-flight',
+    concerns: 'cache',
     title: '1,000 callers of one cold owner, and again when its token has expired',
     good: 'one request each time',
     run: singleFlight,
   },
   {
     id: 'shared-failure',
+    concerns: 'cache',
     title: '1,000 callers of an owner whose request fails, then 20 one after another',
     good: 'one request, and at most one more',
     run: sharedFailure,
   },
   {
     id: 'storm-401',
+    concerns: 'cache',
     title: '1,000 callers get a 401 with the same token, and 20 more after it was renewed',
     good: 'one request; all get the new token',
     run: storm,
@@ -122,6 +124,7 @@ export const sharing = [
   },
   {
     id: 'keys',
+    concerns: 'keys',
     title: 'access keys that differ in case, spaces, Unicode form or separators, and names such as `__proto__`',
     good: 'each owner gets its own token',
     run: confusableKeys,
