@@ -39,7 +39,7 @@ export interface Instant {
   readonly monotonicMs: number;
   /** The timeline, by the clock that is further on it. */
   readonly timelineMs: number;
-  /** How far the timeline is ahead of the wall clock, by the clock that is less far on it. */
+  /** How far the timeline is ahead of the wall clock, by the clock that is less far on it, in whole milliseconds. */
   readonly aheadMs: number;
 }
 
@@ -82,7 +82,8 @@ export class Timeline {
     const byWallMs = wallMs + this.#wallOffsetMs;
     const byMonotonicMs = monotonicMs + this.#monotonicOffsetMs;
     const timelineMs = Math.max(byWallMs, byMonotonicMs);
-    return { wallMs, monotonicMs, timelineMs, aheadMs: Math.min(byWallMs, byMonotonicMs) - wallMs };
+    const aheadMs = Math.floor(Math.min(byWallMs, byMonotonicMs) - wallMs);
+    return { wallMs, monotonicMs, timelineMs, aheadMs };
   }
 }
 

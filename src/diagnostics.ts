@@ -16,9 +16,9 @@ import type {
 } from './channel-messages.ts';
 import type { Instant } from './clock.ts';
 import type { FailureScope, OwnerTokenError, WiderScope } from './errors.ts';
-import { type Level, type Logger, type Write, writeNothing, writerFor } from './logger.ts';
+import { isEnabled, type Level, type Logger, type Write, writerFor } from './logger.ts';
 import { ScrubbedCause } from './scrubbed-cause.ts';
-import type { RequestReason } from './token.ts';
+import type { AccessToken, RequestReason } from './token.ts';
 
 const FAILURE_FIELDS = [
   ...['owner', 'code', 'message', 'causeCode', 'status', 'oauthError', 'host', 'durationMs'],
@@ -69,8 +69,11 @@ const requests = tracingChannel<object, RequestMessage>('owner-token-registry:re
 /** An endpoint pause longer than this is logged as an error, because the service asked for it. */
 const LONG_PAUSE_MS = 60_000;
 
-/** A paused owner (its slot), or a paused wider scope. */
-export type Paused = { readonly owner: string } | WiderScope;
+/** An owner's slot. Its name may be computed when it is first read. */
+type Named = { readonly owner: string };
+
+/** A paused owner, or a paused wider scope. */
+export type Paused = Named | WiderScope;
 
 /** One scope's failures in a row, from the first pause to the recovery. */
 interface Outage {
@@ -90,6 +93,7 @@ export interface Reporter {
 export class Diagnostics {
   /** Calls refused by a pause, by its scope. */
   readonly refusedCalls: Record<FailureScope, number> = { owner: 0, client: 0, endpoint: 0 };
+  readonly #logger: Logger | Level | undefined;
   readonly #write: Write;
   readonly #reporter: Reporter;
   /** Warnings that are logged only once; bounded by the kinds of warning there are. */
@@ -100,6 +104,7 @@ export class Diagnostics {
   readonly #circuits = { client: {}, endpoint: {} };
 
   constructor(logger: Logger | Level | undefined, reporter: Reporter) {
+    this.#logger = logger;
     this.#write = writerFor(logger);
     this.#reporter = reporter;
   }
@@ -109,21 +114,29 @@ export class Diagnostics {
     return lookups.hasSubscribers;
   }
 
-  lookup(owner: string, outcome: LookupOutcome): void {
+  lookup(slot: Named, outcome: LookupOutcome): void {
     if (!lookups.hasSubscribers) return;
-    lookups.publish({ registry: this.#reporter.registry, owner, outcome } satisfies LookupMessage);
+    lookups.publish({ registry: this.#reporter.registry, owner: slot.owner, outcome } satisfies LookupMessage);
   }
 
   /** The message of one call of the source. */
-  newRequest(owner: string, reason: RequestReason, sinceMs = this.#reporter.now().monotonicMs): RequestMessage {
+  newRequest(slot: Named, reason: RequestReason, sinceMs = this.#reporter.now().monotonicMs): RequestMessage {
     const queuedMs = this.#reporter.now().monotonicMs - sinceMs;
-    return { registry: this.#reporter.registry, owner, reason, queuedMs };
+    const { registry } = this.#reporter;
+    return {
+      registry,
+      get owner() {
+        return slot.owner;
+      },
+      reason,
+      queuedMs,
+    };
   }
 
   /** Runs a request inside its trace, so that what it calls (an HTTP client, for example) becomes part of it. */
   requestSent<T>(message: RequestMessage, send: () => Promise<T>): Promise<T> {
     this.#sentAtMs.set(message, this.#reporter.now().monotonicMs);
-    this.#log('request.sent', { owner: message.owner, reason: message.reason });
+    this.#log('request.sent', () => ({ owner: message.owner, reason: message.reason }));
     if (!requests.start.hasSubscribers) return send();
     return requests.start.runStores(message, () => {
       const sent = message.run ? message.run(send) : send();
@@ -133,10 +146,14 @@ export class Diagnostics {
   }
 
   /** Also ends the owner's outage, if there was one. */
-  requestSucceeded(message: RequestMessage, slot: { readonly owner: string }): void {
+  requestSucceeded(message: RequestMessage, token: AccessToken, slot: Named): void {
     message.durationMs = this.#durationOf(message);
-    const { owner, reason, token, expiresAtMs, durationMs } = message;
-    this.#log('request.succeeded', { owner, reason, durationMs, token, expiresAtMs });
+    const issued = () => ({ token: token.fingerprint, expiresAtMs: token.expiresAtMs });
+    this.#log('request.succeeded', () => {
+      const { owner, reason, durationMs } = message;
+      return { owner, reason, durationMs, ...issued() };
+    });
+    if (requests.asyncStart.hasSubscribers || requests.asyncEnd.hasSubscribers) Object.assign(message, issued());
     this.#publishOutcome(message);
     if (this.#outages.has(slot)) this.lifted(slot);
   }
@@ -144,7 +161,7 @@ export class Diagnostics {
   requestFailed(message: RequestMessage, error: OwnerTokenError): void {
     message.error = error;
     message.durationMs = this.#durationOf(message);
-    this.#log('request.failed', { reason: message.reason, ...this.#failureFields(error, message) });
+    this.#log('request.failed', () => ({ reason: message.reason, ...this.#failureFields(error, message) }));
     if (requests.error.hasSubscribers) requests.error.publish(message);
     this.#publishOutcome(message);
   }
@@ -177,7 +194,7 @@ export class Diagnostics {
     }
     const fields = this.#failureFields(error, request);
     const isLong = paused === 'endpoint' && (fields.retryInMs as number) > LONG_PAUSE_MS;
-    this.#log('pause.began', fields, paused === 'client' || isLong ? 'error' : 'warn');
+    this.#log('pause.began', () => fields, paused === 'client' || isLong ? 'error' : 'warn');
     const { code, retryAtMs } = error;
     this.#publishPause(paused, { action: 'paused', code, ...(retryAtMs !== undefined && { retryAtMs }) });
   }
@@ -198,37 +215,37 @@ export class Diagnostics {
       refused: outage.refused,
     };
     const owner = typeof paused === 'string' ? undefined : paused.owner;
-    this.#log('pause.lifted', { failureScope: scopeOf(paused), owner, ...since });
+    this.#log('pause.lifted', () => ({ failureScope: scopeOf(paused), owner, ...since }));
     this.#publishPause(paused, { action: 'lifted', ...since });
   }
 
   rejected(rejection: { owner: string; token: string; wasHeld: boolean }): void {
-    this.#log('token.rejected', rejection);
+    this.#log('token.rejected', () => rejection);
     if (!rejections.hasSubscribers) return;
     rejections.publish({ registry: this.#reporter.registry, ...rejection } satisfies RejectionMessage);
   }
 
   /** Logged once. */
   warmUpExceeded(maxOwners: number): void {
-    if (this.#isNew('warm-up')) this.#log('warmup.exceeded', { maxOwners });
+    if (this.#isNew('warm-up')) this.#log('warmup.exceeded', () => ({ maxOwners }));
   }
 
-  evicted(owner: string): void {
-    this.#log('owner.evicted', { owner });
+  evicted(slot: Named): void {
+    this.#log('owner.evicted', () => ({ owner: slot.owner }));
   }
 
   /** Logged once per kind. */
-  lifetimeUnknown(owner: string, kind: string, assumedMs: number): void {
-    if (this.#isNew(`lifetime ${kind}`)) this.#log('lifetime.unknown', { owner, kind, assumedMs });
+  lifetimeUnknown(slot: Named, kind: string, assumedMs: number): void {
+    if (this.#isNew(`lifetime ${kind}`)) this.#log('lifetime.unknown', () => ({ owner: slot.owner, kind, assumedMs }));
   }
 
   /** A user's function threw, but its result is not needed. Logged once per function. */
   hookFailed(hook: 'expiry.accepted' | 'expiry.rejected' | 'source.close', thrown: unknown): void {
-    if (this.#isNew(`hook ${hook}`)) this.#log('hook.failed', { hook, cause: ScrubbedCause.of(thrown) });
+    if (this.#isNew(`hook ${hook}`)) this.#log('hook.failed', () => ({ hook, cause: ScrubbedCause.of(thrown) }));
   }
 
   closed(abandoned: number): void {
-    this.#log('registry.closed', { abandoned });
+    this.#log('registry.closed', () => ({ abandoned }));
   }
 
   #failureFields(error: OwnerTokenError, request: RequestMessage | undefined): FailureFields {
@@ -266,9 +283,9 @@ export class Diagnostics {
     return this.#warned.size < this.#warned.add(warning).size;
   }
 
-  #log<E extends EventName>(event: E, fields: FieldsOf<E>, level: LogLevel = LOG_EVENTS[event].level): void {
-    if (this.#write === writeNothing) return;
-    const known = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+  #log<E extends EventName>(event: E, fieldsOf: () => FieldsOf<E>, level: LogLevel = LOG_EVENTS[event].level): void {
+    if (!isEnabled(this.#logger, level)) return;
+    const known = Object.fromEntries(Object.entries(fieldsOf()).filter(([, value]) => value !== undefined));
     this.#write(level, { event, registry: this.#reporter.registry, ...known }, LOG_EVENTS[event].message);
   }
 }

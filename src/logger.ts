@@ -37,6 +37,8 @@ export interface Logger {
   warn: LogFunction;
   /** Failures that need a person. Default: `warn`. */
   error?: LogFunction;
+  /** Asked before a line is composed, as pino and winston have it. Default: every level is enabled. */
+  isLevelEnabled?(level: string): boolean;
 }
 
 /**
@@ -63,8 +65,16 @@ export const NAME_EXPECTED = 'a name of 1 to 100 characters';
 /** Writes one line. Never throws. */
 export type Write = (level: 'debug' | 'info' | 'warn' | 'error', fields: object, message: string) => void;
 
-/** Given without a logger, so that nobody need collect what it would write. */
-export const writeNothing: Write = () => {};
+/** Whether lines of this level are written, as far as the logger tells. */
+export function isEnabled(logger: Logger | Level | undefined, level: Parameters<Write>[0]): boolean {
+  if (logger === undefined) return false;
+  if (typeof logger === 'string') return LEVELS.indexOf(level) >= LEVELS.indexOf(logger);
+  try {
+    return logger.isLevelEnabled?.(level) !== false;
+  } catch {
+    return true;
+  }
+}
 
 /**
  * The function that writes to this logger, or to a new one of this level.
@@ -72,7 +82,7 @@ export const writeNothing: Write = () => {};
  * @throws {OwnerTokenError} `invalid_options` if a level is given and pino cannot be loaded.
  */
 export function writerFor(logger: Logger | Level | undefined): Write {
-  if (logger === undefined || logger === 'silent') return writeNothing;
+  if (logger === undefined || logger === 'silent') return () => {};
   const target = typeof logger === 'string' ? createPino(logger) : logger;
   const takesMessageFirst = hasMethods(target, 'log');
   return (level, fields, message) => {

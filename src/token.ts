@@ -151,8 +151,8 @@ export interface AccessTokenFields {
   value: string;
   /** The authentication scheme, usually `Bearer`. */
   tokenType: string;
-  /** Identifies the token in logs and reports. */
-  fingerprint: string;
+  /** Identifies the token in logs and reports; or what computes that when it is first read. */
+  fingerprint: string | { ofToken(token: string): string };
   /** Epoch ms: just before the token was requested. */
   issuedAtMs: number;
   /** Epoch ms: when it is due for a refresh. */
@@ -204,14 +204,24 @@ const BRAND = Symbol.for('owner-token-registry.token');
 export class AccessToken extends TokenSecret {
   /** The authentication scheme, usually `Bearer`. */
   readonly tokenType: string;
-  /** Identifies this token in logs and reports. */
-  readonly fingerprint: string;
+  /** Identifies this token in logs and reports. Computed when first read, because a digest costs as much as many hits. */
+  declare readonly fingerprint: string;
   /** Epoch ms: just before the token was requested. Its lifetime counts from here. */
   readonly issuedAtMs: number;
   /** Epoch ms: from here on a call starts a background refresh. */
   readonly refreshAtMs: number;
   /** Epoch ms: from here on the token is not served. `Infinity`: kept until rejected. */
   readonly expiresAtMs: number;
+  #fingerprint: AccessTokenFields['fingerprint'];
+
+  /** An own property, so that copies and clones of a token have its fingerprint. */
+  static readonly #FINGERPRINT = {
+    enumerable: true,
+    get(this: AccessToken): string {
+      if (typeof this.#fingerprint !== 'string') this.#fingerprint = this.#fingerprint.ofToken(this.value);
+      return this.#fingerprint;
+    },
+  };
 
   static {
     Object.defineProperty(AccessToken.prototype, BRAND, { value: true });
@@ -221,7 +231,8 @@ export class AccessToken extends TokenSecret {
   constructor(fields: AccessTokenFields) {
     super(fields.value);
     this.tokenType = fields.tokenType;
-    this.fingerprint = fields.fingerprint;
+    Object.defineProperty(this, 'fingerprint', AccessToken.#FINGERPRINT);
+    this.#fingerprint = fields.fingerprint;
     this.issuedAtMs = fields.issuedAtMs;
     this.refreshAtMs = fields.refreshAtMs;
     this.expiresAtMs = fields.expiresAtMs;

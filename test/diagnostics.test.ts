@@ -6,6 +6,7 @@ import { Time } from '../src/clock.ts';
 import { Diagnostics } from '../src/diagnostics.ts';
 import { OwnerTokenError, type OwnerTokenErrorOptions } from '../src/errors.ts';
 import type { Logger } from '../src/logger.ts';
+import { AccessToken } from '../src/token.ts';
 import { ManualClock } from './helpers/manual-clock.ts';
 
 type Line = [level: string, fields: Record<string, unknown>, message: string];
@@ -35,16 +36,19 @@ function publishedOn(name: string, heard: unknown[] = []): unknown[] {
 const SLOT = Object.freeze({ owner: 'owner_x' });
 const failure = (options: OwnerTokenErrorOptions = {}) =>
   new OwnerTokenError('endpoint_unavailable', 'it broke', options);
+const TOKEN = new AccessToken({
+  ...{ value: 'v', tokenType: 'Bearer', fingerprint: 'token_x', issuedAtMs: 0, refreshAtMs: 3, expiresAtMs: 5 },
+});
 const until = (retryAtMonotonicMs: number) => ({ retryAtMonotonicMs });
 
 describe('a lookup', () => {
   it('is published to subscribers, and logged nowhere', () => {
     const { reports, lines } = reporting();
     expect(reports.hasLookupSubscribers).toBe(false);
-    reports.lookup('owner_x', 'serve');
+    reports.lookup(SLOT, 'serve');
     const heard = publishedOn('owner-token-registry:lookup');
     expect(reports.hasLookupSubscribers).toBe(true);
-    reports.lookup('owner_x', 'wait');
+    reports.lookup(SLOT, 'wait');
     expect(heard).toEqual([{ registry: 'crm', owner: 'owner_x', outcome: 'wait' }]);
     expect(lines).toEqual([]);
   });
@@ -55,10 +59,10 @@ describe('a request', () => {
 
   it('that succeeds is logged with its duration', async () => {
     const { reports, lines, clock } = reporting();
-    const message = reports.newRequest('owner_x', 'absent');
+    const message = reports.newRequest(SLOT, 'absent');
     expect(await reports.requestSent(message, async () => 'sent')).toBe('sent');
     clock.advance(250);
-    reports.requestSucceeded(Object.assign(message, { token: 'token_x', expiresAtMs: 5 }), SLOT);
+    reports.requestSucceeded(message, TOKEN, SLOT);
     const request = { registry: 'crm', owner: 'owner_x', reason: 'absent' };
     expect(lines).toEqual([
       ['debug', { event: 'request.sent', ...request }, 'token request sent'],
@@ -73,7 +77,7 @@ describe('a request', () => {
 
   it('that fails is logged with everything that tells causes apart', async () => {
     const { reports, lines, clock } = reporting();
-    const message = reports.newRequest('owner_x', 'refresh');
+    const message = reports.newRequest(SLOT, 'refresh');
     await reports.requestSent(message, async () => {});
     clock.advance(120);
     const dns = new TypeError('fetch failed', { cause: Object.assign(new Error('?'), { code: 'ENOTFOUND' }) });
@@ -96,7 +100,7 @@ describe('a request', () => {
   it('is traced from start to end with one message, and what it calls runs within', async () => {
     const { reports } = reporting();
     const heard: string[] = [];
-    const message: RequestMessage = reports.newRequest('owner_x', 'absent');
+    const message: RequestMessage = reports.newRequest(SLOT, 'absent');
     const store = new AsyncLocalStorage<unknown>();
     const { start } = diagnostics.tracingChannel('owner-token-registry:request');
     start.bindStore(store, (data) => data);
@@ -112,8 +116,9 @@ describe('a request', () => {
     });
     expect(within).toBe(message);
     expect(heard.splice(0)).toEqual(['start', 'sent', 'end']);
-    reports.requestSucceeded(message, SLOT);
+    reports.requestSucceeded(message, TOKEN, SLOT);
     expect(heard.splice(0)).toEqual(['asyncStart', 'asyncEnd']);
+    expect(message).toMatchObject({ token: 'token_x', expiresAtMs: 5 });
     reports.requestFailed(message, failure());
     expect(heard).toEqual(['error', 'asyncStart', 'asyncEnd']);
   });
@@ -129,7 +134,7 @@ describe('a request', () => {
     };
     diagnostics.subscribe(`${TRACE}:start`, listen);
     leaving.push(() => diagnostics.unsubscribe(`${TRACE}:start`, listen));
-    await reports.requestSent(reports.newRequest('owner_x', 'absent'), async () => void order.push('sent'));
+    await reports.requestSent(reports.newRequest(SLOT, 'absent'), async () => void order.push('sent'));
     expect(order).toEqual(['span', 'sent']);
   });
 });
@@ -200,7 +205,7 @@ describe('a pause', () => {
 
   it('of an owner ends with its next success, which is reported like its failure', async () => {
     const { reports, lines, clock } = reporting();
-    const message = reports.newRequest('owner_x', 'absent');
+    const message = reports.newRequest(SLOT, 'absent');
     await reports.requestSent(message, async () => {});
     clock.advance(100);
     reports.requestFailed(message, failure());
@@ -208,7 +213,7 @@ describe('a pause', () => {
     reports.refused(SLOT);
     clock.advance(2_000);
     const heard = publishedOn('owner-token-registry:pause');
-    for (let n = 0; n < 2; n++) reports.requestSucceeded(reports.newRequest('owner_x', 'absent'), SLOT);
+    for (let n = 0; n < 2; n++) reports.requestSucceeded(reports.newRequest(SLOT, 'absent'), TOKEN, SLOT);
     const fields = { event: 'pause.lifted', failureScope: 'owner', owner: 'owner_x', durationMs: 2_100, refused: 1 };
     expect(lines.filter(([level]) => level !== 'debug').slice(1)).toEqual([
       ['info', { registry: 'crm', ...fields }, 'token requests resumed'],
@@ -217,10 +222,31 @@ describe('a pause', () => {
   });
 });
 
+describe('names', () => {
+  it.each<[string, Logger | 'warn' | 'silent' | undefined]>([
+    ['is silent', 'silent'],
+    ['there is none', undefined],
+    ['writes warnings only', 'warn'],
+    ['says so', { debug() {}, info() {}, warn() {}, isLevelEnabled: (level) => level === 'warn' }],
+  ])('are not computed for a request that succeeds where a logger %s', async (_, logger) => {
+    const now = () => new Time(new ManualClock()).now();
+    const reports = new Diagnostics(logger, { registry: 'crm', host: undefined, now });
+    const computed = () => {
+      throw new Error('computed');
+    };
+    const unnamed = Object.defineProperty({ owner: '' }, 'owner', { get: computed });
+    const fingerprint = { ofToken: computed };
+    const message = reports.newRequest(unnamed, 'absent');
+    await reports.requestSent(message, async () => {});
+    reports.requestSucceeded(message, new AccessToken({ ...TOKEN, value: 'v', fingerprint }), unnamed);
+    reports.evicted(unnamed);
+  });
+});
+
 describe('what else is logged', () => {
   it('is an owner evicted, and a registry closed', () => {
     const { reports, lines } = reporting();
-    reports.evicted('owner_x');
+    reports.evicted(SLOT);
     reports.closed(3);
     expect(lines).toEqual([
       ['debug', { event: 'owner.evicted', registry: 'crm', owner: 'owner_x' }, 'least recently used owner evicted'],
@@ -230,7 +256,7 @@ describe('what else is logged', () => {
 
   it('is a lifetime that is not known, once of each kind', () => {
     const { reports, lines } = reporting();
-    for (const kind of ['absent', 'absurd', 'absent']) reports.lifetimeUnknown('owner_x', kind, 300_000);
+    for (const kind of ['absent', 'absurd', 'absent']) reports.lifetimeUnknown(SLOT, kind, 300_000);
     const fields = { event: 'lifetime.unknown', registry: 'crm', owner: 'owner_x', assumedMs: 300_000 };
     expect(lines.map(([level, each]) => [level, each])).toEqual([
       ['warn', { ...fields, kind: 'absent' }],

@@ -4,6 +4,14 @@ import { createHmac, randomBytes } from 'node:crypto';
 
 const DIGEST_CHARACTERS = 16;
 
+/** What an owner is called. */
+export interface OwnerNames {
+  /** Its label if it has a usable one, or else the digest. */
+  readonly owner: string;
+  /** The digest of its access key: unlike labels, digests are unique. */
+  readonly digest: string;
+}
+
 /** Names access keys and tokens. Replicas with the same key produce the same names. */
 export class Fingerprints {
   readonly #key: Uint8Array;
@@ -18,14 +26,9 @@ export class Fingerprints {
     this.#label = label;
   }
 
-  /** The owner's label if it has a usable one, or else the digest of its access key. */
-  ofOwner(accessKey: string): string {
-    return this.#labelOf(accessKey) ?? this.digestOf(accessKey);
-  }
-
-  /** The digest of the owner's access key, even if it has a label: unlike labels, digests are unique. */
-  digestOf(accessKey: string): string {
-    return `owner_${this.#digest('access key', accessKey)}`;
+  namesOf(accessKey: string): OwnerNames {
+    const digest = `owner_${this.#digest('access key', accessKey)}`;
+    return { owner: this.#labelOf(accessKey) ?? digest, digest };
   }
 
   /** Falls back to the digest when the label throws, is empty or contains the key. */

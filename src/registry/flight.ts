@@ -53,7 +53,7 @@ export class Flight implements QueuedRequest {
     this.accessKey = accessKey;
     this.slot = slot;
     this.standing = standingOf(slot);
-    this.hanging = slot.failure?.hung === true;
+    this.hanging = slot.trouble?.failure?.hung === true;
     this.#outcome = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -71,6 +71,12 @@ export class Flight implements QueuedRequest {
   wait(): Promise<AccessToken> {
     this.#waitingWithoutSignal++;
     return this.#outcome;
+  }
+
+  /** Nobody waits any more. */
+  settled(): void {
+    this.waiters.clear();
+    this.#waitingWithoutSignal = 0;
   }
 
   resolve(token: AccessToken): void {

@@ -17,7 +17,7 @@ import type { OwnerTable } from './owner-table.ts';
 import { Permits } from './permits.ts';
 import { QueueTimer } from './queue-timer.ts';
 import { RequestQueue, STANDINGS } from './request-queue.ts';
-import { failed, type HeldToken, type Slot, started, succeeded } from './slot.ts';
+import { dropEnded, failed, type HeldToken, isDenied, reasonOf, type Slot, succeeded } from './slot.ts';
 import { type Attempt, callSource, closedError, readFailure, type SharingHooks, wasAborted } from './source-call.ts';
 import { Waiters } from './waiters.ts';
 
@@ -64,14 +64,12 @@ export class Flights {
   }
 
   get waiting(): number {
-    let sum = 0;
-    for (const flight of this.#unsettled) sum += flight.waiting;
-    return sum;
+    return this.#waiters.count;
   }
 
   begin(accessKey: string, slot: Slot, signal: AbortSignal | undefined): Promise<AccessToken> {
     const flight = this.#create(accessKey, slot);
-    const outcome = this.#wait(flight, signal);
+    const outcome = this.#waiters.wait(flight, signal);
     if (!this.#enqueue(flight, true)) {
       const message = 'the queue of token requests is full: raise maxQueued or concurrency, or make fewer calls';
       this.#refuse(flight, this.#errorOf(flight, 'queue_full', message));
@@ -81,7 +79,7 @@ export class Flights {
 
   join(flight: Flight, signal: AbortSignal | undefined): Promise<AccessToken> {
     this.#queue.promote(flight, this.#time.now().monotonicMs);
-    return this.#wait(flight, signal);
+    return this.#waiters.wait(flight, signal);
   }
 
   /** Begins a request that no caller waits for, unless the queue is full. */
@@ -151,10 +149,6 @@ export class Flights {
     return flight;
   }
 
-  #wait(flight: Flight, signal: AbortSignal | undefined): Promise<AccessToken> {
-    return signal ? this.#waiters.wait(flight, signal) : flight.wait();
-  }
-
   /** False if the queue is full. A request that a caller waits for takes the place of the oldest refresh. */
   #enqueue(flight: Flight, waitedFor: boolean): boolean {
     const { monotonicMs } = this.#time.now();
@@ -185,7 +179,7 @@ export class Flights {
     if (flight.state.phase === 'settled') return this.#failures.cancel(permit);
     const abort = new AbortController();
     flight.state = { phase: 'sent', abort };
-    let attempt = this.#attempt(flight, started(flight.slot, this.#time.now()));
+    let attempt = this.#attempt(flight, this.#reasonOf(flight));
     let held: HeldToken;
     const hooks = this.#hooksFor(flight, permit);
     const call = () => callSource(this.#settings, this.#diagnostics, flight, attempt, abort, hooks);
@@ -211,17 +205,24 @@ export class Flights {
   #attempt(flight: Flight, reason: RequestReason): Attempt {
     this.counts.requests++;
     if (reason === 'refresh') this.counts.refreshes++;
-    const message = this.#diagnostics.newRequest(flight.slot.owner, reason, this.#queue.sinceMs(flight));
+    const message = this.#diagnostics.newRequest(flight.slot, reason, this.#queue.sinceMs(flight));
     return { sent: this.#time.now(), message };
   }
 
+  /** A refresh may have been queued for longer than its token lived. */
+  #reasonOf(flight: Flight): RequestReason {
+    const { slot } = flight;
+    if (dropEnded(slot, this.#time.now()) && this.#owners.isCurrent(flight)) this.#owners.store(slot);
+    return reasonOf(slot);
+  }
+
   #isDenied({ slot }: Flight, { token }: IssuedToken): boolean {
-    return slot.denylist.length > 0 && slot.denylist.includes(this.#settings.fingerprints.ofToken(token));
+    return isDenied(slot, () => this.#settings.fingerprints.ofToken(token));
   }
 
   #heldTokenFrom({ slot }: Flight, issued: DatedToken): HeldToken {
     const life = lifetimeOf(this.#settings.expiry, issued);
-    if (life.problem) this.#diagnostics.lifetimeUnknown(slot.owner, life.problem, life.lifetimeMs);
+    if (life.problem) this.#diagnostics.lifetimeUnknown(slot, life.problem, life.lifetimeMs);
     return heldTokenFrom(this.#settings, issued, life, slot, this.#time.now());
   }
 
@@ -229,14 +230,12 @@ export class Flights {
     const lifted = this.#failures.succeeded(permit);
     if (this.#owners.isCurrent(flight)) {
       succeeded(flight.slot, held);
-      this.#owners.store(flight.accessKey, flight.slot);
+      this.#owners.store(flight.slot);
     }
     flight.resolve(held.token);
     this.#waiters.settled(flight);
     this.#end(flight);
-    message.token = held.token.fingerprint;
-    message.expiresAtMs = held.token.expiresAtMs;
-    this.#diagnostics.requestSucceeded(message, flight.slot);
+    this.#diagnostics.requestSucceeded(message, held.token, flight.slot);
     for (const scope of lifted) this.#diagnostics.lifted(scope);
   }
 
@@ -253,12 +252,12 @@ export class Flights {
     }
     this.counts.failures++;
     const outcome = this.#failures.failed({
-      ...{ permit, error, owner: accessKey, ownerFailures: slot.failure?.count ?? 0 },
+      ...{ permit, error, owner: accessKey, ownerFailures: slot.trouble?.failure?.count ?? 0 },
       ...{ nowMs: now.monotonicMs, sentAtMs: sent.monotonicMs },
     });
     if (outcome.ownerPause && this.#owners.isCurrent(flight)) {
       failed(slot, { ...outcome.ownerPause, hung: outcome.hung });
-      this.#owners.store(flight.accessKey, flight.slot);
+      this.#owners.store(slot);
     }
     const reported = withOutcome(error, outcome, now);
     this.#refuse(flight, reported);

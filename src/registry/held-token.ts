@@ -70,7 +70,7 @@ export function heldTokenFrom(
   const token = new AccessToken({
     value: issued.token,
     tokenType: schemeOf(issued.tokenType),
-    fingerprint: fingerprints.ofToken(issued.token),
+    fingerprint: fingerprints,
     issuedAtMs: requestedAtMs,
     ...life,
   });
@@ -99,5 +99,5 @@ function hasPassedOwnExp(issued: IssuedToken, lifetimeMs: number, now: Instant):
 /** A token's age: on the timeline while it is held, by the wall clock after. */
 export function ageOf(slot: Slot, token: AccessToken, now: Instant): TokenAge {
   const ageMs = slot.held === token ? heldForMs(slot, token, now) : now.wallMs - token.issuedAtMs;
-  return { owner: slot.digest, token: token.fingerprint, ageMs: Math.max(0, ageMs) };
+  return { owner: slot.names.digest, token: token.fingerprint, ageMs: Math.max(0, ageMs) };
 }

@@ -37,7 +37,10 @@ export interface OwnerTokenRegistryOptions {
   source: TokenSource;
   /** How long a token lives. Default: `firstKnown(expiresIn(), jwtExp())`, and 300 s if neither knows. */
   expiry?: ExpiryPolicy | undefined;
-  /** The most owners to cache, 1 to 10,000,000; beyond it the least recently used are evicted. Default: 10,000. */
+  /**
+   * The most owners to cache, 1 to 10,000,000; beyond it the least recently used are evicted. 28 bytes are allocated for
+   * each at once, and as many again when the first owner fails. Default: 10,000.
+   */
   maxOwners?: number | undefined;
   /** Token requests in flight at once over all owners, 1 to 10,000. Default: 16. */
   concurrency?: number | undefined;

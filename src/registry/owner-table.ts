@@ -12,39 +12,48 @@ import type { Slot } from './slot.ts';
 export class OwnerTable {
   /** Slots evicted because the table was full. */
   evictions = 0;
-  readonly #newCache: () => LRUCache<string, Slot>;
+  readonly #newTable: () => LRUCache<string, Slot>;
   #withToken: LRUCache<string, Slot>;
-  #withoutToken: LRUCache<string, Slot>;
+  /** Made when the first owner needs it, because a table allocates 28 bytes for each of its owners at once. */
+  #withoutToken: LRUCache<string, Slot> | undefined;
   #flights = new Map<string, Flight>();
+  /** Owners with a failure that have not made a request since. */
+  #pausing = new Set<Slot>();
 
-  constructor(maxOwners: number, diagnostics: Diagnostics) {
+  constructor(maxOwners: number, diagnostics: Pick<Diagnostics, 'evicted'>) {
     const disposeAfter = (slot: Slot, _accessKey: string, reason: string) => {
       if (reason !== 'evict') return;
       this.evictions++;
-      diagnostics.evicted(slot.owner);
+      this.#pausing.delete(slot);
+      diagnostics.evicted(slot);
     };
-    this.#newCache = () => new LRUCache<string, Slot>({ max: maxOwners, disposeAfter });
-    this.#withToken = this.#newCache();
-    this.#withoutToken = this.#newCache();
+    this.#newTable = () => new LRUCache<string, Slot>({ max: maxOwners, disposeAfter });
+    this.#withToken = this.#newTable();
   }
 
+  /** Owners held now. */
   get size(): number {
-    return this.#withToken.size + this.#withoutToken.size;
+    return this.usable + (this.#withoutToken?.size ?? 0);
+  }
+
+  /** Owners with a token; one that has ended counts until its owner is next asked for. */
+  get usable(): number {
+    return this.#withToken.size;
+  }
+
+  /** Owners that back off; one whose backoff has ended counts until its owner is next asked for. */
+  get pausing(): ReadonlySet<Slot> {
+    return this.#pausing;
   }
 
   /** The slot; counts as a use in the LRU order. */
   use(accessKey: string): Slot | undefined {
-    return this.#withToken.get(accessKey) ?? this.#withoutToken.get(accessKey) ?? this.#flights.get(accessKey)?.slot;
+    return this.#withToken.get(accessKey) ?? this.#withoutToken?.get(accessKey) ?? this.#flights.get(accessKey)?.slot;
   }
 
   /** The slot; does not change the LRU order. */
   peek(accessKey: string): Slot | undefined {
-    return this.#withToken.peek(accessKey) ?? this.#withoutToken.peek(accessKey) ?? this.#flights.get(accessKey)?.slot;
-  }
-
-  *slots(): Iterable<Slot> {
-    yield* this.#withToken.values();
-    yield* this.#withoutToken.values();
+    return this.#withToken.peek(accessKey) ?? this.#withoutToken?.peek(accessKey) ?? this.#flights.get(accessKey)?.slot;
   }
 
   flights(): Iterable<Flight> {
@@ -63,13 +72,26 @@ export class OwnerTable {
 
   began(flight: Flight): void {
     this.#flights.set(flight.accessKey, flight);
+    this.#pausing.delete(flight.slot);
+  }
+
+  /** The owner's pause has ended. */
+  lifted(slot: Slot): void {
+    this.#pausing.delete(slot);
   }
 
   /** Stores a changed slot. */
-  store(accessKey: string, slot: Slot): void {
-    const [home, other] = slot.held ? [this.#withToken, this.#withoutToken] : [this.#withoutToken, this.#withToken];
-    other.delete(accessKey);
-    home.set(copyOf(accessKey), slot);
+  store(slot: Slot): void {
+    if (slot.trouble?.failure) this.#pausing.add(slot);
+    else this.#pausing.delete(slot);
+    if (slot.held) {
+      this.#withoutToken?.delete(slot.accessKey);
+      this.#withToken.set(slot.accessKey, slot);
+    } else {
+      this.#withToken.delete(slot.accessKey);
+      this.#withoutToken ??= this.#newTable();
+      this.#withoutToken.set(slot.accessKey, slot);
+    }
   }
 
   /** Detaches a request from its owner: later callers do not join it, and its outcome is not stored. */
@@ -78,20 +100,18 @@ export class OwnerTable {
   }
 
   forget(accessKey: string): void {
+    const slot = this.peek(accessKey);
+    if (slot) this.#pausing.delete(slot);
     this.#withToken.delete(accessKey);
-    this.#withoutToken.delete(accessKey);
+    this.#withoutToken?.delete(accessKey);
     this.#flights.delete(accessKey);
   }
 
   /** Replaces the tables, because the cache clears itself in quadratic time. */
   clear(): void {
-    if (this.#withToken.size > 0) this.#withToken = this.#newCache();
-    if (this.#withoutToken.size > 0) this.#withoutToken = this.#newCache();
+    if (this.#withToken.size > 0) this.#withToken = this.#newTable();
+    this.#withoutToken = undefined;
     this.#flights = new Map();
+    this.#pausing = new Set();
   }
-}
-
-/** A copy, because a slice of a string keeps the whole string in memory. */
-function copyOf(accessKey: string): string {
-  return Buffer.from(accessKey).toString();
 }

@@ -26,13 +26,15 @@ import {
 import { OwnerTable } from './owner-table.ts';
 import {
   accepted,
-  createSlot,
   decide,
   denied,
+  dropEnded,
+  failed,
   forgotten,
   isUsable,
+  lifted,
   rejected,
-  type Slot,
+  Slot,
   type Surroundings,
   servedAt,
   standingOf,
@@ -108,7 +110,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
       const served = slot && servedAt(slot, this.#time.seconds());
       if (!served) return this.#answer(accessKey, slot, signal);
       this.#counts.hits++;
-      if (this.#diagnostics.hasLookupSubscribers) this.#diagnostics.lookup(slot.owner, 'serve');
+      if (this.#diagnostics.hasLookupSubscribers) this.#diagnostics.lookup(slot, 'serve');
       return served;
     } catch (error) {
       return Promise.reject(error);
@@ -137,9 +139,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const wasHeld = held?.value === value;
     const known = wasHeld ? held : token instanceof AccessToken ? token : undefined;
     const age = known && ageOf(slot, known, now);
-    const isNews = denied(slot, fingerprint);
-    if (wasHeld) this.#dropRejected(accessKey, slot, held, now);
-    else if (!held && known) slot.lastRejected = known;
+    const isNews = denied(slot, fingerprint, known);
+    if (wasHeld) this.#dropRejected(slot, held, now);
     if (age && isNews) this.#tellPolicy('rejected', age);
     this.#diagnostics.rejected({ owner: slot.owner, token: fingerprint, wasHeld });
     return wasHeld;
@@ -152,7 +153,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   accept(accessKey: string, token: AccessToken): void {
     const slot = this.#owners.peek(accessKeyOf(accessKey));
     if (!slot || !(token instanceof AccessToken)) return;
-    if (accepted(slot, token)) this.#diagnostics.lifted(slot);
+    if (accepted(slot, token)) this.#lifted(slot);
     if (this.#settings.expiry.accepted) this.#tellPolicy('accepted', ageOf(slot, token, this.#time.now()));
   }
 
@@ -182,14 +183,14 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /** What is known about this owner: "which customer is this, and why does it not work?" */
   describe(accessKey: string): OwnerState {
-    const slot = this.#owners.peek(accessKeyOf(accessKey)) ?? createSlot('');
+    const slot = this.#owners.peek(accessKeyOf(accessKey)) ?? this.#newSlot(accessKey);
     const now = this.#time.now();
     return ownerState(slot, now, this.#around(this.#owners.flightOf(accessKey), slot, now));
   }
 
   /** The owner's name in logs, errors and reports: its label if `ownerLabel` returns one, or else a keyed digest. */
   fingerprint(accessKey: string): string {
-    return this.#owners.peek(accessKeyOf(accessKey))?.owner ?? this.#settings.fingerprints.ofOwner(accessKey);
+    return this.#owners.peek(accessKeyOf(accessKey))?.owner ?? this.#newSlot(accessKey).owner;
   }
 
   /**
@@ -208,21 +209,19 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     return warmUp({ tokens: this, concurrency, maxOwners, time, diagnostics, closing }, accessKeys, options);
   }
 
-  /** Ends the owner's pause, or all pauses, at once. Call it when the cause is fixed. */
+  /**
+   * Ends the owner's pause, or all pauses, at once. Call it when the cause is fixed. Ending all takes time linear in the
+   * owners that back off.
+   */
   resume(accessKey?: string): void {
-    const slots = accessKey === undefined ? this.#owners.slots() : [this.#owners.peek(accessKeyOf(accessKey))];
-    for (const slot of slots) {
-      if (!slot?.failure) continue;
-      slot.failure = undefined;
-      slot.freshRejections = 0;
-      this.#diagnostics.lifted(slot);
-    }
+    const slots = accessKey === undefined ? [...this.#owners.pausing] : [this.#owners.peek(accessKeyOf(accessKey))];
+    for (const slot of slots) if (slot && lifted(slot)) this.#lifted(slot);
     if (accessKey !== undefined) return;
     for (const scope of this.#failures.resume()) this.#diagnostics.lifted(scope);
     this.#flights.startNext();
   }
 
-  /** Plain numbers, no secrets. */
+  /** Plain numbers, no secrets. Takes the same time however many owners there are. */
   stats(): RegistryStats {
     const { refusedCalls } = this.#diagnostics;
     const counts = { ...this.#counts, refused: { ...refusedCalls } };
@@ -254,20 +253,20 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   #answer(accessKey: string, found: Slot | undefined, signal?: AbortSignal): Promise<AccessToken> {
     accessKeyOf(accessKey);
     const now = this.#time.now();
-    const { fingerprints } = this.#settings;
-    const slot = found ?? createSlot(fingerprints.ofOwner(accessKey), fingerprints.digestOf(accessKey));
+    const slot = found ?? this.#newSlot(accessKey);
     if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
     checkSignal(signal);
+    if (dropEnded(slot, now)) this.#owners.store(slot);
     const flight = this.#owners.flightOf(accessKey);
     const around = this.#around(flight, slot, now);
     const decision = decide(slot, now, around);
     try {
       switch (decision) {
         case 'serve-and-refresh':
-          this.#flights.refresh(accessKey, slot);
-          return this.#serve(slot);
         case 'serve':
-          return this.#serve(slot);
+          if (decision === 'serve-and-refresh') this.#flights.refresh(accessKey, slot);
+          this.#counts.hits++;
+          return slot.served as Promise<AccessToken>;
         case 'wait':
           this.#counts.joined++;
           return this.#flights.join(flight as Flight, signal);
@@ -278,7 +277,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
       }
     } finally {
       // Reported last, because a subscriber that calls the registry must not see a decision that is not carried out yet.
-      this.#diagnostics.lookup(slot.owner, decision);
+      this.#diagnostics.lookup(slot, decision);
     }
   }
 
@@ -293,21 +292,25 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     return { requesting: flight !== undefined, circuitPause };
   }
 
-  #serve(slot: Slot): Promise<AccessToken> {
-    this.#counts.hits++;
-    return slot.served as Promise<AccessToken>;
+  #newSlot(accessKey: string): Slot {
+    return new Slot(accessKey, this.#settings.fingerprints);
+  }
+
+  /** The owner's pause has ended before its time. */
+  #lifted(slot: Slot): void {
+    this.#owners.lifted(slot);
+    this.#diagnostics.lifted(slot);
   }
 
   /** Drops the held token. Pauses the owner if three fresh tokens in a row were rejected. */
-  #dropRejected(accessKey: string, slot: Slot, held: AccessToken, now: Instant): void {
+  #dropRejected(slot: Slot, held: AccessToken, now: Instant): void {
     this.#counts.rejections++;
-    rejected(slot, held, now);
-    this.#owners.store(accessKey, slot);
-    this.#flights.rejected(accessKey);
     const { pauses, random } = this.#settings;
-    const pause = pauseAfterRejections(slot.owner, slot.freshRejections, pauses.owner, now, random);
+    const pause = pauseAfterRejections(slot.owner, rejected(slot, held, now), pauses.owner, now, random);
+    if (pause) failed(slot, pause);
+    this.#owners.store(slot);
+    this.#flights.rejected(slot.accessKey);
     if (!pause) return;
-    slot.failure = pause;
     const retryAtMs = onWallClock(pause.retryAtMonotonicMs, now);
     this.#diagnostics.paused(slot, pause, OwnerTokenError.restated(pause.error, { retryAtMs }));
   }

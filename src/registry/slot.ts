@@ -25,6 +25,7 @@ import type { OwnerTokenError } from '../errors.ts';
 import type { Pause } from '../failures/backoff.ts';
 import type { OwnerStanding } from '../failures/circuit-breaker.ts';
 import type { AccessToken, RequestReason } from '../token.ts';
+import type { Fingerprints, OwnerNames } from './fingerprints.ts';
 
 /** A token to hold, and how far the timeline is ahead of its instants, which are wall-clock times. */
 export interface HeldToken {
@@ -42,25 +43,51 @@ export interface Failure {
   readonly hung?: boolean;
 }
 
-/** The facts of one owner. */
-export interface Slot {
-  /** The owner's name in logs, errors and reports. */
-  readonly owner: string;
-  /** Identifies the owner uniquely, which a label may not. */
-  readonly digest: string;
-  /** The cached token. Set only through {@link hold}, as are the next three. */
-  held: AccessToken | undefined;
-  /** How far the timeline is ahead of the token's instants. */
-  aheadMs: number;
+/**
+ * The facts of one owner. All that a healthy owner needs is here, without further objects: with many owners, each is a
+ * CPU cache miss on every hit, and memory.
+ */
+export class Slot {
+  readonly accessKey: string;
   /** The promise that callers get. Created once, because a new one would be a third of the cost of a hit. */
-  served: Promise<AccessToken> | undefined;
+  served: Promise<AccessToken> | undefined = undefined;
   /**
    * The token is fresh at least until this second of the timeline: with `served`, all that a cache hit reads. A small
-   * integer, because V8 allocates other numbers as separate objects, and with many owners each is a CPU cache miss.
+   * integer, because V8 allocates other numbers as separate objects.
    */
-  freshUntilSecond: number;
+  freshUntilSecond = 0;
+  /** The cached token. Set only through {@link hold}, as are the two above and the two below. */
+  held: AccessToken | undefined = undefined;
+  /** How far the timeline is ahead of the token's instants. */
+  aheadMs = 0;
+  /** Whether any call with the held token was accepted. */
+  wasAccepted = false;
+  /** What else is known; most owners have nothing here. */
+  trouble: Trouble | undefined = undefined;
+  #names: OwnerNames | Pick<Fingerprints, 'namesOf'>;
+
+  constructor(accessKey: string, fingerprints: Pick<Fingerprints, 'namesOf'>) {
+    // A copy, because a slice of a string keeps the whole string in memory.
+    this.accessKey = Buffer.from(accessKey).toString();
+    this.#names = fingerprints;
+  }
+
+  /** Computed when first needed, because a digest costs as much as many hits, and a healthy owner may need none. */
+  get names(): OwnerNames {
+    if ('namesOf' in this.#names) this.#names = this.#names.namesOf(this.accessKey);
+    return this.#names;
+  }
+
+  /** The owner's name in logs, errors and reports. */
+  get owner(): string {
+    return this.names.owner;
+  }
+}
+
+/** The facts of an owner without a token, or with failures or rejected tokens. */
+export interface Trouble {
   failure: Failure | undefined;
-  /** Whether a request of this owner ever succeeded. */
+  /** Whether a request of this owner ever succeeded; true of every owner with a token. */
   hasSucceeded: boolean;
   /** Fingerprints of the tokens rejected last, newest first. */
   denylist: readonly string[];
@@ -68,8 +95,6 @@ export interface Slot {
   lastRejected: AccessToken | undefined;
   /** How many tokens in a row were rejected while fresh, without any accepted call. */
   freshRejections: number;
-  /** Whether any call with the held token was accepted. */
-  wasAccepted: boolean;
 }
 
 /**
@@ -103,23 +128,6 @@ const FRESH_MS = 10_000;
 /** The largest small integer. A token that is fresh for longer is served all the same, only less quickly. */
 const LAST_SECOND = 2 ** 31 - 1;
 
-export function createSlot(owner: string, digest = owner): Slot {
-  return {
-    owner,
-    digest,
-    held: undefined,
-    aheadMs: 0,
-    served: undefined,
-    freshUntilSecond: 0,
-    failure: undefined,
-    hasSucceeded: false,
-    denylist: [],
-    lastRejected: undefined,
-    freshRejections: 0,
-    wasAccepted: false,
-  };
-}
-
 /** The promise to serve at this second of the timeline if the held token is certainly fresh. This alone decides a hit. */
 export function servedAt(slot: Slot, second: number): Promise<AccessToken> | undefined {
   return second < slot.freshUntilSecond ? slot.served : undefined;
@@ -142,14 +150,14 @@ export function heldForMs({ aheadMs }: Slot, { issuedAtMs }: AccessToken, now: I
 
 /** The owner's backoff, if it is in force. */
 export function backoffOf(slot: Slot, now: Instant): Failure | undefined {
-  const { failure } = slot;
-  return failure !== undefined && now.monotonicMs < failure.retryAtMonotonicMs ? failure : undefined;
+  const failure = slot.trouble?.failure;
+  return failure && now.monotonicMs < failure.retryAtMonotonicMs ? failure : undefined;
 }
 
 /** The owner's standing, which decides whether its failure is evidence against a wider scope. */
-export function standingOf({ hasSucceeded, failure }: Slot): OwnerStanding {
-  if (hasSucceeded) return failure ? 'failing' : 'proven';
-  return failure ? 'unproven' : 'new';
+export function standingOf({ held, trouble }: Slot): OwnerStanding {
+  if (held || trouble?.hasSucceeded) return trouble?.failure ? 'failing' : 'proven';
+  return trouble?.failure ? 'unproven' : 'new';
 }
 
 export function phaseOf(slot: Slot, now: Instant, around: Surroundings): Phase {
@@ -179,39 +187,55 @@ export function decide(slot: Slot, now: Instant, around: Surroundings): Decision
 }
 
 /**
- * A request is sent: returns its reason. Drops an expired token, so that a late rejection of it does not detach this
- * request and begin a second one.
+ * Drops a token that has ended, so that it does not come back when the wall clock is set back, and a late rejection of
+ * it does not detach the request for the next one. Returns whether there was such a token.
  */
-export function started(slot: Slot, now: Instant): RequestReason {
-  if (isUsable(slot, now)) return 'refresh';
-  if (slot.held) {
-    hold(slot, undefined);
-    slot.freshRejections = 0;
-    return 'expired';
-  }
-  return slot.lastRejected ? 'rejected' : 'absent';
+export function dropEnded(slot: Slot, now: Instant): boolean {
+  if (!slot.held || isUsable(slot, now)) return false;
+  drop(slot).freshRejections = 0;
+  return true;
 }
 
-/** The owner's in-flight request returned a token. */
+/** Why a request is made. */
+export function reasonOf({ held, trouble }: Slot): RequestReason {
+  if (held) return 'refresh';
+  if (trouble?.lastRejected) return 'rejected';
+  return trouble?.hasSucceeded ? 'expired' : 'absent';
+}
+
+/** The owner's in-flight request returned a token. Of the troubles, only the denylist and a streak of rejections stay. */
 export function succeeded(slot: Slot, { token, aheadMs }: HeldToken): void {
-  // The previous token was replaced without being rejected, so the streak ends.
-  if (slot.held) slot.freshRejections = 0;
+  const { trouble } = slot;
+  if (trouble) {
+    // If a token was replaced without being rejected, the streak ends.
+    const freshRejections = slot.held ? 0 : trouble.freshRejections;
+    const isOver = trouble.denylist.length === 0 && freshRejections === 0;
+    slot.trouble = isOver ? undefined : { ...trouble, failure: undefined, lastRejected: undefined, freshRejections };
+  }
   hold(slot, token, aheadMs);
-  slot.hasSucceeded = true;
-  slot.failure = undefined;
-  slot.lastRejected = undefined;
 }
 
 /** The owner's in-flight request failed. A usable token stays. */
 export function failed(slot: Slot, failure: Failure): void {
-  slot.failure = failure;
+  troubleOf(slot).failure = failure;
 }
 
-/** Puts a token on the denylist. Returns false if it is there already. */
-export function denied(slot: Slot, fingerprint: string): boolean {
-  if (slot.denylist.includes(fingerprint)) return false;
-  slot.denylist = [fingerprint, ...slot.denylist].slice(0, DENYLIST_LENGTH);
+/**
+ * Puts a token on the denylist. Returns false if it is there already.
+ *
+ * @param token the token itself, if it is known.
+ */
+export function denied(slot: Slot, fingerprint: string, token?: AccessToken): boolean {
+  const trouble = troubleOf(slot);
+  if (!slot.held && token) trouble.lastRejected = token;
+  if (trouble.denylist.includes(fingerprint)) return false;
+  trouble.denylist = [fingerprint, ...trouble.denylist].slice(0, DENYLIST_LENGTH);
   return true;
+}
+
+/** Whether this token is on the denylist. */
+export function isDenied({ trouble }: Slot, fingerprint: () => string): boolean {
+  return trouble !== undefined && trouble.denylist.length > 0 && trouble.denylist.includes(fingerprint());
 }
 
 /**
@@ -219,30 +243,53 @@ export function denied(slot: Slot, fingerprint: string): boolean {
  * rejections and the pause that it caused. Returns whether there was such a pause.
  */
 export function accepted(slot: Slot, token: AccessToken): boolean {
-  const isHeld = slot.held === token;
-  if (isHeld) slot.wasAccepted = true;
-  else if (!slot.denylist.includes(token.fingerprint)) return false;
-  slot.freshRejections = 0;
-  if (slot.failure?.error.code !== 'token_rejected') return false;
-  slot.failure = undefined;
+  const { trouble } = slot;
+  if (slot.held === token) slot.wasAccepted = true;
+  else if (!isDenied(slot, () => token.fingerprint)) return false;
+  if (!trouble) return false;
+  trouble.freshRejections = 0;
+  return trouble.failure?.error.code === 'token_rejected' && lifted(slot);
+}
+
+/** The owner's pause ends. Returns whether there was one. */
+export function lifted({ trouble }: Slot): boolean {
+  if (!trouble?.failure) return false;
+  trouble.failure = undefined;
+  trouble.freshRejections = 0;
   return true;
 }
 
-/** The service rejected the held token: drops it. */
-export function rejected(slot: Slot, held: AccessToken, now: Instant): void {
+/** The service rejected the held token: drops it. Returns how many fresh ones in a row were rejected. */
+export function rejected(slot: Slot, held: AccessToken, now: Instant): number {
   const lifetimeMs = held.expiresAtMs - held.issuedAtMs;
-  const isFresh = heldForMs(slot, held, now) <= Math.min(FRESH_MS, lifetimeMs * FRESH_SHARE);
-  slot.freshRejections = isFresh && !slot.wasAccepted ? slot.freshRejections + 1 : 0;
-  slot.lastRejected = held;
-  hold(slot, undefined);
+  const wasFresh = heldForMs(slot, held, now) <= Math.min(FRESH_MS, lifetimeMs * FRESH_SHARE) && !slot.wasAccepted;
+  const trouble = drop(slot);
+  trouble.lastRejected = held;
+  trouble.freshRejections = wasFresh ? trouble.freshRejections + 1 : 0;
+  return trouble.freshRejections;
 }
 
 /** The owner was removed: drops its token and failure. Returns whether there was either. */
 export function forgotten(slot: Slot): boolean {
-  const wasHeld = slot.held !== undefined || slot.failure !== undefined;
+  const wasHeld = slot.held !== undefined || slot.trouble?.failure !== undefined;
   hold(slot, undefined);
-  slot.failure = undefined;
+  slot.trouble = undefined;
   return wasHeld;
+}
+
+/** Takes the token out of the slot. */
+function drop(slot: Slot): Trouble {
+  const trouble = troubleOf(slot);
+  hold(slot, undefined);
+  return trouble;
+}
+
+function troubleOf(slot: Slot): Trouble {
+  slot.trouble ??= {
+    ...{ failure: undefined, hasSucceeded: false, denylist: [], lastRejected: undefined, freshRejections: 0 },
+  };
+  slot.trouble.hasSucceeded ||= slot.held !== undefined;
+  return slot.trouble;
 }
 
 /** Puts a token into the slot, or takes it out. */

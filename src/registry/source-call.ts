@@ -49,7 +49,7 @@ export async function callSource(
     signal: abort.signal,
     reason: message.reason,
     ...(slot.held && { held: slot.held }),
-    ...(slot.lastRejected && { rejected: slot.lastRejected }),
+    ...(slot.trouble?.lastRejected && { rejected: slot.trouble.lastRejected }),
     lifetimeMs: (issued) => lifetimeOf(expiry, dateIssued(issued, attempt.sent, time.now())).lifetimeMs,
     scopeOf: (error) => hooks.scopeOf(error),
     permit: { release: () => flight.releasePermit?.(), take },

@@ -64,7 +64,7 @@ export interface PauseStat {
  * ```
  */
 export interface PauseStats {
-  /** Owners that back off after failures of their own. */
+  /** Owners that back off after failures of their own. One whose backoff has ended counts until it is next asked for. */
   owners: number;
   /** The client's pause, which stops all requests; absent while its circuit is closed. */
   client?: PauseStat;
@@ -86,7 +86,7 @@ export interface PauseStats {
 export interface RegistryStats {
   /** Owners in the cache now. */
   owners: number;
-  /** Owners with a usable token now. */
+  /** Owners with a token. One whose token has ended counts until it is next asked for. */
   usable: number;
   /** Token requests in flight now. */
   inFlight: number;
@@ -116,7 +116,7 @@ export interface RegistryStats {
 
 /** One owner's state. */
 export function ownerState(slot: Slot, now: Instant, around: Surroundings): OwnerState {
-  const pause = laterPause(around.circuitPause, slot.failure);
+  const pause = laterPause(around.circuitPause, slot.trouble?.failure);
   return {
     phase: phaseOf(slot, now, around),
     ...(isUsable(slot, now) && { expiresAtMs: slot.held.expiresAtMs }),
@@ -135,7 +135,7 @@ function laterPause(a: Pause | undefined, b: Pause | undefined): Pause | undefin
   return a.retryAtMonotonicMs >= b.retryAtMonotonicMs ? a : b;
 }
 
-/** Iterates over all owners. */
+/** Takes the same time however many owners and requests there are. */
 export function registryStats(
   counts: Pick<RegistryStats, 'hits' | 'joined' | 'rejections' | 'refused'>,
   owners: OwnerTable,
@@ -143,10 +143,9 @@ export function registryStats(
   failures: FailureScopes,
   now: Instant,
 ): RegistryStats {
-  const { size, evictions } = owners;
-  const { usable, pausing } = countOwners(owners.slots(), now);
+  const { size, usable, evictions } = owners;
   const { inFlight, queued, waiting } = flights;
-  const pauses = { owners: pausing, ...pauseStats(failures, now) };
+  const pauses = { owners: owners.pausing.size, ...pauseStats(failures, now) };
   return { owners: size, usable, inFlight, queued, waiting, ...counts, evictions, ...flights.counts, pauses };
 }
 
@@ -164,15 +163,4 @@ function pauseStat(state: CircuitState, now: Instant): PauseStat {
   const { error, count, retryAtMonotonicMs } = state.pause;
   const retryAtMs = onWallClock(retryAtMonotonicMs, now);
   return { code: error.code, failedAtMs: error.failedAtMs, retryAtMs, failures: count, probing: state.probing };
-}
-
-/** How many of these owners have a usable token, and how many back off. */
-export function countOwners(slots: Iterable<Slot>, now: Instant): { usable: number; pausing: number } {
-  let usable = 0;
-  let pausing = 0;
-  for (const slot of slots) {
-    if (isUsable(slot, now)) usable++;
-    if (backoffOf(slot, now)) pausing++;
-  }
-  return { usable, pausing };
 }

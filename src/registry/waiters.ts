@@ -1,5 +1,5 @@
 /**
- * Callers that wait with a signal. When it aborts, the caller leaves at once; other callers of the request still wait.
+ * Callers that wait. When the signal of one aborts, it leaves at once; other callers of the request still wait.
  */
 
 import type { AccessToken } from '../token.ts';
@@ -16,6 +16,8 @@ interface Sharing {
  * ones, and Node warns about the eleventh.
  */
 export class Waiters {
+  /** How many callers wait, with a signal or without. */
+  count = 0;
   readonly #bySignal = new Map<AbortSignal, Sharing>();
   readonly #left: (flight: Flight) => void;
 
@@ -24,7 +26,9 @@ export class Waiters {
     this.#left = left;
   }
 
-  wait(flight: Flight, signal: AbortSignal): Promise<AccessToken> {
+  wait(flight: Flight, signal: AbortSignal | undefined): Promise<AccessToken> {
+    this.count++;
+    if (!signal) return flight.wait();
     return new Promise((resolve, reject) => {
       const waiter = { signal, resolve, reject };
       flight.waiters.add(waiter);
@@ -33,7 +37,9 @@ export class Waiters {
   }
 
   /** The request has settled: removes its callers and their listeners. */
-  settled({ waiters }: Flight): void {
+  settled(flight: Flight): void {
+    this.count -= flight.waiting;
+    const { waiters } = flight;
     for (const waiter of waiters) {
       const { signal } = waiter;
       const sharing = this.#bySignal.get(signal);
@@ -42,7 +48,7 @@ export class Waiters {
       this.#bySignal.delete(signal);
       signal.removeEventListener('abort', sharing.onAbort);
     }
-    waiters.clear();
+    flight.settled();
   }
 
   #sharing(signal: AbortSignal): Sharing {
@@ -60,6 +66,7 @@ export class Waiters {
     this.#bySignal.delete(signal);
     for (const [waiter, flight] of flights) {
       flight.waiters.delete(waiter);
+      this.count--;
       waiter.reject(signal.reason);
       this.#left(flight);
     }

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, type MockInstance, vi } from 'vitest';
 import { Diagnostics } from '../../src/diagnostics.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { fixedLifetime } from '../../src/expiry/policies.ts';
@@ -7,11 +7,12 @@ import { FailureScopes } from '../../src/failures/failure-scopes.ts';
 import { Flights } from '../../src/registry/flights.ts';
 import { type OwnerTokenRegistryOptions, registrySettings } from '../../src/registry/options.ts';
 import { OwnerTable } from '../../src/registry/owner-table.ts';
-import { createSlot, rejected, type Slot } from '../../src/registry/slot.ts';
+import { denied, failed, rejected, type Slot } from '../../src/registry/slot.ts';
 import type { AccessToken, RequestPermit, TokenRequest } from '../../src/token.ts';
 import { at } from '../helpers/instants.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
+import { createSlot } from '../helpers/slots.ts';
 
 const RANGE = { baseMs: 1_000, capMs: 60_000 };
 
@@ -24,6 +25,7 @@ class Stage {
   readonly failures: FailureScopes;
   readonly flights: Flights;
   readonly names: { ofToken(token: string): string };
+  readonly #store: MockInstance<OwnerTable['store']>;
 
   constructor(options: Partial<OwnerTokenRegistryOptions> = {}) {
     const { clock, source } = this;
@@ -39,6 +41,7 @@ class Stage {
     const diagnostics = new Diagnostics(logger, { registry: 'test', host: undefined, now: () => settings.time.now() });
     this.names = settings.fingerprints;
     this.owners = new OwnerTable(1_000, diagnostics);
+    this.#store = vi.spyOn(this.owners, 'store');
     this.failures = new FailureScopes({ requestTimeoutMs: 30_000, ranges, concurrency, random });
     this.flights = new Flights(settings, this.owners, this.failures, diagnostics);
   }
@@ -77,7 +80,8 @@ class Stage {
 
   /** The owners whose slots are stored, whether or not a request is in flight. */
   get stored(): string[] {
-    return [...this.owners.slots()].map(({ owner }) => owner);
+    const stored = this.#store.mock.calls.map(([slot]) => slot);
+    return [...new Set(stored)].filter(({ accessKey }) => this.owners.peek(accessKey)).map(({ owner }) => owner);
   }
 
   /** The events logged since the last look. */
@@ -170,7 +174,7 @@ describe('a request', () => {
     await settle();
     stage.source.call(0).fail(new Error('no'));
     expect([await outcome, await joined]).toEqual(['source_failed', 'source_failed']);
-    expect(slot.failure).toMatchObject({ count: 1, retryAtMonotonicMs: 750 });
+    expect(slot.trouble?.failure).toMatchObject({ count: 1, retryAtMonotonicMs: 750 });
     expect(stage.stored).toEqual(['owner_a']);
     expect(stage.flights.counts.failures).toBe(1);
     expect(stage.events).toEqual(['request.sent', 'request.failed', 'pause.began']);
@@ -178,7 +182,7 @@ describe('a request', () => {
     await settle();
     stage.source.call(1).fail(new Error('no'));
     expect(await again).toBe('source_failed');
-    expect(slot.failure?.count).toBe(2);
+    expect(slot.trouble?.failure?.count).toBe(2);
   });
 
   it('may fail by a source that throws at once, or gives nonsense', async () => {
@@ -223,7 +227,7 @@ describe('a request', () => {
     stage.flights.rejected('a');
     stage.source.call(0).fail(new Error('no'));
     expect(await outcome).toBe('source_failed');
-    expect(slot.failure).toBeUndefined();
+    expect(slot.trouble?.failure).toBeUndefined();
   });
 });
 
@@ -265,7 +269,7 @@ describe('a token that is known to be refused', () => {
   const begun = () => {
     stage = new Stage();
     const slot = createSlot('owner_a');
-    slot.denylist = [stage.names.ofToken('refused')];
+    denied(slot, stage.names.ofToken('refused'));
     return stage.begin('a', slot);
   };
 
@@ -290,7 +294,7 @@ describe('a token that is known to be refused', () => {
       await settle();
     }
     expect(await outcome).toBe('token_rejected');
-    expect(slot.failure).toMatchObject({ count: 1, error: { code: 'token_rejected', owner: 'owner_a' } });
+    expect(slot.trouble?.failure).toMatchObject({ count: 1, error: { code: 'token_rejected', owner: 'owner_a' } });
     expect(stage.source.calls).toHaveLength(2);
   });
 
@@ -407,7 +411,7 @@ describe('a queued request', () => {
     await settle();
     stage.clock.advance(750);
     const failing = createSlot('owner_b');
-    failing.failure = { error: down, count: 1, retryAtMonotonicMs: 0, hung: true };
+    failed(failing, { error: down, count: 1, retryAtMonotonicMs: 0, hung: true });
     const probe = stage.begin('b', failing);
     const next = stage.begin('c');
     await settle();
@@ -590,7 +594,7 @@ describe('a source that shares with other processes', () => {
   it('gets a permit for the second request if it brought a rejected token without one', async () => {
     stage = new Stage({ concurrency: 1 });
     const slot = createSlot('owner_a');
-    slot.denylist = [stage.names.ofToken('refused')];
+    denied(slot, stage.names.ofToken('refused'));
     const { outcome } = stage.begin('a', slot);
     await settle();
     stage.source.call(0).request.permit?.release();
@@ -756,7 +760,7 @@ describe('closing', () => {
     expect(stage.source.calls).toHaveLength(1);
     expect(stage.flights.counts.failures).toBe(0);
     expect(stage.events).toEqual(['request.sent']);
-    expect([sent.slot.failure, stage.stored]).toEqual([undefined, []]);
+    expect([sent.slot.trouble?.failure, stage.stored]).toEqual([undefined, []]);
   });
 
   it('does not send what was only just granted its permit', async () => {

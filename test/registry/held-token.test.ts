@@ -3,9 +3,10 @@ import type { Instant } from '../../src/clock.ts';
 import { fixedLifetime } from '../../src/expiry/policies.ts';
 import { Fingerprints } from '../../src/registry/fingerprints.ts';
 import { ageOf, type DatedToken, dateIssued, heldTokenFrom, lifetimeOf } from '../../src/registry/held-token.ts';
-import { createSlot, type HeldToken, succeeded } from '../../src/registry/slot.ts';
+import { type HeldToken, succeeded } from '../../src/registry/slot.ts';
 import type { IssuedToken } from '../../src/token.ts';
 import { at, machine } from '../helpers/instants.ts';
+import { createSlot } from '../helpers/slots.ts';
 
 const invalidResponse = (message: string) =>
   expect.objectContaining({ code: 'invalid_response', message: expect.stringContaining(message) });

@@ -41,7 +41,7 @@ describe('defaults', () => {
       calls: { origins: new Set(), present: undefined, fetch: undefined },
       logger: undefined,
     });
-    expect(fingerprints.ofOwner('key-1')).toMatch(/^owner_/);
+    expect(fingerprints.namesOf('key-1').owner).toMatch(/^owner_/);
     expect(time.now().wallMs).toBeGreaterThan(0);
     expect(random()).toBe(0.25);
     const jwt = `x.${Buffer.from('{"iat":5,"exp":9}').toString('base64url')}.y`;
@@ -67,7 +67,7 @@ describe('defaults', () => {
     const given = settingsOf({ expiry, clock, maxOwners: 1, logger: 'info', ownerLabel: () => 'the label' });
     expect(given).toMatchObject({ expiry, maxOwners: 1, logger: 'info' });
     expect(given.time.now()).toMatchObject({ wallMs: clock.now(), monotonicMs: 0 });
-    expect(given.fingerprints.ofOwner('key-1')).toBe('the label');
+    expect(given.fingerprints.namesOf('key-1').owner).toBe('the label');
   });
 
   it('are for calls to go where tokens come from, unless other origins are listed', () => {

@@ -1,27 +1,30 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { Instant } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import {
   accepted,
   backoffOf,
-  createSlot,
   decide,
   denied,
+  dropEnded,
   type Failure,
   failed,
   forgotten,
   type HeldToken,
+  isDenied,
   isUsable,
+  lifted,
   phaseOf,
+  reasonOf,
   rejected,
-  type Slot,
+  Slot,
   servedAt,
   standingOf,
-  started,
   succeeded,
 } from '../../src/registry/slot.ts';
 import { AccessToken } from '../../src/token.ts';
 import { at, machine } from '../helpers/instants.ts';
+import { createSlot } from '../helpers/slots.ts';
 
 /** A token issued at 0, due for a refresh at 600 and past its end at 950. */
 function heldToken(value = 'one', life: { lifetimeMs?: number; issuedAtMs?: number } = {}): HeldToken {
@@ -108,7 +111,7 @@ describe('the held token', () => {
     const slot = createSlot('owner_x');
     expect(servedAt(slot, -1e9)).toBeUndefined();
     expect(isUsable(slot, at(0))).toBe(false);
-    expect(slot).toMatchObject({ owner: 'owner_x', held: undefined, failure: undefined, denylist: [] });
+    expect(slot).toMatchObject({ owner: 'owner_x', held: undefined, trouble: undefined });
   });
 });
 
@@ -149,27 +152,50 @@ describe('the table of phases', () => {
 });
 
 describe('a request', () => {
-  it('says why it is made, and lets an expired token go', () => {
+  it('says why it is made', () => {
     const slot = slotWith({});
-    expect(started(slot, at(0))).toBe('absent');
+    expect(reasonOf(slot)).toBe('absent');
+    failed(slot, failureUntil(1));
+    expect(reasonOf(slot)).toBe('absent');
     succeeded(slot, heldToken());
-    expect(started(slot, at(700))).toBe('refresh');
-    expect(slot.held).toBeDefined();
-    slot.freshRejections = 2;
-    expect(started(slot, at(950))).toBe('expired');
-    expect(slot.held).toBeUndefined();
-    expect(slot.freshRejections).toBe(0);
-    slot.lastRejected = heldToken().token;
-    expect(started(slot, at(950))).toBe('rejected');
+    expect(reasonOf(slot)).toBe('refresh');
+    expect(dropEnded(slot, at(950))).toBe(true);
+    expect(reasonOf(slot)).toBe('expired');
+    denied(slot, 'token_one', heldToken().token);
+    expect(reasonOf(slot)).toBe('rejected');
+  });
+
+  it('lets a token that has ended go, and no other, with the streak of rejections', () => {
+    const slot = slotWith({ held: heldToken() });
+    expect(dropEnded(slot, at(949))).toBe(false);
+    expect(slot.trouble).toBeUndefined();
+    rejected(slot, slot.held as AccessToken, at(1));
+    succeeded(slot, heldToken('two'));
+    expect(dropEnded(slot, at(950))).toBe(true);
+    expect(slot).toMatchObject({ held: undefined, trouble: { freshRejections: 0, hasSucceeded: true } });
+    expect(dropEnded(slot, at(950))).toBe(false);
   });
 
   it('that succeeds puts its token in the place of all that was known', async () => {
     const slot = slotWith({ failure: failureUntil(2000) });
-    slot.lastRejected = heldToken('old').token;
+    denied(slot, 'token_old', heldToken('old').token);
     const held = heldToken('new');
     succeeded(slot, held);
-    expect(slot).toMatchObject({ held: held.token, failure: undefined, lastRejected: undefined });
+    expect(slot).toMatchObject({ held: held.token, trouble: { failure: undefined, lastRejected: undefined } });
+    expect(slot.trouble?.denylist).toEqual(['token_old']);
     expect(await slot.served).toBe(held.token);
+  });
+
+  it('that succeeds releases all that was stored of the trouble, unless a rejection must be remembered', () => {
+    const slot = slotWith({ held: heldToken(), failure: failureUntil(2000) });
+    dropEnded(slot, at(950));
+    succeeded(slot, heldToken('two'));
+    expect(slot.trouble).toBeUndefined();
+    rejected(slot, slot.held as AccessToken, at(1));
+    succeeded(slot, heldToken('three'));
+    expect(slot.trouble).toMatchObject({ freshRejections: 1 });
+    succeeded(slot, heldToken('four'));
+    expect(slot.trouble).toBeUndefined();
   });
 
   it('that fails leaves a usable token alone', () => {
@@ -177,7 +203,7 @@ describe('a request', () => {
     const failure = failureUntil(2000);
     const slot = slotWith({ held });
     failed(slot, failure);
-    expect(slot).toMatchObject({ held: held.token, failure });
+    expect(slot).toMatchObject({ held: held.token, trouble: { failure, hasSucceeded: true } });
   });
 });
 
@@ -186,18 +212,16 @@ describe('a rejection', () => {
     const held = heldToken();
     const slot = slotWith({ held });
     rejected(slot, held.token, at(500));
-    expect(slot).toMatchObject({ held: undefined, lastRejected: held.token, served: undefined });
+    expect(slot).toMatchObject({ held: undefined, served: undefined, trouble: { lastRejected: held.token } });
     expect(servedAt(slot, 0)).toBeUndefined();
   });
 
   it('is quick within a tenth of the life and ten seconds; in a row they are counted', () => {
     const quick = (lifetimeMs: number, atMs: number, issuedAtMs = 0) => {
-      const slot = slotWith({});
-      slot.freshRejections = 1;
-      const held = heldToken('t', { lifetimeMs, issuedAtMs });
-      succeeded(slot, held);
-      rejected(slot, held.token, at(atMs));
-      return slot.freshRejections;
+      const slot = slotWith({ held: heldToken() });
+      rejected(slot, slot.held as AccessToken, at(1));
+      succeeded(slot, heldToken('t', { lifetimeMs, issuedAtMs }));
+      return rejected(slot, slot.held as AccessToken, at(atMs));
     };
     // Counted over the life that is served: 950 of 1000.
     expect([95, 96].map((ms) => quick(1000, ms))).toEqual([2, 0]);
@@ -208,12 +232,11 @@ describe('a rejection', () => {
   });
 
   it('is no longer in a row once a token was replaced without one', () => {
-    const slot = slotWith({});
-    slot.freshRejections = 2;
-    succeeded(slot, heldToken('a'));
-    expect(slot.freshRejections).toBe(2);
+    const slot = slotWith({ held: heldToken('a') });
+    expect(rejected(slot, slot.held as AccessToken, at(1))).toBe(1);
     succeeded(slot, heldToken('b'));
-    expect(slot.freshRejections).toBe(0);
+    succeeded(slot, heldToken('c'));
+    expect(rejected(slot, slot.held as AccessToken, at(1))).toBe(1);
   });
 
   it('is denied once, for the last four tokens', () => {
@@ -221,44 +244,80 @@ describe('a rejection', () => {
     expect(['a', 'b', 'c', 'b', 'd', 'e'].map((each) => denied(slot, each))).toEqual([
       ...[true, true, true, false, true, true],
     ]);
-    expect(slot.denylist).toEqual(['e', 'd', 'c', 'b']);
+    expect(slot.trouble?.denylist).toEqual(['e', 'd', 'c', 'b']);
+    expect(['a', 'b'].map((each) => isDenied(slot, () => each))).toEqual([false, true]);
+  });
+
+  it('asks for no fingerprint where none is denied', () => {
+    const asked = () => {
+      throw new Error('asked');
+    };
+    for (const slot of [slotWith({}), slotWith({ failure: failureUntil(1) })])
+      expect(isDenied(slot, asked)).toBe(false);
   });
 });
 
 describe('an accepted token', () => {
   const tokenRejected = (): Failure => ({ ...failureUntil(2000), error: new OwnerTokenError('token_rejected', 'no') });
+  /** An owner whose last two tokens were rejected while fresh. */
+  const distrusted = (failure?: Failure) => {
+    const slot = slotWith({ held: heldToken() });
+    rejected(slot, slot.held as AccessToken, at(1));
+    succeeded(slot, heldToken('two'));
+    rejected(slot, slot.held as AccessToken, at(1));
+    if (failure) failed(slot, failure);
+    return slot;
+  };
 
   it('that is held keeps a later rejection of it from counting as fresh', () => {
     const held = heldToken();
     const slot = slotWith({ held });
     expect(accepted(slot, held.token)).toBe(false);
-    rejected(slot, held.token, at(1));
-    expect(slot.freshRejections).toBe(0);
+    expect(rejected(slot, held.token, at(1))).toBe(0);
+  });
+
+  it('says nothing of the next token', () => {
+    const slot = slotWith({ held: heldToken() });
+    accepted(slot, slot.held as AccessToken);
+    succeeded(slot, heldToken('two'));
+    expect(rejected(slot, slot.held as AccessToken, at(1))).toBe(1);
   });
 
   it('ends the streak of rejections and the backoff that it led to, though it is on the denylist', () => {
-    const slot = slotWith({ failure: tokenRejected() });
-    slot.freshRejections = 3;
+    const slot = distrusted(tokenRejected());
     const { token } = heldToken();
     denied(slot, token.fingerprint);
     expect(accepted(slot, token)).toBe(true);
-    expect(slot).toMatchObject({ freshRejections: 0, failure: undefined });
+    expect(slot.trouble).toMatchObject({ freshRejections: 0, failure: undefined });
   });
 
   it('leaves a backoff for another reason in force', () => {
     const failure = failureUntil(2000);
-    const slot = slotWith({ held: heldToken(), failure });
-    slot.freshRejections = 2;
+    const slot = distrusted();
+    succeeded(slot, heldToken());
+    failed(slot, failure);
     expect(accepted(slot, slot.held as AccessToken)).toBe(false);
-    expect(slot).toMatchObject({ freshRejections: 0, failure });
+    expect(slot.trouble).toMatchObject({ freshRejections: 0, failure });
   });
 
   it('that the owner neither holds nor denies changes nothing', () => {
-    const slot = slotWith({ failure: tokenRejected() });
-    slot.freshRejections = 3;
-    const before = { ...slot };
+    const slot = distrusted(tokenRejected());
+    const before = { ...slot.trouble };
     expect(accepted(slot, heldToken('stranger').token)).toBe(false);
-    expect(slot).toEqual(before);
+    expect(slot.trouble).toEqual(before);
+  });
+});
+
+describe('a pause', () => {
+  it('ends before its time, with the streak of rejections', () => {
+    const slot = slotWith({ held: heldToken() });
+    rejected(slot, slot.held as AccessToken, at(1));
+    expect(lifted(slot)).toBe(false);
+    expect(slot.trouble).toMatchObject({ freshRejections: 1 });
+    failed(slot, failureUntil(2000));
+    expect(lifted(slot)).toBe(true);
+    expect(slot.trouble).toMatchObject({ freshRejections: 0, failure: undefined });
+    expect(lifted(slotWith({}))).toBe(false);
   });
 });
 
@@ -268,10 +327,20 @@ describe('forgetting', () => {
     expect(forgotten(slot)).toBe(true);
     expect(slot).toMatchObject({ held: undefined });
     expect(forgotten(slot)).toBe(false);
-    expect(forgotten(slotWith({ failure: failureUntil(1) }))).toBe(true);
     const pausing = slotWith({ failure: failureUntil(1) });
-    forgotten(pausing);
-    expect(pausing.failure).toBeUndefined();
+    expect(forgotten(pausing)).toBe(true);
+    expect(pausing.trouble).toBeUndefined();
+  });
+});
+
+describe('the names of an owner', () => {
+  it('are computed when first asked for, at most once', () => {
+    const namesOf = vi.fn((accessKey: string) => ({ owner: `label of ${accessKey}`, digest: 'owner_digest' }));
+    const slot = new Slot('a', { namesOf });
+    succeeded(slot, heldToken());
+    expect(namesOf).not.toHaveBeenCalled();
+    expect([slot.owner, slot.names.digest, slot.owner]).toEqual(['label of a', 'owner_digest', 'label of a']);
+    expect(namesOf).toHaveBeenCalledTimes(1);
   });
 });
 

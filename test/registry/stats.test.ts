@@ -2,10 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
 import type { Pause } from '../../src/failures/backoff.ts';
 import { FailureScopes } from '../../src/failures/failure-scopes.ts';
-import { createSlot, type Slot, type Surroundings, succeeded } from '../../src/registry/slot.ts';
-import { countOwners, ownerState, pauseInForce, pauseStats } from '../../src/registry/stats.ts';
+import { failed, type Slot, type Surroundings, succeeded } from '../../src/registry/slot.ts';
+import { ownerState, pauseInForce, pauseStats } from '../../src/registry/stats.ts';
 import { AccessToken } from '../../src/token.ts';
 import { at } from '../helpers/instants.ts';
+import { createSlot } from '../helpers/slots.ts';
 
 const ALONE: Surroundings = { requesting: false, circuitPause: undefined };
 
@@ -17,7 +18,7 @@ function slotWith(facts: { token?: boolean; failure?: Pause }): Slot {
     ...{ value: 'v', tokenType: 'Bearer', fingerprint: 'token_v', issuedAtMs, refreshAtMs, expiresAtMs },
   });
   if (facts.token) succeeded(slot, { token, aheadMs: 0 });
-  slot.failure = facts.failure;
+  if (facts.failure) failed(slot, facts.failure);
   return slot;
 }
 
@@ -84,19 +85,5 @@ describe('the circuits', () => {
     expect(pauseStats(failures, at(100))).toEqual({
       endpoint: { code: 'rate_limited', failedAtMs: 5, retryAtMs: 1_002_100, failures: 1, probing: false },
     });
-  });
-});
-
-describe('owners', () => {
-  it('are counted by what they have now', () => {
-    const slots = [
-      slotWith({ token: true }),
-      slotWith({ token: true, failure: pauseUntil(700) }),
-      slotWith({ failure: pauseUntil(701) }),
-      slotWith({}),
-    ];
-    expect(countOwners(slots, at(0))).toEqual({ usable: 2, pausing: 2 });
-    expect(countOwners(slots, at(700))).toEqual({ usable: 2, pausing: 1 });
-    expect(countOwners(slots, at(950))).toEqual({ usable: 0, pausing: 0 });
   });
 });

@@ -1,9 +1,9 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it, vi } from 'vitest';
 import { Flight } from '../../src/registry/flight.ts';
-import { createSlot } from '../../src/registry/slot.ts';
 import { Waiters } from '../../src/registry/waiters.ts';
 import { tokenOf } from '../helpers/numbered-tokens.ts';
+import { createSlot } from '../helpers/slots.ts';
 
 const token = tokenOf('t1');
 const listeners = (signal: AbortSignal) => getEventListeners(signal, 'abort').length;
@@ -26,10 +26,11 @@ describe('callers of one request', () => {
     const { waiters, settle } = stage();
     const flight = flightOf('a');
     const { signal } = new AbortController();
-    const waiting = [flight.wait(), waiters.wait(flight, signal), flight.wait()];
+    const waiting = [waiters.wait(flight, undefined), waiters.wait(flight, signal), waiters.wait(flight, undefined)];
     expect(waiting[0]).toBe(waiting[2]);
-    expect(flight.waiting).toBe(3);
+    expect([flight.waiting, waiters.count]).toEqual([3, 3]);
     settle(flight);
+    expect([flight.waiting, waiters.count]).toEqual([0, 0]);
     for (const each of waiting) expect(await each).toBe(token);
     expect(listeners(signal)).toBe(0);
   });
@@ -39,7 +40,7 @@ describe('callers of one request', () => {
     const flight = flightOf('a');
     const { signal } = new AbortController();
     const error = new Error('no');
-    const waiting = [waiters.wait(flight, signal), flight.wait()];
+    const waiting = [waiters.wait(flight, signal), waiters.wait(flight, undefined)];
     settle(flight, error);
     for (const each of waiting) await expect(each).rejects.toBe(error);
     expect(listeners(signal)).toBe(0);
@@ -135,6 +136,7 @@ describe('one signal over many calls', () => {
       waiters.wait(flight, leaving.signal),
     ]);
     leaving.abort();
+    expect(waiters.count).toBe(0);
     expect((await Promise.allSettled(waiting)).map(({ status }) => status)).toEqual(waiting.map(() => 'rejected'));
     expect(flights.map((flight) => flight.waiting)).toEqual([0, 0]);
     expect(new Set(left)).toEqual(new Set(flights));

@@ -80,17 +80,12 @@ const MUTANTS = [
     'if (this.#inFlight >= this.#concurrency ||',
     'if (this.#inFlight > this.#concurrency ||',
   ],
-  [
-    'rejected tokens are not remembered',
-    'registry/slot',
-    'slot.denylist = [fingerprint, ...slot.denylist]',
-    'slot.denylist = []',
-  ],
+  ['rejected tokens are not remembered', 'registry/slot', '[fingerprint, ...trouble.denylist]', '[]'],
   [
     'a rejection leaves the token',
     'registry/slot',
-    '  slot.lastRejected = held;\n  hold(slot, undefined);',
-    '  slot.lastRejected = held;',
+    'const trouble = drop(slot);\n  trouble.lastRejected',
+    'const trouble = troubleOf(slot);\n  trouble.lastRejected',
   ],
   [
     'a rejection does not detach what was sent',
@@ -98,12 +93,7 @@ const MUTANTS = [
     "if (flight?.state.phase === 'sent') this.detach(flight);",
     'void flight;',
   ],
-  [
-    'a failure drops the token',
-    'registry/slot',
-    '  slot.failure = failure;\n',
-    '  slot.failure = failure;\n  hold(slot, undefined);\n',
-  ],
+  ['a failure drops the token', 'registry/slot', 'troubleOf(slot).failure = failure;', 'drop(slot).failure = failure;'],
   [
     'callers do not join',
     'registry/registry',
@@ -144,8 +134,8 @@ const MUTANTS = [
   [
     'access keys are logged',
     'registry/flights',
-    'newRequest(flight.slot.owner, reason',
-    'newRequest(flight.accessKey, reason',
+    'newRequest(flight.slot, reason',
+    'newRequest({ owner: flight.accessKey }, reason',
   ],
   [
     'messages of sources are kept as they are',
@@ -168,8 +158,8 @@ const MUTANTS = [
   [
     'what is queued as a circuit opens is lost',
     'registry/flights',
-    '    this.#end(flight);\n    this.#reject(flight, error);',
-    '    this.#end(flight);',
+    '    this.#end(flight, error);\n    this.#reject(flight, error);',
+    '    this.#end(flight, error);',
   ],
   [
     'a logger that throws is heard',
