@@ -32,8 +32,10 @@ export class History {
     return this.#bands.filter(({ toMs }) => toMs === undefined || toMs >= fromMs).map((band) => ({ ...band }));
   }
 
-  begin(kind: Band['kind'], fromMs: number, name?: string): Band {
-    const band: Band = { id: ++this.#lastId, kind, fromMs, ...(name !== undefined && { name }) };
+  /** @param toMs when it will end, where that is known. */
+  begin(kind: Band['kind'], fromMs: number, name?: string, toMs?: number): Band {
+    const known = { ...(name !== undefined && { name }), ...(toMs !== undefined && { toMs }) };
+    const band: Band = { id: ++this.#lastId, kind, fromMs, ...known };
     this.#bands.push(band);
     if (this.#bands.length > KEPT_BANDS) this.#bands = this.#bands.slice(-KEPT_BANDS);
     return band;
@@ -57,9 +59,7 @@ export class History {
     }
     for (const [id, { kind, endsAtMs }] of active) {
       if (this.#faults.has(id)) continue;
-      const band = this.begin('fault', nowMs, kind);
-      if (endsAtMs !== undefined) band.toMs = endsAtMs;
-      this.#faults.set(id, band);
+      this.#faults.set(id, this.begin('fault', nowMs, kind, endsAtMs));
     }
   }
 

@@ -226,7 +226,7 @@ export function startScenario(world: World, name: string, options: { owner?: str
   const running: RunningScenario = {
     run,
     record,
-    band: world.history.begin('scenario', startedAtMs, scenario.name),
+    band: world.history.begin('scenario', startedAtMs, scenario.name, run.verdictAtMs),
     timers,
     ...withVerdict(),
     hasFault: false,

@@ -72,7 +72,7 @@ export function LanesPicture(props: Props) {
             }}
           >
             <g ref={moving}>
-              <Bands model={model} layout={layout} nowMs={nowMs} top={0} height={height} />
+              <Bands model={model} layout={layout} top={0} height={height} />
               <path
                 class="axis-line"
                 d={ticksOf(layout)

@@ -210,9 +210,9 @@ export function ticksOf(layout: Layout, labelPx = 80): { x: number; atMs: number
 /** Shows the name of every n-th lane, so that names do not overlap. Returns n. */
 export const labelEvery = (pitch: number, labelPx = 15): number => Math.max(1, Math.ceil(labelPx / pitch));
 
-/** The horizontal span of a band. A band of length zero (frozen time) becomes a line. */
-export function bandSpan(band: Band, layout: Layout, nowMs: number): { x: number; width: number } | undefined {
-  const toMs = band.toMs ?? nowMs;
+/** The horizontal span of a band: without an end it continues. Frozen time, which has no length, becomes a line. */
+export function bandSpan(band: Band, layout: Layout): { x: number; width: number } | undefined {
+  const toMs = band.toMs ?? (band.kind === 'frozen' ? band.fromMs : Number.POSITIVE_INFINITY);
   if (!inReach(layout, toMs)) return undefined;
   const x = round(xOf(layout, band.fromMs));
   return { x, width: Math.max(2, round(xOf(layout, toMs)) - x) };

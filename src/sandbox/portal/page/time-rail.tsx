@@ -60,7 +60,7 @@ export function TimeRail({ model, layout, heldAtMs }: Props) {
       >
         <svg width={layout.width} height={RAIL_PX} aria-hidden="true">
           <g ref={moving}>
-            <Bands model={model} layout={layout} nowMs={nowMs} top={AXIS_PX} height={RAIL_PX - AXIS_PX} />
+            <Bands model={model} layout={layout} top={AXIS_PX} height={RAIL_PX - AXIS_PX} />
             <g class="axis">
               {ticksOf(layout).map(({ x, atMs }) => (
                 <g key={atMs}>
@@ -74,7 +74,7 @@ export function TimeRail({ model, layout, heldAtMs }: Props) {
             {columns.map((column) => (
               <Column key={column.fromMs} {...column} peak={peak} />
             ))}
-            <BandNames model={model} layout={layout} nowMs={nowMs} />
+            <BandNames model={model} layout={layout} />
           </g>
           <path class="now" d={`M${nowX(layout)} ${AXIS_PX}V${RAIL_PX}`} />
           {agoMs !== undefined && (
@@ -109,15 +109,14 @@ function Column(props: { x: number; width: number; counts: number[]; peak: numbe
 interface BandsProps {
   readonly model: Model;
   readonly layout: Layout;
-  readonly nowMs: number;
 }
 
 /** Faults, scenarios, frozen time and clock jumps, as bands behind rail and lanes. */
-export function Bands({ model, layout, nowMs, top, height }: BandsProps & { top: number; height: number }) {
+export function Bands({ model, layout, top, height }: BandsProps & { top: number; height: number }) {
   return (
     <g>
       {model.bands.map((band) => {
-        const span = bandSpan(band, layout, nowMs);
+        const span = bandSpan(band, layout);
         return span && <rect key={band.id} class={`band ${band.kind}`} {...span} y={top} height={height} />;
       })}
     </g>
@@ -128,11 +127,11 @@ export function Bands({ model, layout, nowMs, top, height }: BandsProps & { top:
 const LETTER_PX = 6.2;
 
 /** The names of the bands: scenarios on strips of their own, all others above the columns. */
-function BandNames({ model, layout, nowMs }: BandsProps) {
+function BandNames({ model, layout }: BandsProps) {
   return (
     <g>
       {model.bands.map((band) => {
-        const span = bandSpan(band, layout, nowMs);
+        const span = bandSpan(band, layout);
         if (!span) return null;
         const isScenario = band.kind === 'scenario';
         const word = bandWord(band);

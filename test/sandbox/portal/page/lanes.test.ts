@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { LedgerEntry, TokenView } from '../../../../src/sandbox/api-types.ts';
+import type { Band, LedgerEntry, TokenView } from '../../../../src/sandbox/api-types.ts';
 import {
+  bandSpan,
   barsOf,
   heightOf,
   type Layout,
@@ -162,6 +163,25 @@ describe('bars', () => {
 
   it('of the past are left out', () => {
     expect(barsOf([token(-300_000, -200_000)], layout()).bars).toBe('');
+  });
+});
+
+describe('a band', () => {
+  const spanOf = (changes: Partial<Band>) => {
+    const span = bandSpan({ id: 1, kind: 'fault', fromMs: NOW_MS - 30_000, ...changes }, layout());
+    return span && [Math.round(seen(span.x, layout())), Math.round(span.width)];
+  };
+
+  it('lasts as long as what it shows, into the future too', () => {
+    expect(spanOf({ toMs: NOW_MS - 15_000 })).toEqual([400, 200]);
+    expect(spanOf({ toMs: NOW_MS + 7500 })).toEqual([400, 500]);
+    expect(spanOf({ fromMs: NOW_MS - 400_000, toMs: NOW_MS - 300_000 })).toBeUndefined();
+  });
+
+  it('without an end continues; of frozen time it is a line', () => {
+    const [x = 0, width = 0] = spanOf({}) ?? [];
+    expect(x + width).toBeGreaterThan(1000);
+    expect(spanOf({ kind: 'frozen' })).toEqual([400, 2]);
   });
 });
 
