@@ -18,7 +18,7 @@ describe('types', () => {
 
   it('the signatures are those of the contract', () => {
     expect(errorsIn(program, SIGNATURES)).toEqual([]);
-  });
+  }, 60_000);
 
   it.each(ENTRY_POINTS)('each export of %s has an example', (path) => {
     expect(withoutExample(program, path)).toEqual([]);

@@ -148,14 +148,16 @@ export function linksOf(page: string): string[] {
     });
 }
 
-/** The anchors of a page's headings, as GitHub and npm derive them. */
+/** The anchors of a page: `<a name>`, and those of headings as GitHub and npm derive them. */
 export function anchorsOf(page: string): string[] {
-  return [...proseOf(page).matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
+  const named = [...proseOf(page).matchAll(/<a name="([\w-]+)">/g)].map(([, name]) => name ?? '');
+  const headings = [...proseOf(page).matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
     (heading ?? '')
       .toLowerCase()
       .replace(/[^\p{Letter}\p{Number}\p{Mark}_\- ]/gu, '')
       .replaceAll(' ', '-'),
   );
+  return [...named, ...headings];
 }
 
 /** The text of a page without its code blocks. */
