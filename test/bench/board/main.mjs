@@ -10,6 +10,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import { build } from 'tsdown';
 import { idOf, players } from './players.mjs';
@@ -44,7 +45,8 @@ try {
 } finally {
   rmSync(outDir, { recursive: true, force: true });
 }
-const report = { date: new Date().toISOString().slice(0, 10), node: process.version, results };
+const [load] = loadavg();
+const report = { date: new Date().toISOString().slice(0, 10), node: process.version, load, results };
 if (values.json) console.log(JSON.stringify(report, null, 2));
 if (!values.scenes && !values.peers) {
   mkdirSync(`${root}reports`, { recursive: true });

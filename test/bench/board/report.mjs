@@ -17,7 +17,7 @@ export function table(scene, playing, outcomes) {
   return [`\n${scene.id}: ${scene.title}\n  good: ${scene.good}`, ...lines].join('\n');
 }
 
-export function markdown({ date, node, results }) {
+export function markdown({ date, node, load, results }) {
   const [ours, ...peers] = players;
   const won = (player) => scenes.filter(({ id }) => results[id][idOf(player)].good).length;
   const row = (cells) => `| ${cells.join(' | ')} |`;
@@ -29,8 +29,8 @@ export function markdown({ date, node, results }) {
   return `${[
     '# Behaviour board',
     INTRODUCTION,
-    `Measured on ${date} with Node ${node}, ${cpus().length} cores (${cpus()[0].model.trim()}) and
-${versions}. \`npm run bench -- board\` repeats it and writes this page.`,
+    `Measured on ${date} with Node ${node}, ${cpus().length} cores (${cpus()[0].model.trim()}; load average at the end ${load.toFixed(1)}) and
+${versions}. Times depend on what else the machine does: compare within a scene. \`npm run bench -- board\` repeats it and writes this page.`,
     [
       row(['scene', ...players.map(({ name }) => (name === ours.name ? '**ours**' : name))]),
       row(['---', ...players.map(() => '---')]),
