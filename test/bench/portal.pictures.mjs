@@ -31,7 +31,7 @@ async function picturesOfDocs() {
     const path = fileURLToPath(new URL(`../../docs/${name}`, import.meta.url));
     await picture(sandbox, 'live', path, { width: 1440, height: 1000 }, scheme);
     // They ship in the package. Without pngquant they are left as they are.
-    execFileSync('pngquant', ['--force', '--skip-if-larger', '--strip', '64', '--output', path, path], {
+    execFileSync('pngquant', ['--force', '--skip-if-larger', '--strip', '128', '--output', path, path], {
       stdio: 'inherit',
     });
   }

@@ -42,13 +42,16 @@ async function failuresOf(make: Make, name: ScenarioName): Promise<string[]> {
   return failures.map(({ expectation }) => expectation);
 }
 
-describe('an integration with the registry', () => {
+/** Each takes seconds of processor time, and this machine may be busy. */
+const PATIENT = { timeout: 120_000 };
+
+describe('an integration with the registry', PATIENT, () => {
   it.each(NAMES)('passes %s', async (name) => {
     expect(await failuresOf(registryIntegration, name)).toEqual([]);
   });
 });
 
-describe('an integration with a map and fetch', () => {
+describe('an integration with a map and fetch', PATIENT, () => {
   const WASTE = 'Requests no token for an owner that has a good one';
   const DUPLICATES = 'Has at most one token request in flight for each owner';
   const expected: Record<ScenarioName, string[]> = {
@@ -66,7 +69,7 @@ describe('an integration with a map and fetch', () => {
   });
 });
 
-describe('sandbox --scenario NAME --exit-code', () => {
+describe('sandbox --scenario NAME --exit-code', PATIENT, () => {
   const folder = mkdtempSync(join(tmpdir(), 'scenarios-'));
   const config = join(folder, 'sandbox.json');
   beforeAll(() => writeFileSync(config, JSON.stringify(OPTIONS)));
