@@ -191,7 +191,7 @@ describe.skipIf(noRedis)('real clients', () => {
     const stopOther = await port.subscribe?.('channel', (message) => heard.push(`two ${message}`));
     await stop?.();
     await client.publish('channel', 'hello');
-    await expect.poll(() => heard).toEqual(['two hello']);
+    await expect.poll(() => heard, { timeout: 10_000 }).toEqual(['two hello']);
     await stopOther?.();
     expect(await client.pubsub('NUMSUB', 'channel')).toEqual(['channel', 0]);
   });

@@ -34,6 +34,9 @@ const DAMAGE = [
   '\u0000',
 ];
 
+/** For a machine that is busy. */
+const PATIENT = { timeout: 15_000 };
+
 describe.skipIf(noRedis)('the scripts and their model', () => {
   let server: RedisServer;
   const connect = () => createClient({ url: server.url }).connect();
@@ -147,7 +150,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
         model.flush();
       }
     }
-    await expect.poll(() => heard.length).toBe(expected.length);
+    await expect.poll(() => heard.length, PATIENT).toBe(expected.length);
     expect(heard).toEqual(expected);
     await subscriber.unsubscribe(channel, listener);
     if (!isBefore7) for (const name of names) await subscriber.sUnsubscribe(name, onShard);
@@ -204,7 +207,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
   async function takenOver(run: ReturnType<typeof pair>['run']) {
     await client.flushAll();
     const frozen = await run(scripts.ACQUIRE, 'k', acquire('frozen', { leaseMs: 1 }));
-    await expect.poll(async () => (await run(scripts.ACQUIRE, 'k', acquire('successor'))).what).toBe('lead');
+    await expect.poll(async () => (await run(scripts.ACQUIRE, 'k', acquire('successor'))).what, PATIENT).toBe('lead');
     const successor = await run(scripts.ACQUIRE, 'k', acquire('successor'));
     return [frozen.rest[0] ?? '', successor.rest[0] ?? ''] as const;
   }

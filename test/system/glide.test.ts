@@ -33,7 +33,7 @@ describe.skipIf(reason !== '')(`L2: valkey-glide${reason && ` (skipped: ${reason
     ) as [SharedTokens, SharedTokens];
     try {
       const leading = first.requestToken('owner', requestOf());
-      await expect.poll(() => source.calls.length).toBe(1);
+      await expect.poll(() => source.calls.length, { timeout: 10_000 }).toBe(1);
       const following = second.requestToken('owner', requestOf());
       // The server knows the script no more when the leader publishes.
       await clients[0]?.customCommand(['SCRIPT', 'FLUSH']);

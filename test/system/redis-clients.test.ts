@@ -264,9 +264,9 @@ describe.skipIf(noRedis)('L2: the documented rights, on a cluster whose slots mo
       expect((await channels('CHANNELS')).filter((channel) => channel.startsWith('otr'))).toEqual([]);
       source.call(0).succeed({ response: { expires_in: 3600 } });
       expect((await following).token).toBe((await leading)?.token);
-      await expect.poll(() => channels('SHARDCHANNELS')).not.toContain(record);
+      await expect.poll(() => channels('SHARDCHANNELS'), { timeout: 10_000 }).not.toContain(record);
       await Promise.all(shared.map((one) => one.close()));
-      await expect.poll(() => channels('SHARDCHANNELS')).toEqual([]);
+      await expect.poll(() => channels('SHARDCHANNELS'), { timeout: 10_000 }).toEqual([]);
     },
   );
 });
