@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createClient } from 'redis';
 import { Sealer } from '../../src/redis/sealing.ts';
-import { ReplicaPool } from '../helpers/fleet.ts';
+import { type Replica, ReplicaPool } from '../helpers/fleet.ts';
 import type { Outcome, ReplicaOptions } from '../helpers/fleet-worker.ts';
 import { noRedis, type RedisServer, startRedis } from '../helpers/redis-server.ts';
 
@@ -211,10 +211,10 @@ async function meter(redis: RedisServer) {
   };
 }
 
-/** What an owner costs Redis: cold, after a restart, at a refresh and at a rejection. */
+/** What an owner costs Redis: cold, at a rejection, and after a restart. */
 async function cost(pool: ReplicaPool, processes: number): Promise<void> {
   const owners = keysOf(100);
-  await scene(50, async ({ redis, service, options }) => {
+  await scene(50, async ({ redis, options }) => {
     await using metered = await meter(redis);
     const patient = { ...options, redisTimeoutMs: 5_000, maxQueueMs: 600_000 };
     const report = async (what: string, calls: number) =>
@@ -243,20 +243,50 @@ async function cost(pool: ReplicaPool, processes: number): Promise<void> {
       await restarted.all('get', owners);
       await report('owner and replica after a restart', owners.length * processes);
     }
-    service.expiresIn = 100;
-    await using refreshing = await pool.start(processes, { ...patient, refreshWindow: [0.05, 0.05] });
-    const refreshed = keysOf(100, 'refreshed');
-    await refreshing.all('get', refreshed);
-    // The refresh point of every token has passed.
-    await sleep(5_500);
-    await metered.since(1);
-    const before = service.requests;
-    await refreshing.all('get', refreshed);
-    for (let seen = -1; seen < service.requests; await sleep(1_500)) seen = service.requests;
-    await report(
-      `refresh by all at once (${((service.requests - before) / 100).toFixed(2)} requests)`,
-      refreshed.length,
-    );
+  });
+}
+
+/** What a refresh costs Redis: if all replicas need it at the same moment, and if one does before the others. */
+async function refresh(pool: ReplicaPool, processes: number): Promise<void> {
+  await scene(50, async ({ redis, service, options }) => {
+    service.expiresIn = 200;
+    const patient = {
+      ...options,
+      redisTimeoutMs: 5_000,
+      maxQueueMs: 600_000,
+      refreshWindow: [0.05, 0.05] as [number, number],
+    };
+    await using metered = await meter(redis);
+    await using fleet = await pool.start(processes, patient);
+    const owners = keysOf(100, 'refreshed');
+    const report = async (how: string, ask: () => Promise<unknown>) => {
+      // The refresh point of every token passes.
+      await sleep(11_000);
+      await metered.since(1);
+      const before = service.requests;
+      await ask();
+      // The other replicas share what the leaders publish.
+      await sleep(3_000);
+      const perOwner = ((service.requests - before) / owners.length).toFixed(2);
+      const name = `${processes} processes, refresh by ${how}: for each`;
+      print(name, '', `${await metered.since(owners.length)}, ${perOwner} requests`, true);
+    };
+    const all = async (replicas: readonly Replica[]) => {
+      const before = service.requests;
+      await Promise.all(replicas.map((replica) => replica.tell('get', owners)));
+      return before;
+    };
+    await all(fleet.replicas);
+    const refreshed = async (before: number) => {
+      while (service.requests < before + owners.length) await sleep(100);
+    };
+    await report('all at once', async () => refreshed(await all(fleet.replicas)));
+    if (processes === 1) return;
+    await report('one, then by all others', async () => {
+      await refreshed(await all(fleet.replicas.slice(0, 1)));
+      await sleep(1_000);
+      await all(fleet.replicas.slice(1));
+    });
   });
 }
 
@@ -348,6 +378,7 @@ export async function main(file: string, only: string[]): Promise<number> {
   if (wanted('outage')) await outage(pool);
   for (const processes of [1, 8, 20]) {
     if (wanted('cost') || only.includes(`cost${processes}`)) await cost(pool, processes);
+    if (wanted('refresh') || only.includes(`refresh${processes}`)) await refresh(pool, processes);
   }
   if (wanted('cold')) await cold(pool, 20, 200);
   if (only.includes('large')) await cold(pool, 50, 1_000);

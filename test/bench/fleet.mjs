@@ -1,6 +1,6 @@
 /**
  * What sharing over a fleet does and costs: real processes, a real Redis, by what the service counted. Some figures
- * alone: `node test/bench/fleet.mjs fuzz hits hung wakes killed outage cost cold`, or `cost8`; `large` (50 processes, 1,000
+ * alone: `node test/bench/fleet.mjs fuzz hits hung wakes killed outage cost refresh cold`, or `cost8`; `large` (50 processes, 1,000
  * owners) only when it is named. Needs `redis-server`; without one it says so.
  */
 
