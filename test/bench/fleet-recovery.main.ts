@@ -55,16 +55,16 @@ async function outages(alone: ChildProcess, replicas: readonly ChildProcess[], r
   for (const service of services) service.failing = false;
   const read = () => Promise.all([alone, ...replicas].map((child) => ask(child, { do: 'report' })));
   let reports = await read();
-  while (reports.some((report) => report.includes(null)) && Date.now() < endedAtMs + 60_000) {
+  while (reports.some((report) => report.servedAtMs.includes(null)) && Date.now() < endedAtMs + 60_000) {
     await sleep(200);
     reports = await read();
   }
   for (const service of services) service.close();
   const recoveries = ofAlone.map((_, world) => {
-    const [single = Infinity, ...others] = reports.map((report) => (report[world] ?? Infinity) - endedAtMs);
+    const [single = Infinity, ...others] = reports.map((report) => (report.servedAtMs[world] ?? Infinity) - endedAtMs);
     return { single, worst: Math.max(...others) };
   });
-  return { recoveries, during };
+  return { recoveries, during, blockedMs: Math.max(...reports.map((report) => report.blockedMs)) };
 }
 
 export async function main(file: string): Promise<number> {
@@ -84,11 +84,11 @@ export async function main(file: string): Promise<number> {
   try {
     const all: { single: number; worst: number }[] = [];
     for (let round = 0; round < ROUNDS; round++) {
-      const { recoveries, during } = await outages(alone as ChildProcess, replicas, round);
+      const { recoveries, during, blockedMs } = await outages(alone as ChildProcess, replicas, round);
       all.push(...recoveries);
       const list = recoveries.map(({ single, worst }) => `${single} / ${worst}`).join(', ');
       console.log(
-        `single / worst of ${REPLICAS} (ms): ${list}; requests of a fleet during an outage: ${during.toFixed(0)}`,
+        `single / worst of ${REPLICAS} (ms): ${list}; requests of a fleet during an outage: ${during.toFixed(0)}; event loops blocked for at most ${blockedMs.toFixed(0)} ms`,
       );
     }
     const sum = (of: (each: { single: number; worst: number }) => number) =>

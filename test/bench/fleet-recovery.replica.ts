@@ -1,5 +1,6 @@
 /** One process of `fleet-recovery.mjs`: a registry in each world, and callers for three owners of each. */
 
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { createClient } from 'redis';
 import { OwnerTokenRegistry, TokenEndpoint } from '../../src/index.ts';
 import { fromNodeRedis, SharedTokens } from '../../src/redis/index.ts';
@@ -12,8 +13,12 @@ export interface World {
 /** What the process is told. */
 export type Command = { readonly do: 'start'; readonly worlds: readonly World[] } | { readonly do: 'report' };
 
-/** Epoch milliseconds of the first token of each world since the start; null until then. */
-export type Report = readonly (number | null)[];
+export interface Report {
+  /** Epoch milliseconds of the first token of each world since the start; null until then. */
+  readonly servedAtMs: readonly (number | null)[];
+  /** The longest that the event loop was blocked since the start: a process without CPU time recovers late. */
+  readonly blockedMs: number;
+}
 
 const OWNERS = ['one', 'two', 'three'];
 const CALL_EVERY_MS = 100;
@@ -27,12 +32,16 @@ for (const each of [client, subscriber]) {
   await each?.connect();
 }
 
+const delay = monitorEventLoopDelay();
+delay.enable();
+
 let stop = () => {};
 let servedAtMs: (number | null)[] = [];
 
 function start(worlds: readonly World[]): void {
   stop();
   servedAtMs = worlds.map(() => null);
+  delay.reset();
   const registries = worlds.map(({ url, prefix }) => {
     const endpoint = new TokenEndpoint({ baseUrl: url, clientId: 'app', clientSecret: 'secret' });
     const source =
@@ -64,6 +73,6 @@ function start(worlds: readonly World[]): void {
 
 process.on('message', (command: Command) => {
   if (command.do === 'start') start(command.worlds);
-  process.send?.(servedAtMs);
+  process.send?.({ servedAtMs, blockedMs: delay.max / 1e6 } satisfies Report);
 });
-process.send?.([]);
+process.send?.({ servedAtMs: [], blockedMs: 0 } satisfies Report);
