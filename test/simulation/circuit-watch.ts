@@ -26,6 +26,8 @@ export class CircuitWatch {
   readonly #seen: { client: Seen | undefined; endpoint: Seen | undefined } = { client: undefined, endpoint: undefined };
   /** In-flight requests of owners that are not failing. */
   readonly #underWay = new Set<Mark>();
+  /** Those of owners that never succeeded: as a trial they may be replaced. */
+  readonly #ofNewcomers = new Set<Mark>();
   /** How many requests the slow start allows in flight. */
   #ramp = Number.POSITIVE_INFINITY;
   /** Owners whose failure may be anybody's, since the pause of either scope was lifted. */
@@ -51,7 +53,7 @@ export class CircuitWatch {
   }
 
   /** A request begins. */
-  asks(registry: OwnerTokenRegistry, mark: Mark): void {
+  asks(registry: OwnerTokenRegistry, owner: number, mark: Mark): void {
     if (mark.isSecond) return;
     if (this.isSeen) {
       const { pauses } = registry.stats();
@@ -59,6 +61,7 @@ export class CircuitWatch {
     }
     if (mark.mayFail) return;
     this.#underWay.add(mark);
+    if (!this.#mayHaveSucceeded.has(owner)) this.#ofNewcomers.add(mark);
     const { size } = this.#underWay;
     if (size > this.#ramp) this.#world.broken(`${size} in flight where the slow start allows ${this.#ramp}`);
   }
@@ -151,8 +154,10 @@ export class CircuitWatch {
     const { retryAtMs, sinceStep } = this.#seen[scope] as Seen;
     if (this.#world.clock.monotonicMs < retryAtMs - 1.5)
       this.#world.broken(`a request within the pause of the ${scope}`);
-    // The probe of an owner known to fail may be taken over by another's, but not the other way round.
-    for (const { step } of this.#underWay) if (step > sinceStep) this.#world.broken(`two probes of the ${scope}`);
+    // The trial of an owner that failed or never succeeded may be replaced by another's, but not the other way round.
+    for (const mark of this.#underWay) {
+      if (mark.step > sinceStep && !this.#ofNewcomers.has(mark)) this.#world.broken(`two probes of the ${scope}`);
+    }
   }
 
   /** A caller was given a token: somebody has succeeded, for certain. */
@@ -169,5 +174,6 @@ export class CircuitWatch {
 
   #over(mark: Mark): void {
     this.#underWay.delete(mark);
+    this.#ofNewcomers.delete(mark);
   }
 }

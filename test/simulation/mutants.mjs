@@ -82,6 +82,12 @@ const MUTANTS = [
   ],
   ['rejected tokens are not remembered', 'registry/slot', '[fingerprint, ...trouble.denylist]', '[]'],
   [
+    'a thrown value that cannot be read is thrown on',
+    'registry/source-call',
+    "  } catch {\n    const message = 'the token source threw a value",
+    "  } catch (error) {\n    if (error) throw error;\n    const message = 'the token source threw a value",
+  ],
+  [
     'a rejection leaves the token',
     'registry/slot',
     'const trouble = drop(slot);\n  trouble.lastRejected',

@@ -22,6 +22,8 @@ export class Oracle {
   readonly #tokens: TokenAccount;
   readonly #requests: RequestAccount;
   #names: string[] = [];
+  /** By owner: cached tokens rejected since the last accepted call with one. */
+  readonly #rejectionsInARow: number[] = [];
   #failedOwner: number | undefined;
   #warming = 0;
   #evictions = 0;
@@ -85,14 +87,25 @@ export class Oracle {
     return call;
   }
 
+  accept(owner: number, token: AccessToken): void {
+    const key = this.#key(owner);
+    if (this.registry.peek(key) === token) this.#rejectionsInARow[owner] = 0;
+    this.registry.accept(key, token);
+  }
+
   reject(owner: number, token: AccessToken | string): void {
     const key = this.#key(owner);
     const value = token instanceof AccessToken ? token.value : token;
     const before = this.registry.peek(key);
     this.#tokens.rejected(owner, value, before, this.closed);
+    const codeBefore = this.registry.describe(key).code;
     const wasHeld = this.registry.reject(key, token);
     if (before && (before.value === value) !== wasHeld) this.#broken('reject returned the wrong result');
     if (!wasHeld) return;
+    const inARow = (this.#rejectionsInARow[owner] ?? 0) + 1;
+    this.#rejectionsInARow[owner] = inARow;
+    const pauses = codeBefore !== 'token_rejected' && this.registry.describe(key).code === 'token_rejected';
+    if (pauses && inARow < 3) this.#broken(`owner ${owner} pauses after ${inARow} rejections without an accepted call`);
     this.#requests.rejected(owner);
     this.#tokens.beginGeneration(owner);
     this.#requests.beginGeneration(owner);
@@ -159,7 +172,7 @@ export class Oracle {
     const mark = this.#requests.sent(owner, isSecond, this.registry.stats().evictions === this.#evictions);
     // A hook may close the registry while the request is sent; the source then sees an aborted signal.
     if (this.closed && !request.signal.aborted) this.#broken('a request after close');
-    this.#circuits.asks(this.registry, mark);
+    this.#circuits.asks(this.registry, owner, mark);
     return mark;
   }
 

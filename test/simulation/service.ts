@@ -25,6 +25,7 @@ export const FAULTS = [
   'redirect',
   'no-grant',
   'foreign-error',
+  'strange-error',
   'throws',
   'secret-throws',
   'same-again',
@@ -203,6 +204,11 @@ export class ServiceModel {
       this.#fail(asked, failure.error);
       return;
     }
+    if (fault === 'strange-error') {
+      oracle.answered(owner, undefined, asked.mark);
+      asked.reject(this.#random.pick(STRANGE_ERRORS)());
+      return;
+    }
     if (fault === 'no-grant') {
       oracle.answered(owner, undefined, asked.mark);
       asked.resolve(this.#random.pick(UNUSABLE_GRANTS) as IssuedToken);
@@ -277,6 +283,26 @@ const UNUSABLE_GRANTS: readonly unknown[] = [
   { token: MARK.repeat(4000) },
   { token: `${MARK}-of-nobody`, tokenType: 'a b' },
   { token: `${MARK}-of-nobody`, requestedAtMs: Number.NaN },
+];
+
+const throwing = {
+  get: () => {
+    throw new Error(MARK);
+  },
+};
+
+/** Values that throw when they are looked at, or claim to be what they are not. */
+const STRANGE_ERRORS: readonly (() => unknown)[] = [
+  () => {
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    return proxy;
+  },
+  () => new Proxy(new OwnerTokenError('rate_limited', 'answered 429'), throwing),
+  () => Object.defineProperty(new OwnerTokenError('client_refused', 'answered 401'), 'code', throwing),
+  () => Object.defineProperty(new OwnerTokenError('owner_refused', 'answered 400'), 'message', { value: 7 }),
+  () => Object.assign(Object.create(null), { code: 'client_refused', failureScope: 'client' }),
+  () => Symbol(MARK),
 ];
 
 const timedOut = () => new OwnerTokenError('endpoint_unavailable', 'the token endpoint did not answer in time');

@@ -50,6 +50,8 @@ export class World implements WorldView {
   readonly #open: Call[] = [];
   /** Whether the clocks have fractions of milliseconds, as real ones do. */
   readonly #hasFractions: boolean;
+  /** Whether owners are new one after another, or all of them from the beginning. */
+  readonly #hasNewcomers: boolean;
   /** The time that the machine slept in all. */
   #sleptMs = 0;
   #registries = 0;
@@ -62,7 +64,8 @@ export class World implements WorldView {
     this.#options = options;
     this.#random = new Random(options.seed);
     const random = this.#random;
-    const owners = random.pick([1, 2, 3, 4, 6, 8, 12, 24]);
+    const owners = random.pick([1, 2, 3, 4, 6, 8, 12, 24, 60]);
+    this.#hasNewcomers = owners >= 12 && random.chance(0.5);
     this.#keys = Array.from({ length: owners }, (_, owner) => keyOf(owner));
     this.#hasFractions = random.chance(0.3);
     const realMs = () => this.clock.monotonicMs + this.#sleptMs;
@@ -144,7 +147,7 @@ export class World implements WorldView {
   #callerActs(drawn: number): boolean {
     const random = this.#random;
     const oracle = random.pick(this.#oracles);
-    const owner = Math.min(random.below(this.#keys.length), random.below(this.#keys.length));
+    const owner = this.#drawOwner();
     if (drawn < 0.7) {
       const controller = random.chance(0.25) ? new AbortController() : undefined;
       if (controller && random.chance(0.05)) controller.abort(new Error('before'));
@@ -180,6 +183,15 @@ export class World implements WorldView {
     return false;
   }
 
+  /** Some owners call more often than others. With newcomers, the newest ones do, and each new owner calls at once. */
+  #drawOwner(): number {
+    const random = this.#random;
+    const { length } = this.#keys;
+    if (!this.#hasNewcomers) return Math.min(random.below(length), random.below(length));
+    const known = Math.min(length, 1 + Math.floor((length * this.step) / this.#options.steps));
+    return Math.max(random.below(known), random.below(known));
+  }
+
   #abortOne(oracle: Oracle): boolean {
     for (const call of oracle.pending) {
       if (!call.controller || this.#random.chance(0.5)) continue;
@@ -198,10 +210,11 @@ export class World implements WorldView {
     if (this.#inUse.length === 0) return true;
     const { oracle, owner, token } = random.pick(this.#inUse);
     const service = this.#serviceOf.get(oracle) as ServiceModel;
-    const isSpurious = random.chance(0.1);
-    if (service.accepts(token.value, owner) && !isSpurious) {
+    // Some routes refuse every token.
+    const isRefusing = random.chance(0.15);
+    if (service.accepts(token.value, owner) && !isRefusing) {
       this.trace(`accept ${oracle.index} ${owner} ${token.value}`);
-      oracle.registry.accept(this.#keys[owner] as string, token);
+      oracle.accept(owner, token);
     } else {
       this.trace(`reject ${oracle.index} ${owner} ${token.value}`);
       oracle.reject(owner, random.chance(0.2) ? token.value : token);
