@@ -4,6 +4,8 @@
  * timers run on the monotonic clock.
  */
 
+import { hrtime } from 'node:process';
+
 /**
  * The port through which the library reads the time.
  *
@@ -97,8 +99,8 @@ export class Time {
   readonly #clock: Clock | undefined;
   readonly #timeline = new Timeline();
   #second = 0;
-  /** The monotonic time until which `#second` holds. */
-  #sampleAgainMs = Number.NEGATIVE_INFINITY;
+  /** Until this time of `hrtime.bigint()`, the cheapest clock to read, `#second` holds. */
+  #holdsUntilNs = -1n;
 
   /** @param clock default: the system's clocks, in whole milliseconds. */
   constructor(clock?: Clock) {
@@ -118,13 +120,13 @@ export class Time {
    */
   seconds(): number {
     const isSampled = this.#clock === undefined && Date.now === SYSTEM_NOW;
-    if (isSampled && performance.now() < this.#sampleAgainMs) return this.#second;
-    const { monotonicMs, timelineMs } = this.now();
+    if (isSampled && hrtime.bigint() < this.#holdsUntilNs) return this.#second;
+    const sampledNs = hrtime.bigint();
+    const { timelineMs } = this.now();
     this.#second = Math.floor(timelineMs / 1000);
-    const nextSecondMs = monotonicMs + (this.#second + 1) * 1000 - timelineMs;
-    this.#sampleAgainMs = isSampled
-      ? Math.min(monotonicMs + MAX_SAMPLE_AGE_MS, nextSecondMs)
-      : Number.NEGATIVE_INFINITY;
+    // One millisecond less, because the sample is rounded down.
+    const holdsForMs = Math.min(MAX_SAMPLE_AGE_MS, (this.#second + 1) * 1000 - timelineMs) - 1;
+    this.#holdsUntilNs = isSampled ? sampledNs + BigInt(holdsForMs) * 1_000_000n : -1n;
     return this.#second;
   }
 

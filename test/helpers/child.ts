@@ -35,11 +35,15 @@ export class Children implements Disposable {
     }
   }
 
-  /** Runs this module until it ends by itself. Its imports of `owner-token-registry` get the core. */
-  run(code: string, args: readonly string[] = []): Promise<ChildEnd> {
+  /**
+   * Runs this module until it ends by itself. Its imports of `owner-token-registry` get the core.
+   *
+   * @param flags options of Node itself.
+   */
+  run(code: string, args: readonly string[] = [], flags: readonly string[] = []): Promise<ChildEnd> {
     const file = join(this.#folder, `${Math.random().toString(36).slice(2)}.mjs`);
     writeFileSync(file, code.replaceAll("'owner-token-registry'", "'./index.js'"));
-    const child = spawn(process.execPath, [file, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, [...flags, file, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
     let out = '';
     for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => (out += text));
     return new Promise((resolve) => child.on('close', (code, signal) => resolve({ code, signal, out })));

@@ -1,0 +1,92 @@
+/**
+ * What a call allocates, as V8 counts it: no test here measures time. A process of its own counts, because a test runner
+ * allocates too. Its new space is large enough for a whole round, so that nothing is collected while it counts.
+ */
+
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { Children } from '../helpers/child.ts';
+
+const COUNTING = `
+import { createHook } from 'node:async_hooks';
+import { OwnerTokenRegistry } from 'owner-token-registry';
+
+const source = { requestToken: async (key) => ({ token: 'token-of-' + key, response: { expires_in: 86_400 } }) };
+const registry = new OwnerTokenRegistry({ source, maxOwners: 100_000 });
+const heldKeys = Array.from({ length: 1_000 }, (_, index) => 'held-' + index);
+for (const key of heldKeys) await registry.getToken(key);
+
+/** The fewest bytes per call of several rounds: the first ones are compiled. */
+async function fewestBytes(rounds, calls, round) {
+  let fewest = Infinity;
+  for (let n = 0; n < rounds; n++) {
+    globalThis.gc();
+    const before = process.memoryUsage().heapUsed;
+    await round(n, calls);
+    fewest = Math.min(fewest, (process.memoryUsage().heapUsed - before) / calls);
+  }
+  return fewest;
+}
+
+/** Promises created per call. */
+async function promises(calls, round) {
+  let count = 0;
+  const hook = createHook({ init: (_id, type) => void (type === 'PROMISE' && count++) });
+  hook.enable();
+  await round('promises', calls);
+  hook.disable();
+  return count / calls;
+}
+
+function hits(_round, calls) {
+  for (let n = 0; n < calls; n++) registry.getToken(heldKeys[n % heldKeys.length]);
+}
+
+const coldKeys = new Map();
+function coldRequests(round, calls) {
+  const keys = coldKeys.get(round);
+  const waiting = [];
+  for (let n = 0; n < calls; n++) waiting.push(registry.getToken(keys[n]));
+  return Promise.all(waiting);
+}
+for (const round of [...Array(20).keys(), 'promises']) {
+  coldKeys.set(round, Array.from({ length: 500 }, (_, n) => round + '-' + n));
+}
+
+const counted = {
+  hit: { bytes: await fewestBytes(40, 50_000, hits), promises: await promises(1_000, hits) },
+  cold: { bytes: await fewestBytes(20, 500, coldRequests), promises: await promises(500, coldRequests) },
+};
+await registry.close();
+console.log(JSON.stringify(counted));
+`;
+
+interface Counted {
+  readonly bytes: number;
+  readonly promises: number;
+}
+
+let children: Children;
+let counted: { readonly hit: Counted; readonly cold: Counted };
+
+beforeAll(async () => {
+  children = new Children();
+  const { code, out } = await children.run(
+    COUNTING,
+    [],
+    ['--expose-gc', '--min-semi-space-size=64', '--max-semi-space-size=64'],
+  );
+  expect([code, out]).toEqual([0, expect.stringMatching(/^\{/)]);
+  counted = JSON.parse(out);
+}, 120_000);
+afterAll(() => children[Symbol.dispose]());
+
+it('a hit allocates nothing and creates no promise', () => {
+  expect(counted.hit.bytes).toBeLessThan(1);
+  expect(counted.hit.promises).toBeLessThan(0.1);
+});
+
+it('a cold request allocates less than 20 kB and creates at most 32 promises', () => {
+  // 16 kB and 31 promises as of now. Lower the bounds when they shrink.
+  expect(counted.cold.bytes).toBeLessThan(20_000);
+  expect(counted.cold.promises).toBeLessThan(32.5);
+});
