@@ -50,7 +50,7 @@ async function scene(): Promise<Scene> {
   const shared = [fromNodeRedis(clients[0]), fromIoredis(clients[1])].map(
     (redis) => new SharedTokens({ source, redis, sealingKeys: [SEALING_KEY], redisTimeoutMs: DEADLINE_MS }),
   );
-  return {
+  const at: Scene = {
     ...{ server, proxy, admin, source, shared },
     registries: shared.map((one) => new OwnerTokenRegistry({ source: one })),
     [Symbol.asyncDispose]: async () => {
@@ -58,10 +58,12 @@ async function scene(): Promise<Scene> {
       clients[0].destroy();
       clients[1].disconnect();
       await proxy[Symbol.asyncDispose]();
-      server.process.kill('SIGCONT');
-      await server.kill();
+      // The one that runs now: a trouble may have replaced the first.
+      at.server.process.kill('SIGCONT');
+      await at.server.kill();
     },
   };
+  return at;
 }
 
 /** Both replicas get these owners' tokens, one owner after another; gives the slowest call. */
