@@ -4,12 +4,12 @@
  *
  *   npm run bench -- board                                   everything; writes docs/behaviour-board.md
  *   npm run bench -- board --peers owner-token-registry      ours alone, from the sources as they are
- *   npm run bench -- board --scenes cold-300,hang-first --json
+ *   npm run bench -- board --scenes cold-300,hang-first      replaces the results of these
  */
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import { build } from 'tsdown';
@@ -41,21 +41,25 @@ try {
   for (const scene of played) {
     results[scene.id] = await playWithAll(scene);
     if (!values.json) console.log(table(scene, playing, results[scene.id]));
+    if (!values.peers) record(scene.id);
   }
 } finally {
   rmSync(outDir, { recursive: true, force: true });
 }
-const [load] = loadavg();
-const report = { date: new Date().toISOString().slice(0, 10), node: process.version, load, results };
-if (values.json) console.log(JSON.stringify(report, null, 2));
-if (!values.scenes && !values.peers) {
-  mkdirSync(`${root}reports`, { recursive: true });
-  writeFileSync(`${root}reports/board.json`, JSON.stringify(report, null, 2));
-  writeFileSync(`${root}docs/behaviour-board.md`, markdown(report));
-}
+if (values.json) console.log(JSON.stringify(results, null, 2));
 const lost = played.filter(({ id }) => results[id]['owner-token-registry']?.good === false);
 if (lost.length > 0) console.error(`\nours is not good in: ${lost.map(({ id }) => id).join(', ')}`);
 process.exitCode = lost.length > 0 ? 1 : 0;
+
+/** Keeps a scene that all played, and writes the page once there is a result of every scene. */
+function record(id) {
+  const file = new URL('results.json', import.meta.url);
+  const all = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {};
+  const [load] = loadavg();
+  all[id] = { date: new Date().toISOString().slice(0, 10), node: process.version, load, outcomes: results[id] };
+  writeFileSync(file, `${JSON.stringify(all, null, 2)}\n`);
+  if (scenes.every((scene) => all[scene.id])) writeFileSync(`${root}docs/behaviour-board.md`, markdown(all));
+}
 
 async function playWithAll(scene) {
   const left = [...playing];

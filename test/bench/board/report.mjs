@@ -17,20 +17,22 @@ export function table(scene, playing, outcomes) {
   return [`\n${scene.id}: ${scene.title}\n  good: ${scene.good}`, ...lines].join('\n');
 }
 
-export function markdown({ date, node, load, results }) {
+/** @param recorded by scene: `{ date, node, load, outcomes }` */
+export function markdown(recorded) {
   const [ours, ...peers] = players;
-  const won = (player) => scenes.filter(({ id }) => results[id][idOf(player)].good).length;
+  const won = (player) => scenes.filter(({ id }) => recorded[id].outcomes[idOf(player)].good).length;
   const row = (cells) => `| ${cells.join(' | ')} |`;
   const matrix = scenes.map((scene) => {
-    const marks = players.map((player) => markOf(scene, player, results[scene.id][idOf(player)]));
+    const marks = players.map((player) => markOf(scene, player, recorded[scene.id].outcomes[idOf(player)]));
     return row([`[${scene.id}](#${scene.id})`, ...marks]);
   });
   const versions = peers.map((peer) => `${peer.packages[0]} ${versionOf(peer)}`).join(', ');
   return `${[
     '# Behaviour board',
     INTRODUCTION,
-    `Measured on ${date} with Node ${node}, ${cpus().length} cores (${cpus()[0].model.trim()}; load average at the end ${load.toFixed(1)}) and
-${versions}. Times depend on what else the machine does: compare within a scene. \`npm run bench -- board\` repeats it and writes this page.`,
+    `${measured(Object.values(recorded))}; ${cpus().length} cores (${cpus()[0].model.trim()}); ${versions}.
+\`npm run bench -- board\` repeats it and writes this page. Times depend on what else the machine does: compare within a
+scene.`,
     [
       row(['scene', ...players.map(({ name }) => (name === ours.name ? '**ours**' : name))]),
       row(['---', ...players.map(() => '---')]),
@@ -39,8 +41,15 @@ ${versions}. Times depend on what else the machine does: compare within a scene.
     ].join('\n'),
     NOTES,
     '## The scenes',
-    ...scenes.map((scene) => section(scene, results[scene.id])),
+    ...scenes.map((scene) => section(scene, recorded[scene.id].outcomes)),
   ].join('\n\n')}\n`;
+}
+
+function measured(runs) {
+  const dates = [...new Set(runs.map(({ date }) => date))].sort();
+  const nodes = [...new Set(runs.map(({ node }) => node))];
+  const most = Math.max(...runs.map(({ load }) => load));
+  return `Measured ${dates.join(' and ')} with Node ${nodes.join(', ')} at a load average of up to ${most.toFixed(1)}`;
 }
 
 const INTRODUCTION = `What happens when things go wrong, with this library and with what one would pick instead. Every library plays every scene
