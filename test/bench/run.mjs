@@ -2,8 +2,8 @@
  * Runs the benchmarks, one process each, and prints their ratios. Figures are measured side by side in one run, because
  * machines are shared and noisy: compare the ratios, not the times.
  *
- *   npm run bench                        all of them
- *   npm run bench -- core fleet          those named
+ *   npm run bench                        speed beside other libraries, in a few minutes
+ *   npm run bench -- fleet portal        those named
  *   npm run bench -- board --peers ours  one of them, with its own options
  *
  * Those that compare us with other libraries are folders. What only they need is a package of its own, which is
@@ -28,7 +28,8 @@ if (unknown.length > 0) {
   process.exit(2);
 }
 
-const chosen = asked.length > 0 ? asked : all;
+const chosen = asked.length > 0 ? asked : ['speed'];
+if (asked.length === 0) options.push('--quick');
 if (chosen.some((name) => folders.includes(name))) installPeers();
 const failed = chosen.filter((name) => {
   console.log(`\n== ${name}`);

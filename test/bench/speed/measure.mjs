@@ -1,0 +1,125 @@
+/**
+ * How things are timed: in turns, so that whatever else the machine does meets all alike, and by the processor time of
+ * this process, which other processes disturb much less than time on the clock.
+ */
+
+/** A batch lasts about this long, so that fast and slow candidates are measured with the same precision. */
+const BATCH_MS = 40;
+
+/**
+ * Runs every candidate once per round, each round in another order, and collects its costs.
+ *
+ * @param candidates `{ name: async () => cost }`
+ * @param collect whether to collect young garbage in between, so that less of it is collected in the time of the next.
+ * @returns `[{ name, min, median }]` in the order of the candidates
+ */
+export async function inTurns(candidates, rounds, { collect = false } = {}) {
+  const all = Object.entries(candidates);
+  const costs = Object.fromEntries(all.map(([name]) => [name, []]));
+  for (let round = 0; round < rounds; round++) {
+    for (let place = 0; place < all.length; place++) {
+      const [name, run] = all[(place + round) % all.length];
+      // A full collection would also discard compiled code.
+      if (collect) globalThis.gc({ type: 'minor' });
+      costs[name].push(await run());
+    }
+  }
+  return all.map(([name]) => ({ name, ...summaryOf(costs[name]) }));
+}
+
+/** What disturbs a run only ever makes it slower, so the least cost is the truest. */
+function summaryOf(costs) {
+  return { min: Math.min(...costs), median: percentile(costs, 50) };
+}
+
+export function percentile(values, percent) {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * percent) / 100))];
+}
+
+/** Processor time of this process since then, all its threads included, in microseconds. */
+export function cpuUsSince(started) {
+  const { user, system } = process.cpuUsage(started);
+  return user + system;
+}
+
+/**
+ * The cost of an awaited call, as a candidate of `inTurns`.
+ *
+ * @param call receives each argument in turn, from the beginning again where they end.
+ * @returns nanoseconds per call
+ */
+export function perCall(call, args) {
+  let times = 0;
+  return async () => {
+    times ||= await calibrated(call, args);
+    return await nsPerCall(call, args, times);
+  };
+}
+
+/** Also warms the code up. */
+async function calibrated(call, args) {
+  const trial = 50;
+  await nsPerCall(call, args, trial);
+  const ns = Math.max(50, await nsPerCall(call, args, trial));
+  const times = Math.max(trial, Math.min(args.length, Math.round((BATCH_MS * 1e6) / ns)));
+  if (times > 10 * trial) for (let n = 0; n < 2; n++) await nsPerCall(call, args, times);
+  return times;
+}
+
+async function nsPerCall(call, args, times) {
+  const started = process.cpuUsage();
+  for (let n = 0, at = 0; n < times; n++, at++) {
+    if (at === args.length) at = 0;
+    await call(args[at]);
+  }
+  return (cpuUsSince(started) * 1_000) / times;
+}
+
+/** Calls it with every argument, so many at once. */
+export async function pooled(call, args, atOnce) {
+  let next = 0;
+  const worker = async () => {
+    while (next < args.length) await call(args[next++]);
+  };
+  await Promise.all(Array.from({ length: atOnce }, worker));
+}
+
+/** What that costs per argument, and how long it takes, in microseconds. */
+export async function pooledCost(call, args, atOnce) {
+  const startedMs = performance.now();
+  const started = process.cpuUsage();
+  await pooled(call, args, atOnce);
+  return { cpuUs: cpuUsSince(started) / args.length, us: ((performance.now() - startedMs) * 1_000) / args.length };
+}
+
+/** A pseudo-random sequence in [0, 1), the same in every run (mulberry32). */
+export function randomFrom(seed) {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Picks `times` of the values: each alike, or by Zipf's law (the second half as often as the first, and so on). */
+export function picksOf(values, distribution, times) {
+  const random = randomFrom(1);
+  if (distribution === 'uniform')
+    return Array.from({ length: times }, () => values[Math.floor(random() * values.length)]);
+  const cumulated = new Float64Array(values.length);
+  let sum = 0;
+  for (let rank = 0; rank < values.length; rank++) cumulated[rank] = sum += 1 / (rank + 1);
+  const rankOf = (share) => {
+    let [low, high] = [0, values.length - 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (cumulated[middle] < share * sum) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  return Array.from({ length: times }, () => values[rankOf(random())]);
+}

@@ -1,0 +1,111 @@
+/** The built package as users run it, and the bare things it is compared with. */
+
+import http from 'node:http';
+import { MeterProvider } from '@opentelemetry/sdk-metrics';
+import { BasicTracerProvider, BatchSpanProcessor, InMemorySpanExporter } from '@opentelemetry/sdk-trace-base';
+import { LRUCache } from 'lru-cache';
+import { pino } from 'pino';
+import { tokenOf } from './service.mjs';
+
+const library = await import('../../../dist/index.js').catch((cause) => {
+  throw new Error('npm run build first', { cause });
+});
+const { instrument } = await import('../../../dist/otel/index.js');
+
+const LIFETIME_S = 86_400;
+
+/** Issues at once, in this process: where the number of owners matters and the requests do not. */
+const instantSource = {
+  requestToken: async (accessKey) => ({ token: tokenOf(accessKey), response: { expires_in: LIFETIME_S } }),
+};
+
+/**
+ * @param service where tokens come from; without one, they are issued at once in this process.
+ * @param options `logged`: pino at info, to a file that keeps nothing; `traced`: OpenTelemetry's metrics and spans, with
+ * a subscriber to every diagnostics channel of a request; `fetch` for the endpoint; more for the registry.
+ */
+export function openOurs(service, { logged, traced, fetch, ...options } = {}) {
+  const { OwnerTokenRegistry, TokenEndpoint } = library;
+  const source = service ? new TokenEndpoint({ ...endpointOptions(service), fetch }) : instantSource;
+  const logger = logged ? pino({ level: 'info' }, pino.destination({ dest: '/dev/null', sync: true })) : undefined;
+  const registry = new OwnerTokenRegistry({ source, logger, ...options });
+  const stop = traced ? instrument(registry, openTelemetry()) : () => {};
+  return {
+    registry,
+    getToken: async (accessKey) => (await registry.getToken(accessKey)).value,
+    async renew(accessKey, token) {
+      registry.reject(accessKey, token);
+      return (await registry.getToken(accessKey)).value;
+    },
+    async close() {
+      stop();
+      await registry.close();
+    },
+  };
+}
+
+const endpointOptions = ({ baseUrl, clientId, clientSecret }) => ({ baseUrl, clientId, clientSecret });
+
+function openTelemetry() {
+  const tracerProvider = new BasicTracerProvider({
+    spanProcessors: [new BatchSpanProcessor(new InMemorySpanExporter(), { scheduledDelayMillis: 86_400_000 })],
+  });
+  return { meterProvider: new MeterProvider(), tracerProvider };
+}
+
+/** The least that can be done: a Map of tokens that never end. */
+export function bareMap() {
+  const tokens = new Map();
+  return { name: 'Map', set: (key, token) => tokens.set(key, token), get: (key) => tokens.get(key) };
+}
+
+export function lruCacheGet(max) {
+  const cache = new LRUCache({ max });
+  return { name: 'lru-cache get', set: (key, token) => cache.set(key, token), get: (key) => cache.get(key) };
+}
+
+/** The nearest peer: it bounds, shares a load, and checks on each hit whether the token has ended. */
+export function lruCacheFetch(max) {
+  const ttl = LIFETIME_S * 1_000;
+  const cache = new LRUCache({ max, ttl, ttlResolution: 0, fetchMethod: async (accessKey) => tokenOf(accessKey) });
+  return { name: 'lru-cache fetch', set: (key, token) => cache.set(key, token), get: (key) => cache.fetch(key) };
+}
+
+const bodyOf = ({ clientId, clientSecret }, accessKey) =>
+  JSON.stringify({
+    grant_type: 'client_credentials',
+    ...{ client_id: clientId, client_secret: clientSecret, appliance_owner_scope: accessKey },
+  });
+
+/** A POST over a keep-alive agent, with no deadline, no bound and no check. */
+export function bareHttp(service) {
+  const agent = new http.Agent({ keepAlive: true });
+  const { hostname, port, pathname: path } = new URL(service.tokenUrl);
+  const options = { hostname, port, path, method: 'POST', agent, headers: { 'content-type': 'application/json' } };
+  const getToken = (accessKey) =>
+    new Promise((resolve, reject) => {
+      const request = http.request(options, (response) => {
+        let text = '';
+        response.setEncoding('utf8').on('data', (part) => {
+          text += part;
+        });
+        response.on('end', () => resolve(JSON.parse(text).access_token)).on('error', reject);
+      });
+      request.on('error', reject).end(bodyOf(service, accessKey));
+    });
+  return { getToken, close: () => agent.destroy() };
+}
+
+export function bareFetch(service) {
+  const getToken = async (accessKey) => {
+    const headers = { 'content-type': 'application/json' };
+    const response = await fetch(service.tokenUrl, { method: 'POST', headers, body: bodyOf(service, accessKey) });
+    return (await response.json()).access_token;
+  };
+  return { getToken, close() {} };
+}
+
+/** Every token names its owner, up to a full stop. */
+export function verify(accessKey, token) {
+  if (token.split('.', 1)[0] !== tokenOf(accessKey)) throw new Error(`a wrong token for ${accessKey}: ${token}`);
+}

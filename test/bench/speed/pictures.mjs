@@ -1,0 +1,131 @@
+/** The pictures of docs/performance.md, readable on light and dark pages. */
+
+const STYLE = `
+  text { font: 12px system-ui, sans-serif; fill: #444; }
+  .title { font-weight: 600; fill: #222; }
+  .grid { stroke: #999; stroke-opacity: 0.3; fill: none; }
+  .line { fill: none; stroke-width: 1.5; }
+  .ours { stroke-width: 3; }
+  .hung { fill: #999; fill-opacity: 0.18; }
+  @media (prefers-color-scheme: dark) { text { fill: #bbb; } .title { fill: #eee; } }`;
+
+const OURS = '#1a9e77';
+const OTHERS = [
+  '#2f7ed8',
+  '#d9822b',
+  '#8e5bd0',
+  '#c2456b',
+  '#7a7a7a',
+  '#4aa3a2',
+  '#b08d1e',
+  '#6b7fd7',
+  '#a65628',
+  '#999999',
+  '#e377c2',
+];
+
+/** By name; those whose workload has not run are left out. */
+export function pictures({ hit, fill, memory, outage }) {
+  return {
+    ...(hit && { hit: hitPicture(hit) }),
+    ...(fill && { fill: barsPicture('Cold fill, 16 at once: µs per owner', fill.tables[0].rows) }),
+    ...(memory && { memory: memoryPicture(memory) }),
+    ...(outage && { outage: outagePicture(outage) }),
+  };
+}
+
+function hitPicture({ tables }) {
+  const uniform = tables.filter(({ distribution }) => distribution === 'uniform');
+  const names = ['Map', 'lru-cache get', 'lru-cache fetch', 'ours'];
+  const series = names.map((name) => ({
+    name,
+    points: uniform.map(({ owners, rows }) => [owners, rows.find((row) => row.name === name).min]),
+  }));
+  const x = { label: 'owners, called uniformly', scale: 'log', ticks: uniform.map(({ owners }) => owners) };
+  return linesPicture('An awaited hit, ns', series, x, {
+    scale: 'log',
+    ticks: ticksUpTo(Math.max(...series.flatMap(({ points }) => points.map(([, ns]) => ns)))),
+  });
+}
+
+/** From 50 on, three to a power of ten. */
+function ticksUpTo(most) {
+  const ticks = [50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000];
+  return ticks.slice(0, ticks.findIndex((tick) => tick >= most) + 1);
+}
+
+function memoryPicture({ tables }) {
+  const { owners, rows } = tables.at(-1);
+  return barsPicture(`Heap per owner beyond key and token, ${owners.toLocaleString('en')} owners: bytes`, rows);
+}
+
+function outagePicture({ tables: [{ rows, outageMs, bucketMs }] }) {
+  const series = rows.map(({ name, buckets }) => ({
+    name: buckets.some(({ failed }) => failed > 0) ? `${name} (calls failed)` : name,
+    points: buckets.flatMap(({ p99 }, index) =>
+      p99 === undefined || p99 === null ? [] : [[(index * bucketMs) / 1_000, Math.max(p99, 0.01)]],
+    ),
+  }));
+  const x = {
+    label: 'seconds; grey: the endpoint hangs',
+    scale: 'linear',
+    ticks: [0, 1, 2, 3, 4],
+    hung: outageMs.map((ms) => ms / 1_000),
+  };
+  return linesPicture('The 99th percentile of a call, ms', series, x, {
+    scale: 'log',
+    ticks: [0.01, 0.1, 1, 10, 100, 1_000, 10_000],
+  });
+}
+
+const svg = (height, label, parts) =>
+  [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 ${height}" role="img" aria-label="${label}">`,
+    `<style>${STYLE}</style>`,
+    ...[`<text x="16" y="22" class="title">${label}</text>`, ...parts, '</svg>\n'],
+  ].join('\n');
+
+const text = (x, y, content, attributes = '') =>
+  `<text x="${x.toFixed(0)}" y="${y.toFixed(0)}" ${attributes}>${content}</text>`;
+const colourOf = (name, index) => (name.startsWith('ours') ? OURS : OTHERS[index % OTHERS.length]);
+
+function linesPicture(title, series, x, y) {
+  const atX = scaled(x, 70, 540);
+  const atY = scaled(y, 320, 40);
+  const grid = y.ticks.map((tick) => `<path d="M70 ${atY(tick).toFixed(1)}H540" class="grid"/>`);
+  const labels = [
+    ...y.ticks.map((tick) => text(62, atY(tick) + 4, tick.toLocaleString('en'), 'text-anchor="end"')),
+    ...x.ticks.map((tick) => text(atX(tick), 340, tick.toLocaleString('en'), 'text-anchor="middle"')),
+    text(305, 362, x.label, 'text-anchor="middle"'),
+  ];
+  const hung = x.hung
+    ? [`<rect class="hung" x="${atX(x.hung[0])}" y="40" width="${atX(x.hung[1]) - atX(x.hung[0])}" height="280"/>`]
+    : [];
+  const lines = series.flatMap(({ name, points }, index) => {
+    const style = `class="line${name.startsWith('ours') ? ' ours' : ''}" stroke="${colourOf(name, index)}"`;
+    const d = points.map(([a, b]) => `${atX(a).toFixed(1)} ${atY(b).toFixed(1)}`).join('L');
+    const legend = 56 + 20 * index;
+    return [`<path d="M${d}" ${style}/>`, `<path d="M556 ${legend}H576" ${style}/>`, text(582, legend + 4, name)];
+  });
+  return svg(372, title, [...hung, ...grid, ...labels, ...lines]);
+}
+
+function scaled({ scale, ticks }, from, to) {
+  const value = scale === 'log' ? Math.log : Number;
+  const [least, most] = [value(ticks[0]), value(ticks.at(-1))];
+  return (at) => from + ((to - from) * (Math.min(Math.max(value(at), least), most) - least)) / (most - least);
+}
+
+function barsPicture(title, rows) {
+  const most = Math.max(...rows.map(({ min }) => min));
+  const bars = rows.flatMap(({ name, min }, index) => {
+    const y = 42 + 24 * index;
+    const width = Math.max(1, (440 * min) / most);
+    return [
+      text(190, y + 12, name, 'text-anchor="end"'),
+      `<rect x="200" y="${y}" width="${width.toFixed(1)}" height="16" fill="${colourOf(name, 0)}"/>`,
+      text(208 + width, y + 12, Math.round(min).toLocaleString('en')),
+    ];
+  });
+  return svg(54 + 24 * rows.length, title, bars);
+}

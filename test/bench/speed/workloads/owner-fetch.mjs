@@ -1,0 +1,57 @@
+import { cpuUsSince, inTurns } from '../measure.mjs';
+import { openOurs, verify } from '../ours.mjs';
+import { startService } from '../service.mjs';
+
+export const title = 'ownerFetch on a warm owner, over the same fetch with a hand-written header';
+export const unit = 'µs of the processor per call';
+export const base = 'fetch';
+
+const KIB = 'x'.repeat(1_024);
+
+export async function run({ quick }) {
+  const service = await startService();
+  const opened = {
+    ownerFetch: openOurs(service),
+    'ownerFetch, logging': openOurs(service, { logged: true }),
+    'ownerFetch, OpenTelemetry': openOurs(service, { traced: true }),
+  };
+  const url = `${service.baseUrl}/resource`;
+  const token = await opened.ownerFetch.getToken('key');
+  verify('key', token);
+  const callers = { fetch: withHeader(`Bearer ${token}`) };
+  for (const [name, { registry, getToken }] of Object.entries(opened)) {
+    verify('key', await getToken('key'));
+    callers[name] = registry.ownerFetch('key');
+  }
+  const cases = [
+    { what: 'GET, one after another', atOnce: 1 },
+    { what: 'GET, 32 at once', atOnce: 32 },
+    {
+      what: 'POST of 1 KiB with headers, 32 at once',
+      atOnce: 32,
+      init: { method: 'POST', body: KIB, headers: { accept: '*/*' } },
+    },
+  ];
+  const tables = [];
+  for (const { what, atOnce, init } of cases) {
+    const candidates = Object.fromEntries(
+      Object.entries(callers).map(([name, call]) => [name, () => usPerCall(() => call(url, init), atOnce, quick)]),
+    );
+    tables.push({ what, rows: await inTurns(candidates, quick ? 5 : 40) });
+  }
+  for (const { close } of Object.values(opened)) await close();
+  service.stop();
+  return tables;
+}
+
+const withHeader = (authorization) => (url, init) =>
+  fetch(url, { ...init, headers: { ...init?.headers, authorization } });
+
+async function usPerCall(call, atOnce, quick) {
+  const times = quick ? 5 : 25;
+  const started = process.cpuUsage();
+  for (let turn = 0; turn < times; turn++) {
+    await Promise.all(Array.from({ length: atOnce }, async () => (await call()).arrayBuffer()));
+  }
+  return cpuUsSince(started) / (times * atOnce);
+}
