@@ -19,9 +19,9 @@
  *
  * - If its trial takes longer than `TRIAL_TAKEOVER_AFTER_MS`, the request of an owner that has not failed replaces it as
  *   the trial.
- * - If its trial fails ambiguously, the pause doubles for owners that failed. Others wait half a second more at most.
- *   The same holds for any owner's trial while nobody has succeeded: a few wrong keys look like a wrong client secret
- *   then, until the trial of a healthy owner tells.
+ * - If its trial fails ambiguously, the pause doubles for owners that failed. Others wait half a second more, or not at
+ *   all if the trial hung, because they have waited long enough. The same holds for any owner's trial while nobody has
+ *   succeeded: a few wrong keys look like a wrong client secret then, until the trial of a healthy owner tells.
  * - If the trial of a proven owner fails ambiguously, the pause of the others grows by a fifth instead of doubling.
  *   Otherwise, if many owners failed once each, the healthy ones would wait too long for their turn.
  */
@@ -57,6 +57,8 @@ export interface CircuitFailure {
   readonly nowMs: number;
   /** Whether the failure escalated from its owner, which may still be the cause. */
   readonly isEscalated: boolean;
+  /** Whether the request hung before it failed. */
+  readonly hung: boolean;
 }
 
 /** The pauses of an open circuit. The one of owners that failed never ends before the one of the others. */
@@ -177,7 +179,7 @@ export class CircuitBreaker {
     if (!failure.isEscalated || isAsked) return this.#pauseAll(draw(pause.count + 1, doublings + 1), doublings + 1);
     const longer = draw(pauseOfFailed.count + 1);
     if (permit.standing !== 'proven') {
-      const again = { ...pause, retryAtMonotonicMs: failure.nowMs + this.#drawShortPause() };
+      const again = failure.hung ? pause : { ...pause, retryAtMonotonicMs: failure.nowMs + this.#drawShortPause() };
       return this.#open({ pause: again, doublings, pauseOfFailed: laterOf(again, longer) });
     }
     const grown = doublings + AMBIGUOUS_GROWTH;

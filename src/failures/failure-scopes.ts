@@ -175,7 +175,7 @@ export class FailureScopes {
       return { scope, hung, ownerPause, circuitPause: undefined, lifted };
     }
     const isEscalated = error.failureScope !== scope;
-    const circuitPause = this.#breakers[scope].failed(permit, { error, nowMs, isEscalated });
+    const circuitPause = this.#breakers[scope].failed(permit, { error, nowMs, isEscalated, hung });
     this.#slowStart.end();
     const ownerPause = isEscalated
       ? this.#ownerPauseBeside(

@@ -14,7 +14,7 @@ const RANGE = { baseMs: 500, capMs: 30_000 };
 
 const failure = (options: OwnerTokenErrorOptions = {}): CircuitFailure => ({
   error: new OwnerTokenError('endpoint_unavailable', 'it failed', options),
-  ...{ nowMs: 0, isEscalated: false },
+  ...{ nowMs: 0, isEscalated: false, hung: false },
 });
 
 const permitOf = (number: number, doubtful = false, standing: OwnerStanding = doubtful ? 'failing' : 'proven') =>
@@ -259,6 +259,13 @@ describe('a trial for an owner that is not proven', () => {
       expect(stage.until.others).toBe(nowMs + 375);
     }
     expect(stage.until.doubtful).toBe(3_000 + 3_000);
+  });
+
+  it('that hung delays others no longer', () => {
+    const { stage, pause, trial } = halfOpen();
+    stage.breaker.failed(trial, { ...ambiguous, hung: true, nowMs: 11_000 });
+    expect(stage.until).toEqual({ others: 375, doubtful: 11_750 });
+    expect(stage.breaker.state).toEqual({ pause, probing: false });
   });
 
   it.each([
