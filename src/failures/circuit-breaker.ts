@@ -40,6 +40,8 @@ export interface Permit {
   /** Counts up in the order in which requests are sent. */
   readonly number: number;
   readonly standing: OwnerStanding;
+  /** How many requests were in flight once it was sent. */
+  readonly inFlight: number;
   /** Whether the owner itself may be the cause of a failure; see above. */
   readonly doubtful: boolean;
 }

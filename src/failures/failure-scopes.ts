@@ -12,14 +12,15 @@
  *   others have may have a wrong key. Until any owner has succeeded, the first failure of each owner counts;
  * - if no request sent later has succeeded. Otherwise the failure says nothing about the present.
  *
- * Requests of newcomers (owners that never succeeded) slow down while they fail: see `newcomer-pace.ts`.
+ * What remains of a failure that stops nobody but its owner: it slows requests down, or its request is sent again. Both
+ * are decided in `flow.ts`.
  */
 
 import { type FailureScope, OwnerTokenError, type WiderScope } from '../errors.ts';
 import { drawLength, drawPause, type Pause, type PauseRange } from './backoff.ts';
 import { CircuitBreaker, type CircuitState, type OwnerStanding, type Permit } from './circuit-breaker.ts';
-import { NewcomerPace } from './newcomer-pace.ts';
-import { SlowStart } from './slow-start.ts';
+import type { Response } from './concurrency-limit.ts';
+import { Flow, type FlowOptions, isNewcomer } from './flow.ts';
 
 /**
  * How long a failure of each scope stops requests.
@@ -40,21 +41,11 @@ export interface PauseRanges {
   readonly endpoint: PauseRange;
 }
 
-export interface FailureScopesOptions {
+export interface FailureScopesOptions extends FlowOptions {
   readonly ranges: PauseRanges;
-  /** The most requests in flight at once; fewer during a slow start. */
-  readonly concurrency: number;
   /** The longest that a request can take. */
   readonly requestTimeoutMs: number;
   readonly random: () => number;
-}
-
-/** Which requests may start. */
-export interface StartLimits {
-  /** How many requests may be in flight. */
-  readonly inFlight: number;
-  /** Whether requests of newcomers may start. */
-  readonly newcomers: boolean;
 }
 
 /** A request that failed. */
@@ -68,6 +59,10 @@ export interface FailedRequest {
   readonly nowMs: number;
   /** When the request was sent. */
   readonly sentAtMs: number;
+  /** How often it was sent again before. */
+  readonly resends: number;
+  /** Whether no other request is in flight. */
+  readonly isAlone: boolean;
 }
 
 /** What a failure led to. */
@@ -89,11 +84,20 @@ export interface FailureOutcome {
  */
 export const HUNG_AFTER_MS = 500;
 
+/** How often a request that gets a 429 each time is sent again. */
+const MAX_RESENDS = 10;
+
+/** A request that failed by itself is sent again after 50 to 150 ms. */
+const RETRY_AFTER_MS = { least: 50, range: 100 } as const;
+
+/** The first pause of an owner that failed ambiguously and at once, because most such failures are gone at once. */
+const LONE_FAILURE_BASE_MS = 100;
+
 /** The breakers of client and endpoint, and how failures of owners escalate to them. */
 export class FailureScopes {
   readonly #breakers: Readonly<Record<WiderScope, CircuitBreaker>>;
-  readonly #slowStart: SlowStart;
-  readonly #newcomerPace = new NewcomerPace();
+  /** How many requests may be in flight, and how fast. */
+  readonly flow: Flow;
   readonly #ownerRange: PauseRange;
   readonly #random: () => number;
   #permits = 0;
@@ -106,19 +110,9 @@ export class FailureScopes {
       client: new CircuitBreaker('client', ranges.client, options),
       endpoint: new CircuitBreaker('endpoint', ranges.endpoint, options),
     };
-    this.#slowStart = new SlowStart(options.concurrency);
+    this.flow = new Flow(options);
     this.#ownerRange = ranges.owner;
     this.#random = options.random;
-  }
-
-  /** Which requests may start now. */
-  limitsAt(nowMs: number): StartLimits {
-    return { inFlight: this.#slowStart.limit, newcomers: nowMs >= this.#newcomerPace.nextAtMs };
-  }
-
-  /** Monotonic time before which no request of a newcomer is sent. */
-  get nextNewcomerAtMs(): number {
-    return this.#newcomerPace.nextAtMs;
   }
 
   /** The pause that refuses a request of such an owner now. The client's takes precedence over the endpoint's. */
@@ -129,21 +123,25 @@ export class FailureScopes {
   }
 
   /** Admits one request, as the trial of each open circuit; undefined while a pause is in force. */
-  admit(nowMs: number, standing: OwnerStanding): Permit | undefined {
+  admit(nowMs: number, standing: OwnerStanding, inFlight: number): Permit | undefined {
     if (this.pauseFor(nowMs, standing)) return undefined;
-    const permit = { number: ++this.#permits, standing, doubtful: this.#isDoubtful(standing) };
+    const permit = { number: ++this.#permits, standing, inFlight, doubtful: this.#isDoubtful(standing) };
     for (const breaker of this.#both) breaker.admit(permit, nowMs);
-    if (isNewcomer(standing)) this.#newcomerPace.sent(nowMs);
+    this.flow.sent(permit, nowMs);
     return permit;
   }
 
-  /** The request returned a token. Returns the scopes whose circuit that closed. */
-  succeeded(permit: Permit): WiderScope[] {
-    this.#newestSuccess = Math.max(this.#newestSuccess, permit.number);
-    if (isNewcomer(permit.standing)) this.#newcomerPace.reset();
+  /**
+   * The request returned a token. Returns the scopes whose circuit that closed.
+   *
+   * @param response undefined if its latency is not the service's: another replica obtained the token.
+   */
+  succeeded(permit: Permit, nowMs: number, response: Omit<Response, 'number'> | undefined): WiderScope[] {
+    const { number } = permit;
+    this.#newestSuccess = Math.max(this.#newestSuccess, number);
     const lifted = this.#both.filter((breaker) => breaker.succeeded(permit));
-    if (lifted.length > 0) this.#slowStart.begin(permit);
-    else this.#slowStart.succeeded(permit);
+    if (lifted.length > 0) this.flow.restart(number);
+    this.flow.succeeded(permit, nowMs, response && { number, ...response });
     return lifted.map(({ scope }) => scope);
   }
 
@@ -159,24 +157,49 @@ export class FailureScopes {
     return breaker.state || (isEvidence && breaker.countsAgainst(owner)) ? wider : 'owner';
   }
 
-  /** The request failed. Attributes the failure to a scope and pauses that scope. */
+  /**
+   * Whether a failed request is sent again before its callers learn of the failure, and after how many milliseconds.
+   * Never while a circuit is not closed. If it is, the failure pauses nobody, and {@link failed} is not called.
+   */
+  resendAfterMs(request: FailedRequest): number | undefined {
+    const { permit, error, resends, isAlone, nowMs } = request;
+    const { number, standing } = permit;
+    const isHint = error.retryAfterMs !== undefined || OwnerTokenError.pauseMsOf(error) !== undefined;
+    if (isHint || error.oauthError !== undefined || this.#both.some(({ state }) => state)) return undefined;
+    if (error.code === 'rate_limited') {
+      return resends < MAX_RESENDS && this.flow.tooMany({ ...permit, nowMs, isAlone }) ? 0 : undefined;
+    }
+    if (error.status === 503 && !this.#isDoubtful(standing)) this.flow.overloaded(number);
+    const isLone =
+      !hasFailed(standing) &&
+      resends === 0 &&
+      isPassing(error) &&
+      !isHung(request) &&
+      this.scopeOf(request) === 'owner';
+    return isLone && this.flow.takeRetry() ? RETRY_AFTER_MS.least + RETRY_AFTER_MS.range * this.#random() : undefined;
+  }
+
+  /** The request failed for good. Attributes the failure to a scope and pauses that scope. */
   failed(request: FailedRequest): FailureOutcome {
-    const { permit, error, ownerFailures, nowMs, sentAtMs } = request;
-    const hung = nowMs - sentAtMs > HUNG_AFTER_MS;
+    const { permit, error, ownerFailures, nowMs } = request;
+    const hung = isHung(request);
     const scope = this.scopeOf(request);
     const lifted = this.#both
       .filter((breaker) => breaker.scope !== scope && settles(breaker, permit, error))
       .map((breaker) => breaker.scope);
-    if (lifted.length > 0) this.#slowStart.begin(permit);
+    if (lifted.length > 0) this.flow.restart(permit.number);
     if (scope === 'owner') {
       const mayBeOutage = this.#newestSuccess > 0 && OwnerTokenError.escalationOf(error) === 'endpoint';
-      if (mayBeOutage && isNewcomer(permit.standing)) this.#newcomerPace.failed();
-      const ownerPause = drawPause(error, ownerFailures + 1, this.#ownerRange, nowMs, this.#random);
+      if (mayBeOutage && isNewcomer(permit.standing)) this.flow.newcomerFailed(permit.number);
+      const { baseMs, capMs } = this.#ownerRange;
+      const range =
+        isPassing(error) && !hung ? { baseMs: Math.min(baseMs, LONE_FAILURE_BASE_MS), capMs } : this.#ownerRange;
+      const ownerPause = drawPause(error, ownerFailures + 1, range, nowMs, this.#random);
       return { scope, hung, ownerPause, circuitPause: undefined, lifted };
     }
     const isEscalated = error.failureScope !== scope;
     const circuitPause = this.#breakers[scope].failed(permit, { error, nowMs, isEscalated, hung });
-    this.#slowStart.end();
+    this.flow.paused();
     const ownerPause = isEscalated
       ? this.#ownerPauseBeside(
           circuitPause,
@@ -195,8 +218,7 @@ export class FailureScopes {
 
   /** Closes both circuits, without a trial or a slow start. Returns those that were open. */
   resume(): WiderScope[] {
-    this.#newcomerPace.reset();
-    this.#slowStart.end();
+    this.flow.resume();
     return this.#both.filter((breaker) => breaker.reset()).map(({ scope }) => scope);
   }
 
@@ -244,7 +266,11 @@ function hasFailed(standing: OwnerStanding): boolean {
   return standing === 'unproven' || standing === 'failing';
 }
 
-/** Whether no request of such an owner ever succeeded. */
-export function isNewcomer(standing: OwnerStanding): boolean {
-  return standing === 'new' || standing === 'unproven';
+function isHung({ nowMs, sentAtMs }: FailedRequest): boolean {
+  return nowMs - sentAtMs > HUNG_AFTER_MS;
+}
+
+/** Whether the service failed without a reason: a 5xx or a broken connection, which may be gone a moment later. */
+function isPassing(error: OwnerTokenError): boolean {
+  return error.code === 'endpoint_unavailable' && OwnerTokenError.escalationOf(error) === 'endpoint';
 }

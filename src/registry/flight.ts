@@ -7,7 +7,7 @@ import type { QueuedRequest } from './request-queue.ts';
 import { type Slot, standingOf } from './slot.ts';
 
 /**
- * - `queued`: not sent yet; can still be dropped. Its reason is determined when it is sent.
+ * - `queued`: not sent yet, or to be sent again; can still be dropped. Its reason is determined when it is sent.
  * - `permitted`: may be sent, which happens within the same tick; can still be dropped.
  * - `sent`: the source was called; `abort` cancels that call. The source may release its permit and queue for another:
  *   `permit` is the wait for it, which `resume` ends.
@@ -36,10 +36,13 @@ export class Flight implements QueuedRequest {
   readonly slot: Slot;
   /** The owner's standing when the request began. */
   readonly standing: OwnerStanding;
-  readonly hanging: boolean;
   state: FlightState = { phase: 'queued' };
-  /** Releases its permit; undefined while it has none. */
-  releasePermit: (() => void) | undefined;
+  /** Ends its permit; undefined while it has none. */
+  endPermit: (() => void) | undefined;
+  /** How often it was sent again after a failure. */
+  resends = 0;
+  /** Cancels the timer after which it is sent again. */
+  cancelResend: (() => void) | undefined;
   /** The async context of the call that began the request, for `AsyncLocalStorage`. */
   readonly context = new AsyncResource('OwnerTokenRequest');
   /** Changed only by `waiters.ts`. */
@@ -53,7 +56,6 @@ export class Flight implements QueuedRequest {
     this.accessKey = accessKey;
     this.slot = slot;
     this.standing = standingOf(slot);
-    this.hanging = slot.trouble?.failure?.hung === true;
     this.#outcome = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;

@@ -13,6 +13,7 @@ import { OwnerTokenError } from '../errors.ts';
 import type { ExpiryPolicy } from '../expiry/lifetime.ts';
 import { expiresIn, firstKnown, jwtExp } from '../expiry/policies.ts';
 import type { PauseRange } from '../failures/backoff.ts';
+import type { ConcurrencyRange } from '../failures/concurrency-limit.ts';
 import type { PauseRanges } from '../failures/failure-scopes.ts';
 import { isLogger, isName, type Level, LOGGER_EXPECTED, type Logger, NAME_EXPECTED } from '../logger.ts';
 import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
@@ -42,11 +43,26 @@ export interface OwnerTokenRegistryOptions {
    * each at once, and as many again when the first owner fails. Default: 10,000.
    */
   maxOwners?: number | undefined;
-  /** Token requests in flight at once over all owners, 1 to 10,000. Default: 16. */
-  concurrency?: number | undefined;
+  /**
+   * Token requests in flight at once over all owners. A number, 1 to 10,000, is a fixed bound. By default the registry
+   * learns the limit: it starts at `initial`, grows while tokens arrive without delay, and shrinks on 429, 503 and
+   * rising latency, within `min` and `max` (each 1 to 10,000, `min` <= `initial` <= `max`). Either way it starts at one
+   * after a pause. Beside it, requests that take far longer than others may be in flight, as many as `max` and at most 32.
+   * Default: `{ initial: 16, min: 1, max: 128 }`.
+   */
+  concurrency?: number | Partial<ConcurrencyRange> | undefined;
+  /**
+   * A known quota of the service: token requests sent per second, evenly spaced; over 0, up to 1,000,000. It holds for
+   * this registry, so divide the quota among replicas. Default: none; a rate is learned from 429 responses.
+   */
+  requestsPerSecond?: number | undefined;
   /** The most queued requests, 1 to 10,000,000; beyond it `getToken` rejects with `queue_full`. Default: 10,000. */
   maxQueued?: number | undefined;
-  /** Milliseconds a request stays queued, 1 to 3,600,000; then `queue_timeout`. Default: 30,000. */
+  /**
+   * Milliseconds a request stays queued while no other one is served, 1 to 3,600,000; then `queue_timeout`. While others
+   * are served it waits for its turn, for up to ten times as long, and is refused at once if it would have to wait
+   * longer. Use a `signal` to wait less. Default: 30,000.
+   */
   maxQueueMs?: number | undefined;
   /**
    * Milliseconds a source may take for one request, 1 to 3,600,000; then the request fails with `endpoint_unavailable`,
@@ -88,8 +104,13 @@ type Filled<T> = { readonly [K in keyof T]-?: NonNullable<T[K]> };
 /** The checked options with all defaults, and the objects that are derived from them. */
 export interface RegistrySettings
   extends Filled<
-    Omit<OwnerTokenRegistryOptions, 'logger' | 'ownerLabel' | 'fingerprintKey' | 'calls' | 'clock' | 'pauses'>
+    Omit<
+      OwnerTokenRegistryOptions,
+      'concurrency' | 'requestsPerSecond' | 'logger' | 'ownerLabel' | 'fingerprintKey' | 'calls' | 'clock' | 'pauses'
+    >
   > {
+  readonly concurrency: ConcurrencyRange;
+  readonly requestsPerSecond: number | undefined;
   /** Host of the token endpoint. */
   readonly host: string | undefined;
   readonly logger: Logger | Level | undefined;
@@ -110,6 +131,7 @@ const KNOWN: readonly (keyof OwnerTokenRegistryOptions & string)[] = [
   'expiry',
   'maxOwners',
   'concurrency',
+  'requestsPerSecond',
   'maxQueued',
   'maxQueueMs',
   'requestTimeoutMs',
@@ -125,6 +147,8 @@ const KNOWN: readonly (keyof OwnerTokenRegistryOptions & string)[] = [
 ];
 
 const MAX_OWNERS = 10_000_000;
+const MAX_CONCURRENCY = 10_000;
+const MAX_PER_SECOND = 1_000_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
@@ -138,7 +162,8 @@ export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySe
   check.required('source', (value) => hasMethods(value, 'requestToken'), 'a TokenSource, such as a TokenEndpoint');
   check.when('expiry', (value) => hasMethods(value, 'lifetimeMs'), 'an ExpiryPolicy, such as fixedLifetime(60_000)');
   check.integer('maxOwners', 1, MAX_OWNERS);
-  check.integer('concurrency', 1, 10_000);
+  checkConcurrency(check);
+  check.when('requestsPerSecond', isRate, `a number over 0, up to ${MAX_PER_SECOND}`);
   check.integer('maxQueued', 1, MAX_OWNERS);
   check.integer('maxQueueMs', 1, HOUR_MS);
   check.integer('requestTimeoutMs', 1, HOUR_MS);
@@ -157,7 +182,8 @@ export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySe
     source,
     host: URL.canParse(source.origin ?? '') ? new URL(source.origin as string).host : undefined,
     maxOwners: options.maxOwners ?? 10_000,
-    concurrency: options.concurrency ?? 16,
+    concurrency: concurrencyRange(options.concurrency),
+    requestsPerSecond: options.requestsPerSecond,
     maxQueued: options.maxQueued ?? 10_000,
     maxQueueMs: options.maxQueueMs ?? 30_000,
     requestTimeoutMs: options.requestTimeoutMs ?? 30_000,
@@ -177,6 +203,29 @@ export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySe
   };
 }
 
+function checkConcurrency(check: OptionCheck<OwnerTokenRegistryOptions>): void {
+  const { concurrency } = check.values;
+  if (concurrency === undefined || typeof concurrency === 'number') {
+    check.integer('concurrency', 1, MAX_CONCURRENCY);
+    return;
+  }
+  const range = check.nested<Partial<ConcurrencyRange>>('concurrency', ['initial', 'min', 'max']);
+  for (const bound of ['initial', 'min', 'max'] as const) range?.integer(bound, 1, MAX_CONCURRENCY);
+  const { initial, min, max } = concurrencyRange((range?.values ?? {}) as Partial<ConcurrencyRange>);
+  if (min > initial || initial > max) check.problem('concurrency', 'min <= initial <= max');
+}
+
+/** The bounds of the concurrency: a number leaves no room, absent bounds give way to given ones. */
+function concurrencyRange(given: OwnerTokenRegistryOptions['concurrency']): ConcurrencyRange {
+  if (typeof given === 'number') return { initial: given, min: given, max: given };
+  const { initial = 16, min = 1, max = 128 } = given ?? {};
+  return {
+    min: given?.min ?? Math.min(min, initial, max),
+    initial: given?.initial ?? Math.min(Math.max(initial, min), max),
+    max: given?.max ?? Math.max(max, initial, min),
+  };
+}
+
 function checkPauses(check: OptionCheck<OwnerTokenRegistryOptions>): void {
   const pauses = check.nested<Partial<PauseRanges>>('pauses', ['owner', 'client', 'endpoint']);
   for (const scope of ['owner', 'client', 'endpoint'] as const) {
@@ -190,6 +239,8 @@ function checkPauses(check: OptionCheck<OwnerTokenRegistryOptions>): void {
 
 const isMs = (value: unknown, max: number): value is number =>
   Number.isInteger(value) && (value as number) >= 1 && (value as number) <= max;
+
+const isRate = (value: unknown) => typeof value === 'number' && value > 0 && value <= MAX_PER_SECOND;
 
 const isKey = (value: unknown) => value instanceof Uint8Array && value.length >= 16;
 

@@ -71,11 +71,11 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   /** @throws OwnerTokenError `invalid_options`, listing every problem. */
   constructor(options: OwnerTokenRegistryOptions) {
     const settings = registrySettings(options);
-    const { concurrency, random, requestTimeoutMs, pauses: ranges } = settings;
+    const { pauses: ranges } = settings;
     const { name, host, time } = settings;
     const diagnostics = new Diagnostics(settings.logger, { registry: name, host, now: () => time.now() });
     const owners = new OwnerTable(settings.maxOwners, diagnostics);
-    const failures = new FailureScopes({ ranges, concurrency, requestTimeoutMs, random });
+    const failures = new FailureScopes({ ...settings, ranges });
     this.#settings = settings;
     this.#time = settings.time;
     this.#diagnostics = diagnostics;
@@ -202,11 +202,12 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     return ownerFetchFor(this, accessKeyOf(accessKey), callRules(options, this.#settings.calls));
   }
 
-  /** Obtains tokens for many owners before they are needed, at most `concurrency` at once. */
+  /** Obtains tokens for many owners before they are needed, at most `concurrency` (or its `max`) at once. */
   warmUp(accessKeys: Iterable<string> | AsyncIterable<string>, options?: WarmUpOptions): Promise<WarmUpReport> {
     const { concurrency, maxOwners, time } = this.#settings;
     const [diagnostics, closing] = [this.#diagnostics, this.#closing.signal];
-    return warmUp({ tokens: this, concurrency, maxOwners, time, diagnostics, closing }, accessKeys, options);
+    const parts = { tokens: this, concurrency: concurrency.max, maxOwners, time, diagnostics, closing };
+    return warmUp(parts, accessKeys, options);
   }
 
   /**

@@ -1,37 +1,42 @@
 /**
- * Decides which owner's request starts next. At most `concurrency` requests are in flight over all owners; the others
- * wait here, one per owner, in a bounded queue. The queue starts nothing itself: `flights.ts` pulls the next request,
- * and releases it when it has ended.
+ * Decides which owner's request starts next. Requests that may not start yet wait here, one per owner, in a bounded
+ * queue. The queue starts nothing itself: `flights.ts` pulls the next request, and releases it when it has ended.
  *
  * - Requests that a caller waits for start before refreshes, which no caller waits for. A refresh that a caller joins
  *   is promoted. The order is FIFO per priority class, so no owner overtakes another of its class.
- * - A bulkhead limits the failing owners' share of permits to a quarter and at least one: an owner that hangs holds its
- *   permit for a whole deadline, and a few such owners would hold all of them.
- * - While the limit is below the concurrency, a hanging owner may start if a permit is free but does not count against
- *   the limit.
+ * - A bulkhead limits failing owners in flight to a quarter of the permits and at least one: an owner that hangs holds
+ *   its permit until it is found to be slow, and many such owners would hold all of them.
+ * - A request that takes far longer than others gives its permit back, and stays in flight in a small pool.
  * - Newcomers (owners that never succeeded) may have to wait while others start. No other request waits behind theirs.
+ * - A request is overdue if no request of an owner with the same standing has succeeded for `maxQueueMs`, or if it has
+ *   waited {@link LONGEST_WAIT} times as long. As long as others are served, it will be served too.
  */
 
 import type { OwnerStanding } from '../failures/circuit-breaker.ts';
-import { isNewcomer, type StartLimits } from '../failures/failure-scopes.ts';
+import type { ConcurrencyRange } from '../failures/concurrency-limit.ts';
+import { isNewcomer, type StartLimits } from '../failures/flow.ts';
 
 /** What the order depends on. */
 export interface QueuedRequest {
   readonly standing: OwnerStanding;
-  /** Whether its owner's last request hung. */
-  readonly hanging: boolean;
 }
 
 export interface RequestQueueOptions {
-  readonly concurrency: number;
+  readonly concurrency: ConcurrencyRange;
   readonly maxQueued: number;
   readonly maxQueueMs: number;
 }
 
+/** The longest wait of a queue that moves, as a multiple of `maxQueueMs`. */
+export const LONGEST_WAIT = 10;
+
+/** The pool of slow requests holds as many as there are permits, up to this. */
+export const MAX_SLOW = 32;
+
 /** A request's place in a lane, or its permit once it is in flight. */
 interface Place<T> {
   readonly request: T;
-  /** Undefined once it is in flight. */
+  /** Undefined while it is in flight, or waits to be sent again. */
   lane: Lane<T> | undefined;
   sinceMs: number;
   previous: Place<T> | undefined;
@@ -41,16 +46,27 @@ interface Place<T> {
 /** A linked list, so that any request can be removed in constant time. */
 class Lane<T> {
   first: Place<T> | undefined;
+  length = 0;
   #last: Place<T> | undefined;
 
-  push(place: Place<T>, sinceMs: number): void {
+  push(place: Place<T>): void {
     place.lane = this;
-    place.sinceMs = sinceMs;
     place.previous = this.#last;
     place.next = undefined;
     if (this.#last) this.#last.next = place;
     else this.first = place;
     this.#last = place;
+    this.length++;
+  }
+
+  unshift(place: Place<T>): void {
+    place.lane = this;
+    place.previous = undefined;
+    place.next = this.first;
+    if (this.first) this.first.previous = place;
+    else this.#last = place;
+    this.first = place;
+    this.length++;
   }
 
   remove(place: Place<T>): void {
@@ -59,41 +75,61 @@ class Lane<T> {
     if (place.next) place.next.previous = place.previous;
     else this.#last = place.previous;
     place.lane = undefined;
+    this.length--;
   }
 }
 
 export class RequestQueue<T extends QueuedRequest> {
-  readonly #concurrency: number;
+  readonly #waitedFor: Lanes<T> = lanes();
+  readonly #refreshes: Lanes<T> = lanes();
+  readonly #places = new Map<T, Place<T>>();
+  /** Requests with a permit, in the order in which they started, and when they did. */
+  readonly #startedAtMs = new Map<T, number>();
+  /** Requests in flight that have given their permit back. */
+  readonly #slow = new Set<T>();
+  readonly #maxSlow: number;
   readonly #maxQueued: number;
   readonly #maxQueueMs: number;
-  readonly #failingShare: number;
-  readonly #waitedFor = lanes<T>();
-  readonly #refreshes = lanes<T>();
-  /** Where each request is, queued or in flight. */
-  readonly #places = new Map<T, Place<T>>();
-  #inFlight = 0;
+  /** By standing: when a request of such an owner last succeeded. */
+  readonly #servedAtMs = { new: -Infinity, unproven: -Infinity, proven: -Infinity, failing: -Infinity };
   #failingInFlight = 0;
-  #hangingInFlight = 0;
 
-  constructor(options: RequestQueueOptions) {
-    this.#concurrency = options.concurrency;
-    this.#maxQueued = options.maxQueued;
-    this.#maxQueueMs = options.maxQueueMs;
-    this.#failingShare = Math.max(1, Math.floor(options.concurrency / 4));
+  constructor({ concurrency, maxQueued, maxQueueMs }: RequestQueueOptions) {
+    this.#maxSlow = Math.min(concurrency.max, MAX_SLOW);
+    this.#maxQueued = maxQueued;
+    this.#maxQueueMs = maxQueueMs;
   }
 
   /** Requests that were pulled but not released yet. */
   get inFlight(): number {
-    return this.#inFlight;
+    return this.#startedAtMs.size + this.#slow.size;
+  }
+
+  /** Requests that hold a permit: those in flight but for the slow ones. */
+  get permits(): number {
+    return this.#startedAtMs.size;
   }
 
   get queued(): number {
-    return this.#places.size - this.#inFlight;
+    return this.#places.size - this.inFlight;
+  }
+
+  /** Whether as many requests are in flight as may be, or more would be. */
+  isFull({ inFlight }: StartLimits): boolean {
+    return this.queued > 0 || this.#startedAtMs.size >= inFlight;
   }
 
   /** When the next request is overdue. */
   get overdueAtMs(): number | undefined {
-    return this.#oldest && this.#oldest.sinceMs + this.#maxQueueMs;
+    const overdue = this.#nextOverdue;
+    return overdue && this.#overdueAtMs(overdue);
+  }
+
+  /** How many queued requests start before one that is added now: all of them, and those of newcomers. */
+  get ahead(): { readonly all: number; readonly newcomers: number } {
+    const { new: fresh, unproven, proven, failing } = this.#waitedFor;
+    const newcomers = fresh.length + unproven.length;
+    return { all: newcomers + proven.length + failing.length, newcomers };
   }
 
   /** Whether one more request fits. It always does if it may start now, because the queue does not grow then. */
@@ -105,7 +141,7 @@ export class RequestQueue<T extends QueuedRequest> {
   add(request: T, waitedFor: boolean, nowMs: number): void {
     const place: Place<T> = { request, lane: undefined, sinceMs: nowMs, previous: undefined, next: undefined };
     this.#places.set(request, place);
-    this.#laneFor(request, waitedFor).push(place, nowMs);
+    this.#laneFor(request, waitedFor).push(place);
   }
 
   /** A caller now waits for this request: a queued refresh moves to the end of those that are waited for. */
@@ -114,26 +150,29 @@ export class RequestQueue<T extends QueuedRequest> {
     const lane = this.#laneFor(request, true);
     if (!place?.lane || place.lane === lane) return;
     place.lane.remove(place);
-    lane.push(place, nowMs);
+    place.sinceMs = nowMs;
+    lane.push(place);
   }
 
   /** Takes a request out of the queue. False if it is not queued. */
   withdraw(request: T): boolean {
     const place = this.#places.get(request);
-    if (!place?.lane) return false;
-    place.lane.remove(place);
+    if (!place || this.isInFlight(request)) return false;
+    place.lane?.remove(place);
     this.#places.delete(request);
     return true;
   }
 
   /** Pulls the request to start now, which then counts as in flight; undefined if none may start. */
-  next(limits: StartLimits): T | undefined {
+  next(limits: StartLimits, nowMs: number): T | undefined {
     const may = STANDINGS.filter((standing) => this.#mayStart(standing, limits));
     const place = firstOf(this.#waitedFor, may) ?? firstOf(this.#refreshes, may);
     if (!place) return undefined;
+    const { request } = place;
     place.lane?.remove(place);
-    this.#count(place.request, 1);
-    return place.request;
+    this.#startedAtMs.set(request, nowMs);
+    if (isFailing(request.standing)) this.#failingInFlight++;
+    return request;
   }
 
   /** When a request (queued or pulled) was added to the queue, or promoted. */
@@ -141,15 +180,51 @@ export class RequestQueue<T extends QueuedRequest> {
     return (this.#places.get(request) as Place<T>).sinceMs;
   }
 
-  /** A pulled request has ended. */
-  release(request: T): void {
-    if (this.#places.delete(request)) this.#count(request, -1);
+  /** A pulled request has ended, or needs no permit any more. False if it was not in flight. */
+  release(request: T): boolean {
+    if (!this.isInFlight(request)) return false;
+    this.#end(request);
+    return this.#places.delete(request);
   }
 
-  /** The request that has waited longest, if it is overdue. */
-  overdue(nowMs: number): T | undefined {
-    const oldest = this.#oldest;
-    return oldest && oldest.sinceMs + this.#maxQueueMs <= nowMs ? oldest.request : undefined;
+  /** A request of an owner with this standing succeeded. */
+  served({ standing }: QueuedRequest, nowMs: number): void {
+    this.#servedAtMs[standing] = nowMs;
+  }
+
+  /** A pulled request will be sent again. It keeps its place, outside all lanes, until {@link putBack}. */
+  postpone(request: T): void {
+    this.#end(request);
+  }
+
+  /** Puts a postponed request at the beginning of its priority class. */
+  putBack(request: T, waitedFor: boolean): void {
+    this.#laneFor(request, waitedFor).unshift(this.#places.get(request) as Place<T>);
+  }
+
+  /** Takes the permits of requests that have been in flight for this long, while the pool of slow ones has room. */
+  takeFromSlow(slowAfterMs: number, nowMs: number): T[] {
+    const taken: T[] = [];
+    for (const [request, startedAtMs] of this.#startedAtMs) {
+      if (nowMs - startedAtMs < slowAfterMs || this.#slow.size >= this.#maxSlow) break;
+      this.#startedAtMs.delete(request);
+      this.#slow.add(request);
+      taken.push(request);
+    }
+    return taken;
+  }
+
+  /** When the next request is slow; undefined if the pool is full. */
+  slowAtMs(slowAfterMs: number): number | undefined {
+    const [oldest] = this.#slow.size < this.#maxSlow ? this.#startedAtMs.values() : [];
+    return oldest === undefined ? undefined : oldest + slowAfterMs;
+  }
+
+  /** The request that is overdue first, if it is by now, and whether that is because no other one was served. */
+  overdue(nowMs: number): { readonly request: T; readonly isStalled: boolean } | undefined {
+    const place = this.#nextOverdue;
+    if (!place || this.#overdueAtMs(place) > nowMs) return undefined;
+    return { request: place.request, isStalled: nowMs < place.sinceMs + LONGEST_WAIT * this.#maxQueueMs };
   }
 
   /** The oldest queued request of owners with this standing. */
@@ -162,20 +237,34 @@ export class RequestQueue<T extends QueuedRequest> {
     return firstOf(this.#refreshes, STANDINGS)?.request;
   }
 
-  get #oldest(): Place<T> | undefined {
-    return earlier(firstOf(this.#waitedFor, STANDINGS), firstOf(this.#refreshes, STANDINGS));
+  get #nextOverdue(): Place<T> | undefined {
+    let next: Place<T> | undefined;
+    for (const standing of STANDINGS) {
+      const first = earlier(this.#waitedFor[standing].first, this.#refreshes[standing].first);
+      if (first && (!next || this.#overdueAtMs(first) < this.#overdueAtMs(next))) next = first;
+    }
+    return next;
+  }
+
+  #overdueAtMs({ request, sinceMs }: Place<T>): number {
+    const stalledSinceMs = Math.max(sinceMs, this.#servedAtMs[request.standing]);
+    return Math.min(stalledSinceMs + this.#maxQueueMs, sinceMs + LONGEST_WAIT * this.#maxQueueMs);
   }
 
   #mayStart(standing: OwnerStanding, { inFlight, newcomers }: StartLimits): boolean {
-    if (this.#inFlight >= this.#concurrency || (isNewcomer(standing) && !newcomers)) return false;
-    if (isFailing(standing)) return this.#failingInFlight < this.#failingShare && this.#inFlight < inFlight;
-    return this.#inFlight - this.#hangingInFlight < inFlight;
+    if (this.#startedAtMs.size >= inFlight || (isNewcomer(standing) && !newcomers)) return false;
+    return !isFailing(standing) || this.#failingInFlight < Math.max(1, Math.floor(inFlight / 4));
   }
 
-  #count({ standing, hanging }: QueuedRequest, by: 1 | -1): void {
-    this.#inFlight += by;
-    if (isFailing(standing)) this.#failingInFlight += by;
-    if (hanging) this.#hangingInFlight += by;
+  isInFlight(request: T): boolean {
+    return this.#startedAtMs.has(request) || this.#slow.has(request);
+  }
+
+  /** A request is no longer in flight. */
+  #end(request: T): void {
+    this.#startedAtMs.delete(request);
+    this.#slow.delete(request);
+    if (isFailing(request.standing)) this.#failingInFlight--;
   }
 
   #laneFor({ standing }: QueuedRequest, waitedFor: boolean): Lane<T> {

@@ -1,27 +1,71 @@
-/** One call of the source for an owner: its arguments, its time limit, and how its outcome is interpreted. */
+/** The calls of the source for one request: their arguments, their time limit, and how their outcome is interpreted. */
 
 import type { RequestMessage } from '../channel-messages.ts';
 import type { Instant, Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
+import type { Permit } from '../failures/circuit-breaker.ts';
 import { failureOf } from '../failures/refusals.ts';
-import type { TokenRequest } from '../token.ts';
+import type { IssuedToken, RequestReason, TokenRequest } from '../token.ts';
 import type { Flight } from './flight.ts';
-import { type DatedToken, dateIssued, lifetimeOf } from './held-token.ts';
+import { type DatedToken, dateIssued, heldTokenFrom, lifetimeOf } from './held-token.ts';
 import type { RegistrySettings } from './options.ts';
+import { type HeldToken, isDenied } from './slot.ts';
 
-/** A request makes one attempt, and a second one if the first returned a token on the owner's denylist. */
+/** One call of the source. A request makes a second one if the first returned a token on the owner's denylist. */
 export interface Attempt {
   /** When the source was called, or got its permit back. */
   sent: Instant;
   readonly message: RequestMessage;
 }
 
-/** For a source that shares tokens with other processes. */
-export interface SharingHooks {
-  scopeOf(error: OwnerTokenError): FailureScope;
+/** A request that was sent. */
+export interface SentFlight {
+  readonly flight: Flight;
+  readonly permit: Permit;
+  readonly abort: AbortController;
+  attempt: Attempt;
+}
+
+/** The requests that this one is one of, as far as it depends on them. */
+export interface Requests {
+  newAttempt(flight: Flight, reason: RequestReason): Attempt;
+  scopeOf(sent: SentFlight, error: OwnerTokenError): FailureScope;
   /** Waits for another permit. */
-  takePermit(): Promise<void>;
+  takePermit(flight: Flight): Promise<void>;
+  releasePermit(flight: Flight): void;
+}
+
+/**
+ * Obtains a token that is not on the owner's denylist, in up to two calls of the source.
+ *
+ * @throws what {@link callSource} throws; `token_rejected` if both tokens are on the denylist.
+ */
+export async function obtain(
+  settings: RegistrySettings,
+  diagnostics: Diagnostics,
+  requests: Requests,
+  sent: SentFlight,
+): Promise<HeldToken> {
+  const { flight, abort } = sent;
+  const { slot } = flight;
+  const { time, expiry, fingerprints } = settings;
+  const isRejected = ({ token }: IssuedToken) => isDenied(slot, () => fingerprints.ofToken(token));
+  let issued = await callSource(settings, diagnostics, requests, sent);
+  if (isRejected(issued)) {
+    const message = 'the service re-issued a token that was reported as rejected';
+    const failedAtMs = time.now().wallMs;
+    const error = new OwnerTokenError('token_rejected', message, { owner: slot.owner, failedAtMs });
+    diagnostics.requestFailed(sent.attempt.message, error);
+    abort.signal.throwIfAborted();
+    await requests.takePermit(flight);
+    sent.attempt = requests.newAttempt(flight, 'rejected');
+    issued = await callSource(settings, diagnostics, requests, sent);
+    if (isRejected(issued)) throw error;
+  }
+  const life = lifetimeOf(expiry, issued);
+  if (life.problem) diagnostics.lifetimeUnknown(slot, life.problem, life.lifetimeMs);
+  return heldTokenFrom(settings, issued, life, slot, time.now());
 }
 
 /**
@@ -30,19 +74,18 @@ export interface SharingHooks {
  * @throws whatever the source throws; `invalid_response` if it returns no usable token; `endpoint_unavailable` if it
  * does not settle in time, which aborts the signal too.
  */
-export async function callSource(
+async function callSource(
   { source, expiry, time, requestTimeoutMs }: RegistrySettings,
   diagnostics: Diagnostics,
-  flight: Flight,
-  attempt: Attempt,
-  abort: AbortController,
-  hooks: SharingHooks,
+  requests: Requests,
+  sent: SentFlight,
 ): Promise<DatedToken> {
+  const { flight, abort, attempt } = sent;
   const { accessKey, slot } = flight;
   const { message } = attempt;
   const take = async () => {
     abort.signal.throwIfAborted();
-    await hooks.takePermit();
+    await requests.takePermit(flight);
     attempt.sent = time.now();
   };
   const request: TokenRequest = {
@@ -51,8 +94,8 @@ export async function callSource(
     ...(slot.held && { held: slot.held }),
     ...(slot.trouble?.lastRejected && { rejected: slot.trouble.lastRejected }),
     lifetimeMs: (issued) => lifetimeOf(expiry, dateIssued(issued, attempt.sent, time.now())).lifetimeMs,
-    scopeOf: (error) => hooks.scopeOf(error),
-    permit: { release: () => flight.releasePermit?.(), take },
+    scopeOf: (error) => requests.scopeOf(sent, error),
+    permit: { release: () => requests.releasePermit(flight), take },
   };
   // In an async function, so that a source that throws synchronously fails like one that rejects.
   const call = async () => source.requestToken(accessKey, request);

@@ -18,7 +18,7 @@ const failure = (options: OwnerTokenErrorOptions = {}): CircuitFailure => ({
 });
 
 const permitOf = (number: number, doubtful = false, standing: OwnerStanding = doubtful ? 'failing' : 'proven') =>
-  ({ number, doubtful, standing }) satisfies Permit;
+  ({ number, doubtful, standing, inFlight: 1 }) satisfies Permit;
 
 /** A breaker whose jitter is at its middle, and the permits it is given. */
 class Stage {

@@ -24,15 +24,17 @@ class Stage {
   readonly scopes: FailureScopes;
 
   constructor(concurrency = 16) {
-    this.scopes = new FailureScopes({ requestTimeoutMs: 30_000, ranges: RANGES, concurrency, random: () => 0.5 });
+    const range = { initial: concurrency, min: concurrency, max: concurrency };
+    const options = { requestTimeoutMs: 30_000, requestsPerSecond: undefined, random: () => 0.5 };
+    this.scopes = new FailureScopes({ ranges: RANGES, concurrency: range, ...options });
   }
 
   get limit(): number {
-    return this.scopes.limitsAt(0).inFlight;
+    return this.scopes.flow.limitsAt(0).inFlight;
   }
 
   admit(nowMs = 0, standing: OwnerStanding = 'proven'): Permit {
-    const permit = this.scopes.admit(nowMs, standing);
+    const permit = this.scopes.admit(nowMs, standing, 1);
     if (!permit) throw new Error('expected to be admitted');
     return permit;
   }
@@ -40,7 +42,7 @@ class Stage {
   /** The request of this permit fails. */
   failed(permit: Permit, failure: OwnerTokenError, at: Partial<FailedRequest> = {}) {
     const { nowMs = 0 } = at;
-    const request = { owner: 'a', ownerFailures: 0, nowMs, sentAtMs: nowMs };
+    const request = { owner: 'a', ownerFailures: 0, nowMs, sentAtMs: nowMs, resends: 0, isAlone: true };
     return this.scopes.failed({ permit, error: failure, ...request, ...at });
   }
 
@@ -51,7 +53,7 @@ class Stage {
   }
 
   succeed(nowMs = 0) {
-    return this.scopes.succeeded(this.admit(nowMs));
+    return this.scopes.succeeded(this.admit(nowMs), nowMs, { latencyMs: 1, isLimitInUse: true });
   }
 }
 
@@ -94,9 +96,9 @@ describe('a failure of the client or the endpoint', () => {
     expect(stage.scopes.state('client')).toEqual({ pause: circuitPause, probing: false });
     expect(stage.scopes.state('endpoint')).toBeUndefined();
     expect(stage.scopes.pauseFor(749, 'proven')).toBe(circuitPause);
-    expect(stage.scopes.admit(749, 'proven')).toBeUndefined();
+    expect(stage.scopes.admit(749, 'proven', 1)).toBeUndefined();
     const trial = stage.admit(750);
-    expect(stage.scopes.admit(9999, 'proven')).toBeUndefined();
+    expect(stage.scopes.admit(9999, 'proven', 1)).toBeUndefined();
     const again = stage.failed(trial, badSecret, { nowMs: 9999 });
     expect(again.circuitPause).toMatchObject({ count: 2, retryAtMonotonicMs: 9999 + 1500 });
   });
@@ -115,7 +117,7 @@ describe('a failure of the client or the endpoint', () => {
     const stage = new Stage();
     stage.fail(refused);
     stage.scopes.cancel(stage.admit(1000));
-    expect(stage.scopes.admit(1000, 'proven')).toBeDefined();
+    expect(stage.scopes.admit(1000, 'proven', 1)).toBeDefined();
   });
 
   it('is followed by a slow start, which another failure ends', () => {
@@ -124,7 +126,7 @@ describe('a failure of the client or the endpoint', () => {
     stage.fail(refused);
     expect(stage.succeed(1000)).toEqual(['endpoint']);
     expect(stage.succeed(1000)).toEqual([]);
-    stage.scopes.succeeded(early);
+    stage.scopes.succeeded(early, 0, undefined);
     expect(stage.limit).toBe(2);
     expect(stage.fail(refused, 1000).circuitPause).toMatchObject({ count: 1, retryAtMonotonicMs: 1375 });
     expect(stage.limit).toBe(16);
@@ -157,7 +159,7 @@ describe('escalation', () => {
     const stage = new Stage();
     const early = stage.admit();
     for (const owner of ['a', 'b']) stage.fail(timedOut, 0, owner);
-    stage.scopes.succeeded(early);
+    stage.scopes.succeeded(early, 0, undefined);
     expect(['c', 'd', 'e'].map((owner) => stage.fail(timedOut, 0, owner).scope)).toEqual([
       'owner',
       'owner',
@@ -187,7 +189,7 @@ describe('escalation', () => {
     const stage = new Stage();
     stage.succeed(0);
     stage.fail(refused);
-    expect(stage.scopes.admit(1000, 'unproven')).toBeDefined();
+    expect(stage.scopes.admit(1000, 'unproven', 1)).toBeDefined();
     expect(stage.scopes.pauseFor(1499, 'new')).toMatchObject({ retryAtMonotonicMs: 1500 });
     expect(stage.scopes.pauseFor(1500, 'new')).toBeUndefined();
     expect(stage.scopes.pauseFor(1500, 'failing')).toBeDefined();
@@ -222,7 +224,7 @@ describe('a trial that is refused for its owner alone', () => {
     const stage = new Stage();
     stage.fail(failure);
     const { lifted } = stage.failed(stage.admit(5000), answer, { nowMs: 5000, owner: 'z' });
-    return { lifted, limit: stage.limit, again: stage.scopes.admit(5000, 'proven') !== undefined };
+    return { lifted, limit: stage.limit, again: stage.scopes.admit(5000, 'proven', 1) !== undefined };
   };
 
   it('closes either circuit, and the slow start begins', () => {
@@ -277,5 +279,94 @@ describe('a trial refused without a code', () => {
     client.fail(badSecret);
     client.fail(plain4xx, 750, 'b');
     expect(client.scopes.state('client')).toBeDefined();
+  });
+});
+
+describe('a request that is sent again', () => {
+  /** Ten tokens were issued, which pay for one retry. */
+  const stageWithBudget = () => {
+    const stage = new Stage();
+    for (let count = 0; count < 10; count++) stage.succeed();
+    return stage;
+  };
+  const resend = (
+    stage: Stage,
+    failure: OwnerTokenError,
+    at: Partial<FailedRequest> = {},
+    standing?: OwnerStanding,
+  ) => {
+    const request = { owner: 'a', ownerFailures: 0, nowMs: 0, sentAtMs: 0, resends: 0, isAlone: true };
+    return stage.scopes.resendAfterMs({ permit: stage.admit(0, standing), error: failure, ...request, ...at });
+  };
+  const broken = error('endpoint_unavailable', { status: 503 });
+
+  it('failed ambiguously and at once; it waits for 50 to 150 ms, and the budget pays', () => {
+    const stage = stageWithBudget();
+    expect(resend(stage, broken)).toBe(100);
+    expect(resend(stage, broken)).toBeUndefined();
+    expect(resend(stageWithBudget(), timedOut, {}, 'new')).toBe(100);
+  });
+
+  it.each([
+    ['hung', timedOut, { nowMs: HUNG_AFTER_MS + 1 }],
+    ['was sent again before', broken, { resends: 1 }],
+    ['has a hint', error('endpoint_unavailable', { status: 503, retryAfterMs: 1_000 }), {}],
+    ['has an OAuth code', error('endpoint_unavailable', { status: 503, oauthError: 'server_error' }), {}],
+    ['has a pause set by its source', error('endpoint_unavailable', { pauseMs: 1_000 }), {}],
+    ['is its owner’s on purpose', error('endpoint_unavailable', { failureScope: 'owner' }), {}],
+    ['is the endpoint’s for certain', refused, {}],
+    ['is an unusable response', error('invalid_response'), {}],
+    ['is a refusal', plain4xx, {}],
+  ] as const)('is none that %s', (_, failure, at) => {
+    expect(resend(stageWithBudget(), failure, at)).toBeUndefined();
+  });
+
+  it('is none of an owner that failed before', () => {
+    for (const standing of ['failing', 'unproven'] as const) {
+      expect(resend(stageWithBudget(), broken, {}, standing)).toBeUndefined();
+    }
+  });
+
+  it('is none while a circuit is open or half-open, even a 429', () => {
+    const stage = stageWithBudget();
+    stage.fail(badSecret);
+    const trial = { permit: stage.admit(1_000), nowMs: 1_000, sentAtMs: 1_000 };
+    for (const failure of [broken, error('rate_limited', { status: 429 })]) {
+      const request = { error: failure, owner: 'a', ownerFailures: 0, resends: 0, isAlone: false };
+      expect(stage.scopes.resendAfterMs({ ...trial, ...request })).toBeUndefined();
+    }
+  });
+
+  it('counts towards escalation, which ends retries: the third owner’s failure in a row is not sent again', () => {
+    const stage = new Stage();
+    for (let count = 0; count < 100; count++) stage.succeed();
+    const outcomes = ['a', 'b', 'c'].map((owner) => resend(stage, broken, { owner }));
+    expect(outcomes).toEqual([100, 100, undefined]);
+    expect(stage.fail(broken, 0, 'd').scope).toBe('endpoint');
+  });
+
+  it('got a 429 without a hint while the service issues tokens, up to ten times', () => {
+    const stage = stageWithBudget();
+    const tooMany = error('rate_limited', { status: 429 });
+    expect(resend(stage, tooMany)).toBe(0);
+    expect(resend(stage, tooMany, { resends: 9 })).toBe(0);
+    expect(resend(stage, tooMany, { resends: 10 })).toBeUndefined();
+    expect(resend(stage, error('rate_limited', { status: 429, retryAfterMs: 1_000 }))).toBeUndefined();
+    expect(resend(new Stage(), tooMany)).toBeUndefined();
+  });
+});
+
+describe('the first backoff', () => {
+  it('of an owner whose request failed ambiguously and at once is short, then doubles', () => {
+    const stage = new Stage();
+    const backoffs = [0, 1, 2].map((ownerFailures) => stage.fail(timedOut, 0, 'a', ownerFailures).ownerPause);
+    expect(backoffs.map((pause) => pause?.retryAtMonotonicMs)).toEqual([75, 150, 300]);
+  });
+
+  it('is the usual one after a hang or an unusable response', () => {
+    const stage = new Stage();
+    const hung = { nowMs: HUNG_AFTER_MS + 1, sentAtMs: 0, owner: 'a' };
+    expect(stage.failed(stage.admit(), timedOut, hung).ownerPause?.retryAtMonotonicMs).toBe(HUNG_AFTER_MS + 1 + 750);
+    expect(stage.fail(error('invalid_response'), 0, 'b').ownerPause?.retryAtMonotonicMs).toBe(750);
   });
 });

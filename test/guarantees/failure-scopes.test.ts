@@ -293,7 +293,7 @@ describe('I4', () => {
       const due = owners.filter((key) => registry.describe(key).phase !== 'fresh');
       expect(due.length).toBeLessThanOrEqual(10);
       expect(failed).toBe(0);
-      expect(most).toBeLessThanOrEqual(16);
+      expect(most).toBeLessThanOrEqual(128);
 
       // No second peak: after the wave of recovery refreshes come at the pace of those who fall due.
       const recovered = clock.monotonic();
@@ -370,7 +370,7 @@ it.each([3, 20])(
   },
 );
 
-it('I4 the ramp after an outage: one request, then twice as many after each success, others queueing', async () => {
+it('I4 the ramp after an outage: one request, then twice as many per round trip, others queueing', async () => {
   const { registry, clock, source } = scripted({ concurrency: 8 });
   source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down')));
   for (const key of ['a', 'b', 'c']) await errorOf(registry.getToken(key));
@@ -385,11 +385,11 @@ it('I4 the ramp after an outage: one request, then twice as many after each succ
   await probe;
   const all = keys(40).map((key) => registry.getToken(key));
   const underWay = () => source.calls.filter((call) => !call.settled);
-  for (const allowed of [1, 2, 4, 8, 8, 8]) {
+  for (const allowed of [1, 2, 4, 8, 8]) {
     await settle();
     expect(underWay()).toHaveLength(allowed);
     expect(registry.stats().queued).toBeGreaterThan(0);
-    underWay()[0]?.succeed();
+    for (const call of underWay()) call.succeed();
   }
   source.script((call) => call.succeed());
   for (const call of underWay()) call.succeed();

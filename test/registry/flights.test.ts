@@ -36,13 +36,13 @@ class Stage {
       pauses: { owner: RANGE, client: RANGE, endpoint: RANGE },
       ...options,
     });
-    const { concurrency, random, pauses: ranges } = settings;
+    const { pauses: ranges } = settings;
     const logger = { debug: log, info: log, warn: log };
     const diagnostics = new Diagnostics(logger, { registry: 'test', host: undefined, now: () => settings.time.now() });
     this.names = settings.fingerprints;
     this.owners = new OwnerTable(1_000, diagnostics);
     this.#store = vi.spyOn(this.owners, 'store');
-    this.failures = new FailureScopes({ requestTimeoutMs: 30_000, ranges, concurrency, random });
+    this.failures = new FailureScopes({ ...settings, ranges });
     this.flights = new Flights(settings, this.owners, this.failures, diagnostics);
   }
 
@@ -103,8 +103,9 @@ const ambiguous = new OwnerTokenError('endpoint_unavailable', 'it timed out');
 
 /** A request outside the table fails, and opens the endpoint's circuit. */
 function openCircuit(failures: FailureScopes): void {
-  const permit = failures.admit(0, 'new') as Permit;
-  failures.failed({ permit, error: down, owner: 'elsewhere', ownerFailures: 0, nowMs: 0, sentAtMs: 0 });
+  const permit = failures.admit(0, 'new', 1) as Permit;
+  const at = { nowMs: 0, sentAtMs: 0, resends: 0, isAlone: true };
+  failures.failed({ permit, error: down, owner: 'elsewhere', ownerFailures: 0, ...at });
 }
 
 const NOTHING = { inFlight: 0, queued: 0, waiting: 0 };
@@ -368,12 +369,14 @@ describe('a queued request', () => {
   it('waits no longer than the limit', async () => {
     stage = new Stage({ concurrency: 1 });
     stage.begin('a');
+    stage.begin('slow');
     const waiting = stage.flights.begin('b', createSlot('owner_b'), undefined);
     stage.clock.advance(5_000);
     await expect(waiting).rejects.toMatchObject({
       ...{ code: 'queue_timeout', owner: 'owner_b', failedAtMs: stage.clock.now() },
+      message: expect.stringContaining('maxQueueMs'),
     });
-    expect(stage.numbers).toEqual({ inFlight: 1, queued: 0, waiting: 1 });
+    expect(stage.numbers).toEqual({ inFlight: 2, queued: 0, waiting: 2 });
     expect(stage.isRequesting('b')).toBe(false);
   });
 
@@ -459,13 +462,14 @@ describe('more than can be ended in one turn of the event loop', () => {
 });
 
 describe('a source that shares with other processes', () => {
-  const waitsForPermit = async (options: Partial<OwnerTokenRegistryOptions> = {}) => {
+  const waitsForPermit = async (options: Partial<OwnerTokenRegistryOptions> = {}, ahead: string[] = []) => {
     stage = new Stage({ concurrency: 1, ...options });
     const shared = stage.begin('a');
     await settle();
     const { request } = stage.source.call(0);
     request.permit?.release();
     const other = stage.begin('b');
+    for (const key of ahead) stage.begin(key);
     const taken = permitOf(request);
     await settle();
     return { shared, other, request, taken };
@@ -557,7 +561,8 @@ describe('a source that shares with other processes', () => {
   });
 
   it('is aborted when its next permit does not come in time: that is no failure of the owner or the service', async () => {
-    const { shared, request, taken } = await waitsForPermit();
+    // Of those ahead of it, one becomes slow and the other takes its permit.
+    const { shared, request, taken } = await waitsForPermit({}, ['c']);
     stage.clock.advance(5_000);
     expect(await shared.outcome).toBe('queue_timeout');
     expect(await taken).toMatchObject({ code: 'queue_timeout' });
@@ -566,7 +571,7 @@ describe('a source that shares with other processes', () => {
     await settle();
     expect(stage.flights.counts.failures).toBe(0);
     expect(stage.events).not.toContain('request.failed');
-    expect(stage.numbers).toEqual({ inFlight: 1, queued: 0, waiting: 1 });
+    expect(stage.numbers).toEqual({ inFlight: 2, queued: 0, waiting: 2 });
   });
 
   it('is aborted when a circuit opens while it waits for a permit', async () => {
@@ -786,5 +791,175 @@ describe('closing', () => {
   it('of nothing is over at once', async () => {
     stage = new Stage();
     expect(await stage.flights.close(1_000)).toBe(0);
+  });
+});
+
+describe('a failed request that is sent again', () => {
+  const broken = new OwnerTokenError('endpoint_unavailable', 'it answered 503', { status: 503 });
+  const tooMany = new OwnerTokenError('rate_limited', 'it answered 429', { status: 429 });
+
+  /** A stage in which ten tokens were issued, which pay for one retry. */
+  const stageWithBudget = async () => {
+    stage = new Stage();
+    stage.source.script((call) => call.succeed());
+    for (let count = 0; count < 10; count++) await stage.begin(`paying ${count}`).outcome;
+    stage.source.script(undefined);
+    stage.logged.length = 0;
+    return stage.source.calls.length;
+  };
+
+  it('waits without a permit, and its callers learn of the second outcome only', async () => {
+    const before = await stageWithBudget();
+    const { slot, outcome } = stage.begin('a');
+    const joined = stage.join('a');
+    await settle();
+    stage.source.call(before).fail(broken);
+    await settle();
+    expect(stage.numbers).toEqual({ inFlight: 0, queued: 1, waiting: 2 });
+    for (const key of ['b', 'c']) stage.begin(key);
+    await settle();
+    expect(stage.source.calls).toHaveLength(before + 3);
+    const late = stage.join('a');
+    stage.clock.advance(99);
+    for (const index of [before + 1, before + 2]) stage.source.call(index).succeed();
+    await settle();
+    expect(stage.source.countFor('a')).toBe(1);
+    stage.clock.advance(1);
+    await settle();
+    expect(stage.source.countFor('a')).toBe(2);
+    stage.source.call(-1).succeed();
+    expect(new Set([await outcome, await joined, await late]).size).toBe(1);
+    expect(slot.trouble?.failure).toBeUndefined();
+    expect(stage.flights.counts).toEqual({ requests: 14, refreshes: 0, failures: 1 });
+    const events = stage.events;
+    expect(events.filter((event) => event === 'request.failed')).toHaveLength(1);
+    expect(events).not.toContain('pause.began');
+  });
+
+  it('fails for good the second time', async () => {
+    const before = await stageWithBudget();
+    const { slot, outcome } = stage.begin('a');
+    await settle();
+    stage.source.call(before).fail(broken);
+    await settle();
+    stage.clock.advance(100);
+    await settle();
+    stage.source.call(before + 1).fail(broken);
+    expect(await outcome).toBe('endpoint_unavailable');
+    expect(slot.trouble?.failure).toMatchObject({ count: 1, retryAtMonotonicMs: 100 + 75 });
+  });
+
+  it('is dropped, with its timer, when all callers leave, and when the registry closes', async () => {
+    const before = await stageWithBudget();
+    const controller = new AbortController();
+    const { outcome } = stage.begin('a', createSlot('owner_a'), controller.signal);
+    await settle();
+    stage.source.call(before).fail(broken);
+    await settle();
+    controller.abort(new Error('left'));
+    expect(await outcome).toMatchObject({ message: 'left' });
+    expect([stage.numbers, stage.clock.pendingTimers]).toEqual([NOTHING, 0]);
+    await stageWithBudget();
+    const closing = stage.begin('a');
+    await settle();
+    stage.source.call(-1).fail(broken);
+    await settle();
+    await stage.flights.close(0);
+    expect(await closing.outcome).toBe('closed');
+    expect(stage.clock.pendingTimers).toBe(0);
+  });
+
+  it('is refused when a circuit opens before it is its turn', async () => {
+    const before = await stageWithBudget();
+    const { outcome } = stage.begin('a');
+    await settle();
+    stage.source.call(before).fail(broken);
+    await settle();
+    openCircuit(stage.failures);
+    stage.clock.advance(100);
+    expect(await outcome).toBe('endpoint_unavailable');
+    expect(stage.source.countFor('a')).toBe(1);
+  });
+
+  it('goes to the front of the queue after a 429 that only means too much', async () => {
+    stage = new Stage({ concurrency: 4 });
+    const outcomes = ['a', 'b', 'c', 'd', 'e'].map((key) => stage.begin(key).outcome);
+    await settle();
+    stage.source.call(3).fail(tooMany);
+    await settle();
+    expect(stage.numbers).toEqual({ inFlight: 3, queued: 2, waiting: 5 });
+    stage.clock.advance(50);
+    stage.source.script((call) => call.succeed());
+    for (const index of [0, 1, 2]) stage.source.call(index).succeed();
+    expect((await Promise.all(outcomes)).every((value) => value.startsWith('token-'))).toBe(true);
+    expect(stage.source.calls.map(({ accessKey }) => accessKey)).toEqual(['a', 'b', 'c', 'd', 'd', 'e']);
+  });
+
+  it('is none whose source has given its permit back, or that has been queued too long', async () => {
+    const before = await stageWithBudget();
+    const { outcome } = stage.begin('a');
+    await settle();
+    stage.source.call(before).request.permit?.release();
+    stage.source.call(before).fail(broken);
+    expect(await outcome).toBe('endpoint_unavailable');
+    const late = stage.begin('b');
+    await settle();
+    stage.clock.advance(5_000);
+    stage.source.call(before + 1).fail(tooMany);
+    expect(await late.outcome).toBe('rate_limited');
+  });
+});
+
+describe('a slow request', () => {
+  it('gives its permit to the next one, and its outcome still counts', async () => {
+    stage = new Stage({ concurrency: 1 });
+    const slow = stage.begin('slow');
+    const next = stage.begin('next');
+    await settle();
+    stage.clock.advance(999);
+    await settle();
+    expect(stage.source.countFor('next')).toBe(0);
+    stage.clock.advance(1);
+    await settle();
+    expect(stage.source.countFor('next')).toBe(1);
+    expect(stage.numbers).toEqual({ inFlight: 2, queued: 0, waiting: 2 });
+    for (const call of stage.source.calls) call.succeed();
+    expect([await slow.outcome, await next.outcome]).toEqual(['token-1-of-slow', 'token-2-of-next']);
+  });
+});
+
+describe('a queue that is too long', () => {
+  it('refuses at once what it would serve too late, and says when that would be', async () => {
+    stage = new Stage({ maxQueueMs: 100, requestsPerSecond: 1 });
+    const [first, second, third] = ['a', 'b', 'c'].map((key) => stage.begin(key));
+    const late = stage.flights.begin('d', createSlot('owner_d'), undefined);
+    await expect(late).rejects.toMatchObject({
+      ...{ code: 'queue_timeout', owner: 'owner_d' },
+      message: expect.stringContaining('would wait 2 s, over 10 times maxQueueMs'),
+    });
+    await settle();
+    stage.source.script((call) => call.succeed());
+    stage.source.call(0).succeed();
+    expect(await first?.outcome).toBe('token-1-of-a');
+    stage.clock.advance(100);
+    expect([await second?.outcome, await third?.outcome]).toEqual(['queue_timeout', 'queue_timeout']);
+  });
+
+  it('refuses what has waited ten times as long although others are served', async () => {
+    stage = new Stage({ concurrency: 1, maxQueueMs: 100 });
+    stage.begin('a');
+    stage.flights.refresh('refresh', createSlot('owner_refresh'));
+    const { outcome } = stage.begin('b');
+    for (let count = 0; count < 10; count++) {
+      await settle();
+      stage.flights.begin(`c${count}`, createSlot(`owner_c${count}`), undefined).catch(() => {});
+      stage.source.call(-1).succeed();
+      await settle();
+      stage.clock.advance(99);
+    }
+    expect(await outcome).toMatch(/^token-/);
+    stage.clock.advance(100);
+    await settle();
+    expect(stage.isRequesting('refresh')).toBe(false);
   });
 });

@@ -6,7 +6,7 @@ interface Named extends QueuedRequest {
   readonly name: string;
 }
 
-type Facts = { waitedFor?: boolean; failing?: boolean; hanging?: boolean; newcomer?: boolean };
+type Facts = { waitedFor?: boolean; failing?: boolean; newcomer?: boolean };
 
 function standingOf(failing: boolean, newcomer: boolean): OwnerStanding {
   if (newcomer) return failing ? 'unproven' : 'new';
@@ -17,19 +17,21 @@ function standingOf(failing: boolean, newcomer: boolean): OwnerStanding {
 class Stage {
   readonly queue: RequestQueue<Named>;
   nowMs = 0;
-  limit = Number.POSITIVE_INFINITY;
+  limit: number;
   newcomers = true;
 
-  constructor(options: Partial<RequestQueueOptions> = {}) {
-    this.queue = new RequestQueue({ concurrency: 2, maxQueued: 10, maxQueueMs: 1000, ...options });
+  constructor({ limit = 2, ...options }: Partial<Omit<RequestQueueOptions, 'concurrency'>> & { limit?: number } = {}) {
+    this.limit = limit;
+    const concurrency = { initial: limit, min: limit, max: limit };
+    this.queue = new RequestQueue({ concurrency, maxQueued: 10, maxQueueMs: 1000, ...options });
   }
 
   get limits() {
     return { inFlight: this.limit, newcomers: this.newcomers };
   }
 
-  add(name: string, { waitedFor = true, hanging = false, failing = hanging, newcomer = false }: Facts = {}): Named {
-    const request = { name, standing: standingOf(failing, newcomer), hanging };
+  add(name: string, { waitedFor = true, failing = false, newcomer = false }: Facts = {}): Named {
+    const request = { name, standing: standingOf(failing, newcomer) };
     this.queue.add(request, waitedFor, this.nowMs);
     return request;
   }
@@ -41,7 +43,8 @@ class Stage {
   /** Pulls all that may start now. */
   pull(): Named[] {
     const pulled: Named[] = [];
-    for (let next = this.queue.next(this.limits); next; next = this.queue.next(this.limits)) pulled.push(next);
+    for (let next = this.queue.next(this.limits, this.nowMs); next; next = this.queue.next(this.limits, this.nowMs))
+      pulled.push(next);
     return pulled;
   }
 
@@ -52,7 +55,7 @@ class Stage {
   /** Pulls requests one after another, each released before the next. */
   inOrder(): string[] {
     const names: string[] = [];
-    for (let next = this.queue.next(this.limits); next; next = this.queue.next(this.limits)) {
+    for (let next = this.queue.next(this.limits, this.nowMs); next; next = this.queue.next(this.limits, this.nowMs)) {
       names.push(next.name);
       this.queue.release(next);
     }
@@ -60,21 +63,21 @@ class Stage {
   }
 
   hasPlace(failing = false, newcomer = false): boolean {
-    return this.queue.hasPlaceFor({ standing: standingOf(failing, newcomer), hanging: false }, this.limits);
+    return this.queue.hasPlaceFor({ standing: standingOf(failing, newcomer) }, this.limits);
   }
 
   takeOverdue(): string[] {
     const names: string[] = [];
     for (let due = this.queue.overdue(this.nowMs); due; due = this.queue.overdue(this.nowMs)) {
-      names.push(due.name);
-      this.queue.withdraw(due);
+      names.push(due.request.name);
+      this.queue.withdraw(due.request);
     }
     return names;
   }
 }
 
 describe('the order', () => {
-  it('is FIFO, up to the concurrency at once', () => {
+  it('is FIFO, up to the limit at once', () => {
     const stage = new Stage();
     stage.addAll('a', 'b', 'c', 'd');
     const [a, b] = stage.pull();
@@ -88,7 +91,7 @@ describe('the order', () => {
   });
 
   it('puts requests that a caller waits for before refreshes, and a promoted refresh behind the former', () => {
-    const stage = new Stage({ concurrency: 1 });
+    const stage = new Stage({ limit: 1 });
     const first = stage.add('refresh 1', { waitedFor: false });
     stage.add('refresh 2', { waitedFor: false });
     stage.add('b');
@@ -100,7 +103,7 @@ describe('the order', () => {
   });
 
   it('does not queue a refresh again that is promoted once it is in flight', () => {
-    const stage = new Stage({ concurrency: 1 });
+    const stage = new Stage({ limit: 1 });
     const refresh = stage.add('refresh', { waitedFor: false });
     stage.pull();
     stage.queue.promote(refresh, stage.nowMs);
@@ -110,7 +113,7 @@ describe('the order', () => {
   });
 
   it('is by arrival among failing and other owners', () => {
-    const stage = new Stage({ concurrency: 1 });
+    const stage = new Stage({ limit: 1 });
     for (const [name, failing] of [
       ['a', false],
       ['failing', true],
@@ -123,7 +126,7 @@ describe('the order', () => {
   });
 
   it('stays the same when requests leave from its start, middle and end', () => {
-    const stage = new Stage({ concurrency: 9 });
+    const stage = new Stage({ limit: 9 });
     const [a, , c, , e] = ['a', 'b', 'c', 'd', 'e'].map((name) => stage.add(name));
     for (const each of [c, a, e]) if (each) expect(stage.queue.withdraw(each)).toBe(true);
     stage.add('f');
@@ -132,39 +135,82 @@ describe('the order', () => {
 });
 
 describe('the limit', () => {
-  it('holds below the concurrency', () => {
+  it('may change at any time', () => {
     const stage = new Stage();
     stage.limit = 1;
     stage.addAll('a', 'b');
     expect(stage.pulledNames()).toEqual(['a']);
+    expect(stage.queue.isFull(stage.limits)).toBe(true);
     stage.limit = 2;
     expect(stage.pulledNames()).toEqual(['b']);
+    stage.limit = 3;
+    expect(stage.queue.isFull(stage.limits)).toBe(false);
+  });
+});
+
+describe('a slow request', () => {
+  it('gives its permit back and stays in flight, while the pool of slow ones has room', () => {
+    const stage = new Stage({ limit: 2 });
+    const [a, b] = [stage.add('a'), stage.add('b')];
+    stage.addAll('c', 'd', 'e');
+    stage.pull();
+    expect(stage.queue.slowAtMs(500)).toBe(500);
+    stage.nowMs = 499;
+    expect(stage.queue.takeFromSlow(500, stage.nowMs)).toEqual([]);
+    stage.nowMs = 500;
+    expect(stage.queue.takeFromSlow(500, stage.nowMs)).toEqual([a, b]);
+    expect([stage.queue.permits, stage.queue.inFlight, stage.queue.queued]).toEqual([0, 2, 3]);
+    expect(stage.pulledNames()).toEqual(['c', 'd']);
+    stage.nowMs = 1_000;
+    expect([stage.queue.takeFromSlow(500, stage.nowMs), stage.queue.slowAtMs(500)]).toEqual([[], undefined]);
+    expect([stage.queue.release(a), stage.queue.release(a)]).toEqual([true, false]);
+    expect(stage.queue.takeFromSlow(500, stage.nowMs).map(({ name }) => name)).toEqual(['c']);
+    expect(stage.pulledNames()).toEqual(['e']);
   });
 
-  it('lets a hanging owner start while a permit is free, and does not count it', () => {
-    const stage = new Stage({ concurrency: 8 });
-    stage.limit = 1;
-    const x = stage.add('x', { hanging: true });
-    stage.add('y', { hanging: true });
-    stage.nowMs++;
-    const a = stage.add('a');
-    const b = stage.add('b');
-    expect(stage.pulledNames()).toEqual(['x', 'a']);
-    stage.queue.release(a);
-    expect(stage.pulledNames()).toEqual(['b']);
-    stage.queue.release(x);
+  it('of a failing owner still counts against the share of such owners', () => {
+    const stage = new Stage({ limit: 4 });
+    const x = stage.add('x', { failing: true });
+    stage.add('y', { failing: true });
+    expect(stage.pulledNames()).toEqual(['x']);
+    stage.nowMs = 500;
+    stage.queue.takeFromSlow(500, stage.nowMs);
     expect(stage.pulledNames()).toEqual([]);
-    stage.queue.release(b);
+    stage.queue.release(x);
     expect(stage.pulledNames()).toEqual(['y']);
   });
+});
 
-  it('counts a failing owner that does not hang like any other', () => {
-    const stage = new Stage({ concurrency: 8 });
-    stage.limit = 1;
-    stage.add('x', { failing: true });
-    stage.nowMs++;
-    stage.add('a');
-    expect(stage.pulledNames()).toEqual(['x']);
+describe('a request that is sent again', () => {
+  it('keeps its place outside the queue, and then is first in its class', () => {
+    const stage = new Stage({ limit: 1, maxQueued: 2 });
+    const a = stage.add('a');
+    stage.pull();
+    stage.addAll('b', 'c');
+    stage.queue.postpone(a);
+    expect([stage.queue.permits, stage.queue.inFlight, stage.queue.queued]).toEqual([0, 0, 3]);
+    expect([stage.pulledNames(), stage.queue.sinceMs(a)]).toEqual([['b'], 0]);
+    stage.queue.putBack(a, true);
+    stage.limit = 3;
+    expect(stage.pulledNames()).toEqual(['a', 'c']);
+  });
+
+  it('can be withdrawn before it is back', () => {
+    const stage = new Stage({ limit: 1 });
+    const a = stage.add('a');
+    stage.pull();
+    stage.queue.postpone(a);
+    expect([stage.queue.withdraw(a), stage.queue.queued]).toEqual([true, 0]);
+  });
+
+  it('that nobody waits for comes after those that callers wait for', () => {
+    const stage = new Stage({ limit: 1 });
+    const refresh = stage.add('refresh', { waitedFor: false });
+    stage.pull();
+    stage.addAll('b');
+    stage.queue.postpone(refresh);
+    stage.queue.putBack(refresh, false);
+    expect(stage.inOrder()).toEqual(['b', 'refresh']);
   });
 });
 
@@ -175,7 +221,7 @@ describe('failing owners', () => {
     [7, 1],
     [1, 1],
   ])('of %i permits have at most %i', (concurrency, share) => {
-    const stage = new Stage({ concurrency, maxQueued: 100 });
+    const stage = new Stage({ limit: concurrency, maxQueued: 100 });
     for (let n = 0; n < concurrency; n++) stage.add(`failing ${n}`, { failing: true, waitedFor: n % 2 === 0 });
     expect(stage.pull()).toHaveLength(share);
     for (let n = 0; n < concurrency; n++) stage.add(`other ${n}`);
@@ -184,7 +230,7 @@ describe('failing owners', () => {
   });
 
   it('get the next permit of their share when one is released', () => {
-    const stage = new Stage({ concurrency: 4 });
+    const stage = new Stage({ limit: 4 });
     const x = stage.add('x', { failing: true });
     stage.add('y', { failing: true });
     expect(stage.pulledNames()).toEqual(['x']);
@@ -195,7 +241,7 @@ describe('failing owners', () => {
 
 describe('the bound', () => {
   it('leaves no place in a full queue but that of the oldest refresh', () => {
-    const stage = new Stage({ concurrency: 1, maxQueued: 3 });
+    const stage = new Stage({ limit: 1, maxQueued: 3 });
     stage.add('running');
     stage.pull();
     const older = stage.add('refresh 1', { waitedFor: false });
@@ -213,7 +259,7 @@ describe('the bound', () => {
   });
 
   it('has a place for whatever may start at once, even when it is full of what may not', () => {
-    const stage = new Stage({ concurrency: 2, maxQueued: 1 });
+    const stage = new Stage({ limit: 2, maxQueued: 1 });
     for (const name of ['x', 'y']) stage.add(name, { failing: true });
     expect(stage.pulledNames()).toEqual(['x']);
     expect([stage.hasPlace(true), stage.hasPlace(false)]).toEqual([false, true]);
@@ -223,7 +269,7 @@ describe('the bound', () => {
   });
 
   it('has a place for each that may start once the limit has risen', () => {
-    const stage = new Stage({ concurrency: 2, maxQueued: 1 });
+    const stage = new Stage({ limit: 2, maxQueued: 1 });
     stage.limit = 1;
     stage.addAll('a', 'b');
     expect(stage.pulledNames()).toEqual(['a']);
@@ -238,7 +284,7 @@ describe('the bound', () => {
 
 describe('a request', () => {
   it('is withdrawn only while it is queued', () => {
-    const stage = new Stage({ concurrency: 1 });
+    const stage = new Stage({ limit: 1 });
     const running = stage.add('a');
     const queued = stage.add('b');
     stage.pull();
@@ -251,7 +297,7 @@ describe('a request', () => {
 
   it('is released once', () => {
     const stage = new Stage();
-    const a = stage.add('a', { hanging: true });
+    const a = stage.add('a', { failing: true });
     stage.add('b');
     stage.pull();
     stage.queue.release(a);
@@ -287,7 +333,7 @@ describe('an overdue request', () => {
     expect(stage.takeOverdue()).toEqual(['b']);
     expect(stage.queue.overdueAtMs).toBe(1400);
     stage.nowMs = 1400;
-    expect(stage.takeOverdue()).toEqual(['c', 'd', 'e']);
+    expect(stage.takeOverdue()).toEqual(['d', 'c', 'e']);
     expect(stage.queue.queued).toBe(0);
   });
 
@@ -297,5 +343,27 @@ describe('an overdue request', () => {
     stage.nowMs = 900;
     stage.queue.promote(refresh, stage.nowMs);
     expect(stage.queue.overdueAtMs).toBe(1900);
+  });
+
+  it('is none while owners like it are served, up to ten times as long', () => {
+    const stage = new Stage();
+    const served = stage.add('served');
+    stage.pull();
+    stage.nowMs = 1;
+    stage.limit = 0;
+    stage.add('a');
+    stage.add('x', { failing: true });
+    stage.nowMs = 500;
+    stage.queue.served(served, stage.nowMs);
+    expect(stage.queue.overdueAtMs).toBe(1001);
+    stage.nowMs = 1001;
+    expect(stage.queue.overdue(stage.nowMs)).toMatchObject({ request: { name: 'x' }, isStalled: true });
+    expect(stage.takeOverdue()).toEqual(['x']);
+    expect(stage.queue.overdueAtMs).toBe(1500);
+    stage.queue.served(served, 9_900);
+    stage.nowMs = 10_000;
+    expect(stage.takeOverdue()).toEqual([]);
+    stage.nowMs = 10_001;
+    expect(stage.queue.overdue(stage.nowMs)).toMatchObject({ request: { name: 'a' }, isStalled: false });
   });
 });

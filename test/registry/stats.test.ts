@@ -77,11 +77,13 @@ describe('the circuits', () => {
   it('are told in plain numbers while they are not closed', () => {
     const failures = new FailureScopes({
       requestTimeoutMs: 30_000,
-      ...{ ranges: { owner: ranges, client: ranges, endpoint: ranges }, concurrency: 1, random: () => 0.5 },
+      ...{ ranges: { owner: ranges, client: ranges, endpoint: ranges }, concurrency: { initial: 1, min: 1, max: 1 } },
+      ...{ requestsPerSecond: undefined, random: () => 0.5 },
     });
     expect(pauseStats(failures, at(0))).toEqual({});
-    const permit = failures.admit(100, 'new');
-    if (permit) failures.failed({ permit, error, owner: 'a', ownerFailures: 0, nowMs: 100, sentAtMs: 100 });
+    const permit = failures.admit(100, 'new', 1);
+    const at100 = { nowMs: 100, sentAtMs: 100, resends: 0, isAlone: true };
+    if (permit) failures.failed({ permit, error, owner: 'a', ownerFailures: 0, ...at100 });
     expect(pauseStats(failures, at(100))).toEqual({
       endpoint: { code: 'rate_limited', failedAtMs: 5, retryAtMs: 1_002_100, failures: 1, probing: false },
     });

@@ -435,7 +435,7 @@ describe('with a registry', () => {
   it('credentials that stay refused are waited for a minute at most, by trial requests alone', async () => {
     const clock = new ManualClock();
     const source = new ScriptedSource((call) => call.fail(new OwnerTokenError('client_refused', 'no')));
-    const registry = new OwnerTokenRegistry({ source, clock, random: () => 0.5 });
+    const registry = new OwnerTokenRegistry({ source, clock, random: () => 0.5, concurrency: 16 });
     const report = await asTimePasses(registry.warmUp([...keysUpTo(200), '', 7 as never as string]), clock);
     expect(report).toMatchObject({ total: 202, ready: 0, failedCount: 202 });
     expect(new Set(report.failed.map(({ code }) => code))).toEqual(new Set(['client_refused']));

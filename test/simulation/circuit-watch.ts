@@ -19,6 +19,8 @@ interface Seen {
 const OPEN_ENDED = new Set(['endpoint_unavailable', 'invalid_response', 'owner_refused']);
 const DISTINCT_OWNERS = 3;
 const HOUR_MS = 3_600_000;
+/** A younger request is not slow. */
+const SLOW_MS = 1_000;
 
 export class CircuitWatch {
   readonly #world: WorldView;
@@ -36,6 +38,8 @@ export class CircuitWatch {
   #newSuspects: number[] = [];
   /** The scopes that failures since the last quiet step stopped, with the least that the pause must last. */
   readonly #failedScopes = new Map<Scope, number>();
+  /** The scopes that failures since the last quiet step may have stopped. */
+  readonly #mayPause = new Set<Scope>();
   /** Owners that were granted something since the last quiet step, and how many failures there were. */
   #grantedTo: number[] = [];
   #failures = 0;
@@ -62,7 +66,8 @@ export class CircuitWatch {
     if (mark.mayFail) return;
     this.#underWay.add(mark);
     if (!this.#mayHaveSucceeded.has(owner)) this.#ofNewcomers.add(mark);
-    const { size } = this.#underWay;
+    // Older ones may be slow, and have given their permits back.
+    const size = [...this.#underWay].filter(({ sentMs }) => mark.sentMs - sentMs < SLOW_MS).length;
     if (size > this.#ramp) this.#world.broken(`${size} in flight where the slow start allows ${this.#ramp}`);
   }
 
@@ -84,7 +89,9 @@ export class CircuitWatch {
     if (failureScope === 'client' || failureScope === 'endpoint') {
       const isAsked = retryAfterMs !== undefined && Number.isFinite(retryAfterMs);
       const leastMs = isAsked ? Math.min(Math.max(retryAfterMs, 1_000), HOUR_MS) : 0;
-      this.#failedScopes.set(failureScope, leastMs);
+      // A 429 without a hint may only slow requests down.
+      if (code === 'rate_limited' && !isAsked) this.#mayPause.add(failureScope);
+      else this.#failedScopes.set(failureScope, leastMs);
     } else if (OPEN_ENDED.has(code) && error.oauthError === undefined) this.#suspect(owner);
   }
 
@@ -109,6 +116,7 @@ export class CircuitWatch {
     if (stats.failures - this.#failuresTold > this.#failures) for (const owner of this.#grantedTo) this.#suspect(owner);
     for (const scope of SCOPES) this.#checkScope(scope, stats, alone);
     this.#failedScopes.clear();
+    this.#mayPause.clear();
     this.#grantedTo = [];
     this.#newSuspects = [];
     this.#answers = 0;
@@ -140,7 +148,8 @@ export class CircuitWatch {
     if (leftMs + 1 < leastMs)
       this.#world.broken(`the service asked for ${leastMs} ms, the pause has ${leftMs} ms left`);
     if (leftMs > Math.max(HOUR_MS, this.#options.longestPauseMs) + 1) this.#world.broken(`a pause of ${leftMs} ms`);
-    if (!before && !this.#failedScopes.has(scope) && this.#suspects[scope].size < DISTINCT_OWNERS) {
+    const mayPause = this.#failedScopes.has(scope) || this.#mayPause.has(scope);
+    if (!before && !mayPause && this.#suspects[scope].size < DISTINCT_OWNERS) {
       this.#world.broken(`the ${scope} pauses for ${this.#suspects[scope].size} owners`);
     }
     const { failures } = pause;

@@ -20,7 +20,11 @@ export interface WorldView {
 
 /** The registry's options, as far as invariants depend on them. */
 export interface WatchedOptions {
+  /** The most permits. */
   readonly concurrency: number;
+  /** The most requests in flight that are slow and hold no permit. */
+  readonly maxSlow: number;
+  readonly requestsPerSecond: number | undefined;
   readonly maxOwners: number;
   readonly maxQueued: number;
   readonly maxQueueMs: number;
@@ -48,6 +52,7 @@ export interface Call {
 /** What the oracle knows about a request when it is sent. */
 export interface Mark {
   readonly step: number;
+  readonly sentMs: number;
   /** The second request of one call, after the service re-issued a rejected token. */
   readonly isSecond: boolean;
   /** Its owner may be one that is known to fail. */

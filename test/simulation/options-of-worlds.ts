@@ -11,6 +11,7 @@ import {
   type TokenSource,
   untilRejected,
 } from '../../src/index.ts';
+import { MAX_SLOW } from '../../src/registry/request-queue.ts';
 import { MARK } from './emissions.ts';
 import type { WatchedOptions } from './observed.ts';
 import type { Oracle } from './oracle.ts';
@@ -49,16 +50,24 @@ export function drawOptions(random: Random, owners: number, profile: Profile): D
   };
   const pauses = random.chance(0.5) ? undefined : { owner: range(), client: range(), endpoint: range() };
   const maxOwners = random.pick([1, 2, Math.ceil(owners / 2), owners, owners, 100]);
-  const concurrency = random.pick([1, 2, 3, 4, 8, 16]);
+  const concurrency = random.pick([
+    ...[1, 2, 3, 4, 8, 16, undefined],
+    ...[{ initial: 2, max: 4 }, { initial: 4, min: 2, max: 8 }, { max: 2 }],
+  ]);
+  const most = typeof concurrency === 'number' ? concurrency : (concurrency?.max ?? 128);
+  const requestsPerSecond = random.chance(0.1) ? random.pick([0.5, 2, 20, 200]) : undefined;
   const maxQueued = random.pick([1, 2, 4, 10_000, 10_000]);
   const maxQueueMs = random.pick([50, 1_000, 30_000]);
   const hooks = random.pick(['none', 'none', 'none', 'throwing', 'calling-back', 'listening'] as const);
   const label = random.pick(['none', 'none', 'plain', 'leaking', 'throwing']);
   const longestPauseMs = Math.max(300_000, ...Object.values(pauses ?? {}).map(({ capMs }) => capMs));
   return {
-    watched: { maxOwners, concurrency, maxQueued, maxQueueMs, timeoutMs: profile.timeoutMs, longestPauseMs },
+    watched: {
+      ...{ maxOwners, maxQueued, maxQueueMs, timeoutMs: profile.timeoutMs, longestPauseMs, requestsPerSecond },
+      ...{ concurrency: most, maxSlow: Math.min(most, MAX_SLOW) },
+    },
     options: {
-      ...{ maxOwners, concurrency, maxQueued, maxQueueMs },
+      ...{ maxOwners, concurrency, requestsPerSecond, maxQueued, maxQueueMs },
       ...(pauses && { pauses }),
       ...(random.chance(0.3) && {
         refreshWindow: random.pick<[number, number]>([

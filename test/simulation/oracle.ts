@@ -4,6 +4,7 @@
  */
 
 import { AccessToken, OwnerTokenError, type OwnerTokenRegistry, type TokenRequest } from '../../src/index.ts';
+import { LONGEST_WAIT } from '../../src/registry/request-queue.ts';
 import { CircuitWatch } from './circuit-watch.ts';
 import type { Call, Mark, WatchedOptions, WorldView } from './observed.ts';
 import { RequestAccount } from './request-account.ts';
@@ -58,6 +59,10 @@ export class Oracle {
     return this.#requests.inFlight;
   }
 
+  get mayBeSentAgain(): number {
+    return this.#requests.mayBeSentAgain;
+  }
+
   // What callers do.
 
   call(owner: number, controller?: AbortController): Call {
@@ -70,7 +75,7 @@ export class Oracle {
       ...{ owner, controller, held, step, over: false, token: undefined },
       aborted: controller?.signal.aborted === true,
       generation: this.generationOf(owner),
-      deadlineMs: clock.monotonicMs + maxQueueMs + 2 * timeoutMs + 1,
+      deadlineMs: clock.monotonicMs + LONGEST_WAIT * maxQueueMs + 3 * timeoutMs + 1_000,
       rejectedBefore: this.#tokens.rejectedOf(owner),
     };
     this.pending.add(call);
@@ -179,6 +184,8 @@ export class Oracle {
   /** A request failed, or its response contained no token. */
   answered(owner: number, error: unknown, mark: Mark): void {
     this.#requests.ended(owner, mark);
+    const calls = [...this.pending].filter((call) => call.owner === owner);
+    this.#requests.failed(owner, error, calls);
     this.#failedOwner = owner;
     this.#circuits.failed(owner, error, mark);
   }
@@ -199,14 +206,15 @@ export class Oracle {
 
   checkQuiet(): void {
     const { clock } = this.world;
-    const { maxOwners, maxQueued, concurrency } = this.options;
+    const { maxOwners, maxQueued, concurrency, maxSlow } = this.options;
     const first = this.pending.values().next().value;
     if (first && first.deadlineMs < clock.monotonicMs) this.#broken('a caller waits beyond its deadline');
     const stats = this.registry.stats();
     if (stats.usable > maxOwners) this.#broken(`${stats.usable} owners have a token, ${maxOwners} at most`);
     if (stats.owners > 2 * maxOwners) this.#broken(`${stats.owners} owners are held, twice ${maxOwners} at most`);
-    if (stats.queued > maxQueued) this.#broken(`${stats.queued} owners are queued, ${maxQueued} at most`);
-    if (stats.inFlight > concurrency) this.#broken('more in flight than the concurrency');
+    const mostQueued = maxQueued + this.mayBeSentAgain;
+    if (stats.queued > mostQueued) this.#broken(`${stats.queued} owners are queued, ${mostQueued} at most`);
+    if (stats.inFlight > concurrency + maxSlow) this.#broken('more in flight than the concurrency');
     if (stats.inFlight !== this.inFlight)
       this.#broken(`${stats.inFlight} in flight are reported, ${this.inFlight} are`);
     if (this.closed) {

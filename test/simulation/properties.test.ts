@@ -40,23 +40,25 @@ describe('pauses', () => {
         const pauses = new FailureScopes({
           requestTimeoutMs: 30_000,
           ranges: RANGES,
-          concurrency: 16,
+          concurrency: { initial: 16, min: 1, max: 128 },
+          requestsPerSecond: undefined,
           random: () => 0.5,
         });
         const failures = new Map<number, number>();
         const suspects = new Set<number>();
         for (const [n, { owner, succeeds }] of steps.entries()) {
           const count = failures.get(owner) ?? 0;
-          const permit = pauses.admit(n, count > 0 ? 'failing' : 'new') as Permit;
+          const permit = pauses.admit(n, count > 0 ? 'failing' : 'new', 1) as Permit;
           if (succeeds) {
-            pauses.succeeded(permit);
+            pauses.succeeded(permit, n, undefined);
             suspects.clear();
             failures.delete(owner);
             continue;
           }
           suspects.add(owner);
           const error = new OwnerTokenError('endpoint_unavailable', 'no');
-          const failure = { permit, error, owner: String(owner), ownerFailures: count, nowMs: n, sentAtMs: n };
+          const at = { nowMs: n, sentAtMs: n, resends: 0, isAlone: true };
+          const failure = { permit, error, owner: String(owner), ownerFailures: count, ...at };
           const { scope } = pauses.failed(failure);
           failures.set(owner, count + 1);
           if (scope === 'endpoint') {

@@ -3,11 +3,25 @@
  * requested for because they back off.
  */
 
-import type { Mark, WatchedOptions, WorldView } from './observed.ts';
+import { OwnerTokenError } from '../../src/index.ts';
+import type { Call, Mark, WatchedOptions, WorldView } from './observed.ts';
+
+/** A failed request that may be sent again, with the calls that waited for it. */
+interface Failed {
+  readonly isRefused: boolean;
+  readonly calls: readonly Call[];
+}
+
+/** How often a request that gets a 429 each time is sent again. */
+const MAX_RESENDS = 10;
+/** Tokens that pay for one request sent again. */
+const SUCCESSES_PER_RETRY = 10;
+/** A younger request is not slow. */
+const SLOW_MS = 1_000;
 
 export class RequestAccount {
   readonly #world: WorldView;
-  readonly #concurrency: number;
+  readonly #options: WatchedOptions;
   readonly #broken: (what: string) => void;
   readonly #inFlightOf: number[];
   /** By owner: generations begun since its last moment without a request in flight. */
@@ -19,10 +33,20 @@ export class RequestAccount {
   readonly #isFailing: boolean[];
   #inFlight = 0;
   #failingInFlight = 0;
+  /** Requests in flight that hold a permit of their own from the start. */
+  readonly #first = new Set<Mark>();
+  /** By owner: its last request failed, and may be sent again. */
+  readonly #failed = new Map<number, Failed>();
+  /** By owner: how often in a row it got a 429 and was sent again. */
+  readonly #resends = new Map<number, number>();
+  #issuedCount = 0;
+  #retries = 0;
+  /** When the last requests were sent, at most as many as a second allows. */
+  readonly #sentMs: number[] = [];
 
   constructor(world: WorldView, owners: number, options: WatchedOptions, broken: (what: string) => void) {
     this.#world = world;
-    this.#concurrency = options.concurrency;
+    this.#options = options;
     this.#broken = broken;
     this.#inFlightOf = Array(owners).fill(0);
     this.#begun = Array(owners).fill(0);
@@ -37,8 +61,9 @@ export class RequestAccount {
 
   /** A request is sent. `mayTrust` is false after an eviction, which may have made the registry forget the owner. */
   sent(owner: number, isSecond: boolean, mayTrust: boolean): Mark {
+    const sentMs = this.#world.clock.monotonicMs;
     const mark = {
-      ...{ step: this.#world.step, isSecond },
+      ...{ step: this.#world.step, sentMs, isSecond },
       mayFail: this.#mayFail[owner] === true,
       isFailing: this.#isFailing[owner] === true && mayTrust,
     };
@@ -47,12 +72,32 @@ export class RequestAccount {
     this.#inFlightOf[owner] = (this.#inFlightOf[owner] as number) + 1;
     if (mark.isFailing) this.#failingInFlight++;
     this.#checkSent(owner, isSecond);
+    if (!isSecond) {
+      this.#first.add(mark);
+      this.#checkYoung(sentMs);
+      this.#checkPace(sentMs);
+      this.#checkResend(owner);
+    }
     return mark;
   }
 
-  ended(owner: number, { isFailing }: Mark): void {
+  /** A request failed. `calls` wait for it. */
+  failed(owner: number, error: unknown, calls: readonly Call[]): void {
+    this.#failed.delete(owner);
+    if (!(error instanceof OwnerTokenError)) return;
+    const isRefused = error.code === 'rate_limited';
+    if (isRefused || error.code === 'endpoint_unavailable') this.#failed.set(owner, { isRefused, calls });
+  }
+
+  /** Failed requests of which the registry may not have told anybody yet. */
+  get mayBeSentAgain(): number {
+    return this.#failed.size;
+  }
+
+  ended(owner: number, mark: Mark): void {
     this.#inFlight--;
-    if (isFailing) this.#failingInFlight--;
+    this.#first.delete(mark);
+    if (mark.isFailing) this.#failingInFlight--;
     // Its result may count as a failure until it is seen to be a success.
     this.#mayFail[owner] = true;
     this.#inFlightOf[owner] = (this.#inFlightOf[owner] as number) - 1;
@@ -92,6 +137,9 @@ export class RequestAccount {
 
   /** An issued token ends the owner's backoff. */
   issued(owner: number): void {
+    this.#issuedCount++;
+    this.#failed.delete(owner);
+    this.#resends.delete(owner);
     this.#pausedUntilMs[owner] = undefined;
   }
 
@@ -107,9 +155,10 @@ export class RequestAccount {
   }
 
   #checkSent(owner: number, isSecond: boolean): void {
-    if (this.#inFlight > this.#concurrency)
-      this.#broken(`${this.#inFlight} in flight with a concurrency of ${this.#concurrency}`);
-    if (this.#failingInFlight > Math.max(1, Math.floor(this.#concurrency / 4))) {
+    const { concurrency, maxSlow } = this.#options;
+    if (this.#inFlight > concurrency + maxSlow)
+      this.#broken(`${this.#inFlight} in flight with a concurrency of ${concurrency}`);
+    if (this.#failingInFlight > Math.max(1, Math.floor(concurrency / 4))) {
       this.#broken(`${this.#failingInFlight} owners known to fail are in flight`);
     }
     const begun = this.#begun[owner] as number;
@@ -119,5 +168,37 @@ export class RequestAccount {
     const untilMs = this.#pausedUntilMs[owner];
     const isPaused = untilMs !== undefined && this.#world.clock.monotonicMs < untilMs - 1.5;
     if (!isSecond && isPaused && begun === 0) this.#broken(`owner ${owner} was requested for within its own pause`);
+  }
+
+  /** Requests that cannot be slow yet hold a permit each. */
+  #checkYoung(nowMs: number): void {
+    const young = [...this.#first].filter(({ sentMs }) => nowMs - sentMs < SLOW_MS).length;
+    const { concurrency } = this.#options;
+    if (young > concurrency) this.#broken(`${young} permits with a concurrency of ${concurrency}`);
+  }
+
+  #checkPace(nowMs: number): void {
+    const { requestsPerSecond } = this.#options;
+    if (requestsPerSecond === undefined) return;
+    this.#sentMs.push(nowMs);
+    // As many more as a timer that fires late may make up for.
+    const most = Math.ceil(1.01 * requestsPerSecond) + 1;
+    const before = this.#sentMs.length > most ? (this.#sentMs.shift() as number) : Number.NEGATIVE_INFINITY;
+    if (nowMs - before < 1_000) this.#broken(`over ${requestsPerSecond} requests a second`);
+  }
+
+  #checkResend(owner: number): void {
+    const failed = this.#failed.get(owner);
+    this.#failed.delete(owner);
+    const isResend = failed?.calls.some(({ over }) => !over) && this.#begun[owner] === 0;
+    if (!failed || !isResend) {
+      this.#resends.delete(owner);
+    } else if (failed.isRefused) {
+      const resends = (this.#resends.get(owner) ?? 0) + 1;
+      this.#resends.set(owner, resends);
+      if (resends > MAX_RESENDS) this.#broken(`a request was sent again ${resends} times`);
+    } else if (++this.#retries * SUCCESSES_PER_RETRY > this.#issuedCount) {
+      this.#broken(`${this.#retries} retries with ${this.#issuedCount} tokens issued`);
+    }
   }
 }

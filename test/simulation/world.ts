@@ -133,7 +133,8 @@ export class World implements WorldView {
     for (const call of this.#open) if (!call.over) this.broken('a call that must settle at once has not');
     this.#open.length = 0;
     const requests = this.#oracles.reduce((sum, { inFlight }) => sum + inFlight, 0);
-    const timers = this.#oracles.length + requests + this.#closing + this.#warming * this.#keys.length;
+    const resends = this.#oracles.reduce((sum, { mayBeSentAgain }) => sum + mayBeSentAgain, 0);
+    const timers = this.#oracles.length + requests + resends + this.#closing + this.#warming * this.#keys.length;
     if (this.clock.pendingTimers > timers) this.broken(`${this.clock.pendingTimers} timers, ${timers} at most`);
     if (this.#failure) throw this.#failure;
     this.#quietStep = this.step;
@@ -442,7 +443,7 @@ export class World implements WorldView {
     if (isEmptied) oracle.forgetAll();
     const sinceMs = this.clock.monotonicMs;
     // Each owner may have to wait for its own pause, for that of the endpoint and of the client, and for its turn.
-    const boundMs = 3 * Math.max(3_600_000, oracle.options.longestPauseMs) + owners * (maxQueueMs + timeoutMs);
+    const boundMs = 3 * Math.max(3_600_000, oracle.options.longestPauseMs) + owners * (10 * maxQueueMs + timeoutMs);
     for (const owner of this.#keys.keys()) {
       while (!oracle.closed && !(await this.#obtains(oracle, owner))) {
         if (this.clock.monotonicMs - sinceMs > boundMs)

@@ -1,0 +1,232 @@
+/**
+ * How many token requests may be in flight. The service states no limit, so it is learned from outcomes:
+ *
+ * | evidence                                                 | the limit                                             |
+ * | -------------------------------------------------------- | ----------------------------------------------------- |
+ * | successes while all permits are in use, latency normal   | grows by half per round trip (doubles up to the       |
+ * |                                                          | initial limit); near a ceiling, grows by one          |
+ * | a 429 without `Retry-After`                              | shrinks by a quarter, which marks a ceiling           |
+ * | a tenth of the responses are 503                         | likewise                                              |
+ * | latency over 1.5 times the best                          | shrinks by a seventh, likewise                        |
+ * | latency stays the same after three such steps, or at the | stays: the service is slower by itself, so that is    |
+ * | lowest limit                                             | the best latency from now on                          |
+ * | a pause ended                                            | starts at one                                         |
+ *
+ * Latencies are averaged over a round: so many requests sent one after the other, most of which have been answered. A
+ * single slow response is capped first, and a single fast round moves the best latency only by a quarter, because
+ * otherwise luck would make all that follows look congested. Requests sent before the limit last shrank say nothing
+ * about it.
+ */
+
+/** Bounds of the number of token requests in flight. */
+export interface ConcurrencyRange {
+  /** The limit of a new registry; `min` to `max`. Default: 16, or what is nearest to it. */
+  readonly initial: number;
+  /** The limit never shrinks below this, except after a pause; 1 to `max`. Default: 1. */
+  readonly min: number;
+  /** The limit never grows beyond this; 1 to 10,000. Default: 128, or `initial` if that is more. */
+  readonly max: number;
+}
+
+/** A token that arrived. */
+export interface Response {
+  /** Permits are numbered in the order in which requests are sent. */
+  readonly number: number;
+  readonly latencyMs: number;
+  /** Whether requests had to wait because of the limit. */
+  readonly isLimitInUse: boolean;
+}
+
+/** What a success adds to the limit beyond the initial one while no ceiling is known: half as much again per round trip. */
+const GROWTH = 1 / 2;
+/** A round has as many requests as there may be in flight, and at least these: the average of fewer is mostly noise. */
+const MIN_ROUND = 32;
+/** A round is over when this share of it has been answered, so that it need not wait for the slowest. */
+const ANSWERED = 0.9;
+/** Latency that counts as congestion, as a multiple of the best. The event loop alone may add some milliseconds. */
+const CONGESTED = 1.5;
+const NOISE_MS = 10;
+/** A slower response counts as one that took this many times the best latency. */
+const OUTLIER = 4;
+/** Shares that remain of the limit. */
+const AFTER_REFUSAL = 0.75;
+const AFTER_CONGESTION = 0.85;
+/** After so many steps without effect the latency is the service's own. */
+const VAIN_STEPS = 3;
+/** A step had an effect if it left less than this share of the latency. */
+const EFFECT = 0.9;
+/** The share of 503 responses that counts as overload. Below it they are failures of their own. */
+const OVERLOAD_SHARE = 0.1;
+/** How much of the difference a round moves the best latency: down, and up at the same limit. */
+const FASTER = 1 / 4;
+const SLOWER = 1 / 50;
+/** A limit that exceeds its ceiling by a tenth without congestion has refuted it. */
+const REFUTED = 1.1;
+/** The tail is the 95th percentile: each response beyond it raises it by nearly a fifth. */
+const TAIL_STEP = 0.2;
+const TAIL = 0.95;
+/** A request may always take this long, or this many times the tail, until it counts as slow. */
+const SLOW_MS = 1_000;
+const SLOW = 3;
+
+export class ConcurrencyLimit {
+  readonly #range: ConcurrencyRange;
+  #limit: number;
+  /** Where congestion was last seen. */
+  #ceiling: number | undefined;
+  /** Responses to this and earlier requests say nothing about the limit. */
+  #changedAt = 0;
+  #best: { ms: number; atLimit: number } | undefined;
+  #recentMs: number | undefined;
+  #tailMs = 0;
+  #round: Round;
+  /** Steps made in a row because of latency, and the highest latency since. */
+  #steps = 0;
+  #highestMs = 0;
+
+  constructor(range: ConcurrencyRange) {
+    this.#range = range;
+    this.#limit = range.initial;
+    this.#round = this.#roundAfter(0);
+  }
+
+  get limit(): number {
+    return Math.floor(this.#limit);
+  }
+
+  /** A request that takes longer than this is far slower than the others. */
+  get slowAfterMs(): number {
+    return Math.max(SLOW_MS, SLOW * this.#tailMs);
+  }
+
+  /** How long a request waits behind so many others; 0 if that is unknown. */
+  waitMs(ahead: number): number {
+    const limit = this.#ceiling === undefined ? this.#range.max : this.#limit;
+    return (ahead * (this.#recentMs ?? 0)) / limit;
+  }
+
+  /** @param sent the number of the request sent last. */
+  succeeded({ number, latencyMs, isLimitInUse }: Response, sent: number): void {
+    this.#tailMs = tailAfter(this.#tailMs, latencyMs);
+    if (number <= this.#changedAt) return;
+    const ms = Math.min(latencyMs, OUTLIER * Math.max(this.#best?.ms ?? Number.POSITIVE_INFINITY, NOISE_MS));
+    this.#recentMs = this.#recentMs === undefined ? ms : this.#recentMs + (ms - this.#recentMs) / 4;
+    if (isLimitInUse && (this.#limit < this.#range.min || !this.#isCongested(this.#recentMs))) this.#grow();
+    if (isIn(this.#round, number)) {
+      this.#round.responses++;
+      this.#round.sumMs += ms;
+      if (isLimitInUse) this.#round.inUse++;
+    }
+    this.#endRound(number, sent);
+  }
+
+  /** The service answered 503. */
+  overloaded(number: number, sent: number): void {
+    if (isIn(this.#round, number)) this.#round.overloads++;
+    this.#endRound(number, sent);
+  }
+
+  /**
+   * The service answered 429, because too many requests were in flight. Returns false if the limit cannot shrink any
+   * further; it has shrunk already if that was after the request was sent.
+   */
+  refused(number: number, sent: number): boolean {
+    if (number <= this.#changedAt) return true;
+    if (this.#limit <= this.#range.min) return false;
+    this.#shrink(AFTER_REFUSAL, sent);
+    return true;
+  }
+
+  /** A pause has ended. @param number of the request whose response ended it. */
+  restart(number: number): void {
+    this.#limit = 1;
+    this.#ceiling = undefined;
+    this.#changedAt = number;
+    this.#round = this.#roundAfter(number);
+  }
+
+  /** A pause began, which admits only trial requests, or all pauses were lifted by hand. */
+  lift(): void {
+    this.#limit = Math.max(this.#limit, this.#range.initial);
+  }
+
+  #grow(): void {
+    if (this.#ceiling !== undefined && this.#limit > this.#ceiling * REFUTED) this.#ceiling = undefined;
+    const step = this.#limit < this.#range.initial ? 1 : GROWTH;
+    this.#limit = Math.min(this.#range.max, this.#limit + (this.#ceiling === undefined ? step : 1 / this.#limit));
+  }
+
+  /** Ends the round if most of it has been answered, or so much after it that the rest will not matter. */
+  #endRound(number: number, sent: number): void {
+    const { after, size, responses, overloads, sumMs, inUse } = this.#round;
+    const answered = responses + overloads;
+    if (answered < size * ANSWERED && number <= after + 2 * size) return;
+    this.#round = this.#roundAfter(sent);
+    if (overloads > answered * OVERLOAD_SHARE) this.#shrink(AFTER_REFUSAL, sent);
+    else if (responses > 0) this.#judge(sumMs / responses, inUse * 2 > responses, sent);
+  }
+
+  /** @param ms the average latency of a round. */
+  #judge(ms: number, isLimitInUse: boolean, sent: number): void {
+    const best = this.#best;
+    // Where fewer requests are in flight than may be, the latency is the service's own.
+    if (!best || !isLimitInUse) {
+      this.#learn(ms, FASTER);
+    } else if (!this.#isCongested(ms)) {
+      this.#steps = 0;
+      if (ms < best.ms) this.#learn(ms, FASTER);
+      else if (this.#limit <= best.atLimit * REFUTED) best.ms += (ms - best.ms) * SLOWER;
+    } else if (this.#limit <= this.#range.min || this.#isVain(ms)) {
+      this.#steps = 0;
+      this.#ceiling = undefined;
+      this.#learn(ms, 1);
+    } else {
+      this.#highestMs = this.#steps++ === 0 ? ms : Math.max(this.#highestMs, ms);
+      this.#shrink(AFTER_CONGESTION, sent);
+    }
+  }
+
+  #isVain(ms: number): boolean {
+    return this.#steps >= VAIN_STEPS && ms > this.#highestMs * EFFECT;
+  }
+
+  #isCongested(ms: number): boolean {
+    return this.#best !== undefined && ms > Math.max(this.#best.ms * CONGESTED, this.#best.ms + NOISE_MS);
+  }
+
+  #learn(ms: number, share: number): void {
+    const knownMs = this.#best?.ms ?? ms;
+    this.#best = { ms: knownMs + (ms - knownMs) * share, atLimit: this.#limit };
+  }
+
+  #shrink(share: number, sent: number): void {
+    this.#ceiling = this.#limit;
+    this.#limit = Math.max(Math.min(this.#limit, this.#range.min), this.#limit * share);
+    this.#changedAt = sent;
+    this.#round = this.#roundAfter(sent);
+  }
+
+  #roundAfter(number: number): Round {
+    const size = Math.max(MIN_ROUND, this.limit);
+    return { after: number, size, responses: 0, overloads: 0, sumMs: 0, inUse: 0 };
+  }
+}
+
+/** The outcomes of the requests with the numbers that follow `after`. */
+interface Round {
+  readonly after: number;
+  readonly size: number;
+  responses: number;
+  overloads: number;
+  sumMs: number;
+  inUse: number;
+}
+
+function isIn({ after, size }: Round, number: number): boolean {
+  return number > after && number <= after + size;
+}
+
+function tailAfter(tailMs: number, latencyMs: number): number {
+  if (tailMs === 0) return latencyMs;
+  return latencyMs > tailMs ? tailMs * (1 + TAIL_STEP * TAIL) : tailMs * (1 - TAIL_STEP * (1 - TAIL));
+}

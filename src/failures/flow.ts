@@ -1,0 +1,252 @@
+/**
+ * How many requests may be in flight, how fast they may follow each other, and which failed ones are sent again. All of it
+ * is learned from outcomes, because the service states no limits; `concurrency-limit.ts` holds the first part.
+ *
+ * **429 without `Retry-After`.** While the service issues tokens, it means "too much", not "down", and the request is
+ * sent again, a few times at most. If more requests were in flight than ever succeeded together, the limit shrinks if it
+ * can.
+ * Otherwise the service counts requests per second: nothing starts for a moment, and then requests are paced by the
+ * rate at which tokens were issued within the last second. Each further 429 cuts that rate by a tenth; each token
+ * raises it, the more the longer ago the last 429 was.
+ *
+ * **Lone failures.** A request that failed ambiguously and at once is sent again, from a budget: each ten tokens issued
+ * pay for one. The budget is empty at the start and bounded, so an outage gets ten requests more at most.
+ *
+ * **Newcomers** (owners that never succeeded) slow down while they fail. In an outage they may be the only owners that
+ * make requests, because the others still have their tokens. Once any owner has succeeded, newcomers alone do not open
+ * a circuit, because they may simply have wrong keys. So from the third ambiguous failure in a row on, each one doubles
+ * the interval between their requests, up to a second. Only failures after which no newcomer has succeeded count.
+ */
+
+import type { OwnerStanding } from './circuit-breaker.ts';
+import { ConcurrencyLimit, type ConcurrencyRange, type Response } from './concurrency-limit.ts';
+import { Pace } from './pace.ts';
+
+export interface FlowOptions {
+  readonly concurrency: ConcurrencyRange;
+  readonly requestsPerSecond: number | undefined;
+}
+
+/** Which requests may start. */
+export interface StartLimits {
+  /** How many requests may be in flight; 0 until the next one may start. */
+  readonly inFlight: number;
+  /** Whether requests of newcomers may start. */
+  readonly newcomers: boolean;
+}
+
+/** What is known of a request since it was sent. */
+export interface SentPermit {
+  /** Counts up in the order in which requests are sent. */
+  readonly number: number;
+  readonly standing: OwnerStanding;
+  /** How many requests were in flight once it was sent. */
+  readonly inFlight: number;
+}
+
+/** A request that was answered with 429. */
+export interface Refused extends SentPermit {
+  readonly nowMs: number;
+  /** Whether no other request is in flight. */
+  readonly isAlone: boolean;
+}
+
+/** The first pause after a 429, doubled with each that follows without a success in between. */
+const HOLD_MS = { base: 50, cap: 1_000 } as const;
+/** A 429 cuts the learned rate to this share. */
+const AFTER_REFUSAL = 0.9;
+/** What a token adds to the learned rate, right after a 429; grows with the square of the time since. */
+const RAISE_PER_SUCCESS = 0.02;
+const RAISE_UNIT_MS = 5_000;
+
+/** Tokens that pay for one request sent again, and how many such requests can be saved. */
+const SUCCESSES_PER_RETRY = 10;
+const MAX_SAVED_RETRIES = 10;
+
+/** Failures of newcomers in a row that do not slow them down, and the rate after the next one. */
+const FREE_FAILURES = 2;
+const NEWCOMERS_PER_SECOND = { first: 8, least: 1 } as const;
+
+export class Flow {
+  readonly #concurrency: ConcurrencyLimit;
+  readonly #quota: number;
+  readonly #pace: Pace;
+  readonly #newcomers = new Pace();
+  readonly #issued = new LastSecond();
+  /** The number of the request sent last. */
+  #sent = 0;
+  /** The rate learned from 429s. */
+  #perSecond: number | undefined;
+  #refusedAtMs = 0;
+  #heldUntilMs = Number.NEGATIVE_INFINITY;
+  /** The most requests in flight of which one succeeded. */
+  #mostTogether = 0;
+  /** 429s in a row, each to a request sent after the one before. */
+  #refusals = 0;
+  #refusedUpTo = 0;
+  #successesSaved = 0;
+  #newcomerFailures = 0;
+  #newestNewcomerSuccess = 0;
+
+  constructor({ concurrency, requestsPerSecond = Number.POSITIVE_INFINITY }: FlowOptions) {
+    this.#concurrency = new ConcurrencyLimit(concurrency);
+    this.#quota = requestsPerSecond;
+    this.#pace = new Pace(requestsPerSecond);
+  }
+
+  /** Which requests may start now. */
+  limitsAt(nowMs: number): StartLimits {
+    return {
+      inFlight: nowMs < Math.max(this.#pace.nextAtMs, this.#heldUntilMs) ? 0 : this.#concurrency.limit,
+      newcomers: nowMs >= this.#newcomers.nextAtMs,
+    };
+  }
+
+  /** When requests that may not start now because of a pace may; undefined if there is no such time. */
+  nextStartAtMs(nowMs: number): number | undefined {
+    const times = [Math.max(this.#pace.nextAtMs, this.#heldUntilMs), this.#newcomers.nextAtMs].filter(
+      (ms) => nowMs < ms,
+    );
+    return times.length > 0 ? Math.min(...times) : undefined;
+  }
+
+  /** A request that takes longer than this is far slower than the others. */
+  get slowAfterMs(): number {
+    return this.#concurrency.slowAfterMs;
+  }
+
+  /** How long a request will wait behind so many others, at the present pace. */
+  waitMs(standing: OwnerStanding, ahead: { readonly all: number; readonly newcomers: number }): number {
+    const newcomersMs = isNewcomer(standing) ? (ahead.newcomers * 1_000) / this.#newcomers.perSecond : 0;
+    return Math.max(newcomersMs, (ahead.all * 1_000) / this.#pace.perSecond, this.#concurrency.waitMs(ahead.all));
+  }
+
+  sent({ number, standing }: SentPermit, nowMs: number): void {
+    this.#sent = number;
+    this.#pace.sent(nowMs);
+    if (isNewcomer(standing)) this.#newcomers.sent(nowMs);
+  }
+
+  /** @param response undefined if its latency is not the service's: another replica obtained the token. */
+  succeeded(permit: SentPermit, nowMs: number, response: Response | undefined): void {
+    const { number, standing, inFlight } = permit;
+    this.#issued.add(nowMs);
+    this.#mostTogether = Math.max(this.#mostTogether, inFlight);
+    this.#successesSaved = Math.min(this.#successesSaved + 1, SUCCESSES_PER_RETRY * MAX_SAVED_RETRIES);
+    if (number > this.#refusedUpTo) this.#refusals = 0;
+    if (isNewcomer(standing)) {
+      this.#newestNewcomerSuccess = Math.max(this.#newestNewcomerSuccess, number);
+      this.#liftNewcomers();
+    }
+    if (response) this.#concurrency.succeeded(response, this.#sent);
+    if (this.#perSecond !== undefined && response?.isLimitInUse) {
+      const clean = 1 + (nowMs - this.#refusedAtMs) / RAISE_UNIT_MS;
+      this.#pacedBy(this.#perSecond + RAISE_PER_SUCCESS * clean * clean);
+    }
+  }
+
+  /** A newcomer's request failed ambiguously. */
+  newcomerFailed(number: number): void {
+    if (number <= this.#newestNewcomerSuccess) return;
+    const doublings = ++this.#newcomerFailures - FREE_FAILURES - 1;
+    if (doublings < 0) return;
+    this.#newcomers.set(Math.max(NEWCOMERS_PER_SECOND.least, NEWCOMERS_PER_SECOND.first / 2 ** doublings));
+  }
+
+  /** The service answered 503. */
+  overloaded(number: number): void {
+    this.#concurrency.overloaded(number, this.#sent);
+  }
+
+  /** A request got a 429 without a hint. Returns whether the service merely wants fewer requests. */
+  tooMany({ number, nowMs, inFlight, isAlone }: Refused): boolean {
+    const { count, perSecond } = this.#issued.at(nowMs);
+    if (isAlone && count === 0) return false;
+    if (inFlight > this.#mostTogether && this.#concurrency.refused(number, this.#sent)) return true;
+    if (number > this.#refusedUpTo) {
+      this.#refusedUpTo = this.#sent;
+      this.#refusedAtMs = nowMs;
+      this.#heldUntilMs = nowMs + Math.min(HOLD_MS.cap, HOLD_MS.base * 2 ** this.#refusals++);
+      const learned = count > 0 ? perSecond : Number.POSITIVE_INFINITY;
+      this.#pacedBy(Math.min(learned, (this.#perSecond ?? learned) * AFTER_REFUSAL));
+    }
+    return true;
+  }
+
+  /** Whether a failed request may be sent again; takes that out of the budget. */
+  takeRetry(): boolean {
+    if (this.#successesSaved < SUCCESSES_PER_RETRY) return false;
+    this.#successesSaved -= SUCCESSES_PER_RETRY;
+    return true;
+  }
+
+  /** A pause has ended. @param number of the request whose response ended it. */
+  restart(number: number): void {
+    this.#concurrency.restart(number);
+  }
+
+  /** A pause began, which admits only trial requests. */
+  paused(): void {
+    this.#concurrency.lift();
+  }
+
+  /** All pauses were lifted by hand. */
+  resume(): void {
+    this.#concurrency.lift();
+    this.#liftNewcomers();
+    this.#perSecond = undefined;
+    this.#refusals = 0;
+    this.#heldUntilMs = Number.NEGATIVE_INFINITY;
+    if (this.#quota === Number.POSITIVE_INFINITY) this.#pace.lift();
+    else this.#pace.set(this.#quota);
+  }
+
+  #pacedBy(perSecond: number): void {
+    this.#perSecond = Math.max(1, perSecond);
+    this.#pace.set(Math.min(this.#quota, this.#perSecond));
+  }
+
+  #liftNewcomers(): void {
+    this.#newcomerFailures = 0;
+    this.#newcomers.lift();
+  }
+}
+
+/** Whether no request of such an owner ever succeeded. */
+export function isNewcomer(standing: OwnerStanding): boolean {
+  return standing === 'new' || standing === 'unproven';
+}
+
+const PART_MS = 100;
+const PARTS = 10;
+
+/** Counts events of the last second, to a tenth of it. */
+class LastSecond {
+  readonly #counts = new Array<number>(PARTS).fill(0);
+  #newestPart = 0;
+
+  add(nowMs: number): void {
+    this.#advanceTo(nowMs);
+    (this.#counts[this.#newestPart % PARTS] as number)++;
+  }
+
+  /** How many there were, and how many a second that is since the first of them. */
+  at(nowMs: number): { count: number; perSecond: number } {
+    this.#advanceTo(nowMs);
+    let count = 0;
+    let parts = 1;
+    for (let age = 0; age < PARTS; age++) {
+      const inPart = this.#counts[(this.#newestPart - age + PARTS) % PARTS] as number;
+      if (inPart > 0) parts = age + 1;
+      count += inPart;
+    }
+    return { count, perSecond: (count * PARTS) / parts };
+  }
+
+  #advanceTo(nowMs: number): void {
+    const part = Math.floor(nowMs / PART_MS);
+    const first = Math.max(this.#newestPart + 1, part - PARTS + 1);
+    for (let each = first; each <= part; each++) this.#counts[each % PARTS] = 0;
+    this.#newestPart = Math.max(this.#newestPart, part);
+  }
+}

@@ -1,0 +1,42 @@
+/**
+ * Spaces requests evenly, at most so many per second: a token bucket that holds one token, kept as the time at which the
+ * next one is full. A request that starts a little late, because timers fire late, does not delay those that follow.
+ */
+
+const LATE_MS = 10;
+
+export class Pace {
+  #perSecond: number;
+  #nextAtMs = Number.NEGATIVE_INFINITY;
+
+  /** @param perSecond `Infinity` for no bound. */
+  constructor(perSecond = Number.POSITIVE_INFINITY) {
+    this.#perSecond = perSecond;
+  }
+
+  get perSecond(): number {
+    return this.#perSecond;
+  }
+
+  /** Monotonic time before which no request starts. */
+  get nextAtMs(): number {
+    return this.#nextAtMs;
+  }
+
+  /** Changes the pace of the requests that follow. */
+  set(perSecond: number): void {
+    this.#perSecond = perSecond;
+  }
+
+  sent(nowMs: number): void {
+    if (this.#perSecond === Number.POSITIVE_INFINITY) return;
+    const isOnTime = nowMs - this.#nextAtMs <= LATE_MS;
+    this.#nextAtMs = (isOnTime ? this.#nextAtMs : nowMs) + 1_000 / this.#perSecond;
+  }
+
+  /** Lifts the bound, and lets the next request start at once. */
+  lift(): void {
+    this.#perSecond = Number.POSITIVE_INFINITY;
+    this.#nextAtMs = Number.NEGATIVE_INFINITY;
+  }
+}

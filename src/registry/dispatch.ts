@@ -1,0 +1,279 @@
+/**
+ * Decides when requests start: puts them into the queue, gives them permits, and refuses those that cannot be served.
+ * What may start follows from `failures/`; the order, from `request-queue.ts`. Every change of either ends with
+ * {@link Dispatch.startNext}.
+ */
+
+import pLimit from 'p-limit';
+import { type Instant, nextTurn, type Time } from '../clock.ts';
+import type { Diagnostics } from '../diagnostics.ts';
+import { OwnerTokenError, type OwnerTokenErrorCode, type WiderScope } from '../errors.ts';
+import type { Permit } from '../failures/circuit-breaker.ts';
+import type { FailedRequest, FailureScopes } from '../failures/failure-scopes.ts';
+import { refusal } from '../failures/refusals.ts';
+import type { Flight } from './flight.ts';
+import type { RegistrySettings } from './options.ts';
+import { LONGEST_WAIT, RequestQueue, STANDINGS } from './request-queue.ts';
+
+/** Those whose requests these are. */
+export interface Runner {
+  /** A request may be sent. It must end with {@link Dispatch.releasePermit}, unless it is sent again. */
+  run(flight: Flight, permit: Permit): void;
+  /** A queued request fails. */
+  refuse(flight: Flight, error: OwnerTokenError): void;
+}
+
+/** Requests refused in one turn of the event loop. */
+export const SLICE = 256;
+
+export class Dispatch {
+  readonly #settings: RegistrySettings;
+  readonly #time: Time;
+  readonly #failures: FailureScopes;
+  readonly #diagnostics: Diagnostics;
+  readonly #runner: Runner;
+  readonly #queue: RequestQueue<Flight>;
+  /** p-limit cannot cancel or reorder what waits in it, so a request is passed to it only when it has a permit. */
+  readonly #permitted: ReturnType<typeof pLimit>;
+  /** One timer for the whole queue: a request is overdue, may start, or is slow. */
+  #cancelTimer: (() => void) | undefined;
+  #wakeAtMs = 0;
+  #closed = false;
+
+  constructor(settings: RegistrySettings, failures: FailureScopes, diagnostics: Diagnostics, runner: Runner) {
+    this.#settings = settings;
+    this.#time = settings.time;
+    this.#failures = failures;
+    this.#diagnostics = diagnostics;
+    this.#runner = runner;
+    this.#queue = new RequestQueue(settings);
+    this.#permitted = pLimit(settings.concurrency.max);
+  }
+
+  get queued(): number {
+    return this.#queue.queued;
+  }
+
+  /** Whether no other request is in flight. */
+  get isAlone(): boolean {
+    return this.#queue.inFlight <= 1;
+  }
+
+  /** When a request (queued or in flight) was added to the queue. */
+  sinceMs(flight: Flight): number {
+    return this.#queue.sinceMs(flight);
+  }
+
+  /** A caller waits for this request. Refuses it if the queue is full, or too long for it to be served. */
+  request(flight: Flight): void {
+    const { flow } = this.#failures;
+    const waitMs = flow.waitMs(flight.standing, this.#queue.ahead);
+    if (waitMs > LONGEST_WAIT * this.#settings.maxQueueMs) {
+      const message = `at the present pace the token request would wait ${Math.round(waitMs / 1_000)} s, over ${LONGEST_WAIT} times maxQueueMs: raise concurrency.max, requestsPerSecond or maxQueueMs, or make fewer calls`;
+      this.#runner.refuse(flight, this.#errorOf(flight, 'queue_timeout', message));
+      return;
+    }
+    if (!this.#hasPlaceFor(flight)) {
+      const displaced = this.#queue.oldestRefresh;
+      const message = 'the queue of token requests is full: raise maxQueued or concurrency, or make fewer calls';
+      const error = this.#errorOf(displaced ?? flight, 'queue_full', message);
+      this.#runner.refuse(displaced ?? flight, error);
+      if (!displaced) return;
+    }
+    this.#add(flight, true);
+  }
+
+  /** A request that nobody waits for. False if the queue is full. */
+  refresh(flight: Flight): boolean {
+    if (!this.#hasPlaceFor(flight)) return false;
+    this.#add(flight, false);
+    return true;
+  }
+
+  /** A caller now waits for a queued refresh. */
+  promote(flight: Flight): void {
+    this.#queue.promote(flight, this.#time.now().monotonicMs);
+  }
+
+  /** Takes a request out of the queue. False if it is not queued. */
+  withdraw(flight: Flight): boolean {
+    if (!this.#queue.withdraw(flight)) return false;
+    flight.cancelResend?.();
+    this.#watch();
+    return true;
+  }
+
+  /** Starts as many queued requests as may start now. */
+  startNext(): void {
+    const { flow } = this.#failures;
+    while (!this.#closed && this.#queue.queued > 0) {
+      const now = this.#time.now();
+      for (const slow of this.#queue.takeFromSlow(flow.slowAfterMs, now.monotonicMs)) endPermit(slow);
+      const flight = this.#queue.next(flow.limitsAt(now.monotonicMs), now.monotonicMs);
+      if (!flight) break;
+      if (flight.state.phase === 'sent') {
+        this.#occupy(flight, flight.state.resume as () => void);
+        continue;
+      }
+      const permit = this.#failures.admit(now.monotonicMs, flight.standing, this.#queue.inFlight);
+      if (!permit) {
+        this.#queue.release(flight);
+        this.#refuseIfPaused(flight, now);
+        this.refuseQueued();
+        return;
+      }
+      flight.state = { phase: 'permitted' };
+      this.#occupy(flight, () => this.#runner.run(flight, permit));
+    }
+    this.#watch();
+  }
+
+  /** Waits for another permit, unless the request has one or has settled. Queues once for all concurrent calls. */
+  async takePermit(flight: Flight): Promise<void> {
+    const { state } = flight;
+    if (flight.endPermit || state.phase !== 'sent') return;
+    if (!state.permit) {
+      state.permit = new Promise((resolve, reject) => {
+        const { signal } = state.abort;
+        const leave = () => reject(signal.reason);
+        signal.addEventListener('abort', leave, { once: true });
+        state.resume = () => {
+          state.permit = undefined;
+          signal.removeEventListener('abort', leave);
+          resolve();
+        };
+      });
+      this.#queue.release(flight);
+      this.#add(flight, true);
+    }
+    await state.permit;
+  }
+
+  /** The request has ended, or only waits for another process. */
+  releasePermit(flight: Flight): void {
+    if (!this.#queue.release(flight)) return;
+    endPermit(flight);
+    this.startNext();
+  }
+
+  /** A request succeeded. Returns the scopes whose circuit that closed. */
+  succeeded(flight: Flight, permit: Permit, sentAtMs: number): WiderScope[] {
+    const { monotonicMs } = this.#time.now();
+    const isLimitInUse = this.#queue.isFull(this.#failures.flow.limitsAt(monotonicMs));
+    const latencyMs = monotonicMs - sentAtMs;
+    this.#queue.served(flight, monotonicMs);
+    // Without a permit it waited for another replica.
+    const response = this.#queue.isInFlight(flight) ? { latencyMs, isLimitInUse } : undefined;
+    return this.#failures.succeeded(permit, monotonicMs, response);
+  }
+
+  /** Puts a failed request back into the queue, at once or a little later, if another try may help. */
+  sendAgain(flight: Flight, request: FailedRequest): boolean {
+    if (!this.#queue.isInFlight(flight)) return false;
+    if (request.nowMs - this.#queue.sinceMs(flight) >= this.#settings.maxQueueMs) return false;
+    const afterMs = this.#failures.resendAfterMs(request);
+    if (afterMs === undefined) return false;
+    flight.state = { phase: 'queued' };
+    flight.resends++;
+    this.#queue.postpone(flight);
+    endPermit(flight);
+    const putBack = () => {
+      flight.cancelResend = undefined;
+      this.#queue.putBack(flight, flight.waiting > 0);
+      this.startNext();
+    };
+    if (afterMs > 0) flight.cancelResend = this.#time.startTimer(putBack, afterMs);
+    else putBack();
+    return true;
+  }
+
+  /** A circuit is open: refuses the requests that it stops, in slices, because each refusal creates an error. */
+  refuseQueued(): void {
+    const now = this.#time.now();
+    let left = SLICE;
+    for (const standing of STANDINGS) {
+      for (let flight = this.#queue.first(standing); flight; flight = this.#queue.first(standing)) {
+        if (!this.#refuseIfPaused(flight, now)) break;
+        if (--left === 0) return void nextTurn().then(() => this.refuseQueued());
+      }
+    }
+    this.startNext();
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  #hasPlaceFor(flight: Flight): boolean {
+    return this.#queue.hasPlaceFor(flight, this.#failures.flow.limitsAt(this.#time.now().monotonicMs));
+  }
+
+  #add(flight: Flight, waitedFor: boolean): void {
+    this.#queue.add(flight, waitedFor, this.#time.now().monotonicMs);
+    this.startNext();
+  }
+
+  /** A permit's end takes effect in the queue at once, although p-limit notices it a few microtasks later. */
+  #occupy(flight: Flight, begin: () => void): void {
+    const ended = new Promise<void>((resolve) => {
+      flight.endPermit = resolve;
+    });
+    void this.#permitted(() => {
+      begin();
+      return ended;
+    });
+  }
+
+  #refuseIfPaused(flight: Flight, now: Instant): boolean {
+    const pause = this.#failures.pauseFor(now.monotonicMs, flight.standing);
+    if (!pause) return false;
+    this.#diagnostics.refused(pause.error.failureScope as WiderScope, flight.waiting);
+    this.#runner.refuse(flight, refusal(pause, flight.slot.owner, now));
+    return true;
+  }
+
+  #watch(): void {
+    const { flow } = this.#failures;
+    const overdueAtMs = this.#queue.overdueAtMs;
+    if (overdueAtMs === undefined) {
+      this.#cancelTimer?.();
+      this.#cancelTimer = undefined;
+      return;
+    }
+    const nowMs = this.#time.now().monotonicMs;
+    const others = [flow.nextStartAtMs(nowMs), this.#queue.slowAtMs(flow.slowAfterMs)];
+    const wakeAtMs = Math.min(overdueAtMs, ...others.filter((ms) => ms !== undefined));
+    // A timer that fires too early wakes the queue once for nothing, which costs less than restarting it each time.
+    if (this.#cancelTimer && wakeAtMs >= this.#wakeAtMs) return;
+    this.#cancelTimer?.();
+    this.#wakeAtMs = wakeAtMs;
+    // Rounded up, because rounding errors of fractions would make the timer fire too early again and again.
+    const waitMs = Math.max(0, Math.ceil(wakeAtMs - nowMs));
+    this.#cancelTimer = this.#time.startTimer(() => this.#wake(), waitMs);
+  }
+
+  #wake(): void {
+    this.#cancelTimer = undefined;
+    const { maxQueueMs } = this.#settings;
+    const nowMs = this.#time.now().monotonicMs;
+    // What is left after one slice is overdue too, so the next timer fires at once.
+    for (let left = SLICE; left > 0; left--) {
+      const overdue = this.#queue.overdue(nowMs);
+      if (!overdue) break;
+      const message = overdue.isStalled
+        ? `no queued token request was served for ${maxQueueMs} ms (maxQueueMs): the service is slow or down; raise maxQueueMs to wait longer`
+        : `the token request waited ${LONGEST_WAIT} times maxQueueMs: raise concurrency.max, requestsPerSecond or maxQueueMs, or make fewer calls`;
+      this.#runner.refuse(overdue.request, this.#errorOf(overdue.request, 'queue_timeout', message));
+    }
+    this.startNext();
+  }
+
+  #errorOf({ slot }: Flight, code: OwnerTokenErrorCode, message: string): OwnerTokenError {
+    return new OwnerTokenError(code, message, { owner: slot.owner, failedAtMs: this.#time.now().wallMs });
+  }
+}
+
+function endPermit(flight: Flight): void {
+  flight.endPermit?.();
+  flight.endPermit = undefined;
+}
