@@ -50,7 +50,10 @@ export interface OwnerTokenRegistryOptions {
    * after a pause. Beside it, requests that take far longer than others may be in flight, as many as `max` and at most 32.
    * Default: `{ initial: 16, min: 1, max: 128 }`.
    */
-  concurrency?: number | Partial<ConcurrencyRange> | undefined;
+  concurrency?:
+    | number
+    | { initial?: number | undefined; min?: number | undefined; max?: number | undefined }
+    | undefined;
   /**
    * A known quota of the service: token requests sent per second, evenly spaced; over 0, up to 1,000,000. It holds for
    * this registry, so divide the quota among replicas. Default: none; a rate is learned from 429 responses.
@@ -209,9 +212,9 @@ function checkConcurrency(check: OptionCheck<OwnerTokenRegistryOptions>): void {
     check.integer('concurrency', 1, MAX_CONCURRENCY);
     return;
   }
-  const range = check.nested<Partial<ConcurrencyRange>>('concurrency', ['initial', 'min', 'max']);
+  const range = check.nested<ConcurrencyRange>('concurrency', ['initial', 'min', 'max']);
   for (const bound of ['initial', 'min', 'max'] as const) range?.integer(bound, 1, MAX_CONCURRENCY);
-  const { initial, min, max } = concurrencyRange((range?.values ?? {}) as Partial<ConcurrencyRange>);
+  const { initial, min, max } = concurrencyRange((range?.values ?? {}) as OwnerTokenRegistryOptions['concurrency']);
   if (min > initial || initial > max) check.problem('concurrency', 'min <= initial <= max');
 }
 
