@@ -93,7 +93,10 @@ export const ERRORS: Readonly<Record<OwnerTokenErrorCode, CodeFacts>> = Object.f
     meaning: 'A function of yours threw: a source, a secret provider, a policy, `parseResponse`, `present`',
   },
   queue_full: { retryable: true, meaning: '`maxQueued` owners are already waiting' },
-  queue_timeout: { retryable: true, meaning: 'The owner waited `maxQueueMs` in the queue, and no other was served; or too many are ahead of it' },
+  queue_timeout: {
+    retryable: true,
+    meaning: 'The owner waited `maxQueueMs` in the queue, and no other was served; or too many are ahead of it',
+  },
   origin_refused: {
     ...{ retryable: false },
     meaning: '`ownerFetch` was asked, or redirected, to send a token to an origin that is not allowed',
