@@ -15,10 +15,11 @@ const server = http.createServer(async (request, response) => {
     const answer = await registry.ownerFetch(accessKey)(`${baseUrl}/echo`);
     response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
   } catch (error) {
-    if (!isOwnerTokenError(error)) throw error;
-    const retryAfter =
-      error.retryAtMs === undefined ? {} : { 'retry-after': Math.ceil((error.retryAtMs - Date.now()) / 1000) };
-    response.writeHead(error.retryable ? 503 : 502, retryAfter).end(error.code);
+    // Without a token: an OwnerTokenError. If the service itself cannot be reached: what fetch throws.
+    if (!isOwnerTokenError(error)) return response.writeHead(502).end('service_unreachable');
+    if (!error.retryable) return response.writeHead(502).end(error.code);
+    const waitMs = (error.retryAtMs ?? Date.now() + 1000) - Date.now();
+    response.writeHead(503, { 'retry-after': Math.max(1, Math.ceil(waitMs / 1000)) }).end(error.code);
   }
 });
 server.listen(0, '127.0.0.1', async () => {

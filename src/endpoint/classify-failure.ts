@@ -142,7 +142,7 @@ function messageOf(
   }
   switch (kind) {
     case 'status':
-      return status === 404 && !oauthError ? `${answered}: check baseUrl` : answered;
+      return status === 404 && !refusalOf(oauthError) ? `${answered}: check baseUrl` : answered;
     case 'timeout':
       return 'the token endpoint did not answer in time';
     case 'body':

@@ -89,6 +89,7 @@ describe('an answer with a status', () => {
 
   it('of 404 without a code may mean that the address is wrong', () => {
     expect(errorFor({ status: 404 }).message).toBe('the token endpoint answered 404: check baseUrl');
+    expect(errorFor({ status: 404, body: { error: 'not_found' } }).message).toMatch(/404 \(not_found\): check baseUrl/);
     expect(errorFor({ status: 404, body: { error: 'invalid_grant' } }).message).not.toContain('baseUrl');
   });
 

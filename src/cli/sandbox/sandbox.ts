@@ -1,7 +1,7 @@
 /** `owner-token-registry sandbox`: an emulated token service with its portal, until it is interrupted. */
 
 import { spawn } from 'node:child_process';
-import { type LedgerEntry, type Sandbox, SCENARIOS, type ScenarioName } from '../../sandbox/index.ts';
+import { type LedgerEntry, type Sandbox, SCENARIOS, type ScenarioName, type Verdict } from '../../sandbox/index.ts';
 import { EXIT, readFlags, type Terminal, UsageError } from '../command.ts';
 import { bannerOf, credentialsOf, environmentOf, portalLinkOf, requestLine, verdictLines } from './output.ts';
 import { followRequests } from './requests.ts';
@@ -54,7 +54,12 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   if (flags.json) terminal.out.write(`${JSON.stringify(credentialsOf(sandbox))}\n`);
   else terminal.out.write(flags['print-env'] ? environmentOf(sandbox) : bannerOf(sandbox));
   if (flags.open) openBrowser(portalLinkOf(sandbox), terminal);
-  if (scenario && flags['exit-code']) return await judge(sandbox, scenario, flags.json ?? false, terminal);
+  if (scenario && flags['exit-code']) {
+    const verdict = await verdictOf(sandbox, scenario, terminal.signal);
+    if (flags.json) terminal.out.write(`${JSON.stringify({ scenario, ...verdict })}\n`);
+    else log.write(verdictLines(scenario, verdict));
+    return verdict.passed ? EXIT.ok : EXIT.failed;
+  }
   if (scenario) sandbox.runScenario(scenario);
   await aborted(terminal.signal);
   return EXIT.ok;
@@ -71,18 +76,14 @@ function scenarioOf(name: string | undefined): ScenarioName | undefined {
 const FIRST_REQUEST_MS = 60_000;
 const POLL_MS = 20;
 
-/** Runs a scenario after the integration's first token request, and prints the verdict. */
-async function judge(sandbox: Sandbox, scenario: ScenarioName, json: boolean, terminal: Terminal): Promise<number> {
-  const { signal } = terminal;
+/** Runs a scenario after the integration's first token request. */
+async function verdictOf(sandbox: Sandbox, scenario: ScenarioName, signal: AbortSignal): Promise<Verdict> {
   const deadlineMs = performance.now() + FIRST_REQUEST_MS;
   while (sandbox.ledger.count({ kind: 'token', outcome: 'issued' }) === 0 && performance.now() < deadlineMs) {
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     signal.throwIfAborted();
   }
-  const verdict = await sandbox.scenarios.run(scenario, { signal });
-  const { passed, findings } = verdict;
-  terminal.out.write(json ? `${JSON.stringify({ scenario, passed, findings })}\n` : verdictLines(scenario, verdict));
-  return passed ? EXIT.ok : EXIT.failed;
+  return sandbox.scenarios.run(scenario, { signal });
 }
 
 /** Opens a page with `$BROWSER`, or with the platform's own command. A failure is a warning: the link is in the banner. */

@@ -32,24 +32,29 @@ async function running<T>(
   args: string[],
   look: (running: Running) => Promise<T>,
   env: Record<string, string> = {},
-): Promise<{ code: number; seen: T }> {
+): Promise<{ code: number; seen: T; out: string }> {
   const stop = new AbortController();
   const printed = new EventEmitter();
   let text = '';
-  const output = {
+  let outText = '';
+  const write = (chunk: string | Uint8Array) => {
+    text += String(chunk);
+    return printed.emit('text');
+  };
+  const out = {
     write(chunk: string | Uint8Array) {
-      text += String(chunk);
-      return printed.emit('text');
+      outText += String(chunk);
+      return write(chunk);
     },
   };
-  const ended = runCommandLine(['sandbox', ...args], { env, out: output, err: output, signal: stop.signal });
+  const ended = runCommandLine(['sandbox', ...args], { env, out, err: { write }, signal: stop.signal });
   const until = async (pattern: RegExp): Promise<string> => {
     while (!pattern.test(text)) await once(printed, 'text', { signal: AbortSignal.timeout(10_000) });
     return text;
   };
   const first = await Promise.race([until(/\S/), ended.then(() => text)]);
   const seen = await look({ first, printed: () => text, until }).finally(() => stop.abort());
-  return { seen, code: await ended };
+  return { seen, code: await ended, out: outText };
 }
 
 const FREE = ['--port', '0', '--portal-port', '0'];
@@ -331,9 +336,10 @@ describe('--scenario with --exit-code', () => {
   });
 
   it('exits with 1 if it wasted requests', async () => {
-    const { code, seen } = await judged(3, ['--print-env']);
+    const { code, seen, out } = await judged(3, ['--print-env']);
     expect(seen).toContain(`Scenario ${NAME}: failed`);
     expect(seen).toMatch(/✗ .*: 2 wasted requests/);
+    expect(out).not.toContain('Scenario'); // Standard output is an .env file.
     expect(code).toBe(1);
   });
 
