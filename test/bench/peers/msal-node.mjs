@@ -4,6 +4,7 @@ const AUTHORITY = 'https://login.example.test/service';
 export const msalNode = {
   name: 'msal-node',
   packages: ['@azure/msal-node'],
+  own: ['keys'],
   async open({ tokenUrl, clientId, clientSecret }) {
     const { ConfidentialClientApplication, ProtocolMode } = await import('@azure/msal-node');
     const authorityMetadata = JSON.stringify({

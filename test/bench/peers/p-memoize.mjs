@@ -16,7 +16,7 @@ class ExpiringMap extends Map {
 export const pMemoizePeer = {
   name: 'p-memoize',
   packages: ['p-memoize'],
-  own: ['request'],
+  own: ['request', 'cache'],
   async open(service) {
     const { default: pMemoize } = await import('p-memoize');
     const cache = new ExpiringMap();
