@@ -177,3 +177,20 @@ export function nextTurn(): Promise<void> {
     setImmediate(resolve);
   });
 }
+
+/** Items handled in one turn of the event loop. */
+const SLICE = 256;
+
+/** Handles all items, a slice in each turn of the event loop; the first slice at once. */
+export function inSlices<T>(items: Iterable<T>, handle: (item: T) => void, whenDone: () => void): void {
+  const iterator = items[Symbol.iterator]();
+  const nextSlice = () => {
+    for (let left = SLICE; left > 0; left--) {
+      const { done, value } = iterator.next();
+      if (done) return whenDone();
+      handle(value);
+    }
+    setImmediate(nextSlice);
+  };
+  nextSlice();
+}

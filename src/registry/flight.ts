@@ -83,7 +83,11 @@ export class Flight implements QueuedRequest {
 
   resolve(token: AccessToken): void {
     this.#resolve(token);
-    for (const waiter of this.waiters) waiter.resolve(token);
+    for (const waiter of this.waiters) {
+      // Of many callers that share a signal, not all may have left yet.
+      if (waiter.signal.aborted) waiter.reject(waiter.signal.reason);
+      else waiter.resolve(token);
+    }
   }
 
   reject(error: unknown): void {

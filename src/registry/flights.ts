@@ -3,7 +3,7 @@
  * through its stages: queue, permit, source, outcome.
  */
 
-import { nextTurn, settledWithin, type Time } from '../clock.ts';
+import { inSlices, nextTurn, settledWithin, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import type { FailureScope, OwnerTokenError } from '../errors.ts';
 import type { Permit } from '../failures/circuit-breaker.ts';
@@ -11,10 +11,10 @@ import type { FailedRequest, FailureScopes } from '../failures/failure-scopes.ts
 import { withOutcome } from '../failures/refusals.ts';
 import type { AccessToken, RequestReason } from '../token.ts';
 import { Dispatch, type Runner, SLICE } from './dispatch.ts';
-import { Flight } from './flight.ts';
+import { Flight, type Waiter } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
-import { dropEnded, failed, type HeldToken, reasonOf, type Slot, succeeded } from './slot.ts';
+import { dropEnded, failed, forgotten, type HeldToken, reasonOf, type Slot, succeeded } from './slot.ts';
 import {
   type Attempt,
   closedError,
@@ -37,7 +37,7 @@ export class Flights implements Requests, Runner {
   readonly #dispatch: Dispatch;
   /** All unsettled requests, including detached ones. */
   readonly #unsettled = new Set<Flight>();
-  readonly #waiters = new Waiters((flight) => this.#dropIfUseless(flight));
+  readonly #waiters = new Waiters((leaving) => this.#leave(leaving));
   #whenIdle: (() => void) | undefined;
 
   constructor(settings: RegistrySettings, owners: OwnerTable, failures: FailureScopes, diagnostics: Diagnostics) {
@@ -89,6 +89,14 @@ export class Flights implements Requests, Runner {
   detach(flight: Flight): void {
     this.#owners.detach(flight);
     this.#dropIfUseless(flight);
+  }
+
+  /** Every owner was forgotten: drops the requests that nobody waits for, and what the slots of the others hold. */
+  forgetAll(flights: Iterable<Flight>): void {
+    this.#drop(flights, (flight) => {
+      forgotten(flight.slot);
+      this.#dropIfUseless(flight);
+    });
   }
 
   startNext(): void {
@@ -230,6 +238,18 @@ export class Flights implements Requests, Runner {
     if (pause) this.#diagnostics.paused(scope === 'owner' ? slot : scope, pause, reported, message);
     for (const each of lifted) this.#diagnostics.lifted(each);
     return false;
+  }
+
+  #leave(leaving: Iterable<[Waiter, Flight]>): void {
+    this.#drop(leaving, ([waiter, flight]) => {
+      if (this.#waiters.leave(waiter, flight)) this.#dropIfUseless(flight);
+    });
+  }
+
+  /** In slices. No request starts meanwhile, because it may be one of those that are dropped. */
+  #drop<T>(items: Iterable<T>, drop: (item: T) => void): void {
+    this.#dispatch.hold();
+    inSlices(items, drop, () => this.#dispatch.unhold());
   }
 
   /** Drops a request that no caller waits for. Once sent, it is aborted instead, unless its token will be stored. */

@@ -174,11 +174,9 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /** {@link forget} for every owner, for example after a secret has leaked. */
   forgetAll(): void {
-    for (const flight of [...this.#owners.flights()]) {
-      this.#flights.detach(flight);
-      forgotten(flight.slot);
-    }
+    const flights = [...this.#owners.flights()];
     this.#owners.clear();
+    this.#flights.forgetAll(flights);
   }
 
   /** What is known about this owner: "which customer is this, and why does it not work?" */

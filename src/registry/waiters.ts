@@ -19,11 +19,11 @@ export class Waiters {
   /** How many callers wait, with a signal or without. */
   count = 0;
   readonly #bySignal = new Map<AbortSignal, Sharing>();
-  readonly #left: (flight: Flight) => void;
+  readonly #onAbort: (leaving: Iterable<[Waiter, Flight]>) => void;
 
-  /** @param left called for each caller that left its request. */
-  constructor(left: (flight: Flight) => void) {
-    this.#left = left;
+  /** @param onAbort called with the callers whose signal has aborted, and their requests. */
+  constructor(onAbort: (leaving: Iterable<[Waiter, Flight]>) => void) {
+    this.#onAbort = onAbort;
   }
 
   wait(flight: Flight, signal: AbortSignal | undefined): Promise<AccessToken> {
@@ -55,20 +55,22 @@ export class Waiters {
     let sharing = this.#bySignal.get(signal);
     if (!sharing) {
       const flights = new Map<Waiter, Flight>();
-      sharing = { flights, onAbort: () => this.#aborted(signal, flights) };
+      const onAbort = () => {
+        this.#bySignal.delete(signal);
+        this.#onAbort(flights);
+      };
+      sharing = { flights, onAbort };
       this.#bySignal.set(signal, sharing);
       signal.addEventListener('abort', sharing.onAbort, { once: true });
     }
     return sharing;
   }
 
-  #aborted(signal: AbortSignal, flights: Sharing['flights']): void {
-    this.#bySignal.delete(signal);
-    for (const [waiter, flight] of flights) {
-      flight.waiters.delete(waiter);
-      this.count--;
-      waiter.reject(signal.reason);
-      this.#left(flight);
-    }
+  /** Rejects a caller whose signal has aborted. False if its request has settled in the meantime. */
+  leave(waiter: Waiter, flight: Flight): boolean {
+    if (!flight.waiters.delete(waiter)) return false;
+    this.count--;
+    waiter.reject(waiter.signal.reason);
+    return true;
   }
 }

@@ -80,3 +80,22 @@ describe('a warm-up', () => {
     await registry.close();
   });
 });
+
+it('one signal of a thousand queued calls aborts: they leave in slices, and none is requested for or served any more', async () => {
+  const { registry, source } = scripted({ concurrency: 1, maxQueued: 2_000 });
+  const leaving = new AbortController();
+  const reason = new Error('enough');
+  const first = registry.getToken('first');
+  const outcomes = Array.from({ length: 1_000 }, (_, n) => registry.getToken(`key-${n}`, { signal: leaving.signal }));
+  const joined = registry.getToken('first', { signal: leaving.signal });
+  for (const outcome of [...outcomes, joined]) outcome.catch(() => {});
+  await settle();
+  leaving.abort(reason);
+  expect(registry.stats().waiting).toBe(1_002 - 256);
+  source.call(0).succeed();
+  await first;
+  await expect(joined).rejects.toBe(reason);
+  for (const outcome of outcomes) await expect(outcome).rejects.toBe(reason);
+  expect(source.calls).toHaveLength(1);
+  expect(registry.stats()).toMatchObject({ queued: 0, waiting: 0 });
+});

@@ -12,7 +12,9 @@ const flightOf = (accessKey: string) => new Flight(accessKey, createSlot(`owner_
 /** Waiters, with the flights that callers have left. */
 function stage() {
   const left: Flight[] = [];
-  const waiters = new Waiters((flight) => left.push(flight));
+  const waiters: Waiters = new Waiters((leaving) => {
+    for (const [waiter, flight] of leaving) if (waiters.leave(waiter, flight)) left.push(flight);
+  });
   const settle = (flight: Flight, error?: Error) => {
     if (error) flight.reject(error);
     else flight.resolve(token);
