@@ -2,6 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import {
   elapsedMs,
   type Instant,
+  inSlices,
+  nextTurn,
   onWallClock,
   settledWithin,
   startTimer,
@@ -275,6 +277,27 @@ describe('waiting no longer than', () => {
     clock.advance(1);
     await waiting;
     expect(over).toBe(true);
+  });
+});
+
+describe('many items', () => {
+  it('are handled in slices, the first at once and one more in each turn of the event loop', async () => {
+    const handled: number[] = [];
+    const whenDone = vi.fn();
+    inSlices(Array(600).keys(), (item) => handled.push(item), whenDone);
+    const counts = [handled.length];
+    while (whenDone.mock.calls.length === 0) {
+      await nextTurn();
+      counts.push(handled.length);
+    }
+    expect(counts).toEqual([256, 512, 600]);
+    expect(handled).toEqual([...Array(600).keys()]);
+  });
+
+  it('are none: that is done at once', () => {
+    const whenDone = vi.fn();
+    inSlices([], () => {}, whenDone);
+    expect(whenDone).toHaveBeenCalledTimes(1);
   });
 });
 

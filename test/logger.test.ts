@@ -3,7 +3,7 @@ import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import { describe, expect, it, vi } from 'vitest';
 import winston from 'winston';
-import { type Logger, writerFor } from '../src/logger.ts';
+import { isEnabled, type Logger, writerFor } from '../src/logger.ts';
 
 const FIELDS = { event: 'pause.began', code: 'client_refused', message: 'wrong secret', durationMs: 120 };
 
@@ -104,5 +104,23 @@ describe('a logger', () => {
   // What a logger made from a level writes is tested by `secrets.test.ts`, in a process of its own.
   it.each([undefined, 'silent'] as const)('may be %s', (logger) => {
     expect(() => writerFor(logger)('error', {}, '')).not.toThrow();
+  });
+});
+
+describe('a level', () => {
+  const nothing = () => {};
+  const logger = { debug: nothing, info: nothing, warn: nothing };
+  const throwing = () => {
+    throw new Error('no');
+  };
+
+  it.each<[string, Parameters<typeof isEnabled>[0], boolean, boolean]>([
+    ['without a logger', undefined, false, false],
+    ['with the same level as logger', 'info', true, false],
+    ['with a logger of another level', { ...logger, isLevelEnabled: (level) => level === 'debug' }, false, true],
+    ['with a logger that does not tell', logger, true, true],
+    ['with a logger that throws when it is asked', { ...logger, isLevelEnabled: throwing }, true, true],
+  ])('%s: what is written', (_, target, info, debug) => {
+    expect([isEnabled(target, 'info'), isEnabled(target, 'debug')]).toEqual([info, debug]);
   });
 });

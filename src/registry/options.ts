@@ -207,14 +207,14 @@ export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySe
 }
 
 function checkConcurrency(check: OptionCheck<OwnerTokenRegistryOptions>): void {
-  const { concurrency } = check.values;
-  if (concurrency === undefined || typeof concurrency === 'number') {
+  if (typeof check.values.concurrency === 'number') {
     check.integer('concurrency', 1, MAX_CONCURRENCY);
     return;
   }
   const range = check.nested<ConcurrencyRange>('concurrency', ['initial', 'min', 'max']);
-  for (const bound of ['initial', 'min', 'max'] as const) range?.integer(bound, 1, MAX_CONCURRENCY);
-  const { initial, min, max } = concurrencyRange((range?.values ?? {}) as OwnerTokenRegistryOptions['concurrency']);
+  if (!range) return;
+  for (const bound of ['initial', 'min', 'max'] as const) range.integer(bound, 1, MAX_CONCURRENCY);
+  const { initial, min, max } = concurrencyRange(range.values as OwnerTokenRegistryOptions['concurrency']);
   if (min > initial || initial > max) check.problem('concurrency', 'min <= initial <= max');
 }
 

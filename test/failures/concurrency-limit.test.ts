@@ -129,6 +129,15 @@ describe('congestion', () => {
     expect(stage.nowMs).toBeLessThan((1.1 * 3_000 * busyMs) / count);
   });
 
+  it('is recognized although no request of an earlier round was answered', () => {
+    const stage = new Stage();
+    stage.sent = 100;
+    stage.limit.succeeded({ number: 100, latencyMs: 50, isLimitInUse: true }, stage.sent);
+    stage.latencyMs = stage.workers(32, 50);
+    stage.answer(2_000);
+    expect(stage.limit.limit).toBeLessThan(64);
+  });
+
   it('is followed by growth again once it is gone', () => {
     const stage = new Stage();
     stage.latencyMs = stage.workers(32, 50);

@@ -190,6 +190,17 @@ describe('a 429 without a hint', () => {
   });
 });
 
+describe('resume', () => {
+  it('keeps a known quota, though it forgets what was learned beside it', () => {
+    const stage = new Stage({ requestsPerSecond: 20 });
+    stage.succeedEvery(500, 4);
+    stage.tooMany(stage.send());
+    stage.flow.resume();
+    stage.nowMs += 1_000;
+    expect(stage.startsWithin(5_000)).toBe(100);
+  });
+});
+
 describe('the budget of retries', () => {
   it('is empty at first, gets one for ten tokens, and holds ten', () => {
     const stage = new Stage();

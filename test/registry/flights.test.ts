@@ -3,7 +3,7 @@ import { Diagnostics } from '../../src/diagnostics.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { fixedLifetime } from '../../src/expiry/policies.ts';
 import type { Permit } from '../../src/failures/circuit-breaker.ts';
-import { FailureScopes } from '../../src/failures/failure-scopes.ts';
+import { FailureScopes, HUNG_AFTER_MS } from '../../src/failures/failure-scopes.ts';
 import { Flights } from '../../src/registry/flights.ts';
 import { type OwnerTokenRegistryOptions, registrySettings } from '../../src/registry/options.ts';
 import { OwnerTable } from '../../src/registry/owner-table.ts';
@@ -52,10 +52,10 @@ class Stage {
   }
 
   /** Joins the owner's in-flight request. */
-  join(accessKey: string): Promise<string> {
+  join(accessKey: string, signal?: AbortSignal): Promise<string> {
     const flight = this.owners.flightOf(accessKey);
     if (!flight) throw new Error(`nothing is in flight for ${accessKey}`);
-    return outcomeOf(this.flights.join(flight, undefined));
+    return outcomeOf(this.flights.join(flight, signal));
   }
 
   isRequesting(accessKey: string): boolean {
@@ -418,8 +418,9 @@ describe('a queued request', () => {
     const probe = stage.begin('b', failing);
     const next = stage.begin('c');
     await settle();
-    stage.clock.advance(1_100);
-    stage.source.call(1).fail(new OwnerTokenError('endpoint_unavailable', 'it timed out'));
+    stage.clock.advance(HUNG_AFTER_MS + 1);
+    expect(stage.numbers.queued).toBe(1);
+    stage.source.call(1).fail(ambiguous);
     expect(await probe.outcome).toBe('endpoint_unavailable');
     await settle();
     stage.source.call(2).succeed();
@@ -449,6 +450,20 @@ describe('more than can be ended in one turn of the event loop', () => {
     expect(stage.numbers.queued).toBeGreaterThan(0);
     expect(new Set(await Promise.all(outcomes))).toEqual(new Set(['endpoint_unavailable']));
     expect(stage.source.calls).toHaveLength(1);
+  });
+
+  it('leaves in slices when the signal of many callers aborts; none gets a token that arrives meanwhile', async () => {
+    stage = new Stage();
+    const controller = new AbortController();
+    const { slot, outcome } = stage.begin('a', undefined, controller.signal);
+    const outcomes = [outcome];
+    for (let count = 1; count < 300; count++) outcomes.push(stage.join('a', controller.signal));
+    await settle();
+    controller.abort('enough');
+    expect(stage.numbers.waiting).toBe(300 - 256);
+    stage.source.call(0).succeed();
+    expect(new Set(await Promise.all(outcomes))).toEqual(new Set(['enough']));
+    expect(slot.held?.value).toBe('token-1-of-a');
   });
 
   it('is closed in slices, in the end all of it', async () => {
@@ -718,6 +733,38 @@ describe('an owner that is forgotten', () => {
   });
 });
 
+describe('a refresh that starts after its token has ended', () => {
+  const startLate = async (forget: boolean) => {
+    stage = new Stage({ concurrency: 1, expiry: fixedLifetime(900) });
+    const { slot, outcome } = stage.begin('a');
+    await settle();
+    stage.source.call(0).succeed();
+    await outcome;
+    stage.begin('other');
+    stage.flights.refresh('a', slot);
+    const joined = stage.join('a');
+    if (forget) stage.forget('a');
+    stage.clock.advance(950);
+    await settle();
+    stage.source.call(1).succeed();
+    await settle();
+    expect([stage.source.call(2).request.reason, slot.held]).toEqual(['expired', undefined]);
+    const { usable, size } = stage.owners;
+    stage.source.call(2).succeed();
+    expect(await joined).toBe('token-3-of-a');
+    return { usable, size };
+  };
+
+  it('asks for another one, and its owner counts as one without a token until then', async () => {
+    // The other owner has a token.
+    expect(await startLate(false)).toEqual({ usable: 1, size: 2 });
+  });
+
+  it('leaves nothing behind if its owner was forgotten', async () => {
+    expect(await startLate(true)).toEqual({ usable: 1, size: 1 });
+  });
+});
+
 describe('what lifts a pause', () => {
   it('is told after the answer that did', async () => {
     stage = new Stage();
@@ -946,20 +993,21 @@ describe('a queue that is too long', () => {
   });
 
   it('refuses what has waited ten times as long although others are served', async () => {
-    stage = new Stage({ concurrency: 1, maxQueueMs: 100 });
-    stage.begin('a');
-    stage.flights.refresh('refresh', createSlot('owner_refresh'));
-    const { outcome } = stage.begin('b');
-    for (let count = 0; count < 10; count++) {
-      await settle();
-      stage.flights.begin(`c${count}`, createSlot(`owner_c${count}`), undefined).catch(() => {});
-      stage.source.call(-1).succeed();
+    stage = new Stage({ concurrency: 1, maxQueueMs: 100, maxQueued: 20 });
+    const requests = Array.from({ length: 12 }, (_, n) =>
+      stage.flights.begin(`${n}`, createSlot(`owner_${n}`), undefined),
+    );
+    const last = expect(requests.pop()).rejects.toMatchObject({
+      ...{ code: 'queue_timeout', owner: 'owner_11' },
+      message: expect.stringContaining('waited 10 times maxQueueMs'),
+    });
+    for (let count = 0; count < 11; count++) {
       await settle();
       stage.clock.advance(99);
+      stage.source.call(-1).succeed();
     }
-    expect(await outcome).toMatch(/^token-/);
-    stage.clock.advance(100);
-    await settle();
-    expect(stage.isRequesting('refresh')).toBe(false);
+    await last;
+    expect(await Promise.all(requests)).toHaveLength(11);
+    expect(stage.source.calls).toHaveLength(11);
   });
 });

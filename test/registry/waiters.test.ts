@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it, vi } from 'vitest';
-import { Flight } from '../../src/registry/flight.ts';
+import { Flight, type Waiter } from '../../src/registry/flight.ts';
 import { Waiters } from '../../src/registry/waiters.ts';
 import { tokenOf } from '../helpers/numbered-tokens.ts';
 import { createSlot } from '../helpers/slots.ts';
@@ -80,6 +80,21 @@ describe('a caller whose signal aborts', () => {
     leaving.abort('enough');
     await expect(gone).rejects.toBe('enough');
     expect(flight.waiters.size).toBe(0);
+  });
+
+  it('gets the signal’s reason, not the token, when the request settles before it could leave', async () => {
+    const leaving: [Waiter, Flight][] = [];
+    const waiters = new Waiters((each) => leaving.push(...each));
+    const flight = flightOf('a');
+    const controller = new AbortController();
+    const [gone, stayed] = [waiters.wait(flight, controller.signal), waiters.wait(flight, undefined)];
+    controller.abort('enough');
+    flight.resolve(token);
+    waiters.settled(flight);
+    await expect(gone).rejects.toBe('enough');
+    expect(await stayed).toBe(token);
+    expect(leaving.map(([waiter, left]) => waiters.leave(waiter, left))).toEqual([false]);
+    expect(waiters.count).toBe(0);
   });
 
   it('leaves nothing once the request has settled', async () => {
