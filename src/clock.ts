@@ -99,8 +99,8 @@ export class Time {
   readonly #clock: Clock | undefined;
   readonly #timeline = new Timeline();
   #second = 0;
-  /** Until this time of `hrtime.bigint()`, the cheapest clock to read, `#second` holds. */
-  #holdsUntilNs = -1n;
+  /** Until this time of `hrtime.bigint()`, the cheapest clock to read, `#second` is valid. */
+  #validUntilNs = -1n;
 
   /** @param clock default: the system's clocks, in whole milliseconds. */
   constructor(clock?: Clock) {
@@ -120,13 +120,13 @@ export class Time {
    */
   seconds(): number {
     const isSampled = this.#clock === undefined && Date.now === SYSTEM_NOW;
-    if (isSampled && hrtime.bigint() < this.#holdsUntilNs) return this.#second;
+    if (isSampled && hrtime.bigint() < this.#validUntilNs) return this.#second;
     const sampledNs = hrtime.bigint();
     const { timelineMs } = this.now();
     this.#second = Math.floor(timelineMs / 1000);
     // One millisecond less, because the sample is rounded down.
-    const holdsForMs = Math.min(MAX_SAMPLE_AGE_MS, (this.#second + 1) * 1000 - timelineMs) - 1;
-    this.#holdsUntilNs = isSampled ? sampledNs + BigInt(holdsForMs) * 1_000_000n : -1n;
+    const validForMs = Math.min(MAX_SAMPLE_AGE_MS, (this.#second + 1) * 1000 - timelineMs) - 1;
+    this.#validUntilNs = isSampled ? sampledNs + BigInt(validForMs) * 1_000_000n : -1n;
     return this.#second;
   }
 

@@ -14,7 +14,7 @@
  * While the circuit is open or half-open, only the outcome of the trial counts. All other requests were sent before the
  * circuit opened and say nothing about the present. They only extend the pause, if they carry a later `Retry-After`.
  *
- * An owner is doubtful if it failed before, or never succeeded while others have: it may be the only cause of its
+ * An owner is inconclusive if it failed before, or never succeeded while others have: it may be the only cause of its
  * failure. So it must not keep the circuit open for the others:
  *
  * - If its trial takes longer than `TRIAL_TAKEOVER_AFTER_MS`, the request of an owner that has not failed replaces it as
@@ -43,7 +43,7 @@ export interface Permit {
   /** How many requests were in flight once it was sent. */
   readonly inFlight: number;
   /** Whether the owner itself may be the cause of a failure; see above. */
-  readonly doubtful: boolean;
+  readonly inconclusive: boolean;
 }
 
 /** An open or half-open circuit, as `stats()` shows it. */
@@ -92,7 +92,7 @@ const AMBIGUOUS_GROWTH = 1 / 4;
 /** The longest pause of the others after the trial of an owner that is not proven. */
 const PAUSE_AFTER_UNPROVEN_MS = 500;
 
-/** How long the trial of a doubtful owner may take before another owner's request replaces it. */
+/** How long the trial of a inconclusive owner may take before another owner's request replaces it. */
 export const TRIAL_TAKEOVER_AFTER_MS = 500;
 
 /** The shortest wait that callers are given while the trial is in flight. */
@@ -218,7 +218,7 @@ export class CircuitBreaker {
    * calls.
    */
   #retryAtBesideTrial({ trial, trialSentAtMs }: HalfOpen, nowMs: number, failed: boolean): number {
-    if (trial.doubtful && !failed) return trialSentAtMs + TRIAL_TAKEOVER_AFTER_MS;
+    if (trial.inconclusive && !failed) return trialSentAtMs + TRIAL_TAKEOVER_AFTER_MS;
     const deadlineMs = trialSentAtMs + this.#requestTimeoutMs;
     return Math.max(nowMs + MIN_WAIT_FOR_TRIAL_MS, Math.min(2 * nowMs - trialSentAtMs, deadlineMs));
   }

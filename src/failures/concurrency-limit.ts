@@ -29,7 +29,7 @@ export interface ConcurrencyRange {
 }
 
 /** A token that arrived. */
-export interface Response {
+export interface LatencySample {
   /** Permits are numbered in the order in which requests are sent. */
   readonly number: number;
   readonly latencyMs: number;
@@ -49,10 +49,10 @@ const NOISE_MS = 10;
 /** A slower response counts as one that took this many times the best latency. */
 const OUTLIER = 4;
 /** Shares that remain of the limit. */
-const AFTER_REFUSAL = 0.75;
+const AFTER_RATE_LIMIT = 0.75;
 const AFTER_CONGESTION = 0.85;
 /** After so many steps without effect the latency is the service's own. */
-const VAIN_STEPS = 3;
+const INEFFECTIVE_STEPS = 3;
 /** A step had an effect if it left less than this share of the latency. */
 const EFFECT = 0.9;
 /** The share of 503 responses that counts as overload. Below it they are failures of their own. */
@@ -106,7 +106,7 @@ export class ConcurrencyLimit {
   }
 
   /** @param sent the number of the request sent last. */
-  succeeded({ number, latencyMs, isLimitInUse }: Response, sent: number): void {
+  succeeded({ number, latencyMs, isLimitInUse }: LatencySample, sent: number): void {
     this.#tailMs = tailAfter(this.#tailMs, latencyMs);
     if (number <= this.#changedAt) return;
     const ms = Math.min(latencyMs, OUTLIER * Math.max(this.#best?.ms ?? Number.POSITIVE_INFINITY, NOISE_MS));
@@ -130,10 +130,10 @@ export class ConcurrencyLimit {
    * The service answered 429, because too many requests were in flight. Returns false if the limit cannot shrink any
    * further; it has shrunk already if that was after the request was sent.
    */
-  refused(number: number, sent: number): boolean {
+  rateLimited(number: number, sent: number): boolean {
     if (number <= this.#changedAt) return true;
     if (this.#limit <= this.#range.min) return false;
-    this.#shrink(AFTER_REFUSAL, sent);
+    this.#shrink(AFTER_RATE_LIMIT, sent);
     return true;
   }
 
@@ -146,7 +146,7 @@ export class ConcurrencyLimit {
   }
 
   /** A pause began, which admits only trial requests, or all pauses were lifted by hand. */
-  lift(): void {
+  raiseToInitial(): void {
     this.#limit = Math.max(this.#limit, this.#range.initial);
   }
 
@@ -162,7 +162,7 @@ export class ConcurrencyLimit {
     const answered = responses + overloads;
     if (answered < size * ANSWERED && number <= after + 2 * size) return;
     this.#round = this.#roundAfter(sent);
-    if (overloads > answered * OVERLOAD_SHARE) this.#shrink(AFTER_REFUSAL, sent);
+    if (overloads > answered * OVERLOAD_SHARE) this.#shrink(AFTER_RATE_LIMIT, sent);
     else if (responses > 0) this.#judge(sumMs / responses, inUse * 2 > responses, sent);
   }
 
@@ -176,7 +176,7 @@ export class ConcurrencyLimit {
       this.#steps = 0;
       if (ms < best.ms) this.#learn(ms, FASTER);
       else if (this.#limit <= best.atLimit * REFUTED) best.ms += (ms - best.ms) * SLOWER;
-    } else if (this.#limit <= this.#range.min || this.#isVain(ms)) {
+    } else if (this.#limit <= this.#range.min || this.#isIneffective(ms)) {
       this.#steps = 0;
       this.#ceiling = undefined;
       this.#learn(ms, 1);
@@ -186,8 +186,8 @@ export class ConcurrencyLimit {
     }
   }
 
-  #isVain(ms: number): boolean {
-    return this.#steps >= VAIN_STEPS && ms > this.#highestMs * EFFECT;
+  #isIneffective(ms: number): boolean {
+    return this.#steps >= INEFFECTIVE_STEPS && ms > this.#highestMs * EFFECT;
   }
 
   #isCongested(ms: number): boolean {

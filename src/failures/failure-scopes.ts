@@ -8,7 +8,7 @@
  * fail so, with no success of any owner in between, the failure is attributed to the endpoint (or the client), and so
  * is every ambiguous failure until that circuit closes. A failure counts only
  *
- * - if its owner is not doubtful. An owner that failed before says nothing new, and one that never succeeded while
+ * - if its owner is not inconclusive. An owner that failed before says nothing new, and one that never succeeded while
  *   others have may have a wrong key. Until any owner has succeeded, the first failure of each owner counts;
  * - if no request sent later has succeeded. Otherwise the failure says nothing about the present.
  *
@@ -19,7 +19,7 @@
 import { type FailureScope, OwnerTokenError, type WiderScope } from '../errors.ts';
 import { drawLength, drawPause, type Pause, type PauseRange } from './backoff.ts';
 import { CircuitBreaker, type CircuitState, type OwnerStanding, type Permit } from './circuit-breaker.ts';
-import type { Response } from './concurrency-limit.ts';
+import type { LatencySample } from './concurrency-limit.ts';
 import { Flow, type FlowOptions, isNewcomer } from './flow.ts';
 
 /**
@@ -62,7 +62,7 @@ export interface FailedRequest {
   /** How often it was sent again before. */
   readonly resends: number;
   /** Whether no other request is in flight. */
-  readonly isAlone: boolean;
+  readonly isOnlyRequest: boolean;
 }
 
 /** What a failure led to. */
@@ -125,7 +125,7 @@ export class FailureScopes {
   /** Admits one request, as the trial of each open circuit; undefined while a pause is in force. */
   admit(nowMs: number, standing: OwnerStanding, inFlight: number): Permit | undefined {
     if (this.pauseFor(nowMs, standing)) return undefined;
-    const permit = { number: ++this.#permits, standing, inFlight, doubtful: this.#isDoubtful(standing) };
+    const permit = { number: ++this.#permits, standing, inFlight, inconclusive: this.#isInconclusive(standing) };
     for (const breaker of this.#both) breaker.admit(permit, nowMs);
     this.flow.sent(permit, nowMs);
     return permit;
@@ -136,7 +136,7 @@ export class FailureScopes {
    *
    * @param response undefined if its latency is not the service's: another replica obtained the token.
    */
-  succeeded(permit: Permit, nowMs: number, response: Omit<Response, 'number'> | undefined): WiderScope[] {
+  succeeded(permit: Permit, nowMs: number, response: Omit<LatencySample, 'number'> | undefined): WiderScope[] {
     const { number } = permit;
     this.#newestSuccess = Math.max(this.#newestSuccess, number);
     const lifted = this.#both.filter((breaker) => breaker.succeeded(permit));
@@ -153,7 +153,7 @@ export class FailureScopes {
     const wider = OwnerTokenError.escalationOf(error);
     if (wider === undefined) return error.failureScope ?? 'owner';
     const breaker = this.#breakers[wider];
-    const isEvidence = !this.#isDoubtful(permit.standing) && permit.number > this.#newestSuccess;
+    const isEvidence = !this.#isInconclusive(permit.standing) && permit.number > this.#newestSuccess;
     return breaker.state || (isEvidence && breaker.countsAgainst(owner)) ? wider : 'owner';
   }
 
@@ -162,18 +162,18 @@ export class FailureScopes {
    * Never while a circuit is not closed. If it is, the failure pauses nobody, and {@link failed} is not called.
    */
   resendAfterMs(request: FailedRequest): number | undefined {
-    const { permit, error, resends, isAlone, nowMs } = request;
+    const { permit, error, resends, isOnlyRequest, nowMs } = request;
     const { number, standing } = permit;
     const isHint = error.retryAfterMs !== undefined || OwnerTokenError.pauseMsOf(error) !== undefined;
     if (isHint || error.oauthError !== undefined || this.#both.some(({ state }) => state)) return undefined;
     if (error.code === 'rate_limited') {
-      return resends < MAX_RESENDS && this.flow.tooMany({ ...permit, nowMs, isAlone }) ? 0 : undefined;
+      return resends < MAX_RESENDS && this.flow.rateLimited({ ...permit, nowMs, isOnlyRequest }) ? 0 : undefined;
     }
-    if (error.status === 503 && !this.#isDoubtful(standing)) this.flow.overloaded(number);
+    if (error.status === 503 && !this.#isInconclusive(standing)) this.flow.overloaded(number);
     const isLone =
       !hasFailed(standing) &&
       resends === 0 &&
-      isPassing(error) &&
+      isTransient(error) &&
       !isHung(request) &&
       this.scopeOf(request) === 'owner';
     return isLone && this.flow.takeRetry() ? RETRY_AFTER_MS.least + RETRY_AFTER_MS.range * this.#random() : undefined;
@@ -193,7 +193,7 @@ export class FailureScopes {
       if (mayBeOutage && isNewcomer(permit.standing)) this.flow.newcomerFailed(permit.number);
       const { baseMs, capMs } = this.#ownerRange;
       const range =
-        isPassing(error) && !hung ? { baseMs: Math.min(baseMs, LONE_FAILURE_BASE_MS), capMs } : this.#ownerRange;
+        isTransient(error) && !hung ? { baseMs: Math.min(baseMs, LONE_FAILURE_BASE_MS), capMs } : this.#ownerRange;
       const ownerPause = drawPause(error, ownerFailures + 1, range, nowMs, this.#random);
       return { scope, hung, ownerPause, circuitPause: undefined, lifted };
     }
@@ -228,7 +228,7 @@ export class FailureScopes {
   }
 
   /** Whether such an owner may be the only cause of its failure. */
-  #isDoubtful(standing: OwnerStanding): boolean {
+  #isInconclusive(standing: OwnerStanding): boolean {
     return standing !== 'proven' && (standing !== 'new' || this.#newestSuccess > 0);
   }
 
@@ -271,6 +271,6 @@ function isHung({ nowMs, sentAtMs }: FailedRequest): boolean {
 }
 
 /** Whether the service failed without a reason: a 5xx or a broken connection, which may be gone a moment later. */
-function isPassing(error: OwnerTokenError): boolean {
+function isTransient(error: OwnerTokenError): boolean {
   return error.code === 'endpoint_unavailable' && OwnerTokenError.escalationOf(error) === 'endpoint';
 }

@@ -19,7 +19,7 @@
  */
 
 import type { OwnerStanding } from './circuit-breaker.ts';
-import { ConcurrencyLimit, type ConcurrencyRange, type Response } from './concurrency-limit.ts';
+import { ConcurrencyLimit, type ConcurrencyRange, type LatencySample } from './concurrency-limit.ts';
 import { Pace } from './pace.ts';
 
 export interface FlowOptions {
@@ -45,16 +45,16 @@ export interface SentPermit {
 }
 
 /** A request that was answered with 429. */
-export interface Refused extends SentPermit {
+export interface RateLimited extends SentPermit {
   readonly nowMs: number;
   /** Whether no other request is in flight. */
-  readonly isAlone: boolean;
+  readonly isOnlyRequest: boolean;
 }
 
 /** The first pause after a 429, doubled with each that follows without a success in between. */
-const HOLD_MS = { base: 50, cap: 1_000 } as const;
+const QUIET_MS = { base: 50, cap: 1_000 } as const;
 /** A 429 cuts the learned rate to this share. */
-const AFTER_REFUSAL = 0.9;
+const AFTER_RATE_LIMIT = 0.9;
 /** What a token adds to the learned rate, right after a 429; grows with the square of the time since. */
 const RAISE_PER_SUCCESS = 0.02;
 const RAISE_UNIT_MS = 5_000;
@@ -72,18 +72,18 @@ export class Flow {
   readonly #quota: number;
   readonly #pace: Pace;
   readonly #newcomers = new Pace();
-  readonly #issued = new LastSecond();
+  readonly #recentTokens = new LastSecond();
   /** The number of the request sent last. */
   #sent = 0;
   /** The rate learned from 429s. */
   #perSecond: number | undefined;
-  #refusedAtMs = 0;
-  #heldUntilMs = Number.NEGATIVE_INFINITY;
+  #rateLimitedAtMs = 0;
+  #quietUntilMs = Number.NEGATIVE_INFINITY;
   /** The most requests in flight of which one succeeded. */
   #mostTogether = 0;
   /** 429s in a row, each to a request sent after the one before. */
-  #refusals = 0;
-  #refusedUpTo = 0;
+  #rateLimitedInARow = 0;
+  #rateLimitedUpTo = 0;
   #successesSaved = 0;
   #newcomerFailures = 0;
   #newestNewcomerSuccess = 0;
@@ -97,14 +97,14 @@ export class Flow {
   /** Which requests may start now. */
   limitsAt(nowMs: number): StartLimits {
     return {
-      inFlight: nowMs < Math.max(this.#pace.nextAtMs, this.#heldUntilMs) ? 0 : this.#concurrency.limit,
+      inFlight: nowMs < Math.max(this.#pace.nextAtMs, this.#quietUntilMs) ? 0 : this.#concurrency.limit,
       newcomers: nowMs >= this.#newcomers.nextAtMs,
     };
   }
 
   /** When requests that may not start now because of a pace may; undefined if there is no such time. */
   nextStartAtMs(nowMs: number): number | undefined {
-    const times = [Math.max(this.#pace.nextAtMs, this.#heldUntilMs), this.#newcomers.nextAtMs].filter(
+    const times = [Math.max(this.#pace.nextAtMs, this.#quietUntilMs), this.#newcomers.nextAtMs].filter(
       (ms) => nowMs < ms,
     );
     return times.length > 0 ? Math.min(...times) : undefined;
@@ -128,19 +128,19 @@ export class Flow {
   }
 
   /** @param response undefined if its latency is not the service's: another replica obtained the token. */
-  succeeded(permit: SentPermit, nowMs: number, response: Response | undefined): void {
+  succeeded(permit: SentPermit, nowMs: number, response: LatencySample | undefined): void {
     const { number, standing, inFlight } = permit;
-    this.#issued.add(nowMs);
+    this.#recentTokens.add(nowMs);
     this.#mostTogether = Math.max(this.#mostTogether, inFlight);
     this.#successesSaved = Math.min(this.#successesSaved + 1, SUCCESSES_PER_RETRY * MAX_SAVED_RETRIES);
-    if (number > this.#refusedUpTo) this.#refusals = 0;
+    if (number > this.#rateLimitedUpTo) this.#rateLimitedInARow = 0;
     if (isNewcomer(standing)) {
       this.#newestNewcomerSuccess = Math.max(this.#newestNewcomerSuccess, number);
-      this.#liftNewcomers();
+      this.#resetNewcomers();
     }
     if (response) this.#concurrency.succeeded(response, this.#sent);
     if (this.#perSecond !== undefined && response?.isLimitInUse) {
-      const clean = 1 + (nowMs - this.#refusedAtMs) / RAISE_UNIT_MS;
+      const clean = 1 + (nowMs - this.#rateLimitedAtMs) / RAISE_UNIT_MS;
       this.#pacedBy(this.#perSecond + RAISE_PER_SUCCESS * clean * clean);
     }
   }
@@ -159,16 +159,16 @@ export class Flow {
   }
 
   /** A request got a 429 without a hint. Returns whether the service merely wants fewer requests. */
-  tooMany({ number, nowMs, inFlight, isAlone }: Refused): boolean {
-    const { count, perSecond } = this.#issued.at(nowMs);
-    if (isAlone && count === 0) return false;
-    if (inFlight > this.#mostTogether && this.#concurrency.refused(number, this.#sent)) return true;
-    if (number > this.#refusedUpTo) {
-      this.#refusedUpTo = this.#sent;
-      this.#refusedAtMs = nowMs;
-      this.#heldUntilMs = nowMs + Math.min(HOLD_MS.cap, HOLD_MS.base * 2 ** this.#refusals++);
+  rateLimited({ number, nowMs, inFlight, isOnlyRequest }: RateLimited): boolean {
+    const { count, perSecond } = this.#recentTokens.at(nowMs);
+    if (isOnlyRequest && count === 0) return false;
+    if (inFlight > this.#mostTogether && this.#concurrency.rateLimited(number, this.#sent)) return true;
+    if (number > this.#rateLimitedUpTo) {
+      this.#rateLimitedUpTo = this.#sent;
+      this.#rateLimitedAtMs = nowMs;
+      this.#quietUntilMs = nowMs + Math.min(QUIET_MS.cap, QUIET_MS.base * 2 ** this.#rateLimitedInARow++);
       const learned = count > 0 ? perSecond : Number.POSITIVE_INFINITY;
-      this.#pacedBy(Math.min(learned, (this.#perSecond ?? learned) * AFTER_REFUSAL));
+      this.#pacedBy(Math.min(learned, (this.#perSecond ?? learned) * AFTER_RATE_LIMIT));
     }
     return true;
   }
@@ -187,17 +187,17 @@ export class Flow {
 
   /** A pause began, which admits only trial requests. */
   paused(): void {
-    this.#concurrency.lift();
+    this.#concurrency.raiseToInitial();
   }
 
   /** All pauses were lifted by hand. */
   resume(): void {
-    this.#concurrency.lift();
-    this.#liftNewcomers();
+    this.#concurrency.raiseToInitial();
+    this.#resetNewcomers();
     this.#perSecond = undefined;
-    this.#refusals = 0;
-    this.#heldUntilMs = Number.NEGATIVE_INFINITY;
-    if (this.#quota === Number.POSITIVE_INFINITY) this.#pace.lift();
+    this.#rateLimitedInARow = 0;
+    this.#quietUntilMs = Number.NEGATIVE_INFINITY;
+    if (this.#quota === Number.POSITIVE_INFINITY) this.#pace.removeBound();
     else this.#pace.set(this.#quota);
   }
 
@@ -206,9 +206,9 @@ export class Flow {
     this.#pace.set(Math.min(this.#quota, this.#perSecond));
   }
 
-  #liftNewcomers(): void {
+  #resetNewcomers(): void {
     this.#newcomerFailures = 0;
-    this.#newcomers.lift();
+    this.#newcomers.removeBound();
   }
 }
 

@@ -35,7 +35,7 @@ export class Pace {
   }
 
   /** Lifts the bound, and lets the next request start at once. */
-  lift(): void {
+  removeBound(): void {
     this.#perSecond = Number.POSITIVE_INFINITY;
     this.#nextAtMs = Number.NEGATIVE_INFINITY;
   }

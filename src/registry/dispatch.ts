@@ -39,7 +39,7 @@ export class Dispatch {
   #cancelTimer: (() => void) | undefined;
   #wakeAtMs = 0;
   #closed = false;
-  #holds = 0;
+  #blocks = 0;
 
   constructor(settings: RegistrySettings, failures: FailureScopes, diagnostics: Diagnostics, runner: Runner) {
     this.#settings = settings;
@@ -56,7 +56,7 @@ export class Dispatch {
   }
 
   /** Whether no other request is in flight. */
-  get isAlone(): boolean {
+  get isOnlyRequest(): boolean {
     return this.#queue.inFlight <= 1;
   }
 
@@ -104,20 +104,20 @@ export class Dispatch {
     return true;
   }
 
-  /** Starts nothing until {@link Dispatch.unhold} was called as often. */
-  hold(): void {
-    this.#holds++;
+  /** Starts nothing until {@link Dispatch.unblock} was called as often. */
+  block(): void {
+    this.#blocks++;
   }
 
-  unhold(): void {
-    this.#holds--;
+  unblock(): void {
+    this.#blocks--;
     this.startNext();
   }
 
   /** Starts as many queued requests as may start now. */
   startNext(): void {
     const { flow } = this.#failures;
-    while (!this.#closed && this.#holds === 0 && this.#queue.queued > 0) {
+    while (!this.#closed && this.#blocks === 0 && this.#queue.queued > 0) {
       const now = this.#time.now();
       for (const slow of this.#queue.takeFromSlow(flow.slowAfterMs, now.monotonicMs)) endPermit(slow);
       const flight = this.#queue.next(flow.limitsAt(now.monotonicMs), now.monotonicMs);

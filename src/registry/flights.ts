@@ -18,15 +18,15 @@ import { dropEnded, failed, forgotten, type HeldToken, reasonOf, type Slot, succ
 import {
   type Attempt,
   closedError,
+  type FlightHost,
   obtain,
-  type Requests,
   readFailure,
   type SentFlight,
   wasAborted,
 } from './source-call.ts';
 import { Waiters } from './waiters.ts';
 
-export class Flights implements Requests, Runner {
+export class Flights implements FlightHost, Runner {
   /** Calls of the source, those among them that were refreshes, and failed requests. */
   readonly counts = { requests: 0, refreshes: 0, failures: 0 };
   readonly #settings: RegistrySettings;
@@ -218,7 +218,7 @@ export class Flights implements Requests, Runner {
     this.counts.failures++;
     const request: FailedRequest = {
       ...{ permit, error, owner: accessKey, ownerFailures: slot.trouble?.failure?.count ?? 0, resends: flight.resends },
-      ...{ nowMs: now.monotonicMs, sentAtMs: sent.monotonicMs, isAlone: this.#dispatch.isAlone },
+      ...{ nowMs: now.monotonicMs, sentAtMs: sent.monotonicMs, isOnlyRequest: this.#dispatch.isOnlyRequest },
     };
     if (this.#dispatch.sendAgain(flight, request)) {
       this.#diagnostics.requestFailed(message, error);
@@ -248,8 +248,8 @@ export class Flights implements Requests, Runner {
 
   /** In slices. No request starts meanwhile, because it may be one of those that are dropped. */
   #drop<T>(items: Iterable<T>, drop: (item: T) => void): void {
-    this.#dispatch.hold();
-    inSlices(items, drop, () => this.#dispatch.unhold());
+    this.#dispatch.block();
+    inSlices(items, drop, () => this.#dispatch.unblock());
   }
 
   /** Drops a request that no caller waits for. Once sent, it is aborted instead, unless its token will be stored. */

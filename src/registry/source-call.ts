@@ -28,7 +28,7 @@ export interface SentFlight {
 }
 
 /** The requests that this one is one of, as far as it depends on them. */
-export interface Requests {
+export interface FlightHost {
   newAttempt(flight: Flight, reason: RequestReason): Attempt;
   scopeOf(sent: SentFlight, error: OwnerTokenError): FailureScope;
   /** Waits for another permit. */
@@ -44,23 +44,23 @@ export interface Requests {
 export async function obtain(
   settings: RegistrySettings,
   diagnostics: Diagnostics,
-  requests: Requests,
+  host: FlightHost,
   sent: SentFlight,
 ): Promise<HeldToken> {
   const { flight, abort } = sent;
   const { slot } = flight;
   const { time, expiry, fingerprints } = settings;
   const isRejected = ({ token }: IssuedToken) => isDenied(slot, () => fingerprints.ofToken(token));
-  let issued = await callSource(settings, diagnostics, requests, sent);
+  let issued = await callSource(settings, diagnostics, host, sent);
   if (isRejected(issued)) {
     const message = 'the service re-issued a token that was reported as rejected';
     const failedAtMs = time.now().wallMs;
     const error = new OwnerTokenError('token_rejected', message, { owner: slot.owner, failedAtMs });
     diagnostics.requestFailed(sent.attempt.message, error);
     abort.signal.throwIfAborted();
-    await requests.takePermit(flight);
-    sent.attempt = requests.newAttempt(flight, 'rejected');
-    issued = await callSource(settings, diagnostics, requests, sent);
+    await host.takePermit(flight);
+    sent.attempt = host.newAttempt(flight, 'rejected');
+    issued = await callSource(settings, diagnostics, host, sent);
     if (isRejected(issued)) throw error;
   }
   const life = lifetimeOf(expiry, issued);
@@ -77,7 +77,7 @@ export async function obtain(
 async function callSource(
   { source, expiry, time, requestTimeoutMs }: RegistrySettings,
   diagnostics: Diagnostics,
-  requests: Requests,
+  host: FlightHost,
   sent: SentFlight,
 ): Promise<DatedToken> {
   const { flight, abort, attempt } = sent;
@@ -85,7 +85,7 @@ async function callSource(
   const { message } = attempt;
   const take = async () => {
     abort.signal.throwIfAborted();
-    await requests.takePermit(flight);
+    await host.takePermit(flight);
     attempt.sent = time.now();
   };
   const request: TokenRequest = {
@@ -94,8 +94,8 @@ async function callSource(
     ...(slot.held && { held: slot.held }),
     ...(slot.trouble?.lastRejected && { rejected: slot.trouble.lastRejected }),
     lifetimeMs: (issued) => lifetimeOf(expiry, dateIssued(issued, attempt.sent, time.now())).lifetimeMs,
-    scopeOf: (error) => requests.scopeOf(sent, error),
-    permit: { release: () => requests.releasePermit(flight), take },
+    scopeOf: (error) => host.scopeOf(sent, error),
+    permit: { release: () => host.releasePermit(flight), take },
   };
   // In an async function, so that a source that throws synchronously fails like one that rejects.
   const call = async () => source.requestToken(accessKey, request);

@@ -17,12 +17,12 @@ const newcomersCount = {
   from: "standing !== 'proven' && (standing !== 'new' || this.#newestSuccess > 0)",
   to: "standing === 'unproven' || standing === 'failing'",
 };
-const everyFailureCounts = { file: SCOPES, from: '!this.#isDoubtful(permit.standing) && ', to: '' };
+const everyFailureCounts = { file: SCOPES, from: '!this.#isInconclusive(permit.standing) && ', to: '' };
 const lateFailuresCount = { file: SCOPES, from: ' && permit.number > this.#newestSuccess', to: '' };
 const hungNotBehind = { file: SCOPES, from: 'hung ? drawLength(0, this.#ownerRange, this.#random) : 0', to: '0' };
-const noTakeover = { file: BREAKER, from: 'if (trial.doubtful && !failed)', to: 'if (false)' };
+const noTakeover = { file: BREAKER, from: 'if (trial.inconclusive && !failed)', to: 'if (false)' };
 const onePause = { file: BREAKER, from: 'if (!failure.isEscalated || isAsked)', to: 'if (true)' };
-const newcomersGrow = { file: BREAKER, from: "if (permit.standing !== 'proven')", to: 'if (permit.doubtful)' };
+const newcomersGrow = { file: BREAKER, from: "if (permit.standing !== 'proven')", to: 'if (permit.inconclusive)' };
 const doubling = { file: BREAKER, from: 'const AMBIGUOUS_GROWTH = 1 / 4;', to: 'const AMBIGUOUS_GROWTH = 1;' };
 
 /** The rule, and the rule without each of its parts. */

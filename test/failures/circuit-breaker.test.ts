@@ -17,8 +17,11 @@ const failure = (options: OwnerTokenErrorOptions = {}): CircuitFailure => ({
   ...{ nowMs: 0, isEscalated: false, hung: false },
 });
 
-const permitOf = (number: number, doubtful = false, standing: OwnerStanding = doubtful ? 'failing' : 'proven') =>
-  ({ number, doubtful, standing, inFlight: 1 }) satisfies Permit;
+const permitOf = (
+  number: number,
+  inconclusive = false,
+  standing: OwnerStanding = inconclusive ? 'failing' : 'proven',
+) => ({ number, inconclusive, standing, inFlight: 1 }) satisfies Permit;
 
 /** A breaker whose jitter is at its middle, and the permits it is given. */
 class Stage {
@@ -30,9 +33,9 @@ class Stage {
   }
 
   /** A request that is sent. */
-  admit(nowMs = 0, doubtful = false): Permit {
-    expect(this.breaker.pauseFor(nowMs, doubtful)).toBeUndefined();
-    const permit = permitOf(++this.permits, doubtful);
+  admit(nowMs = 0, inconclusive = false): Permit {
+    expect(this.breaker.pauseFor(nowMs, inconclusive)).toBeUndefined();
+    const permit = permitOf(++this.permits, inconclusive);
     this.breaker.admit(permit, nowMs);
     return permit;
   }
@@ -44,8 +47,8 @@ class Stage {
 
   /** Until when it refuses each kind of owner; undefined while the trial is in flight. */
   get until() {
-    const refusedUntil = (doubtful: boolean) => this.breaker.pauseFor(-1, doubtful)?.retryAtMonotonicMs;
-    return { others: refusedUntil(false), doubtful: refusedUntil(true) };
+    const refusedUntil = (inconclusive: boolean) => this.breaker.pauseFor(-1, inconclusive)?.retryAtMonotonicMs;
+    return { others: refusedUntil(false), inconclusive: refusedUntil(true) };
   }
 }
 
@@ -53,8 +56,8 @@ describe('closed', () => {
   it('lets every request pass, whatever is known of its owner', () => {
     const { breaker } = new Stage();
     expect([breaker.scope, breaker.state]).toEqual(['endpoint', undefined]);
-    for (const doubtful of [false, true]) {
-      expect(breaker.pauseFor(0, doubtful)).toBeUndefined();
+    for (const inconclusive of [false, true]) {
+      expect(breaker.pauseFor(0, inconclusive)).toBeUndefined();
     }
   });
 
@@ -94,8 +97,8 @@ describe('open', () => {
     expect(stage.breaker.pauseFor(374, false)).toBe(pause);
     stage.admit(375);
     expect(stage.breaker.state).toEqual({ pause, probing: true });
-    for (const doubtful of [false, true]) {
-      expect(stage.breaker.pauseFor(1e9, doubtful)).toMatchObject({ count: 1, error: pause.error });
+    for (const inconclusive of [false, true]) {
+      expect(stage.breaker.pauseFor(1e9, inconclusive)).toMatchObject({ count: 1, error: pause.error });
     }
   });
 
@@ -130,7 +133,7 @@ describe('open', () => {
     const early = stage.admit();
     const before = stage.breaker.failed(stage.admit(), failure({ retryAfterMs: 5_000 }));
     const pause = stage.breaker.failed(early, { ...failure({ retryAfterMs }), nowMs: 100 });
-    expect(stage.until).toEqual({ others: until, doubtful: until });
+    expect(stage.until).toEqual({ others: until, inconclusive: until });
     expect(pause === before).toBe(until === 5_000);
     expect(pause.count).toBe(1);
   });
@@ -160,10 +163,10 @@ describe('half-open', () => {
     stage.open();
     const pause = stage.breaker.failed(stage.admit(1_000), { ...failure(), nowMs: 1_000 });
     expect(pause).toMatchObject({ count: 2, retryAtMonotonicMs: 1_750 });
-    expect(stage.until).toEqual({ others: 1_750, doubtful: 1_750 });
+    expect(stage.until).toEqual({ others: 1_750, inconclusive: 1_750 });
   });
 
-  it('opens for twice as long for doubtful owners, a fifth longer for others, when that may be its owner’s doing', () => {
+  it('opens for twice as long for inconclusive owners, a fifth longer for others, when that may be its owner’s doing', () => {
     const stage = new Stage();
     stage.open();
     const ambiguous = { ...failure(), isEscalated: true };
@@ -175,7 +178,7 @@ describe('half-open', () => {
     // From there, a failure that is this scope's for certain doubles it for all.
     stage.breaker.failed(stage.admit(4_000), { ...failure(), nowMs: 4_000 });
     expect(stage.until.others).toBeCloseTo(4_000 + 375 * 2 ** (3 / 2), 6);
-    expect(stage.until.doubtful).toBe(stage.until.others);
+    expect(stage.until.inconclusive).toBe(stage.until.others);
   });
 
   it('is open and due when its trial is cancelled: the next request becomes the trial', () => {
@@ -236,7 +239,7 @@ describe('a trial for an owner that is not proven', () => {
     const { stage, trial } = halfOpen();
     const pause = stage.breaker.failed(trial, { ...ambiguous, nowMs: 2_000 });
     expect(pause).toMatchObject({ count: 2, retryAtMonotonicMs: 2_750 });
-    expect(stage.until).toEqual({ others: 2_375, doubtful: 2_750 });
+    expect(stage.until).toEqual({ others: 2_375, inconclusive: 2_750 });
     const again = stage.breaker.failed(stage.admit(2_750, true), { ...ambiguous, nowMs: 3_000 });
     expect(again).toMatchObject({ count: 3, retryAtMonotonicMs: 4_500 });
     expect(stage.breaker.state?.pause).toMatchObject({ count: 1, retryAtMonotonicMs: 3_375 });
@@ -246,7 +249,7 @@ describe('a trial for an owner that is not proven', () => {
     const stage = new Stage(undefined, { baseMs: 4_000, capMs: 60_000 });
     stage.open();
     stage.breaker.failed(stage.admit(5_000, true), { ...ambiguous, nowMs: 5_000 });
-    expect(stage.until).toEqual({ others: 5_375, doubtful: 11_000 });
+    expect(stage.until).toEqual({ others: 5_375, inconclusive: 11_000 });
   });
 
   it('delays others no longer either if its owner is new, while nobody has succeeded', () => {
@@ -258,13 +261,13 @@ describe('a trial for an owner that is not proven', () => {
       stage.breaker.failed(trial, { ...ambiguous, nowMs });
       expect(stage.until.others).toBe(nowMs + 375);
     }
-    expect(stage.until.doubtful).toBe(3_000 + 3_000);
+    expect(stage.until.inconclusive).toBe(3_000 + 3_000);
   });
 
   it('that hung delays others no longer', () => {
     const { stage, pause, trial } = halfOpen();
     stage.breaker.failed(trial, { ...ambiguous, hung: true, nowMs: 11_000 });
-    expect(stage.until).toEqual({ others: 375, doubtful: 11_750 });
+    expect(stage.until).toEqual({ others: 375, inconclusive: 11_750 });
     expect(stage.breaker.state).toEqual({ pause, probing: false });
   });
 
@@ -274,14 +277,14 @@ describe('a trial for an owner that is not proven', () => {
   ])('delays all when its failure %s', (_, certain, until) => {
     const { stage, trial } = halfOpen();
     expect(stage.breaker.failed(trial, certain).count).toBe(2);
-    expect(stage.until).toEqual({ others: until, doubtful: until });
+    expect(stage.until).toEqual({ others: until, inconclusive: until });
   });
 
   it('delays others never longer than its kind, though both are drawn at the cap', () => {
     const draws = [0.5, 0, 1];
     const { stage, trial } = halfOpen(() => draws.shift() ?? 0.5, { baseMs: 500, capMs: 500 });
     stage.breaker.failed(trial, { ...ambiguous, nowMs: 2_000 });
-    expect(stage.until).toEqual({ others: 2_500, doubtful: 2_500 });
+    expect(stage.until).toEqual({ others: 2_500, inconclusive: 2_500 });
   });
 
   it('delays nobody any more once the circuit closes', () => {

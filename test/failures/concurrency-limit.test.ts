@@ -187,14 +187,14 @@ describe('congestion', () => {
 describe('a refusal', () => {
   it('shrinks the limit once for all requests that were sent before', () => {
     const { limit } = new Stage();
-    expect([limit.refused(5, 9), limit.limit]).toEqual([true, 12]);
-    expect([limit.refused(9, 9), limit.limit]).toEqual([true, 12]);
-    expect([limit.refused(10, 10), limit.limit]).toEqual([true, 9]);
+    expect([limit.rateLimited(5, 9), limit.limit]).toEqual([true, 12]);
+    expect([limit.rateLimited(9, 9), limit.limit]).toEqual([true, 12]);
+    expect([limit.rateLimited(10, 10), limit.limit]).toEqual([true, 9]);
   });
 
   it('marks a ceiling, near which the limit grows by one per round trip, and beyond which it grows fast again', () => {
     const stage = new Stage();
-    stage.limit.refused(1, 0);
+    stage.limit.rateLimited(1, 0);
     stage.answer(12);
     expect(stage.limit.limit).toBe(12);
     stage.answer(12);
@@ -207,8 +207,8 @@ describe('a refusal', () => {
 
   it('leaves at least the least', () => {
     const { limit } = new Stage({ min: 14 });
-    expect([limit.refused(1, 1), limit.limit]).toEqual([true, 14]);
-    expect([limit.refused(2, 2), limit.limit]).toEqual([false, 14]);
+    expect([limit.rateLimited(1, 1), limit.limit]).toEqual([true, 14]);
+    expect([limit.rateLimited(2, 2), limit.limit]).toEqual([false, 14]);
   });
 });
 
@@ -253,7 +253,7 @@ describe('a pause', () => {
   it('lets its trial start, whatever the limit was', () => {
     const { limit } = new Stage();
     limit.restart(1);
-    limit.lift();
+    limit.raiseToInitial();
     expect(limit.limit).toBe(16);
   });
 });
@@ -264,7 +264,7 @@ describe('the wait', () => {
     expect(stage.limit.waitMs(1_000)).toBe(0);
     stage.answer(20);
     expect(stage.limit.waitMs(1_280)).toBeCloseTo(1_000);
-    stage.limit.refused(stage.sent, stage.sent);
+    stage.limit.rateLimited(stage.sent, stage.sent);
     expect(stage.limit.waitMs(1_280)).toBeGreaterThan(5_000);
   });
 });

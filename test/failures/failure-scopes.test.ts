@@ -42,7 +42,7 @@ class Stage {
   /** The request of this permit fails. */
   failed(permit: Permit, failure: OwnerTokenError, at: Partial<FailedRequest> = {}) {
     const { nowMs = 0 } = at;
-    const request = { owner: 'a', ownerFailures: 0, nowMs, sentAtMs: nowMs, resends: 0, isAlone: true };
+    const request = { owner: 'a', ownerFailures: 0, nowMs, sentAtMs: nowMs, resends: 0, isOnlyRequest: true };
     return this.scopes.failed({ permit, error: failure, ...request, ...at });
   }
 
@@ -295,7 +295,7 @@ describe('a request that is sent again', () => {
     at: Partial<FailedRequest> = {},
     standing?: OwnerStanding,
   ) => {
-    const request = { owner: 'a', ownerFailures: 0, nowMs: 0, sentAtMs: 0, resends: 0, isAlone: true };
+    const request = { owner: 'a', ownerFailures: 0, nowMs: 0, sentAtMs: 0, resends: 0, isOnlyRequest: true };
     return stage.scopes.resendAfterMs({ permit: stage.admit(0, standing), error: failure, ...request, ...at });
   };
   const broken = error('endpoint_unavailable', { status: 503 });
@@ -332,7 +332,7 @@ describe('a request that is sent again', () => {
     stage.fail(badSecret);
     const trial = { permit: stage.admit(1_000), nowMs: 1_000, sentAtMs: 1_000 };
     for (const failure of [broken, error('rate_limited', { status: 429 })]) {
-      const request = { error: failure, owner: 'a', ownerFailures: 0, resends: 0, isAlone: false };
+      const request = { error: failure, owner: 'a', ownerFailures: 0, resends: 0, isOnlyRequest: false };
       expect(stage.scopes.resendAfterMs({ ...trial, ...request })).toBeUndefined();
     }
   });

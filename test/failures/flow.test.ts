@@ -26,8 +26,8 @@ class Stage {
   }
 
   /** The service answers 429. */
-  tooMany(permit: SentPermit, isAlone = false): boolean {
-    return this.flow.tooMany({ ...permit, nowMs: this.nowMs, isAlone });
+  rateLimited(permit: SentPermit, isOnlyRequest = false): boolean {
+    return this.flow.rateLimited({ ...permit, nowMs: this.nowMs, isOnlyRequest });
   }
 
   /** So many requests, one after the other at these intervals, each of which succeeds. */
@@ -65,7 +65,7 @@ describe('a known quota', () => {
   it('bounds the learned rate, too', () => {
     const stage = new Stage({ requestsPerSecond: 20 });
     stage.succeedEvery(50, 20);
-    stage.tooMany(stage.send());
+    stage.rateLimited(stage.send());
     stage.nowMs += 60_000;
     for (let count = 0; count < 100; count++) stage.succeed(stage.send());
     stage.nowMs += 10_000;
@@ -78,16 +78,16 @@ describe('a 429 without a hint', () => {
     const stage = new Stage({ concurrency: { initial: 16, min: 1, max: 128 } });
     stage.succeed(stage.send('proven', 10));
     const late = stage.send('proven', 12);
-    expect(stage.tooMany(stage.send('proven', 11))).toBe(true);
+    expect(stage.rateLimited(stage.send('proven', 11))).toBe(true);
     expect(stage.flow.limitsAt(0).inFlight).toBe(12);
-    expect(stage.tooMany(late)).toBe(true);
+    expect(stage.rateLimited(late)).toBe(true);
     expect(stage.flow.limitsAt(0).inFlight).toBe(12);
   });
 
   it('otherwise holds requests back for a moment, then paces them by what was issued in the last second', () => {
     const stage = new Stage();
     stage.succeedEvery(20, 50);
-    expect(stage.tooMany(stage.send())).toBe(true);
+    expect(stage.rateLimited(stage.send())).toBe(true);
     expect([stage.mayStart, stage.flow.nextStartAtMs(stage.nowMs)]).toEqual([false, stage.nowMs + 50]);
     stage.nowMs += 50;
     expect(stage.mayStart).toBe(true);
@@ -102,7 +102,7 @@ describe('a 429 without a hint', () => {
     for (let count = 0; count < 7; count++) {
       // Those of an earlier second still arrive, so that the service is not down.
       for (let late = 0; late < 50; late++) stage.succeed({ number: 0, standing: 'proven', inFlight: 1 });
-      stage.tooMany(stage.send());
+      stage.rateLimited(stage.send());
       const untilMs = stage.flow.nextStartAtMs(stage.nowMs) as number;
       holds.push(untilMs - stage.nowMs);
       stage.nowMs = untilMs;
@@ -111,7 +111,7 @@ describe('a 429 without a hint', () => {
     stage.succeed(stage.send());
     stage.nowMs += 2_000;
     stage.succeed({ number: 0, standing: 'proven', inFlight: 1 });
-    stage.tooMany(stage.send());
+    stage.rateLimited(stage.send());
     expect((stage.flow.nextStartAtMs(stage.nowMs) as number) - stage.nowMs).toBe(50);
   });
 
@@ -119,16 +119,16 @@ describe('a 429 without a hint', () => {
     const stage = new Stage();
     stage.succeedEvery(20, 50);
     const [first, second] = [stage.send(), stage.send()];
-    stage.tooMany(first);
+    stage.rateLimited(first);
     const untilMs = stage.flow.nextStartAtMs(stage.nowMs);
-    stage.tooMany(second);
+    stage.rateLimited(second);
     expect(stage.flow.nextStartAtMs(stage.nowMs)).toBe(untilMs);
   });
 
   it('cuts a learned rate by a tenth; tokens raise it again, the faster the longer ago the last 429 was', () => {
     const stage = new Stage();
     stage.succeedEvery(10, 200);
-    stage.tooMany(stage.send());
+    stage.rateLimited(stage.send());
     stage.nowMs += 1_000;
     const paced = () => {
       const perSecond: number[] = [];
@@ -149,7 +149,7 @@ describe('a 429 without a hint', () => {
     expect(second - first).toBeLessThan(10);
     expect(rest.at(-1)).toBeGreaterThan(2 * first);
     const before = rest.at(-1) as number;
-    stage.tooMany(stage.send());
+    stage.rateLimited(stage.send());
     stage.nowMs += 50;
     const [after = 0] = paced();
     expect(after).toBeLessThan(before);
@@ -158,19 +158,19 @@ describe('a 429 without a hint', () => {
 
   it('is an outage when nothing else is in flight and nothing was issued within the last second', () => {
     const stage = new Stage();
-    expect(stage.tooMany(stage.send(), true)).toBe(false);
-    expect(stage.tooMany(stage.send(), false)).toBe(true);
+    expect(stage.rateLimited(stage.send(), true)).toBe(false);
+    expect(stage.rateLimited(stage.send(), false)).toBe(true);
     stage.succeed(stage.send());
-    expect(stage.tooMany(stage.send(), true)).toBe(true);
+    expect(stage.rateLimited(stage.send(), true)).toBe(true);
     stage.nowMs += 1_000;
-    expect(stage.tooMany(stage.send(), true)).toBe(false);
+    expect(stage.rateLimited(stage.send(), true)).toBe(false);
   });
 
   it('without any token to learn from sets no rate', () => {
     const stage = new Stage();
     stage.succeed(stage.send());
     stage.nowMs += 5_000;
-    stage.tooMany(stage.send());
+    stage.rateLimited(stage.send());
     stage.nowMs += 1_000;
     for (let count = 0; count < 100; count++) {
       expect(stage.mayStart).toBe(true);
@@ -181,7 +181,7 @@ describe('a 429 without a hint', () => {
   it('is forgotten by resume', () => {
     const stage = new Stage();
     stage.succeedEvery(500, 4);
-    stage.tooMany(stage.send());
+    stage.rateLimited(stage.send());
     stage.flow.resume();
     for (let count = 0; count < 100; count++) {
       expect(stage.mayStart).toBe(true);

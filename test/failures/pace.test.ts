@@ -40,7 +40,7 @@ describe('a pace', () => {
     expect([pace.perSecond, pace.nextAtMs]).toEqual([10, 1_000]);
     pace.sent(1_000);
     expect(pace.nextAtMs).toBe(1_100);
-    pace.lift();
+    pace.removeBound();
     expect([pace.perSecond, pace.nextAtMs]).toEqual([Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]);
   });
 });

@@ -104,7 +104,7 @@ const ambiguous = new OwnerTokenError('endpoint_unavailable', 'it timed out');
 /** A request outside the table fails, and opens the endpoint's circuit. */
 function openCircuit(failures: FailureScopes): void {
   const permit = failures.admit(0, 'new', 1) as Permit;
-  const at = { nowMs: 0, sentAtMs: 0, resends: 0, isAlone: true };
+  const at = { nowMs: 0, sentAtMs: 0, resends: 0, isOnlyRequest: true };
   failures.failed({ permit, error: down, owner: 'elsewhere', ownerFailures: 0, ...at });
 }
 

@@ -82,7 +82,7 @@ describe('the circuits', () => {
     });
     expect(pauseStats(failures, at(0))).toEqual({});
     const permit = failures.admit(100, 'new', 1);
-    const at100 = { nowMs: 100, sentAtMs: 100, resends: 0, isAlone: true };
+    const at100 = { nowMs: 100, sentAtMs: 100, resends: 0, isOnlyRequest: true };
     if (permit) failures.failed({ permit, error, owner: 'a', ownerFailures: 0, ...at100 });
     expect(pauseStats(failures, at(100))).toEqual({
       endpoint: { code: 'rate_limited', failedAtMs: 5, retryAtMs: 1_002_100, failures: 1, probing: false },

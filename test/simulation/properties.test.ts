@@ -57,7 +57,7 @@ describe('pauses', () => {
           }
           suspects.add(owner);
           const error = new OwnerTokenError('endpoint_unavailable', 'no');
-          const at = { nowMs: n, sentAtMs: n, resends: 0, isAlone: true };
+          const at = { nowMs: n, sentAtMs: n, resends: 0, isOnlyRequest: true };
           const failure = { permit, error, owner: String(owner), ownerFailures: count, ...at };
           const { scope } = pauses.failed(failure);
           failures.set(owner, count + 1);
