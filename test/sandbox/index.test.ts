@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ROUTES } from '../../src/sandbox/control/routes.ts';
 import { SCENARIOS, startSandbox } from '../../src/sandbox/index.ts';
@@ -8,8 +6,7 @@ import { OUTCOMES } from '../../src/sandbox/state/ledger-entry.ts';
 import { DEFAULT_PROFILE } from '../../src/sandbox/state/profile.ts';
 import { fuzz } from '../bench/sandbox-fuzz.parts.mjs';
 import { namesIn } from '../helpers/examples.ts';
-import { runTestFile } from '../helpers/nested-run.ts';
-import { membersOf, ROOT } from '../helpers/source-files.ts';
+import { membersOf } from '../helpers/source-files.ts';
 import { askToken } from './client.ts';
 
 describe('the sandbox as a whole', () => {
@@ -42,13 +39,5 @@ describe('its page in the docs', () => {
 
   it.each(tables)('%s: the table has all there are, and no other', (heading, there) => {
     expect(namesIn(PAGE, heading).sort()).toEqual([...there].sort());
-  });
-
-  it('has an example of a test, which passes', { timeout: 60_000 }, () => {
-    const [, example] =
-      /```ts no-run\n(import[^`]*from 'vitest';[^`]*)```/.exec(readFileSync(join(ROOT, PAGE), 'utf8')) ?? [];
-    const run = runTestFile('sandbox-example', example ?? '');
-    expect(run.stdout + run.stderr).toContain('1 passed');
-    expect(run.status).toBe(0);
   });
 });
