@@ -40,6 +40,8 @@ export class Dispatch {
   #wakeAtMs = 0;
   #closed = false;
   #blocks = 0;
+  /** The next slice of refusals is due in the next turn of the event loop. */
+  #isRefusing = false;
 
   constructor(settings: RegistrySettings, failures: FailureScopes, diagnostics: Diagnostics, runner: Runner) {
     this.#settings = settings;
@@ -200,12 +202,13 @@ export class Dispatch {
 
   /** A circuit is open: refuses the requests that it stops, in slices, because each refusal creates an error. */
   refuseQueued(): void {
+    if (this.#isRefusing) return;
     const now = this.#time.now();
     let left = SLICE;
     for (const standing of STANDINGS) {
       for (let flight = this.#queue.first(standing); flight; flight = this.#queue.first(standing)) {
         if (!this.#refuseIfPaused(flight, now)) break;
-        if (--left === 0) return void nextTurn().then(() => this.refuseQueued());
+        if (--left === 0) return this.#refuseNextSlice();
       }
     }
     this.startNext();
@@ -213,6 +216,14 @@ export class Dispatch {
 
   close(): void {
     this.#closed = true;
+  }
+
+  #refuseNextSlice(): void {
+    this.#isRefusing = true;
+    void nextTurn().then(() => {
+      this.#isRefusing = false;
+      this.refuseQueued();
+    });
   }
 
   #hasPlaceFor(flight: Flight): boolean {

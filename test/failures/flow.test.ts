@@ -194,7 +194,7 @@ describe('resume', () => {
   it('keeps a known quota, though it forgets what was learned beside it', () => {
     const stage = new Stage({ requestsPerSecond: 20 });
     stage.succeedEvery(500, 4);
-    stage.tooMany(stage.send());
+    stage.rateLimited(stage.send());
     stage.flow.resume();
     stage.nowMs += 1_000;
     expect(stage.startsWithin(5_000)).toBe(100);

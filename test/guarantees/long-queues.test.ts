@@ -40,6 +40,18 @@ describe('a queue of 5,000 owners', () => {
     await registry.close();
   });
 
+  it('is refused in one slice per turn, however many requests fail at the same time', async () => {
+    const { registry, source } = scripted({ concurrency: 64 });
+    const calls = keys(OWNERS).map((key) => registry.getToken(key));
+    await settle();
+    const turns = await perTurn(calls, () => {
+      for (const call of source.calls) call.fail(down);
+    });
+    expect(Math.max(...turns)).toBeLessThanOrEqual(SLICE);
+    expect(source.calls).toHaveLength(64);
+    await registry.close();
+  });
+
   it('is ended in slices when the registry closes', async () => {
     const { registry, source } = scripted({ concurrency: 1 });
     const calls = keys(OWNERS).map((key) => registry.getToken(key));
