@@ -39,9 +39,9 @@ export interface Clock {
 export interface Instant {
   readonly wallMs: number;
   readonly monotonicMs: number;
-  /** The timeline, by the clock that is further on it. */
+  /** Time on the timeline, by the clock that is ahead on it. */
   readonly timelineMs: number;
-  /** How far the timeline is ahead of the wall clock, by the clock that is less far on it, in whole milliseconds. */
+  /** How far the clock that is behind on the timeline is ahead of the wall clock, in whole milliseconds. */
   readonly aheadMs: number;
 }
 
@@ -64,13 +64,14 @@ export const MAX_READING_ERROR_MS = 20;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * The one scale on which tokens expire. It starts as wall-clock time and advances, from sample to sample, as far as the
- * clock that advanced further. So it never runs slower than either clock, whatever jumps: a token may end early, after
- * the wall clock was set forward and back, but never late.
+ * The one scale on which tokens expire. It starts as wall-clock time and advances, from sample to sample, by the larger
+ * of the two clocks' advances. So it never runs slower than either clock, whichever one jumps: a token may end early,
+ * after the wall clock was set forward and back, but never late.
  *
  * Each clock has an offset to the timeline. If the clocks disagree, the offset of the one behind is raised, and no
- * offset is ever lowered. Differences up to {@link MAX_READING_ERROR_MS} are left alone, because rounding causes them in
- * every sample, and they would add up. So a token's life must start at the earlier of the two times and end at the later.
+ * offset is ever lowered. Differences up to {@link MAX_READING_ERROR_MS} are ignored, because rounding causes them in
+ * every sample, and they would add up. So a token's life must start at the earlier of the two times and end at the
+ * later.
  */
 export class Timeline {
   #wallOffsetMs = 0;
@@ -89,7 +90,7 @@ export class Timeline {
   }
 }
 
-/** Milliseconds between two instants, by the clock that counts more. */
+/** Milliseconds between two instants, by the clock that advanced more. */
 export function elapsedMs(since: Instant, now: Instant): number {
   return now.timelineMs - since.wallMs - since.aheadMs;
 }

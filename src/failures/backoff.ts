@@ -32,8 +32,8 @@ export interface Pause {
 const MAX_DOUBLINGS = 40;
 
 /**
- * Draws a pause. Its length is the one that the source has set for all replicas, or else the one that the service asked
- * for, or else the doubled base up to the cap, less up to half of it.
+ * Draws a pause. Its length is, in this order of precedence: what the source has set for all replicas; what the service
+ * asked for; the doubled base up to the cap, less up to half of it.
  *
  * @param count failures in a row, this one included.
  * @param fromMs the monotonic time at which the pause begins.
@@ -48,7 +48,7 @@ export function drawPause(
   doublings = count - 1,
 ): Pause {
   const pauseMs = OwnerTokenError.pauseMsOf(error);
-  // Counted by the fleet: this replica's own backoff does not grow.
+  // The fleet counts such failures, so the backoff of this replica does not grow.
   if (pauseMs !== undefined) return { error, count: count - 1, retryAtMonotonicMs: fromMs + pauseMs };
   const lengthMs = retryAfterMsOf(error, range.capMs) ?? drawLength(doublings, range, random);
   return { error, count, retryAtMonotonicMs: fromMs + lengthMs };

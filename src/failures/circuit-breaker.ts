@@ -3,25 +3,27 @@
  * us). Closed, it admits every request. Open, it refuses all until a time that was drawn when it opened; then the next
  * request becomes the trial. Half-open, it waits for the outcome of the trial.
  *
- * | event                                     | closed       | open                      | half-open                  |
- * | ----------------------------------------- | ------------ | ------------------------- | -------------------------- |
- * | `admit`                                   | passes       | half-open: it is the trial | half-open: a new trial    |
- * | `succeeded` or `cleared`                  | –            | –                         | the trial's: closed        |
- * | `failed`: a failure of this scope         | open         | open, maybe for longer    | the trial's: open, longer  |
- * | `cancel`, or a failure of another scope   | –            | –                         | the trial's: open, no wait |
- * | `reset`                                   | –            | closed                    | closed                     |
+ * | event                                   | closed | open                       | half-open                  |
+ * | --------------------------------------- | ------ | -------------------------- | -------------------------- |
+ * | `admit`                                 | passes | half-open: it is the trial | half-open: a new trial     |
+ * | `succeeded` or `cleared`                | –      | –                          | the trial's: closed        |
+ * | `failed`: a failure of this scope       | open   | open, possibly for longer  | the trial's: open, longer  |
+ * | `cancel`, or a failure of another scope | –      | –                          | the trial's: open, no wait |
+ * | `reset`                                 | –      | closed                     | closed                     |
  *
  * While the circuit is open or half-open, only the outcome of the trial counts. All other requests were sent before the
- * circuit opened and say nothing about the present. They only extend the pause, if they carry a later `Retry-After`.
+ * circuit opened and say nothing about the current state. They only extend the pause, if they carry a later
+ * `Retry-After`.
  *
- * An owner is inconclusive if it failed before, or never succeeded while others have: it may be the only cause of its
- * failure. So it must not keep the circuit open for the others:
+ * A failure is inconclusive if its owner failed before, or has never succeeded while others have: the owner may be its
+ * only cause. Such an owner must not keep the circuit open for the others:
  *
- * - If its trial takes longer than `TRIAL_TAKEOVER_AFTER_MS`, the request of an owner that has not failed replaces it as
+ * - If its trial takes longer than `TRIAL_TAKEOVER_AFTER_MS`, the next request of an owner that has not failed becomes
  *   the trial.
  * - If its trial fails ambiguously, the pause doubles for owners that failed. Others wait half a second more, or not at
- *   all if the trial hung, because they have waited long enough. The same holds for any owner's trial while nobody has
- *   succeeded: a few wrong keys look like a wrong client secret then, until the trial of a healthy owner tells.
+ *   all if the trial hung, because they have waited long enough. The same applies to any owner's trial while no owner
+ *   has succeeded: a few wrong keys then look like a wrong client secret, until the trial of a healthy owner settles
+ *   it.
  * - If the trial of a proven owner fails ambiguously, the pause of the others grows by a fifth instead of doubling.
  *   Otherwise, if many owners failed once each, the healthy ones would wait too long for their turn.
  */
@@ -40,9 +42,9 @@ export interface Permit {
   /** Counts up in the order in which requests are sent. */
   readonly number: number;
   readonly standing: OwnerStanding;
-  /** How many requests were in flight once it was sent. */
+  /** How many requests were in flight when it was sent, itself included. */
   readonly inFlight: number;
-  /** Whether the owner itself may be the cause of a failure; see above. */
+  /** Whether its failure would be inconclusive; see above. */
   readonly inconclusive: boolean;
 }
 
@@ -63,7 +65,7 @@ export interface CircuitFailure {
   readonly hung: boolean;
 }
 
-/** The pauses of an open circuit. The one of owners that failed never ends before the one of the others. */
+/** The pauses of an open circuit. That of owners that failed never ends before that of the others. */
 interface Pauses {
   readonly pause: Pause;
   /** How many times the base of `pause` was doubled. */
@@ -92,7 +94,7 @@ const AMBIGUOUS_GROWTH = 1 / 4;
 /** The longest pause of the others after the trial of an owner that is not proven. */
 const PAUSE_AFTER_UNPROVEN_MS = 500;
 
-/** How long the trial of a inconclusive owner may take before another owner's request replaces it. */
+/** How long a trial whose failure would be inconclusive may take before another owner's request replaces it. */
 export const TRIAL_TAKEOVER_AFTER_MS = 500;
 
 /** The shortest wait that callers are given while the trial is in flight. */
@@ -121,7 +123,11 @@ export class CircuitBreaker {
     return state.kind === 'closed' ? undefined : { pause: state.pause, probing: state.kind === 'half-open' };
   }
 
-  /** The pause that refuses a request now. */
+  /**
+   * The pause that refuses a request now.
+   *
+   * @param failed whether the last request of this owner failed.
+   */
   pauseFor(nowMs: number, failed: boolean): Pause | undefined {
     const state = this.#state;
     if (state.kind === 'closed') return undefined;
@@ -139,9 +145,7 @@ export class CircuitBreaker {
     this.#state = { ...state, kind: 'half-open', trial: permit, trialSentAtMs: nowMs };
   }
 
-  /**
-   * Counts one more owner's failure against this scope. Returns whether enough distinct owners have failed in a row.
-   */
+  /** Counts a failure of this owner against the scope. Returns whether enough distinct owners have failed in a row. */
   countsAgainst(owner: string): boolean {
     this.#suspects.add(owner);
     return this.#suspects.size >= SUSPECTS_TO_ESCALATE;
@@ -169,16 +173,17 @@ export class CircuitBreaker {
     const error = OwnerTokenError.restated(failure.error, { failureScope: this.scope });
     const draw = (count: number, doublings = count - 1) =>
       drawPause(error, count, this.#range, failure.nowMs, this.#random, doublings);
-    const isAsked = retryAfterMsOf(error, this.#range.capMs) !== undefined;
+    const hasRetryAfter = retryAfterMsOf(error, this.#range.capMs) !== undefined;
     if (state.kind === 'closed') return this.#pauseAll(draw(1), 0);
     if (!this.#isTrial(permit)) {
-      const asked = draw(state.pause.count);
-      if (!isAsked || asked.retryAtMonotonicMs <= state.pause.retryAtMonotonicMs) return state.pause;
-      this.#state = { ...state, pause: asked, pauseOfFailed: laterOf(asked, state.pauseOfFailed) };
-      return asked;
+      const extended = draw(state.pause.count);
+      if (!hasRetryAfter || extended.retryAtMonotonicMs <= state.pause.retryAtMonotonicMs) return state.pause;
+      this.#state = { ...state, pause: extended, pauseOfFailed: laterOf(extended, state.pauseOfFailed) };
+      return extended;
     }
     const { pause, doublings, pauseOfFailed } = state;
-    if (!failure.isEscalated || isAsked) return this.#pauseAll(draw(pause.count + 1, doublings + 1), doublings + 1);
+    if (!failure.isEscalated || hasRetryAfter)
+      return this.#pauseAll(draw(pause.count + 1, doublings + 1), doublings + 1);
     const longer = draw(pauseOfFailed.count + 1);
     if (permit.standing !== 'proven') {
       const again = failure.hung ? pause : { ...pause, retryAtMonotonicMs: failure.nowMs + this.#drawShortPause() };
@@ -213,9 +218,9 @@ export class CircuitBreaker {
   }
 
   /**
-   * When a caller should retry while the trial is in flight: when the trial may be replaced, or else after as long
-   * again as the trial has taken so far, but no later than its deadline. So a caller that polls makes only a handful of
-   * calls.
+   * When a caller should retry while the trial is in flight. If its request may replace the trial, that is when it may.
+   * Otherwise the wait is as long as the trial has taken so far, and ends by the trial's deadline, so that a caller
+   * that polls makes only a handful of calls.
    */
   #retryAtBesideTrial({ trial, trialSentAtMs }: HalfOpen, nowMs: number, failed: boolean): number {
     if (trial.inconclusive && !failed) return trialSentAtMs + TRIAL_TAKEOVER_AFTER_MS;

@@ -5,17 +5,16 @@
  * | -------------------------------------------------------- | ----------------------------------------------------- |
  * | successes while all permits are in use, latency normal   | grows by half per round trip (doubles up to the       |
  * |                                                          | initial limit); near a ceiling, grows by one          |
- * | a 429 without `Retry-After`                              | shrinks by a quarter, which marks a ceiling           |
+ * | a 429 that `flow.ts` attributes to concurrency           | shrinks by a quarter, which marks a ceiling           |
  * | a tenth of the responses are 503                         | likewise                                              |
  * | latency over 1.5 times the best                          | shrinks by a seventh, likewise                        |
- * | latency stays the same after three such steps, or at the | stays: the service is slower by itself, so that is    |
- * | lowest limit                                             | the best latency from now on                          |
- * | a pause ended                                            | starts at one                                         |
+ * | high latency even after three such steps, or at the      | stays: the service itself has become slower, so this  |
+ * | lowest limit                                             | is the best latency from now on                       |
+ * | a pause ended                                            | starts again at one                                   |
  *
- * Latencies are averaged over a round: so many requests sent one after the other, most of which have been answered. A
- * single slow response is capped first, and a single fast round moves the best latency only by a quarter, because
- * otherwise luck would make all that follows look congested. Requests sent before the limit last shrank say nothing
- * about it.
+ * Latencies are averaged over a round, a set of requests sent one after the other. An outlier is capped before it
+ * counts, and a fast round moves the best latency by only a quarter of the difference: after one lucky round, normal
+ * latency would look like congestion. Requests sent before the limit last changed are not evidence about the new limit.
  */
 
 /** Bounds of the number of token requests in flight. */
@@ -28,7 +27,7 @@ export interface ConcurrencyRange {
   readonly max: number;
 }
 
-/** A token that arrived. */
+/** The latency of a request that returned a token. */
 export interface LatencySample {
   /** Permits are numbered in the order in which requests are sent. */
   readonly number: number;
@@ -39,23 +38,23 @@ export interface LatencySample {
 
 /** What a success adds to the limit beyond the initial one while no ceiling is known: half as much again per round trip. */
 const GROWTH = 1 / 2;
-/** A round has as many requests as there may be in flight, and at least these: the average of fewer is mostly noise. */
+/** A round has as many requests as may be in flight, and at least this many: an average of fewer is mostly noise. */
 const MIN_ROUND = 32;
-/** A round is over when this share of it has been answered, so that it need not wait for the slowest. */
+/** A round ends when this share of it has been answered, so that it does not wait for the slowest. */
 const ANSWERED = 0.9;
 /** Latency that counts as congestion, as a multiple of the best. The event loop alone may add some milliseconds. */
 const CONGESTED = 1.5;
 const NOISE_MS = 10;
 /** A slower response counts as one that took this many times the best latency. */
 const OUTLIER = 4;
-/** Shares that remain of the limit. */
+/** What remains of the limit after a 429 or overload, and after congestion. */
 const AFTER_RATE_LIMIT = 0.75;
 const AFTER_CONGESTION = 0.85;
-/** After so many steps without effect the latency is the service's own. */
+/** After this many steps without effect the high latency is attributed to the service itself. */
 const INEFFECTIVE_STEPS = 3;
 /** A step had an effect if it left less than this share of the latency. */
 const EFFECT = 0.9;
-/** The share of 503 responses that counts as overload. Below it they are failures of their own. */
+/** The share of 503 responses in a round that counts as overload. */
 const OVERLOAD_SHARE = 0.1;
 /** How much of the difference a round moves the best latency: down, and up at the same limit. */
 const FASTER = 1 / 4;
@@ -65,14 +64,14 @@ const REFUTED = 1.1;
 /** The tail is the 95th percentile: each response beyond it raises it by nearly a fifth. */
 const TAIL_STEP = 0.2;
 const TAIL = 0.95;
-/** A request may always take this long, or this many times the tail, until it counts as slow. */
+/** A request counts as slow after this long, or after this multiple of the tail if that is later. */
 const SLOW_MS = 1_000;
 const SLOW = 3;
 
 export class ConcurrencyLimit {
   readonly #range: ConcurrencyRange;
   #limit: number;
-  /** Where congestion was last seen. */
+  /** The limit at which congestion was last seen. */
   #ceiling: number | undefined;
   /** Responses to this and earlier requests say nothing about the limit. */
   #changedAt = 0;
@@ -94,12 +93,12 @@ export class ConcurrencyLimit {
     return Math.floor(this.#limit);
   }
 
-  /** A request that takes longer than this is far slower than the others. */
+  /** A request that takes longer than this is slow: far slower than its peers. */
   get slowAfterMs(): number {
     return Math.max(SLOW_MS, SLOW * this.#tailMs);
   }
 
-  /** How long a request waits behind so many others; 0 if that is unknown. */
+  /** How long a request waits behind this many others; 0 if that is unknown. */
   waitMs(ahead: number): number {
     const limit = this.#ceiling === undefined ? this.#range.max : this.#limit;
     return (ahead * (this.#recentMs ?? 0)) / limit;
@@ -128,7 +127,7 @@ export class ConcurrencyLimit {
 
   /**
    * The service answered 429, because too many requests were in flight. Returns false if the limit cannot shrink any
-   * further; it has shrunk already if that was after the request was sent.
+   * further. Does nothing for a request that was sent before the limit last shrank.
    */
   rateLimited(number: number, sent: number): boolean {
     if (number <= this.#changedAt) return true;
@@ -145,7 +144,7 @@ export class ConcurrencyLimit {
     this.#round = this.#roundAfter(number);
   }
 
-  /** A pause began, which admits only trial requests, or all pauses were lifted by hand. */
+  /** A pause began, which admits only trial requests, or `resume()` ended all pauses. */
   raiseToInitial(): void {
     this.#limit = Math.max(this.#limit, this.#range.initial);
   }
@@ -156,7 +155,7 @@ export class ConcurrencyLimit {
     this.#limit = Math.min(this.#range.max, this.#limit + (this.#ceiling === undefined ? step : 1 / this.#limit));
   }
 
-  /** Ends the round if most of it has been answered, or so much after it that the rest will not matter. */
+  /** Ends the round if most of it has been answered, or if responses are already a whole round ahead. */
   #endRound(number: number, sent: number): void {
     const { after, size, responses, overloads, sumMs, inUse } = this.#round;
     const answered = responses + overloads;
@@ -169,7 +168,7 @@ export class ConcurrencyLimit {
   /** @param ms the average latency of a round. */
   #judge(ms: number, isLimitInUse: boolean, sent: number): void {
     const best = this.#best;
-    // Where fewer requests are in flight than may be, the latency is the service's own.
+    // If the limit is not in use, it cannot be the cause of the latency.
     if (!best || !isLimitInUse) {
       this.#learn(ms, FASTER);
     } else if (!this.#isCongested(ms)) {

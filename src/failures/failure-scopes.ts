@@ -8,12 +8,12 @@
  * fail so, with no success of any owner in between, the failure is attributed to the endpoint (or the client), and so
  * is every ambiguous failure until that circuit closes. A failure counts only
  *
- * - if its owner is not inconclusive. An owner that failed before says nothing new, and one that never succeeded while
- *   others have may have a wrong key. Until any owner has succeeded, the first failure of each owner counts;
- * - if no request sent later has succeeded. Otherwise the failure says nothing about the present.
+ * - if it is conclusive. A further failure of the same owner says nothing new, and an owner that has never succeeded
+ *   while others have may have a wrong key. Until any owner has succeeded, the first failure of each owner counts;
+ * - if no request sent later has succeeded. Otherwise the failure says nothing about the current state.
  *
- * What remains of a failure that stops nobody but its owner: it slows requests down, or its request is sent again. Both
- * are decided in `flow.ts`.
+ * A failure that stops only its owner may still slow requests down, or its request may be sent again. `flow.ts` decides
+ * both.
  */
 
 import { type FailureScope, OwnerTokenError, type WiderScope } from '../errors.ts';
@@ -87,16 +87,16 @@ export const HUNG_AFTER_MS = 500;
 /** How often a request that gets a 429 each time is sent again. */
 const MAX_RESENDS = 10;
 
-/** A request that failed by itself is sent again after 50 to 150 ms. */
+/** A request whose failure is transient is sent again after 50 to 150 ms. */
 const RETRY_AFTER_MS = { least: 50, range: 100 } as const;
 
-/** The first pause of an owner that failed ambiguously and at once, because most such failures are gone at once. */
+/** The base of an owner's pauses after transient failures, most of which are gone a moment later. */
 const LONE_FAILURE_BASE_MS = 100;
 
 /** The breakers of client and endpoint, and how failures of owners escalate to them. */
 export class FailureScopes {
   readonly #breakers: Readonly<Record<WiderScope, CircuitBreaker>>;
-  /** How many requests may be in flight, and how fast. */
+  /** How many requests may be in flight, and how fast they may follow each other. */
   readonly flow: Flow;
   readonly #ownerRange: PauseRange;
   readonly #random: () => number;
@@ -115,7 +115,7 @@ export class FailureScopes {
     this.#random = options.random;
   }
 
-  /** The pause that refuses a request of such an owner now. The client's takes precedence over the endpoint's. */
+  /** The pause that refuses a request of an owner with this standing now. The client's takes precedence. */
   pauseFor(nowMs: number, standing: OwnerStanding): Pause | undefined {
     const { client, endpoint } = this.#breakers;
     const failed = hasFailed(standing);
@@ -158,14 +158,15 @@ export class FailureScopes {
   }
 
   /**
-   * Whether a failed request is sent again before its callers learn of the failure, and after how many milliseconds.
-   * Never while a circuit is not closed. If it is, the failure pauses nobody, and {@link failed} is not called.
+   * After how many milliseconds a failed request is sent again, before its callers learn of the failure; undefined if
+   * it is not, as always while a circuit is not closed. The failure of a request that is sent again pauses nobody, so
+   * {@link failed} is not called.
    */
   resendAfterMs(request: FailedRequest): number | undefined {
     const { permit, error, resends, isOnlyRequest, nowMs } = request;
     const { number, standing } = permit;
-    const isHint = error.retryAfterMs !== undefined || OwnerTokenError.pauseMsOf(error) !== undefined;
-    if (isHint || error.oauthError !== undefined || this.#both.some(({ state }) => state)) return undefined;
+    const hasHint = error.retryAfterMs !== undefined || OwnerTokenError.pauseMsOf(error) !== undefined;
+    if (hasHint || error.oauthError !== undefined || this.#both.some(({ state }) => state)) return undefined;
     if (error.code === 'rate_limited') {
       return resends < MAX_RESENDS && this.flow.rateLimited({ ...permit, nowMs, isOnlyRequest }) ? 0 : undefined;
     }
@@ -216,7 +217,7 @@ export class FailureScopes {
     for (const breaker of this.#both) breaker.cancel(permit);
   }
 
-  /** Closes both circuits, without a trial or a slow start. Returns those that were open. */
+  /** Closes both circuits without a trial and restores the initial concurrency. Returns the scopes that were open. */
   resume(): WiderScope[] {
     this.flow.resume();
     return this.#both.filter((breaker) => breaker.reset()).map(({ scope }) => scope);
@@ -227,7 +228,7 @@ export class FailureScopes {
     return this.#breakers[scope].state;
   }
 
-  /** Whether such an owner may be the only cause of its failure. */
+  /** Whether an owner with this standing may be the only cause of its failure. */
   #isInconclusive(standing: OwnerStanding): boolean {
     return standing !== 'proven' && (standing !== 'new' || this.#newestSuccess > 0);
   }
@@ -261,7 +262,7 @@ function settles(breaker: CircuitBreaker, permit: Permit, error: OwnerTokenError
   return false;
 }
 
-/** Whether the last request of such an owner failed. */
+/** Whether the last request of an owner with this standing failed. */
 function hasFailed(standing: OwnerStanding): boolean {
   return standing === 'unproven' || standing === 'failing';
 }
@@ -270,7 +271,7 @@ function isHung({ nowMs, sentAtMs }: FailedRequest): boolean {
   return nowMs - sentAtMs > HUNG_AFTER_MS;
 }
 
-/** Whether the service failed without a reason: a 5xx or a broken connection, which may be gone a moment later. */
+/** Whether the failure gives no reason and may be gone a moment later: a 5xx or a broken connection. */
 function isTransient(error: OwnerTokenError): boolean {
   return error.code === 'endpoint_unavailable' && OwnerTokenError.escalationOf(error) === 'endpoint';
 }

@@ -1,21 +1,21 @@
 /**
- * How many requests may be in flight, how fast they may follow each other, and which failed ones are sent again. All of it
- * is learned from outcomes, because the service states no limits; `concurrency-limit.ts` holds the first part.
+ * How many requests may be in flight, how fast they may follow each other, and which failed ones are sent again. All of
+ * this is learned from outcomes, because the service states no limits. `concurrency-limit.ts` learns the first part.
  *
  * **429 without `Retry-After`.** While the service issues tokens, it means "too much", not "down", and the request is
- * sent again, a few times at most. If more requests were in flight than ever succeeded together, the limit shrinks if it
- * can.
- * Otherwise the service counts requests per second: nothing starts for a moment, and then requests are paced by the
- * rate at which tokens were issued within the last second. Each further 429 cuts that rate by a tenth; each token
- * raises it, the more the longer ago the last 429 was.
+ * sent again, a few times at most. If more requests were in flight than ever succeeded together, the limit shrinks.
+ * If not, or if the limit cannot shrink, the service counts requests per second: nothing starts for a moment, and then
+ * requests are paced by the rate at which tokens were issued within the last second. Each further 429 cuts that rate by
+ * a tenth. Each token raises it, by more the longer ago the last 429 was.
  *
- * **Lone failures.** A request that failed ambiguously and at once is sent again, from a budget: each ten tokens issued
- * pay for one. The budget is empty at the start and bounded, so an outage gets ten requests more at most.
+ * **Lone failures.** A request with a transient failure is sent again if the retry budget allows. Ten issued tokens pay
+ * for one retry. The budget is empty at the start and saves ten retries, so an outage gets at most ten more requests.
  *
- * **Newcomers** (owners that never succeeded) slow down while they fail. In an outage they may be the only owners that
- * make requests, because the others still have their tokens. Once any owner has succeeded, newcomers alone do not open
- * a circuit, because they may simply have wrong keys. So from the third ambiguous failure in a row on, each one doubles
- * the interval between their requests, up to a second. Only failures after which no newcomer has succeeded count.
+ * **Newcomers** (owners that have never succeeded) slow down while they fail. In an outage they may be the only owners
+ * that make requests, because the others still have their tokens. Once any owner has succeeded, failures of newcomers
+ * open no circuit, because they may simply have wrong keys. So from the third ambiguous failure in a row on, each one
+ * doubles the interval between their requests, up to a second. Only failures after which no newcomer has succeeded
+ * count.
  */
 
 import type { OwnerStanding } from './circuit-breaker.ts';
@@ -35,12 +35,12 @@ export interface StartLimits {
   readonly newcomers: boolean;
 }
 
-/** What is known of a request since it was sent. */
+/** A request as it was when it was sent. */
 export interface SentPermit {
   /** Counts up in the order in which requests are sent. */
   readonly number: number;
   readonly standing: OwnerStanding;
-  /** How many requests were in flight once it was sent. */
+  /** How many requests were in flight, itself included. */
   readonly inFlight: number;
 }
 
@@ -51,15 +51,15 @@ export interface RateLimited extends SentPermit {
   readonly isOnlyRequest: boolean;
 }
 
-/** The first pause after a 429, doubled with each that follows without a success in between. */
+/** How long nothing starts after a 429: the base, doubled with each further 429 without a success in between. */
 const QUIET_MS = { base: 50, cap: 1_000 } as const;
 /** A 429 cuts the learned rate to this share. */
 const AFTER_RATE_LIMIT = 0.9;
-/** What a token adds to the learned rate, right after a 429; grows with the square of the time since. */
+/** What a token adds to the learned rate right after a 429. Grows with the square of the time since. */
 const RAISE_PER_SUCCESS = 0.02;
 const RAISE_UNIT_MS = 5_000;
 
-/** Tokens that pay for one request sent again, and how many such requests can be saved. */
+/** Tokens that pay for one retry, and how many retries can be saved. */
 const SUCCESSES_PER_RETRY = 10;
 const MAX_SAVED_RETRIES = 10;
 
@@ -102,7 +102,7 @@ export class Flow {
     };
   }
 
-  /** When requests that may not start now because of a pace may; undefined if there is no such time. */
+  /** When a pace next lets a request start; undefined if none delays a request now. */
   nextStartAtMs(nowMs: number): number | undefined {
     const times = [Math.max(this.#pace.nextAtMs, this.#quietUntilMs), this.#newcomers.nextAtMs].filter(
       (ms) => nowMs < ms,
@@ -110,12 +110,12 @@ export class Flow {
     return times.length > 0 ? Math.min(...times) : undefined;
   }
 
-  /** A request that takes longer than this is far slower than the others. */
+  /** A request that takes longer than this is slow: far slower than its peers. */
   get slowAfterMs(): number {
     return this.#concurrency.slowAfterMs;
   }
 
-  /** How long a request will wait behind so many others, at the present pace. */
+  /** How long a request will wait behind these others at the current pace. */
   waitMs(standing: OwnerStanding, ahead: { readonly all: number; readonly newcomers: number }): number {
     const newcomersMs = isNewcomer(standing) ? (ahead.newcomers * 1_000) / this.#newcomers.perSecond : 0;
     return Math.max(newcomersMs, (ahead.all * 1_000) / this.#pace.perSecond, this.#concurrency.waitMs(ahead.all));
@@ -158,7 +158,7 @@ export class Flow {
     this.#concurrency.overloaded(number, this.#sent);
   }
 
-  /** A request got a 429 without a hint. Returns whether the service merely wants fewer requests. */
+  /** A request got a 429 without `Retry-After`. Returns whether the service merely wants fewer requests. */
   rateLimited({ number, nowMs, inFlight, isOnlyRequest }: RateLimited): boolean {
     const { count, perSecond } = this.#recentTokens.at(nowMs);
     if (isOnlyRequest && count === 0) return false;
@@ -173,7 +173,7 @@ export class Flow {
     return true;
   }
 
-  /** Whether a failed request may be sent again; takes that out of the budget. */
+  /** Takes a retry out of the budget. Returns false if there is none. */
   takeRetry(): boolean {
     if (this.#successesSaved < SUCCESSES_PER_RETRY) return false;
     this.#successesSaved -= SUCCESSES_PER_RETRY;
@@ -190,7 +190,7 @@ export class Flow {
     this.#concurrency.raiseToInitial();
   }
 
-  /** All pauses were lifted by hand. */
+  /** `resume()` ended all pauses. */
   resume(): void {
     this.#concurrency.raiseToInitial();
     this.#resetNewcomers();
@@ -212,7 +212,7 @@ export class Flow {
   }
 }
 
-/** Whether no request of such an owner ever succeeded. */
+/** Whether no request of an owner with this standing has ever succeeded. */
 export function isNewcomer(standing: OwnerStanding): boolean {
   return standing === 'new' || standing === 'unproven';
 }
@@ -230,7 +230,7 @@ class LastSecond {
     (this.#counts[this.#newestPart % PARTS] as number)++;
   }
 
-  /** How many there were, and how many a second that is since the first of them. */
+  /** How many there were, and at what rate since the first of them. */
   at(nowMs: number): { count: number; perSecond: number } {
     this.#advanceTo(nowMs);
     let count = 0;

@@ -1,6 +1,6 @@
 /**
- * Spaces requests evenly, at most so many per second: a token bucket that holds one token, kept as the time at which the
- * next one is full. A request that starts a little late, because timers fire late, does not delay those that follow.
+ * Spaces requests evenly, by a rate per second. This is a token bucket of size one, stored as the time at which it is
+ * full again. A request that starts a little late, because timers fire late, does not delay those that follow.
  */
 
 const LATE_MS = 10;
@@ -23,7 +23,7 @@ export class Pace {
     return this.#nextAtMs;
   }
 
-  /** Changes the pace of the requests that follow. */
+  /** Changes the rate of the requests that follow. */
   set(perSecond: number): void {
     this.#perSecond = perSecond;
   }
@@ -34,7 +34,7 @@ export class Pace {
     this.#nextAtMs = (isOnTime ? this.#nextAtMs : nowMs) + 1_000 / this.#perSecond;
   }
 
-  /** Lifts the bound, and lets the next request start at once. */
+  /** The next request may start at once, and so may those that follow. */
   removeBound(): void {
     this.#perSecond = Number.POSITIVE_INFINITY;
     this.#nextAtMs = Number.NEGATIVE_INFINITY;
