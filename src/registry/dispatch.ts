@@ -208,7 +208,7 @@ export class Dispatch {
     for (const standing of STANDINGS) {
       for (let flight = this.#queue.first(standing); flight; flight = this.#queue.first(standing)) {
         if (!this.#refuseIfPaused(flight, now)) break;
-        if (--left === 0) return this.#refuseNextSlice();
+        if (--left === 0) return void this.#refuseNextSlice();
       }
     }
     this.startNext();
