@@ -86,7 +86,8 @@ export class ConcurrencyLimit {
   constructor(range: ConcurrencyRange) {
     this.#range = range;
     this.#limit = range.initial;
-    this.#round = this.#roundAfter(0);
+    // The first requests are slow, because connections are opened and code is compiled.
+    this.#round = this.#roundAfter(range.initial);
   }
 
   get limit(): number {

@@ -138,6 +138,14 @@ describe('congestion', () => {
     expect(stage.limit.limit).toBeLessThan(64);
   });
 
+  it('is noticed although the first responses, while connections are opened, are slow', () => {
+    const stage = new Stage();
+    const busy = stage.workers(32, 50);
+    stage.latencyMs = ({ sent }) => busy() + (sent <= 24 ? 200 : 0);
+    stage.answer(3_000);
+    expect(stage.mostInFlight).toBeLessThanOrEqual(96);
+  });
+
   it('is followed by growth again once it is gone', () => {
     const stage = new Stage();
     stage.latencyMs = stage.workers(32, 50);
