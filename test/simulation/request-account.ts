@@ -35,8 +35,8 @@ export class RequestAccount {
   #failingInFlight = 0;
   /** Requests in flight that hold a permit of their own from the start. */
   readonly #first = new Set<Mark>();
-  /** By owner: its last request failed, and may be sent again. */
-  readonly #failed = new Map<number, Failed>();
+  /** By owner: its last requests failed, and may be sent again; several if they are of different generations. */
+  readonly #failed = new Map<number, Failed[]>();
   /** By owner: how often in a row it got a 429 and was sent again. */
   readonly #resends = new Map<number, number>();
   #issuedCount = 0;
@@ -83,15 +83,18 @@ export class RequestAccount {
 
   /** A request failed. `calls` wait for it. */
   failed(owner: number, error: unknown, calls: readonly Call[]): void {
-    this.#failed.delete(owner);
+    this.#isOver(owner);
     if (!(error instanceof OwnerTokenError)) return;
     const isRefused = error.code === 'rate_limited';
-    if (isRefused || error.code === 'endpoint_unavailable') this.#failed.set(owner, { isRefused, calls });
+    if (!isRefused && error.code !== 'endpoint_unavailable') return;
+    this.#failed.set(owner, [...(this.#failed.get(owner) ?? []), { isRefused, calls }]);
   }
 
   /** Failed requests of which the registry may not have told anybody yet. */
   get mayBeSentAgain(): number {
-    return this.#failed.size;
+    let count = 0;
+    for (const failed of this.#failed.values()) count += failed.length;
+    return count;
   }
 
   ended(owner: number, mark: Mark): void {
@@ -138,7 +141,7 @@ export class RequestAccount {
   /** An issued token ends the owner's backoff. */
   issued(owner: number): void {
     this.#issuedCount++;
-    this.#failed.delete(owner);
+    this.#isOver(owner);
     this.#resends.delete(owner);
     this.#pausedUntilMs[owner] = undefined;
   }
@@ -151,7 +154,11 @@ export class RequestAccount {
 
   /** Nothing is queued: an owner without a request in flight has none of an earlier generation left. */
   nothingQueued(): void {
-    for (const owner of this.#begun.keys()) if (this.#inFlightOf[owner] === 0) this.#begun[owner] = 0;
+    for (const owner of this.#begun.keys()) {
+      if (this.#inFlightOf[owner] !== 0 || this.#begun[owner] === 0) continue;
+      this.#begun[owner] = 0;
+      this.#failed.delete(owner);
+    }
   }
 
   #checkSent(owner: number, isSecond: boolean): void {
@@ -187,9 +194,14 @@ export class RequestAccount {
     if (nowMs - before < 1_000) this.#broken(`over ${requestsPerSecond} requests a second`);
   }
 
+  /** The owner's failed request was sent again, or has told its callers, unless there are several of them. */
+  #isOver(owner: number): void {
+    if (this.#begun[owner] === 0) this.#failed.delete(owner);
+  }
+
   #checkResend(owner: number): void {
-    const failed = this.#failed.get(owner);
-    this.#failed.delete(owner);
+    const failed = this.#failed.get(owner)?.at(-1);
+    this.#isOver(owner);
     const isResend = failed?.calls.some(({ over }) => !over) && this.#begun[owner] === 0;
     if (!failed || !isResend) {
       this.#resends.delete(owner);
