@@ -93,7 +93,7 @@ export class OwnerTokenInstrumentation extends InstrumentationBase<OwnerTokenIns
     OwnerTokenInstrumentation.#restart(this);
   }
 
-  /** It patches no module: the registry reports by itself. */
+  /** Patches no module: the registry publishes to diagnostics channels. */
   protected override init(): void {}
 
   #unobserve(registry: Observed): void {
@@ -101,7 +101,7 @@ export class OwnerTokenInstrumentation extends InstrumentationBase<OwnerTokenIns
     this.#observed.delete(registry);
   }
 
-  /** Static, because the constructor of the base class calls `enable` before this class has its fields. */
+  /** Static, because the base class's constructor calls `enable` before the private fields of this class exist. */
   static #restart(of: OwnerTokenInstrumentation): void {
     if (!(#observed in of)) return;
     const { ownerAttribute } = of.getConfig();

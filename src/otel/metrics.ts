@@ -17,7 +17,7 @@ import type { RegistryStats } from '../registry/stats.ts';
  * ```
  */
 export interface Observed {
-  /** The registry's `name`. Registries of one process need distinct names, or their series mix. */
+  /** The registry's `name`. Two registries of one process with the same name write to the same time series. */
   readonly name: string;
   /** Its counters. */
   stats(): RegistryStats;
@@ -41,7 +41,7 @@ export interface Metric {
   readonly kind: 'histogram' | 'counter' | 'gauge' | 'state';
   readonly unit: string;
   readonly description: string;
-  /** Besides the registry's name, which every series has. */
+  /** Its attributes, apart from the registry's name, which every series has. */
   readonly attributes: readonly string[];
 }
 
@@ -154,7 +154,7 @@ export function checkArguments(of: string, registry: Observed, options: object, 
   check.done();
 }
 
-/** The current values. Iterates over all owners. */
+/** The current values. Takes the same time however many owners there are. */
 export function readingsOf(registry: Observed, fleet?: ObservedFleet): Reading[] {
   const stats = registry.stats();
   const { owner, client, endpoint } = stats.refused;

@@ -17,7 +17,7 @@ import { listenToRequests, outcomeAttributes } from './requests.ts';
 type Labels = Record<string, string>;
 
 /**
- * What a metric of prom-client is made from.
+ * The configuration of a prom-client metric.
  *
  * @example
  * ```ts
@@ -34,7 +34,7 @@ export interface PromMetricConfig {
 }
 
 /**
- * The part of `prom-client` that is used.
+ * What is used of `prom-client`.
  *
  * @example
  * ```ts

@@ -6,9 +6,7 @@ import type { RequestMessage } from '../channel-messages.ts';
 /** Receives each token request of one registry. */
 export interface RequestListener {
   started?(message: RequestMessage): void;
-  /**
-   * It succeeded, failed (`error` is set), or was abandoned because no caller waits for it (neither error nor token).
-   */
+  /** The request succeeded (`token` is set), failed (`error` is set), or was abandoned because nobody waits for it. */
   ended(message: RequestMessage): void;
 }
 

@@ -15,15 +15,15 @@ import type { Flight } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import { LONGEST_WAIT, RequestQueue, STANDINGS } from './request-queue.ts';
 
-/** Those whose requests these are. */
+/** Carries out what is decided here; implemented by `Flights`. */
 export interface Runner {
-  /** A request may be sent. It must end with {@link Dispatch.releasePermit}, unless it is sent again. */
+  /** Sends a request. Must end with {@link Dispatch.releasePermit}, unless the request is sent again. */
   run(flight: Flight, permit: Permit): void;
-  /** A queued request fails. */
+  /** Fails a queued request. */
   refuse(flight: Flight, error: OwnerTokenError): void;
 }
 
-/** Requests refused in one turn of the event loop. */
+/** How many requests are refused in one turn of the event loop. */
 export const SLICE = 256;
 
 export class Dispatch {
@@ -35,7 +35,7 @@ export class Dispatch {
   readonly #queue: RequestQueue<Flight>;
   /** p-limit cannot cancel or reorder what waits in it, so a request is passed to it only when it has a permit. */
   readonly #permitted: ReturnType<typeof pLimit>;
-  /** One timer for the whole queue: a request is overdue, may start, or is slow. */
+  /** One timer for the whole queue, for whichever comes first: a request is overdue, may start, or is slow. */
   #cancelTimer: (() => void) | undefined;
   #wakeAtMs = 0;
   #closed = false;
@@ -67,12 +67,12 @@ export class Dispatch {
     return this.#queue.sinceMs(flight);
   }
 
-  /** A caller waits for this request. Refuses it if the queue is full, or too long for it to be served. */
+  /** Queues a request that a caller waits for. Refuses it if the queue is full, or too long to serve it in time. */
   request(flight: Flight): void {
     const { flow } = this.#failures;
     const waitMs = flow.waitMs(flight.standing, this.#queue.ahead);
     if (waitMs > LONGEST_WAIT * this.#settings.maxQueueMs) {
-      const message = `at the present pace the token request would wait ${Math.round(waitMs / 1_000)} s, over ${LONGEST_WAIT} times maxQueueMs: raise concurrency.max, requestsPerSecond or maxQueueMs, or make fewer calls`;
+      const message = `at the current rate the token request would wait ${Math.round(waitMs / 1_000)} s, over ${LONGEST_WAIT} times maxQueueMs: raise concurrency.max, requestsPerSecond or maxQueueMs, or make fewer calls`;
       this.#runner.refuse(flight, this.#errorOf(flight, 'queue_timeout', message));
       return;
     }
@@ -86,7 +86,7 @@ export class Dispatch {
     this.#add(flight, true);
   }
 
-  /** A request that nobody waits for. False if the queue is full. */
+  /** Queues a request that nobody waits for. Returns false if the queue is full. */
   refresh(flight: Flight): boolean {
     if (!this.#hasPlaceFor(flight)) return false;
     this.#add(flight, false);
@@ -98,7 +98,7 @@ export class Dispatch {
     this.#queue.promote(flight, this.#time.now().monotonicMs);
   }
 
-  /** Takes a request out of the queue. False if it is not queued. */
+  /** Takes a request out of the queue. Returns false if it is not queued. */
   withdraw(flight: Flight): boolean {
     if (!this.#queue.withdraw(flight)) return false;
     flight.cancelResend?.();
@@ -106,7 +106,7 @@ export class Dispatch {
     return true;
   }
 
-  /** Starts nothing until {@link Dispatch.unblock} was called as often. */
+  /** Starts nothing until {@link Dispatch.unblock} has been called as often. */
   block(): void {
     this.#blocks++;
   }
@@ -141,7 +141,10 @@ export class Dispatch {
     this.#watch();
   }
 
-  /** Waits for another permit, unless the request has one or has settled. Queues once for all concurrent calls. */
+  /**
+   * Queues a sent request for another permit and waits for it, unless the request has one or has settled. Concurrent
+   * calls share one wait.
+   */
   async takePermit(flight: Flight): Promise<void> {
     const { state } = flight;
     if (flight.endPermit || state.phase !== 'sent') return;
@@ -162,7 +165,7 @@ export class Dispatch {
     await state.permit;
   }
 
-  /** The request has ended, or only waits for another process. */
+  /** The request has ended, or only waits for another replica. */
   releasePermit(flight: Flight): void {
     if (!this.#queue.release(flight)) return;
     endPermit(flight);
@@ -175,12 +178,12 @@ export class Dispatch {
     const isLimitInUse = this.#queue.isFull(this.#failures.flow.limitsAt(monotonicMs));
     const latencyMs = monotonicMs - sentAtMs;
     this.#queue.served(flight, monotonicMs);
-    // Without a permit it waited for another replica.
+    // Without a permit it waited for another replica, so its latency is not the service's.
     const response = this.#queue.isInFlight(flight) ? { latencyMs, isLimitInUse } : undefined;
     return this.#failures.succeeded(permit, monotonicMs, response);
   }
 
-  /** Puts a failed request back into the queue, at once or a little later, if another try may help. */
+  /** Requeues a failed request, at once or after a delay, if a retry may help. Returns whether it did. */
   sendAgain(flight: Flight, request: FailedRequest): boolean {
     if (!this.#queue.isInFlight(flight)) return false;
     if (request.nowMs - this.#queue.sinceMs(flight) >= this.#settings.maxQueueMs) return false;
@@ -200,7 +203,7 @@ export class Dispatch {
     return true;
   }
 
-  /** A circuit is open: refuses the requests that it stops, in slices, because each refusal creates an error. */
+  /** Refuses the queued requests that an open circuit stops, in slices, because each refusal creates an error. */
   refuseQueued(): void {
     if (this.#isRefusing) return;
     const now = this.#time.now();
@@ -269,7 +272,7 @@ export class Dispatch {
     if (this.#cancelTimer && wakeAtMs >= this.#wakeAtMs) return;
     this.#cancelTimer?.();
     this.#wakeAtMs = wakeAtMs;
-    // Rounded up, because rounding errors of fractions would make the timer fire too early again and again.
+    // Rounded up: with fractions, rounding errors would make the timer fire too early again and again.
     const waitMs = Math.max(0, Math.ceil(wakeAtMs - nowMs));
     this.#cancelTimer = this.#time.startTimer(() => this.#wake(), waitMs);
   }

@@ -7,7 +7,7 @@ import type { QueuedRequest } from './request-queue.ts';
 import { type Slot, standingOf } from './slot.ts';
 
 /**
- * - `queued`: not sent yet, or to be sent again; can still be dropped. Its reason is determined when it is sent.
+ * - `queued`: not sent yet, or to be sent again; can still be dropped. Why it is made is determined when it is sent.
  * - `permitted`: may be sent, which happens within the same tick; can still be dropped.
  * - `sent`: the source was called; `abort` cancels that call. The source may release its permit and queue for another:
  *   `permit` is the wait for it, which `resume` ends.
@@ -41,7 +41,7 @@ export class Flight implements QueuedRequest {
   endPermit: (() => void) | undefined;
   /** How often it was sent again after a failure. */
   resends = 0;
-  /** Cancels the timer after which it is sent again. */
+  /** Cancels the timer of its retry. */
   cancelResend: (() => void) | undefined;
   /** The async context of the call that began the request, for `AsyncLocalStorage`. */
   readonly context = new AsyncResource('OwnerTokenRequest');
@@ -60,7 +60,7 @@ export class Flight implements QueuedRequest {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    // No caller waits for a refresh; diagnostics report its failure.
+    // No caller may be waiting, as for a refresh. Diagnostics report its failure.
     this.#outcome.catch(() => {});
   }
 

@@ -91,7 +91,7 @@ export class Flights implements FlightHost, Runner {
     this.#dropIfUseless(flight);
   }
 
-  /** Every owner was forgotten: drops the requests that nobody waits for, and what the slots of the others hold. */
+  /** Every owner was forgotten: drops the requests that nobody waits for, and clears the slots of the others. */
   forgetAll(flights: Iterable<Flight>): void {
     this.#drop(flights, (flight) => {
       forgotten(flight.slot);
@@ -167,7 +167,7 @@ export class Flights implements FlightHost, Runner {
     }
   }
 
-  /** Sends the request, and settles it. False if it failed and will be sent again. */
+  /** Sends the request, and settles it unless it will be sent again. Returns whether it will. */
   async #send(flight: Flight, permit: Permit): Promise<boolean> {
     const abort = new AbortController();
     flight.state = { phase: 'sent', abort };
@@ -203,12 +203,12 @@ export class Flights implements FlightHost, Runner {
     for (const scope of lifted) this.#diagnostics.lifted(scope);
   }
 
-  /** Whether the request is sent again. */
+  /** Handles a failure. Returns whether the request will be sent again. */
   #failed({ flight, permit, attempt: { sent, message } }: SentFlight, thrown: unknown): boolean {
     const { slot, accessKey, state } = flight;
     const now = this.#time.now();
     const error = readFailure(thrown, flight, now);
-    // If it has settled already, it was refused while its source waited for a permit.
+    // A request that has settled already was refused while its source waited for a permit.
     if (state.phase !== 'sent' || wasAborted(state.abort.signal, error)) {
       this.#failures.cancel(permit);
       this.#diagnostics.requestAbandoned(message);
@@ -246,7 +246,7 @@ export class Flights implements FlightHost, Runner {
     });
   }
 
-  /** In slices. No request starts meanwhile, because it may be one of those that are dropped. */
+  /** Works in slices. No request starts in the meantime, because it may be one that is about to be dropped. */
   #drop<T>(items: Iterable<T>, drop: (item: T) => void): void {
     this.#dispatch.block();
     inSlices(items, drop, () => this.#dispatch.unblock());
@@ -261,7 +261,7 @@ export class Flights implements FlightHost, Runner {
 
   /** @param error why it was refused, if it was. */
   #end(flight: Flight, error?: OwnerTokenError): void {
-    // Queued and sent: its source still waits for a permit.
+    // A request that is both queued and sent has a source that waits for a permit.
     if (this.#dispatch.withdraw(flight) && flight.state.phase === 'sent') flight.state.abort.abort(error);
     flight.state = { phase: 'settled' };
     this.#owners.detach(flight);

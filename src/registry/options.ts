@@ -39,15 +39,15 @@ export interface OwnerTokenRegistryOptions {
   /** How long a token lives. Default: `firstKnown(expiresIn(), jwtExp())`, and 300 s if neither knows. */
   expiry?: ExpiryPolicy | undefined;
   /**
-   * The most owners to cache, 1 to 10,000,000; beyond it the least recently used are evicted. 28 bytes are allocated for
-   * each at once, and as many again when the first owner fails. Default: 10,000.
+   * The most owners to cache, 1 to 10,000,000; beyond it the least recently used are evicted. The constructor allocates
+   * 28 bytes for each, and the first failure of an owner as many again. Default: 10,000.
    */
   maxOwners?: number | undefined;
   /**
-   * Token requests in flight at once over all owners. A number, 1 to 10,000, is a fixed bound. By default the registry
-   * learns the limit: it starts at `initial`, grows while tokens arrive without delay, and shrinks on 429, 503 and
-   * rising latency, within `min` and `max` (each 1 to 10,000, `min` <= `initial` <= `max`). Either way it starts at one
-   * after a pause. Beside it, requests that take far longer than others may be in flight, as many as `max` and at most 32.
+   * Token requests in flight at once over all owners. A number, 1 to 10,000, fixes the limit. By default the registry
+   * learns it: the limit starts at `initial`, grows while latency is normal, and shrinks on 429, 503 and rising
+   * latency, within `min` and `max` (each 1 to 10,000, `min` <= `initial` <= `max`). Either way it starts again at one
+   * after a pause. Slow requests do not count: up to `max` of them, and at most 32, may be in flight as well.
    * Default: `{ initial: 16, min: 1, max: 128 }`.
    */
   concurrency?:
@@ -55,16 +55,18 @@ export interface OwnerTokenRegistryOptions {
     | { initial?: number | undefined; min?: number | undefined; max?: number | undefined }
     | undefined;
   /**
-   * A known quota of the service: token requests sent per second, evenly spaced; over 0, up to 1,000,000. It holds for
-   * this registry, so divide the quota among replicas. Default: none; a rate is learned from 429 responses.
+   * A known quota of the service: token requests sent per second, evenly spaced; over 0, up to 1,000,000. It applies to
+   * this registry; for the quota of a fleet, set that of `SharedTokens`. Default: none; a rate is learned from 429
+   * responses.
    */
   requestsPerSecond?: number | undefined;
   /** The most queued requests, 1 to 10,000,000; beyond it `getToken` rejects with `queue_full`. Default: 10,000. */
   maxQueued?: number | undefined;
   /**
-   * Milliseconds a request stays queued while no other one is served, 1 to 3,600,000; then `queue_timeout`. While others
-   * are served it waits for its turn, for up to ten times as long, and is refused at once if it would have to wait
-   * longer. Use a `signal` to wait less. Default: 30,000.
+   * Milliseconds a request stays queued without a success of any owner with the same history (no request yet, only
+   * failures, last a success, last a failure), 1 to 3,600,000; then `queue_timeout`. While such owners succeed it waits up
+   * to ten times as long, and is refused at once if it would have to wait longer. Use a `signal` to wait less.
+   * Default: 30,000.
    */
   maxQueueMs?: number | undefined;
   /**
@@ -97,7 +99,7 @@ export interface OwnerTokenRegistryOptions {
   /**
    * How long requests pause after a failure: doubling from `baseMs` (1 to 3,600,000) up to `capMs` (up to 86,400,000).
    * Defaults: owner 1 s to 5 min; client 1 s to 60 s; endpoint 0.5 s to 30 s. With an owner's `capMs` of 86,400,000, an
-   * owner that is refused for good is soon asked for once a day.
+   * owner that is refused for good soon costs one request a day.
    */
   pauses?: Partial<PauseRanges> | undefined;
 }
@@ -218,7 +220,7 @@ function checkConcurrency(check: OptionCheck<OwnerTokenRegistryOptions>): void {
   if (min > initial || initial > max) check.problem('concurrency', 'min <= initial <= max');
 }
 
-/** The bounds of the concurrency: a number leaves no room, absent bounds give way to given ones. */
+/** The bounds of the concurrency. A number is all three; the default of an absent bound gives way to the given ones. */
 function concurrencyRange(given: OwnerTokenRegistryOptions['concurrency']): ConcurrencyRange {
   if (typeof given === 'number') return { initial: given, min: given, max: given };
   const { initial = 16, min = 1, max = 128 } = given ?? {};

@@ -14,7 +14,7 @@ export class OwnerTable {
   evictions = 0;
   readonly #newTable: () => LRUCache<string, Slot>;
   #withToken: LRUCache<string, Slot>;
-  /** Made when the first owner needs it, because a table allocates 28 bytes for each of its owners at once. */
+  /** Created when first needed, because a table allocates 28 bytes for each possible owner up front. */
   #withoutToken: LRUCache<string, Slot> | undefined;
   #flights = new Map<string, Flight>();
   /** Owners with a failure that have not made a request since. */
@@ -36,12 +36,12 @@ export class OwnerTable {
     return this.usable + (this.#withoutToken?.size ?? 0);
   }
 
-  /** Owners with a token; one that has ended counts until its owner is next asked for. */
+  /** Owners with a token; an expired one counts until its owner's next call. */
   get usable(): number {
     return this.#withToken.size;
   }
 
-  /** Owners that back off; one whose backoff has ended counts until its owner is next asked for. */
+  /** Owners that back off; one whose backoff has ended counts until its next call. */
   get pausing(): ReadonlySet<Slot> {
     return this.#pausing;
   }

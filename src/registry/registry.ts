@@ -158,8 +158,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /**
-   * Drops everything that is cached for a removed owner, including its pause. An in-flight request still settles for
-   * its callers, but its token is not stored.
+   * Drops everything that is cached for a removed owner, including its pause. An in-flight request still settles its
+   * callers, but its token is not stored.
    *
    * @returns whether there was a token, a failure or a request.
    */
@@ -200,7 +200,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     return ownerFetchFor(this, accessKeyOf(accessKey), callRules(options, this.#settings.calls));
   }
 
-  /** Obtains tokens for many owners before they are needed, at most `concurrency` (or its `max`) at once. */
+  /** Obtains tokens for many owners before they are needed, at most `concurrency.max` at once. */
   warmUp(accessKeys: Iterable<string> | AsyncIterable<string>, options?: WarmUpOptions): Promise<WarmUpReport> {
     const { concurrency, maxOwners, time } = this.#settings;
     const [diagnostics, closing] = [this.#diagnostics, this.#closing.signal];
@@ -209,8 +209,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /**
-   * Ends the owner's pause, or all pauses, at once. Call it when the cause is fixed. Ending all takes time linear in the
-   * owners that back off.
+   * Ends the owner's pause, or all pauses, at once. Call it when the cause is fixed. Ending all of them takes time
+   * linear in the number of owners that back off.
    */
   resume(accessKey?: string): void {
     const slots = accessKey === undefined ? [...this.#owners.pausing] : [this.#owners.peek(accessKeyOf(accessKey))];
@@ -275,7 +275,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
           return this.#flights.begin(accessKey, slot, signal);
       }
     } finally {
-      // Reported last, because a subscriber that calls the registry must not see a decision that is not carried out yet.
+      // Reported last: a subscriber that calls the registry must find the decision carried out.
       this.#diagnostics.lookup(slot, decision);
     }
   }

@@ -1,15 +1,17 @@
 /**
  * Decides which owner's request starts next. Requests that may not start yet wait here, one per owner, in a bounded
- * queue. The queue starts nothing itself: `flights.ts` pulls the next request, and releases it when it has ended.
+ * queue. The queue starts nothing itself: `dispatch.ts` pulls the next request, and releases it when it has ended.
  *
  * - Requests that a caller waits for start before refreshes, which no caller waits for. A refresh that a caller joins
- *   is promoted. The order is FIFO per priority class, so no owner overtakes another of its class.
- * - A bulkhead limits failing owners in flight to a quarter of the permits and at least one: an owner that hangs holds
- *   its permit until it is found to be slow, and many such owners would hold all of them.
- * - A request that takes far longer than others gives its permit back, and stays in flight in a small pool.
- * - Newcomers (owners that never succeeded) may have to wait while others start. No other request waits behind theirs.
+ *   is promoted. Within each of these two priority classes the order is FIFO, among the owners whose requests may
+ *   start.
+ * - A bulkhead limits failing owners to a quarter of the permits, and at least one: an owner that hangs keeps its
+ *   permit until its request counts as slow, and many such owners would keep all of them.
+ * - A slow request, one that takes far longer than its peers, gives its permit back and stays in flight in a small
+ *   pool.
+ * - Newcomers (owners that have never succeeded) may have to wait while others start, but never delay others.
  * - A request is overdue if no request of an owner with the same standing has succeeded for `maxQueueMs`, or if it has
- *   waited {@link LONGEST_WAIT} times as long. As long as others are served, it will be served too.
+ *   waited {@link LONGEST_WAIT} times as long. While such requests succeed, its turn will come too.
  */
 
 import type { OwnerStanding } from '../failures/circuit-breaker.ts';
@@ -27,10 +29,10 @@ export interface RequestQueueOptions {
   readonly maxQueueMs: number;
 }
 
-/** The longest wait of a queue that moves, as a multiple of `maxQueueMs`. */
+/** The longest wait while other requests are served, as a multiple of `maxQueueMs`. */
 export const LONGEST_WAIT = 10;
 
-/** The pool of slow requests holds as many as there are permits, up to this. */
+/** The pool of slow requests has room for `concurrency.max` of them, up to this. */
 export const MAX_SLOW = 32;
 
 /** A request's place in a lane, or its permit once it is in flight. */
@@ -100,12 +102,12 @@ export class RequestQueue<T extends QueuedRequest> {
     this.#maxQueueMs = maxQueueMs;
   }
 
-  /** Requests that were pulled but not released yet. */
+  /** Requests that were pulled and not released, slow ones included. */
   get inFlight(): number {
     return this.#startedAtMs.size + this.#slow.size;
   }
 
-  /** Requests that hold a permit: those in flight but for the slow ones. */
+  /** Requests that have a permit: those in flight except the slow ones. */
   get permits(): number {
     return this.#startedAtMs.size;
   }
@@ -114,7 +116,7 @@ export class RequestQueue<T extends QueuedRequest> {
     return this.#places.size - this.inFlight;
   }
 
-  /** Whether as many requests are in flight as may be, or more would be. */
+  /** Whether the limit is in use: requests wait, or every permit is taken. */
   isFull({ inFlight }: StartLimits): boolean {
     return this.queued > 0 || this.#startedAtMs.size >= inFlight;
   }
@@ -132,7 +134,7 @@ export class RequestQueue<T extends QueuedRequest> {
     return { all: newcomers + proven.length + failing.length, newcomers };
   }
 
-  /** Whether one more request fits. It always does if it may start now, because the queue does not grow then. */
+  /** Whether the queue has a place for one more request. A request that may start at once needs none. */
   hasPlaceFor({ standing }: QueuedRequest, limits: StartLimits): boolean {
     return this.queued < this.#maxQueued || this.#mayStart(standing, limits);
   }
@@ -144,7 +146,7 @@ export class RequestQueue<T extends QueuedRequest> {
     this.#laneFor(request, waitedFor).push(place);
   }
 
-  /** A caller now waits for this request: a queued refresh moves to the end of those that are waited for. */
+  /** A caller now waits for this request: a queued refresh moves to the end of the higher priority class. */
   promote(request: T, nowMs: number): void {
     const place = this.#places.get(request);
     const lane = this.#laneFor(request, true);
@@ -154,7 +156,7 @@ export class RequestQueue<T extends QueuedRequest> {
     lane.push(place);
   }
 
-  /** Takes a request out of the queue. False if it is not queued. */
+  /** Takes a request out of the queue. Returns false if it is not queued. */
   withdraw(request: T): boolean {
     const place = this.#places.get(request);
     if (!place || this.isInFlight(request)) return false;
@@ -180,7 +182,7 @@ export class RequestQueue<T extends QueuedRequest> {
     return (this.#places.get(request) as Place<T>).sinceMs;
   }
 
-  /** A pulled request has ended, or needs no permit any more. False if it was not in flight. */
+  /** A pulled request has ended, or no longer needs a permit. Returns false if it was not in flight. */
   release(request: T): boolean {
     if (!this.isInFlight(request)) return false;
     this.#end(request);
@@ -192,7 +194,7 @@ export class RequestQueue<T extends QueuedRequest> {
     this.#servedAtMs[standing] = nowMs;
   }
 
-  /** A pulled request will be sent again. It keeps its place, outside all lanes, until {@link putBack}. */
+  /** A pulled request will be sent again. It counts as queued, outside all lanes, until {@link putBack}. */
   postpone(request: T): void {
     this.#end(request);
   }
@@ -202,7 +204,7 @@ export class RequestQueue<T extends QueuedRequest> {
     this.#laneFor(request, waitedFor).unshift(this.#places.get(request) as Place<T>);
   }
 
-  /** Takes the permits of requests that have been in flight for this long, while the pool of slow ones has room. */
+  /** Moves requests that have been in flight for this long to the pool of slow ones, while it has room. */
   takeFromSlow(slowAfterMs: number, nowMs: number): T[] {
     const taken: T[] = [];
     for (const [request, startedAtMs] of this.#startedAtMs) {
@@ -214,13 +216,13 @@ export class RequestQueue<T extends QueuedRequest> {
     return taken;
   }
 
-  /** When the next request is slow; undefined if the pool is full. */
+  /** When the next request counts as slow; undefined if the pool is full or nothing has a permit. */
   slowAtMs(slowAfterMs: number): number | undefined {
     const [oldest] = this.#slow.size < this.#maxSlow ? this.#startedAtMs.values() : [];
     return oldest === undefined ? undefined : oldest + slowAfterMs;
   }
 
-  /** The request that is overdue first, if it is by now, and whether that is because no other one was served. */
+  /** The request that was overdue first, if any is, and whether that is because no other one was served. */
   overdue(nowMs: number): { readonly request: T; readonly isStalled: boolean } | undefined {
     const place = this.#nextOverdue;
     if (!place || this.#overdueAtMs(place) > nowMs) return undefined;

@@ -44,7 +44,7 @@ export interface Failure {
 }
 
 /**
- * The facts of one owner. All that a healthy owner needs is here, without further objects: with many owners, each is a
+ * The facts of one owner. All that a healthy owner needs is here: with many owners, each further object would cost a
  * CPU cache miss on every hit, and memory.
  */
 export class Slot {
@@ -128,7 +128,7 @@ const FRESH_MS = 10_000;
 /** The largest small integer. A token that is fresh for longer is served all the same, only less quickly. */
 const LAST_SECOND = 2 ** 31 - 1;
 
-/** The promise to serve at this second of the timeline if the held token is certainly fresh. This alone decides a hit. */
+/** The promise to serve if the held token is certainly fresh at this second of the timeline. A hit reads only this. */
 export function servedAt(slot: Slot, second: number): Promise<AccessToken> | undefined {
   return second < slot.freshUntilSecond ? slot.served : undefined;
 }
@@ -203,7 +203,7 @@ export function reasonOf({ held, trouble }: Slot): RequestReason {
   return trouble?.hasSucceeded ? 'expired' : 'absent';
 }
 
-/** The owner's in-flight request returned a token. Of the troubles, only the denylist and a streak of rejections stay. */
+/** The owner's in-flight request returned a token. Only the denylist and a streak of rejections survive that. */
 export function succeeded(slot: Slot, { token, aheadMs }: HeldToken): void {
   const { trouble } = slot;
   if (trouble) {

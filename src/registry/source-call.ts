@@ -14,7 +14,7 @@ import { type HeldToken, isDenied } from './slot.ts';
 
 /** One call of the source. A request makes a second one if the first returned a token on the owner's denylist. */
 export interface Attempt {
-  /** When the source was called, or got its permit back. */
+  /** When the source was called, or last got a permit back. */
   sent: Instant;
   readonly message: RequestMessage;
 }
@@ -27,7 +27,7 @@ export interface SentFlight {
   attempt: Attempt;
 }
 
-/** The requests that this one is one of, as far as it depends on them. */
+/** What a call of the source needs from the registry; implemented by `Flights`. */
 export interface FlightHost {
   newAttempt(flight: Flight, reason: RequestReason): Attempt;
   scopeOf(sent: SentFlight, error: OwnerTokenError): FailureScope;
@@ -116,7 +116,7 @@ function settledInTime<T>(time: Time, timeoutMs: number, abort: AbortController,
   });
 }
 
-/** Whether the registry ended a request itself: it closed, or refused the request while its source waited for a permit. */
+/** Whether the registry ended a request: it closed, or refused the request while its source waited for a permit. */
 function wasEnded({ reason }: AbortSignal): boolean {
   return reason instanceof OwnerTokenError;
 }
@@ -132,8 +132,8 @@ export function readFailure(thrown: unknown, { slot, accessKey }: Flight, now: I
 }
 
 /**
- * Whether a request failed because it was aborted. Unless the registry ended it, an error still counts if it says something
- * about the service or the client: anything but a value that the source threw on being aborted.
+ * Whether a request failed because it was aborted. If the registry did not end it, an error about the service or the
+ * client still counts; only a `source_failed` of the owner is taken for the source's reaction to the abort.
  */
 export function wasAborted(signal: AbortSignal, { code, failureScope }: OwnerTokenError): boolean {
   return signal.aborted && (wasEnded(signal) || (code === 'source_failed' && failureScope === 'owner'));

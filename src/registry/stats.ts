@@ -64,7 +64,7 @@ export interface PauseStat {
  * ```
  */
 export interface PauseStats {
-  /** Owners that back off after failures of their own. One whose backoff has ended counts until it is next asked for. */
+  /** Owners that back off after failures of their own. One whose backoff has ended counts until its next call. */
   owners: number;
   /** The client's pause, which stops all requests; absent while its circuit is closed. */
   client?: PauseStat;
@@ -86,7 +86,7 @@ export interface PauseStats {
 export interface RegistryStats {
   /** Owners in the cache now. */
   owners: number;
-  /** Owners with a token. One whose token has ended counts until it is next asked for. */
+  /** Owners with a token. One whose token has expired counts until its next call. */
   usable: number;
   /** Token requests in flight now. */
   inFlight: number;

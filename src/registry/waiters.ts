@@ -1,6 +1,4 @@
-/**
- * Callers that wait. When the signal of one aborts, it leaves at once; other callers of the request still wait.
- */
+/** Callers that wait. One whose signal aborts leaves at once; the other callers of its request still wait. */
 
 import type { AccessToken } from '../token.ts';
 import type { Flight, Waiter } from './flight.ts';

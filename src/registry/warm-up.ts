@@ -1,8 +1,9 @@
 /**
- * Obtains tokens for many owners before they are needed. Keys are pulled one by one, at most `concurrency` at a time,
- * and each is tried once, except that the warm-up waits and tries again while the client or the endpoint pauses or the
- * queue is full, for up to a minute without a success. Without waiting, a single 429 would count all other owners as
- * failed within a millisecond, because such a pause refuses everyone at once. An owner's own failure counts at once.
+ * Obtains tokens for many owners before they are needed. Pulls keys one by one, tries at most `concurrency.max` at a
+ * time, and tries each once. Only while the client or the endpoint pauses, or the queue is full, does it wait and try
+ * again, until a minute has passed without a success. Without waiting, one refused connection would count all other
+ * owners as failed within a millisecond, because such a pause refuses everyone at once. An owner's own failure counts
+ * at once.
  */
 
 import { setMaxListeners } from 'node:events';
