@@ -2,6 +2,7 @@
 export const MUTATED = [
   'registry/slot',
   'registry/request-queue',
+  'registry/dispatch',
   'failures/backoff',
   'failures/circuit-breaker',
   'failures/failure-scopes',
@@ -12,3 +13,6 @@ export const MUTATED = [
   'expiry/jwt-times',
   'expiry/policies',
 ];
+
+/** The unit tests of these files. Those of the dispatch are the ones of the requests that it starts. */
+export const TESTS = MUTATED.map((name) => (name === 'registry/dispatch' ? 'registry/flights' : name));
