@@ -253,9 +253,10 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     accessKeyOf(accessKey);
     const now = this.#time.now();
     const slot = found ?? this.#newSlot(accessKey);
-    if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
     checkSignal(signal);
     if (dropEnded(slot, now)) this.#owners.store(slot);
+    // Checked after the last point at which a logger may have closed the registry: storing can evict an owner.
+    if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
     const flight = this.#owners.flightOf(accessKey);
     const around = this.#around(flight, slot, now);
     const decision = decide(slot, now, around);

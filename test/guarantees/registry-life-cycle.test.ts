@@ -374,6 +374,26 @@ describe('K3', () => {
     },
   );
 
+  it('K3 a logger that closes the registry while a call evicts another owner ends that call, too', async () => {
+    const source = new ScriptedSource();
+    const logger = {
+      debug: (fields: { event: string }) => fields.event === 'owner.evicted' && void registry.close(),
+      info: () => {},
+      warn: () => {},
+    };
+    const { registry, clock } = scripted({ maxOwners: 1, logger }, source);
+    const held = registry.getToken('key-1');
+    await settle();
+    source.call(0).succeed({ response: { expires_in: 100 } });
+    await held;
+    const failing = registry.getToken('key-2').catch(() => {});
+    await settle();
+    source.call(1).fail(new OwnerTokenError('owner_refused', 'unknown key'));
+    await failing;
+    clock.advance(100_000);
+    await expect(registry.getToken('key-1')).rejects.toMatchObject({ code: 'closed' });
+  });
+
   it('K3 a lookup listener that asks for the same owner makes no second request, and one that drops it breaks no hit', async () => {
     const source = new ScriptedSource();
     const { registry } = scripted({}, source);
