@@ -377,7 +377,7 @@ describe('K3', () => {
   it('K3 a logger that closes the registry while a call evicts another owner ends that call, too', async () => {
     const source = new ScriptedSource();
     const logger = {
-      debug: (fields: { event: string }) => fields.event === 'owner.evicted' && void registry.close(),
+      debug: (fields: object) => void ('event' in fields && fields.event === 'owner.evicted' && registry.close()),
       info: () => {},
       warn: () => {},
     };
