@@ -297,3 +297,272 @@ describe('a slow request', () => {
     expect(stage.limit.slowAfterMs).toBe(1_000);
   });
 });
+
+/** A limit to which the test itself tells the outcomes, each of the request that follows. */
+class Told {
+  readonly limit: ConcurrencyLimit;
+  readonly #max: number;
+  /** Those that the limit starts with do not count. */
+  sent: number;
+
+  constructor(range: Partial<ConcurrencyRange> = {}) {
+    this.#max = range.max ?? DEFAULTS.max;
+    this.sent = range.initial ?? DEFAULTS.initial;
+    this.limit = new ConcurrencyLimit({ ...DEFAULTS, ...range });
+  }
+
+  succeed(count: number, latencyMs: number, isLimitInUse = true): void {
+    for (let each = 0; each < count; each++) {
+      this.limit.succeeded({ number: ++this.sent, latencyMs, isLimitInUse }, this.sent);
+    }
+  }
+
+  overload(count: number): void {
+    for (let each = 0; each < count; each++) this.limit.overloaded(++this.sent, this.sent);
+  }
+
+  /** The moving average of the latencies, as long as no ceiling is known. */
+  get recentMs(): number {
+    return this.limit.waitMs(this.#max);
+  }
+
+  /** The best latency: a quarter of what an outlier counts as. Infinite if it is not known yet. */
+  get bestMs(): number {
+    const before = this.recentMs;
+    this.succeed(1, 1e9, false);
+    const countedMs = before + 4 * (this.recentMs - before);
+    return countedMs > 1e8 ? Number.POSITIVE_INFINITY : countedMs / 4;
+  }
+}
+
+/** Bounds with which nothing grows. */
+const upTo = (max: number, min = 1) => ({ initial: max, min, max });
+
+describe('a round', () => {
+  it('is over when nine tenths of it have been answered', () => {
+    const at = (responses: number, size: number) => {
+      const told = new Told(upTo(size));
+      told.succeed(responses, 100);
+      return told.bestMs;
+    };
+    // The response that asks for the best latency is answered before it is learned.
+    expect([at(28, 32), at(29, 32)]).toEqual([Number.POSITIVE_INFINITY, 100]);
+    expect([at(28, 16), at(29, 16)]).toEqual([Number.POSITIVE_INFINITY, 100]);
+    expect([at(35, 40), at(36, 40)]).toEqual([Number.POSITIVE_INFINITY, 100]);
+  });
+
+  it('is over without them once as many requests again were answered that came after it', () => {
+    const limitAfter = (number: number) => {
+      const told = new Told(upTo(16));
+      told.succeed(5, 100);
+      told.sent = 16 + number - 1;
+      told.succeed(1, 700);
+      return told.bestMs;
+    };
+    expect([limitAfter(64), limitAfter(65)]).toEqual([Number.POSITIVE_INFINITY, 100]);
+  });
+
+  it('averages its own requests alone', () => {
+    const told = new Told(upTo(16));
+    told.sent = 19;
+    told.succeed(28, 100);
+    told.sent = 48;
+    told.succeed(5, 900);
+    told.sent = 47;
+    told.succeed(1, 390);
+    expect(told.bestMs).toBeCloseTo((28 * 100 + 390) / 29);
+  });
+
+  it('with the limit in use for half of it, or less, shows the latency of the service itself', () => {
+    const afterwards = (inUse: number) => {
+      const told = new Told(upTo(40));
+      told.succeed(36, 100);
+      told.succeed(36 - inUse, 200, false);
+      told.succeed(inUse, 200);
+      return told.limit.limit;
+    };
+    expect([afterwards(18), afterwards(19)]).toEqual([40, 34]);
+    const told = new Told(upTo(40));
+    told.succeed(36, 100);
+    told.succeed(36, 200, false);
+    expect(told.bestMs).toBeCloseTo(125);
+  });
+});
+
+describe('the best latency', () => {
+  it('moves by a quarter to a lower one', () => {
+    const told = new Told(upTo(16));
+    told.succeed(29, 100);
+    told.succeed(29, 60);
+    expect(told.bestMs).toBeCloseTo(90);
+  });
+
+  it('moves by little to a higher one at the same limit, and not at all at a higher limit', () => {
+    const told = new Told(upTo(16));
+    told.succeed(29, 100);
+    told.succeed(29, 140);
+    expect(told.bestMs).toBeCloseTo(100.8);
+    const growing = new Told({ initial: 16, max: 128 });
+    growing.succeed(29, 100);
+    growing.succeed(29, 140);
+    expect(growing.bestMs).toBeCloseTo(100);
+  });
+
+  it('bounds what one response counts for: four times itself, and forty milliseconds', () => {
+    const told = new Told(upTo(16));
+    told.succeed(29, 100);
+    told.succeed(1, 5_000);
+    expect(told.recentMs).toBe(175);
+    const fast = new Told(upTo(16));
+    fast.succeed(29, 1);
+    fast.succeed(1, 5_000);
+    expect(fast.recentMs).toBe(10.75);
+  });
+});
+
+describe('latency over one and a half times the best', () => {
+  it('shrinks the limit by a seventh, and the responses to earlier requests no longer count', () => {
+    const told = new Told(upTo(16));
+    told.succeed(29, 100);
+    told.succeed(29, 150);
+    expect(told.limit.limit).toBe(16);
+    told.succeed(28, 160);
+    expect(told.limit.limit).toBe(16);
+    told.succeed(1, 160);
+    expect(told.limit.limit).toBe(13);
+    const before = told.limit.waitMs(1_000);
+    told.limit.succeeded({ number: told.sent, latencyMs: 1, isLimitInUse: true }, told.sent);
+    expect(told.limit.waitMs(1_000)).toBe(before);
+    told.succeed(1, 1);
+    expect(told.limit.waitMs(1_000)).toBeLessThan(before);
+  });
+
+  it('counts only beyond ten milliseconds', () => {
+    const told = new Told(upTo(16));
+    told.succeed(29, 2);
+    told.succeed(29, 12);
+    expect(told.limit.limit).toBe(16);
+    told.succeed(29, 13);
+    expect(told.limit.limit).toBe(13);
+  });
+
+  it('stops growth at once', () => {
+    const told = new Told({ initial: 16, min: 16, max: 17 });
+    told.succeed(29, 100, false);
+    told.succeed(1, 1_000);
+    told.succeed(1, 1_000);
+    expect(told.limit.limit).toBe(16);
+  });
+
+  it('does not stop growth up to the least limit after a pause', () => {
+    const told = new Told(upTo(4, 4));
+    told.succeed(29, 100);
+    told.limit.restart(told.sent);
+    told.succeed(3, 1_000);
+    expect(told.limit.limit).toBe(4);
+  });
+
+  /** The limit after rounds with these latencies; the first shows the best. */
+  const limitAfter = (...roundsMs: number[]) => {
+    const told = new Told(upTo(32));
+    told.succeed(29, 100);
+    for (const ms of roundsMs) told.succeed(29, ms, true);
+    return told.limit.limit;
+  };
+
+  it('is the service’s own if three steps leave over nine tenths of it', () => {
+    expect([limitAfter(200), limitAfter(200, 200), limitAfter(200, 200, 200)]).toEqual([27, 23, 19]);
+    expect(limitAfter(200, 200, 200, 181)).toBe(19);
+    // Then 190 ms are the best latency, and the limit grows again.
+    expect(limitAfter(200, 200, 200, 190, 190)).toBe(32);
+    // It takes three more steps until a further rise counts as the service’s own.
+    expect(limitAfter(200, 200, 200, 190, 400, 400, 400)).toBe(13);
+  });
+
+  it('goes on shrinking the limit while the steps have an effect', () => {
+    expect(limitAfter(200, 200, 200, 180)).toBe(16);
+    expect(limitAfter(300, 200, 200, 200)).toBe(16);
+  });
+
+  it('counts its steps anew after a round without it', () => {
+    expect(limitAfter(900, 100, 200, 200, 200, 190)).toBe(limitAfter(900, 100, 200, 200, 200));
+    expect(limitAfter(200, 100, 200, 200, 200)).toBeLessThan(limitAfter(200, 100, 200, 200));
+  });
+});
+
+describe('the share of 503 responses', () => {
+  it('shrinks the limit if it is over a tenth of a round', () => {
+    const limitAfter = (overloads: number) => {
+      const told = new Told(upTo(44));
+      told.overload(overloads);
+      told.succeed(40 - overloads, 100);
+      return told.limit.limit;
+    };
+    expect([limitAfter(4), limitAfter(5)]).toEqual([44, 33]);
+  });
+
+  it('counts those of the present round alone', () => {
+    const told = new Told(upTo(16));
+    for (let count = 0; count < 20; count++) told.limit.overloaded(0, 0);
+    told.succeed(29, 100);
+    expect(told.limit.limit).toBe(16);
+  });
+
+  it('may end a round, too', () => {
+    const told = new Told(upTo(16));
+    told.succeed(20, 100);
+    told.overload(9);
+    expect(told.limit.limit).toBe(12);
+  });
+
+  it('leaves a limit that a pause has set to one as it is', () => {
+    const told = new Told(upTo(16, 16));
+    told.limit.restart(told.sent);
+    told.overload(29);
+    expect(told.limit.limit).toBe(1);
+  });
+});
+
+describe('steps of growth', () => {
+  it('are by one up to the initial limit, by a half beyond it', () => {
+    const told = new Told();
+    told.succeed(1, 100);
+    expect(told.limit.limit).toBe(16);
+    told.succeed(1, 100);
+    expect(told.limit.limit).toBe(17);
+    told.limit.raiseToInitial();
+    expect(told.limit.limit).toBe(17);
+    told.limit.restart(told.sent);
+    told.succeed(2, 100);
+    expect(told.limit.limit).toBe(3);
+  });
+
+  it('do not follow from a request that was sent before the limit shrank', () => {
+    const { limit } = new Told();
+    limit.rateLimited(5, 9);
+    limit.succeeded({ number: 9, latencyMs: 100, isLimitInUse: true }, 9);
+    expect(limit.waitMs(1_000)).toBe(0);
+    limit.succeeded({ number: 10, latencyMs: 100, isLimitInUse: true }, 10);
+    expect(limit.waitMs(12)).toBeCloseTo(100, -1);
+  });
+
+  it('are fast again after a pause, though a ceiling was known', () => {
+    const told = new Told(upTo(16));
+    told.limit.rateLimited(1, 1);
+    told.sent = 1;
+    told.limit.restart(1);
+    told.succeed(15, 100);
+    expect(told.limit.limit).toBe(16);
+  });
+});
+
+describe('what counts as slow', () => {
+  it('is three times the tail, which each slower response raises by nearly a fifth and each other one lowers a little', () => {
+    const told = new Told();
+    const slowAfter = [1_000, 1_000, 1_000].map((ms) => {
+      told.succeed(1, ms, false);
+      return told.limit.slowAfterMs;
+    });
+    expect(slowAfter.map(Math.round)).toEqual([3_000, 2_970, 3_534]);
+  });
+});

@@ -3,7 +3,12 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type OwnerTokenErrorCode, type OwnerTokenErrorOptions } from '../../src/errors.ts';
 import type { OwnerStanding, Permit } from '../../src/failures/circuit-breaker.ts';
-import { type FailedRequest, FailureScopes, HUNG_AFTER_MS } from '../../src/failures/failure-scopes.ts';
+import {
+  type FailedRequest,
+  FailureScopes,
+  type FailureScopesOptions,
+  HUNG_AFTER_MS,
+} from '../../src/failures/failure-scopes.ts';
 
 const RANGES = {
   owner: { baseMs: 1_000, capMs: 300_000 },
@@ -23,10 +28,10 @@ const plain4xx = error('owner_refused', { status: 400 });
 class Stage {
   readonly scopes: FailureScopes;
 
-  constructor(concurrency = 16) {
-    const range = { initial: concurrency, min: concurrency, max: concurrency };
+  constructor(changes: Partial<FailureScopesOptions> = {}) {
+    const concurrency = { initial: 16, min: 16, max: 16 };
     const options = { requestTimeoutMs: 30_000, requestsPerSecond: undefined, random: () => 0.5 };
-    this.scopes = new FailureScopes({ ranges: RANGES, concurrency: range, ...options });
+    this.scopes = new FailureScopes({ ranges: RANGES, concurrency, ...options, ...changes });
   }
 
   get limit(): number {
@@ -368,5 +373,105 @@ describe('the first backoff', () => {
     const hung = { nowMs: HUNG_AFTER_MS + 1, sentAtMs: 0, owner: 'a' };
     expect(stage.failed(stage.admit(), timedOut, hung).ownerPause?.retryAtMonotonicMs).toBe(HUNG_AFTER_MS + 1 + 750);
     expect(stage.fail(error('invalid_response'), 0, 'b').ownerPause?.retryAtMonotonicMs).toBe(750);
+  });
+});
+
+describe('the pace of newcomers', () => {
+  /** Whether newcomers have to wait once six requests of owners with this standing have failed so. */
+  const slowsDown = (stage: Stage, failure: OwnerTokenError, standing: OwnerStanding = 'new') => {
+    for (let count = 0; count < 6; count++) stage.failed(stage.admit(0, standing), failure, { owner: 'a' });
+    stage.admit(0, 'new');
+    return !stage.scopes.flow.limitsAt(0).newcomers;
+  };
+  const stageAfterSuccess = () => {
+    const stage = new Stage();
+    stage.succeed();
+    return stage;
+  };
+
+  it('falls when their requests fail ambiguously, once any owner has succeeded', () => {
+    expect(slowsDown(stageAfterSuccess(), timedOut)).toBe(true);
+    expect(slowsDown(stageAfterSuccess(), timedOut, 'unproven')).toBe(true);
+    expect(slowsDown(new Stage(), timedOut)).toBe(false);
+  });
+
+  it('does not fall because of owners that have succeeded before', () => {
+    expect(slowsDown(stageAfterSuccess(), timedOut, 'failing')).toBe(false);
+  });
+
+  it.each([
+    ['the owner’s for certain', badKey],
+    ['the owner’s or the client’s', plain4xx],
+  ])('does not fall because of failures that are %s', (_, failure) => {
+    expect(slowsDown(stageAfterSuccess(), failure)).toBe(false);
+  });
+});
+
+describe('503 responses', () => {
+  /** The limit after a fifth of 29 requests failed so. */
+  const limitAfter = (failure: OwnerTokenError, standing: OwnerStanding) => {
+    const stage = new Stage({ concurrency: { initial: 16, min: 1, max: 16 } });
+    const at = { owner: 'a', ownerFailures: 0, nowMs: 0, sentAtMs: 0, resends: 1, isOnlyRequest: false };
+    // The first requests do not count.
+    for (let count = 0; count < 16; count++) stage.succeed();
+    for (let count = 1; count <= 29; count++) {
+      if (count % 5 > 0) stage.succeed();
+      else stage.scopes.resendAfterMs({ permit: stage.admit(0, standing), error: failure, ...at });
+    }
+    return stage.limit;
+  };
+
+  it('shrink the limit, unless the owner may be the only cause', () => {
+    const status503 = error('endpoint_unavailable', { status: 503 });
+    expect(limitAfter(status503, 'proven')).toBe(12);
+    expect(limitAfter(status503, 'failing')).toBe(16);
+    expect(limitAfter(status503, 'new')).toBe(16);
+    expect(limitAfter(error('endpoint_unavailable', { status: 502 }), 'proven')).toBe(16);
+  });
+});
+
+describe('a request', () => {
+  it('is admitted with a number that counts up, how many were in flight, and whether a failure would be inconclusive', () => {
+    const { scopes } = new Stage();
+    const admitted = () =>
+      (['new', 'unproven', 'proven', 'failing'] as const).map((standing) => scopes.admit(0, standing, 7));
+    expect(admitted()).toEqual([
+      { number: 1, standing: 'new', inFlight: 7, inconclusive: false },
+      { number: 2, standing: 'unproven', inFlight: 7, inconclusive: true },
+      { number: 3, standing: 'proven', inFlight: 7, inconclusive: false },
+      { number: 4, standing: 'failing', inFlight: 7, inconclusive: true },
+    ]);
+    scopes.succeeded(scopes.admit(0, 'new', 1) as Permit, 0, undefined);
+    expect(admitted().map((permit) => permit?.inconclusive)).toEqual([true, true, false, true]);
+  });
+
+  it('counts against a known quota from when it is sent', () => {
+    const stage = new Stage({ requestsPerSecond: 2 });
+    stage.admit(100);
+    expect([599, 600].map((nowMs) => stage.scopes.flow.limitsAt(nowMs).inFlight)).toEqual([0, 16]);
+  });
+
+  it('that succeeded through another replica tells nothing about latency', () => {
+    const stage = new Stage();
+    stage.scopes.succeeded(stage.admit(), 0, undefined);
+    expect(stage.scopes.flow.waitMs('proven', { all: 1_000, newcomers: 0 })).toBe(0);
+    stage.succeed();
+    expect(stage.scopes.flow.waitMs('proven', { all: 1_600, newcomers: 0 })).toBe(100);
+  });
+});
+
+describe('the first backoff of an owner', () => {
+  it('is no longer than its range begins with', () => {
+    const stage = new Stage({ ranges: { ...RANGES, owner: { baseMs: 40, capMs: 1_000 } } });
+    expect(stage.fail(timedOut).ownerPause?.retryAtMonotonicMs).toBe(30);
+  });
+
+  it('is the usual one if the failure is the owner’s on purpose', () => {
+    const onPurpose = error('endpoint_unavailable', { failureScope: 'owner' });
+    expect(new Stage().fail(onPurpose).ownerPause?.retryAtMonotonicMs).toBe(750);
+  });
+
+  it('grows up to its cap', () => {
+    expect(new Stage().fail(timedOut, 0, 'a', 40).ownerPause?.retryAtMonotonicMs).toBe(225_000);
   });
 });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { OwnerStanding } from '../../src/failures/circuit-breaker.ts';
+import type { LatencySample } from '../../src/failures/concurrency-limit.ts';
 import { Flow, type SentPermit } from '../../src/failures/flow.ts';
 
 const FIXED = { initial: 16, min: 16, max: 16 };
@@ -41,6 +42,12 @@ class Stage {
   /** Whether a request may start now. */
   get mayStart(): boolean {
     return this.flow.limitsAt(this.nowMs).inFlight > 0;
+  }
+
+  /** The rate at which a long queue is served. */
+  get perSecond(): number {
+    const all = 1_000_000;
+    return (all * 1_000) / this.flow.waitMs('proven', { all, newcomers: 0 });
   }
 
   /** How many requests start within so many milliseconds, each as soon as it may. */
@@ -190,6 +197,133 @@ describe('a 429 without a hint', () => {
   });
 });
 
+describe('the learned rate', () => {
+  it('is nine tenths of that at which tokens were issued within the last second', () => {
+    const stage = new Stage();
+    // Counted in tenths of a second: 45 of these 50 are less than ten tenths old.
+    stage.succeedEvery(20, 50);
+    stage.rateLimited(stage.send());
+    expect(stage.perSecond).toBeCloseTo(0.9 * 45);
+    const later = new Stage();
+    later.succeedEvery(20, 50);
+    later.nowMs += 500;
+    later.rateLimited(later.send());
+    expect(later.perSecond).toBeCloseTo(0.9 * 20);
+  });
+
+  it('counts from the first of these tokens', () => {
+    const stage = new Stage();
+    stage.succeedEvery(20, 10);
+    stage.rateLimited(stage.send());
+    expect(stage.perSecond).toBeCloseTo((0.9 * 10) / 0.3);
+  });
+
+  it('counts none twice, and none of an earlier second', () => {
+    const stage = new Stage();
+    for (const nowMs of [0, 50, 950, 1_050, 1_850]) {
+      stage.nowMs = nowMs;
+      stage.succeed(stage.send());
+    }
+    stage.nowMs = 1_950;
+    stage.rateLimited(stage.send());
+    expect(stage.perSecond).toBeCloseTo(0.9 * 2);
+  });
+
+  it('is cut by a tenth by each further 429, or to what was issued meanwhile, but is at least one', () => {
+    const stage = new Stage();
+    stage.succeedEvery(20, 50);
+    stage.rateLimited(stage.send());
+    stage.rateLimited(stage.send());
+    expect(stage.perSecond).toBeCloseTo(0.9 * 0.9 * 45);
+    stage.nowMs += 700;
+    stage.rateLimited(stage.send());
+    expect(stage.perSecond).toBeCloseTo(10);
+    stage.nowMs += 200;
+    for (let count = 0; count < 40; count++) stage.rateLimited(stage.send());
+    expect(stage.perSecond).toBeCloseTo(1);
+  });
+
+  it('is raised by each token that comes while requests wait, by the square of the time since the last 429', () => {
+    const stage = new Stage();
+    stage.succeedEvery(20, 50);
+    stage.rateLimited(stage.send());
+    const raisedBy = (response: Partial<LatencySample> | undefined) => {
+      const before = stage.perSecond;
+      const permit = stage.send();
+      const { number } = permit;
+      stage.flow.succeeded(permit, stage.nowMs, response && { number, latencyMs: 20, isLimitInUse: true, ...response });
+      return stage.perSecond - before;
+    };
+    expect(raisedBy({})).toBeCloseTo(0.02);
+    stage.nowMs += 5_000;
+    expect(raisedBy({})).toBeCloseTo(0.08);
+    expect(raisedBy({ isLimitInUse: false })).toBe(0);
+    expect(raisedBy(undefined)).toBe(0);
+  });
+
+  it('is not there before the first 429, whatever succeeds', () => {
+    const stage = new Stage();
+    stage.succeed(stage.send());
+    // Latency and limit alone: 16 at once, 20 ms each.
+    expect(stage.perSecond).toBeCloseTo(800);
+  });
+});
+
+describe('a request with no more in flight than have succeeded together', () => {
+  it('that gets a 429 leaves the limit as it is, and requests wait', () => {
+    const stage = new Stage({ concurrency: { initial: 16, min: 1, max: 128 } });
+    stage.succeed(stage.send('proven', 10));
+    stage.succeed(stage.send('proven', 2));
+    stage.rateLimited(stage.send('proven', 10));
+    expect(stage.mayStart).toBe(false);
+    stage.nowMs += 50;
+    expect(stage.flow.limitsAt(stage.nowMs).inFlight).toBe(17);
+  });
+});
+
+describe('a hold', () => {
+  it('does not end before the pace lets the next request start', () => {
+    const stage = new Stage({ requestsPerSecond: 1 });
+    stage.succeed(stage.send());
+    stage.rateLimited(stage.send());
+    const nextAtMs = stage.flow.nextStartAtMs(0) as number;
+    expect(nextAtMs).toBe(2_000);
+    expect([stage.flow.limitsAt(1_999).inFlight, stage.flow.limitsAt(2_000).inFlight]).toEqual([0, 16]);
+    expect(stage.flow.nextStartAtMs(2_000)).toBeUndefined();
+  });
+
+  it('is not shortened by the success of a request that was sent before the last 429', () => {
+    const stage = new Stage();
+    const holdMs = () => {
+      stage.rateLimited(stage.send());
+      return (stage.flow.nextStartAtMs(stage.nowMs) as number) - stage.nowMs;
+    };
+    stage.succeedEvery(1, 50);
+    const [refused, last] = [stage.send(), stage.send()];
+    stage.rateLimited(refused);
+    stage.succeed(last);
+    expect(holdMs()).toBe(100);
+    stage.flow.resume();
+    expect(holdMs()).toBe(50);
+  });
+});
+
+describe('503 responses', () => {
+  it('shrink the limit if many requests get one', () => {
+    const stage = new Stage({ concurrency: { initial: 16, min: 1, max: 16 } });
+    // The first requests do not count.
+    stage.succeedEvery(0, 16);
+    for (let count = 1; count <= 29; count++) {
+      const permit = stage.send();
+      if (count % 5 === 0) stage.flow.overloaded(permit.number);
+      else stage.succeed(permit);
+    }
+    expect(stage.flow.limitsAt(0).inFlight).toBe(12);
+    stage.flow.resume();
+    expect(stage.flow.limitsAt(0).inFlight).toBe(16);
+  });
+});
+
 describe('resume', () => {
   it('keeps a known quota, though it forgets what was learned beside it', () => {
     const stage = new Stage({ requestsPerSecond: 20 });
@@ -247,6 +381,49 @@ describe('newcomers', () => {
     expect(stage.flow.waitMs('proven', { all: 100, newcomers: 90 })).toBe(0);
   });
 
+  it('start again as soon as their pace lets them', () => {
+    const stage = new Stage();
+    failNewcomers(stage, 6);
+    stage.nowMs += 10_000;
+    stage.send('new');
+    const nextAtMs = stage.flow.nextStartAtMs(stage.nowMs) as number;
+    expect(nextAtMs).toBe(stage.nowMs + 1_000);
+    expect([stage.flow.limitsAt(nextAtMs - 1), stage.flow.limitsAt(nextAtMs)]).toMatchObject([
+      ...[{ newcomers: false }, { newcomers: true }],
+    ]);
+    expect(stage.flow.nextStartAtMs(nextAtMs)).toBeUndefined();
+  });
+
+  it('neither wait for requests of other owners, nor are sped up by their success', () => {
+    const stage = new Stage();
+    failNewcomers(stage, 6);
+    stage.nowMs += 10_000;
+    stage.succeed(stage.send('proven'));
+    expect(stage.flow.limitsAt(stage.nowMs).newcomers).toBe(true);
+    stage.send('new');
+    expect(stage.flow.limitsAt(stage.nowMs).newcomers).toBe(false);
+  });
+
+  it('may fail twice again after one of them has succeeded', () => {
+    const stage = new Stage();
+    failNewcomers(stage, 6);
+    stage.succeed(stage.send('new'));
+    failNewcomers(stage, 2);
+    expect(stage.flow.limitsAt(stage.nowMs).newcomers).toBe(true);
+    failNewcomers(stage, 1);
+    stage.send('new');
+    expect(stage.flow.limitsAt(stage.nowMs).newcomers).toBe(false);
+  });
+
+  it('wait at least as long as everybody', () => {
+    const stage = new Stage({ requestsPerSecond: 5 });
+    failNewcomers(stage, 3);
+    expect(stage.flow.waitMs('new', { all: 100, newcomers: 8 })).toBe(20_000);
+    expect(stage.flow.waitMs('unproven', { all: 100, newcomers: 80 })).toBe(20_000);
+    expect(stage.flow.waitMs('new', { all: 100, newcomers: 100 })).toBe(20_000);
+    expect(stage.flow.waitMs('new', { all: 100, newcomers: 240 })).toBe(30_000);
+  });
+
   it('do not once one of them succeeds, or after resume', () => {
     const stage = new Stage();
     failNewcomers(stage, 6);
@@ -262,9 +439,18 @@ describe('newcomers', () => {
     const stage = new Stage();
     const early = Array.from({ length: 6 }, () => stage.send('new'));
     stage.succeed(stage.send('new'));
+    // The success of an even earlier one changes nothing.
+    stage.succeed({ number: 0, standing: 'new', inFlight: 1 });
     for (const { number } of early) stage.flow.newcomerFailed(number);
     stage.send('new');
     expect(stage.flow.limitsAt(stage.nowMs).newcomers).toBe(true);
+  });
+});
+
+describe('a slow request', () => {
+  it('is one that takes a second, until latencies are known', () => {
+    const stage = new Stage();
+    expect(stage.flow.slowAfterMs).toBe(1_000);
   });
 });
 
