@@ -125,7 +125,7 @@ describe('a failure of the client or the endpoint', () => {
     expect(stage.scopes.admit(1000, 'proven', 1)).toBeDefined();
   });
 
-  it('is followed by a slow start, which another failure ends', () => {
+  it('is followed by a limit of one, which another failure ends', () => {
     const stage = new Stage();
     const early = stage.admit();
     stage.fail(refused);
@@ -232,7 +232,7 @@ describe('a trial that is refused for its owner alone', () => {
     return { lifted, limit: stage.limit, again: stage.scopes.admit(5000, 'proven', 1) !== undefined };
   };
 
-  it('closes either circuit, and the slow start begins', () => {
+  it('closes either circuit, and the limit starts at one', () => {
     expect(trialWith(badSecret, badKey)).toEqual({ lifted: ['client'], limit: 1, again: true });
     expect(trialWith(refused, badKey)).toEqual({ lifted: ['endpoint'], limit: 1, again: true });
   });
@@ -250,7 +250,7 @@ describe('a trial that is refused for its owner alone', () => {
 });
 
 describe('resume', () => {
-  it('closes both circuits at once, without a slow start, and tells which were open', () => {
+  it('closes both circuits at once, restores the initial limit, and tells which were open', () => {
     const stage = new Stage();
     expect(stage.scopes.resume()).toEqual([]);
     stage.fail(refused);
@@ -260,7 +260,7 @@ describe('resume', () => {
     expect(stage.fail(refused).circuitPause?.count).toBe(1);
   });
 
-  it('ends a slow start', () => {
+  it('restores the initial limit after a pause', () => {
     const stage = new Stage();
     stage.fail(refused);
     stage.succeed(1000);

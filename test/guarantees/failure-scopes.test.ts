@@ -370,7 +370,7 @@ it.each([3, 20])(
   },
 );
 
-it('I4 the ramp after an outage: one request, then twice as many per round trip, others queueing', async () => {
+it('I4 concurrency after an outage: one request, then twice as many per round trip, others queueing', async () => {
   const { registry, clock, source } = scripted({ concurrency: 8 });
   source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down')));
   for (const key of ['a', 'b', 'c']) await errorOf(registry.getToken(key));
@@ -397,7 +397,7 @@ it('I4 the ramp after an outage: one request, then twice as many per round trip,
   expect(source.calls).toHaveLength(44);
 });
 
-it('I4 resume() ends pause and ramp at once', async () => {
+it('I4 resume() ends the pause and restores concurrency at once', async () => {
   const { registry, source } = scripted({ concurrency: 8 });
   source.script((call) => call.fail(new OwnerTokenError('rate_limited', 'slow down', { retryAfterMs: 60_000 })));
   await errorOf(registry.getToken('a'));

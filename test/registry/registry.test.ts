@@ -608,7 +608,7 @@ describe('resume', () => {
     await expect(registry.getToken('key-1')).resolves.toBeDefined();
   });
 
-  it('cuts a ramp short: owners that queue behind it go on at once', async () => {
+  it('restores the initial limit: owners that queue after a pause start at once', async () => {
     const { registry, clock, source } = make(new ScriptedSource((call) => call.fail(down)));
     await registry.getToken('key-1').catch(() => {});
     clock.advance(375);

@@ -1,6 +1,6 @@
 /**
  * Holds the pauses of the client and the endpoint against the contract: that they begin where they must and nowhere
- * else, that they hold every request back but one probe, and that a ramp follows.
+ * else, that they hold every request back but one probe, and that concurrency starts at one after it.
  */
 
 import { OwnerTokenError, type OwnerTokenRegistry, type RegistryStats } from '../../src/index.ts';
@@ -30,8 +30,8 @@ export class CircuitWatch {
   readonly #underWay = new Set<Mark>();
   /** Those of owners that never succeeded: as a trial they may be replaced. */
   readonly #ofNewcomers = new Set<Mark>();
-  /** How many requests the slow start allows in flight. */
-  #ramp = Number.POSITIVE_INFINITY;
+  /** How many requests may be in flight after a pause: one, then twice as many after each success. */
+  #limitAfterPause = Number.POSITIVE_INFINITY;
   /** Owners whose failure may be anybody's, since the pause of either scope was lifted. */
   readonly #suspects = { client: new Set<number>(), endpoint: new Set<number>() };
   /** Those of them since the last quiet step: the registry may come to know of them only after a pause was lifted. */
@@ -68,7 +68,8 @@ export class CircuitWatch {
     if (!this.#mayHaveSucceeded.has(owner)) this.#ofNewcomers.add(mark);
     // Older ones may be slow, and have given their permits back.
     const size = [...this.#underWay].filter(({ sentMs }) => mark.sentMs - sentMs < SLOW_MS).length;
-    if (size > this.#ramp) this.#world.broken(`${size} in flight where the slow start allows ${this.#ramp}`);
+    if (size > this.#limitAfterPause)
+      this.#world.broken(`${size} in flight where a pause has left ${this.#limitAfterPause}`);
   }
 
   /** Whether a pause was seen when the world was last quiet. */
@@ -100,12 +101,12 @@ export class CircuitWatch {
     this.#over(mark);
     this.#grantedTo.push(owner);
     this.#mayHaveSucceeded.add(owner);
-    this.#ramp *= 2;
+    this.#limitAfterPause *= 2;
   }
 
   resumed(): void {
     this.#resumed = true;
-    this.#ramp = Number.POSITIVE_INFINITY;
+    this.#limitAfterPause = Number.POSITIVE_INFINITY;
     this.#seen.client = undefined;
     this.#seen.endpoint = undefined;
   }
@@ -134,15 +135,16 @@ export class CircuitWatch {
       this.#seen[scope] = undefined;
       if (this.#failedScopes.has(scope) && alone && !this.#resumed)
         this.#world.broken(`a failure of the ${scope} opened no circuit`);
-      if (before && !this.#resumed) this.#ramp = Math.min(this.#ramp, alone ? 1 : 2 ** this.#grantedTo.length);
+      if (before && !this.#resumed)
+        this.#limitAfterPause = Math.min(this.#limitAfterPause, alone ? 1 : 2 ** this.#grantedTo.length);
       if (before) {
         this.#suspects[scope].clear();
         for (const owner of this.#newSuspects) this.#suspects[scope].add(owner);
       }
       return;
     }
-    // While it lasts, one trial may join the requests in flight; the slow start begins anew after it.
-    this.#ramp = Number.POSITIVE_INFINITY;
+    // While it lasts, one trial may join the requests in flight; concurrency starts again at one after it.
+    this.#limitAfterPause = Number.POSITIVE_INFINITY;
     const leftMs = pause.retryAtMs - wallMs;
     const leastMs = alone ? (this.#failedScopes.get(scope) ?? 0) : 0;
     if (leftMs + 1 < leastMs)

@@ -51,7 +51,7 @@ const MUTANTS = [
     "standing === 'unproven' || standing === 'failing'",
   ],
   ['callers are told to come again at once', 'failures/refusals', 'const MIN_WAIT_MS = 100;', 'const MIN_WAIT_MS = 0;'],
-  ['no slow start after a pause', 'failures/concurrency-limit', '    this.#limit = 1;\n', ''],
+  ['the limit does not start at one after a pause', 'failures/concurrency-limit', '    this.#limit = 1;\n', ''],
   [
     'two owners are enough to stop all',
     'failures/circuit-breaker',
