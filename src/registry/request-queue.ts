@@ -171,7 +171,7 @@ export class RequestQueue<T extends QueuedRequest> {
     const place = firstOf(this.#waitedFor, may) ?? firstOf(this.#refreshes, may);
     if (!place) return undefined;
     const { request } = place;
-    place.lane?.remove(place);
+    (place.lane as Lane<T>).remove(place);
     this.#startedAtMs.set(request, nowMs);
     if (isFailing(request.standing)) this.#failingInFlight++;
     return request;

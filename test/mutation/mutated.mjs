@@ -13,6 +13,3 @@ export const MUTATED = [
   'expiry/jwt-times',
   'expiry/policies',
 ];
-
-/** The unit tests of these files. Those of the dispatch are the ones of the requests that it starts. */
-export const TESTS = MUTATED.map((name) => (name === 'registry/dispatch' ? 'registry/flights' : name));

@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { OwnerStanding } from '../../src/failures/circuit-breaker.ts';
-import { type QueuedRequest, RequestQueue, type RequestQueueOptions } from '../../src/registry/request-queue.ts';
+import {
+  MAX_SLOW,
+  type QueuedRequest,
+  RequestQueue,
+  type RequestQueueOptions,
+} from '../../src/registry/request-queue.ts';
 
 interface Named extends QueuedRequest {
   readonly name: string;
@@ -146,6 +151,17 @@ describe('the limit', () => {
     stage.limit = 3;
     expect(stage.queue.isFull(stage.limits)).toBe(false);
   });
+
+  it('is reached when as many requests are in flight, and when others are queued', () => {
+    const stage = new Stage({ limit: 2 });
+    stage.addAll('a');
+    expect(stage.queue.isFull(stage.limits)).toBe(true);
+    stage.pull();
+    expect(stage.queue.isFull(stage.limits)).toBe(false);
+    stage.addAll('b');
+    stage.pull();
+    expect([stage.queue.queued, stage.queue.isFull(stage.limits)]).toEqual([0, true]);
+  });
 });
 
 describe('a slow request', () => {
@@ -166,6 +182,19 @@ describe('a slow request', () => {
     expect([stage.queue.release(a), stage.queue.release(a)]).toEqual([true, false]);
     expect(stage.queue.takeFromSlow(500, stage.nowMs).map(({ name }) => name)).toEqual(['c']);
     expect(stage.pulledNames()).toEqual(['e']);
+  });
+
+  it('has one of 32 places in the pool, however many permits there are', () => {
+    const stage = new Stage({ limit: 40, maxQueued: 100 });
+    stage.addAll(...Array.from({ length: 40 }, (_, n) => `${n}`));
+    expect(stage.pull()).toHaveLength(40);
+    stage.nowMs = 1_000;
+    expect(stage.queue.takeFromSlow(500, stage.nowMs)).toHaveLength(MAX_SLOW);
+    expect([stage.queue.permits, stage.queue.inFlight]).toEqual([8, 40]);
+  });
+
+  it('is none while nothing is in flight', () => {
+    expect(new Stage().queue.slowAtMs(500)).toBeUndefined();
   });
 
   it('of a failing owner still counts against the share of such owners', () => {
@@ -193,6 +222,33 @@ describe('a request that is sent again', () => {
     stage.queue.putBack(a, true);
     stage.limit = 3;
     expect(stage.pulledNames()).toEqual(['a', 'c']);
+  });
+
+  it('is followed by those that were queued before it, in their order', () => {
+    const stage = new Stage({ limit: 1 });
+    const a = stage.add('a');
+    stage.pull();
+    stage.queue.postpone(a);
+    stage.queue.putBack(a, true);
+    stage.addAll('b', 'c');
+    expect(stage.pull()).toEqual([a]);
+    stage.queue.postpone(a);
+    stage.queue.putBack(a, true);
+    expect(stage.queue.first('proven')).toBe(a);
+    stage.queue.withdraw(a);
+    expect(stage.inOrder()).toEqual(['b', 'c']);
+  });
+
+  it('leaves the queue intact when the one behind it is withdrawn', () => {
+    const stage = new Stage({ limit: 1 });
+    const a = stage.add('a');
+    stage.pull();
+    const b = stage.add('b');
+    stage.queue.postpone(a);
+    stage.queue.putBack(a, true);
+    stage.queue.withdraw(b);
+    stage.addAll('c');
+    expect(stage.inOrder()).toEqual(['a', 'c']);
   });
 
   it('can be withdrawn before it is back', () => {
@@ -282,7 +338,54 @@ describe('the bound', () => {
   });
 });
 
+describe('newcomers', () => {
+  it('wait while they may not start, and others start', () => {
+    const stage = new Stage({ limit: 8, maxQueued: 3 });
+    stage.newcomers = false;
+    stage.add('new', { newcomer: true });
+    stage.add('unproven', { newcomer: true, failing: true });
+    stage.add('failing', { failing: true });
+    stage.add('proven');
+    expect(stage.pulledNames().sort()).toEqual(['failing', 'proven']);
+    stage.nowMs++;
+    stage.add('another', { newcomer: true });
+    expect([stage.hasPlace(false, true), stage.hasPlace(true, true), stage.hasPlace()]).toEqual([false, false, true]);
+    stage.newcomers = true;
+    expect(stage.pulledNames()).toEqual(['new', 'unproven', 'another']);
+  });
+});
+
+describe('what is ahead of a request', () => {
+  it('is all that callers wait for, of which some are newcomers', () => {
+    const stage = new Stage({ limit: 1 });
+    const [first, second] = [stage.add('a', { newcomer: true }), stage.add('b', { newcomer: true, failing: true })];
+    stage.addAll('c', 'd');
+    stage.add('e', { failing: true });
+    const refresh = stage.add('refresh', { waitedFor: false });
+    expect(stage.queue.ahead).toEqual({ all: 5, newcomers: 2 });
+    stage.queue.promote(refresh, stage.nowMs);
+    expect(stage.queue.ahead).toEqual({ all: 6, newcomers: 2 });
+    stage.queue.withdraw(second);
+    expect(stage.queue.ahead).toEqual({ all: 5, newcomers: 1 });
+    expect(stage.pull()).toEqual([first]);
+    expect(stage.queue.ahead).toEqual({ all: 4, newcomers: 0 });
+    stage.queue.postpone(first);
+    expect(stage.queue.ahead).toEqual({ all: 4, newcomers: 0 });
+    stage.queue.putBack(first, true);
+    expect(stage.queue.ahead).toEqual({ all: 5, newcomers: 1 });
+  });
+});
+
 describe('a request', () => {
+  it('whose source has given its permit back is not queued when a caller joins it', () => {
+    const stage = new Stage();
+    const a = stage.add('a');
+    stage.pull();
+    stage.queue.release(a);
+    stage.queue.promote(a, stage.nowMs);
+    expect([stage.queue.queued, stage.pulledNames()]).toEqual([0, []]);
+  });
+
   it('is withdrawn only while it is queued', () => {
     const stage = new Stage({ limit: 1 });
     const running = stage.add('a');
@@ -310,10 +413,14 @@ describe('a request', () => {
     expect([stage.queue.first('failing'), stage.queue.first('proven')]).toEqual([undefined, undefined]);
     const failing = stage.add('failing refresh', { failing: true, waitedFor: false });
     stage.nowMs++;
-    const others = [stage.add('refresh', { waitedFor: false }), stage.add('a')];
+    const refresh = stage.add('refresh', { waitedFor: false });
+    // Of two that came at the same time, it is the one that a caller waits for.
+    const other = stage.add('a');
     stage.add('failing', { failing: true });
     expect(stage.queue.first('failing')).toBe(failing);
-    expect(others).toContain(stage.queue.first('proven'));
+    expect(stage.queue.first('proven')).toBe(other);
+    stage.queue.withdraw(other);
+    expect(stage.queue.first('proven')).toBe(refresh);
   });
 });
 
