@@ -48,6 +48,7 @@ export class CircuitWatch {
   #hasWorked = false;
   /** Owners that were issued a token, which the registry may have refused for reasons of its own. */
   readonly #mayHaveSucceeded = new Set<number>();
+  readonly #mayBeForgotten = new Set<number>();
   #resumed = false;
   #quietStep = 0;
 
@@ -65,7 +66,7 @@ export class CircuitWatch {
     }
     if (mark.mayFail) return;
     this.#underWay.add(mark);
-    if (!this.#mayHaveSucceeded.has(owner)) this.#ofNewcomers.add(mark);
+    if (!this.#mayHaveSucceeded.has(owner) || this.#mayBeForgotten.has(owner)) this.#ofNewcomers.add(mark);
     // Older ones may be slow, and have given their permits back.
     const size = [...this.#underWay].filter(({ sentMs }) => mark.sentMs - sentMs < SLOW_MS).length;
     if (size > this.#limitAfterPause)
@@ -171,9 +172,15 @@ export class CircuitWatch {
     }
   }
 
-  /** A caller was given a token: somebody has succeeded, for certain. */
-  delivered(): void {
+  /** A caller was given a token: this owner has succeeded, for certain. */
+  delivered(owner: number): void {
     this.#hasWorked = true;
+    this.#mayBeForgotten.delete(owner);
+  }
+
+  /** The registry may no longer know that this owner once succeeded. */
+  forgotten(owner: number): void {
+    this.#mayBeForgotten.add(owner);
   }
 
   /** A newcomer's failure says nothing about others, once somebody has succeeded. */

@@ -247,7 +247,7 @@ export class Oracle {
       if (isCurrent) this.#requests.succeeded(owner);
       if (this.registry.peek(this.#key(owner)) === token) this.#tokens.nowHeld(owner, token);
     }
-    this.#circuits.delivered();
+    this.#circuits.delivered(owner);
     this.world.delivered(this, owner, token);
   }
 
@@ -280,6 +280,7 @@ export class Oracle {
   // Accounts.
 
   #forgotten(owner: number): void {
+    this.#circuits.forgotten(owner);
     this.#tokens.forgotten(owner);
     this.#requests.beginGeneration(owner);
     this.#requests.resumed(owner);
@@ -287,6 +288,7 @@ export class Oracle {
 
   #evicted(evictions: number): void {
     this.#evictions = evictions;
+    for (const owner of this.keys.keys()) this.#circuits.forgotten(owner);
     this.#tokens.holdsNothing();
     this.#requests.trustNothing();
   }
