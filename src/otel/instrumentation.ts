@@ -47,7 +47,7 @@ export class OwnerTokenInstrumentation extends InstrumentationBase<OwnerTokenIns
 
   /** @param config `enabled` is `true` by default. */
   constructor(config: OwnerTokenInstrumentationConfig = {}) {
-    super(SCOPE_NAME, '0.1.0', config);
+    super(SCOPE_NAME, '1.0.0', config);
   }
 
   /**
