@@ -166,7 +166,7 @@ export class FailureScopes {
     const { permit, error, resends, isOnlyRequest, nowMs } = request;
     const { number, standing } = permit;
     const hasHint = error.retryAfterMs !== undefined || OwnerTokenError.pauseMsOf(error) !== undefined;
-    if (hasHint || error.oauthError !== undefined || this.#both.some(({ state }) => state)) return undefined;
+    if (hasHint || this.#both.some(({ state }) => state)) return undefined;
     if (error.code === 'rate_limited') {
       return resends < MAX_RESENDS && this.flow.rateLimited({ ...permit, nowMs, isOnlyRequest }) ? 0 : undefined;
     }
@@ -175,6 +175,7 @@ export class FailureScopes {
       !hasFailed(standing) &&
       resends === 0 &&
       isTransient(error) &&
+      error.oauthError === undefined &&
       !isHung(request) &&
       this.scopeOf(request) === 'owner';
     return isLone && this.flow.takeRetry() ? RETRY_AFTER_MS.least + RETRY_AFTER_MS.range * this.#random() : undefined;

@@ -352,7 +352,7 @@ describe('a request that is sent again', () => {
 
   it('got a 429 without a hint while the service issues tokens, up to ten times', () => {
     const stage = stageWithBudget();
-    const tooMany = error('rate_limited', { status: 429 });
+    const tooMany = error('rate_limited', { status: 429, oauthError: 'slow_down' });
     expect(resend(stage, tooMany)).toBe(0);
     expect(resend(stage, tooMany, { resends: 9 })).toBe(0);
     expect(resend(stage, tooMany, { resends: 10 })).toBeUndefined();
