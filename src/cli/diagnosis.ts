@@ -90,12 +90,12 @@ export const isNotTls = (code: string | undefined): boolean => NOT_TLS_CODES.tes
 /** OpenSSL's codes for a certificate that is not valid here. */
 const CERTIFICATE_CODES = /^(UNABLE_TO_|CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_|ERR_TLS_CERT_)/;
 
-/** The advice for a certificate with this problem, a code of OpenSSL's. */
+/** The advice for a certificate with this problem, given as an OpenSSL code. */
 export function adviceOnCertificate(problem: string): string {
   if (/EXPIRED/.test(problem)) return 'The certificate has expired, or the clock of this machine is wrong.';
   if (/NOT_YET/.test(problem)) return 'The certificate is not yet valid, or the clock of this machine is wrong.';
   if (/ALTNAME|HOSTNAME/.test(problem)) return 'The certificate was issued for another name. Is OTR_BASE_URL right?';
-  return 'This machine does not trust the issuer. If you do, give its certificate with --ca or NODE_EXTRA_CA_CERTS.';
+  return 'This machine does not trust the issuer. If you do, pass its certificate with --ca or NODE_EXTRA_CA_CERTS.';
 }
 
 function adviceOnTls(problem: string): string | undefined {

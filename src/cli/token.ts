@@ -83,7 +83,7 @@ async function obtain({ endpoint }: TokenService, accessKey: string, signal: Abo
   };
 }
 
-/** What the resource says of the token. Throws if it refuses the token or names another owner. */
+/** How the resource responds to the token. Throws if it refuses the token or names another owner. */
 async function tried(plan: ProbePlan, token: string, network: Network, signal: AbortSignal) {
   const result = await withDeadline(PROBE_TIMEOUT_MS, signal, (own) => tryToken(plan, { token, network }, own)).catch(
     foreignFailure,
@@ -109,7 +109,7 @@ async function failureOf(error: OwnerTokenError, service: TokenService, signal: 
 
 type Summary = Omit<Awaited<ReturnType<typeof obtain>>, 'value'> & {
   readonly token?: string;
-  /** What the resource of `--probe-url` says. */
+  /** How the resource of `--probe-url` responded. */
   readonly resource?: string;
 };
 

@@ -10,7 +10,7 @@ import { OwnerTokenError } from '../errors.ts';
 export class Deadline {
   /** Why the request must end: a timeout, or `closed` if the caller's signal aborts first. Undefined while it may run. */
   reason: Error | undefined;
-  /** The step that runs now sets it; called at most once, with the reason. */
+  /** Set by the step that is running. Called at most once, with the reason. */
   onEnd: ((reason: Error) => void) | undefined;
   readonly #outer: AbortSignal | undefined;
   readonly #onAbort = (): void => this.#end(new OwnerTokenError('closed', 'the token request was aborted'));
@@ -34,7 +34,7 @@ export class Deadline {
     });
   }
 
-  /** Removes the timer and the listener. Call it when the request is done. */
+  /** Removes the timer and the listener. Must be called when the request is done. */
   cancel(): void {
     this.#cancelTimer();
     this.#outer?.removeEventListener('abort', this.#onAbort);

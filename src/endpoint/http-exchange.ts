@@ -73,13 +73,13 @@ export function keepAliveAgent(url: URL): http.Agent {
   return url.protocol === 'https:' ? new https.Agent(options) : new http.Agent(options);
 }
 
-/** Closes the idle connections of an agent and leaves those in use alone. */
+/** Closes the idle connections of an agent, and none that is in use. */
 export function dropIdleSockets(agent: http.Agent): void {
   const idle = Object.values(agent.freeSockets as Record<string, Socket[]>).flat();
   for (const socket of idle) socket.destroy();
 }
 
-/** The options of every request to this target, built once because taking a URL apart is slow. */
+/** The options of every request to this target, built once because parsing a URL is slow. */
 export function requestOptions({ url, headers }: Target, agent: http.Agent): http.RequestOptions {
   const { protocol, hostname, port, path } = urlToHttpOptions(url);
   return { protocol, hostname, port, path, method: 'POST', headers, agent };
@@ -183,7 +183,7 @@ const inflate: Decode = (body, options) => {
   return isZlib ? zlib.inflateSync(body, options) : zlib.inflateRawSync(body, options);
 };
 
-/** Watches the connection of a request: was it established, and was it reused although the other side had closed it? */
+/** Whether a request's connection was established, and whether it was reused after the other side had closed it. */
 class ConnectionWatch {
   /** Whether the connection (with TLS, the secure one) was ever established. */
   established = false;

@@ -36,19 +36,19 @@ export interface SharingMessage {
   /**
    * `suspended`: Redis is unavailable, and each replica requests its own tokens until `resumed`. `unreadable`: a stored
    * value did not open, because it is damaged, forged, or sealed with a key that this replica does not have.
-   * `subscribe_failed`: followers poll until it is tried again. `key_mismatch`: replicas with the same prefix derive
-   * other names, because their sealing or naming keys differ from this one's.
+   * `subscribe_failed`: followers poll until the next attempt to subscribe. `key_mismatch`: replicas with the same
+   * prefix derive other names, because their sealing or naming keys differ from this one's.
    */
   readonly event: SharingEvent;
-  /** When `suspended`: why Redis is unavailable. */
+  /** With `suspended`: why Redis is unavailable. */
   readonly trouble?: RedisTrouble;
-  /** When `unreadable`: how many values did not open so far. */
+  /** With `unreadable`: how many values have not opened so far. */
   readonly count?: number;
-  /** On `key_mismatch`: how many replicas have other keys. */
+  /** With `key_mismatch`: how many replicas have other keys. */
   readonly replicas?: number;
 }
 
-/** Every log line of sharing. Each also has the fields `event` and `registry`, as those of the registry have. */
+/** Every log line of sharing. Each also has the fields `event` and `registry`, like the registry's own. */
 export const SHARING_EVENTS = Object.freeze({
   'sharing.suspended': {
     ...{ level: 'warn', message: 'tokens are not shared: Redis is unavailable' },

@@ -42,7 +42,7 @@ interface Passage {
   readonly trial: Trial | undefined;
 }
 
-/** What the call has learnt from the owner's record so far. */
+/** What the call has learned from the owner's record so far. */
 interface Findings {
   /** No token of this or an earlier generation is wanted. */
   avoid: number;
@@ -111,7 +111,7 @@ export class Election {
     }
   }
 
-  /** Waits, without a permit, until the call may send a request. Returns false if the record has changed meanwhile. */
+  /** Waits, without a permit, for a send time. Returns false if a wake-up came first: the record must be read again. */
   async #waitToSend(call: SharedCall, watch: Watch, endsAtMs: number): Promise<boolean> {
     const { pacer, clock } = this.#options;
     if (!pacer || this.#maySend(call)) return true;

@@ -45,8 +45,8 @@ export interface SharedTokensOptions {
    */
   maxWaitMs?: number | undefined;
   /**
-   * The service's quota: at most this many token requests per second by all replicas together, without bursts. Set it here
-   * and not on the registries, each of which would apply it alone. 0.01 to 10,000. Default: none.
+   * The service's quota: token requests per second of all replicas together, without bursts; 0.01 to 10,000. Set it
+   * here and not on the registries, each of which would apply it to itself. Default: none.
    */
   requestsPerSecond?: number | undefined;
   /** The registry's `name`, for logs and channel messages. Default: `default`. */

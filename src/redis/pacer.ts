@@ -1,23 +1,23 @@
 /**
- * Keeps the requests of all replicas together within a quota of the service. One record holds the next free send time, by
- * the server's clock; a replica reserves the next times in one script, and its calls take them in order.
+ * Keeps all replicas together within a quota of the service. One record holds the next free send time, by the clock of
+ * the Redis server. A replica reserves the next ones in one script, and its calls take them in order.
  *
  * - Send times are `1 / requestsPerSecond` apart, and none is saved up: there is no burst after a quiet period.
- * - A replica reserves a tenth of a second's worth at once, and the next ones only after those. So replicas with more
- *   callers do not starve the others, and a reservation is never far ahead.
- * - A send time lapses if its call does not use it within half a second. A call that needs it no longer passes it on.
- * - While Redis is unavailable, each replica spaces its own requests by its share of the quota.
+ * - A replica reserves at most a tenth of a second's worth, and reserves again only when that is used. So replicas with
+ *   more callers do not starve the others, and a reservation is never far ahead.
+ * - A send time lapses if its call does not use it within half a second. A call that no longer needs it passes it on.
+ * - While Redis is unavailable, each replica spaces its requests by its own share of the quota.
  */
 
 import { type Clock, startTimer } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 
-/** What a replica reserves at once. */
+/** How much a replica reserves in one script: this many milliseconds' worth. */
 const BATCH_MS = 100;
 
 const SEND_TIME_LAPSES_MS = 500;
 
-/** Calls that may wait here. */
+/** How many calls of one replica may wait. */
 const MAX_WAITING = 10_000;
 
 /** Permission to send one request, until it lapses. */
@@ -29,13 +29,13 @@ export interface PacerOptions {
   readonly requestsPerSecond: number;
   readonly clock: Clock;
   readonly random: () => number;
-  /** Reserves send times for all replicas. Returns how long it is to the first; undefined while Redis is unavailable. */
+  /** Reserves send times. Returns the milliseconds until the first; undefined while Redis is unavailable. */
   reserve(count: number, intervalMs: number): Promise<number | undefined>;
   /** The number of replicas, this one included. */
   replicas(): number;
 }
 
-/** The send times of one reservation: the first, by the monotonic clock, and the distance to the next. */
+/** The send times of one reservation: the first, by the monotonic clock, and the interval between them. */
 interface Reservation {
   readonly firstAtMs: number;
   readonly intervalMs: number;
@@ -70,7 +70,7 @@ export class Pacer {
       if (this.#waiting.size >= MAX_WAITING) return reject(tooMany('queue_full', 'too many calls wait for it'));
       const stop = () => {
         this.#waiting.delete(served);
-        // Nobody needs what is reserved, and no timer may keep the process alive.
+        // Nobody needs the reserved send times, and their timer must not keep the process alive.
         if (this.#waiting.size === 0) this.#hurry();
         signal.removeEventListener('abort', leave);
         cancel();
@@ -94,12 +94,12 @@ export class Pacer {
     });
   }
 
-  /** Whether a request may still be sent with it. */
+  /** Whether this send time has not lapsed. */
   isUsable({ lapsesAtMs }: SendTime): boolean {
     return this.#options.clock.monotonic() <= lapsesAtMs;
   }
 
-  /** The call needs no request any more: another one may use its send time. */
+  /** The call no longer needs its send time: gives it to the next one that waits. */
   passOn(sendTime: SendTime): void {
     const [next] = this.#waiting;
     if (this.isUsable(sendTime)) next?.(sendTime);

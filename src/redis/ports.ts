@@ -132,7 +132,7 @@ export interface IoredisSubscriber {
 }
 
 /**
- * An ioredis cluster that carries sharded channels: `new Cluster(nodes, { shardedSubscribers: true })`, from ioredis 5.9.
+ * An ioredis cluster (5.6 or later) that carries sharded channels: `new Cluster(nodes, { shardedSubscribers: true })`.
  *
  * @example
  * ```ts no-run

@@ -1,7 +1,7 @@
 /**
  * The shared records: one hash for each owner, one for the endpoint and client, one that lists the replicas, and one that
- * paces their requests. Every operation is one Lua script over one key, so it works on a standalone server, behind sentinels and on a cluster. Each
- * replies `[what, now, …]`, all strings.
+ * paces their requests. Every operation is one Lua script over one key, so it works on a standalone server, behind
+ * sentinels and on a cluster. Each script replies `[what, now, …]`, all strings.
  *
  * All time is the server's (`TIME`, in microseconds), so the replicas' clocks do not matter. A generation is
  * max(now, stored + 1): the fencing token of a lease, the version of a token, and the number by which it is rejected. It
@@ -12,11 +12,11 @@
  * | `v` `g` `u` | sealed token, its generation, usable until |
  * | `h` `l` `n` `s` | lease: the leader's call, until when, its generation, since when |
  * | `f` `x` | sealed failure, and when it ends |
- * | `w` | followers wait, so whatever ends the lease must publish a wake-up: `c` on the common channel, `s` on the shard's |
+ * | `w` | followers wait, so the end of the lease wakes them: `c` on the common channel, `s` on the record's own |
  * | `t` | the next free send time, in the record that paces requests |
  *
- * The scripts store facts. They do not interpret failures and count nothing: the replica that met a failure seals into it
- * what it means and when it ends. A field that none of our scripts could have written counts as absent. A key of another
+ * The scripts store facts. They neither interpret nor count failures: the replica that met a failure seals into it what
+ * it means and when it ends. A field that none of our scripts could have written counts as absent. A key of another
  * type is deleted, since its name is ours alone.
  */
 
@@ -37,7 +37,7 @@ import { createHash } from 'node:crypto';
 export interface RecordScript {
   /** What it does to the record, in a word. */
   readonly name: string;
-  /** Its Lua. */
+  /** Its Lua source. */
   readonly source: string;
   /** SHA-1 of the source, for EVALSHA. */
   readonly sha: string;
@@ -108,14 +108,13 @@ function script(name: string, source: string): RecordScript {
  * Decides what the call does. First it drops a token that the caller reports as rejected, and a failure that the caller
  * could not open. Then the first rule that applies gives the reply:
  *
- * 1. `token`: a usable one newer than *avoid*, with at least the required life left.
- * 2. `failure`: one that has not ended.
- * 3. `wait`: another call holds the lease, for this long at most.
- * 4. `free`: nobody holds the lease, and the caller did not ask for it: a lease of 0, or of -1 if it waits to be allowed a
- *    request and wants to hear of a token meanwhile. With the ended failure, if any.
- * 5. `lead`: the caller holds the lease now. With its generation, and the ended failure, if any.
+ * 1. `token`: a usable one newer than *avoid*, with at least the required life left. 2. `failure`: one that has not
+ * ended. 3. `wait`: another call holds the lease, for this long at most. 4. `free`: nobody holds the lease, and the
+ * caller did not ask for it: it passed a lease of 0, or of -1 if it waits for a send time and wants a wake-up if a
+ * token arrives first. With the ended failure, if any. 5. `lead`: the caller holds the lease now. With its generation,
+ * and the ended failure, if any.
  *
- * A call that is sent again gets the same reply, because clients resend. A call that waits leaves its mode: how it listens.
+ * A repeated script gets the same reply, because clients resend. A call that waits notes in the record how it listens.
  */
 export const ACQUIRE = script(
   'acquire',
@@ -163,8 +162,8 @@ return {'held', text(now)}
 /**
  * Stores a token, clears the failure, ends the caller's lease and wakes the followers. Refused if the token is not newer
  * than the stored one, or older than any lease granted since: a leader that was frozen cannot overrule its successor. If
- * a usable token of the same or a later generation is stored already, the reply is that one. A token obtained without a lease is stored only
- * where none is.
+ * a usable token of the same or a later generation is stored already, the reply is that one. A token obtained without a
+ * lease is stored only where none is.
  */
 export const PUBLISH = script(
   'publish',
@@ -215,8 +214,8 @@ return {changed and 'changed' or 'released', text(now)}
 );
 
 /**
- * Reserves send times, the given interval apart. Replies how long it is to the first, in microseconds. None is saved up
- * while nobody asks. A time too far ahead is damage, and counts as none.
+ * Reserves send times, the given interval apart. Replies with the microseconds until the first. A quiet period saves
+ * none up. A stored time too far ahead is damage, and counts as absent.
  */
 export const RESERVE = script(
   'reserve',

@@ -1,4 +1,4 @@
-/** Counts the replicas of the fleet: each lists itself in one record, from time to time while it is called. */
+/** Counts the replicas of the fleet. Each announces itself in one record from time to time, as long as it is called. */
 
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../clock.ts';
@@ -8,7 +8,7 @@ import type { ReplicaCount, SharedRecord } from './shared-record.ts';
 /** A replica counts as present for this long after it announced itself. */
 const ANNOUNCED_MS = 900_000;
 
-/** How often a replica announces itself: more often at first, because replicas start together and must count each other. */
+/** How often a replica announces itself: at first often, because replicas that start together must count each other. */
 const ANNOUNCE_EVERY_MS = { first: 5_000, last: 300_000 } as const;
 
 export class ReplicaCounter {

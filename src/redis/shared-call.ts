@@ -13,7 +13,7 @@ export class SharedCall {
   /** The name of the owner's record. */
   readonly owner: string;
   readonly circuit: SharedCircuit;
-  /** When requests are paced: the call's permission to send one. */
+  /** The call's permission to send a request, if requests are paced. */
   sendTime: SendTime | undefined;
   #hasPermit = true;
 
@@ -24,7 +24,7 @@ export class SharedCall {
     this.circuit = circuit;
   }
 
-  /** Whether the call holds a permit: it needs one to send a request, and none to wait for another replica's. */
+  /** Whether the call has a permit. It needs one to send a request, and none to wait for another replica's. */
   get hasPermit(): boolean {
     return this.#hasPermit;
   }

@@ -19,7 +19,7 @@ import type { Clock } from '../clock.ts';
 import { OwnerTokenError, type WiderScope } from '../errors.ts';
 import type { TokenRequest } from '../token.ts';
 
-/** Without a subscription, the record is read at least this often. */
+/** Without a subscription, a request reads the record if that was last done longer ago than this. */
 const UNASKED_EVERY_MS = 1_000;
 
 export class SharedCircuit {

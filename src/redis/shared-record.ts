@@ -25,7 +25,7 @@ export interface AcquireOptions {
   readonly call: string;
   /** Whether the call takes the lease if nobody holds it; otherwise it only reads. */
   readonly mayLead: boolean;
-  /** Whether a call that may not lead yet wants to hear of a token meanwhile. */
+  /** Whether a call that may not lead yet wants a wake-up if a token arrives first. */
   readonly listens?: boolean;
   /** Only a token of a later generation is wanted. */
   readonly avoid?: number;
@@ -115,7 +115,7 @@ export class SharedRecord {
     await this.#link.run(scripts.RELEASE, name, [call, this.#channel, name, ...args, all ? 1 : 0, this.#mode]);
   }
 
-  /** Reserves send times for this replica. Returns how long it is to the first, in milliseconds. */
+  /** Reserves send times for this replica. Returns the milliseconds until the first. */
   async reserve(name: string, count: number, intervalMs: number): Promise<number | undefined> {
     const reply = await this.#link.run(scripts.RESERVE, name, [count, Math.ceil(intervalMs * 1000)]);
     const waitUs = Number(reply?.[2]);

@@ -6,14 +6,13 @@
  *
  * - *Shared*: another replica's token, newer than the one this replica rejected or wants to replace.
  * - *Refused*: a failure another replica met, until its recorded end.
- * - *Follower*: another call holds the lease. It gives its permit back, waits for the wake-up, and reads the record again.
+ * - *Follower*: another call holds the lease. It releases its permit, waits for a wake-up, and reads the record again.
  * - *Leader*: it holds the lease, renews it while the source answers, and publishes the token or the failure. Where a
  *   failure of the endpoint is suspected, it first passes the fleet's circuit breaker (see `shared-circuit.ts`).
  * - *Fallback*: Redis is unavailable, or the wait was too long. It requests a token by itself, within a budget, and offers
  *   it to the others.
  *
- * It caches nothing (the registry does), retries nothing (the next call does), and creates, connects or closes no Redis
- * client.
+ * It caches nothing (the registry does), retries nothing, and creates, connects or closes no Redis client.
  */
 
 import { setMaxListeners } from 'node:events';
@@ -61,7 +60,7 @@ export interface SharingStats {
   readonly unreadable: number;
   /** Replicas with the same prefix at the last count, this one included. 10 until the first count. */
   readonly replicas: number;
-  /** Those of them with another naming key. */
+  /** How many of them have another naming key. */
   readonly mismatched: number;
 }
 

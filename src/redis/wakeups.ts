@@ -1,10 +1,10 @@
 /**
- * How a follower learns that the leader's request has ended. With a subscription: by a message, and for safety when the lease
- * ends. Without one: by polling. Each wait has jitter, so that followers do not read in step.
+ * How a follower learns that the leader's request has ended: with a subscription by a message, or at the latest when
+ * the lease ends; without one by polling. Each wait has jitter, so that followers do not read in step.
  *
  * A port subscribes in one of two modes. `c`, common: one channel for all records, subscribed to once. `s`, sharded: a
- * channel for each record, on the cluster's node that holds it, subscribed to by the first follower in this process that
- * waits and left by the last. The script publishes on the channels that the waiting followers listen to.
+ * channel for each record, on the cluster's node that holds it, from the first follower in this process that waits
+ * until the last has left. The script publishes on the channels that the waiting followers listen to.
  */
 
 import { type Clock, startTimer } from '../clock.ts';
@@ -52,12 +52,12 @@ export class Wakeups {
     this.mode = options.port.subscribeSharded ? 's' : 'c';
   }
 
-  /** Whether a message about the record that is sent now arrives. */
+  /** Whether a message about the record would arrive if it were sent now. */
   isSubscribed(name: string): boolean {
     return this.#subscriptions.get(this.#channelOf(name))?.kind === 'subscribed';
   }
 
-  /** Whether a message about the record arrives that was sent since that monotonic time. */
+  /** Whether every message about the record since that monotonic time arrives. */
   hears(name: string, sinceMs: number): boolean {
     const subscription = this.#subscriptions.get(this.#channelOf(name));
     return subscription?.kind === 'subscribed' && subscription.sinceMs <= sinceMs;
@@ -71,7 +71,7 @@ export class Wakeups {
 
   /** Begins to listen for a record. Call it before the record is read, so that no message is missed in between. */
   watch(name: string): Watch {
-    // A channel of the record's own is only worth its cost once the call waits.
+    // Subscribing to a record's own channel is worth its cost only once the call waits.
     if (this.mode === 'c') void this.subscribe(name);
     const watches = this.#watches.get(name) ?? new Set();
     const watch = new Watch(this.#options, this, name, () => {
@@ -89,7 +89,7 @@ export class Wakeups {
     await Promise.all([...this.#subscriptions.keys()].map((channel) => this.#unsubscribe(channel)));
   }
 
-  /** Subscribes to the record's channel, unless it is subscribed to. */
+  /** Subscribes to the record's channel, unless that was done already. */
   async subscribe(name: string): Promise<void> {
     const { port, clock, onSubscribeFailed } = this.#options;
     const channel = this.#channelOf(name);
@@ -100,7 +100,7 @@ export class Wakeups {
     this.#subscriptions.set(channel, pending);
     try {
       const stop = await subscribe(channel, (message) => this.#wake(message));
-      // Left meanwhile.
+      // Unsubscribed in the meantime.
       if (this.#subscriptions.get(channel) !== pending) return void (await stop().catch(() => {}));
       this.#subscriptions.set(channel, { kind: 'subscribed', sinceMs: clock.monotonic(), stop });
     } catch {

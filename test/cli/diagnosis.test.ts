@@ -113,7 +113,7 @@ describe('a certificate', () => {
   it('of an unknown issuer has its remedy', async () => {
     const server = createHttpsServer(tls) as unknown as Server;
     expect(await adviceForService(server, '', 'https')).toBe(
-      'This machine does not trust the issuer. If you do, give its certificate with --ca or NODE_EXTRA_CA_CERTS.',
+      'This machine does not trust the issuer. If you do, pass its certificate with --ca or NODE_EXTRA_CA_CERTS.',
     );
   });
 
