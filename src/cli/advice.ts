@@ -15,7 +15,6 @@ const ADVICE: Readonly<Partial<Record<OwnerTokenErrorCode, string>>> = {
 /** One or two sentences about what to do next. */
 export function adviceFor(error: OwnerTokenError): string {
   return (
-    ADVICE[error.code] ??
-    (error.retryable ? 'Try again later.' : 'Trying again will not help unless something changes.')
+    ADVICE[error.code] ?? (error.retryable ? 'Try again later.' : 'Another try will fail unless something changes.')
   );
 }

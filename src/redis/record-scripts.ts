@@ -108,11 +108,12 @@ function script(name: string, source: string): RecordScript {
  * Decides what the call does. First it drops a token that the caller reports as rejected, and a failure that the caller
  * could not open. Then the first rule that applies gives the reply:
  *
- * 1. `token`: a usable one newer than *avoid*, with at least the required life left. 2. `failure`: one that has not
- * ended. 3. `wait`: another call holds the lease, for this long at most. 4. `free`: nobody holds the lease, and the
- * caller did not ask for it: it passed a lease of 0, or of -1 if it waits for a send time and wants a wake-up if a
- * token arrives first. With the ended failure, if any. 5. `lead`: the caller holds the lease now. With its generation,
- * and the ended failure, if any.
+ * 1. `token`: a usable one newer than *avoid*, with at least the required life left.
+ * 2. `failure`: one that has not ended.
+ * 3. `wait`: another call holds the lease, for this long at most.
+ * 4. `free`: nobody holds the lease, and the caller did not ask for it: it passed a lease of 0, or of -1 if it waits for
+ *    a send time and wants a wake-up if a token arrives first. With the ended failure, if any.
+ * 5. `lead`: the caller holds the lease now. With its generation, and the ended failure, if any.
  *
  * A repeated script gets the same reply, because clients resend. A call that waits notes in the record how it listens.
  */
