@@ -227,7 +227,8 @@ class LastSecond {
 
   add(nowMs: number): void {
     this.#advanceTo(nowMs);
-    (this.#counts[this.#newestPart % PARTS] as number)++;
+    const part = this.#newestPart % PARTS;
+    this.#counts[part] = (this.#counts[part] as number) + 1;
   }
 
   /** How many there were, and at what rate since the first of them. */
@@ -245,8 +246,8 @@ class LastSecond {
 
   #advanceTo(nowMs: number): void {
     const part = Math.floor(nowMs / PART_MS);
-    const first = Math.max(this.#newestPart + 1, part - PARTS + 1);
-    for (let each = first; each <= part; each++) this.#counts[each % PARTS] = 0;
+    const last = Math.max(this.#newestPart, part - PARTS);
+    for (let each = last + 1; each <= part; each++) this.#counts[each % PARTS] = 0;
     this.#newestPart = Math.max(this.#newestPart, part);
   }
 }

@@ -121,6 +121,25 @@ describe('requests', () => {
     expect([stage.started, stage.dispatch.queued]).toEqual([['a', 'b', 'c', 'd'], 0]);
   });
 
+  it('are permitted before they are sent, so that their callers may still leave', async () => {
+    const stage = new Stage();
+    const flight = new Flight('a', createSlot('owner_a'));
+    stage.dispatch.request(flight);
+    expect([flight.state.phase, stage.started]).toEqual(['permitted', []]);
+    await settle();
+    expect([flight.state.phase, stage.started]).toEqual(['sent', ['a']]);
+  });
+
+  it('keep their permits, however slow they are, while nothing is queued', async () => {
+    const stage = new Stage();
+    const a = await stage.request('a');
+    await stage.advance(2_000);
+    stage.dispatch.startNext();
+    expect(a.endPermit).toBeDefined();
+    await stage.request('b');
+    expect(a.endPermit).toBeUndefined();
+  });
+
   it('are dated from when they were queued', async () => {
     const stage = new Stage();
     await stage.advance(70);
@@ -238,8 +257,10 @@ describe('the timer', () => {
     const stage = new Stage({ concurrency: 1, maxQueued: 1_000, maxQueueMs: 500 });
     await stage.request('a');
     for (let count = 0; count < SLICE + 1; count++) stage.refresh(`key ${count}`);
+    const timers = vi.spyOn(stage.clock, 'setTimeout');
     stage.clock.advance(500);
     expect(stage.refused.length).toBe(SLICE + 1);
+    expect(timers.mock.calls.map(([, ms]) => ms)).toEqual([0]);
     const other = new Stage({ concurrency: 1, maxQueueMs: 500 });
     await other.requestAll('a', 'b');
     await other.advance(1);
@@ -267,6 +288,16 @@ describe('the timer', () => {
     expect([stage.started, stage.dispatch.queued]).toEqual([['a', 'b'], 0]);
     await stage.end(a);
     expect(stage.dispatch.isOnlyRequest).toBe(true);
+  });
+
+  it('is not set again for something that is due later, or at the same time', async () => {
+    const stage = new Stage({ concurrency: 1 });
+    await stage.requestAll('a', 'b');
+    const timers = vi.spyOn(stage.clock, 'setTimeout');
+    await stage.request('c');
+    await stage.advance(10);
+    await stage.request('d');
+    expect(timers).not.toHaveBeenCalled();
   });
 
   it('is replaced when something is due earlier', async () => {
@@ -356,6 +387,15 @@ describe('a permit that a source takes again', () => {
     expect(stage.started).toEqual(['a', 'b', 'c']);
   });
 
+  it('comes before the requests that nobody waits for', async () => {
+    const { stage, a, b } = await released();
+    stage.refresh('refresh');
+    const taken = stage.dispatch.takePermit(a);
+    await stage.end(b);
+    await taken;
+    expect(stage.started).toEqual(['a', 'b']);
+  });
+
   it('is not waited for by a request that has one, or that has settled', async () => {
     const { stage, a, b } = await released();
     await stage.dispatch.takePermit(b);
@@ -369,6 +409,7 @@ describe('a permit that a source takes again', () => {
     const taken = stage.dispatch.takePermit(a);
     (a.state as { abort: AbortController }).abort.abort('enough');
     await expect(taken).rejects.toBe('enough');
+    expect(getEventListeners((a.state as { abort: AbortController }).abort.signal, 'abort')).toEqual([]);
   });
 });
 
@@ -377,7 +418,7 @@ describe('a request that is sent again', () => {
     const stage = new Stage({ concurrency: 1 });
     const [a] = await stage.requestAll('a', 'b');
     expect(await stage.sendAgain(a, rateLimited)).toBe(true);
-    expect([a?.resends, a?.state.phase, a?.endPermit]).toEqual([1, 'queued', undefined]);
+    expect([a?.resends, a?.state.phase, a?.endPermit, a?.cancelResend]).toEqual([1, 'queued', undefined, undefined]);
     await stage.advance(50);
     expect(stage.started).toEqual(['a', 'a']);
   });
