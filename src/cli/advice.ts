@@ -14,7 +14,5 @@ const ADVICE: Readonly<Partial<Record<OwnerTokenErrorCode, string>>> = {
 
 /** One or two sentences about what to do next. */
 export function adviceFor(error: OwnerTokenError): string {
-  return (
-    ADVICE[error.code] ?? (error.retryable ? 'Try again later.' : 'Another try will fail unless something changes.')
-  );
+  return ADVICE[error.code] ?? (error.retryable ? 'Try again later.' : 'It will fail again unless something changes.');
 }
