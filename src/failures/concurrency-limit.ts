@@ -7,7 +7,9 @@
  * |                                                          | initial limit); near a ceiling, grows by one          |
  * | a 429 that `flow.ts` attributes to concurrency           | shrinks by a quarter, which marks a ceiling           |
  * | a tenth of the responses are 503                         | likewise                                              |
- * | latency over 1.5 times the best                          | shrinks by a seventh, likewise                        |
+ * | latency over 1.5 times the best                          | stays                                                 |
+ * | latency of twice the best, or over 1.5 times for three   | shrinks by a seventh, which marks a ceiling           |
+ * | rounds in a row                                          |                                                       |
  * | high latency even after three such steps, or at the      | stays: the service itself has become slower, so this  |
  * | lowest limit                                             | is the best latency from now on                       |
  * | a pause ended                                            | starts again at one                                   |
@@ -44,6 +46,9 @@ const MIN_ROUND = 32;
 const ANSWERED = 0.9;
 /** Latency that counts as congestion, as a multiple of the best. The event loop alone may add some milliseconds. */
 const CONGESTED = 1.5;
+/** Congestion this strong, or in this many rounds in a row, shrinks the limit. */
+const STRONGLY_CONGESTED = 2;
+const CONGESTED_ROUNDS = 3;
 const NOISE_MS = 10;
 /** A slower response counts as one that took this many times the best latency. */
 const OUTLIER = 4;
@@ -82,6 +87,7 @@ export class ConcurrencyLimit {
   /** Steps made in a row because of latency, and the highest latency since. */
   #steps = 0;
   #highestMs = 0;
+  #congestedRounds = 0;
 
   constructor(range: ConcurrencyRange) {
     this.#range = range;
@@ -174,13 +180,15 @@ export class ConcurrencyLimit {
       this.#learn(ms, FASTER);
     } else if (!this.#isCongested(ms)) {
       this.#steps = 0;
+      this.#congestedRounds = 0;
       if (ms < best.ms) this.#learn(ms, FASTER);
       else if (this.#limit <= best.atLimit * REFUTED) best.ms += (ms - best.ms) * SLOWER;
     } else if (this.#limit <= this.#range.min || this.#isIneffective(ms)) {
       this.#steps = 0;
       this.#ceiling = undefined;
       this.#learn(ms, 1);
-    } else {
+    } else if (ms >= best.ms * STRONGLY_CONGESTED || ++this.#congestedRounds >= CONGESTED_ROUNDS) {
+      this.#congestedRounds = 0;
       this.#highestMs = this.#steps++ === 0 ? ms : Math.max(this.#highestMs, ms);
       this.#shrink(AFTER_CONGESTION, sent);
     }

@@ -421,20 +421,24 @@ describe('the best latency', () => {
 });
 
 describe('latency over one and a half times the best', () => {
-  it('shrinks the limit by a seventh, and the responses to earlier requests no longer count', () => {
+  it('shrinks the limit by a seventh if it doubles, and the responses to earlier requests no longer count', () => {
     const told = new Told(upTo(16));
     told.succeed(29, 100);
-    told.succeed(29, 150);
+    told.succeed(28, 200);
     expect(told.limit.limit).toBe(16);
-    told.succeed(28, 160);
-    expect(told.limit.limit).toBe(16);
-    told.succeed(1, 160);
+    told.succeed(1, 200);
     expect(told.limit.limit).toBe(13);
     const before = told.limit.waitMs(1_000);
     told.limit.succeeded({ number: told.sent, latencyMs: 1, isLimitInUse: true }, told.sent);
     expect(told.limit.waitMs(1_000)).toBe(before);
     told.succeed(1, 1);
     expect(told.limit.waitMs(1_000)).toBeLessThan(before);
+  });
+
+  it('otherwise shrinks the limit after three rounds in a row', () => {
+    expect([limitAfter(160, 160), limitAfter(160, 160, 160)]).toEqual([32, 27]);
+    expect([limitAfter(160, 160, 150, 160, 160), limitAfter(160, 160, 160, 160, 160)]).toEqual([32, 27]);
+    expect(limitAfter(160, 200, 160, 160)).toBe(27);
   });
 
   it('counts only beyond ten milliseconds', () => {
@@ -480,7 +484,7 @@ describe('latency over one and a half times the best', () => {
   });
 
   it('goes on shrinking the limit while the steps have an effect', () => {
-    expect(limitAfter(200, 200, 200, 180)).toBe(16);
+    expect(limitAfter(300, 300, 300, 260)).toBe(16);
     expect(limitAfter(300, 200, 200, 200)).toBe(16);
   });
 
