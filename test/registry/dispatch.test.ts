@@ -257,16 +257,40 @@ describe('the timer', () => {
     const stage = new Stage({ concurrency: 1, maxQueued: 1_000, maxQueueMs: 500 });
     await stage.request('a');
     for (let count = 0; count < SLICE + 1; count++) stage.refresh(`key ${count}`);
-    const timers = vi.spyOn(stage.clock, 'setTimeout');
+    const { flow } = stage.failures;
+    const limitsAt = flow.limitsAt.bind(flow);
+    // What was refused when the next request was about to start.
+    const refused: number[] = [];
+    vi.spyOn(flow, 'limitsAt').mockImplementation((nowMs) => {
+      refused.push(stage.refused.length);
+      return limitsAt(nowMs);
+    });
     stage.clock.advance(500);
-    expect(stage.refused.length).toBe(SLICE + 1);
-    expect(timers.mock.calls.map(([, ms]) => ms)).toEqual([0]);
+    expect([refused, stage.refused.length]).toEqual([[SLICE], SLICE + 1]);
     const other = new Stage({ concurrency: 1, maxQueueMs: 500 });
     await other.requestAll('a', 'b');
     await other.advance(1);
     await other.request('c');
     await other.advance(499);
     expect([other.refusals, other.dispatch.queued]).toEqual([['owner_b queue_timeout'], 1]);
+  });
+
+  it('refuses what has waited ten times as long although others are served', async () => {
+    const stage = new Stage({ concurrency: 1, maxQueueMs: 100, maxQueued: 20 });
+    const flights = await stage.requestAll(...Array.from({ length: 12 }, (_, n) => `${n}`));
+    for (const flight of flights.slice(0, 10)) {
+      await stage.advance(99);
+      await stage.succeed(flight);
+    }
+    await stage.advance(9);
+    expect(stage.refused).toEqual([]);
+    await stage.advance(1);
+    expect(stage.refused).toEqual([
+      {
+        ...{ owner: 'owner_11', code: 'queue_timeout' },
+        message: expect.stringContaining('waited 10 times maxQueueMs: raise'),
+      },
+    ]);
   });
 
   it('starts the next request when the pace lets it, to the millisecond', async () => {
