@@ -29,6 +29,9 @@ import { membersOf, pathsBelow, ROOT } from './helpers/source-files.ts';
 import { runCommand } from './helpers/terminal.ts';
 import { tokenLifePicture } from './helpers/token-life-picture.ts';
 
+/** The results of `npm run bench -- board`. */
+type Board = Record<string, { outcomes: Record<string, { good: boolean }> }>;
+
 const textOf = (page: string) => readFileSync(join(ROOT, page), 'utf8');
 /** The names in backticks in a cell of a table. */
 const namesOf = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name ?? '');
@@ -200,6 +203,20 @@ describe('tables', () => {
     );
     expect(uses.length).toBeGreaterThan(5);
     for (const { command, flag } of uses) expect((await runCommand([command, '--help'])).out).toContain(flag);
+  });
+
+  it('the README compares as the board of behaviour has measured', () => {
+    const measured: Board = JSON.parse(textOf('test/bench/board/results.json'));
+    const rows = rowsOf('README.md', '| | **this library** |').slice(0, -1);
+    expect(rows.length).toBeGreaterThan(10);
+    const peers = ['owner-token-registry', 'openid-client', 'lru-cache', 'badgateway', 'octokit', 'msal-node'];
+    for (const [scene = '', ...answers] of rows) {
+      const id = /#([\w-]+)\)/.exec(scene)?.[1] ?? '';
+      expect([id, ...answers]).toEqual([
+        id,
+        ...peers.map((peer) => (measured[id]?.outcomes[peer]?.good ? 'yes' : '–')),
+      ]);
+    }
   });
 
   it('the page of options has every option, and no other', () => {
