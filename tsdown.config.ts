@@ -5,7 +5,12 @@ import { bundlePage, type Page, portalPlugin } from './src/sandbox/portal/bundle
 // What the portal's script may bundle, named like what `deps.onlyBundle` allows everything else: nothing.
 const page = once(() => bundlePage(['preact']));
 
-const ENTRY_POINTS = ['src/index.ts', 'src/{sandbox,redis,otel}/index.ts', 'src/otel/{instrumentation,prom-client}.ts', 'src/adapters/*.ts'];
+const ENTRY_POINTS = [
+  'src/index.ts',
+  'src/{sandbox,redis,otel}/index.ts',
+  'src/otel/{instrumentation,prom-client}.ts',
+  'src/adapters/*.ts',
+];
 
 const shared = {
   platform: 'node',
