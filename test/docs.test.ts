@@ -228,6 +228,12 @@ describe('tables', () => {
   it('the page of options gives the defaults that the code has', () => {
     const source = { requestToken: () => Promise.reject(new Error()) };
     const { pauses, ...there } = { ...registrySettings({ source }) } as RegistrySettings & Record<string, unknown>;
+    for (const [, name = '', value = ''] of textOf('src/endpoint/token-endpoint.ts').matchAll(
+      /options\.(\w+) \?\? ([\d_]+)/g,
+    )) {
+      there[name] = Number(value.replaceAll('_', ''));
+    }
+    expect(there).toHaveProperty('timeoutMs');
     const wrong = rowsOf('docs/options.md', '| option |').filter(([option = '', text = '']) => {
       const name = option.replaceAll('`', '');
       if (name === 'pauses') {

@@ -173,14 +173,12 @@ export class Flights implements FlightHost, Runner {
     flight.state = { phase: 'sent', abort };
     const attempt = this.newAttempt(flight, this.#reasonOf(flight));
     const sent: SentFlight = { flight, permit, abort, attempt };
-    let held: HeldToken;
     try {
-      held = await obtain(this.#settings, this.#diagnostics, this, sent);
+      await obtain(this.#settings, this.#diagnostics, this, sent);
+      return false;
     } catch (thrown) {
       return this.#failed(sent, thrown);
     }
-    this.#succeeded(sent, held);
-    return false;
   }
 
   /** A refresh may have been queued for longer than its token lived. */
@@ -190,7 +188,7 @@ export class Flights implements FlightHost, Runner {
     return reasonOf(slot);
   }
 
-  #succeeded({ flight, permit, attempt: { sent, message } }: SentFlight, held: HeldToken): void {
+  succeeded({ flight, permit, attempt: { sent, message } }: SentFlight, held: HeldToken): void {
     const lifted = this.#dispatch.succeeded(flight, permit, sent.monotonicMs);
     if (this.#owners.isCurrent(flight)) {
       succeeded(flight.slot, held);

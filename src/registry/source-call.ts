@@ -34,10 +34,13 @@ export interface FlightHost {
   /** Waits for another permit. */
   takePermit(flight: Flight): Promise<void>;
   releasePermit(flight: Flight): void;
+  /** Stores the token and settles the request. */
+  succeeded(sent: SentFlight, held: HeldToken): void;
 }
 
 /**
- * Obtains a token that is not on the owner's denylist, in up to two calls of the source.
+ * Obtains a token that is not on the owner's denylist, in up to two calls of the source, and has it stored. Nothing is
+ * awaited between the check and that: a rejection in between would be lost.
  *
  * @throws what {@link callSource} throws; `token_rejected` if both tokens are on the denylist.
  */
@@ -46,7 +49,7 @@ export async function obtain(
   diagnostics: Diagnostics,
   host: FlightHost,
   sent: SentFlight,
-): Promise<HeldToken> {
+): Promise<void> {
   const { flight, abort } = sent;
   const { slot } = flight;
   const { time, expiry, fingerprints } = settings;
@@ -65,7 +68,7 @@ export async function obtain(
   }
   const life = lifetimeOf(expiry, issued);
   if (life.problem) diagnostics.lifetimeUnknown(slot, life.problem, life.lifetimeMs);
-  return heldTokenFrom(settings, issued, life, slot, time.now());
+  host.succeeded(sent, heldTokenFrom(settings, issued, life, slot, time.now()));
 }
 
 /**

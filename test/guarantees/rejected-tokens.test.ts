@@ -4,7 +4,7 @@ import diagnostics from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import type { AccessToken, OwnerTokenRegistry, PauseMessage } from '../../src/index.ts';
 import { settle } from '../helpers/manual-clock.ts';
-import { callAtOnce, errorOf, isSettled, scripted, tally } from '../helpers/registries.ts';
+import { callAtOnce, errorOf, isSettled, scripted, shut, tally } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
 /** What a channel carries while this runs. */
@@ -17,6 +17,20 @@ async function heard(channel: string, during: () => Promise<void>): Promise<unkn
 }
 
 describe('F1', () => {
+  it('F1 a rejection in any microtask between the answer and its storing is not lost', async () => {
+    for (let microtasks = 0; microtasks < 20; microtasks++) {
+      const { registry, source, clock } = scripted();
+      registry.getToken('key-1').catch(() => {});
+      await settle();
+      source.call(0).succeed({ token: 'revoked' });
+      for (let passed = 0; passed < microtasks; passed++) await Promise.resolve();
+      const wasHeld = registry.reject('key-1', 'revoked');
+      await settle();
+      expect([microtasks, wasHeld, registry.peek('key-1')]).toEqual([microtasks, wasHeld, undefined]);
+      await shut(registry, clock);
+    }
+  });
+
   it('F1 a late 401 that carries the old token leaves the new one alone and costs no POST', async () => {
     const { registry, source, clock } = scripted({}, ScriptedSource.answering(100));
     const old = await registry.getToken('key-1');

@@ -77,9 +77,8 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
       nowUs = Number(real[1]);
       expect(model.run(script.name, key, words), `${script.name} ${words.join(' ')}`).toEqual(real);
       expect(Object.fromEntries(model.keys.get(key) ?? [])).toEqual({ ...(await client.hGetAll(key)) });
-      expect(Math.abs((model.expiries.get(key) ?? -2) - (await expiryOf(key))), 'expiry').toBeLessThanOrEqual(
-        isBefore7 ? 1 : 0,
-      );
+      // The server's clock may pass a millisecond between reading it and setting the expiry.
+      expect(Math.abs((model.expiries.get(key) ?? -2) - (await expiryOf(key))), 'expiry').toBeLessThanOrEqual(1);
       return { what: real[0], nowUs, rest: real.slice(2) };
     };
     return { run, model };

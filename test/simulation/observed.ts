@@ -38,7 +38,7 @@ export interface Call {
   readonly generation: number;
   readonly deadlineMs: number;
   /** The rejected tokens that the registry must remember at the time of the call. */
-  readonly rejectedBefore: readonly string[];
+  rejectedBefore: readonly string[];
   /** The token cached at the time of the call: the only one that it may get. */
   readonly held: string | undefined;
   readonly controller: AbortController | undefined;

@@ -284,6 +284,8 @@ export class Oracle {
     this.#tokens.forgotten(owner);
     this.#requests.beginGeneration(owner);
     this.#requests.resumed(owner);
+    // The registry has forgotten the rejections, too.
+    for (const call of this.pending) if (call.owner === owner) call.rejectedBefore = [];
   }
 
   #evicted(evictions: number): void {

@@ -28,7 +28,7 @@ afterEach(async () => {
 function documentedRights(topology: string): string[] {
   const page = readFileSync('docs/fleet.md', 'utf8');
   const [, line = ''] = /^ACL SETUSER otr (.*)$/m.exec(page) ?? [];
-  const [row = ''] = page.split('\n').filter((each) => each.startsWith(`- ${topology}: `));
+  const [row = ''] = new RegExp(`^- ${topology}: [^]*?(?=\\n- |\\n\\n)`, 'm').exec(page) ?? [];
   // Redis 6.2 has no sharded channels.
   const rights = [...row.matchAll(/[+&][\w|:*-]+/g)].map(([right]) => right);
   const known = rights.filter((right) => !isBefore7 || !/^\+(s(un)?subscribe|spublish)$/.test(right));

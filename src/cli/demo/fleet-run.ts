@@ -79,7 +79,7 @@ async function killOne(
   const before = tokenRequests(sandbox);
   const [victim, ...others] = replicas as [ReplicaProcess, ...ReplicaProcess[]];
   let isRunning = true;
-  void victim
+  const ended = victim
     .get(keys)
     .catch(() => {})
     .finally(() => {
@@ -89,8 +89,11 @@ async function killOne(
     signal.throwIfAborted();
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
-  const inFlight = tokenRequests(sandbox) - before;
   victim.kill();
+  await ended;
+  // Requests that the process sent just before its end are still on their way.
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  const inFlight = tokenRequests(sandbox) - before;
   const waitsMs = (await Promise.all(others.map((each) => each.get(keys)))).flatMap((round) => round.waitsMs);
   return {
     inFlight,
