@@ -10,6 +10,7 @@ import { METRICS } from '../src/otel/metrics.ts';
 import { SHARING_EVENTS } from '../src/redis/diagnostics.ts';
 import { type RegistrySettings, registrySettings } from '../src/registry/options.ts';
 import { type Sandbox, startSandbox } from '../src/sandbox/index.ts';
+import { DEFAULT_PROFILE } from '../src/sandbox/state/profile.ts';
 import { breakerTransitions } from './helpers/breaker-transitions.ts';
 import { startCorporateNetwork } from './helpers/corporate-network.ts';
 import {
@@ -225,15 +226,35 @@ describe('tables', () => {
     expect(documented).toEqual(there.sort());
   });
 
+  it.each([
+    ['docs/options.md', '| option |', 1],
+    ['docs/fleet.md', '| option |', 1],
+    ['docs/expiry.md', '| option |', 2],
+    ['docs/sandbox.md', '| option |', 2],
+  ])('%s gives the numbers that the code falls back to', (page, heading, column) => {
+    const sources = pathsBelow('src').map((path) => textOf(`src/${path}`).replace(/(?<=\d)_(?=\d)/g, ''));
+    const stated = rowsOf(page, heading).flatMap((row) => {
+      const [, number] = /^([\d,.]+)$/.exec(row[column] ?? '') ?? [];
+      return number === undefined ? [] : namesOf(row[0] ?? '').map((name) => [name, number.replaceAll(',', '')]);
+    });
+    expect(stated.length).toBeGreaterThan(0);
+    const isThere = ([name, number]: string[]) => {
+      const fallback = new RegExp(`\\b${name}(\\?\\.\\w+)? *(=|\\?\\?|:) *${number?.replace('.', '\\.')}\\b`);
+      return sources.some((source) => fallback.test(source));
+    };
+    expect(stated.filter((each) => !isThere(each))).toEqual([]);
+  });
+
+  it('the settings of the sandbox begin with the defaults of the code', () => {
+    for (const [setting = '', values = ''] of rowsOf('docs/sandbox.md', '| setting |')) {
+      const value = DEFAULT_PROFILE[setting.replaceAll('`', '') as keyof typeof DEFAULT_PROFILE];
+      if (typeof value !== 'object') expect(values.replaceAll('`', '')).toMatch(new RegExp(`^${value}\\b`));
+    }
+  });
+
   it('the page of options gives the defaults that the code has', () => {
     const source = { requestToken: () => Promise.reject(new Error()) };
     const { pauses, ...there } = { ...registrySettings({ source }) } as RegistrySettings & Record<string, unknown>;
-    for (const [, name = '', value = ''] of textOf('src/endpoint/token-endpoint.ts').matchAll(
-      /options\.(\w+) \?\? ([\d_]+)/g,
-    )) {
-      there[name] = Number(value.replaceAll('_', ''));
-    }
-    expect(there).toHaveProperty('timeoutMs');
     const wrong = rowsOf('docs/options.md', '| option |').filter(([option = '', text = '']) => {
       const name = option.replaceAll('`', '');
       if (name === 'pauses') {
