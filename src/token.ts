@@ -152,7 +152,12 @@ export interface AccessTokenFields {
   /** The authentication scheme, usually `Bearer`. */
   tokenType: string;
   /** Identifies the token in logs and reports; or what computes that when it is first read. */
-  fingerprint: string | { ofToken(token: string): string };
+  fingerprint:
+    | string
+    | {
+        /** The fingerprint of this token value. */
+        ofToken(token: string): string;
+      };
   /** Epoch ms: just before the token was requested. */
   issuedAtMs: number;
   /** Epoch ms: when it is due for a refresh. */

@@ -52,7 +52,14 @@ export interface OwnerTokenRegistryOptions {
    */
   concurrency?:
     | number
-    | { initial?: number | undefined; min?: number | undefined; max?: number | undefined }
+    | {
+        /** The limit of a new registry, `min` to `max`. Default: 16, or what is nearest to it. */
+        initial?: number | undefined;
+        /** The limit never shrinks below this, except after a pause; 1 to `max`. Default: 1. */
+        min?: number | undefined;
+        /** The limit never grows beyond this, up to 10,000. Default: 128, or `initial` if that is more. */
+        max?: number | undefined;
+      }
     | undefined;
   /**
    * A known quota of the service: token requests sent per second, evenly spaced; over 0, up to 1,000,000. It applies to
