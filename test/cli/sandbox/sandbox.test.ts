@@ -124,7 +124,7 @@ describe('sandbox', () => {
   it('prints the same credentials for the same seed', async () => {
     const credentials = async () => {
       const { seen } = await running([...FREE, '--print-env', '--seed', '7'], async ({ first }) => first);
-      return seen.split('\n').filter((line) => !line.includes('_URL='));
+      return seen.split('\n').filter((line) => !line.includes('_URL=') && !line.startsWith('#'));
     };
     expect(await credentials()).toEqual(await credentials());
   });
@@ -339,7 +339,8 @@ describe('--scenario with --exit-code', () => {
     const { code, seen, out } = await judged(3, ['--print-env']);
     expect(seen).toContain(`Scenario ${NAME}: failed`);
     expect(seen).toMatch(/✗ .*: 2 wasted requests/);
-    expect(out).not.toContain('Scenario'); // Standard output is an .env file.
+    expect(seen).toContain('# The sandbox is ready. Its portal: http');
+    expect(out).not.toMatch(/Scenario|ready/); // Standard output is an .env file.
     expect(code).toBe(1);
   });
 
