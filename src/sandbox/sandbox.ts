@@ -40,7 +40,7 @@ export interface SandboxOwner {
  */
 export interface SandboxScenarios {
   /**
-   * Runs a scenario to its end and judges what the integration did, from the ledger. Lasts 30 to 60 seconds on the
+   * Runs a scenario to its end and judges what the integration did, from the ledger. Lasts 30 to 90 seconds on the
    * sandbox's clock: advance it, or drive the integration meanwhile. Without a single token request, or when it was
    * interrupted (another scenario, `stopScenario`, `reset`, `close`, its fault removed), a run has not passed.
    * Rejects with `signal.reason` when `signal` aborts, and ends the scenario.

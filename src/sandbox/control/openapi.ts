@@ -165,7 +165,7 @@ export const OPERATIONS = {
   },
   'POST /api/scenarios/{name}/run': {
     operationId: 'runScenario',
-    summary: 'Runs a scenario to its end, for 30 to 60 seconds, and answers with its verdict.',
+    summary: 'Runs a scenario to its end, for 30 to 90 seconds, and answers with its verdict.',
     body: { owner: 'string?' },
     gives: 'ScenarioVerdict',
   },

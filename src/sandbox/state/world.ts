@@ -15,7 +15,7 @@ import type { VirtualClock } from './virtual-clock.ts';
  * @example
  * ```ts
  * const run: ScenarioRun = sandbox.runScenario('outage');
- * console.log(run.verdictAtMs - run.startedAtMs); // → 60000
+ * console.log(run.verdictAtMs - run.startedAtMs); // → 90000
  * ```
  */
 export interface ScenarioRun {
