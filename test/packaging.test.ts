@@ -191,6 +191,7 @@ describe('the build', () => {
     cpSync(join(ROOT, 'docs/examples'), folder, { recursive: true });
     const promised: Record<string, RegExp> = {
       'quick-start.mjs': /^1 token for 1000 calls\nanother owner: owner_refused, scope owner$/,
+      'worker.mjs': /^tenant-1 done as owner-001\ntenant-2 failed: owner_refused\ntenant-3 done as owner-003$/,
       'http-server.mjs': /^alice 200\nbob 200\nmallory 502$/,
       'opentelemetry.mjs': /^owner_token\.lookups \{\} 9$(.|\n)*^owner_token\.request\.duration \{\} 1$/m,
     };
