@@ -1,5 +1,5 @@
 /**
- * Prints `N passed, N failed, N skipped` from the reports of the test runner.
+ * Prints the tests that failed, and `N passed, N failed, N skipped`, from the reports of the test runner.
  *
  *   node counts.mjs <report>[,<report>…] [<repeated report>…]
  *
@@ -25,6 +25,7 @@ process.exitCode = failed > 0 || passed === 0 ? 1 : 0;
 function countsOf(path) {
   const report = read(path);
   if (!report) return { passed: 0, failed: 1, skipped: 0 };
+  listFailures(path, report);
   const unloaded = report.testResults.filter(
     ({ status, assertionResults }) => status === 'failed' && !assertionResults.some((test) => test.status === 'failed'),
   );
@@ -33,6 +34,19 @@ function countsOf(path) {
     failed: report.numFailedTests + unloaded.length,
     skipped: report.numPendingTests + report.numTodoTests,
   };
+}
+
+/** Names each failure once more at the end, where it is found in a long log. A test that passed when repeated is listed too. */
+function listFailures(path, { testResults }) {
+  for (const { name, message, status, assertionResults } of testResults) {
+    if (status === 'failed' && message) console.log(`${path}: ${name}: ${message}`);
+    for (const test of assertionResults) {
+      const [first] = test.failureMessages ?? [];
+      if (first === undefined) continue;
+      const outcome = test.status === 'passed' ? 'passed when repeated' : 'FAILED';
+      console.log(`${path}: ${outcome}: ${test.fullName}\n    ${first.split('\n').slice(0, 6).join('\n    ')}`);
+    }
+  }
 }
 
 function read(path) {
