@@ -26,7 +26,9 @@ export default defineConfig({
     ],
   },
   test: {
-    testTimeout: 20_000,
+    // Only a hang takes this long; a busy machine takes half of it for a demo.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
     // CI repeats a failed test once and lists it at the end: one busy moment of a shared machine must not fail 14,000 tests.
     retry: process.env.CI ? 1 : 0,
     restoreMocks: true,
