@@ -6,18 +6,17 @@
  *   npm run bench -- fleet portal        those named
  *   npm run bench -- board --peers ours  one of them, with its own options
  *
- * Those that compare us with other libraries are folders. What only they need is a package of its own, which is
- * installed on first use.
+ * A benchmark is a folder with a `main.mjs`. What only those that compare us with other libraries need is a package of
+ * its own, which is installed on first use.
  */
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 
+const COMPARING = ['board', 'speed'];
+
 const here = new URL('.', import.meta.url);
-/** A benchmark is a file of one word, or a folder with a `main.mjs`; files with another dot are parts. */
-const files = readdirSync(here).flatMap((name) => /^([a-z-]+)\.mjs$/.exec(name)?.[1] ?? []);
-const folders = readdirSync(here).filter((name) => existsSync(new URL(`${name}/main.mjs`, here)));
-const all = [...files.filter((name) => name !== 'run'), ...folders];
+const all = readdirSync(here).filter((name) => existsSync(new URL(`${name}/main.mjs`, here)));
 
 const firstOption = process.argv.findIndex((argument, at) => at > 1 && argument.startsWith('-'));
 const asked = process.argv.slice(2, firstOption === -1 ? undefined : firstOption);
@@ -30,10 +29,10 @@ if (unknown.length > 0) {
 
 const chosen = asked.length > 0 ? asked : ['speed'];
 if (asked.length === 0) options.push('--quick');
-if (chosen.some((name) => folders.includes(name))) installPeers();
+if (chosen.some((name) => COMPARING.includes(name))) installPeers();
 const failed = chosen.filter((name) => {
   console.log(`\n== ${name}`);
-  const file = new URL(folders.includes(name) ? `${name}/main.mjs` : `${name}.mjs`, here);
+  const file = new URL(`${name}/main.mjs`, here);
   const { status } = spawnSync(process.execPath, ['--expose-gc', file.pathname, ...options], { stdio: 'inherit' });
   return status !== 0;
 });

@@ -11,7 +11,7 @@ import type {
 } from '../../src/expiry/learned-lifetime-types.ts';
 import type { ExpiryPolicy } from '../../src/expiry/lifetime.ts';
 import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
-import { runWorld, type World, type WorldCounts } from '../bench/learned-lifetime.world.mjs';
+import { runWorld, type World, type WorldCounts } from '../bench/learned-lifetime/world.mjs';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

@@ -4,7 +4,7 @@ import { SCENARIOS, startSandbox } from '../../src/sandbox/index.ts';
 import { FAULT_KIND_NAMES } from '../../src/sandbox/state/fault-kinds.ts';
 import { OUTCOMES } from '../../src/sandbox/state/ledger-entry.ts';
 import { DEFAULT_PROFILE } from '../../src/sandbox/state/profile.ts';
-import { fuzz } from '../bench/sandbox-fuzz.parts.mjs';
+import { fuzz } from '../bench/sandbox-fuzz/requests.mjs';
 import { namesIn } from '../helpers/examples.ts';
 import { membersOf } from '../helpers/source-files.ts';
 import { askToken } from './client.ts';

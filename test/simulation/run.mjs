@@ -7,7 +7,7 @@
  */
 
 import { parseArgs } from 'node:util';
-import { bundled } from './bundle.mjs';
+import { bundled } from '../helpers/bundle.mjs';
 
 const { values } = parseArgs({
   options: {

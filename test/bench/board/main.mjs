@@ -9,10 +9,10 @@
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
-import { build } from 'tsdown';
+import { bundle } from '../../helpers/bundle.mjs';
 import { idOf, players } from './players.mjs';
 import { markdown, table } from './report.mjs';
 import { scenes } from './scenes/index.mjs';
@@ -28,23 +28,15 @@ const chosen = (all, names, of) => (names ? names.split(',').map((name) => find(
 const playing = chosen(players, values.peers, idOf);
 const played = chosen(scenes, values.scenes, ({ id }) => id);
 
-const outDir = `${root}node_modules/.cache/owner-token-registry/board-${process.pid}`;
-await build({
-  ...{ config: false, cwd: root, outDir, dts: false, clean: false, logLevel: 'silent' },
-  ...{ platform: 'node', target: 'node20.19', entry: { index: 'src/index.ts', redis: 'src/redis/index.ts' } },
-});
-process.env.BOARD_LIBRARY = `${outDir}/index.mjs`;
-process.env.BOARD_REDIS = `${outDir}/redis.mjs`;
+const library = await bundle({ index: 'src/index.ts', redis: 'src/redis/index.ts' });
+process.env.BOARD_LIBRARY = library.index;
+process.env.BOARD_REDIS = library.redis;
 
 const results = {};
-try {
-  for (const scene of played) {
-    results[scene.id] = await playWithAll(scene);
-    if (!values.json) console.log(table(scene, playing, results[scene.id]));
-    if (!values.peers) record(scene.id);
-  }
-} finally {
-  rmSync(outDir, { recursive: true, force: true });
+for (const scene of played) {
+  results[scene.id] = await playWithAll(scene);
+  if (!values.json) console.log(table(scene, playing, results[scene.id]));
+  if (!values.peers) record(scene.id);
 }
 if (values.json) console.log(JSON.stringify(results, null, 2));
 const lost = played.filter(({ id }) => results[id]['owner-token-registry']?.good === false);

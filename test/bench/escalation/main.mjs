@@ -2,41 +2,13 @@
  * Rules of scope escalation side by side, by both mistakes they can make: a healthy owner is refused because others
  * fail, and a sick endpoint is hammered because nobody notices. In virtual time, from a seed.
  *
- *   node test/bench/escalation.mjs [beginning of a scene's name …]
- *   RULES='the rule,late failures count' SEED=2 node test/bench/escalation.mjs
+ *   node test/bench/escalation/main.mjs [beginning of a scene's name …]
+ *   RULES='the rule,late failures count' SEED=2 node test/bench/escalation/main.mjs
  */
 
-import { bundled } from '../simulation/bundle.mjs';
-import { Engine } from './figures.engine.mjs';
-
-const BREAKER = 'src/failures/circuit-breaker.ts';
-const SCOPES = 'src/failures/failure-scopes.ts';
-
-const newcomersCount = {
-  file: SCOPES,
-  from: "standing !== 'proven' && (standing !== 'new' || this.#newestSuccess > 0)",
-  to: "standing === 'unproven' || standing === 'failing'",
-};
-const everyFailureCounts = { file: SCOPES, from: '!this.#isInconclusive(permit.standing) && ', to: '' };
-const lateFailuresCount = { file: SCOPES, from: ' && permit.number > this.#newestSuccess', to: '' };
-const hungNotBehind = { file: SCOPES, from: 'hung ? drawLength(0, this.#ownerRange, this.#random) : 0', to: '0' };
-const noTakeover = { file: BREAKER, from: 'if (trial.inconclusive && !failed)', to: 'if (false)' };
-const onePause = { file: BREAKER, from: 'if (!failure.isEscalated || isAsked)', to: 'if (true)' };
-const newcomersGrow = { file: BREAKER, from: "if (permit.standing !== 'proven')", to: 'if (permit.inconclusive)' };
-const doubling = { file: BREAKER, from: 'const AMBIGUOUS_GROWTH = 1 / 4;', to: 'const AMBIGUOUS_GROWTH = 1;' };
-
-/** The rule, and the rule without each of its parts. */
-const RULES = {
-  'the rule': [],
-  'newcomers count': [newcomersCount],
-  'owners that failed before count': [everyFailureCounts],
-  'late failures count': [lateFailuresCount],
-  'hung owners not behind': [hungNotBehind],
-  'no trial is replaced': [noTakeover],
-  'one pause for all owners': [onePause],
-  'others wait twice as long': [doubling],
-  'longer before any success, too': [newcomersGrow],
-};
+import { bundled } from '../../helpers/bundle.mjs';
+import { Engine } from '../figures/engine.mjs';
+import { RULES } from './rules.mjs';
 
 const DEADLINE_MS = 10_000;
 const SECOND_MS = 1_000;

@@ -4,7 +4,7 @@
  */
 
 import http from 'node:http';
-import { launchBrowser, print, requestToken } from './portal.parts.mjs';
+import { launchBrowser, print, requestToken } from './parts.mjs';
 
 const FRAME_MS = 1000 / 60;
 const OWNERS = 200;
@@ -12,7 +12,7 @@ const SECONDS = 6;
 /** The first is the one that the figure is for; the second shows how the cost grows. */
 const REQUESTS_PER_SECOND = [200, 2000];
 
-const { startSandbox } = await import(process.env.SANDBOX_ENTRY ?? '../../dist/sandbox/index.js');
+const { startSandbox } = await import(process.env.SANDBOX_ENTRY ?? '../../../dist/sandbox/index.js');
 const sandbox = await startSandbox({ owners: OWNERS, lifetimeSeconds: 30 });
 // One request in ten meets an error, so that all kinds of marks are drawn.
 sandbox.faults.add({ kind: 'status', status: 503, when: { probability: 0.1 } });

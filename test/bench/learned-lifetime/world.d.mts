@@ -1,6 +1,6 @@
-import type { ExpiryPolicy } from '../../src/expiry/lifetime.ts';
-import type { OwnerTokenRegistryOptions } from '../../src/registry/options.ts';
-import type { OwnerTokenRegistry } from '../../src/registry/registry.ts';
+import type { ExpiryPolicy } from '../../../src/expiry/lifetime.ts';
+import type { OwnerTokenRegistryOptions } from '../../../src/registry/options.ts';
+import type { OwnerTokenRegistry } from '../../../src/registry/registry.ts';
 
 export interface WorldCounts {
   calls: number;

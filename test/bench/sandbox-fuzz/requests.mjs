@@ -1,7 +1,7 @@
 /** Random requests for both planes of a sandbox: the same for the same seed, and what must hold of every answer. */
 
 import { connect } from 'node:net';
-import { seeded } from '../helpers/seeded.mjs';
+import { seeded } from '../../helpers/seeded.mjs';
 
 /** Whoever waits this long for the control plane has found a hang, by the machine's clock. */
 const HANG_MS = 20_000;

@@ -1,14 +1,14 @@
 /**
  * Makes the pictures of `docs/`: the Live screen of 200 owners in a black hole, light and dark. `npm run build` comes first.
- * `node test/bench/portal.pictures.mjs <folder>` writes every screen at three widths instead, to look at.
+ * `node test/bench/portal/pictures.mjs <folder>` writes every screen at three widths instead, to look at.
  */
 
 import { execFileSync } from 'node:child_process';
 import http from 'node:http';
 import { fileURLToPath } from 'node:url';
-import { launchBrowser, requestToken } from './portal.parts.mjs';
+import { launchBrowser, requestToken } from './parts.mjs';
 
-const { startSandbox } = await import(process.env.SANDBOX_ENTRY ?? '../../dist/sandbox/index.js');
+const { startSandbox } = await import(process.env.SANDBOX_ENTRY ?? '../../../dist/sandbox/index.js');
 const browser = await launchBrowser();
 const OTHER_SCREENS = ['owners', 'owners?owner=owner-003', 'apps', 'faults', 'response', 'scenarios'];
 const SIZES = [
@@ -28,7 +28,7 @@ async function picturesOfDocs() {
     ['portal.png', 'light'],
     ['portal-dark.png', 'dark'],
   ]) {
-    const path = fileURLToPath(new URL(`../../docs/${name}`, import.meta.url));
+    const path = fileURLToPath(new URL(`../../../docs/${name}`, import.meta.url));
     await picture(sandbox, 'live', path, { width: 1440, height: 1000 }, scheme);
     // They ship in the package. Without pngquant they are left as they are.
     execFileSync('pngquant', ['--force', '--skip-if-larger', '--strip', '128', '--output', path, path], {

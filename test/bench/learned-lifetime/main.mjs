@@ -1,20 +1,20 @@
 /**
  * Measures `learnedLifetime` beside fixed guesses and `untilRejected`, on the built package, in virtual time.
  *
- *   node test/bench/learned-lifetime.mjs            the table; exits with 1 when a figure is missed
- *   node test/bench/learned-lifetime.mjs --plot     the same, and draws docs/learned-lifetime.svg
- *   node test/bench/learned-lifetime.mjs --sweep    other numbers of owners and calls, the worst of several seeds
+ *   node test/bench/learned-lifetime/main.mjs            the table; exits with 1 when a figure is missed
+ *   node test/bench/learned-lifetime/main.mjs --plot     the same, and draws docs/learned-lifetime.svg
+ *   node test/bench/learned-lifetime/main.mjs --sweep    other numbers of owners and calls, the worst of several seeds
  */
 
 import { writeFileSync } from 'node:fs';
-import { drawPlot } from './learned-lifetime.plot.mjs';
-import { runWorld } from './learned-lifetime.world.mjs';
+import { drawPlot } from './plot.mjs';
+import { runWorld } from './world.mjs';
 
-const { fixedLifetime, learnedLifetime, OwnerTokenRegistry, untilRejected } = await import('../../dist/index.js').catch(
-  (cause) => {
-    throw new Error('npm run build first', { cause });
-  },
-);
+const { fixedLifetime, learnedLifetime, OwnerTokenRegistry, untilRejected } = await import(
+  '../../../dist/index.js'
+).catch((cause) => {
+  throw new Error('npm run build first', { cause });
+});
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -131,7 +131,7 @@ if (process.argv.includes('--sweep')) {
 } else {
   const { results, lifetimes } = await table();
   if (process.argv.includes('--plot')) {
-    const file = new URL('../../docs/learned-lifetime.svg', import.meta.url);
+    const file = new URL('../../../docs/learned-lifetime.svg', import.meta.url);
     writeFileSync(file, drawPlot(await courses(lifetimes), results));
     console.log('drawn: docs/learned-lifetime.svg');
   }

@@ -7,7 +7,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import http from 'node:http';
-import { launchBrowser, median, print, requestTokens } from './portal.parts.mjs';
+import { launchBrowser, median, print, requestTokens } from '../portal/parts.mjs';
 
 const OWNERS = 10_000;
 const REQUESTS = 100_000;
@@ -20,7 +20,7 @@ else await measure();
 
 /** Frames are kept for a reader that may come back. `leave` lets so much time pass that none is expected any more. */
 async function serve() {
-  const { startSandbox } = await import(process.env.SANDBOX_ENTRY ?? '../../dist/sandbox/index.js');
+  const { startSandbox } = await import(process.env.SANDBOX_ENTRY ?? '../../../dist/sandbox/index.js');
   const { url, portalUrl, clientId, clientSecret, accessKeys } = await startSandbox({ owners: OWNERS, seed: 1 });
   const now = performance.now.bind(performance);
   let skippedMs = 0;

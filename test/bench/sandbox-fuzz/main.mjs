@@ -5,13 +5,13 @@
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { fuzz } from './sandbox-fuzz.parts.mjs';
+import { fuzz } from './requests.mjs';
 
 const count = Number(process.env.FUZZ_COUNT ?? 100_000);
 const seed = Number(process.env.FUZZ_SEED ?? Date.now() % 1_000_000);
 
 async function serve() {
-  const { startSandbox } = await import(process.env.SANDBOX_ENTRY ?? '../../dist/sandbox/index.js');
+  const { startSandbox } = await import(process.env.SANDBOX_ENTRY ?? '../../../dist/sandbox/index.js');
   const { url, portalUrl, clientId, clientSecret, accessKeys } = await startSandbox({ owners: 5, seed: 1 });
   process.send({ url, portalUrl, clientId, clientSecret, accessKeys });
 }

@@ -1,9 +1,8 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { noRedis, serverVersion, startRedis } from '../helpers/redis-server.ts';
-import type { Command, Report, World } from './fleet-recovery.replica.ts';
+import { noRedis, serverVersion, startRedis } from '../../helpers/redis-server.ts';
+import { startService } from '../fleet/service.ts';
+import type { Command, Report, World } from './replica.ts';
 
 const REPLICAS = 20;
 const WORLDS = 5;
@@ -14,26 +13,6 @@ const LIMIT = 1.1;
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** A service that answers after 20 ms, with 503 while it fails. */
-async function startService() {
-  const service = { failing: false, requests: 0, url: '', close: () => {} };
-  const server = createServer((request, response) => {
-    service.requests++;
-    const reply = () => {
-      response.writeHead(service.failing ? 503 : 200, { 'content-type': 'application/json' });
-      response.end(service.failing ? '{}' : `{"access_token":"token-${service.requests}","expires_in":3600}`);
-    };
-    request.resume().on('end', () => setTimeout(reply, 20));
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  service.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  service.close = () => {
-    server.close();
-    server.closeAllConnections();
-  };
-  return service;
-}
-
 async function ask(child: ChildProcess, command: Command): Promise<Report> {
   child.send(command);
   const [report] = await once(child, 'message');
@@ -42,7 +21,7 @@ async function ask(child: ChildProcess, command: Command): Promise<Report> {
 
 /** One outage in each world. Returns, for each, the recovery of the single process and of each replica, in milliseconds. */
 async function outages(alone: ChildProcess, replicas: readonly ChildProcess[], round: number) {
-  const services = await Promise.all(Array.from({ length: 2 * WORLDS }, startService));
+  const services = await Promise.all(Array.from({ length: 2 * WORLDS }, () => startService(20)));
   const [ofAlone, ofFleet] = [services.slice(0, WORLDS), services.slice(WORLDS)];
   for (const service of services) service.failing = true;
   const worlds = (list: typeof services): World[] =>

@@ -32,7 +32,7 @@ const SERVERS = {
     return { url: `http://127.0.0.1:${server.address().port}`, fields };
   },
   async sandbox() {
-    const { startSandbox } = await import(process.env.SANDBOX_ENTRY ?? '../../dist/sandbox/index.js');
+    const { startSandbox } = await import(process.env.SANDBOX_ENTRY ?? '../../../dist/sandbox/index.js');
     const { url, clientId, clientSecret, accessKeys } = await startSandbox({ owners: 200 });
     return { url, fields: { client_id: clientId, client_secret: clientSecret, appliance_owner_scope: accessKeys[7] } };
   },

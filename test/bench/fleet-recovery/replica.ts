@@ -1,9 +1,9 @@
-/** One process of `fleet-recovery.mjs`: a registry in each world, and callers for three owners of each. */
+/** One process of the bench: a registry in each world, and callers for three owners of each. */
 
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { createClient } from 'redis';
-import { OwnerTokenRegistry, TokenEndpoint } from '../../src/index.ts';
-import { fromNodeRedis, SharedTokens } from '../../src/redis/index.ts';
+import { OwnerTokenRegistry, TokenEndpoint } from '../../../src/index.ts';
+import { fromNodeRedis, SharedTokens } from '../../../src/redis/index.ts';
 
 export interface World {
   readonly url: string;

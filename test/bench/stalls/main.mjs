@@ -2,10 +2,10 @@
  * How long each operation on 100,000 owners keeps the event loop from turning, and whether its cost is linear: the same
  * operation on half as many owners should take half the time. Needs `--expose-gc`, as `npm run bench` gives it.
  *
- *   node --expose-gc test/bench/stalls.mjs [beginning of an operation's name …]
+ *   node --expose-gc test/bench/stalls/main.mjs [beginning of an operation's name …]
  */
 
-import { bundled } from '../simulation/bundle.mjs';
+import { bundled } from '../../helpers/bundle.mjs';
 
 const { OwnerTokenError, OwnerTokenRegistry } = await bundled('src/index.ts');
 

@@ -1,6 +1,6 @@
 /** Virtual time for the figures: a heap of events, a clock that jumps from one to the next, and a source on it. */
 
-import { bundled } from '../simulation/bundle.mjs';
+import { bundled } from '../../helpers/bundle.mjs';
 
 const { WorldClock } = await bundled('test/simulation/world-clock.ts');
 const { Random } = await bundled('test/simulation/random.ts');

@@ -3,7 +3,7 @@
  * between them a registry. Requests and calls take no time. All chance comes from the seed.
  */
 
-import { seeded } from '../helpers/seeded.mjs';
+import { seeded } from '../../helpers/seeded.mjs';
 
 /**
  * Runs one world and counts, for each of its phases, calls, token requests, and calls made again because their token

@@ -3,13 +3,13 @@
  * every chance from one seed, so that each run prints the same. Wall time is spent only on what is measured in it (the
  * heap, and the cost of failing callers).
  *
- *   node --expose-gc test/bench/figures.mjs                 all of them
- *   node --expose-gc test/bench/figures.mjs outage hangs    those named
+ *   node --expose-gc test/bench/figures/main.mjs                 all of them
+ *   node --expose-gc test/bench/figures/main.mjs outage hangs    those named
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { bundled } from '../simulation/bundle.mjs';
-import { Engine, percentile } from './figures.engine.mjs';
+import { bundled } from '../../helpers/bundle.mjs';
+import { Engine, percentile } from './engine.mjs';
 
 const library = await bundled('src/index.ts');
 const { OwnerTokenError, OwnerTokenRegistry } = library;

@@ -1,33 +1,9 @@
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { createClient } from 'redis';
-import { Sealer } from '../../src/redis/sealing.ts';
-import { type Replica, ReplicaPool } from '../helpers/fleet.ts';
-import type { Outcome, ReplicaOptions } from '../helpers/fleet-worker.ts';
-import { noRedis, type RedisServer, startRedis } from '../helpers/redis-server.ts';
-
-/** A service that gives every owner a token after a while, and counts. */
-async function startService(delayMs: number) {
-  const service = { requests: 0, delayMs, failing: false, expiresIn: 3_600, url: '', close: () => {} };
-  const server = createServer((request, response) => {
-    service.requests++;
-    const number = service.requests;
-    request.resume().on('end', () =>
-      setTimeout(() => {
-        response.writeHead(service.failing ? 503 : 200, { 'content-type': 'application/json' });
-        response.end(service.failing ? '{}' : `{"access_token":"token-${number}","expires_in":${service.expiresIn}}`);
-      }, service.delayMs),
-    );
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  service.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  service.close = () => {
-    server.close();
-    server.closeAllConnections();
-  };
-  return service;
-}
-type Service = Awaited<ReturnType<typeof startService>>;
+import { Sealer } from '../../../src/redis/sealing.ts';
+import { type Replica, ReplicaPool } from '../../helpers/fleet.ts';
+import type { Outcome, ReplicaOptions } from '../../helpers/fleet-worker.ts';
+import { noRedis, type RedisServer, startRedis } from '../../helpers/redis-server.ts';
+import { meter, watch } from './redis-readings.ts';
+import { type Service, startService } from './service.ts';
 
 const failed: string[] = [];
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -185,32 +161,6 @@ async function killed(pool: ReplicaPool): Promise<void> {
   });
 }
 
-/** What Redis was asked since the last call: scripts, bytes in and out, and its CPU time. */
-async function meter(redis: RedisServer) {
-  const client = await createClient({ url: redis.url }).connect();
-  const read = async () => {
-    const info = String(await client.sendCommand(['INFO', 'everything']));
-    const number = (pattern: RegExp) => Number(pattern.exec(info)?.[1] ?? 0);
-    return {
-      scripts: number(/cmdstat_evalsha:calls=(\d+)/) + number(/cmdstat_eval:calls=(\d+)/),
-      bytes: number(/total_net_input_bytes:(\d+)/) + number(/total_net_output_bytes:(\d+)/),
-      cpuUs: (number(/used_cpu_user:([\d.]+)/) + number(/used_cpu_sys:([\d.]+)/)) * 1e6,
-    };
-  };
-  let last = await read();
-  return {
-    async since(per: number): Promise<string> {
-      const now = await read();
-      const [scripts, bytes, cpuUs] = (['scripts', 'bytes', 'cpuUs'] as const).map(
-        (key) => (now[key] - last[key]) / per,
-      );
-      last = await read();
-      return `${scripts?.toFixed(2)} scripts, ${((bytes ?? 0) / 1024).toFixed(2)} KB, ${cpuUs?.toFixed(0)} us`;
-    },
-    [Symbol.asyncDispose]: async () => client.destroy(),
-  };
-}
-
 /** What an owner costs Redis: cold, at a rejection, and after a restart. */
 async function cost(pool: ReplicaPool, processes: number): Promise<void> {
   const owners = keysOf(100);
@@ -288,18 +238,6 @@ async function refresh(pool: ReplicaPool, processes: number): Promise<void> {
       await all(fleet.replicas.slice(1));
     });
   });
-}
-
-/** Looks into Redis whether the fleet knows that the service is failing. */
-async function watch(redis: RedisServer) {
-  const client = await createClient({ url: redis.url }).connect();
-  return {
-    knowsOfFailure: async () => {
-      const found = await Promise.all((await client.keys('otr:*')).map((key) => client.hmGet(key, ['f', 'x'])));
-      return found.flat().some((field) => field !== null);
-    },
-    [Symbol.asyncDispose]: async () => client.destroy(),
-  };
 }
 
 async function outage(pool: ReplicaPool): Promise<void> {

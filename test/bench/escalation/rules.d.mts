@@ -1,0 +1,3 @@
+export const RULES: Readonly<
+  Record<string, readonly { readonly file: string; readonly from: string; readonly to: string }[]>
+>;

@@ -1,0 +1,28 @@
+const BREAKER = 'src/failures/circuit-breaker.ts';
+const SCOPES = 'src/failures/failure-scopes.ts';
+
+const newcomersCount = {
+  file: SCOPES,
+  from: "standing !== 'proven' && (standing !== 'new' || this.#newestSuccess > 0)",
+  to: "standing === 'unproven' || standing === 'failing'",
+};
+const everyFailureCounts = { file: SCOPES, from: '!this.#isInconclusive(permit.standing) && ', to: '' };
+const lateFailuresCount = { file: SCOPES, from: ' && permit.number > this.#newestSuccess', to: '' };
+const hungNotBehind = { file: SCOPES, from: 'hung ? drawLength(0, this.#ownerRange, this.#random) : 0', to: '0' };
+const noTakeover = { file: BREAKER, from: 'if (trial.inconclusive && !failed)', to: 'if (false)' };
+const onePause = { file: BREAKER, from: 'if (!failure.isEscalated || hasRetryAfter)', to: 'if (true)' };
+const newcomersGrow = { file: BREAKER, from: "if (permit.standing !== 'proven')", to: 'if (permit.inconclusive)' };
+const doubling = { file: BREAKER, from: 'const AMBIGUOUS_GROWTH = 1 / 4;', to: 'const AMBIGUOUS_GROWTH = 1;' };
+
+/** The rule, and the rule without each of its parts: what each replaces in the sources. */
+export const RULES = {
+  'the rule': [],
+  'newcomers count': [newcomersCount],
+  'owners that failed before count': [everyFailureCounts],
+  'late failures count': [lateFailuresCount],
+  'hung owners not behind': [hungNotBehind],
+  'no trial is replaced': [noTakeover],
+  'one pause for all owners': [onePause],
+  'others wait twice as long': [doubling],
+  'longer before any success, too': [newcomersGrow],
+};
