@@ -1,6 +1,6 @@
 /**
  * Checks options once, at construction, and lists all problems by path with what was expected. The value is never
- * shown, because it may be a secret in the wrong place.
+ * shown, because it may be a secret in the wrong place; only that it is empty or missing.
  */
 
 import { OwnerTokenError } from './errors.ts';
@@ -42,7 +42,8 @@ export class OptionCheck<T extends object> {
 
   /** Records a problem of the option at this path. */
   problem(path: string, expected: string): void {
-    this.#problems.push(`${this.#prefix}${path}: expected ${expected}`);
+    const isEmpty = this.#options[path] === '';
+    this.#problems.push(`${this.#prefix}${path}: expected ${expected}${isEmpty ? EMPTY : ''}`);
   }
 
   /** Records a problem unless the option is absent or passes. */
@@ -53,7 +54,8 @@ export class OptionCheck<T extends object> {
 
   /** Records a problem if the option is absent or does not pass. */
   required(name: keyof T & string, passes: (value: unknown) => boolean, expected: string): void {
-    if (this.#options[name] === undefined || !passes(this.#options[name])) this.problem(name, expected);
+    if (this.#options[name] === undefined) this.problem(name, `${expected}; it is missing`);
+    else this.when(name, passes, expected);
   }
 
   integer(name: keyof T & string, min: number, max: number): void {
@@ -80,6 +82,9 @@ export class OptionCheck<T extends object> {
     throw new OwnerTokenError('invalid_options', `${this.#subject}: invalid options:${list}`);
   }
 }
+
+/** An empty string usually comes from `process.env.NAME ?? ''`. */
+const EMPTY = '; it is empty: is an environment variable not set?';
 
 /** Whether a value has these methods. */
 export function hasMethods(value: unknown, ...names: string[]): boolean {

@@ -52,6 +52,18 @@ describe('a check of options', () => {
     ]);
   });
 
+  it('says of an empty string that it is empty, since a variable that is not set is the usual cause', () => {
+    const problems = problemsOf({ name: '', inner: { depth: '' } }, (check) => {
+      check.required('name', (value) => value !== '', 'a name');
+      check.nested<{ depth?: number }>('inner', ['depth'])?.integer('depth', 0, 9);
+    });
+    const empty = 'it is empty: is an environment variable not set?';
+    expect(problems).toEqual([
+      `name: expected a name; ${empty}`,
+      `inner.depth: expected a whole number from 0 to 9; ${empty}`,
+    ]);
+  });
+
   it('refuses what it does not know, with the nearest of what it knows', () => {
     expect(problemsOf({ sise: 1, Name: 1, unrelated: 1 })).toEqual([
       'sise: unknown option; did you mean size?',
@@ -71,8 +83,10 @@ describe('a check of options', () => {
   it('lets an absent option pass unless it is required', () => {
     const never = () => false;
     expect(problemsOf({ size: undefined }, (check) => check.when('size', never, 'x'))).toEqual([]);
-    expect(problemsOf({}, (check) => check.required('size', never, 'x'))).toEqual(['size: expected x']);
-    expect(problemsOf({}, (check) => check.required('size', () => true, 'x'))).toEqual(['size: expected x']);
+    expect(problemsOf({}, (check) => check.required('size', never, 'x'))).toEqual(['size: expected x; it is missing']);
+    expect(problemsOf({}, (check) => check.required('size', () => true, 'x'))).toEqual([
+      'size: expected x; it is missing',
+    ]);
     expect(problemsOf({ size: 1 }, (check) => check.required('size', never, 'x'))).toEqual(['size: expected x']);
     expect(problemsOf({ size: 1 }, (check) => check.required('size', () => true, 'x'))).toEqual([]);
   });

@@ -105,7 +105,8 @@ export function checkEndpointOptions(options: TokenEndpointOptions): URL {
   const { baseUrl, allowInsecureHttp, agent, fetch } = options ?? {};
   const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
   const url = parseBaseUrl(baseUrl);
-  if (!url) check.problem('baseUrl', 'an https: URL without credentials, query and fragment');
+  const expected = 'a URL such as https://api.example.com, without credentials, query and fragment';
+  check.required('baseUrl', () => url !== undefined, expected);
   check.required('clientId', isText, 'a non-empty string');
   const isSecret = (value: unknown): boolean => isText(value) || typeof value === 'function';
   check.required('clientSecret', isSecret, 'a non-empty string, or a function that returns one');

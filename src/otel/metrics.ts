@@ -149,7 +149,8 @@ export function promName(metric: MetricName): string {
 
 /** Checks the arguments of a function that reports a registry. */
 export function checkArguments(of: string, registry: Observed, options: object, known: readonly string[]): void {
-  const check = new OptionCheck(of, options, known);
+  const check = new OptionCheck<{ register?: unknown }>(of, options, known);
+  check.when('register', (value) => hasMethods(value, 'registerMetric'), 'a Registry of prom-client');
   if (!hasMethods(registry, 'stats')) check.problem('registry', 'an OwnerTokenRegistry');
   check.done();
 }

@@ -21,7 +21,8 @@ type Labels = Record<string, string>;
  *
  * @example
  * ```ts
- * const config: PromMetricConfig = { name: 'owner_token_owners', help: 'Owners', labelNames: ['owner_token_registry'] };
+ * const labelNames = ['owner_token_registry'];
+ * const config: PromMetricConfig = { name: 'owner_token_owners', help: 'Owners', labelNames, registers: [] };
  * ```
  */
 export interface PromMetricConfig {
@@ -31,6 +32,25 @@ export interface PromMetricConfig {
   help: string;
   /** Names of its labels. */
   labelNames: string[];
+  /** None: `registerMetrics` registers the metric itself. */
+  registers: never[];
+}
+
+/**
+ * What is used of a prom-client `Registry`, which this library calls a register to tell it from its own registry.
+ *
+ * @example
+ * ```ts
+ * import { Registry } from 'prom-client';
+ *
+ * const register: PromRegister = new Registry();
+ * ```
+ */
+export interface PromRegister {
+  /** Adds a metric. */
+  registerMetric(metric: object): void;
+  /** Removes a metric. */
+  removeSingleMetric(name: string): void;
 }
 
 /**
@@ -57,7 +77,7 @@ export interface PromClient {
     config: PromMetricConfig & { collect(): void },
   ) => { reset(): void; inc(labels: Record<string, string>, value: number): void };
   /** Its default register. */
-  register: { removeSingleMetric(name: string): void };
+  register: PromRegister;
 }
 
 /**
@@ -74,11 +94,12 @@ export interface PromClient {
 export interface RegisterMetricsOptions {
   /** The registries' `SharedTokens`, by the registry's name. */
   fleets?: Readonly<Record<string, ObservedFleet>> | undefined;
+  /** The prom-client `Registry` that gets the metrics. Default: `promClient.register`. */
+  register?: PromRegister | undefined;
 }
 
 /**
- * Registers the metrics of one or more registries with prom-client's default register. Returns a function that removes
- * them.
+ * Registers the metrics of one or more registries with prom-client. Returns a function that removes them.
  *
  * @throws {OwnerTokenError} `invalid_options`
  * @example
@@ -97,8 +118,8 @@ export function registerMetrics(
   options: RegisterMetricsOptions = {},
 ): () => void {
   const observed: readonly Observed[] = 'stats' in registries ? [registries] : registries;
-  for (const registry of observed) checkArguments('registerMetrics', registry, options, ['fleets']);
-  const { fleets = {} } = options;
+  for (const registry of observed) checkArguments('registerMetrics', registry, options, ['fleets', 'register']);
+  const { fleets = {}, register = promClient.register } = options;
   const readings = (metric: MetricName) =>
     observed.flatMap((registry) =>
       readingsOf(registry, fleets[registry.name])
@@ -112,6 +133,7 @@ export function registerMetrics(
         for (const { labels, value } of readings(metric)) gauge.set(labels, value);
       },
     });
+    register.registerMetric(gauge);
   }
   for (const metric of metricsOf('counter')) {
     const counter = new promClient.Counter({
@@ -121,16 +143,25 @@ export function registerMetrics(
         for (const { labels, value } of readings(metric)) counter.inc(labels, value);
       },
     });
+    register.registerMetric(counter);
   }
-  const stops = observed.length > 0 ? observeRequests(promClient, observed) : [];
+  const stops = observed.length > 0 ? observeRequests(promClient, observed, register) : [];
   return () => {
     for (const stop of stops) stop();
-    for (const metric of Object.keys(METRICS) as MetricName[]) promClient.register.removeSingleMetric(promName(metric));
+    for (const metric of Object.keys(METRICS) as MetricName[]) register.removeSingleMetric(promName(metric));
   };
 }
 
-function observeRequests(promClient: PromClient, registries: readonly Observed[]): (() => void)[] {
-  const histogram = (metric: MetricName) => new promClient.Histogram({ ...configOf(metric), buckets: BUCKETS_S });
+function observeRequests(
+  { Histogram }: PromClient,
+  registries: readonly Observed[],
+  register: PromRegister,
+): (() => void)[] {
+  const histogram = (metric: MetricName) => {
+    const made = new Histogram({ ...configOf(metric), buckets: BUCKETS_S });
+    register.registerMetric(made);
+    return made;
+  };
   const durations = histogram('owner_token.request.duration');
   const waits = histogram('owner_token.request.queue.duration');
   return registries.map(({ name }) =>
@@ -148,7 +179,7 @@ function observeRequests(promClient: PromClient, registries: readonly Observed[]
 function configOf(metric: MetricName): PromMetricConfig {
   const { description, attributes } = METRICS[metric];
   const labelNames = [REGISTRY_ATTRIBUTE, ...attributes].map(promLabel);
-  return { name: promName(metric), help: description, labelNames };
+  return { name: promName(metric), help: description, labelNames, registers: [] };
 }
 
 const promLabel = (attribute: string): string => attribute.replaceAll('.', '_');

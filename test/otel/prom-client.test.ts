@@ -69,6 +69,27 @@ describe('registerMetrics', () => {
     stop = registerMetrics(promClient, crm);
     expect(await exported()).toEqual(names);
   });
+
+  it('exports to another register, if one is given', async () => {
+    stop();
+    const [crm] = registries as [OwnerTokenRegistry];
+    const register = new promClient.Registry();
+    stop = registerMetrics(promClient, crm, { register });
+    await crm.getToken('a');
+    const text = await register.metrics();
+    expect(text).toContain('owner_token_requests_total{owner_token_registry="crm",owner_token_request_kind="miss"} 1');
+    expect(text).toContain('owner_token_request_duration_seconds_count{');
+    expect(await promClient.register.getMetricsAsJSON()).toEqual([]);
+    stop();
+    expect(await register.getMetricsAsJSON()).toEqual([]);
+  });
+
+  it('refuses anything else as a register', () => {
+    const register = {} as never;
+    expect(() => registerMetrics(promClient, registries, { register })).toThrow(
+      'register: expected a Registry of prom-client',
+    );
+  });
 });
 
 describe('the files of docs/monitoring', () => {

@@ -135,7 +135,7 @@ describe('options', () => {
   const BASE = 'pauses.owner.baseMs: expected whole milliseconds from 1 to 3600000';
   const CAP = 'pauses.owner.capMs: expected whole milliseconds from 1 to 86400000';
   it.each<[string, unknown, string]>([
-    ['source', undefined, 'source: expected a TokenSource, such as a TokenEndpoint'],
+    ['source', undefined, 'source: expected a TokenSource, such as a TokenEndpoint; it is missing'],
     ['source', { requestToken: 7 }, 'source: expected a TokenSource, such as a TokenEndpoint'],
     ['expiry', {}, 'expiry: expected an ExpiryPolicy, such as fixedLifetime(60_000)'],
     ['maxOwners', 0, 'maxOwners: expected a whole number from 1 to 10000000'],
@@ -166,7 +166,7 @@ describe('options', () => {
     ['logger', { debug() {}, info() {} }, LOGGER],
     ['fingerprintKey', new Uint8Array(15), KEY],
     ['fingerprintKey', 'sixteen characters', KEY],
-    ['name', '', NAME],
+    ['name', '', `${NAME}; it is empty: is an environment variable not set?`],
     ['name', 'x'.repeat(101), NAME],
     ['name', 5, NAME],
     ['clock', { now: () => 0 }, 'clock: expected an object with now() and monotonic()'],
@@ -177,8 +177,8 @@ describe('options', () => {
     ['pauses', { owner: { baseMs: 0.5, capMs: 5 } }, BASE],
     ['pauses', { owner: { baseMs: 3_600_001, capMs: 86_400_000 } }, BASE],
     ['pauses', { owner: { baseMs: '5', capMs: 5 } }, BASE],
-    ['pauses', { owner: { capMs: 5 } }, BASE],
-    ['pauses', { owner: { baseMs: 5 } }, CAP],
+    ['pauses', { owner: { capMs: 5 } }, `${BASE}; it is missing`],
+    ['pauses', { owner: { baseMs: 5 } }, `${CAP}; it is missing`],
     ['pauses', { owner: { baseMs: 5, capMs: 86_400_001 } }, CAP],
     ['pauses', { owner: { baseMs: 5, capMs: 4 } }, 'pauses.owner.capMs: expected at least baseMs'],
     ['calls', { allowedOrigin: [] }, 'calls.allowedOrigin: unknown option; did you mean allowedOrigins?'],
