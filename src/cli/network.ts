@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
-import { createSecureContext, rootCertificates, type SecureContextOptions } from 'node:tls';
+import nodeTls, { createSecureContext, rootCertificates, type SecureContextOptions } from 'node:tls';
 import { type Terminal, UsageError } from './command.ts';
 import { isLoopback } from './environment.ts';
 
@@ -42,7 +42,22 @@ export function readNetwork(
     const needed = 'Node supports proxies from 22.21 and 24.5 on';
     err.write(`warning: ${proxy} is ignored: this is Node ${process.versions.node}, and ${needed}\n`);
   }
-  return { tls: readTls(flags, env), ...(usesProxy && supportsProxy && { proxyEnv }) };
+  const tls = readTls(flags, env);
+  if (!usesProxy || !supportsProxy) return { tls };
+  if (proxyEnv[proxy]?.startsWith('https:') && flags.ca !== undefined) trustByDefault(pemIn('--ca', flags.ca));
+  return { tls, proxyEnv };
+}
+
+/** For the connection to an https proxy, which takes no options of its own. Every Node that supports proxies has both. */
+function trustByDefault(ca: string): void {
+  const { getCACertificates, setDefaultCACertificates } = nodeTls as unknown as DefaultCertificates;
+  setDefaultCACertificates([...getCACertificates('default'), ca]);
+}
+
+/** Missing from Node 20's types. */
+interface DefaultCertificates {
+  getCACertificates(type: 'default'): string[];
+  setDefaultCACertificates(certificates: string[]): void;
 }
 
 function readTls(

@@ -1,14 +1,17 @@
 /** `token` and `doctor` in a corporate network: a private CA, mutual TLS and a proxy, over real sockets. */
 
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import tls from 'node:tls';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { ConnectProxy } from '../helpers/connect-proxy.ts';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../helpers/loopback-certificate.ts';
+import { ROOT } from '../helpers/source-files.ts';
 import { runCommand } from '../helpers/terminal.ts';
 
 const CANARIES = { OTR_CLIENT_ID: 'canary-id', OTR_CLIENT_SECRET: 'canary-secret', OTR_ACCESS_KEY: 'canary-key' };
@@ -117,6 +120,44 @@ describe('a proxy', () => {
       const withoutPassword = await runCommand(['token', ...flags], { ...credentials, HTTPS_PROXY: proxy.url });
       expect(withoutPassword.code).toBe(1);
       expect(withoutPassword.out + withoutPassword.err).not.toContain('canary');
+    });
+
+    describe('over https', () => {
+      const { getCACertificates, setDefaultCACertificates } = tls as unknown as {
+        getCACertificates(type: 'default'): string[];
+        setDefaultCACertificates(certificates: string[]): void;
+      };
+      const certificates = supportsProxy ? getCACertificates('default') : [];
+      afterEach(() => setDefaultCACertificates(certificates));
+
+      it.each(['token', 'doctor'])('%s trusts its private CA with --ca, and only then', async (command) => {
+        await using service = await startService(false);
+        await using proxy = await ConnectProxy.start('https');
+        const { target, ...credentials } = beyond(service);
+        const environment = { ...credentials, HTTPS_PROXY: proxy.url };
+        expect((await runCommand([command], environment)).code).toBe(1);
+        expect(proxy.targets).toEqual([]);
+        const { code, out, err } = await runCommand([command, ...CA], environment);
+        expect({ code, out: code === 0 ? '' : out, err }).toEqual({ code: 0, out: '', err: '' });
+        expect(new Set(proxy.targets)).toEqual(new Set([target]));
+      });
+    });
+
+    // Node reads the variable when it starts.
+    it.each(['http', 'https'] as const)('over %s, with the CA in NODE_EXTRA_CA_CERTS', async (scheme) => {
+      await using service = await startService(false);
+      await using proxy = await ConnectProxy.start(scheme);
+      const { target, ...credentials } = beyond(service);
+      const env = { ...credentials, HTTPS_PROXY: proxy.url, NODE_EXTRA_CA_CERTS: CA[1] };
+      const code = `
+        const { run } = await import(${JSON.stringify(join(ROOT, 'src/cli/doctor/doctor.ts'))});
+        const { env, stdout: out, stderr: err } = process;
+        process.exitCode = await run(['--json'], { env, out, err, signal: new AbortController().signal });
+      `;
+      const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '--eval', code], { env });
+      const output = (await child.stdout.setEncoding('utf8').toArray()).join('');
+      expect(JSON.parse(output)).toMatchObject({ ok: true });
+      expect(new Set(proxy.targets)).toEqual(new Set([target]));
     });
 
     it('is not used for hosts in NO_PROXY', async () => {
