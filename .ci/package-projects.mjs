@@ -1,7 +1,7 @@
 /**
  * Uses the packed tarball in projects as their generators write them: NestJS with CommonJS, ts-jest and both older kinds
  * of module resolution; Next.js, its edge runtime included; a Cloudflare Worker in workerd; OpenTelemetry's NodeSDK; and
- * prom-client without OpenTelemetry.
+ * prom-client without OpenTelemetry; and the oldest TypeScript that is supported.
  */
 
 import assert from 'node:assert/strict';
@@ -22,6 +22,7 @@ const checks = {
   worker: () => run('node', 'run.mjs'),
   otel: () => run('node', 'run.cjs'),
   'prom-client': () => run('node', 'run.mjs'),
+  typescript,
 };
 await checks[project]();
 console.log(`${project}: good`);
@@ -31,6 +32,13 @@ function nest() {
   // In one process, which Jest does not end by force.
   const output = run('npx', 'jest', '--ci', '--runInBand');
   assert.doesNotMatch(output, /did not exit/);
+}
+
+function typescript() {
+  assert.match(run('npx', 'tsc', '--version'), /Version 5\.2\./);
+  const strict = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--target', 'es2022', '--lib', 'es2022,esnext'];
+  run('npx', 'tsc', ...strict, '--module', 'commonjs', '--moduleResolution', 'node10', 'use.ts');
+  run('npx', 'tsc', ...strict, '--module', 'node16', '--moduleResolution', 'node16', 'use.ts');
 }
 
 async function next() {

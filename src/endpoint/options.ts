@@ -1,7 +1,7 @@
 /** The options of a `TokenEndpoint`, and how they are checked. */
 
-import type http from 'node:http';
-import type https from 'node:https';
+import type { Agent as HttpAgent } from 'node:http';
+import type { Agent as HttpsAgent } from 'node:https';
 import type { Clock } from '../clock.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
 import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
@@ -72,7 +72,7 @@ export interface TokenEndpointOptions {
    * Agent for the connections, such as a proxy agent or one with client certificates. The endpoint never closes it.
    * Default: its own agent, which keeps idle connections for 30 s. Cannot be combined with `fetch`.
    */
-  agent?: http.Agent | https.Agent | undefined;
+  agent?: HttpAgent | HttpsAgent | undefined;
   /**
    * Makes the request instead of `node:http(s)`. It manages its own connections, so the endpoint never sends a request
    * twice. Called with `redirect: 'manual'`; a redirected response is refused. Cannot be combined with `agent`.
@@ -116,7 +116,7 @@ export function checkEndpointOptions(options: TokenEndpointOptions): URL {
   check.when('allowInsecureHttp', (value) => typeof value === 'boolean', 'true or false');
   check.when(
     'agent',
-    (value) => hasMethods(value, 'addRequest') && fits(value as http.Agent, url),
+    (value) => hasMethods(value, 'addRequest') && fits(value as HttpAgent, url),
     'an http.Agent or https.Agent that fits baseUrl',
   );
   check.when('clock', isClock, 'an object with now() and monotonic()');
@@ -144,7 +144,7 @@ function isLoopback(hostname: string): boolean {
 }
 
 /** Whether an agent serves the URL's protocol. Node's own agents have a fixed one; proxy agents do not. */
-function fits(agent: http.Agent, url: URL | undefined): boolean {
+function fits(agent: HttpAgent, url: URL | undefined): boolean {
   const protocol: unknown = Object.getOwnPropertyDescriptor(agent, 'protocol')?.value;
   return protocol === undefined || !url || protocol === url.protocol;
 }
