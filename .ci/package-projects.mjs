@@ -36,7 +36,7 @@ function nest() {
 
 function typescript() {
   assert.match(run('npx', 'tsc', '--version'), /Version 5\.2\./);
-  const strict = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--target', 'es2022', '--lib', 'es2022,esnext'];
+  const strict = '--noEmit --strict --exactOptionalPropertyTypes --target es2022 --lib es2022,esnext'.split(' ');
   run('npx', 'tsc', ...strict, '--module', 'commonjs', '--moduleResolution', 'node10', 'use.ts');
   run('npx', 'tsc', ...strict, '--module', 'node16', '--moduleResolution', 'node16', 'use.ts');
 }
