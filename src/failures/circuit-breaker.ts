@@ -73,8 +73,14 @@ interface Pauses {
   readonly pauseOfFailed: Pause;
 }
 
+interface Closed {
+  readonly kind: 'closed';
+  readonly trial?: undefined;
+}
+
 interface Open extends Pauses {
   readonly kind: 'open';
+  readonly trial?: undefined;
 }
 
 interface HalfOpen extends Pauses {
@@ -83,7 +89,7 @@ interface HalfOpen extends Pauses {
   readonly trialSentAtMs: number;
 }
 
-type State = { readonly kind: 'closed' } | Open | HalfOpen;
+type State = Closed | Open | HalfOpen;
 
 /** How many distinct owners in a row must fail ambiguously until the failure escalates to this scope. */
 const SUSPECTS_TO_ESCALATE = 3;
@@ -174,24 +180,26 @@ export class CircuitBreaker {
     const draw = (count: number, doublings = count - 1) =>
       drawPause(error, count, this.#range, failure.nowMs, this.#random, doublings);
     const hasRetryAfter = retryAfterMsOf(error, this.#range.capMs) !== undefined;
-    if (state.kind === 'closed') return this.#pauseAll(draw(1), 0);
+    if (state.kind === 'closed') {
+      const pause = draw(1);
+      return this.#open({ pause, doublings: 0, pauseOfFailed: pause });
+    }
     if (!this.#isTrial(permit)) {
       const extended = draw(state.pause.count);
       if (!hasRetryAfter || extended.retryAtMonotonicMs <= state.pause.retryAtMonotonicMs) return state.pause;
-      this.#state = { ...state, pause: extended, pauseOfFailed: laterOf(extended, state.pauseOfFailed) };
+      this.#state = { ...state, pause: extended, pauseOfFailed: notBefore(extended, state.pauseOfFailed) };
       return extended;
     }
     const { pause, doublings, pauseOfFailed } = state;
-    if (!failure.isEscalated || hasRetryAfter)
-      return this.#pauseAll(draw(pause.count + 1, doublings + 1), doublings + 1);
+    const isAmbiguous = failure.isEscalated && !hasRetryAfter;
     const longer = draw(pauseOfFailed.count + 1);
-    if (permit.standing !== 'proven') {
+    if (isAmbiguous && permit.standing !== 'proven') {
       const again = failure.hung ? pause : { ...pause, retryAtMonotonicMs: failure.nowMs + this.#drawShortPause() };
-      return this.#open({ pause: again, doublings, pauseOfFailed: laterOf(again, longer) });
+      return this.#open({ pause: again, doublings, pauseOfFailed: notBefore(again, longer) });
     }
-    const grown = doublings + AMBIGUOUS_GROWTH;
+    const grown = doublings + (isAmbiguous ? AMBIGUOUS_GROWTH : 1);
     const next = draw(pause.count + 1, grown);
-    return this.#open({ pause: next, doublings: grown, pauseOfFailed: laterOf(next, longer) });
+    return this.#open({ pause: next, doublings: grown, pauseOfFailed: isAmbiguous ? notBefore(next, longer) : next });
   }
 
   /** Closes the circuit and forgets all suspects. Returns whether it was open. */
@@ -205,10 +213,6 @@ export class CircuitBreaker {
   #drawShortPause(): number {
     const capMs = Math.min(this.#range.baseMs, PAUSE_AFTER_UNPROVEN_MS);
     return drawLength(0, { baseMs: capMs, capMs }, this.#random);
-  }
-
-  #pauseAll(pause: Pause, doublings: number): Pause {
-    return this.#open({ pause, doublings, pauseOfFailed: pause });
   }
 
   #open({ pause, doublings, pauseOfFailed }: Pauses): Pause {
@@ -229,10 +233,11 @@ export class CircuitBreaker {
   }
 
   #isTrial(permit: Permit): boolean {
-    return this.#state.kind === 'half-open' && this.#state.trial === permit;
+    return this.#state.trial === permit;
   }
 }
 
-function laterOf(pause: Pause, other: Pause): Pause {
-  return other.retryAtMonotonicMs > pause.retryAtMonotonicMs ? other : pause;
+/** The second pause, ending no earlier than the first. */
+function notBefore(first: Pause, second: Pause): Pause {
+  return { ...second, retryAtMonotonicMs: Math.max(first.retryAtMonotonicMs, second.retryAtMonotonicMs) };
 }

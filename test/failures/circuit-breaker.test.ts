@@ -158,12 +158,14 @@ describe('half-open', () => {
     expect(stage.breaker.state).toBeUndefined();
   });
 
-  it('opens for twice as long when its trial fails', () => {
+  it('opens for twice as long each time its trial fails, for any owner', () => {
     const stage = new Stage();
     stage.open();
     const pause = stage.breaker.failed(stage.admit(1_000), { ...failure(), nowMs: 1_000 });
     expect(pause).toMatchObject({ count: 2, retryAtMonotonicMs: 1_750 });
     expect(stage.until).toEqual({ others: 1_750, inconclusive: 1_750 });
+    stage.breaker.failed(stage.admit(2_000), { ...failure(), nowMs: 2_000 });
+    expect(stage.until).toEqual({ others: 3_500, inconclusive: 3_500 });
   });
 
   it('opens for twice as long for inconclusive owners, a fifth longer for others, when that may be its owner’s doing', () => {
@@ -173,6 +175,7 @@ describe('half-open', () => {
     const pause = stage.breaker.failed(stage.admit(1_000), { ...ambiguous, nowMs: 1_000 });
     expect(pause).toMatchObject({ count: 2, retryAtMonotonicMs: 1_750 });
     expect(stage.until.others).toBeCloseTo(1_000 + 375 * 2 ** (1 / 4), 6);
+    expect(stage.breaker.state?.pause.count).toBe(2);
     expect(stage.breaker.failed(stage.admit(2_000), { ...ambiguous, nowMs: 2_000 }).retryAtMonotonicMs).toBe(3_500);
     expect(stage.until.others).toBeCloseTo(2_000 + 375 * 2 ** (1 / 2), 6);
     // From there, a failure that is this scope's for certain doubles it for all.

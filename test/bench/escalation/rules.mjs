@@ -10,8 +10,12 @@ const everyFailureCounts = { file: SCOPES, from: '!this.#isInconclusive(permit.s
 const lateFailuresCount = { file: SCOPES, from: ' && permit.number > this.#newestSuccess', to: '' };
 const hungNotBehind = { file: SCOPES, from: 'hung ? drawLength(0, this.#ownerRange, this.#random) : 0', to: '0' };
 const noTakeover = { file: BREAKER, from: 'if (trial.inconclusive && !failed)', to: 'if (false)' };
-const onePause = { file: BREAKER, from: 'if (!failure.isEscalated || hasRetryAfter)', to: 'if (true)' };
-const newcomersGrow = { file: BREAKER, from: "if (permit.standing !== 'proven')", to: 'if (permit.inconclusive)' };
+const onePause = {
+  file: BREAKER,
+  from: 'isAmbiguous = failure.isEscalated && !hasRetryAfter',
+  to: 'isAmbiguous = false',
+};
+const newcomersGrow = { file: BREAKER, from: "permit.standing !== 'proven'", to: 'permit.inconclusive' };
 const doubling = { file: BREAKER, from: 'const AMBIGUOUS_GROWTH = 1 / 4;', to: 'const AMBIGUOUS_GROWTH = 1;' };
 
 /** The rule, and the rule without each of its parts: what each replaces in the sources. */
