@@ -88,6 +88,7 @@ describe('the held token', () => {
     const { aheadMs } = time(100, -60);
     const { token } = heldToken();
     const slot = slotWith({ held: { token, aheadMs } });
+    expect([659, 660].map((ms) => isFresh(slot, time(ms, -60)))).toEqual([true, false]);
     expect([1009, 1010].map((ms) => isUsable(slot, time(ms, -60)))).toEqual([true, false]);
   });
 
@@ -111,7 +112,7 @@ describe('the held token', () => {
     const slot = createSlot('owner_x');
     expect(servedAt(slot, -1e9)).toBeUndefined();
     expect(isUsable(slot, at(0))).toBe(false);
-    expect(slot).toMatchObject({ owner: 'owner_x', held: undefined, trouble: undefined });
+    expect(slot).toMatchObject({ owner: 'owner_x', held: undefined, wasAccepted: false, trouble: undefined });
   });
 });
 
@@ -231,6 +232,14 @@ describe('a rejection', () => {
     expect([10_000, 10_001].map((ms) => quick(Number.POSITIVE_INFINITY, ms))).toEqual([2, 0]);
   });
 
+  it('is quick by the age on the timeline, however far that is ahead of the wall clock', () => {
+    const quick = (atMs: number) => {
+      const slot = slotWith({ held: { ...heldToken(), aheadMs: 60 } });
+      return rejected(slot, slot.held as AccessToken, at(atMs));
+    };
+    expect([155, 156].map(quick)).toEqual([1, 0]);
+  });
+
   it('is no longer in a row once a token was replaced without one', () => {
     const slot = slotWith({ held: heldToken('a') });
     expect(rejected(slot, slot.held as AccessToken, at(1))).toBe(1);
@@ -246,6 +255,17 @@ describe('a rejection', () => {
     ]);
     expect(slot.trouble?.denylist).toEqual(['e', 'd', 'c', 'b']);
     expect(['a', 'b'].map((each) => isDenied(slot, () => each))).toEqual([false, true]);
+  });
+
+  it('of an earlier token keeps that token for the next request, unless one is held or the token is not known', () => {
+    const { token } = heldToken('old');
+    const holding = slotWith({ held: heldToken() });
+    denied(holding, token.fingerprint, token);
+    expect(holding.trouble?.lastRejected).toBeUndefined();
+    const empty = slotWith({});
+    denied(empty, token.fingerprint, token);
+    denied(empty, 'token_unknown');
+    expect(empty.trouble?.lastRejected).toBe(token);
   });
 
   it('asks for no fingerprint where none is denied', () => {
@@ -288,6 +308,14 @@ describe('an accepted token', () => {
     const { token } = heldToken();
     denied(slot, token.fingerprint);
     expect(accepted(slot, token)).toBe(true);
+    expect(slot.trouble).toMatchObject({ freshRejections: 0, failure: undefined });
+  });
+
+  it('ends the streak of rejections where it has led to no backoff yet', () => {
+    const slot = distrusted();
+    const { token } = heldToken();
+    denied(slot, token.fingerprint);
+    expect(accepted(slot, token)).toBe(false);
     expect(slot.trouble).toMatchObject({ freshRejections: 0, failure: undefined });
   });
 
