@@ -1,8 +1,10 @@
-/** What the parts of the oracle share: the world as they see it, a caller's call, and a request. */
+/** What the parts of the world and of the oracle share: the world as they see it, a caller's call, and a request. */
 
 import type { AccessToken } from '../../src/index.ts';
 import type { Emissions } from './emissions.ts';
 import type { Oracle } from './oracle.ts';
+import type { Random } from './random.ts';
+import type { ServiceModel } from './service.ts';
 import type { WorldClock } from './world-clock.ts';
 
 /** The part of the world that an oracle uses. */
@@ -16,6 +18,19 @@ export interface WorldView {
   trace(line: string): void;
   /** A caller received this token and may use it. */
   delivered(oracle: Oracle, owner: number, token: AccessToken): void;
+}
+
+/** What the parts of a world share. */
+export interface WorldParts extends WorldView {
+  readonly random: Random;
+  readonly keys: readonly string[];
+  readonly services: readonly ServiceModel[];
+  /** Tokens that callers have and may use again. */
+  readonly inUse: { readonly oracle: Oracle; readonly owner: number; readonly token: AccessToken }[];
+  /** Calls that must settle before the world is quiet. */
+  readonly mustSettle: Call[];
+  /** Whether nothing was left to run before this step. */
+  readonly isQuiet: boolean;
 }
 
 /** The registry's options, as far as invariants depend on them. */

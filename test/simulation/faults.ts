@@ -1,0 +1,104 @@
+/** What can go wrong with a request in a simulated world, and the error that a registry gets for it. */
+
+import { OwnerTokenError } from '../../src/index.ts';
+import { MARK } from './emissions.ts';
+import type { Random } from './random.ts';
+
+export const FAULTS = [
+  'hang',
+  'unreached',
+  'reset',
+  'refused-without-code',
+  'refused',
+  'invalid-client',
+  'invalid-request',
+  'rate-limited',
+  'rate-limited-for',
+  'broken',
+  'unusable',
+  'redirect',
+  'no-grant',
+  'foreign-error',
+  'strange-error',
+  'throws',
+  'secret-throws',
+  'same-again',
+  'dead-on-arrival',
+] as const;
+
+/** `wrong-owner` is there to see that the simulation can fail: no world has it unless told. */
+export type Fault = (typeof FAULTS)[number] | 'wrong-owner' | undefined;
+
+const throwing = {
+  get: () => {
+    throw new Error(MARK);
+  },
+};
+
+/** Values that throw when they are looked at, or claim to be what they are not. */
+export const STRANGE_ERRORS: readonly (() => unknown)[] = [
+  () => {
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    return proxy;
+  },
+  () => new Proxy(new OwnerTokenError('rate_limited', 'answered 429'), throwing),
+  () => Object.defineProperty(new OwnerTokenError('client_refused', 'answered 401'), 'code', throwing),
+  () => Object.defineProperty(new OwnerTokenError('owner_refused', 'answered 400'), 'message', { value: 7 }),
+  () => Object.assign(Object.create(null), { code: 'client_refused', failureScope: 'client' }),
+  () => Symbol(MARK),
+];
+
+export const timedOut = () => new OwnerTokenError('endpoint_unavailable', 'the token endpoint did not answer in time');
+
+/** The error of the endpoint, or of a user source, for a fault; undefined if the response is a token. */
+export function failureFor(fault: Fault, accessKey: string, random: Random): { error: unknown } | undefined {
+  if (fault === 'foreign-error') {
+    return {
+      error: random.pick<unknown>([new Error(`${MARK} ${accessKey}`), accessKey, undefined, { message: accessKey }]),
+    };
+  }
+  const error = knownFailureFor(fault, accessKey, random);
+  return error && { error };
+}
+
+function knownFailureFor(fault: Fault, accessKey: string, random: Random): OwnerTokenError | undefined {
+  switch (fault) {
+    case 'unreached':
+      return new OwnerTokenError('endpoint_unavailable', 'no connection', { failureScope: 'endpoint' });
+    case 'reset':
+      return new OwnerTokenError('endpoint_unavailable', 'the connection broke', { cause: new Error(accessKey) });
+    case 'refused-without-code':
+      return new OwnerTokenError('owner_refused', `answered 403 to ${accessKey}`, { status: 403 });
+    case 'refused':
+      return new OwnerTokenError('owner_refused', 'answered 400', {
+        ...{ failureScope: 'owner', status: 400, oauthError: 'invalid_grant' },
+      });
+    case 'invalid-client':
+    case 'invalid-request':
+      return new OwnerTokenError('client_refused', 'answered 401', {
+        ...{ failureScope: 'client', status: 401, oauthError: 'invalid_client' },
+      });
+    case 'rate-limited':
+      return new OwnerTokenError('rate_limited', 'answered 429', { status: 429 });
+    case 'rate-limited-for':
+      return new OwnerTokenError('rate_limited', 'answered 429', {
+        ...{
+          status: 429,
+          retryAfterMs: random.pick([0, -5, 1_000, 2_000, 30_000, 1e12, Number.NaN, Number.POSITIVE_INFINITY]),
+        },
+      });
+    case 'broken':
+      return new OwnerTokenError('endpoint_unavailable', 'answered 503', { status: 503 });
+    case 'unusable':
+      return new OwnerTokenError('invalid_response', 'the answer cannot be used');
+    case 'redirect':
+      return new OwnerTokenError('redirect_refused', 'answered 302', { status: 302 });
+    case 'secret-throws':
+      return new OwnerTokenError('source_failed', 'the client secret could not be read', {
+        ...{ failureScope: 'client', cause: new Error(MARK) },
+      });
+    default:
+      return undefined;
+  }
+}
