@@ -186,7 +186,6 @@ export class Dispatch {
   /** Requeues a failed request, at once or after a delay, if a retry may help. Returns whether it did. */
   sendAgain(flight: Flight, request: FailedRequest): boolean {
     if (!this.#queue.isInFlight(flight)) return false;
-    if (request.nowMs - this.#queue.sinceMs(flight) >= this.#settings.maxQueueMs) return false;
     const afterMs = this.#failures.resendAfterMs(request);
     if (afterMs === undefined) return false;
     flight.state = { phase: 'queued' };
