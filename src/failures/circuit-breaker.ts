@@ -6,14 +6,14 @@
  * | event                                   | closed | open                       | half-open                  |
  * | --------------------------------------- | ------ | -------------------------- | -------------------------- |
  * | `admit`                                 | passes | half-open: it is the trial | half-open: a new trial     |
- * | `succeeded` or `cleared`                | –      | –                          | the trial's: closed        |
+ * | `succeeded` or `cleared`                | –      | –                          | a trial's: closed          |
  * | `failed`: a failure of this scope       | open   | open, possibly for longer  | the trial's: open, longer  |
  * | `cancel`, or a failure of another scope | –      | –                          | the trial's: open, no wait |
  * | `reset`                                 | –      | closed                     | closed                     |
  *
- * While the circuit is open or half-open, only the outcome of the trial counts. All other requests were sent before the
- * circuit opened and say nothing about the current state. They only extend the pause, if they carry a later
- * `Retry-After`.
+ * While the circuit is open or half-open, only the outcome of the trial counts, and the success of a trial that was
+ * replaced. All other requests were sent before the circuit opened and say nothing about the current state. They only
+ * extend the pause, if they carry a later `Retry-After`.
  *
  * A failure is inconclusive if its owner failed before, or has never succeeded while others have: the owner may be its
  * only cause. Such an owner must not keep the circuit open for the others:
@@ -87,6 +87,8 @@ interface HalfOpen extends Pauses {
   readonly kind: 'half-open';
   readonly trial: Permit;
   readonly trialSentAtMs: number;
+  /** The number of the first trial, which others may have replaced. */
+  readonly firstTrial: number;
 }
 
 type State = Closed | Open | HalfOpen;
@@ -148,7 +150,8 @@ export class CircuitBreaker {
   admit(permit: Permit, nowMs: number): void {
     const state = this.#state;
     if (state.kind === 'closed') return;
-    this.#state = { ...state, kind: 'half-open', trial: permit, trialSentAtMs: nowMs };
+    const firstTrial = state.kind === 'half-open' ? state.firstTrial : permit.number;
+    this.#state = { ...state, kind: 'half-open', trial: permit, trialSentAtMs: nowMs, firstTrial };
   }
 
   /** Counts a failure of this owner against the scope. Returns whether enough distinct owners have failed in a row. */
@@ -165,7 +168,7 @@ export class CircuitBreaker {
 
   /** The response proves that this scope works, even if the owner failed. Returns whether that closed the circuit. */
   cleared(permit: Permit): boolean {
-    return this.#isTrial(permit) && this.reset();
+    return this.#state.kind === 'half-open' && permit.number >= this.#state.firstTrial && this.reset();
   }
 
   /** The request was not made, or its failure says nothing about this scope. */

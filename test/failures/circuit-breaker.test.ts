@@ -221,11 +221,22 @@ describe('a trial for an owner that is not proven', () => {
     expect(stage.breaker.pauseFor(99_999, true)).toBeDefined();
     const second = stage.admit(replacedAtMs, false);
     expect(stage.breaker.pauseFor(99_999, false)).toBeDefined();
-    // The answer to the first no longer counts: it neither closes the circuit nor opens it anew.
-    expect(stage.breaker.succeeded(trial)).toBe(false);
     expect(stage.breaker.failed(trial, ambiguous)).toBe(pause);
     expect(stage.breaker.state?.probing).toBe(true);
     expect(stage.breaker.succeeded(second)).toBe(true);
+  });
+
+  it('closes the circuit by its success although it was replaced, unless the circuit has opened again', () => {
+    const replacedAtMs = 1_000 + TRIAL_TAKEOVER_AFTER_MS;
+    const slow = halfOpen();
+    slow.stage.admit(replacedAtMs, false);
+    expect(slow.stage.breaker.succeeded(slow.trial)).toBe(true);
+    expect(slow.stage.breaker.state).toBeUndefined();
+    const late = halfOpen();
+    late.stage.breaker.failed(late.stage.admit(replacedAtMs, false), ambiguous);
+    expect(late.stage.breaker.succeeded(late.trial)).toBe(false);
+    late.stage.admit(99_999, false);
+    expect(late.stage.breaker.succeeded(late.trial)).toBe(false);
   });
 
   it('is not replaced while the service asks for a longer pause', () => {
