@@ -94,7 +94,7 @@ interface HalfOpen extends Pauses {
 type State = Closed | Open | HalfOpen;
 
 /** How many distinct owners in a row must fail ambiguously until the failure escalates to this scope. */
-const SUSPECTS_TO_ESCALATE = 3;
+export const SUSPECTS_TO_ESCALATE = 3;
 
 /** How many doublings the pause grows by when the trial of a proven owner fails ambiguously. */
 const AMBIGUOUS_GROWTH = 1 / 4;

@@ -4,7 +4,8 @@
  * | evidence                                                 | the limit                                             |
  * | -------------------------------------------------------- | ----------------------------------------------------- |
  * | successes while all permits are in use, latency normal   | grows by half per round trip (doubles up to the       |
- * |                                                          | initial limit); near a ceiling, grows by one          |
+ * |                                                          | initial limit), or near a ceiling by one per round;   |
+ * |                                                          | by less the higher the latency                        |
  * | a 429 that `flow.ts` attributes to concurrency           | shrinks by a quarter, which marks a ceiling           |
  * | a tenth of the responses are 503                         | likewise                                              |
  * | latency over 1.5 times the best                          | stays                                                 |
@@ -70,7 +71,7 @@ const REFUTED = 1.1;
 const TAIL_STEP = 0.2;
 const TAIL = 0.95;
 /** A request counts as slow after this long, or after this multiple of the tail if that is later. */
-const SLOW_MS = 1_000;
+const SLOW_MS = 500;
 const SLOW = 3;
 
 export class ConcurrencyLimit {
@@ -117,7 +118,7 @@ export class ConcurrencyLimit {
     if (number <= this.#changedAt) return;
     const ms = Math.min(latencyMs, OUTLIER * Math.max(this.#best?.ms ?? Number.POSITIVE_INFINITY, NOISE_MS));
     this.#recentMs = this.#recentMs === undefined ? ms : this.#recentMs + (ms - this.#recentMs) / 4;
-    if (isLimitInUse && (this.#limit < this.#range.min || !this.#isCongested(this.#recentMs))) this.#grow();
+    if (isLimitInUse) this.#grow();
     if (isIn(this.#round, number)) {
       this.#round.responses++;
       this.#round.sumMs += ms;
@@ -159,7 +160,8 @@ export class ConcurrencyLimit {
   #grow(): void {
     if (this.#ceiling !== undefined && this.#limit > this.#ceiling * REFUTED) this.#ceiling = undefined;
     const step = this.#limit < this.#range.initial ? 1 : GROWTH;
-    this.#limit = Math.min(this.#range.max, this.#limit + (this.#ceiling === undefined ? step : 1 / this.#limit));
+    const most = this.#ceiling === undefined ? step : 1 / this.#round.size;
+    this.#limit = Math.min(this.#range.max, this.#limit + most * this.#headroom);
   }
 
   /** Ends the round if most of it has been answered, or if responses are already a whole round ahead. */
@@ -200,6 +202,13 @@ export class ConcurrencyLimit {
 
   #isCongested(ms: number): boolean {
     return this.#best !== undefined && ms > Math.max(this.#best.ms * CONGESTED, this.#best.ms + NOISE_MS);
+  }
+
+  /** From 1 at the best latency to 0 at the one that counts as congestion. */
+  get #headroom(): number {
+    if (this.#best === undefined || this.#recentMs === undefined || this.#limit < this.#range.min) return 1;
+    const roomMs = Math.max(this.#best.ms * (CONGESTED - 1), NOISE_MS);
+    return Math.min(1, Math.max(0, 1 - (this.#recentMs - this.#best.ms) / roomMs));
   }
 
   #learn(ms: number, share: number): void {

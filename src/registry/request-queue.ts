@@ -7,14 +7,15 @@
  *   start.
  * - A bulkhead limits failing owners to a quarter of the permits, and at least one: an owner that hangs keeps its
  *   permit until its request counts as slow, and many such owners would keep all of them.
- * - A slow request, one that takes far longer than its peers, gives its permit back and stays in flight in a small
- *   pool.
+ * - A slow request, one that takes far longer than its peers, gives its permit back and stays in flight in a pool of
+ *   `concurrency.max`. It keeps the permit if the service rather than the owner may hang: if three owners that worked
+ *   before wait for responses, and nothing sent later has succeeded.
  * - Newcomers (owners that have never succeeded) may have to wait while others start, but never delay others.
  * - A request is overdue if no request of an owner with the same standing has succeeded for `maxQueueMs`, or if it has
  *   waited {@link LONGEST_WAIT} times as long. While such requests succeed, its turn will come too.
  */
 
-import type { OwnerStanding } from '../failures/circuit-breaker.ts';
+import { type OwnerStanding, SUSPECTS_TO_ESCALATE } from '../failures/circuit-breaker.ts';
 import type { ConcurrencyRange } from '../failures/concurrency-limit.ts';
 import { isNewcomer, type StartLimits } from '../failures/flow.ts';
 
@@ -31,9 +32,6 @@ export interface RequestQueueOptions {
 
 /** The longest wait while other requests are served, as a multiple of `maxQueueMs`. */
 export const LONGEST_WAIT = 10;
-
-/** The pool of slow requests has room for `concurrency.max` of them, up to this. */
-export const MAX_SLOW = 32;
 
 /** A request's place in a lane, or its permit once it is in flight. */
 interface Place<T> {
@@ -87,8 +85,10 @@ export class RequestQueue<T extends QueuedRequest> {
   readonly #places = new Map<T, Place<T>>();
   /** Requests with a permit, in the order in which they started, and when they did. */
   readonly #startedAtMs = new Map<T, number>();
-  /** Requests in flight that have given their permit back. */
-  readonly #slow = new Set<T>();
+  /** Requests in flight that have given their permit back, and when they started. */
+  readonly #slow = new Map<T, number>();
+  /** When the newest request that has succeeded started. */
+  #newestServedAtMs = Number.NEGATIVE_INFINITY;
   readonly #maxSlow: number;
   readonly #maxQueued: number;
   readonly #maxQueueMs: number;
@@ -97,7 +97,7 @@ export class RequestQueue<T extends QueuedRequest> {
   #failingInFlight = 0;
 
   constructor({ concurrency, maxQueued, maxQueueMs }: RequestQueueOptions) {
-    this.#maxSlow = Math.min(concurrency.max, MAX_SLOW);
+    this.#maxSlow = concurrency.max;
     this.#maxQueued = maxQueued;
     this.#maxQueueMs = maxQueueMs;
   }
@@ -190,8 +190,9 @@ export class RequestQueue<T extends QueuedRequest> {
   }
 
   /** A request of an owner with this standing succeeded. */
-  served({ standing }: QueuedRequest, nowMs: number): void {
-    this.#servedAtMs[standing] = nowMs;
+  served(request: T, nowMs: number): void {
+    this.#servedAtMs[request.standing] = nowMs;
+    this.#newestServedAtMs = Math.max(this.#newestServedAtMs, this.#startedAtMs.get(request) ?? -Infinity);
   }
 
   /** A pulled request will be sent again. It counts as queued, outside all lanes, until {@link putBack}. */
@@ -207,19 +208,20 @@ export class RequestQueue<T extends QueuedRequest> {
   /** Moves requests that have been in flight for this long to the pool of slow ones, while it has room. */
   takeFromSlow(slowAfterMs: number, nowMs: number): T[] {
     const taken: T[] = [];
-    for (const [request, startedAtMs] of this.#startedAtMs) {
-      if (nowMs - startedAtMs < slowAfterMs || this.#slow.size >= this.#maxSlow) break;
+    for (let next = this.#nextSlow; next; next = this.#nextSlow) {
+      const [request, startedAtMs] = next;
+      if (nowMs - startedAtMs < slowAfterMs) break;
       this.#startedAtMs.delete(request);
-      this.#slow.add(request);
+      this.#slow.set(request, startedAtMs);
       taken.push(request);
     }
     return taken;
   }
 
-  /** When the next request counts as slow; undefined if the pool is full or nothing has a permit. */
+  /** When the next request counts as slow; undefined if none gives its permit back. */
   slowAtMs(slowAfterMs: number): number | undefined {
-    const [oldest] = this.#slow.size < this.#maxSlow ? this.#startedAtMs.values() : [];
-    return oldest === undefined ? undefined : oldest + slowAfterMs;
+    const next = this.#nextSlow;
+    return next && next[1] + slowAfterMs;
   }
 
   /** The request that was overdue first, if any is, and whether that is because no other one was served. */
@@ -237,6 +239,27 @@ export class RequestQueue<T extends QueuedRequest> {
   /** The refresh that has waited longest: a caller's request may take its place. */
   get oldestRefresh(): T | undefined {
     return firstOf(this.#refreshes, STANDINGS)?.request;
+  }
+
+  /** The oldest request that gives its permit back once it is slow, and when it started. */
+  get #nextSlow(): [T, number] | undefined {
+    if (this.#slow.size >= this.#maxSlow) return undefined;
+    let mayServiceHang: boolean | undefined;
+    for (const each of this.#startedAtMs) {
+      if (!this.#isSuspect(each)) return each;
+      mayServiceHang ??= this.#suspects >= SUSPECTS_TO_ESCALATE;
+      if (!mayServiceHang) return each;
+    }
+    return undefined;
+  }
+
+  /** How many requests of owners that worked before wait for a response, with none sent later that succeeded. */
+  get #suspects(): number {
+    return [...this.#slow, ...this.#startedAtMs].filter((each) => this.#isSuspect(each)).length;
+  }
+
+  #isSuspect([{ standing }, startedAtMs]: [T, number]): boolean {
+    return standing === 'proven' && startedAtMs > this.#newestServedAtMs;
   }
 
   get #nextOverdue(): Place<T> | undefined {

@@ -200,16 +200,18 @@ describe('a refusal', () => {
     expect([limit.rateLimited(10, 10), limit.limit]).toEqual([true, 9]);
   });
 
-  it('marks a ceiling, near which the limit grows by one per round trip, and beyond which it grows fast again', () => {
+  it('marks a ceiling, near which the limit grows by one per round, and beyond which it grows fast again', () => {
     const stage = new Stage();
     stage.limit.rateLimited(1, 0);
     stage.answer(12);
     expect(stage.limit.limit).toBe(12);
     stage.answer(12);
+    expect(stage.limit.limit).toBe(12);
+    stage.answer(20);
     expect(stage.limit.limit).toBe(13);
-    stage.answer(48);
+    stage.answer(3 * 32);
     expect(stage.limit.limit).toBe(16);
-    stage.answer(150);
+    stage.answer(200);
     expect(stage.limit.limit).toBeGreaterThan(40);
   });
 
@@ -278,11 +280,11 @@ describe('the wait', () => {
 });
 
 describe('a slow request', () => {
-  it('takes a second at least, and three times as long as nearly all others', () => {
+  it('takes half a second at least, and three times as long as nearly all others', () => {
     const stage = new Stage();
-    expect(stage.limit.slowAfterMs).toBe(1_000);
+    expect(stage.limit.slowAfterMs).toBe(500);
     stage.answer(1_000);
-    expect(stage.limit.slowAfterMs).toBe(1_000);
+    expect(stage.limit.slowAfterMs).toBe(500);
     stage.latencyMs = () => 2_000;
     stage.answer(1_000);
     expect(stage.limit.slowAfterMs).toBeGreaterThan(5_000);
@@ -294,7 +296,7 @@ describe('a slow request', () => {
     const random = numbers();
     stage.latencyMs = () => (random() < 0.02 ? 30_000 : 50);
     stage.answer(2_000);
-    expect(stage.limit.slowAfterMs).toBe(1_000);
+    expect(stage.limit.slowAfterMs).toBe(500);
   });
 });
 
@@ -480,7 +482,7 @@ describe('latency over one and a half times the best', () => {
     // Then 190 ms are the best latency, and the limit grows again.
     expect(limitAfter(200, 200, 200, 190, 190)).toBe(32);
     // It takes three more steps until a further rise counts as the service’s own.
-    expect(limitAfter(200, 200, 200, 190, 400, 400, 400)).toBe(13);
+    expect(limitAfter(200, 200, 200, 190, 400, 400, 400)).toBe(12);
   });
 
   it('goes on shrinking the limit while the steps have an effect', () => {

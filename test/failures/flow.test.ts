@@ -448,9 +448,9 @@ describe('newcomers', () => {
 });
 
 describe('a slow request', () => {
-  it('is one that takes a second, until latencies are known', () => {
+  it('is one that takes half a second, until latencies are known', () => {
     const stage = new Stage();
-    expect(stage.flow.slowAfterMs).toBe(1_000);
+    expect(stage.flow.slowAfterMs).toBe(500);
   });
 });
 

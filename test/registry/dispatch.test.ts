@@ -238,23 +238,23 @@ describe('a full queue', () => {
 
 describe('the timer', () => {
   it('refuses requests that were not served in time', async () => {
-    const stage = new Stage({ concurrency: 1, maxQueueMs: 500 });
+    const stage = new Stage({ concurrency: 1, maxQueueMs: 400 });
     await stage.requestAll('a', 'b');
-    await stage.advance(100);
+    await stage.advance(50);
     await stage.request('c');
     expect(stage.clock.pendingTimers).toBe(1);
-    await stage.advance(399);
+    await stage.advance(349);
     expect(stage.refusals).toEqual([]);
     await stage.advance(1);
-    expect(stage.refused[0]?.message).toContain('no queued token request was served for 500 ms');
+    expect(stage.refused[0]?.message).toContain('no queued token request was served for 400 ms');
     expect(stage.refusals).toEqual(['owner_b queue_timeout']);
-    await stage.advance(100);
+    await stage.advance(50);
     expect(stage.refusals).toEqual(['owner_c queue_timeout']);
     expect(stage.clock.pendingTimers).toBe(0);
   });
 
   it('refuses them in slices, and stops where the next is not overdue', async () => {
-    const stage = new Stage({ concurrency: 1, maxQueued: 1_000, maxQueueMs: 500 });
+    const stage = new Stage({ concurrency: 1, maxQueued: 1_000, maxQueueMs: 400 });
     await stage.request('a');
     for (let count = 0; count < SLICE + 1; count++) stage.refresh(`key ${count}`);
     const { flow } = stage.failures;
@@ -265,13 +265,13 @@ describe('the timer', () => {
       refused.push(stage.refused.length);
       return limitsAt(nowMs);
     });
-    stage.clock.advance(500);
+    stage.clock.advance(400);
     expect([refused, stage.refused.length]).toEqual([[SLICE], SLICE + 1]);
-    const other = new Stage({ concurrency: 1, maxQueueMs: 500 });
+    const other = new Stage({ concurrency: 1, maxQueueMs: 400 });
     await other.requestAll('a', 'b');
     await other.advance(1);
     await other.request('c');
-    await other.advance(499);
+    await other.advance(399);
     expect([other.refusals, other.dispatch.queued]).toEqual([['owner_b queue_timeout'], 1]);
   });
 
@@ -306,7 +306,7 @@ describe('the timer', () => {
   it('gives the permit of a slow request to the next', async () => {
     const stage = new Stage({ concurrency: 1 });
     const [a] = await stage.requestAll('a', 'b');
-    await stage.advance(999);
+    await stage.advance(499);
     expect(stage.started).toEqual(['a']);
     await stage.advance(1);
     expect([stage.started, stage.dispatch.queued]).toEqual([['a', 'b'], 0]);

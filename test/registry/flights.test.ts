@@ -407,9 +407,15 @@ describe('a queued request', () => {
 
   it('stays when a circuit opens only for failing owners, and is the next trial request', async () => {
     stage = new Stage({ concurrency: 1 });
+    // A request counts as slow after three times as long.
+    stage.begin('long');
+    await settle();
+    stage.clock.advance(1_000);
+    stage.source.call(0).succeed();
+    await settle();
     const { outcome } = stage.begin('a');
     await settle();
-    stage.source.call(0).fail(down);
+    stage.source.call(1).fail(down);
     await outcome;
     await settle();
     stage.clock.advance(750);
@@ -420,11 +426,11 @@ describe('a queued request', () => {
     await settle();
     stage.clock.advance(HUNG_AFTER_MS + 1);
     expect(stage.numbers.queued).toBe(1);
-    stage.source.call(1).fail(ambiguous);
+    stage.source.call(2).fail(ambiguous);
     expect(await probe.outcome).toBe('endpoint_unavailable');
     await settle();
-    stage.source.call(2).succeed();
-    expect(await next.outcome).toBe('token-1-of-c');
+    stage.source.call(3).succeed();
+    expect(await next.outcome).toBe('token-2-of-c');
   });
 
   it('is refused when it comes first while a circuit is open', async () => {
@@ -963,7 +969,7 @@ describe('a slow request', () => {
     const slow = stage.begin('slow');
     const next = stage.begin('next');
     await settle();
-    stage.clock.advance(999);
+    stage.clock.advance(499);
     await settle();
     expect(stage.source.countFor('next')).toBe(0);
     stage.clock.advance(1);

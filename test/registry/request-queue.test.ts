@@ -1,11 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { OwnerStanding } from '../../src/failures/circuit-breaker.ts';
-import {
-  MAX_SLOW,
-  type QueuedRequest,
-  RequestQueue,
-  type RequestQueueOptions,
-} from '../../src/registry/request-queue.ts';
+import { type QueuedRequest, RequestQueue, type RequestQueueOptions } from '../../src/registry/request-queue.ts';
 
 interface Named extends QueuedRequest {
   readonly name: string;
@@ -167,8 +162,9 @@ describe('the limit', () => {
 describe('a slow request', () => {
   it('gives its permit back and stays in flight, while the pool of slow ones has room', () => {
     const stage = new Stage({ limit: 2 });
-    const [a, b] = [stage.add('a'), stage.add('b')];
-    stage.addAll('c', 'd', 'e');
+    const newcomer = (name: string) => stage.add(name, { newcomer: true });
+    const [a, b] = [newcomer('a'), newcomer('b')];
+    for (const name of ['c', 'd', 'e']) newcomer(name);
     stage.pull();
     expect(stage.queue.slowAtMs(500)).toBe(500);
     stage.nowMs = 499;
@@ -184,13 +180,35 @@ describe('a slow request', () => {
     expect(stage.pulledNames()).toEqual(['e']);
   });
 
-  it('has one of 32 places in the pool, however many permits there are', () => {
-    const stage = new Stage({ limit: 40, maxQueued: 100 });
-    stage.addAll(...Array.from({ length: 40 }, (_, n) => `${n}`));
-    expect(stage.pull()).toHaveLength(40);
+  it('keeps its permit if the service may hang: three owners that worked before wait, and none sent later was served', () => {
+    const stage = new Stage({ limit: 4 });
+    const [a, b] = [stage.add('a'), stage.add('b')];
+    stage.pull();
+    stage.nowMs = 100;
+    const [c, d] = [stage.add('c'), stage.add('d', { newcomer: true })];
+    stage.pull();
+    expect(stage.queue.slowAtMs(500)).toBe(600);
     stage.nowMs = 1_000;
-    expect(stage.queue.takeFromSlow(500, stage.nowMs)).toHaveLength(MAX_SLOW);
-    expect([stage.queue.permits, stage.queue.inFlight]).toEqual([8, 40]);
+    expect(stage.queue.takeFromSlow(500, stage.nowMs)).toEqual([d]);
+    expect(stage.queue.slowAtMs(500)).toBeUndefined();
+    stage.queue.served(b, stage.nowMs);
+    stage.queue.release(b);
+    expect(stage.queue.takeFromSlow(500, stage.nowMs)).toEqual([a, c]);
+  });
+
+  it('counts as one of them even if it has given its permit back', () => {
+    const stage = new Stage({ limit: 2 });
+    const [a, b] = [stage.add('a'), stage.add('b')];
+    stage.addAll('c', 'd');
+    stage.pull();
+    stage.nowMs = 500;
+    expect(stage.queue.takeFromSlow(500, stage.nowMs)).toEqual([a, b]);
+    expect(stage.pulledNames()).toEqual(['c', 'd']);
+    stage.nowMs = 1_000;
+    expect(stage.queue.takeFromSlow(500, stage.nowMs)).toEqual([]);
+    stage.queue.served(a, stage.nowMs);
+    expect(stage.queue.release(a)).toBe(true);
+    expect(stage.queue.takeFromSlow(500, stage.nowMs)).toEqual([]);
   });
 
   it('is none while nothing is in flight', () => {

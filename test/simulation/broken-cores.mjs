@@ -108,8 +108,8 @@ export const BROKEN_CORES = {
       'if (this.#startedAtMs.size >= inFlight ||',
       'if (this.#startedAtMs.size > inFlight ||',
     ],
-    ['every request is slow at once', 'nowMs - startedAtMs < slowAfterMs ||', 'false ||'],
-    ['the pool of slow requests has no bound', ' || this.#slow.size >= this.#maxSlow', ''],
+    ['every request is slow at once', 'if (nowMs - startedAtMs < slowAfterMs) break;', ''],
+    ['the pool of slow requests has no bound', 'if (this.#slow.size >= this.#maxSlow) return undefined;', ''],
   ],
   'registry/slot': [
     ['a token is served a second longer', 'second < slot.freshUntilSecond', 'second <= slot.freshUntilSecond'],

@@ -20,7 +20,7 @@ const OPEN_ENDED = new Set(['endpoint_unavailable', 'invalid_response', 'owner_r
 const DISTINCT_OWNERS = 3;
 const HOUR_MS = 3_600_000;
 /** A younger request is not slow. */
-const SLOW_MS = 1_000;
+const SLOW_MS = 500;
 
 export class CircuitWatch {
   readonly #world: WorldView;

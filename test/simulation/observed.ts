@@ -37,8 +37,6 @@ export interface WorldParts extends WorldView {
 export interface WatchedOptions {
   /** The most permits. */
   readonly concurrency: number;
-  /** The most requests in flight that are slow and hold no permit. */
-  readonly maxSlow: number;
   readonly requestsPerSecond: number | undefined;
   readonly maxOwners: number;
   readonly maxQueued: number;

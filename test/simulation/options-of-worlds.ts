@@ -11,7 +11,6 @@ import {
   type TokenSource,
   untilRejected,
 } from '../../src/index.ts';
-import { MAX_SLOW } from '../../src/registry/request-queue.ts';
 import { MARK } from './emissions.ts';
 import type { WatchedOptions } from './observed.ts';
 import type { Oracle } from './oracle.ts';
@@ -64,7 +63,7 @@ export function drawOptions(random: Random, owners: number, profile: Profile): D
   return {
     watched: {
       ...{ maxOwners, maxQueued, maxQueueMs, timeoutMs: profile.timeoutMs, longestPauseMs, requestsPerSecond },
-      ...{ concurrency: most, maxSlow: Math.min(most, MAX_SLOW) },
+      concurrency: most,
     },
     options: {
       ...{ maxOwners, concurrency, requestsPerSecond, maxQueued, maxQueueMs },

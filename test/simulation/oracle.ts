@@ -206,7 +206,7 @@ export class Oracle {
 
   checkQuiet(): void {
     const { clock } = this.world;
-    const { maxOwners, maxQueued, concurrency, maxSlow } = this.options;
+    const { maxOwners, maxQueued, concurrency } = this.options;
     const first = this.pending.values().next().value;
     if (first && first.deadlineMs < clock.monotonicMs) this.#broken('a caller waits beyond its deadline');
     const stats = this.registry.stats();
@@ -214,7 +214,7 @@ export class Oracle {
     if (stats.owners > 2 * maxOwners) this.#broken(`${stats.owners} owners are held, twice ${maxOwners} at most`);
     const mostQueued = maxQueued + this.mayBeSentAgain;
     if (stats.queued > mostQueued) this.#broken(`${stats.queued} owners are queued, ${mostQueued} at most`);
-    if (stats.inFlight > concurrency + maxSlow) this.#broken('more in flight than the concurrency');
+    if (stats.inFlight > 2 * concurrency) this.#broken('more in flight than the concurrency');
     if (stats.inFlight !== this.inFlight)
       this.#broken(`${stats.inFlight} in flight are reported, ${this.inFlight} are`);
     if (this.closed) {

@@ -17,7 +17,7 @@ const MAX_RESENDS = 10;
 /** Tokens that pay for one request sent again. */
 const SUCCESSES_PER_RETRY = 10;
 /** A younger request is not slow. */
-const SLOW_MS = 1_000;
+const SLOW_MS = 500;
 
 export class RequestAccount {
   readonly #world: WorldView;
@@ -162,8 +162,9 @@ export class RequestAccount {
   }
 
   #checkSent(owner: number, isSecond: boolean): void {
-    const { concurrency, maxSlow } = this.#options;
-    if (this.#inFlight > concurrency + maxSlow)
+    const { concurrency } = this.#options;
+    // Half of them may be slow and hold no permit.
+    if (this.#inFlight > 2 * concurrency)
       this.#broken(`${this.#inFlight} in flight with a concurrency of ${concurrency}`);
     if (this.#failingInFlight > Math.max(1, Math.floor(concurrency / 4))) {
       this.#broken(`${this.#failingInFlight} owners known to fail are in flight`);
