@@ -40,6 +40,14 @@ const en = (value: number) => value.toLocaleString('en');
 
 const examples = [...pages().flatMap(examplesOf), ...docCommentExamples()].filter(({ runs }) => runs);
 
+/** What an example prints from now on, with `console.log` or pino. */
+function capturePrinted(): string[] {
+  const printed: string[] = [];
+  vi.spyOn(console, 'log').mockImplementation((...values: unknown[]) => void printed.push(format(...values)));
+  vi.spyOn(process.stdout, 'write').mockImplementation((text) => printed.push(String(text).trimEnd()) > 0);
+  return printed;
+}
+
 describe('examples', () => {
   let sandbox: Sandbox;
   let network: Awaited<ReturnType<typeof startCorporateNetwork>>;
@@ -76,12 +84,29 @@ describe('examples', () => {
         ...(example.page === 'docs/networking.md' && network.env),
       };
       for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
-      const printed: string[] = [];
-      vi.spyOn(console, 'log').mockImplementation((...values: unknown[]) => void printed.push(format(...values)));
+      const printed = capturePrinted();
       await import(example.file);
       expect(brokenPromise(example.promised, printed), `printed:\n${printed.join('\n')}`).toBeUndefined();
     });
   }
+});
+
+describe('the log line of a failure', () => {
+  it('on the page of observability is the one that the example logs, but for times and names of this machine', async () => {
+    const page = 'docs/observability.md';
+    const [, shown = ''] = /```json\n([^`]*)```/.exec(textOf(page)) ?? [];
+    const [example] = examplesOf(page);
+    mkdirSync(EXAMPLES_FOLDER, { recursive: true });
+    const file = example?.file.replace('.ts', '-log.ts') ?? '';
+    writeFileSync(file, example?.code ?? '');
+    const printed = capturePrinted();
+    await import(file);
+    const logged = JSON.parse(printed.find((line) => line.includes('pause.began')) ?? '');
+    const { time, pid, hostname, owner, durationMs, retryInMs, retryAt, ...rest } = JSON.parse(shown);
+    expect({ ...logged, time, pid, hostname, owner, durationMs, retryInMs, retryAt }).toEqual(JSON.parse(shown));
+    expect(Object.keys(logged)).toEqual(Object.keys(JSON.parse(shown)));
+    expect(Object.keys(rest).length).toBeGreaterThan(8);
+  });
 });
 
 describe('pages', () => {
