@@ -7,7 +7,7 @@
  * |                                                          | initial limit), or near a ceiling by one per round;   |
  * |                                                          | by less the higher the latency                        |
  * | a 429 that `flow.ts` attributes to concurrency           | shrinks by a quarter, which marks a ceiling           |
- * | a tenth of the responses are 503                         | likewise                                              |
+ * | more than a tenth of the responses are 503               | likewise                                              |
  * | latency over 1.5 times the best                          | stays                                                 |
  * | latency of twice the best, or over 1.5 times for three   | shrinks by a seventh, which marks a ceiling           |
  * | rounds in a row                                          |                                                       |
@@ -60,7 +60,7 @@ const AFTER_CONGESTION = 0.85;
 const INEFFECTIVE_STEPS = 3;
 /** A step had an effect if it left less than this share of the latency. */
 const EFFECT = 0.9;
-/** The share of 503 responses in a round that counts as overload. */
+/** A larger share of 503 responses in a round counts as overload. */
 const OVERLOAD_SHARE = 0.1;
 /** How much of the difference a round moves the best latency: down, and up at the same limit. */
 const FASTER = 1 / 4;

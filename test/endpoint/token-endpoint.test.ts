@@ -7,6 +7,7 @@ import type { TokenEndpointOptions } from '../../src/endpoint/options.ts';
 import { TokenEndpoint } from '../../src/endpoint/token-endpoint.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import type { IssuedToken } from '../../src/token.ts';
+import { failureOf } from '../helpers/failure.ts';
 import { end, LoopbackService, silence, token } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 
@@ -32,16 +33,6 @@ function endpoint(options: Partial<TokenEndpointOptions> = {}): TokenEndpoint {
 /** The service answers one request so. */
 function answer(status: number, body?: nock.Body, headers?: nock.ReplyHeaders): void {
   nock(BASE_URL).post('/auth/v1/token').reply(status, body, headers);
-}
-
-/** What a call fails with. */
-async function failure(call: Promise<unknown>): Promise<OwnerTokenError> {
-  const thrown = await call.then(
-    () => expect.fail('the call succeeded'),
-    (error: unknown) => error,
-  );
-  expect(thrown).toBeInstanceOf(OwnerTokenError);
-  return thrown as OwnerTokenError;
 }
 
 describe('the request', () => {
@@ -87,7 +78,7 @@ describe('the request', () => {
   });
 
   it.each(['', undefined, null, 7, ['key']])('is not made for %j', async (key) => {
-    expect(await failure(endpoint().requestToken(key as string))).toMatchObject({ code: 'invalid_access_key' });
+    expect(await failureOf(endpoint().requestToken(key as string))).toMatchObject({ code: 'invalid_access_key' });
   });
 });
 
@@ -158,7 +149,7 @@ describe('an answer that cannot be used', () => {
 
   it.each(unusable)('%s is invalid_response', async (_what, body) => {
     answer(200, body);
-    const error = await failure(endpoint().requestToken('key'));
+    const error = await failureOf(endpoint().requestToken('key'));
     expect(error).toMatchObject({ code: 'invalid_response', failureScope: 'owner', status: 200 });
     expect(OwnerTokenError.escalationOf(error)).toBe('endpoint');
     expect(error.message).not.toMatch(/maintenance|Evil|xxxx/);
@@ -166,13 +157,13 @@ describe('an answer that cannot be used', () => {
 
   it('is any with 204', async () => {
     answer(204);
-    expect(await failure(endpoint().requestToken('key'))).toMatchObject({ code: 'invalid_response', status: 204 });
+    expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({ code: 'invalid_response', status: 204 });
   });
 
   it('is also what parseResponse makes a useless token of', async () => {
     for (const made of [{}, { token: 7 }, { token: 'a b' }, { token: 'a', tokenType: 7 }]) {
       answer(200, {});
-      const error = await failure(endpoint({ parseResponse: () => made as { token: string } }).requestToken('key'));
+      const error = await failureOf(endpoint({ parseResponse: () => made as { token: string } }).requestToken('key'));
       expect(error.code).toBe('invalid_response');
     }
   });
@@ -181,7 +172,7 @@ describe('an answer that cannot be used', () => {
     answer(200, '{"access_token":"t"}');
     expect(await endpoint({ maxResponseBytes: 20 }).requestToken('key')).toMatchObject({ token: 't' });
     answer(200, '{"access_token":"t"}');
-    expect(await failure(endpoint({ maxResponseBytes: 19 }).requestToken('key'))).toMatchObject({
+    expect(await failureOf(endpoint({ maxResponseBytes: 19 }).requestToken('key'))).toMatchObject({
       ...{ code: 'invalid_response', status: 200 },
     });
   });
@@ -190,11 +181,11 @@ describe('an answer that cannot be used', () => {
 describe('a refusal', () => {
   it('stops what its code says', async () => {
     answer(400, { error: 'invalid_grant' });
-    expect(await failure(endpoint().requestToken('key'))).toMatchObject({
+    expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({
       ...{ code: 'owner_refused', failureScope: 'owner', status: 400, oauthError: 'invalid_grant' },
     });
     answer(401, { error: 'invalid_client' });
-    expect(await failure(endpoint().requestToken('key'))).toMatchObject({
+    expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({
       code: 'client_refused',
       failureScope: 'client',
     });
@@ -203,7 +194,7 @@ describe('a refusal', () => {
   it('may say when to come again, and the clock says what that means', async () => {
     const clock = new ManualClock();
     answer(429, 'slow', { 'Retry-After': new Date(clock.now() + 90_000).toUTCString() });
-    expect(await failure(endpoint({ clock }).requestToken('key'))).toMatchObject({
+    expect(await failureOf(endpoint({ clock }).requestToken('key'))).toMatchObject({
       ...{ code: 'rate_limited', failureScope: 'endpoint', retryAfterMs: 90_000, failedAtMs: clock.now() },
     });
   });
@@ -215,11 +206,11 @@ describe('a refusal', () => {
       return 'endpoint' as const;
     };
     answer(400, { error: 'locked', hint: 'h' });
-    expect((await failure(endpoint({ classifyFailure }).requestToken('key'))).failureScope).toBe('endpoint');
+    expect((await failureOf(endpoint({ classifyFailure }).requestToken('key'))).failureScope).toBe('endpoint');
     answer(502, 'bad gateway');
-    await failure(endpoint({ classifyFailure }).requestToken('key'));
+    await failureOf(endpoint({ classifyFailure }).requestToken('key'));
     answer(200, 'oops');
-    await failure(endpoint({ classifyFailure }).requestToken('key'));
+    await failureOf(endpoint({ classifyFailure }).requestToken('key'));
     expect(seen).toEqual([
       { kind: 'status', status: 400, oauthError: 'locked', body: { error: 'locked', hint: 'h' } },
       { kind: 'status', status: 502, body: 'bad gateway' },
@@ -235,19 +226,19 @@ describe('a function of the user’s that fails', () => {
 
   it('parseResponse: source_failed, unless it threw one of ours', async () => {
     answer(200, {});
-    const error = await failure(endpoint({ parseResponse: boom }).requestToken('key'));
+    const error = await failureOf(endpoint({ parseResponse: boom }).requestToken('key'));
     expect(error).toMatchObject({ code: 'source_failed', failureScope: 'owner', cause: { name: 'RangeError' } });
     const own = new OwnerTokenError('client_refused', 'mine');
     answer(200, {});
     const parseResponse = () => {
       throw own;
     };
-    expect(await failure(endpoint({ parseResponse }).requestToken('key'))).toBe(own);
+    expect(await failureOf(endpoint({ parseResponse }).requestToken('key'))).toBe(own);
   });
 
   it('classifyFailure: source_failed', async () => {
     answer(500);
-    const error = await failure(endpoint({ classifyFailure: boom }).requestToken('key'));
+    const error = await failureOf(endpoint({ classifyFailure: boom }).requestToken('key'));
     expect(error).toMatchObject({ code: 'source_failed', status: 500 });
   });
 
@@ -260,15 +251,15 @@ describe('a function of the user’s that fails', () => {
   ])('clientSecret that %s: source_failed for the client, and nothing is sent', async (_what, clientSecret) => {
     const made = endpoint({ clientSecret: clientSecret as () => string });
     const expected = { code: 'source_failed', failureScope: 'client' };
-    expect(await failure(made.requestToken('key'))).toMatchObject(expected);
-    expect(await failure(made.identity())).toMatchObject(expected);
+    expect(await failureOf(made.requestToken('key'))).toMatchObject(expected);
+    expect(await failureOf(made.identity())).toMatchObject(expected);
   });
 
   it('clientSecret that hangs: the same, by the deadline', async () => {
     const clock = new ManualClock();
     const made = endpoint({ clock, clientSecret: () => new Promise<string>(() => {}), timeoutMs: 500 });
     for (const call of [made.requestToken('key'), made.identity()]) {
-      const failed = failure(call);
+      const failed = failureOf(call);
       await settle();
       clock.advance(500);
       expect(await failed).toMatchObject({ code: 'source_failed', failureScope: 'client' });
@@ -279,8 +270,8 @@ describe('a function of the user’s that fails', () => {
   it('none leaves a timer', async () => {
     const clock = new ManualClock();
     answer(200, {});
-    await failure(endpoint({ clock, parseResponse: boom }).requestToken('key'));
-    await failure(endpoint({ clock, clientSecret: boom }).requestToken('key'));
+    await failureOf(endpoint({ clock, parseResponse: boom }).requestToken('key'));
+    await failureOf(endpoint({ clock, clientSecret: boom }).requestToken('key'));
     expect(clock.pendingTimers).toBe(0);
   });
 });
@@ -331,7 +322,7 @@ describe('a signal', () => {
     const controller = new AbortController();
     nock(BASE_URL).post('/auth/v1/token').delay(60_000).reply(200, {});
     const clock = new ManualClock();
-    const failed = failure(endpoint({ clock }).requestToken('key', { signal: controller.signal }));
+    const failed = failureOf(endpoint({ clock }).requestToken('key', { signal: controller.signal }));
     await settle();
     controller.abort();
     expect(await failed).toMatchObject({ code: 'closed', failureScope: undefined });
@@ -341,14 +332,16 @@ describe('a signal', () => {
   it('that was aborted before asks nobody for anything', async () => {
     let asked = 0;
     const made = endpoint({ clientSecret: () => String(++asked) });
-    expect(await failure(made.requestToken('key', { signal: AbortSignal.abort() }))).toMatchObject({ code: 'closed' });
+    expect(await failureOf(made.requestToken('key', { signal: AbortSignal.abort() }))).toMatchObject({
+      code: 'closed',
+    });
     expect(asked).toBe(0);
   });
 
   it('that is aborted while the secret is awaited ends that too', async () => {
     const controller = new AbortController();
     const made = endpoint({ clientSecret: () => new Promise<string>(() => {}) });
-    const failed = failure(made.requestToken('key', { signal: controller.signal }));
+    const failed = failureOf(made.requestToken('key', { signal: controller.signal }));
     controller.abort();
     expect(await failed).toMatchObject({ code: 'closed' });
   });
@@ -366,7 +359,7 @@ describe('an answer that came whole', () => {
       },
     });
     const call = endpoint({ fetch: async () => response }).requestToken('key', { signal: controller.signal });
-    expect(await failure(call)).toMatchObject({ code: 'invalid_response', status: 204 });
+    expect(await failureOf(call)).toMatchObject({ code: 'invalid_response', status: 204 });
   });
 });
 
@@ -379,15 +372,17 @@ describe('a given fetch', () => {
   it('that throws one of our errors is taken at its word; any other is a broken connection', async () => {
     const own = new OwnerTokenError('rate_limited', 'mine', { retryAfterMs: 5_000 });
     const throwing = (error: unknown) => endpoint({ fetch: () => Promise.reject(error) });
-    expect(await failure(throwing(own).requestToken('key'))).toBe(own);
-    expect(await failure(throwing(new Error('?')).requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
-    expect(await failure(throwing(undefined).requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
+    expect(await failureOf(throwing(own).requestToken('key'))).toBe(own);
+    expect(await failureOf(throwing(new Error('?')).requestToken('key'))).toMatchObject({
+      code: 'endpoint_unavailable',
+    });
+    expect(await failureOf(throwing(undefined).requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
   });
 
   it('that is deaf to its signal is waited for no longer than the deadline', async () => {
     const clock = new ManualClock();
     const made = endpoint({ clock, fetch: () => new Promise(() => {}) });
-    const failed = failure(made.requestToken('key'));
+    const failed = failureOf(made.requestToken('key'));
     await settle();
     clock.advance(10_000);
     expect(await failed).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'owner' });
@@ -416,7 +411,7 @@ describe('connections', () => {
     const clock = new ManualClock();
     const made = endpoint({ baseUrl: service.url, clock });
     await made.requestToken('key');
-    const failed = failure(made.requestToken('key'));
+    const failed = failureOf(made.requestToken('key'));
     const call = await service.arrived(3);
     clock.advance(9_999);
     await settle();

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ConcurrencyLimit, type ConcurrencyRange } from '../../src/failures/concurrency-limit.ts';
+import { seeded } from '../helpers/seeded.mjs';
 
 const DEFAULTS: ConcurrencyRange = { initial: 16, min: 1, max: 128 };
 
@@ -63,15 +64,6 @@ class Stage {
   }
 }
 
-/** Numbers that look random, and are the same in each run. */
-function numbers(): () => number {
-  let seed = 7;
-  return () => {
-    seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;
-    return seed / 2 ** 31;
-  };
-}
-
 describe('growth', () => {
   it('is by half per round trip, up to the most', () => {
     const stage = new Stage();
@@ -98,7 +90,7 @@ describe('growth', () => {
     ['of 5 s for one request in a hundred', (random: () => number) => (random() < 0.01 ? 5_000 : 50)],
   ])('is not stopped by latencies %s', (_, draw) => {
     const stage = new Stage();
-    const random = numbers();
+    const random = seeded(7);
     stage.latencyMs = () => draw(random);
     stage.answer(3_000);
     expect(stage.limit.limit).toBe(128);
@@ -106,7 +98,7 @@ describe('growth', () => {
 
   it('is not stopped by a few milliseconds of the event loop', () => {
     const stage = new Stage();
-    const random = numbers();
+    const random = seeded(7);
     stage.latencyMs = () => 1 + 8 * random();
     stage.answer(3_000);
     expect(stage.limit.limit).toBe(128);
@@ -293,7 +285,7 @@ describe('a slow request', () => {
 
   it('does not change what counts as slow', () => {
     const stage = new Stage();
-    const random = numbers();
+    const random = seeded(7);
     stage.latencyMs = () => (random() < 0.02 ? 30_000 : 50);
     stage.answer(2_000);
     expect(stage.limit.slowAfterMs).toBe(500);
@@ -317,6 +309,12 @@ class Told {
     for (let each = 0; each < count; each++) {
       this.limit.succeeded({ number: ++this.sent, latencyMs, isLimitInUse }, this.sent);
     }
+  }
+
+  /** Small rounds with these latencies. */
+  rounds(...latenciesMs: number[]): this {
+    for (const latencyMs of latenciesMs) this.succeed(29, latencyMs);
+    return this;
   }
 
   overload(count: number): void {
@@ -393,21 +391,12 @@ describe('a round', () => {
 
 describe('the best latency', () => {
   it('moves by a quarter to a lower one', () => {
-    const told = new Told(upTo(16));
-    told.succeed(29, 100);
-    told.succeed(29, 60);
-    expect(told.bestMs).toBeCloseTo(90);
+    expect(new Told(upTo(16)).rounds(100, 60).bestMs).toBeCloseTo(90);
   });
 
   it('moves by little to a higher one at the same limit, and not at all at a higher limit', () => {
-    const told = new Told(upTo(16));
-    told.succeed(29, 100);
-    told.succeed(29, 140);
-    expect(told.bestMs).toBeCloseTo(100.8);
-    const growing = new Told({ initial: 16, max: 128 });
-    growing.succeed(29, 100);
-    growing.succeed(29, 140);
-    expect(growing.bestMs).toBeCloseTo(100);
+    expect(new Told(upTo(16)).rounds(100, 140).bestMs).toBeCloseTo(100.8);
+    expect(new Told({ initial: 16, max: 128 }).rounds(100, 140).bestMs).toBeCloseTo(100);
   });
 
   it('bounds what one response counts for: four times itself, and forty milliseconds', () => {
@@ -469,12 +458,7 @@ describe('latency over one and a half times the best', () => {
   });
 
   /** The limit after rounds with these latencies; the first shows the best. */
-  const limitAfter = (...roundsMs: number[]) => {
-    const told = new Told(upTo(32));
-    told.succeed(29, 100);
-    for (const ms of roundsMs) told.succeed(29, ms, true);
-    return told.limit.limit;
-  };
+  const limitAfter = (...roundsMs: number[]) => new Told(upTo(32)).rounds(100, ...roundsMs).limit.limit;
 
   it('is the service’s own if three steps leave over nine tenths of it', () => {
     expect([limitAfter(200), limitAfter(200, 200), limitAfter(200, 200, 200)]).toEqual([27, 23, 19]);

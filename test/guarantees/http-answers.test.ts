@@ -8,6 +8,7 @@ import type { EndpointFailure } from '../../src/endpoint/classify-failure.ts';
 import type { TokenEndpointOptions } from '../../src/endpoint/options.ts';
 import { TokenEndpoint } from '../../src/endpoint/token-endpoint.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
+import { failureOf } from '../helpers/failure.ts';
 import { LOOPBACK_CERTIFICATE } from '../helpers/loopback-certificate.ts';
 import {
   type Answer,
@@ -44,15 +45,6 @@ function endpoint(options: Partial<TokenEndpointOptions> = {}): TokenEndpoint {
   return endpoint;
 }
 
-async function failure(call: Promise<unknown>): Promise<OwnerTokenError> {
-  const thrown = await call.then(
-    () => expect.fail('the call succeeded'),
-    (error: unknown) => error,
-  );
-  expect(thrown).toBeInstanceOf(OwnerTokenError);
-  return thrown as OwnerTokenError;
-}
-
 const TRANSPORTS: [string, Partial<TokenEndpointOptions>][] = [
   ['node:http', {}],
   ['fetch', { fetch }],
@@ -72,7 +64,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       const targets = [`${elsewhere.url}/x`, elsewhere.url.replace('http:', 'https:'), '/auth/v1/token', '//x', ''];
       for (const location of targets) {
         service.next(raw(head(code, { location, 'content-length': code === 304 ? '0' : '9999' })));
-        const error = await failure(endpoint(transport).requestToken('key'));
+        const error = await failureOf(endpoint(transport).requestToken('key'));
         expect(error).toMatchObject({ code: 'redirect_refused', failureScope: 'endpoint', status: code });
       }
       expect(service.calls).toHaveLength(targets.length);
@@ -101,7 +93,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       ['a line break in the token type', '{"access_token":"a","token_type":"Bearer\\r\\nX-Evil:"}'],
     ])('%s', async (_what, body) => {
       service.next(status(200, body, { 'content-type': 'application/json' }));
-      const error = await failure(endpoint(transport).requestToken('key'));
+      const error = await failureOf(endpoint(transport).requestToken('key'));
       expect(error).toMatchObject({ code: 'invalid_response', failureScope: 'owner', status: 200 });
       expect(OwnerTokenError.escalationOf(error)).toBe('endpoint');
       expect(error.message).not.toMatch(/maintenance|Evil|xxx/);
@@ -141,7 +133,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       const seen: EndpointFailure[] = [];
       const classifyFailure = (failed: EndpointFailure) => void seen.push(failed);
       service.next(answer);
-      const error = await failure(endpoint({ ...transport, classifyFailure }).requestToken('key'));
+      const error = await failureOf(endpoint({ ...transport, classifyFailure }).requestToken('key'));
       expect(seen.map((failed) => failed.kind)).toEqual([kind]);
       const code = kind === 'body' ? 'invalid_response' : 'endpoint_unavailable';
       expect(error).toMatchObject({ code, failureScope: 'owner' });
@@ -152,18 +144,18 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
     it('behind a status that says enough is that status', async () => {
       const made = endpoint(transport);
       service.next(thenEnd(raw(head(429, { 'retry-after': '7', 'content-length': '99' }), 'begun')));
-      expect(await failure(made.requestToken('key'))).toMatchObject({ code: 'rate_limited', retryAfterMs: 7_000 });
+      expect(await failureOf(made.requestToken('key'))).toMatchObject({ code: 'rate_limited', retryAfterMs: 7_000 });
       service.next(status(401, 'not packed', gzip));
-      expect(await failure(made.requestToken('key'))).toMatchObject({ code: 'owner_refused', status: 401 });
+      expect(await failureOf(made.requestToken('key'))).toMatchObject({ code: 'owner_refused', status: 401 });
       service.next(status(503, 'x'.repeat(100_000)));
-      expect(await failure(made.requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable', status: 503 });
+      expect(await failureOf(made.requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable', status: 503 });
     });
 
     it('and the next call works', async () => {
       const made = endpoint(transport);
       for (const answer of [reset(), thenEnd(raw(begun)), raw('what?\r\n\r\n'), status(200, 'x', gzip)]) {
         service.next(answer);
-        await failure(made.requestToken('key'));
+        await failureOf(made.requestToken('key'));
         expect(await made.requestToken('key')).toMatchObject({ token: expect.stringContaining('-of-key') });
       }
     });
@@ -173,7 +165,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
     const gone = await LoopbackService.start();
     const baseUrl = gone.url;
     await gone.close();
-    const error = await failure(endpoint({ ...transport, baseUrl }).requestToken('key'));
+    const error = await failureOf(endpoint({ ...transport, baseUrl }).requestToken('key'));
     expect(error).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'endpoint' });
   });
 
@@ -181,7 +173,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
     await using secure = await LoopbackService.start({ tls: true });
     const seen: string[] = [];
     const classifyFailure = ({ kind }: EndpointFailure) => void seen.push(kind);
-    const error = await failure(endpoint({ ...transport, baseUrl: secure.url, classifyFailure }).requestToken('key'));
+    const error = await failureOf(endpoint({ ...transport, baseUrl: secure.url, classifyFailure }).requestToken('key'));
     expect(error).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'endpoint' });
     expect(seen).toEqual(['tls']);
     await settle();
@@ -191,7 +183,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
   it('J2 a service that speaks no TLS, or breaks off its handshake, is the endpoint’s failure', async () => {
     const baseUrl = service.url.replace('http:', 'https:');
     service.onConnection((socket) => socket.write('HTTP/1.1 400 Bad Request\r\n\r\n'));
-    expect(await failure(endpoint({ ...transport, baseUrl }).requestToken('key'))).toMatchObject({
+    expect(await failureOf(endpoint({ ...transport, baseUrl }).requestToken('key'))).toMatchObject({
       ...{ code: 'endpoint_unavailable', failureScope: 'endpoint' },
     });
   });
@@ -239,7 +231,7 @@ describe('J4 a keep-alive connection closed as the request is sent', () => {
     const target = endpoint();
     await warm(target);
     service.always(end());
-    expect(await failure(target.requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
+    expect(await failureOf(target.requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
     expect(service.countFor('key')).toBe(2);
   });
 
@@ -249,15 +241,15 @@ describe('J4 a keep-alive connection closed as the request is sent', () => {
     for (const start of starts) {
       await warm(target);
       service.next(thenEnd(raw(start)));
-      expect(await failure(target.requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
+      expect(await failureOf(target.requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
     }
     expect(service.countFor('key')).toBe(starts.length);
   });
 
   it('gets none on a connection that is new', async () => {
     service.next(end(), reset());
-    expect(await failure(endpoint().requestToken('key'))).toMatchObject({ failureScope: 'owner' });
-    expect(await failure(endpoint().requestToken('key'))).toMatchObject({ failureScope: 'owner' });
+    expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({ failureScope: 'owner' });
+    expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({ failureScope: 'owner' });
     expect(service.countFor('key')).toBe(2);
   });
 
@@ -266,7 +258,7 @@ describe('J4 a keep-alive connection closed as the request is sent', () => {
     await warm(target);
     for (const code of [400, 401, 403, 500, 503]) {
       service.next(json(code, {}));
-      await failure(target.requestToken('key'));
+      await failureOf(target.requestToken('key'));
     }
     expect(service.countFor('key')).toBe(5);
   });
@@ -277,7 +269,7 @@ describe('J4 a keep-alive connection closed as the request is sent', () => {
     await warm(target);
     const count = service.calls.length;
     service.next(silence(), silence());
-    const failed = failure(target.requestToken('key'));
+    const failed = failureOf(target.requestToken('key'));
     const first = await service.arrived(count + 1);
     clock.advance(9_999);
     first.answer(end());
@@ -292,7 +284,7 @@ describe('J4 a keep-alive connection closed as the request is sent', () => {
     const target = endpoint();
     await warm(target);
     service.next(silence());
-    const failed = failure(target.requestToken('key', { signal: controller.signal }));
+    const failed = failureOf(target.requestToken('key', { signal: controller.signal }));
     const call = await service.arrived(2);
     controller.abort();
     call.answer(end());
@@ -334,7 +326,7 @@ describe('J4 a keep-alive connection closed as the request is sent', () => {
     const target = endpoint({ fetch: counted });
     await target.requestToken('warm');
     service.always(end());
-    await failure(target.requestToken('key'));
+    await failureOf(target.requestToken('key'));
     expect(asked).toBe(2);
   });
 });
@@ -392,7 +384,7 @@ describe('the connections', () => {
 describe('F6 the token endpoint’s own 401 and 403', () => {
   it.each([401, 403])('%i is an answer: one POST, no second try', async (code) => {
     service.always(json(code, {}, { 'www-authenticate': 'Bearer' }));
-    expect(await failure(endpoint().requestToken('key'))).toMatchObject({ code: 'owner_refused', status: code });
+    expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({ code: 'owner_refused', status: code });
     expect(service.calls).toHaveLength(1);
   });
 });

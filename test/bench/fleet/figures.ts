@@ -2,6 +2,7 @@ import { Sealer } from '../../../src/redis/sealing.ts';
 import { type Replica, ReplicaPool } from '../../helpers/fleet.ts';
 import type { Outcome, ReplicaOptions } from '../../helpers/fleet-worker.ts';
 import { noRedis, type RedisServer, startRedis } from '../../helpers/redis-server.ts';
+import { seeded } from '../../helpers/seeded.mjs';
 import { meter, watch } from './redis-readings.ts';
 import { type Service, startService } from './service.ts';
 
@@ -276,11 +277,9 @@ function fuzz(): void {
   const [mine, theirs] = ['mine', 'theirs'].map((name) =>
     Buffer.from(sealer.seal(shared, context(name)) ?? '', 'base64url'),
   );
-  let [state, opened, thrown] = [1, 0, 0];
-  const random = (below: number) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * below);
-  };
+  let [opened, thrown] = [0, 0];
+  const next = seeded(1);
+  const random = (below: number) => Math.floor(next() * below);
   for (let round = 0; round < 1_000_000; round++) {
     let value = Buffer.from((round % 7 === 0 ? theirs : mine) as Buffer);
     for (let change = random(4); change >= 0; change--) {

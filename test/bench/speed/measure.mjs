@@ -3,6 +3,8 @@
  * this process, which other processes disturb much less than time on the clock.
  */
 
+import { seeded } from '../../helpers/seeded.mjs';
+
 /** A batch lasts about this long, so that fast and slow candidates are measured with the same precision. */
 const BATCH_MS = 40;
 
@@ -93,20 +95,9 @@ export async function pooledCost(call, args, atOnce) {
   return { cpuUs: cpuUsSince(started) / args.length, us: ((performance.now() - startedMs) * 1_000) / args.length };
 }
 
-/** A pseudo-random sequence in [0, 1), the same in every run (mulberry32). */
-export function randomFrom(seed) {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /** Picks `times` of the values: each alike, or by Zipf's law (the second half as often as the first, and so on). */
 export function picksOf(values, distribution, times) {
-  const random = randomFrom(1);
+  const random = seeded(1);
   if (distribution === 'uniform')
     return Array.from({ length: times }, () => values[Math.floor(random() * values.length)]);
   const cumulated = new Float64Array(values.length);

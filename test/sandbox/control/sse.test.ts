@@ -105,6 +105,20 @@ describe('the event stream', () => {
   });
 });
 
+/** What a reader is sent that has read up to `from`. */
+function writtenFrom(stream: EventStream, from: string): string[] {
+  const written: string[] = [];
+  const response = {
+    writeHead() {},
+    write: (text: string) => written.push(text),
+    on() {},
+    writableLength: 0,
+    destroy() {},
+  };
+  stream.attach(response as unknown as http.ServerResponse, from);
+  return written;
+}
+
 describe('EventStream', () => {
   it('cuts off a reader that does not read, and keeps the others', async () => {
     const stream = new EventStream(() => '{}');
@@ -134,15 +148,7 @@ describe('EventStream', () => {
     const stream = new EventStream(() => '{"stale":true}');
     const first = stream.begin();
     for (let n = 0; n < 1000; n++) stream.publish('{}');
-    const written: string[] = [];
-    const res = {
-      writeHead() {},
-      write: (text: string) => written.push(text),
-      on() {},
-      writableLength: 0,
-      destroy() {},
-    };
-    stream.attach(res as unknown as http.ServerResponse, first);
+    const written = writtenFrom(stream, first);
     expect(written.join('')).toContain('"stale":true');
     expect(written.length).toBeLessThan(5);
     stream.close();
@@ -153,15 +159,7 @@ describe('EventStream', () => {
     const first = stream.begin();
     stream.skip();
     stream.skip();
-    const written: string[] = [];
-    const res = {
-      writeHead() {},
-      write: (text: string) => written.push(text),
-      on() {},
-      writableLength: 0,
-      destroy() {},
-    };
-    stream.attach(res as unknown as http.ServerResponse, first);
+    const written = writtenFrom(stream, first);
     expect(written.join('')).toContain('"stale":true');
     stream.close();
   });

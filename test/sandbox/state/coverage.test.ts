@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Directory } from '../../../src/sandbox/state/directory.ts';
 import { Secrets } from '../../../src/sandbox/state/secrets.ts';
 import { Tokens } from '../../../src/sandbox/state/tokens.ts';
+import { seeded } from '../../helpers/seeded.mjs';
 
 function world(owners: number) {
   const secrets = new Secrets(1);
@@ -44,11 +45,8 @@ describe('the number of owners with a usable token', () => {
 
   it('is what a count over all tokens gives, over random histories', () => {
     const { tokens, issue } = world(8);
-    let state = 1;
-    const random = (below: number) => {
-      state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
-      return (state >>> 8) % below;
-    };
+    const next = seeded(1);
+    const random = (below: number) => Math.floor(next() * below);
     const issued: { owner: number; token: ReturnType<typeof issue> }[] = [];
     for (let nowMs = 0; nowMs < 4000; nowMs += random(4)) {
       const owner = random(8);

@@ -1,5 +1,6 @@
+import { seeded } from '../../../helpers/seeded.mjs';
 import { peers } from '../../peers/index.mjs';
-import { inTurns, picksOf, pooled, pooledCost, randomFrom } from '../measure.mjs';
+import { inTurns, picksOf, pooled, pooledCost } from '../measure.mjs';
 import { openOurs, verify } from '../ours.mjs';
 import { keysOf, startService } from '../service.mjs';
 
@@ -22,7 +23,7 @@ export async function run({ quick }) {
     const player = await open(service);
     opened.push(player);
     await pooled(player.getToken, keys, CALLERS);
-    const random = randomFrom(2);
+    const random = seeded(2);
     wall[name] = [];
     const call = async (key) => {
       const token = await player.getToken(key);
