@@ -14,7 +14,7 @@ import { SEALING_KEY_BYTES } from './sealing.ts';
  * ```ts no-run
  * import { Redis } from 'ioredis';
  *
- * const client = new Redis('redis://cache:6379', { socketTimeout: 5_000 });
+ * const client = new Redis('redis://cache:6379', { socketTimeout: 3_000 });
  * const options: SharedTokensOptions = {
  *   source: new TokenEndpoint({ baseUrl, clientId, clientSecret }),
  *   redis: fromIoredis(client, { subscriber: client.duplicate() }),

@@ -96,7 +96,7 @@ export interface NodeRedisShardedSubscriber {
  * ```ts no-run
  * import { Redis } from 'ioredis';
  *
- * const client = new Redis('redis://cache:6379', { socketTimeout: 5_000 });
+ * const client = new Redis('redis://cache:6379', { socketTimeout: 3_000 });
  * const used: IoredisClient = client;
  * ```
  */
@@ -114,7 +114,7 @@ export interface IoredisClient {
  * ```ts no-run
  * import { Redis } from 'ioredis';
  *
- * const client = new Redis('redis://cache:6379', { socketTimeout: 5_000 });
+ * const client = new Redis('redis://cache:6379', { socketTimeout: 3_000 });
  * const subscriber: IoredisSubscriber = client.duplicate();
  * ```
  */
@@ -213,7 +213,7 @@ export function fromNodeRedis(
  * ```ts no-run
  * import { Redis } from 'ioredis';
  *
- * const client = new Redis('redis://cache:6379', { socketTimeout: 5_000 });
+ * const client = new Redis('redis://cache:6379', { socketTimeout: 3_000 });
  * const redis = fromIoredis(client, { subscriber: client.duplicate() });
  * ```
  */

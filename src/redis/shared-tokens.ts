@@ -74,7 +74,7 @@ const MAX_CIRCUITS = 8;
  * ```ts no-run
  * import { Redis } from 'ioredis';
  *
- * const client = new Redis('redis://cache:6379', { socketTimeout: 5_000 });
+ * const client = new Redis('redis://cache:6379', { socketTimeout: 3_000 });
  * const source = new SharedTokens({
  *   source: new TokenEndpoint({ baseUrl, clientId, clientSecret }),
  *   redis: fromIoredis(client, { subscriber: client.duplicate() }),

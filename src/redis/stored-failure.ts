@@ -8,7 +8,7 @@
  * | of an owner, may succeed later | its owner | 0.25 to 2 s: each replica adds its own, longer backoff to its own attempts |
  * | of an owner, refused | its owner | 1 s to 1 min |
  * | of the client | all | 1 to 30 s, or `Retry-After` |
- * | of the endpoint | all | 0.5 to 5 s, or `Retry-After` |
+ * | of the endpoint | all | 0.5 to 4 s, or `Retry-After` |
  */
 
 import { ERROR_CODES, type FailureScope, OwnerTokenError } from '../errors.ts';
@@ -24,7 +24,7 @@ const TRANSIENT: Backoff = { baseMs: 250, capMs: 2_000 };
 const REFUSED: Backoff = { baseMs: 1_000, capMs: 60_000 };
 const OF_ALL: Readonly<Record<'client' | 'endpoint', Backoff>> = {
   client: { baseMs: 1_000, capMs: 30_000 },
-  endpoint: { baseMs: 500, capMs: 5_000 },
+  endpoint: { baseMs: 500, capMs: 4_000 },
 };
 const RETRY_AFTER_MS = { least: 1_000, most: 3_600_000 } as const;
 /** More doublings than any base needs to reach its cap. */

@@ -5,6 +5,9 @@
  * A port subscribes in one of two modes. `c`, common: one channel for all records, subscribed to once. `s`, sharded: a
  * channel for each record, on the cluster's node that holds it, from the first follower in this process that waits
  * until the last has left. The script publishes on the channels that the waiting followers listen to.
+ *
+ * If a lease has ended and no message came, either its leader died or the subscription is dead and nothing closed its
+ * connection. So the replica subscribes again, which makes a client notice, and its followers poll until a message comes.
  */
 
 import { type Clock, startTimer } from '../clock.ts';
@@ -45,6 +48,8 @@ export class Wakeups {
   /** The records whose messages are wanted even while no call waits. */
   readonly #permanent = new Set<string>();
   #subscribeAgainAtMs = Number.NEGATIVE_INFINITY;
+  /** A message was missed, and none has come since. */
+  #isDoubtful = false;
   #isClosed = false;
 
   constructor(options: WakeupsOptions) {
@@ -54,13 +59,20 @@ export class Wakeups {
 
   /** Whether a message about the record would arrive if it were sent now. */
   isSubscribed(name: string): boolean {
-    return this.#subscriptions.get(this.#channelOf(name))?.kind === 'subscribed';
+    return !this.#isDoubtful && this.#subscriptions.get(this.#channelOf(name))?.kind === 'subscribed';
   }
 
   /** Whether every message about the record since that monotonic time arrives. */
   hears(name: string, sinceMs: number): boolean {
     const subscription = this.#subscriptions.get(this.#channelOf(name));
-    return subscription?.kind === 'subscribed' && subscription.sinceMs <= sinceMs;
+    return !this.#isDoubtful && subscription?.kind === 'subscribed' && subscription.sinceMs <= sinceMs;
+  }
+
+  /** A call waited for the whole of a lease, and did not hear how it ended. */
+  missed(name: string, sinceMs: number): void {
+    if (this.#isClosed || !this.hears(name, sinceMs)) return;
+    this.#isDoubtful = true;
+    void this.#unsubscribe(this.#channelOf(name));
   }
 
   /** Listens for a record from now on, whether a call waits or not. */
@@ -120,6 +132,7 @@ export class Wakeups {
   }
 
   #wake(name: string): void {
+    this.#isDoubtful = false;
     for (const watch of this.#watches.get(name) ?? []) watch.wake();
     this.#options.onMessage?.(name);
   }
@@ -131,24 +144,32 @@ export class Wakeups {
 
 /** One call's wait for one record. */
 export class Watch {
-  readonly stop: () => void;
   readonly #options: Pick<WakeupsOptions, 'clock' | 'random'>;
-  readonly #wakeups: Pick<Wakeups, 'hears' | 'subscribe'>;
+  readonly #wakeups: Pick<Wakeups, 'hears' | 'missed' | 'subscribe'>;
   readonly #name: string;
+  readonly #leave: () => void;
   #polls = 0;
   #woken = false;
+  /** When the record was read before a wait that lasted as long as the lease. */
+  #waitedSinceMs: number | undefined;
   #onWake: () => void = () => {};
 
   constructor(
     options: Pick<WakeupsOptions, 'clock' | 'random'>,
-    wakeups: Pick<Wakeups, 'hears' | 'subscribe'>,
+    wakeups: Pick<Wakeups, 'hears' | 'missed' | 'subscribe'>,
     name: string,
-    stop: () => void,
+    leave: () => void,
   ) {
     this.#options = options;
     this.#wakeups = wakeups;
     this.#name = name;
-    this.stop = stop;
+    this.#leave = leave;
+  }
+
+  /** The call waits no more. */
+  stop(): void {
+    if (this.#waitedSinceMs !== undefined) this.#wakeups.missed(this.#name, this.#waitedSinceMs);
+    this.#leave();
   }
 
   wake(): void {
@@ -167,7 +188,10 @@ export class Watch {
     void this.#wakeups.subscribe(this.#name);
     const afterLeaseMs = leaseMs + random() * AFTER_LEASE_MS;
     const heard = this.#wakeups.hears(this.#name, readAtMs);
-    await this.#wait(heard ? afterLeaseMs : Math.min(afterLeaseMs, this.#pollMs()), signal);
+    // A leader that renews its lease ends no wait: this one began because it did.
+    this.#waitedSinceMs = undefined;
+    const lapsed = await this.#wait(heard ? afterLeaseMs : Math.min(afterLeaseMs, this.#pollMs()), signal);
+    if (heard && lapsed) this.#waitedSinceMs = readAtMs;
   }
 
   /** Settles after a message, or when the signal is aborted. */
@@ -176,7 +200,8 @@ export class Watch {
     await this.#wait(Infinity, signal);
   }
 
-  async #wait(ms: number, signal: AbortSignal): Promise<void> {
+  /** Returns whether the time passed without a message. */
+  async #wait(ms: number, signal: AbortSignal): Promise<boolean> {
     await new Promise<void>((resolve) => {
       if (this.#woken || signal.aborted) return resolve();
       const done = () => {
@@ -188,8 +213,10 @@ export class Watch {
       signal.addEventListener('abort', done, { once: true });
       this.#onWake = done;
     });
+    const lapsed = !this.#woken && !signal.aborted;
     this.#onWake = () => {};
     this.#woken = false;
+    return lapsed;
   }
 
   #pollMs(): number {

@@ -97,6 +97,72 @@ describe('wake-ups', () => {
     expect(tries).toBe(2);
   });
 
+  describe('after a lease that ended without a message', () => {
+    async function missing() {
+      const calls: string[] = [];
+      let send: (name: string) => void = () => {};
+      const context = setUp(async (onMessage) => {
+        calls.push('subscribe');
+        send = onMessage;
+        return async () => void calls.push('unsubscribe');
+      });
+      const { wakeups, waits, clock } = context;
+      wakeups.watch('warm').stop();
+      await settle();
+      const pass = async (ms: number) => {
+        clock.advance(ms);
+        await settle();
+      };
+      const watch = wakeups.watch('mine');
+      waits(watch, 3_000);
+      await pass(3_040);
+      return { ...context, calls, watch, pass, send: (name: string) => send(name) };
+    }
+
+    it('the replica subscribes again, and followers poll until a message comes', async () => {
+      const { wakeups, waits, calls, watch, pass, send } = await missing();
+      expect(wakeups.isSubscribed('mine')).toBe(true);
+      watch.stop();
+      expect([wakeups.isSubscribed('mine'), calls]).toEqual([false, ['subscribe', 'unsubscribe']]);
+      const next = wakeups.watch('next');
+      await settle();
+      expect([wakeups.isSubscribed('next'), calls.at(-1)]).toEqual([false, 'subscribe']);
+      const polls = waits(next, 3_000);
+      await pass(15);
+      expect(polls.over).toBe(true);
+      send('another');
+      expect(wakeups.isSubscribed('next')).toBe(true);
+      const wait = waits(next, 3_000);
+      await pass(2_999);
+      expect(wait.over).toBe(false);
+      // Its own message came in time, so nothing was missed.
+      send('next');
+      next.stop();
+      expect(calls).toHaveLength(3);
+    });
+
+    it('a leader that renewed its lease is not a missed message', async () => {
+      const { wakeups, waits, calls, watch, send } = await missing();
+      waits(watch, 3_000);
+      send('mine');
+      watch.stop();
+      expect([wakeups.isSubscribed('mine'), calls]).toEqual([true, ['subscribe']]);
+    });
+
+    it('one missed message is enough for all followers, and none counts after the end', async () => {
+      const { wakeups, waits, calls, watch, pass } = await missing();
+      watch.stop();
+      const others = [wakeups.watch('mine'), wakeups.watch('mine')];
+      for (const other of others) waits(other, 0);
+      await pass(3_040);
+      for (const other of others) other.stop();
+      await settle();
+      expect(calls).toEqual(['subscribe', 'unsubscribe', 'subscribe']);
+      await wakeups.close();
+      expect(calls).toHaveLength(4);
+    });
+  });
+
   it('closing ends the subscription, even where the connection is gone', async () => {
     let ended = 0;
     const { wakeups } = setUp(async () => async () => {

@@ -91,16 +91,22 @@ describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
         pingInterval,
         socket: { socketTimeout, reconnectStrategy: (retries) => Math.min(100 * 2 ** retries, 2_000) },
       });
-      client.on('error', () => {});
-      await client.connect();
-      closing.push(() => client.destroy());
-      return fromNodeRedis(client);
+      const subscriber = client.duplicate();
+      for (const each of [client, subscriber]) {
+        each.on('error', () => {});
+        await each.connect();
+        closing.push(() => each.destroy());
+      }
+      return fromNodeRedis(client, { subscriber });
     },
     ioredis: async (port) => {
       const client = new Redis(port, { socketTimeout });
-      client.on('error', () => {});
-      closing.push(() => client.disconnect());
-      return fromIoredis(client);
+      const subscriber = client.duplicate();
+      for (const each of [client, subscriber]) {
+        each.on('error', () => {});
+        closing.push(() => each.disconnect());
+      }
+      return fromIoredis(client, { subscriber });
     },
   };
 
@@ -126,6 +132,57 @@ describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
       await expect.poll(shares, { timeout: 30_000, interval: 250 }).toBe(true);
     },
   );
+
+  it.each(['node-redis', 'ioredis'])(
+    '%s is woken again after its subscription died, although nothing else is sent on that connection',
+    { timeout: 60_000 },
+    async (name) => {
+      const server = await startRedis();
+      const proxy = await TcpProxy.start(server.port);
+      closing.push(
+        () => server.kill(),
+        () => proxy[Symbol.asyncDispose](),
+      );
+      const open = connect[name] as (port: number) => Promise<RedisPort>;
+      const [{ run }, { subscribe }] = [await open(server.port), await open(proxy.port)];
+      let messages = 0;
+      const heard: RedisPort = {
+        run,
+        subscribe: async (channel, onMessage) => {
+          const onEach = (message: string) => {
+            messages++;
+            onMessage(message);
+          };
+          return (subscribe as NonNullable<typeof subscribe>)(channel, onEach);
+        },
+      };
+      const source = new FleetSource();
+      const [leader, follower] = [sharedOver(source, await open(server.port)), sharedOver(source, heard)];
+      const isWoken = async () => {
+        const [before, call] = [messages, source.calls.length];
+        const leading = leader.requestToken(`owner-${call}`, requestOf());
+        await expect.poll(() => source.calls.length, { timeout: 15_000 }).toBe(call + 1);
+        const following = follower.requestToken(`owner-${call}`, requestOf());
+        await expect.poll(() => waitsFor(server.port)).toBe(true);
+        source.call(call).succeed({ response: { expires_in: 3600 } });
+        expect((await following).token).toBe((await leading).token);
+        return messages > before;
+      };
+      await expect.poll(isWoken, { timeout: 15_000 }).toBe(true);
+      proxy.silenceAll();
+      await expect.poll(isWoken, { timeout: 40_000, interval: 250 }).toBe(true);
+      await Promise.all([leader.close(), follower.close()]);
+    },
+  );
+
+  /** Whether any record says that a follower waits. */
+  async function waitsFor(port: number): Promise<boolean> {
+    const client = new Redis(port);
+    const keys = await client.keys('otr:*');
+    const types = await Promise.all(keys.map((key) => client.hexists(key, 'w')));
+    client.disconnect();
+    return types.includes(1);
+  }
 });
 
 describe.skipIf(noRedis)('L2: the documented rights, on one server', () => {

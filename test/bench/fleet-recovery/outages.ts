@@ -6,6 +6,8 @@ import type { Command, Report, World } from './replica.ts';
 
 const REPLICAS = 20;
 const WORLDS = 5;
+/** Registries that do not share, for each fleet: their recoveries vary by seconds, and they are the yardstick. */
+const SINGLES_PER_WORLD = 4;
 const ROUNDS = 4;
 const OUTAGE_MS = 10_000;
 /** The worst replica compared with a single process, over all outages. */
@@ -19,10 +21,10 @@ async function ask(child: ChildProcess, command: Command): Promise<Report> {
   return report as Report;
 }
 
-/** One outage in each world. Returns, for each, the recovery of the single process and of each replica, in milliseconds. */
+/** One outage in each world. Returns the recoveries of the single registries and of each world's fleet, in milliseconds. */
 async function outages(alone: ChildProcess, replicas: readonly ChildProcess[], round: number) {
-  const services = await Promise.all(Array.from({ length: 2 * WORLDS }, () => startService(20)));
-  const [ofAlone, ofFleet] = [services.slice(0, WORLDS), services.slice(WORLDS)];
+  const services = await Promise.all(Array.from({ length: (SINGLES_PER_WORLD + 1) * WORLDS }, () => startService(20)));
+  const [ofFleet, ofAlone] = [services.slice(0, WORLDS), services.slice(WORLDS)];
   for (const service of services) service.failing = true;
   const worlds = (list: typeof services): World[] =>
     list.map(({ url }, world) => ({ url, prefix: `recovery-${round}-${world}` }));
@@ -39,11 +41,12 @@ async function outages(alone: ChildProcess, replicas: readonly ChildProcess[], r
     reports = await read();
   }
   for (const service of services) service.close();
-  const recoveries = ofAlone.map((_, world) => {
-    const [single = Infinity, ...others] = reports.map((report) => (report.servedAtMs[world] ?? Infinity) - endedAtMs);
-    return { single, worst: Math.max(...others) };
+  const [single, ...shared] = reports.map(({ servedAtMs }) => servedAtMs.map((atMs) => (atMs ?? Infinity) - endedAtMs));
+  const fleets = ofFleet.map((_, world) => {
+    const each = shared.map((replica) => replica[world] ?? Infinity);
+    return { first: Math.min(...each), worst: Math.max(...each) };
   });
-  return { recoveries, during, blockedMs: Math.max(...reports.map((report) => report.blockedMs)) };
+  return { singles: single ?? [], fleets, during, blockedMs: Math.max(...reports.map(({ blockedMs }) => blockedMs)) };
 }
 
 export async function main(file: string): Promise<number> {
@@ -61,24 +64,26 @@ export async function main(file: string): Promise<number> {
     Array.from({ length: REPLICAS + 1 }, (_, index) => start(index === 0 ? {} : { REDIS_URL: redis.url })),
   );
   try {
-    const all: { single: number; worst: number }[] = [];
+    const singles: number[] = [];
+    const fleets: { first: number; worst: number }[] = [];
     for (let round = 0; round < ROUNDS; round++) {
-      const { recoveries, during, blockedMs } = await outages(alone as ChildProcess, replicas, round);
-      all.push(...recoveries);
-      const list = recoveries.map(({ single, worst }) => `${single} / ${worst}`).join(', ');
+      const outage = await outages(alone as ChildProcess, replicas, round);
+      singles.push(...outage.singles);
+      fleets.push(...outage.fleets);
       console.log(
-        `single / worst of ${REPLICAS} (ms): ${list}; requests of a fleet during an outage: ${during.toFixed(0)}; event loops blocked for at most ${blockedMs.toFixed(0)} ms`,
+        `first to worst of ${REPLICAS} (ms): ${outage.fleets.map(({ first, worst }) => `${first} to ${worst}`).join(', ')}; ` +
+          `requests of a fleet during an outage: ${outage.during.toFixed(0)}; ` +
+          `event loops blocked for at most ${outage.blockedMs.toFixed(0)} ms`,
       );
     }
-    const sum = (of: (each: { single: number; worst: number }) => number) =>
-      all.reduce((total, each) => total + of(each), 0);
-    const [single, worst] = [sum((each) => each.single), sum((each) => each.worst)];
-    const ratio = worst / single;
-    const most = Math.max(...all.map((each) => each.worst));
+    const mean = (of: number[]) => of.reduce((sum, each) => sum + each, 0) / of.length;
+    const worst = fleets.map((fleet) => fleet.worst);
+    const ratio = mean(worst) / mean(singles);
     console.log(
-      `${all.length} outages, ${REPLICAS} processes, ${serverVersion}: the worst replica recovers after ` +
-        `${(worst / all.length).toFixed(0)} ms in the mean (at most ${most}), a single process after ` +
-        `${(single / all.length).toFixed(0)}: ${ratio.toFixed(2)} x, ${ratio > LIMIT ? 'MISSED: ' : ''}at most ${LIMIT}`,
+      `${fleets.length} outages, ${REPLICAS} processes, ${serverVersion}: the worst replica recovers after ` +
+        `${mean(worst).toFixed(0)} ms in the mean (at most ${Math.max(...worst)}), the first after ` +
+        `${mean(fleets.map(({ first }) => first)).toFixed(0)}, a single process after ${mean(singles).toFixed(0)}: ` +
+        `${ratio.toFixed(2)} x, ${ratio > LIMIT ? 'MISSED: ' : ''}at most ${LIMIT}`,
     );
     return ratio > LIMIT ? 1 : 0;
   } finally {
