@@ -84,7 +84,7 @@ export class OptionCheck<T extends object> {
 }
 
 /** An empty string usually comes from `process.env.NAME ?? ''`. */
-const EMPTY = '; it is empty: is an environment variable not set?';
+const EMPTY = '; it is empty (is its environment variable set?)';
 
 /** Whether a value has these methods. */
 export function hasMethods(value: unknown, ...names: string[]): boolean {

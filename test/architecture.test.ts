@@ -64,15 +64,18 @@ async function tracedWalk(drawn: readonly string[], source: TokenSource): Promis
   return [...new Set(trace)];
 }
 
-it.each(['succeeded', 'failed'] as const)('a miss that %s makes the calls of the picture, in its order', async (outcome) => {
-  const drawn = drawnWalk(outcome);
-  expect(drawn.length).toBeGreaterThan(8);
-  const source: TokenSource = {
-    async requestToken() {
-      trace.push('the source requestToken');
-      if (outcome === 'failed') throw new OwnerTokenError('owner_refused', 'refused');
-      return { token: 'token', response: { expires_in: 60 } };
-    },
-  };
-  expect(await tracedWalk(drawn, source)).toEqual(drawn);
-});
+it.each(['succeeded', 'failed'] as const)(
+  'a miss that %s makes the calls of the picture, in its order',
+  async (outcome) => {
+    const drawn = drawnWalk(outcome);
+    expect(drawn.length).toBeGreaterThan(8);
+    const source: TokenSource = {
+      async requestToken() {
+        trace.push('the source requestToken');
+        if (outcome === 'failed') throw new OwnerTokenError('owner_refused', 'refused');
+        return { token: 'token', response: { expires_in: 60 } };
+      },
+    };
+    expect(await tracedWalk(drawn, source)).toEqual(drawn);
+  },
+);

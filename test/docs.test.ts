@@ -134,10 +134,13 @@ describe('pages', () => {
   });
 });
 
-describe('the Worker', () => {
-  it('is the one that CI runs in workerd', () => {
-    const worker = readFileSync(join(ROOT, '.ci/projects/worker/worker.js'), 'utf8');
-    expect(textOf('docs/runtimes.md')).toContain(`\`\`\`js elsewhere\n${worker}\`\`\``);
+describe('the examples that run elsewhere', () => {
+  it.each([
+    ['docs/runtimes.md', 'js', 'worker/worker.js'],
+    ['docs/testing.md', 'ts', 'nest/src/integration.spec.ts'],
+  ])('%s shows the file that CI runs in a project', (page, language, file) => {
+    const code = textOf(`.ci/projects/${file}`);
+    expect(textOf(page)).toContain(`\`\`\`${language} elsewhere\n${code}\`\`\``);
   });
 });
 

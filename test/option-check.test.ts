@@ -57,7 +57,7 @@ describe('a check of options', () => {
       check.required('name', (value) => value !== '', 'a name');
       check.nested<{ depth?: number }>('inner', ['depth'])?.integer('depth', 0, 9);
     });
-    const empty = 'it is empty: is an environment variable not set?';
+    const empty = 'it is empty (is its environment variable set?)';
     expect(problems).toEqual([
       `name: expected a name; ${empty}`,
       `inner.depth: expected a whole number from 0 to 9; ${empty}`,

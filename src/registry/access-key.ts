@@ -16,6 +16,6 @@ const MAX_LENGTH = 16_384;
 export function accessKeyOf(given: unknown): string {
   if (typeof given === 'string' && given !== '' && given.length <= MAX_LENGTH && given.isWellFormed()) return given;
   const expected = `a non-empty string of well-formed Unicode, at most ${MAX_LENGTH} characters`;
-  const hint = given === '' ? '; it is empty: is an environment variable not set?' : '';
+  const hint = given === '' ? '; it is empty (is its environment variable set?)' : '';
   throw new OwnerTokenError('invalid_access_key', `the access key cannot be used: expected ${expected}${hint}`);
 }

@@ -166,7 +166,7 @@ describe('options', () => {
     ['logger', { debug() {}, info() {} }, LOGGER],
     ['fingerprintKey', new Uint8Array(15), KEY],
     ['fingerprintKey', 'sixteen characters', KEY],
-    ['name', '', `${NAME}; it is empty: is an environment variable not set?`],
+    ['name', '', `${NAME}; it is empty (is its environment variable set?)`],
     ['name', 'x'.repeat(101), NAME],
     ['name', 5, NAME],
     ['clock', { now: () => 0 }, 'clock: expected an object with now() and monotonic()'],

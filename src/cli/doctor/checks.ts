@@ -62,10 +62,11 @@ function lifetimeOf({ lifetime, jwt }: ParsedAnswer, nowMs: number): CheckResult
     return { check, status: 'warning', text: `${at(path)} holds neither a duration nor a date`, facts };
   const isPlausible = lifetimeMs > 0 && lifetimeMs <= ABSURD_MS;
   if (!isPlausible) return { check, status: 'warning', text: `${at(path)} holds no plausible lifetime`, facts };
-  const how =
-    kind === 'instant' ? 'as a date' : `as a ${form} of ${UNIT_WORDS[unit ?? 's']}${GUESS_WORDS[guess ?? 'size']}`;
-  const odd = lifetimeMs < SHORT_MS ? ' (short)' : lifetimeMs > LONG_MS ? ' (long)' : '';
   const usual = path.length === 1 && path[0] === 'expires_in' && unit === 's';
+  // RFC 6749 fixes the unit of `expires_in`.
+  const basis = usual && guess === 'size' ? '' : GUESS_WORDS[guess ?? 'size'];
+  const how = kind === 'instant' ? 'as a date' : `as a ${form} of ${UNIT_WORDS[unit ?? 's']}${basis}`;
+  const odd = lifetimeMs < SHORT_MS ? ' (short)' : lifetimeMs > LONG_MS ? ' (long)' : '';
   const text = `${seconds(lifetimeMs)}${odd}, in ${at(path)} ${how}`;
   return { check, status: usual && !odd ? 'ok' : 'warning', text, facts };
 }

@@ -1,0 +1,28 @@
+import { OwnerTokenRegistry, TokenEndpoint } from 'owner-token-registry';
+import { type Sandbox, startSandbox } from 'owner-token-registry/sandbox';
+
+describe('our integration', () => {
+  let sandbox: Sandbox;
+  let registry: OwnerTokenRegistry;
+
+  beforeEach(async () => {
+    sandbox = await startSandbox();
+    const { url: baseUrl, clientId, clientSecret, clock } = sandbox;
+    const source = new TokenEndpoint({ baseUrl, clientId, clientSecret, clock });
+    registry = new OwnerTokenRegistry({ source, clock });
+  });
+
+  afterEach(async () => {
+    await registry.close();
+    await sandbox.close();
+  });
+
+  it('works through an outage of the token endpoint', async () => {
+    const [accessKey = ''] = sandbox.accessKeys;
+    await registry.getToken(accessKey);
+    sandbox.faults.add({ kind: 'status', status: 503 });
+    sandbox.clock.advance(50 * 60_000); // the token is due for a refresh, but has not expired
+    const response = await registry.ownerFetch(accessKey)(`${sandbox.url}/echo`);
+    expect(response.status).toBe(200);
+  });
+});
