@@ -311,6 +311,22 @@ describe('failing owners', () => {
     stage.queue.release(x);
     expect(stage.pulledNames()).toEqual(['y']);
   });
+
+  it('include owners that have only failed', () => {
+    const stage = new Stage({ limit: 4 });
+    stage.add('unproven', { failing: true, newcomer: true });
+    stage.add('failing', { failing: true });
+    expect(stage.pulledNames()).toEqual(['unproven']);
+  });
+
+  it('get no permit when that of another owner is released', () => {
+    const stage = new Stage({ limit: 4 });
+    const other = stage.add('other');
+    for (const name of ['x', 'y']) stage.add(name, { failing: true });
+    expect(stage.pulledNames()).toEqual(['other', 'x']);
+    stage.queue.release(other);
+    expect(stage.pulledNames()).toEqual([]);
+  });
 });
 
 describe('the bound', () => {
@@ -424,6 +440,14 @@ describe('a request', () => {
     stage.queue.release(a);
     stage.queue.release(a);
     expect(stage.queue.inFlight).toBe(1);
+    for (const name of ['c', 'd']) stage.add(name, { failing: true });
+    expect(stage.pulledNames()).toEqual(['c']);
+  });
+
+  it('is released only while it is in flight', () => {
+    const stage = new Stage({ limit: 0 });
+    const queued = stage.add('a');
+    expect([stage.queue.release(queued), stage.queue.queued]).toEqual([false, 1]);
   });
 
   it('is found first among its kind', () => {
@@ -461,6 +485,15 @@ describe('an overdue request', () => {
     expect(stage.takeOverdue()).toEqual(['d', 'c', 'e']);
     expect(stage.queue.queued).toBe(0);
   });
+
+  it.each<Facts>([{}, { failing: true }, { newcomer: true }, { newcomer: true, failing: true }])(
+    'is so after maxQueueMs if no owner like it was served: %o',
+    (facts) => {
+      const stage = new Stage();
+      stage.add('a', facts);
+      expect(stage.queue.overdueAtMs).toBe(1000);
+    },
+  );
 
   it('counts from its promotion, if it was a refresh', () => {
     const stage = new Stage();
