@@ -77,8 +77,8 @@ const SLOW = 3;
 export class ConcurrencyLimit {
   readonly #range: ConcurrencyRange;
   #limit: number;
-  /** The limit at which congestion was last seen. */
-  #ceiling: number | undefined;
+  /** The limit at which congestion was last seen; infinite if that is unknown. */
+  #ceiling = Number.POSITIVE_INFINITY;
   /** Responses to this and earlier requests say nothing about the limit. */
   #changedAt = 0;
   #best: { ms: number; atLimit: number } | undefined;
@@ -108,7 +108,7 @@ export class ConcurrencyLimit {
 
   /** How long a request waits behind this many others; 0 if that is unknown. */
   waitMs(ahead: number): number {
-    const limit = this.#ceiling === undefined ? this.#range.max : this.#limit;
+    const limit = this.#ceiling === Number.POSITIVE_INFINITY ? this.#range.max : this.#limit;
     return (ahead * (this.#recentMs ?? 0)) / limit;
   }
 
@@ -118,7 +118,7 @@ export class ConcurrencyLimit {
     if (number <= this.#changedAt) return;
     const ms = Math.min(latencyMs, OUTLIER * Math.max(this.#best?.ms ?? Number.POSITIVE_INFINITY, NOISE_MS));
     this.#recentMs = this.#recentMs === undefined ? ms : this.#recentMs + (ms - this.#recentMs) / 4;
-    if (isLimitInUse) this.#grow();
+    if (isLimitInUse) this.#grow(this.#recentMs);
     if (isIn(this.#round, number)) {
       this.#round.responses++;
       this.#round.sumMs += ms;
@@ -147,7 +147,7 @@ export class ConcurrencyLimit {
   /** A pause has ended. @param number of the request whose response ended it. */
   restart(number: number): void {
     this.#limit = 1;
-    this.#ceiling = undefined;
+    this.#ceiling = Number.POSITIVE_INFINITY;
     this.#changedAt = number;
     this.#round = this.#roundAfter(number);
   }
@@ -157,11 +157,11 @@ export class ConcurrencyLimit {
     this.#limit = Math.max(this.#limit, this.#range.initial);
   }
 
-  #grow(): void {
-    if (this.#ceiling !== undefined && this.#limit > this.#ceiling * REFUTED) this.#ceiling = undefined;
+  #grow(recentMs: number): void {
+    if (this.#limit > this.#ceiling * REFUTED) this.#ceiling = Number.POSITIVE_INFINITY;
     const step = this.#limit < this.#range.initial ? 1 : GROWTH;
-    const most = this.#ceiling === undefined ? step : 1 / this.#round.size;
-    this.#limit = Math.min(this.#range.max, this.#limit + most * this.#headroom);
+    const most = this.#ceiling === Number.POSITIVE_INFINITY ? step : 1 / this.#round.size;
+    this.#limit = Math.min(this.#range.max, this.#limit + most * this.#headroom(recentMs));
   }
 
   /** Ends the round if most of it has been answered, or if responses are already a whole round ahead. */
@@ -180,14 +180,14 @@ export class ConcurrencyLimit {
     // If the limit is not in use, it cannot be the cause of the latency.
     if (!best || !isLimitInUse) {
       this.#learn(ms, FASTER);
-    } else if (!this.#isCongested(ms)) {
+    } else if (!isCongested(ms, best.ms)) {
       this.#steps = 0;
       this.#congestedRounds = 0;
       if (ms < best.ms) this.#learn(ms, FASTER);
       else if (this.#limit <= best.atLimit * REFUTED) best.ms += (ms - best.ms) * SLOWER;
     } else if (this.#limit <= this.#range.min || this.#isIneffective(ms)) {
       this.#steps = 0;
-      this.#ceiling = undefined;
+      this.#ceiling = Number.POSITIVE_INFINITY;
       this.#learn(ms, 1);
     } else if (ms >= best.ms * STRONGLY_CONGESTED || ++this.#congestedRounds >= CONGESTED_ROUNDS) {
       this.#congestedRounds = 0;
@@ -200,15 +200,11 @@ export class ConcurrencyLimit {
     return this.#steps >= INEFFECTIVE_STEPS && ms > this.#highestMs * EFFECT;
   }
 
-  #isCongested(ms: number): boolean {
-    return this.#best !== undefined && ms > Math.max(this.#best.ms * CONGESTED, this.#best.ms + NOISE_MS);
-  }
-
   /** From 1 at the best latency to 0 at the one that counts as congestion. */
-  get #headroom(): number {
-    if (this.#best === undefined || this.#recentMs === undefined || this.#limit < this.#range.min) return 1;
+  #headroom(recentMs: number): number {
+    if (this.#best === undefined || this.#limit < this.#range.min) return 1;
     const roomMs = Math.max(this.#best.ms * (CONGESTED - 1), NOISE_MS);
-    return Math.min(1, Math.max(0, 1 - (this.#recentMs - this.#best.ms) / roomMs));
+    return Math.min(1, Math.max(0, 1 - (recentMs - this.#best.ms) / roomMs));
   }
 
   #learn(ms: number, share: number): void {
@@ -237,6 +233,10 @@ interface Round {
   overloads: number;
   sumMs: number;
   inUse: number;
+}
+
+function isCongested(ms: number, bestMs: number): boolean {
+  return ms > Math.max(bestMs * CONGESTED, bestMs + NOISE_MS);
 }
 
 function isIn({ after, size }: Round, number: number): boolean {

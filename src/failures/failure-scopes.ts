@@ -252,13 +252,12 @@ export class FailureScopes {
 
 /**
  * Handles a failure that was attributed to another scope, because its response may still prove that this scope works.
- * Returns whether that closed the circuit. A refusal of the owner with a code proves that the endpoint is up and
- * accepts our credentials; a 4xx without a code proves only that it is up.
+ * Returns whether that closed the circuit. A refusal of the owner proves that the endpoint is up, and one with a code
+ * that it accepts our credentials. One without a code never gets here for the client: while the client's circuit is not
+ * closed, that failure is the client's.
  */
 function settles(breaker: CircuitBreaker, permit: Permit, error: OwnerTokenError): boolean {
-  const isRefusal = error.code === 'owner_refused' && error.failureScope === 'owner';
-  const isNamed = OwnerTokenError.escalationOf(error) === undefined;
-  if (isRefusal && (isNamed || breaker.scope === 'endpoint')) return breaker.cleared(permit);
+  if (error.code === 'owner_refused' && error.failureScope === 'owner') return breaker.cleared(permit);
   breaker.cancel(permit);
   return false;
 }

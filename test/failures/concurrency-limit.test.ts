@@ -335,6 +335,13 @@ class Told {
   }
 }
 
+/** The best latency after these rounds, even if a ceiling is known: a restart forgets that alone. */
+function bestAfter(range: Partial<ConcurrencyRange>, ...latenciesMs: number[]): number {
+  const told = new Told(range).rounds(...latenciesMs);
+  told.limit.restart(told.sent);
+  return told.bestMs;
+}
+
 /** Bounds with which nothing grows. */
 const upTo = (max: number, min = 1) => ({ initial: max, min, max });
 
@@ -360,6 +367,19 @@ describe('a round', () => {
       return told.bestMs;
     };
     expect([limitAfter(64), limitAfter(65)]).toEqual([Number.POSITIVE_INFINITY, 100]);
+  });
+
+  it('does not include the last request before it', () => {
+    const bestFrom = (number: number) => {
+      const told = new Told(upTo(16));
+      told.sent = number - 1;
+      told.succeed(1, 200);
+      told.sent = 17;
+      told.succeed(29, 100);
+      return told.bestMs;
+    };
+    expect(bestFrom(16)).toBeCloseTo(100);
+    expect(bestFrom(17)).toBeCloseTo((200 + 28 * 100) / 29);
   });
 
   it('averages its own requests alone', () => {
@@ -397,6 +417,11 @@ describe('the best latency', () => {
   it('moves by little to a higher one at the same limit, and not at all at a higher limit', () => {
     expect(new Told(upTo(16)).rounds(100, 140).bestMs).toBeCloseTo(100.8);
     expect(new Told({ initial: 16, max: 128 }).rounds(100, 140).bestMs).toBeCloseTo(100);
+  });
+
+  it('is at the lowest limit whatever latency remains', () => {
+    expect(bestAfter(upTo(16, 16), 100, 300)).toBeCloseTo(300);
+    expect(bestAfter(upTo(17, 16), 100, 300)).toBeCloseTo(100);
   });
 
   it('bounds what one response counts for: four times itself, and forty milliseconds', () => {
@@ -450,9 +475,10 @@ describe('latency over one and a half times the best', () => {
   });
 
   it('does not stop growth up to the least limit after a pause', () => {
-    const told = new Told(upTo(4, 4));
-    told.succeed(29, 100);
+    const told = new Told({ initial: 16, min: 4, max: 16 }).rounds(100);
     told.limit.restart(told.sent);
+    told.succeed(3, 1_000);
+    expect(told.limit.limit).toBe(4);
     told.succeed(3, 1_000);
     expect(told.limit.limit).toBe(4);
   });
@@ -463,6 +489,8 @@ describe('latency over one and a half times the best', () => {
   it('is the service’s own if three steps leave over nine tenths of it', () => {
     expect([limitAfter(200), limitAfter(200, 200), limitAfter(200, 200, 200)]).toEqual([27, 23, 19]);
     expect(limitAfter(200, 200, 200, 181)).toBe(19);
+    expect(bestAfter(upTo(32), 100, 200, 200, 200, 180)).toBeCloseTo(100);
+    expect(bestAfter(upTo(32), 100, 200, 200, 200, 181)).toBeCloseTo(181);
     // Then 190 ms are the best latency, and the limit grows again.
     expect(limitAfter(200, 200, 200, 190, 190)).toBe(32);
     // It takes three more steps until a further rise counts as the service’s own.

@@ -217,6 +217,7 @@ describe('escalation', () => {
     const first = fails(1000, HUNG_AFTER_MS + 1, 0, { retryAfterMs: 60_000, status: 503 });
     expect(first.circuitPause?.retryAtMonotonicMs).toBe(61_000);
     expect(first).toMatchObject({ hung: true, ownerPause: { count: 1, retryAtMonotonicMs: 61_750 } });
+    expect(first.ownerPause?.error.failureScope).toBe('endpoint');
     expect(fails(99_000, HUNG_AFTER_MS + 1, 3).ownerPause?.count).toBe(3);
     const atOnce = fails(199_000, HUNG_AFTER_MS, 0);
     expect(atOnce).toMatchObject({ hung: false, scope: 'endpoint', ownerPause: { count: 1 } });
