@@ -25,6 +25,7 @@ import type { OwnerTokenError } from '../errors.ts';
 import type { Pause } from '../failures/backoff.ts';
 import type { OwnerStanding } from '../failures/circuit-breaker.ts';
 import type { AccessToken, RequestReason } from '../token.ts';
+import { interned } from './access-key.ts';
 import type { Fingerprints, OwnerNames } from './fingerprints.ts';
 
 /** A token to hold, and how far the timeline is ahead of its instants, which are wall-clock times. */
@@ -67,8 +68,7 @@ export class Slot {
   #names: OwnerNames | Pick<Fingerprints, 'namesOf'>;
 
   constructor(accessKey: string, fingerprints: Pick<Fingerprints, 'namesOf'>) {
-    // A copy, because a slice of a string keeps the whole string in memory.
-    this.accessKey = Buffer.from(accessKey).toString();
+    this.accessKey = interned(accessKey);
     this.#names = fingerprints;
   }
 

@@ -222,20 +222,37 @@ it('M7 ten thousand unknown keys that fail evict no cached token', async () => {
   await registry.close();
 });
 
-it('H1 a key that was cut out of a longer text does not keep that text in memory', async () => {
-  const registry = new OwnerTokenRegistry({ source: { requestToken: async () => ({ token: 'a-token' }) } });
+describe('H1 the memory of an access key', () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
-  const used = () => {
+  const heapUsed = () => {
     collect();
     return process.memoryUsage().heapUsed;
   };
-  const before = used();
-  for (let number = 0; number < 50; number++) {
-    const text = Buffer.alloc(1_000_000, `an-access-key-of-some-length-${number} `).toString('latin1');
-    await registry.getToken(text.slice(0, 32));
-  }
-  expect(used() - before).toBeLessThan(25_000_000);
-  expect(registry.stats().owners).toBe(50);
-  await registry.close();
+  const source = { requestToken: async () => ({ token: 'a-token' }) };
+
+  it.each(['latin1', 'utf16le'] as const)(
+    'H1 a key that was cut out of a longer text does not keep that text in memory (%s)',
+    async (encoding) => {
+      const registry = new OwnerTokenRegistry({ source });
+      const before = heapUsed();
+      for (let number = 0; number < 50; number++) {
+        const bytes = Buffer.from(`an-access-key-of-some-length-${number} `, encoding);
+        await registry.getToken(Buffer.alloc(1_000_000, bytes).toString(encoding).slice(0, 32));
+      }
+      expect(heapUsed() - before).toBeLessThan(10_000_000);
+      expect(registry.stats().owners).toBe(50);
+      await registry.close();
+    },
+  );
+
+  it('H1 a key that the caller keeps is not stored a second time', async () => {
+    const registry = new OwnerTokenRegistry({ source });
+    const kept = Array.from({ length: 1_000 }, (_, number) => Buffer.alloc(10_000, `key-${number} `).toString());
+    const before = heapUsed();
+    for (const key of kept) await registry.getToken(key);
+    expect(heapUsed() - before).toBeLessThan(5_000_000);
+    expect(kept.map((key) => registry.peek(key)?.value)).toEqual(kept.map(() => 'a-token'));
+    await registry.close();
+  });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { accessKeyOf } from '../../src/registry/access-key.ts';
+import { accessKeyOf, interned } from '../../src/registry/access-key.ts';
 
 describe('an access key', () => {
   it.each([
@@ -28,5 +28,22 @@ describe('an access key', () => {
       message: expect.not.stringContaining('canary'),
     });
     expect(() => accessKeyOf(given)).toThrow(refused);
+  });
+});
+
+describe('an interned access key', () => {
+  it.each([
+    '__proto__',
+    'constructor',
+    '0',
+    '12345',
+    '4294967294',
+    '0123',
+    '-1',
+    ' ',
+    'ключ-\u{1F511}',
+    'k'.repeat(16_384),
+  ])('is the same text: %.20s', (accessKey) => {
+    expect(interned(accessKey)).toBe(accessKey);
   });
 });
