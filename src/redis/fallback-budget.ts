@@ -1,12 +1,13 @@
 /**
  * Limits how many requests this replica makes at once while it does not share. Otherwise an overloaded Redis would turn into
  * one request per owner and replica, all at once. The replicas together begin with about as many requests as one process
- * would make, and each doubles its share every two seconds. A quiet period resets that.
+ * would make, and each doubles its share every two seconds. A quiet period resets that. A replica whose share is less
+ * than one request at a time makes one, and then none for as long as makes up for it, with jitter.
  *
  * Calls beyond the limit wait in order, and read Redis once more before they request a token.
  */
 
-import type { Clock } from '../clock.ts';
+import { type Clock, startTimer } from '../clock.ts';
 
 /** The initial limit on concurrent requests of all replicas together. */
 const FLEET_WIDTH = 8;
@@ -17,14 +18,18 @@ const QUIET_MS = 10_000;
 
 export class FallbackBudget {
   readonly #clock: Clock;
+  readonly #random: () => number;
   #replicas = ASSUMED_REPLICAS;
   #inFlight = 0;
   #beganAtMs = Number.NEGATIVE_INFINITY;
   #lastAtMs = Number.NEGATIVE_INFINITY;
+  #restsUntilMs = Number.NEGATIVE_INFINITY;
+  #cancelRest = () => {};
   readonly #queue = new Set<() => void>();
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, random: () => number) {
     this.#clock = clock;
+    this.#random = random;
   }
 
   /** The last count, or what is assumed until the first. */
@@ -41,7 +46,7 @@ export class FallbackBudget {
     const nowMs = this.#clock.monotonic();
     if (nowMs - this.#lastAtMs > QUIET_MS) this.#beganAtMs = nowMs;
     this.#lastAtMs = nowMs;
-    if (this.#inFlight >= this.#width(nowMs)) return false;
+    if (nowMs < this.#restsUntilMs || this.#inFlight >= this.#share(nowMs)) return false;
     this.#inFlight++;
     return true;
   }
@@ -52,6 +57,7 @@ export class FallbackBudget {
       if (signal.aborted) return reject(signal.reason);
       const leave = () => {
         this.#queue.delete(admit);
+        if (this.#queue.size === 0) this.#cancelRest();
         reject(signal.reason);
       };
       const admit = () => {
@@ -61,19 +67,34 @@ export class FallbackBudget {
       };
       signal.addEventListener('abort', leave, { once: true });
       this.#queue.add(admit);
+      this.#admitNext();
     });
   }
 
-  leave(): void {
+  /** @param requestMs how long the request took; 0 if none was made. */
+  leave(requestMs: number): void {
     this.#inFlight--;
+    const nowMs = this.#clock.monotonic();
+    const owedMs = requestMs * Math.max(0, 1 / this.#share(nowMs) - 1);
+    this.#restsUntilMs = nowMs + Math.min(DOUBLES_EVERY_MS, owedMs * (0.5 + this.#random()));
+    this.#admitNext();
+  }
+
+  #admitNext(): void {
+    this.#cancelRest();
     for (const admit of this.#queue) {
-      if (!this.tryEnter()) return;
+      if (!this.tryEnter()) break;
       admit();
+    }
+    const restMs = this.#restsUntilMs - this.#clock.monotonic();
+    if (this.#queue.size > 0 && restMs > 0) {
+      this.#cancelRest = startTimer(this.#clock, () => this.#admitNext(), restMs);
     }
   }
 
-  #width(nowMs: number): number {
+  /** How many requests this replica may make at once; a fraction stands for one at a time, with rests in between. */
+  #share(nowMs: number): number {
     const doublings = Math.min(20, Math.floor((nowMs - this.#beganAtMs) / DOUBLES_EVERY_MS));
-    return Math.ceil(FLEET_WIDTH / this.#replicas) * 2 ** doublings;
+    return (FLEET_WIDTH / this.#replicas) * 2 ** doublings;
   }
 }

@@ -129,7 +129,7 @@ export class SharedTokens implements TokenSource {
     const serverTimeUs = () => this.#link.serverTimeUs(clock.monotonic());
     this.#tokens = new StoredTokens({ sealer, known: this.#known, clock, serverTimeUs, onUnreadable });
     this.#failures = new StoredFailures(sealer, random, onUnreadable);
-    this.#budget = new FallbackBudget(clock);
+    this.#budget = new FallbackBudget(clock, random);
     this.#counter = new ReplicaCounter(this.#record, this.#names, clock, ({ replicas, mismatched }) => {
       this.#budget.replicas = replicas;
       diagnostics.keyMismatch(mismatched);
@@ -215,7 +215,7 @@ export class SharedTokens implements TokenSource {
   /** After a wait for the budget: Redis may be available again, and hold the token by now. */
   async #decideAgain(call: SharedCall): Promise<Decision> {
     const decision = await this.#election.decide(call);
-    if (decision.do !== 'fall-back') this.#budget.leave();
+    if (decision.do !== 'fall-back') this.#budget.leave(0);
     return decision;
   }
 
@@ -257,17 +257,18 @@ export class SharedTokens implements TokenSource {
   async #fallBack(call: SharedCall): Promise<IssuedToken> {
     this.#counts.fallback++;
     const { id, accessKey, owner, request } = call;
+    let sentAtMs: number | undefined;
     try {
       if (this.#pacer) {
         call.releasePermit();
         await this.#pacer.take(request.signal, this.#maxWaitMs);
       }
       await call.takePermit();
-      const requestedAtMonotonicMs = this.#clock.monotonic();
+      sentAtMs = this.#clock.monotonic();
       const issued = await this.#source.requestToken(accessKey, request);
       if (problemOfIssued(issued)) return issued;
-      this.#known.remember(issued.token, { requestedAtMonotonicMs });
-      const requestedAtUs = this.#link.serverTimeUs(requestedAtMonotonicMs);
+      this.#known.remember(issued.token, { requestedAtMonotonicMs: sentAtMs });
+      const requestedAtUs = this.#link.serverTimeUs(sentAtMs);
       const at = requestedAtUs && { generation: requestedAtUs, requestedAtUs };
       const sealed = at && this.#tokens.seal(owner, issued, request, at);
       if (sealed) void this.#record.publish(owner, id, sealed, true);
@@ -277,7 +278,8 @@ export class SharedTokens implements TokenSource {
       void this.#record.release(owner, id, 'unknown');
       throw error;
     } finally {
-      this.#budget.leave();
+      const endedAtMs = this.#clock.monotonic();
+      this.#budget.leave(endedAtMs - (sentAtMs ?? endedAtMs));
     }
   }
 

@@ -892,6 +892,6 @@ describe('defects that an attack on a real fleet found', () => {
     slow = false;
     await fleet.pass(20_000, 50);
     expect(await Promise.all(calls)).toHaveLength(2_000);
-    expect(fleet.source.calls.length).toBeLessThanOrEqual(900);
+    expect(fleet.source.calls.length).toBeLessThanOrEqual(400);
   });
 });
