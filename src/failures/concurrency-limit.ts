@@ -3,7 +3,7 @@
  *
  * | evidence                                                 | the limit                                             |
  * | -------------------------------------------------------- | ----------------------------------------------------- |
- * | successes while all permits are in use, latency normal   | grows by half per round trip (doubles up to the       |
+ * | successes while all permits are in use, latency normal   | grows by a quarter per round trip (doubles up to the  |
  * |                                                          | initial limit), or near a ceiling by one per round;   |
  * |                                                          | by less the higher the latency                        |
  * | a 429 that `flow.ts` attributes to concurrency           | shrinks by a quarter, which marks a ceiling           |
@@ -39,8 +39,8 @@ export interface LatencySample {
   readonly isLimitInUse: boolean;
 }
 
-/** What a success adds to the limit beyond the initial one while no ceiling is known: half as much again per round trip. */
-const GROWTH = 1 / 2;
+/** What a success adds to the limit beyond the initial one while no ceiling is known: a quarter per round trip. */
+const GROWTH = 1 / 4;
 /** A round has as many requests as may be in flight, and at least this many: an average of fewer is mostly noise. */
 const MIN_ROUND = 32;
 /** A round ends when this share of it has been answered, so that it does not wait for the slowest. */

@@ -3,10 +3,11 @@
  * this is learned from outcomes, because the service states no limits. `concurrency-limit.ts` learns the first part.
  *
  * **429 without `Retry-After`.** While the service issues tokens, it means "too much", not "down", and the request is
- * sent again, a few times at most. If more requests were in flight than ever succeeded together, the limit shrinks.
- * If not, or if the limit cannot shrink, the service counts requests per second: nothing starts for a moment, and then
- * requests are paced by the rate at which tokens were issued within the last second. Each further 429 cuts that rate by
- * a tenth. Each token raises it, by more the longer ago the last 429 was.
+ * sent again, a few times at most. If more requests were in flight than ever succeeded together, the limit shrinks. If
+ * not, or if the limit cannot shrink, the service counts requests per second: requests are paced by the rate at which
+ * tokens were issued within the last second. Each further 429 cuts that rate by a tenth. Each token raises it, by more
+ * the longer ago the last 429 was. Nothing starts for a moment after a 429, unless it is the first in a row and the
+ * limit has shrunk.
  *
  * **Lone failures.** A request with a transient failure is sent again if the retry budget allows. Ten issued tokens pay
  * for one retry. The budget is empty at the start and saves ten retries, so an outage gets at most ten more requests.
@@ -162,11 +163,13 @@ export class Flow {
   rateLimited({ number, nowMs, inFlight, isOnlyRequest }: RateLimited): boolean {
     const { count, perSecond } = this.#recentTokens.at(nowMs);
     if (isOnlyRequest && count === 0) return false;
-    if (inFlight > this.#mostTogether && this.#concurrency.rateLimited(number, this.#sent)) return true;
-    if (number > this.#rateLimitedUpTo) {
-      this.#rateLimitedUpTo = this.#sent;
+    const isConcurrency = inFlight > this.#mostTogether && this.#concurrency.rateLimited(number, this.#sent);
+    if (number <= this.#rateLimitedUpTo) return true;
+    this.#rateLimitedUpTo = this.#sent;
+    const before = this.#rateLimitedInARow++;
+    if (!isConcurrency || before > 0) this.#quietUntilMs = nowMs + Math.min(QUIET_MS.cap, QUIET_MS.base * 2 ** before);
+    if (!isConcurrency) {
       this.#rateLimitedAtMs = nowMs;
-      this.#quietUntilMs = nowMs + Math.min(QUIET_MS.cap, QUIET_MS.base * 2 ** this.#rateLimitedInARow++);
       const learned = count > 0 ? perSecond : Number.POSITIVE_INFINITY;
       this.#pacedBy(Math.min(learned, (this.#perSecond ?? learned) * AFTER_RATE_LIMIT));
     }

@@ -65,14 +65,14 @@ class Stage {
 }
 
 describe('growth', () => {
-  it('is by half per round trip, up to the most', () => {
+  it('is by a quarter per round trip, up to the most', () => {
     const stage = new Stage();
     expect(stage.limit.limit).toBe(16);
     stage.answer(16);
-    expect(stage.limit.limit).toBe(24);
-    stage.answer(24);
-    expect(stage.limit.limit).toBe(36);
-    stage.answer(400);
+    expect(stage.limit.limit).toBe(20);
+    stage.answer(20);
+    expect(stage.limit.limit).toBe(25);
+    stage.answer(600);
     expect(stage.limit.limit).toBe(128);
   });
 
@@ -92,8 +92,8 @@ describe('growth', () => {
     const stage = new Stage();
     const random = seeded(7);
     stage.latencyMs = () => draw(random);
-    stage.answer(3_000);
-    expect(stage.limit.limit).toBe(128);
+    stage.answer(6_000);
+    expect(stage.limit.limit).toBeGreaterThan(100);
   });
 
   it('is not stopped by a few milliseconds of the event loop', () => {
@@ -416,7 +416,7 @@ describe('the best latency', () => {
 
   it('moves by little to a higher one at the same limit, and not at all at a higher limit', () => {
     expect(new Told(upTo(16)).rounds(100, 140).bestMs).toBeCloseTo(100.8);
-    expect(new Told({ initial: 16, max: 128 }).rounds(100, 140).bestMs).toBeCloseTo(100);
+    expect(new Told({ initial: 16, max: 128 }).rounds(100, 100, 140).bestMs).toBeCloseTo(100);
   });
 
   it('is at the lowest limit whatever latency remains', () => {
@@ -542,9 +542,9 @@ describe('the share of 503 responses', () => {
 });
 
 describe('steps of growth', () => {
-  it('are by one up to the initial limit, by a half beyond it', () => {
+  it('are by one up to the initial limit, by a quarter beyond it', () => {
     const told = new Told();
-    told.succeed(1, 100);
+    told.succeed(3, 100);
     expect(told.limit.limit).toBe(16);
     told.succeed(1, 100);
     expect(told.limit.limit).toBe(17);

@@ -91,6 +91,17 @@ describe('a 429 without a hint', () => {
     expect(stage.flow.limitsAt(0).inFlight).toBe(12);
   });
 
+  it('holds requests back for a moment even then, if it follows another one without a success in between', () => {
+    const stage = new Stage({ concurrency: { initial: 16, min: 1, max: 128 } });
+    stage.succeed(stage.send('proven', 1));
+    stage.rateLimited(stage.send('proven', 16));
+    expect(stage.rateLimited(stage.send('proven', 12))).toBe(true);
+    expect([stage.flow.limitsAt(99).inFlight, stage.flow.limitsAt(100).inFlight]).toEqual([0, 9]);
+    stage.succeed(stage.send('proven', 1));
+    stage.rateLimited(stage.send('proven', 9));
+    expect(stage.flow.limitsAt(100).inFlight).toBeGreaterThan(0);
+  });
+
   it('otherwise holds requests back for a moment, then paces them by what was issued in the last second', () => {
     const stage = new Stage();
     stage.succeedEvery(20, 50);
@@ -277,7 +288,7 @@ describe('a request with no more in flight than have succeeded together', () => 
     stage.rateLimited(stage.send('proven', 10));
     expect(stage.mayStart).toBe(false);
     stage.nowMs += 50;
-    expect(stage.flow.limitsAt(stage.nowMs).inFlight).toBe(17);
+    expect(stage.flow.limitsAt(stage.nowMs).inFlight).toBe(16);
   });
 });
 
