@@ -2,27 +2,31 @@
  * How libraries that one would pick instead behave beside ours where it matters: each scene over real HTTP, against a
  * scripted service in a process of its own, with every token verified. All play with their defaults.
  *
- *   npm run bench -- board                                   everything; writes docs/behaviour-board.md
+ *   npm run bench -- board                                   everything
  *   npm run bench -- board --peers owner-token-registry      ours alone, from the sources as they are
- *   npm run bench -- board --scenes cold-300,hang-first      replaces the results of these
+ *   npm run bench -- board --scenes cold-300,hang-first      these scenes
+ *   npm run bench -- board --json                            prints the results as JSON instead
+ *   npm run bench -- board --docs                            also stores what was played, beside earlier results, and
+ *                                                            renews docs/behaviour-board.md and the README's table
  */
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import { bundle } from '../../helpers/bundle.mjs';
+import { renewDocs } from './docs.mjs';
 import { idOf, players } from './players.mjs';
-import { markdown, table } from './report.mjs';
+import { judgeFastest, table } from './report.mjs';
 import { scenes } from './scenes/index.mjs';
 
 /** Scenes that mostly wait are played this many at once. */
 const SIDE_BY_SIDE = 4;
 
-const root = new URL('../../..', import.meta.url).pathname;
 const { values } = parseArgs({
-  options: { scenes: { type: 'string' }, peers: { type: 'string' }, json: { type: 'boolean' } },
+  options: {
+    ...{ scenes: { type: 'string' }, peers: { type: 'string' } },
+    ...{ json: { type: 'boolean' }, docs: { type: 'boolean' } },
+  },
 });
 const chosen = (all, names, of) => (names ? names.split(',').map((name) => find(all, name, of)) : all);
 const playing = chosen(players, values.peers, idOf);
@@ -36,22 +40,12 @@ const results = {};
 for (const scene of played) {
   results[scene.id] = await playWithAll(scene);
   if (!values.json) console.log(table(scene, playing, results[scene.id]));
-  if (!values.peers) record(scene.id);
+  if (values.docs) renewDocs(scene, results[scene.id]);
 }
 if (values.json) console.log(JSON.stringify(results, null, 2));
 const lost = played.filter(({ id }) => results[id]['owner-token-registry']?.good === false);
 if (lost.length > 0) console.error(`\nours is not good in: ${lost.map(({ id }) => id).join(', ')}`);
 process.exitCode = lost.length > 0 ? 1 : 0;
-
-/** Keeps a scene that all played, and writes the page once there is a result of every scene. */
-function record(id) {
-  const file = new URL('results.json', import.meta.url);
-  const all = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {};
-  const [load] = loadavg();
-  all[id] = { date: new Date().toISOString().slice(0, 10), node: process.version, load, outcomes: results[id] };
-  writeFileSync(file, `${JSON.stringify(all, null, 2)}\n`);
-  if (scenes.every((scene) => all[scene.id])) writeFileSync(`${root}docs/behaviour-board.md`, markdown(all));
-}
 
 async function playWithAll(scene) {
   const left = [...playing];
@@ -60,10 +54,7 @@ async function playWithAll(scene) {
     for (let player = left.shift(); player; player = left.shift()) outcomes[idOf(player)] = await play(scene, player);
   };
   await Promise.all(Array.from({ length: scene.idle ? SIDE_BY_SIDE : 1 }, lane));
-  if (scene.fastest) {
-    const best = Math.min(...Object.values(outcomes).map(({ seconds = Infinity }) => seconds));
-    for (const outcome of Object.values(outcomes)) outcome.good &&= outcome.seconds <= best * scene.fastest;
-  }
+  judgeFastest(scene, outcomes);
   return outcomes;
 }
 

@@ -17,21 +17,31 @@ export function table(scene, playing, outcomes) {
   return [`\n${scene.id}: ${scene.title}\n  good: ${scene.good}`, ...lines].join('\n');
 }
 
-/** @param recorded by scene: `{ date, node, load, outcomes }` */
+/** In scenes that compare times, an outcome is good only if it is near the best of all. */
+export function judgeFastest({ fastest }, outcomes) {
+  if (!fastest) return;
+  const best = Math.min(...Object.values(outcomes).map(({ seconds = Infinity }) => seconds));
+  for (const outcome of Object.values(outcomes)) {
+    outcome.goodAlone ??= outcome.good;
+    outcome.good = outcome.goodAlone && outcome.seconds <= best * fastest;
+  }
+}
+
+/** @param recorded by scene and player: the outcome, and `date`, `node` and `load` of its measurement. */
 export function markdown(recorded) {
   const [ours, ...peers] = players;
-  const won = (player) => scenes.filter(({ id }) => recorded[id].outcomes[idOf(player)].good).length;
+  const won = (player) => scenes.filter(({ id }) => recorded[id][idOf(player)].good).length;
   const row = (cells) => `| ${cells.join(' | ')} |`;
   const matrix = scenes.map((scene) => {
-    const marks = players.map((player) => markOf(scene, player, recorded[scene.id].outcomes[idOf(player)]));
+    const marks = players.map((player) => markOf(scene, player, recorded[scene.id][idOf(player)]));
     return row([`[${scene.id}](#${scene.id})`, ...marks]);
   });
   const versions = peers.map((peer) => `${peer.packages[0]} ${versionOf(peer)}`).join(', ');
   return `${[
     '# Behaviour board',
     INTRODUCTION,
-    `${measured(Object.values(recorded))}; ${cpus().length} cores (${cpus()[0].model.trim()}); ${versions}.
-\`npm run bench -- board\` repeats it and writes this page. Times depend on what else the machine does: compare within a
+    `${measured(Object.values(recorded).flatMap(Object.values))}; ${cpus().length} cores (${cpus()[0].model.trim()}); ${versions}.
+\`npm run bench -- board --docs\` repeats it and writes this page. Times depend on what else the machine does: compare within a
 scene.`,
     [
       row(['scene', ...players.map(({ name }) => (name === ours.name ? '**ours**' : name))]),
@@ -41,7 +51,7 @@ scene.`,
     ].join('\n'),
     NOTES,
     '## The scenes',
-    ...scenes.map((scene) => section(scene, recorded[scene.id].outcomes)),
+    ...scenes.map((scene) => section(scene, recorded[scene.id])),
   ].join('\n\n')}\n`;
 }
 
