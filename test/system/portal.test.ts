@@ -443,8 +443,12 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await page.goto(`${sandbox.portalUrl}/#/faults`);
     await page.getByLabel('Status').fill('99');
     await button('Add fault').click();
-    await says(/Not done: .*status/s);
+    await says('Not added: see the marked field.');
     await page.locator('.field .problem').getByText('expected a whole number from 200 to 599').waitFor();
+    await page.getByLabel('Kind').selectOption('latency');
+    await page.getByLabel('Delay, seconds').fill('-1');
+    await button('Add fault').click();
+    await page.locator('.field .problem').getByText('expected 0 to 2592000 seconds').waitFor();
   });
 
   it('changes what is not documented, and says on what grounds it does what', async () => {

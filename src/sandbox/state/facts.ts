@@ -65,7 +65,7 @@ export function factsOf(profile: Profile): Fact[] {
     documented('appliance_owner_scope is the access key between the integrator and one appliance owner.'),
     documented('A token is valid for one appliance owner: the one that the access key names.'),
     assumed('shape', SHAPES[shape]),
-    assumed('odd', shape === 'odd' ? oddWords(profile) : 'The deviations of the shape odd do not apply.'),
+    assumed('odd', shape === 'odd' ? oddWords(profile) : 'A successful answer has no further deviations.'),
     assumed('tokenFormat', profile.tokenFormat === 'jwt' ? 'A token is a JWT.' : 'A token is opaque.'),
     assumed('lifetimeSeconds', `A token is valid for ${lifetimeSeconds} seconds.`),
     assumed(
@@ -80,7 +80,7 @@ export function factsOf(profile: Profile): Fact[] {
     assumed('revokedKey', REVOKED_KEYS[profile.revokedKey]),
     assumed(
       'revokedKeyEndsTokens',
-      `The tokens of a revoked access key ${profile.revokedKeyEndsTokens ? 'end with it' : 'live on'}.`,
+      `The tokens of a revoked access key ${profile.revokedKeyEndsTokens ? 'end with it' : 'stay valid'}.`,
     ),
     assumed(
       undefined,

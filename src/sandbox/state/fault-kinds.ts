@@ -158,7 +158,7 @@ export const FAULT_KINDS: { readonly [Kind in FaultKind]: FaultKindRow<FaultMemb
       status: required(integer('Status', 200, 599, { start: 503 })),
       body: { type: 'body', label: 'Body' },
       headers: { type: 'headers', label: 'Headers' },
-      retryAfter: { type: 'retryAfter', label: 'Retry-After' },
+      retryAfter: { type: 'retryAfter', label: 'Retry-After, seconds or a date' },
     },
   },
   latency: {

@@ -3,7 +3,17 @@ import type { AppView, OwnerView, PreviewView } from '../../api-types.ts';
 import { FAULT_KIND_NAMES, FAULT_KINDS } from '../../state/fault-kinds.ts';
 import type { FaultRule } from '../../state/fault-rules.ts';
 import { ask, Refused } from './api.ts';
-import { type FaultField, type FormValues, fieldsOfKind, ruleOf, WHEN_FIELDS, WHEN_WORDS } from './fault-rule.ts';
+import {
+  type FaultField,
+  type FormValues,
+  fieldsOfKind,
+  hasFieldFor,
+  OWNER_FIELD,
+  problemOf,
+  ruleOf,
+  WHEN_FIELDS,
+  WHEN_WORDS,
+} from './fault-rule.ts';
 import { Action, Choice, Field, useAction } from './parts.tsx';
 import { Preview, usePreview } from './preview.tsx';
 
@@ -45,13 +55,15 @@ export function FaultForm({ apps }: { apps: readonly AppView[] }) {
       await ask('POST', '/api/faults', rule);
       return `${FAULT_KINDS[values.kind].word}: added.`;
     } catch (error) {
-      if (error instanceof Refused) setProblem(error.message);
+      if (!(error instanceof Refused)) throw error;
+      setProblem(error.message);
+      if (hasFieldFor(values, error.message)) return 'Not added: see the marked field.';
       throw error;
     }
   };
   const fieldsOf = (fields: readonly FaultField[], prefix = '') =>
     fields.map((field) => {
-      const wrong = problemOf(problem, prefix + field.name);
+      const wrong = problemOf(field, problem, prefix);
       return <FieldInput key={prefix + field.name} {...{ field, prefix, values, change }} problem={wrong} />;
     });
   return (
@@ -87,7 +99,7 @@ export function FaultForm({ apps }: { apps: readonly AppView[] }) {
           <OwnerField
             value={values.owner}
             onChange={(owner) => change({ owner })}
-            problem={problemOf(problem, 'target.owner')}
+            problem={problemOf(OWNER_FIELD, problem)}
           />
           <Choice
             label="App"
@@ -189,13 +201,6 @@ function FieldInput(props: {
       )}
     </Field>
   );
-}
-
-/** The control plane's message about one field. It reports both ends of a span as `when.schedule`. */
-function problemOf(message: string, name: string): string | undefined {
-  const path = /^when\.(fromMs|toMs)$/.test(name) ? 'when.schedule' : name;
-  const line = message.split('\n').find((one) => one.replace(/^\s*-\s*/, '').startsWith(`${path}:`));
-  return line?.replace(/^.*?:\s*/, '');
 }
 
 const pick = (fields: FormValues['fields'], prefix: string): FormValues['fields'] =>

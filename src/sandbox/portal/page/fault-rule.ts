@@ -93,3 +93,32 @@ function whenOf(when: WhenKind, members: Record<string, unknown>): object {
   const { fromMs, toMs, ...rest } = members;
   return { schedule: [[fromMs ?? 0, toMs ?? 0]], ...rest };
 }
+
+/** The field for the owner's id. */
+export const OWNER_FIELD: FaultField = { name: 'target.owner', label: 'Owner id', type: 'text', start: '' };
+
+/** Whether one of the form's fields is the one that the control plane's message is about. */
+export function hasFieldFor({ kind, when }: FormValues, message: string): boolean {
+  return (
+    [...fieldsOfKind(kind), OWNER_FIELD].some((field) => problemOf(field, message)) ||
+    WHEN_FIELDS[when].some((field) => problemOf(field, message, 'when.'))
+  );
+}
+
+/** The control plane's message about a field, in the words of the form; undefined if it is not about this field. */
+export function problemOf({ name, type }: FaultField, message: string, prefix = ''): string | undefined {
+  const isEnd = name === 'fromMs' || name === 'toMs';
+  const path = prefix + (isEnd ? 'schedule' : name);
+  const line = message.split('\n').find((one) => one.replace(/^\s*-\s*/, '').startsWith(`${path}:`));
+  if (line === undefined) return undefined;
+  if (isEnd) return 'expected a start before the end';
+  if (path === 'when.everyMs') return 'expected at least the time of the end';
+  const problem = line.replace(/^.*?:\s*/, '');
+  if (type !== 'seconds') return problem;
+  return problem
+    .replace(
+      /milliseconds, a whole number from (\d+) to (\d+)/,
+      (_, from, to) => `${from / 1000} to ${to / 1000} seconds`,
+    )
+    .replace('milliseconds, at least 1', 'at least 0.001 seconds');
+}

@@ -136,7 +136,7 @@ function Errors({ profile, change }: Props) {
         onChange={(revokedKey) => change({ revokedKey })}
       />
       <Check
-        label="Its tokens end with it"
+        label="Revoking it ends its tokens"
         checked={profile.revokedKeyEndsTokens}
         onChange={(revokedKeyEndsTokens) => change({ revokedKeyEndsTokens })}
       />

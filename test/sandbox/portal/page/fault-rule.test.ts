@@ -2,6 +2,8 @@ import { expect, it } from 'vitest';
 import {
   type FormValues,
   fieldsOfKind,
+  hasFieldFor,
+  problemOf,
   ruleOf,
   WHEN_FIELDS,
   type WhenKind,
@@ -57,4 +59,36 @@ it('does not mistake the Retry-After that is a date, or a setting and a conditio
 it('leaves what is no number to the control plane, which names the field', () => {
   const bad = ruleOf(answers({ kind: 'latency', fields: { ms: 'soon' } }));
   expect(() => checkFaultRule(bad)).toThrow(/ms/);
+});
+
+it.each([
+  ['latency', 'always', { ms: '-1' }, { ms: 'expected 0 to 2592000 seconds' }],
+  ['drip', 'always', { everyMs: 'x' }, { everyMs: 'expected 0.001 to 2592000 seconds' }],
+  ['status', 'always', { status: '99' }, { status: 'expected a whole number from 200 to 599' }],
+  ['silence', 'over', { 'when.perMs': '0' }, { 'when.perMs': 'expected at least 0.001 seconds' }],
+  [
+    'silence',
+    'schedule',
+    { 'when.fromMs': '5', 'when.toMs': '2' },
+    { 'when.fromMs': 'expected a start before the end', 'when.toMs': 'expected a start before the end' },
+  ],
+  ['silence', 'schedule', { 'when.everyMs': '1' }, { 'when.everyMs': 'expected at least the time of the end' }],
+] as const)('explains a refused %s, %s, at its field and in its unit', (kind, when, fields, expected) => {
+  const given = answers({ kind, when, fields });
+  let message = '';
+  try {
+    checkFaultRule(ruleOf(given));
+  } catch (error) {
+    message = (error as Error).message;
+  }
+  expect(hasFieldFor(given, message)).toBe(true);
+  const shown = [
+    ...fieldsOfKind(kind).map((field) => [field.name, problemOf(field, message)]),
+    ...WHEN_FIELDS[when].map((field) => [`when.${field.name}`, problemOf(field, message, 'when.')]),
+  ];
+  expect(Object.fromEntries(shown.filter(([, problem]) => problem !== undefined))).toEqual(expected);
+});
+
+it('says that no field of the form is meant where none is', () => {
+  expect(hasFieldFor(answers({}), 'the sandbox is closing')).toBe(false);
 });
