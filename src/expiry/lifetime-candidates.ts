@@ -45,12 +45,8 @@ export class Candidates {
 
   /** A token accepted at one age was accepted again later: it outlived every bin that ends in between. */
   outlived(beforeMs: number, ageMs: number): void {
-    const { scores } = this;
-    const first = binOf(beforeMs);
     const end = binOf(ageMs);
-    // Most acceptances add no evidence.
-    if (scores.subarray(first, end).every((score) => score === FLOOR)) return;
-    for (let bin = first; bin < end; bin++) this.#lower(bin, SURVIVAL_COST);
+    for (let bin = binOf(beforeMs); bin < end; bin++) this.#lower(bin, SURVIVAL_COST);
     this.#normalize();
   }
 
@@ -58,7 +54,7 @@ export class Candidates {
   ended(acceptedMs: number, refusedMs: number, weight: number): void {
     const first = binOf(acceptedMs);
     const last = binOf(refusedMs);
-    for (let bin = 0; bin < BINS; bin++) if (bin < first || bin > last) this.#lower(bin, ENDING_COST * weight);
+    for (const bin of this.scores.keys()) if (bin < first || bin > last) this.#lower(bin, ENDING_COST * weight);
     this.#normalize();
   }
 
@@ -66,7 +62,7 @@ export class Candidates {
   likelihoodNear(lifetimeMs: number): number {
     const at = binOf(lifetimeMs);
     const near = this.scores.slice(Math.max(0, at - 1), at + 2);
-    const likelihood = (scores: Float64Array) => scores.reduce((sum, score) => sum + Math.exp(score), 0);
+    const likelihood = (scores: Float64Array) => scores.map(Math.exp).reduce((sum, each) => sum + each);
     return likelihood(near) / likelihood(this.scores);
   }
 
@@ -77,9 +73,8 @@ export class Candidates {
   /** Normalizes the best score to 0 and finds the possible candidates. */
   #normalize(): void {
     const { scores } = this;
-    let best = Number.NEGATIVE_INFINITY;
-    for (let bin = 0; bin < BINS; bin++) best = Math.max(best, scores[bin] as number);
-    for (let bin = 0; bin < BINS; bin++) scores[bin] = Math.max(FLOOR, (scores[bin] as number) - best);
+    const best = Math.max(...scores);
+    for (const [bin, score] of scores.entries()) scores[bin] = Math.max(FLOOR, score - best);
     this.#lowest = scores.findIndex((score) => score > -SUPPORT);
     this.#highest = scores.findLastIndex((score) => score > -SUPPORT);
   }

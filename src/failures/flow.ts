@@ -237,14 +237,10 @@ class LastSecond {
   /** How many there were, and at what rate since the first of them. */
   at(nowMs: number): { count: number; perSecond: number } {
     this.#advanceTo(nowMs);
-    let count = 0;
-    let parts = 1;
-    for (let age = 0; age < PARTS; age++) {
-      const inPart = this.#counts[(this.#newestPart - age + PARTS) % PARTS] as number;
-      if (inPart > 0) parts = age + 1;
-      count += inPart;
-    }
-    return { count, perSecond: (count * PARTS) / parts };
+    const byAge = this.#counts.map((_, age) => this.#counts[(this.#newestPart - age + PARTS) % PARTS] as number);
+    const count = byAge.reduce((sum, each) => sum + each);
+    const oldest = byAge.findLastIndex((each) => each > 0);
+    return { count, perSecond: (count * PARTS) / Math.max(1, oldest + 1) };
   }
 
   #advanceTo(nowMs: number): void {

@@ -76,6 +76,11 @@ describe('candidates', () => {
     expect(candidates.highestMs).toBeLessThan(1.1 * 1.1 * HOUR_MS);
   });
 
+  it('are not possible at 5 below the best', () => {
+    const scores = Array(227).fill(-5).with(8, 0).with(15, -4.9);
+    expect(new Candidates(1000, scores)).toMatchObject({ lowestMs: 2_000, highestMs: 4_000 });
+  });
+
   it('tell how much of the likelihood is near a lifetime', () => {
     const candidates = level();
     expect(candidates.likelihoodNear(HOUR_MS)).toBeCloseTo(3 / 227, 10);

@@ -200,6 +200,9 @@ describe('a 429 without a hint', () => {
     const stage = new Stage();
     stage.succeedEvery(500, 4);
     stage.rateLimited(stage.send());
+    stage.nowMs += 10_000;
+    stage.send();
+    expect(stage.mayStart).toBe(false);
     stage.flow.resume();
     for (let count = 0; count < 100; count++) {
       expect(stage.mayStart).toBe(true);
@@ -301,6 +304,16 @@ describe('a hold', () => {
     expect(nextAtMs).toBe(2_000);
     expect([stage.flow.limitsAt(1_999).inFlight, stage.flow.limitsAt(2_000).inFlight]).toEqual([0, 16]);
     expect(stage.flow.nextStartAtMs(2_000)).toBeUndefined();
+  });
+
+  it('ends before the pace of newcomers lets the next of them start', () => {
+    const stage = new Stage();
+    for (let count = 0; count < 20; count++) stage.flow.newcomerFailed(stage.send('new').number);
+    stage.send('new');
+    stage.rateLimited(stage.send());
+    expect(stage.flow.nextStartAtMs(0)).toBe(50);
+    expect(stage.flow.limitsAt(50)).toEqual({ inFlight: 16, newcomers: false });
+    expect(stage.flow.nextStartAtMs(50)).toBeGreaterThan(50);
   });
 
   it('is not shortened by the success of a request that was sent before the last 429', () => {
