@@ -20,6 +20,14 @@ describe('a pace', () => {
     expect(sendUntil(new Pace(100), 10_000, 3)).toHaveLength(1_000);
   });
 
+  it('starts anew after a request that is more than 10 ms late', () => {
+    const pace = new Pace(10);
+    for (const nowMs of [0, 110]) pace.sent(nowMs);
+    expect(pace.nextAtMs).toBe(200);
+    pace.sent(211);
+    expect(pace.nextAtMs).toBe(311);
+  });
+
   it('saves nothing up while nothing is sent', () => {
     const pace = new Pace(10);
     pace.sent(0);
