@@ -183,7 +183,7 @@ export function nextTurn(): Promise<void> {
 const SLICE = 256;
 
 /** Handles all items, a slice in each turn of the event loop; the first slice at once. */
-export function inSlices<T>(items: Iterable<T>, handle: (item: T) => void, whenDone: () => void): void {
+export function inSlices<T>(items: Iterable<T>, handle: (item: T) => void, whenDone = () => {}): void {
   const iterator = items[Symbol.iterator]();
   const nextSlice = () => {
     for (let left = SLICE; left > 0; left--) {

@@ -23,7 +23,7 @@
  * - If its trial fails ambiguously, the pause doubles for owners that failed. Others wait half a second more, or not at
  *   all if the trial hung, because they have waited long enough. The same applies to any owner's trial while no owner
  *   has succeeded: a few wrong keys then look like a wrong client secret, until the trial of a healthy owner settles
- *   it.
+ *   it. So that it comes soon, the client's circuit then tries new owners one after the other, without a pause.
  * - If the trial of a proven owner fails ambiguously, the pause of the others grows by a fifth instead of doubling.
  *   Otherwise, if many owners failed once each, the healthy ones would wait too long for their turn.
  */
@@ -104,6 +104,9 @@ const PAUSE_AFTER_UNPROVEN_MS = 500;
 
 /** How long a trial whose failure would be inconclusive may take before another owner's request replaces it. */
 export const TRIAL_TAKEOVER_AFTER_MS = 500;
+
+/** The shortest time between two trials of new owners by the client's circuit, while no owner has succeeded. */
+const FIRST_START_INTERVAL_MS = 50;
 
 /** The shortest wait that callers are given while the trial is in flight. */
 const MIN_WAIT_FOR_TRIAL_MS = 100;
@@ -187,7 +190,7 @@ export class CircuitBreaker {
       const pause = draw(1);
       return this.#open({ pause, doublings: 0, pauseOfFailed: pause });
     }
-    if (!this.#isTrial(permit)) {
+    if (state.kind === 'open' || state.trial !== permit) {
       const extended = draw(state.pause.count);
       if (!hasRetryAfter || extended.retryAtMonotonicMs <= state.pause.retryAtMonotonicMs) return state.pause;
       this.#state = { ...state, pause: extended, pauseOfFailed: notBefore(extended, state.pauseOfFailed) };
@@ -197,7 +200,8 @@ export class CircuitBreaker {
     const isAmbiguous = failure.isEscalated && !hasRetryAfter;
     const longer = draw(pauseOfFailed.count + 1);
     if (isAmbiguous && permit.standing !== 'proven') {
-      const again = failure.hung ? pause : { ...pause, retryAtMonotonicMs: failure.nowMs + this.#drawShortPause() };
+      const retryAtMonotonicMs = this.#endOfShortPause(state, failure.nowMs);
+      const again = failure.hung ? pause : { ...pause, retryAtMonotonicMs };
       return this.#open({ pause: again, doublings, pauseOfFailed: notBefore(again, longer) });
     }
     const grown = doublings + (isAmbiguous ? AMBIGUOUS_GROWTH : 1);
@@ -213,9 +217,11 @@ export class CircuitBreaker {
     return wasOpen;
   }
 
-  #drawShortPause(): number {
+  /** When others may go on after the ambiguous failure of a trial whose owner is not proven. */
+  #endOfShortPause({ trial, trialSentAtMs }: HalfOpen, nowMs: number): number {
+    if (this.scope === 'client' && !trial.inconclusive) return trialSentAtMs + FIRST_START_INTERVAL_MS;
     const capMs = Math.min(this.#range.baseMs, PAUSE_AFTER_UNPROVEN_MS);
-    return drawLength(0, { baseMs: capMs, capMs }, this.#random);
+    return nowMs + drawLength(0, { baseMs: capMs, capMs }, this.#random);
   }
 
   #open({ pause, doublings, pauseOfFailed }: Pauses): Pause {

@@ -5,13 +5,15 @@
  */
 
 import { LRUCache } from 'lru-cache';
+import { inSlices } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import type { Flight } from './flight.ts';
-import type { Slot } from './slot.ts';
+import { lifted, type Slot } from './slot.ts';
 
 export class OwnerTable {
   /** Slots evicted because the table was full. */
   evictions = 0;
+  readonly #diagnostics: Pick<Diagnostics, 'evicted' | 'lifted'>;
   readonly #newTable: () => LRUCache<string, Slot>;
   #withToken: LRUCache<string, Slot>;
   /** Created when first needed, because a table allocates 28 bytes for each possible owner up front. */
@@ -19,12 +21,15 @@ export class OwnerTable {
   #flights = new Map<string, Flight>();
   /** Owners with a failure that have not made a request since. */
   #pausing = new Set<Slot>();
+  /** Owners whose pause has ended, although their slots do not show it yet. */
+  #resumed = new Set<Slot>();
 
-  constructor(maxOwners: number, diagnostics: Pick<Diagnostics, 'evicted'>) {
+  constructor(maxOwners: number, diagnostics: Pick<Diagnostics, 'evicted' | 'lifted'>) {
+    this.#diagnostics = diagnostics;
     const disposeAfter = (slot: Slot, _accessKey: string, reason: string) => {
       if (reason !== 'evict') return;
       this.evictions++;
-      this.#pausing.delete(slot);
+      this.#removePause(slot);
       diagnostics.evicted(slot);
     };
     this.#newTable = () => new LRUCache<string, Slot>({ max: maxOwners, disposeAfter });
@@ -53,7 +58,10 @@ export class OwnerTable {
 
   /** The slot; does not change the LRU order. */
   peek(accessKey: string): Slot | undefined {
-    return this.#withToken.peek(accessKey) ?? this.#withoutToken?.peek(accessKey) ?? this.#flights.get(accessKey)?.slot;
+    const slot =
+      this.#withToken.peek(accessKey) ?? this.#withoutToken?.peek(accessKey) ?? this.#flights.get(accessKey)?.slot;
+    if (slot) this.settle(slot);
+    return slot;
   }
 
   flights(): Iterable<Flight> {
@@ -72,18 +80,37 @@ export class OwnerTable {
 
   began(flight: Flight): void {
     this.#flights.set(flight.accessKey, flight);
-    this.#pausing.delete(flight.slot);
+    this.#removePause(flight.slot);
   }
 
-  /** The owner's pause has ended. */
+  /** Ends the owner's pause, if there is one. */
+  resume(slot: Slot): void {
+    if (lifted(slot)) this.lifted(slot);
+  }
+
+  /** Ends all pauses at once. Clears the slots one by one, in slices, because each recovery is reported. */
+  resumeAll(): void {
+    if (this.#resumed.size === 0) this.#resumed = this.#pausing;
+    else for (const slot of this.#pausing) this.#resumed.add(slot);
+    this.#pausing = new Set();
+    inSlices(this.#resumed, (slot) => this.resume(slot));
+  }
+
+  /** Called before a slot is read: clears it if {@link resumeAll} has yet to do so. */
+  settle(slot: Slot): void {
+    if (this.#resumed.has(slot)) this.resume(slot);
+  }
+
+  /** The slot no longer has a failure. */
   lifted(slot: Slot): void {
-    this.#pausing.delete(slot);
+    this.#removePause(slot);
+    this.#diagnostics.lifted(slot);
   }
 
   /** Stores a changed slot. */
   store(slot: Slot): void {
+    this.#removePause(slot);
     if (slot.trouble?.failure) this.#pausing.add(slot);
-    else this.#pausing.delete(slot);
     if (slot.held) {
       this.#withoutToken?.delete(slot.accessKey);
       this.#withToken.set(slot.accessKey, slot);
@@ -101,7 +128,7 @@ export class OwnerTable {
 
   forget(accessKey: string): void {
     const slot = this.peek(accessKey);
-    if (slot) this.#pausing.delete(slot);
+    if (slot) this.#removePause(slot);
     this.#withToken.delete(accessKey);
     this.#withoutToken?.delete(accessKey);
     this.#flights.delete(accessKey);
@@ -113,5 +140,11 @@ export class OwnerTable {
     this.#withoutToken = undefined;
     this.#flights = new Map();
     this.#pausing = new Set();
+    this.#resumed = new Set();
+  }
+
+  #removePause(slot: Slot): void {
+    this.#pausing.delete(slot);
+    this.#resumed.delete(slot);
   }
 }

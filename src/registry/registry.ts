@@ -32,7 +32,6 @@ import {
   failed,
   forgotten,
   isUsable,
-  lifted,
   rejected,
   Slot,
   type Surroundings,
@@ -153,7 +152,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   accept(accessKey: string, token: AccessToken): void {
     const slot = this.#owners.peek(accessKeyOf(accessKey));
     if (!slot || !(token instanceof AccessToken)) return;
-    if (accepted(slot, token)) this.#lifted(slot);
+    if (accepted(slot, token)) this.#owners.lifted(slot);
     if (this.#settings.expiry.accepted) this.#tellPolicy('accepted', ageOf(slot, token, this.#time.now()));
   }
 
@@ -209,13 +208,16 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /**
-   * Ends the owner's pause, or all pauses, at once. Call it when the cause is fixed. Ending all of them takes time
-   * linear in the number of owners that back off.
+   * Ends the owner's pause, or all pauses, at once. Call it when the cause is fixed. The recovery of many owners is
+   * reported over several turns of the event loop.
    */
   resume(accessKey?: string): void {
-    const slots = accessKey === undefined ? [...this.#owners.pausing] : [this.#owners.peek(accessKeyOf(accessKey))];
-    for (const slot of slots) if (slot && lifted(slot)) this.#lifted(slot);
-    if (accessKey !== undefined) return;
+    if (accessKey !== undefined) {
+      const slot = this.#owners.peek(accessKeyOf(accessKey));
+      if (slot) this.#owners.resume(slot);
+      return;
+    }
+    this.#owners.resumeAll();
     for (const scope of this.#failures.resume()) this.#diagnostics.lifted(scope);
     this.#flights.startNext();
   }
@@ -254,6 +256,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const now = this.#time.now();
     const slot = found ?? this.#newSlot(accessKey);
     checkSignal(signal);
+    this.#owners.settle(slot);
     if (dropEnded(slot, now)) this.#owners.store(slot);
     // Checked after the last point at which a logger may have closed the registry: storing can evict an owner.
     if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
@@ -294,12 +297,6 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   #newSlot(accessKey: string): Slot {
     return new Slot(accessKey, this.#settings.fingerprints);
-  }
-
-  /** The owner's pause has ended before its time. */
-  #lifted(slot: Slot): void {
-    this.#owners.lifted(slot);
-    this.#diagnostics.lifted(slot);
   }
 
   /** Drops the held token. Pauses the owner if three fresh tokens in a row were rejected. */

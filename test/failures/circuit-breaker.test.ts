@@ -1,7 +1,7 @@
 /** One circuit breaker by itself: its table of states and events. How two of them work together: `failure-scopes.test.ts`. */
 
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/errors.ts';
+import { OwnerTokenError, type OwnerTokenErrorOptions, type WiderScope } from '../../src/errors.ts';
 import {
   CircuitBreaker,
   type CircuitFailure,
@@ -28,8 +28,8 @@ class Stage {
   readonly breaker: CircuitBreaker;
   permits = 0;
 
-  constructor(random = () => 0.5, range = RANGE) {
-    this.breaker = new CircuitBreaker('endpoint', range, { requestTimeoutMs: 10_000, random });
+  constructor(random = () => 0.5, range = RANGE, scope: WiderScope = 'endpoint') {
+    this.breaker = new CircuitBreaker(scope, range, { requestTimeoutMs: 10_000, random });
   }
 
   /** A request that is sent. */
@@ -266,16 +266,29 @@ describe('a trial for an owner that is not proven', () => {
     expect(stage.until).toEqual({ others: 5_375, inconclusive: 11_000 });
   });
 
-  it('delays others no longer either if its owner is new, while nobody has succeeded', () => {
-    const stage = new Stage();
+  it.each([
+    ['endpoint', 375],
+    ['client', 50],
+  ] as const)('delays others by no growing pause if its owner is new, while nobody has succeeded: %s', (scope, ms) => {
+    const stage = new Stage(undefined, RANGE, scope);
     stage.open();
     for (const nowMs of [1_000, 2_000, 3_000]) {
       const trial = permitOf(++stage.permits, false, 'new');
       stage.breaker.admit(trial, nowMs);
       stage.breaker.failed(trial, { ...ambiguous, nowMs });
-      expect(stage.until.others).toBe(nowMs + 375);
+      expect(stage.breaker.pauseFor(nowMs + ms - 1, false)).toBeDefined();
+      expect(stage.breaker.pauseFor(nowMs + ms, false)).toBeUndefined();
     }
     expect(stage.until.inconclusive).toBe(3_000 + 3_000);
+  });
+
+  it('of the client delays others half a second if its owner is new, once others have succeeded', () => {
+    const stage = new Stage(undefined, RANGE, 'client');
+    stage.open();
+    const trial = permitOf(++stage.permits, true, 'new');
+    stage.breaker.admit(trial, 1_000);
+    stage.breaker.failed(trial, { ...ambiguous, nowMs: 1_000 });
+    expect(stage.until.others).toBe(1_375);
   });
 
   it('that hung delays others no longer', () => {

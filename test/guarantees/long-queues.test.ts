@@ -65,6 +65,54 @@ describe('a queue of 5,000 owners', () => {
   });
 });
 
+describe('resume with 5,000 owners that back off', () => {
+  it('ends every pause at once, and reports each recovery once, in slices', async () => {
+    const lifted: unknown[] = [];
+    const info = (fields: { event?: string; owner?: string }) => {
+      if (fields.event === 'pause.lifted') lifted.push(fields.owner);
+    };
+    const logger = { debug: () => {}, info, warn: () => {} };
+    const { registry, source } = scripted({ maxOwners: OWNERS, maxQueued: OWNERS, logger });
+    const refused = new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' });
+    source.script((call) => call.fail(refused));
+    await Promise.allSettled(keys(OWNERS).map((key) => registry.getToken(key)));
+    expect(registry.stats().pauses.owners).toBe(OWNERS);
+
+    registry.resume();
+    expect(registry.stats().pauses.owners).toBe(0);
+    expect(lifted.length).toBeLessThanOrEqual(SLICE);
+    expect(registry.describe(`key-${OWNERS}`)).toEqual({ phase: 'empty' });
+    const again = `key-${OWNERS - 1}`;
+    await expect(registry.getToken(again)).rejects.toMatchObject({ code: 'owner_refused' });
+    expect(source.countFor(again)).toBe(2);
+    registry.resume(); // While the first one is still under way.
+    const fails = `key-${OWNERS - 2}`;
+    await expect(registry.getToken(fails)).rejects.toMatchObject({ code: 'owner_refused' });
+
+    for (let turn = 0; turn < 2 * (OWNERS / SLICE) + 20; turn++) await settle();
+    expect(lifted).toHaveLength(OWNERS + 1);
+    expect(new Set(lifted).size).toBe(OWNERS);
+    expect(lifted.filter((owner) => owner === registry.fingerprint(again))).toHaveLength(2);
+    expect(registry.stats().pauses.owners).toBe(1);
+    expect(registry.describe(fails)).toMatchObject({ phase: 'backing-off' });
+    await registry.close();
+  });
+
+  it('counts the rejected tokens of an owner anew at once', async () => {
+    const { registry } = scripted({ maxOwners: OWNERS }, ScriptedSource.answering(86_400));
+    const rejectFresh = async (key: string, times: number) => {
+      for (let n = 0; n < times; n++) registry.reject(key, await registry.getToken(key));
+    };
+    for (const key of keys(1_000)) await rejectFresh(key, 3);
+    const held = await registry.getToken('key-1001');
+    registry.resume();
+    registry.reject('key-1000', held);
+    await rejectFresh('key-1000', 2);
+    await expect(registry.getToken('key-1000')).resolves.toBeDefined();
+    await registry.close();
+  });
+});
+
 describe('a warm-up', () => {
   it('over owners with a token lets the event loop turn', async () => {
     const { registry } = scripted({ maxOwners: OWNERS, concurrency: 100 }, ScriptedSource.answering(86_400));

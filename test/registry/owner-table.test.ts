@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { nextTurn } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { Flight } from '../../src/registry/flight.ts';
 import { OwnerTable } from '../../src/registry/owner-table.ts';
@@ -9,7 +10,7 @@ import { createSlot } from '../helpers/slots.ts';
 /** A table for two owners of either kind, with the names of those evicted. */
 function tableOfTwo() {
   const evicted: string[] = [];
-  const table = new OwnerTable(2, { evicted: ({ owner }) => void evicted.push(owner) });
+  const table = new OwnerTable(2, { evicted: ({ owner }) => void evicted.push(owner), lifted: () => {} });
   return { table, evicted };
 }
 
@@ -57,6 +58,25 @@ describe('the owners', () => {
     lifted(b);
     table.lifted(b);
     expect(counts(table)).toEqual([2, 0, 0, 0]);
+  });
+
+  it('no longer pause once all are resumed; each recovery is reported once, at the latest when its slot is read', async () => {
+    const resumed: string[] = [];
+    const lifted = (paused: unknown) => void resumed.push((paused as Slot).owner);
+    const table = new OwnerTable(1_000, { evicted: () => {}, lifted });
+    const names = Array.from({ length: 600 }, (_, n) => `owner_${n}`);
+    const slots = names.map((name) => stored(table, name, 'failure'));
+    table.resumeAll();
+    expect(counts(table)).toEqual([600, 0, 0, 0]);
+    expect(resumed).toEqual(names.slice(0, 256));
+    const [read, again, forgotten] = [slots[599], slots[598], slots[597]] as [Slot, Slot, Slot];
+    expect(table.peek(read.accessKey)?.trouble?.failure).toBeUndefined();
+    failed(again, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
+    table.store(again);
+    table.forget(forgotten.accessKey);
+    table.resumeAll();
+    for (let turn = 0; turn < 5; turn++) await nextTurn();
+    expect([...resumed].sort()).toEqual([...names].sort());
   });
 
   it('that fail displace none with a token', () => {
