@@ -31,7 +31,12 @@ export interface TokenSource {
   /** A digest of token URL, client id and current secret; replicas derive the names of their shared records from it. */
   identity?(): string | Promise<string>;
   /** The default of `allowedOrigins`, where tokens may be sent: an origin such as `https://api.example.com`. */
-  readonly origin?: string;
+  readonly origin?: string | undefined;
+  /**
+   * Milliseconds that a request takes at most, if that is less than the registry's `requestTimeoutMs`. Callers that are
+   * refused while a trial request is in flight are told to retry by then. The source itself enforces it.
+   */
+  readonly timeoutMs?: number | undefined;
   /** Called by the registry's `close()`. */
   close?(): Promise<void>;
 }

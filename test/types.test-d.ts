@@ -31,7 +31,7 @@ import {
   type WarmUpOptions,
   type WarmUpReport,
 } from '../src/index.ts';
-import type { SharedTokensOptions } from '../src/redis/index.ts';
+import type { fromIoredis, fromNodeRedis, SharedTokensOptions } from '../src/redis/index.ts';
 import type { SandboxOptions } from '../src/sandbox/index.ts';
 
 declare const registry: OwnerTokenRegistry;
@@ -65,6 +65,11 @@ describe('OwnerTokenRegistry', () => {
     expectTypeOf<WithUndefined<OwnerTokenErrorOptions>>().toExtend<OwnerTokenErrorOptions>();
     expectTypeOf<WithUndefined<SharedTokensOptions>>().toExtend<SharedTokensOptions>();
     expectTypeOf<WithUndefined<SandboxOptions>>().toExtend<SandboxOptions>();
+    type SubscriberOptions = NonNullable<Parameters<typeof fromNodeRedis | typeof fromIoredis>[1]>;
+    expectTypeOf<WithUndefined<SubscriberOptions>>().toExtend<SubscriberOptions>();
+    expectTypeOf<Pick<TokenEndpoint, 'origin' | 'timeoutMs'> | { origin: undefined }>().toExtend<
+      Partial<TokenSource>
+    >();
     expectTypeOf(registry.getToken).toBeCallableWith('a', { signal: undefined });
     expectTypeOf(registry.getToken).toBeCallableWith('a', { signal: null });
     expectTypeOf(registry.warmUp).toBeCallableWith([], { signal: null });

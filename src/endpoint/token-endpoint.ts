@@ -44,10 +44,11 @@ import { checkEndpointOptions, type TokenEndpointOptions } from './options.ts';
 export class TokenEndpoint implements TokenSource {
   /** The origin of the base URL. */
   readonly origin: string;
+  /** The option of that name, with its default. */
+  readonly timeoutMs: number;
   readonly #target: Target;
   readonly #clientId: string;
   readonly #clientSecret: TokenEndpointOptions['clientSecret'];
-  readonly #timeoutMs: number;
   readonly #maxResponseBytes: number;
   readonly #parseResponse: TokenEndpointOptions['parseResponse'];
   readonly #classifyFailure: TokenEndpointOptions['classifyFailure'];
@@ -64,7 +65,7 @@ export class TokenEndpoint implements TokenSource {
     this.origin = baseUrl.origin;
     this.#clientId = options.clientId;
     this.#clientSecret = options.clientSecret;
-    this.#timeoutMs = options.timeoutMs ?? 10_000;
+    this.timeoutMs = options.timeoutMs ?? 10_000;
     this.#maxResponseBytes = options.maxResponseBytes ?? 65_536;
     this.#parseResponse = options.parseResponse;
     this.#classifyFailure = options.classifyFailure;
@@ -85,7 +86,7 @@ export class TokenEndpoint implements TokenSource {
     if (typeof accessKey !== 'string' || accessKey === '') {
       throw new OwnerTokenError('invalid_access_key', 'the access key is not a non-empty string');
     }
-    const deadline = new Deadline(this.#clock, this.#timeoutMs, request?.signal);
+    const deadline = new Deadline(this.#clock, this.timeoutMs, request?.signal);
     try {
       const clientSecret = await this.#currentSecret(deadline);
       const fields = { client_id: this.#clientId, client_secret: clientSecret, appliance_owner_scope: accessKey };
@@ -107,7 +108,7 @@ export class TokenEndpoint implements TokenSource {
    * client. It reveals only whether the secret changed. Still, derive shared names from it with a keyed hash.
    */
   async identity(): Promise<string> {
-    const deadline = new Deadline(this.#clock, this.#timeoutMs, undefined);
+    const deadline = new Deadline(this.#clock, this.timeoutMs, undefined);
     try {
       const parts = [this.#target.url.href, this.#clientId, await this.#currentSecret(deadline)];
       const hash = createHash('sha256');

@@ -170,7 +170,10 @@ export interface IoredisShardedSubscriber {
  */
 export function fromNodeRedis(
   client: NodeRedisClient,
-  options: { subscriber?: NodeRedisSubscriber; shardedSubscriber?: NodeRedisShardedSubscriber } = {},
+  options: {
+    subscriber?: NodeRedisSubscriber | undefined;
+    shardedSubscriber?: NodeRedisShardedSubscriber | undefined;
+  } = {},
 ): RedisPort {
   const { subscriber, shardedSubscriber } = options;
   expectMethods('fromNodeRedis', 'client', client, ['evalSha', 'eval']);
@@ -219,7 +222,10 @@ export function fromNodeRedis(
  */
 export function fromIoredis(
   client: IoredisClient,
-  options: { subscriber?: IoredisSubscriber; shardedSubscriber?: IoredisShardedSubscriber } = {},
+  options: {
+    subscriber?: IoredisSubscriber | undefined;
+    shardedSubscriber?: IoredisShardedSubscriber | undefined;
+  } = {},
 ): RedisPort {
   const { subscriber, shardedSubscriber } = options;
   expectMethods('fromIoredis', 'client', client, ['evalsha', 'eval']);

@@ -85,7 +85,7 @@ const MAX_CIRCUITS = 8;
  */
 export class SharedTokens implements TokenSource {
   /** The source's. */
-  readonly origin?: string;
+  readonly origin?: string | undefined;
   readonly #source: TokenSource;
   readonly #clock: Clock;
   readonly #leaseMs: number;

@@ -24,7 +24,7 @@ export interface Runner {
 }
 
 /** How many requests are refused in one turn of the event loop. */
-export const SLICE = 256;
+export const SLICE = 128;
 
 export class Dispatch {
   readonly #settings: RegistrySettings;

@@ -123,6 +123,8 @@ export interface RegistrySettings
   > {
   readonly concurrency: ConcurrencyRange;
   readonly requestsPerSecond: number | undefined;
+  /** The longest that a request can take: `requestTimeoutMs`, or less if the source says so. */
+  readonly longestRequestMs: number;
   /** Host of the token endpoint. */
   readonly host: string | undefined;
   readonly logger: Logger | Level | undefined;
@@ -190,6 +192,7 @@ export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySe
   checkPauses(check);
   check.done();
   const { source, expiry, random, pauses, ownerLabel, fingerprintKey, clock, logger } = options;
+  const { requestTimeoutMs = 30_000 } = options;
   return {
     source,
     host: URL.canParse(source.origin ?? '') ? new URL(source.origin as string).host : undefined,
@@ -198,7 +201,8 @@ export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySe
     requestsPerSecond: options.requestsPerSecond,
     maxQueued: options.maxQueued ?? 10_000,
     maxQueueMs: options.maxQueueMs ?? 30_000,
-    requestTimeoutMs: options.requestTimeoutMs ?? 30_000,
+    requestTimeoutMs,
+    longestRequestMs: isMs(source.timeoutMs, requestTimeoutMs) ? source.timeoutMs : requestTimeoutMs,
     name: options.name ?? 'default',
     refreshWindow: options.refreshWindow ?? [0.6, 0.8],
     expiry: expiry ?? firstKnown(expiresIn(), jwtExp()),

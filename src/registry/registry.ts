@@ -70,11 +70,10 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   /** @throws OwnerTokenError `invalid_options`, listing every problem. */
   constructor(options: OwnerTokenRegistryOptions) {
     const settings = registrySettings(options);
-    const { pauses: ranges } = settings;
-    const { name, host, time } = settings;
+    const { pauses: ranges, longestRequestMs: requestTimeoutMs, name, host, time } = settings;
     const diagnostics = new Diagnostics(settings.logger, { registry: name, host, now: () => time.now() });
     const owners = new OwnerTable(settings.maxOwners, diagnostics);
-    const failures = new FailureScopes({ ...settings, ranges });
+    const failures = new FailureScopes({ ...settings, ranges, requestTimeoutMs });
     this.#settings = settings;
     this.#time = settings.time;
     this.#diagnostics = diagnostics;

@@ -295,7 +295,7 @@ describe('the secret', () => {
   it('is in nothing that can be printed of the endpoint', async () => {
     const made = endpoint();
     expect(inspect(made, { depth: null, showHidden: true })).not.toMatch(/the-secret|the-id/);
-    expect(JSON.stringify(made)).toBe('{"origin":"https://service.example"}');
+    expect(JSON.stringify(made)).toBe('{"origin":"https://service.example","timeoutMs":10000}');
   });
 });
 

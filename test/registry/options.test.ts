@@ -32,6 +32,7 @@ describe('defaults', () => {
       maxQueued: 10_000,
       maxQueueMs: 30_000,
       requestTimeoutMs: 30_000,
+      longestRequestMs: 30_000,
       name: 'default',
       refreshWindow: [0.6, 0.8],
       pauses: {
