@@ -10,6 +10,7 @@ export class Tokens {
   }
 
   async fetch(request) {
+    // For the example only. Look up the key of the tenant that is signed in.
     const accessKey = request.headers.get('access-key');
     const token = await this.registry.getToken(accessKey).catch((error) => error.code);
     return Response.json({ token: `${token}`, requests: this.registry.stats().requests });
