@@ -454,7 +454,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
   it('changes what is not documented, and says on what grounds it does what', async () => {
     await start();
     await page.goto(`${sandbox.portalUrl}/#/response`);
-    await page.getByLabel('Fields of the answer').selectOption('odd');
+    await page.getByLabel('Response fields').selectOption('odd');
     await shows(async () => sandbox.profile.shape).toBe('odd');
     await page.getByLabel('Wrapped in data').uncheck();
     await shows(async () => sandbox.profile.odd.wrapped).toBe(false);

@@ -110,7 +110,7 @@ export function FaultForm({ apps }: { apps: readonly AppView[] }) {
         </fieldset>
         <p class="hint">What the client sees</p>
         <Preview preview={preview as PreviewView | undefined} />
-        <p class="hint">The rule for code and REST</p>
+        <p class="hint">The rule as JSON, for code and REST</p>
         <pre class="rule">{JSON.stringify(rule)}</pre>
         <button type="submit" class="main" aria-busy={busy}>
           Add fault

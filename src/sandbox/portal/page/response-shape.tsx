@@ -40,7 +40,7 @@ function Answer({ profile, change }: Props) {
     <fieldset>
       <legend>A token</legend>
       <Choice
-        label="Fields of the answer"
+        label="Response fields"
         value={profile.shape}
         options={[
           ['rfc6749', 'As RFC 6749'],
