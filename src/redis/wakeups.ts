@@ -73,6 +73,7 @@ export class Wakeups {
     if (this.#isClosed || !this.hears(name, sinceMs)) return;
     this.#isDoubtful = true;
     void this.#unsubscribe(this.#channelOf(name));
+    void this.subscribe(name);
   }
 
   /** Listens for a record from now on, whether a call waits or not. */
