@@ -221,7 +221,7 @@ export class OwnerTokenError extends Error {
     super(message);
     const facts = factsOf(code);
     const { failureScope, oauthError, cause } = options;
-    if (failureScope !== undefined && !Object.hasOwn(CODE_OF_SCOPE, failureScope)) {
+    if (failureScope !== undefined && !isKeyOf(CODE_OF_SCOPE, failureScope)) {
       throw new TypeError(`unknown failureScope; expected one of ${Object.keys(CODE_OF_SCOPE).join(', ')}`);
     }
     this.code = code;
@@ -307,9 +307,14 @@ export function isOwnerTokenError(value: unknown): value is OwnerTokenError {
   return value instanceof OwnerTokenError;
 }
 
-function factsOf(code: string): CodeFacts {
-  if (Object.hasOwn(ERRORS, code)) return ERRORS[code as OwnerTokenErrorCode];
+function factsOf(code: unknown): CodeFacts {
+  if (isKeyOf(ERRORS, code)) return ERRORS[code];
   throw new TypeError(`unknown OwnerTokenError code; expected one of ${ERROR_CODES.join(', ')}`);
+}
+
+/** Only for strings, because an object may convert to another key each time. */
+function isKeyOf<T extends object>(table: T, value: unknown): value is keyof T & string {
+  return typeof value === 'string' && Object.hasOwn(table, value);
 }
 
 /** Bounded, because a service may ask for anything, and because a longer number may be an echo of a secret. */

@@ -113,7 +113,7 @@ describe('an error', () => {
     expect(new OwnerTokenError('rate_limited', '', { retryAfterMs: given as number }).retryAfterMs).toBe(kept);
   });
 
-  it.each([null, 'nobody', 'constructor', 7])('refuses the failure scope %s', (failureScope) => {
+  it.each([null, 'nobody', 'constructor', 7, ['client']])('refuses the failure scope %j', (failureScope) => {
     const wrong = { failureScope: failureScope as 'owner' };
     expect(() => new OwnerTokenError('rate_limited', '', wrong)).toThrow('unknown failureScope; expected one of owner');
   });

@@ -29,6 +29,22 @@ const THROWN: [string, () => unknown][] = [
     'an OwnerTokenError with another code',
     () => Object.defineProperty(refused(), 'code', { value: 'of no such kind' }),
   ],
+  [
+    'an OwnerTokenError whose code is an object that converts to another code each time',
+    () => {
+      let reads = 0;
+      const toString = () => (reads++ > 1 ? 'unknown' : 'rate_limited');
+      return Object.defineProperty(refused(), 'code', { value: { toString } });
+    },
+  ],
+  ['an OwnerTokenError whose code is an array', () => Object.defineProperty(refused(), 'code', { value: ['closed'] })],
+  [
+    'an OwnerTokenError whose scope is an array',
+    () =>
+      Object.defineProperty(new OwnerTokenError('rate_limited', 'no', { failureScope: 'client' }), 'failureScope', {
+        value: ['client'],
+      }),
+  ],
   ['an OwnerTokenError whose message is no string', () => Object.defineProperty(refused(), 'message', { value: 7 })],
   [
     'an OwnerTokenError whose message throws',
