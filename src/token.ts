@@ -77,8 +77,11 @@ export interface TokenRequest {
   readonly rejected?: AccessToken;
   /** The lifetime in milliseconds that the registry's expiry policy gives this token, for sources that store. */
   lifetimeMs(issued: IssuedToken): number;
-  /** The scope that the registry attributes a failure of this request to, for a source that shares failures. */
-  scopeOf?(error: OwnerTokenError): FailureScope;
+  /**
+   * The scope that the registry attributes a failure of this request to, for a source that shares failures. Undefined if
+   * the registry sends the request again, so that nobody learns of the failure.
+   */
+  scopeOf?(error: OwnerTokenError): FailureScope | undefined;
   /** The permit for this request. A source releases it while it only waits for another process. */
   readonly permit?: RequestPermit;
 }

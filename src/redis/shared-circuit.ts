@@ -16,8 +16,7 @@
  */
 
 import type { Clock } from '../clock.ts';
-import { OwnerTokenError, type WiderScope } from '../errors.ts';
-import type { TokenRequest } from '../token.ts';
+import { type FailureScope, OwnerTokenError, type WiderScope } from '../errors.ts';
 
 /** Without a subscription, a request reads the record if that was last done longer ago than this. */
 const UNASKED_EVERY_MS = 1_000;
@@ -53,10 +52,9 @@ export class SharedCircuit {
   }
 
   /** The scope of a failure that concerns all owners, else undefined. An ambiguous failure raises the suspicion too. */
-  judge(error: OwnerTokenError, request: TokenRequest): WiderScope | undefined {
+  judge(error: OwnerTokenError, scope: FailureScope): WiderScope | undefined {
     if (OwnerTokenError.escalationOf(error)) this.suspect();
-    const scope = request.scopeOf?.(error) ?? error.failureScope;
-    if (scope === undefined || scope === 'owner') return undefined;
+    if (scope === 'owner') return undefined;
     this.suspect();
     return scope;
   }

@@ -17,7 +17,7 @@
 
 import { setMaxListeners } from 'node:events';
 import { type Clock, systemClock } from '../clock.ts';
-import { OwnerTokenError } from '../errors.ts';
+import { type FailureScope, OwnerTokenError } from '../errors.ts';
 import { type IssuedToken, problemOfIssued, type TokenRequest, type TokenSource } from '../token.ts';
 import { SharingDiagnostics } from './diagnostics.ts';
 import { type Decision, Election, type Lead, type Trial } from './election.ts';
@@ -289,17 +289,18 @@ export class SharedTokens implements TokenSource {
     const { generation, trial, failureBefore } = lead;
     const error =
       thrown instanceof OwnerTokenError ? thrown : new OwnerTokenError('source_failed', 'the source failed');
-    // A closing registry, a full queue, invalid options: nothing that concerns another replica.
-    const isLocal = request.signal.aborted || error.failureScope === undefined;
+    // A closing registry, a full queue, invalid options, a failed request that is sent again: nothing that concerns
+    // another replica.
+    const attributed = request.signal.aborted ? undefined : scopeFor(request, error);
     const answeredAtUs = this.#link.serverTimeUs(this.#clock.monotonic()) ?? lead.nowUs;
-    const scope = isLocal ? undefined : circuit.judge(error, request);
+    const scope = attributed && circuit.judge(error, attributed);
     const met = { scope, generation, answeredAtUs };
     const ofAll =
       scope && this.#failures.seal(error, { ...met, name: circuit.name, before: trial?.failureBefore ?? '' });
     if (ofAll) void this.#record.release(circuit.name, id, ofAll, true);
     else if (trial) void this.#record.release(circuit.name, id, this.#outcomeOfTrial(circuit.name, trial, error), true);
     const endsAtUs = ofAll?.endsAtUs;
-    const ofOwner = isLocal
+    const ofOwner = !attributed
       ? undefined
       : this.#failures.seal(error, { ...met, name: owner, before: failureBefore, ...(endsAtUs && { endsAtUs }) });
     void this.#record.release(owner, id, ofOwner ?? 'unknown');
@@ -324,4 +325,9 @@ export class SharedTokens implements TokenSource {
     if (this.#circuits.size > MAX_CIRCUITS) this.#circuits.delete(oldest);
     return circuit;
   }
+}
+
+/** Undefined for a failure that concerns no other replica. */
+function scopeFor(request: TokenRequest, error: OwnerTokenError): FailureScope | undefined {
+  return error.failureScope && request.scopeOf ? request.scopeOf(error) : error.failureScope;
 }

@@ -183,11 +183,14 @@ export class Dispatch {
     return this.#failures.succeeded(permit, monotonicMs, response);
   }
 
-  /** Requeues a failed request, at once or after a delay, if a retry may help. Returns whether it did. */
-  sendAgain(flight: Flight, request: FailedRequest): boolean {
-    if (!this.#queue.isInFlight(flight)) return false;
-    const afterMs = this.#failures.resendAfterMs(request);
-    if (afterMs === undefined) return false;
+  /** After how long a failed request should be sent again; undefined if it should not. */
+  resendAfterMs(flight: Flight, request: FailedRequest): number | undefined {
+    return this.#queue.isInFlight(flight) ? this.#failures.resendAfterMs(request) : undefined;
+  }
+
+  /** Requeues a failed request, unless it has given its permit back meanwhile. Returns whether it did. */
+  sendAgain(flight: Flight, afterMs: number | undefined): boolean {
+    if (afterMs === undefined || !this.#queue.isInFlight(flight)) return false;
     flight.state = { phase: 'queued' };
     flight.resends++;
     this.#queue.postpone(flight);

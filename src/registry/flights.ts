@@ -111,8 +111,20 @@ export class Flights implements FlightHost, Runner {
     this.#dispatch.releasePermit(flight);
   }
 
-  scopeOf({ flight, permit }: SentFlight, error: OwnerTokenError): FailureScope {
+  scopeOf(sent: SentFlight, error: OwnerTokenError): FailureScope | undefined {
+    const { flight, permit, attempt } = sent;
+    attempt.retry = { of: error, afterMs: this.#dispatch.resendAfterMs(flight, this.#failureOf(sent, error)) };
+    if (attempt.retry.afterMs !== undefined) return undefined;
     return this.#failures.scopeOf({ permit, error, owner: flight.accessKey });
+  }
+
+  #failureOf({ flight, permit, attempt }: SentFlight, error: OwnerTokenError): FailedRequest {
+    const { slot, accessKey, resends } = flight;
+    return {
+      ...{ permit, error, owner: accessKey, ownerFailures: slot.trouble?.failure?.count ?? 0, resends },
+      ...{ nowMs: this.#time.now().monotonicMs, sentAtMs: attempt.sent.monotonicMs },
+      isOnlyRequest: this.#dispatch.isOnlyRequest,
+    };
   }
 
   newAttempt(flight: Flight, reason: RequestReason): Attempt {
@@ -202,8 +214,10 @@ export class Flights implements FlightHost, Runner {
   }
 
   /** Handles a failure. Returns whether the request will be sent again. */
-  #failed({ flight, permit, attempt: { sent, message } }: SentFlight, thrown: unknown): boolean {
-    const { slot, accessKey, state } = flight;
+  #failed(sent: SentFlight, thrown: unknown): boolean {
+    const { flight, permit, attempt } = sent;
+    const { message, retry } = attempt;
+    const { slot, state } = flight;
     const now = this.#time.now();
     const error = readFailure(thrown, flight, now);
     // A request that has settled already was refused while its source waited for a permit.
@@ -214,11 +228,10 @@ export class Flights implements FlightHost, Runner {
       return false;
     }
     this.counts.failures++;
-    const request: FailedRequest = {
-      ...{ permit, error, owner: accessKey, ownerFailures: slot.trouble?.failure?.count ?? 0, resends: flight.resends },
-      ...{ nowMs: now.monotonicMs, sentAtMs: sent.monotonicMs, isOnlyRequest: this.#dispatch.isOnlyRequest },
-    };
-    if (this.#dispatch.sendAgain(flight, request)) {
+    const request = this.#failureOf(sent, error);
+    // The source may have asked before, and each failure counts once.
+    const afterMs = retry?.of === thrown ? retry?.afterMs : this.#dispatch.resendAfterMs(flight, request);
+    if (this.#dispatch.sendAgain(flight, afterMs)) {
       this.#diagnostics.requestFailed(message, error);
       return true;
     }

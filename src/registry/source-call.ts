@@ -17,6 +17,8 @@ export interface Attempt {
   /** When the source was called, or last got a permit back. */
   sent: Instant;
   readonly message: RequestMessage;
+  /** What was decided on the failure of the call, if it is known: after how long the request is sent again, if it is. */
+  retry?: { readonly of: unknown; readonly afterMs: number | undefined };
 }
 
 /** A request that was sent. */
@@ -30,7 +32,7 @@ export interface SentFlight {
 /** What a call of the source needs from the registry; implemented by `Flights`. */
 export interface FlightHost {
   newAttempt(flight: Flight, reason: RequestReason): Attempt;
-  scopeOf(sent: SentFlight, error: OwnerTokenError): FailureScope;
+  scopeOf(sent: SentFlight, error: OwnerTokenError): FailureScope | undefined;
   /** Waits for another permit. */
   takePermit(flight: Flight): Promise<void>;
   releasePermit(flight: Flight): void;

@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest';
 import { type FailureScope, OwnerTokenError } from '../../src/errors.ts';
 import { SharedCircuit } from '../../src/redis/shared-circuit.ts';
 import { ManualClock } from '../helpers/manual-clock.ts';
-import { requestOf } from '../helpers/model-fleet.ts';
 
 function circuit(isSubscribed = true) {
   const clock = new ManualClock();
@@ -39,8 +38,8 @@ describe("the fleet's circuit breaker", () => {
     expect(subject.mustRead).toBe(false);
   });
 
-  const cases: [string, OwnerTokenError, FailureScope | undefined, FailureScope | undefined, boolean][] = [
-    // what failed, its error, the registry's word, the scope in the record, whether the circuit is suspected
+  const cases: [string, OwnerTokenError, FailureScope, FailureScope | undefined, boolean][] = [
+    // what failed, its error, the scope that it is attributed to, the scope in the record, whether the circuit is suspected
     ['a 503 of one owner', new OwnerTokenError('endpoint_unavailable', ''), 'owner', undefined, true],
     [
       'a 503 that the registry escalates',
@@ -51,14 +50,12 @@ describe("the fleet's circuit breaker", () => {
     ],
     ['a refused owner', coded('owner_refused', 'owner'), 'owner', undefined, false],
     ['a refused client', new OwnerTokenError('client_refused', ''), 'client', 'client', true],
-    ['a 429', new OwnerTokenError('rate_limited', ''), undefined, 'endpoint', true],
-    ['a full queue', new OwnerTokenError('queue_full', ''), undefined, undefined, false],
+    ['a 429', new OwnerTokenError('rate_limited', ''), 'endpoint', 'endpoint', true],
   ];
-  it.each(cases)('%s', (_, error, ofRegistry, recorded, suspected) => {
+  it.each(cases)('%s', (_, error, attributed, recorded, suspected) => {
     const { circuit: subject } = circuit();
     subject.foundClosed();
-    const request = requestOf(ofRegistry && { scopeOf: () => ofRegistry });
-    expect(subject.judge(error, request)).toBe(recorded);
+    expect(subject.judge(error, attributed)).toBe(recorded);
     expect(subject.mustRead).toBe(suspected);
   });
 

@@ -89,7 +89,8 @@ class Stage implements Runner {
     const permit = this.#permits.get(flight as Flight) as Permit;
     const nowMs = this.clock.monotonic();
     const request = { permit, error, owner: 'a', ownerFailures: 0, nowMs, sentAtMs: nowMs, resends: 0 };
-    const sent = this.dispatch.sendAgain(flight as Flight, { ...request, isOnlyRequest: false });
+    const afterMs = this.dispatch.resendAfterMs(flight as Flight, { ...request, isOnlyRequest: false });
+    const sent = this.dispatch.sendAgain(flight as Flight, afterMs);
     await settle();
     return sent;
   }

@@ -644,6 +644,49 @@ describe('a source that shares with other processes', () => {
     const refused = new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' });
     expect([down, refused].map((error) => request.scopeOf?.(error))).toEqual(['endpoint', 'owner']);
   });
+
+  it('learns that the request is sent again after that failure, and after no other one', async () => {
+    const sentAfter = async (thrown: (asked: OwnerTokenError) => OwnerTokenError) => {
+      stage = new Stage();
+      for (let count = 0; count < 10; count++) {
+        const paying = stage.begin(`paying ${count}`);
+        await settle();
+        stage.source.call(count).succeed();
+        await paying.outcome;
+      }
+      stage.begin('a');
+      await settle();
+      const { request } = stage.source.call(10);
+      const asked = new OwnerTokenError('endpoint_unavailable', 'lone', { status: 503 });
+      expect(request.scopeOf?.(asked)).toBeUndefined();
+      stage.source.call(10).fail(thrown(asked));
+      await settle();
+      stage.clock.advance(200);
+      await settle();
+      return stage.source.countFor('a');
+    };
+    expect(await sentAfter((asked) => asked)).toBe(2);
+    expect(await sentAfter(() => new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' }))).toBe(1);
+  });
+
+  it('may give its permit back although it learns so, and is then not sent again', async () => {
+    stage = new Stage();
+    for (let count = 0; count < 10; count++) {
+      const paying = stage.begin(`paying ${count}`);
+      await settle();
+      stage.source.call(count).succeed();
+      await paying.outcome;
+    }
+    const { outcome } = stage.begin('a');
+    await settle();
+    const { request } = stage.source.call(10);
+    const lone = new OwnerTokenError('endpoint_unavailable', 'lone', { status: 503 });
+    request.scopeOf?.(lone);
+    request.permit?.release();
+    stage.source.call(10).fail(lone);
+    expect(await outcome).toBe('endpoint_unavailable');
+    expect(stage.numbers).toMatchObject({ inFlight: 0, queued: 0 });
+  });
 });
 
 describe('a request that nobody waits for any more', () => {

@@ -127,6 +127,17 @@ describe.skipIf(noRedis)('L', { timeout: 120_000 }, () => {
     await expect.poll(recovered, { timeout: 15_000, interval: 250 }).not.toContain('endpoint_unavailable');
   });
 
+  it('L6: a lone 503 reaches no caller: the request is sent once more, and all share its token', async () => {
+    await using fleet = await start(4);
+    // Ten tokens pay for one retry.
+    await fleet.all('get', sandbox.accessKeys.slice(0, 20));
+    sandbox.faults.add({ kind: 'status', status: 503, when: { next: 1 } });
+    const tokens = tokensOf((await fleet.all('get', [key(20)])).flat());
+    expect(tokens).toEqual(Array(4).fill(expect.stringMatching(/^\w{12}$/)));
+    expect(new Set(tokens).size).toBe(1);
+    expect(requests()).toBe(20 + 2);
+  });
+
   it('a quota of the service holds for all processes together, while Redis is there and while it is not', async () => {
     const perSecond = 25;
     // A send time may be used half a second late. And each of the two changes costs at most one send time per process.
