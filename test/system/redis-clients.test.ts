@@ -163,7 +163,7 @@ describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
         const leading = leader.requestToken(`owner-${call}`, requestOf());
         await expect.poll(() => source.calls.length, { timeout: 15_000 }).toBe(call + 1);
         const following = follower.requestToken(`owner-${call}`, requestOf());
-        await expect.poll(() => waitsFor(server.port)).toBe(true);
+        await expect.poll(() => waitsFor(server.port), { timeout: 15_000 }).toBe(true);
         source.call(call).succeed({ response: { expires_in: 3600 } });
         expect((await following).token).toBe((await leading).token);
         return messages > before;
