@@ -249,7 +249,7 @@ if windowMs == 0 then
   return {'left', text(now)}
 end
 redis.call('HSET', KEYS[1], replica, keyId .. ' ' .. text(now))
-redis.call('PEXPIRE', KEYS[1], windowMs)
+redis.call('PEXPIREAT', KEYS[1], text(math.floor(now / 1000) + windowMs))
 local listed, replicas, others = redis.call('HGETALL', KEYS[1]), 0, 0
 for i = 1, #listed, 2 do
   local id, seen = string.match(listed[i + 1], '^(%S+) (%d+)$')

@@ -77,8 +77,9 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
       nowUs = Number(real[1]);
       expect(model.run(script.name, key, words), `${script.name} ${words.join(' ')}`).toEqual(real);
       expect(Object.fromEntries(model.keys.get(key) ?? [])).toEqual({ ...(await client.hGetAll(key)) });
-      // The server's clock may pass a millisecond between reading it and setting the expiry.
-      expect(Math.abs((model.expiries.get(key) ?? -2) - (await expiryOf(key))), 'expiry').toBeLessThanOrEqual(1);
+      // Redis 6.2 tells only the time left, by a clock that it reads a moment earlier.
+      const apartMs = Math.abs((model.expiries.get(key) ?? -2) - (await expiryOf(key)));
+      expect(apartMs, 'expiry').toBeLessThanOrEqual(isBefore7 ? 100 : 0);
       return { what: real[0], nowUs, rest: real.slice(2) };
     };
     return { run, model };
@@ -244,8 +245,8 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     const { run } = pair();
     await client.flushAll();
     const { nowUs } = await run(scripts.ACQUIRE, 'k', acquire('c1'));
-    await run(scripts.RELEASE, 'k', release('c1', 'failed', 'F1', nowUs + 9e6));
-    expect(await run(scripts.RELEASE, 'k', release('c2', 'failed', 'F2', nowUs + 5e6))).toMatchObject({
+    await run(scripts.RELEASE, 'k', release('c1', 'failed', 'F1', nowUs + 90e6));
+    expect(await run(scripts.RELEASE, 'k', release('c2', 'failed', 'F2', nowUs + 50e6))).toMatchObject({
       what: 'released',
     });
     expect(await run(scripts.ACQUIRE, 'k', acquire('c3'))).toMatchObject({
@@ -256,9 +257,14 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     expect(await run(scripts.ACQUIRE, 'k', acquire('c3', { unreadable: 'F2' }))).toMatchObject({ what: 'failure' });
     const trial = await run(scripts.ACQUIRE, 'k', acquire('c3', { unreadable: 'F1' }));
     expect(trial).toMatchObject({ what: 'lead', rest: [expect.anything(), ''] });
-    await run(scripts.RELEASE, 'k', release('c3', 'failed', 'F3', trial.nowUs + 60_000));
+    // It ends before it is stored if this process gets no CPU time meanwhile.
+    const fails = async () => {
+      const { nowUs } = await run(scripts.ACQUIRE, 'k', acquire('c3'));
+      return (await run(scripts.RELEASE, 'k', release('c3', 'failed', 'F3', nowUs + 60_000))).what;
+    };
+    await expect.poll(fails, PATIENT).toBe('changed');
     await expect
-      .poll(async () => JSON.stringify(await run(scripts.ACQUIRE, 'k', acquire('c4'))))
+      .poll(async () => JSON.stringify(await run(scripts.ACQUIRE, 'k', acquire('c4'))), PATIENT)
       .toMatch(/"lead".*"F3"/);
     await run(scripts.RELEASE, 'k', release('c5', 'passed'));
     expect(await client.hGet('k', 'f')).toBe('F3');
@@ -269,14 +275,14 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
   it('replicas are counted while they announce themselves, and those with another naming key apart', async () => {
     const { run, model } = pair();
     await client.flushAll();
-    expect(await run(scripts.ANNOUNCE, 'k', ['r1', 'key', 5_000])).toMatchObject({ rest: ['1', '0'] });
-    expect(await run(scripts.ANNOUNCE, 'k', ['r2', 'key', 5_000])).toMatchObject({ rest: ['2', '0'] });
-    expect(await run(scripts.ANNOUNCE, 'k', ['r3', 'other', 5_000])).toMatchObject({ rest: ['3', '2'] });
+    expect(await run(scripts.ANNOUNCE, 'k', ['r1', 'key', 50_000])).toMatchObject({ rest: ['1', '0'] });
+    expect(await run(scripts.ANNOUNCE, 'k', ['r2', 'key', 50_000])).toMatchObject({ rest: ['2', '0'] });
+    expect(await run(scripts.ANNOUNCE, 'k', ['r3', 'other', 50_000])).toMatchObject({ rest: ['3', '2'] });
     await client.hSet('k', 'r1', 'key 17');
     model.keys.get('k')?.set('r1', 'key 17');
-    expect(await run(scripts.ANNOUNCE, 'k', ['r2', 'key', 5_000])).toMatchObject({ rest: ['2', '1'] });
+    expect(await run(scripts.ANNOUNCE, 'k', ['r2', 'key', 50_000])).toMatchObject({ rest: ['2', '1'] });
     expect(await run(scripts.ANNOUNCE, 'k', ['r3', 'other', 0])).toMatchObject({ what: 'left' });
-    expect(await run(scripts.ANNOUNCE, 'k', ['r2', 'key', 5_000])).toMatchObject({ rest: ['1', '0'] });
+    expect(await run(scripts.ANNOUNCE, 'k', ['r2', 'key', 50_000])).toMatchObject({ rest: ['1', '0'] });
   });
 
   it('generations grow across a flush, and a key of another type is replaced', async () => {
