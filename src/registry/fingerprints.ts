@@ -1,8 +1,10 @@
 /** Names for secrets in logs and errors: keyed digests, so that nobody can find a secret by hashing guesses. */
 
 import { createHmac, randomBytes } from 'node:crypto';
+import { interned } from './access-key.ts';
 
-const DIGEST_CHARACTERS = 16;
+/** 96 bits, which are 16 characters. */
+const DIGEST_BYTES = 12;
 
 /** What an owner is called. */
 export interface OwnerNames {
@@ -27,7 +29,7 @@ export class Fingerprints {
   }
 
   namesOf(accessKey: string): OwnerNames {
-    const digest = `owner_${this.#digest('access key', accessKey)}`;
+    const digest = this.#digest('owner', 'access key', accessKey);
     return { owner: this.#labelOf(accessKey) ?? digest, digest };
   }
 
@@ -42,12 +44,13 @@ export class Fingerprints {
   }
 
   ofToken(token: string): string {
-    return `token_${this.#digest('token', token)}`;
+    return this.#digest('token', 'token', token);
   }
 
-  /** 96 bits. The purpose is part of the input, so that a string has different names as access key and as token. */
-  #digest(purpose: string, secret: string): string {
-    const digest = createHmac('sha256', this.#key).update(`${purpose}\0`).update(secret).digest('base64url');
-    return digest.slice(0, DIGEST_CHARACTERS);
+  /** The purpose is part of the input, so that a string has different names as access key and as token. */
+  #digest(prefix: string, purpose: string, secret: string): string {
+    const digest = createHmac('sha256', this.#key).update(`${purpose}\0`).update(secret).digest();
+    // Interned, because V8 keeps a string made of parts in several objects, and observers make every owner have one.
+    return interned(`${prefix}_${digest.toString('base64url', 0, DIGEST_BYTES)}`);
   }
 }
