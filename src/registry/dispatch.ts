@@ -101,7 +101,7 @@ export class Dispatch {
   /** Takes a request out of the queue. Returns false if it is not queued. */
   withdraw(flight: Flight): boolean {
     if (!this.#queue.withdraw(flight)) return false;
-    flight.cancelResend?.();
+    flight.cancelTimer?.();
     this.#watch();
     return true;
   }
@@ -196,11 +196,10 @@ export class Dispatch {
     this.#queue.postpone(flight);
     endPermit(flight);
     const putBack = () => {
-      flight.cancelResend = undefined;
       this.#queue.putBack(flight, flight.waiting > 0);
       this.startNext();
     };
-    if (afterMs > 0) flight.cancelResend = this.#time.startTimer(putBack, afterMs);
+    if (afterMs > 0) flight.cancelTimer = this.#time.startTimer(putBack, afterMs);
     else putBack();
     return true;
   }

@@ -41,8 +41,8 @@ export class Flight implements QueuedRequest {
   endPermit: (() => void) | undefined;
   /** How often it was sent again after a failure. */
   resends = 0;
-  /** Cancels the timer of its retry. */
-  cancelResend: (() => void) | undefined;
+  /** Cancels its timer: the time limit of the source, or the delay before it is sent again. */
+  cancelTimer: (() => void) | undefined;
   /** The async context of the call that began the request, for `AsyncLocalStorage`. */
   readonly context = new AsyncResource('OwnerTokenRequest');
   /** Changed only by `waiters.ts`. */

@@ -140,8 +140,12 @@ export class Flights implements FlightHost, Runner {
     for (const [index, flight] of [...this.#unsettled].entries()) {
       if (index % SLICE === SLICE - 1) await nextTurn();
       this.#reject(flight, closedError(flight.slot.owner, this.#time.now()));
-      if (flight.state.phase === 'sent') flight.state.abort.abort(closedError(undefined, this.#time.now()));
-      else this.#end(flight);
+      if (flight.state.phase !== 'sent') this.#end(flight);
+      else {
+        flight.state.abort.abort(closedError(undefined, this.#time.now()));
+        // A source that never settles must not keep the process alive.
+        flight.cancelTimer?.();
+      }
     }
     if (this.#unsettled.size > 0) {
       const idle = new Promise<void>((resolve) => {

@@ -104,20 +104,28 @@ async function callSource(
   };
   // In an async function, so that a source that throws synchronously fails like one that rejects.
   const call = async () => source.requestToken(accessKey, request);
-  const issued = await diagnostics.requestSent(message, () => settledInTime(time, requestTimeoutMs, abort, call()));
+  const issued = await diagnostics.requestSent(message, () => settledInTime(time, requestTimeoutMs, sent, call()));
   return dateIssued(issued, attempt.sent, time.now());
 }
 
-function settledInTime<T>(time: Time, timeoutMs: number, abort: AbortController, call: Promise<T>): Promise<T> {
+function settledInTime<T>(time: Time, timeoutMs: number, { flight, abort }: SentFlight, call: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const cancel = time.startTimer(() => {
       const message = `the token source did not settle within ${timeoutMs} ms (requestTimeoutMs)`;
       reject(new OwnerTokenError('endpoint_unavailable', message));
       abort.abort(new DOMException(message, 'TimeoutError'));
     }, timeoutMs);
-    // Once the registry has ended the request, a source that never settles must not keep the process alive.
-    abort.signal.addEventListener('abort', () => wasEnded(abort.signal) && cancel(), { once: true });
-    call.finally(cancel).then(resolve, reject);
+    flight.cancelTimer = cancel;
+    call.then(
+      (issued) => {
+        cancel();
+        resolve(issued);
+      },
+      (thrown) => {
+        cancel();
+        reject(thrown);
+      },
+    );
   });
 }
 

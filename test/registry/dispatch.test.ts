@@ -443,7 +443,7 @@ describe('a request that is sent again', () => {
     const stage = new Stage({ concurrency: 1 });
     const [a] = await stage.requestAll('a', 'b');
     expect(await stage.sendAgain(a, rateLimited)).toBe(true);
-    expect([a?.resends, a?.state.phase, a?.endPermit, a?.cancelResend]).toEqual([1, 'queued', undefined, undefined]);
+    expect([a?.resends, a?.state.phase, a?.endPermit, a?.cancelTimer]).toEqual([1, 'queued', undefined, undefined]);
     await stage.advance(50);
     expect(stage.started).toEqual(['a', 'a']);
   });
@@ -458,7 +458,7 @@ describe('a request that is sent again', () => {
     expect(stage.started.at(-1)).toBe('a');
     expect(stage.started).toHaveLength(21);
     await stage.advance(1);
-    expect([stage.started.length, a.cancelResend]).toEqual([22, undefined]);
+    expect([stage.started.length, a.state.phase]).toEqual([22, 'sent']);
     await stage.end(a);
     const b = await stage.request('b');
     expect(await stage.sendAgain(b, broken)).toBe(true);
