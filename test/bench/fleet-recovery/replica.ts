@@ -75,4 +75,6 @@ process.on('message', (command: Command) => {
   if (command.do === 'start') start(command.worlds);
   process.send?.({ servedAtMs, blockedMs: delay.max / 1e6 } satisfies Report);
 });
+// Otherwise its Redis clients would keep a process alive whose parent was killed.
+process.on('disconnect', () => process.exit());
 process.send?.({ servedAtMs: [], blockedMs: 0 } satisfies Report);
