@@ -33,8 +33,8 @@ const THROWN: [string, () => unknown][] = [
     'an OwnerTokenError whose code is an object that converts to another code each time',
     () => {
       let reads = 0;
-      const toString = () => (reads++ > 1 ? 'unknown' : 'rate_limited');
-      return Object.defineProperty(refused(), 'code', { value: { toString } });
+      const convert = () => (reads++ > 1 ? 'unknown' : 'rate_limited');
+      return Object.defineProperty(refused(), 'code', { value: { toString: convert } });
     },
   ],
   ['an OwnerTokenError whose code is an array', () => Object.defineProperty(refused(), 'code', { value: ['closed'] })],
