@@ -11,7 +11,7 @@ import { noRedis, type RedisServer, startRedis } from '../helpers/redis-server.t
  * time for seconds is not dead.
  */
 const CROWDED = { redisTimeoutMs: 5_000, leaseMs: 30_000, ...patience(120_000) };
-const LEASE_MS = 1_000;
+const LEASE_MS = 3_000;
 
 function patience(ms: number) {
   return { maxQueueMs: ms, maxWaitMs: ms, requestTimeoutMs: ms };
@@ -52,9 +52,9 @@ describe.skipIf(noRedis)('L', { timeout: 120_000 }, () => {
     expect(requests()).toBeLessThanOrEqual(202);
   });
 
-  /** A fleet of four with one replica's request on its way, and three that wait for it. */
+  /** A fleet of four with one replica's request on its way, which takes that long, and three that wait for it. */
   async function waiting(requestMs: number) {
-    sandbox.faults.add({ kind: 'latency', ms: requestMs });
+    sandbox.faults.add({ kind: 'latency', ms: requestMs, when: { next: 1 } });
     const fleet = await start(4, { leaseMs: LEASE_MS });
     const leader = fleet.at(0);
     const first = leader.tell('get', [key(0)]).catch(() => []);
@@ -64,7 +64,7 @@ describe.skipIf(noRedis)('L', { timeout: 120_000 }, () => {
   }
 
   it('L2: the leader is killed: one request more, and the others are served by it', async () => {
-    const { fleet, leader, rest } = await waiting(400);
+    const { fleet, leader, rest } = await waiting(8_000);
     await using _ = fleet;
     await leader.kill();
     const outcomes = (await rest).flat();
@@ -74,7 +74,7 @@ describe.skipIf(noRedis)('L', { timeout: 120_000 }, () => {
   });
 
   it('L2: the leader is frozen: one request more, and when it thaws it has the token of its successor', async () => {
-    const { fleet, leader, first, rest } = await waiting(400);
+    const { fleet, leader, first, rest } = await waiting(4_000);
     await using _ = fleet;
     leader.process.kill('SIGSTOP');
     const outcomes = (await rest).flat();
