@@ -33,7 +33,7 @@ const SERVERS = {
   },
   async sandbox() {
     const { startSandbox } = await import(process.env.SANDBOX_ENTRY ?? '../../../dist/sandbox/index.js');
-    const { url, clientId, clientSecret, accessKeys } = await startSandbox({ owners: 200 });
+    const { url, clientId, clientSecret, accessKeys } = await startSandbox({ owners: 200, unref: false });
     return { url, fields: { client_id: clientId, client_secret: clientSecret, appliance_owner_scope: accessKeys[7] } };
   },
 };
