@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { build } from 'tsdown';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { connect } from '../../src/cli/demo/redis.ts';
 import { noRedis } from '../helpers/redis-server.ts';
 import { ROOT } from '../helpers/source-files.ts';
 
@@ -76,6 +77,18 @@ describe('demo --fleet', () => {
     const stderr = (await child.stderr.setEncoding('utf8').toArray()).join('');
     silent.close();
     expect(stderr).toContain('REDIS_URL: no connection to this Redis (no answer within 5 s)');
+  });
+
+  it('connects no client if the time was up before it was loaded', async () => {
+    const silent = createServer().unref();
+    await once(silent.listen(0, '127.0.0.1'), 'listening');
+    let connections = 0;
+    silent.on('connection', () => connections++);
+    const { port } = silent.address() as { port: number };
+    const late = AbortSignal.abort(new Error('late'));
+    await expect(connect(`redis://127.0.0.1:${port}`, late)).rejects.toThrow('late');
+    expect(connections).toBe(0);
+    silent.close();
   });
 
   it.skipIf(noRedis)('reports a missing client before it starts any process', () => {

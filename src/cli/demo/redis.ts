@@ -81,6 +81,8 @@ export async function connect(url: string, signal?: AbortSignal): Promise<{ port
   // The names are variables, so that the bundler leaves these imports alone: this package depends on no Redis client.
   const [nodeRedis, ioredis] = ['redis', 'ioredis'];
   const { createClient } = await import(nodeRedis as string).catch(() => ({}));
+  // On a busy machine, loading a client may take all the time there is: nobody would close it any more.
+  signal?.throwIfAborted();
   if (createClient) {
     const client = createClient({ url, socket: { reconnectStrategy: false } }).on('error', () => {});
     const subscriber = client.duplicate().on('error', () => {});
@@ -91,6 +93,7 @@ export async function connect(url: string, signal?: AbortSignal): Promise<{ port
   }
   const { Redis } = await import(ioredis as string).catch(() => ({}));
   if (!Redis) throw new Unavailable('no Redis client is installed: npm install redis (or ioredis)');
+  signal?.throwIfAborted();
   const client = new Redis(url, { lazyConnect: true, retryStrategy: null }).on('error', () => {});
   const subscriber = client.duplicate().on('error', () => {});
   const close = () => {
