@@ -325,7 +325,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const endsAtMs = this.#time.now().monotonicMs + timeoutMs;
     const abandoned = await this.#flights.close(timeoutMs);
     const { source } = this.#settings;
-    const sourceClosed = (async () => source.close?.())();
+    const sourceClosed = (async () => void (await source.close?.()))();
     const leftMs = Math.max(0, endsAtMs - this.#time.now().monotonicMs);
     await settledWithin(this.#time, leftMs, sourceClosed).catch((thrown) =>
       this.#diagnostics.hookFailed('source.close', thrown),

@@ -102,10 +102,13 @@ async function callSource(
     scopeOf: (error) => host.scopeOf(sent, error),
     permit: { release: () => host.releasePermit(flight), take },
   };
-  // In an async function, so that a source that throws synchronously fails like one that rejects.
-  const call = async () => source.requestToken(accessKey, request);
-  const issued = await diagnostics.requestSent(message, () => settledInTime(time, requestTimeoutMs, sent, call()));
-  return dateIssued(issued, attempt.sent, time.now());
+  // In an async function, so that a source that throws synchronously fails like one that rejects. Boxed, because each
+  // promise that is resolved with an object reads its `then`, which may be an accessor that changes.
+  const call = async () => ({ returned: await source.requestToken(accessKey, request) });
+  const { returned } = await diagnostics.requestSent(message, () =>
+    settledInTime(time, requestTimeoutMs, sent, call()),
+  );
+  return dateIssued(returned, attempt.sent, time.now());
 }
 
 function settledInTime<T>(time: Time, timeoutMs: number, { flight, abort }: SentFlight, call: Promise<T>): Promise<T> {

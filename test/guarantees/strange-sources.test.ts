@@ -81,6 +81,30 @@ describe('M4 what a source throws', () => {
   });
 });
 
+describe('M4 an object that becomes a thenable after some reads', () => {
+  /** Its `then` never settles once it is a function. */
+  const changing = (readsBefore: number) => {
+    let reads = 0;
+    const never = () => {};
+    return Object.defineProperty({ token: 'a-token' }, 'then', {
+      get: () => (reads++ < readsBefore ? undefined : never),
+    });
+  };
+
+  it.each([1, 2, 3, 4])('M4 is a token as any other after %d, if a source returns it', async (reads) => {
+    const registry = new OwnerTokenRegistry({ source: { requestToken: () => changing(reads) as never } });
+    expect((await registry.getToken('key')).value).toBe('a-token');
+    await registry.close();
+  });
+
+  it.each([1, 2, 3, 4])('M4 delays no close after %d, if close of a source returns it', async (reads) => {
+    const source = Object.assign(new ScriptedSource(), { close: () => changing(reads) as never });
+    const { registry, clock } = scripted({}, source);
+    await registry.close();
+    expect(clock.pendingTimers).toBe(0);
+  });
+});
+
 describe('M4 a source that does not settle', () => {
   it('M4 is given up after requestTimeoutMs: its signal is aborted and its permit serves the next owner', async () => {
     const { registry, source, clock } = scripted({ concurrency: 1, requestTimeoutMs: 5_000 });
