@@ -44,6 +44,13 @@ export function openOurs(service, { logged, traced, fetch, ...options } = {}) {
   };
 }
 
+/** The registry as a player beside the peers: alone, with a logger, and with OpenTelemetry. */
+export const ourPlayers = (options) => [
+  { name: 'ours', open: (service) => openOurs(service, options) },
+  { name: 'ours, logging', open: (service) => openOurs(service, { ...options, logged: true }) },
+  { name: 'ours, OpenTelemetry', open: (service) => openOurs(service, { ...options, traced: true }) },
+];
+
 const endpointOptions = ({ baseUrl, clientId, clientSecret }) => ({ baseUrl, clientId, clientSecret });
 
 function openTelemetry() {

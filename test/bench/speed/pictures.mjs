@@ -60,7 +60,8 @@ function memoryPicture({ tables }) {
 }
 
 function outagePicture({ tables: [{ rows, outageMs, bucketMs }] }) {
-  const series = rows.map(({ name, buckets }) => ({
+  const players = rows.filter(({ name }) => !name.startsWith('ours,'));
+  const series = players.map(({ name, buckets }) => ({
     name: buckets.some(({ failed }) => failed > 0) ? `${name} (calls failed)` : name,
     points: buckets.flatMap(({ p99 }, index) =>
       p99 === undefined || p99 === null ? [] : [[(index * bucketMs) / 1_000, Math.max(p99, 0.01)]],

@@ -1,6 +1,6 @@
 import { peers } from '../../peers/index.mjs';
 import { cpuUsSince, inTurns } from '../measure.mjs';
-import { openOurs, verify } from '../ours.mjs';
+import { ourPlayers, verify } from '../ours.mjs';
 import { startService } from '../service.mjs';
 
 export const title = '10,000 callers at once for one cold owner';
@@ -13,7 +13,7 @@ const CALLERS_WITHOUT_SHARING = 500;
 
 export async function run({ quick }) {
   const service = await startService();
-  const players = [{ name: 'ours', open: (at) => openOurs(at) }, ...peers];
+  const players = [...ourPlayers(), ...peers];
   const candidates = {};
   const notes = {};
   const opened = [];
@@ -25,7 +25,8 @@ export async function run({ quick }) {
     let round = 0;
     candidates[name] = async () => {
       const { us, requests } = await burst(service, player, `${name}-${round++}`, callers);
-      notes[name] = `${requests} requests for ${callers.toLocaleString('en')} callers`;
+      notes[name] =
+        `${requests} ${requests === 1 ? 'request' : 'requests'} for ${callers.toLocaleString('en')} callers`;
       return us;
     };
   }

@@ -1,7 +1,7 @@
 import { seeded } from '../../../helpers/seeded.mjs';
 import { peers } from '../../peers/index.mjs';
 import { inTurns, picksOf, pooled, pooledCost } from '../measure.mjs';
-import { openOurs, verify } from '../ours.mjs';
+import { ourPlayers, verify } from '../ours.mjs';
 import { keysOf, startService } from '../service.mjs';
 
 export const title =
@@ -15,7 +15,7 @@ export async function run({ quick }) {
   const service = await startService({ delayMs: 100 });
   const keys = keysOf(500);
   const calls = picksOf(keys, 'uniform', quick ? 2_000 : 20_000);
-  const players = [{ name: 'ours', open: (at) => openOurs(at, { concurrency: CALLERS }) }, ...peers];
+  const players = [...ourPlayers({ concurrency: CALLERS }), ...peers];
   const opened = [];
   const candidates = {};
   const wall = {};

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { peers } from '../../peers/index.mjs';
 import { percentile } from '../measure.mjs';
-import { openOurs, verify } from '../ours.mjs';
+import { ourPlayers, verify } from '../ours.mjs';
 import { keysOf, startService } from '../service.mjs';
 
 export const title = 'A call while the endpoint hangs for a second and the tokens, of 8 s, are due for renewal';
@@ -18,7 +18,7 @@ const BUCKET_MS = 250;
 
 /** All at the same time against one service each, so that all see the same seconds. */
 export async function run() {
-  const players = [{ name: 'ours', open: (at) => openOurs(at) }, ...peers];
+  const players = [...ourPlayers(), ...peers];
   const watched = await Promise.all(players.map(watch));
   return [{ outageMs: OUTAGE_MS, bucketMs: BUCKET_MS, rows: watched }];
 }
