@@ -12,7 +12,11 @@ const seed = Number(process.env.FUZZ_SEED ?? Date.now() % 1_000_000);
 
 async function serve() {
   const { startSandbox } = await import(process.env.SANDBOX_ENTRY ?? '../../../dist/sandbox/index.js');
-  const { url, portalUrl, clientId, clientSecret, accessKeys } = await startSandbox({ owners: 5, seed: 1, unref: false });
+  const { url, portalUrl, clientId, clientSecret, accessKeys } = await startSandbox({
+    owners: 5,
+    seed: 1,
+    unref: false,
+  });
   process.send({ url, portalUrl, clientId, clientSecret, accessKeys });
 }
 
