@@ -79,6 +79,15 @@ describe('the owners', () => {
     expect([...resumed].sort()).toEqual([...names].sort());
   });
 
+  it('are resumed one by one too; a recovery is reported only of one that failed', () => {
+    const resumed: unknown[] = [];
+    const table = new OwnerTable(2, { evicted: () => {}, lifted: (slot) => void resumed.push(slot) });
+    const [failing, healthy] = [stored(table, 'owner_a', 'failure'), stored(table, 'owner_b', 'token')];
+    for (const slot of [failing, healthy, failing]) table.resume(slot);
+    expect(resumed).toEqual([failing]);
+    expect(counts(table)).toEqual([2, 1, 0, 0]);
+  });
+
   it('that fail displace none with a token', () => {
     const { table, evicted } = tableOfTwo();
     stored(table, 'owner_a', 'token');
