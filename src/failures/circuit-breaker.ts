@@ -76,11 +76,13 @@ interface Pauses {
 interface Closed {
   readonly kind: 'closed';
   readonly trial?: undefined;
+  readonly firstTrial?: undefined;
 }
 
 interface Open extends Pauses {
   readonly kind: 'open';
   readonly trial?: undefined;
+  readonly firstTrial?: undefined;
 }
 
 interface HalfOpen extends Pauses {
@@ -171,12 +173,12 @@ export class CircuitBreaker {
 
   /** The response proves that this scope works, even if the owner failed. Returns whether that closed the circuit. */
   cleared(permit: Permit): boolean {
-    return this.#state.kind === 'half-open' && permit.number >= this.#state.firstTrial && this.reset();
+    return permit.number >= (this.#state.firstTrial ?? Number.POSITIVE_INFINITY) && this.reset();
   }
 
   /** The request was not made, or its failure says nothing about this scope. */
   cancel(permit: Permit): void {
-    if (this.#isTrial(permit)) this.#open(this.#state as Pauses);
+    if (isTrial(this.#state, permit)) this.#open(this.#state);
   }
 
   /** The failure of a request was attributed to this scope. Returns the pause that applies to its owner. */
@@ -190,7 +192,7 @@ export class CircuitBreaker {
       const pause = draw(1);
       return this.#open({ pause, doublings: 0, pauseOfFailed: pause });
     }
-    if (state.kind === 'open' || state.trial !== permit) {
+    if (!isTrial(state, permit)) {
       const extended = draw(state.pause.count);
       if (!hasRetryAfter || extended.retryAtMonotonicMs <= state.pause.retryAtMonotonicMs) return state.pause;
       this.#state = { ...state, pause: extended, pauseOfFailed: notBefore(extended, state.pauseOfFailed) };
@@ -240,10 +242,10 @@ export class CircuitBreaker {
     const deadlineMs = trialSentAtMs + this.#requestTimeoutMs;
     return Math.max(nowMs + MIN_WAIT_FOR_TRIAL_MS, Math.min(2 * nowMs - trialSentAtMs, deadlineMs));
   }
+}
 
-  #isTrial(permit: Permit): boolean {
-    return this.#state.trial === permit;
-  }
+function isTrial(state: State, permit: Permit): state is HalfOpen {
+  return state.trial === permit;
 }
 
 /** The second pause, ending no earlier than the first. */

@@ -196,6 +196,17 @@ describe('a slow request', () => {
     expect(stage.queue.takeFromSlow(500, stage.nowMs)).toEqual([a, c]);
   });
 
+  it('gives its permit back if the service works: one sent no earlier was served', () => {
+    const stage = new Stage({ limit: 4 });
+    const [a, b, c, served] = [stage.add('a'), stage.add('b'), stage.add('c'), stage.add('d')];
+    stage.pull();
+    stage.queue.served(served, 100);
+    stage.queue.release(served);
+    expect(stage.queue.slowAtMs(500)).toBe(500);
+    stage.nowMs = 500;
+    expect(stage.queue.takeFromSlow(500, stage.nowMs)).toEqual([a, b, c]);
+  });
+
   it('counts as one of them even if it has given its permit back', () => {
     const stage = new Stage({ limit: 2 });
     const [a, b] = [stage.add('a'), stage.add('b')];
