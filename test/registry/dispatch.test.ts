@@ -429,6 +429,16 @@ describe('a permit that a source takes again', () => {
     expect(stage.dispatch.queued).toBe(0);
   });
 
+  it('is waited for even if the queue is full, which then has no place for others', async () => {
+    const { stage, a, b } = await released();
+    await stage.requestAll('c', 'd', 'e', 'f');
+    void stage.dispatch.takePermit(a);
+    expect([stage.dispatch.queued, stage.refusals]).toEqual([5, []]);
+    await stage.end(b);
+    await stage.request('g');
+    expect([stage.dispatch.queued, stage.refusals]).toEqual([4, ['owner_g queue_full']]);
+  });
+
   it('is no longer waited for when the signal aborts', async () => {
     const { stage, a } = await released();
     const taken = stage.dispatch.takePermit(a);

@@ -192,9 +192,9 @@ export class Oracle {
 
   granted(asked: Asked, value: string): void {
     this.#requests.ended(asked.owner, asked.mark);
-    this.#requests.issued(asked.owner);
     this.#circuits.granted(asked.owner, asked.mark);
-    this.#tokens.issued(asked, value);
+    const wasRejected = this.#tokens.issued(asked, value);
+    this.#requests.issued(asked.owner, asked.mark, wasRejected);
   }
 
   /** What the expiry policy answered. */
@@ -212,7 +212,7 @@ export class Oracle {
     const stats = this.registry.stats();
     if (stats.usable > maxOwners) this.#broken(`${stats.usable} owners have a token, ${maxOwners} at most`);
     if (stats.owners > 2 * maxOwners) this.#broken(`${stats.owners} owners are held, twice ${maxOwners} at most`);
-    const mostQueued = maxQueued + this.mayBeSentAgain;
+    const mostQueued = maxQueued + this.#requests.mayQueueAgain;
     if (stats.queued > mostQueued) this.#broken(`${stats.queued} owners are queued, ${mostQueued} at most`);
     if (stats.inFlight > 2 * concurrency) this.#broken('more in flight than the concurrency');
     if (stats.inFlight !== this.inFlight)

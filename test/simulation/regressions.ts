@@ -4,4 +4,9 @@
  */
 export const REGRESSIONS: readonly { seed: number; steps: number; was: string }[] = [
   { seed: 3668340331, steps: 1687, was: 'a token dated before the wall clock was set back lived too long' },
+  {
+    seed: 2077259072,
+    steps: 1612,
+    was: 'the oracle took a second permit of the same request for a queue beyond its bound',
+  },
 ];

@@ -37,6 +37,8 @@ export class RequestAccount {
   readonly #first = new Set<Mark>();
   /** By owner: its last requests failed, and may be sent again; several if they are of different generations. */
   readonly #failed = new Map<number, Failed[]>();
+  /** By owner: how many of its requests got a token that had been rejected, and may ask for another one. */
+  readonly #reissued = new Map<number, number>();
   /** By owner: how often in a row it got a 429 and was sent again. */
   readonly #resends = new Map<number, number>();
   #issuedCount = 0;
@@ -78,6 +80,7 @@ export class RequestAccount {
       this.#checkPace(sentMs);
       this.#checkResend(owner);
     }
+    this.#isOver(owner);
     return mark;
   }
 
@@ -94,6 +97,16 @@ export class RequestAccount {
   get mayBeSentAgain(): number {
     let count = 0;
     for (const failed of this.#failed.values()) count += failed.length;
+    return count;
+  }
+
+  /**
+   * Requests that were sent and may be queued once more, even if the queue is full: those that may be sent again, and
+   * those that had lost their permit when they were given a rejected token, and need another one to ask again.
+   */
+  get mayQueueAgain(): number {
+    let count = this.mayBeSentAgain;
+    for (const reissued of this.#reissued.values()) count += reissued;
     return count;
   }
 
@@ -139,9 +152,10 @@ export class RequestAccount {
   }
 
   /** An issued token ends the owner's backoff. */
-  issued(owner: number): void {
+  issued(owner: number, mark: Mark, wasRejected: boolean): void {
     this.#issuedCount++;
     this.#isOver(owner);
+    if (wasRejected && !mark.isSecond) this.#reissued.set(owner, (this.#reissued.get(owner) ?? 0) + 1);
     this.#resends.delete(owner);
     this.#pausedUntilMs[owner] = undefined;
   }
@@ -154,6 +168,7 @@ export class RequestAccount {
 
   /** Nothing is queued: an owner without a request in flight has none of an earlier generation left. */
   nothingQueued(): void {
+    this.#reissued.clear();
     for (const owner of this.#begun.keys()) {
       if (this.#inFlightOf[owner] !== 0 || this.#begun[owner] === 0) continue;
       this.#begun[owner] = 0;
@@ -195,14 +210,15 @@ export class RequestAccount {
     if (nowMs - before < 1_000) this.#broken(`over ${requestsPerSecond} requests a second`);
   }
 
-  /** The owner's failed request was sent again, or has told its callers, unless there are several of them. */
+  /** The owner's last request was sent again, or has told its callers, unless there are several of them. */
   #isOver(owner: number): void {
-    if (this.#begun[owner] === 0) this.#failed.delete(owner);
+    if (this.#begun[owner] !== 0) return;
+    this.#failed.delete(owner);
+    this.#reissued.delete(owner);
   }
 
   #checkResend(owner: number): void {
     const failed = this.#failed.get(owner)?.at(-1);
-    this.#isOver(owner);
     const isResend = failed?.calls.some(({ over }) => !over) && this.#begun[owner] === 0;
     if (!failed || !isResend) {
       this.#resends.delete(owner);

@@ -89,10 +89,12 @@ export class TokenAccount {
     return isSecond;
   }
 
-  issued({ owner, sentMs, sentWallMs, generation }: Asked, value: string): void {
+  /** Takes note of an issued token. Returns whether it had been rejected. */
+  issued({ owner, sentMs, sentWallMs, generation }: Asked, value: string): boolean {
     const { monotonicMs, wallMs } = this.#world.clock;
     const fromWallMs = Math.min(sentWallMs, wallMs - (monotonicMs - sentMs));
-    if (this.#everRejected.has(value)) this.#reissued[owner] = true;
+    const wasRejected = this.#everRejected.has(value);
+    if (wasRejected) this.#reissued[owner] = true;
     this.#held[owner] = undefined;
     const before = this.#issued.get(value);
     if (before) {
@@ -103,6 +105,7 @@ export class TokenAccount {
       const ownerOfToken = Number(value.slice(value.lastIndexOf('-') + 1));
       this.#issued.set(value, { owner: ownerOfToken, generation, fromWallMs, fromMs: sentMs, lifetimeMs: 0 });
     }
+    return wasRejected;
   }
 
   /** What the expiry policy answered for a token. */
