@@ -9,7 +9,7 @@ import { Flights } from '../../src/registry/flights.ts';
 import { type OwnerTokenRegistryOptions, registrySettings } from '../../src/registry/options.ts';
 import { OwnerTable } from '../../src/registry/owner-table.ts';
 import { denied, failed, rejected, type Slot } from '../../src/registry/slot.ts';
-import type { AccessToken, RequestPermit, TokenRequest } from '../../src/token.ts';
+import type { AccessToken, IssuedToken, RequestPermit, TokenRequest } from '../../src/token.ts';
 import { at } from '../helpers/instants.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
@@ -50,6 +50,25 @@ class Stage {
   /** Begins a request and gives its slot with what comes of it: a token's value, or an error's code. */
   begin(accessKey: string, slot: Slot = createSlot(`owner_${accessKey}`), signal?: AbortSignal) {
     return { slot, outcome: outcomeOf(this.flights.begin(accessKey, slot, signal)) };
+  }
+
+  /** Begins a request, and resolves when the source has it unless it is queued. */
+  async send(accessKey: string, slot?: Slot, signal?: AbortSignal) {
+    const begun = this.begin(accessKey, slot, signal);
+    await settle();
+    return begun;
+  }
+
+  /** Answers the n-th request with a token, and resolves when all that follows from it has happened. */
+  async answer(index: number, issued?: Partial<IssuedToken>): Promise<void> {
+    this.source.call(index).succeed(issued);
+    await settle();
+  }
+
+  /** Fails the n-th request, and resolves when all that follows from it has happened. */
+  async fail(index: number, error: unknown): Promise<void> {
+    this.source.call(index).fail(error);
+    await settle();
   }
 
   /** Joins the owner's in-flight request. */
@@ -120,6 +139,16 @@ afterEach(async () => {
   expect(stage.clock.pendingTimers).toBe(0);
 });
 
+/** A stage in which ten tokens were issued, which pay for one retry. Gives the number of the next request. */
+async function stageWithBudget(): Promise<number> {
+  stage = new Stage();
+  stage.source.script((call) => call.succeed());
+  for (let count = 0; count < 10; count++) await stage.begin(`paying ${count}`).outcome;
+  stage.source.script(undefined);
+  stage.logged.length = 0;
+  return stage.source.calls.length;
+}
+
 describe('a request', () => {
   it('brings a token to all who wait, and is kept', async () => {
     stage = new Stage();
@@ -141,20 +170,17 @@ describe('a request', () => {
 
   it('says why it is made, with what is held and what was refused last', async () => {
     stage = new Stage();
-    const { slot } = stage.begin('a');
-    await settle();
+    const { slot } = await stage.send('a');
     expect(stage.source.call(0).request).toMatchObject({ reason: 'absent', signal: { aborted: false } });
     expect(stage.source.call(0).request).not.toHaveProperty('held');
-    stage.source.call(0).succeed();
-    await settle();
+    await stage.answer(0);
     const held = slot.held;
     stage.flights.refresh('a', slot);
     await settle();
     expect(stage.source.call(1).request).toMatchObject({ reason: 'refresh', held });
     expect(stage.flights.counts).toEqual({ requests: 2, refreshes: 1, failures: 0 });
     if (held) rejected(slot, held, at(0));
-    const { outcome } = stage.begin('a', slot);
-    await settle();
+    const { outcome } = await stage.send('a', slot);
     expect(stage.source.call(2).request).toMatchObject({ reason: 'rejected', rejected: held });
     stage.source.call(2).succeed();
     expect(await outcome).toMatch(/^token-/);
@@ -162,8 +188,7 @@ describe('a request', () => {
 
   it('tells a source that stores what the policy makes of a grant', async () => {
     stage = new Stage();
-    stage.begin('a');
-    await settle();
+    await stage.send('a');
     const { request } = stage.source.call(0);
     expect(request.lifetimeMs({ token: 't' })).toBe(100_000);
     expect(() => request.lifetimeMs({ token: '' })).toThrow('no usable token');
@@ -180,8 +205,7 @@ describe('a request', () => {
     expect(stage.stored).toEqual(['owner_a']);
     expect(stage.flights.counts.failures).toBe(1);
     expect(stage.events).toEqual(['request.sent', 'request.failed', 'pause.began']);
-    const { outcome: again } = stage.begin('a', slot);
-    await settle();
+    const { outcome: again } = await stage.send('a', slot);
     stage.source.call(1).fail(new Error('no'));
     expect(await again).toBe('source_failed');
     expect(slot.trouble?.failure?.count).toBe(2);
@@ -199,8 +223,7 @@ describe('a request', () => {
 
   it('that was sent before the held token was rejected settles its callers, and is neither joined nor stored', async () => {
     stage = new Stage();
-    const { slot, outcome } = stage.begin('a');
-    await settle();
+    const { slot, outcome } = await stage.send('a');
     stage.flights.rejected('a');
     expect(stage.isRequesting('a')).toBe(false);
     stage.source.call(0).succeed();
@@ -215,8 +238,7 @@ describe('a request', () => {
     stage.flights.rejected('a');
     expect(stage.isRequesting('a')).toBe(true);
     await settle();
-    stage.source.call(0).succeed();
-    await settle();
+    await stage.answer(0);
     stage.source.call(1).succeed();
     expect(await outcome).toBe('token-2-of-a');
     expect(slot.held?.value).toBe('token-2-of-a');
@@ -224,8 +246,7 @@ describe('a request', () => {
 
   it('that was detached fails its callers, and its failure is not cached', async () => {
     stage = new Stage();
-    const { slot, outcome } = stage.begin('a');
-    await settle();
+    const { slot, outcome } = await stage.send('a');
     stage.flights.rejected('a');
     stage.source.call(0).fail(new Error('no'));
     expect(await outcome).toBe('source_failed');
@@ -237,8 +258,7 @@ describe('a source that fails badly', () => {
   it('by not settling in time fails its callers, is aborted, and leaves a permit to the next', async () => {
     stage = new Stage({ concurrency: 1, requestTimeoutMs: 2_000 });
     const waiting = stage.flights.begin('a', createSlot('owner_a'), undefined);
-    const { outcome } = stage.begin('b');
-    await settle();
+    const { outcome } = await stage.send('b');
     stage.clock.advance(2_000);
     await expect(waiting).rejects.toMatchObject({
       code: 'endpoint_unavailable',
@@ -278,8 +298,7 @@ describe('a token that is known to be refused', () => {
   it('makes for one further request, which says so', async () => {
     const { slot, outcome } = begun();
     await settle();
-    stage.source.call(0).succeed({ token: 'refused' });
-    await settle();
+    await stage.answer(0, { token: 'refused' });
     expect(stage.source.call(1).request.reason).toBe('rejected');
     expect(stage.events).toEqual(['request.sent', 'request.failed', 'request.sent']);
     stage.source.call(1).succeed({ token: 'another' });
@@ -292,8 +311,7 @@ describe('a token that is known to be refused', () => {
     const { slot, outcome } = begun();
     await settle();
     for (const index of [0, 1]) {
-      stage.source.call(index).succeed({ token: 'refused' });
-      await settle();
+      await stage.answer(index, { token: 'refused' });
     }
     expect(await outcome).toBe('token_rejected');
     expect(slot.trouble?.failure).toMatchObject({ count: 1, error: { code: 'token_rejected', owner: 'owner_a' } });
@@ -315,12 +333,10 @@ describe('a queued request', () => {
   it('begins when it is the first', async () => {
     stage = new Stage({ concurrency: 1 });
     stage.begin('a');
-    const { outcome } = stage.begin('b');
-    await settle();
+    const { outcome } = await stage.send('b');
     expect(stage.numbers).toEqual({ inFlight: 1, queued: 1, waiting: 2 });
     expect(stage.source.countFor('b')).toBe(0);
-    stage.source.call(0).succeed();
-    await settle();
+    await stage.answer(0);
     stage.source.call(1).succeed();
     expect(await outcome).toBe('token-2-of-b');
   });
@@ -335,8 +351,7 @@ describe('a queued request', () => {
     expect(stage.requesting).toEqual(['a', 'b']);
     expect(stage.numbers).toEqual({ inFlight: 1, queued: 1, waiting: 2 });
     await settle();
-    stage.source.call(0).succeed();
-    await settle();
+    await stage.answer(0);
     expect(stage.source.calls.map(({ accessKey }) => accessKey)).toEqual(['a', 'b']);
   });
 
@@ -347,8 +362,7 @@ describe('a queued request', () => {
     const { outcome } = stage.begin('d');
     expect(stage.requesting).toEqual(['a', 'c', 'd']);
     await settle();
-    stage.source.call(0).succeed();
-    await settle();
+    await stage.answer(0);
     stage.source.call(1).succeed();
     expect(await outcome).toBe('token-2-of-d');
   });
@@ -387,8 +401,7 @@ describe('a queued request', () => {
     for (const key of ['b', 'c']) stage.flights.refresh(key, createSlot(`owner_${key}`));
     const outcome = stage.join('c');
     await settle();
-    stage.source.call(0).succeed();
-    await settle();
+    await stage.answer(0);
     stage.source.call(1).succeed();
     expect(await outcome).toBe('token-2-of-c');
   });
@@ -409,13 +422,10 @@ describe('a queued request', () => {
   it('stays when a circuit opens only for failing owners, and is the next trial request', async () => {
     stage = new Stage({ concurrency: 1 });
     // A request counts as slow after three times as long.
-    stage.begin('long');
-    await settle();
+    await stage.send('long');
     stage.clock.advance(1_000);
-    stage.source.call(0).succeed();
-    await settle();
-    const { outcome } = stage.begin('a');
-    await settle();
+    await stage.answer(0);
+    const { outcome } = await stage.send('a');
     stage.source.call(1).fail(down);
     await outcome;
     await settle();
@@ -423,8 +433,7 @@ describe('a queued request', () => {
     const failing = createSlot('owner_b');
     failed(failing, { error: down, count: 1, retryAtMonotonicMs: 0, hung: true });
     const probe = stage.begin('b', failing);
-    const next = stage.begin('c');
-    await settle();
+    const next = await stage.send('c');
     stage.clock.advance(HUNG_AFTER_MS + 1);
     expect(stage.numbers.queued).toBe(1);
     stage.source.call(2).fail(ambiguous);
@@ -486,8 +495,7 @@ describe('more than can be ended in one turn of the event loop', () => {
 describe('a source that shares with other processes', () => {
   const waitsForPermit = async (options: Partial<OwnerTokenRegistryOptions> = {}, ahead: string[] = []) => {
     stage = new Stage({ concurrency: 1, ...options });
-    const shared = stage.begin('a');
-    await settle();
+    const shared = await stage.send('a');
     const { request } = stage.source.call(0);
     request.permit?.release();
     const other = stage.begin('b');
@@ -508,8 +516,7 @@ describe('a source that shares with other processes', () => {
     stage.source.call(1).succeed();
     expect([await other.outcome, await taken]).toEqual(['token-1-of-b', 'taken']);
     expect(stage.numbers).toEqual({ inFlight: 1, queued: 0, waiting: 1 });
-    const third = stage.begin('c');
-    await settle();
+    const third = await stage.send('c');
     expect(stage.source.countFor('c')).toBe(0);
     stage.source.call(0).succeed();
     expect(await shared.outcome).toBe('token-2-of-a');
@@ -520,23 +527,20 @@ describe('a source that shares with other processes', () => {
 
   it('frees one permit however often it releases it, and takes none beside the one it has', async () => {
     stage = new Stage({ concurrency: 1 });
-    stage.begin('a');
-    await settle();
+    await stage.send('a');
     const { request } = stage.source.call(0);
     expect(await permitOf(request)).toBe('taken');
     for (let n = 0; n < 2; n++) request.permit?.release();
     for (const key of ['b', 'c']) stage.begin(key);
     await settle();
     expect(stage.source.calls.map(({ accessKey }) => accessKey)).toEqual(['a', 'b']);
-    stage.source.call(1).succeed();
-    await settle();
+    await stage.answer(1);
     expect(stage.source.countFor('c')).toBe(1);
   });
 
   it('gets no permit once it has settled, and does not wait for one either', async () => {
     stage = new Stage({ concurrency: 1 });
-    const { outcome } = stage.begin('a');
-    await settle();
+    const { outcome } = await stage.send('a');
     stage.source.call(0).succeed();
     await outcome;
     await settle();
@@ -547,8 +551,7 @@ describe('a source that shares with other processes', () => {
 
   it('gets no permit once its signal has aborted', async () => {
     stage = new Stage({ requestTimeoutMs: 2_000 });
-    stage.begin('a');
-    await settle();
+    await stage.send('a');
     stage.clock.advance(2_000);
     await settle();
     const { request } = stage.source.call(0);
@@ -562,8 +565,7 @@ describe('a source that shares with other processes', () => {
     stage.source.call(1).succeed();
     expect(await Promise.all([taken, second])).toEqual(['taken', 'taken']);
     request.permit?.release();
-    const third = stage.begin('c');
-    await settle();
+    const third = await stage.send('c');
     expect(stage.source.countFor('c')).toBe(1);
     const last = permitOf(request);
     await settle();
@@ -589,8 +591,7 @@ describe('a source that shares with other processes', () => {
     expect(await shared.outcome).toBe('queue_timeout');
     expect(await taken).toMatchObject({ code: 'queue_timeout' });
     expect(await taken).toBe(request.signal.reason);
-    stage.source.call(0).fail(request.signal.reason);
-    await settle();
+    await stage.fail(0, request.signal.reason);
     expect(stage.flights.counts.failures).toBe(0);
     expect(stage.events).not.toContain('request.failed');
     expect(stage.numbers).toEqual({ inFlight: 2, queued: 0, waiting: 2 });
@@ -602,8 +603,7 @@ describe('a source that shares with other processes', () => {
     expect(await shared.outcome).toBe('endpoint_unavailable');
     expect(await taken).toMatchObject({ code: 'endpoint_unavailable' });
     expect(await taken).toBe(request.signal.reason);
-    stage.source.call(0).fail(request.signal.reason);
-    await settle();
+    await stage.fail(0, request.signal.reason);
     expect(stage.flights.counts.failures).toBe(1);
   });
 
@@ -622,12 +622,10 @@ describe('a source that shares with other processes', () => {
     stage = new Stage({ concurrency: 1 });
     const slot = createSlot('owner_a');
     denied(slot, stage.names.ofToken('refused'));
-    const { outcome } = stage.begin('a', slot);
-    await settle();
+    const { outcome } = await stage.send('a', slot);
     stage.source.call(0).request.permit?.release();
     const other = stage.begin('b');
-    stage.source.call(0).succeed({ token: 'refused' });
-    await settle();
+    await stage.answer(0, { token: 'refused' });
     expect(stage.source.countFor('a')).toBe(1);
     stage.source.call(1).succeed();
     await other.outcome;
@@ -638,8 +636,7 @@ describe('a source that shares with other processes', () => {
 
   it('learns the scope that the registry attributes a failure to', async () => {
     stage = new Stage();
-    stage.begin('a');
-    await settle();
+    await stage.send('a');
     const { request } = stage.source.call(0);
     const refused = new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' });
     expect([down, refused].map((error) => request.scopeOf?.(error))).toEqual(['endpoint', 'owner']);
@@ -647,20 +644,12 @@ describe('a source that shares with other processes', () => {
 
   it('learns that the request is sent again after that failure, and after no other one', async () => {
     const sentAfter = async (thrown: (asked: OwnerTokenError) => OwnerTokenError) => {
-      stage = new Stage();
-      for (let count = 0; count < 10; count++) {
-        const paying = stage.begin(`paying ${count}`);
-        await settle();
-        stage.source.call(count).succeed();
-        await paying.outcome;
-      }
-      stage.begin('a');
-      await settle();
-      const { request } = stage.source.call(10);
+      const before = await stageWithBudget();
+      await stage.send('a');
+      const { request } = stage.source.call(before);
       const asked = new OwnerTokenError('endpoint_unavailable', 'lone', { status: 503 });
       expect(request.scopeOf?.(asked)).toBeUndefined();
-      stage.source.call(10).fail(thrown(asked));
-      await settle();
+      await stage.fail(before, thrown(asked));
       stage.clock.advance(200);
       await settle();
       return stage.source.countFor('a');
@@ -670,20 +659,13 @@ describe('a source that shares with other processes', () => {
   });
 
   it('may give its permit back although it learns so, and is then not sent again', async () => {
-    stage = new Stage();
-    for (let count = 0; count < 10; count++) {
-      const paying = stage.begin(`paying ${count}`);
-      await settle();
-      stage.source.call(count).succeed();
-      await paying.outcome;
-    }
-    const { outcome } = stage.begin('a');
-    await settle();
-    const { request } = stage.source.call(10);
+    const before = await stageWithBudget();
+    const { outcome } = await stage.send('a');
+    const { request } = stage.source.call(before);
     const lone = new OwnerTokenError('endpoint_unavailable', 'lone', { status: 503 });
     request.scopeOf?.(lone);
     request.permit?.release();
-    stage.source.call(10).fail(lone);
+    stage.source.call(before).fail(lone);
     expect(await outcome).toBe('endpoint_unavailable');
     expect(stage.numbers).toMatchObject({ inFlight: 0, queued: 0 });
   });
@@ -718,13 +700,11 @@ describe('a request that nobody waits for any more', () => {
   it('is finished and kept when it was sent', async () => {
     stage = new Stage();
     const leaving = new AbortController();
-    const { slot, outcome } = stage.begin('a', undefined, leaving.signal);
-    await settle();
+    const { slot, outcome } = await stage.send('a', undefined, leaving.signal);
     leaving.abort('enough');
     expect(await outcome).toBe('enough');
     expect(stage.isRequesting('a')).toBe(true);
-    stage.source.call(0).succeed();
-    await settle();
+    await stage.answer(0);
     expect(slot.held?.value).toBe('token-1-of-a');
   });
 });
@@ -733,29 +713,25 @@ describe('an owner that is forgotten', () => {
   it('has its request aborted once nobody waits, since its token would not be stored', async () => {
     stage = new Stage();
     const leaving = new AbortController();
-    const { outcome } = stage.begin('a', undefined, leaving.signal);
-    await settle();
+    const { outcome } = await stage.send('a', undefined, leaving.signal);
     stage.forget('a');
     const { signal } = stage.source.call(0).request;
     expect(signal.aborted).toBe(false);
     leaving.abort('enough');
     expect(await outcome).toBe('enough');
     expect(signal.reason).toMatchObject({ name: 'AbortError', message: 'no callers' });
-    stage.source.call(0).fail(signal.reason);
-    await settle();
+    await stage.fail(0, signal.reason);
     expect(stage.flights.counts.failures).toBe(0);
   });
 
   it('has its aborted request count all the same if its error is about the client', async () => {
     stage = new Stage();
     const leaving = new AbortController();
-    const { outcome } = stage.begin('a', undefined, leaving.signal);
-    await settle();
+    const { outcome } = await stage.send('a', undefined, leaving.signal);
     stage.forget('a');
     leaving.abort('enough');
     expect(await outcome).toBe('enough');
-    stage.source.call(0).fail(new OwnerTokenError('source_failed', 'no secret', { failureScope: 'client' }));
-    await settle();
+    await stage.fail(0, new OwnerTokenError('source_failed', 'no secret', { failureScope: 'client' }));
     expect(stage.flights.counts.failures).toBe(1);
     expect(stage.failures.state('client')?.pause.error.code).toBe('source_failed');
   });
@@ -763,8 +739,7 @@ describe('an owner that is forgotten', () => {
   it('has its request finished for those who wait; nobody joins it, and nothing is stored', async () => {
     stage = new Stage({ concurrency: 1 });
     const first = stage.begin('a');
-    const queued = stage.begin('b');
-    await settle();
+    const queued = await stage.send('b');
     for (const key of ['a', 'b']) stage.forget(key);
     expect(stage.requesting).toEqual([]);
     const anew = stage.begin('a');
@@ -786,8 +761,7 @@ describe('an owner that is forgotten', () => {
 describe('a refresh that starts after its token has ended', () => {
   const startLate = async (forget: boolean) => {
     stage = new Stage({ concurrency: 1, expiry: fixedLifetime(900) });
-    const { slot, outcome } = stage.begin('a');
-    await settle();
+    const { slot, outcome } = await stage.send('a');
     stage.source.call(0).succeed();
     await outcome;
     stage.begin('other');
@@ -796,8 +770,7 @@ describe('a refresh that starts after its token has ended', () => {
     if (forget) stage.forget('a');
     stage.clock.advance(950);
     await settle();
-    stage.source.call(1).succeed();
-    await settle();
+    await stage.answer(1);
     expect([stage.source.call(2).request.reason, slot.held]).toEqual(['expired', undefined]);
     const { usable, size } = stage.owners;
     stage.source.call(2).succeed();
@@ -818,14 +791,12 @@ describe('a refresh that starts after its token has ended', () => {
 describe('what lifts a pause', () => {
   it('is told after the answer that did', async () => {
     stage = new Stage();
-    const { outcome } = stage.begin('a');
-    await settle();
+    const { outcome } = await stage.send('a');
     stage.source.call(0).fail(down);
     await outcome;
     expect(stage.events).toEqual(['request.sent', 'request.failed', 'pause.began']);
     stage.clock.advance(750);
-    const probe = stage.begin('b');
-    await settle();
+    const probe = await stage.send('b');
     stage.source.call(1).succeed();
     await probe.outcome;
     expect(stage.events).toEqual(['request.sent', 'request.succeeded', 'pause.lifted']);
@@ -833,13 +804,11 @@ describe('what lifts a pause', () => {
 
   it('may be an answer that refuses only the owner', async () => {
     stage = new Stage();
-    const { outcome } = stage.begin('a');
-    await settle();
+    const { outcome } = await stage.send('a');
     stage.source.call(0).fail(down);
     await outcome;
     stage.clock.advance(750);
-    const probe = stage.begin('b');
-    await settle();
+    const probe = await stage.send('b');
     stage.logged.length = 0;
     stage.source.call(1).fail(new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' }));
     expect(await probe.outcome).toBe('owner_refused');
@@ -877,8 +846,7 @@ describe('closing', () => {
 
   it('waits for what does not heed its signal no longer than it is told, and counts it', async () => {
     stage = new Stage();
-    const { outcome } = stage.begin('a');
-    await settle();
+    const { outcome } = await stage.send('a');
     const closed = stage.flights.close(1_000);
     expect(await outcome).toBe('closed');
     stage.clock.advance(1_000);
@@ -895,31 +863,19 @@ describe('a failed request that is sent again', () => {
   const broken = new OwnerTokenError('endpoint_unavailable', 'it answered 503', { status: 503 });
   const tooMany = new OwnerTokenError('rate_limited', 'it answered 429', { status: 429 });
 
-  /** A stage in which ten tokens were issued, which pay for one retry. */
-  const stageWithBudget = async () => {
-    stage = new Stage();
-    stage.source.script((call) => call.succeed());
-    for (let count = 0; count < 10; count++) await stage.begin(`paying ${count}`).outcome;
-    stage.source.script(undefined);
-    stage.logged.length = 0;
-    return stage.source.calls.length;
-  };
-
   it('waits without a permit, and its callers learn of the second outcome only', async () => {
     const before = await stageWithBudget();
     const { slot, outcome } = stage.begin('a');
     const joined = stage.join('a');
     await settle();
-    stage.source.call(before).fail(broken);
-    await settle();
+    await stage.fail(before, broken);
     expect(stage.numbers).toEqual({ inFlight: 0, queued: 1, waiting: 2 });
     for (const key of ['b', 'c']) stage.begin(key);
     await settle();
     expect(stage.source.calls).toHaveLength(before + 3);
     const late = stage.join('a');
     stage.clock.advance(99);
-    for (const index of [before + 1, before + 2]) stage.source.call(index).succeed();
-    await settle();
+    for (const index of [before + 1, before + 2]) await stage.answer(index);
     expect(stage.source.countFor('a')).toBe(1);
     stage.clock.advance(1);
     await settle();
@@ -935,10 +891,8 @@ describe('a failed request that is sent again', () => {
 
   it('fails for good the second time', async () => {
     const before = await stageWithBudget();
-    const { slot, outcome } = stage.begin('a');
-    await settle();
-    stage.source.call(before).fail(broken);
-    await settle();
+    const { slot, outcome } = await stage.send('a');
+    await stage.fail(before, broken);
     stage.clock.advance(100);
     await settle();
     stage.source.call(before + 1).fail(broken);
@@ -949,18 +903,14 @@ describe('a failed request that is sent again', () => {
   it('is dropped, with its timer, when all callers leave, and when the registry closes', async () => {
     const before = await stageWithBudget();
     const controller = new AbortController();
-    const { outcome } = stage.begin('a', createSlot('owner_a'), controller.signal);
-    await settle();
-    stage.source.call(before).fail(broken);
-    await settle();
+    const { outcome } = await stage.send('a', createSlot('owner_a'), controller.signal);
+    await stage.fail(before, broken);
     controller.abort(new Error('left'));
     expect(await outcome).toMatchObject({ message: 'left' });
     expect([stage.numbers, stage.clock.pendingTimers]).toEqual([NOTHING, 0]);
     await stageWithBudget();
-    const closing = stage.begin('a');
-    await settle();
-    stage.source.call(-1).fail(broken);
-    await settle();
+    const closing = await stage.send('a');
+    await stage.fail(-1, broken);
     await stage.flights.close(0);
     expect(await closing.outcome).toBe('closed');
     expect(stage.clock.pendingTimers).toBe(0);
@@ -968,10 +918,8 @@ describe('a failed request that is sent again', () => {
 
   it('is refused when a circuit opens before it is its turn', async () => {
     const before = await stageWithBudget();
-    const { outcome } = stage.begin('a');
-    await settle();
-    stage.source.call(before).fail(broken);
-    await settle();
+    const { outcome } = await stage.send('a');
+    await stage.fail(before, broken);
     openCircuit(stage.failures);
     stage.clock.advance(100);
     expect(await outcome).toBe('endpoint_unavailable');
@@ -982,8 +930,7 @@ describe('a failed request that is sent again', () => {
     stage = new Stage({ concurrency: 4 });
     const outcomes = ['a', 'b', 'c', 'd', 'e'].map((key) => stage.begin(key).outcome);
     await settle();
-    stage.source.call(3).fail(tooMany);
-    await settle();
+    await stage.fail(3, tooMany);
     expect(stage.numbers).toEqual({ inFlight: 3, queued: 2, waiting: 5 });
     stage.clock.advance(50);
     stage.source.script((call) => call.succeed());
@@ -994,13 +941,11 @@ describe('a failed request that is sent again', () => {
 
   it('is none whose source has given its permit back, or that has been queued too long', async () => {
     const before = await stageWithBudget();
-    const { outcome } = stage.begin('a');
-    await settle();
+    const { outcome } = await stage.send('a');
     stage.source.call(before).request.permit?.release();
     stage.source.call(before).fail(broken);
     expect(await outcome).toBe('endpoint_unavailable');
-    const late = stage.begin('b');
-    await settle();
+    const late = await stage.send('b');
     stage.clock.advance(5_000);
     stage.source.call(before + 1).fail(tooMany);
     expect(await late.outcome).toBe('rate_limited');
@@ -1011,8 +956,7 @@ describe('a slow request', () => {
   it('gives its permit to the next one, and its outcome still counts', async () => {
     stage = new Stage({ concurrency: 1 });
     const slow = stage.begin('slow');
-    const next = stage.begin('next');
-    await settle();
+    const next = await stage.send('next');
     stage.clock.advance(499);
     await settle();
     expect(stage.source.countFor('next')).toBe(0);
