@@ -70,13 +70,19 @@ export class Candidates {
     this.scores[bin] = (this.scores[bin] as number) - cost;
   }
 
-  /** Normalizes the best score to 0 and finds the possible candidates. */
+  /** Normalizes the best score to 0 and finds the possible candidates. Plain loops, because accepted calls come here. */
   #normalize(): void {
     const { scores } = this;
-    const best = Math.max(...scores);
-    for (const [bin, score] of scores.entries()) scores[bin] = Math.max(FLOOR, score - best);
-    this.#lowest = scores.findIndex((score) => score > -SUPPORT);
-    this.#highest = scores.findLastIndex((score) => score > -SUPPORT);
+    let best = Number.NEGATIVE_INFINITY;
+    for (let bin = 0; bin < BINS; bin++) best = Math.max(best, scores[bin] as number);
+    this.#lowest = BINS;
+    for (let bin = 0; bin < BINS; bin++) {
+      const score = Math.max(FLOOR, (scores[bin] as number) - best);
+      scores[bin] = score;
+      if (score <= -SUPPORT) continue;
+      this.#lowest = Math.min(this.#lowest, bin);
+      this.#highest = bin;
+    }
   }
 }
 
