@@ -4,6 +4,8 @@ import { OwnerTokenError, OwnerTokenRegistry } from '../../src/index.ts';
 import { WorldClock } from './world-clock.ts';
 
 const KEYS = ['key-a', 'key-A', 'key-a ', 'key-b'];
+/** A table allocates what its owners need in advance, for each of the registries here. */
+const maxOwners = KEYS.length;
 
 describe('random orderings', () => {
   it('A1 whatever response comes first, each caller gets its own owner’s token, from one request per owner', async () => {
@@ -16,7 +18,7 @@ describe('random orderings', () => {
             return s.schedule(Promise.resolve({ token: `token-of-${encodeURIComponent(key)}-${asked.length}` }));
           },
         };
-        const registry = new OwnerTokenRegistry({ source, clock: new WorldClock(), concurrency: 2 });
+        const registry = new OwnerTokenRegistry({ source, clock: new WorldClock(), concurrency: 2, maxOwners });
         const calls = called.map(async (key) => ({ key, token: await registry.getToken(key) }));
         await s.waitFor(Promise.all(calls));
         for (const call of calls) {
@@ -37,7 +39,7 @@ describe('random orderings', () => {
         const source = {
           requestToken: () => s.schedule(Promise.resolve({ token: `token-${++issued}` })),
         };
-        const registry = new OwnerTokenRegistry({ source, clock: new WorldClock() });
+        const registry = new OwnerTokenRegistry({ source, clock: new WorldClock(), maxOwners });
         const dropped = new Set<string>();
         const calls: Promise<unknown>[] = [];
         for (let time = 0; time < times; time++) {
@@ -75,7 +77,7 @@ describe('random orderings', () => {
               return { token: 'token' };
             },
           };
-          const registry = new OwnerTokenRegistry({ source, clock: new WorldClock() });
+          const registry = new OwnerTokenRegistry({ source, clock: new WorldClock(), maxOwners });
           const outcomes = Promise.allSettled(called.map((key) => registry.getToken(key)));
           await s.waitFor(outcomes);
           for (const [n, { status }] of (await outcomes).entries()) {
