@@ -14,6 +14,7 @@ import { ManualClock, settle } from '../helpers/manual-clock.ts';
 const BASE_URL = 'https://service.example';
 
 beforeEach(() => {
+  if (!nock.isActive()) nock.activate();
   nock.disableNetConnect();
 });
 
@@ -21,8 +22,9 @@ afterEach(() => {
   const pending = nock.pendingMocks();
   nock.abortPendingRequests();
   nock.cleanAll();
+  // The files that this worker runs next use the network.
+  nock.enableNetConnect();
   nock.restore();
-  nock.activate();
   expect(pending).toEqual([]);
 });
 
