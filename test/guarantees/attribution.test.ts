@@ -136,15 +136,21 @@ describe('M3', () => {
   });
 });
 
+/** A registry whose endpoint's circuit is half-open, with the trial request of owner `a` in flight. */
+async function inTrial(source = new ScriptedSource()) {
+  const { registry, clock } = scripted({}, source);
+  source.script((call) => call.fail(new OwnerTokenError('rate_limited', 'slow down', { status: 429 })));
+  await errorOf(registry.getToken('a'));
+  clock.advance(1_000);
+  source.script(undefined);
+  const trial = registry.getToken('a').catch(() => {});
+  await settle();
+  return { registry, clock, source, trial };
+}
+
 describe('M8', () => {
   it('M8 a caller that waits until retryAtMs while a trial is in flight makes a handful of attempts', async () => {
-    const { registry, clock, source } = scripted();
-    source.script((call) => call.fail(new OwnerTokenError('rate_limited', 'slow down', { status: 429 })));
-    await errorOf(registry.getToken('a'));
-    clock.advance(1_000);
-    source.script(undefined);
-    const trial = registry.getToken('a').catch(() => {});
-    await settle();
+    const { registry, clock, source, trial } = await inTrial();
     const startMs = clock.now();
     let attempts = 0;
     while (clock.now() < startMs + 10_000) {
@@ -165,14 +171,7 @@ it.each([
   ['that of the registry, if its own is longer', 60_000, 30_000],
   ['that of the registry, if its own is none', Number.NaN, 30_000],
 ])('M8 no caller is told to retry after the trial’s deadline: by %s', async (_, timeoutMs, deadlineMs) => {
-  const source = Object.assign(new ScriptedSource(), { timeoutMs });
-  const { registry, clock } = scripted({}, source);
-  source.script((call) => call.fail(new OwnerTokenError('rate_limited', 'slow down', { status: 429 })));
-  await errorOf(registry.getToken('a'));
-  clock.advance(1_000);
-  source.script(undefined);
-  const trial = registry.getToken('a').catch(() => {});
-  await settle();
+  const { registry, clock, source, trial } = await inTrial(Object.assign(new ScriptedSource(), { timeoutMs }));
   const startMs = clock.now();
   clock.advance(deadlineMs - 1_000);
   expect((await errorOf(registry.getToken('b'))).retryAtMs).toBe(startMs + deadlineMs);

@@ -110,18 +110,13 @@ describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
     },
   };
 
-  it.each(['node-redis', 'ioredis'])(
+  it.each(Object.entries(connect))(
     '%s shares again with the documented options',
     { timeout: 60_000 },
-    async (name) => {
-      const server = await startRedis();
-      const proxy = await TcpProxy.start(server.port);
-      closing.push(
-        () => server.kill(),
-        () => proxy[Symbol.asyncDispose](),
-      );
+    async (_, open) => {
+      const { proxy } = await startBehindProxy();
       const source = FleetSource.answering();
-      const shared = sharedOver(source, await (connect[name] as (port: number) => Promise<RedisPort>)(proxy.port));
+      const shared = sharedOver(source, await open(proxy.port));
       await shared.requestToken('before', requestOf());
       proxy.silenceAll();
       let calls = 0;
@@ -133,17 +128,11 @@ describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
     },
   );
 
-  it.each(['node-redis', 'ioredis'])(
+  it.each(Object.entries(connect))(
     '%s is woken again after its subscription died, although nothing else is sent on that connection',
     { timeout: 60_000 },
-    async (name) => {
-      const server = await startRedis();
-      const proxy = await TcpProxy.start(server.port);
-      closing.push(
-        () => server.kill(),
-        () => proxy[Symbol.asyncDispose](),
-      );
-      const open = connect[name] as (port: number) => Promise<RedisPort>;
+    async (_, open) => {
+      const { server, proxy } = await startBehindProxy();
       const [{ run }, { subscribe }] = [await open(server.port), await open(proxy.port)];
       let messages = 0;
       const heard: RedisPort = {
@@ -174,6 +163,17 @@ describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
       await Promise.all([leader.close(), follower.close()]);
     },
   );
+
+  /** A server, and a proxy before it that can fall silent. */
+  async function startBehindProxy() {
+    const server = await startRedis();
+    const proxy = await TcpProxy.start(server.port);
+    closing.push(
+      () => server.kill(),
+      () => proxy[Symbol.asyncDispose](),
+    );
+    return { server, proxy };
+  }
 
   /** Whether any record says that a follower waits. */
   async function waitsFor(port: number): Promise<boolean> {
@@ -207,7 +207,7 @@ describe.skipIf(noRedis)('L2: the documented rights, on one server', () => {
       return fromIoredis(client, { subscriber });
     },
   };
-  it.each(Object.keys(open))('%s: are enough', async (name) => {
+  it.each(Object.entries(open))('%s: are enough', async (_, connect) => {
     const server = await startRedis();
     const admin = new Redis(server.port);
     closing.push(
@@ -215,7 +215,6 @@ describe.skipIf(noRedis)('L2: the documented rights, on one server', () => {
       () => admin.disconnect(),
     );
     await admin.call('ACL', 'SETUSER', ...documentedRights('standalone'));
-    const connect = open[name] as (port: number) => Promise<RedisPort>;
     await exercise([await connect(server.port), await connect(server.port)], ['one', 'two']);
     expect(await denied(admin)).toEqual([]);
   });
