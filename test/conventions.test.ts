@@ -3,7 +3,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { runTestFile } from './helpers/nested-run.ts';
 import {
   exportsOf,
   type Import,
@@ -142,17 +141,4 @@ describe('public API', () => {
       await expect(`${exportsOf(file).join('\n')}\n`).toMatchFileSnapshot(`api/${name}`);
     });
   }
-});
-
-describe('a test run', () => {
-  const runOf = (body: string) =>
-    runTestFile('unhandled', `import { it } from 'vitest';\nit('passes', () => { ${body} });\n`);
-
-  it('K2: fails for one unhandled rejection, although every test passes', () => {
-    expect(runOf('')).toMatchObject({ status: 0 });
-    const { status, stdout, stderr } = runOf("void Promise.reject(new Error('nobody heard'));");
-    expect(status).toBe(1);
-    expect(stdout + stderr).toContain('nobody heard');
-    expect(stdout).toContain('1 passed');
-  });
 });

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import ts from 'typescript';
-import { pathsBelow, ROOT } from './source-files.ts';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { buildSync } from 'esbuild';
+import { ROOT } from './source-files.ts';
 
 /** The exit of a process, and its output. */
 export interface ChildEnd {
@@ -11,28 +11,17 @@ export interface ChildEnd {
   readonly out: string;
 }
 
-/** Folders that the main entry does not load. */
-const NOT_CORE = /^(adapters|cli|otel|redis|sandbox)\//;
-
-/** Runs modules in Node processes of their own, against the core's sources with only their types removed. */
+/** Runs modules in Node processes of their own, against a bundle of the core. */
 export class Children implements Disposable {
   readonly #folder: string;
 
   constructor() {
     mkdirSync(join(ROOT, 'reports'), { recursive: true });
     this.#folder = mkdtempSync(join(ROOT, 'reports', 'child-'));
-    const compilerOptions: ts.CompilerOptions = {
-      module: ts.ModuleKind.ESNext,
-      target: ts.ScriptTarget.ES2022,
-      rewriteRelativeImportExtensions: true,
-      verbatimModuleSyntax: true,
-    };
-    for (const path of pathsBelow('src').filter((each) => !NOT_CORE.test(each))) {
-      const { outputText } = ts.transpileModule(readFileSync(join(ROOT, 'src', path), 'utf8'), { compilerOptions });
-      const file = join(this.#folder, path.replace(/\.ts$/, '.js'));
-      mkdirSync(dirname(file), { recursive: true });
-      writeFileSync(file, outputText);
-    }
+    buildSync({
+      ...{ absWorkingDir: ROOT, entryPoints: ['src/index.ts'], outfile: join(this.#folder, 'index.js') },
+      ...{ bundle: true, packages: 'external', platform: 'node', format: 'esm', target: 'node20.19' },
+    });
   }
 
   /**
