@@ -1,14 +1,16 @@
-/** The walk of a miss that `docs/architecture.md` draws, against a real one. */
+/** The sequence diagrams against what really happens: a miss (`docs/architecture.md`), a fleet's cold start (`docs/fleet.md`). */
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { FailureScopes } from '../src/failures/failure-scopes.ts';
 import { OwnerTokenError, OwnerTokenRegistry, type TokenSource } from '../src/index.ts';
 import { Dispatch } from '../src/registry/dispatch.ts';
 import { Flights } from '../src/registry/flights.ts';
 import { RequestQueue } from '../src/registry/request-queue.ts';
+import { noRedis } from './helpers/redis-server.ts';
 import { ROOT } from './helpers/source-files.ts';
+import { type Message, TracedFleet } from './helpers/traced-fleet.ts';
 
 const trace = vi.hoisted((): string[] => []);
 
@@ -79,3 +81,40 @@ it.each(['succeeded', 'failed'] as const)(
     expect(await tracedWalk(drawn, source)).toEqual(drawn);
   },
 );
+
+/** The arrows of the picture of a fleet, as {@link Message}s. What follows a second colon is an explanation. */
+function drawnMessages(): { message: Message; onlyFirstCall: boolean }[] {
+  const page = readFileSync(join(ROOT, 'docs/fleet.md'), 'utf8');
+  const [, diagram = ''] = /```mermaid\nsequenceDiagram\n([^`]*)```/.exec(page) ?? [];
+  let onlyFirstCall = false;
+  return diagram.split('\n').flatMap((line) => {
+    if (/^ *(opt|end)\b/.test(line)) onlyFirstCall = line.includes('opt');
+    const [, from, to, texts] = /(\w)--?>>(\w): ([^:]*)/.exec(line) ?? [];
+    return texts?.split(', ').map((text) => ({ message: `${from}>${to}: ${text}`, onlyFirstCall })) ?? [];
+  });
+}
+
+describe.skipIf(noRedis)('the picture of a fleet', () => {
+  const isOf = (id: string) => (message: Message) => message.slice(0, 3).includes(id);
+  const isSent = (message: Message) => /^[AB]/.test(message);
+
+  it.each(['their first call', 'a further owner'])(
+    'draws the messages of three replicas at %s, in the order of each replica',
+    async (when) => {
+      const drawn = drawnMessages().filter(({ onlyFirstCall }) => when === 'their first call' || !onlyFirstCall);
+      const expected = drawn.map(({ message }) => message);
+      expect(expected.length).toBeGreaterThan(9);
+      await using fleet = await TracedFleet.start();
+      let messages = await fleet.messagesFor('owner');
+      if (when === 'a further owner') messages = await fleet.messagesFor('further owner');
+      for (const [follower = '', other = ''] of ['BC', 'CB']) {
+        // The picture has one line for both followers.
+        const seen = messages
+          .filter((message) => !isOf(other)(message))
+          .map((message) => message.slice(0, 3).replace(follower, 'B') + message.slice(3));
+        for (const id of ['A', 'B', 'S']) expect(seen.filter(isOf(id))).toEqual(expected.filter(isOf(id)));
+        expect(seen.filter(isSent)).toEqual(expected.filter(isSent));
+      }
+    },
+  );
+});
