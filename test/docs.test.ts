@@ -136,10 +136,12 @@ describe('pages', () => {
 
 describe('the examples that run elsewhere', () => {
   it.each([
-    ['docs/runtimes.md', 'js', 'worker/worker.js'],
-    ['docs/testing.md', 'ts', 'nest/src/integration.spec.ts'],
-  ])('%s shows the file that CI runs in a project', (page, language, file) => {
-    const code = textOf(`.ci/projects/${file}`);
+    ['docs/runtimes.md', 'js', '.ci/projects/worker/worker.js'],
+    ['docs/runtimes.md', 'js', 'docs/examples/commonjs.cjs'],
+    ['docs/testing.md', 'ts', '.ci/projects/nest/src/integration.spec.ts'],
+    ['docs/testing.md', 'js', 'docs/examples/integration.test.mjs'],
+  ])('%s shows a file that runs with the package', (page, language, file) => {
+    const code = textOf(file);
     expect(textOf(page)).toContain(`\`\`\`${language} elsewhere\n${code}\`\`\``);
   });
 });
@@ -245,10 +247,19 @@ describe('tables', () => {
     }
   });
 
-  it('the page of options has every option, and no other', () => {
-    const documented = namesIn('docs/options.md', '| option |').sort();
-    const there = [...membersOf('OwnerTokenRegistryOptions'), ...membersOf('TokenEndpointOptions')];
-    expect(documented).toEqual(there.sort());
+  it('the page of observability has every field of the statistics, and no other', () => {
+    const documented = rowsOf('docs/observability.md', '| field |').flatMap(([names = '']) => namesOf(names));
+    expect(documented.sort()).toEqual(membersOf('RegistryStats').sort());
+  });
+
+  it.each([
+    ['docs/options.md', ['OwnerTokenRegistryOptions', 'TokenEndpointOptions']],
+    ['docs/fleet.md', ['SharedTokensOptions']],
+    ['docs/calling.md', ['OwnerFetchOptions']],
+    ['docs/expiry.md', ['LearnedLifetimeOptions']],
+    ['docs/observability.md', ['InstrumentOptions']],
+  ])('%s has every option, and no other', (page, interfaces) => {
+    expect(namesIn(page, '| option |').sort()).toEqual(interfaces.flatMap(membersOf).sort());
   });
 
   it.each([

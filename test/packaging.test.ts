@@ -193,6 +193,8 @@ describe('the build', () => {
       'quick-start.mjs': /^1 token for 1000 calls\nanother owner: owner_refused, scope owner$/,
       'worker.mjs': /^tenant-1 done as owner-001\ntenant-2 failed: owner_refused\ntenant-3 done as owner-003$/,
       'http-server.mjs': /^alice 200\nbob 200\nmallory 502$/,
+      'commonjs.cjs': /^200 \{\}\nno token: owner_refused$/,
+      'integration.test.mjs': /pass 2\n.*fail 0\n/,
       'opentelemetry.mjs': /^owner_token\.lookups \{\} 9$(.|\n)*^owner_token\.request\.duration \{\} 1$/m,
     };
     expect(readdirSync(folder).sort()).toEqual(Object.keys(promised).sort());

@@ -12,11 +12,13 @@ const server = http.createServer(async (request, response) => {
   const accessKey = keyOf[request.url.slice(1)];
   if (!accessKey) return response.writeHead(404).end();
   try {
-    const answer = await registry.ownerFetch(accessKey)(`${baseUrl}/echo`);
-    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
+    const signal = AbortSignal.timeout(5_000);
+    const answer = await registry.ownerFetch(accessKey)(`${baseUrl}/echo`, { signal });
+    const body = await answer.text();
+    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(body);
   } catch (error) {
-    // Without a token: an OwnerTokenError. If the service itself cannot be reached: what fetch throws.
-    if (!isOwnerTokenError(error)) return response.writeHead(502).end('service_unreachable');
+    // Without a token: an OwnerTokenError. Without an answer of the API, or none in time: what fetch throws.
+    if (!isOwnerTokenError(error)) return response.writeHead(502).end('api_unreachable');
     if (!error.retryable) return response.writeHead(502).end(error.code);
     const waitMs = (error.retryAtMs ?? Date.now() + 1000) - Date.now();
     response.writeHead(503, { 'retry-after': Math.max(1, Math.ceil(waitMs / 1000)) }).end(error.code);

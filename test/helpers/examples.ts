@@ -10,7 +10,7 @@ import { exportsOf, isEntryPoint, packageName, pathsBelow, ROOT, readSource } fr
  * - `ts continued`: continues the page's setup
  * - `ts redis`: needs a running Redis
  * - `ts decorators`: uses TypeScript's experimental decorators
- * - `js elsewhere`, `ts elsewhere`: a file of `.ci/projects`, where CI runs it
+ * - `js elsewhere`, `ts elsewhere`: a file of `.ci/projects` or `docs/examples` that runs with the package
  *
  * Each `@example` of a doc comment in `src` is an example too. It uses every name that the package exports, and those of
  * {@link SURROUNDINGS}, as if they were declared. One marked `ts no-run` is checked but not run, because it needs Redis.
