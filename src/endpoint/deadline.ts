@@ -4,6 +4,7 @@
  * one another: one listener is enough.
  */
 
+import type { Cancellable } from '../cancellation.ts';
 import { type Clock, startTimer } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 
@@ -12,12 +13,12 @@ export class Deadline {
   reason: Error | undefined;
   /** Set by the step that is running. Called at most once, with the reason. */
   onEnd: ((reason: Error) => void) | undefined;
-  readonly #outer: AbortSignal | undefined;
+  readonly #outer: Cancellable | undefined;
   readonly #onAbort = (): void => this.#end(new OwnerTokenError('closed', 'the token request was aborted'));
   readonly #cancelTimer: () => void;
 
   /** Starts at once; `outer` ends it too. */
-  constructor(clock: Clock, timeoutMs: number, outer: AbortSignal | undefined) {
+  constructor(clock: Clock, timeoutMs: number, outer: Cancellable | undefined) {
     this.#outer = outer;
     this.#cancelTimer = startTimer(clock, () => this.#end(timeoutError()), timeoutMs);
     outer?.addEventListener('abort', this.#onAbort);

@@ -7,6 +7,7 @@
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import type http from 'node:http';
+import { Cancellation } from '../cancellation.ts';
 import { type Clock, systemClock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import {
@@ -86,7 +87,7 @@ export class TokenEndpoint implements TokenSource {
     if (typeof accessKey !== 'string' || accessKey === '') {
       throw new OwnerTokenError('invalid_access_key', 'the access key is not a non-empty string');
     }
-    const deadline = new Deadline(this.#clock, this.timeoutMs, request?.signal);
+    const deadline = new Deadline(this.#clock, this.timeoutMs, request && Cancellation.of(request));
     try {
       const clientSecret = await this.#currentSecret(deadline);
       const fields = { client_id: this.#clientId, client_secret: clientSecret, appliance_owner_scope: accessKey };

@@ -150,12 +150,12 @@ export class Dispatch {
     if (flight.endPermit || state.phase !== 'sent') return;
     if (!state.permit) {
       state.permit = new Promise((resolve, reject) => {
-        const { signal } = state.abort;
-        const leave = () => reject(signal.reason);
-        signal.addEventListener('abort', leave, { once: true });
+        const { abort } = state;
+        const leave = () => reject(abort.reason);
+        abort.addEventListener('abort', leave);
         state.resume = () => {
           state.permit = undefined;
-          signal.removeEventListener('abort', leave);
+          abort.removeEventListener('abort', leave);
           resolve();
         };
       });

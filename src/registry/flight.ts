@@ -1,6 +1,7 @@
 /** One in-flight token request, shared by its owner's concurrent callers (single-flight). */
 
 import { AsyncResource } from 'node:async_hooks';
+import type { Cancellation } from '../cancellation.ts';
 import type { OwnerStanding } from '../failures/circuit-breaker.ts';
 import type { AccessToken } from '../token.ts';
 import type { QueuedRequest } from './request-queue.ts';
@@ -18,7 +19,7 @@ export type FlightState =
   | { readonly phase: 'permitted' }
   | {
       readonly phase: 'sent';
-      readonly abort: AbortController;
+      readonly abort: Cancellation;
       permit?: Promise<void> | undefined;
       resume?: () => void;
     }

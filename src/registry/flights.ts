@@ -3,6 +3,7 @@
  * through its stages: queue, permit, source, outcome.
  */
 
+import { Cancellation } from '../cancellation.ts';
 import { inSlices, nextTurn, settledWithin, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import type { FailureScope, OwnerTokenError } from '../errors.ts';
@@ -185,7 +186,7 @@ export class Flights implements FlightHost, Runner {
 
   /** Sends the request, and settles it unless it will be sent again. Returns whether it will. */
   async #send(flight: Flight, permit: Permit): Promise<boolean> {
-    const abort = new AbortController();
+    const abort = new Cancellation();
     flight.state = { phase: 'sent', abort };
     const attempt = this.newAttempt(flight, this.#reasonOf(flight));
     const sent: SentFlight = { flight, permit, abort, attempt };
@@ -225,7 +226,7 @@ export class Flights implements FlightHost, Runner {
     const now = this.#time.now();
     const error = readFailure(thrown, flight, now);
     // A request that has settled already was refused while its source waited for a permit.
-    if (state.phase !== 'sent' || wasAborted(state.abort.signal, error)) {
+    if (state.phase !== 'sent' || wasAborted(state.abort, error)) {
       this.#failures.cancel(permit);
       this.#diagnostics.requestAbandoned(message);
       this.#end(flight);

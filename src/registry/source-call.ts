@@ -1,5 +1,6 @@
 /** The calls of the source for one request: their arguments, their time limit, and how their outcome is interpreted. */
 
+import type { Cancellation } from '../cancellation.ts';
 import type { RequestMessage } from '../channel-messages.ts';
 import type { Instant, Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
@@ -25,7 +26,7 @@ export interface Attempt {
 export interface SentFlight {
   readonly flight: Flight;
   readonly permit: Permit;
-  readonly abort: AbortController;
+  readonly abort: Cancellation;
   attempt: Attempt;
 }
 
@@ -62,7 +63,7 @@ export async function obtain(
     const failedAtMs = time.now().wallMs;
     const error = new OwnerTokenError('token_rejected', message, { owner: slot.owner, failedAtMs });
     diagnostics.requestFailed(sent.attempt.message, error);
-    abort.signal.throwIfAborted();
+    abort.throwIfAborted();
     await host.takePermit(flight);
     sent.attempt = host.newAttempt(flight, 'rejected');
     issued = await callSource(settings, diagnostics, host, sent);
@@ -89,19 +90,18 @@ async function callSource(
   const { accessKey, slot } = flight;
   const { message } = attempt;
   const take = async () => {
-    abort.signal.throwIfAborted();
+    abort.throwIfAborted();
     await host.takePermit(flight);
     attempt.sent = time.now();
   };
-  const request: TokenRequest = {
-    signal: abort.signal,
+  const request: TokenRequest = abort.addTo({
     reason: message.reason,
     ...(slot.held && { held: slot.held }),
     ...(slot.trouble?.lastRejected && { rejected: slot.trouble.lastRejected }),
-    lifetimeMs: (issued) => lifetimeOf(expiry, dateIssued(issued, attempt.sent, time.now())).lifetimeMs,
-    scopeOf: (error) => host.scopeOf(sent, error),
+    lifetimeMs: (issued: IssuedToken) => lifetimeOf(expiry, dateIssued(issued, attempt.sent, time.now())).lifetimeMs,
+    scopeOf: (error: OwnerTokenError) => host.scopeOf(sent, error),
     permit: { release: () => host.releasePermit(flight), take },
-  };
+  });
   // In an async function, so that a source that throws synchronously fails like one that rejects. Boxed, because each
   // promise that is resolved with an object reads its `then`, which may be an accessor that changes.
   const call = async () => ({ returned: await source.requestToken(accessKey, request) });
@@ -133,7 +133,7 @@ function settledInTime<T>(time: Time, timeoutMs: number, { flight, abort }: Sent
 }
 
 /** Whether the registry ended a request: it closed, or refused the request while its source waited for a permit. */
-function wasEnded({ reason }: AbortSignal): boolean {
+function wasEnded({ reason }: Cancellation): boolean {
   return reason instanceof OwnerTokenError;
 }
 
@@ -151,8 +151,8 @@ export function readFailure(thrown: unknown, { slot, accessKey }: Flight, now: I
  * Whether a request failed because it was aborted. If the registry did not end it, an error about the service or the
  * client still counts; only a `source_failed` of the owner is taken for the source's reaction to the abort.
  */
-export function wasAborted(signal: AbortSignal, { code, failureScope }: OwnerTokenError): boolean {
-  return signal.aborted && (wasEnded(signal) || (code === 'source_failed' && failureScope === 'owner'));
+export function wasAborted(abort: Cancellation, { code, failureScope }: OwnerTokenError): boolean {
+  return abort.aborted && (wasEnded(abort) || (code === 'source_failed' && failureScope === 'owner'));
 }
 
 /** The error of calls to a closed registry. */
