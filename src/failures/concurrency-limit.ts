@@ -6,6 +6,7 @@
  * | successes while all permits are in use, latency normal   | grows by a quarter per round trip (doubles up to the  |
  * |                                                          | initial limit), or near a ceiling by one per round;   |
  * |                                                          | by less the higher the latency                        |
+ * | a slow request, before any latency is known              | grows by one, up to twice the initial limit           |
  * | a 429 that `flow.ts` attributes to concurrency           | shrinks by a quarter, which marks a ceiling           |
  * | more than a tenth of the responses are 503               | likewise                                              |
  * | latency over 1.5 times the best                          | stays                                                 |
@@ -14,6 +15,9 @@
  * | high latency even after three such steps, or at the      | stays: the service itself has become slower, so this  |
  * | lowest limit                                             | is the best latency from now on                       |
  * | a pause ended                                            | starts again at one                                   |
+ *
+ * A 429 with `Retry-After` pauses all requests, so the ceiling that it marks is approached more slowly, and outlasts the
+ * pause.
  *
  * Latencies are averaged over a round, a set of requests sent one after the other. An outlier is capped before it
  * counts, and a fast round moves the best latency by only a quarter of the difference: after one lucky round, normal
@@ -65,6 +69,10 @@ const OVERLOAD_SHARE = 0.1;
 /** How much of the difference a round moves the best latency: down, and up at the same limit. */
 const FASTER = 1 / 4;
 const SLOWER = 1 / 50;
+/** How many rounds it takes to add one near a ceiling that costs a pause. */
+const COSTLY_ROUNDS = 8;
+/** Until a latency is known, slow requests raise the limit up to this multiple of the initial one. */
+const WIDEST_BLIND = 2;
 /** A limit that exceeds its ceiling by a tenth without congestion has refuted it. */
 const REFUTED = 1.1;
 /** The tail is the 95th percentile: each response beyond it raises it by nearly a fifth. */
@@ -79,6 +87,8 @@ export class ConcurrencyLimit {
   #limit: number;
   /** The limit at which congestion was last seen; infinite if that is unknown. */
   #ceiling = Number.POSITIVE_INFINITY;
+  /** Whether a 429 with `Retry-After` marked the ceiling: each attempt to exceed it may cost a pause. */
+  #isCeilingCostly = false;
   /** Responses to this and earlier requests say nothing about the limit. */
   #changedAt = 0;
   #best: { ms: number; atLimit: number } | undefined;
@@ -108,7 +118,7 @@ export class ConcurrencyLimit {
 
   /** How long a request waits behind this many others; 0 if that is unknown. */
   waitMs(ahead: number): number {
-    const limit = this.#ceiling === Number.POSITIVE_INFINITY ? this.#range.max : this.#limit;
+    const limit = Math.max(this.#limit, Math.min(this.#range.max, this.#ceiling * AFTER_RATE_LIMIT));
     return (ahead * (this.#recentMs ?? 0)) / limit;
   }
 
@@ -137,17 +147,28 @@ export class ConcurrencyLimit {
    * The service answered 429, because too many requests were in flight. Returns false if the limit cannot shrink any
    * further. Does nothing for a request that was sent before the limit last shrank.
    */
-  rateLimited(number: number, sent: number): boolean {
+  rateLimited(number: number, sent: number, hasRetryAfter: boolean): boolean {
     if (number <= this.#changedAt) return true;
     if (this.#limit <= this.#range.min) return false;
     this.#shrink(AFTER_RATE_LIMIT, sent);
+    this.#isCeilingCostly = hasRetryAfter;
     return true;
+  }
+
+  /**
+   * A request is slow. Until a latency is known, one more may start for it: if hanging owners are asked first, the
+   * healthy ones behind them are reached sooner. After a pause this must not take the place of successes.
+   */
+  slowed(): void {
+    const { initial, max } = this.#range;
+    const mayWiden = this.#tailMs === 0 && this.#limit >= initial && this.#limit < WIDEST_BLIND * initial;
+    if (mayWiden) this.#limit = Math.min(max, this.#limit + 1);
   }
 
   /** A pause has ended. @param number of the request whose response ended it. */
   restart(number: number): void {
     this.#limit = 1;
-    this.#ceiling = Number.POSITIVE_INFINITY;
+    if (!this.#isCeilingCostly) this.#ceiling = Number.POSITIVE_INFINITY;
     this.#changedAt = number;
     this.#round = this.#roundAfter(number);
   }
@@ -159,9 +180,13 @@ export class ConcurrencyLimit {
 
   #grow(recentMs: number): void {
     if (this.#limit > this.#ceiling * REFUTED) this.#ceiling = Number.POSITIVE_INFINITY;
-    const step = this.#limit < this.#range.initial ? 1 : GROWTH;
-    const most = this.#ceiling === Number.POSITIVE_INFINITY ? step : 1 / this.#round.size;
-    this.#limit = Math.min(this.#range.max, this.#limit + most * this.#headroom(recentMs));
+    this.#limit = Math.min(this.#range.max, this.#limit + this.#step * this.#headroom(recentMs));
+  }
+
+  /** What a success adds to the limit if latency is the best. */
+  get #step(): number {
+    if (this.#limit < this.#ceiling * AFTER_RATE_LIMIT) return this.#limit < this.#range.initial ? 1 : GROWTH;
+    return 1 / (this.#round.size * (this.#isCeilingCostly ? COSTLY_ROUNDS : 1));
   }
 
   /** Ends the round if most of it has been answered, or if responses are already a whole round ahead. */
@@ -214,6 +239,7 @@ export class ConcurrencyLimit {
 
   #shrink(share: number, sent: number): void {
     this.#ceiling = this.#limit;
+    this.#isCeilingCostly = false;
     this.#limit = Math.max(Math.min(this.#limit, this.#range.min), this.#limit * share);
     this.#changedAt = sent;
     this.#round = this.#roundAfter(sent);

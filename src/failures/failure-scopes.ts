@@ -19,8 +19,7 @@
 import { type FailureScope, OwnerTokenError, type WiderScope } from '../errors.ts';
 import { drawLength, drawPause, type Pause, type PauseRange } from './backoff.ts';
 import { CircuitBreaker, type CircuitState, type OwnerStanding, type Permit } from './circuit-breaker.ts';
-import type { LatencySample } from './concurrency-limit.ts';
-import { Flow, type FlowOptions, isNewcomer } from './flow.ts';
+import { Flow, type FlowOptions, isNewcomer, type TokenResponse } from './flow.ts';
 
 /**
  * How long a failure of each scope stops requests.
@@ -136,7 +135,7 @@ export class FailureScopes {
    *
    * @param response undefined if its latency is not the service's: another replica obtained the token.
    */
-  succeeded(permit: Permit, nowMs: number, response: Omit<LatencySample, 'number'> | undefined): WiderScope[] {
+  succeeded(permit: Permit, nowMs: number, response: Omit<TokenResponse, 'number'> | undefined): WiderScope[] {
     const { number } = permit;
     this.#newestSuccess = Math.max(this.#newestSuccess, number);
     const lifted = this.#both.filter((breaker) => breaker.succeeded(permit));
@@ -165,11 +164,13 @@ export class FailureScopes {
   resendAfterMs(request: FailedRequest): number | undefined {
     const { permit, error, resends, isOnlyRequest, nowMs } = request;
     const { number, standing } = permit;
-    const hasHint = error.retryAfterMs !== undefined || OwnerTokenError.pauseMsOf(error) !== undefined;
-    if (hasHint || this.#both.some(({ state }) => state)) return undefined;
-    if (error.code === 'rate_limited') {
-      return resends < MAX_RESENDS && this.flow.rateLimited({ ...permit, nowMs, isOnlyRequest }) ? 0 : undefined;
+    const { retryAfterMs } = error;
+    if (OwnerTokenError.pauseMsOf(error) !== undefined || this.#both.some(({ state }) => state)) return undefined;
+    if (error.code === 'rate_limited' && error.failureScope !== 'owner') {
+      const isTooMuch = this.flow.rateLimited({ ...permit, nowMs, isOnlyRequest, retryAfterMs });
+      return isTooMuch && retryAfterMs === undefined && resends < MAX_RESENDS ? 0 : undefined;
     }
+    if (retryAfterMs !== undefined) return undefined;
     if (error.status === 503 && !this.#isInconclusive(standing)) this.flow.overloaded(number);
     const isLone =
       !hasFailed(standing) &&

@@ -2,12 +2,14 @@
  * How many requests may be in flight, how fast they may follow each other, and which failed ones are sent again. All of
  * this is learned from outcomes, because the service states no limits. `concurrency-limit.ts` learns the first part.
  *
- * **429 without `Retry-After`.** While the service issues tokens, it means "too much", not "down", and the request is
- * sent again, a few times at most. If more requests were in flight than ever succeeded together, the limit shrinks. If
- * not, or if the limit cannot shrink, the service counts requests per second: requests are paced by the rate at which
- * tokens were issued within the last second. Each further 429 cuts that rate by a tenth. Each token raises it, by more
- * the longer ago the last 429 was. Nothing starts for a moment after a 429, unless it is the first in a row and the
- * limit has shrunk.
+ * **429.** While the service issues tokens, it means "too much", not "down". If more requests were in flight than ever
+ * succeeded together, the limit shrinks. If not, or if the limit cannot shrink, the service counts requests per second:
+ * requests are paced by the rate at which tokens were issued within the last second. Each further 429 cuts that rate by
+ * a tenth. Each token raises it, by more the longer ago the last 429 was. Without `Retry-After` the request is sent
+ * again, a few times at most; nothing starts for a moment after a 429, unless it is the first in a row and the limit has
+ * shrunk. With `Retry-After` the endpoint's circuit opens, and what was learned holds after the pause. If the next 429
+ * comes soon after the pause, the rate follows from all tokens since the last one, and so includes the pause: a quota
+ * may be spent within a fraction of the time for which it is meant.
  *
  * **Lone failures.** A request with a transient failure is sent again if the retry budget allows. Ten issued tokens pay
  * for one retry. The budget is empty at the start and saves ten retries, so an outage gets at most ten more requests.
@@ -45,19 +47,31 @@ export interface SentPermit {
   readonly inFlight: number;
 }
 
+/** A response with a token. */
+export interface TokenResponse extends LatencySample {
+  /** How many requests were in flight when it came, its own included. */
+  readonly inFlight: number;
+}
+
 /** A request that was answered with 429. */
 export interface RateLimited extends SentPermit {
   readonly nowMs: number;
   /** Whether no other request is in flight. */
   readonly isOnlyRequest: boolean;
+  /** The pause that the service asked for. */
+  readonly retryAfterMs?: number | undefined;
 }
 
 /** How long nothing starts after a 429: the base, doubled with each further 429 without a success in between. */
 const QUIET_MS = { base: 50, cap: 1_000 } as const;
 /** A 429 cuts the learned rate to this share. */
 const AFTER_RATE_LIMIT = 0.9;
+/** A learned rate is forgotten after this long without a 429, pauses aside. */
+const RATE_VALID_MS = 60_000;
+/** A 429 is soon after a pause if that took at least this share of the time since the last 429. */
+const PAUSED_SHARE = 1 / 2;
 /** What a token adds to the learned rate right after a 429. Grows with the square of the time since. */
-const RAISE_PER_SUCCESS = 0.02;
+const RAISE_PER_SUCCESS = 0.005;
 const RAISE_UNIT_MS = 5_000;
 
 /** Tokens that pay for one retry, and how many retries can be saved. */
@@ -78,8 +92,12 @@ export class Flow {
   #sent = 0;
   /** The rate learned from 429s. */
   #perSecond: number | undefined;
-  #rateLimitedAtMs = 0;
+  #perSecondUntilMs = Number.NEGATIVE_INFINITY;
+  #rateLimitedAtMs = Number.NEGATIVE_INFINITY;
+  #tokensSinceRateLimit = 0;
   #quietUntilMs = Number.NEGATIVE_INFINITY;
+  /** Whether requests had to wait when the last token came. If not, tokens show the demand, not the service's limit. */
+  #isLimitInUse = false;
   /** The most requests in flight of which one succeeded. */
   #mostTogether = 0;
   /** 429s in a row, each to a request sent after the one before. */
@@ -122,17 +140,26 @@ export class Flow {
     return Math.max(newcomersMs, (ahead.all * 1_000) / this.#pace.perSecond, this.#concurrency.waitMs(ahead.all));
   }
 
+  /** A request is slow, and has given its permit back. */
+  slowed(): void {
+    this.#concurrency.slowed();
+  }
+
   sent({ number, standing }: SentPermit, nowMs: number): void {
     this.#sent = number;
+    if (this.#perSecond !== undefined && nowMs > this.#perSecondUntilMs) this.#forgetRate();
     this.#pace.sent(nowMs);
     if (isNewcomer(standing)) this.#newcomers.sent(nowMs);
   }
 
   /** @param response undefined if its latency is not the service's: another replica obtained the token. */
-  succeeded(permit: SentPermit, nowMs: number, response: LatencySample | undefined): void {
+  succeeded(permit: SentPermit, nowMs: number, response: TokenResponse | undefined): void {
     const { number, standing, inFlight } = permit;
     this.#recentTokens.add(nowMs);
-    this.#mostTogether = Math.max(this.#mostTogether, inFlight);
+    this.#tokensSinceRateLimit++;
+    // The lower number, because those whose responses are on their way here have ended at the service.
+    if (response) this.#isLimitInUse = response.isLimitInUse;
+    if (response) this.#mostTogether = Math.max(this.#mostTogether, Math.min(inFlight, response.inFlight));
     this.#successesSaved = Math.min(this.#successesSaved + 1, SUCCESSES_PER_RETRY * MAX_SAVED_RETRIES);
     if (number > this.#rateLimitedUpTo) this.#rateLimitedInARow = 0;
     if (isNewcomer(standing)) {
@@ -159,20 +186,27 @@ export class Flow {
     this.#concurrency.overloaded(number, this.#sent);
   }
 
-  /** A request got a 429 without `Retry-After`. Returns whether the service merely wants fewer requests. */
-  rateLimited({ number, nowMs, inFlight, isOnlyRequest }: RateLimited): boolean {
+  /** A request got a 429. Returns whether the service merely wants fewer requests. */
+  rateLimited({ number, nowMs, inFlight, isOnlyRequest, retryAfterMs }: RateLimited): boolean {
     const { count, perSecond } = this.#recentTokens.at(nowMs);
     if (isOnlyRequest && count === 0) return false;
-    const isConcurrency = inFlight > this.#mostTogether && this.#concurrency.rateLimited(number, this.#sent);
+    const hasRetryAfter = retryAfterMs !== undefined;
+    const isConcurrency =
+      inFlight > this.#mostTogether && this.#concurrency.rateLimited(number, this.#sent, hasRetryAfter);
     if (number <= this.#rateLimitedUpTo) return true;
     this.#rateLimitedUpTo = this.#sent;
     const before = this.#rateLimitedInARow++;
     if (!isConcurrency || before > 0) this.#quietUntilMs = nowMs + Math.min(QUIET_MS.cap, QUIET_MS.base * 2 ** before);
     if (!isConcurrency) {
-      this.#rateLimitedAtMs = nowMs;
-      const learned = count > 0 ? perSecond : Number.POSITIVE_INFINITY;
-      this.#pacedBy(Math.min(learned, (this.#perSecond ?? learned) * AFTER_RATE_LIMIT));
+      const sinceMs = nowMs - this.#rateLimitedAtMs;
+      const isSoon = hasRetryAfter && retryAfterMs >= sinceMs * PAUSED_SHARE;
+      const issued = isSoon ? (this.#tokensSinceRateLimit * 1_000) / sinceMs : perSecond * AFTER_RATE_LIMIT;
+      const learned = count > 0 && this.#isLimitInUse ? issued : Number.POSITIVE_INFINITY;
+      this.#pacedBy(Math.min(learned, (this.#perSecond ?? Number.POSITIVE_INFINITY) * AFTER_RATE_LIMIT));
     }
+    this.#perSecondUntilMs = nowMs + (retryAfterMs ?? 0) + RATE_VALID_MS;
+    this.#rateLimitedAtMs = nowMs;
+    this.#tokensSinceRateLimit = 0;
     return true;
   }
 
@@ -197,9 +231,13 @@ export class Flow {
   resume(): void {
     this.#concurrency.raiseToInitial();
     this.#resetNewcomers();
-    this.#perSecond = undefined;
     this.#rateLimitedInARow = 0;
     this.#quietUntilMs = Number.NEGATIVE_INFINITY;
+    this.#forgetRate();
+  }
+
+  #forgetRate(): void {
+    this.#perSecond = undefined;
     if (this.#quota === Number.POSITIVE_INFINITY) this.#pace.removeBound();
     else this.#pace.set(this.#quota);
   }

@@ -121,7 +121,10 @@ export class Dispatch {
     const { flow } = this.#failures;
     while (!this.#closed && this.#blocks === 0 && this.#queue.queued > 0) {
       const now = this.#time.now();
-      for (const slow of this.#queue.takeFromSlow(flow.slowAfterMs, now.monotonicMs)) endPermit(slow);
+      for (const slow of this.#queue.takeFromSlow(flow.slowAfterMs, now.monotonicMs)) {
+        endPermit(slow);
+        flow.slowed();
+      }
       const flight = this.#queue.next(flow.limitsAt(now.monotonicMs), now.monotonicMs);
       if (!flight) break;
       if (flight.state.phase === 'sent') {
@@ -179,7 +182,7 @@ export class Dispatch {
     const latencyMs = monotonicMs - sentAtMs;
     this.#queue.served(flight, monotonicMs);
     // Without a permit it waited for another replica, so its latency is not the service's.
-    const response = this.#queue.isInFlight(flight) ? { latencyMs, isLimitInUse } : undefined;
+    const response = this.#queue.isInFlight(flight) ? { latencyMs, isLimitInUse, inFlight: this.#queue.inFlight } : undefined;
     return this.#failures.succeeded(permit, monotonicMs, response);
   }
 

@@ -8,7 +8,7 @@
  * - A bulkhead limits failing owners to a quarter of the permits, and at least one: an owner that hangs keeps its
  *   permit until its request counts as slow, and many such owners would keep all of them.
  * - A slow request, one that takes far longer than its peers, gives its permit back and stays in flight in a pool of
- *   `concurrency.max`. It keeps the permit if the service rather than the owner may hang: if three owners that worked
+ *   `concurrency.max`, at least {@link LEAST_SLOW_POOL}. It keeps the permit if the service rather than the owner may hang: if three owners that worked
  *   before wait for responses, and nothing sent later has succeeded.
  * - Newcomers (owners that have never succeeded) may have to wait while others start, but never delay others.
  * - A request is overdue if no request of an owner with the same standing has succeeded for `maxQueueMs`, or if it has
@@ -32,6 +32,9 @@ export interface RequestQueueOptions {
 
 /** The longest wait while other requests are served, as a multiple of `maxQueueMs`. */
 export const LONGEST_WAIT = 10;
+
+/** The smallest pool of slow requests. With a low limit, a few hanging owners would otherwise stop all others. */
+export const LEAST_SLOW_POOL = 32;
 
 /** A request's place in a lane, or its permit once it is in flight. */
 interface Place<T> {
@@ -97,7 +100,7 @@ export class RequestQueue<T extends QueuedRequest> {
   #failingInFlight = 0;
 
   constructor({ concurrency, maxQueued, maxQueueMs }: RequestQueueOptions) {
-    this.#maxSlow = concurrency.max;
+    this.#maxSlow = Math.max(LEAST_SLOW_POOL, concurrency.max);
     this.#maxQueued = maxQueued;
     this.#maxQueueMs = maxQueueMs;
   }
@@ -247,15 +250,19 @@ export class RequestQueue<T extends QueuedRequest> {
     let mayServiceHang: boolean | undefined;
     for (const each of this.#startedAtMs) {
       if (!this.#isSuspect(each)) return each;
-      mayServiceHang ??= this.#suspects >= SUSPECTS_TO_ESCALATE;
+      mayServiceHang ??= this.#mayServiceHang;
       if (!mayServiceHang) return each;
     }
     return undefined;
   }
 
-  /** How many requests of owners that worked before wait for a response, with none sent later that succeeded. */
-  get #suspects(): number {
-    return [...this.#slow, ...this.#startedAtMs].filter((each) => this.#isSuspect(each)).length;
+  /** Whether enough owners that worked before wait for a response, with none sent later that succeeded. */
+  get #mayServiceHang(): boolean {
+    let suspects = 0;
+    for (const requests of [this.#startedAtMs, this.#slow]) {
+      for (const each of requests) if (this.#isSuspect(each) && ++suspects >= SUSPECTS_TO_ESCALATE) return true;
+    }
+    return false;
   }
 
   #isSuspect([{ standing }, startedAtMs]: [T, number]): boolean {

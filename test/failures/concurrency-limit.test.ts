@@ -187,14 +187,14 @@ describe('congestion', () => {
 describe('a refusal', () => {
   it('shrinks the limit once for all requests that were sent before', () => {
     const { limit } = new Stage();
-    expect([limit.rateLimited(5, 9), limit.limit]).toEqual([true, 12]);
-    expect([limit.rateLimited(9, 9), limit.limit]).toEqual([true, 12]);
-    expect([limit.rateLimited(10, 10), limit.limit]).toEqual([true, 9]);
+    expect([limit.rateLimited(5, 9, false), limit.limit]).toEqual([true, 12]);
+    expect([limit.rateLimited(9, 9, false), limit.limit]).toEqual([true, 12]);
+    expect([limit.rateLimited(10, 10, false), limit.limit]).toEqual([true, 9]);
   });
 
   it('marks a ceiling, near which the limit grows by one per round, and beyond which it grows fast again', () => {
     const stage = new Stage();
-    stage.limit.rateLimited(1, 0);
+    stage.limit.rateLimited(1, 0, false);
     stage.answer(12);
     expect(stage.limit.limit).toBe(12);
     stage.answer(12);
@@ -209,8 +209,61 @@ describe('a refusal', () => {
 
   it('leaves at least the least', () => {
     const { limit } = new Stage({ min: 14 });
-    expect([limit.rateLimited(1, 1), limit.limit]).toEqual([true, 14]);
-    expect([limit.rateLimited(2, 2), limit.limit]).toEqual([false, 14]);
+    expect([limit.rateLimited(1, 1, false), limit.limit]).toEqual([true, 14]);
+    expect([limit.rateLimited(2, 2, false), limit.limit]).toEqual([false, 14]);
+  });
+});
+
+describe('a 429 with Retry-After', () => {
+  /** After 16 requests, the limit is 12, near a ceiling of 16. Then a pause ends. */
+  const paused = (hasRetryAfter: boolean) => {
+    const told = new Told();
+    told.limit.rateLimited(told.sent, told.sent, hasRetryAfter);
+    told.sent++;
+    told.limit.restart(told.sent);
+    return told;
+  };
+  const limitAfter = (told: Told, count: number) => {
+    told.succeed(count, 100);
+    return told.limit.limit;
+  };
+
+  it('marks a ceiling that outlasts the pause: the limit doubles up to three quarters of it', () => {
+    expect(limitAfter(paused(true), 11)).toBe(12);
+    expect(limitAfter(paused(true), 12)).toBe(12);
+    expect(limitAfter(paused(false), 40)).toBeGreaterThan(16);
+  });
+
+  it('makes the limit grow by one in eight rounds from there', () => {
+    const told = paused(true);
+    told.succeed(11, 100);
+    expect([limitAfter(told, 8 * 32 - 1), limitAfter(told, 2)]).toEqual([12, 13]);
+  });
+
+  it('leaves growth by a quarter per round trip below three quarters of a high ceiling', () => {
+    const high = new Told({ initial: 4, max: 128 });
+    high.succeed(4 * 36, 100);
+    expect(high.limit.limit).toBe(40);
+    high.limit.rateLimited(high.sent + 1, high.sent + 1, true);
+    high.sent++;
+    high.limit.restart(high.sent);
+    expect([limitAfter(high, 3), limitAfter(high, 4), limitAfter(high, 4)]).toEqual([4, 5, 6]);
+  });
+
+  it('costs nothing any more once the ceiling is that of another kind', () => {
+    const told = paused(true);
+    told.succeed(11, 100);
+    told.limit.rateLimited(told.sent + 1, told.sent + 1, false);
+    told.sent++;
+    expect([told.limit.limit, limitAfter(told, 31), limitAfter(told, 2)]).toEqual([9, 9, 10]);
+    told.limit.restart(told.sent);
+    expect(limitAfter(told, 40)).toBeGreaterThan(16);
+  });
+
+  it('does not make callers wait longer than at three quarters of the ceiling', () => {
+    const told = paused(true);
+    told.succeed(1, 120);
+    expect(told.limit.waitMs(100)).toBeCloseTo((100 * 120) / 12);
   });
 });
 
@@ -266,12 +319,31 @@ describe('the wait', () => {
     expect(stage.limit.waitMs(1_000)).toBe(0);
     stage.answer(20);
     expect(stage.limit.waitMs(1_280)).toBeCloseTo(1_000);
-    stage.limit.rateLimited(stage.sent, stage.sent);
+    stage.limit.rateLimited(stage.sent, stage.sent, false);
     expect(stage.limit.waitMs(1_280)).toBeGreaterThan(5_000);
   });
 });
 
 describe('a slow request', () => {
+  const limitAfter = (told: Told, count: number) => {
+    for (let each = 0; each < count; each++) told.limit.slowed();
+    return told.limit.limit;
+  };
+
+  it('raises the limit by one until a latency is known, up to twice the initial one and the most', () => {
+    expect([limitAfter(new Told(), 1), limitAfter(new Told(), 16), limitAfter(new Told(), 40)]).toEqual([17, 32, 32]);
+    expect(limitAfter(new Told({ initial: 4, max: 6 }), 10)).toBe(6);
+    const told = new Told();
+    told.succeed(1, 100, false);
+    expect(limitAfter(told, 5)).toBe(16);
+  });
+
+  it('does not take the place of successes after a pause', () => {
+    const told = new Told();
+    told.limit.restart(told.sent);
+    expect(limitAfter(told, 5)).toBe(1);
+  });
+
   it('takes half a second at least, and three times as long as nearly all others', () => {
     const stage = new Stage();
     expect(stage.limit.slowAfterMs).toBe(500);
@@ -557,7 +629,7 @@ describe('steps of growth', () => {
 
   it('do not follow from a request that was sent before the limit shrank', () => {
     const { limit } = new Told();
-    limit.rateLimited(5, 9);
+    limit.rateLimited(5, 9, false);
     limit.succeeded({ number: 9, latencyMs: 100, isLimitInUse: true }, 9);
     expect(limit.waitMs(1_000)).toBe(0);
     limit.succeeded({ number: 10, latencyMs: 100, isLimitInUse: true }, 10);
@@ -566,7 +638,7 @@ describe('steps of growth', () => {
 
   it('are fast again after a pause, though a ceiling was known', () => {
     const told = new Told(upTo(16));
-    told.limit.rateLimited(1, 1);
+    told.limit.rateLimited(1, 1, false);
     told.sent = 1;
     told.limit.restart(1);
     told.succeed(15, 100);

@@ -58,7 +58,7 @@ class Stage {
   }
 
   succeed(nowMs = 0) {
-    return this.scopes.succeeded(this.admit(nowMs), nowMs, { latencyMs: 1, isLimitInUse: true });
+    return this.scopes.succeeded(this.admit(nowMs), nowMs, { latencyMs: 1, isLimitInUse: true, inFlight: 1 });
   }
 }
 
@@ -359,6 +359,21 @@ describe('a request that is sent again', () => {
     expect(resend(stage, tooMany, { resends: 10 })).toBeUndefined();
     expect(resend(stage, error('rate_limited', { status: 429, retryAfterMs: 1_000 }))).toBeUndefined();
     expect(resend(new Stage(), tooMany)).toBeUndefined();
+  });
+
+  it('got a 429 with Retry-After: that teaches the limit, too, unless it is the owner’s own or a circuit is open', () => {
+    const tooMany = { status: 429, retryAfterMs: 1_000 };
+    const limitAfter = (failure: OwnerTokenError, isOpen = false) => {
+      const stage = new Stage({ concurrency: { initial: 16, min: 1, max: 16 } });
+      const permits = [stage.admit(), stage.admit()] as const;
+      if (isOpen) stage.failed(permits[0], refused);
+      const request = { owner: 'a', ownerFailures: 0, nowMs: 0, sentAtMs: 0, resends: 0, isOnlyRequest: false };
+      expect(stage.scopes.resendAfterMs({ permit: permits[1], error: failure, ...request })).toBeUndefined();
+      return stage.limit;
+    };
+    expect(limitAfter(error('rate_limited', tooMany))).toBe(12);
+    expect(limitAfter(error('rate_limited', { ...tooMany, failureScope: 'owner' }))).toBe(16);
+    expect(limitAfter(error('rate_limited', tooMany), true)).toBe(16);
   });
 });
 

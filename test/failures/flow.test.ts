@@ -21,14 +21,15 @@ class Stage {
     return permit;
   }
 
-  succeed(permit: SentPermit): void {
-    const response = { number: permit.number, latencyMs: 20, isLimitInUse: true };
+  /** @param inFlight how many requests were in flight when the token came. */
+  succeed(permit: SentPermit, { inFlight = permit.inFlight, isLimitInUse = true } = {}): void {
+    const response = { number: permit.number, latencyMs: 20, isLimitInUse, inFlight };
     this.flow.succeeded(permit, this.nowMs, response);
   }
 
   /** The service answers 429. */
-  rateLimited(permit: SentPermit, isOnlyRequest = false): boolean {
-    return this.flow.rateLimited({ ...permit, nowMs: this.nowMs, isOnlyRequest });
+  rateLimited(permit: SentPermit, { isOnlyRequest = false, retryAfterMs = undefined as number | undefined } = {}): boolean {
+    return this.flow.rateLimited({ ...permit, nowMs: this.nowMs, isOnlyRequest, retryAfterMs });
   }
 
   /** So many requests, one after the other at these intervals, each of which succeeds. */
@@ -163,9 +164,9 @@ describe('a 429 without a hint', () => {
       return perSecond;
     };
     const [first = 0, second = 0, ...rest] = paced();
-    expect(first).toBeLessThan(110);
-    expect(second - first).toBeLessThan(10);
-    expect(rest.at(-1)).toBeGreaterThan(2 * first);
+    expect(first).toBeLessThan(90);
+    expect(second - first).toBeLessThan(2);
+    expect((rest.at(-1) as number) - (rest.at(-2) as number)).toBeGreaterThan(2);
     const before = rest.at(-1) as number;
     stage.rateLimited(stage.send());
     stage.nowMs += 50;
@@ -176,12 +177,12 @@ describe('a 429 without a hint', () => {
 
   it('is an outage when nothing else is in flight and nothing was issued within the last second', () => {
     const stage = new Stage();
-    expect(stage.rateLimited(stage.send(), true)).toBe(false);
-    expect(stage.rateLimited(stage.send(), false)).toBe(true);
+    expect(stage.rateLimited(stage.send(), { isOnlyRequest: true })).toBe(false);
+    expect(stage.rateLimited(stage.send(), { isOnlyRequest: false })).toBe(true);
     stage.succeed(stage.send());
-    expect(stage.rateLimited(stage.send(), true)).toBe(true);
+    expect(stage.rateLimited(stage.send(), { isOnlyRequest: true })).toBe(true);
     stage.nowMs += 1_000;
-    expect(stage.rateLimited(stage.send(), true)).toBe(false);
+    expect(stage.rateLimited(stage.send(), { isOnlyRequest: true })).toBe(false);
   });
 
   it('without any token to learn from sets no rate', () => {
@@ -251,7 +252,7 @@ describe('the learned rate', () => {
     expect(stage.perSecond).toBeCloseTo(0.9 * 0.9 * 45);
     stage.nowMs += 700;
     stage.rateLimited(stage.send());
-    expect(stage.perSecond).toBeCloseTo(10);
+    expect(stage.perSecond).toBeCloseTo(9);
     stage.nowMs += 200;
     for (let count = 0; count < 40; count++) stage.rateLimited(stage.send());
     expect(stage.perSecond).toBeCloseTo(1);
@@ -265,12 +266,13 @@ describe('the learned rate', () => {
       const before = stage.perSecond;
       const permit = stage.send();
       const { number } = permit;
-      stage.flow.succeeded(permit, stage.nowMs, response && { number, latencyMs: 20, isLimitInUse: true, ...response });
+      const full = { number, latencyMs: 20, isLimitInUse: true, inFlight: 1, ...response };
+      stage.flow.succeeded(permit, stage.nowMs, response && full);
       return stage.perSecond - before;
     };
-    expect(raisedBy({})).toBeCloseTo(0.02);
+    expect(raisedBy({})).toBeCloseTo(0.005, 6);
     stage.nowMs += 5_000;
-    expect(raisedBy({})).toBeCloseTo(0.08);
+    expect(raisedBy({})).toBeCloseTo(0.02, 6);
     expect(raisedBy({ isLimitInUse: false })).toBe(0);
     expect(raisedBy(undefined)).toBe(0);
   });
@@ -283,6 +285,89 @@ describe('the learned rate', () => {
   });
 });
 
+describe('a 429 with Retry-After', () => {
+  const refuse = (stage: Stage, retryAfterMs: number) => stage.rateLimited(stage.send(), { retryAfterMs });
+
+  it('teaches the rate like one without', () => {
+    const stage = new Stage();
+    stage.succeedEvery(20, 50);
+    refuse(stage, 1_000);
+    expect(stage.perSecond).toBeCloseTo(0.9 * 45);
+  });
+
+  it('soon after the last pause teaches the rate over both, because a quota may be spent within a moment', () => {
+    const perSecondAfter = (restMs: number, retryAfterMs: number) => {
+      const stage = new Stage();
+      stage.succeedEvery(5, 20);
+      refuse(stage, retryAfterMs);
+      stage.nowMs += restMs - 100;
+      stage.succeedEvery(5, 20);
+      refuse(stage, retryAfterMs);
+      return stage.perSecond;
+    };
+    expect(perSecondAfter(2_000, 1_000)).toBeCloseTo(10);
+    // The pause was less than half of the time since: nine tenths of what was learned before.
+    expect(perSecondAfter(2_001, 1_000)).toBeCloseTo(0.9 * 90.2, 1);
+    expect(perSecondAfter(40_000, 20_000)).toBeCloseTo(1);
+  });
+
+  it('counts the tokens since the last one alone', () => {
+    const stage = new Stage();
+    stage.succeedEvery(5, 200);
+    refuse(stage, 1_000);
+    stage.nowMs += 900;
+    stage.succeedEvery(5, 20);
+    refuse(stage, 1_000);
+    expect(stage.perSecond).toBeCloseTo(20);
+  });
+
+  it('shrinks the limit, which after the pause grows no faster than by one in eight rounds', () => {
+    const stage = new Stage({ concurrency: { initial: 16, min: 1, max: 128 } });
+    const refused = stage.send('proven', 16);
+    stage.rateLimited(refused, { retryAfterMs: 1_000 });
+    stage.flow.restart(refused.number);
+    const after = (count: number) => {
+      for (let each = 0; each < count; each++) stage.succeed(stage.send());
+      return stage.flow.limitsAt(10_000).inFlight;
+    };
+    expect([after(0), after(11), after(8 * 32 - 1), after(2)]).toEqual([1, 12, 12, 13]);
+  });
+});
+
+describe('tokens that came while no request waited', () => {
+  it('show the demand, and teach no rate', () => {
+    const stage = new Stage();
+    stage.succeedEvery(200, 4);
+    const permit = stage.send();
+    stage.succeed(permit, { isLimitInUse: false });
+    stage.rateLimited(stage.send());
+    stage.nowMs += 50;
+    stage.send();
+    expect(stage.mayStart).toBe(true);
+    // The wait follows from latency and limit alone.
+    expect(stage.perSecond).toBeCloseTo(800);
+  });
+});
+
+describe('a learned rate is forgotten', () => {
+  const isPacedAfter = (ms: number, retryAfterMs?: number) => {
+    const stage = new Stage();
+    stage.succeedEvery(500, 4);
+    stage.rateLimited(stage.send(), { retryAfterMs });
+    stage.nowMs += ms;
+    stage.send();
+    return !stage.mayStart;
+  };
+
+  it('a minute after the last 429', () => {
+    expect([isPacedAfter(60_000), isPacedAfter(60_001)]).toEqual([true, false]);
+  });
+
+  it('a minute after the pause that the 429 asked for', () => {
+    expect([isPacedAfter(90_000, 30_000), isPacedAfter(90_001, 30_000)]).toEqual([true, false]);
+  });
+});
+
 describe('a request with no more in flight than have succeeded together', () => {
   it('that gets a 429 leaves the limit as it is, and requests wait', () => {
     const stage = new Stage({ concurrency: { initial: 16, min: 1, max: 128 } });
@@ -292,6 +377,23 @@ describe('a request with no more in flight than have succeeded together', () => 
     expect(stage.mayStart).toBe(false);
     stage.nowMs += 50;
     expect(stage.flow.limitsAt(stage.nowMs).inFlight).toBe(16);
+  });
+
+  it('is compared with those in flight both when a request was sent and when its token came', () => {
+    const limitAfter = (sent: number, came: number) => {
+      const stage = new Stage({ concurrency: { initial: 16, min: 1, max: 128 } });
+      stage.succeed(stage.send('proven', sent), { inFlight: came });
+      stage.rateLimited(stage.send('proven', 10));
+      return stage.flow.limitsAt(10_000).inFlight;
+    };
+    expect([limitAfter(10, 10), limitAfter(10, 9), limitAfter(9, 10)]).toEqual([16, 12, 12]);
+  });
+
+  it('is not compared with those whose token another replica obtained', () => {
+    const stage = new Stage({ concurrency: { initial: 16, min: 1, max: 128 } });
+    stage.flow.succeeded(stage.send('proven', 10), 0, undefined);
+    stage.rateLimited(stage.send('proven', 10));
+    expect(stage.flow.limitsAt(10_000).inFlight).toBe(12);
   });
 });
 
@@ -472,6 +574,18 @@ describe('newcomers', () => {
 });
 
 describe('a slow request', () => {
+  it('lets one more start, until a latency is known', () => {
+    const stage = new Stage({ concurrency: { initial: 16, min: 1, max: 128 } });
+    const after = () => {
+      stage.flow.slowed();
+      return stage.flow.limitsAt(0).inFlight;
+    };
+    expect([after(), after()]).toEqual([17, 18]);
+    const permit = stage.send();
+    stage.flow.succeeded(permit, 0, { number: 1, latencyMs: 20, isLimitInUse: false, inFlight: 1 });
+    expect(after()).toBe(18);
+  });
+
   it('is one that takes half a second, until latencies are known', () => {
     const stage = new Stage();
     expect(stage.flow.slowAfterMs).toBe(500);
@@ -483,7 +597,8 @@ describe('the wait', () => {
     const quota = new Stage({ requestsPerSecond: 5 });
     expect(quota.flow.waitMs('proven', { all: 100, newcomers: 0 })).toBe(20_000);
     const { flow } = new Stage();
-    flow.succeeded({ number: 1, standing: 'new', inFlight: 1 }, 0, { number: 1, latencyMs: 800, isLimitInUse: true });
+    const response = { number: 1, latencyMs: 800, isLimitInUse: true, inFlight: 1 };
+    flow.succeeded({ number: 1, standing: 'new', inFlight: 1 }, 0, response);
     expect(flow.waitMs('proven', { all: 160, newcomers: 0 })).toBe(8_000);
   });
 });

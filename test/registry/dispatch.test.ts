@@ -315,6 +315,15 @@ describe('the timer', () => {
     expect(stage.dispatch.isOnlyRequest).toBe(true);
   });
 
+  it('lets a second request start for a slow one while no latency is known', async () => {
+    const stage = new Stage({ concurrency: { initial: 1, max: 4 } });
+    const [, b] = await stage.requestAll('a', 'b', 'c', 'd', 'e');
+    await stage.advance(500);
+    expect(stage.started).toEqual(['a', 'b', 'c']);
+    await stage.end(b);
+    expect(stage.started).toEqual(['a', 'b', 'c', 'd']);
+  });
+
   it('is not set again for something that is due later, or at the same time', async () => {
     const stage = new Stage({ concurrency: 1 });
     await stage.requestAll('a', 'b');

@@ -160,11 +160,13 @@ describe('the limit', () => {
 });
 
 describe('a slow request', () => {
-  it('gives its permit back and stays in flight, while the pool of slow ones has room', () => {
+  /** Newcomers that are asked first and hang: none of them may be a sign that the service does. */
+  const newcomers = (stage: Stage, count: number) =>
+    Array.from({ length: count }, (_, index) => stage.add(`${index}`, { newcomer: true }));
+
+  it('gives its permit back and stays in flight', () => {
     const stage = new Stage({ limit: 2 });
-    const newcomer = (name: string) => stage.add(name, { newcomer: true });
-    const [a, b] = [newcomer('a'), newcomer('b')];
-    for (const name of ['c', 'd', 'e']) newcomer(name);
+    const [a, b] = newcomers(stage, 5);
     stage.pull();
     expect(stage.queue.slowAtMs(500)).toBe(500);
     stage.nowMs = 499;
@@ -172,12 +174,29 @@ describe('a slow request', () => {
     stage.nowMs = 500;
     expect(stage.queue.takeFromSlow(500, stage.nowMs)).toEqual([a, b]);
     expect([stage.queue.permits, stage.queue.inFlight, stage.queue.queued]).toEqual([0, 2, 3]);
-    expect(stage.pulledNames()).toEqual(['c', 'd']);
-    stage.nowMs = 1_000;
+    expect(stage.pulledNames()).toEqual(['2', '3']);
+  });
+
+  it.each([
+    [1, 32],
+    [32, 32],
+    [33, 33],
+  ])('keeps its permit once the pool is full: with a limit of %i, %i are slow', (limit, pool) => {
+    const stage = new Stage({ limit, maxQueued: 100 });
+    const [first] = newcomers(stage, 100);
+    for (let left = pool; left > 0; ) {
+      stage.pull();
+      stage.nowMs += 500;
+      left -= stage.queue.takeFromSlow(500, stage.nowMs).length;
+    }
+    expect([stage.queue.permits, stage.queue.inFlight]).toEqual([0, pool]);
+    stage.pull();
+    stage.nowMs += 500;
     expect([stage.queue.takeFromSlow(500, stage.nowMs), stage.queue.slowAtMs(500)]).toEqual([[], undefined]);
-    expect([stage.queue.release(a), stage.queue.release(a)]).toEqual([true, false]);
-    expect(stage.queue.takeFromSlow(500, stage.nowMs).map(({ name }) => name)).toEqual(['c']);
-    expect(stage.pulledNames()).toEqual(['e']);
+    expect([stage.queue.permits, stage.queue.inFlight]).toEqual([limit, pool + limit]);
+    expect([stage.queue.release(first as Named), stage.queue.release(first as Named)]).toEqual([true, false]);
+    expect(stage.queue.takeFromSlow(500, stage.nowMs).map(({ name }) => name)).toEqual([`${pool}`]);
+    expect(stage.pulledNames()).toEqual([`${pool + limit}`]);
   });
 
   it('keeps its permit if the service may hang: three owners that worked before wait, and none sent later was served', () => {
