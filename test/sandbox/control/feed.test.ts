@@ -42,7 +42,7 @@ let feed: Feed;
 let frames: UpdateFrame[];
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance', 'Date'] });
   world = makeWorld();
   feed = new Feed(world);
   frames = [];
