@@ -28,6 +28,8 @@ export interface Report {
   readonly differences: readonly string[];
 }
 
+const RECOMMENDED = 'Recommended options (parseResponse of TokenEndpoint, all others of OwnerTokenRegistry)';
+
 /** One line per check with its advice below, then the recommended options. */
 export function describeReport({ ok, checks, options, differences }: Report): string {
   const lines = checks.flatMap(({ check, status, text, advice }) => [
@@ -38,7 +40,7 @@ export function describeReport({ ok, checks, options, differences }: Report): st
   const hasToken = checks.some(({ check, status }) => check === 'token' && status === 'ok');
   return [
     ...lines,
-    ...(hasToken ? ['', 'Recommended options', ...recommended] : []),
+    ...(hasToken ? ['', RECOMMENDED, ...recommended] : []),
     ...(differences.length > 0
       ? ['', 'Differences that a sandbox profile cannot express', ...differences.map((each) => `  ${each}`)]
       : []),
