@@ -137,7 +137,11 @@ describe('the time of the system’s own clocks', () => {
     vi.spyOn(performance, 'now').mockImplementation(() => monotonicMs);
     vi.spyOn(process.hrtime, 'bigint').mockImplementation(() => BigInt(monotonicMs * 1e6));
   });
-  afterEach(() => void vi.useRealTimers());
+  afterEach(() => {
+    vi.useRealTimers();
+    // Other files of the worker must not get the module with the fake.
+    vi.resetModules();
+  });
 
   /** Sets the clocks. */
   function set(wallMs: number, atMonotonicMs: number): void {
