@@ -182,7 +182,9 @@ export class Dispatch {
     const latencyMs = monotonicMs - sentAtMs;
     this.#queue.served(flight, monotonicMs);
     // Without a permit it waited for another replica, so its latency is not the service's.
-    const response = this.#queue.isInFlight(flight) ? { latencyMs, isLimitInUse, inFlight: this.#queue.inFlight } : undefined;
+    const response = this.#queue.isInFlight(flight)
+      ? { latencyMs, isLimitInUse, inFlight: this.#queue.inFlight }
+      : undefined;
     return this.#failures.succeeded(permit, monotonicMs, response);
   }
 
@@ -270,7 +272,7 @@ export class Dispatch {
       return;
     }
     const nowMs = this.#time.now().monotonicMs;
-    const others = [flow.nextStartAtMs(nowMs), this.#queue.slowAtMs(flow.slowAfterMs)];
+    const others = [flow.nextStartAtMs(nowMs), this.#queue.slowAtMs(flow.slowAfterMs, nowMs)];
     const wakeAtMs = Math.min(overdueAtMs, ...others.filter((ms) => ms !== undefined));
     // A timer that fires too early wakes the queue once for nothing, which costs less than restarting it each time.
     if (this.#cancelTimer && wakeAtMs >= this.#wakeAtMs) return;

@@ -47,7 +47,7 @@ export interface OwnerTokenRegistryOptions {
    * Token requests in flight at once over all owners. A number, 1 to 10,000, fixes the limit. By default the registry
    * learns it: the limit starts at `initial`, grows while latency is normal, and shrinks on 429, 503 and rising
    * latency, within `min` and `max` (each 1 to 10,000, `min` <= `initial` <= `max`). Either way it starts again at one
-   * after a pause. Slow requests do not count: up to `max` of them may be in flight as well.
+   * after a pause. Slow requests do not count: up to `max` of them, or 32 if that is more, may be in flight as well.
    * Default: `{ initial: 16, min: 1, max: 128 }`.
    */
   concurrency?:

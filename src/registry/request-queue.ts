@@ -211,9 +211,9 @@ export class RequestQueue<T extends QueuedRequest> {
   /** Moves requests that have been in flight for this long to the pool of slow ones, while it has room. */
   takeFromSlow(slowAfterMs: number, nowMs: number): T[] {
     const taken: T[] = [];
-    for (let next = this.#nextSlow; next; next = this.#nextSlow) {
+    const sinceMs = nowMs - slowAfterMs;
+    for (let next = this.#nextSlow(sinceMs); next && next[1] <= sinceMs; next = this.#nextSlow(sinceMs)) {
       const [request, startedAtMs] = next;
-      if (nowMs - startedAtMs < slowAfterMs) break;
       this.#startedAtMs.delete(request);
       this.#slow.set(request, startedAtMs);
       taken.push(request);
@@ -222,8 +222,8 @@ export class RequestQueue<T extends QueuedRequest> {
   }
 
   /** When the next request counts as slow; undefined if none gives its permit back. */
-  slowAtMs(slowAfterMs: number): number | undefined {
-    const next = this.#nextSlow;
+  slowAtMs(slowAfterMs: number, nowMs: number): number | undefined {
+    const next = this.#nextSlow(nowMs - slowAfterMs);
     return next && next[1] + slowAfterMs;
   }
 
@@ -244,12 +244,15 @@ export class RequestQueue<T extends QueuedRequest> {
     return firstOf(this.#refreshes, STANDINGS)?.request;
   }
 
-  /** The oldest request that gives its permit back once it is slow, and when it started. */
-  get #nextSlow(): [T, number] | undefined {
+  /**
+   * The oldest request that gives its permit back, and when it started. If those that started by `sinceMs` keep theirs,
+   * it is the next one: what it will do is not asked before it is slow, because that takes a look at all in flight.
+   */
+  #nextSlow(sinceMs: number): [T, number] | undefined {
     if (this.#slow.size >= this.#maxSlow) return undefined;
     let mayServiceHang: boolean | undefined;
     for (const each of this.#startedAtMs) {
-      if (!this.#isSuspect(each)) return each;
+      if (each[1] > sinceMs || !this.#isSuspect(each)) return each;
       mayServiceHang ??= this.#mayServiceHang;
       if (!mayServiceHang) return each;
     }

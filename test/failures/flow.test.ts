@@ -28,7 +28,10 @@ class Stage {
   }
 
   /** The service answers 429. */
-  rateLimited(permit: SentPermit, { isOnlyRequest = false, retryAfterMs = undefined as number | undefined } = {}): boolean {
+  rateLimited(
+    permit: SentPermit,
+    { isOnlyRequest = false, retryAfterMs = undefined as number | undefined } = {},
+  ): boolean {
     return this.flow.rateLimited({ ...permit, nowMs: this.nowMs, isOnlyRequest, retryAfterMs });
   }
 
@@ -326,11 +329,11 @@ describe('a 429 with Retry-After', () => {
     const refused = stage.send('proven', 16);
     stage.rateLimited(refused, { retryAfterMs: 1_000 });
     stage.flow.restart(refused.number);
-    const after = (count: number) => {
+    const limitAfter = (count: number) => {
       for (let each = 0; each < count; each++) stage.succeed(stage.send());
       return stage.flow.limitsAt(10_000).inFlight;
     };
-    expect([after(0), after(11), after(8 * 32 - 1), after(2)]).toEqual([1, 12, 12, 13]);
+    expect([limitAfter(0), limitAfter(11), limitAfter(8 * 32 - 1), limitAfter(2)]).toEqual([1, 12, 12, 13]);
   });
 });
 
@@ -576,14 +579,14 @@ describe('newcomers', () => {
 describe('a slow request', () => {
   it('lets one more start, until a latency is known', () => {
     const stage = new Stage({ concurrency: { initial: 16, min: 1, max: 128 } });
-    const after = () => {
+    const limit = () => {
       stage.flow.slowed();
       return stage.flow.limitsAt(0).inFlight;
     };
-    expect([after(), after()]).toEqual([17, 18]);
+    expect([limit(), limit()]).toEqual([17, 18]);
     const permit = stage.send();
     stage.flow.succeeded(permit, 0, { number: 1, latencyMs: 20, isLimitInUse: false, inFlight: 1 });
-    expect(after()).toBe(18);
+    expect(limit()).toBe(18);
   });
 
   it('is one that takes half a second, until latencies are known', () => {

@@ -28,7 +28,7 @@ export const BROKEN_CORES = {
       "standing !== 'proven' && (standing !== 'new' || this.#newestSuccess > 0)",
       "standing === 'unproven' || standing === 'failing'",
     ],
-    ['a failed request is sent again without end', 'return resends < MAX_RESENDS && ', 'return '],
+    ['a failed request is sent again without end', ' && resends < MAX_RESENDS ? 0', ' ? 0'],
   ],
   'failures/flow': [
     ['retries need no budget', '    if (this.#successesSaved < SUCCESSES_PER_RETRY) return false;\n', ''],
@@ -108,7 +108,7 @@ export const BROKEN_CORES = {
       'if (this.#startedAtMs.size >= inFlight ||',
       'if (this.#startedAtMs.size > inFlight ||',
     ],
-    ['every request is slow at once', 'if (nowMs - startedAtMs < slowAfterMs) break;', ''],
+    ['every request is slow at once', 'next && next[1] <= sinceMs;', 'next;'],
     ['the pool of slow requests has no bound', 'if (this.#slow.size >= this.#maxSlow) return undefined;', ''],
   ],
   'registry/slot': [
