@@ -12,6 +12,7 @@ import { denied, failed, rejected, type Slot } from '../../src/registry/slot.ts'
 import type { AccessToken, IssuedToken, RequestPermit, TokenRequest } from '../../src/token.ts';
 import { at } from '../helpers/instants.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
+import { keys } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 import { createSlot } from '../helpers/slots.ts';
 
@@ -383,16 +384,17 @@ describe('a queued request', () => {
 
   it('waits no longer than the limit', async () => {
     stage = new Stage({ concurrency: 1 });
-    stage.begin('a');
-    stage.begin('slow');
+    // Every half second one of them becomes slow, and the next one takes its permit.
+    for (const key of keys(10)) stage.begin(key);
     const waiting = stage.flights.begin('b', createSlot('owner_b'), undefined);
     stage.clock.advance(5_000);
     await expect(waiting).rejects.toMatchObject({
       ...{ code: 'queue_timeout', owner: 'owner_b', failedAtMs: stage.clock.now() },
       message: expect.stringContaining('maxQueueMs'),
     });
-    expect(stage.numbers).toEqual({ inFlight: 2, queued: 0, waiting: 2 });
+    expect(stage.numbers).toEqual({ inFlight: 10, queued: 0, waiting: 10 });
     expect(stage.isRequesting('b')).toBe(false);
+    await settle();
   });
 
   it('goes before refreshes once somebody waits for it', async () => {
@@ -585,8 +587,8 @@ describe('a source that shares with other processes', () => {
   });
 
   it('is aborted when its next permit does not come in time: that is no failure of the owner or the service', async () => {
-    // Of those ahead of it, one becomes slow and the other takes its permit.
-    const { shared, request, taken } = await waitsForPermit({}, ['c']);
+    // Every half second one of those ahead of it becomes slow, and the next one takes its permit.
+    const { shared, request, taken } = await waitsForPermit({}, keys(9));
     stage.clock.advance(5_000);
     expect(await shared.outcome).toBe('queue_timeout');
     expect(await taken).toMatchObject({ code: 'queue_timeout' });
@@ -594,7 +596,7 @@ describe('a source that shares with other processes', () => {
     await stage.fail(0, request.signal.reason);
     expect(stage.flights.counts.failures).toBe(0);
     expect(stage.events).not.toContain('request.failed');
-    expect(stage.numbers).toEqual({ inFlight: 2, queued: 0, waiting: 2 });
+    expect(stage.numbers).toEqual({ inFlight: 10, queued: 0, waiting: 10 });
   });
 
   it('is aborted when a circuit opens while it waits for a permit', async () => {
