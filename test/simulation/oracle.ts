@@ -7,7 +7,7 @@ import { AccessToken, OwnerTokenError, type OwnerTokenRegistry, type TokenReques
 import { LONGEST_WAIT } from '../../src/registry/request-queue.ts';
 import { CircuitWatch } from './circuit-watch.ts';
 import type { Call, Mark, WatchedOptions, WorldView } from './observed.ts';
-import { RequestAccount } from './request-account.ts';
+import { mostInFlight, RequestAccount } from './request-account.ts';
 import type { Asked } from './service.ts';
 import { TokenAccount } from './token-account.ts';
 
@@ -214,7 +214,7 @@ export class Oracle {
     if (stats.owners > 2 * maxOwners) this.#broken(`${stats.owners} owners are held, twice ${maxOwners} at most`);
     const mostQueued = maxQueued + this.#requests.mayQueueAgain;
     if (stats.queued > mostQueued) this.#broken(`${stats.queued} owners are queued, ${mostQueued} at most`);
-    if (stats.inFlight > 2 * concurrency) this.#broken('more in flight than the concurrency');
+    if (stats.inFlight > mostInFlight(concurrency)) this.#broken('more in flight than the concurrency');
     if (stats.inFlight !== this.inFlight)
       this.#broken(`${stats.inFlight} in flight are reported, ${this.inFlight} are`);
     if (this.closed) {

@@ -16,11 +16,11 @@ interface Failed {
 const MAX_RESENDS = 10;
 /** Tokens that pay for one request sent again. */
 const SUCCESSES_PER_RETRY = 10;
-/** How many slow requests there may be, if that is more than may have a permit. */
-const SLOW_POOL = 32;
-
 /** A younger request is not slow. */
 const SLOW_MS = 500;
+
+/** Requests that have a permit, and slow ones, which have none. */
+export const mostInFlight = (concurrency: number) => concurrency + Math.max(32, concurrency);
 
 export class RequestAccount {
   readonly #world: WorldView;
@@ -181,8 +181,7 @@ export class RequestAccount {
 
   #checkSent(owner: number, isSecond: boolean): void {
     const { concurrency } = this.#options;
-    // Slow ones hold no permit.
-    if (this.#inFlight > concurrency + Math.max(SLOW_POOL, concurrency))
+    if (this.#inFlight > mostInFlight(concurrency))
       this.#broken(`${this.#inFlight} in flight with a concurrency of ${concurrency}`);
     if (this.#failingInFlight > Math.max(1, Math.floor(concurrency / 4))) {
       this.#broken(`${this.#failingInFlight} owners known to fail are in flight`);
