@@ -22,16 +22,14 @@ export class TracedFleet implements AsyncDisposable {
   #messages: Message[] = [];
   /** Operations of Redis without a reply. */
   #pending = 0;
-  /** Lets the service answer the token request. */
-  #answer = () => {};
+  /** The service answers after this. */
+  #mayAnswer: Promise<void> = Promise.resolve();
 
   static async start(): Promise<TracedFleet> {
     const fleet = new TracedFleet();
     const redis = await startRedis();
     const service = await ResourceService.start(async (_, response) => {
-      await new Promise<void>((resolve) => {
-        fleet.#answer = resolve;
-      });
+      await fleet.#mayAnswer;
       response.setHeader('content-type', 'application/json');
       response.end(JSON.stringify({ access_token: 'token', token_type: 'Bearer', expires_in: 3600 }));
     });
@@ -44,13 +42,17 @@ export class TracedFleet implements AsyncDisposable {
   async messagesFor(accessKey: string): Promise<Message[]> {
     const [leader, ...followers] = this.#replicas as [OwnerTokenRegistry, ...OwnerTokenRegistry[]];
     this.#messages = [];
+    let answer = () => {};
+    this.#mayAnswer = new Promise((resolve) => {
+      answer = resolve;
+    });
     const calls = [leader.getToken(accessKey)];
     await until(() => this.#messages.some((message) => message.startsWith('A>S')));
     calls.push(...followers.map((follower) => follower.getToken(accessKey)));
     await this.#replies();
     this.#clock.advance(POLLED_MS);
     await this.#replies();
-    this.#answer();
+    answer();
     await Promise.all(calls);
     return this.#messages;
   }
