@@ -7,11 +7,20 @@
  * | open | `refuse`, until the pause ends; then `trial`, which makes it half-open | closes it | no change: it was sent before |
  * | half-open | `await` the trial | closes it | opens it if it is the trial; else no change |
  *
+ * An operation fails if it ends in an error. One that only gets no reply in time opens the circuit once no operation has
+ * had a reply for eight seconds, and is no failure before that: a slow Redis is still of use to calls that wait for it. A
+ * late reply is a success. A trial fails as soon as its reply is late, because others wait for it.
+ *
  * The pause doubles with each opening, from half a second to five, less up to half as jitter, so that the replicas of a
  * fleet do not try a recovering Redis in step. The doubling starts over after half a minute without a failure: a Redis
  * that answers every other operation would otherwise open and close it twice a second.
  */
 
+/**
+ * How long Redis may leave operations unanswered before it counts as unavailable. A follower reads its record twice, which
+ * a slower Redis could not answer within the default `maxWaitMs`.
+ */
+export const MAX_SILENCE_MS = 8_000;
 const FAILURES_TO_OPEN = 5;
 const PAUSE_MS = { base: 500, cap: 5_000 } as const;
 const HEALTHY_AFTER_MS = 30_000;
@@ -36,6 +45,9 @@ export class RedisCircuitBreaker {
   #state: State = CLOSED;
   #openings = 0;
   #lastFailureMs = Number.NEGATIVE_INFINITY;
+  #lastSuccessMs = Number.NEGATIVE_INFINITY;
+  /** When the first operation was sent that has not been answered, unless one was answered since. */
+  #silentSinceMs: number | undefined;
 
   constructor(random: () => number) {
     this.#random = random;
@@ -61,6 +73,8 @@ export class RedisCircuitBreaker {
   succeeded(nowMs: number): BreakerChange | undefined {
     const wasClosed = this.isClosed;
     this.#state = CLOSED;
+    this.#lastSuccessMs = nowMs;
+    this.#silentSinceMs = undefined;
     if (nowMs - this.#lastFailureMs > HEALTHY_AFTER_MS) this.#openings = 0;
     return wasClosed ? undefined : 'closed';
   }
@@ -76,6 +90,15 @@ export class RedisCircuitBreaker {
       this.#open(nowMs);
     }
     return undefined;
+  }
+
+  /** No reply came in time. */
+  unanswered(sentAtMs: number, nowMs: number, isTrial: boolean): BreakerChange | undefined {
+    this.#silentSinceMs ??= Math.max(sentAtMs, this.#lastSuccessMs);
+    if (isTrial) return this.failed(nowMs, true);
+    if (!this.isClosed || nowMs - this.#silentSinceMs < MAX_SILENCE_MS) return undefined;
+    this.#lastFailureMs = nowMs;
+    return this.#open(nowMs);
   }
 
   #open(nowMs: number): BreakerChange {

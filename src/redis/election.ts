@@ -1,15 +1,17 @@
 /**
  * Decides what a call does: reads its owner's record until it allows a decision. See `shared-tokens.ts` for the
- * decisions, `record-scripts.ts` for the record, and `shared-circuit.ts` for the fleet's circuit breaker.
+ * decisions, `record-scripts.ts` for the record, `shared-circuit.ts` for the fleet's circuit breaker, and
+ * `fallback-budget.ts` for how long a call waits for a Redis that does not answer in time.
  */
 
-import type { Clock } from '../clock.ts';
+import { type Clock, startTimer } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import type { IssuedToken } from '../token.ts';
+import type { FallbackBudget } from './fallback-budget.ts';
 import type { KnownGenerations } from './known-generations.ts';
 import type { Pacer } from './pacer.ts';
 import type { SharedCall } from './shared-call.ts';
-import type { Acquired, SharedRecord } from './shared-record.ts';
+import type { Acquired, AcquireReply, SharedRecord } from './shared-record.ts';
 import type { StoredFailures } from './stored-failure.ts';
 import type { StoredTokens } from './stored-token.ts';
 import type { Wakeups, Watch } from './wakeups.ts';
@@ -23,6 +25,8 @@ export type Decision =
 /** What a leader holds. */
 export interface Lead {
   readonly generation: number;
+  /** The monotonic time at which the call asked for the lease. */
+  readonly askedAtMs: number;
   /** The server's time when the lease was acquired. */
   readonly nowUs: number;
   /** The owner's ended failure, sealed; empty if none. */
@@ -36,9 +40,9 @@ export interface Trial {
   readonly failureBefore: string;
 }
 
-/** The fleet's circuit lets the call pass, perhaps as its trial. */
-interface Passage {
-  readonly do: 'pass';
+/** The fleet's circuit breaker admits the call's request, perhaps as its trial. */
+interface Admitted {
+  readonly do: 'send';
   readonly trial: Trial | undefined;
 }
 
@@ -50,6 +54,8 @@ interface Findings {
   rejected: number;
   /** A stored failure that does not open. */
   unreadable: string;
+  /** The monotonic time at which the call falls back, while its record cannot be read. */
+  fallBackAtMs?: number | undefined;
 }
 
 export interface ElectionOptions {
@@ -58,11 +64,16 @@ export interface ElectionOptions {
   readonly failures: StoredFailures;
   readonly known: KnownGenerations;
   readonly wakeups: Wakeups;
+  readonly budget: FallbackBudget;
   /** Undefined if requests are not paced. */
   readonly pacer: Pacer | undefined;
   readonly clock: Clock;
+  readonly random: () => number;
   readonly maxWaitMs: number;
 }
+
+/** How long a call waits after Redis replied with an error, on average, before it reads the record again. */
+const AFTER_ERROR_MS = 500;
 
 export class Election {
   readonly #options: ElectionOptions;
@@ -72,33 +83,39 @@ export class Election {
   }
 
   async decide(call: SharedCall): Promise<Decision> {
-    const { clock, wakeups, maxWaitMs } = this.#options;
+    const { record, clock, wakeups, maxWaitMs } = this.#options;
     const endsAtMs = clock.monotonic() + maxWaitMs;
     const watch = wakeups.watch(call.owner);
     const findings: Findings = { avoid: 0, rejected: this.#rejectedGeneration(call), unreadable: '' };
-    let passage = call.circuit.mustRead ? undefined : PASS;
+    let admitted = call.circuit.mustRead ? undefined : ADMITTED;
     try {
       for (;;) {
         call.request.signal.throwIfAborted();
         const readAtMs = clock.monotonic();
         const askedAtMs = clock.now();
-        const answer = await this.#acquire(call, findings, passage !== undefined);
-        if (answer?.what === 'lead') {
-          const trial = passage?.trial;
-          passage = undefined;
+        const { answer: inTime, late } = await this.#acquire(call, findings, admitted !== undefined);
+        if (inTime?.what === 'lead') {
+          const trial = admitted?.trial;
+          admitted = undefined;
           call.sendTime = undefined;
-          return leadOf(answer, trial);
+          return leadOf(inTime, readAtMs, trial);
         }
-        if (passage?.trial) passage = this.#abandonTrial(call);
-        if (answer?.what !== 'free') this.#passOnSendTime(call);
-        if (answer?.what === 'wait') {
+        if (admitted?.trial) admitted = this.#abandonTrial(call);
+        if (inTime?.what !== 'free') this.#passOnSendTime(call);
+        const answer = inTime ?? (await this.#lateAnswer(call, findings, late, endsAtMs));
+        if (answer === 'fall-back') return FALL_BACK;
+        if (answer === 'again') continue;
+        if (answer.what === 'lead') {
+          if (admitted && this.#maySend(call)) return leadOf(answer, readAtMs, undefined);
+          void record.release(call.owner, call.id, 'unknown');
+        } else if (answer.what === 'wait') {
           if (!(await this.#wait(call, watch, answer.remainingMs, readAtMs, endsAtMs))) return FALL_BACK;
-        } else if (answer?.what === 'free') {
+        } else if (answer.what === 'free') {
           if (!(await this.#waitToSend(call, watch, endsAtMs))) continue;
           await call.takePermit();
-          const passed = passage ?? (await this.#pass(call, endsAtMs));
-          if (passed.do !== 'pass') return passed;
-          passage = passed;
+          const passed = admitted ?? (await this.#admit(call, endsAtMs));
+          if (passed.do !== 'send') return passed;
+          admitted = passed;
         } else {
           const decision = this.#read(call, findings, answer, askedAtMs);
           if (decision) return decision;
@@ -106,9 +123,39 @@ export class Election {
       }
     } finally {
       watch.stop();
-      if (passage?.trial) this.#abandonTrial(call);
+      if (admitted?.trial) this.#abandonTrial(call);
       this.#passOnSendTime(call);
     }
+  }
+
+  /**
+   * Waits, without a permit, for a reply that did not come in time, until the budget lets the call fall back. After an
+   * error there is none to wait for, and the call reads the record again.
+   */
+  async #lateAnswer(
+    call: SharedCall,
+    findings: Findings,
+    late: Promise<Acquired | undefined>,
+    endsAtMs: number,
+  ): Promise<Acquired | 'again' | 'fall-back'> {
+    const { record, budget, clock, random } = this.#options;
+    const { signal } = call.request;
+    if (record.available) findings.fallBackAtMs ??= clock.monotonic() + budget.delayMs();
+    const untilMs = record.available ? Math.min(findings.fallBackAtMs as number, endsAtMs) : 0;
+    const leftMs = () => untilMs - clock.monotonic();
+    if (leftMs() > 0) {
+      call.releasePermit();
+      const answer = await settledWithin(late, leftMs(), clock, signal);
+      if (answer) {
+        findings.fallBackAtMs = undefined;
+        return answer;
+      }
+    }
+    record.abandon(call.owner, call.id, late);
+    if (leftMs() <= 0) return 'fall-back';
+    const never = new Promise(() => {});
+    await settledWithin(never, Math.min(leftMs(), AFTER_ERROR_MS * (0.5 + random())), clock, signal);
+    return 'again';
   }
 
   /** Waits, without a permit, for a send time. Returns false if a wake-up came first: the record must be read again. */
@@ -145,11 +192,10 @@ export class Election {
   #read(
     { owner, request, circuit }: SharedCall,
     findings: Findings,
-    answer: Exclude<Acquired, { what: 'lead' | 'wait' | 'free' }> | undefined,
+    answer: Exclude<Acquired, { what: 'lead' | 'wait' | 'free' }>,
     askedAtMs: number,
   ): Decision | undefined {
     const { tokens, failures, known } = this.#options;
-    if (!answer) return FALL_BACK;
     if (answer.what === 'failure') {
       const error = failures.read(owner, answer.failure, answer.nowUs, findings.avoid);
       if (error && OwnerTokenError.escalationOf(error)) circuit.suspect();
@@ -165,9 +211,9 @@ export class Election {
     return undefined;
   }
 
-  async #acquire(call: SharedCall, findings: Findings, isPassed: boolean): Promise<Acquired | undefined> {
+  async #acquire(call: SharedCall, findings: Findings, isAdmitted: boolean): Promise<AcquireReply> {
     const { record, tokens } = this.#options;
-    const mayLead = isPassed && call.hasPermit && this.#maySend(call);
+    const mayLead = isAdmitted && call.hasPermit && this.#maySend(call);
     const listens = !this.#maySend(call);
     const { id, owner, request } = call;
     findings.avoid = Math.max(findings.avoid, tokens.avoid(request));
@@ -175,10 +221,10 @@ export class Election {
   }
 
   /** Admits the call past the fleet's circuit breaker, perhaps as its trial, or returns the refusal. */
-  async #pass(call: SharedCall, endsAtMs: number): Promise<Passage | Decision> {
+  async #admit(call: SharedCall, endsAtMs: number): Promise<Admitted | Decision> {
     const { record, failures, wakeups, clock } = this.#options;
     const { id, circuit, request } = call;
-    if (!circuit.mustRead) return PASS;
+    if (!circuit.mustRead) return ADMITTED;
     const watch = wakeups.watch(circuit.name);
     let mayLead = false;
     let unreadable = '';
@@ -186,10 +232,10 @@ export class Election {
       for (;;) {
         request.signal.throwIfAborted();
         const readAtMs = clock.monotonic();
-        const answer = await record.acquire(circuit.name, { call: id, mayLead, unreadable });
+        const { answer, late } = await record.acquire(circuit.name, { call: id, mayLead, unreadable });
         switch (answer?.what) {
           case 'lead':
-            return { do: 'pass', trial: { failureBefore: answer.failure } };
+            return { do: 'send', trial: { failureBefore: answer.failure } };
           case 'failure': {
             const error = failures.read(circuit.name, answer.failure, answer.nowUs, 0);
             if (error) return { do: 'refuse', error };
@@ -200,13 +246,14 @@ export class Election {
             mayLead = answer.failure !== '';
             if (mayLead) break;
             circuit.foundClosed();
-            return PASS;
+            return ADMITTED;
           case 'wait':
             if (!(await this.#wait(call, watch, answer.remainingMs, readAtMs, endsAtMs))) return FALL_BACK;
             await call.takePermit();
             break;
           default:
-            return PASS;
+            record.abandon(circuit.name, id, late);
+            return ADMITTED;
         }
       }
     } finally {
@@ -232,10 +279,26 @@ export class Election {
   }
 }
 
-function leadOf(answer: Extract<Acquired, { what: 'lead' }>, trial: Trial | undefined): Decision {
+function leadOf(answer: Extract<Acquired, { what: 'lead' }>, askedAtMs: number, trial: Trial | undefined): Decision {
   const { generation, nowUs, failure: failureBefore } = answer;
-  return { do: 'lead', lead: { generation, nowUs, failureBefore, trial } };
+  return { do: 'lead', lead: { generation, askedAtMs, nowUs, failureBefore, trial } };
 }
 
-const PASS: Passage = Object.freeze({ do: 'pass', trial: undefined });
+/** The result of the work. Undefined if it does not settle in this time, or before the signal is aborted. */
+function settledWithin<T>(work: Promise<T>, ms: number, clock: Clock, signal: AbortSignal): Promise<T | undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve(undefined);
+    const end = (result?: T) => {
+      cancel();
+      signal.removeEventListener('abort', leave);
+      resolve(result);
+    };
+    const leave = () => end();
+    const cancel = startTimer(clock, leave, ms);
+    signal.addEventListener('abort', leave, { once: true });
+    void work.then(end);
+  });
+}
+
+const ADMITTED: Admitted = Object.freeze({ do: 'send', trial: undefined });
 export const FALL_BACK: Decision = Object.freeze({ do: 'fall-back' });

@@ -1,31 +1,32 @@
 /**
- * Limits how many requests this replica makes at once while it does not share. Otherwise an overloaded Redis would turn into
- * one request per owner and replica, all at once. The replicas together begin with about as many requests as one process
- * would make, and each doubles its share every two seconds. A quiet period resets that. A replica whose share is less
- * than one request at a time makes one, and then none for as long as makes up for it, with jitter.
+ * When a call that Redis does not answer may request a token by itself. A slow Redis would otherwise turn into one request
+ * per owner and replica. A token bucket bounds these requests: all replicas together make about 8 at once and 2 a second,
+ * however many calls wait. A replica's share is so sized that a fleet of one has no limit, since it duplicates nobody's
+ * request.
  *
- * Calls beyond the limit wait in order, and read Redis once more before they request a token.
+ * A call that the bucket has nothing for waits for the late reply of Redis, and falls back after 8 to 10 s without
+ * one. The bucket is jittered: each replica begins at a random point between two of its requests.
+ *
+ * The budget applies while Redis may answer. Once it has been silent for so long that the circuit breaker opens (see
+ * `circuit-breaker.ts`), calls fall back at once, and only their registry limits how many requests it makes.
  */
 
-import { type Clock, startTimer } from '../clock.ts';
+import type { Clock } from '../clock.ts';
+import { MAX_SILENCE_MS } from './circuit-breaker.ts';
 
-/** The initial limit on concurrent requests of all replicas together. */
-const FLEET_WIDTH = 8;
+/** Of all replicas together, in the long run. */
+const REQUESTS_PER_SECOND = 2;
+/** Of all replicas together, after a time without any. */
+const BURST = 8;
 /** The number of replicas assumed until the first count. */
 const ASSUMED_REPLICAS = 10;
-const DOUBLES_EVERY_MS = 2_000;
-const QUIET_MS = 10_000;
 
 export class FallbackBudget {
   readonly #clock: Clock;
   readonly #random: () => number;
   #replicas = ASSUMED_REPLICAS;
-  #inFlight = 0;
-  #beganAtMs = Number.NEGATIVE_INFINITY;
-  #lastAtMs = Number.NEGATIVE_INFINITY;
-  #restsUntilMs = Number.NEGATIVE_INFINITY;
-  #cancelRest = () => {};
-  readonly #queue = new Set<() => void>();
+  /** When the bucket is full again; later than now by one interval for each request that was taken from it. */
+  #fullAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(clock: Clock, random: () => number) {
     this.#clock = clock;
@@ -41,60 +42,16 @@ export class FallbackBudget {
     this.#replicas = Math.max(1, count);
   }
 
-  /** Takes a place at once, if there is one. */
-  tryEnter(): boolean {
+  /** Takes a request from the bucket. Returns how long the call must wait before it falls back. */
+  delayMs(): number {
     const nowMs = this.#clock.monotonic();
-    if (nowMs - this.#lastAtMs > QUIET_MS) this.#beganAtMs = nowMs;
-    this.#lastAtMs = nowMs;
-    if (nowMs < this.#restsUntilMs || this.#inFlight >= this.#share(nowMs)) return false;
-    this.#inFlight++;
-    return true;
-  }
-
-  /** Waits for a place. Rejects with the signal's reason. */
-  async enter(signal: AbortSignal): Promise<void> {
-    await new Promise<void>((resolve, reject) => {
-      if (signal.aborted) return reject(signal.reason);
-      const leave = () => {
-        this.#queue.delete(admit);
-        if (this.#queue.size === 0) this.#cancelRest();
-        reject(signal.reason);
-      };
-      const admit = () => {
-        signal.removeEventListener('abort', leave);
-        this.#queue.delete(admit);
-        resolve();
-      };
-      signal.addEventListener('abort', leave, { once: true });
-      this.#queue.add(admit);
-      this.#admitNext();
-    });
-  }
-
-  /** @param requestMs how long the request took; 0 if none was made. */
-  leave(requestMs: number): void {
-    this.#inFlight--;
-    const nowMs = this.#clock.monotonic();
-    const owedMs = requestMs * Math.max(0, 1 / this.#share(nowMs) - 1);
-    this.#restsUntilMs = nowMs + Math.min(DOUBLES_EVERY_MS, owedMs * (0.5 + this.#random()));
-    this.#admitNext();
-  }
-
-  #admitNext(): void {
-    this.#cancelRest();
-    for (const admit of this.#queue) {
-      if (!this.tryEnter()) break;
-      admit();
-    }
-    const restMs = this.#restsUntilMs - this.#clock.monotonic();
-    if (this.#queue.size > 0 && restMs > 0) {
-      this.#cancelRest = startTimer(this.#clock, () => this.#admitNext(), restMs);
-    }
-  }
-
-  /** How many requests this replica may make at once; a fraction stands for one at a time, with rests in between. */
-  #share(nowMs: number): number {
-    const doublings = Math.min(20, Math.floor((nowMs - this.#beganAtMs) / DOUBLES_EVERY_MS));
-    return (FLEET_WIDTH / this.#replicas) * 2 ** doublings;
+    const intervalMs = (1_000 / REQUESTS_PER_SECOND) * (this.#replicas - 1);
+    const burstMs = (1_000 / REQUESTS_PER_SECOND) * BURST;
+    const longestMs = MAX_SILENCE_MS * (1 + this.#random() / 4);
+    const fullAtMs = Math.max(this.#fullAtMs, nowMs - intervalMs * this.#random()) + intervalMs;
+    const delayMs = Math.max(0, fullAtMs - burstMs - nowMs);
+    if (delayMs >= longestMs) return longestMs;
+    this.#fullAtMs = fullAtMs;
+    return delayMs;
   }
 }

@@ -3,24 +3,30 @@
 import { type Clock, startTimer } from '../clock.ts';
 import type { SharedRecord } from './shared-record.ts';
 
-/** Renews the leases of a call at a third of their length, until stopped or one is lost. Returns what stops it. */
+/**
+ * Renews the leases of a call each time that a third of their length has passed, until stopped or one is lost. Returns what
+ * stops it.
+ *
+ * @param heldSinceMs the monotonic time at which the call asked for the leases: the reply may have come much later.
+ */
 export function keepLeases(
   record: SharedRecord,
   clock: Clock,
   leaseMs: number,
   call: string,
   names: readonly string[],
+  heldSinceMs: number,
 ): () => void {
   let stopped = false;
   let cancel = () => {};
   const renew = async () => {
     const held = await Promise.all(names.map((name) => record.renew(name, call)));
-    if (!stopped && !held.includes(false)) wait();
+    if (!stopped && !held.includes(false)) wait(leaseMs / 3);
   };
-  const wait = () => {
-    cancel = startTimer(clock, () => void renew(), leaseMs / 3);
+  const wait = (ms: number) => {
+    cancel = startTimer(clock, () => void renew(), ms);
   };
-  wait();
+  wait(Math.max(0, heldSinceMs + leaseMs / 3 - clock.monotonic()));
   return () => {
     stopped = true;
     cancel();

@@ -1,10 +1,11 @@
 /**
  * The only way to Redis: each operation has our own deadline and passes the circuit breaker. Clients queue without limit
- * while Redis is unavailable, and none of them times out a hung server, so nothing here waits for a client.
+ * while Redis is unavailable, and none of them times out a hung server, so no operation takes longer than its deadline. A
+ * reply that comes later can still be waited for.
  */
 
 import { type Clock, startTimer } from '../clock.ts';
-import { RedisCircuitBreaker } from './circuit-breaker.ts';
+import { type BreakerChange, RedisCircuitBreaker } from './circuit-breaker.ts';
 import type { RedisPort } from './ports.ts';
 import type { RecordScript } from './record-scripts.ts';
 
@@ -26,6 +27,14 @@ export interface RedisLinkOptions {
   clock: Clock;
   random: () => number;
   diagnostics: { suspended(trouble: RedisTrouble): void; resumed(): void };
+}
+
+/** What became of an operation. */
+export interface Ran {
+  /** The reply, if it came before the deadline. */
+  readonly reply?: Reply;
+  /** Resolves with a reply that comes after the deadline, or with undefined if none will come. Never rejects. */
+  readonly late: Promise<Reply | undefined>;
 }
 
 /** A script's reply: a word, the server's time in microseconds, and the word's arguments. */
@@ -59,56 +68,58 @@ export class RedisLink {
     while (this.#pending.size > 0) await Promise.all(this.#pending);
   }
 
-  /**
-   * Runs a script. Returns its reply, or `undefined` while Redis is unavailable; never throws. While the breaker is
-   * half-open it waits for the trial first. A reply that comes after the deadline goes to `onLate`.
-   */
-  async run(
-    script: RecordScript,
-    key: string,
-    args: readonly (string | number)[],
-    onLate: (reply: Reply) => void = () => {},
-  ): Promise<Reply | undefined> {
+  /** Runs a script; never rejects. While the breaker is half-open it waits for the trial first. */
+  async run(script: RecordScript, key: string, args: readonly (string | number)[]): Promise<Ran> {
     const { clock } = this.#options;
     let admission = this.#breaker.admit(clock.monotonic());
     while (admission === 'await') {
       await this.#trial;
       admission = this.#breaker.admit(clock.monotonic());
     }
-    if (admission === 'refuse') return undefined;
-    const outcome = this.#send(script, key, args, onLate, admission === 'trial');
+    if (admission === 'refuse') return { late: NONE };
+    const outcome = this.#send(script, key, args, admission === 'trial');
     if (admission === 'trial') this.#trial = outcome;
     this.#pending.add(outcome);
     void outcome.finally(() => this.#pending.delete(outcome));
     return outcome;
   }
 
-  async #send(
-    script: RecordScript,
-    key: string,
-    args: readonly (string | number)[],
-    onLate: (reply: Reply) => void,
-    isTrial: boolean,
-  ): Promise<Reply | undefined> {
-    const { port, deadlineMs, clock, diagnostics } = this.#options;
+  async #send(script: RecordScript, key: string, args: readonly (string | number)[], isTrial: boolean): Promise<Ran> {
+    const { port, deadlineMs, clock } = this.#options;
+    const sentAtMs = clock.monotonic();
     const sent = sendTwice(async () => replyOf(await port.run(script, key, args.map(String))));
-    const { reply, trouble } = await outcomeOf(sent, deadlineMs, clock);
-    const nowMs = clock.monotonic();
+    const { reply, trouble = 'protocol_error' } = await outcomeOf(sent, deadlineMs, clock);
     if (reply) {
-      this.#timeline.sample(Number(reply[1]), nowMs);
-      if (this.#breaker.succeeded(nowMs) === 'closed') diagnostics.resumed();
+      this.#answered(reply);
+      return { reply, late: NONE };
+    }
+    const nowMs = clock.monotonic();
+    if (trouble !== 'timeout') {
+      this.#report(this.#breaker.failed(nowMs, isTrial), trouble);
+      return { late: NONE };
+    }
+    this.#report(this.#breaker.unanswered(sentAtMs, nowMs, isTrial), trouble);
+    const answered = (reply: Reply | undefined) => {
+      if (reply) this.#answered(reply);
       return reply;
-    }
-    if (trouble === 'timeout') {
-      sent.then(
-        (late) => late && onLate(late),
-        () => {},
-      );
-    }
-    if (this.#breaker.failed(nowMs, isTrial) === 'opened') diagnostics.suspended(trouble ?? 'protocol_error');
-    return undefined;
+    };
+    return { late: sent.then(answered, () => undefined) };
+  }
+
+  #answered(reply: Reply): void {
+    const nowMs = this.#options.clock.monotonic();
+    this.#timeline.sample(Number(reply[1]), nowMs);
+    this.#report(this.#breaker.succeeded(nowMs));
+  }
+
+  #report(change: BreakerChange | undefined, trouble: RedisTrouble = 'timeout'): void {
+    const { diagnostics } = this.#options;
+    if (change === 'opened') diagnostics.suspended(trouble);
+    if (change === 'closed') diagnostics.resumed();
   }
 }
+
+const NONE: Promise<undefined> = Promise.resolve(undefined);
 
 /** The timeline uses the samples of at least this period, and of at most twice that. */
 const TIMELINE_WINDOW_MS = 3_600_000;

@@ -1,4 +1,4 @@
-/** The record operations with names and types. Each returns `undefined` while Redis is unavailable. */
+/** The record operations with names and types. Each returns `undefined` if Redis does not answer in time. */
 
 import * as scripts from './record-scripts.ts';
 import type { RedisLink, Reply } from './redis-link.ts';
@@ -19,6 +19,14 @@ export type Acquired =
   | { readonly what: 'wait'; readonly nowUs: number; readonly remainingMs: number }
   | { readonly what: 'free'; readonly nowUs: number; readonly failure: string }
   | { readonly what: 'lead'; readonly nowUs: number; readonly generation: number; readonly failure: string };
+
+/** An acquire's reply. */
+export interface AcquireReply {
+  /** If it came in time. */
+  readonly answer: Acquired | undefined;
+  /** Resolves with a reply that comes later, or with undefined if none will come. */
+  readonly late: Promise<Acquired | undefined>;
+}
 
 export interface AcquireOptions {
   /** Identifies the call across resends. */
@@ -72,18 +80,29 @@ export class SharedRecord {
     this.#maxHoldMs = options.maxHoldMs;
   }
 
-  async acquire(name: string, options: AcquireOptions): Promise<Acquired | undefined> {
+  /** Whether Redis is available. */
+  get available(): boolean {
+    return this.#link.available;
+  }
+
+  async acquire(name: string, options: AcquireOptions): Promise<AcquireReply> {
     const { call, mayLead, listens, avoid = 0, leastLifeMs = 0, rejected = 0, unreadable = '' } = options;
     const leaseMs = mayLead ? this.#leaseMs : listens ? -1 : 0;
     const args = [call, leaseMs, avoid, Math.ceil(leastLifeMs), rejected, unreadable, this.#mode];
-    // A lease that comes after the deadline would go unused until it ends.
-    const onLate = ([what]: Reply) => void (what === 'lead' && this.release(name, call, 'unknown'));
-    return acquired(await this.#link.run(scripts.ACQUIRE, name, args, onLate));
+    const { reply, late } = await this.#link.run(scripts.ACQUIRE, name, args);
+    return { answer: acquired(reply), late: late.then(acquired) };
+  }
+
+  /** Gives back the lease of a call that no longer waits for the reply. */
+  abandon(name: string, call: string, late: Promise<Acquired | undefined>): void {
+    void late.then((answer) => {
+      if (answer?.what === 'lead') void this.release(name, call, 'unknown');
+    });
   }
 
   /** False: the lease is another's, or was held for the maximum. */
   async renew(name: string, call: string): Promise<boolean | undefined> {
-    const reply = await this.#link.run(scripts.RENEW, name, [call, this.#leaseMs, this.#maxHoldMs]);
+    const { reply } = await this.#link.run(scripts.RENEW, name, [call, this.#leaseMs, this.#maxHoldMs]);
     return reply && reply[0] === 'held';
   }
 
@@ -104,8 +123,9 @@ export class SharedRecord {
       leaseless ? 1 : 0,
       this.#mode,
     ];
-    const reply = acquired(await this.#link.run(scripts.PUBLISH, name, args));
-    return reply?.what === 'superseded' ? reply : undefined;
+    const { reply } = await this.#link.run(scripts.PUBLISH, name, args);
+    const answer = acquired(reply);
+    return answer?.what === 'superseded' ? answer : undefined;
   }
 
   /** @param all whether to notify every replica of a changed failure, instead of followers alone. */
@@ -117,7 +137,7 @@ export class SharedRecord {
 
   /** Reserves send times for this replica. Returns the milliseconds until the first. */
   async reserve(name: string, count: number, intervalMs: number): Promise<number | undefined> {
-    const reply = await this.#link.run(scripts.RESERVE, name, [count, Math.ceil(intervalMs * 1000)]);
+    const { reply } = await this.#link.run(scripts.RESERVE, name, [count, Math.ceil(intervalMs * 1000)]);
     const waitUs = Number(reply?.[2]);
     return reply?.[0] === 'reserved' && waitUs >= 0 ? waitUs / 1000 : undefined;
   }
@@ -130,10 +150,9 @@ export class SharedRecord {
     windowMs: number,
     onCount: (count: ReplicaCount) => void,
   ): Promise<void> {
-    const onReply = ([what, , replicas, mismatched]: Reply) =>
-      void (what === 'listed' && onCount({ replicas: Number(replicas), mismatched: Number(mismatched) }));
-    const reply = await this.#link.run(scripts.ANNOUNCE, name, [replica, keyId, windowMs], onReply);
-    if (reply) onReply(reply);
+    const { reply, late } = await this.#link.run(scripts.ANNOUNCE, name, [replica, keyId, windowMs]);
+    const [what, , replicas, mismatched] = reply ?? (await late) ?? [];
+    if (what === 'listed') onCount({ replicas: Number(replicas), mismatched: Number(mismatched) });
   }
 }
 

@@ -20,7 +20,7 @@ import { type Clock, systemClock } from '../clock.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
 import { type IssuedToken, problemOfIssued, type TokenRequest, type TokenSource } from '../token.ts';
 import { SharingDiagnostics } from './diagnostics.ts';
-import { type Decision, Election, type Lead, type Trial } from './election.ts';
+import { Election, type Lead, type Trial } from './election.ts';
 import { FallbackBudget } from './fallback-budget.ts';
 import { KnownGenerations } from './known-generations.ts';
 import { keepLeases } from './lease.ts';
@@ -138,7 +138,7 @@ export class SharedTokens implements TokenSource {
     this.#pacer = this.#newPacer(options, clock, random);
     this.#election = new Election({
       ...{ record: this.#record, tokens: this.#tokens, failures: this.#failures, known: this.#known },
-      ...{ wakeups: this.#wakeups, pacer: this.#pacer, clock, maxWaitMs },
+      ...{ wakeups: this.#wakeups, budget: this.#budget, pacer: this.#pacer, clock, random, maxWaitMs },
     });
   }
 
@@ -148,12 +148,7 @@ export class SharedTokens implements TokenSource {
     // Without an identity there is no sharing; the source answers for itself.
     if (!call) return this.#source.requestToken(accessKey, request);
     this.#counter.announce();
-    let decision = await this.#election.decide(call);
-    if (decision.do === 'fall-back' && !this.#budget.tryEnter()) {
-      call.releasePermit();
-      await this.#budget.enter(request.signal);
-      decision = await this.#decideAgain(call);
-    }
+    const decision = await this.#election.decide(call);
     switch (decision.do) {
       case 'share':
         this.#counts.shared++;
@@ -212,19 +207,13 @@ export class SharedTokens implements TokenSource {
     return new SharedCall(accessKey, request, owner, circuit);
   }
 
-  /** After a wait for the budget: Redis may be available again, and hold the token by now. */
-  async #decideAgain(call: SharedCall): Promise<Decision> {
-    const decision = await this.#election.decide(call);
-    if (decision.do !== 'fall-back') this.#budget.leave(0);
-    return decision;
-  }
-
   async #lead(call: SharedCall, lead: Lead): Promise<IssuedToken> {
     this.#counts.leader++;
     const { id, owner, circuit, accessKey, request } = call;
     const names = lead.trial ? [owner, circuit.name] : [owner];
-    const stop = keepLeases(this.#record, this.#clock, this.#leaseMs, id, names);
+    const stop = keepLeases(this.#record, this.#clock, this.#leaseMs, id, names, lead.askedAtMs);
     try {
+      await call.takePermit();
       const issued = await this.#source.requestToken(accessKey, request);
       return await this.#publish(call, lead, issued);
     } catch (thrown) {
@@ -257,14 +246,13 @@ export class SharedTokens implements TokenSource {
   async #fallBack(call: SharedCall): Promise<IssuedToken> {
     this.#counts.fallback++;
     const { id, accessKey, owner, request } = call;
-    let sentAtMs: number | undefined;
     try {
       if (this.#pacer) {
         call.releasePermit();
         await this.#pacer.take(request.signal, this.#maxWaitMs);
       }
       await call.takePermit();
-      sentAtMs = this.#clock.monotonic();
+      const sentAtMs = this.#clock.monotonic();
       const issued = await this.#source.requestToken(accessKey, request);
       if (problemOfIssued(issued)) return issued;
       this.#known.remember(issued.token, { requestedAtMonotonicMs: sentAtMs });
@@ -277,9 +265,6 @@ export class SharedTokens implements TokenSource {
       // The acquire may have taken effect although its reply was lost.
       void this.#record.release(owner, id, 'unknown');
       throw error;
-    } finally {
-      const endedAtMs = this.#clock.monotonic();
-      this.#budget.leave(endedAtMs - (sentAtMs ?? endedAtMs));
     }
   }
 

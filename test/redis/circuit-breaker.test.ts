@@ -69,4 +69,43 @@ describe('the circuit breaker of Redis', () => {
     for (let failure = 0; failure < 5; failure++) breaker.failed(40_000, false);
     expect(breaker.admit(40_500)).toBe('trial');
   });
+
+  it('opens at an operation without a reply in time, once none has had one for eight seconds', () => {
+    const breaker = closed();
+    for (let sentAtMs = 0; sentAtMs < 7_750; sentAtMs += 10) {
+      expect(breaker.unanswered(sentAtMs, sentAtMs + 250, false)).toBeUndefined();
+    }
+    expect(breaker.unanswered(7_749, 7_999, false)).toBeUndefined();
+    expect(breaker.unanswered(7_750, 8_000, false)).toBe('opened');
+    // No change: it was sent before.
+    expect(breaker.unanswered(7_751, 8_001, false)).toBeUndefined();
+    expect(breaker.admit(8_499)).toBe('refuse');
+    expect(breaker.admit(8_500)).toBe('trial');
+    expect(breaker.unanswered(8_000, 8_501, false)).toBeUndefined();
+    expect(breaker.succeeded(8_502)).toBe('closed');
+    // The doubling is not forgotten.
+    breaker.unanswered(9_000, 20_000, false);
+    expect(breaker.admit(20_999)).toBe('refuse');
+    expect(breaker.admit(21_000)).toBe('trial');
+  });
+
+  it('counts the silence from the last reply, late or not', () => {
+    const breaker = closed();
+    breaker.unanswered(0, 250, false);
+    breaker.succeeded(5_600);
+    // Sent before that reply came.
+    expect(breaker.unanswered(5_500, 13_599, false)).toBeUndefined();
+    expect(breaker.unanswered(5_700, 13_600, false)).toBe('opened');
+    expect(breaker.succeeded(13_700)).toBe('closed');
+    expect(breaker.unanswered(13_800, 21_799, false)).toBeUndefined();
+    expect(breaker.unanswered(13_900, 21_800, false)).toBe('opened');
+  });
+
+  it('takes a trial without a reply in time for a failure at once', () => {
+    const breaker = opened();
+    expect(breaker.admit(500)).toBe('trial');
+    breaker.unanswered(500, 750, true);
+    expect(breaker.admit(1_749)).toBe('refuse');
+    expect(breaker.admit(1_750)).toBe('trial');
+  });
 });

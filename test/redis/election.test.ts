@@ -6,7 +6,7 @@ import { FleetSource, ModelFleet, type ModelReplica, requestOf } from '../helper
 
 const KEY = 'ACCESS-KEY-1';
 
-const answersWarm = () => new FleetSource((call) => void (call.accessKey === 'warm' && call.succeed()));
+const answersWarm = () => new FleetSource((call) => void (call.accessKey.startsWith('warm') && call.succeed()));
 
 /** A replica's first call subscribes and announces the replica. */
 async function warm(replicas: ModelReplica[]): Promise<void> {
@@ -70,36 +70,162 @@ describe('the election', () => {
     await Promise.all(calls);
     expect(fleet.source.countFor(KEY)).toBe(2);
   });
+});
 
-  it('an overloaded Redis is asked less and less often, and by one call at a time', async () => {
-    const { fleet } = recorded(new ModelFleet());
-    const { shared } = fleet.replica();
-    await shared.requestToken('warm', requestOf());
-    let asked = 0;
-    const { run } = fleet.model;
-    const overloaded = fleet.replica({
-      redis: {
-        run: async (script, key, args) => {
-          asked++;
-          await new Promise<void>((resolve) => fleet.clock.setTimeout(resolve, 5_600));
-          return run.call(fleet.model, script.name, key, args);
-        },
-      },
+describe('a reply that is late', () => {
+  /** A fleet of 20, of which one replica's operations reach Redis at once and are answered when the test says so. */
+  async function slow(options: Parameters<ModelFleet['replica']>[0] = {}) {
+    const { fleet, sent, countOf } = recorded();
+    const replies: (() => void)[] = [];
+    let isSlow = false;
+    const redis = fleet.model.port(async (answer) => {
+      const reply = answer();
+      if (isSlow) await new Promise<void>((resolve) => replies.push(resolve));
+      return reply;
     });
-    let owner = 0;
-    const askedIn = async (ms: number) => {
-      const before = asked;
-      for (let elapsedMs = 0; elapsedMs < ms; elapsedMs += 100) {
-        for (let call = 0; call < 5; call++) void overloaded.shared.requestToken(`owner-${owner++}`, requestOf());
-        await fleet.pass(100, 50);
-      }
-      return asked - before;
+    const others = Array.from({ length: 19 }, () => fleet.replica());
+    // The budget has just begun an interval of 9.5 s, of which the burst covers 4 s.
+    const replica = fleet.replica({ redis, random: () => 0, ...options });
+    await warm([...others, replica]);
+    // Its first request reads the circuit.
+    await replica.shared.requestToken('warm itself', requestOf());
+    expect(replica.shared.stats().replicas).toBe(20);
+    isSlow = true;
+    sent.length = 0;
+    const reply = async (count = replies.length) => {
+      for (const each of replies.splice(0, count)) each();
+      await settle();
     };
-    await askedIn(1_000);
-    const soon = await askedIn(5_000);
-    const later = await askedIn(20_000);
-    // 50 calls a second come, each of which would read once: by far most of them do not reach Redis.
-    expect(soon).toBeLessThanOrEqual(8);
-    expect(later).toBeLessThanOrEqual(10);
+    return { fleet, sent, countOf, reply, replica, other: others[0] as ModelReplica };
+  }
+
+  it('brings the token of another replica, and the call has released its permit meanwhile', async () => {
+    const { fleet, reply, replica, other } = await slow();
+    const leading = other.shared.requestToken(KEY, requestOf());
+    await settle();
+    fleet.source.calls.at(-1)?.succeed();
+    const permit: string[] = [];
+    const call = replica.shared.requestToken(
+      KEY,
+      requestOf({ permit: { release: () => permit.push('released'), take: async () => void permit.push('taken') } }),
+    );
+    await fleet.pass(5_000);
+    expect(permit).toEqual(['released']);
+    await reply();
+    expect((await call).token).toBe((await leading).token);
+    expect(fleet.source.countFor(KEY)).toBe(1);
+    expect(permit).toEqual(['released']);
+  });
+
+  it('with the lease makes the replica the leader, which renews it at once and queues for a permit', async () => {
+    const { fleet, sent, reply, replica, other } = await slow();
+    let grant = () => {};
+    const permit = { release: () => {}, take: () => new Promise<void>((resolve) => (grant = resolve)) };
+    const call = replica.shared.requestToken(KEY, requestOf({ permit }));
+    await fleet.pass(5_000);
+    await reply();
+    await fleet.pass(1);
+    expect(sent).toEqual(['acquire', 'renew']);
+    expect(fleet.source.countFor(KEY)).toBe(0);
+    const following = other.shared.requestToken(KEY, requestOf());
+    grant();
+    await settle();
+    expect(fleet.source.countFor(KEY)).toBe(1);
+    fleet.source.calls.at(-1)?.succeed();
+    await fleet.pass(300);
+    expect((await following).token).toBe((await call).token);
+    expect(replica.shared.stats()).toMatchObject({ leader: 2, fallback: 0 });
+  });
+
+  it('that says to wait makes the call a follower', async () => {
+    const { fleet, sent, reply, replica, other } = await slow();
+    const leading = other.shared.requestToken(KEY, requestOf());
+    await settle();
+    const call = replica.shared.requestToken(KEY, requestOf());
+    await fleet.pass(2_000);
+    await reply();
+    fleet.source.calls.at(-1)?.succeed();
+    await fleet.pass(3_100);
+    await reply();
+    expect((await call).token).toBe((await leading).token);
+    expect(sent.filter((name) => name === 'acquire')).toHaveLength(3);
+  });
+
+  it('is waited for by the budget, and a lease that comes afterwards is given back', async () => {
+    const { fleet, countOf, reply, replica } = await slow();
+    const failing = replica.shared.requestToken(KEY, requestOf()).catch((error: unknown) => error);
+    // 0.25 s until the reply is late, and 5.5 s.
+    await fleet.pass(5_700);
+    expect(fleet.source.countFor(KEY)).toBe(0);
+    await fleet.pass(100);
+    expect(fleet.source.countFor(KEY)).toBe(1);
+    fleet.source.calls.at(-1)?.fail(new Error('no'));
+    await failing;
+    expect(countOf('release')).toBe(1);
+    await reply();
+    expect(countOf('release')).toBe(2);
+  });
+
+  it('is not waited for after the call was aborted, and a lease that it brings is given back', async () => {
+    const { fleet, countOf, reply, replica } = await slow();
+    const controller = new AbortController();
+    const call = replica.shared.requestToken(KEY, requestOf({ signal: controller.signal })).catch((reason) => reason);
+    await fleet.pass(1_000);
+    controller.abort(new Error('leaving'));
+    expect(await call).toEqual(new Error('leaving'));
+    expect(fleet.clock.pendingTimers).toBe(0);
+    await reply();
+    expect(countOf('release')).toBe(1);
+  });
+
+  it('with the lease is given back if the call has no send time any more', async () => {
+    const { fleet, countOf, reply, replica } = await slow({ requestsPerSecond: 10 });
+    const call = replica.shared.requestToken(KEY, requestOf());
+    // Free; reserved; and the lease, after the send time has lapsed.
+    await reply();
+    await reply();
+    await fleet.pass(1_000);
+    expect(countOf('acquire')).toBe(2);
+    await reply();
+    expect([countOf('release'), fleet.source.countFor(KEY)]).toEqual([1, 0]);
+    await fleet.pass(20_000);
+    fleet.source.calls.at(-1)?.succeed();
+    await call;
+    expect(replica.shared.stats()).toMatchObject({ leader: 1, fallback: 1 });
+  });
+
+  it('after errors the record is read again until the budget lets the call fall back, or Redis answers', async () => {
+    const { fleet } = recorded();
+    let isFailing = false;
+    let asked = 0;
+    const redis = fleet.model.port(async (answer) => {
+      asked++;
+      if (isFailing) throw new Error('CLUSTERDOWN The cluster is down');
+      return answer();
+    });
+    const others = Array.from({ length: 19 }, () => fleet.replica());
+    const replica = fleet.replica({ redis, random: () => 0 });
+    await warm([...others, replica]);
+    await replica.shared.requestToken('warm itself', requestOf());
+    isFailing = true;
+    asked = 0;
+    const call = replica.shared.requestToken(KEY, requestOf());
+    await fleet.pass(240, 10);
+    expect(asked).toBe(1);
+    await fleet.pass(200, 10);
+    expect(asked).toBe(2);
+    isFailing = false;
+    await fleet.pass(500, 10);
+    expect(fleet.source.countFor(KEY)).toBe(1);
+    fleet.source.calls.at(-1)?.succeed();
+    await call;
+    expect(replica.shared.stats()).toMatchObject({ leader: 2, fallback: 0 });
+  });
+
+  it('every call reads a slow Redis once, not again and again', async () => {
+    const { fleet, countOf, replica } = await slow();
+    for (let call = 0; call < 50; call++) void replica.shared.requestToken(`owner-${call}`, requestOf());
+    await fleet.pass(5_000);
+    expect(countOf('acquire')).toBe(50);
   });
 });

@@ -25,8 +25,11 @@ function linked(answers: ((resolve: (raw: unknown) => void, reject: (error: Erro
     diagnostics: { suspended: (trouble) => events.push(trouble), resumed: () => events.push('resumed') },
   });
   const run = () => {
-    const seen: { settled: boolean; words?: Reply | undefined } = { settled: false };
-    void link.run(ACQUIRE, 'key', []).then((words) => Object.assign(seen, { settled: true, words }));
+    const seen: { settled: boolean; words?: Reply | undefined; late?: Reply | 'none' } = { settled: false };
+    void link.run(ACQUIRE, 'key', []).then(({ reply: words, late }) => {
+      Object.assign(seen, { settled: true, words });
+      void late.then((reply) => Object.assign(seen, { late: reply ?? 'none' }));
+    });
     return seen;
   };
   return { clock, events, sent, link, run };
@@ -47,6 +50,45 @@ describe('the link to Redis', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
+  /** Passes the deadline of the operations that were sent. */
+  async function pastDeadline(clock: ManualClock): Promise<void> {
+    for (let part = 0; part < 5; part++) clock.advance(50);
+    await settle();
+  }
+
+  it('gives the reply that comes after the deadline to whoever still waits for it', async () => {
+    const { clock, run, sent, link } = linked();
+    const [answered, failed, garbled] = [run(), run(), run()];
+    await pastDeadline(clock);
+    expect(answered).toEqual({ settled: true, words: undefined });
+    clock.advance(5_000);
+    sent[0]?.resolve(['wait', '5000000', '1']);
+    sent[1]?.reject(new Error('Socket closed unexpectedly'));
+    sent[2]?.resolve('OK');
+    await settle();
+    sent[3]?.reject(new Error('Socket closed unexpectedly'));
+    await settle();
+    expect([answered.late, failed.late, garbled.late]).toEqual([['wait', '5000000', '1'], 'none', 'none']);
+    expect(link.serverTimeUs(clock.monotonic())).toBe(5_000_000);
+  });
+
+  it('is suspended after eight seconds without a reply, and a late one ends that', async () => {
+    const { clock, run, sent, events } = linked();
+    for (let call = 0; call < 20; call++) run();
+    await pastDeadline(clock);
+    expect(events).toEqual([]);
+    clock.advance(7_600);
+    run();
+    await pastDeadline(clock);
+    expect(events).toEqual(['timeout']);
+    const refused = run();
+    await settle();
+    expect([refused.settled, refused.late]).toEqual([true, 'none']);
+    sent[0]?.resolve(['wait', '1', '1']);
+    await settle();
+    expect(events).toEqual(['timeout', 'resumed']);
+  });
+
   it('does not blame Redis for a process that was busy itself all the time', async () => {
     const run = async () => {
       await stat('package.json');
@@ -57,7 +99,7 @@ describe('the link to Redis', () => {
     const call = link.run(ACQUIRE, 'key', []);
     // The answer comes while nobody reads; then the timer is due before it.
     for (const startedMs = performance.now(); performance.now() - startedMs < 60; );
-    expect(await call).toEqual(['lead', '1', '1']);
+    expect((await call).reply).toEqual(['lead', '1', '1']);
   });
 
   it('sends once more when the connection was lost under it, and not for a reply of the server', async () => {
@@ -127,16 +169,18 @@ describe('the link to Redis', () => {
       const { run } = linked([(resolve) => resolve(raw)]);
       const call = run();
       await settle();
-      expect(call).toEqual({ settled: true, words: undefined });
+      expect(call).toEqual({ settled: true, words: undefined, late: 'none' });
     },
   );
 
-  it('gives back a lease that comes after the deadline', async () => {
+  it('gives back a lease that comes when the call no longer waits for it', async () => {
     const { clock, sent, link } = linked();
     const record = new SharedRecord(link, { channel: 'wake', mode: 'c', leaseMs: 3000, maxHoldMs: 15_000 });
-    const late = record.acquire('name', { call: 'call', mayLead: true });
-    for (let part = 0; part < 5; part++) clock.advance(50);
-    expect(await late).toBeUndefined();
+    const acquiring = record.acquire('name', { call: 'call', mayLead: true });
+    await pastDeadline(clock);
+    const { answer, late } = await acquiring;
+    expect(answer).toBeUndefined();
+    record.abandon('name', 'call', late);
     sent[0]?.resolve(['lead', '1', '1']);
     await settle();
     expect(sent.map(({ name }) => name)).toEqual(['acquire', 'release']);

@@ -3,6 +3,7 @@ import { type Replica, ReplicaPool } from '../../helpers/fleet.ts';
 import type { Outcome, ReplicaOptions } from '../../helpers/fleet-worker.ts';
 import { noRedis, type RedisServer, startRedis } from '../../helpers/redis-server.ts';
 import { seeded } from '../../helpers/seeded.mjs';
+import { overload } from './overload.ts';
 import { meter, watch } from './redis-readings.ts';
 import { type Service, startService } from './service.ts';
 
@@ -318,6 +319,8 @@ export async function main(file: string, only: string[]): Promise<number> {
     if (wanted('refresh') || only.includes(`refresh${processes}`)) await refresh(pool, processes);
   }
   if (wanted('cold')) await cold(pool, 20, 200);
+  const scenes = only.filter((name) => name.startsWith('redis-')).map((name) => name.slice(6));
+  if (wanted('overload') || scenes.length > 0) failed.push(...(await overload(pool, scenes, sleep)));
   if (only.includes('large')) await cold(pool, 50, 1_000);
   return failed.length > 0 ? 1 : 0;
 }
