@@ -46,7 +46,7 @@ export async function limitScripts(toPort: number, perSecond: number) {
     server.close();
     for (const socket of sockets) socket.destroy();
   };
-  return { limit, begin: () => void (limit.perSecond = perSecond) };
+  return { limit, begin: () => Object.assign(limit, { perSecond }) };
 }
 
 const isScript = (command: Buffer) => /^\*\d+\r\n\$\d+\r\neval/i.test(command.subarray(0, 24).toString('latin1'));
