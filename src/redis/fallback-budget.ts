@@ -1,14 +1,15 @@
 /**
- * When a call that Redis does not answer may request a token by itself. A slow Redis would otherwise turn into one request
- * per owner and replica. A token bucket bounds these requests: all replicas together make about 8 at once and 2 a second,
- * however many calls wait. A replica's share is so sized that a fleet of one has no limit, since it duplicates nobody's
- * request.
+ * When a call may request a token by itself although Redis may still answer. Without a bound, a Redis that only answers
+ * late would turn into one request per owner and replica.
  *
- * A call that the bucket has nothing for waits for the late reply of Redis, and falls back after 8 to 10 s without
- * one. The bucket is jittered: each replica begins at a random point between two of its requests.
+ * A token bucket bounds these requests: 8 at once and 2 a second for all replicas together, however many calls wait. A
+ * replica that is alone has no limit, because its requests duplicate nobody's. A call for which the bucket has nothing
+ * waits for the late reply, and falls back after 8 to 10 s without one: that takes a Redis that is silent, and then sharing
+ * is suspended (see `circuit-breaker.ts`). While it is, calls fall back at once, and only their registries limit how many
+ * requests they make, as without sharing.
  *
- * The budget applies while Redis may answer. Once it has been silent for so long that the circuit breaker opens (see
- * `circuit-breaker.ts`), calls fall back at once, and only their registry limits how many requests it makes.
+ * Jitter: each replica begins at a random point between two of its requests, because most replicas of a large fleet have
+ * less than one at once.
  */
 
 import type { Clock } from '../clock.ts';

@@ -33,7 +33,10 @@ export interface SharedTokensOptions {
   namingKey?: Uint8Array | undefined;
   /** Begins all keys and the channel. 1 to 64 letters, digits, `_`, `.` and `-`. Default: `otr`. */
   prefix?: string | undefined;
-  /** Bounds one Redis operation, in milliseconds: 10 to 5,000. Default: 250. */
+  /**
+   * How long a reply of Redis may take before the call may request its own token, in milliseconds: 10 to 5,000.
+   * Default: 250.
+   */
   redisTimeoutMs?: number | undefined;
   /** How long a dead leader delays its followers, in milliseconds: 500 to 60,000. Default: 3,000. */
   leaseMs?: number | undefined;

@@ -50,7 +50,7 @@ export class Pacer {
   readonly #waiting = new Set<Waiting>();
   #isHandingOut = false;
   /** Ends the wait for the next send time. */
-  #hurry = () => {};
+  #stopWaiting = () => {};
   /** The next send time of this replica's own share. */
   #ownNextAtMs: number | undefined;
 
@@ -71,7 +71,7 @@ export class Pacer {
       const stop = () => {
         this.#waiting.delete(served);
         // Nobody needs the reserved send times, and their timer must not keep the process alive.
-        if (this.#waiting.size === 0) this.#hurry();
+        if (this.#waiting.size === 0) this.#stopWaiting();
         signal.removeEventListener('abort', leave);
         cancel();
       };
@@ -83,11 +83,11 @@ export class Pacer {
         stop();
         resolve(sendTime);
       };
-      const lose = () => {
+      const timeOut = () => {
         stop();
         reject(tooMany('queue_timeout', 'the call waited maxWaitMs for it'));
       };
-      const cancel = startTimer(this.#options.clock, lose, Math.max(0, patienceMs));
+      const cancel = startTimer(this.#options.clock, timeOut, Math.max(0, patienceMs));
       signal.addEventListener('abort', leave, { once: true });
       this.#waiting.add(served);
       void this.#handOut();
@@ -128,7 +128,7 @@ export class Pacer {
       return { firstAtMs: nowMs + waitMs, intervalMs: this.#intervalMs, count };
     }
     const intervalMs = this.#intervalMs * replicas();
-    // Replicas that lose Redis at the same moment must not all begin at once.
+    // Replicas that lose Redis at the same moment must not all send at once.
     const firstAtMs = Math.max(nowMs, this.#ownNextAtMs ?? nowMs + random() * intervalMs);
     this.#ownNextAtMs = firstAtMs + intervalMs;
     return { firstAtMs, intervalMs, count: 1 };
@@ -140,7 +140,7 @@ export class Pacer {
     if (leftMs <= 0) return;
     await new Promise<void>((resolve) => {
       const cancel = startTimer(clock, resolve, leftMs);
-      this.#hurry = () => {
+      this.#stopWaiting = () => {
         cancel();
         resolve();
       };

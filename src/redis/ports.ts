@@ -23,7 +23,7 @@ import type { RecordScript } from './record-scripts.ts';
 export interface RedisPort {
   /**
    * Runs a script over one key and returns its reply. Rejects with the server's error as the client gives it: a message
-   * that starts with the error code, such as `READONLY`, is told apart from a lost connection.
+   * that starts with the error code, such as `READONLY`, is not mistaken for a lost connection.
    */
   run(script: RecordScript, key: string, args: readonly string[]): Promise<unknown>;
   /** Subscribes to a channel and returns what ends the subscription. Without it, followers poll. */

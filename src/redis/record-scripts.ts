@@ -15,8 +15,8 @@
  * | `w` | followers wait, so the end of the lease wakes them: `c` on the common channel, `s` on the record's own |
  * | `t` | the next free send time, in the record that paces requests |
  *
- * The scripts store facts. They neither interpret nor count failures: the replica that met a failure seals into it what
- * it means and when it ends. A field that none of our scripts could have written counts as absent. A key of another
+ * The scripts store facts. They neither interpret nor count failures: the replica whose request failed seals into it what
+ * it means and when it ends. A field that none of the scripts could have written counts as absent. A key of another
  * type is deleted, since its name is ours alone.
  */
 
@@ -49,7 +49,7 @@ export const MAX_SHARED_MS = 7 * 86_400_000;
 /** How long a record outlives everything in it, so that generations and failure counts survive a quiet period. */
 export const MEMORY_MS = 600_000;
 
-/** How far ahead a field may point; more is damage. */
+/** How far in the future a time may be stored; a later one is corrupt. */
 export const MAX_AHEAD_MS = {
   generation: 86_400_000,
   token: MAX_SHARED_MS,
@@ -216,7 +216,7 @@ return {changed and 'changed' or 'released', text(now)}
 
 /**
  * Reserves send times, the given interval apart. Replies with the microseconds until the first. A quiet period saves
- * none up. A stored time too far ahead is damage, and counts as absent.
+ * none up. A stored time too far in the future is corrupt, and counts as absent.
  */
 export const RESERVE = script(
   'reserve',

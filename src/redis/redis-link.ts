@@ -10,9 +10,9 @@ import type { RedisPort } from './ports.ts';
 import type { RecordScript } from './record-scripts.ts';
 
 /**
- * Why Redis is unavailable. `timeout`: no reply within `redisTimeoutMs`. `connection`: no connection, or a broken one.
+ * Why Redis is unavailable. `timeout`: no reply to any operation for eight seconds. `connection`: no connection, or a broken one.
  * `read_only`: a replica or a server that accepts no writes. `full`: out of memory. `denied`: missing permissions or
- * credentials. `refused`: any other error of the server. `protocol_error`: a reply that no script of ours gives.
+ * credentials. `refused`: any other error of the server. `protocol_error`: a reply that none of the scripts returns.
  *
  * @example
  * ```ts
@@ -200,7 +200,7 @@ function within<T>(work: Promise<T>, deadlineMs: number, clock: Clock): Promise<
   });
 }
 
-/** A reply as strings: some clients give numbers and buffers. Undefined for anything our scripts do not reply. */
+/** A reply as strings: some clients give numbers and buffers. Undefined for anything that the scripts do not return. */
 function replyOf(raw: unknown): Reply | undefined {
   if (!Array.isArray(raw) || raw.length < 2 || raw.length > 4) return undefined;
   const words = raw.map((item) => (Buffer.isBuffer(item) || typeof item === 'number' ? String(item) : item));

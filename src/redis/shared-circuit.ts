@@ -18,8 +18,8 @@
 import type { Clock } from '../clock.ts';
 import { type FailureScope, OwnerTokenError, type WiderScope } from '../errors.ts';
 
-/** Without a subscription, a request reads the record if that was last done longer ago than this. */
-const UNASKED_EVERY_MS = 1_000;
+/** Without a subscription, a request reads the record unless one has done so within this time. */
+const READ_EVERY_MS = 1_000;
 
 export class SharedCircuit {
   readonly name: string;
@@ -38,7 +38,7 @@ export class SharedCircuit {
   /** Whether a request must read the record before it is sent. */
   get mustRead(): boolean {
     if (this.#suspected) return true;
-    return !this.#isSubscribed() && this.#clock.monotonic() - this.#lastReadMs >= UNASKED_EVERY_MS;
+    return !this.#isSubscribed() && this.#clock.monotonic() - this.#lastReadMs >= READ_EVERY_MS;
   }
 
   suspect(): void {

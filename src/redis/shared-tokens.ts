@@ -5,12 +5,12 @@
  * A call is decided by its owner's record (see `record-scripts.ts`):
  *
  * - *Shared*: another replica's token, newer than the one this replica rejected or wants to replace.
- * - *Refused*: a failure another replica met, until its recorded end.
+ * - *Refused*: the request of another replica failed, and the recorded end of that failure has not come.
  * - *Follower*: another call holds the lease. It releases its permit, waits for a wake-up, and reads the record again.
  * - *Leader*: it holds the lease, renews it while the source answers, and publishes the token or the failure. Where a
  *   failure of the endpoint is suspected, it first passes the fleet's circuit breaker (see `shared-circuit.ts`).
- * - *Fallback*: Redis is unavailable, or the wait was too long. It requests a token by itself, within a budget, and offers
- *   it to the others.
+ * - *Fallback*: it requests a token by itself and offers it to the others, because Redis is unavailable, or answers late
+ *   and the budget has a request for it (see `fallback-budget.ts`), or because it has waited too long.
  *
  * It caches nothing (the registry does), retries nothing, and creates, connects or closes no Redis client.
  */
@@ -279,15 +279,15 @@ export class SharedTokens implements TokenSource {
     const attributed = request.signal.aborted ? undefined : scopeFor(request, error);
     const answeredAtUs = this.#link.serverTimeUs(this.#clock.monotonic()) ?? lead.nowUs;
     const scope = attributed && circuit.judge(error, attributed);
-    const met = { scope, generation, answeredAtUs };
+    const context = { scope, generation, answeredAtUs };
     const ofAll =
-      scope && this.#failures.seal(error, { ...met, name: circuit.name, before: trial?.failureBefore ?? '' });
+      scope && this.#failures.seal(error, { ...context, name: circuit.name, before: trial?.failureBefore ?? '' });
     if (ofAll) void this.#record.release(circuit.name, id, ofAll, true);
     else if (trial) void this.#record.release(circuit.name, id, this.#outcomeOfTrial(circuit.name, trial, error), true);
     const endsAtUs = ofAll?.endsAtUs;
     const ofOwner = !attributed
       ? undefined
-      : this.#failures.seal(error, { ...met, name: owner, before: failureBefore, ...(endsAtUs && { endsAtUs }) });
+      : this.#failures.seal(error, { ...context, name: owner, before: failureBefore, ...(endsAtUs && { endsAtUs }) });
     void this.#record.release(owner, id, ofOwner ?? 'unknown');
     return endsAtUs && scope ? withFleetPause(error, scope, Math.max(0, (endsAtUs - answeredAtUs) / 1000)) : thrown;
   }

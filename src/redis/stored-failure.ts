@@ -39,7 +39,7 @@ interface WireFailure {
   scope?: FailureScope;
   status?: number;
   oauthError?: string;
-  /** Generation of the lease under which it was met. */
+  /** Generation of the lease under which the request failed. */
   g: number;
   /** Its end, server's time in microseconds. */
   e: number;
@@ -47,8 +47,8 @@ interface WireFailure {
   n: number;
 }
 
-/** The circumstances of a failure. */
-export interface MetFailure {
+/** What a failure is sealed with. */
+export interface FailureContext {
   /** The record's name. */
   readonly name: string;
   /** Defined for a failure of the client or the endpoint. */
@@ -74,13 +74,13 @@ export class StoredFailures {
   }
 
   /** Undefined only if the sealer refuses. */
-  seal(error: OwnerTokenError, met: MetFailure): SealedFailure | undefined {
-    const { name, scope, generation, answeredAtUs, before } = met;
+  seal(error: OwnerTokenError, context: FailureContext): SealedFailure | undefined {
+    const { name, scope, generation, answeredAtUs, before } = context;
     const { code, status, oauthError } = error;
     // Left out where the registry may still escalate it: each replica decides that for itself.
     const stated = scope ?? (OwnerTokenError.escalationOf(error) ? undefined : error.failureScope);
     const n = Math.min((this.#open(name, before)?.n ?? 0) + 1, MAX_DOUBLINGS);
-    const endsAtUs = met.endsAtUs ?? Math.floor(answeredAtUs + pauseMsOf(error, scope, n, this.#random) * 1000);
+    const endsAtUs = context.endsAtUs ?? Math.floor(answeredAtUs + pauseMsOf(error, scope, n, this.#random) * 1000);
     const wire: WireFailure = {
       code,
       ...(stated && { scope: stated }),
@@ -106,7 +106,7 @@ export class StoredFailures {
     const code = ERROR_CODES.find((known) => known === failure.code);
     if (!code) return undefined;
     const { scope, status, oauthError } = failure;
-    const error = new OwnerTokenError(code, 'another replica met this failure; no replica has tried again since', {
+    const error = new OwnerTokenError(code, 'the request of another replica failed; no replica has retried it since', {
       ...(scope && { failureScope: scope }),
       ...(status !== undefined && { status }),
       ...(oauthError !== undefined && { oauthError }),
@@ -126,7 +126,7 @@ export class StoredFailures {
   }
 }
 
-/** The error for the replica that met a failure of client or endpoint: its registry pauses until the fleet's next trial. */
+/** The error for the replica whose request failed for client or endpoint: its registry pauses until the fleet's next trial. */
 export function withFleetPause(error: OwnerTokenError, scope: 'client' | 'endpoint', pauseMs: number): OwnerTokenError {
   const { code, message, status, oauthError, failedAtMs, cause } = error;
   return new OwnerTokenError(code, message, { failureScope: scope, status, oauthError, failedAtMs, cause, pauseMs });

@@ -49,7 +49,7 @@ export class Wakeups {
   readonly #permanent = new Set<string>();
   #subscribeAgainAtMs = Number.NEGATIVE_INFINITY;
   /** A message was missed, and none has come since. */
-  #isDoubtful = false;
+  #mayBeDead = false;
   #isClosed = false;
 
   constructor(options: WakeupsOptions) {
@@ -59,19 +59,19 @@ export class Wakeups {
 
   /** Whether a message about the record would arrive if it were sent now. */
   isSubscribed(name: string): boolean {
-    return !this.#isDoubtful && this.#subscriptions.get(this.#channelOf(name))?.kind === 'subscribed';
+    return !this.#mayBeDead && this.#subscriptions.get(this.#channelOf(name))?.kind === 'subscribed';
   }
 
   /** Whether every message about the record since that monotonic time arrives. */
-  hears(name: string, sinceMs: number): boolean {
+  isSubscribedSince(name: string, sinceMs: number): boolean {
     const subscription = this.#subscriptions.get(this.#channelOf(name));
-    return !this.#isDoubtful && subscription?.kind === 'subscribed' && subscription.sinceMs <= sinceMs;
+    return !this.#mayBeDead && subscription?.kind === 'subscribed' && subscription.sinceMs <= sinceMs;
   }
 
-  /** A call waited for the whole of a lease, and did not hear how it ended. */
+  /** A call waited for a whole lease and got no message about its end. */
   missed(name: string, sinceMs: number): void {
-    if (this.#isClosed || !this.hears(name, sinceMs)) return;
-    this.#isDoubtful = true;
+    if (this.#isClosed || !this.isSubscribedSince(name, sinceMs)) return;
+    this.#mayBeDead = true;
     void this.#unsubscribe(this.#channelOf(name));
     void this.subscribe(name);
   }
@@ -133,7 +133,7 @@ export class Wakeups {
   }
 
   #wake(name: string): void {
-    this.#isDoubtful = false;
+    this.#mayBeDead = false;
     for (const watch of this.#watches.get(name) ?? []) watch.wake();
     this.#options.onMessage?.(name);
   }
@@ -146,7 +146,7 @@ export class Wakeups {
 /** One call's wait for one record. */
 export class Watch {
   readonly #options: Pick<WakeupsOptions, 'clock' | 'random'>;
-  readonly #wakeups: Pick<Wakeups, 'hears' | 'missed' | 'subscribe'>;
+  readonly #wakeups: Pick<Wakeups, 'isSubscribedSince' | 'missed' | 'subscribe'>;
   readonly #name: string;
   readonly #leave: () => void;
   #polls = 0;
@@ -157,7 +157,7 @@ export class Watch {
 
   constructor(
     options: Pick<WakeupsOptions, 'clock' | 'random'>,
-    wakeups: Pick<Wakeups, 'hears' | 'missed' | 'subscribe'>,
+    wakeups: Pick<Wakeups, 'isSubscribedSince' | 'missed' | 'subscribe'>,
     name: string,
     leave: () => void,
   ) {
@@ -188,7 +188,7 @@ export class Watch {
     const { random } = this.#options;
     void this.#wakeups.subscribe(this.#name);
     const afterLeaseMs = leaseMs + random() * AFTER_LEASE_MS;
-    const heard = this.#wakeups.hears(this.#name, readAtMs);
+    const heard = this.#wakeups.isSubscribedSince(this.#name, readAtMs);
     // A leader that renews its lease ends no wait: this one began because it did.
     this.#waitedSinceMs = undefined;
     const lapsed = await this.#wait(heard ? afterLeaseMs : Math.min(afterLeaseMs, this.#pollMs()), signal);

@@ -220,7 +220,7 @@ describe('wake-ups', () => {
       const [first, second] = [waits(one), waits(two)];
       clock.advance(30_000);
       await settle();
-      expect([first.over, second.over, wakeups.hears('mine', 15)]).toEqual([false, false, true]);
+      expect([first.over, second.over, wakeups.isSubscribedSince('mine', 15)]).toEqual([false, false, true]);
       channels.get('mine')?.('mine');
       await settle();
       expect([first.over, second.over]).toEqual([true, true]);

@@ -175,6 +175,36 @@ describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
     return { server, proxy };
   }
 
+  it('ioredis shares again on every node of a cluster', { timeout: 60_000 }, async () => {
+    const cluster = await startRedisCluster();
+    const proxies = await Promise.all(cluster.ports.map((port) => TcpProxy.start(port)));
+    const through = proxies.map(({ port }) => ({ host: '127.0.0.1', port }));
+    const natMap = Object.fromEntries(
+      cluster.ports.map((port, node) => [`127.0.0.1:${port}`, through[node] as { host: string; port: number }]),
+    );
+    closing.push(
+      () => cluster[Symbol.asyncDispose](),
+      () => proxies.map((proxy) => proxy[Symbol.asyncDispose]()),
+    );
+    const [client, subscriber] = [0, 1].map(() => {
+      const opened = new Cluster(through, { natMap, redisOptions: { socketTimeout } });
+      opened.on('error', () => {});
+      closing.push(() => opened.disconnect());
+      return opened;
+    }) as [Cluster, Cluster];
+    const shared = sharedOver(FleetSource.answering(), fromIoredis(client, { subscriber }));
+    await shared.requestToken('before', requestOf());
+    for (const proxy of proxies) proxy.silenceAll();
+    let calls = 0;
+    const shares = async () => {
+      const before = shared.stats().leader;
+      // On each of the three nodes, with a probability of 0.999.
+      await Promise.all(Array.from({ length: 20 }, () => shared.requestToken(`owner-${calls++}`, requestOf())));
+      return shared.stats().leader - before === 20;
+    };
+    await expect.poll(shares, { timeout: 40_000, interval: 250 }).toBe(true);
+  });
+
   /** Whether any record says that a follower waits. */
   async function waitsFor(port: number): Promise<boolean> {
     const client = new Redis(port);
@@ -183,6 +213,28 @@ describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
     client.disconnect();
     return types.includes(1);
   }
+});
+
+describe.skipIf(noRedis)('the documented end of a process', () => {
+  it('leaves no connection of node-redis open that was being made', async () => {
+    const server = await startRedis();
+    const admin = new Redis(server.port);
+    closing.push(
+      () => server.kill(),
+      () => admin.disconnect(),
+    );
+    const [, ending = ''] = /\nfor \(const each of \[client, subscriber\]\) (each\..*destroy.*)\n/.exec(
+      readFileSync('docs/fleet.md', 'utf8'),
+    ) as RegExpExecArray;
+    const end = new Function('each', ending);
+    const client = createClient({ url: server.url });
+    client.on('error', () => {});
+    const connecting = client.connect().catch(() => 'ended');
+    end(client);
+    expect(await connecting).toBe('ended');
+    const connections = async () => Number(/connected_clients:(\d+)/.exec(await admin.info('clients'))?.[1]);
+    await expect.poll(connections, { timeout: 10_000 }).toBe(1);
+  });
 });
 
 describe.skipIf(noRedis)('L2: the documented rights, on one server', () => {

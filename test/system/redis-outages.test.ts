@@ -169,37 +169,40 @@ describe.skipIf(noRedis)('L2: Redis', () => {
     for (const undo of unsubscribes.splice(0)) undo();
   });
 
-  it.each(TROUBLES.map((trouble) => [trouble.what, trouble] as const))('%s', async (_, { begin, end, told, isSilent }) => {
-    await using at = await scene();
-    const events: SharingMessage[] = [];
-    const record = (message: unknown) => void events.push(message as SharingMessage);
-    subscribe('owner-token-registry:sharing', record);
-    unsubscribes.push(() => unsubscribe('owner-token-registry:sharing', record));
+  it.each(TROUBLES.map((trouble) => [trouble.what, trouble] as const))(
+    '%s',
+    async (_, { begin, end, told, isSilent }) => {
+      await using at = await scene();
+      const events: SharingMessage[] = [];
+      const record = (message: unknown) => void events.push(message as SharingMessage);
+      subscribe('owner-token-registry:sharing', record);
+      unsubscribes.push(() => unsubscribe('owner-token-registry:sharing', record));
 
-    await serve(at, 'before');
-    expect(at.source.calls).toHaveLength(OWNERS);
-    await begin(at);
-    const slowestMs = await serve(at, 'during');
-    expect(slowestMs).toBeLessThan(BUDGET_MS);
-    expect(at.source.calls.length - OWNERS).toBeLessThanOrEqual(2 * OWNERS);
-    const isTold = async () => {
-      await Promise.all(at.registries.map((registry) => registry.getToken(`silent-${at.source.calls.length}`)));
-      return events.filter(({ event }) => event === 'suspended').length === at.registries.length;
-    };
-    if (isSilent) await expect.poll(isTold, { timeout: 30_000, interval: 250 }).toBe(true);
-    // What is held is served at once, whatever Redis does.
-    for (const registry of at.registries) expect(registry.peek('before-0')).toBeDefined();
+      await serve(at, 'before');
+      expect(at.source.calls).toHaveLength(OWNERS);
+      await begin(at);
+      const slowestMs = await serve(at, 'during');
+      expect(slowestMs).toBeLessThan(BUDGET_MS);
+      expect(at.source.calls.length - OWNERS).toBeLessThanOrEqual(2 * OWNERS);
+      const isTold = async () => {
+        await Promise.all(at.registries.map((registry) => registry.getToken(`silent-${at.source.calls.length}`)));
+        return events.filter(({ event }) => event === 'suspended').length === at.registries.length;
+      };
+      if (isSilent) await expect.poll(isTold, { timeout: 30_000, interval: 250 }).toBe(true);
+      // What is held is served at once, whatever Redis does.
+      for (const registry of at.registries) expect(registry.peek('before-0')).toBeDefined();
 
-    await end(at);
-    await expect.poll(() => sharesAgain(at), { timeout: 15_000, interval: 100 }).toBe(true);
-    await serve(at, 'after');
-    const suspended = events.filter(({ event }) => event === 'suspended');
-    if (told) {
-      expect(suspended.length).toBeGreaterThanOrEqual(1);
-      for (const event of suspended) expect('trouble' in event && event.trouble).toMatch(new RegExp(`^(${told})$`));
-    }
-    // Once for each change: never twice the same in a row for one replica.
-    expect(suspended.length - events.filter(({ event }) => event === 'resumed').length).toBe(0);
-    expect(suspended.length).toBeLessThanOrEqual(told ? 4 : 0);
-  });
+      await end(at);
+      await expect.poll(() => sharesAgain(at), { timeout: 15_000, interval: 100 }).toBe(true);
+      await serve(at, 'after');
+      const suspended = events.filter(({ event }) => event === 'suspended');
+      if (told) {
+        expect(suspended.length).toBeGreaterThanOrEqual(1);
+        for (const event of suspended) expect('trouble' in event && event.trouble).toMatch(new RegExp(`^(${told})$`));
+      }
+      // Once for each change: never twice the same in a row for one replica.
+      expect(suspended.length - events.filter(({ event }) => event === 'resumed').length).toBe(0);
+      expect(suspended.length).toBeLessThanOrEqual(told ? 4 : 0);
+    },
+  );
 });
