@@ -1,6 +1,7 @@
 /** How often a call reads its owner's record, and what it does when Redis does not answer. */
 
 import { describe, expect, it } from 'vitest';
+import { OwnerTokenError } from '../../src/errors.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { FleetSource, ModelFleet, type ModelReplica, requestOf } from '../helpers/model-fleet.ts';
 
@@ -164,6 +165,50 @@ describe('a reply that is late', () => {
     expect(countOf('release')).toBe(1);
     await reply();
     expect(countOf('release')).toBe(2);
+  });
+
+  it('is not waited for longer than maxWaitMs', async () => {
+    const { fleet, replica } = await slow({ maxWaitMs: 1_000 });
+    void replica.shared.requestToken(KEY, requestOf());
+    await fleet.pass(950);
+    expect(fleet.source.countFor(KEY)).toBe(0);
+    await fleet.pass(100);
+    expect(fleet.source.countFor(KEY)).toBe(1);
+  });
+
+  it('begins a new wait if the record must be read again', async () => {
+    const { fleet, reply, replica, other } = await slow();
+    const leading = other.shared.requestToken(KEY, requestOf());
+    await settle();
+    const call = replica.shared.requestToken(KEY, requestOf());
+    await fleet.pass(5_000);
+    await reply();
+    fleet.source.calls.at(-1)?.succeed();
+    // The lease, and as long again as the first wait.
+    await fleet.pass(3_100 + 5_000);
+    await reply();
+    expect((await call).token).toBe((await leading).token);
+    expect(fleet.source.countFor(KEY)).toBe(1);
+  });
+
+  it("with the lease of the fleet's trial is given back, because the request was sent without it", async () => {
+    const { fleet, countOf, reply, replica, other } = await slow();
+    const failing = other.shared.requestToken('failing', requestOf()).catch(() => {});
+    await settle();
+    const down = new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint', status: 503 });
+    fleet.source.calls.at(-1)?.fail(down);
+    await failing;
+    await fleet.pass(5_000);
+    const before = countOf('release');
+    void replica.shared.requestToken(KEY, requestOf());
+    await settle();
+    // Free; an ended failure; and the lease of the trial, which is late.
+    for (let replies = 0; replies < 2; replies++) await reply();
+    await fleet.pass(300);
+    // The owner's lease.
+    await reply(2);
+    expect(fleet.source.countFor(KEY)).toBe(1);
+    expect(countOf('release') - before).toBe(1);
   });
 
   it('is not waited for after the call was aborted, and a lease that it brings is given back', async () => {

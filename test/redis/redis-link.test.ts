@@ -186,6 +186,17 @@ describe('the link to Redis', () => {
     expect(sent.map(({ name }) => name)).toEqual(['acquire', 'release']);
   });
 
+  it('counts the replicas from a late reply too', async () => {
+    const { clock, sent, link } = linked();
+    const record = new SharedRecord(link, { channel: 'wake', mode: 'c', leaseMs: 3000, maxHoldMs: 15_000 });
+    const counts: unknown[] = [];
+    void record.announce('replicas', 'replica', 'key', 1_000, (count) => counts.push(count));
+    await pastDeadline(clock);
+    sent[0]?.resolve(['listed', '1', '20', '3']);
+    await settle();
+    expect(counts).toEqual([{ replicas: 20, mismatched: 3 }]);
+  });
+
   it("estimates the server's time from replies, and is never ahead of it", async () => {
     const { clock, run, link } = linked([(resolve) => resolve(['wait', '5000000', '1'])]);
     expect(link.serverTimeUs(clock.monotonic())).toBeUndefined();
