@@ -11,6 +11,7 @@ import type { FallbackBudget } from './fallback-budget.ts';
 import type { KnownGenerations } from './known-generations.ts';
 import type { Pacer } from './pacer.ts';
 import type { SharedCall } from './shared-call.ts';
+import type { SharedCircuit } from './shared-circuit.ts';
 import type { Acquired, AcquireReply, SharedRecord } from './shared-record.ts';
 import type { StoredFailures } from './stored-failure.ts';
 import type { StoredTokens } from './stored-token.ts';
@@ -88,14 +89,15 @@ export class Election {
     const watch = wakeups.watch(call.owner);
     const findings: Findings = { avoid: 0, rejected: this.#rejectedGeneration(call), unreadable: '' };
     let admitted = call.circuit.mustRead ? undefined : ADMITTED;
+    let { isUnread } = call.circuit;
     try {
       for (;;) {
         call.request.signal.throwIfAborted();
         const readAtMs = clock.monotonic();
         const askedAtMs = clock.now();
-        const { answer: inTime, late } = await this.#acquire(call, findings, admitted !== undefined);
-        if (inTime?.what === 'lead') {
-          const trial = admitted?.trial;
+        const { answer: inTime, late } = await this.#acquire(call, findings, isUnread || admitted !== undefined);
+        if (inTime?.what === 'lead' && admitted) {
+          const { trial } = admitted;
           admitted = undefined;
           call.sendTime = undefined;
           return leadOf(inTime, readAtMs, trial);
@@ -106,15 +108,21 @@ export class Election {
         if (answer === 'fall-back') return FALL_BACK;
         if (answer === 'again') continue;
         if (answer.what === 'lead') {
+          if (!call.circuit.mustRead) admitted = ADMITTED;
           if (admitted && this.#maySend(call)) return leadOf(answer, readAtMs, undefined);
-          void record.release(call.owner, call.id, 'unknown');
-        } else if (answer.what === 'wait') {
+          isUnread = false;
+          if (!this.#maySend(call)) await record.release(call.owner, call.id, 'unknown');
+        }
+        if (answer.what === 'wait') {
           if (!(await this.#wait(call, watch, answer.remainingMs, readAtMs, endsAtMs))) return FALL_BACK;
-        } else if (answer.what === 'free') {
+        } else if (answer.what === 'free' || answer.what === 'lead') {
           if (!(await this.#waitToSend(call, watch, endsAtMs))) continue;
           await call.takePermit();
           const passed = admitted ?? (await this.#admit(call, endsAtMs));
-          if (passed.do !== 'send') return passed;
+          if (passed.do !== 'send') {
+            if (answer.what === 'lead') void record.release(call.owner, call.id, 'unknown');
+            return passed;
+          }
           admitted = passed;
         } else {
           const decision = this.#read(call, findings, answer, askedAtMs);
@@ -126,6 +134,15 @@ export class Election {
       if (admitted?.trial) this.#abandonTrial(call);
       this.#passOnSendTime(call);
     }
+  }
+
+  /** The first read of the circuit's record. */
+  async readCircuit(circuit: SharedCircuit): Promise<void> {
+    const { answer, late } = await this.#options.record.acquire(circuit.name, { call: '', mayLead: false });
+    const found = answer ?? (await late);
+    if (!circuit.isUnread) return;
+    if (found?.what === 'free' && found.failure === '') circuit.foundClosed();
+    else circuit.suspect();
   }
 
   /**

@@ -9,6 +9,9 @@
  * | an ended failure, no lease | half-open | takes the lease: its request is the fleet's trial |
  * | an ended failure, another's lease | half-open | waits for that trial, without a permit |
  *
+ * Each replica reads the record when it starts. Until the reply is there, a call may take its owner's lease, and gives it
+ * back if it then turns out that there may be a failure: a slow Redis would otherwise delay the first calls by one reply more.
+ *
  * A replica suspects a failure after an ambiguous failure of its own or of another replica, when a wake-up names this
  * record, and, without a subscription, once a second. The suspicion ends when the record shows no failure.
  *
@@ -26,6 +29,7 @@ export class SharedCircuit {
   readonly #clock: Clock;
   readonly #isSubscribed: () => boolean;
   #suspected = true;
+  #isUnread = true;
   #lastReadMs = Number.NEGATIVE_INFINITY;
 
   /** @param name of the record. */
@@ -41,13 +45,20 @@ export class SharedCircuit {
     return !this.#isSubscribed() && this.#clock.monotonic() - this.#lastReadMs >= READ_EVERY_MS;
   }
 
+  /** Whether the first read of the record has not been answered, and nothing else has raised a suspicion. */
+  get isUnread(): boolean {
+    return this.#isUnread;
+  }
+
   suspect(): void {
     this.#suspected = true;
+    this.#isUnread = false;
   }
 
   /** The record was read and holds no failure. */
   foundClosed(): void {
     this.#suspected = false;
+    this.#isUnread = false;
     this.#lastReadMs = this.#clock.monotonic();
   }
 

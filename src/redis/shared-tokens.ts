@@ -306,6 +306,7 @@ export class SharedTokens implements TokenSource {
     const circuit = new SharedCircuit(name, this.#clock, () => this.#wakeups.isSubscribed(name));
     this.#wakeups.listen(name);
     this.#circuits.set(name, circuit);
+    void this.#election.readCircuit(circuit);
     const [oldest = name] = this.#circuits.keys();
     if (this.#circuits.size > MAX_CIRCUITS) this.#circuits.delete(oldest);
     return circuit;

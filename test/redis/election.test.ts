@@ -65,12 +65,52 @@ describe('the election', () => {
     const before = countOf('acquire');
     await fleet.pass(60, 1);
     expect(fleet.source.countFor(KEY)).toBe(2);
-    // One each; the new leader's first request also reads the circuit, and the record again.
-    expect(countOf('acquire') - before).toBe(followers.length + 2);
+    // One each.
+    expect(countOf('acquire') - before).toBe(followers.length);
     fleet.source.calls.at(-1)?.succeed();
     await Promise.all(calls);
     expect(fleet.source.countFor(KEY)).toBe(2);
   });
+});
+
+describe('the first call of a replica', () => {
+  it('leads while the circuit is read for the first time', async () => {
+    const { fleet, sent } = recorded(new ModelFleet());
+    await fleet.replica().shared.requestToken(KEY, requestOf());
+    expect(sent).toEqual(['acquire', 'announce', 'acquire', 'publish']);
+  });
+
+  it.each([
+    ['in force', 0, { code: 'endpoint_unavailable' }, 0, 1],
+    ['that has ended', 5_000, undefined, 1, 0],
+  ])(
+    'does not while there is a failure %s, and keeps no lease if it is refused',
+    async (_, ms, error, requests, released) => {
+      const { fleet, countOf } = recorded();
+      const failing = fleet.replica().shared.requestToken('failing', requestOf());
+      await settle();
+      const down = new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint', status: 503 });
+      fleet.source.call(0).fail(down);
+      await expect(failing).rejects.toThrow();
+      await fleet.pass(ms);
+      const before = countOf('release');
+      // The first operation is the read of the circuit.
+      let reads = 0;
+      const redis = fleet.model.port(async (answer) => {
+        if (reads++ === 0) await new Promise(() => {});
+        return answer();
+      });
+      const call = fleet.replica({ redis }).shared.requestToken(KEY, requestOf());
+      const refusal = call.then(
+        () => undefined,
+        (thrown: OwnerTokenError) => ({ code: thrown.code }),
+      );
+      await fleet.pass(100);
+      expect([fleet.source.countFor(KEY), countOf('release') - before]).toEqual([requests, released]);
+      fleet.source.calls.at(-1)?.succeed();
+      expect(await refusal).toEqual(error);
+    },
+  );
 });
 
 describe('a reply that is late', () => {

@@ -4,7 +4,8 @@
  *
  *   npm run bench -- fleet                          all figures but the large one
  *   node test/bench/fleet/main.mjs hits hung        those named: fuzz, hits, hung, wakes, killed, outage, cost, refresh,
- *                                                   cold; cost8 or refresh20 for one number of processes; large for 50
+ *                                                   cold, overload; redis-late and others for one
+ *                                                   scene of overload; cost8 or refresh20 for one number of processes; large for 50
  *                                                   processes and 1,000 owners
  */
 
