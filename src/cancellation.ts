@@ -26,7 +26,7 @@ export class Cancellation implements Cancellable {
   reason: unknown;
   #request: object | undefined;
   #controller: AbortController | undefined;
-  readonly #listeners = new Set<() => void>();
+  #listeners: readonly (() => void)[] = [];
 
   /** What to listen to for the end of this request. */
   static of(request: { readonly signal?: AbortSignal; [CANCELLATION]?: Cancellation }): Cancellable | undefined {
@@ -64,10 +64,10 @@ export class Cancellation implements Cancellable {
   }
 
   addEventListener(_type: 'abort', listener: () => void): void {
-    this.#listeners.add(listener);
+    this.#listeners = [...this.#listeners, listener];
   }
 
   removeEventListener(_type: 'abort', listener: () => void): void {
-    this.#listeners.delete(listener);
+    this.#listeners = this.#listeners.filter((each) => each !== listener);
   }
 }

@@ -151,17 +151,17 @@ export function onWallClock(monotonicMs: number, now: Instant): number {
  */
 export function startTimer(clock: Clock | undefined, fn: () => void, ms: number): () => void {
   if (clock?.setTimeout) return clock.setTimeout(fn, ms);
-  const part = Math.min(ms, MAX_TIMER_MS);
-  let timer = setTimeout(
-    function elapsed(leftMs: number) {
-      if (leftMs <= 0) return fn();
-      const next = Math.min(leftMs, MAX_TIMER_MS);
-      timer = setTimeout(elapsed, next, leftMs - next);
-    },
-    part,
-    ms - part,
-  );
+  if (ms > MAX_TIMER_MS) return startLongTimer(fn, ms);
+  const timer = setTimeout(fn, ms);
   return () => clearTimeout(timer);
+}
+
+function startLongTimer(fn: () => void, ms: number): () => void {
+  const startRest = () => {
+    cancel = startTimer(undefined, fn, ms - MAX_TIMER_MS);
+  };
+  let cancel = startTimer(undefined, startRest, MAX_TIMER_MS);
+  return () => cancel();
 }
 
 /** Waits until a promise settles, but at most `ms`. Rejects if the promise does in time. */

@@ -90,6 +90,40 @@ export interface Reporter {
   now(): Instant;
 }
 
+/** The message of one call of the source. */
+export class ReportedRequest implements RequestMessage {
+  readonly registry: string;
+  declare readonly owner: string;
+  readonly reason: RequestReason;
+  readonly queuedMs: number;
+  declare durationMs?: number;
+  declare error?: OwnerTokenError;
+  declare run?: NonNullable<RequestMessage['run']>;
+  readonly #slot: Named;
+  readonly #sentAtMs: number;
+
+  /** An own property, so that copies have it. One function for all, or V8 would store each message as a dictionary. */
+  static readonly #OWNER = {
+    enumerable: true,
+    get(this: ReportedRequest): string {
+      return this.#slot.owner;
+    },
+  };
+
+  constructor(registry: string, slot: Named, reason: RequestReason, sentAtMs: number, queuedAtMs: number) {
+    this.registry = registry;
+    Object.defineProperty(this, 'owner', ReportedRequest.#OWNER);
+    this.reason = reason;
+    this.queuedMs = sentAtMs - queuedAtMs;
+    this.#slot = slot;
+    this.#sentAtMs = sentAtMs;
+  }
+
+  ended(nowMs: number): void {
+    this.durationMs = Math.round(nowMs - this.#sentAtMs);
+  }
+}
+
 export class Diagnostics {
   /** Calls refused by a pause, by its scope. */
   readonly refusedCalls: Record<FailureScope, number> = { owner: 0, client: 0, endpoint: 0 };
@@ -98,7 +132,6 @@ export class Diagnostics {
   readonly #reporter: Reporter;
   /** Warnings that are logged only once; bounded by the kinds of warning there are. */
   readonly #warned = new Set<string>();
-  readonly #sentAtMs = new WeakMap<RequestMessage, number>();
   /** By slot, so that an owner's outage ends with its slot; by the next two objects for the wider scopes. */
   readonly #outages = new WeakMap<object, Outage>();
   readonly #circuits = { client: {}, endpoint: {} };
@@ -120,22 +153,17 @@ export class Diagnostics {
   }
 
   /** The message of one call of the source. */
-  newRequest(slot: Named, reason: RequestReason, sinceMs = this.#reporter.now().monotonicMs): RequestMessage {
-    const queuedMs = this.#reporter.now().monotonicMs - sinceMs;
-    const { registry } = this.#reporter;
-    return {
-      registry,
-      get owner() {
-        return slot.owner;
-      },
-      reason,
-      queuedMs,
-    };
+  newRequest(
+    slot: Named,
+    reason: RequestReason,
+    sentAtMs = this.#reporter.now().monotonicMs,
+    queuedAtMs = sentAtMs,
+  ): ReportedRequest {
+    return new ReportedRequest(this.#reporter.registry, slot, reason, sentAtMs, queuedAtMs);
   }
 
   /** Runs a request inside its trace, so that what it calls (an HTTP client, for example) becomes part of it. */
-  requestSent<T>(message: RequestMessage, send: () => Promise<T>): Promise<T> {
-    this.#sentAtMs.set(message, this.#reporter.now().monotonicMs);
+  requestSent<T>(message: ReportedRequest, send: () => Promise<T>): Promise<T> {
     this.#log('request.sent', () => ({ owner: message.owner, reason: message.reason }));
     if (!requests.start.hasSubscribers) return send();
     return requests.start.runStores(message, () => {
@@ -146,8 +174,8 @@ export class Diagnostics {
   }
 
   /** Also ends the owner's outage, if there was one. */
-  requestSucceeded(message: RequestMessage, token: AccessToken, slot: Named): void {
-    message.durationMs = this.#durationOf(message);
+  requestSucceeded(message: ReportedRequest, token: AccessToken, slot: Named): void {
+    message.ended(this.#reporter.now().monotonicMs);
     const issued = () => ({ token: token.fingerprint, expiresAtMs: token.expiresAtMs });
     this.#log('request.succeeded', () => {
       const { owner, reason, durationMs } = message;
@@ -158,17 +186,17 @@ export class Diagnostics {
     if (this.#outages.has(slot)) this.lifted(slot);
   }
 
-  requestFailed(message: RequestMessage, error: OwnerTokenError): void {
+  requestFailed(message: ReportedRequest, error: OwnerTokenError): void {
     message.error = error;
-    message.durationMs = this.#durationOf(message);
+    message.ended(this.#reporter.now().monotonicMs);
     this.#log('request.failed', () => ({ reason: message.reason, ...this.#failureFields(error, message) }));
     if (requests.error.hasSubscribers) requests.error.publish(message);
     this.#publishOutcome(message);
   }
 
   /** The request was aborted because no caller waits for it any more; it has neither a token nor an error. */
-  requestAbandoned(message: RequestMessage): void {
-    message.durationMs = this.#durationOf(message);
+  requestAbandoned(message: ReportedRequest): void {
+    message.ended(this.#reporter.now().monotonicMs);
     this.#publishOutcome(message);
   }
 
@@ -256,11 +284,6 @@ export class Diagnostics {
       retryInMs: retryAtMs === undefined ? undefined : Math.max(0, retryAtMs - this.#reporter.now().wallMs),
       retryAt: isoTime(retryAtMs),
     };
-  }
-
-  #durationOf(message: RequestMessage): number {
-    const nowMs = this.#reporter.now().monotonicMs;
-    return Math.round(nowMs - (this.#sentAtMs.get(message) ?? nowMs));
   }
 
   #publishOutcome(message: RequestMessage): void {

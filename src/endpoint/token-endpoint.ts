@@ -90,15 +90,23 @@ export class TokenEndpoint implements TokenSource {
     const deadline = new Deadline(this.#clock, this.timeoutMs, request && Cancellation.of(request));
     try {
       const clientSecret = await this.#currentSecret(deadline);
-      const fields = { client_id: this.#clientId, client_secret: clientSecret, appliance_owner_scope: accessKey };
       const requestedAtMs = this.#clock.now();
-      const body = JSON.stringify({ grant_type: 'client_credentials', ...fields });
-      const result = await this.#post({ body, maxResponseBytes: this.#maxResponseBytes, deadline });
+      const body = JSON.stringify({
+        grant_type: 'client_credentials',
+        ...{ client_id: this.#clientId, client_secret: clientSecret, appliance_owner_scope: accessKey },
+      });
+      const exchange = { body, maxResponseBytes: this.#maxResponseBytes, deadline };
+      let result = await this.#post(exchange);
+      if (result.stale) {
+        // The other idle connections are probably closed too.
+        await this.close();
+        result = await this.#post(exchange);
+      }
       if (result.error instanceof OwnerTokenError) throw result.error;
       const read = this.#read(result, requestedAtMs);
       if ('token' in read) return read;
-      const classifyFailure = this.#classifyFailure;
-      throw classify(result, read, { nowMs: this.#clock.now(), sent: Object.values(fields), classifyFailure });
+      const sent = [this.#clientId, clientSecret, accessKey];
+      throw classify(result, read, { nowMs: this.#clock.now(), sent, classifyFailure: this.#classifyFailure });
     } finally {
       deadline.cancel();
     }
@@ -126,9 +134,12 @@ export class TokenEndpoint implements TokenSource {
     if (this.#ownAgent) dropIdleSockets(this.#ownAgent);
   }
 
-  async #currentSecret(deadline: Deadline): Promise<string> {
+  #currentSecret(deadline: Deadline): string | Promise<string> {
     const given = this.#clientSecret;
-    if (typeof given === 'string') return given;
+    return typeof given === 'string' ? given : this.#readSecret(given, deadline);
+  }
+
+  async #readSecret(given: () => string | Promise<string>, deadline: Deadline): Promise<string> {
     let secret: unknown;
     let cause: unknown;
     try {
@@ -143,13 +154,9 @@ export class TokenEndpoint implements TokenSource {
     throw new OwnerTokenError('source_failed', `clientSecret ${problem}`, facts);
   }
 
-  async #post(exchange: Exchange): Promise<ExchangeResult> {
-    if (this.#fetch) return await postByFetch(exchange, this.#target, this.#fetch);
-    const result = await postOverHttp(exchange, this.#httpOptions);
-    if (!result.stale) return result;
-    // The other idle connections are probably closed too.
-    await this.close();
-    return await postOverHttp(exchange, this.#httpOptions);
+  #post(exchange: Exchange): Promise<ExchangeResult> {
+    if (this.#fetch) return postByFetch(exchange, this.#target, this.#fetch);
+    return postOverHttp(exchange, this.#httpOptions);
   }
 
   /** The token in a complete 2xx response, or why there is none. A complete response counts even past the deadline. */

@@ -117,10 +117,11 @@ export class Dispatch {
   }
 
   /** Starts as many queued requests as may start now. */
-  startNext(): void {
+  startNext(at?: Instant): void {
     const { flow } = this.#failures;
+    let now = at;
     while (!this.#closed && this.#blocks === 0 && this.#queue.queued > 0) {
-      const now = this.#time.now();
+      now ??= this.#time.now();
       for (const slow of this.#queue.takeFromSlow(flow.slowAfterMs, now.monotonicMs)) {
         endPermit(slow);
         flow.slowed();
@@ -141,7 +142,7 @@ export class Dispatch {
       flight.state = { phase: 'permitted' };
       this.#occupy(flight, () => this.#runner.run(flight, permit));
     }
-    this.#watch();
+    this.#watch(now);
   }
 
   /**
@@ -236,12 +237,14 @@ export class Dispatch {
   }
 
   #hasPlaceFor(flight: Flight): boolean {
-    return this.#queue.hasPlaceFor(flight, this.#failures.flow.limitsAt(this.#time.now().monotonicMs));
+    if (this.#queue.hasPlace) return true;
+    return this.#queue.mayStart(flight.standing, this.#failures.flow.limitsAt(this.#time.now().monotonicMs));
   }
 
   #add(flight: Flight, waitedFor: boolean): void {
-    this.#queue.add(flight, waitedFor, this.#time.now().monotonicMs);
-    this.startNext();
+    const now = this.#time.now();
+    this.#queue.add(flight, waitedFor, now.monotonicMs);
+    this.startNext(now);
   }
 
   /** A permit's end takes effect in the queue at once, although p-limit notices it a few microtasks later. */
@@ -263,7 +266,7 @@ export class Dispatch {
     return true;
   }
 
-  #watch(): void {
+  #watch(at?: Instant): void {
     const { flow } = this.#failures;
     const overdueAtMs = this.#queue.overdueAtMs;
     if (overdueAtMs === undefined) {
@@ -271,7 +274,7 @@ export class Dispatch {
       this.#cancelTimer = undefined;
       return;
     }
-    const nowMs = this.#time.now().monotonicMs;
+    const nowMs = (at ?? this.#time.now()).monotonicMs;
     const others = [flow.nextStartAtMs(nowMs), this.#queue.slowAtMs(flow.slowAfterMs, nowMs)];
     const wakeAtMs = Math.min(overdueAtMs, ...others.filter((ms) => ms !== undefined));
     // A timer that fires too early wakes the queue once for nothing, which costs less than restarting it each time.

@@ -78,7 +78,8 @@ export class Flight implements QueuedRequest {
 
   /** Nobody waits any more. */
   settled(): void {
-    this.waiters.clear();
+    // Clearing a set allocates, even an empty one.
+    if (this.waiters.size > 0) this.waiters.clear();
     this.#waitingWithoutSignal = 0;
   }
 

@@ -4,7 +4,7 @@
  */
 
 import { Cancellation } from '../cancellation.ts';
-import { inSlices, nextTurn, settledWithin, type Time } from '../clock.ts';
+import { type Instant, inSlices, nextTurn, settledWithin, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import type { FailureScope, OwnerTokenError } from '../errors.ts';
 import type { Permit } from '../failures/circuit-breaker.ts';
@@ -128,11 +128,11 @@ export class Flights implements FlightHost, Runner {
     };
   }
 
-  newAttempt(flight: Flight, reason: RequestReason): Attempt {
+  newAttempt(flight: Flight, reason: RequestReason, sent = this.#time.now()): Attempt {
     this.counts.requests++;
     if (reason === 'refresh') this.counts.refreshes++;
-    const message = this.#diagnostics.newRequest(flight.slot, reason, this.#dispatch.sinceMs(flight));
-    return { sent: this.#time.now(), message };
+    const queuedAtMs = this.#dispatch.sinceMs(flight);
+    return { sent, message: this.#diagnostics.newRequest(flight.slot, reason, sent.monotonicMs, queuedAtMs) };
   }
 
   /** Rejects every caller with `closed` and aborts the sent requests. Returns how many did not settle in time. */
@@ -165,7 +165,7 @@ export class Flights implements FlightHost, Runner {
   }
 
   run(flight: Flight, permit: Permit): void {
-    flight.context.runInAsyncScope(() => void this.#run(flight, permit));
+    void flight.context.runInAsyncScope(this.#run, this, flight, permit);
   }
 
   refuse(flight: Flight, error: OwnerTokenError): void {
@@ -173,35 +173,33 @@ export class Flights implements FlightHost, Runner {
     this.#reject(flight, error);
   }
 
+  /** Sends the request, and settles it unless it will be sent again. */
   async #run(flight: Flight, permit: Permit): Promise<void> {
-    let isSentAgain = false;
-    try {
-      // All callers may have left since the permit was granted.
-      if (flight.state.phase === 'settled') this.#failures.cancel(permit);
-      else isSentAgain = await this.#send(flight, permit);
-    } finally {
-      if (!isSentAgain) this.#dispatch.releasePermit(flight);
+    // All callers may have left since the permit was granted.
+    if (flight.state.phase === 'settled') {
+      this.#failures.cancel(permit);
+      this.#dispatch.releasePermit(flight);
+      return;
     }
-  }
-
-  /** Sends the request, and settles it unless it will be sent again. Returns whether it will. */
-  async #send(flight: Flight, permit: Permit): Promise<boolean> {
     const abort = new Cancellation();
     flight.state = { phase: 'sent', abort };
-    const attempt = this.newAttempt(flight, this.#reasonOf(flight));
+    const now = this.#time.now();
+    const attempt = this.newAttempt(flight, this.#reasonOf(flight, now), now);
     const sent: SentFlight = { flight, permit, abort, attempt };
+    let isSentAgain = false;
     try {
       await obtain(this.#settings, this.#diagnostics, this, sent);
-      return false;
     } catch (thrown) {
-      return this.#failed(sent, thrown);
+      flight.cancelTimer?.();
+      isSentAgain = this.#failed(sent, thrown);
     }
+    if (!isSentAgain) this.#dispatch.releasePermit(flight);
   }
 
   /** A refresh may have been queued for longer than its token lived. */
-  #reasonOf(flight: Flight): RequestReason {
+  #reasonOf(flight: Flight, now: Instant): RequestReason {
     const { slot } = flight;
-    if (dropEnded(slot, this.#time.now()) && this.#owners.isCurrent(flight)) this.#owners.store(slot);
+    if (dropEnded(slot, now) && this.#owners.isCurrent(flight)) this.#owners.store(slot);
     return reasonOf(slot);
   }
 

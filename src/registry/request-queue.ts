@@ -137,9 +137,15 @@ export class RequestQueue<T extends QueuedRequest> {
     return { all: newcomers + proven.length + failing.length, newcomers };
   }
 
-  /** Whether the queue has a place for one more request. A request that may start at once needs none. */
-  hasPlaceFor({ standing }: QueuedRequest, limits: StartLimits): boolean {
-    return this.queued < this.#maxQueued || this.#mayStart(standing, limits);
+  /** Whether the queue has a place for one more request. A request that {@link mayStart} at once needs none. */
+  get hasPlace(): boolean {
+    return this.queued < this.#maxQueued;
+  }
+
+  /** Whether a request of an owner with this standing may start. */
+  mayStart(standing: OwnerStanding, { inFlight, newcomers }: StartLimits): boolean {
+    if (this.#startedAtMs.size >= inFlight || (isNewcomer(standing) && !newcomers)) return false;
+    return !isFailing(standing) || this.#failingInFlight < Math.max(1, Math.floor(inFlight / 4));
   }
 
   /** Adds a request to the end of its priority class. */
@@ -170,7 +176,7 @@ export class RequestQueue<T extends QueuedRequest> {
 
   /** Pulls the request to start now, which then counts as in flight; undefined if none may start. */
   next(limits: StartLimits, nowMs: number): T | undefined {
-    const may = STANDINGS.filter((standing) => this.#mayStart(standing, limits));
+    const may = STANDINGS.filter((standing) => this.mayStart(standing, limits));
     const place = firstOf(this.#waitedFor, may) ?? firstOf(this.#refreshes, may);
     if (!place) return undefined;
     const { request } = place;
@@ -284,11 +290,6 @@ export class RequestQueue<T extends QueuedRequest> {
   #overdueAtMs({ request, sinceMs }: Place<T>): number {
     const stalledSinceMs = Math.max(sinceMs, this.#servedAtMs[request.standing]);
     return Math.min(stalledSinceMs + this.#maxQueueMs, sinceMs + LONGEST_WAIT * this.#maxQueueMs);
-  }
-
-  #mayStart(standing: OwnerStanding, { inFlight, newcomers }: StartLimits): boolean {
-    if (this.#startedAtMs.size >= inFlight || (isNewcomer(standing) && !newcomers)) return false;
-    return !isFailing(standing) || this.#failingInFlight < Math.max(1, Math.floor(inFlight / 4));
   }
 
   isInFlight(request: T): boolean {

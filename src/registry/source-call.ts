@@ -1,15 +1,14 @@
 /** The calls of the source for one request: their arguments, their time limit, and how their outcome is interpreted. */
 
 import type { Cancellation } from '../cancellation.ts';
-import type { RequestMessage } from '../channel-messages.ts';
-import type { Instant, Time } from '../clock.ts';
-import type { Diagnostics } from '../diagnostics.ts';
+import type { Instant } from '../clock.ts';
+import type { Diagnostics, ReportedRequest } from '../diagnostics.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
 import type { Permit } from '../failures/circuit-breaker.ts';
 import { failureOf } from '../failures/refusals.ts';
 import type { IssuedToken, RequestReason, TokenRequest } from '../token.ts';
 import type { Flight } from './flight.ts';
-import { type DatedToken, dateIssued, heldTokenFrom, lifetimeOf } from './held-token.ts';
+import { dateIssued, heldTokenFrom, lifetimeOf } from './held-token.ts';
 import type { RegistrySettings } from './options.ts';
 import { type HeldToken, isDenied } from './slot.ts';
 
@@ -17,7 +16,7 @@ import { type HeldToken, isDenied } from './slot.ts';
 export interface Attempt {
   /** When the source was called, or last got a permit back. */
   sent: Instant;
-  readonly message: RequestMessage;
+  readonly message: ReportedRequest;
   /** What was decided on the failure of the call, if it is known: after how long the request is sent again, if it is. */
   retry?: { readonly of: unknown; readonly afterMs: number | undefined };
 }
@@ -45,7 +44,8 @@ export interface FlightHost {
  * Obtains a token that is not on the owner's denylist, in up to two calls of the source, and has it stored. Nothing is
  * awaited between the check and that: a rejection in between would be lost.
  *
- * @throws what {@link callSource} throws; `token_rejected` if both tokens are on the denylist.
+ * @throws what {@link callSource} throws; `invalid_response` if the source returns no usable token; `token_rejected` if
+ * both tokens are on the denylist.
  */
 export async function obtain(
   settings: RegistrySettings,
@@ -56,36 +56,39 @@ export async function obtain(
   const { flight, abort } = sent;
   const { slot } = flight;
   const { time, expiry, fingerprints } = settings;
-  const isRejected = ({ token }: IssuedToken) => isDenied(slot, () => fingerprints.ofToken(token));
-  let issued = await callSource(settings, diagnostics, host, sent);
-  if (isRejected(issued)) {
+  let deniedBefore: OwnerTokenError | undefined;
+  for (;;) {
+    const call = await callSource(settings, diagnostics, host, sent);
+    flight.cancelTimer?.();
+    const now = time.now();
+    const issued = dateIssued(call.returned, sent.attempt.sent, now);
+    if (!isDenied(slot, () => fingerprints.ofToken(issued.token))) {
+      const life = lifetimeOf(expiry, issued);
+      if (life.problem) diagnostics.lifetimeUnknown(slot, life.problem, life.lifetimeMs);
+      host.succeeded(sent, heldTokenFrom(settings, issued, life, slot, now));
+      return;
+    }
+    if (deniedBefore) throw deniedBefore;
     const message = 'the service re-issued a token that was reported as rejected';
-    const failedAtMs = time.now().wallMs;
-    const error = new OwnerTokenError('token_rejected', message, { owner: slot.owner, failedAtMs });
-    diagnostics.requestFailed(sent.attempt.message, error);
+    deniedBefore = new OwnerTokenError('token_rejected', message, { owner: slot.owner, failedAtMs: now.wallMs });
+    diagnostics.requestFailed(sent.attempt.message, deniedBefore);
     abort.throwIfAborted();
     await host.takePermit(flight);
     sent.attempt = host.newAttempt(flight, 'rejected');
-    issued = await callSource(settings, diagnostics, host, sent);
-    if (isRejected(issued)) throw error;
   }
-  const life = lifetimeOf(expiry, issued);
-  if (life.problem) diagnostics.lifetimeUnknown(slot, life.problem, life.lifetimeMs);
-  host.succeeded(sent, heldTokenFrom(settings, issued, life, slot, time.now()));
 }
 
 /**
  * Calls the source, for at most `requestTimeoutMs`.
  *
- * @throws whatever the source throws; `invalid_response` if it returns no usable token; `endpoint_unavailable` if it
- * does not settle in time, which aborts the signal too.
+ * @throws whatever the source throws; `endpoint_unavailable` if it does not settle in time, which aborts the request.
  */
-async function callSource(
+function callSource(
   { source, expiry, time, requestTimeoutMs }: RegistrySettings,
   diagnostics: Diagnostics,
   host: FlightHost,
   sent: SentFlight,
-): Promise<DatedToken> {
+): Promise<{ readonly returned: IssuedToken }> {
   const { flight, abort, attempt } = sent;
   const { accessKey, slot } = flight;
   const { message } = attempt;
@@ -96,39 +99,23 @@ async function callSource(
   };
   const request: TokenRequest = abort.addTo({
     reason: message.reason,
-    ...(slot.held && { held: slot.held }),
-    ...(slot.trouble?.lastRejected && { rejected: slot.trouble.lastRejected }),
     lifetimeMs: (issued: IssuedToken) => lifetimeOf(expiry, dateIssued(issued, attempt.sent, time.now())).lifetimeMs,
     scopeOf: (error: OwnerTokenError) => host.scopeOf(sent, error),
     permit: { release: () => host.releasePermit(flight), take },
+    // Last, because V8 keeps what follows a spread outside the object.
+    ...(slot.held && { held: slot.held }),
+    ...(slot.trouble?.lastRejected && { rejected: slot.trouble.lastRejected }),
   });
   // In an async function, so that a source that throws synchronously fails like one that rejects. Boxed, because each
   // promise that is resolved with an object reads its `then`, which may be an accessor that changes.
   const call = async () => ({ returned: await source.requestToken(accessKey, request) });
-  const { returned } = await diagnostics.requestSent(message, () =>
-    settledInTime(time, requestTimeoutMs, sent, call()),
-  );
-  return dateIssued(returned, attempt.sent, time.now());
-}
-
-function settledInTime<T>(time: Time, timeoutMs: number, { flight, abort }: SentFlight, call: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    const cancel = time.startTimer(() => {
-      const message = `the token source did not settle within ${timeoutMs} ms (requestTimeoutMs)`;
-      reject(new OwnerTokenError('endpoint_unavailable', message));
-      abort.abort(new DOMException(message, 'TimeoutError'));
-    }, timeoutMs);
-    flight.cancelTimer = cancel;
-    call.then(
-      (issued) => {
-        cancel();
-        resolve(issued);
-      },
-      (thrown) => {
-        cancel();
-        reject(thrown);
-      },
-    );
+    diagnostics.requestSent(message, call).then(resolve, reject);
+    flight.cancelTimer = time.startTimer(() => {
+      const problem = `the token source did not settle within ${requestTimeoutMs} ms (requestTimeoutMs)`;
+      reject(new OwnerTokenError('endpoint_unavailable', problem));
+      abort.abort(new DOMException(problem, 'TimeoutError'));
+    }, requestTimeoutMs);
   });
 }
 

@@ -63,7 +63,7 @@ class Stage {
   }
 
   hasPlace(failing = false, newcomer = false): boolean {
-    return this.queue.hasPlaceFor({ standing: standingOf(failing, newcomer) }, this.limits);
+    return this.queue.hasPlace || this.queue.mayStart(standingOf(failing, newcomer), this.limits);
   }
 
   takeOverdue(): string[] {
