@@ -190,7 +190,6 @@ export class Flights implements FlightHost, Runner {
     try {
       await obtain(this.#settings, this.#diagnostics, this, sent);
     } catch (thrown) {
-      flight.cancelTimer?.();
       isSentAgain = this.#failed(sent, thrown);
     }
     if (!isSentAgain) this.#dispatch.releasePermit(flight);

@@ -58,8 +58,12 @@ export async function obtain(
   const { time, expiry, fingerprints } = settings;
   let deniedBefore: OwnerTokenError | undefined;
   for (;;) {
-    const call = await callSource(settings, diagnostics, host, sent);
-    flight.cancelTimer?.();
+    let call: { readonly returned: IssuedToken };
+    try {
+      call = await callSource(settings, diagnostics, host, sent);
+    } finally {
+      flight.cancelTimer?.();
+    }
     const now = time.now();
     const issued = dateIssued(call.returned, sent.attempt.sent, now);
     if (!isDenied(slot, () => fingerprints.ofToken(issued.token))) {
