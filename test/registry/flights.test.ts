@@ -941,6 +941,25 @@ describe('a failed request that is sent again', () => {
     expect(stage.source.calls.map(({ accessKey }) => accessKey)).toEqual(['a', 'b', 'c', 'd', 'd', 'e']);
   });
 
+  it('keeps the permit that it gets again at once', async () => {
+    stage = new Stage({ concurrency: 2 });
+    stage.source.script((call) => call.succeed());
+    for (let count = 0; count < 30; count++) await stage.begin(`issued ${count}`).outcome;
+    stage.source.script(undefined);
+    const outcomes = ['a', 'b', 'c'].map((key) => stage.begin(key).outcome);
+    await settle();
+    await stage.fail(30, tooMany);
+    stage.clock.advance(400);
+    await settle();
+    // It was sent before the first 429, which the pace follows already.
+    await stage.fail(31, tooMany);
+    expect(stage.source.calls.slice(30).map(({ accessKey }) => accessKey)).toEqual(['a', 'b', 'a', 'b']);
+    stage.source.script((call) => call.succeed());
+    for (const index of [32, 33]) stage.source.call(index).succeed();
+    stage.clock.advance(400);
+    await Promise.all(outcomes);
+  });
+
   it('is none whose source has given its permit back, or that has been queued too long', async () => {
     const before = await stageWithBudget();
     const { outcome } = await stage.send('a');
