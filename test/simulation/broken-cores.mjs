@@ -102,7 +102,7 @@ export const BROKEN_CORES = {
   ],
   'registry/request-queue': [
     ['failing owners have more than their share', 'return !isFailing(standing) || ', 'return true || '],
-    ['the queue has no bound', 'return this.queued < this.#maxQueued ||', 'return true ||'],
+    ['the queue has no bound', 'return this.queued < this.#maxQueued;', 'return true;'],
     [
       'one request too many is in flight',
       'if (this.#startedAtMs.size >= inFlight ||',
