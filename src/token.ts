@@ -222,19 +222,29 @@ export class AccessToken extends TokenSecret {
   /** Epoch ms: just before the token was requested. Its lifetime counts from here. */
   readonly issuedAtMs: number;
   /** Epoch ms: from here on a call starts a background refresh. */
-  readonly refreshAtMs: number;
+  declare readonly refreshAtMs: number;
   /** Epoch ms: from here on the token is not served. `Infinity`: kept until rejected. */
-  readonly expiresAtMs: number;
+  declare readonly expiresAtMs: number;
   #fingerprint: AccessTokenFields['fingerprint'];
+  /** Since `issuedAtMs`: small integers, because V8 allocates an object for each epoch time. */
+  readonly #refreshAfterMs: number;
+  readonly #expiresAfterMs: number;
 
-  /** An own property, so that copies and clones of a token have its fingerprint. */
-  static readonly #FINGERPRINT = {
-    enumerable: true,
-    get(this: AccessToken): string {
-      if (typeof this.#fingerprint !== 'string') this.#fingerprint = this.#fingerprint.ofToken(this.value);
-      return this.#fingerprint;
-    },
-  };
+  /** Own properties, so that copies and clones have them. Defined one by one: V8 is slow at `defineProperties`. */
+  static readonly #COMPUTED = Object.entries(
+    Object.getOwnPropertyDescriptors<ThisType<AccessToken>>({
+      get fingerprint(): string {
+        if (typeof this.#fingerprint !== 'string') this.#fingerprint = this.#fingerprint.ofToken(this.value);
+        return this.#fingerprint;
+      },
+      get refreshAtMs(): number {
+        return this.issuedAtMs + this.#refreshAfterMs;
+      },
+      get expiresAtMs(): number {
+        return this.issuedAtMs + this.#expiresAfterMs;
+      },
+    }),
+  );
 
   static {
     Object.defineProperty(AccessToken.prototype, BRAND, { value: true });
@@ -244,11 +254,11 @@ export class AccessToken extends TokenSecret {
   constructor(fields: AccessTokenFields) {
     super(fields.value);
     this.tokenType = fields.tokenType;
-    Object.defineProperty(this, 'fingerprint', AccessToken.#FINGERPRINT);
-    this.#fingerprint = fields.fingerprint;
     this.issuedAtMs = fields.issuedAtMs;
-    this.refreshAtMs = fields.refreshAtMs;
-    this.expiresAtMs = fields.expiresAtMs;
+    this.#fingerprint = fields.fingerprint;
+    this.#refreshAfterMs = fields.refreshAtMs - fields.issuedAtMs;
+    this.#expiresAfterMs = fields.expiresAtMs - fields.issuedAtMs;
+    for (const [name, property] of AccessToken.#COMPUTED) Object.defineProperty(this, name, property);
     Object.freeze(this);
   }
 
@@ -281,7 +291,6 @@ const MAX_TOKEN_LENGTH = 16_384;
  * Reads the token from a successful token response.
  *
  * @throws {TypeError} that describes the problem without quoting the body.
- *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1}
  */
 export function parseTokenResponse(body: unknown): { token: string; tokenType?: string } {
@@ -293,10 +302,7 @@ export function parseTokenResponse(body: unknown): { token: string; tokenType?: 
   return { token, ...(typeof tokenType === 'string' && tokenType !== '' && { tokenType }) };
 }
 
-/**
- * A checked copy of what a source returned, or why it is unusable. Each property is read once, so that the value that
- * was checked is the value that is used, and accessors work as well.
- */
+/** A checked copy of what a source returned, or why it is unusable. Reads each property once: it may be an accessor. */
 export function readIssued(returned: unknown): IssuedToken | { readonly problem: string } {
   const { token, tokenType, requestedAtMs, response } = (returned ?? {}) as IssuedToken;
   const copy: IssuedToken = {
@@ -312,7 +318,6 @@ export function readIssued(returned: unknown): IssuedToken | { readonly problem:
 /**
  * Why an issued token cannot be used, without quoting it. A token with a line break, for example, would split
  * the header that carries it.
- *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#appendix-A.12 RFC 6749 A.12, access_token = 1*VSCHAR}
  */
 export function problemOfIssued(issued: unknown): string | undefined {

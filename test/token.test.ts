@@ -63,6 +63,14 @@ describe('an access token', () => {
     expect(ofToken).toHaveBeenCalledTimes(1);
   });
 
+  it('has the instants that it was given, however far apart', () => {
+    const issuedAtMs = 1_700_000_000_000;
+    const times = { issuedAtMs, refreshAtMs: issuedAtMs + 2 ** 31, expiresAtMs: issuedAtMs + 2 ** 38 };
+    expect(new AccessToken({ ...fields, ...times })).toMatchObject(times);
+    const endless = { issuedAtMs, refreshAtMs: Infinity, expiresAtMs: Infinity };
+    expect(new AccessToken({ ...fields, ...endless })).toMatchObject(endless);
+  });
+
   it('cannot be changed', () => {
     expect(Object.isFrozen(token)).toBe(true);
   });

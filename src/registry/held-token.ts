@@ -18,6 +18,8 @@ import { type HeldToken, heldForMs, type Slot } from './slot.ts';
 /** A validated token, and the time from which its lifetime counts. */
 export type DatedToken = IssuedToken & { readonly requestedAtMs: number };
 
+type Life = Pick<AccessToken, 'refreshAtMs' | 'expiresAtMs'>;
+
 /** A re-issued token with less than this share of its life left is not refreshed again. */
 const MIN_REST_SHARE = 0.05;
 
@@ -63,7 +65,7 @@ export function heldTokenFrom(
   const planned = planLife({ requestedAtMs, lifetimeMs, refreshAfterMs, refreshWindow, random });
   const { aheadMs } = now;
   const endMs = slot.held?.value === issued.token ? slot.held.expiresAtMs + slot.aheadMs - aheadMs : Infinity;
-  const life = withoutExtending(planned, requestedAtMs, endMs);
+  const life = inWholeMs(withoutExtending(planned, requestedAtMs, endMs));
   if (now.timelineMs - aheadMs >= life.expiresAtMs || hasPassedOwnExp(issued, lifetimeMs, now)) {
     throw new OwnerTokenError('invalid_response', 'the token had expired on arrival: check the clocks on both sides');
   }
@@ -78,15 +80,16 @@ export function heldTokenFrom(
 }
 
 /** Limits a plan to the existing expiry and scales the refresh point. Plans no refresh if hardly any life is left. */
-function withoutExtending(
-  planned: { refreshAtMs: number; expiresAtMs: number },
-  requestedAtMs: number,
-  endMs: number,
-): { refreshAtMs: number; expiresAtMs: number } {
+function withoutExtending(planned: Life, requestedAtMs: number, endMs: number): Life {
   if (planned.expiresAtMs <= endMs) return planned;
   const rest = (endMs - requestedAtMs) / (planned.expiresAtMs - requestedAtMs);
   const refreshAtMs = rest < MIN_REST_SHARE ? endMs : requestedAtMs + (planned.refreshAtMs - requestedAtMs) * rest;
   return { refreshAtMs, expiresAtMs: endMs };
+}
+
+/** Rounded down, which is safe, because a token keeps whole milliseconds in less memory. */
+function inWholeMs({ refreshAtMs, expiresAtMs }: Life): Life {
+  return { refreshAtMs: Math.floor(refreshAtMs), expiresAtMs: Math.floor(expiresAtMs) };
 }
 
 /** Whether a JWT's own `exp` has passed. Ignored for tokens kept until they are rejected. */

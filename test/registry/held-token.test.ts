@@ -119,6 +119,10 @@ describe('the token that is held', () => {
     expect(endless.token).toMatchObject({ refreshAtMs: 1_007_000, expiresAtMs: Infinity });
   });
 
+  it('has its instants in whole milliseconds, rounded down', () => {
+    expect(hold(grantOf('t'), 33, at(0)).token).toMatchObject({ refreshAtMs: 1_000_023, expiresAtMs: 1_000_031 });
+  });
+
   it('knows how far the timeline was ahead of the wall clock', () => {
     expect(hold(grantOf('t'), 1000, machine()(100, -40)).aheadMs).toBe(40);
   });

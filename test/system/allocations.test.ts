@@ -15,6 +15,21 @@ const registry = new OwnerTokenRegistry({ source, maxOwners: 100_000 });
 const heldKeys = Array.from({ length: 1_000 }, (_, index) => 'held-' + index);
 for (const key of heldKeys) await registry.getToken(key);
 
+/** Heap per held owner beyond its key and token. */
+async function bytesPerOwner(owners) {
+  const keys = Array.from({ length: owners }, (_, n) => Buffer.from('access-key-' + n).toString());
+  const tokens = keys.map((key) => Buffer.from('token-of-' + key).toString());
+  const used = () => (globalThis.gc(), globalThis.gc(), process.memoryUsage().heapUsed);
+  const before = used();
+  let issued = 0;
+  const ownSource = { requestToken: async () => ({ token: tokens[issued++], response: { expires_in: 86_400 } }) };
+  const many = new OwnerTokenRegistry({ source: ownSource, maxOwners: owners });
+  for (const key of keys) await many.getToken(key);
+  const bytes = (used() - before) / owners;
+  await many.close();
+  return bytes;
+}
+
 /** The fewest bytes per call of several rounds: the first ones are compiled. */
 async function fewestBytes(rounds, calls, round) {
   let fewest = Infinity;
@@ -55,6 +70,7 @@ for (const round of [...Array(20).keys(), 'promises']) {
 const counted = {
   hit: { bytes: await fewestBytes(40, 50_000, hits), promises: await promises(1_000, hits) },
   cold: { bytes: await fewestBytes(20, 500, coldRequests), promises: await promises(500, coldRequests) },
+  owner: { bytes: await bytesPerOwner(100_000) },
 };
 await registry.close();
 console.log(JSON.stringify(counted));
@@ -66,7 +82,7 @@ interface Counted {
 }
 
 let children: Children;
-let counted: { readonly hit: Counted; readonly cold: Counted };
+let counted: { readonly hit: Counted; readonly cold: Counted; readonly owner: Pick<Counted, 'bytes'> };
 
 beforeAll(async () => {
   children = new Children();
@@ -91,4 +107,8 @@ it('a cold request allocates less than 16 kB and creates at most 24 promises', (
   // 12.7 kB on Node 20 and 23 promises as of now. Lower the bounds when they shrink.
   expect(counted.cold.bytes).toBeLessThan(16_000);
   expect(counted.cold.promises).toBeLessThan(24.5);
+});
+
+it('an owner with a token takes less than 300 bytes beyond its access key and token', () => {
+  expect(counted.owner.bytes).toBeLessThan(300);
 });
