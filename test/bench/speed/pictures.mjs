@@ -35,7 +35,7 @@ export function pictures({ hit, fill, memory, outage }) {
 }
 
 function hitPicture({ tables }) {
-  const uniform = tables.filter(({ distribution }) => distribution === 'uniform');
+  const uniform = tables.filter(({ distribution, anew }) => distribution === 'uniform' && !anew);
   const names = ['Map', 'lru-cache get', 'lru-cache fetch', 'ours'];
   const series = names.map((name) => ({
     name,

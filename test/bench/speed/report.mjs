@@ -17,10 +17,10 @@ function tableText(table, columns, base) {
 }
 
 /** What tells the tables of a workload apart. */
-export function subtitleOf({ owners, distribution, atOnce, what }) {
+export function subtitleOf({ owners, distribution, anew, atOnce, what }) {
   if (atOnce !== undefined) return `${atOnce} at once`;
-  if (owners !== undefined) return `${owners.toLocaleString('en')} owners${distribution ? `, ${distribution}` : ''}`;
-  return what;
+  if (owners === undefined) return what;
+  return [`${owners.toLocaleString('en')} owners`, distribution, anew && 'keys just parsed'].filter(Boolean).join(', ');
 }
 
 export const ratioOf = (row, baseRow) => `${(row.min / baseRow.min).toFixed(2)} ×`;
