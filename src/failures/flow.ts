@@ -4,12 +4,13 @@
  *
  * **429.** While the service issues tokens, it means "too much", not "down". If more requests were in flight than ever
  * succeeded together, the limit shrinks. If not, or if the limit cannot shrink, the service counts requests per second:
- * requests are paced by the rate at which tokens were issued within the last second. Each further 429 cuts that rate by
- * a tenth. Each token raises it, by more the longer ago the last 429 was. Without `Retry-After` the request is sent
- * again, a few times at most; nothing starts for a moment after a 429, unless it is the first in a row and the limit has
- * shrunk. With `Retry-After` the endpoint's circuit opens, and what was learned holds after the pause. If the next 429
- * comes soon after the pause, the rate follows from all tokens since the last one, and so includes the pause: a quota
- * may be spent within a fraction of the time for which it is meant.
+ * requests are paced by the rate at which tokens were issued within the last second, if requests had to wait. Each
+ * further 429 cuts that rate by a tenth. Each token raises it, by more the longer ago the last 429 was.
+ *
+ * Without `Retry-After` the request is sent again, a few times at most. Nothing starts for a moment after a 429, unless
+ * it is the first in a row and the limit has shrunk. With `Retry-After` the endpoint's circuit opens, and what was
+ * learned holds after the pause. If the next 429 comes soon after the pause, the rate follows from all tokens since the
+ * last one, pause included: a quota may be spent within a fraction of the time for which it is meant.
  *
  * **Lone failures.** A request with a transient failure is sent again if the retry budget allows. Ten issued tokens pay
  * for one retry. The budget is empty at the start and saves ten retries, so an outage gets at most ten more requests.

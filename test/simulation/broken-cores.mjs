@@ -109,7 +109,6 @@ export const BROKEN_CORES = {
       'if (this.#startedAtMs.size > inFlight ||',
     ],
     ['every request is slow at once', 'next && next[1] <= sinceMs;', 'next;'],
-    ['the pool of slow requests has no bound', 'if (this.#slow.size >= this.#maxSlow) return undefined;', ''],
   ],
   'registry/slot': [
     ['a token is served a second longer', 'second < slot.freshUntilSecond', 'second <= slot.freshUntilSecond'],
