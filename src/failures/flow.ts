@@ -69,7 +69,7 @@ const QUIET_MS = { base: 50, cap: 1_000 } as const;
 const AFTER_RATE_LIMIT = 0.9;
 /** A learned rate is forgotten after this long without a 429, pauses aside. */
 const RATE_VALID_MS = 60_000;
-/** A 429 is soon after a pause if that took at least this share of the time since the last 429. */
+/** A 429 is soon after a pause if that took more than this share of the time since the last 429. */
 const PAUSED_SHARE = 1 / 2;
 /** What a token adds to the learned rate right after a 429. Grows with the square of the time since. */
 const RAISE_PER_SUCCESS = 0.005;
@@ -148,7 +148,7 @@ export class Flow {
 
   sent({ number, standing }: SentPermit, nowMs: number): void {
     this.#sent = number;
-    if (this.#perSecond !== undefined && nowMs > this.#perSecondUntilMs) this.#forgetRate();
+    if (nowMs > this.#perSecondUntilMs) this.#forgetRate();
     this.#pace.sent(nowMs);
     if (isNewcomer(standing)) this.#newcomers.sent(nowMs);
   }
@@ -158,17 +158,18 @@ export class Flow {
     const { number, standing, inFlight } = permit;
     this.#recentTokens.add(nowMs);
     this.#tokensSinceRateLimit++;
-    // The lower number, because those whose responses are on their way here have ended at the service.
-    if (response) this.#isLimitInUse = response.isLimitInUse;
-    if (response) this.#mostTogether = Math.max(this.#mostTogether, Math.min(inFlight, response.inFlight));
     this.#successesSaved = Math.min(this.#successesSaved + 1, SUCCESSES_PER_RETRY * MAX_SAVED_RETRIES);
     if (number > this.#rateLimitedUpTo) this.#rateLimitedInARow = 0;
     if (isNewcomer(standing)) {
       this.#newestNewcomerSuccess = Math.max(this.#newestNewcomerSuccess, number);
       this.#resetNewcomers();
     }
-    if (response) this.#concurrency.succeeded(response, this.#sent);
-    if (this.#perSecond !== undefined && response?.isLimitInUse) {
+    if (!response) return;
+    this.#isLimitInUse = response.isLimitInUse;
+    // The lower number, because those whose responses are on their way here have ended at the service.
+    this.#mostTogether = Math.max(this.#mostTogether, Math.min(inFlight, response.inFlight));
+    this.#concurrency.succeeded(response, this.#sent);
+    if (this.#perSecond !== undefined && response.isLimitInUse) {
       const clean = 1 + (nowMs - this.#rateLimitedAtMs) / RAISE_UNIT_MS;
       this.#pacedBy(this.#perSecond + RAISE_PER_SUCCESS * clean * clean);
     }
@@ -188,24 +189,24 @@ export class Flow {
   }
 
   /** A request got a 429. Returns whether the service merely wants fewer requests. */
-  rateLimited({ number, nowMs, inFlight, isOnlyRequest, retryAfterMs }: RateLimited): boolean {
+  rateLimited({ number, nowMs, inFlight, isOnlyRequest, retryAfterMs: pauseMs = 0 }: RateLimited): boolean {
     const { count, perSecond } = this.#recentTokens.at(nowMs);
     if (isOnlyRequest && count === 0) return false;
-    const hasRetryAfter = retryAfterMs !== undefined;
     const isConcurrency =
-      inFlight > this.#mostTogether && this.#concurrency.rateLimited(number, this.#sent, hasRetryAfter);
+      inFlight > this.#mostTogether && this.#concurrency.rateLimited(number, this.#sent, pauseMs > 0);
     if (number <= this.#rateLimitedUpTo) return true;
     this.#rateLimitedUpTo = this.#sent;
     const before = this.#rateLimitedInARow++;
     if (!isConcurrency || before > 0) this.#quietUntilMs = nowMs + Math.min(QUIET_MS.cap, QUIET_MS.base * 2 ** before);
     if (!isConcurrency) {
       const sinceMs = nowMs - this.#rateLimitedAtMs;
-      const isSoon = hasRetryAfter && retryAfterMs >= sinceMs * PAUSED_SHARE;
-      const issued = isSoon ? (this.#tokensSinceRateLimit * 1_000) / sinceMs : perSecond * AFTER_RATE_LIMIT;
+      const isSoon = pauseMs > sinceMs * PAUSED_SHARE;
+      const overPause = (this.#tokensSinceRateLimit * 1_000) / Math.max(sinceMs, pauseMs);
+      const issued = isSoon ? overPause : perSecond * AFTER_RATE_LIMIT;
       const learned = count > 0 && this.#isLimitInUse ? issued : Number.POSITIVE_INFINITY;
       this.#pacedBy(Math.min(learned, (this.#perSecond ?? Number.POSITIVE_INFINITY) * AFTER_RATE_LIMIT));
     }
-    this.#perSecondUntilMs = nowMs + (retryAfterMs ?? 0) + RATE_VALID_MS;
+    this.#perSecondUntilMs = nowMs + pauseMs + RATE_VALID_MS;
     this.#rateLimitedAtMs = nowMs;
     this.#tokensSinceRateLimit = 0;
     return true;

@@ -260,6 +260,13 @@ describe('a 429 with Retry-After', () => {
     expect(limitAfter(told, 40)).toBeGreaterThan(16);
   });
 
+  it('costs nothing any more once 503 responses mark a ceiling', () => {
+    const told = paused(true);
+    told.succeed(11, 100);
+    told.overload(18);
+    expect([told.limit.limit, limitAfter(told, 31), limitAfter(told, 2)]).toEqual([9, 9, 10]);
+  });
+
   it('does not make callers wait longer than at three quarters of the ceiling', () => {
     const told = paused(true);
     told.succeed(1, 120);
