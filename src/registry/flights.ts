@@ -138,8 +138,12 @@ export class Flights implements FlightHost, Runner {
   /** Rejects every caller with `closed` and aborts the sent requests. Returns how many did not settle in time. */
   async close(timeoutMs: number): Promise<number> {
     this.#dispatch.close();
-    for (const [index, flight] of [...this.#unsettled].entries()) {
-      if (index % SLICE === SLICE - 1) await nextTurn();
+    let left = SLICE;
+    for (const flight of this.#unsettled) {
+      if (--left === 0) {
+        left = SLICE;
+        await nextTurn();
+      }
       this.#reject(flight, closedError(flight.slot.owner, this.#time.now()));
       if (flight.state.phase !== 'sent') this.#end(flight);
       else {

@@ -86,7 +86,7 @@ const MAX_PATIENCE_MS = 60_000;
 const MIN_WAIT_MS = 100;
 
 /** Keys tried in one turn of the event loop. Bounded, because owners with a cached token never yield to it. */
-const KEYS_PER_TURN = 64;
+const KEYS_PER_TURN = 32;
 
 /** Obtains a token for each key, and reports. */
 export async function warmUp(

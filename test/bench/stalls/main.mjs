@@ -70,7 +70,8 @@ async function queueOf(count, optionsOf = () => undefined) {
 const OPERATIONS = {
   'warmUp at a concurrency of 2,048': async (count) => {
     const registry = registryOf(sourceOf(), { concurrency: 2_048 });
-    return () => registry.warmUp(keysUpTo(count));
+    const keys = keysUpTo(count);
+    return () => registry.warmUp(keys);
   },
   'warmUp over owners with a token': async (count) => {
     const registry = registryOf(sourceOf(), { concurrency: 2_048 });
