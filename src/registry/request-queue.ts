@@ -217,19 +217,19 @@ export class RequestQueue<T extends QueuedRequest> {
   /** Moves requests that have been in flight for this long to the pool of slow ones, while it has room. */
   takeFromSlow(slowAfterMs: number, nowMs: number): T[] {
     const taken: T[] = [];
-    const sinceMs = nowMs - slowAfterMs;
-    for (let next = this.#nextSlow(sinceMs); next && next[1] <= sinceMs; next = this.#nextSlow(sinceMs)) {
+    for (;;) {
+      const next = this.#nextSlow(slowAfterMs, nowMs);
+      if (!next || next[1] + slowAfterMs > nowMs) return taken;
       const [request, startedAtMs] = next;
       this.#startedAtMs.delete(request);
       this.#slow.set(request, startedAtMs);
       taken.push(request);
     }
-    return taken;
   }
 
   /** When the next request counts as slow; undefined if none gives its permit back. */
   slowAtMs(slowAfterMs: number, nowMs: number): number | undefined {
-    const next = this.#nextSlow(nowMs - slowAfterMs);
+    const next = this.#nextSlow(slowAfterMs, nowMs);
     return next && next[1] + slowAfterMs;
   }
 
@@ -251,14 +251,15 @@ export class RequestQueue<T extends QueuedRequest> {
   }
 
   /**
-   * The oldest request that gives its permit back, and when it started. If those that started by `sinceMs` keep theirs,
-   * it is the next one: what it will do is not asked before it is slow, because that takes a look at all in flight.
+   * The oldest request that gives its permit back, and when it started. If those that are slow keep theirs, it
+   * is the next one: what it will do is not asked before it is slow, because that takes a look at all in flight.
    */
-  #nextSlow(sinceMs: number): [T, number] | undefined {
+  #nextSlow(slowAfterMs: number, nowMs: number): [T, number] | undefined {
     if (this.#slow.size >= this.#maxSlow) return undefined;
     let mayServiceHang: boolean | undefined;
     for (const each of this.#startedAtMs) {
-      if (each[1] > sinceMs || !this.#isSuspect(each)) return each;
+      // By the same sum as in `slowAtMs`: a difference may be rounded otherwise, and the timer would fire for nothing.
+      if (each[1] + slowAfterMs > nowMs || !this.#isSuspect(each)) return each;
       mayServiceHang ??= this.#mayServiceHang;
       if (!mayServiceHang) return each;
     }

@@ -108,7 +108,11 @@ export const BROKEN_CORES = {
       'if (this.#startedAtMs.size >= inFlight ||',
       'if (this.#startedAtMs.size > inFlight ||',
     ],
-    ['every request is slow at once', 'next && next[1] <= sinceMs;', 'next;'],
+    [
+      'every request is slow at once',
+      'if (!next || next[1] + slowAfterMs > nowMs) return taken;',
+      'if (!next) return taken;',
+    ],
   ],
   'registry/slot': [
     ['a token is served a second longer', 'second < slot.freshUntilSecond', 'second <= slot.freshUntilSecond'],
