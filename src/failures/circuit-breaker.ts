@@ -6,14 +6,16 @@
  * | event                                   | closed | open                       | half-open                  |
  * | --------------------------------------- | ------ | -------------------------- | -------------------------- |
  * | `admit`                                 | passes | half-open: it is the trial | half-open: a new trial     |
- * | `succeeded` or `cleared`                | –      | –                          | a trial's: closed          |
- * | `failed`: a failure of this scope       | open   | open, possibly for longer  | the trial's: open, longer  |
+ * | `succeeded` or `cleared`                | –      | closed, if it counts       | closed, if it counts       |
+ * | `failed`: a failure of this scope       | open   | open, possibly for longer  | if it counts: open, longer |
  * | `cancel`, or a failure of another scope | –      | –                          | the trial's: open, no wait |
  * | `reset`                                 | –      | closed                     | closed                     |
  *
- * While the circuit is open or half-open, only the outcome of the trial counts, and the success of a trial that was
- * replaced. All other requests were sent before the circuit opened and say nothing about the current state. They only
- * extend the pause, if they carry a later `Retry-After`.
+ * While the circuit is open or half-open, the outcome of the trial counts. So does any certain outcome (a success, or a
+ * failure that only this scope can cause) of a trial that was replaced, and of a request that was sent after one whose
+ * ambiguous failure opened the circuit: its success refutes what three failures suggested. All other requests were sent
+ * before the circuit opened and say nothing about the current state. They only extend the pause, if they carry a later
+ * `Retry-After`.
  *
  * A failure is inconclusive if its owner failed before, or has never succeeded while others have: the owner may be its
  * only cause. Such an owner must not keep the circuit open for the others:
@@ -23,7 +25,8 @@
  * - If its trial fails ambiguously, the pause doubles for owners that failed. Others wait half a second more, or not at
  *   all if the trial hung, because they have waited long enough. The same applies to any owner's trial while no owner
  *   has succeeded: a few wrong keys then look like a wrong client secret, until the trial of a healthy owner settles
- *   it. So that it comes soon, the client's circuit then tries new owners one after the other, without a pause.
+ *   it. So that it comes soon, the client's circuit then tries new owners without a pause, and does not wait for the
+ *   outcome of one before it tries the next.
  * - If the trial of a proven owner fails ambiguously, the pause of the others grows by a fifth instead of doubling.
  *   Otherwise, if many owners failed once each, the healthy ones would wait too long for their turn.
  */
@@ -71,26 +74,24 @@ interface Pauses {
   /** How many times the base of `pause` was doubled. */
   readonly doublings: number;
   readonly pauseOfFailed: Pause;
+  /** The number of the first request whose success closes the circuit; `Infinity` until the next trial is sent. */
+  readonly countsFrom: number;
 }
 
 interface Closed {
   readonly kind: 'closed';
   readonly trial?: undefined;
-  readonly firstTrial?: undefined;
 }
 
 interface Open extends Pauses {
   readonly kind: 'open';
   readonly trial?: undefined;
-  readonly firstTrial?: undefined;
 }
 
 interface HalfOpen extends Pauses {
   readonly kind: 'half-open';
   readonly trial: Permit;
   readonly trialSentAtMs: number;
-  /** The number of the first trial, which others may have replaced. */
-  readonly firstTrial: number;
 }
 
 type State = Closed | Open | HalfOpen;
@@ -155,8 +156,8 @@ export class CircuitBreaker {
   admit(permit: Permit, nowMs: number): void {
     const state = this.#state;
     if (state.kind === 'closed') return;
-    const firstTrial = state.kind === 'half-open' ? state.firstTrial : permit.number;
-    this.#state = { ...state, kind: 'half-open', trial: permit, trialSentAtMs: nowMs, firstTrial };
+    const countsFrom = Math.min(state.countsFrom, permit.number);
+    this.#state = { ...state, kind: 'half-open', trial: permit, trialSentAtMs: nowMs, countsFrom };
   }
 
   /** Counts a failure of this owner against the scope. Returns whether enough distinct owners have failed in a row. */
@@ -173,7 +174,7 @@ export class CircuitBreaker {
 
   /** The response proves that this scope works, even if the owner failed. Returns whether that closed the circuit. */
   cleared(permit: Permit): boolean {
-    return permit.number >= (this.#state.firstTrial ?? Number.POSITIVE_INFINITY) && this.reset();
+    return counts(this.#state, permit) && this.reset();
   }
 
   /** The request was not made, or its failure says nothing about this scope. */
@@ -188,27 +189,32 @@ export class CircuitBreaker {
     const draw = (count: number, doublings = count - 1) =>
       drawPause(error, count, this.#range, failure.nowMs, this.#random, doublings);
     const hasRetryAfter = retryAfterMsOf(error, this.#range.capMs) !== undefined;
+    const isAmbiguous = failure.isEscalated && !hasRetryAfter;
     if (state.kind === 'closed') {
       const pause = draw(1);
-      return this.#open({ pause, doublings: 0, pauseOfFailed: pause });
+      const countsFrom = isAmbiguous ? permit.number + 1 : Number.POSITIVE_INFINITY;
+      return this.#open({ pause, doublings: 0, pauseOfFailed: pause, countsFrom });
     }
-    if (!isTrial(state, permit)) {
+    const isOutcome = isTrial(state, permit) || (!isAmbiguous && counts(state, permit));
+    if (state.kind === 'open' || !isOutcome) {
       const extended = draw(state.pause.count);
       if (!hasRetryAfter || extended.retryAtMonotonicMs <= state.pause.retryAtMonotonicMs) return state.pause;
       this.#state = { ...state, pause: extended, pauseOfFailed: notBefore(extended, state.pauseOfFailed) };
       return extended;
     }
-    const { pause, doublings, pauseOfFailed } = state;
-    const isAmbiguous = failure.isEscalated && !hasRetryAfter;
+    const { pause, doublings, pauseOfFailed, countsFrom } = state;
     const longer = draw(pauseOfFailed.count + 1);
     if (isAmbiguous && permit.standing !== 'proven') {
       const retryAtMonotonicMs = this.#endOfShortPause(state, failure.nowMs);
       const again = failure.hung ? pause : { ...pause, retryAtMonotonicMs };
-      return this.#open({ pause: again, doublings, pauseOfFailed: notBefore(again, longer) });
+      return this.#open({ pause: again, doublings, pauseOfFailed: notBefore(again, longer), countsFrom });
     }
     const grown = doublings + (isAmbiguous ? AMBIGUOUS_GROWTH : 1);
     const next = draw(pause.count + 1, grown);
-    return this.#open({ pause: next, doublings: grown, pauseOfFailed: isAmbiguous ? notBefore(next, longer) : next });
+    return this.#open({
+      ...{ pause: next, doublings: grown, pauseOfFailed: isAmbiguous ? notBefore(next, longer) : next },
+      countsFrom: Number.POSITIVE_INFINITY,
+    });
   }
 
   /** Closes the circuit and forgets all suspects. Returns whether it was open. */
@@ -219,15 +225,20 @@ export class CircuitBreaker {
     return wasOpen;
   }
 
+  /** Whether the client's circuit is trying new owners, because none has succeeded yet. */
+  #isFirstStart({ inconclusive, standing }: Permit): boolean {
+    return this.scope === 'client' && !inconclusive && standing !== 'proven';
+  }
+
   /** When others may go on after the ambiguous failure of a trial whose owner is not proven. */
   #endOfShortPause({ trial, trialSentAtMs }: HalfOpen, nowMs: number): number {
-    if (this.scope === 'client' && !trial.inconclusive) return trialSentAtMs + FIRST_START_INTERVAL_MS;
+    if (this.#isFirstStart(trial)) return trialSentAtMs + FIRST_START_INTERVAL_MS;
     const capMs = Math.min(this.#range.baseMs, PAUSE_AFTER_UNPROVEN_MS);
     return nowMs + drawLength(0, { baseMs: capMs, capMs }, this.#random);
   }
 
-  #open({ pause, doublings, pauseOfFailed }: Pauses): Pause {
-    this.#state = { kind: 'open', pause, doublings, pauseOfFailed };
+  #open({ pause, doublings, pauseOfFailed, countsFrom }: Pauses): Pause {
+    this.#state = { kind: 'open', pause, doublings, pauseOfFailed, countsFrom };
     this.#suspects.clear();
     return pauseOfFailed;
   }
@@ -237,8 +248,12 @@ export class CircuitBreaker {
    * Otherwise the wait is as long as the trial has taken so far, and ends by the trial's deadline, so that a caller
    * that polls makes only a handful of calls.
    */
-  #retryAtBesideTrial({ trial, trialSentAtMs }: HalfOpen, nowMs: number, failed: boolean): number {
+  #retryAtBesideTrial(state: HalfOpen, nowMs: number, failed: boolean): number {
+    const { trial, trialSentAtMs } = state;
     if (trial.inconclusive && !failed) return trialSentAtMs + TRIAL_TAKEOVER_AFTER_MS;
+    // Not after a failure that is the client's for certain: it pauses owners that failed no longer than others.
+    const isOwnersDoing = state.pauseOfFailed !== state.pause;
+    if (this.#isFirstStart(trial) && isOwnersDoing && !failed) return trialSentAtMs + FIRST_START_INTERVAL_MS;
     const deadlineMs = trialSentAtMs + this.#requestTimeoutMs;
     return Math.max(nowMs + MIN_WAIT_FOR_TRIAL_MS, Math.min(2 * nowMs - trialSentAtMs, deadlineMs));
   }
@@ -246,6 +261,11 @@ export class CircuitBreaker {
 
 function isTrial(state: State, permit: Permit): state is HalfOpen {
   return state.trial === permit;
+}
+
+/** Whether a certain outcome of this request says something about the current state. */
+function counts(state: State, permit: Permit): boolean {
+  return state.kind !== 'closed' && permit.number >= state.countsFrom;
 }
 
 /** The second pause, ending no earlier than the first. */

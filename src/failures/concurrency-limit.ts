@@ -15,6 +15,7 @@
  * | high latency even after three such steps, or at the      | stays: the service itself has become slower, so this  |
  * | lowest limit                                             | is the best latency from now on                       |
  * | a pause ended                                            | starts again at one                                   |
+ * | an owner was refused, no ceiling is known                | grows by one, up to the initial limit                 |
  *
  * A 429 with `Retry-After` pauses all requests, so the ceiling that it marks is approached more slowly, and outlasts the
  * pause.
@@ -135,6 +136,15 @@ export class ConcurrencyLimit {
       if (isLimitInUse) this.#round.inUse++;
     }
     this.#endRound(number, sent);
+  }
+
+  /**
+   * The service refused the owner. That proves that it works, so the limit grows back after a pause, even if it meets
+   * many wrong keys. It may refuse an owner faster than it issues a token, so the latency says nothing.
+   */
+  refused(number: number): void {
+    if (number <= this.#changedAt || this.#limit >= this.#range.initial) return;
+    this.#limit = Math.min(this.#range.initial, this.#limit + this.#step);
   }
 
   /** The service answered 503. */

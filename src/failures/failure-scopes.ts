@@ -194,6 +194,7 @@ export class FailureScopes {
     if (scope === 'owner') {
       const mayBeOutage = this.#newestSuccess > 0 && OwnerTokenError.escalationOf(error) === 'endpoint';
       if (mayBeOutage && isNewcomer(permit.standing)) this.flow.newcomerFailed(permit.number);
+      if (error.code === 'owner_refused') this.flow.refused(permit.number);
       const { baseMs, capMs } = this.#ownerRange;
       const range =
         isTransient(error) && !hung ? { baseMs: Math.min(baseMs, LONE_FAILURE_BASE_MS), capMs } : this.#ownerRange;

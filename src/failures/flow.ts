@@ -183,6 +183,11 @@ export class Flow {
     this.#newcomers.set(Math.max(NEWCOMERS_PER_SECOND.least, NEWCOMERS_PER_SECOND.first / 2 ** doublings));
   }
 
+  /** The service refused the owner of a request, which proves that it works. */
+  refused(number: number): void {
+    this.#concurrency.refused(number);
+  }
+
   /** The service answered 503. */
   overloaded(number: number): void {
     this.#concurrency.overloaded(number, this.#sent);

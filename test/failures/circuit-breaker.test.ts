@@ -195,6 +195,34 @@ describe('half-open', () => {
     stage.admit(375);
   });
 
+  it.each(['succeeded', 'cleared'] as const)('closes when a request sent after its ambiguous failure %s', (event) => {
+    const stage = new Stage();
+    const [before, failed, after] = [stage.admit(), stage.admit(), stage.admit()];
+    stage.breaker.failed(failed, { ...failure(), isEscalated: true });
+    expect([stage.breaker[event](before), stage.breaker[event](failed)]).toEqual([false, false]);
+    expect(stage.breaker[event](after)).toBe(true);
+    expect(stage.breaker.state).toBeUndefined();
+    // Not after a failure that is this scope's for certain, or that says until when.
+    for (const certain of [failure(), { ...failure({ retryAfterMs: 1_000 }), isEscalated: true }]) {
+      const [first, second] = [stage.admit(), stage.admit()];
+      stage.breaker.failed(first, certain);
+      expect(stage.breaker[event](second)).toBe(false);
+      stage.breaker.reset();
+    }
+  });
+
+  it('counts such a success until the trial of a proven owner has failed', () => {
+    const stage = new Stage();
+    const ambiguous = { ...failure(), isEscalated: true };
+    const [first, second] = [stage.admit(), stage.admit()];
+    stage.breaker.failed(first, ambiguous);
+    const trial = stage.admit(375);
+    stage.breaker.cancel(trial);
+    stage.breaker.failed(stage.admit(375), { ...ambiguous, nowMs: 400 });
+    expect(stage.breaker.succeeded(second)).toBe(false);
+    expect(stage.breaker.state).toBeDefined();
+  });
+
   it('stays half-open when an earlier request prolongs the pause', () => {
     const stage = new Stage();
     const early = stage.admit();
@@ -280,6 +308,59 @@ describe('a trial for an owner that is not proven', () => {
       expect(stage.breaker.pauseFor(nowMs + ms, false)).toBeUndefined();
     }
     expect(stage.until.inconclusive).toBe(3_000 + 3_000);
+  });
+
+  describe('at a first start', () => {
+    const admit = (stage: Stage, nowMs: number, standing: OwnerStanding = 'new') => {
+      expect(stage.breaker.pauseFor(nowMs, false)).toBeUndefined();
+      const permit = permitOf(++stage.permits, false, standing);
+      stage.breaker.admit(permit, nowMs);
+      return permit;
+    };
+    /** The circuit has tried one new owner, whose failure was ambiguous. */
+    const tried = (scope: WiderScope = 'client') => {
+      const stage = new Stage(undefined, RANGE, scope);
+      stage.breaker.failed(admit(stage, 0), ambiguous);
+      stage.breaker.failed(admit(stage, 1_000), { ...ambiguous, nowMs: 1_300 });
+      return stage;
+    };
+
+    it('does not delay the trials of other new owners, twenty a second at most', () => {
+      const stage = tried();
+      const trials = [1_700, 1_750, 1_800].map((nowMs) => {
+        const trial = admit(stage, nowMs);
+        expect(stage.breaker.pauseFor(nowMs + 49, false)).toMatchObject({ retryAtMonotonicMs: nowMs + 50 });
+        expect(stage.breaker.pauseFor(nowMs + 50, true)).toBeDefined();
+        return trial;
+      });
+      // The failure of one that was replaced changes nothing, and its success closes the circuit.
+      stage.breaker.failed(trials[0] as Permit, { ...ambiguous, nowMs: 2_000 });
+      expect(stage.breaker.state?.probing).toBe(true);
+      stage.breaker.failed(trials[2] as Permit, { ...ambiguous, nowMs: 2_050 });
+      expect(stage.breaker.state?.probing).toBe(false);
+      expect(stage.breaker.succeeded(trials[1] as Permit)).toBe(true);
+    });
+
+    it('delays them until its first trial has failed, and that of a proven owner or of the endpoint always', () => {
+      const first = new Stage(undefined, RANGE, 'client');
+      first.breaker.failed(admit(first, 0), ambiguous);
+      admit(first, 1_000);
+      const proven = tried();
+      admit(proven, 1_700, 'proven');
+      const endpoint = tried('endpoint');
+      admit(endpoint, 1_700);
+      for (const { breaker } of [first, proven, endpoint]) expect(breaker.pauseFor(9_000, false)).toBeDefined();
+    });
+
+    it('opens for all by a certain failure of any of them, and then tries one alone', () => {
+      const stage = tried();
+      const replaced = admit(stage, 1_700);
+      admit(stage, 1_750);
+      expect(stage.breaker.failed(replaced, { ...failure(), nowMs: 2_000 }).count).toBe(2);
+      expect(stage.until).toEqual({ others: 2_750, inconclusive: 2_750 });
+      admit(stage, 2_750);
+      expect(stage.breaker.pauseFor(9_000, false)).toBeDefined();
+    });
   });
 
   it('of the client delays others half a second if its owner is new, once others have succeeded', () => {

@@ -663,3 +663,33 @@ describe('what counts as slow', () => {
     expect(slowAfter.map(Math.round)).toEqual([3_000, 2_970, 3_534]);
   });
 });
+
+describe('refusals of owners', () => {
+  it('let the limit grow by one each after a pause, up to the initial limit', () => {
+    const { limit } = new Stage({ initial: 3 });
+    limit.restart(7);
+    const limits: number[] = [];
+    for (const number of [7, 8, 9, 10]) {
+      limit.refused(number);
+      limits.push(limit.limit);
+    }
+    expect(limits).toEqual([1, 2, 3, 3]);
+  });
+
+  it('never shrink a limit that has grown beyond the initial one, nor let it grow', () => {
+    const stage = new Stage({ initial: 2 });
+    stage.answer(100);
+    const { limit } = stage.limit;
+    expect(limit).toBeGreaterThan(2);
+    stage.limit.refused(stage.sent + 1);
+    expect(stage.limit.limit).toBe(limit);
+  });
+
+  it('do not let it grow towards a ceiling', () => {
+    const { limit } = new Stage();
+    limit.rateLimited(1, 1, false);
+    expect(limit.limit).toBe(12);
+    limit.refused(2);
+    expect(limit.limit).toBe(12);
+  });
+});

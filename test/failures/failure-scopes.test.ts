@@ -423,6 +423,30 @@ describe('the pace of newcomers', () => {
   });
 });
 
+describe('the limit after a pause', () => {
+  const afterPause = () => {
+    const stage = new Stage();
+    stage.fail(badSecret);
+    stage.succeed(1_000);
+    return stage;
+  };
+
+  it('grows while the service refuses owners, as by successes', () => {
+    for (const failure of [badKey, plain4xx]) {
+      const stage = afterPause();
+      expect(stage.limit).toBe(1);
+      stage.failed(stage.admit(1_000, 'new'), failure);
+      expect(stage.limit).toBe(2);
+    }
+  });
+
+  it('does not grow by other failures', () => {
+    const stage = afterPause();
+    stage.failed(stage.admit(1_000), timedOut);
+    expect(stage.limit).toBe(1);
+  });
+});
+
 describe('503 responses', () => {
   /** The limit after a fifth of 29 requests failed so. */
   const limitAfter = (failure: OwnerTokenError, standing: OwnerStanding) => {

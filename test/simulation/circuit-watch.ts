@@ -30,7 +30,7 @@ export class CircuitWatch {
   readonly #underWay = new Set<Mark>();
   /** Those of owners that never succeeded: as a trial they may be replaced. */
   readonly #ofNewcomers = new Set<Mark>();
-  /** How many requests may be in flight after a pause: one, then twice as many after each success. */
+  /** How many requests may be in flight after a pause: one, twice as many after each success, one more by a refusal. */
   #limitAfterPause = Number.POSITIVE_INFINITY;
   /** Owners whose failure may be anybody's, since the pause of either scope was lifted. */
   readonly #suspects = { client: new Set<number>(), endpoint: new Set<number>() };
@@ -94,7 +94,10 @@ export class CircuitWatch {
       // A 429 without a hint may only slow requests down.
       if (code === 'rate_limited' && !isAsked) this.#mayPause.add(failureScope);
       else this.#failedScopes.set(failureScope, leastMs);
-    } else if (OPEN_ENDED.has(code) && error.oauthError === undefined) this.#suspect(owner);
+    } else {
+      if (OPEN_ENDED.has(code) && error.oauthError === undefined) this.#suspect(owner);
+      if (code === 'owner_refused') this.#limitAfterPause++;
+    }
   }
 
   granted(owner: number, mark: Mark): void {

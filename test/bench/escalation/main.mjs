@@ -4,6 +4,9 @@
  *
  *   node test/bench/escalation/main.mjs [beginning of a scene's name …]
  *   RULES='the rule,late failures count' SEED=2 node test/bench/escalation/main.mjs
+ *   RULES='the rule' SEEDS=12 LATENCY_MS=300 node test/bench/escalation/main.mjs
+ *
+ * With several seeds, from `SEED` on, each cell is the worst of them; the first one is their mean.
  */
 
 import { bundled } from '../../helpers/bundle.mjs';
@@ -14,13 +17,15 @@ const DEADLINE_MS = 10_000;
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
-const seed = Number(process.env.SEED ?? 1);
+const firstSeed = Number(process.env.SEED ?? 1);
+const seeds = Array.from({ length: Number(process.env.SEEDS ?? 1) }, (_, index) => firstSeed + index);
+const latencyMs = Number(process.env.LATENCY_MS ?? 50);
 
 /** How a request ends. */
-const OK = { afterMs: 50 };
-const BROKEN = { afterMs: 50, code: 'endpoint_unavailable', status: 503 };
+const OK = { afterMs: latencyMs };
+const BROKEN = { afterMs: latencyMs, code: 'endpoint_unavailable', status: 503 };
 const HANGS = { afterMs: DEADLINE_MS, code: 'endpoint_unavailable' };
-const BARE_401 = { afterMs: 50, code: 'owner_refused', status: 401 };
+const BARE_401 = { afterMs: latencyMs, code: 'owner_refused', status: 401 };
 
 /** Owners from here on ask once, and for the first time. */
 const FIRST_NEWCOMER = 1_000_000;
@@ -104,10 +109,15 @@ const SCENES = {
       { ...newcomers(perSecond, 0.1, 50), forMs: HOUR_MS, answer: (owner) => (isSickNewcomer(owner) ? BARE_401 : OK) },
     ]),
   ),
-  'a first start among wrong keys (bare 401), 5 a second; a good one every 10 s': {
-    ...newcomers(5, 0.1),
-    ...{ forMs: HOUR_MS, answer: (owner) => (isSickNewcomer(owner) ? BARE_401 : OK) },
-  },
+  ...Object.fromEntries(
+    [50, 300, 1_000].map((afterMs) => [
+      `a first start among wrong keys (bare 401 after ${afterMs} ms), 5 a second; a good one every 10 s`,
+      {
+        ...newcomers(5, 0.1),
+        ...{ forMs: HOUR_MS, answer: (owner) => ({ ...(isSickNewcomer(owner) ? BARE_401 : OK), afterMs }) },
+      },
+    ]),
+  ),
   'newcomers that get 503, one a second; a good one every 10 s; 50 known owners': {
     ...newcomers(1, 0.1, 50),
     ...{ forMs: HOUR_MS, answer: (owner) => (isSickNewcomer(owner) ? BROKEN : OK) },
@@ -164,22 +174,42 @@ const asked = process.argv.slice(2);
 const rules = Object.entries(RULES).filter(
   ([rule]) => !process.env.RULES || process.env.RULES.split(',').includes(rule),
 );
-const head = ['healthy refused', 'failed late', 'delayed', 'most a second', 'attempts down', 'back after'];
-const widths = [17, 13, 10, 15, 15, 12];
+const percent = (share) => `${(100 * share).toFixed(2)} %`;
+const number = (value) => value ?? '';
+const seconds = (ms) => (ms === undefined ? '' : `${(ms / 1000).toFixed(1)} s`);
+/** The cells of a row: what they show of a scene, and how. */
+const COLUMNS = [
+  { head: 'refused, mean', of: ({ refused }) => refused, text: percent, isMean: true },
+  { head: 'refused', of: ({ refused }) => refused, text: percent },
+  { head: 'failed late', of: ({ failed }) => failed, text: percent },
+  { head: 'delayed', of: ({ late }) => late, text: percent },
+  { head: 'most a second', of: ({ sentMs }) => mostPerSecond(sentMs), text: number },
+  { head: 'same, down', of: ({ sentDownMs }) => sentDownMs && mostPerSecond(sentDownMs), text: number },
+  { head: 'attempts down', of: ({ sentDownMs }) => sentDownMs?.length, text: number },
+  { head: 'back after', of: ({ backMs }) => backMs, text: seconds },
+];
+const WIDTH = 15;
+const known = (values) => values.filter((value) => value !== undefined);
+const worst = (values) => (known(values).length > 0 ? Math.max(...known(values)) : undefined);
+const mean = (values) => values.reduce((sum, each) => sum + each) / values.length;
+
+const ofSeeds = `seed ${seeds.length > 1 ? `${seeds[0]} to ${seeds.at(-1)}` : seeds[0]}, ${latencyMs} ms`;
 for (const [scene, what] of Object.entries(SCENES)) {
   if (asked.length > 0 && !asked.some((name) => scene.startsWith(name))) continue;
-  console.log(`\n${scene} (seed ${seed})`);
-  console.log('rule'.padEnd(33) + head.map((name, at) => column(name, widths[at])).join(''));
+  console.log(`\n${scene} (${ofSeeds})`);
+  console.log('rule'.padEnd(33) + COLUMNS.map(({ head }) => column(head, WIDTH)).join(''));
   for (const [rule, patches] of rules) {
     const { OwnerTokenRegistry, OwnerTokenError } = await bundled('src/index.ts', patches);
-    const row = await play(what, OwnerTokenRegistry, OwnerTokenError);
-    console.log(rule.padEnd(33) + row.map((cell, at) => column(cell ?? '', widths[at])).join(''));
+    const played = [];
+    for (const seed of seeds) played.push(await play(seed, what, OwnerTokenRegistry, OwnerTokenError));
+    const cells = COLUMNS.map(({ of, text, isMean }) => text((isMean ? mean : worst)(played.map(of))));
+    console.log(rule.padEnd(33) + cells.map((cell) => column(cell, WIDTH)).join(''));
   }
 }
 process.exit(0);
 
-/** Plays one scene; gives the cells of its row. */
-async function play({ load, forMs, isSick, answer, down }, OwnerTokenRegistry, OwnerTokenError) {
+/** Plays one scene. Returns shares of the calls of healthy owners, and when requests were sent. */
+async function play(seed, { load, forMs, isSick, answer, down }, OwnerTokenRegistry, OwnerTokenError) {
   const engine = new Engine(seed);
   const registry = engine.registry(OwnerTokenRegistry, {}, ({ owner }) => {
     const { afterMs, code, status } = answer(owner, engine.nowMs, engine.random);
@@ -204,15 +234,13 @@ async function play({ load, forMs, isSick, answer, down }, OwnerTokenRegistry, O
     registry.getToken(engine.key(owner)).then(() => over(), over);
   });
   await engine.runTo(forMs);
-  const share = (part) => `${((100 * part) / count.calls).toFixed(2)} %`;
-  const during = down && engine.sentMs.filter((ms) => between(ms, ...down));
-  return [
-    ...[share(count.refused), share(count.failed), share(count.late)],
-    ...[mostPerSecond(engine.sentMs), during?.length, backMs && `${(backMs / 1000).toFixed(1)} s`],
-  ];
+  const { sentMs } = engine;
+  const sentDownMs = down && sentMs.filter((ms) => between(ms, ...down));
+  const { calls, refused, failed, late } = count;
+  return { refused: refused / calls, failed: failed / calls, late: late / calls, sentMs, sentDownMs, backMs };
 }
 
-/** The most requests that began within one second, in steady state: without the first minute. */
+/** The most requests that began within one second. */
 function mostPerSecond(sentMs) {
   let most = 0;
   for (let from = 0, to = 0; to < sentMs.length; to++) {
