@@ -160,6 +160,18 @@ describe('the limit', () => {
 });
 
 describe('a slow request', () => {
+  it('is slow at the very time that is given for it, however that is rounded', () => {
+    const queue = new RequestQueue<QueuedRequest>({
+      ...{ concurrency: { initial: 1, min: 1, max: 1 }, maxQueued: 1, maxQueueMs: 1_000 },
+    });
+    const request: QueuedRequest = { standing: 'proven' };
+    queue.add(request, true, 0.7);
+    queue.next({ inFlight: 1, newcomers: true }, 0.7);
+    const slowAtMs = queue.slowAtMs(500, 0.7) as number;
+    expect(slowAtMs - 500).toBeLessThan(0.7); // Rounded.
+    expect(queue.takeFromSlow(500, slowAtMs)).toEqual([request]);
+  });
+
   /** Newcomers that are asked first and hang: none of them may be a sign that the service does. */
   const newcomers = (stage: Stage, count: number) =>
     Array.from({ length: count }, (_, index) => stage.add(`${index}`, { newcomer: true }));
