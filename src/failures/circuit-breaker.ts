@@ -81,6 +81,7 @@ interface Pauses {
 interface Closed {
   readonly kind: 'closed';
   readonly trial?: undefined;
+  readonly countsFrom: number;
 }
 
 interface Open extends Pauses {
@@ -95,6 +96,8 @@ interface HalfOpen extends Pauses {
 }
 
 type State = Closed | Open | HalfOpen;
+
+const CLOSED: Closed = { kind: 'closed', countsFrom: Number.POSITIVE_INFINITY };
 
 /** How many distinct owners in a row must fail ambiguously until the failure escalates to this scope. */
 export const SUSPECTS_TO_ESCALATE = 3;
@@ -119,7 +122,7 @@ export class CircuitBreaker {
   readonly #range: PauseRange;
   readonly #requestTimeoutMs: number;
   readonly #random: () => number;
-  #state: State = { kind: 'closed' };
+  #state: State = CLOSED;
   /** Owners whose failures may be this scope's. */
   readonly #suspects = new Set<string>();
 
@@ -220,7 +223,7 @@ export class CircuitBreaker {
   /** Closes the circuit and forgets all suspects. Returns whether it was open. */
   reset(): boolean {
     const wasOpen = this.#state.kind !== 'closed';
-    this.#state = { kind: 'closed' };
+    this.#state = CLOSED;
     this.#suspects.clear();
     return wasOpen;
   }
@@ -265,7 +268,7 @@ function isTrial(state: State, permit: Permit): state is HalfOpen {
 
 /** Whether a certain outcome of this request says something about the current state. */
 function counts(state: State, permit: Permit): boolean {
-  return state.kind !== 'closed' && permit.number >= state.countsFrom;
+  return permit.number >= state.countsFrom;
 }
 
 /** The second pause, ending no earlier than the first. */

@@ -143,8 +143,8 @@ export class ConcurrencyLimit {
    * many wrong keys. It may refuse an owner faster than it issues a token, so the latency says nothing.
    */
   refused(number: number): void {
-    if (number <= this.#changedAt || this.#limit >= this.#range.initial) return;
-    this.#limit = Math.min(this.#range.initial, this.#limit + this.#step);
+    if (number <= this.#changedAt) return;
+    this.#limit = Math.max(this.#limit, Math.min(this.#range.initial, this.#limit + this.#step));
   }
 
   /** The service answered 503. */

@@ -138,12 +138,9 @@ export class Flights implements FlightHost, Runner {
   /** Rejects every caller with `closed` and aborts the sent requests. Returns how many did not settle in time. */
   async close(timeoutMs: number): Promise<number> {
     this.#dispatch.close();
-    let left = SLICE;
+    let index = 0;
     for (const flight of this.#unsettled) {
-      if (--left === 0) {
-        left = SLICE;
-        await nextTurn();
-      }
+      if (++index % SLICE === 0) await nextTurn();
       this.#reject(flight, closedError(flight.slot.owner, this.#time.now()));
       if (flight.state.phase !== 'sent') this.#end(flight);
       else {

@@ -211,6 +211,17 @@ describe('half-open', () => {
     }
   });
 
+  it('does not open for longer by a certain failure of such a request while it is open', () => {
+    const stage = new Stage();
+    const [first, second] = [stage.admit(), stage.admit()];
+    const pause = stage.breaker.failed(first, { ...failure(), isEscalated: true });
+    expect(stage.breaker.failed(second, { ...failure(), nowMs: 100 })).toBe(pause);
+    expect(stage.until).toEqual({ others: 375, inconclusive: 375 });
+    stage.admit(375);
+    stage.breaker.failed(second, { ...failure(), nowMs: 400 });
+    expect(stage.until).toEqual({ others: 1_150, inconclusive: 1_150 });
+  });
+
   it('counts such a success until the trial of a proven owner has failed', () => {
     const stage = new Stage();
     const ambiguous = { ...failure(), isEscalated: true };
