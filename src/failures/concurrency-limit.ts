@@ -88,8 +88,8 @@ export class ConcurrencyLimit {
   #limit: number;
   /** The limit at which congestion was last seen; infinite if that is unknown. */
   #ceiling = Number.POSITIVE_INFINITY;
-  /** Whether a 429 with `Retry-After` marked the ceiling: each attempt to exceed it may cost a pause. */
-  #isCeilingCostly = false;
+  /** Whether a 429 with `Retry-After` marked the last ceiling: each attempt to exceed it may cost a pause. */
+  #isCeilingCostly: boolean | undefined;
   /** Responses to this and earlier requests say nothing about the limit. */
   #changedAt = 0;
   #best: { ms: number; atLimit: number } | undefined;

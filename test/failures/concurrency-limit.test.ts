@@ -545,6 +545,18 @@ describe('latency over one and a half times the best', () => {
     expect(told.limit.limit).toBe(13);
   });
 
+  it('is approached by less growth, the nearer the less', () => {
+    const limitAt = (latencyMs: number) => {
+      const told = new Told({ initial: 16, min: 16, max: 1_000 });
+      told.succeed(29, 100, false);
+      // The moving average settles, with the limit not in use, before the round is over.
+      told.succeed(20, latencyMs, false);
+      told.succeed(8, latencyMs);
+      return told.limit.limit;
+    };
+    expect([limitAt(100), limitAt(120), limitAt(140)]).toEqual([18, 17, 16]);
+  });
+
   it('stops growth at once', () => {
     const told = new Told({ initial: 16, min: 16, max: 17 });
     told.succeed(29, 100, false);

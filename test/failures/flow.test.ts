@@ -338,6 +338,18 @@ describe('a 429 with Retry-After', () => {
   });
 });
 
+describe('a 429 without Retry-After', () => {
+  it('shrinks the limit, which then grows by one per round', () => {
+    const stage = new Stage({ concurrency: { initial: 16, min: 1, max: 128 } });
+    stage.rateLimited(stage.send('proven', 16));
+    const limitAfter = (count: number) => {
+      for (let each = 0; each < count; each++) stage.succeed(stage.send());
+      return stage.flow.limitsAt(10_000).inFlight;
+    };
+    expect([limitAfter(31), limitAfter(2)]).toEqual([12, 13]);
+  });
+});
+
 describe('tokens that came while no request waited', () => {
   it('show the demand, and teach no rate', () => {
     const stage = new Stage();
@@ -350,6 +362,17 @@ describe('tokens that came while no request waited', () => {
     expect(stage.mayStart).toBe(true);
     // The wait follows from latency and limit alone.
     expect(stage.perSecond).toBeCloseTo(800);
+  });
+});
+
+describe('a token that another replica obtained', () => {
+  it('teaches no rate', () => {
+    const stage = new Stage();
+    stage.flow.succeeded(stage.send(), 0, undefined);
+    stage.rateLimited(stage.send());
+    stage.nowMs += 50;
+    stage.send();
+    expect(stage.mayStart).toBe(true);
   });
 });
 
