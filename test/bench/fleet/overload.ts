@@ -39,7 +39,12 @@ const TROUBLES: Record<string, Trouble> = {
   late: { what: 'every reply 5.6 s late', isWarm: true, limit: 1.5, prepare: late },
   'late-start': { what: 'every reply 5.6 s late from the start', isWarm: false, limit: PROCESSES, prepare: late },
   limited: { what: 'at most 250 scripts a second', isWarm: true, limit: 1.5, prepare: limited },
-  'limited-start': { what: 'at most 250 scripts a second from the start', isWarm: false, limit: PROCESSES, prepare: limited },
+  'limited-start': {
+    what: 'at most 250 scripts a second from the start',
+    isWarm: false,
+    limit: PROCESSES,
+    prepare: limited,
+  },
   hung: { what: 'hung', isWarm: true, limit: PROCESSES, prepare: hung },
   killed: { what: 'killed', isWarm: true, limit: PROCESSES, prepare: killed },
 };
