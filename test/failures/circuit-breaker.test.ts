@@ -352,6 +352,13 @@ describe('a trial for an owner that is not proven', () => {
       expect(stage.breaker.succeeded(trials[1] as Permit)).toBe(true);
     });
 
+    it('never lets an owner that failed go beside a trial', () => {
+      const stage = tried();
+      admit(stage, 9_000);
+      expect(stage.breaker.pauseFor(9_060, true)).toBeDefined();
+      expect(stage.breaker.pauseFor(9_060, false)).toBeUndefined();
+    });
+
     it('delays them until its first trial has failed, and that of a proven owner or of the endpoint always', () => {
       const first = new Stage(undefined, RANGE, 'client');
       first.breaker.failed(admit(first, 0), ambiguous);
