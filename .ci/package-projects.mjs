@@ -32,6 +32,9 @@ function nest() {
   // In one process, which Jest does not end by force.
   const output = run('npx', 'jest', '--ci', '--runInBand');
   assert.doesNotMatch(output, /did not exit/);
+  // The example in plain JavaScript, with Jest's defaults.
+  cpSync(join(import.meta.dirname, '../docs/examples/integration.test.cjs'), join(home, 'integration.test.cjs'));
+  run('npx', 'jest', '--ci', '--config', '{}', 'integration.test.cjs');
 }
 
 function typescript() {

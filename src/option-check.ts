@@ -54,13 +54,13 @@ export class OptionCheck<T extends object> {
 
   /** Records a problem if the option is absent or does not pass. */
   required(name: keyof T & string, passes: (value: unknown) => boolean, expected: string): void {
-    if (this.#options[name] === undefined) this.problem(name, `${expected}; it is missing`);
+    if (this.#options[name] === undefined) this.#problems.push(`${this.#prefix}${name}: required: ${expected}`);
     else this.when(name, passes, expected);
   }
 
   integer(name: keyof T & string, min: number, max: number): void {
     const passes = (value: unknown) => Number.isInteger(value) && (value as number) >= min && (value as number) <= max;
-    this.when(name, passes, `a whole number from ${min} to ${max}`);
+    this.when(name, passes, `an integer from ${min} to ${max}`);
   }
 
   functions(...names: (keyof T & string)[]): void {

@@ -45,9 +45,9 @@ describe('a check of options', () => {
       check.problem('name', 'a better one');
     });
     expect(problems).toEqual([
-      'size: expected a whole number from 1 to 5',
+      'size: expected an integer from 1 to 5',
       'hook: expected a function',
-      'inner.depth: expected a whole number from 0 to 9',
+      'inner.depth: expected an integer from 0 to 9',
       'name: expected a better one',
     ]);
   });
@@ -60,7 +60,7 @@ describe('a check of options', () => {
     const empty = 'it is empty (is its environment variable set?)';
     expect(problems).toEqual([
       `name: expected a name; ${empty}`,
-      `inner.depth: expected a whole number from 0 to 9; ${empty}`,
+      `inner.depth: expected an integer from 0 to 9; ${empty}`,
     ]);
   });
 
@@ -83,10 +83,8 @@ describe('a check of options', () => {
   it('lets an absent option pass unless it is required', () => {
     const never = () => false;
     expect(problemsOf({ size: undefined }, (check) => check.when('size', never, 'x'))).toEqual([]);
-    expect(problemsOf({}, (check) => check.required('size', never, 'x'))).toEqual(['size: expected x; it is missing']);
-    expect(problemsOf({}, (check) => check.required('size', () => true, 'x'))).toEqual([
-      'size: expected x; it is missing',
-    ]);
+    expect(problemsOf({}, (check) => check.required('size', never, 'x'))).toEqual(['size: required: x']);
+    expect(problemsOf({}, (check) => check.required('size', () => true, 'x'))).toEqual(['size: required: x']);
     expect(problemsOf({ size: 1 }, (check) => check.required('size', never, 'x'))).toEqual(['size: expected x']);
     expect(problemsOf({ size: 1 }, (check) => check.required('size', () => true, 'x'))).toEqual([]);
   });
@@ -100,7 +98,7 @@ describe('a check of options', () => {
     ['3', false],
     [Number.NaN, false],
     [null, false],
-  ])('takes %j for a whole number from 1 to 5: %s', (size, passes) => {
+  ])('takes %j for an integer from 1 to 5: %s', (size, passes) => {
     expect(problemsOf({ size }, (check) => check.integer('size', 1, 5))).toHaveLength(passes ? 0 : 1);
   });
 

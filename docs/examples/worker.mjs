@@ -11,6 +11,13 @@ const registry = new OwnerTokenRegistry({
   ownerLabel: (accessKey) => names.get(accessKey), // what logs and errors call this owner
 });
 
+/** Whether the same call can succeed later. */
+function canRetry(error) {
+  // A worker can wait until a wrong client secret is fixed. Other errors that are not retryable, such as a revoked key, are final.
+  if (isOwnerTokenError(error)) return error.retryable || error.code === 'client_refused';
+  return error.status === undefined || error.status === 429 || error.status >= 500; // of the API, if it responded
+}
+
 /** Makes the owner's call. Tries again while that can help, for a minute at most. */
 async function work(accessKey) {
   const giveUpAt = Date.now() + 60_000;
@@ -18,11 +25,10 @@ async function work(accessKey) {
     try {
       const response = await registry.ownerFetch(accessKey)(`${baseUrl}/echo`, { signal: AbortSignal.timeout(5_000) });
       if (response.ok) return (await response.json()).owner;
-      throw new Error(`the service answered ${response.status}`);
+      throw Object.assign(new Error(`the API responded with ${response.status}`), { status: response.status });
     } catch (error) {
-      const isToken = isOwnerTokenError(error);
-      if (isToken && error.code === 'owner_refused') throw error; // a revoked key: waiting does not help
-      const retryAt = isToken ? error.retryAtMs : undefined;
+      if (!canRetry(error)) throw error;
+      const retryAt = isOwnerTokenError(error) ? error.retryAtMs : undefined;
       const waitMs = retryAt === undefined ? Math.min(30_000, 500 * 2 ** attempt) : retryAt - Date.now();
       if (Date.now() + waitMs > giveUpAt) throw error;
       await wait(Math.max(0, waitMs));

@@ -54,8 +54,8 @@ const SECRET_LOOKING = /secret|key|token|password|credential|authorization/i;
  * Parses a command's flags. Positional arguments are an error.
  *
  * For an unknown flag the error suggests the nearest name; if the flag looks like a secret, it says that secrets come
- * from the environment. No argument is ever repeated: arguments already leak into the shell history and the process
- * list, and an error must not carry them further.
+ * from the environment. Only a name that is nearly one of ours is repeated: arguments already leak into the shell
+ * history and the process list, and an error must not carry them further.
  */
 export function readFlags<const F extends Flags>(args: readonly string[], flags: F) {
   try {
@@ -72,7 +72,7 @@ function refusal(args: readonly string[], flags: Flags, error: NodeJS.ErrnoExcep
   const unknown = tokens.find((token) => token.kind !== 'option' || !Object.hasOwn(flags, token.name));
   if (unknown?.kind !== 'option') return 'unexpected argument (not repeated here, in case it is a secret)';
   const near = nearest(unknown.name, Object.keys(flags));
-  if (near) return `unknown option; did you mean --${near}?`;
+  if (near) return `unknown option ${unknown.rawName}; did you mean --${near}?`;
   if (!SECRET_LOOKING.test(unknown.name)) return 'unknown option';
   return 'secrets are read from the environment, never from arguments, which stay in the shell history';
 }

@@ -114,7 +114,7 @@ interface Failure {
  * quote a secret.
  */
 function describeFailure(error: unknown, name: string): Failure {
-  const usage = `For usage: owner-token-registry ${name} --help`;
+  const usage = `Run owner-token-registry ${name} --help for usage.`;
   if (error instanceof UsageError) return { code: 'usage', message: error.message, advice: usage };
   if (error instanceof CommandFailure) {
     const { code, message, advice, facts } = error;

@@ -115,6 +115,9 @@ function adviceOn({ error, failure, location, credentials }: FailedRequest, { sp
   if (isPortal) {
     return 'OTR_BASE_URL is the address of the sandbox portal. Set it to the token service, which has another port.';
   }
+  if (cause?.code === 'ECONNREFUSED') {
+    return 'Nothing is listening on the host and port of OTR_BASE_URL (or of the proxy). Is the service running?';
+  }
   if (code === 'redirect_refused') return adviceOnRedirect(location, credentials);
   if (isAddressStatus(status)) return adviceOnAddress(credentials.baseUrl, oauthError);
   if (status === 429) return `Too many requests. ${waitFor(error)}`;

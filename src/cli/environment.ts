@@ -66,7 +66,7 @@ function readBaseUrl(text: string, allowInsecureHttp: boolean): URL {
   if (url.username || url.password) return wrong('remove the user name and password');
   if (/[?#]/.test(text)) return wrong(`remove everything from the "${/[?#]/.exec(text)?.[0]}" on`);
   if (url.pathname.replace(/\/+$/, '').endsWith(TOKEN_PATH)) {
-    return wrong(`remove ${TOKEN_PATH}, which is appended to the base URL`);
+    return wrong(`remove ${TOKEN_PATH}; it is appended automatically`);
   }
   if (url.protocol === 'http:' && !isLoopback(url) && !allowInsecureHttp) {
     return wrong('plain http would send the secrets unencrypted: use https://, or --allow-insecure-http');

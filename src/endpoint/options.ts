@@ -23,7 +23,7 @@ import type { EndpointFailure } from './classify-failure.ts';
  */
 export interface TokenEndpointOptions {
   /**
-   * Base URL of the service: an `https:` URL without credentials, query and fragment. `/auth/v1/token` is appended to
+   * Base URL of the service: an `https:` URL with no credentials, query or fragment. `/auth/v1/token` is appended to
    * its path, with or without a trailing slash. `http:` is accepted for loopback hosts only (`localhost`,
    * `127.0.0.0/8`, `::1`), otherwise it is `insecure_url`: see `allowInsecureHttp`.
    *
@@ -105,7 +105,7 @@ export function checkEndpointOptions(options: TokenEndpointOptions): URL {
   const { baseUrl, allowInsecureHttp, agent, fetch } = options ?? {};
   const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
   const url = parseBaseUrl(baseUrl);
-  const expected = 'a URL such as https://api.example.com, without credentials, query and fragment';
+  const expected = 'a URL such as https://api.example.com, with no credentials, query or fragment';
   check.required('baseUrl', () => url !== undefined, expected);
   check.required('clientId', isText, 'a non-empty string');
   const isSecret = (value: unknown): boolean => isText(value) || typeof value === 'function';

@@ -142,16 +142,19 @@ export class TokenEndpoint implements TokenSource {
   async #readSecret(given: () => string | Promise<string>, deadline: Deadline): Promise<string> {
     let secret: unknown;
     let cause: unknown;
+    let problem = 'did not return a string';
     try {
       if (!deadline.reason) secret = await deadline.race(given());
     } catch (thrown) {
+      problem = 'threw';
       cause = thrown;
     }
     if (deadline.reason instanceof OwnerTokenError) throw deadline.reason;
     if (typeof secret === 'string' && secret !== '') return secret;
-    const problem = deadline.reason ? 'did not return within timeoutMs' : 'threw, or did not return a non-empty string';
+    if (secret === '') problem = 'returned an empty string (is its environment variable set?)';
+    if (deadline.reason) problem = 'did not return within timeoutMs';
     const facts = { failureScope: 'client', failedAtMs: this.#clock.now(), cause } as const;
-    throw new OwnerTokenError('source_failed', `clientSecret ${problem}`, facts);
+    throw new OwnerTokenError('source_failed', `clientSecret() ${problem}`, facts);
   }
 
   #post(exchange: Exchange): Promise<ExchangeResult> {

@@ -64,9 +64,10 @@ export function pauseAfterRejections(
 export function refusal(pause: Pause, owner: string, now: Instant): OwnerTokenError {
   const { error } = pause;
   const retryAtMs = retryAtMsOf(pause, now);
-  const ageMs = Math.max(0, now.wallMs - error.failedAtMs);
+  const ageMs = now.wallMs - error.failedAtMs;
+  const age = ageMs < 1_000 ? 'just now' : `${seconds(ageMs)} ago`;
   const wait = seconds(retryAtMs - now.wallMs);
-  const message = `token requests are paused for another ${wait} after a failure ${seconds(ageMs)} ago: ${error.message}`;
+  const message = `token requests are paused; next attempt in ${wait} (last failure ${age}): ${error.message}`;
   return OwnerTokenError.restated(error, { message, owner, retryAtMs });
 }
 

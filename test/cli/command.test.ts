@@ -32,7 +32,7 @@ describe('flags', () => {
   });
 
   it('that are unknown are rejected with the nearest name', () => {
-    expect(refusalOf('--prot', '80')).toBe('unknown option; did you mean --port?');
+    expect(refusalOf('--prot', '80')).toBe('unknown option --prot; did you mean --port?');
     expect(refusalOf('--colour')).toBe('unknown option');
     expect(refusalOf('--constructor')).toBe('unknown option');
   });

@@ -80,7 +80,7 @@ describe('an error with --json', () => {
       error: {
         code: 'usage',
         message: 'not set in the environment: OTR_BASE_URL, OTR_CLIENT_ID, OTR_CLIENT_SECRET, OTR_ACCESS_KEY',
-        advice: 'For usage: owner-token-registry token --help',
+        advice: 'Run owner-token-registry token --help for usage.',
       },
     });
   });

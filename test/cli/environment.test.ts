@@ -23,8 +23,8 @@ describe.each(['token', 'doctor'])('%s', (command) => {
     ['https://me:canary@example.com', 'remove the user name and password'],
     ['https://example.com?canary', 'remove everything from the "?" on'],
     ['https://example.com/#canary', 'remove everything from the "#" on'],
-    ['https://canary.example.com/auth/v1/token', 'remove /auth/v1/token, which is appended'],
-    ['https://canary.example.com/x/auth/v1/token/', 'remove /auth/v1/token, which is appended'],
+    ['https://canary.example.com/auth/v1/token', 'remove /auth/v1/token; it is appended automatically'],
+    ['https://canary.example.com/x/auth/v1/token/', 'remove /auth/v1/token; it is appended automatically'],
     ['http://canary.example.com', 'plain http would send the secrets unencrypted: use https://'],
   ])('explains what is wrong with OTR_BASE_URL, without repeating it: %s', async (url, expected) => {
     const { code, out, err } = await runCommand([command], { ...CANARIES, OTR_BASE_URL: url });

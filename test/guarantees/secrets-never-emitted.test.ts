@@ -354,7 +354,7 @@ describe('G3', () => {
           'OwnerTokenRegistry: invalid options:',
           '  - maxOwner: unknown option; did you mean maxOwners?',
           '  - source: expected a TokenSource, such as a TokenEndpoint',
-          '  - concurrency: expected a whole number from 1 to 10000',
+          '  - concurrency: expected an integer from 1 to 10000',
           '  - calls.fetsh: unknown option; did you mean fetch?',
           '  - pauses.ownr: unknown option; did you mean owner?',
         ].join('\n'),

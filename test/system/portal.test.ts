@@ -174,7 +174,9 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await askToken(sandbox);
     sandbox.clock.advance(30_000);
     await page.getByRole('heading', { name: 'Mass expiry: passed' }).waitFor();
-    expect(await textOf(page.locator('.findings'))).toContain('Requests no token for an owner that has a good one');
+    expect(await textOf(page.locator('.findings'))).toContain(
+      'Does not request a token for an owner that already has a valid one',
+    );
     await button('Dismiss verdict').click();
     await shows(() => page.locator('.verdict').count()).toBe(0);
     await page.goto(`${sandbox.portalUrl}/#/scenarios`);
@@ -444,7 +446,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await page.getByLabel('Status').fill('99');
     await button('Add fault').click();
     await says('Not added: see the marked field.');
-    await page.locator('.field .problem').getByText('expected a whole number from 200 to 599').waitFor();
+    await page.locator('.field .problem').getByText('expected an integer from 200 to 599').waitFor();
     await page.getByLabel('Kind').selectOption('latency');
     await page.getByLabel('Delay, seconds').fill('-1');
     await button('Add fault').click();

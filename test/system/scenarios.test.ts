@@ -52,7 +52,7 @@ describe('an integration with the registry', PATIENT, () => {
 });
 
 describe('an integration with a map and fetch', PATIENT, () => {
-  const WASTE = 'Requests no token for an owner that has a good one';
+  const WASTE = 'Does not request a token for an owner that already has a valid one';
   const DUPLICATES = 'Has at most one token request in flight for each owner';
   const expected: Record<ScenarioName, string[]> = {
     'cold-start': [WASTE, DUPLICATES],

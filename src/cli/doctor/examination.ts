@@ -51,6 +51,7 @@ export class Examination {
     const answer = this.#answer;
     const nowMs = Date.now();
     if (answer) this.#checks.push(...checksOn(answer, nowMs));
+    else for (const check of ['shape', 'lifetime', 'format'] as const) this.#skip(check, 'token');
     if (plan) await this.#probe(plan);
     if (plan && revocation) await this.#revoke(plan);
     const revokes = this.#factOf('revocation', 'revokesPrevious') as boolean | undefined;
@@ -73,7 +74,7 @@ export class Examination {
   async #revoke({ url }: ProbePlan): Promise<void> {
     const isConclusive = this.#checks.some(({ check, status }) => check === 'probe' && status === 'ok');
     if (!isConclusive) {
-      this.#checks.push({ check: 'revocation', status: 'skipped', text: 'skipped: inconclusive probe' });
+      this.#checks.push({ check: 'revocation', status: 'skipped', text: 'requires a conclusive probe' });
       return;
     }
     await this.#step('revocation', [], async (signal) => {
@@ -112,7 +113,7 @@ export class Examination {
   ): Promise<void> {
     const missing = needs.find((need) => !this.#checks.some((found) => found.check === need && isUsable(found)));
     if (missing) {
-      this.#checks.push({ check, status: 'skipped', text: `skipped: no ${missing}` });
+      this.#skip(check, missing);
       return;
     }
     try {
@@ -127,15 +128,24 @@ export class Examination {
     }
   }
 
+  #skip(check: CheckName, missing: CheckName): void {
+    this.#checks.push({ check, status: 'skipped', text: `requires the ${missing} check to pass` });
+  }
+
   async #refusal(error: OwnerTokenError): Promise<Result> {
     const { code, failureScope, status, oauthError, retryAfterMs, cause } = error;
     const facts = { code, failureScope, status, oauthError, retryAfterMs, cause: cause?.code };
-    const details = [code, failureScope && `pauses the ${failureScope}`, cause?.code].filter(Boolean).join(', ');
+    const causeText = cause?.code ? `, cause ${cause.code}` : '';
     const diagnosis = await this.#service.diagnose(error, this.#signal);
     const hint =
       ' Without an error code of RFC 6749 the library cannot tell whether this refusal concerns the owner or the client: see classifyFailure.';
     const advice = this.#service.refusedWithoutCode ? `${diagnosis}${hint}` : diagnosis;
-    return { status: 'failed', text: `${error.message} (${details})`, advice, facts };
+    return {
+      status: 'failed',
+      text: `${error.message}; code ${code}, scope ${failureScope}${causeText}`,
+      advice,
+      facts,
+    };
   }
 
   #factOf(name: CheckName, fact: string): unknown {

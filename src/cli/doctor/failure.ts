@@ -6,7 +6,7 @@ import type { Result } from './report.ts';
 const ADVICE_BY_CODE: Readonly<Record<string, string>> = {
   ENOTFOUND: 'The name does not resolve. Is it spelled correctly, and can this machine reach its name server?',
   EAI_AGAIN: 'The name server does not answer. Is this machine connected?',
-  ECONNREFUSED: 'Nothing listens on this port. Is it the right one?',
+  ECONNREFUSED: 'Nothing is listening on this port. Is it the right one?',
   ECONNRESET: 'The connection was reset. Does a firewall or proxy block it?',
 };
 

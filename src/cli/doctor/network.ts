@@ -59,7 +59,7 @@ function kindOf(address: string): string {
  */
 export async function checkTls(url: URL, signal: AbortSignal, network: Network): Promise<Result> {
   if (url.protocol === 'http:') {
-    if (isLoopback(url)) return { status: 'ok', text: 'plain http on this machine', facts: { protocol: null } };
+    if (isLoopback(url)) return { status: 'ok', text: 'not used: plain http to loopback', facts: { protocol: null } };
     return { status: 'warning', text: 'plain http: the credentials are sent unencrypted', facts: { protocol: null } };
   }
   const { protocol, problem, endsAtMs } = await handshake(url, signal, network);
@@ -119,13 +119,13 @@ const NOTABLE_MS = 5_000;
  */
 export function clockDifference(times: ObservedAnswer | undefined): Result {
   const dateMs = Date.parse(times?.date ?? '');
-  if (!times || Number.isNaN(dateMs)) return { status: 'skipped', text: 'skipped: no answer with a Date header' };
+  if (!times || Number.isNaN(dateMs)) return { status: 'skipped', text: 'no response with a Date header' };
   const leastMs = dateMs - times.receivedMs;
   const mostMs = dateMs + 1_000 - times.sentMs;
   const facts = { leastMs, mostMs };
   if (leastMs <= 0 && mostMs >= 0) {
     const boundMs = Math.max(-leastMs, mostMs);
-    return { status: 'ok', text: `in step with this machine, within ${seconds(boundMs)}`, facts };
+    return { status: 'ok', text: `in sync with this machine (within ${seconds(boundMs)})`, facts };
   }
   const [nearMs, farMs] = leastMs > 0 ? [leastMs, mostMs] : [-mostMs, -leastMs];
   const text = `the service's clock is ${seconds(nearMs)} to ${seconds(farMs)} ${leastMs > 0 ? 'ahead' : 'behind'}`;

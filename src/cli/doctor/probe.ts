@@ -78,8 +78,8 @@ async function jsonOf(answer: AsyncIterable<Uint8Array>): Promise<object> {
 
 const isSuccess = (status: number): boolean => status >= 200 && status < 300;
 
-const WRONG_OWNER_ADVICE =
-  'The service issued a token of a different owner than the one the access key belongs to. Do not use it, and tell the operator of the service.';
+const WRONG_OWNER =
+  'the service issued a token for a different owner than that of the access key. Do not use it, and tell the operator of the service.';
 
 /** Compares the answers with a fresh token and without one. `ok` means that the resource distinguishes them. */
 function judgeProbe(without: ProbeAnswer, answer: ProbeAnswer, expectedOwner: string | undefined): Result {
@@ -90,7 +90,7 @@ function judgeProbe(without: ProbeAnswer, answer: ProbeAnswer, expectedOwner: st
     (expectedOwner !== undefined && answer.owner !== undefined && answer.owner !== expectedOwner)
   ) {
     const text = 'the resource says that the token belongs to another owner';
-    const advice = `Is --expect-owner right? If so: ${WRONG_OWNER_ADVICE}`;
+    const advice = `If --expect-owner is right, ${WRONG_OWNER}`;
     return { status: 'failed', text, advice, facts: { ...facts, wrongOwner: true } };
   }
   if (isSuccess(status) && isSuccess(without.status)) {
@@ -122,7 +122,12 @@ export function judgeRevocation(answers: 'same token' | { first: ProbeAnswer; se
   const facts = { sameToken: false, statusOfFirst: first.status, statusOfSecond: second.status };
   if (first.owner !== undefined && second.owner !== undefined && first.owner !== second.owner) {
     const text = 'the resource says that the two tokens belong to different owners';
-    return { status: 'failed', text, advice: WRONG_OWNER_ADVICE, facts: { ...facts, wrongOwner: true } };
+    return {
+      status: 'failed',
+      text,
+      advice: `If both answers are right, ${WRONG_OWNER}`,
+      facts: { ...facts, wrongOwner: true },
+    };
   }
   if (isSuccess(first.status)) {
     const text = 'the first token is still accepted right after the second was issued';

@@ -54,7 +54,7 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   if (flags.json) terminal.out.write(`${JSON.stringify(credentialsOf(sandbox))}\n`);
   else terminal.out.write(flags['print-env'] ? environmentOf(sandbox) : bannerOf(sandbox));
   // Standard output usually goes to a file.
-  if (flags['print-env']) log.write(`# The sandbox is ready. Its portal: ${portalLinkOf(sandbox)}\n`);
+  if (flags['print-env']) log.write(`# Sandbox ready. Portal: ${portalLinkOf(sandbox)}\n`);
   if (flags.open) openBrowser(portalLinkOf(sandbox), terminal);
   if (scenario && flags['exit-code']) {
     const verdict = await verdictOf(sandbox, scenario, terminal.signal);

@@ -141,7 +141,7 @@ export function changeProfile(world: World, changes: ProfileChanges): void {
 /** Creates the first app and owners until there are this many. */
 export function seedOwners(world: World, owners: number): void {
   if (!(Number.isInteger(owners) && owners >= 0 && owners <= MAX_OWNERS)) {
-    throw new BadRequest(`owners: expected a whole number from 0 to ${MAX_OWNERS}`);
+    throw new BadRequest(`owners: expected an integer from 0 to ${MAX_OWNERS}`);
   }
   world.directory.seed(owners);
   world.changed('apps');

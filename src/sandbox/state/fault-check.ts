@@ -42,7 +42,7 @@ function testOf(member: FaultMember): [passes: (value: unknown) => boolean, expe
   switch (member.type) {
     case 'integer': {
       const unit = { ms: 'milliseconds, ', bytes: 'bytes, ', none: '' }[member.unit ?? 'none'];
-      return [isInteger(member.min, member.max), `${unit}a whole number from ${member.min} to ${member.max}`];
+      return [isInteger(member.min, member.max), `${unit}an integer from ${member.min} to ${member.max}`];
     }
     case 'choice':
       return [(value) => member.values.includes(value as string), `one of ${member.values.join(', ')}`];

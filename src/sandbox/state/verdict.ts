@@ -56,7 +56,7 @@ export function verdictOf(
 
 export const noWaste: Expectation = (record) =>
   none(
-    'Requests no token for an owner that has a good one',
+    'Does not request a token for an owner that already has a valid one',
     record.count(({ wasted }) => wasted),
     'wasted request',
   );

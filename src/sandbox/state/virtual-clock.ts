@@ -90,7 +90,7 @@ export class VirtualClock implements SandboxClock {
 
   advance(ms: number): void {
     if (!(ms >= 0 && this.now() + ms <= LAST_DATE_MS))
-      throw new RangeError('advance: expected milliseconds, 0 or more');
+      throw new RangeError('advance(ms): ms must be a number >= 0, within the range of Date');
     if (this.#advancing) throw new Error('advance: the clock is being advanced already');
     const wasFrozen = this.frozen;
     const { wall, monotonic } = this.#hold();

@@ -64,7 +64,7 @@ describe('the difference of clocks', () => {
   it('is unknown without a valid Date header', () => {
     expect(clockDifference({ sentMs: 0, receivedMs: 0, date: 'canary' })).toEqual({
       status: 'skipped',
-      text: 'skipped: no answer with a Date header',
+      text: 'no response with a Date header',
     });
   });
 });

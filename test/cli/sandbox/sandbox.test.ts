@@ -211,8 +211,8 @@ describe('sandbox', () => {
   it.each([
     [['--port', 'x'], '--port: expected a number'],
     [['--exit-code'], '--exit-code: requires --scenario'],
-    [['--port', '70000'], '- --port: expected a whole number from 0 to 65535'],
-    [['--owners=-1'], '- --owners: expected a whole number'],
+    [['--port', '70000'], '- --port: expected an integer from 0 to 65535'],
+    [['--owners=-1'], '- --owners: expected an integer'],
     [['--scenario', 'flood'], '--scenario: expected one of cold-start'],
     [['--prot', '1'], 'did you mean --port?'],
     [['--config', join(folder, 'none.json')], '--config: the file cannot be read (ENOENT)'],
@@ -339,7 +339,7 @@ describe('--scenario with --exit-code', () => {
     const { code, seen, out } = await judged(3, ['--print-env']);
     expect(seen).toContain(`Scenario ${NAME}: failed`);
     expect(seen).toMatch(/✗ .*: 2 wasted requests/);
-    expect(seen).toContain('# The sandbox is ready. Its portal: http');
+    expect(seen).toContain('# Sandbox ready. Portal: http');
     expect(out).not.toMatch(/Scenario|ready/); // Standard output is an .env file.
     expect(code).toBe(1);
   });

@@ -46,7 +46,7 @@ describe('a verdict', () => {
       await ask();
     };
     const verdict = await verdictOf('cold-start', bad);
-    expect(failedOf(verdict)).toEqual(['Requests no token for an owner that has a good one']);
+    expect(failedOf(verdict)).toEqual(['Does not request a token for an owner that already has a valid one']);
     expect(verdict.findings[1]?.observed).toBe('1 wasted request');
     sandbox.faults.add({ kind: 'latency', ms: 1000 });
     const twice = await verdictOf('cold-start', async () => {

@@ -25,4 +25,10 @@ describe('our integration', () => {
     const response = await registry.ownerFetch(accessKey)(`${sandbox.url}/echo`);
     expect(response.status).toBe(200);
   });
+
+  it('says which owner is refused', async () => {
+    const [accessKey = ''] = sandbox.accessKeys;
+    sandbox.revokeAccessKey(accessKey);
+    await expect(registry.getToken(accessKey)).rejects.toMatchObject({ code: 'owner_refused', retryable: false });
+  });
 });

@@ -116,9 +116,6 @@ export function problemOf({ name, type }: FaultField, message: string, prefix = 
   const problem = line.replace(/^.*?:\s*/, '');
   if (type !== 'seconds') return problem;
   return problem
-    .replace(
-      /milliseconds, a whole number from (\d+) to (\d+)/,
-      (_, from, to) => `${from / 1000} to ${to / 1000} seconds`,
-    )
+    .replace(/milliseconds, an integer from (\d+) to (\d+)/, (_, from, to) => `${from / 1000} to ${to / 1000} seconds`)
     .replace('milliseconds, at least 1', 'at least 0.001 seconds');
 }

@@ -64,7 +64,7 @@ it('leaves what is no number to the control plane, which names the field', () =>
 it.each([
   ['latency', 'always', { ms: '-1' }, { ms: 'expected 0 to 2592000 seconds' }],
   ['drip', 'always', { everyMs: 'x' }, { everyMs: 'expected 0.001 to 2592000 seconds' }],
-  ['status', 'always', { status: '99' }, { status: 'expected a whole number from 200 to 599' }],
+  ['status', 'always', { status: '99' }, { status: 'expected an integer from 200 to 599' }],
   ['silence', 'over', { 'when.perMs': '0' }, { 'when.perMs': 'expected at least 0.001 seconds' }],
   [
     'silence',
