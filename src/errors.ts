@@ -74,7 +74,7 @@ export const ERRORS: Readonly<Record<OwnerTokenErrorCode, CodeFacts>> = Object.f
   },
   endpoint_unavailable: {
     ...{ scope: 'owner', escalatesTo: 'endpoint', retryable: true },
-    meaning: 'No connection, no response in time, or a response that blames the service, such as a 5xx',
+    meaning: 'No connection, no response in time, or a response that indicates a failure of the service, such as a 5xx',
   },
   invalid_response: {
     ...{ scope: 'owner', escalatesTo: 'endpoint', retryable: true },
