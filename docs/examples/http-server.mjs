@@ -13,11 +13,11 @@ const server = http.createServer(async (request, response) => {
   if (!accessKey) return response.writeHead(404).end();
   try {
     const signal = AbortSignal.timeout(5_000);
-    const answer = await registry.ownerFetch(accessKey)(`${baseUrl}/echo`, { signal });
-    const body = await answer.text();
-    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(body);
+    const apiResponse = await registry.ownerFetch(accessKey)(`${baseUrl}/echo`, { signal });
+    const body = await apiResponse.text();
+    response.writeHead(apiResponse.status, { 'content-type': 'application/json' }).end(body);
   } catch (error) {
-    // Without a token: an OwnerTokenError. Without an answer of the API, or none in time: what fetch throws.
+    // Without a token: an OwnerTokenError. Without a response of the API, or not in time: what fetch throws.
     if (!isOwnerTokenError(error)) return response.writeHead(502).end('api_unreachable');
     if (!error.retryable) return response.writeHead(502).end(error.code);
     const waitMs = (error.retryAtMs ?? Date.now() + 1000) - Date.now();
@@ -26,8 +26,8 @@ const server = http.createServer(async (request, response) => {
 });
 server.listen(0, '127.0.0.1', async () => {
   for (const name of ['alice', 'bob', 'mallory']) {
-    const answer = await fetch(`http://127.0.0.1:${server.address().port}/${name}`);
-    console.log(name, answer.status);
+    const response = await fetch(`http://127.0.0.1:${server.address().port}/${name}`);
+    console.log(name, response.status);
   }
   server.close();
   server.closeAllConnections();

@@ -205,9 +205,11 @@ function present(rules: CallRules, token: AccessToken, headers: Headers): void {
 }
 
 function refusedOrigin(origin: string, { origins }: CallRules): OwnerTokenError {
-  const next =
-    origins.size > 0 ? `allowed: ${[...origins].join(', ')}` : 'the source has no origin, so set allowedOrigins';
-  return new OwnerTokenError('origin_refused', `the token may not be sent to ${origin}; ${next}`);
+  const reason =
+    origins.size > 0
+      ? `not in allowedOrigins (${[...origins].join(', ')})`
+      : 'the source has no origin, so set allowedOrigins';
+  return new OwnerTokenError('origin_refused', `refusing to send the token to ${origin}: ${reason}`);
 }
 
 /** Cannot happen with a registry, which never returns a token that was rejected before the call. */

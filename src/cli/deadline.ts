@@ -2,7 +2,7 @@
 export class TimedOut extends Error {
   readonly code = 'ETIMEDOUT';
   constructor(ms: number) {
-    super(`no answer within ${ms / 1000} s`);
+    super(`no response within ${ms / 1000} s`);
   }
 }
 

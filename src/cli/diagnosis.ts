@@ -122,7 +122,7 @@ function adviceOn({ error, failure, location, credentials }: FailedRequest, { sp
   if (isAddressStatus(status)) return adviceOnAddress(credentials.baseUrl, oauthError);
   if (status === 429) return `Too many requests. ${waitFor(error)}`;
   if (failure?.kind === 'body' && isHtml(failure.body)) {
-    return 'The answer is an HTML page, not JSON. Does OTR_BASE_URL point to a website or a login page?';
+    return 'The response is an HTML page, not JSON. Does OTR_BASE_URL point to a website or a login page?';
   }
   if (code === 'owner_refused' && !isOwnersError(oauthError)) {
     return 'The service does not say which value it refuses. Check OTR_CLIENT_ID, OTR_CLIENT_SECRET and OTR_ACCESS_KEY.';

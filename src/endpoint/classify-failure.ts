@@ -136,7 +136,7 @@ function messageOf(
   concernsAll: boolean,
   problem: string | undefined,
 ): string {
-  const answered = `the token endpoint answered ${status}${oauthError ? ` (${oauthError})` : ''}`;
+  const answered = `the token endpoint responded with ${status}${oauthError ? ` (${oauthError})` : ''}`;
   if (code === 'redirect_refused') {
     return 'the token endpoint redirects, and credentials are not forwarded: check baseUrl';
   }
@@ -144,14 +144,14 @@ function messageOf(
     case 'status':
       return status === 404 && !refusalOf(oauthError) ? `${answered}: check baseUrl` : answered;
     case 'timeout':
-      return 'the token endpoint did not answer in time';
+      return 'the token endpoint did not respond in time';
     case 'body':
       if (code !== 'invalid_response') return answered;
-      return `the response of the token endpoint cannot be used: ${problem ?? 'it is too large, garbled or badly encoded'}`;
+      return `unusable response from the token endpoint: ${problem ?? 'it is too large, garbled or badly encoded'}`;
     case 'tls':
-      return 'no secure connection to the token endpoint could be established';
+      return 'could not establish a secure connection to the token endpoint';
     case 'network':
-      if (concernsAll) return 'no connection to the token endpoint could be established';
+      if (concernsAll) return 'could not connect to the token endpoint';
       return 'the connection to the token endpoint broke';
   }
 }

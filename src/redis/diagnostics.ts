@@ -56,7 +56,7 @@ export const SHARING_EVENTS = Object.freeze({
   },
   'sharing.resumed': { level: 'info', message: 'tokens are shared again', fields: [] },
   'sharing.unreadable': {
-    ...{ level: 'warn', message: 'a stored token does not open: do all replicas have the same keys?' },
+    ...{ level: 'warn', message: 'cannot decrypt a stored token: do all replicas have the same keys?' },
     fields: ['count'],
   },
   'sharing.subscribe_failed': {

@@ -76,7 +76,7 @@ describe('a wrong address', () => {
 
   it('of a website is recognised by its page', async () => {
     const page = answers(200, '<!doctype html><title>Log in</title>', { 'content-type': 'text/html' });
-    expect(await adviceForService(page)).toContain('The answer is an HTML page');
+    expect(await adviceForService(page)).toContain('The response is an HTML page');
   });
 });
 

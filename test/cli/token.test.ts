@@ -110,7 +110,7 @@ it.each([
   [{ access_token: 't', token_type: 'DPoP', expires_in: 60 }, /token type dpop, which the library does not support/],
   [
     { access_token: jwt({ iat: NOW, exp: NOW + 60 }), expires_in: 7200 },
-    /60 s, which contradicts the answer; use the shorter/,
+    /60 s, which contradicts the response; use the shorter/,
   ],
 ])('%j is a warning', async (body, expected) => {
   await withService(

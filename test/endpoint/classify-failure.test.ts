@@ -88,7 +88,7 @@ describe('an answer with a status', () => {
   });
 
   it('of 404 without a code may mean that the address is wrong', () => {
-    expect(errorFor({ status: 404 }).message).toBe('the token endpoint answered 404: check baseUrl');
+    expect(errorFor({ status: 404 }).message).toBe('the token endpoint responded with 404: check baseUrl');
     expect(errorFor({ status: 404, body: { error: 'not_found' } }).message).toMatch(/404 \(not_found\): check baseUrl/);
     expect(errorFor({ status: 404, body: { error: 'invalid_grant' } }).message).not.toContain('baseUrl');
   });
@@ -231,7 +231,7 @@ describe('a complete answer with a problem', () => {
   ])('is classified by its OAuth code %s, as some services answer errors with 200', (error, code, scope) => {
     expect(classified({ status: 200, problem, body: { error } })).toEqual([code, scope, undefined]);
     expect(errorFor({ status: 200, problem, body: { error } }).message).toBe(
-      `the token endpoint answered 200 (${error})`,
+      `the token endpoint responded with 200 (${error})`,
     );
   });
 });

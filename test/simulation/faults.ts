@@ -49,7 +49,7 @@ export const STRANGE_ERRORS: readonly (() => unknown)[] = [
   () => Symbol(MARK),
 ];
 
-export const timedOut = () => new OwnerTokenError('endpoint_unavailable', 'the token endpoint did not answer in time');
+export const timedOut = () => new OwnerTokenError('endpoint_unavailable', 'the token endpoint did not respond in time');
 
 /** The error of the endpoint, or of a user source, for a fault; undefined if the response is a token. */
 export function failureFor(fault: Fault, accessKey: string, random: Random): { error: unknown } | undefined {

@@ -76,7 +76,7 @@ describe('demo --fleet', () => {
     });
     const stderr = (await child.stderr.setEncoding('utf8').toArray()).join('');
     silent.close();
-    expect(stderr).toContain('REDIS_URL: no connection to this Redis (no answer within 5 s)');
+    expect(stderr).toContain('REDIS_URL: no connection to this Redis (no response within 5 s)');
   });
 
   it('connects no client if the time was up before it was loaded', async () => {

@@ -5,6 +5,7 @@
 
 import { OwnerTokenError, OwnerTokenRegistry, TokenEndpoint } from '../../index.ts';
 import { type Sandbox, startSandbox } from '../../sandbox/index.ts';
+import { plural } from '../doctor/report.ts';
 
 /** One phase of the demo. */
 export interface PhaseResult {
@@ -94,7 +95,7 @@ export async function runDemo(progress: Progress, signal: AbortSignal): Promise<
     seconds: (performance.now() - startedMs) / 1000,
     checks: [
       check('no call received a token of another owner', wrongOwner === 0, `${wrongOwner} wrong`),
-      check('no call of a remaining customer failed', failures.length === 0, failures[0] ?? 'none failed'),
+      check('no calls failed for the remaining customers', failures.length === 0, failures[0] ?? '0 failures'),
       exactly('a cold start costs one request per owner', cold, OWNERS),
       check('an hour of traffic costs at most one refresh per owner', hour.tokenRequests <= OWNERS, ratio(hour)),
       exactly('expiry of all tokens costs one request per owner', expired, OWNERS),
@@ -106,7 +107,8 @@ export async function runDemo(progress: Progress, signal: AbortSignal): Promise<
   };
 }
 
-const ratio = (phase: PhaseResult) => `${phase.tokenRequests} requests for ${phase.calls} calls`;
+const ratio = ({ tokenRequests, calls }: PhaseResult) =>
+  `${plural(tokenRequests, 'request')} for ${calls.toLocaleString('en-US')} calls`;
 const check = (name: string, ok: boolean, found: string): Check => ({ name, ok, found });
 const exactly = (name: string, phase: PhaseResult, count: number) =>
   check(name, phase.tokenRequests === count, ratio(phase));

@@ -89,11 +89,11 @@ function formatOf({ lifetime, jwt }: ParsedAnswer, nowMs: number): CheckResult {
   const facts = { format: 'jwt', hasExp: hasEnd, hasIat: hasIssued, ...(agrees !== undefined && { agrees }) };
   const claims = `JWT ${hasEnd ? 'with' : 'without'} exp, ${hasIssued ? 'with' : 'without'} iat`;
   if (agrees === undefined) return { check, status: 'ok', text: claims, facts };
-  if (agrees) return { check, status: 'ok', text: `${claims}, consistent with the answer`, facts };
+  if (agrees) return { check, status: 'ok', text: `${claims}, consistent with the response`, facts };
   return {
     check,
     status: 'warning',
-    text: `${claims}: ${seconds(jwtMs ?? 0)}, which contradicts the answer; use the shorter`,
+    text: `${claims}: ${seconds(jwtMs ?? 0)}, which contradicts the response; use the shorter`,
     facts,
   };
 }
@@ -163,9 +163,9 @@ export function sandboxLike(
   };
   const fields = sandboxFields(profile);
   const differences = [
-    ...differenceOf('the token', path, fields.token),
-    ...differenceOf('its type', tokenType?.path, fields.type),
-    ...differenceOf('its lifetime', lifetime?.path, fields.lifetime),
+    ...differenceOf('token', path, fields.token),
+    ...differenceOf('token type', tokenType?.path, fields.type),
+    ...differenceOf('lifetime', lifetime?.path, fields.lifetime),
     ...(lifetime && (lifetime.kind !== 'duration' || lifetime.unit === 'min') ? ['the format of the lifetime'] : []),
   ];
   return { sandbox, differences };
@@ -203,5 +203,5 @@ function sandboxFields({ shape, odd }: Shape): { token: string; type?: string; l
 function differenceOf(what: string, path: Path | undefined, field: string | undefined): string[] {
   const real = path && at(path);
   if (real === field) return [];
-  return [`${what} is ${real ? `in ${real}` : 'absent'}; in the sandbox it is ${field ? `in ${field}` : 'absent'}`];
+  return [`${what}: ${real ?? 'absent'} (sandbox: ${field ?? 'absent'})`];
 }

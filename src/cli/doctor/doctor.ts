@@ -53,8 +53,11 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   } finally {
     examination.close();
   }
-  terminal.out.write(flags.json ? `${JSON.stringify(report)}\n` : describeReport(report));
-  if (flags['write-profile'] !== undefined) writeProfile(flags['write-profile'], report, terminal);
+  const profile = flags['write-profile'];
+  // The differences concern only those who run a sandbox with the profile.
+  const shown = profile === undefined ? { ...report, differences: [] } : report;
+  terminal.out.write(flags.json ? `${JSON.stringify(report)}\n` : describeReport(shown));
+  if (profile !== undefined) writeProfile(profile, report, terminal);
   return report.ok ? EXIT.ok : EXIT.failed;
 }
 

@@ -100,7 +100,7 @@ export class Examination {
   #parse(body: unknown): { token: string; tokenType?: string } {
     const { clientId, clientSecret, accessKey } = this.#credentials;
     const answer = parseAnswer(body, { sent: [clientId, clientSecret, accessKey], nowMs: Date.now() });
-    if (!answer) throw new OwnerTokenError('invalid_response', 'the answer holds no token in any known field');
+    if (!answer) throw new OwnerTokenError('invalid_response', 'the response holds no token in any known field');
     this.#answer ??= answer;
     return { token: answer.token, ...(answer.tokenType && { tokenType: answer.tokenType.value }) };
   }

@@ -131,7 +131,7 @@ export function clockDifference(times: ObservedAnswer | undefined): Result {
   const text = `the service's clock is ${seconds(nearMs)} to ${seconds(farMs)} ${leastMs > 0 ? 'ahead' : 'behind'}`;
   if (nearMs < NOTABLE_MS) return { status: 'ok', text, facts };
   const advice =
-    'Lifetimes count from the local clock and are not affected; dates in answers, and a JWT without iat, are.';
+    'Lifetimes count from the local clock and are not affected; dates in responses, and a JWT without iat, are.';
   return { status: 'warning', text, advice, facts };
 }
 

@@ -14,7 +14,7 @@ export const PROBE_FLAGS = {
 export const PROBE_USAGE = `  --probe-url U           resource to try the token on, with a GET; must be on the origin of OTR_BASE_URL
   --allow-origin O        another origin that --probe-url may be on; repeatable
   --expect-owner ID       with --probe-url: the owner that the token must belong to, as the service names it. Sent in the
-                          header x-expected-owner, and compared with "owner" in the answer`;
+                          header x-expected-owner, and compared with "owner" in the response`;
 
 /** How to try a token on a resource. */
 export interface ProbePlan {

@@ -96,7 +96,7 @@ function judgeProbe(without: ProbeAnswer, answer: ProbeAnswer, expectedOwner: st
   if (isSuccess(status) && isSuccess(without.status)) {
     return {
       status: 'warning',
-      text: `inconclusive: the resource answers ${without.status} even without a token`,
+      text: `inconclusive: the resource responds with ${without.status} even without a token`,
       facts,
     };
   }
@@ -125,7 +125,7 @@ export function judgeRevocation(answers: 'same token' | { first: ProbeAnswer; se
     return {
       status: 'failed',
       text,
-      advice: `If both answers are right, ${WRONG_OWNER}`,
+      advice: `If both responses are right, ${WRONG_OWNER}`,
       facts: { ...facts, wrongOwner: true },
     };
   }

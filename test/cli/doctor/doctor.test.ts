@@ -476,9 +476,9 @@ describe('the written profile', () => {
   it('comes with the differences that a sandbox cannot express', async () => {
     const { report } = await examineService(says({ result: { 'Access-Token': 't', ttl: 9 } }));
     expect(report.differences).toEqual([
-      'the token is in result.Access-Token; in the sandbox it is in data.access_token',
-      'its type is absent; in the sandbox it is in data.token_type',
-      'its lifetime is in result.ttl; in the sandbox it is in data.expires_in',
+      'token: result.Access-Token (sandbox: data.access_token)',
+      'token type: absent (sandbox: data.token_type)',
+      'lifetime: result.ttl (sandbox: data.expires_in)',
     ]);
   });
 
