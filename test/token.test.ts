@@ -95,8 +95,8 @@ describe('the token response', () => {
     [null, 'not a JSON object'],
     [undefined, 'not a JSON object'],
     [[{ access_token: 'canary-7c1d' }], 'not a JSON object'],
-    [{}, 'access_token is missing (if the token is elsewhere, set parseResponse)'],
-    [{ access_token: ['canary-7c1d'] }, 'access_token is not a string'],
+    [{}, 'access_token is missing or not a string: see parseResponse'],
+    [{ access_token: ['canary-7c1d'] }, 'access_token is missing or not a string: see parseResponse'],
   ])('%j is none, and is not quoted', (body, problem) => {
     const thrown = expect.objectContaining({
       name: 'TypeError',

@@ -87,7 +87,9 @@ describe('a failure', () => {
     await sandbox.close();
     const { code, err } = await runCommand(['token'], env);
     expect(code).toBe(1);
-    expect(err).toMatch(/endpoint_unavailable.*ECONNREFUSED.*\n.*OTR_BASE_URL/);
+    expect(err).toMatch(
+      /endpoint_unavailable.*ECONNREFUSED.*\nNothing is listening on the host and port of OTR_BASE_URL/,
+    );
   });
 });
 

@@ -244,18 +244,21 @@ describe('a function of the user’s that fails', () => {
     expect(error).toMatchObject({ code: 'source_failed', status: 500 });
   });
 
-  it.each<[string, () => unknown]>([
-    ['throws', boom],
-    ['rejects', async () => boom()],
-    ['gives nothing', () => undefined],
-    ['gives an empty string', async () => ''],
-    ['gives no string', () => ({ secret: 'x' })],
-  ])('clientSecret that %s: source_failed for the client, and nothing is sent', async (_what, clientSecret) => {
-    const made = endpoint({ clientSecret: clientSecret as () => string });
-    const expected = { code: 'source_failed', failureScope: 'client' };
-    expect(await failureOf(made.requestToken('key'))).toMatchObject(expected);
-    expect(await failureOf(made.identity())).toMatchObject(expected);
-  });
+  it.each<[string, () => unknown, string]>([
+    ['throws', boom, 'threw'],
+    ['rejects', async () => boom(), 'threw'],
+    ['gives nothing', () => undefined, 'did not return a string'],
+    ['gives an empty string', async () => '', 'returned an empty string (is its environment variable set?)'],
+    ['gives no string', () => ({ secret: 'x' }), 'did not return a string'],
+  ])(
+    'clientSecret that %s: source_failed for the client, and nothing is sent',
+    async (_what, clientSecret, problem) => {
+      const made = endpoint({ clientSecret: clientSecret as () => string });
+      const expected = { code: 'source_failed', failureScope: 'client', message: `clientSecret() ${problem}` };
+      expect(await failureOf(made.requestToken('key'))).toMatchObject(expected);
+      expect(await failureOf(made.identity())).toMatchObject(expected);
+    },
+  );
 
   it('clientSecret that hangs: the same, by the deadline', async () => {
     const clock = new ManualClock();

@@ -5,7 +5,6 @@
 
 import { OwnerTokenError, OwnerTokenRegistry, TokenEndpoint } from '../../index.ts';
 import { type Sandbox, startSandbox } from '../../sandbox/index.ts';
-import { plural } from '../doctor/report.ts';
 
 /** One phase of the demo. */
 export interface PhaseResult {
@@ -108,7 +107,7 @@ export async function runDemo(progress: Progress, signal: AbortSignal): Promise<
 }
 
 const ratio = ({ tokenRequests, calls }: PhaseResult) =>
-  `${plural(tokenRequests, 'request')} for ${calls.toLocaleString('en-US')} calls`;
+  `${tokenRequests} ${tokenRequests === 1 ? 'request' : 'requests'} for ${calls.toLocaleString('en-US')} calls`;
 const check = (name: string, ok: boolean, found: string): Check => ({ name, ok, found });
 const exactly = (name: string, phase: PhaseResult, count: number) =>
   check(name, phase.tokenRequests === count, ratio(phase));

@@ -482,6 +482,19 @@ describe('the written profile', () => {
     ]);
   });
 
+  it('is the only reason to list these differences in the text', async () => {
+    const server = createHttpServer(says({ result: { 'Access-Token': 't', ttl: 9 } }));
+    const env = { ...CANARIES, OTR_BASE_URL: `http://127.0.0.1:${await listening(server)}` };
+    const plain = await runCommand(['doctor'], env);
+    const withProfile = await runCommand(['doctor', '--write-profile', join(folder, 'different.json')], env);
+    server.closeAllConnections();
+    server.close();
+    expect(plain.out).not.toContain('Differences');
+    expect(withProfile.out).toContain(
+      'Differences that a sandbox profile cannot express\n  token: result.Access-Token',
+    );
+  });
+
   it('is not written without a token', async () => {
     const file = join(folder, 'none.json');
     const { code, err } = await examineSandbox({ faults: [{ kind: 'status', status: 503 }] }, () => [
