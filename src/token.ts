@@ -298,9 +298,7 @@ export function parseTokenResponse(body: unknown): { token: string; tokenType?: 
     throw new TypeError('it is not a JSON object');
   }
   const { access_token: token, token_type: tokenType } = body as Partial<Record<keyof TokenResponse, unknown>>;
-  if (token === undefined)
-    throw new TypeError('access_token is missing (if the token is elsewhere, set parseResponse)');
-  if (typeof token !== 'string') throw new TypeError('access_token is not a string');
+  if (typeof token !== 'string') throw new TypeError('access_token is missing or not a string: see parseResponse');
   return { token, ...(typeof tokenType === 'string' && tokenType !== '' && { tokenType }) };
 }
 
