@@ -47,7 +47,7 @@ export interface PauseStat {
   readonly failedAtMs: number;
   /** Epoch ms: when the trial request may start. */
   readonly retryAtMs: number;
-  /** Failures in a row. */
+  /** Failures in a row. With `SharedTokens` it does not grow while Redis is available: the fleet's record counts them. */
   readonly failures: number;
   /** Whether the trial request is in flight. */
   readonly probing: boolean;
