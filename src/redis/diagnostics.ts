@@ -64,7 +64,7 @@ export const SHARING_EVENTS = Object.freeze({
     fields: [],
   },
   'sharing.key_mismatch': {
-    ...{ level: 'warn', message: 'replicas with this prefix have another key: they share nothing with this one' },
+    ...{ level: 'warn', message: 'replicas with this prefix use a different key: they share nothing with this one' },
     fields: ['replicas'],
   },
 } as const satisfies Readonly<

@@ -106,7 +106,7 @@ export class StoredFailures {
     const code = ERROR_CODES.find((known) => known === failure.code);
     if (!code) return undefined;
     const { scope, status, oauthError } = failure;
-    const error = new OwnerTokenError(code, 'the request of another replica failed; no replica has retried it since', {
+    const error = new OwnerTokenError(code, "another replica's token request failed and has not been retried yet", {
       ...(scope && { failureScope: scope }),
       ...(status !== undefined && { status }),
       ...(oauthError !== undefined && { oauthError }),

@@ -107,7 +107,7 @@ export function revokeAccessKey(world: World, key: AccessKey): void {
 export function revokeTokens(world: World, which: { fingerprint?: string; owner?: string; all?: boolean }): number {
   const { fingerprint, owner, all } = which;
   const given = [fingerprint !== undefined, owner !== undefined, all === true].filter(Boolean);
-  if (given.length !== 1) throw new BadRequest('expected exactly one of fingerprint, owner, and all: true');
+  if (given.length !== 1) throw new BadRequest('expected exactly one of fingerprint, owner, or all: true');
   if (owner !== undefined) ownerOf(world, owner);
   const matches = (token: IssuedToken) =>
     all === true || token.fingerprint === fingerprint || token.accessKey.ownerId === owner;
