@@ -193,7 +193,7 @@ describe('getToken', () => {
     clock.advance(200);
     const second = await errorOf(registry.getToken('key-1'));
     expect(second).toMatchObject({ code: first.code, failedAtMs, retryAtMs: failedAtMs + 750, retryable: true });
-    expect(second.message).toMatch(/another 0\.\d s after a failure 0\.2 s ago/);
+    expect(second.message).toMatch(/next attempt in 0\.\d s \(last failure just now\)/);
     // Drawn once: however often it is asked, the moment stays.
     for (let call = 0; call < 20; call++)
       expect((await errorOf(registry.getToken('key-1'))).retryAtMs).toBe(failedAtMs + 750);
