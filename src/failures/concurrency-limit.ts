@@ -82,6 +82,8 @@ const TAIL = 0.95;
 /** A request counts as slow after this long, or after this multiple of the tail if that is later. */
 const SLOW_MS = 500;
 const SLOW = 3;
+/** As long as no latency is known, less: nothing starts meanwhile if hanging owners were asked first. */
+const SLOW_BLIND_MS = 300;
 
 export class ConcurrencyLimit {
   readonly #range: ConcurrencyRange;
@@ -114,7 +116,7 @@ export class ConcurrencyLimit {
 
   /** A request that takes longer than this is slow: far slower than its peers. */
   get slowAfterMs(): number {
-    return Math.max(SLOW_MS, SLOW * this.#tailMs);
+    return this.#tailMs === 0 ? SLOW_BLIND_MS : Math.max(SLOW_MS, SLOW * this.#tailMs);
   }
 
   /** How long a request waits behind this many others; 0 if that is unknown. */

@@ -613,9 +613,9 @@ describe('a slow request', () => {
     expect(limit()).toBe(18);
   });
 
-  it('is one that takes half a second, until latencies are known', () => {
+  it('is one that takes 0.3 s, until latencies are known', () => {
     const stage = new Stage();
-    expect(stage.flow.slowAfterMs).toBe(500);
+    expect(stage.flow.slowAfterMs).toBe(300);
   });
 });
 

@@ -383,16 +383,16 @@ describe('a queued request', () => {
   });
 
   it('waits no longer than the limit', async () => {
-    stage = new Stage({ concurrency: 1 });
-    // Every half second one of them becomes slow, and the next one takes its permit.
-    for (const key of keys(10)) stage.begin(key);
+    stage = new Stage({ concurrency: 1, maxQueued: 20 });
+    // Every 0.3 s one of them becomes slow, and the next one takes its permit.
+    for (const key of keys(17)) stage.begin(key);
     const waiting = stage.flights.begin('b', createSlot('owner_b'), undefined);
     stage.clock.advance(5_000);
     await expect(waiting).rejects.toMatchObject({
       ...{ code: 'queue_timeout', owner: 'owner_b', failedAtMs: stage.clock.now() },
       message: expect.stringContaining('maxQueueMs'),
     });
-    expect(stage.numbers).toEqual({ inFlight: 10, queued: 0, waiting: 10 });
+    expect(stage.numbers).toEqual({ inFlight: 17, queued: 0, waiting: 17 });
     expect(stage.isRequesting('b')).toBe(false);
     await settle();
   });
@@ -587,8 +587,8 @@ describe('a source that shares with other processes', () => {
   });
 
   it('is aborted when its next permit does not come in time: that is no failure of the owner or the service', async () => {
-    // Every half second one of those ahead of it becomes slow, and the next one takes its permit.
-    const { shared, request, taken } = await waitsForPermit({}, keys(9));
+    // Every 0.3 s one of those ahead of it becomes slow, and the next one takes its permit.
+    const { shared, request, taken } = await waitsForPermit({ maxQueued: 20 }, keys(16));
     stage.clock.advance(5_000);
     expect(await shared.outcome).toBe('queue_timeout');
     expect(await taken).toMatchObject({ code: 'queue_timeout' });
@@ -596,7 +596,7 @@ describe('a source that shares with other processes', () => {
     await stage.fail(0, request.signal.reason);
     expect(stage.flights.counts.failures).toBe(0);
     expect(stage.events).not.toContain('request.failed');
-    expect(stage.numbers).toEqual({ inFlight: 10, queued: 0, waiting: 10 });
+    expect(stage.numbers).toEqual({ inFlight: 17, queued: 0, waiting: 17 });
   });
 
   it('is aborted when a circuit opens while it waits for a permit', async () => {
@@ -949,7 +949,7 @@ describe('a failed request that is sent again', () => {
     const outcomes = ['a', 'b', 'c'].map((key) => stage.begin(key).outcome);
     await settle();
     await stage.fail(30, tooMany);
-    stage.clock.advance(400);
+    stage.clock.advance(299);
     await settle();
     // It was sent before the first 429, which the pace follows already.
     await stage.fail(31, tooMany);
@@ -978,7 +978,7 @@ describe('a slow request', () => {
     stage = new Stage({ concurrency: 1 });
     const slow = stage.begin('slow');
     const next = await stage.send('next');
-    stage.clock.advance(499);
+    stage.clock.advance(299);
     await settle();
     expect(stage.source.countFor('next')).toBe(0);
     stage.clock.advance(1);
