@@ -147,15 +147,15 @@ describe('H4', () => {
   });
 
   it('H4 nobody waits longer than maxQueueMs while nobody is served: queue_timeout, by one timer for the whole queue', async () => {
-    const { registry, clock, source } = scripted({ concurrency: 1, maxQueueMs: 450 });
+    const { registry, clock, source } = scripted({ concurrency: 1, maxQueueMs: 250 });
     const first = registry.getToken('key-1');
     await settle();
     const early = [registry.getToken('key-2'), registry.getToken('key-3')];
-    clock.advance(200);
+    clock.advance(100);
     const late = registry.getToken('key-4');
     // One for the queue, one for the request that was sent.
     expect(clock.pendingTimers).toBe(2);
-    clock.advance(249);
+    clock.advance(149);
     expect(registry.stats()).toMatchObject({ queued: 3 });
     clock.advance(1);
     for (const each of early) expect(await errorOf(each)).toMatchObject({ code: 'queue_timeout', retryable: true });

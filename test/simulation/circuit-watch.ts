@@ -5,6 +5,7 @@
 
 import { OwnerTokenError, type OwnerTokenRegistry, type RegistryStats } from '../../src/index.ts';
 import type { Mark, WatchedOptions, WorldView } from './observed.ts';
+import { SLOW_MS } from './request-account.ts';
 
 type Scope = 'client' | 'endpoint';
 const SCOPES: readonly Scope[] = ['client', 'endpoint'];
@@ -19,8 +20,6 @@ interface Seen {
 const OPEN_ENDED = new Set(['endpoint_unavailable', 'invalid_response', 'owner_refused']);
 const DISTINCT_OWNERS = 3;
 const HOUR_MS = 3_600_000;
-/** A younger request is not slow. */
-const SLOW_MS = 500;
 
 export class CircuitWatch {
   readonly #world: WorldView;

@@ -17,7 +17,7 @@ const MAX_RESENDS = 10;
 /** Tokens that pay for one request sent again. */
 const SUCCESSES_PER_RETRY = 10;
 /** A younger request is not slow. */
-const SLOW_MS = 500;
+export const SLOW_MS = 300;
 
 /** Requests that have a permit, and slow ones, which have none. */
 export const mostInFlight = (concurrency: number) => concurrency + Math.max(32, concurrency);
