@@ -100,7 +100,7 @@ describe('N5', () => {
     const waits = owners.map((owner) => follower.registry.getToken(owner));
     await fleet.pass(500, 50);
     leader.health = 'hung';
-    await fleet.pass(2_900, 50);
+    await fleet.pass(2_700, 50);
     // Two at once, and two that queue for a permit.
     expect(fleet.source.calls).toHaveLength(4 + 2);
     fleet.source.script((call) => call.succeed({ response: { expires_in: 3600 } }));
