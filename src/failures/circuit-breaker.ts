@@ -255,8 +255,8 @@ export class CircuitBreaker {
     const { trial, trialSentAtMs } = state;
     if (trial.inconclusive && !failed) return trialSentAtMs + TRIAL_TAKEOVER_AFTER_MS;
     // Not after a failure that is the client's for certain: it pauses owners that failed no longer than others.
-    const isOwnersDoing = state.pauseOfFailed !== state.pause;
-    if (this.#isFirstStart(trial) && isOwnersDoing && !failed) return trialSentAtMs + FIRST_START_INTERVAL_MS;
+    const wasAmbiguous = state.pauseOfFailed !== state.pause;
+    if (this.#isFirstStart(trial) && wasAmbiguous && !failed) return trialSentAtMs + FIRST_START_INTERVAL_MS;
     const deadlineMs = trialSentAtMs + this.#requestTimeoutMs;
     return Math.max(nowMs + MIN_WAIT_FOR_TRIAL_MS, Math.min(2 * nowMs - trialSentAtMs, deadlineMs));
   }

@@ -15,7 +15,6 @@
  * It caches nothing (the registry does), retries nothing, and creates, connects or closes no Redis client.
  */
 
-import { setMaxListeners } from 'node:events';
 import { type Clock, systemClock } from '../clock.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
 import { type IssuedToken, problemOfIssued, type TokenRequest, type TokenSource } from '../token.ts';
@@ -200,8 +199,6 @@ export class SharedTokens implements TokenSource {
     } catch {
       return undefined;
     }
-    // All requests of a registry have one signal.
-    setMaxListeners(0, request.signal);
     const owner = this.#names.ofOwner(identity, accessKey);
     const circuit = this.#circuitOf(this.#names.ofEndpoint(identity));
     return new SharedCall(accessKey, request, owner, circuit);
