@@ -129,20 +129,6 @@ describe('sharing', () => {
     expect(fleet.source.closed).toBe(1);
   });
 
-  it('many followers on one signal cause no leak warning', async () => {
-    const warnings: string[] = [];
-    const heard = (warning: Error) => void warnings.push(warning.name);
-    process.on('warning', heard);
-    const fleet = new ModelFleet(new FleetSource());
-    const { shared } = fleet.replica();
-    const { signal } = new AbortController();
-    for (let call = 0; call < 20; call++) void shared.requestToken(KEY, requestOf({ signal }));
-    await settle();
-    expect(fleet.source.calls).toHaveLength(1);
-    process.off('warning', heard);
-    expect(warnings).toEqual([]);
-  });
-
   it('a source whose identity() fails works without sharing', async () => {
     const fleet = new ModelFleet();
     fleet.source.identity = () => Promise.reject(new Error('no secret'));
