@@ -8,8 +8,8 @@
  * - A bulkhead limits failing owners to a quarter of the permits, and at least one: an owner that hangs keeps its
  *   permit until its request counts as slow, and many such owners would keep all of them.
  * - A slow request, one that takes far longer than its peers, gives its permit back and stays in flight in a pool of
- *   `concurrency.max`, at least {@link LEAST_SLOW_POOL}. It keeps the permit if the service rather than the owner may
- *   hang: if three owners that worked before wait for responses, and nothing sent later has succeeded.
+ *   half of `concurrency.max`, at least {@link LEAST_SLOW_POOL}. It keeps the permit if the service rather than the owner
+ *   may hang: if three owners that worked before wait for responses, and nothing sent later has succeeded.
  * - Newcomers (owners that have never succeeded) may have to wait while others start, but never delay others.
  * - A request is overdue if no request of an owner with the same standing has succeeded for `maxQueueMs`, or if it has
  *   waited {@link LONGEST_WAIT} times as long. While such requests succeed, its turn will come too.
@@ -100,7 +100,7 @@ export class RequestQueue<T extends QueuedRequest> {
   #failingInFlight = 0;
 
   constructor({ concurrency, maxQueued, maxQueueMs }: RequestQueueOptions) {
-    this.#maxSlow = Math.max(LEAST_SLOW_POOL, concurrency.max);
+    this.#maxSlow = Math.max(LEAST_SLOW_POOL, Math.floor(concurrency.max / 2));
     this.#maxQueued = maxQueued;
     this.#maxQueueMs = maxQueueMs;
   }
