@@ -171,7 +171,8 @@ export class CircuitBreaker {
 
   /** A request succeeded. Returns whether that closed the circuit. */
   succeeded(permit: Permit): boolean {
-    this.#suspects.clear();
+    // Clearing a set allocates, even an empty one.
+    if (this.#suspects.size > 0) this.#suspects.clear();
     return this.cleared(permit);
   }
 

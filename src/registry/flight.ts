@@ -4,6 +4,7 @@ import { AsyncResource } from 'node:async_hooks';
 import type { Cancellation } from '../cancellation.ts';
 import type { OwnerStanding } from '../failures/circuit-breaker.ts';
 import type { AccessToken } from '../token.ts';
+import type { Linked } from './linked-list.ts';
 import type { QueuedRequest } from './request-queue.ts';
 import { type Slot, standingOf } from './slot.ts';
 
@@ -32,7 +33,7 @@ export interface Waiter {
   readonly reject: (reason: unknown) => void;
 }
 
-export class Flight implements QueuedRequest {
+export class Flight implements QueuedRequest, Linked<Flight> {
   readonly accessKey: string;
   readonly slot: Slot;
   /** The owner's standing when the request began. */
@@ -46,8 +47,12 @@ export class Flight implements QueuedRequest {
   cancelTimer: (() => void) | undefined;
   /** The async context of the call that began the request, for `AsyncLocalStorage`. */
   readonly context = new AsyncResource('OwnerTokenRequest');
-  /** Changed only by `waiters.ts`. */
-  readonly waiters = new Set<Waiter>();
+  /** Callers with a signal. Changed only by `waiters.ts`; created when first needed, because most have none. */
+  waiters: Set<Waiter> | undefined;
+  place: QueuedRequest['place'];
+  list: Linked<Flight>['list'];
+  previous: Flight | undefined;
+  next: Flight | undefined;
   #waitingWithoutSignal = 0;
   readonly #outcome: Promise<AccessToken>;
   #resolve!: (token: AccessToken) => void;
@@ -67,7 +72,7 @@ export class Flight implements QueuedRequest {
 
   /** How many callers wait. */
   get waiting(): number {
-    return this.waiters.size + this.#waitingWithoutSignal;
+    return (this.waiters?.size ?? 0) + this.#waitingWithoutSignal;
   }
 
   /** Waits without a signal: all such callers get the same promise. */
@@ -78,13 +83,13 @@ export class Flight implements QueuedRequest {
 
   /** Nobody waits any more. */
   settled(): void {
-    // Clearing a set allocates, even an empty one.
-    if (this.waiters.size > 0) this.waiters.clear();
+    this.waiters = undefined;
     this.#waitingWithoutSignal = 0;
   }
 
   resolve(token: AccessToken): void {
     this.#resolve(token);
+    if (!this.waiters) return;
     for (const waiter of this.waiters) {
       // Of many callers that share a signal, not all may have left yet.
       if (waiter.signal.aborted) waiter.reject(waiter.signal.reason);
@@ -94,6 +99,6 @@ export class Flight implements QueuedRequest {
 
   reject(error: unknown): void {
     this.#reject(error);
-    for (const waiter of this.waiters) waiter.reject(error);
+    if (this.waiters) for (const waiter of this.waiters) waiter.reject(error);
   }
 }

@@ -13,6 +13,7 @@ import { withOutcome } from '../failures/refusals.ts';
 import type { AccessToken, RequestReason } from '../token.ts';
 import { Dispatch, type Runner, SLICE } from './dispatch.ts';
 import { Flight, type Waiter } from './flight.ts';
+import { LinkedList } from './linked-list.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
 import { dropEnded, failed, forgotten, type HeldToken, reasonOf, type Slot, succeeded } from './slot.ts';
@@ -37,7 +38,7 @@ export class Flights implements FlightHost, Runner {
   readonly #diagnostics: Diagnostics;
   readonly #dispatch: Dispatch;
   /** All unsettled requests, including detached ones. */
-  readonly #unsettled = new Set<Flight>();
+  readonly #unsettled = new LinkedList<Flight>();
   readonly #waiters = new Waiters((leaving) => this.#leave(leaving));
   #whenIdle: (() => void) | undefined;
 
@@ -51,7 +52,7 @@ export class Flights implements FlightHost, Runner {
   }
 
   get inFlight(): number {
-    return this.#unsettled.size - this.queued;
+    return this.#unsettled.length - this.queued;
   }
 
   get queued(): number {
@@ -139,8 +140,9 @@ export class Flights implements FlightHost, Runner {
   async close(timeoutMs: number): Promise<number> {
     this.#dispatch.close();
     let index = 0;
-    for (const flight of this.#unsettled) {
+    for (const flight of [...this.#unsettled]) {
       if (++index % SLICE === 0) await nextTurn();
+      if (flight.state.phase === 'settled') continue;
       this.#reject(flight, closedError(flight.slot.owner, this.#time.now()));
       if (flight.state.phase !== 'sent') this.#end(flight);
       else {
@@ -149,19 +151,19 @@ export class Flights implements FlightHost, Runner {
         flight.cancelTimer?.();
       }
     }
-    if (this.#unsettled.size > 0) {
+    if (this.#unsettled.length > 0) {
       const idle = new Promise<void>((resolve) => {
         this.#whenIdle = resolve;
       });
       await settledWithin(this.#time, timeoutMs, idle);
     }
-    return this.#unsettled.size;
+    return this.#unsettled.length;
   }
 
   #create(accessKey: string, slot: Slot): Flight {
     const flight = new Flight(accessKey, slot);
     this.#owners.began(flight);
-    this.#unsettled.add(flight);
+    this.#unsettled.push(flight);
     return flight;
   }
 
@@ -279,8 +281,8 @@ export class Flights implements FlightHost, Runner {
     if (this.#dispatch.withdraw(flight) && flight.state.phase === 'sent') flight.state.abort.abort(error);
     flight.state = { phase: 'settled' };
     this.#owners.detach(flight);
-    this.#unsettled.delete(flight);
-    if (this.#unsettled.size === 0) this.#whenIdle?.();
+    this.#unsettled.remove(flight);
+    if (this.#unsettled.length === 0) this.#whenIdle?.();
   }
 
   #reject(flight: Flight, error: OwnerTokenError): void {

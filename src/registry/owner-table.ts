@@ -18,7 +18,8 @@ export class OwnerTable {
   #withToken: LRUCache<string, Slot>;
   /** Created when first needed, because a table allocates 28 bytes for each possible owner up front. */
   #withoutToken: LRUCache<string, Slot> | undefined;
-  #flights = new Map<string, Flight>();
+  /** In boxes that are emptied, because V8 may keep the values of a changing `Map` for long; see `linked-list.ts`. */
+  #flights = new Map<string, { flight: Flight | undefined }>();
   /** Owners with a failure that have not made a request since. */
   #pausing = new Set<Slot>();
   /** Owners whose pause has ended, although their slots do not show it yet. */
@@ -53,33 +54,37 @@ export class OwnerTable {
 
   /** The slot; counts as a use in the LRU order. */
   use(accessKey: string): Slot | undefined {
-    return this.#withToken.get(accessKey) ?? this.#withoutToken?.get(accessKey) ?? this.#flights.get(accessKey)?.slot;
+    return (
+      this.#withToken.get(accessKey) ?? this.#withoutToken?.get(accessKey) ?? this.#flights.get(accessKey)?.flight?.slot
+    );
   }
 
   /** The slot; does not change the LRU order. */
   peek(accessKey: string): Slot | undefined {
     const slot =
-      this.#withToken.peek(accessKey) ?? this.#withoutToken?.peek(accessKey) ?? this.#flights.get(accessKey)?.slot;
+      this.#withToken.peek(accessKey) ??
+      this.#withoutToken?.peek(accessKey) ??
+      this.#flights.get(accessKey)?.flight?.slot;
     if (slot) this.settle(slot);
     return slot;
   }
 
-  flights(): Iterable<Flight> {
-    return this.#flights.values();
+  flights(): Flight[] {
+    return Array.from(this.#flights.values(), ({ flight }) => flight as Flight);
   }
 
   /** The owner's in-flight request, which its callers join. */
   flightOf(accessKey: string): Flight | undefined {
-    return this.#flights.get(accessKey);
+    return this.#flights.get(accessKey)?.flight;
   }
 
   /** Whether callers join this request and its outcome is stored; false once it is detached. */
   isCurrent(flight: Flight): boolean {
-    return this.#flights.get(flight.accessKey) === flight;
+    return this.flightOf(flight.accessKey) === flight;
   }
 
   began(flight: Flight): void {
-    this.#flights.set(flight.accessKey, flight);
+    this.#flights.set(flight.accessKey, { flight });
     this.#removePause(flight.slot);
   }
 
@@ -123,7 +128,10 @@ export class OwnerTable {
 
   /** Detaches a request from its owner: later callers do not join it, and its outcome is not stored. */
   detach(flight: Flight): void {
-    if (this.isCurrent(flight)) this.#flights.delete(flight.accessKey);
+    const box = this.#flights.get(flight.accessKey);
+    if (box?.flight !== flight) return;
+    box.flight = undefined;
+    this.#flights.delete(flight.accessKey);
   }
 
   forget(accessKey: string): void {

@@ -172,7 +172,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /** {@link forget} for every owner, for example after a secret has leaked. */
   forgetAll(): void {
-    const flights = [...this.#owners.flights()];
+    const flights = this.#owners.flights();
     this.#owners.clear();
     this.#flights.forgetAll(flights);
   }

@@ -18,10 +18,13 @@
 import { type OwnerStanding, SUSPECTS_TO_ESCALATE } from '../failures/circuit-breaker.ts';
 import type { ConcurrencyRange } from '../failures/concurrency-limit.ts';
 import { isNewcomer, type StartLimits } from '../failures/flow.ts';
+import { type Linked, LinkedList } from './linked-list.ts';
 
 /** What the order depends on. */
 export interface QueuedRequest {
   readonly standing: OwnerStanding;
+  /** Set by the queue, while the request is queued or in flight. */
+  place?: Place<QueuedRequest> | undefined;
 }
 
 export interface RequestQueueOptions {
@@ -36,60 +39,33 @@ export const LONGEST_WAIT = 10;
 /** The smallest pool of slow requests. With a low limit, a few hanging owners would otherwise stop all others. */
 export const LEAST_SLOW_POOL = 32;
 
-/** A request's place in a lane, or its permit once it is in flight. */
-interface Place<T> {
+/** A request's place in the queue, or its permit once it is in flight. In no list while it waits to be sent again. */
+class Place<T> implements Linked<Place<T>> {
   readonly request: T;
-  /** Undefined while it is in flight, or waits to be sent again. */
-  lane: Lane<T> | undefined;
   sinceMs: number;
+  /** When its request started, if it is in flight. */
+  startedAtMs = 0;
+  list: Linked<Place<T>>['list'];
   previous: Place<T> | undefined;
   next: Place<T> | undefined;
-}
 
-/** A linked list, so that any request can be removed in constant time. */
-class Lane<T> {
-  first: Place<T> | undefined;
-  length = 0;
-  #last: Place<T> | undefined;
-
-  push(place: Place<T>): void {
-    place.lane = this;
-    place.previous = this.#last;
-    place.next = undefined;
-    if (this.#last) this.#last.next = place;
-    else this.first = place;
-    this.#last = place;
-    this.length++;
-  }
-
-  unshift(place: Place<T>): void {
-    place.lane = this;
-    place.previous = undefined;
-    place.next = this.first;
-    if (this.first) this.first.previous = place;
-    else this.#last = place;
-    this.first = place;
-    this.length++;
-  }
-
-  remove(place: Place<T>): void {
-    if (place.previous) place.previous.next = place.next;
-    else this.first = place.next;
-    if (place.next) place.next.previous = place.previous;
-    else this.#last = place.previous;
-    place.lane = undefined;
-    this.length--;
+  constructor(request: T, sinceMs: number) {
+    this.request = request;
+    this.sinceMs = sinceMs;
   }
 }
+
+type Lane<T> = LinkedList<Place<T>>;
 
 export class RequestQueue<T extends QueuedRequest> {
   readonly #waitedFor: Lanes<T> = lanes();
   readonly #refreshes: Lanes<T> = lanes();
-  readonly #places = new Map<T, Place<T>>();
-  /** Requests with a permit, in the order in which they started, and when they did. */
-  readonly #startedAtMs = new Map<T, number>();
-  /** Requests in flight that have given their permit back, and when they started. */
-  readonly #slow = new Map<T, number>();
+  /** Requests with a permit, in the order in which they started. */
+  readonly #started: Lane<T> = new LinkedList();
+  /** Requests in flight that have given their permit back. */
+  readonly #slow: Lane<T> = new LinkedList();
+  /** Requests that are queued or in flight. */
+  #count = 0;
   /** When the newest request that has succeeded started. */
   #newestServedAtMs = Number.NEGATIVE_INFINITY;
   readonly #maxSlow: number;
@@ -107,21 +83,21 @@ export class RequestQueue<T extends QueuedRequest> {
 
   /** Requests that were pulled and not released, slow ones included. */
   get inFlight(): number {
-    return this.#startedAtMs.size + this.#slow.size;
+    return this.#started.length + this.#slow.length;
   }
 
   /** Requests that have a permit: those in flight except the slow ones. */
   get permits(): number {
-    return this.#startedAtMs.size;
+    return this.#started.length;
   }
 
   get queued(): number {
-    return this.#places.size - this.inFlight;
+    return this.#count - this.inFlight;
   }
 
   /** Whether the limit is in use: requests wait, or every permit is taken. */
   isFull({ inFlight }: StartLimits): boolean {
-    return this.queued > 0 || this.#startedAtMs.size >= inFlight;
+    return this.queued > 0 || this.#started.length >= inFlight;
   }
 
   /** When the next request is overdue. */
@@ -144,33 +120,32 @@ export class RequestQueue<T extends QueuedRequest> {
 
   /** Whether a request of an owner with this standing may start. */
   mayStart(standing: OwnerStanding, { inFlight, newcomers }: StartLimits): boolean {
-    if (this.#startedAtMs.size >= inFlight || (isNewcomer(standing) && !newcomers)) return false;
+    if (this.#started.length >= inFlight || (isNewcomer(standing) && !newcomers)) return false;
     return !isFailing(standing) || this.#failingInFlight < Math.max(1, Math.floor(inFlight / 4));
   }
 
   /** Adds a request to the end of its priority class. */
   add(request: T, waitedFor: boolean, nowMs: number): void {
-    const place: Place<T> = { request, lane: undefined, sinceMs: nowMs, previous: undefined, next: undefined };
-    this.#places.set(request, place);
+    const place = new Place(request, nowMs);
+    request.place = place;
+    this.#count++;
     this.#laneFor(request, waitedFor).push(place);
   }
 
   /** A caller now waits for this request: a queued refresh moves to the end of the higher priority class. */
   promote(request: T, nowMs: number): void {
-    const place = this.#places.get(request);
-    const lane = this.#laneFor(request, true);
-    if (!place?.lane || place.lane === lane) return;
-    place.lane.remove(place);
+    const place = placeOf(request);
+    if (!place || !this.#laneFor(request, false).remove(place)) return;
     place.sinceMs = nowMs;
-    lane.push(place);
+    this.#laneFor(request, true).push(place);
   }
 
   /** Takes a request out of the queue. Returns false if it is not queued. */
   withdraw(request: T): boolean {
-    const place = this.#places.get(request);
+    const place = placeOf(request);
     if (!place || this.isInFlight(request)) return false;
-    place.lane?.remove(place);
-    this.#places.delete(request);
+    place.list?.remove(place);
+    this.#leave(request);
     return true;
   }
 
@@ -180,28 +155,30 @@ export class RequestQueue<T extends QueuedRequest> {
     const place = firstOf(this.#waitedFor, may) ?? firstOf(this.#refreshes, may);
     if (!place) return undefined;
     const { request } = place;
-    (place.lane as Lane<T>).remove(place);
-    this.#startedAtMs.set(request, nowMs);
+    place.list?.remove(place);
+    place.startedAtMs = nowMs;
+    this.#started.push(place);
     if (isFailing(request.standing)) this.#failingInFlight++;
     return request;
   }
 
   /** When a request (queued or pulled) was added to the queue, or promoted. */
   sinceMs(request: T): number {
-    return (this.#places.get(request) as Place<T>).sinceMs;
+    return (placeOf(request) as Place<T>).sinceMs;
   }
 
   /** A pulled request has ended, or no longer needs a permit. Returns false if it was not in flight. */
   release(request: T): boolean {
-    if (!this.isInFlight(request)) return false;
-    this.#end(request);
-    return this.#places.delete(request);
+    if (!this.#end(request)) return false;
+    this.#leave(request);
+    return true;
   }
 
   /** A request of an owner with this standing succeeded. */
   served(request: T, nowMs: number): void {
     this.#servedAtMs[request.standing] = nowMs;
-    this.#newestServedAtMs = Math.max(this.#newestServedAtMs, this.#startedAtMs.get(request) ?? -Infinity);
+    const place = placeOf(request);
+    if (place?.list === this.#started) this.#newestServedAtMs = Math.max(this.#newestServedAtMs, place.startedAtMs);
   }
 
   /** A pulled request will be sent again. It counts as queued, outside all lanes, until {@link putBack}. */
@@ -211,7 +188,7 @@ export class RequestQueue<T extends QueuedRequest> {
 
   /** Puts a postponed request at the beginning of its priority class. */
   putBack(request: T, waitedFor: boolean): void {
-    this.#laneFor(request, waitedFor).unshift(this.#places.get(request) as Place<T>);
+    this.#laneFor(request, waitedFor).unshift(placeOf(request) as Place<T>);
   }
 
   /** Moves requests that have been in flight for this long to the pool of slow ones, while it has room. */
@@ -219,18 +196,17 @@ export class RequestQueue<T extends QueuedRequest> {
     const taken: T[] = [];
     for (;;) {
       const next = this.#nextSlow(slowAfterMs, nowMs);
-      if (!next || next[1] + slowAfterMs > nowMs) return taken;
-      const [request, startedAtMs] = next;
-      this.#startedAtMs.delete(request);
-      this.#slow.set(request, startedAtMs);
-      taken.push(request);
+      if (!next || next.startedAtMs + slowAfterMs > nowMs) return taken;
+      this.#started.remove(next);
+      this.#slow.push(next);
+      taken.push(next.request);
     }
   }
 
   /** When the next request counts as slow; undefined if none gives its permit back. */
   slowAtMs(slowAfterMs: number, nowMs: number): number | undefined {
     const next = this.#nextSlow(slowAfterMs, nowMs);
-    return next && next[1] + slowAfterMs;
+    return next && next.startedAtMs + slowAfterMs;
   }
 
   /** The request that was overdue first, if any is, and whether that is because no other one was served. */
@@ -254,12 +230,12 @@ export class RequestQueue<T extends QueuedRequest> {
    * The oldest request that gives its permit back, and when it started. If those that are slow keep theirs, it
    * is the next one: what it will do is not asked before it is slow, because that takes a look at all in flight.
    */
-  #nextSlow(slowAfterMs: number, nowMs: number): [T, number] | undefined {
-    if (this.#slow.size >= this.#maxSlow) return undefined;
+  #nextSlow(slowAfterMs: number, nowMs: number): Place<T> | undefined {
+    if (this.#slow.length >= this.#maxSlow) return undefined;
     let mayServiceHang: boolean | undefined;
-    for (const each of this.#startedAtMs) {
+    for (const each of this.#started) {
       // By the same sum as in `slowAtMs`: a difference may be rounded otherwise, and the timer would fire for nothing.
-      if (each[1] + slowAfterMs > nowMs || !this.#isSuspect(each)) return each;
+      if (each.startedAtMs + slowAfterMs > nowMs || !this.#isSuspect(each)) return each;
       mayServiceHang ??= this.#mayServiceHang;
       if (!mayServiceHang) return each;
     }
@@ -269,13 +245,13 @@ export class RequestQueue<T extends QueuedRequest> {
   /** Whether enough owners that worked before wait for a response, with none sent later that succeeded. */
   get #mayServiceHang(): boolean {
     let suspects = 0;
-    for (const requests of [this.#startedAtMs, this.#slow]) {
+    for (const requests of [this.#started, this.#slow]) {
       for (const each of requests) if (this.#isSuspect(each) && ++suspects >= SUSPECTS_TO_ESCALATE) return true;
     }
     return false;
   }
 
-  #isSuspect([{ standing }, startedAtMs]: [T, number]): boolean {
+  #isSuspect({ request: { standing }, startedAtMs }: Place<T>): boolean {
     return standing === 'proven' && startedAtMs > this.#newestServedAtMs;
   }
 
@@ -294,14 +270,22 @@ export class RequestQueue<T extends QueuedRequest> {
   }
 
   isInFlight(request: T): boolean {
-    return this.#startedAtMs.has(request) || this.#slow.has(request);
+    const list = placeOf(request)?.list;
+    return list !== undefined && (list === this.#started || list === this.#slow);
   }
 
-  /** A request is no longer in flight. */
-  #end(request: T): void {
-    this.#startedAtMs.delete(request);
-    this.#slow.delete(request);
+  /** A request is no longer in flight. Returns false if it was not. */
+  #end(request: T): boolean {
+    if (!this.isInFlight(request)) return false;
+    const place = placeOf(request) as Place<T>;
+    place.list?.remove(place);
     if (isFailing(request.standing)) this.#failingInFlight--;
+    return true;
+  }
+
+  #leave(request: T): void {
+    request.place = undefined;
+    this.#count--;
   }
 
   #laneFor({ standing }: QueuedRequest, waitedFor: boolean): Lane<T> {
@@ -315,7 +299,11 @@ export const STANDINGS: readonly OwnerStanding[] = ['new', 'unproven', 'proven',
 type Lanes<T> = Readonly<Record<OwnerStanding, Lane<T>>>;
 
 function lanes<T>(): Lanes<T> {
-  return { new: new Lane(), unproven: new Lane(), proven: new Lane(), failing: new Lane() };
+  return { new: new LinkedList(), unproven: new LinkedList(), proven: new LinkedList(), failing: new LinkedList() };
+}
+
+function placeOf<T extends QueuedRequest>(request: T): Place<T> | undefined {
+  return request.place as Place<T> | undefined;
 }
 
 function isFailing(standing: OwnerStanding): boolean {

@@ -29,6 +29,7 @@ export class Waiters {
     if (!signal) return flight.wait();
     return new Promise((resolve, reject) => {
       const waiter = { signal, resolve, reject };
+      flight.waiters ??= new Set();
       flight.waiters.add(waiter);
       this.#sharing(signal).flights.set(waiter, flight);
     });
@@ -37,8 +38,7 @@ export class Waiters {
   /** The request has settled: removes its callers and their listeners. */
   settled(flight: Flight): void {
     this.count -= flight.waiting;
-    const { waiters } = flight;
-    for (const waiter of waiters) {
+    for (const waiter of flight.waiters ?? []) {
       const { signal } = waiter;
       const sharing = this.#bySignal.get(signal);
       sharing?.flights.delete(waiter);
@@ -66,7 +66,7 @@ export class Waiters {
 
   /** Rejects a caller whose signal has aborted. False if its request has settled in the meantime. */
   leave(waiter: Waiter, flight: Flight): boolean {
-    if (!flight.waiters.delete(waiter)) return false;
+    if (!flight.waiters?.delete(waiter)) return false;
     this.count--;
     waiter.reject(waiter.signal.reason);
     return true;

@@ -1,0 +1,60 @@
+import { describe, expect, it } from 'vitest';
+import { type Linked, LinkedList } from '../../src/registry/linked-list.ts';
+
+interface Item extends Linked<Item> {
+  readonly name: string;
+}
+
+/** A list of these items, by their names. */
+function listOf(names: string) {
+  const list = new LinkedList<Item>();
+  const items = new Map([...names].map((name) => [name, { name } as Item]));
+  for (const item of items.values()) list.push(item);
+  return { list, item: (name: string) => items.get(name) as Item };
+}
+
+/** The names from the first item to the last, and back. */
+function namesOf(list: LinkedList<Item>) {
+  const items = [...list];
+  const back: string[] = [];
+  for (let item = items.at(-1); item; item = item.previous) back.unshift(item.name);
+  const names = items.map(({ name }) => name).join('');
+  expect([back.join(''), list.length, list.first]).toEqual([names, names.length, items[0]]);
+  return names;
+}
+
+describe('a linked list', () => {
+  it('adds items to either end', () => {
+    const { list } = listOf('bc');
+    list.unshift({ name: 'a' });
+    list.push({ name: 'd' });
+    expect(namesOf(list)).toBe('abcd');
+  });
+
+  it.each([
+    ['abc', 'a', 'bc'],
+    ['abc', 'b', 'ac'],
+    ['abc', 'c', 'ab'],
+    ['a', 'a', ''],
+  ])('of %s removes %s, which leaves %s', (names, name, left) => {
+    const { list, item } = listOf(names);
+    expect(list.remove(item(name))).toBe(true);
+    expect(namesOf(list)).toBe(left);
+    list.push({ name: 'z' });
+    expect(namesOf(list)).toBe(`${left}z`);
+  });
+
+  it('does not remove what is in no list, or in another', () => {
+    const { list, item } = listOf('ab');
+    const other = listOf('ab');
+    list.remove(item('a'));
+    expect([list.remove(item('a')), list.remove(other.item('b'))]).toEqual([false, false]);
+    expect([namesOf(list), namesOf(other.list)]).toEqual(['b', 'ab']);
+  });
+
+  it('leaves no link in a removed item', () => {
+    const { list, item } = listOf('abc');
+    list.remove(item('b'));
+    expect(item('b')).toEqual({ name: 'b' });
+  });
+});
