@@ -174,8 +174,13 @@ export class Diagnostics {
   }
 
   /** Also ends the owner's outage, if there was one. */
-  requestSucceeded(message: ReportedRequest, token: AccessToken, slot: Named): void {
-    message.ended(this.#reporter.now().monotonicMs);
+  requestSucceeded(
+    message: ReportedRequest,
+    token: AccessToken,
+    slot: Named,
+    nowMs = this.#reporter.now().monotonicMs,
+  ): void {
+    message.ended(nowMs);
     const issued = () => ({ token: token.fingerprint, expiresAtMs: token.expiresAtMs });
     this.#log('request.succeeded', () => {
       const { owner, reason, durationMs } = message;

@@ -305,12 +305,7 @@ export function parseTokenResponse(body: unknown): { token: string; tokenType?: 
 /** A checked copy of what a source returned, or why it is unusable. Reads each property once: it may be an accessor. */
 export function readIssued(returned: unknown): IssuedToken | { readonly problem: string } {
   const { token, tokenType, requestedAtMs, response } = (returned ?? {}) as IssuedToken;
-  const copy: IssuedToken = {
-    token,
-    ...(tokenType !== undefined && { tokenType }),
-    ...(requestedAtMs !== undefined && { requestedAtMs }),
-    ...(response !== undefined && { response }),
-  };
+  const copy: IssuedToken = { token, tokenType, requestedAtMs, response };
   const problem = problemOfIssued(typeof returned === 'object' ? returned && copy : returned);
   return problem === undefined ? copy : { problem };
 }

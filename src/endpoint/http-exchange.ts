@@ -91,16 +91,19 @@ export function postOverHttp(exchange: Exchange, options: http.RequestOptions): 
     const { deadline } = exchange;
     if (deadline.reason) return resolve({ error: deadline.reason });
     const secure = options.protocol === 'https:';
-    const request = (secure ? https : http).request(options);
+    let request: http.ClientRequest;
+    try {
+      request = (secure ? https : http).request(options);
+    } catch (error) {
+      // A user's agent may throw.
+      return resolve({ error, unreached: true });
+    }
     const connection = new ConnectionWatch(request, secure);
     let response: http.IncomingMessage | undefined;
 
-    const settle = (outcome: Pick<ExchangeResult, 'body' | 'error' | 'unreached' | 'stale'>): void => {
-      const retryAfter = response?.headers['retry-after'];
-      resolve({ status: response?.statusCode, retryAfter, ...outcome });
-    };
     const fail = (error: unknown): void => {
-      settle({ error, unreached: !connection.established, stale: connection.closedIdle(error) });
+      const stale = connection.closedIdle(error);
+      resolve({ ...headOf(response), error, unreached: !connection.established, stale });
       request.destroy();
     };
     deadline.onEnd = fail;
@@ -110,12 +113,16 @@ export function postOverHttp(exchange: Exchange, options: http.RequestOptions): 
     request.on('response', (received) => {
       response = received;
       response.on('error', fail);
-      if (isRedirect(response.statusCode as number)) fail(redirected());
-      else readBody(response, exchange.maxResponseBytes, (body) => settle({ body }), fail);
+      const { status, retryAfter } = headOf(response);
+      if (isRedirect(status as number)) fail(redirected());
+      else readBody(response, exchange.maxResponseBytes, (body) => resolve({ status, retryAfter, body }), fail);
     });
     request.end(exchange.body);
-    // A user's agent may throw.
-  }).catch((error: unknown) => ({ error, unreached: true }));
+  });
+}
+
+function headOf(response: http.IncomingMessage | undefined): Pick<ExchangeResult, 'status' | 'retryAfter'> {
+  return { status: response?.statusCode, retryAfter: response?.headers['retry-after'] };
 }
 
 /** Reads the body up to its end or the limit, and decodes it. */

@@ -89,11 +89,14 @@ export class TokenEndpoint implements TokenSource {
     }
     const deadline = new Deadline(this.#clock, this.timeoutMs, request && Cancellation.of(request));
     try {
-      const clientSecret = await this.#currentSecret(deadline);
+      const secret = this.#currentSecret(deadline);
+      const clientSecret = typeof secret === 'string' ? secret : await secret;
       const requestedAtMs = this.#clock.now();
       const body = JSON.stringify({
         grant_type: 'client_credentials',
-        ...{ client_id: this.#clientId, client_secret: clientSecret, appliance_owner_scope: accessKey },
+        client_id: this.#clientId,
+        client_secret: clientSecret,
+        appliance_owner_scope: accessKey,
       });
       const exchange = { body, maxResponseBytes: this.#maxResponseBytes, deadline };
       let result = await this.#post(exchange);

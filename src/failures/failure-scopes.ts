@@ -95,6 +95,7 @@ const LONE_FAILURE_BASE_MS = 100;
 /** The breakers of client and endpoint, and how failures of owners escalate to them. */
 export class FailureScopes {
   readonly #breakers: Readonly<Record<WiderScope, CircuitBreaker>>;
+  readonly #both: readonly CircuitBreaker[];
   /** How many requests may be in flight, and how fast they may follow each other. */
   readonly flow: Flow;
   readonly #ownerRange: PauseRange;
@@ -109,6 +110,7 @@ export class FailureScopes {
       client: new CircuitBreaker('client', ranges.client, options),
       endpoint: new CircuitBreaker('endpoint', ranges.endpoint, options),
     };
+    this.#both = [this.#breakers.client, this.#breakers.endpoint];
     this.flow = new Flow(options);
     this.#ownerRange = ranges.owner;
     this.#random = options.random;
@@ -245,10 +247,6 @@ export class FailureScopes {
     const beyondMs = hung ? drawLength(0, this.#ownerRange, this.#random) : 0;
     const retryAtMonotonicMs = circuitPause.retryAtMonotonicMs + beyondMs;
     return { error, count: Math.max(1, ownerFailures), retryAtMonotonicMs };
-  }
-
-  get #both(): CircuitBreaker[] {
-    return [this.#breakers.client, this.#breakers.endpoint];
   }
 }
 

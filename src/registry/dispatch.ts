@@ -177,16 +177,15 @@ export class Dispatch {
   }
 
   /** A request succeeded. Returns the scopes whose circuit that closed. */
-  succeeded(flight: Flight, permit: Permit, sentAtMs: number): WiderScope[] {
-    const { monotonicMs } = this.#time.now();
-    const isLimitInUse = this.#queue.isFull(this.#failures.flow.limitsAt(monotonicMs));
-    const latencyMs = monotonicMs - sentAtMs;
-    this.#queue.served(flight, monotonicMs);
+  succeeded(flight: Flight, permit: Permit, sentAtMs: number, nowMs: number): WiderScope[] {
+    const isLimitInUse = this.#queue.isFull(this.#failures.flow.limitsAt(nowMs));
+    const latencyMs = nowMs - sentAtMs;
+    this.#queue.served(flight, nowMs);
     // Without a permit it waited for another replica, so its latency is not the service's.
     const response = this.#queue.isInFlight(flight)
       ? { latencyMs, isLimitInUse, inFlight: this.#queue.inFlight }
       : undefined;
-    return this.#failures.succeeded(permit, monotonicMs, response);
+    return this.#failures.succeeded(permit, nowMs, response);
   }
 
   /** After how long a failed request should be sent again; undefined if it should not. */

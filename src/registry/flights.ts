@@ -205,8 +205,8 @@ export class Flights implements FlightHost, Runner {
     return reasonOf(slot);
   }
 
-  succeeded({ flight, permit, attempt: { sent, message } }: SentFlight, held: HeldToken): void {
-    const lifted = this.#dispatch.succeeded(flight, permit, sent.monotonicMs);
+  succeeded({ flight, permit, attempt: { sent, message } }: SentFlight, held: HeldToken, now: Instant): void {
+    const lifted = this.#dispatch.succeeded(flight, permit, sent.monotonicMs, now.monotonicMs);
     if (this.#owners.isCurrent(flight)) {
       succeeded(flight.slot, held);
       this.#owners.store(flight.slot);
@@ -214,7 +214,7 @@ export class Flights implements FlightHost, Runner {
     flight.resolve(held.token);
     this.#waiters.settled(flight);
     this.#end(flight);
-    this.#diagnostics.requestSucceeded(message, held.token, flight.slot);
+    this.#diagnostics.requestSucceeded(message, held.token, flight.slot, now.monotonicMs);
     for (const scope of lifted) this.#diagnostics.lifted(scope);
   }
 

@@ -151,7 +151,7 @@ export class RequestQueue<T extends QueuedRequest> {
 
   /** Pulls the request to start now, which then counts as in flight; undefined if none may start. */
   next(limits: StartLimits, nowMs: number): T | undefined {
-    const may = STANDINGS.filter((standing) => this.mayStart(standing, limits));
+    const may = (standing: OwnerStanding) => this.mayStart(standing, limits);
     const place = firstOf(this.#waitedFor, may) ?? firstOf(this.#refreshes, may);
     if (!place) return undefined;
     const { request } = place;
@@ -223,7 +223,7 @@ export class RequestQueue<T extends QueuedRequest> {
 
   /** The refresh that has waited longest: a caller's request may take its place. */
   get oldestRefresh(): T | undefined {
-    return firstOf(this.#refreshes, STANDINGS)?.request;
+    return firstOf(this.#refreshes)?.request;
   }
 
   /**
@@ -310,10 +310,13 @@ function isFailing(standing: OwnerStanding): boolean {
   return standing === 'unproven' || standing === 'failing';
 }
 
-/** The oldest place in these lanes. */
-function firstOf<T>(among: Lanes<T>, standings: readonly OwnerStanding[]): Place<T> | undefined {
+/** The oldest place in these lanes, among the standings that count. */
+function firstOf<T>(among: Lanes<T>, counts = (_: OwnerStanding) => true): Place<T> | undefined {
   let first: Place<T> | undefined;
-  for (const standing of standings) first = earlier(first, among[standing].first);
+  for (const standing of STANDINGS) {
+    const oldest = among[standing].first;
+    if (oldest && counts(standing)) first = earlier(first, oldest);
+  }
   return first;
 }
 

@@ -37,7 +37,7 @@ export interface FlightHost {
   takePermit(flight: Flight): Promise<void>;
   releasePermit(flight: Flight): void;
   /** Stores the token and settles the request. */
-  succeeded(sent: SentFlight, held: HeldToken): void;
+  succeeded(sent: SentFlight, held: HeldToken, now: Instant): void;
 }
 
 /**
@@ -69,7 +69,7 @@ export async function obtain(
     if (!isDenied(slot, () => fingerprints.ofToken(issued.token))) {
       const life = lifetimeOf(expiry, issued);
       if (life.problem) diagnostics.lifetimeUnknown(slot, life.problem, life.lifetimeMs);
-      host.succeeded(sent, heldTokenFrom(settings, issued, life, slot, now));
+      host.succeeded(sent, heldTokenFrom(settings, issued, life, slot, now), now);
       return;
     }
     if (deniedBefore) throw deniedBefore;

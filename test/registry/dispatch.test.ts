@@ -81,7 +81,8 @@ class Stage implements Runner {
   }
 
   async succeed(flight: Flight | undefined, sentAtMs = 0): Promise<void> {
-    this.dispatch.succeeded(flight as Flight, this.#permits.get(flight as Flight) as Permit, sentAtMs);
+    const nowMs = this.clock.monotonic();
+    this.dispatch.succeeded(flight as Flight, this.#permits.get(flight as Flight) as Permit, sentAtMs, nowMs);
     await this.end(flight);
   }
 
