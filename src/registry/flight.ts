@@ -66,8 +66,6 @@ export class Flight implements QueuedRequest, Linked<Flight> {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    // No caller may be waiting, as for a refresh. Diagnostics report its failure.
-    this.#outcome.catch(() => {});
   }
 
   /** How many callers wait. */
@@ -98,6 +96,8 @@ export class Flight implements QueuedRequest, Linked<Flight> {
   }
 
   reject(error: unknown): void {
+    // No caller may be waiting, as for a refresh. Diagnostics report its failure.
+    this.#outcome.catch(() => {});
     this.#reject(error);
     if (this.waiters) for (const waiter of this.waiters) waiter.reject(error);
   }

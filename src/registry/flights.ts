@@ -168,7 +168,7 @@ export class Flights implements FlightHost, Runner {
   }
 
   run(flight: Flight, permit: Permit): void {
-    void flight.context.runInAsyncScope(this.#run, this, flight, permit);
+    flight.context.runInAsyncScope(this.#run, this, flight, permit);
   }
 
   refuse(flight: Flight, error: OwnerTokenError): void {
@@ -176,8 +176,7 @@ export class Flights implements FlightHost, Runner {
     this.#reject(flight, error);
   }
 
-  /** Sends the request, and settles it unless it will be sent again. */
-  async #run(flight: Flight, permit: Permit): Promise<void> {
+  #run(flight: Flight, permit: Permit): void {
     // All callers may have left since the permit was granted.
     if (flight.state.phase === 'settled') {
       this.#failures.cancel(permit);
@@ -188,14 +187,7 @@ export class Flights implements FlightHost, Runner {
     flight.state = { phase: 'sent', abort };
     const now = this.#time.now();
     const attempt = this.newAttempt(flight, this.#reasonOf(flight, now), now);
-    const sent: SentFlight = { flight, permit, abort, attempt };
-    let isSentAgain = false;
-    try {
-      await obtain(this.#settings, this.#diagnostics, this, sent);
-    } catch (thrown) {
-      isSentAgain = this.#failed(sent, thrown);
-    }
-    if (!isSentAgain) this.#dispatch.releasePermit(flight);
+    void obtain(this.#settings, this.#diagnostics, this, { flight, permit, abort, attempt });
   }
 
   /** A refresh may have been queued for longer than its token lived. */
@@ -216,6 +208,11 @@ export class Flights implements FlightHost, Runner {
     this.#end(flight);
     this.#diagnostics.requestSucceeded(message, held.token, flight.slot, now.monotonicMs);
     for (const scope of lifted) this.#diagnostics.lifted(scope);
+    this.#dispatch.releasePermit(flight);
+  }
+
+  failed(sent: SentFlight, thrown: unknown): void {
+    if (!this.#failed(sent, thrown)) this.#dispatch.releasePermit(sent.flight);
   }
 
   /** Handles a failure. Returns whether the request will be sent again. */

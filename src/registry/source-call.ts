@@ -38,14 +38,16 @@ export interface FlightHost {
   releasePermit(flight: Flight): void;
   /** Stores the token and settles the request. */
   succeeded(sent: SentFlight, held: HeldToken, now: Instant): void;
+  /** Settles the request, or has it sent again. */
+  failed(sent: SentFlight, thrown: unknown): void;
 }
 
 /**
  * Obtains a token that is not on the owner's denylist, in up to two calls of the source, and has it stored. Nothing is
  * awaited between the check and that: a rejection in between would be lost.
  *
- * @throws what {@link callSource} throws; `invalid_response` if the source returns no usable token; `token_rejected` if
- * both tokens are on the denylist.
+ * Never rejects. The request fails with what {@link callSource} throws; with `invalid_response` if the source returns no
+ * usable token; with `token_rejected` if both tokens are on the denylist.
  */
 export async function obtain(
   settings: RegistrySettings,
@@ -57,28 +59,28 @@ export async function obtain(
   const { slot } = flight;
   const { time, expiry, fingerprints } = settings;
   let deniedBefore: OwnerTokenError | undefined;
-  for (;;) {
-    let call: { readonly returned: IssuedToken };
-    try {
-      call = await callSource(settings, diagnostics, host, sent);
-    } finally {
+  try {
+    for (;;) {
+      const { returned } = await callSource(settings, diagnostics, host, sent);
       flight.cancelTimer?.();
+      const now = time.now();
+      const issued = dateIssued(returned, sent.attempt.sent, now);
+      if (!isDenied(slot, () => fingerprints.ofToken(issued.token))) {
+        const life = lifetimeOf(expiry, issued);
+        if (life.problem) diagnostics.lifetimeUnknown(slot, life.problem, life.lifetimeMs);
+        return host.succeeded(sent, heldTokenFrom(settings, issued, life, slot, now), now);
+      }
+      if (deniedBefore) throw deniedBefore;
+      const message = 'the service re-issued a token that was reported as rejected';
+      deniedBefore = new OwnerTokenError('token_rejected', message, { owner: slot.owner, failedAtMs: now.wallMs });
+      diagnostics.requestFailed(sent.attempt.message, deniedBefore);
+      abort.throwIfAborted();
+      await host.takePermit(flight);
+      sent.attempt = host.newAttempt(flight, 'rejected');
     }
-    const now = time.now();
-    const issued = dateIssued(call.returned, sent.attempt.sent, now);
-    if (!isDenied(slot, () => fingerprints.ofToken(issued.token))) {
-      const life = lifetimeOf(expiry, issued);
-      if (life.problem) diagnostics.lifetimeUnknown(slot, life.problem, life.lifetimeMs);
-      host.succeeded(sent, heldTokenFrom(settings, issued, life, slot, now), now);
-      return;
-    }
-    if (deniedBefore) throw deniedBefore;
-    const message = 'the service re-issued a token that was reported as rejected';
-    deniedBefore = new OwnerTokenError('token_rejected', message, { owner: slot.owner, failedAtMs: now.wallMs });
-    diagnostics.requestFailed(sent.attempt.message, deniedBefore);
-    abort.throwIfAborted();
-    await host.takePermit(flight);
-    sent.attempt = host.newAttempt(flight, 'rejected');
+  } catch (thrown) {
+    flight.cancelTimer?.();
+    host.failed(sent, thrown);
   }
 }
 
@@ -110,11 +112,17 @@ function callSource(
     ...(slot.held && { held: slot.held }),
     ...(slot.trouble?.lastRejected && { rejected: slot.trouble.lastRejected }),
   });
-  // In an async function, so that a source that throws synchronously fails like one that rejects. Boxed, because each
-  // promise that is resolved with an object reads its `then`, which may be an accessor that changes.
-  const call = async () => ({ returned: await source.requestToken(accessKey, request) });
+  // A source that throws synchronously fails like one that rejects.
+  const call = () => {
+    try {
+      return Promise.resolve(source.requestToken(accessKey, request));
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  };
   return new Promise((resolve, reject) => {
-    diagnostics.requestSent(message, call).then(resolve, reject);
+    // Boxed, because a promise that is resolved with an object reads its `then`, which may be an accessor that changes.
+    diagnostics.requestSent(message, call).then((returned) => resolve({ returned }), reject);
     flight.cancelTimer = time.startTimer(() => {
       const problem = `the token source did not settle within ${requestTimeoutMs} ms (requestTimeoutMs)`;
       reject(new OwnerTokenError('endpoint_unavailable', problem));
