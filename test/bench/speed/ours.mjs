@@ -84,31 +84,47 @@ const bodyOf = ({ clientId, clientSecret }, accessKey) =>
     ...{ client_id: clientId, client_secret: clientSecret, appliance_owner_scope: accessKey },
   });
 
-/** A POST over a keep-alive agent, with no deadline, no bound and no check. */
+/** A POST over a keep-alive agent, and a Map of the tokens with their ends: no deadline, no bound, no shared request. */
 export function bareHttp(service) {
   const agent = new http.Agent({ keepAlive: true });
   const { hostname, port, pathname: path } = new URL(service.tokenUrl);
   const options = { hostname, port, path, method: 'POST', agent, headers: { 'content-type': 'application/json' } };
-  const getToken = (accessKey) =>
+  const request = (accessKey) =>
     new Promise((resolve, reject) => {
-      const request = http.request(options, (response) => {
+      const sent = http.request(options, (response) => {
         let text = '';
         response.setEncoding('utf8').on('data', (part) => {
           text += part;
         });
-        response.on('end', () => resolve(JSON.parse(text).access_token)).on('error', reject);
+        response.on('end', () => (response.statusCode === 200 ? resolve(JSON.parse(text)) : reject(new Error(text))));
+        response.on('error', reject);
       });
-      request.on('error', reject).end(bodyOf(service, accessKey));
+      sent.on('error', reject).end(bodyOf(service, accessKey));
     });
+  const getToken = keeping(request);
   return { getToken, close: () => agent.destroy() };
 }
 
+/** The least that a cache does: a Map of the tokens with their ends. */
+function keeping(request) {
+  const held = new Map();
+  return async (accessKey) => {
+    const found = held.get(accessKey);
+    if (found && Date.now() < found.endsAtMs) return found.token;
+    const { access_token: token, expires_in: seconds } = await request(accessKey);
+    if (typeof token !== 'string') throw new Error('the token endpoint answered without a token');
+    held.set(accessKey, { token, endsAtMs: Date.now() + seconds * 1_000 });
+    return token;
+  };
+}
+
 export function bareFetch(service) {
-  const getToken = async (accessKey) => {
+  const getToken = keeping(async (accessKey) => {
     const headers = { 'content-type': 'application/json' };
     const response = await fetch(service.tokenUrl, { method: 'POST', headers, body: bodyOf(service, accessKey) });
-    return (await response.json()).access_token;
-  };
+    if (!response.ok) throw new Error(`the token endpoint answered ${response.status}`);
+    return await response.json();
+  });
   return { getToken, close() {} };
 }
 
