@@ -181,7 +181,9 @@ export class FailureScopes {
       error.oauthError === undefined &&
       !isHung(request) &&
       this.scopeOf(request) === 'owner';
-    return isLone && this.flow.takeRetry() ? RETRY_AFTER_MS.least + RETRY_AFTER_MS.range * this.#random() : undefined;
+    return isLone && this.flow.takeRetry(permit)
+      ? RETRY_AFTER_MS.least + RETRY_AFTER_MS.range * this.#random()
+      : undefined;
   }
 
   /** The request failed for good. Attributes the failure to a scope and pauses that scope. */

@@ -17,9 +17,12 @@
  *
  * **Newcomers** (owners that have never succeeded) slow down while they fail. In an outage they may be the only owners
  * that make requests, because the others still have their tokens. Once any owner has succeeded, failures of newcomers
- * open no circuit, because they may simply have wrong keys. So from the third ambiguous failure in a row on, each one
- * doubles the interval between their requests, up to a second. Only failures after which no newcomer has succeeded
- * count.
+ * open no circuit, because they may simply have wrong keys. So after two ambiguous failures in a row, they start at most
+ * two requests a second, and after three, one. Only failures after which no newcomer has succeeded are in a row.
+ *
+ * Where some newcomers always fail, such rows are no sign of an outage. So the first failures of a row are harmless, as
+ * many as there were in the longest row that a success has lately ended, and slow nobody down. A newcomer's failure
+ * beyond the harmless ones is sent again only if it is the first of them: each retry is one more request in an outage.
  */
 
 import type { OwnerStanding } from './circuit-breaker.ts';
@@ -79,9 +82,12 @@ const RAISE_UNIT_MS = 5_000;
 const SUCCESSES_PER_RETRY = 10;
 const MAX_SAVED_RETRIES = 10;
 
-/** Failures of newcomers in a row that do not slow them down, and the rate after the next one. */
-const FREE_FAILURES = 2;
-const NEWCOMERS_PER_SECOND = { first: 8, least: 1 } as const;
+/** Failures of newcomers in a row, after the harmless ones, that do not slow them down; the rate after the next one. */
+const FREE_FAILURES = 1;
+const NEWCOMERS_PER_SECOND = { first: 2, least: 1 } as const;
+/** The most failures in a row that are harmless, and the share of them that still are after one more success. */
+const MAX_HARMLESS = 8;
+const STILL_HARMLESS = 0.995;
 
 export class Flow {
   readonly #concurrency: ConcurrencyLimit;
@@ -105,7 +111,10 @@ export class Flow {
   #rateLimitedInARow = 0;
   #rateLimitedUpTo = 0;
   #successesSaved = 0;
+  #newcomerSentMs = Number.NEGATIVE_INFINITY;
+  /** In a row. */
   #newcomerFailures = 0;
+  #harmlessFailures = 0;
   #newestNewcomerSuccess = 0;
 
   constructor({ concurrency, requestsPerSecond = Number.POSITIVE_INFINITY }: FlowOptions) {
@@ -150,7 +159,9 @@ export class Flow {
     this.#sent = number;
     if (nowMs > this.#perSecondUntilMs) this.#forgetRate();
     this.#pace.sent(nowMs);
-    if (isNewcomer(standing)) this.#newcomers.sent(nowMs);
+    if (!isNewcomer(standing)) return;
+    this.#newcomers.sent(nowMs);
+    this.#newcomerSentMs = nowMs;
   }
 
   /** @param response undefined if its latency is not the service's: another replica obtained the token. */
@@ -162,6 +173,8 @@ export class Flow {
     if (number > this.#rateLimitedUpTo) this.#rateLimitedInARow = 0;
     if (isNewcomer(standing)) {
       this.#newestNewcomerSuccess = Math.max(this.#newestNewcomerSuccess, number);
+      const row = Math.min(this.#newcomerFailures, MAX_HARMLESS);
+      this.#harmlessFailures = Math.max(row, this.#harmlessFailures * STILL_HARMLESS);
       this.#resetNewcomers();
     }
     if (!response) return;
@@ -178,9 +191,11 @@ export class Flow {
   /** A newcomer's request failed ambiguously. */
   newcomerFailed(number: number): void {
     if (number <= this.#newestNewcomerSuccess) return;
-    const doublings = ++this.#newcomerFailures - FREE_FAILURES - 1;
+    this.#newcomerFailures++;
+    const doublings = this.#excessFailures - FREE_FAILURES - 1;
     if (doublings < 0) return;
-    this.#newcomers.set(Math.max(NEWCOMERS_PER_SECOND.least, NEWCOMERS_PER_SECOND.first / 2 ** doublings));
+    const perSecond = Math.max(NEWCOMERS_PER_SECOND.least, NEWCOMERS_PER_SECOND.first / 2 ** doublings);
+    this.#newcomers.set(perSecond, this.#newcomerSentMs);
   }
 
   /** The service refused the owner of a request, which proves that it works. */
@@ -217,9 +232,13 @@ export class Flow {
     return true;
   }
 
-  /** Takes a retry out of the budget. Returns false if there is none. */
-  takeRetry(): boolean {
+  /** Takes a retry of this failed request out of the budget. Returns false if there is none for it. */
+  takeRetry({ number, standing }: SentPermit): boolean {
     if (this.#successesSaved < SUCCESSES_PER_RETRY) return false;
+    if (isNewcomer(standing)) {
+      if (this.#excessFailures > 0) return false;
+      this.newcomerFailed(number);
+    }
     this.#successesSaved -= SUCCESSES_PER_RETRY;
     return true;
   }
@@ -241,6 +260,11 @@ export class Flow {
     this.#rateLimitedInARow = 0;
     this.#quietUntilMs = Number.NEGATIVE_INFINITY;
     this.#forgetRate();
+  }
+
+  /** Failures of newcomers in a row beyond the harmless ones. */
+  get #excessFailures(): number {
+    return this.#newcomerFailures - Math.floor(this.#harmlessFailures);
   }
 
   #forgetRate(): void {

@@ -23,9 +23,14 @@ export class Pace {
     return this.#nextAtMs;
   }
 
-  /** Changes the rate of the requests that follow. */
-  set(perSecond: number): void {
+  /**
+   * Changes the rate of the requests that follow the next one.
+   *
+   * @param lastSentMs when the last request was sent, if the rate is to hold for the next one, too.
+   */
+  set(perSecond: number, lastSentMs = Number.NEGATIVE_INFINITY): void {
     this.#perSecond = perSecond;
+    this.#nextAtMs = Math.max(this.#nextAtMs, lastSentMs + 1_000 / perSecond);
   }
 
   sent(nowMs: number): void {

@@ -493,7 +493,7 @@ describe('the budget of retries', () => {
     const stage = new Stage();
     const taken = () => {
       let count = 0;
-      while (stage.flow.takeRetry()) count++;
+      while (stage.flow.takeRetry(stage.send())) count++;
       return count;
     };
     expect(taken()).toBe(0);
@@ -506,6 +506,24 @@ describe('the budget of retries', () => {
     stage.succeedEvery(1, 1_000);
     expect(taken()).toBe(10);
   });
+
+  it('has one for the first newcomer that fails, until a newcomer succeeds, and all for other owners', () => {
+    const stage = new Stage();
+    stage.succeedEvery(1, 100);
+    const takeRetry = (standing: OwnerStanding) => stage.flow.takeRetry(stage.send(standing));
+    expect((['new', 'new', 'proven', 'new'] as const).map(takeRetry)).toEqual([true, false, true, false]);
+    stage.succeed(stage.send('new'));
+    // One failure has proved harmless.
+    expect((['new', 'new', 'new'] as const).map(takeRetry)).toEqual([true, true, false]);
+  });
+
+  it('pays for newcomers, whose failure counts although it is sent again', () => {
+    const stage = new Stage();
+    stage.succeedEvery(1, 100);
+    stage.flow.takeRetry(stage.send('new'));
+    stage.flow.newcomerFailed(stage.send('new').number);
+    expect(stage.flow.limitsAt(stage.nowMs).newcomers).toBe(false);
+  });
 });
 
 describe('newcomers', () => {
@@ -513,7 +531,7 @@ describe('newcomers', () => {
     for (let index = 0; index < count; index++) stage.flow.newcomerFailed(stage.send('new').number);
   };
 
-  it('slow down from the third failure in a row on, to one a second', () => {
+  it('slow down from the second failure in a row on, to one a second', () => {
     const stage = new Stage();
     const intervals: number[] = [];
     for (let count = 0; count < 8; count++) {
@@ -522,7 +540,20 @@ describe('newcomers', () => {
       stage.send('new');
       intervals.push((stage.flow.nextStartAtMs(stage.nowMs) ?? stage.nowMs) - stage.nowMs);
     }
-    expect(intervals).toEqual([0, 0, 125, 250, 500, 1_000, 1_000, 1_000]);
+    expect(intervals).toEqual([0, 500, 1_000, 1_000, 1_000, 1_000, 1_000, 1_000]);
+  });
+
+  it('wait from when the last of them was sent', () => {
+    const stage = new Stage();
+    const [first, second] = [stage.send('new'), stage.send('new')];
+    stage.nowMs += 300;
+    stage.send('new');
+    stage.send('proven');
+    stage.nowMs += 100;
+    for (const { number } of [first, second]) stage.flow.newcomerFailed(number);
+    expect(stage.flow.nextStartAtMs(stage.nowMs)).toBe(800);
+    failNewcomers(stage, 1);
+    expect(stage.flow.nextStartAtMs(stage.nowMs)).toBe(1_400);
   });
 
   it('alone wait', () => {
@@ -557,24 +588,44 @@ describe('newcomers', () => {
     expect(stage.flow.limitsAt(stage.nowMs).newcomers).toBe(false);
   });
 
-  it('may fail twice again after one of them has succeeded', () => {
-    const stage = new Stage();
-    failNewcomers(stage, 6);
+  /** How many of them fail in a row until the others have to wait; then one succeeds. */
+  const failuresUntilSlow = (stage: Stage) => {
+    let count = 0;
+    for (; stage.flow.limitsAt(stage.nowMs).newcomers; count++) failNewcomers(stage, 1);
     stage.succeed(stage.send('new'));
-    failNewcomers(stage, 2);
-    expect(stage.flow.limitsAt(stage.nowMs).newcomers).toBe(true);
+    return count;
+  };
+
+  it('may fail in a row as often as before a success, eight times at most, and twice more', () => {
+    const stage = new Stage();
+    failNewcomers(stage, 3);
+    stage.succeed(stage.send('new'));
+    // Shorter rows change nothing.
     failNewcomers(stage, 1);
-    stage.send('new');
-    expect(stage.flow.limitsAt(stage.nowMs).newcomers).toBe(false);
+    stage.succeed(stage.send('new'));
+    expect(failuresUntilSlow(stage)).toBe(4);
+    failNewcomers(stage, 100);
+    stage.succeed(stage.send('new'));
+    expect(failuresUntilSlow(stage)).toBe(10);
+  });
+
+  it('may fail in a row the less often, the more of them have succeeded since', () => {
+    const stage = new Stage();
+    failNewcomers(stage, 8);
+    stage.succeed(stage.send('new'));
+    const counts = [100, 200, 400].map((successes) => {
+      for (let count = 0; count < successes; count++) stage.succeed(stage.send('new'));
+      return failuresUntilSlow(stage);
+    });
+    expect(counts).toEqual([6, 4, 2]);
   });
 
   it('wait at least as long as everybody', () => {
     const stage = new Stage({ requestsPerSecond: 5 });
-    failNewcomers(stage, 3);
-    expect(stage.flow.waitMs('new', { all: 100, newcomers: 8 })).toBe(20_000);
-    expect(stage.flow.waitMs('unproven', { all: 100, newcomers: 80 })).toBe(20_000);
-    expect(stage.flow.waitMs('new', { all: 100, newcomers: 100 })).toBe(20_000);
-    expect(stage.flow.waitMs('new', { all: 100, newcomers: 240 })).toBe(30_000);
+    failNewcomers(stage, 2);
+    expect(stage.flow.waitMs('new', { all: 100, newcomers: 2 })).toBe(20_000);
+    expect(stage.flow.waitMs('unproven', { all: 100, newcomers: 40 })).toBe(20_000);
+    expect(stage.flow.waitMs('new', { all: 100, newcomers: 60 })).toBe(30_000);
   });
 
   it('do not once one of them succeeds, or after resume', () => {

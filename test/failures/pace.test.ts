@@ -51,4 +51,15 @@ describe('a pace', () => {
     pace.removeBound();
     expect([pace.perSecond, pace.nextAtMs]).toEqual([Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]);
   });
+
+  it('applies a new rate to the next request, too, if it is told when the last one was sent', () => {
+    const pace = new Pace();
+    pace.set(4, 1_000);
+    expect(pace.nextAtMs).toBe(1_250);
+    pace.set(2, 1_000);
+    expect(pace.nextAtMs).toBe(1_500);
+    // Never earlier than before.
+    pace.set(10, 1_000);
+    expect(pace.nextAtMs).toBe(1_500);
+  });
 });

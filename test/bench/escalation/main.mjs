@@ -6,7 +6,8 @@
  *   RULES='the rule,late failures count' SEED=2 node test/bench/escalation/main.mjs
  *   RULES='the rule' SEEDS=12 LATENCY_MS=300 node test/bench/escalation/main.mjs
  *
- * With several seeds, from `SEED` on, each cell is the worst of them; the first one is their mean.
+ * With several seeds, from `SEED` on, each cell is the worst of them; the first one is their mean. "Down" is while nobody
+ * can succeed, "once known" from the first failure in that time on: requests sent before it cannot know.
  */
 
 import { bundled } from '../../helpers/bundle.mjs';
@@ -185,6 +186,7 @@ const COLUMNS = [
   { head: 'delayed', of: ({ late }) => late, text: percent },
   { head: 'most a second', of: ({ sentMs }) => mostPerSecond(sentMs), text: number },
   { head: 'same, down', of: ({ sentDownMs }) => sentDownMs && mostPerSecond(sentDownMs), text: number },
+  { head: 'once known', of: ({ sentKnownMs }) => sentKnownMs && mostPerSecond(sentKnownMs), text: number },
   { head: 'attempts down', of: ({ sentDownMs }) => sentDownMs?.length, text: number },
   { head: 'back after', of: ({ backMs }) => backMs, text: seconds },
 ];
@@ -211,9 +213,11 @@ process.exit(0);
 /** Plays one scene. Returns shares of the calls of healthy owners, and when requests were sent. */
 async function play(seed, { load, forMs, isSick, answer, down }, OwnerTokenRegistry, OwnerTokenError) {
   const engine = new Engine(seed);
+  let knownMs = Infinity;
   const registry = engine.registry(OwnerTokenRegistry, {}, ({ owner }) => {
     const { afterMs, code, status } = answer(owner, engine.nowMs, engine.random);
     if (!code) return { afterMs, seconds: HELD_SECONDS };
+    if (down && between(engine.nowMs, ...down)) knownMs = Math.min(knownMs, engine.nowMs + afterMs);
     return { afterMs, error: new OwnerTokenError(code, 'no', { status }) };
   });
   const count = { calls: 0, refused: 0, failed: 0, late: 0 };
@@ -236,8 +240,10 @@ async function play(seed, { load, forMs, isSick, answer, down }, OwnerTokenRegis
   await engine.runTo(forMs);
   const { sentMs } = engine;
   const sentDownMs = down && sentMs.filter((ms) => between(ms, ...down));
+  const sentKnownMs = sentDownMs?.filter((ms) => ms >= knownMs);
   const { calls, refused, failed, late } = count;
-  return { refused: refused / calls, failed: failed / calls, late: late / calls, sentMs, sentDownMs, backMs };
+  const shares = { refused: refused / calls, failed: failed / calls, late: late / calls };
+  return { ...shares, sentMs, sentDownMs, sentKnownMs, backMs };
 }
 
 /** The most requests that began within one second. */
