@@ -90,12 +90,14 @@ export class Election {
     const findings: Findings = { avoid: 0, rejected: this.#rejectedGeneration(call), unreadable: '' };
     let admitted = call.circuit.mustRead ? undefined : ADMITTED;
     let { isUnread } = call.circuit;
+    let holdsLease = false;
     try {
       for (;;) {
         call.request.signal.throwIfAborted();
         const readAtMs = clock.monotonic();
         const askedAtMs = clock.now();
         const { answer: inTime, late } = await this.#acquire(call, findings, isUnread || admitted !== undefined);
+        holdsLease = false;
         if (inTime?.what === 'lead' && admitted) {
           const { trial } = admitted;
           admitted = undefined;
@@ -111,7 +113,8 @@ export class Election {
           if (!call.circuit.mustRead) admitted = ADMITTED;
           if (admitted && this.#maySend(call)) return leadOf(answer, readAtMs, undefined);
           isUnread = false;
-          if (!this.#maySend(call)) await record.release(call.owner, call.id, 'unknown');
+          holdsLease = this.#maySend(call);
+          if (!holdsLease) await record.release(call.owner, call.id, 'unknown');
         }
         if (answer.what === 'wait') {
           if (!(await this.#wait(call, watch, answer.remainingMs, readAtMs, endsAtMs))) return FALL_BACK;
@@ -119,10 +122,7 @@ export class Election {
           if (!(await this.#waitToSend(call, watch, endsAtMs))) continue;
           await call.takePermit();
           const passed = admitted ?? (await this.#admit(call, endsAtMs));
-          if (passed.do !== 'send') {
-            if (answer.what === 'lead') void record.release(call.owner, call.id, 'unknown');
-            return passed;
-          }
+          if (passed.do !== 'send') return passed;
           admitted = passed;
         } else {
           const decision = this.#read(call, findings, answer, askedAtMs);
@@ -131,6 +131,7 @@ export class Election {
       }
     } finally {
       watch.stop();
+      if (holdsLease) void record.release(call.owner, call.id, 'unknown');
       if (admitted?.trial) this.#abandonTrial(call);
       this.#passOnSendTime(call);
     }

@@ -111,6 +111,34 @@ describe('the first call of a replica', () => {
       expect(await refusal).toEqual(error);
     },
   );
+
+  it('gives the lease back if it is aborted while it waits for the trial of another replica', async () => {
+    const { fleet, countOf } = recorded(new ModelFleet());
+    const failing = fleet.replica();
+    fleet.source.script((call) =>
+      call.fail(new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint', status: 503 })),
+    );
+    await expect(failing.shared.requestToken('failing', requestOf())).rejects.toThrow();
+    fleet.source.script(() => {});
+    await fleet.pass(5_000);
+    void failing.shared.requestToken('trial', requestOf()).catch(() => {});
+    await settle();
+    expect(fleet.source.countFor('trial')).toBe(1);
+    const abort = new AbortController();
+    // The first operation is the read of the circuit.
+    let reads = 0;
+    const redis = fleet.model.port(async (answer) => {
+      if (reads++ === 0) await new Promise(() => {});
+      return answer();
+    });
+    const call = fleet.replica({ redis }).shared.requestToken(KEY, requestOf({ signal: abort.signal }));
+    await settle();
+    const before = countOf('release');
+    abort.abort(new Error('no longer wanted'));
+    await expect(call).rejects.toThrow('no longer wanted');
+    await settle();
+    expect(countOf('release') - before).toBe(1);
+  });
 });
 
 describe('a reply that is late', () => {
