@@ -245,6 +245,11 @@ describe('a request', () => {
     expect(slot.held?.value).toBe('token-2-of-a');
   });
 
+  it('that has settled is none for a rejection to detach', () => {
+    stage = new Stage();
+    expect(() => stage.flights.rejected('a')).not.toThrow();
+  });
+
   it('that was detached fails its callers, and its failure is not cached', async () => {
     stage = new Stage();
     const { slot, outcome } = await stage.send('a');
@@ -269,6 +274,13 @@ describe('a source that fails badly', () => {
     await settle();
     stage.source.call(1).succeed();
     expect(await outcome).toBe('token-1-of-b');
+  });
+
+  it('by throwing undefined fails its callers like any other failure', async () => {
+    stage = new Stage();
+    const { outcome } = await stage.send('a');
+    await stage.fail(0, undefined);
+    expect(await outcome).toBe('source_failed');
   });
 
   it('by throwing what cannot be read fails its callers with an error that can', async () => {
@@ -705,7 +717,7 @@ describe('a request that nobody waits for any more', () => {
     const { slot, outcome } = await stage.send('a', undefined, leaving.signal);
     leaving.abort('enough');
     expect(await outcome).toBe('enough');
-    expect(stage.isRequesting('a')).toBe(true);
+    expect([stage.isRequesting('a'), stage.source.call(0).request.signal.aborted]).toEqual([true, false]);
     await stage.answer(0);
     expect(slot.held?.value).toBe('token-1-of-a');
   });
@@ -724,6 +736,21 @@ describe('an owner that is forgotten', () => {
     expect(signal.reason).toMatchObject({ name: 'AbortError', message: 'no callers' });
     await stage.fail(0, signal.reason);
     expect(stage.flights.counts.failures).toBe(0);
+  });
+
+  it('has the permit of its aborted request returned, for requests queued before and after', async () => {
+    stage = new Stage({ concurrency: 1 });
+    const leaving = new AbortController();
+    const { outcome } = await stage.send('a', undefined, leaving.signal);
+    const before = stage.begin('b');
+    stage.forget('a');
+    leaving.abort('enough');
+    expect(await outcome).toBe('enough');
+    const after = stage.begin('c');
+    await stage.fail(0, stage.source.call(0).request.signal.reason);
+    await stage.answer(1);
+    await stage.answer(2);
+    expect([await before.outcome, await after.outcome]).toEqual(['token-1-of-b', 'token-2-of-c']);
   });
 
   it('has its aborted request count all the same if its error is about the client', async () => {
@@ -760,6 +787,27 @@ describe('an owner that is forgotten', () => {
   });
 });
 
+describe('forgetting all owners', () => {
+  it('drops the requests that nobody waits for, finishes the others without keeping them, and goes on', async () => {
+    stage = new Stage({ concurrency: 1 });
+    const sent = stage.begin('a');
+    const queued = await stage.send('b');
+    stage.flights.refresh('refreshed', createSlot('owner_refreshed'));
+    denied(queued.slot, 'a digest');
+    const flights = stage.owners.flights();
+    stage.owners.clear();
+    stage.flights.forgetAll(flights);
+    expect(stage.numbers).toEqual({ inFlight: 1, queued: 1, waiting: 2 });
+    expect(queued.slot.trouble).toBeUndefined();
+    const later = stage.begin('c');
+    for (const index of [0, 1, 2]) await stage.answer(index);
+    expect(await Promise.all([sent.outcome, queued.outcome, later.outcome])).toEqual([
+      ...['token-1-of-a', 'token-2-of-b', 'token-3-of-c'],
+    ]);
+    expect([stage.source.countFor('refreshed'), stage.stored]).toEqual([0, ['owner_c']]);
+  });
+});
+
 describe('a refresh that starts after its token has ended', () => {
   const startLate = async (forget: boolean) => {
     stage = new Stage({ concurrency: 1, expiry: fixedLifetime(900) });
@@ -787,6 +835,23 @@ describe('a refresh that starts after its token has ended', () => {
 
   it('leaves nothing behind if its owner was forgotten', async () => {
     expect(await startLate(true)).toEqual({ usable: 1, size: 1 });
+  });
+});
+
+describe('what begins a pause', () => {
+  it('is reported once, with its scope, and refuses what is queued', async () => {
+    stage = new Stage();
+    const outcomes = ['a', 'b', 'queued'].map((key) => stage.begin(key).outcome);
+    await settle();
+    for (const index of [0, 1]) await stage.fail(index, down);
+    expect(await Promise.all(outcomes)).toEqual(Array(3).fill('endpoint_unavailable'));
+    expect(stage.source.calls).toHaveLength(2);
+    expect(stage.events.filter((event) => event === 'pause.began')).toHaveLength(1);
+    stage.clock.advance(750);
+    await stage.send('probe');
+    await stage.answer(2);
+    const lifted = { event: 'pause.lifted', failureScope: 'endpoint', durationMs: 750, refused: 1 };
+    expect(stage.logged).toContainEqual(expect.objectContaining(lifted));
   });
 });
 
@@ -853,6 +918,27 @@ describe('closing', () => {
     expect(await outcome).toBe('closed');
     stage.clock.advance(1_000);
     expect(await closed).toBe(1);
+  });
+
+  it('waits for all that was sent, not only for the first to settle', async () => {
+    stage = new Stage();
+    const outcomes = ['a', 'b'].map((key) => stage.begin(key).outcome);
+    await settle();
+    const closed = stage.flights.close(1_000);
+    expect(await Promise.all(outcomes)).toEqual(['closed', 'closed']);
+    for (const index of [0, 1]) await stage.fail(index, new Error('aborted'));
+    expect(await closed).toBe(0);
+  });
+
+  it('may begin while a source is called', async () => {
+    stage = new Stage();
+    let closed: Promise<number> | undefined;
+    stage.source.script((call) => {
+      closed = stage.flights.close(1_000);
+      call.fail(new Error('aborted'));
+    });
+    const { outcome } = await stage.send('a');
+    expect([await outcome, await closed]).toEqual(['closed', 0]);
   });
 
   it('of nothing is over at once', async () => {
