@@ -244,12 +244,13 @@ export class Flights implements FlightHost, Runner {
     }
     const reported = withOutcome(error, outcome, now);
     this.refuse(flight, reported);
-    if (outcome.circuitPause) this.#dispatch.refuseQueued();
     this.#diagnostics.requestFailed(message, reported);
     const { scope, lifted, ownerPause, circuitPause } = outcome;
     const pause = circuitPause ?? ownerPause;
     if (pause) this.#diagnostics.paused(scope === 'owner' ? slot : scope, pause, reported, message);
     for (const each of lifted) this.#diagnostics.lifted(each);
+    // After the pause is reported, which counts the calls that it refuses.
+    if (circuitPause) this.#dispatch.refuseQueued();
     return false;
   }
 
