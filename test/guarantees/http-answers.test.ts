@@ -300,7 +300,9 @@ describe('J4 a keep-alive connection closed as the request is sent', () => {
     service.next(end());
     await target.requestToken('key');
     expect(service.connections).toBe(2);
+    await expect.poll(() => service.openConnections).toBe(1);
     await target.close();
+    await settle();
     expect(service.openConnections).toBe(1);
     agent.destroy();
   });
