@@ -21,8 +21,7 @@
  * two requests a second, and after three, one. Only failures after which no newcomer has succeeded are in a row.
  *
  * Where some newcomers always fail, such rows are no sign of an outage. So the first failures of a row are harmless, as
- * many as there were in the longest row that a success has lately ended, and slow nobody down. A newcomer's failure
- * beyond the harmless ones is sent again only if it is the first of them: each retry is one more request in an outage.
+ * many as there were in the longest row that a success has lately ended, and slow nobody down.
  */
 
 import type { OwnerStanding } from './circuit-breaker.ts';
@@ -232,14 +231,11 @@ export class Flow {
     return true;
   }
 
-  /** Takes a retry of this failed request out of the budget. Returns false if there is none for it. */
+  /** Takes a retry of this failed request out of the budget. Returns false if there is none. */
   takeRetry({ number, standing }: SentPermit): boolean {
     if (this.#successesSaved < SUCCESSES_PER_RETRY) return false;
-    if (isNewcomer(standing)) {
-      if (this.#excessFailures > 0) return false;
-      this.newcomerFailed(number);
-    }
     this.#successesSaved -= SUCCESSES_PER_RETRY;
+    if (isNewcomer(standing)) this.newcomerFailed(number);
     return true;
   }
 

@@ -507,16 +507,6 @@ describe('the budget of retries', () => {
     expect(taken()).toBe(10);
   });
 
-  it('has one for the first newcomer that fails, until a newcomer succeeds, and all for other owners', () => {
-    const stage = new Stage();
-    stage.succeedEvery(1, 100);
-    const takeRetry = (standing: OwnerStanding) => stage.flow.takeRetry(stage.send(standing));
-    expect((['new', 'new', 'proven', 'new'] as const).map(takeRetry)).toEqual([true, false, true, false]);
-    stage.succeed(stage.send('new'));
-    // One failure has proved harmless.
-    expect((['new', 'new', 'new'] as const).map(takeRetry)).toEqual([true, true, false]);
-  });
-
   it('pays for newcomers, whose failure counts although it is sent again', () => {
     const stage = new Stage();
     stage.succeedEvery(1, 100);

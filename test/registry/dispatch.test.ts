@@ -485,7 +485,7 @@ describe('a request that is sent again', () => {
     expect(stage.started).toHaveLength(21);
     await stage.advance(1);
     expect([stage.started.length, a.state.phase]).toEqual([22, 'sent']);
-    await stage.succeed(a);
+    await stage.end(a);
     const b = await stage.request('b');
     expect(await stage.sendAgain(b, broken)).toBe(true);
     expect([stage.dispatch.withdraw(b), stage.clock.pendingTimers, stage.dispatch.queued]).toEqual([true, 0, 0]);

@@ -123,6 +123,10 @@ const SCENES = {
     ...newcomers(1, 0.1, 50),
     ...{ forMs: HOUR_MS, answer: (owner) => (isSickNewcomer(owner) ? BROKEN : OK) },
   },
+  'newcomers that get 503, one a second; a good one every second; 50 known owners': {
+    ...newcomers(1, 1, 50),
+    ...{ forMs: HOUR_MS, answer: (owner) => (isSickNewcomer(owner) ? BROKEN : OK) },
+  },
   'newcomers that hang, one a second; a good one every 10 s; 50 known owners': {
     ...newcomers(1, 0.1, 50),
     ...{ forMs: HOUR_MS, answer: (owner) => (isSickNewcomer(owner) ? HANGS : OK) },

@@ -1,5 +1,6 @@
 const BREAKER = 'src/failures/circuit-breaker.ts';
 const SCOPES = 'src/failures/failure-scopes.ts';
+const FLOW = 'src/failures/flow.ts';
 
 const newcomersCount = {
   file: SCOPES,
@@ -17,6 +18,9 @@ const onePause = {
 };
 const newcomersGrow = { file: BREAKER, from: "permit.standing !== 'proven'", to: 'permit.inconclusive' };
 const doubling = { file: BREAKER, from: 'const AMBIGUOUS_GROWTH = 1 / 4;', to: 'const AMBIGUOUS_GROWTH = 1;' };
+const slowAtOnce = { file: FLOW, from: 'const FREE_FAILURES = 1;', to: 'const FREE_FAILURES = 0;' };
+const noneHarmless = { file: FLOW, from: 'const MAX_HARMLESS = 8;', to: 'const MAX_HARMLESS = 0;' };
+const retriedUncounted = { file: FLOW, from: 'if (isNewcomer(standing)) this.newcomerFailed(number);', to: '' };
 
 /** The rule, and the rule without each of its parts: what each replaces in the sources. */
 export const RULES = {
@@ -29,4 +33,7 @@ export const RULES = {
   'one pause for all owners': [onePause],
   'others wait twice as long': [doubling],
   'longer before any success, too': [newcomersGrow],
+  'newcomers slow down at once': [slowAtOnce],
+  'no failure of newcomers harmless': [noneHarmless],
+  'retried failures do not count': [retriedUncounted],
 };
