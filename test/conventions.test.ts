@@ -44,7 +44,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 /** The runtime dependencies, and the only files that may import them. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   'lru-cache': ['registry/owner-table.ts'],
-  'p-limit': ['registry/dispatch.ts'],
+  'p-limit': ['registry/warm-up.ts'],
   // Optional peers.
   '@opentelemetry/api': ['otel/instrument.ts', 'otel/spans.ts'],
   '@opentelemetry/instrumentation': ['otel/instrumentation.ts'],

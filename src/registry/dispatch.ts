@@ -4,7 +4,6 @@
  * {@link Dispatch.startNext}.
  */
 
-import pLimit from 'p-limit';
 import { type Instant, nextTurn, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import { OwnerTokenError, type OwnerTokenErrorCode, type WiderScope } from '../errors.ts';
@@ -33,8 +32,6 @@ export class Dispatch {
   readonly #diagnostics: Diagnostics;
   readonly #runner: Runner;
   readonly #queue: RequestQueue<Flight>;
-  /** p-limit cannot cancel or reorder what waits in it, so a request is passed to it only when it has a permit. */
-  readonly #permitted: ReturnType<typeof pLimit>;
   /** One timer for the whole queue, for whichever comes first: a request is overdue, may start, or is slow. */
   #cancelTimer: (() => void) | undefined;
   #wakeAtMs = 0;
@@ -50,7 +47,6 @@ export class Dispatch {
     this.#diagnostics = diagnostics;
     this.#runner = runner;
     this.#queue = new RequestQueue(settings);
-    this.#permitted = pLimit(settings.concurrency.max);
   }
 
   get queued(): number {
@@ -122,14 +118,11 @@ export class Dispatch {
     let now = at;
     while (!this.#closed && this.#blocks === 0 && this.#queue.queued > 0) {
       now ??= this.#time.now();
-      for (const slow of this.#queue.takeFromSlow(flow.slowAfterMs, now.monotonicMs)) {
-        endPermit(slow);
-        flow.slowed();
-      }
+      for (const _ of this.#queue.takeFromSlow(flow.slowAfterMs, now.monotonicMs)) flow.slowed();
       const flight = this.#queue.next(flow.limitsAt(now.monotonicMs), now.monotonicMs);
       if (!flight) break;
       if (flight.state.phase === 'sent') {
-        this.#occupy(flight, flight.state.resume as () => void);
+        flight.state.resume?.();
         continue;
       }
       const permit = this.#failures.admit(now.monotonicMs, flight.standing, this.#queue.inFlight);
@@ -140,7 +133,7 @@ export class Dispatch {
         return;
       }
       flight.state = { phase: 'permitted' };
-      this.#occupy(flight, () => this.#runner.run(flight, permit));
+      queueMicrotask(() => this.#runner.run(flight, permit));
     }
     this.#watch(now);
   }
@@ -151,7 +144,7 @@ export class Dispatch {
    */
   async takePermit(flight: Flight): Promise<void> {
     const { state } = flight;
-    if (flight.endPermit || state.phase !== 'sent') return;
+    if (state.phase !== 'sent' || this.#queue.hasPermit(flight)) return;
     if (!state.permit) {
       state.permit = new Promise((resolve, reject) => {
         const { abort } = state;
@@ -171,9 +164,7 @@ export class Dispatch {
 
   /** The request has ended, or only waits for another replica. */
   releasePermit(flight: Flight): void {
-    if (!this.#queue.release(flight)) return;
-    endPermit(flight);
-    this.startNext();
+    if (this.#queue.release(flight)) this.startNext();
   }
 
   /** A request succeeded. Returns the scopes whose circuit that closed. */
@@ -199,7 +190,6 @@ export class Dispatch {
     flight.state = { phase: 'queued' };
     flight.resends++;
     this.#queue.postpone(flight);
-    endPermit(flight);
     const putBack = () => {
       this.#queue.putBack(flight, flight.waiting > 0);
       this.startNext();
@@ -244,17 +234,6 @@ export class Dispatch {
     const now = this.#time.now();
     this.#queue.add(flight, waitedFor, now.monotonicMs);
     this.startNext(now);
-  }
-
-  /** A permit's end takes effect in the queue at once, although p-limit notices it a few microtasks later. */
-  #occupy(flight: Flight, begin: () => void): void {
-    const ended = new Promise<void>((resolve) => {
-      flight.endPermit = resolve;
-    });
-    void this.#permitted(() => {
-      begin();
-      return ended;
-    });
   }
 
   #refuseIfPaused(flight: Flight, now: Instant): boolean {
@@ -304,9 +283,4 @@ export class Dispatch {
   #errorOf({ slot }: Flight, code: OwnerTokenErrorCode, message: string): OwnerTokenError {
     return new OwnerTokenError(code, message, { owner: slot.owner, failedAtMs: this.#time.now().wallMs });
   }
-}
-
-function endPermit(flight: Flight): void {
-  flight.endPermit?.();
-  flight.endPermit = undefined;
 }

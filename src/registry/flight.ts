@@ -39,8 +39,6 @@ export class Flight implements QueuedRequest, Linked<Flight> {
   /** The owner's standing when the request began. */
   readonly standing: OwnerStanding;
   state: FlightState = { phase: 'queued' };
-  /** Ends its permit; undefined while it has none. */
-  endPermit: (() => void) | undefined;
   /** How often it was sent again after a failure. */
   resends = 0;
   /** Cancels its timer: the time limit of the source, or the delay before it is sent again. */

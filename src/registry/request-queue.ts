@@ -177,8 +177,8 @@ export class RequestQueue<T extends QueuedRequest> {
   /** A request of an owner with this standing succeeded. */
   served(request: T, nowMs: number): void {
     this.#servedAtMs[request.standing] = nowMs;
-    const place = placeOf(request);
-    if (place?.list === this.#started) this.#newestServedAtMs = Math.max(this.#newestServedAtMs, place.startedAtMs);
+    if (!this.hasPermit(request)) return;
+    this.#newestServedAtMs = Math.max(this.#newestServedAtMs, (placeOf(request) as Place<T>).startedAtMs);
   }
 
   /** A pulled request will be sent again. It counts as queued, outside all lanes, until {@link putBack}. */
@@ -270,8 +270,12 @@ export class RequestQueue<T extends QueuedRequest> {
   }
 
   isInFlight(request: T): boolean {
-    const list = placeOf(request)?.list;
-    return list !== undefined && (list === this.#started || list === this.#slow);
+    return this.hasPermit(request) || placeOf(request)?.list === this.#slow;
+  }
+
+  /** Whether this request is in flight and not slow. */
+  hasPermit(request: T): boolean {
+    return placeOf(request)?.list === this.#started;
   }
 
   /** A request is no longer in flight. Returns false if it was not. */

@@ -7,6 +7,7 @@
  */
 
 import { setMaxListeners } from 'node:events';
+import pLimit from 'p-limit';
 import { nextTurn, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import { isOwnerTokenError } from '../errors.ts';
@@ -124,9 +125,6 @@ class Run {
   readonly #onProgress: ((done: WarmUpReport) => void) | undefined;
   #lastSuccessMs: number;
   #obtained = 0;
-  #trying = 0;
-  /** Resumes the loop once a key has been tried. */
-  #tried: () => void = () => {};
 
   constructor(
     parts: WarmUpParts,
@@ -145,30 +143,22 @@ class Run {
 
   /** Pulls keys and tries them. Leaving the loop early closes the iterable. */
   async tryAll(accessKeys: Iterable<string> | AsyncIterable<string>): Promise<void> {
+    const limit = pLimit(this.#parts.concurrency);
+    const trying = new Set<Promise<void>>();
     let pulled = 0;
     for await (const accessKey of accessKeys) {
       this.#signal.throwIfAborted();
-      this.#trying++;
-      void this.#try(accessKey, ++pulled)
+      const position = ++pulled;
+      const tried: Promise<void> = limit(() => this.#try(accessKey, position))
         .catch(this.#stop)
-        .finally(() => {
-          this.#trying--;
-          this.#tried();
-        });
+        .finally(() => trying.delete(tried));
+      trying.add(tried);
       if (pulled % KEYS_PER_TURN === 0) await nextTurn();
-      await this.#fewerThan(this.#parts.concurrency);
+      // The next key is pulled only when it can be tried at once.
+      await limit(() => {});
     }
     this.report = { ...this.report, total: pulled };
-    await this.#fewerThan(1);
-  }
-
-  /** Waits until fewer than this many keys are being tried. */
-  async #fewerThan(count: number): Promise<void> {
-    while (this.#trying >= count) {
-      await new Promise<void>((resolve) => {
-        this.#tried = resolve;
-      });
-    }
+    await Promise.all(trying);
   }
 
   async #try(accessKey: string, position: number): Promise<void> {

@@ -137,9 +137,12 @@ describe('requests', () => {
     const a = await stage.request('a');
     await stage.advance(2_000);
     stage.dispatch.startNext();
-    expect(a.endPermit).toBeDefined();
+    await stage.dispatch.takePermit(a);
+    expect(stage.dispatch.sinceMs(a)).toBe(0);
     await stage.request('b');
-    expect(a.endPermit).toBeUndefined();
+    await stage.dispatch.takePermit(a);
+    // It was queued for another one.
+    expect(stage.dispatch.sinceMs(a)).toBe(2_000);
   });
 
   it('are dated from when they were queued', async () => {
@@ -469,7 +472,7 @@ describe('a request that is sent again', () => {
     const stage = new Stage({ concurrency: 1 });
     const [a] = await stage.requestAll('a', 'b');
     expect(await stage.sendAgain(a, rateLimited)).toBe(true);
-    expect([a?.resends, a?.state.phase, a?.endPermit, a?.cancelTimer]).toEqual([1, 'queued', undefined, undefined]);
+    expect([a?.resends, a?.state.phase, a?.cancelTimer]).toEqual([1, 'queued', undefined]);
     await stage.advance(50);
     expect(stage.started).toEqual(['a', 'a']);
   });

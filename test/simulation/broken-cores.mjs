@@ -54,8 +54,8 @@ export const BROKEN_CORES = {
   'registry/dispatch': [
     [
       "a failing owner's permit is not released",
-      '    if (!this.#queue.release(flight)) return;\n',
-      "    if (flight.standing === 'failing' || !this.#queue.release(flight)) return;\n",
+      'if (this.#queue.release(flight)) this.startNext();',
+      "if (flight.standing !== 'failing' && this.#queue.release(flight)) this.startNext();",
     ],
     ['the queue has no time limit', 'this.#time.startTimer(() => this.#wake(), waitMs)', '() => {}'],
     [
@@ -105,12 +105,12 @@ export const BROKEN_CORES = {
     ['the queue has no bound', 'return this.queued < this.#maxQueued;', 'return true;'],
     [
       'one request too many is in flight',
-      'if (this.#startedAtMs.size >= inFlight ||',
-      'if (this.#startedAtMs.size > inFlight ||',
+      'if (this.#started.length >= inFlight ||',
+      'if (this.#started.length > inFlight ||',
     ],
     [
       'every request is slow at once',
-      'if (!next || next[1] + slowAfterMs > nowMs) return taken;',
+      'if (!next || next.startedAtMs + slowAfterMs > nowMs) return taken;',
       'if (!next) return taken;',
     ],
   ],
