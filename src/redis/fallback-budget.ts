@@ -19,13 +19,14 @@ import { MAX_SILENCE_MS } from './circuit-breaker.ts';
 const REQUESTS_PER_SECOND = 2;
 /** Of all replicas together, after a time without any. */
 const BURST = 8;
-/** The number of replicas assumed until the first count. */
+/** The number of replicas assumed until the second count, unless the first is higher: it misses those that start later. */
 const ASSUMED_REPLICAS = 10;
 
 export class FallbackBudget {
   readonly #clock: Clock;
   readonly #random: () => number;
   #replicas = ASSUMED_REPLICAS;
+  #counts = 0;
   /** When the bucket is full again; later than now by one interval for each request that was taken from it. */
   #fullAtMs = Number.NEGATIVE_INFINITY;
 
@@ -41,12 +42,14 @@ export class FallbackBudget {
 
   set replicas(count: number) {
     this.#replicas = Math.max(1, count);
+    this.#counts++;
   }
 
   /** Takes a request from the bucket. Returns how long the call must wait before it falls back. */
   delayMs(): number {
     const nowMs = this.#clock.monotonic();
-    const intervalMs = (1_000 / REQUESTS_PER_SECOND) * (this.#replicas - 1);
+    const replicas = this.#counts > 1 ? this.#replicas : Math.max(this.#replicas, ASSUMED_REPLICAS);
+    const intervalMs = (1_000 / REQUESTS_PER_SECOND) * (replicas - 1);
     const burstMs = (1_000 / REQUESTS_PER_SECOND) * BURST;
     const longestMs = MAX_SILENCE_MS * (1 + this.#random() / 4);
     const fullAtMs = Math.max(this.#fullAtMs, nowMs - intervalMs * this.#random()) + intervalMs;

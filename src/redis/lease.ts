@@ -26,7 +26,9 @@ export function keepLeases(
   const wait = (ms: number) => {
     cancel = startTimer(clock, () => void renew(), ms);
   };
-  wait(Math.max(0, heldSinceMs + leaseMs / 3 - clock.monotonic()));
+  const untilRenewalMs = heldSinceMs + leaseMs / 3 - clock.monotonic();
+  if (untilRenewalMs > 0) wait(untilRenewalMs);
+  else void renew();
   return () => {
     stopped = true;
     cancel();

@@ -180,10 +180,12 @@ export function fromNodeRedis(
   if (subscriber) expectMethods('fromNodeRedis', 'subscriber', subscriber, ['subscribe', 'unsubscribe']);
   if (shardedSubscriber)
     expectMethods('fromNodeRedis', 'shardedSubscriber', shardedSubscriber, ['sSubscribe', 'sUnsubscribe']);
+  const runScript = scriptRunner();
   return {
     run: (script, key, args) => {
       const call = { keys: [key], arguments: [...args] };
-      return byShaFirst(
+      return runScript(
+        script,
         () => client.evalSha(script.sha, call),
         () => client.eval(script.source, call),
       );
@@ -233,9 +235,11 @@ export function fromIoredis(
     expectMethods('fromIoredis', 'subscriber', subscriber, ['subscribe', 'unsubscribe', 'on', 'off', 'listenerCount']);
   if (shardedSubscriber)
     expectMethods('fromIoredis', 'shardedSubscriber', shardedSubscriber, ['ssubscribe', 'sunsubscribe', 'on']);
+  const runScript = scriptRunner();
   return {
     run: (script, key, args) =>
-      byShaFirst(
+      runScript(
+        script,
         () => client.evalsha(script.sha, 1, key, ...args),
         () => client.eval(script.source, 1, key, ...args),
       ),
@@ -288,14 +292,25 @@ function shardedChannels(subscriber: IoredisShardedSubscriber): NonNullable<Redi
   };
 }
 
-/** Sends the digest, and the whole script only if the server does not know it. */
-async function byShaFirst(bySha: () => Promise<unknown>, whole: () => Promise<unknown>): Promise<unknown> {
-  try {
-    return await bySha();
-  } catch (error) {
-    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-    return whole();
-  }
+/**
+ * Sends the whole script until the server has run it, and from then on its digest. A digest that the server does not know
+ * would cost a second round trip and a second command, for each call of a fleet that starts over an overloaded Redis.
+ */
+function scriptRunner() {
+  const known = new Set<RecordScript>();
+  return async (script: RecordScript, bySha: () => Promise<unknown>, whole: () => Promise<unknown>) => {
+    if (known.has(script)) {
+      try {
+        return await bySha();
+      } catch (error) {
+        if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+        known.delete(script);
+      }
+    }
+    const reply = await whole();
+    known.add(script);
+    return reply;
+  };
 }
 
 /** A client of the other family would fail at its first call, as if Redis were down. */

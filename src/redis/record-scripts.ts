@@ -21,6 +21,7 @@
  */
 
 import { createHash } from 'node:crypto';
+import { MAX_SILENCE_MS } from './circuit-breaker.ts';
 
 /**
  * A Lua script over one key.
@@ -116,12 +117,17 @@ function script(name: string, source: string): RecordScript {
  * 5. `lead`: the caller holds the lease now. With its generation, and the ended failure, if any.
  *
  * A repeated script gets the same reply, because clients resend. A call that waits notes in the record how it listens.
+ *
+ * A slow Redis runs a leader's renewal as late as it runs this script. So a lease is longer by the time since the script
+ * was sent, as the replica estimates it, and an expired lease stays its holder's for that time. A replica that does not
+ * know the server's time yet counts as late by the maximum; it renews a lease at once, which makes it as short as any.
  */
 export const ACQUIRE = script(
   'acquire',
   `${RECORD}
 local call, leaseMs, avoid, lifeMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local mode = ARGV[7]
+local mode, sent = ARGV[7], tonumber(ARGV[8])
+local lateUs = sent > 0 and math.min(math.max(now - sent, 0), ${MAX_SILENCE_MS}000) or ${MAX_SILENCE_MS}000
 if sealed and generation == tonumber(ARGV[5]) then
   clear('v', 'u')
   sealed, usable = nil, 0
@@ -134,15 +140,15 @@ if good() and generation > avoid and usable > now + lifeMs * 1000 then
   return {'token', text(now), text(generation), sealed}
 end
 if failure and failed > now then return {'failure', text(now), text(failed - now), failure} end
-if leader and leased > now then
+if leader and leased + lateUs > now then
   if leader == call then return {'lead', text(now), text(fence), failure or ''} end
   if not waits(mode) then redis.call('HSET', KEYS[1], 'w', (waiting or '') .. mode) end
-  return {'wait', text(now), text(leased - now)}
+  return {'wait', text(now), text(math.max(leased + (sent > 0 and lateUs or 0) - now, 0))}
 end
 if leaseMs < 0 and not waits(mode) then save('w', (waiting or '') .. mode) end
 if leaseMs <= 0 then return {'free', text(now), '0', failure or ''} end
 fence = math.max(now, generation + 1, fence + 1, avoid + 1)
-leased = now + leaseMs * 1000
+leased = now + leaseMs * 1000 + lateUs
 save('h', call, 'l', text(leased), 'n', text(fence), 's', text(now))
 return {'lead', text(now), text(fence), failure or ''}
 `,

@@ -47,6 +47,7 @@ export class RedisLink {
   #trial: Promise<unknown> = Promise.resolve();
   readonly #timeline = new ServerTimeline();
   readonly #pending = new Set<Promise<unknown>>();
+  #timedSinceMs = Infinity;
 
   constructor(options: RedisLinkOptions) {
     this.#options = options;
@@ -61,6 +62,16 @@ export class RedisLink {
   /** The server's time (µs) at a monotonic moment of this process; undefined before the first reply. */
   serverTimeUs(monotonicMs: number): number | undefined {
     return this.#timeline.at(monotonicMs);
+  }
+
+  /** The server's time now (µs); undefined before the first reply. */
+  get nowUs(): number | undefined {
+    return this.#timeline.at(this.#options.clock.monotonic());
+  }
+
+  /** Whether the server's time was known at that monotonic moment. */
+  knewTimeAt(monotonicMs: number): boolean {
+    return monotonicMs > this.#timedSinceMs;
   }
 
   /** Settles once every operation that was sent has a reply or has passed its deadline. */
@@ -108,6 +119,7 @@ export class RedisLink {
 
   #answered(reply: Reply): void {
     const nowMs = this.#options.clock.monotonic();
+    this.#timedSinceMs = Math.min(this.#timedSinceMs, nowMs);
     this.#timeline.sample(Number(reply[1]), nowMs);
     this.#report(this.#breaker.succeeded(nowMs));
   }

@@ -88,7 +88,16 @@ export class SharedRecord {
   async acquire(name: string, options: AcquireOptions): Promise<AcquireReply> {
     const { call, mayLead, listens, avoid = 0, leastLifeMs = 0, rejected = 0, unreadable = '' } = options;
     const leaseMs = mayLead ? this.#leaseMs : listens ? -1 : 0;
-    const args = [call, leaseMs, avoid, Math.ceil(leastLifeMs), rejected, unreadable, this.#mode];
+    const args = [
+      call,
+      leaseMs,
+      avoid,
+      Math.ceil(leastLifeMs),
+      rejected,
+      unreadable,
+      this.#mode,
+      this.#link.nowUs ?? 0,
+    ];
     const { reply, late } = await this.#link.run(scripts.ACQUIRE, name, args);
     return { answer: acquired(reply), late: late.then(acquired) };
   }

@@ -208,7 +208,9 @@ export class SharedTokens implements TokenSource {
     this.#counts.leader++;
     const { id, owner, circuit, accessKey, request } = call;
     const names = lead.trial ? [owner, circuit.name] : [owner];
-    const stop = keepLeases(this.#record, this.#clock, this.#leaseMs, id, names, lead.askedAtMs);
+    // A lease that was asked for before is longer than needed; see ACQUIRE. The renewal shortens it.
+    const heldSinceMs = this.#link.knewTimeAt(lead.askedAtMs) ? lead.askedAtMs : Number.NEGATIVE_INFINITY;
+    const stop = keepLeases(this.#record, this.#clock, this.#leaseMs, id, names, heldSinceMs);
     try {
       await call.takePermit();
       const issued = await this.#source.requestToken(accessKey, request);

@@ -1,3 +1,4 @@
+import { MAX_SILENCE_MS } from '../../src/redis/circuit-breaker.ts';
 import type { RedisPort } from '../../src/redis/ports.ts';
 import { MAX_AHEAD_MS, MAX_SHARED_MS, MEMORY_MS } from '../../src/redis/record-scripts.ts';
 
@@ -104,7 +105,7 @@ class RecordAt {
     const n = (index: number) => Number(args[index]);
     switch (name) {
       case 'acquire':
-        return this.#acquire(s(0), n(1), n(2), n(3), n(4), s(5), s(6));
+        return this.#acquire(s(0), n(1), n(2), n(3), n(4), s(5), s(6), n(7));
       case 'renew':
         return this.#renew(s(0), n(1), n(2));
       case 'publish':
@@ -128,7 +129,10 @@ class RecordAt {
     rejected: number,
     unreadable: string,
     mode: string,
+    sentUs: number,
   ): Answer {
+    const mostUs = MAX_SILENCE_MS * 1000;
+    const lateUs = sentUs > 0 ? Math.min(Math.max(this.#now - sentUs, 0), mostUs) : mostUs;
     if (this.#sealed !== undefined && this.#generation === rejected) {
       this.#clear('v', 'u');
       this.#sealed = undefined;
@@ -144,15 +148,15 @@ class RecordAt {
     if (this.#failure !== undefined && this.#failed > this.#now) {
       return ['failure', String(this.#failed - this.#now), this.#failure];
     }
-    if (this.#leader !== undefined && this.#leased > this.#now) {
+    if (this.#leader !== undefined && this.#leased + lateUs > this.#now) {
       if (this.#leader === call) return ['lead', String(this.#fence), this.#failure ?? ''];
       if (!this.#waits(mode)) this.fields.set('w', (this.#waiting ?? '') + mode);
-      return ['wait', String(this.#leased - this.#now)];
+      return ['wait', String(Math.max(this.#leased + (sentUs > 0 ? lateUs : 0) - this.#now, 0))];
     }
     if (leaseMs < 0 && !this.#waits(mode)) this.#save({ w: (this.#waiting ?? '') + mode });
     if (leaseMs <= 0) return ['free', '0', this.#failure ?? ''];
     const fence = Math.max(this.#now, this.#generation + 1, this.#fence + 1, avoid + 1);
-    this.#leased = this.#now + leaseMs * 1000;
+    this.#leased = this.#now + leaseMs * 1000 + lateUs;
     this.#save({ h: call, l: this.#leased, n: fence, s: this.#now });
     return ['lead', String(fence), this.#failure ?? ''];
   }

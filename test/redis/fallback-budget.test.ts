@@ -4,7 +4,7 @@ import { ManualClock } from '../helpers/manual-clock.ts';
 
 const newBudget = (clock: ManualClock, replicas?: number, random = 0.5) => {
   const budget = new FallbackBudget(clock, () => random);
-  if (replicas !== undefined) budget.replicas = replicas;
+  if (replicas !== undefined) for (const count of [1, replicas]) budget.replicas = count;
   return budget;
 };
 
@@ -17,9 +17,16 @@ describe('the fallback budget', () => {
     ]);
   });
 
-  it('is divided by the other replicas; ten are assumed before the first count', () => {
+  it('is divided by the other replicas; ten are assumed before the second count', () => {
     expect(delaysOf(newBudget(new ManualClock(), 2), 10)).toEqual([...Array(8).fill(0), 250, 750]);
-    expect(delaysOf(newBudget(new ManualClock()), 3)).toEqual([0, 2_750, 7_250]);
+    const starting = newBudget(new ManualClock());
+    // The first replica of a fleet counts itself alone.
+    starting.replicas = 1;
+    expect(delaysOf(starting, 3)).toEqual([0, 2_750, 7_250]);
+    expect(starting.replicas).toBe(1);
+    const large = newBudget(new ManualClock());
+    large.replicas = 101;
+    expect(delaysOf(large, 1)).toEqual(delaysOf(newBudget(new ManualClock(), 101), 1));
   });
 
   it('has no limit for a replica that is alone', () => {

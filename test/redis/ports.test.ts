@@ -6,7 +6,7 @@ import { Redis as Valkey, Cluster as ValkeyCluster } from 'iovalkey';
 import { createClient, createCluster } from 'redis';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { fromIoredis, fromNodeRedis, type RedisPort } from '../../src/redis/ports.ts';
-import { ACQUIRE } from '../../src/redis/record-scripts.ts';
+import { ACQUIRE, RENEW } from '../../src/redis/record-scripts.ts';
 import { SharedTokens } from '../../src/redis/shared-tokens.ts';
 import { FleetSource, requestOf, SEALING_KEY } from '../helpers/model-fleet.ts';
 import { isBefore7, noRedis, type RedisServer, startRedis, startRedisCluster } from '../helpers/redis-server.ts';
@@ -206,9 +206,9 @@ describe('ports', () => {
     );
   });
 
-  it('send the whole script only when the server does not know it', async () => {
+  it('send the whole script until the server has run it, and again when it no longer knows it', async () => {
     const calls: string[] = [];
-    let known = false;
+    let known = true;
     const port = fromNodeRedis({
       evalSha: async (sha) => {
         calls.push(sha);
@@ -216,9 +216,13 @@ describe('ports', () => {
       },
       eval: async (source) => void calls.push(source),
     });
+    // None of those that start together waits for the first.
+    await Promise.all([port.run(ACQUIRE, 'k', []), port.run(ACQUIRE, 'k', [])]);
     await port.run(ACQUIRE, 'k', []);
-    known = true;
+    known = false;
     await port.run(ACQUIRE, 'k', []);
-    expect(calls).toEqual([ACQUIRE.sha, ACQUIRE.source, ACQUIRE.sha]);
+    await port.run(RENEW, 'k', []);
+    const { sha, source } = ACQUIRE;
+    expect(calls).toEqual([source, source, sha, sha, source, RENEW.source]);
   });
 });

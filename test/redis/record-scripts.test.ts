@@ -121,6 +121,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
           pick([0, 0, generation]),
           pick(['', '', failure]),
           mode,
+          pick([nowUs, nowUs - 1_000, nowUs - 9e6, nowUs + 1e6, 0]),
         ],
         renew: [call, 2, pick([1, 1000])],
         publish: [call, channel, key, mine, `sealed-${step}`, until, pick([0, 1]), mode],
@@ -170,10 +171,10 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
 
   const acquire = (
     call: string,
-    changes: { leaseMs?: number; avoid?: string; rejected?: string; unreadable?: string } = {},
+    changes: { leaseMs?: number; avoid?: string; rejected?: string; unreadable?: string; sentUs?: number } = {},
   ) => {
-    const { leaseMs = 3000, avoid = '0', rejected = '0', unreadable = '' } = changes;
-    return [call, leaseMs, avoid, 0, rejected, unreadable, 'c'];
+    const { leaseMs = 3000, avoid = '0', rejected = '0', unreadable = '', sentUs = FAR } = changes;
+    return [call, leaseMs, avoid, 0, rejected, unreadable, 'c', sentUs];
   };
   const release = (call: string, outcome: string, failure = '', endsAtUs = 0, all = 0) =>
     [call, 'wake', 'k', outcome, failure, endsAtUs, all, 'c'] as (string | number)[];
@@ -201,6 +202,35 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     });
     expect(await run(scripts.ACQUIRE, 'k', acquire('c2'))).toMatchObject({ what: 'lead' });
     expect(await run(scripts.ACQUIRE, 'k', acquire('c1', { leaseMs: 0 }))).toMatchObject({ what: 'wait' });
+  });
+
+  it('a lease is longer by what the script took to get here, and an expired one is left to its holder for that long', async () => {
+    const { run, model } = pair();
+    const flush = async () => {
+      await client.flushAll();
+      model.flush();
+    };
+    const leaseOf = async (sentUs: number) => {
+      await flush();
+      const { nowUs } = await run(scripts.ACQUIRE, 'k', acquire('c1', { leaseMs: 3_000, sentUs }));
+      return Number(await client.hGet('k', 'l')) - nowUs - 3_000_000;
+    };
+    await flush();
+    const { nowUs } = await run(scripts.RENEW, 'k', ['nobody', 1, 1]);
+    expect(await leaseOf(nowUs + 60e6)).toBe(0);
+    const lateUs = await leaseOf(nowUs - 2e6);
+    expect(lateUs).toBeGreaterThanOrEqual(2e6);
+    expect(lateUs).toBeLessThan(8e6);
+    expect(await leaseOf(nowUs - 60e6)).toBe(8e6);
+    // The time of the server is not known yet.
+    expect(await leaseOf(0)).toBe(8e6);
+    await flush();
+    await run(scripts.ACQUIRE, 'k', acquire('c1', { leaseMs: 1 }));
+    const late = acquire('c2', { sentUs: 0 });
+    // It has expired, and still nobody else gets it who may be late.
+    const waits = async () => (await run(scripts.ACQUIRE, 'k', late)).rest[0];
+    await expect.poll(waits, PATIENT).toBe('0');
+    expect((await run(scripts.ACQUIRE, 'k', acquire('c2'))).what).toBe('lead');
   });
 
   /** A leader that froze for longer than its lease, and the one that took over. */

@@ -7,9 +7,10 @@ import { OwnerTokenError } from '../../src/errors.ts';
 import { fixedLifetime, jwtExp, untilRejected } from '../../src/expiry/policies.ts';
 import { SHARING_EVENTS, type SharingMessage } from '../../src/redis/diagnostics.ts';
 import type { SharedTokensOptions } from '../../src/redis/options.ts';
+import type { RedisPort } from '../../src/redis/ports.ts';
 import { SharedTokens } from '../../src/redis/shared-tokens.ts';
 import { AccessToken } from '../../src/token.ts';
-import { settle } from '../helpers/manual-clock.ts';
+import { asTimePasses, settle } from '../helpers/manual-clock.ts';
 import { FleetSource, ModelFleet, type ModelReplica, requestOf, SEALING_KEY } from '../helpers/model-fleet.ts';
 import { seeded } from '../helpers/seeded.mjs';
 
@@ -243,6 +244,7 @@ describe('rejections', () => {
       asked.push(name);
       return run.call(fleet.model, name, key, args);
     };
+    await fleet.pass(1, 1);
     first.registry.reject(KEY, await first.registry.getToken(KEY));
     await first.registry.getToken(KEY);
     expect(asked).toEqual(['acquire', 'publish']);
@@ -693,7 +695,9 @@ it('G1: no secret is in a key, a field, a message, an event, a log line or an er
     seen.push(await registry.getToken('canary-access-key-refused').catch((error: unknown) => error));
   }
   fleet.health = 'down';
-  for (let call = 0; call < 5; call++) await second.registry.getToken(`canary-access-key-${call}`);
+  for (let call = 0; call < 5; call++) {
+    await asTimePasses(second.registry.getToken(`canary-access-key-${call}`), fleet.clock);
+  }
   seen.push(first.shared, second.shared, first.shared.stats(), events, [...fleet.model.keys]);
   expect(events.map(({ event }) => event)).toEqual(['unreadable', 'suspended']);
   const message = SHARING_EVENTS['sharing.unreadable'].message;
@@ -868,6 +872,48 @@ describe('defects that an attack on a real fleet found', () => {
     void fleet.replica().registry.getToken(KEY);
     await settle();
     expect(fleet.source.countFor(KEY)).toBe(2);
+  });
+
+  /** How many requests 20 replicas make for 40 cold owners that they want from their first moment on, 0.3 s apart. */
+  async function requestsOfAStart(through: (fleet: ModelFleet, answer: () => string[]) => Promise<string[]>) {
+    const fleet = new ModelFleet(new FleetSource(), seeded(1));
+    const { run } = fleet.model;
+    const port = fleet.model.port();
+    const redis: RedisPort = {
+      ...port,
+      run: (script, key, args) => through(fleet, () => run.call(fleet.model, script.name, key, args)),
+    };
+    fleet.source.script(
+      (call) => void fleet.clock.setTimeout(() => call.succeed({ response: { expires_in: 3600 } }), 20),
+    );
+    const owners = Array.from({ length: 40 }, (_, index) => `owner-${index}`);
+    const calls: Promise<unknown>[] = [];
+    for (let replica = 0; replica < 20; replica++) {
+      const { registry } = fleet.replica({ redis });
+      calls.push(...owners.map((owner) => registry.getToken(owner)));
+      await fleet.pass(300, 100);
+    }
+    await asTimePasses(Promise.all(calls), fleet.clock);
+    expect(events).toEqual([]);
+    return fleet.source.calls.length;
+  }
+  const later = (fleet: ModelFleet, ms: number) => new Promise<void>((resolve) => fleet.clock.setTimeout(resolve, ms));
+
+  it('20 replicas that start over a Redis that takes 4 s to run each script request hardly more than once per owner', async () => {
+    const requests = await requestsOfAStart(async (fleet, answer) => {
+      await later(fleet, 4_000);
+      return answer();
+    });
+    expect(requests).toBeLessThanOrEqual(40 + 50);
+  });
+
+  it('20 replicas that start over a Redis whose every reply is 4 s late request hardly more than once per owner', async () => {
+    const requests = await requestsOfAStart(async (fleet, answer) => {
+      const reply = answer();
+      await later(fleet, 4_000);
+      return reply;
+    });
+    expect(requests).toBeLessThanOrEqual(40 + 50);
   });
 
   it('a Redis that answers after 5.6 s makes 20 replicas request hardly more than once per owner', async () => {

@@ -20,9 +20,9 @@ interface Trouble {
   prepare(redis: RedisServer): Promise<{ port: number; begin: () => unknown; end: () => unknown }>;
 }
 
-const late = async (redis: RedisServer) => {
+const late = (ms: number) => async (redis: RedisServer) => {
   const proxy = await TcpProxy.start(redis.port);
-  return { port: proxy.port, begin: () => proxy.become('pass', 5_600), end: () => proxy[Symbol.asyncDispose]() };
+  return { port: proxy.port, begin: () => proxy.become('pass', ms), end: () => proxy[Symbol.asyncDispose]() };
 };
 const limited = async (redis: RedisServer) => {
   const { limit, begin } = await limitScripts(redis.port, 250);
@@ -36,15 +36,23 @@ const hung = async (redis: RedisServer) => ({
 const killed = async (redis: RedisServer) => ({ port: redis.port, begin: () => redis.kill(), end: () => {} });
 
 const TROUBLES: Record<string, Trouble> = {
-  late: { what: 'every reply 5.6 s late', isWarm: true, limit: 1.5, prepare: late },
-  'late-start': { what: 'every reply 5.6 s late from the start', isWarm: false, limit: PROCESSES, prepare: late },
+  late: { what: 'every reply 5.6 s late', isWarm: true, limit: 1.5, prepare: late(5_600) },
+  'late-start': { what: 'every reply 2.5 s late from the start', isWarm: false, limit: 2, prepare: late(2_500) },
+  'later-start': {
+    what: 'every reply 5.6 s late from the start',
+    isWarm: false,
+    limit: PROCESSES,
+    prepare: late(5_600),
+  },
   limited: { what: 'at most 250 scripts a second', isWarm: true, limit: 1.5, prepare: limited },
   'limited-start': {
     what: 'at most 250 scripts a second from the start',
     isWarm: false,
-    limit: PROCESSES,
+    limit: 2,
     prepare: limited,
   },
+  'hung-start': { what: 'hung from the start', isWarm: false, limit: PROCESSES, prepare: hung },
+  'killed-start': { what: 'killed before the start', isWarm: false, limit: PROCESSES, prepare: killed },
   hung: { what: 'hung', isWarm: true, limit: PROCESSES, prepare: hung },
   killed: { what: 'killed', isWarm: true, limit: PROCESSES, prepare: killed },
 };
@@ -82,6 +90,7 @@ async function scene(
   begin: () => unknown,
   sleep: (ms: number) => Promise<unknown>,
 ): Promise<boolean> {
+  if (!isWarm) await begin();
   await using fleet = await pool.start(PROCESSES, options, (index) => ({
     client: index % 2 ? 'ioredis' : 'node-redis',
   }));
@@ -91,8 +100,8 @@ async function scene(
     // The second announcement of each counts all.
     await fleet.all('get', ['warm-2']);
     await sleep(1_000);
+    await begin();
   }
-  await begin();
   const before = service.requests;
   const owners = Array.from({ length: OWNERS }, (_, index) => `owner-${index}`);
   const outcomes = (await fleet.all('get', owners)).flat();
