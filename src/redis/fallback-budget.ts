@@ -19,7 +19,7 @@ import { MAX_SILENCE_MS } from './circuit-breaker.ts';
 const REQUESTS_PER_SECOND = 2;
 /** Of all replicas together, after a time without any. */
 const BURST = 8;
-/** The number of replicas assumed until the second count, unless the first is higher: it misses those that start later. */
+/** The number of replicas assumed until the first count. */
 const ASSUMED_REPLICAS = 10;
 
 export class FallbackBudget {
@@ -48,8 +48,10 @@ export class FallbackBudget {
   /** Takes a request from the bucket. Returns how long the call must wait before it falls back. */
   delayMs(): number {
     const nowMs = this.#clock.monotonic();
-    const replicas = this.#counts > 1 ? this.#replicas : Math.max(this.#replicas, ASSUMED_REPLICAS);
-    const intervalMs = (1_000 / REQUESTS_PER_SECOND) * (replicas - 1);
+    // The first replica of a starting fleet counts itself alone, until it counts again.
+    const others = Math.max(this.#replicas - 1, this.#counts > 1 ? 0 : 1);
+    if (others === 0) return 0;
+    const intervalMs = (1_000 / REQUESTS_PER_SECOND) * others;
     const burstMs = (1_000 / REQUESTS_PER_SECOND) * BURST;
     const longestMs = MAX_SILENCE_MS * (1 + this.#random() / 4);
     const fullAtMs = Math.max(this.#fullAtMs, nowMs - intervalMs * this.#random()) + intervalMs;

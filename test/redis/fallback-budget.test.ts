@@ -4,7 +4,7 @@ import { ManualClock } from '../helpers/manual-clock.ts';
 
 const newBudget = (clock: ManualClock, replicas?: number, random = 0.5) => {
   const budget = new FallbackBudget(clock, () => random);
-  if (replicas !== undefined) for (const count of [1, replicas]) budget.replicas = count;
+  if (replicas !== undefined) for (const count of [replicas, replicas]) budget.replicas = count;
   return budget;
 };
 
@@ -17,21 +17,23 @@ describe('the fallback budget', () => {
     ]);
   });
 
-  it('is divided by the other replicas; ten are assumed before the second count', () => {
+  it('is divided by the other replicas; ten are assumed before the first count', () => {
     expect(delaysOf(newBudget(new ManualClock(), 2), 10)).toEqual([...Array(8).fill(0), 250, 750]);
-    const starting = newBudget(new ManualClock());
-    // The first replica of a fleet counts itself alone.
-    starting.replicas = 1;
-    expect(delaysOf(starting, 3)).toEqual([0, 2_750, 7_250]);
-    expect(starting.replicas).toBe(1);
-    const large = newBudget(new ManualClock());
-    large.replicas = 101;
-    expect(delaysOf(large, 1)).toEqual(delaysOf(newBudget(new ManualClock(), 101), 1));
+    expect(delaysOf(newBudget(new ManualClock()), 3)).toEqual([0, 2_750, 7_250]);
   });
 
   it('has no limit for a replica that is alone', () => {
     expect(delaysOf(newBudget(new ManualClock(), 1), 1_000)).toEqual(Array(1_000).fill(0));
     expect(delaysOf(newBudget(new ManualClock(), 0), 1_000)).toEqual(Array(1_000).fill(0));
+  });
+
+  it('is that of two replicas until a replica has counted itself alone twice: the first of a fleet does', () => {
+    const budget = newBudget(new ManualClock());
+    budget.replicas = 1;
+    expect(delaysOf(budget, 10)).toEqual([...Array(8).fill(0), 250, 750]);
+    expect(budget.replicas).toBe(1);
+    budget.replicas = 1;
+    expect(budget.delayMs()).toBe(0);
   });
 
   it('of all replicas together is 8 requests at once and 2 a second, though each has less than one', () => {
