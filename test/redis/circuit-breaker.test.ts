@@ -79,14 +79,11 @@ describe('the circuit breaker of Redis', () => {
     expect(breaker.unanswered(7_750, 8_000, false)).toBe('opened');
     // No change: it was sent before.
     expect(breaker.unanswered(7_751, 8_001, false)).toBeUndefined();
-    expect(breaker.admit(8_499)).toBe('refuse');
-    expect(breaker.admit(8_500)).toBe('trial');
-    expect(breaker.unanswered(8_000, 8_501, false)).toBeUndefined();
-    expect(breaker.succeeded(8_502)).toBe('closed');
-    // The doubling is not forgotten.
-    breaker.unanswered(9_000, 20_000, false);
-    expect(breaker.admit(20_999)).toBe('refuse');
-    expect(breaker.admit(21_000)).toBe('trial');
+    // The longest pause at once.
+    expect(breaker.admit(12_999)).toBe('refuse');
+    expect(breaker.admit(13_000)).toBe('trial');
+    expect(breaker.unanswered(8_000, 13_001, false)).toBeUndefined();
+    expect(breaker.succeeded(13_002)).toBe('closed');
   });
 
   it('counts the silence from the last reply, late or not', () => {
@@ -105,7 +102,7 @@ describe('the circuit breaker of Redis', () => {
     const breaker = opened();
     expect(breaker.admit(500)).toBe('trial');
     breaker.unanswered(500, 750, true);
-    expect(breaker.admit(1_749)).toBe('refuse');
-    expect(breaker.admit(1_750)).toBe('trial');
+    expect(breaker.admit(5_749)).toBe('refuse');
+    expect(breaker.admit(5_750)).toBe('trial');
   });
 });
