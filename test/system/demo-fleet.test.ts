@@ -6,10 +6,11 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Redis } from 'ioredis';
 import { build } from 'tsdown';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { connect } from '../../src/cli/demo/redis.ts';
-import { noRedis } from '../helpers/redis-server.ts';
+import { noRedis, startRedis } from '../helpers/redis-server.ts';
 import { ROOT } from '../helpers/source-files.ts';
 
 const outDir = join(ROOT, `node_modules/.cache/owner-token-registry/demo-${process.pid}`);
@@ -36,6 +37,27 @@ beforeAll(async () => {
 });
 afterAll(() => {
   for (const folder of [outDir, bareDir]) rmSync(folder, { recursive: true, force: true });
+});
+
+it.skipIf(noRedis)('leaves no connection open that was being made when the demo was ended', async () => {
+  const server = await startRedis();
+  const admin = new Redis(server.port);
+  try {
+    const ending = new AbortController();
+    const { signal } = ending;
+    const listen = signal.addEventListener.bind(signal);
+    // Between the start of the attempt and its connection.
+    signal.addEventListener = ((...args: Parameters<typeof listen>) => {
+      listen(...args);
+      queueMicrotask(() => ending.abort());
+    }) as typeof listen;
+    await expect(connect(server.url, signal)).rejects.toThrow();
+    const connections = async () => Number(/connected_clients:(\d+)/.exec(await admin.info('clients'))?.[1]);
+    await expect.poll(connections, { timeout: 10_000 }).toBe(1);
+  } finally {
+    admin.disconnect();
+    await server.kill();
+  }
 });
 
 /** Runs the demo to its end. */

@@ -87,7 +87,8 @@ export async function connect(url: string, signal?: AbortSignal): Promise<{ port
     const client = createClient({ url, socket: { reconnectStrategy: false } }).on('error', () => {});
     const subscriber = client.duplicate().on('error', () => {});
     const close = () => {
-      for (const each of [client, subscriber]) if (each.isOpen) each.destroy();
+      // Also a connection that is still being made, which node-redis would leave open.
+      for (const each of [client, subscriber]) if (each.isOpen) each.once('connect', () => each.destroy()).destroy();
     };
     return connected(fromNodeRedis(client, { subscriber }), [client, subscriber], close, signal);
   }
