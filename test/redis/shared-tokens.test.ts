@@ -52,6 +52,24 @@ describe('sharing', () => {
     expect(fleet.source.calls).toHaveLength(1);
   });
 
+  it('a hit runs no script, whatever the state of Redis', async () => {
+    const fleet = new ModelFleet();
+    const { registry } = fleet.replica();
+    await registry.getToken(KEY);
+    const scripts: string[] = [];
+    const { run } = fleet.model;
+    fleet.model.run = (name, key, args) => {
+      scripts.push(name);
+      return run.call(fleet.model, name, key, args);
+    };
+    for (const health of ['up', 'hung', 'mute', 'down', 'up'] as const) {
+      fleet.health = health;
+      for (let hit = 0; hit < 100; hit++) await registry.getToken(KEY);
+      await fleet.pass(10_000, 1_000);
+    }
+    expect(scripts).toEqual([]);
+  });
+
   it('each owner gets its own token', async () => {
     const fleet = new ModelFleet();
     const [a, b] = replicas(fleet, 2) as [ModelReplica, ModelReplica];
