@@ -35,14 +35,14 @@ export interface SharingMessage {
   readonly registry: string;
   /**
    * `suspended`: Redis is unavailable, and each replica requests its own tokens until `resumed`. `unreadable`: a stored
-   * value did not open, because it is damaged, forged, or sealed with a key that this replica does not have.
+   * value could not be decrypted: it is damaged, forged, or sealed with a key that this replica does not have.
    * `subscribe_failed`: followers poll until the next attempt to subscribe. `key_mismatch`: replicas with the same
    * prefix derive other names, because their sealing or naming keys differ from this one's.
    */
   readonly event: SharingEvent;
   /** With `suspended`: why Redis is unavailable. */
   readonly trouble?: RedisTrouble;
-  /** With `unreadable`: how many values have not opened so far. */
+  /** With `unreadable`: how many values could not be decrypted so far. */
   readonly count?: number;
   /** With `key_mismatch`: how many replicas have other keys. */
   readonly replicas?: number;

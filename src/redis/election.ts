@@ -53,7 +53,7 @@ interface Findings {
   avoid: number;
   /** The generation of a rejected token; 0 if unknown. */
   rejected: number;
-  /** A stored failure that does not open. */
+  /** A stored failure that cannot be decrypted. */
   unreadable: string;
   /** The monotonic time at which the call falls back, while its record cannot be read. */
   fallBackAtMs?: number | undefined;

@@ -4,9 +4,9 @@
  *
  * A token bucket bounds these requests: 8 at once and 2 a second for all replicas together, however many calls wait. A
  * replica that is alone has no limit, because its requests duplicate nobody's. A call for which the bucket has nothing
- * waits for the late reply, and falls back after 8 to 10 s without one: that takes a Redis that is silent, and then sharing
- * is suspended (see `circuit-breaker.ts`). While it is, calls fall back at once, and only their registries limit how many
- * requests they make, as without sharing.
+ * waits for the late reply, and falls back after 8 to 10 s without one. If nothing else gets a reply either, sharing is
+ * suspended (see `circuit-breaker.ts`): calls then fall back at once, and only their registries limit how many requests
+ * they make, as without sharing.
  *
  * Jitter: each replica begins at a random point between two of its requests, because most replicas of a large fleet have
  * less than one at once.

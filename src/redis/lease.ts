@@ -7,7 +7,8 @@ import type { SharedRecord } from './shared-record.ts';
  * Renews the leases of a call each time that a third of their length has passed, until stopped or one is lost. Returns what
  * stops it.
  *
- * @param heldSinceMs the monotonic time at which the call asked for the leases: the reply may have come much later.
+ * @param heldSinceMs the monotonic time at which the call asked for the leases: the reply may have come much later. The
+ * first renewal is at once if that is a third of a lease ago.
  */
 export function keepLeases(
   record: SharedRecord,

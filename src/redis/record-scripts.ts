@@ -107,7 +107,7 @@ function script(name: string, source: string): RecordScript {
 
 /**
  * Decides what the call does. First it drops a token that the caller reports as rejected, and a failure that the caller
- * could not open. Then the first rule that applies gives the reply:
+ * could not decrypt. Then the first rule that applies gives the reply:
  *
  * 1. `token`: a usable one newer than *avoid*, with at least the required life left.
  * 2. `failure`: one that has not ended.

@@ -1,7 +1,7 @@
 /**
  * The only way to Redis: each operation has our own deadline and passes the circuit breaker. Clients queue without limit
- * while Redis is unavailable, and none of them times out a hung server, so no operation takes longer than its deadline. A
- * reply that comes later can still be waited for.
+ * while Redis is unavailable, and none of them times out a hung server, so nobody has to wait longer than the deadline. A
+ * reply that comes later is still of use to calls that wait for it.
  */
 
 import { type Clock, startTimer } from '../clock.ts';
@@ -10,9 +10,9 @@ import type { RedisPort } from './ports.ts';
 import type { RecordScript } from './record-scripts.ts';
 
 /**
- * Why Redis is unavailable. `timeout`: no reply to any operation for eight seconds. `connection`: no connection, or a broken one.
- * `read_only`: a replica or a server that accepts no writes. `full`: out of memory. `denied`: missing permissions or
- * credentials. `refused`: any other error of the server. `protocol_error`: a reply that none of the scripts returns.
+ * Why Redis is unavailable. `timeout`: no reply to any operation for eight seconds. `connection`: no connection, or a
+ * broken one. `read_only`: a replica or a server that accepts no writes. `full`: out of memory. `denied`: missing
+ * permissions or credentials. `refused`: any other error of the server. `protocol_error`: a reply that none of the scripts returns.
  *
  * @example
  * ```ts

@@ -1,7 +1,7 @@
 /**
  * Values leave the process only sealed: AES-256-GCM, bound to what they are (a token, a failure) and to the record's name
  * (endpoint, client, owner). A value that was moved to another record, truncated, corrupted, or sealed with a key that
- * this replica does not have does not open.
+ * this replica does not have cannot be decrypted.
  *
  *     base64url( version | key id 4 | nonce 12 | ciphertext | tag 16 )
  *

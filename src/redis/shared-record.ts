@@ -1,4 +1,4 @@
-/** The record operations with names and types. Each returns `undefined` if Redis does not answer in time. */
+/** The record operations with names and types. None rejects; a reply that does not come in time counts as none, or is `late`. */
 
 import * as scripts from './record-scripts.ts';
 import type { RedisLink, Reply } from './redis-link.ts';
@@ -41,7 +41,7 @@ export interface AcquireOptions {
   readonly leastLifeMs?: number;
   /** The generation of a rejected token, which is dropped for all. */
   readonly rejected?: number;
-  /** A stored failure that does not open, which is dropped for all. */
+  /** A stored failure that cannot be decrypted, which is dropped for all. */
   readonly unreadable?: string;
 }
 

@@ -55,7 +55,7 @@ export interface SharingStats {
   readonly fallback: number;
   /** Calls refused because of another replica's failure. */
   readonly refused: number;
-  /** Stored values that did not open. */
+  /** Stored values that could not be decrypted. */
   readonly unreadable: number;
   /** Replicas with the same prefix at the last count, this one included. 10 until the first count. */
   readonly replicas: number;
@@ -208,7 +208,7 @@ export class SharedTokens implements TokenSource {
     this.#counts.leader++;
     const { id, owner, circuit, accessKey, request } = call;
     const names = lead.trial ? [owner, circuit.name] : [owner];
-    // A lease that was asked for before is longer than needed; see ACQUIRE. The renewal shortens it.
+    // ACQUIRE makes a lease longer if the replica did not know the server's time: a renewal at once shortens it.
     const heldSinceMs = this.#link.knewTimeAt(lead.askedAtMs) ? lead.askedAtMs : Number.NEGATIVE_INFINITY;
     const stop = keepLeases(this.#record, this.#clock, this.#leaseMs, id, names, heldSinceMs);
     try {

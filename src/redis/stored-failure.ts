@@ -93,8 +93,8 @@ export class StoredFailures {
   }
 
   /**
-   * The error for a caller that follows a stored failure. Undefined if the failure does not open, has ended by its sealed
-   * end, or is older than what this caller knows.
+   * The error for a caller that follows a stored failure. Undefined if the failure cannot be decrypted, has ended
+   * by its sealed end, or is older than what this caller knows.
    *
    * @param avoid a generation known to be later than the failure, if it is.
    */

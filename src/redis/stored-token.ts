@@ -66,8 +66,8 @@ export class StoredTokens {
   }
 
   /**
-   * The stored token as this replica's registry is to receive it. Undefined if it does not open, was rejected here, is
-   * the held one that a refresh is to replace or older, or has ended for this replica.
+   * The stored token as this replica's registry is to receive it. Undefined if it cannot be decrypted, was rejected
+   * here, is the held one that a refresh is to replace or older, or has ended for this replica.
    *
    * @param name the owner's record.
    * @param avoid the lowest generation that is not wanted.
