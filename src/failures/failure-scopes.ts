@@ -64,18 +64,16 @@ export interface FailedRequest {
   readonly isOnlyRequest: boolean;
 }
 
-/** What a failure led to. */
-export interface FailureOutcome {
-  readonly scope: 'owner' | WiderScope;
+/** What a failure led to: a pause of the scope it was attributed to, and if that is a wider one, perhaps of the owner. */
+export type FailureOutcome = {
   /** Whether the request hung before it failed. */
   readonly hung: boolean;
-  /** The owner's own pause, if the failure caused one. */
-  readonly ownerPause: Pause | undefined;
-  /** The pause of the client or the endpoint, if the failure was attributed to either. */
-  readonly circuitPause: Pause | undefined;
   /** The scopes whose circuit closed, because the response proves that they work. */
   readonly lifted: readonly WiderScope[];
-}
+} & (
+  | { readonly scope: 'owner'; readonly ownerPause: Pause; readonly circuitPause: undefined }
+  | { readonly scope: WiderScope; readonly ownerPause: Pause | undefined; readonly circuitPause: Pause }
+);
 
 /**
  * A request that took longer than this before it failed counts as hung: it occupied a permit long enough to delay

@@ -142,7 +142,6 @@ export class Flights implements FlightHost, Runner {
     let index = 0;
     for (const flight of [...this.#unsettled]) {
       if (++index % SLICE === 0) await nextTurn();
-      if (flight.state.phase === 'settled') continue;
       this.#reject(flight, closedError(flight.slot.owner, this.#time.now()));
       if (flight.state.phase !== 'sent') this.#end(flight);
       else {
@@ -245,12 +244,11 @@ export class Flights implements FlightHost, Runner {
     const reported = withOutcome(error, outcome, now);
     this.refuse(flight, reported);
     this.#diagnostics.requestFailed(message, reported);
-    const { scope, lifted, ownerPause, circuitPause } = outcome;
-    const pause = circuitPause ?? ownerPause;
-    if (pause) this.#diagnostics.paused(scope === 'owner' ? slot : scope, pause, reported, message);
-    for (const each of lifted) this.#diagnostics.lifted(each);
+    if (outcome.scope === 'owner') this.#diagnostics.paused(slot, outcome.ownerPause, reported, message);
+    else this.#diagnostics.paused(outcome.scope, outcome.circuitPause, reported, message);
+    for (const scope of outcome.lifted) this.#diagnostics.lifted(scope);
     // After the pause is reported, which counts the calls that it refuses.
-    if (circuitPause) this.#dispatch.refuseQueued();
+    if (outcome.circuitPause) this.#dispatch.refuseQueued();
     return false;
   }
 

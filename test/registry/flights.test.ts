@@ -855,6 +855,26 @@ describe('what begins a pause', () => {
   });
 });
 
+describe('resuming', () => {
+  it('starts what a limit that was low after a pause still keeps queued', async () => {
+    stage = new Stage();
+    openCircuit(stage.failures);
+    stage.clock.advance(750);
+    const trial = await stage.send('trial');
+    await stage.answer(0);
+    await trial.outcome;
+    const outcomes = ['a', 'b', 'c'].map((key) => stage.begin(key).outcome);
+    await settle();
+    const { queued } = stage.numbers;
+    stage.failures.resume();
+    stage.flights.startNext();
+    expect([queued, stage.numbers.queued]).toEqual([2, 1]);
+    stage.source.script((call) => call.succeed());
+    for (const call of stage.source.calls) if (!call.settled) call.succeed();
+    await Promise.all(outcomes);
+  });
+});
+
 describe('what lifts a pause', () => {
   it('is told after the answer that did', async () => {
     stage = new Stage();

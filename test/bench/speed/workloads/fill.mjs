@@ -28,7 +28,7 @@ const players = {
       (service, concurrency) => openOurs(service, { ...options, concurrency }),
     ]),
   ),
-  ...Object.fromEntries(peers.map(({ name, open }) => [name, open])),
+  ...Object.fromEntries(peers.map(({ name, open }) => [name, (service) => open(service)])),
 };
 
 export async function run({ quick }) {
