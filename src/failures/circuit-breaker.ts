@@ -124,7 +124,7 @@ export class CircuitBreaker {
   readonly #random: () => number;
   #state: State = CLOSED;
   /** Owners whose failures may be this scope's. */
-  readonly #suspects = new Set<string>();
+  readonly #suspects: string[] = [];
 
   /** @param options `requestTimeoutMs` is the longest that a trial can take. */
   constructor(scope: WiderScope, range: PauseRange, options: { requestTimeoutMs: number; random: () => number }) {
@@ -165,14 +165,13 @@ export class CircuitBreaker {
 
   /** Counts a failure of this owner against the scope. Returns whether enough distinct owners have failed in a row. */
   countsAgainst(owner: string): boolean {
-    this.#suspects.add(owner);
-    return this.#suspects.size >= SUSPECTS_TO_ESCALATE;
+    if (!this.#suspects.includes(owner)) this.#suspects.push(owner);
+    return this.#suspects.length >= SUSPECTS_TO_ESCALATE;
   }
 
   /** A request succeeded. Returns whether that closed the circuit. */
   succeeded(permit: Permit): boolean {
-    // Clearing a set allocates, even an empty one.
-    if (this.#suspects.size > 0) this.#suspects.clear();
+    this.#suspects.length = 0;
     return this.cleared(permit);
   }
 
@@ -225,7 +224,7 @@ export class CircuitBreaker {
   reset(): boolean {
     const wasOpen = this.#state.kind !== 'closed';
     this.#state = CLOSED;
-    this.#suspects.clear();
+    this.#suspects.length = 0;
     return wasOpen;
   }
 
@@ -243,7 +242,7 @@ export class CircuitBreaker {
 
   #open({ pause, doublings, pauseOfFailed, countsFrom }: Pauses): Pause {
     this.#state = { kind: 'open', pause, doublings, pauseOfFailed, countsFrom };
-    this.#suspects.clear();
+    this.#suspects.length = 0;
     return pauseOfFailed;
   }
 

@@ -383,6 +383,21 @@ describe('an open circuit', () => {
     expect([stage.started, stage.dispatch.queued, stage.clock.pendingTimers]).toEqual([['a'], 0, 0]);
   });
 
+  it('refuses nothing while no circuit is open, and starts what may start', async () => {
+    const stage = new Stage({ concurrency: 2 });
+    stage.openCircuit();
+    await stage.advance(400);
+    const trial = await stage.request('trial');
+    await stage.succeed(trial);
+    // After a pause one request starts at a time.
+    await stage.requestAll('a', 'b');
+    expect(stage.started).toEqual(['trial', 'a']);
+    stage.failures.resume();
+    stage.dispatch.refuseQueued();
+    await settle();
+    expect([stage.started, stage.refusals]).toEqual([['trial', 'a', 'b'], []]);
+  });
+
   it('does not refuse a request that may be its trial, and starts it', async () => {
     const stage = new Stage({ concurrency: 2 });
     const before = await stage.request('before');
