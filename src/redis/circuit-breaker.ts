@@ -12,10 +12,10 @@
  * late reply is a success. A trial fails as soon as its reply is late, because others wait for it.
  *
  * The pause doubles with each opening, from half a second to five, less up to half as jitter, so that the replicas of a
- * fleet do not try a recovering Redis in step. After silence it is the longest at once: a late reply ends it anyway, and
- * clients that restart their timeout with each command notice a dead connection only in a pause. The doubling starts over
- * after half a minute without a failure: a Redis that answers every other operation would otherwise open and close it
- * twice a second.
+ * fleet do not try a recovering Redis in step. After silence the pause is the longest right away. That costs little, since
+ * a late reply ends it, and clients that restart their socket timeout with each command notice a dead connection only
+ * while nothing is sent. The doubling starts over after half a minute without a failure: a Redis that answers every other
+ * operation would otherwise open and close it twice a second.
  */
 
 /**
@@ -98,6 +98,7 @@ export class RedisCircuitBreaker {
   unanswered(sentAtMs: number, nowMs: number, isTrial: boolean): BreakerChange | undefined {
     this.#silentSinceMs ??= Math.max(sentAtMs, this.#lastSuccessMs);
     if (!isTrial && (!this.isClosed || nowMs - this.#silentSinceMs < MAX_SILENCE_MS)) return undefined;
+    // Skips the doubling: the next pause is the longest.
     this.#openings = MAX_DOUBLINGS;
     if (isTrial) return this.failed(nowMs, true);
     this.#lastFailureMs = nowMs;

@@ -90,14 +90,15 @@ export class Election {
     const findings: Findings = { avoid: 0, rejected: this.#rejectedGeneration(call), unreadable: '' };
     let admitted = call.circuit.mustRead ? undefined : ADMITTED;
     let { isUnread } = call.circuit;
-    let holdsLease = false;
+    // Set while the call holds a lease and the fleet's circuit breaker may still refuse it; the next `acquire` confirms it.
+    let mustReleaseLease = false;
     try {
       for (;;) {
         call.request.signal.throwIfAborted();
         const readAtMs = clock.monotonic();
         const askedAtMs = clock.now();
         const { answer: inTime, late } = await this.#acquire(call, findings, isUnread || admitted !== undefined);
-        holdsLease = false;
+        mustReleaseLease = false;
         if (inTime?.what === 'lead' && admitted) {
           const { trial } = admitted;
           admitted = undefined;
@@ -113,8 +114,8 @@ export class Election {
           if (!call.circuit.mustRead) admitted = ADMITTED;
           if (admitted && this.#maySend(call)) return leadOf(answer, readAtMs, undefined);
           isUnread = false;
-          holdsLease = this.#maySend(call);
-          if (!holdsLease) await record.release(call.owner, call.id, 'unknown');
+          mustReleaseLease = this.#maySend(call);
+          if (!mustReleaseLease) await record.release(call.owner, call.id, 'unknown');
         }
         if (answer.what === 'wait') {
           if (!(await this.#wait(call, watch, answer.remainingMs, readAtMs, endsAtMs))) return FALL_BACK;
@@ -131,7 +132,7 @@ export class Election {
       }
     } finally {
       watch.stop();
-      if (holdsLease) void record.release(call.owner, call.id, 'unknown');
+      if (mustReleaseLease) void record.release(call.owner, call.id, 'unknown');
       if (admitted?.trial) this.#abandonTrial(call);
       this.#passOnSendTime(call);
     }

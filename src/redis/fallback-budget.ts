@@ -3,10 +3,10 @@
  * late would turn into one request per owner and replica.
  *
  * A token bucket bounds these requests: 8 at once and 2 a second for all replicas together, however many calls wait. A
- * replica that is alone has no limit, because its requests duplicate nobody's. A call for which the bucket has nothing
- * waits for the late reply, and falls back after 8 to 10 s without one. If nothing else gets a reply either, sharing is
- * suspended (see `circuit-breaker.ts`): calls then fall back at once, and only their registries limit how many requests
- * they make, as without sharing.
+ * replica whose second or later count finds no other replica has no limit, because its requests duplicate nobody's. A call
+ * for which the bucket has nothing waits for the late reply, and falls back after 8 to 10 s without one. If nothing else
+ * gets a reply either, sharing is suspended (see `circuit-breaker.ts`): calls then fall back at once, and only their
+ * registries limit how many requests they make, as without sharing.
  *
  * Jitter: each replica begins at a random point between two of its requests, because most replicas of a large fleet have
  * less than one at once.
@@ -26,7 +26,8 @@ export class FallbackBudget {
   readonly #clock: Clock;
   readonly #random: () => number;
   #replicas = ASSUMED_REPLICAS;
-  #counts = 0;
+  /** How many counts there have been, whatever they found. */
+  #timesCounted = 0;
   /** When the bucket is full again; later than now by one interval for each request that was taken from it. */
   #fullAtMs = Number.NEGATIVE_INFINITY;
 
@@ -42,14 +43,14 @@ export class FallbackBudget {
 
   set replicas(count: number) {
     this.#replicas = Math.max(1, count);
-    this.#counts++;
+    this.#timesCounted++;
   }
 
   /** Takes a request from the bucket. Returns how long the call must wait before it falls back. */
   delayMs(): number {
     const nowMs = this.#clock.monotonic();
-    // The first replica of a starting fleet counts itself alone, until it counts again.
-    const others = Math.max(this.#replicas - 1, this.#counts > 1 ? 0 : 1);
+    // The first count of a starting fleet may find only this replica, so it is not trusted.
+    const others = Math.max(this.#replicas - 1, this.#timesCounted > 1 ? 0 : 1);
     if (others === 0) return 0;
     const intervalMs = (1_000 / REQUESTS_PER_SECOND) * others;
     const burstMs = (1_000 / REQUESTS_PER_SECOND) * BURST;

@@ -7,8 +7,7 @@ import type { SharedRecord } from './shared-record.ts';
  * Renews the leases of a call each time that a third of their length has passed, until stopped or one is lost. Returns what
  * stops it.
  *
- * @param heldSinceMs the monotonic time at which the call asked for the leases: the reply may have come much later. The
- * first renewal is at once if that is a third of a lease ago.
+ * @param firstRenewalAtMs a monotonic time. Renews at once if that time has passed.
  */
 export function keepLeases(
   record: SharedRecord,
@@ -16,7 +15,7 @@ export function keepLeases(
   leaseMs: number,
   call: string,
   names: readonly string[],
-  heldSinceMs: number,
+  firstRenewalAtMs: number,
 ): () => void {
   let stopped = false;
   let cancel = () => {};
@@ -27,7 +26,7 @@ export function keepLeases(
   const wait = (ms: number) => {
     cancel = startTimer(clock, () => void renew(), ms);
   };
-  const untilRenewalMs = heldSinceMs + leaseMs / 3 - clock.monotonic();
+  const untilRenewalMs = firstRenewalAtMs - clock.monotonic();
   if (untilRenewalMs > 0) wait(untilRenewalMs);
   else void renew();
   return () => {

@@ -38,7 +38,10 @@ export interface SharedTokensOptions {
    * Default: 250.
    */
   redisTimeoutMs?: number | undefined;
-  /** How long a dead leader delays its followers, in milliseconds: 500 to 60,000. Default: 3,000. */
+  /**
+   * The length of a lease, before the allowance for a slow Redis, in milliseconds: 500 to 60,000. A leader that dies delays
+   * its followers until the lease ends. Default: 3,000.
+   */
   leaseMs?: number | undefined;
   /** How long one request may keep its followers waiting, in milliseconds: 1,000 to 120,000. Default: 15,000. */
   maxHoldMs?: number | undefined;

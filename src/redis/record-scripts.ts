@@ -111,16 +111,17 @@ function script(name: string, source: string): RecordScript {
  *
  * 1. `token`: a usable one newer than *avoid*, with at least the required life left.
  * 2. `failure`: one that has not ended.
- * 3. `wait`: another call holds the lease, for this long at most.
+ * 3. `wait`: another call holds the lease. With the time until it ends, including the allowance for lateness if the
+ *    caller's lateness is known.
  * 4. `free`: nobody holds the lease, and the caller did not ask for it: it passed a lease of 0, or of -1 if it waits for
  *    a send time and wants a wake-up if a token arrives first. With the ended failure, if any.
  * 5. `lead`: the caller holds the lease now. With its generation, and the ended failure, if any.
  *
  * A repeated script gets the same reply, because clients resend. A call that waits notes in the record how it listens.
  *
- * A slow Redis runs a leader's renewal as late as it runs this script. So a lease is longer by the time since the script
- * was sent, as the replica estimates it, and an expired lease stays its holder's for that time. A replica that does not
- * know the server's time yet counts as late by the maximum; it renews a lease at once, which makes it as short as any.
+ * A slow Redis delays a leader's renewal as much as this script. So a lease is extended by the time since the script was
+ * sent, as the replica estimates it, and an expired lease is left to its holder for as long. A replica that does not know
+ * the server's time yet counts as late by the maximum. It renews its lease at once, which ends that extension.
  */
 export const ACQUIRE = script(
   'acquire',
@@ -143,6 +144,7 @@ if failure and failed > now then return {'failure', text(now), text(failed - now
 if leader and leased + lateUs > now then
   if leader == call then return {'lead', text(now), text(fence), failure or ''} end
   if not waits(mode) then redis.call('HSET', KEYS[1], 'w', (waiting or '') .. mode) end
+  -- This reply tells the caller the server's time: its next script states its real lateness, so it need not wait 8 s.
   return {'wait', text(now), text(math.max(leased + (sent > 0 and lateUs or 0) - now, 0))}
 end
 if leaseMs < 0 and not waits(mode) then save('w', (waiting or '') .. mode) end

@@ -1,7 +1,7 @@
 /**
- * The only way to Redis: each operation has our own deadline and passes the circuit breaker. Clients queue without limit
- * while Redis is unavailable, and none of them times out a hung server, so nobody has to wait longer than the deadline. A
- * reply that comes later is still of use to calls that wait for it.
+ * The only way to Redis: each operation has its own deadline and passes the circuit breaker. Clients queue without limit
+ * while Redis is unavailable, and none of them times out a hung server. So an operation returns at its deadline at the
+ * latest. Callers may still wait for the late reply.
  */
 
 import { type Clock, startTimer } from '../clock.ts';
@@ -12,7 +12,8 @@ import type { RecordScript } from './record-scripts.ts';
 /**
  * Why Redis is unavailable. `timeout`: no reply to any operation for eight seconds. `connection`: no connection, or a
  * broken one. `read_only`: a replica or a server that accepts no writes. `full`: out of memory. `denied`: missing
- * permissions or credentials. `refused`: any other error of the server. `protocol_error`: a reply that none of the scripts returns.
+ * permissions or credentials. `refused`: any other error of the server. `protocol_error`: a reply that none of the scripts
+ * returns.
  *
  * @example
  * ```ts
@@ -47,7 +48,8 @@ export class RedisLink {
   #trial: Promise<unknown> = Promise.resolve();
   readonly #timeline = new ServerTimeline();
   readonly #pending = new Set<Promise<unknown>>();
-  #timedSinceMs = Infinity;
+  /** The monotonic time of the first reply. */
+  #firstReplyAtMs = Infinity;
 
   constructor(options: RedisLinkOptions) {
     this.#options = options;
@@ -65,13 +67,13 @@ export class RedisLink {
   }
 
   /** The server's time now (µs); undefined before the first reply. */
-  get nowUs(): number | undefined {
+  get serverNowUs(): number | undefined {
     return this.#timeline.at(this.#options.clock.monotonic());
   }
 
-  /** Whether the server's time was known at that monotonic moment. */
-  knewTimeAt(monotonicMs: number): boolean {
-    return monotonicMs > this.#timedSinceMs;
+  /** Whether a reply had come before that monotonic moment, so that the server's time was known. */
+  hadReplyBefore(monotonicMs: number): boolean {
+    return monotonicMs > this.#firstReplyAtMs;
   }
 
   /** Settles once every operation that was sent has a reply or has passed its deadline. */
@@ -119,7 +121,7 @@ export class RedisLink {
 
   #answered(reply: Reply): void {
     const nowMs = this.#options.clock.monotonic();
-    this.#timedSinceMs = Math.min(this.#timedSinceMs, nowMs);
+    this.#firstReplyAtMs = Math.min(this.#firstReplyAtMs, nowMs);
     this.#timeline.sample(Number(reply[1]), nowMs);
     this.#report(this.#breaker.succeeded(nowMs));
   }

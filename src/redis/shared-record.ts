@@ -1,4 +1,7 @@
-/** The record operations with names and types. None rejects; a reply that does not come in time counts as none, or is `late`. */
+/**
+ * Typed operations on the shared record. They never reject. Without a reply in time they return undefined; `acquire` also
+ * returns a promise of the late reply, and `announce` waits for it.
+ */
 
 import * as scripts from './record-scripts.ts';
 import type { RedisLink, Reply } from './redis-link.ts';
@@ -96,7 +99,7 @@ export class SharedRecord {
       rejected,
       unreadable,
       this.#mode,
-      this.#link.nowUs ?? 0,
+      this.#link.serverNowUs ?? 0,
     ];
     const { reply, late } = await this.#link.run(scripts.ACQUIRE, name, args);
     return { answer: acquired(reply), late: late.then(acquired) };

@@ -208,9 +208,11 @@ export class SharedTokens implements TokenSource {
     this.#counts.leader++;
     const { id, owner, circuit, accessKey, request } = call;
     const names = lead.trial ? [owner, circuit.name] : [owner];
-    // ACQUIRE makes a lease longer if the replica did not know the server's time: a renewal at once shortens it.
-    const heldSinceMs = this.#link.knewTimeAt(lead.askedAtMs) ? lead.askedAtMs : Number.NEGATIVE_INFINITY;
-    const stop = keepLeases(this.#record, this.#clock, this.#leaseMs, id, names, heldSinceMs);
+    // Renew at once if ACQUIRE did not get the server's time: it then granted the longest lease. Else count from when the
+    // call asked, because the reply may have come much later.
+    const knewServerTime = this.#link.hadReplyBefore(lead.askedAtMs);
+    const firstRenewalAtMs = knewServerTime ? lead.askedAtMs + this.#leaseMs / 3 : this.#clock.monotonic();
+    const stop = keepLeases(this.#record, this.#clock, this.#leaseMs, id, names, firstRenewalAtMs);
     try {
       await call.takePermit();
       const issued = await this.#source.requestToken(accessKey, request);

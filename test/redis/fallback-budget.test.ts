@@ -27,7 +27,7 @@ describe('the fallback budget', () => {
     expect(delaysOf(newBudget(new ManualClock(), 0), 1_000)).toEqual(Array(1_000).fill(0));
   });
 
-  it('is that of two replicas until a replica has counted itself alone twice: the first of a fleet does', () => {
+  it('assumes a second replica until the second count', () => {
     const budget = newBudget(new ManualClock());
     budget.replicas = 1;
     expect(delaysOf(budget, 10)).toEqual([...Array(8).fill(0), 250, 750]);

@@ -204,7 +204,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     expect(await run(scripts.ACQUIRE, 'k', acquire('c1', { leaseMs: 0 }))).toMatchObject({ what: 'wait' });
   });
 
-  it('a lease is longer by what the script took to get here, and an expired one is left to its holder for that long', async () => {
+  it("extends a lease by the script's delay, and leaves an expired lease to its holder for as long", async () => {
     const { run, model } = pair();
     const flush = async () => {
       await client.flushAll();
@@ -227,7 +227,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     await flush();
     await run(scripts.ACQUIRE, 'k', acquire('c1', { leaseMs: 1 }));
     const late = acquire('c2', { sentUs: 0 });
-    // It has expired, and still nobody else gets it who may be late.
+    // Expired, but not given to a caller that may itself be late.
     const waits = async () => (await run(scripts.ACQUIRE, 'k', late)).rest[0];
     await expect.poll(waits, PATIENT).toBe('0');
     expect((await run(scripts.ACQUIRE, 'k', acquire('c2'))).what).toBe('lead');

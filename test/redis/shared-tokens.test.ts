@@ -917,24 +917,31 @@ describe('defects that an attack on a real fleet found', () => {
   }
   const later = (fleet: ModelFleet, ms: number) => new Promise<void>((resolve) => fleet.clock.setTimeout(resolve, ms));
 
-  it('20 replicas that start over a Redis that takes 4 s to run each script request hardly more than once per owner', async () => {
+  /**
+   * What the fallback budget allows in the longest time that a start may take: 8 at once and 2 a second, for the 6 s in which
+   * the replicas start and the 20 s (`maxWaitMs`) that the last one's calls may wait. It takes about 12 s, but replicas that
+   * have not counted all others yet use more than their share.
+   */
+  const FALLBACK_ALLOWANCE = 8 + 2 * (6 + 20);
+
+  it('a fleet of 20 that starts over a Redis 4 s slow per script stays within one request per owner plus the fallback budget', async () => {
     const requests = await requestsOfAStart(async (fleet, answer) => {
       await later(fleet, 4_000);
       return answer();
     });
-    expect(requests).toBeLessThanOrEqual(40 + 60);
+    expect(requests).toBeLessThanOrEqual(40 + FALLBACK_ALLOWANCE);
   });
 
-  it('20 replicas that start over a Redis whose every reply is 4 s late request hardly more than once per owner', async () => {
+  it('a fleet of 20 that starts over a Redis whose replies are 4 s late stays within one request per owner plus the fallback budget', async () => {
     const requests = await requestsOfAStart(async (fleet, answer) => {
       const reply = answer();
       await later(fleet, 4_000);
       return reply;
     });
-    expect(requests).toBeLessThanOrEqual(40 + 60);
+    expect(requests).toBeLessThanOrEqual(40 + FALLBACK_ALLOWANCE);
   });
 
-  it('a Redis that answers after 5.6 s makes 20 replicas request hardly more than once per owner', async () => {
+  it('a fleet of 20 over a Redis that answers after 5.6 s stays within one request per owner plus the fallback budget', async () => {
     const drawn = seeded(1);
     const fleet = new ModelFleet(new FleetSource(), drawn);
     let isSlow = false;

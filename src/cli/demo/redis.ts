@@ -87,8 +87,12 @@ export async function connect(url: string, signal?: AbortSignal): Promise<{ port
     const client = createClient({ url, socket: { reconnectStrategy: false } }).on('error', () => {});
     const subscriber = client.duplicate().on('error', () => {});
     const close = () => {
-      // Also a connection that is still being made, which node-redis would leave open.
-      for (const each of [client, subscriber]) if (each.isOpen) each.once('connect', () => each.destroy()).destroy();
+      for (const each of [client, subscriber]) {
+        if (!each.isOpen) continue;
+        // node-redis does not close a connection that is still being established: close it as soon as it connects.
+        each.once('connect', () => each.destroy());
+        each.destroy();
+      }
     };
     return connected(fromNodeRedis(client, { subscriber }), [client, subscriber], close, signal);
   }

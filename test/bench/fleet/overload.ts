@@ -36,9 +36,9 @@ const hung = async (redis: RedisServer) => ({
 const killed = async (redis: RedisServer) => ({ port: redis.port, begin: () => redis.kill(), end: () => {} });
 
 const TROUBLES: Record<string, Trouble> = {
-  late: { what: 'every reply 5.6 s late', isWarm: true, limit: 1.5, prepare: late(5_600) },
-  'late-start': { what: 'every reply 2.5 s late from the start', isWarm: false, limit: 2, prepare: late(2_500) },
-  'later-start': {
+  'late-5.6s': { what: 'every reply 5.6 s late', isWarm: true, limit: 1.5, prepare: late(5_600) },
+  'late-2.5s-start': { what: 'every reply 2.5 s late from the start', isWarm: false, limit: 2, prepare: late(2_500) },
+  'late-5.6s-start': {
     what: 'every reply 5.6 s late from the start',
     isWarm: false,
     limit: PROCESSES,
