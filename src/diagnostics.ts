@@ -174,12 +174,7 @@ export class Diagnostics {
   }
 
   /** Also ends the owner's outage, if there was one. */
-  requestSucceeded(
-    message: ReportedRequest,
-    token: AccessToken,
-    slot: Named,
-    nowMs = this.#reporter.now().monotonicMs,
-  ): void {
+  requestSucceeded(message: ReportedRequest, token: AccessToken, slot: Named, nowMs: number): void {
     message.ended(nowMs);
     const issued = () => ({ token: token.fingerprint, expiresAtMs: token.expiresAtMs });
     this.#log('request.succeeded', () => {

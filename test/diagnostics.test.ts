@@ -62,7 +62,7 @@ describe('a request', () => {
     const message = reports.newRequest(SLOT, 'absent');
     expect(await reports.requestSent(message, async () => 'sent')).toBe('sent');
     clock.advance(250);
-    reports.requestSucceeded(message, TOKEN, SLOT);
+    reports.requestSucceeded(message, TOKEN, SLOT, clock.monotonic());
     const request = { registry: 'crm', owner: 'owner_x', reason: 'absent' };
     expect(lines).toEqual([
       ['debug', { event: 'request.sent', ...request }, 'token request sent'],
@@ -98,7 +98,7 @@ describe('a request', () => {
   });
 
   it('is traced from start to end with one message, and what it calls runs within', async () => {
-    const { reports } = reporting();
+    const { reports, clock } = reporting();
     const heard: string[] = [];
     const message = reports.newRequest(SLOT, 'absent');
     const store = new AsyncLocalStorage<unknown>();
@@ -116,7 +116,7 @@ describe('a request', () => {
     });
     expect(within).toBe(message);
     expect(heard.splice(0)).toEqual(['start', 'sent', 'end']);
-    reports.requestSucceeded(message, TOKEN, SLOT);
+    reports.requestSucceeded(message, TOKEN, SLOT, clock.monotonic());
     expect(heard.splice(0)).toEqual(['asyncStart', 'asyncEnd']);
     expect(message).toMatchObject({ token: 'token_x', expiresAtMs: 5 });
     reports.requestFailed(message, failure());
@@ -213,7 +213,9 @@ describe('a pause', () => {
     reports.refused(SLOT);
     clock.advance(2_000);
     const heard = publishedOn('owner-token-registry:pause');
-    for (let n = 0; n < 2; n++) reports.requestSucceeded(reports.newRequest(SLOT, 'absent'), TOKEN, SLOT);
+    for (let n = 0; n < 2; n++) {
+      reports.requestSucceeded(reports.newRequest(SLOT, 'absent'), TOKEN, SLOT, clock.monotonic());
+    }
     const fields = { event: 'pause.lifted', failureScope: 'owner', owner: 'owner_x', durationMs: 2_100, refused: 1 };
     expect(lines.filter(([level]) => level !== 'debug').slice(1)).toEqual([
       ['info', { registry: 'crm', ...fields }, 'token requests resumed'],
@@ -238,7 +240,7 @@ describe('names', () => {
     const fingerprint = { ofToken: computed };
     const message = reports.newRequest(unnamed, 'absent');
     await reports.requestSent(message, async () => {});
-    reports.requestSucceeded(message, new AccessToken({ ...TOKEN, value: 'v', fingerprint }), unnamed);
+    reports.requestSucceeded(message, new AccessToken({ ...TOKEN, value: 'v', fingerprint }), unnamed, 0);
     reports.evicted(unnamed);
   });
 });

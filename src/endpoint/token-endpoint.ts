@@ -90,6 +90,7 @@ export class TokenEndpoint implements TokenSource {
     const deadline = new Deadline(this.#clock, this.timeoutMs, request && Cancellation.of(request));
     try {
       const secret = this.#currentSecret(deadline);
+      // Awaiting a string would cost a promise per request.
       const clientSecret = typeof secret === 'string' ? secret : await secret;
       const requestedAtMs = this.#clock.now();
       const body = JSON.stringify({

@@ -64,7 +64,10 @@ export interface FailedRequest {
   readonly isOnlyRequest: boolean;
 }
 
-/** What a failure led to: a pause of the scope it was attributed to, and if that is a wider one, perhaps of the owner. */
+/**
+ * What a failure led to: a pause of the scope that it was attributed to. A failure of a wider scope may also pause the
+ * owner.
+ */
 export type FailureOutcome = {
   /** Whether the request hung before it failed. */
   readonly hung: boolean;
@@ -88,7 +91,7 @@ const MAX_RESENDS = 10;
 const RETRY_AFTER_MS = { least: 50, range: 100 } as const;
 
 /** The base of an owner's pauses after transient failures, most of which are gone a moment later. */
-const LONE_FAILURE_BASE_MS = 100;
+const TRANSIENT_FAILURE_BASE_MS = 100;
 
 /** The breakers of client and endpoint, and how failures of owners escalate to them. */
 export class FailureScopes {
@@ -172,14 +175,14 @@ export class FailureScopes {
     }
     if (retryAfterMs !== undefined) return undefined;
     if (error.status === 503 && !this.#isInconclusive(standing)) this.flow.overloaded(number);
-    const isLone =
+    const isIsolated =
       !hasFailed(standing) &&
       resends === 0 &&
       isTransient(error) &&
       error.oauthError === undefined &&
       !isHung(request) &&
       this.scopeOf(request) === 'owner';
-    return isLone && this.flow.takeRetry(permit)
+    return isIsolated && this.flow.takeRetry(permit)
       ? RETRY_AFTER_MS.least + RETRY_AFTER_MS.range * this.#random()
       : undefined;
   }
@@ -199,7 +202,7 @@ export class FailureScopes {
       if (error.code === 'owner_refused') this.flow.refused(permit.number);
       const { baseMs, capMs } = this.#ownerRange;
       const range =
-        isTransient(error) && !hung ? { baseMs: Math.min(baseMs, LONE_FAILURE_BASE_MS), capMs } : this.#ownerRange;
+        isTransient(error) && !hung ? { baseMs: Math.min(baseMs, TRANSIENT_FAILURE_BASE_MS), capMs } : this.#ownerRange;
       const ownerPause = drawPause(error, ownerFailures + 1, range, nowMs, this.#random);
       return { scope, hung, ownerPause, circuitPause: undefined, lifted };
     }

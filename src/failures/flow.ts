@@ -12,16 +12,17 @@
  * learned holds after the pause. If the next 429 comes soon after the pause, the rate follows from all tokens since the
  * last one, pause included: a quota may be spent within a fraction of the time for which it is meant.
  *
- * **Lone failures.** A request with a transient failure is sent again if the retry budget allows. Ten issued tokens pay
+ * **Isolated failures.** A request with a transient failure is sent again if the retry budget allows. Ten issued tokens pay
  * for one retry. The budget is empty at the start and saves ten retries, so an outage gets at most ten more requests.
  *
  * **Newcomers** (owners that have never succeeded) slow down while they fail. In an outage they may be the only owners
  * that make requests, because the others still have their tokens. Once any owner has succeeded, failures of newcomers
  * open no circuit, because they may simply have wrong keys. So after two ambiguous failures in a row, they start at most
- * two requests a second, and after three, one. Only failures after which no newcomer has succeeded are in a row.
+ * two requests a second, and after three, one. A success of any newcomer ends the streak, and failures of requests that
+ * were sent before it no longer count.
  *
- * Where some newcomers always fail, such rows are no sign of an outage. So the first failures of a row are harmless, as
- * many as there were in the longest row that a success has lately ended, and slow nobody down.
+ * Where some newcomers always fail, a streak is no sign of an outage, so the registry tolerates streaks about as long as
+ * the longest one that a success has ended, up to eight. Each further success lowers this allowance by half a percent.
  */
 
 import type { OwnerStanding } from './circuit-breaker.ts';
@@ -81,12 +82,14 @@ const RAISE_UNIT_MS = 5_000;
 const SUCCESSES_PER_RETRY = 10;
 const MAX_SAVED_RETRIES = 10;
 
-/** Failures of newcomers in a row, after the harmless ones, that do not slow them down; the rate after the next one. */
+/** Failures beyond the tolerated streak that do not slow newcomers down yet. */
 const FREE_FAILURES = 1;
+/** The rate after the next failure, which each further one halves, and its lower bound. */
 const NEWCOMERS_PER_SECOND = { first: 2, least: 1 } as const;
-/** The most failures in a row that are harmless, and the share of them that still are after one more success. */
-const MAX_HARMLESS = 8;
-const STILL_HARMLESS = 0.995;
+/** The longest streak of newcomers' failures that is tolerated. */
+const MAX_TOLERATED = 8;
+/** Factor applied to the tolerated streak with each success of a newcomer. */
+const TOLERANCE_DECAY = 0.995;
 
 export class Flow {
   readonly #concurrency: ConcurrencyLimit;
@@ -111,9 +114,10 @@ export class Flow {
   #rateLimitedUpTo = 0;
   #successesSaved = 0;
   #newcomerSentMs = Number.NEGATIVE_INFINITY;
-  /** In a row. */
+  /** The current streak of newcomers' failures. */
   #newcomerFailures = 0;
-  #harmlessFailures = 0;
+  /** The length of a streak that is tolerated. */
+  #toleratedFailures = 0;
   #newestNewcomerSuccess = 0;
 
   constructor({ concurrency, requestsPerSecond = Number.POSITIVE_INFINITY }: FlowOptions) {
@@ -172,8 +176,8 @@ export class Flow {
     if (number > this.#rateLimitedUpTo) this.#rateLimitedInARow = 0;
     if (isNewcomer(standing)) {
       this.#newestNewcomerSuccess = Math.max(this.#newestNewcomerSuccess, number);
-      const row = Math.min(this.#newcomerFailures, MAX_HARMLESS);
-      this.#harmlessFailures = Math.max(row, this.#harmlessFailures * STILL_HARMLESS);
+      const streak = Math.min(this.#newcomerFailures, MAX_TOLERATED);
+      this.#toleratedFailures = Math.max(streak, this.#toleratedFailures * TOLERANCE_DECAY);
       this.#resetNewcomers();
     }
     if (!response) return;
@@ -231,7 +235,10 @@ export class Flow {
     return true;
   }
 
-  /** Takes a retry of this failed request out of the budget. Returns false if there is none. */
+  /**
+   * Takes one retry from the budget for this failed request. Returns false if the budget is empty. A newcomer's failure
+   * that is retried extends the streak at once.
+   */
   takeRetry({ number, standing }: SentPermit): boolean {
     if (this.#successesSaved < SUCCESSES_PER_RETRY) return false;
     this.#successesSaved -= SUCCESSES_PER_RETRY;
@@ -258,9 +265,9 @@ export class Flow {
     this.#forgetRate();
   }
 
-  /** Failures of newcomers in a row beyond the harmless ones. */
+  /** By how much the current streak exceeds the tolerated one. */
   get #excessFailures(): number {
-    return this.#newcomerFailures - Math.floor(this.#harmlessFailures);
+    return this.#newcomerFailures - Math.floor(this.#toleratedFailures);
   }
 
   #forgetRate(): void {

@@ -24,9 +24,9 @@ export class Pace {
   }
 
   /**
-   * Changes the rate of the requests that follow the next one.
+   * Sets the rate. It applies from the second next request on, or also to the next one if `lastSentMs` is given.
    *
-   * @param lastSentMs when the last request was sent, if the rate is to hold for the next one, too.
+   * @param lastSentMs when the last request was sent. The next one never starts earlier than under the former rate.
    */
   set(perSecond: number, lastSentMs = Number.NEGATIVE_INFINITY): void {
     this.#perSecond = perSecond;

@@ -118,9 +118,11 @@ export class Dispatch {
     let now = at;
     while (!this.#closed && this.#blocks === 0 && this.#queue.queued > 0) {
       now ??= this.#time.now();
+      // Each of them may raise the limit.
       for (const _ of this.#queue.takeFromSlow(flow.slowAfterMs, now.monotonicMs)) flow.slowed();
       const flight = this.#queue.next(flow.limitsAt(now.monotonicMs), now.monotonicMs);
       if (!flight) break;
+      // A sent request that waited for another permit.
       if (flight.state.phase === 'sent') {
         flight.state.resume?.();
         continue;
@@ -133,6 +135,7 @@ export class Dispatch {
         return;
       }
       flight.state = { phase: 'permitted' };
+      // Deferred, so that a caller can still leave in the same turn, and a source never runs inside the caller's own call.
       queueMicrotask(() => this.#runner.run(flight, permit));
     }
     this.#watch(now);

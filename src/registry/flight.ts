@@ -47,7 +47,9 @@ export class Flight implements QueuedRequest, Linked<Flight> {
   readonly context = new AsyncResource('OwnerTokenRequest');
   /** Callers with a signal. Changed only by `waiters.ts`; created when first needed, because most have none. */
   waiters: Set<Waiter> | undefined;
+  /** Set by the request queue. */
   place: QueuedRequest['place'];
+  /** Links in the list of unsettled requests (`Flights`), as are the two below. */
   list: Linked<Flight>['list'];
   previous: Flight | undefined;
   next: Flight | undefined;
@@ -94,7 +96,7 @@ export class Flight implements QueuedRequest, Linked<Flight> {
   }
 
   reject(error: unknown): void {
-    // No caller may be waiting, as for a refresh. Diagnostics report its failure.
+    // Marks the promise as handled: a refresh has no caller. Diagnostics report the failure.
     this.#outcome.catch(() => {});
     this.#reject(error);
     if (this.waiters) for (const waiter of this.waiters) waiter.reject(error);

@@ -16,7 +16,15 @@ import { Flight, type Waiter } from './flight.ts';
 import { LinkedList } from './linked-list.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
-import { dropEnded, failed, forgotten, type HeldToken, reasonOf, type Slot, succeeded } from './slot.ts';
+import {
+  dropEnded,
+  forgotten,
+  type HeldToken,
+  reasonOf,
+  failed as recordFailure,
+  succeeded as recordSuccess,
+  type Slot,
+} from './slot.ts';
 import {
   type Attempt,
   closedError,
@@ -199,7 +207,7 @@ export class Flights implements FlightHost, Runner {
   succeeded({ flight, permit, attempt: { sent, message } }: SentFlight, held: HeldToken, now: Instant): void {
     const lifted = this.#dispatch.succeeded(flight, permit, sent.monotonicMs, now.monotonicMs);
     if (this.#owners.isCurrent(flight)) {
-      succeeded(flight.slot, held);
+      recordSuccess(flight.slot, held);
       this.#owners.store(flight.slot);
     }
     flight.resolve(held.token);
@@ -211,11 +219,11 @@ export class Flights implements FlightHost, Runner {
   }
 
   failed(sent: SentFlight, thrown: unknown): void {
-    if (!this.#failed(sent, thrown)) this.#dispatch.releasePermit(sent.flight);
+    if (!this.#settleFailure(sent, thrown)) this.#dispatch.releasePermit(sent.flight);
   }
 
   /** Handles a failure. Returns whether the request will be sent again. */
-  #failed(sent: SentFlight, thrown: unknown): boolean {
+  #settleFailure(sent: SentFlight, thrown: unknown): boolean {
     const { flight, permit, attempt } = sent;
     const { message, retry } = attempt;
     const { slot, state } = flight;
@@ -238,7 +246,7 @@ export class Flights implements FlightHost, Runner {
     }
     const outcome = this.#failures.failed(request);
     if (outcome.ownerPause && this.#owners.isCurrent(flight)) {
-      failed(slot, { ...outcome.ownerPause, hung: outcome.hung });
+      recordFailure(slot, { ...outcome.ownerPause, hung: outcome.hung });
       this.#owners.store(slot);
     }
     const reported = withOutcome(error, outcome, now);
@@ -247,7 +255,7 @@ export class Flights implements FlightHost, Runner {
     if (outcome.scope === 'owner') this.#diagnostics.paused(slot, outcome.ownerPause, reported, message);
     else this.#diagnostics.paused(outcome.scope, outcome.circuitPause, reported, message);
     for (const scope of outcome.lifted) this.#diagnostics.lifted(scope);
-    // After the pause is reported, which counts the calls that it refuses.
+    // Only after `paused`: from then on diagnostics count refused calls for `pause.lifted`.
     if (outcome.circuitPause) this.#dispatch.refuseQueued();
     return false;
   }

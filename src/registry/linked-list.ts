@@ -1,8 +1,9 @@
 /**
- * A list whose items carry its links, so that any item can be removed in constant time. For what comes and goes with
- * each request it is used instead of a `Map` or `Set`: V8 enlarges and cleans those by making a new table that the old
- * one points to. Once an old table has survived a few collections of young garbage, each such collection keeps all later
- * tables and what was in them, every request of the past included, until the next full collection.
+ * An intrusive doubly linked list: items hold the links, so removal takes constant time.
+ *
+ * Used instead of a `Map` or `Set` for entries that are added and removed with each request. V8 rehashes those into a new
+ * table that the old one references. Once an old table is promoted to the old generation, every later table and its
+ * entries survive minor GCs until the next major GC.
  */
 export interface Linked<T> {
   /** The list that the item is in. */
@@ -37,7 +38,7 @@ export class LinkedList<T extends Linked<T>> implements Iterable<T> {
     return true;
   }
 
-  /** Items must not be removed meanwhile. */
+  /** Do not remove items while iterating. */
   *[Symbol.iterator](): Generator<T> {
     for (let item = this.first; item; item = item.next) yield item;
   }

@@ -18,7 +18,9 @@ export class OwnerTable {
   #withToken: LRUCache<string, Slot>;
   /** Created when first needed, because a table allocates 28 bytes for each possible owner up front. */
   #withoutToken: LRUCache<string, Slot> | undefined;
-  /** In boxes that are emptied, because V8 may keep the values of a changing `Map` for long; see `linked-list.ts`. */
+  /**
+   * Boxed: `detach` empties the box, because a `Map` may retain removed values until a major GC (see `linked-list.ts`).
+   */
   #flights = new Map<string, { flight: Flight | undefined }>();
   /** Owners with a failure that have not made a request since. */
   #pausing = new Set<Slot>();

@@ -39,7 +39,7 @@ export const LONGEST_WAIT = 10;
 /** The smallest pool of slow requests. With a low limit, a few hanging owners would otherwise stop all others. */
 export const LEAST_SLOW_POOL = 32;
 
-/** A request's place in the queue, or its permit once it is in flight. In no list while it waits to be sent again. */
+/** A request's entry in the queue, or among the requests in flight. In no list while it waits to be sent again. */
 class Place<T> implements Linked<Place<T>> {
   readonly request: T;
   sinceMs: number;
@@ -227,8 +227,8 @@ export class RequestQueue<T extends QueuedRequest> {
   }
 
   /**
-   * The oldest request that gives its permit back, and when it started. If those that are slow keep theirs, it
-   * is the next one: what it will do is not asked before it is slow, because that takes a look at all in flight.
+   * The next request to give its permit back. While suspects keep theirs, this is the next one that becomes slow;
+   * whether it will keep its permit is decided only then, because that check looks at every request in flight.
    */
   #nextSlow(slowAfterMs: number, nowMs: number): Place<T> | undefined {
     if (this.#slow.length >= this.#maxSlow) return undefined;
@@ -314,12 +314,12 @@ function isFailing(standing: OwnerStanding): boolean {
   return standing === 'unproven' || standing === 'failing';
 }
 
-/** The oldest place in these lanes, among the standings that count. */
-function firstOf<T>(among: Lanes<T>, counts = (_: OwnerStanding) => true): Place<T> | undefined {
+/** The oldest place in these lanes, among eligible standings. */
+function firstOf<T>(among: Lanes<T>, isEligible = (_: OwnerStanding) => true): Place<T> | undefined {
   let first: Place<T> | undefined;
   for (const standing of STANDINGS) {
     const oldest = among[standing].first;
-    if (oldest && counts(standing)) first = earlier(first, oldest);
+    if (oldest && isEligible(standing)) first = earlier(first, oldest);
   }
   return first;
 }

@@ -154,7 +154,7 @@ class Run {
         .finally(() => trying.delete(tried));
       trying.add(tried);
       if (pulled % KEYS_PER_TURN === 0) await nextTurn();
-      // The next key is pulled only when it can be tried at once.
+      // A no-op takes the next free slot, so a key is pulled only when one is free.
       await limit(() => {});
     }
     this.report = { ...this.report, total: pulled };

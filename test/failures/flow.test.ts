@@ -507,7 +507,7 @@ describe('the budget of retries', () => {
     expect(taken()).toBe(10);
   });
 
-  it('pays for newcomers, whose failure counts although it is sent again', () => {
+  it('covers newcomers, whose retried failures still count', () => {
     const stage = new Stage();
     stage.succeedEvery(1, 100);
     stage.flow.takeRetry(stage.send('new'));
@@ -533,7 +533,7 @@ describe('newcomers', () => {
     expect(intervals).toEqual([0, 500, 1_000, 1_000, 1_000, 1_000, 1_000, 1_000]);
   });
 
-  it('wait from when the last of them was sent', () => {
+  it('are spaced from the newcomer request sent last', () => {
     const stage = new Stage();
     const [first, second] = [stage.send('new'), stage.send('new')];
     stage.nowMs += 300;
@@ -586,11 +586,11 @@ describe('newcomers', () => {
     return count;
   };
 
-  it('may fail in a row as often as before a success, eight times at most, and twice more', () => {
+  it('are slowed down two failures after the longest recent streak that a success ended, of which at most eight count', () => {
     const stage = new Stage();
     failNewcomers(stage, 3);
     stage.succeed(stage.send('new'));
-    // Shorter rows change nothing.
+    // A success after a shorter streak still lowers the allowance from 3 to 2.
     failNewcomers(stage, 1);
     stage.succeed(stage.send('new'));
     expect(failuresUntilSlow(stage)).toBe(4);
@@ -599,7 +599,7 @@ describe('newcomers', () => {
     expect(failuresUntilSlow(stage)).toBe(10);
   });
 
-  it('may fail in a row the less often, the more of them have succeeded since', () => {
+  it('tolerate shorter streaks with each success', () => {
     const stage = new Stage();
     failNewcomers(stage, 8);
     stage.succeed(stage.send('new'));

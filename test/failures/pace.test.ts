@@ -52,7 +52,7 @@ describe('a pace', () => {
     expect([pace.perSecond, pace.nextAtMs]).toEqual([Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]);
   });
 
-  it('applies a new rate to the next request, too, if it is told when the last one was sent', () => {
+  it('applies a new rate to the next request when given the time of the last one', () => {
     const pace = new Pace();
     pace.set(4, 1_000);
     expect(pace.nextAtMs).toBe(1_250);

@@ -1,4 +1,4 @@
-/** How requests flow to services with limits, hanging owners and lone failures: real sockets, time on a manual clock. */
+/** How requests flow to services with limits, hanging owners and isolated failures: real sockets, time on a manual clock. */
 
 import { afterEach, describe, expect, it } from 'vitest';
 import type { OwnerTokenRegistryOptions } from '../../src/index.ts';

@@ -351,7 +351,7 @@ describe('K3', () => {
           failing = round % 3 === 2;
           const owners = ['key-1', 'key-1', 'key-2', 'key-3'];
           const calls = owners.map((key) => registry.getToken(key));
-          // A lone failure is tried again a little later.
+          // An isolated failure is retried a little later.
           const outcomes = await asTimePasses(Promise.allSettled(calls), clock);
           for (const [index, outcome] of outcomes.entries()) {
             if (outcome.status === 'fulfilled')

@@ -141,7 +141,7 @@ describe('requests', () => {
     expect(stage.dispatch.sinceMs(a)).toBe(0);
     await stage.request('b');
     await stage.dispatch.takePermit(a);
-    // It was queued for another one.
+    // It queued for a new permit.
     expect(stage.dispatch.sinceMs(a)).toBe(2_000);
   });
 

@@ -245,7 +245,7 @@ describe('a request', () => {
     expect(slot.held?.value).toBe('token-2-of-a');
   });
 
-  it('that has settled is none for a rejection to detach', () => {
+  it('that has settled is not detached by a rejection', () => {
     stage = new Stage();
     expect(() => stage.flights.rejected('a')).not.toThrow();
   });
@@ -260,8 +260,8 @@ describe('a request', () => {
   });
 });
 
-describe('a source that fails badly', () => {
-  it('by not settling in time fails its callers, is aborted, and leaves a permit to the next', async () => {
+describe('a source', () => {
+  it('that does not settle in time fails its callers, is aborted, and leaves a permit to the next', async () => {
     stage = new Stage({ concurrency: 1, requestTimeoutMs: 2_000 });
     const waiting = stage.flights.begin('a', createSlot('owner_a'), undefined);
     const { outcome } = await stage.send('b');
@@ -276,14 +276,14 @@ describe('a source that fails badly', () => {
     expect(await outcome).toBe('token-1-of-b');
   });
 
-  it('by throwing undefined fails its callers like any other failure', async () => {
+  it('that throws undefined fails its callers like any other failure', async () => {
     stage = new Stage();
     const { outcome } = await stage.send('a');
     await stage.fail(0, undefined);
     expect(await outcome).toBe('source_failed');
   });
 
-  it('by throwing what cannot be read fails its callers with an error that can', async () => {
+  it('that throws an unreadable value fails its callers with a readable error', async () => {
     stage = new Stage();
     const waiting = stage.flights.begin('a', createSlot('owner_a'), undefined);
     await settle();
@@ -676,10 +676,10 @@ describe('a source that shares with other processes', () => {
     const before = await stageWithBudget();
     const { outcome } = await stage.send('a');
     const { request } = stage.source.call(before);
-    const lone = new OwnerTokenError('endpoint_unavailable', 'lone', { status: 503 });
-    request.scopeOf?.(lone);
+    const isolated = new OwnerTokenError('endpoint_unavailable', 'isolated', { status: 503 });
+    request.scopeOf?.(isolated);
     request.permit?.release();
-    stage.source.call(before).fail(lone);
+    stage.source.call(before).fail(isolated);
     expect(await outcome).toBe('endpoint_unavailable');
     expect(stage.numbers).toMatchObject({ inFlight: 0, queued: 0 });
   });
@@ -738,7 +738,7 @@ describe('an owner that is forgotten', () => {
     expect(stage.flights.counts.failures).toBe(0);
   });
 
-  it('has the permit of its aborted request returned, for requests queued before and after', async () => {
+  it('releases the permit of its aborted request, so that queued requests start', async () => {
     stage = new Stage({ concurrency: 1 });
     const leaving = new AbortController();
     const { outcome } = await stage.send('a', undefined, leaving.signal);
@@ -788,7 +788,7 @@ describe('an owner that is forgotten', () => {
 });
 
 describe('forgetting all owners', () => {
-  it('drops the requests that nobody waits for, finishes the others without keeping them, and goes on', async () => {
+  it('drops requests without callers, settles the others without caching their tokens, and starts new ones', async () => {
     stage = new Stage({ concurrency: 1 });
     const sent = stage.begin('a');
     const queued = await stage.send('b');
@@ -838,7 +838,7 @@ describe('a refresh that starts after its token has ended', () => {
   });
 });
 
-describe('what begins a pause', () => {
+describe('a failure that opens a circuit', () => {
   it('is reported once, with its scope, and refuses what is queued', async () => {
     stage = new Stage();
     const outcomes = ['a', 'b', 'queued'].map((key) => stage.begin(key).outcome);
@@ -856,7 +856,7 @@ describe('what begins a pause', () => {
 });
 
 describe('resuming', () => {
-  it('starts what a limit that was low after a pause still keeps queued', async () => {
+  it('starts requests that the low limit after a pause kept queued', async () => {
     stage = new Stage();
     openCircuit(stage.failures);
     stage.clock.advance(750);
@@ -940,7 +940,7 @@ describe('closing', () => {
     expect(await closed).toBe(1);
   });
 
-  it('waits for all that was sent, not only for the first to settle', async () => {
+  it('waits for every request in flight', async () => {
     stage = new Stage();
     const outcomes = ['a', 'b'].map((key) => stage.begin(key).outcome);
     await settle();
@@ -950,7 +950,7 @@ describe('closing', () => {
     expect(await closed).toBe(0);
   });
 
-  it('may begin while a source is called', async () => {
+  it('may begin inside a call of the source', async () => {
     stage = new Stage();
     let closed: Promise<number> | undefined;
     stage.source.script((call) => {

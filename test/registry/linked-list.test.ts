@@ -44,7 +44,7 @@ describe('a linked list', () => {
     expect(namesOf(list)).toBe(`${left}z`);
   });
 
-  it('does not remove what is in no list, or in another', () => {
+  it('ignores items that are in no list or in another one', () => {
     const { list, item } = listOf('ab');
     const other = listOf('ab');
     list.remove(item('a'));

@@ -68,8 +68,8 @@ export const BROKEN_CORES = {
   'registry/flights': [
     [
       'late answers are stored',
-      '    if (this.#owners.isCurrent(flight)) {\n      succeeded(',
-      '    {\n      succeeded(',
+      '    if (this.#owners.isCurrent(flight)) {\n      recordSuccess(',
+      '    {\n      recordSuccess(',
     ],
     [
       'a rejection does not detach what was sent',

@@ -127,7 +127,7 @@ describe.skipIf(noRedis)('L', { timeout: 120_000 }, () => {
     await expect.poll(recovered, { timeout: 15_000, interval: 250 }).not.toContain('endpoint_unavailable');
   });
 
-  it('L6: a lone 503 reaches no caller: the request is sent once more, and all share its token', async () => {
+  it('L6: an isolated 503 reaches no caller: the request is sent once more, and all share its token', async () => {
     await using fleet = await start(4);
     // Ten tokens pay for one retry.
     await fleet.all('get', sandbox.accessKeys.slice(0, 20));

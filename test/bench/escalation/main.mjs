@@ -6,8 +6,8 @@
  *   RULES='the rule,late failures count' SEED=2 node test/bench/escalation/main.mjs
  *   RULES='the rule' SEEDS=12 LATENCY_MS=300 node test/bench/escalation/main.mjs
  *
- * With several seeds, from `SEED` on, each cell is the worst of them; the first one is their mean. "Down" is while nobody
- * can succeed, "once known" from the first failure in that time on: requests sent before it cannot know.
+ * With several seeds, from `SEED` on, each cell is the worst of them; the first one is their mean. "Down": while no
+ * request can succeed. "Once known": from the first failure in that time on.
  */
 
 import { bundled } from '../../helpers/bundle.mjs';

@@ -19,7 +19,7 @@ const onePause = {
 const newcomersGrow = { file: BREAKER, from: "permit.standing !== 'proven'", to: 'permit.inconclusive' };
 const doubling = { file: BREAKER, from: 'const AMBIGUOUS_GROWTH = 1 / 4;', to: 'const AMBIGUOUS_GROWTH = 1;' };
 const slowAtOnce = { file: FLOW, from: 'const FREE_FAILURES = 1;', to: 'const FREE_FAILURES = 0;' };
-const noneHarmless = { file: FLOW, from: 'const MAX_HARMLESS = 8;', to: 'const MAX_HARMLESS = 0;' };
+const noneTolerated = { file: FLOW, from: 'const MAX_TOLERATED = 8;', to: 'const MAX_TOLERATED = 0;' };
 const retriedUncounted = { file: FLOW, from: 'if (isNewcomer(standing)) this.newcomerFailed(number);', to: '' };
 
 /** The rule, and the rule without each of its parts: what each replaces in the sources. */
@@ -34,6 +34,6 @@ export const RULES = {
   'others wait twice as long': [doubling],
   'longer before any success, too': [newcomersGrow],
   'newcomers slow down at once': [slowAtOnce],
-  'no failure of newcomers harmless': [noneHarmless],
+  'no streak of newcomers tolerated': [noneTolerated],
   'retried failures do not count': [retriedUncounted],
 };

@@ -84,7 +84,7 @@ const bodyOf = ({ clientId, clientSecret }, accessKey) =>
     ...{ client_id: clientId, client_secret: clientSecret, appliance_owner_scope: accessKey },
   });
 
-/** A POST over a keep-alive agent, and a Map of the tokens with their ends: no deadline, no bound, no shared request. */
+/** A POST over a keep-alive agent, and a Map of the tokens and their expiries: no deadline, no bound, no shared request. */
 export function bareHttp(service) {
   const agent = new http.Agent({ keepAlive: true });
   const { hostname, port, pathname: path } = new URL(service.tokenUrl);
@@ -105,7 +105,7 @@ export function bareHttp(service) {
   return { getToken, close: () => agent.destroy() };
 }
 
-/** The least that a cache does: a Map of the tokens with their ends. */
+/** The least that a cache does: a Map of the tokens and their expiries. */
 function keeping(request) {
   const held = new Map();
   return async (accessKey) => {

@@ -1,4 +1,4 @@
-/** How requests flow: cold starts, owners that hang, lone failures, services with limits. */
+/** How requests flow: cold starts, owners that hang, isolated failures, services with limits. */
 
 import { fails, keysOf, number, quantile, seconds } from '../scene.mjs';
 

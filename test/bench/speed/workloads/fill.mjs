@@ -9,7 +9,7 @@ export const title = 'Cold fill: new owners over loopback';
 export const unit = 'µs of the processor per owner';
 export const base = 'bare node:http';
 
-/** Each fills so many caches in turn, the first of them while its code is compiled. */
+/** Fills per process; the first ones warm up the JIT. */
 const FILLS = 4;
 
 const OURS = {
@@ -38,7 +38,7 @@ export async function run({ quick }) {
   for (const atOnce of [16, 64]) {
     const wall = Object.fromEntries(names.map((name) => [name, []]));
     const filling = (name) => async () => {
-      const least = await inProcess(import.meta.url, 'filled', { name, atOnce, quick, service });
+      const least = await inProcess(import.meta.url, 'leastCostOfFills', { name, atOnce, quick, service });
       wall[name].push(least.us);
       return least.cpuUs;
     };
@@ -52,10 +52,10 @@ export async function run({ quick }) {
 }
 
 /**
- * The least cost of several fills in a process of its own: those that share code make it slower for each other, because
- * it is compiled for all that they do with it. The peers are slower by so much that fewer owners time them as well.
+ * The least cost of several fills. Each candidate runs in its own process: candidates that share code would otherwise
+ * pollute each other's type feedback. The peers are slower by so much that fewer owners time them as well.
  */
-export async function filled({ name, atOnce, quick, service }) {
+export async function leastCostOfFills({ name, atOnce, quick, service }) {
   const keys = keysOf(isPeer(name) ? 1_000 : quick ? 2_000 : 5_000);
   let least = { us: Infinity, cpuUs: Infinity };
   for (let n = 0; n < FILLS; n++) {
