@@ -147,9 +147,8 @@ export class Flights implements FlightHost, Runner {
   /** Rejects every caller with `closed` and aborts the sent requests. Returns how many did not settle in time. */
   async close(timeoutMs: number): Promise<number> {
     this.#dispatch.close();
-    let index = 0;
-    for (const flight of [...this.#unsettled]) {
-      if (++index % SLICE === 0) await nextTurn();
+    for (const [index, flight] of [...this.#unsettled].entries()) {
+      if (index % SLICE === SLICE - 1) await nextTurn();
       this.#reject(flight, closedError(flight.slot.owner, this.#time.now()));
       if (flight.state.phase !== 'sent') this.#end(flight);
       else {
