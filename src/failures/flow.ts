@@ -147,10 +147,12 @@ export class Flow {
     return this.#concurrency.slowAfterMs;
   }
 
-  /** How long a request will wait behind these others at the current pace. */
-  waitMs(standing: OwnerStanding, ahead: { readonly all: number; readonly newcomers: number }): number {
-    const newcomersMs = isNewcomer(standing) ? (ahead.newcomers * 1_000) / this.#newcomers.perSecond : 0;
-    return Math.max(newcomersMs, (ahead.all * 1_000) / this.#pace.perSecond, this.#concurrency.waitMs(ahead.all));
+  /**
+   * How long a request will wait behind this many others at the current pace. The pace of newcomers does not count,
+   * because their next success ends it.
+   */
+  waitMs(ahead: number): number {
+    return Math.max((ahead * 1_000) / this.#pace.perSecond, this.#concurrency.waitMs(ahead));
   }
 
   /** A request is slow, and has given its permit back. */

@@ -66,7 +66,7 @@ export class Dispatch {
   /** Queues a request that a caller waits for. Refuses it if the queue is full, or too long to serve it in time. */
   request(flight: Flight): void {
     const { flow } = this.#failures;
-    const waitMs = flow.waitMs(flight.standing, this.#queue.ahead);
+    const waitMs = flow.waitMs(this.#queue.ahead);
     if (waitMs > LONGEST_WAIT * this.#settings.maxQueueMs) {
       const message = `at the current rate the token request would wait ${Math.round(waitMs / 1_000)} s, over ${LONGEST_WAIT} times maxQueueMs: raise concurrency.max, requestsPerSecond or maxQueueMs, or make fewer calls`;
       this.#runner.refuse(flight, this.#errorOf(flight, 'queue_timeout', message));
@@ -97,7 +97,8 @@ export class Dispatch {
   /** Takes a request out of the queue. Returns false if it is not queued. */
   withdraw(flight: Flight): boolean {
     if (!this.#queue.withdraw(flight)) return false;
-    flight.cancelTimer?.();
+    // The time limit of a source that waits for a permit goes on.
+    if (flight.state.phase !== 'sent') flight.cancelTimer?.();
     this.#watch();
     return true;
   }
@@ -214,6 +215,10 @@ export class Dispatch {
       }
     }
     this.startNext();
+  }
+
+  get isClosed(): boolean {
+    return this.#closed;
   }
 
   close(): void {

@@ -123,9 +123,15 @@ export class Flights implements FlightHost, Runner {
 
   scopeOf(sent: SentFlight, error: OwnerTokenError): FailureScope | undefined {
     const { flight, permit, attempt } = sent;
-    attempt.retry = { of: error, afterMs: this.#dispatch.resendAfterMs(flight, this.#failureOf(sent, error)) };
+    attempt.retry = { of: error, afterMs: this.#resendAfterMs(flight, this.#failureOf(sent, error)) };
     if (attempt.retry.afterMs !== undefined) return undefined;
     return this.#failures.scopeOf({ permit, error, owner: flight.accessKey });
+  }
+
+  /** A request is not sent again if nobody waits and its token would not be stored. */
+  #resendAfterMs(flight: Flight, request: FailedRequest): number | undefined {
+    if (flight.waiting === 0 && !this.#owners.isCurrent(flight)) return undefined;
+    return this.#dispatch.resendAfterMs(flight, request);
   }
 
   #failureOf({ flight, permit, attempt }: SentFlight, error: OwnerTokenError): FailedRequest {
@@ -149,13 +155,15 @@ export class Flights implements FlightHost, Runner {
     this.#dispatch.close();
     for (const [index, flight] of [...this.#unsettled].entries()) {
       if (index % SLICE === SLICE - 1) await nextTurn();
+      const { state } = flight;
       this.#reject(flight, closedError(flight.slot.owner, this.#time.now()));
-      if (flight.state.phase !== 'sent') this.#end(flight);
-      else {
-        flight.state.abort.abort(closedError(undefined, this.#time.now()));
-        // A source that never settles must not keep the process alive.
-        flight.cancelTimer?.();
-      }
+      if (state.phase === 'sent') {
+        // Its source may wait for a permit.
+        this.#dispatch.withdraw(flight);
+        state.abort.abort(closedError(undefined, this.#time.now()));
+      } else if (state.phase !== 'settled') this.#end(flight);
+      // A source that never settles must not keep the process alive.
+      flight.cancelTimer?.();
     }
     if (this.#unsettled.length > 0) {
       const idle = new Promise<void>((resolve) => {
@@ -178,13 +186,20 @@ export class Flights implements FlightHost, Runner {
   }
 
   refuse(flight: Flight, error: OwnerTokenError): void {
-    this.#end(flight, error);
+    const { state } = flight;
+    if (state.phase === 'sent') {
+      // Its source waits for a permit. The request ends when that settles, or by the time limit.
+      this.#dispatch.withdraw(flight);
+      flight.state = { phase: 'settled' };
+      this.#owners.detach(flight);
+      state.abort.abort(error);
+    } else this.#end(flight);
     this.#reject(flight, error);
   }
 
   #run(flight: Flight, permit: Permit): void {
-    // All callers may have left since the permit was granted.
-    if (flight.state.phase === 'settled') {
+    // Since the permit was granted, all callers may have left, or the registry may have closed.
+    if (flight.state.phase === 'settled' || this.#dispatch.isClosed) {
       this.#failures.cancel(permit);
       this.#dispatch.releasePermit(flight);
       return;
@@ -238,7 +253,7 @@ export class Flights implements FlightHost, Runner {
     this.counts.failures++;
     const request = this.#failureOf(sent, error);
     // The source may have asked before, and each failure counts once.
-    const afterMs = retry?.of === thrown ? retry?.afterMs : this.#dispatch.resendAfterMs(flight, request);
+    const afterMs = retry?.of === thrown ? retry?.afterMs : this.#resendAfterMs(flight, request);
     if (this.#dispatch.sendAgain(flight, afterMs)) {
       this.#diagnostics.requestFailed(message, error);
       return true;
@@ -249,7 +264,8 @@ export class Flights implements FlightHost, Runner {
       this.#owners.store(slot);
     }
     const reported = withOutcome(error, outcome, now);
-    this.refuse(flight, reported);
+    this.#end(flight, reported);
+    this.#reject(flight, reported);
     this.#diagnostics.requestFailed(message, reported);
     if (outcome.scope === 'owner') this.#diagnostics.paused(slot, outcome.ownerPause, reported, message);
     else this.#diagnostics.paused(outcome.scope, outcome.circuitPause, reported, message);
@@ -278,9 +294,9 @@ export class Flights implements FlightHost, Runner {
     else if (!this.#owners.isCurrent(flight)) flight.state.abort.abort(new DOMException('no callers', 'AbortError'));
   }
 
-  /** @param error why it was refused, if it was. */
+  /** @param error why it failed, if it did. */
   #end(flight: Flight, error?: OwnerTokenError): void {
-    // A request that is both queued and sent has a source that waits for a permit.
+    // A request that is both queued and sent has a source that has asked for a permit.
     if (this.#dispatch.withdraw(flight) && flight.state.phase === 'sent') flight.state.abort.abort(error);
     flight.state = { phase: 'settled' };
     this.#owners.detach(flight);

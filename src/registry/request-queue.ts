@@ -106,11 +106,9 @@ export class RequestQueue<T extends QueuedRequest> {
     return overdue && this.#overdueAtMs(overdue);
   }
 
-  /** How many queued requests start before one that is added now: all of them, and those of newcomers. */
-  get ahead(): { readonly all: number; readonly newcomers: number } {
-    const { new: fresh, unproven, proven, failing } = this.#waitedFor;
-    const newcomers = fresh.length + unproven.length;
-    return { all: newcomers + proven.length + failing.length, newcomers };
+  /** How many queued requests start before one that a caller begins to wait for now. */
+  get ahead(): number {
+    return STANDINGS.reduce((sum, standing) => sum + this.#waitedFor[standing].length, 0);
   }
 
   /** Whether the queue has a place for one more request. A request that {@link mayStart} at once needs none. */

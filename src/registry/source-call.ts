@@ -98,16 +98,22 @@ function callSource(
   const { flight, abort, attempt } = sent;
   const { accessKey, slot } = flight;
   const { message } = attempt;
+  // A source may go on after its call has ended, while the request is sent again.
+  const isCurrent = () => sent.attempt === attempt && flight.state.phase === 'sent' && flight.state.abort === abort;
   const take = async () => {
     abort.throwIfAborted();
+    if (!isCurrent()) return;
     await host.takePermit(flight);
     attempt.sent = time.now();
+  };
+  const release = () => {
+    if (isCurrent()) host.releasePermit(flight);
   };
   const request: TokenRequest = abort.addTo({
     reason: message.reason,
     lifetimeMs: (issued: IssuedToken) => lifetimeOf(expiry, dateIssued(issued, attempt.sent, time.now())).lifetimeMs,
     scopeOf: (error: OwnerTokenError) => host.scopeOf(sent, error),
-    permit: { release: () => host.releasePermit(flight), take },
+    permit: { release, take },
     // Last, because V8 keeps what follows a spread outside the object.
     ...(slot.held && { held: slot.held }),
     ...(slot.trouble?.lastRejected && { rejected: slot.trouble.lastRejected }),
@@ -121,13 +127,14 @@ function callSource(
     }
   };
   return new Promise((resolve, reject) => {
-    // Boxed, because a promise that is resolved with an object reads its `then`, which may be an accessor that changes.
-    diagnostics.requestSent(message, call).then((returned) => resolve({ returned }), reject);
+    // Before the call, in which the registry may be closed.
     flight.cancelTimer = time.startTimer(() => {
       const problem = `the token source did not settle within ${requestTimeoutMs} ms (requestTimeoutMs)`;
       reject(new OwnerTokenError('endpoint_unavailable', problem));
       abort.abort(new DOMException(problem, 'TimeoutError'));
     }, requestTimeoutMs);
+    // Boxed, because a promise that is resolved with an object reads its `then`, which may be an accessor that changes.
+    diagnostics.requestSent(message, call).then((returned) => resolve({ returned }), reject);
   });
 }
 

@@ -494,9 +494,9 @@ describe('a request', () => {
   it('that succeeded through another replica tells nothing about latency', () => {
     const stage = new Stage();
     stage.scopes.succeeded(stage.admit(), 0, undefined);
-    expect(stage.scopes.flow.waitMs('proven', { all: 1_000, newcomers: 0 })).toBe(0);
+    expect(stage.scopes.flow.waitMs(1_000)).toBe(0);
     stage.succeed();
-    expect(stage.scopes.flow.waitMs('proven', { all: 1_600, newcomers: 0 })).toBe(100);
+    expect(stage.scopes.flow.waitMs(1_600)).toBe(100);
   });
 });
 

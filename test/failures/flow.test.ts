@@ -51,7 +51,7 @@ class Stage {
   /** The rate at which a long queue is served. */
   get perSecond(): number {
     const all = 1_000_000;
-    return (all * 1_000) / this.flow.waitMs('proven', { all, newcomers: 0 });
+    return (all * 1_000) / this.flow.waitMs(all);
   }
 
   /** How many requests start within so many milliseconds, each as soon as it may. */
@@ -551,8 +551,8 @@ describe('newcomers', () => {
     failNewcomers(stage, 6);
     stage.send('unproven');
     expect(stage.flow.limitsAt(stage.nowMs)).toEqual({ inFlight: 16, newcomers: false });
-    expect(stage.flow.waitMs('new', { all: 100, newcomers: 90 })).toBe(90_000);
-    expect(stage.flow.waitMs('proven', { all: 100, newcomers: 90 })).toBe(0);
+    // Their pace says nothing about how long they will wait: one success ends it.
+    expect(stage.flow.waitMs(100)).toBe(0);
   });
 
   it('start again as soon as their pace lets them', () => {
@@ -610,14 +610,6 @@ describe('newcomers', () => {
     expect(counts).toEqual([6, 4, 2]);
   });
 
-  it('wait at least as long as everybody', () => {
-    const stage = new Stage({ requestsPerSecond: 5 });
-    failNewcomers(stage, 2);
-    expect(stage.flow.waitMs('new', { all: 100, newcomers: 2 })).toBe(20_000);
-    expect(stage.flow.waitMs('unproven', { all: 100, newcomers: 40 })).toBe(20_000);
-    expect(stage.flow.waitMs('new', { all: 100, newcomers: 60 })).toBe(30_000);
-  });
-
   it('do not once one of them succeeds, or after resume', () => {
     const stage = new Stage();
     failNewcomers(stage, 6);
@@ -663,10 +655,10 @@ describe('a slow request', () => {
 describe('the wait', () => {
   it('follows from the pace, or from latency and limit', () => {
     const quota = new Stage({ requestsPerSecond: 5 });
-    expect(quota.flow.waitMs('proven', { all: 100, newcomers: 0 })).toBe(20_000);
+    expect(quota.flow.waitMs(100)).toBe(20_000);
     const { flow } = new Stage();
     const response = { number: 1, latencyMs: 800, isLimitInUse: true, inFlight: 1 };
     flow.succeeded({ number: 1, standing: 'new', inFlight: 1 }, 0, response);
-    expect(flow.waitMs('proven', { all: 160, newcomers: 0 })).toBe(8_000);
+    expect(flow.waitMs(160)).toBe(8_000);
   });
 });

@@ -110,6 +110,13 @@ afterEach(() => stage.close());
 const percentile = (values: readonly number[], share: number) =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] as number;
 
+/** Calls for these owners at once, and lets time pass until each has a token or an error. */
+async function passUntilSettled(owners: readonly string[]) {
+  const outcome = stage.call(owners);
+  await stage.passUntil(() => outcome.servedMs.length + outcome.errors.length === owners.length, 10);
+  return outcome;
+}
+
 const LONG = { timeout: 120_000 };
 
 describe('N1', LONG, () => {
@@ -124,6 +131,14 @@ describe('N1', LONG, () => {
       expect(stage.mostInFlight).toBeLessThanOrEqual(128 + 32);
     },
   );
+
+  it('N1 2,000 cold owners at once after a few new ones failed: none fails, because the next success ends their pace', async () => {
+    stage = await Stage.with((_, owner) => ({ afterMs: 20, status: owner.startsWith('failing') ? 503 : 200 }));
+    await passUntilSettled(['proven']);
+    for (const owner of ['failing 1', 'failing 2', 'failing 3']) await passUntilSettled([owner]);
+    const { errors, servedMs } = await passUntilSettled(keys(2_000));
+    expect([errors, servedMs.length]).toEqual([[], 2_000]);
+  });
 
   it.each([50, 1_000, 2_500])(
     'N1 a service that works on 32 requests at once, %i ms each: as fast as it can, with at most three times as many sent',

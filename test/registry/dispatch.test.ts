@@ -537,7 +537,7 @@ describe('a request that is sent again', () => {
 });
 
 describe('a success', () => {
-  const waitMs = (stage: Stage) => stage.failures.flow.waitMs('proven', { all: 1_000, newcomers: 0 });
+  const waitMs = (stage: Stage) => stage.failures.flow.waitMs(1_000);
 
   it('shows how long the service takes, unless the request has given its permit back', async () => {
     const stage = new Stage({ concurrency: 10 });

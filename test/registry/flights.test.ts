@@ -611,6 +611,28 @@ describe('a source that shares with other processes', () => {
     expect(stage.numbers).toEqual({ inFlight: 17, queued: 0, waiting: 17 });
   });
 
+  it('is given up by the time limit if it does not settle after that', async () => {
+    const { shared, other } = await waitsForPermit({ requestsPerSecond: 0.1, requestTimeoutMs: 8_000 });
+    const cancel = vi.spyOn(stage.failures, 'cancel');
+    stage.clock.advance(5_000);
+    expect([await shared.outcome, await other.outcome]).toEqual(['queue_timeout', 'queue_timeout']);
+    expect([stage.numbers, cancel.mock.calls.length]).toEqual([{ inFlight: 1, queued: 0, waiting: 0 }, 0]);
+    stage.clock.advance(3_000);
+    await settle();
+    // Otherwise a trial would never end.
+    expect([stage.numbers, cancel.mock.calls.length]).toEqual([NOTHING, 1]);
+  });
+
+  it('leaves the queue, and its timer, when the registry closes', async () => {
+    const { shared } = await waitsForPermit({ requestsPerSecond: 0.1 });
+    const closed = stage.flights.close(1_000);
+    expect(await shared.outcome).toBe('closed');
+    expect([stage.numbers.queued, stage.source.call(0).request.signal.aborted]).toEqual([0, true]);
+    stage.clock.advance(1_000);
+    expect(await closed).toBe(1);
+    expect(stage.clock.pendingTimers).toBe(0);
+  });
+
   it('is aborted when a circuit opens while it waits for a permit', async () => {
     const { shared, request, taken } = await waitsForPermit();
     stage.source.call(1).fail(down);
@@ -961,6 +983,26 @@ describe('closing', () => {
     expect([await outcome, await closed]).toEqual(['closed', 0]);
   });
 
+  it('leaves no timer for a source that was being called and never settles', async () => {
+    stage = new Stage();
+    let closed: Promise<number> | undefined;
+    stage.source.script(() => {
+      closed = stage.flights.close(1_000);
+    });
+    const { outcome } = await stage.send('a');
+    expect(await outcome).toBe('closed');
+    stage.clock.advance(1_000);
+    expect([await closed, stage.clock.pendingTimers]).toEqual([1, 0]);
+  });
+
+  it('calls no source any more, however many requests have just been permitted', async () => {
+    stage = new Stage({ concurrency: 2 * SLICE });
+    const outcomes = keys(2 * SLICE).map((key) => stage.begin(key).outcome);
+    const closed = stage.flights.close(1_000);
+    expect(new Set(await Promise.all(outcomes))).toEqual(new Set(['closed']));
+    expect([await closed, stage.source.calls.length]).toEqual([0, 0]);
+  });
+
   it('of nothing is over at once', async () => {
     stage = new Stage();
     expect(await stage.flights.close(1_000)).toBe(0);
@@ -1022,6 +1064,34 @@ describe('a failed request that is sent again', () => {
     await stage.flights.close(0);
     expect(await closing.outcome).toBe('closed');
     expect(stage.clock.pendingTimers).toBe(0);
+  });
+
+  it('is none if nobody waits and its token would not be stored', async () => {
+    const before = await stageWithBudget();
+    const leaving = new AbortController();
+    const { outcome } = await stage.send('a', undefined, leaving.signal);
+    stage.forget('a');
+    leaving.abort('enough');
+    expect(await outcome).toBe('enough');
+    await stage.fail(before, broken);
+    expect([stage.numbers, stage.source.calls.length]).toEqual([NOTHING, before + 1]);
+  });
+
+  it('keeps its permit, whatever the source of its first attempt still releases or takes', async () => {
+    const before = await stageWithBudget();
+    await stage.send('a');
+    const { permit } = stage.source.call(before).request;
+    await stage.fail(before, broken);
+    stage.clock.advance(100);
+    await settle();
+    permit?.release();
+    stage.begin('b');
+    const third = await stage.send('c');
+    expect([stage.source.countFor('b'), stage.source.countFor('c')]).toEqual([1, 0]);
+    await permit?.take();
+    await stage.answer(before + 1);
+    await stage.answer(-1);
+    expect(await third.outcome).toMatch(/-of-c$/);
   });
 
   it('is refused when a circuit opens before it is its turn', async () => {

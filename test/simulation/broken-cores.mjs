@@ -84,8 +84,8 @@ export const BROKEN_CORES = {
     ['access keys are logged', 'newRequest(flight.slot, reason', 'newRequest({ owner: flight.accessKey }, reason'],
     [
       'what is queued as a circuit opens is lost',
-      '    this.#end(flight, error);\n    this.#reject(flight, error);',
-      '    this.#end(flight, error);',
+      '    } else this.#end(flight);\n    this.#reject(flight, error);',
+      '    } else this.#end(flight);',
     ],
   ],
   'registry/held-token': [

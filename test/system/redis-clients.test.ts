@@ -223,7 +223,7 @@ describe.skipIf(noRedis)('the documented end of a process', () => {
       () => server.kill(),
       () => admin.disconnect(),
     );
-    const [, ending = ''] = /\nfor \(const each of \[client, subscriber\]\) (each\..*destroy.*)\n/.exec(
+    const [, ending = ''] = /\nfor \(const each of \[client, subscriber\]\) \{\n((?: .*\n)* .*destroy.*\n)\}\n/.exec(
       readFileSync('docs/fleet.md', 'utf8'),
     ) as RegExpExecArray;
     const end = new Function('each', ending);
