@@ -213,11 +213,12 @@ describe('a request', () => {
   });
 
   it('may fail by a source that throws at once, or gives nonsense', async () => {
-    stage = new Stage();
-    stage.source.script(() => {
+    const requestToken = () => {
       throw new Error('no');
-    });
+    };
+    stage = new Stage({ source: { requestToken } });
     expect(await stage.begin('a').outcome).toBe('source_failed');
+    stage = new Stage();
     stage.source.script((call) => call.succeed({ token: 'line\nbreak' }));
     expect(await stage.begin('b').outcome).toBe('invalid_response');
   });
@@ -621,6 +622,15 @@ describe('a source that shares with other processes', () => {
     await settle();
     // Otherwise a trial would never end.
     expect([stage.numbers, cancel.mock.calls.length]).toEqual([NOTHING, 1]);
+  });
+
+  it('leaves no timer if the registry closes after that', async () => {
+    const { shared } = await waitsForPermit({ requestsPerSecond: 0.1 });
+    stage.clock.advance(5_000);
+    expect(await shared.outcome).toBe('queue_timeout');
+    const closed = stage.flights.close(1_000);
+    stage.clock.advance(1_000);
+    expect([await closed, stage.clock.pendingTimers]).toEqual([1, 0]);
   });
 
   it('leaves the queue, and its timer, when the registry closes', async () => {
