@@ -153,7 +153,7 @@ export class Flights implements FlightHost, Runner {
   /** Rejects every caller with `closed` and aborts the sent requests. Returns how many did not settle in time. */
   async close(timeoutMs: number): Promise<number> {
     this.#dispatch.close();
-    for (const [index, flight] of [...this.#unsettled].entries()) {
+    for (const [index, flight] of this.#unsettled.toArray().entries()) {
       if (index % SLICE === SLICE - 1) await nextTurn();
       const { state } = flight;
       this.#reject(flight, closedError(flight.slot.owner, this.#time.now()));

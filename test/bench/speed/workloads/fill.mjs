@@ -38,7 +38,7 @@ export async function run({ quick }) {
   for (const atOnce of [16, 64]) {
     const wall = Object.fromEntries(names.map((name) => [name, []]));
     const filling = (name) => async () => {
-      const least = await inProcess(import.meta.url, 'leastCostOfFills', { name, atOnce, quick, service });
+      const least = await inProcess(import.meta.url, 'leastCostOfFills', { name, atOnce, service });
       wall[name].push(least.us);
       return least.cpuUs;
     };
@@ -55,8 +55,8 @@ export async function run({ quick }) {
  * The least cost of several fills. Each candidate runs in its own process: candidates that share code would otherwise
  * pollute each other's type feedback. The peers are slower by so much that fewer owners time them as well.
  */
-export async function leastCostOfFills({ name, atOnce, quick, service }) {
-  const keys = keysOf(isPeer(name) ? 1_000 : quick ? 2_000 : 5_000);
+export async function leastCostOfFills({ name, atOnce, service }) {
+  const keys = keysOf(isPeer(name) ? 1_000 : 5_000);
   let least = { us: Infinity, cpuUs: Infinity };
   for (let n = 0; n < FILLS; n++) {
     const player = await players[name](service, atOnce);
