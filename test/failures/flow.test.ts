@@ -507,12 +507,15 @@ describe('the budget of retries', () => {
     expect(taken()).toBe(10);
   });
 
-  it('covers newcomers, whose retried failures still count', () => {
+  it.each([
+    ['new', false],
+    ['proven', true],
+  ] as const)('covers newcomers, whose retried failures still count: %s', (standing, mayNewcomersStart) => {
     const stage = new Stage();
     stage.succeedEvery(1, 100);
-    stage.flow.takeRetry(stage.send('new'));
+    stage.flow.takeRetry(stage.send(standing));
     stage.flow.newcomerFailed(stage.send('new').number);
-    expect(stage.flow.limitsAt(stage.nowMs).newcomers).toBe(false);
+    expect(stage.flow.limitsAt(stage.nowMs).newcomers).toBe(mayNewcomersStart);
   });
 });
 

@@ -624,6 +624,13 @@ describe('a source that shares with other processes', () => {
     expect([stage.numbers, cancel.mock.calls.length]).toEqual([NOTHING, 1]);
   });
 
+  it('no longer waits for a permit once its call has failed', async () => {
+    const { shared, taken } = await waitsForPermit();
+    await stage.fail(0, new Error('no'));
+    expect(await shared.outcome).toBe('source_failed');
+    expect(await taken).toMatchObject({ code: 'source_failed' });
+  });
+
   it('leaves no timer if the registry closes after that', async () => {
     const { shared } = await waitsForPermit({ requestsPerSecond: 0.1 });
     stage.clock.advance(5_000);
@@ -1085,6 +1092,26 @@ describe('a failed request that is sent again', () => {
     expect(await outcome).toBe('enough');
     await stage.fail(before, broken);
     expect([stage.numbers, stage.source.calls.length]).toEqual([NOTHING, before + 1]);
+  });
+
+  it('may be one whose token would not be stored, for those who wait, or a refresh, for which nobody does', async () => {
+    const before = await stageWithBudget();
+    const { outcome } = await stage.send('a');
+    stage.forget('a');
+    await stage.fail(before, broken);
+    stage.clock.advance(100);
+    await settle();
+    await stage.answer(before + 1);
+    expect(await outcome).toMatch(/-of-a$/);
+    const again = await stageWithBudget();
+    const slot = createSlot('owner_b');
+    stage.flights.refresh('b', slot);
+    await settle();
+    await stage.fail(again, broken);
+    stage.clock.advance(100);
+    await settle();
+    await stage.answer(again + 1);
+    expect(slot.held?.value).toMatch(/-of-b$/);
   });
 
   it('keeps its permit, whatever the source of its first attempt still releases or takes', async () => {
