@@ -17,9 +17,8 @@
  *
  * **Newcomers** (owners that have never succeeded) slow down while they fail. In an outage they may be the only owners
  * that make requests, because the others still have their tokens. Once any owner has succeeded, failures of newcomers
- * open no circuit, because they may simply have wrong keys. So after two ambiguous failures in a row, they start at most
- * two requests a second, and after three, one. A success of any newcomer ends the streak, and failures of requests that
- * were sent before it no longer count.
+ * open no circuit, because they may simply have wrong keys. So after an ambiguous failure they start at most one request a
+ * second. A success of any newcomer ends the streak, and failures of requests that were sent before it no longer count.
  *
  * Where some newcomers always fail, a streak is no sign of an outage, so the registry tolerates streaks about as long as
  * the longest one that a success has ended, up to eight. Each further success lowers this allowance by half a percent.
@@ -82,10 +81,8 @@ const RAISE_UNIT_MS = 5_000;
 const SUCCESSES_PER_RETRY = 10;
 const MAX_SAVED_RETRIES = 10;
 
-/** Failures beyond the tolerated streak that do not slow newcomers down yet. */
-const FREE_FAILURES = 1;
-/** The rate after the next failure, which each further one halves, and its lower bound. */
-const NEWCOMERS_PER_SECOND = { first: 2, least: 1 } as const;
+/** The rate of newcomers while more of their requests in a row have failed than is tolerated. */
+const NEWCOMERS_PER_SECOND = 1;
 /** The longest streak of newcomers' failures that is tolerated. */
 const MAX_TOLERATED = 8;
 /** Factor applied to the tolerated streak with each success of a newcomer. */
@@ -197,10 +194,8 @@ export class Flow {
   newcomerFailed(number: number): void {
     if (number <= this.#newestNewcomerSuccess) return;
     this.#newcomerFailures++;
-    const doublings = this.#excessFailures - FREE_FAILURES - 1;
-    if (doublings < 0) return;
-    const perSecond = Math.max(NEWCOMERS_PER_SECOND.least, NEWCOMERS_PER_SECOND.first / 2 ** doublings);
-    this.#newcomers.set(perSecond, this.#newcomerSentMs);
+    if (this.#newcomerFailures <= Math.round(this.#toleratedFailures)) return;
+    this.#newcomers.set(NEWCOMERS_PER_SECOND, this.#newcomerSentMs);
   }
 
   /** The service refused the owner of a request, which proves that it works. */
@@ -265,11 +260,6 @@ export class Flow {
     this.#rateLimitedInARow = 0;
     this.#quietUntilMs = Number.NEGATIVE_INFINITY;
     this.#forgetRate();
-  }
-
-  /** By how much the current streak exceeds the tolerated one. */
-  get #excessFailures(): number {
-    return this.#newcomerFailures - Math.floor(this.#toleratedFailures);
   }
 
   #forgetRate(): void {

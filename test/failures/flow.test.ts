@@ -514,7 +514,6 @@ describe('the budget of retries', () => {
     const stage = new Stage();
     stage.succeedEvery(1, 100);
     stage.flow.takeRetry(stage.send(standing));
-    stage.flow.newcomerFailed(stage.send('new').number);
     expect(stage.flow.limitsAt(stage.nowMs).newcomers).toBe(mayNewcomersStart);
   });
 });
@@ -524,29 +523,27 @@ describe('newcomers', () => {
     for (let index = 0; index < count; index++) stage.flow.newcomerFailed(stage.send('new').number);
   };
 
-  it('slow down from the second failure in a row on, to one a second', () => {
+  it('start one request a second from the first failure on', () => {
     const stage = new Stage();
     const intervals: number[] = [];
-    for (let count = 0; count < 8; count++) {
+    for (let count = 0; count < 4; count++) {
       failNewcomers(stage, 1);
       stage.nowMs += 10_000;
       stage.send('new');
       intervals.push((stage.flow.nextStartAtMs(stage.nowMs) ?? stage.nowMs) - stage.nowMs);
     }
-    expect(intervals).toEqual([0, 500, 1_000, 1_000, 1_000, 1_000, 1_000, 1_000]);
+    expect(intervals).toEqual([1_000, 1_000, 1_000, 1_000]);
   });
 
   it('are spaced from the newcomer request sent last', () => {
     const stage = new Stage();
-    const [first, second] = [stage.send('new'), stage.send('new')];
+    const { number } = stage.send('new');
     stage.nowMs += 300;
     stage.send('new');
     stage.send('proven');
     stage.nowMs += 100;
-    for (const { number } of [first, second]) stage.flow.newcomerFailed(number);
-    expect(stage.flow.nextStartAtMs(stage.nowMs)).toBe(800);
-    failNewcomers(stage, 1);
-    expect(stage.flow.nextStartAtMs(stage.nowMs)).toBe(1_400);
+    stage.flow.newcomerFailed(number);
+    expect(stage.flow.nextStartAtMs(stage.nowMs)).toBe(1_300);
   });
 
   it('alone wait', () => {
@@ -589,17 +586,17 @@ describe('newcomers', () => {
     return count;
   };
 
-  it('are slowed down two failures after the longest recent streak that a success ended, of which at most eight count', () => {
+  it('are slowed down by the first failure beyond the longest recent streak that a success ended, up to eight', () => {
     const stage = new Stage();
     failNewcomers(stage, 3);
     stage.succeed(stage.send('new'));
-    // A success after a shorter streak still lowers the allowance from 3 to 2.
+    // A success after a shorter streak does not lower the allowance to that.
     failNewcomers(stage, 1);
     stage.succeed(stage.send('new'));
     expect(failuresUntilSlow(stage)).toBe(4);
     failNewcomers(stage, 100);
     stage.succeed(stage.send('new'));
-    expect(failuresUntilSlow(stage)).toBe(10);
+    expect(failuresUntilSlow(stage)).toBe(9);
   });
 
   it('tolerate shorter streaks with each success', () => {
@@ -610,7 +607,7 @@ describe('newcomers', () => {
       for (let count = 0; count < successes; count++) stage.succeed(stage.send('new'));
       return failuresUntilSlow(stage);
     });
-    expect(counts).toEqual([6, 4, 2]);
+    expect(counts).toEqual([6, 3, 1]);
   });
 
   it('do not once one of them succeeds, or after resume', () => {

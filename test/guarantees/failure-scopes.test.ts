@@ -461,9 +461,10 @@ describe('failures', () => {
       expect(await outcome(`${key} throws`, (call) => call.fail(new Error('no')))).toBe('owner');
     }
     for (const round of [1, 2, 3]) {
-      for (const n of [1, 2])
+      for (const n of [1, 2]) {
         expect(await outcome(`anybody's ${round} ${n}`, (call) => call.fail(unavailable()))).toBe('owner');
-      clock.advance(1_000); // New owners start more slowly after two failures in a row.
+        clock.advance(1_000); // New owners start more slowly while they fail.
+      }
       expect(await outcome(`good ${round}`, (call) => call.succeed())).toBe('ok');
     }
   });

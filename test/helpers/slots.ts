@@ -4,3 +4,12 @@ import { Slot } from '../../src/registry/slot.ts';
 export function createSlot(owner: string, digest = owner): Slot {
   return new Slot(owner.replace(/^owner_/, ''), { namesOf: () => ({ owner, digest }) });
 }
+
+/** The slot of an owner without a token that a request of it once obtained. */
+export function createProvenSlot(owner: string): Slot {
+  const slot = createSlot(owner);
+  slot.trouble = {
+    ...{ failure: undefined, hasSucceeded: true, denylist: [], lastRejected: undefined, freshRejections: 0 },
+  };
+  return slot;
+}

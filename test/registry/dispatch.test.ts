@@ -12,7 +12,7 @@ import { type OwnerTokenRegistryOptions, registrySettings } from '../../src/regi
 import { failed } from '../../src/registry/slot.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
-import { createSlot } from '../helpers/slots.ts';
+import { createProvenSlot, createSlot } from '../helpers/slots.ts';
 
 const down = new OwnerTokenError('endpoint_unavailable', 'it is down', { failureScope: 'endpoint' });
 const rateLimited = new OwnerTokenError('rate_limited', 'it answered 429', { status: 429 });
@@ -495,7 +495,7 @@ describe('a request that is sent again', () => {
   it('waits first if it failed by itself, and can be withdrawn with its timer', async () => {
     const stage = new Stage({ concurrency: 1 });
     for (let count = 0; count < 20; count++) await stage.succeed(await stage.request('paying'));
-    const a = await stage.request('a');
+    const a = await stage.request('a', createProvenSlot('owner_a'));
     expect(await stage.sendAgain(a, broken)).toBe(true);
     expect(stage.dispatch.isOnlyRequest).toBe(true);
     await stage.advance(99);

@@ -14,7 +14,7 @@ import { at } from '../helpers/instants.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 import { keys } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
-import { createSlot } from '../helpers/slots.ts';
+import { createProvenSlot, createSlot } from '../helpers/slots.ts';
 
 const RANGE = { baseMs: 1_000, capMs: 60_000 };
 
@@ -385,12 +385,12 @@ describe('a queued request', () => {
     stage = new Stage();
     stage.source.script((call) => (call.accessKey === 'good' ? call.succeed() : call.fail(ambiguous)));
     await stage.begin('good').outcome;
-    for (const key of ['a', 'b']) await stage.begin(key).outcome;
+    await stage.begin('a').outcome;
     await settle();
-    const { outcome } = stage.begin('c');
-    stage.clock.advance(499);
+    const { outcome } = stage.begin('b');
+    stage.clock.advance(999);
     await settle();
-    expect([stage.numbers.queued, stage.source.countFor('c')]).toEqual([1, 0]);
+    expect([stage.numbers.queued, stage.source.countFor('b')]).toEqual([1, 0]);
     stage.clock.advance(1);
     expect(await outcome).toBe('endpoint_unavailable');
   });
@@ -698,7 +698,7 @@ describe('a source that shares with other processes', () => {
   it('learns that the request is sent again after that failure, and after no other one', async () => {
     const sentAfter = async (thrown: (asked: OwnerTokenError) => OwnerTokenError) => {
       const before = await stageWithBudget();
-      await stage.send('a');
+      await stage.send('a', createProvenSlot('owner_a'));
       const { request } = stage.source.call(before);
       const asked = new OwnerTokenError('endpoint_unavailable', 'lone', { status: 503 });
       expect(request.scopeOf?.(asked)).toBeUndefined();
@@ -1032,7 +1032,7 @@ describe('a failed request that is sent again', () => {
 
   it('waits without a permit, and its callers learn of the second outcome only', async () => {
     const before = await stageWithBudget();
-    const { slot, outcome } = stage.begin('a');
+    const { slot, outcome } = stage.begin('a', createProvenSlot('owner_a'));
     const joined = stage.join('a');
     await settle();
     await stage.fail(before, broken);
@@ -1058,7 +1058,7 @@ describe('a failed request that is sent again', () => {
 
   it('fails for good the second time', async () => {
     const before = await stageWithBudget();
-    const { slot, outcome } = await stage.send('a');
+    const { slot, outcome } = await stage.send('a', createProvenSlot('owner_a'));
     await stage.fail(before, broken);
     stage.clock.advance(100);
     await settle();
@@ -1096,7 +1096,7 @@ describe('a failed request that is sent again', () => {
 
   it('may be one whose token would not be stored, for those who wait, or a refresh, for which nobody does', async () => {
     const before = await stageWithBudget();
-    const { outcome } = await stage.send('a');
+    const { outcome } = await stage.send('a', createProvenSlot('owner_a'));
     stage.forget('a');
     await stage.fail(before, broken);
     stage.clock.advance(100);
@@ -1104,7 +1104,7 @@ describe('a failed request that is sent again', () => {
     await stage.answer(before + 1);
     expect(await outcome).toMatch(/-of-a$/);
     const again = await stageWithBudget();
-    const slot = createSlot('owner_b');
+    const slot = createProvenSlot('owner_b');
     stage.flights.refresh('b', slot);
     await settle();
     await stage.fail(again, broken);
@@ -1116,7 +1116,7 @@ describe('a failed request that is sent again', () => {
 
   it('keeps its permit, whatever the source of its first attempt still releases or takes', async () => {
     const before = await stageWithBudget();
-    await stage.send('a');
+    await stage.send('a', createProvenSlot('owner_a'));
     const { permit } = stage.source.call(before).request;
     await stage.fail(before, broken);
     stage.clock.advance(100);
@@ -1133,7 +1133,7 @@ describe('a failed request that is sent again', () => {
 
   it('is refused when a circuit opens before it is its turn', async () => {
     const before = await stageWithBudget();
-    const { outcome } = await stage.send('a');
+    const { outcome } = await stage.send('a', createProvenSlot('owner_a'));
     await stage.fail(before, broken);
     openCircuit(stage.failures);
     stage.clock.advance(100);
@@ -1175,7 +1175,7 @@ describe('a failed request that is sent again', () => {
 
   it('is none whose source has given its permit back, or that has been queued too long', async () => {
     const before = await stageWithBudget();
-    const { outcome } = await stage.send('a');
+    const { outcome } = await stage.send('a', createProvenSlot('owner_a'));
     stage.source.call(before).request.permit?.release();
     stage.source.call(before).fail(broken);
     expect(await outcome).toBe('endpoint_unavailable');

@@ -18,7 +18,8 @@ const onePause = {
 };
 const newcomersGrow = { file: BREAKER, from: "permit.standing !== 'proven'", to: 'permit.inconclusive' };
 const doubling = { file: BREAKER, from: 'const AMBIGUOUS_GROWTH = 1 / 4;', to: 'const AMBIGUOUS_GROWTH = 1;' };
-const slowAtOnce = { file: FLOW, from: 'const FREE_FAILURES = 1;', to: 'const FREE_FAILURES = 0;' };
+const slowLater = { file: FLOW, from: 'Failures <= Math.round', to: 'Failures - 1 <= Math.round' };
+const twoASecond = { file: FLOW, from: 'NEWCOMERS_PER_SECOND = 1;', to: 'NEWCOMERS_PER_SECOND = 2;' };
 const noneTolerated = { file: FLOW, from: 'const MAX_TOLERATED = 8;', to: 'const MAX_TOLERATED = 0;' };
 const retriedUncounted = { file: FLOW, from: 'if (isNewcomer(standing)) this.newcomerFailed(number);', to: '' };
 
@@ -33,7 +34,8 @@ export const RULES = {
   'one pause for all owners': [onePause],
   'others wait twice as long': [doubling],
   'longer before any success, too': [newcomersGrow],
-  'newcomers slow down at once': [slowAtOnce],
+  'newcomers slow down after two failures': [slowLater],
+  'newcomers slow down to two a second': [twoASecond],
   'no streak of newcomers tolerated': [noneTolerated],
   'retried failures do not count': [retriedUncounted],
 };
