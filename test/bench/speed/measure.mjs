@@ -57,40 +57,51 @@ export function cpuUsSince(started) {
  */
 export function perCall(call, args, { anew = false } = {}) {
   const measure = anew ? nsPerCallAnew : nsPerCall;
+  const next = endless(args);
   let times = 0;
   return async () => {
-    times ||= await calibrated(measure, call, args);
-    return await measure(call, args, times);
+    times ||= await calibrated(measure, call, next);
+    return await measure(call, next, times);
+  };
+}
+
+/** Gives so many of the values, from where it ended last time: few of many owners would stay in the processor's caches. */
+function endless(values) {
+  let at = 0;
+  return (count) => {
+    const taken = [];
+    for (; taken.length < count; at = (at + 1) % values.length) taken.push(values[at]);
+    return taken;
   };
 }
 
 /** Also warms the code up. */
-async function calibrated(measure, call, args) {
+async function calibrated(measure, call, next) {
   const trial = 50;
-  await measure(call, args, trial);
-  const ns = Math.max(50, await measure(call, args, trial));
-  const times = Math.max(trial, Math.min(args.length, Math.round((BATCH_MS * 1e6) / ns)));
-  if (times > 10 * trial) for (let n = 0; n < 2; n++) await measure(call, args, times);
+  await measure(call, next, trial);
+  const ns = Math.max(50, await measure(call, next, trial));
+  const times = Math.max(trial, Math.round((BATCH_MS * 1e6) / ns));
+  if (times > 10 * trial) for (let n = 0; n < 2; n++) await measure(call, next, times);
   return times;
 }
 
-async function nsPerCallAnew(call, args, times) {
+async function nsPerCallAnew(call, next, times) {
   let ns = 0;
-  for (let from = 0; from < times; from += ANEW_AT_ONCE) {
-    const part = args.slice(from, Math.min(times, from + ANEW_AT_ONCE));
-    const parsed = part.map((arg) => JSON.parse(`{"key":${JSON.stringify(arg)}}`).key);
-    ns += (await nsPerCall(call, parsed, parsed.length)) * parsed.length;
+  for (let left = times; left > 0; left -= ANEW_AT_ONCE) {
+    const part = next(Math.min(left, ANEW_AT_ONCE)).map((arg) => JSON.parse(`{"key":${JSON.stringify(arg)}}`).key);
+    ns += (await nsPerCallOf(call, part)) * part.length;
   }
   return ns / times;
 }
 
-async function nsPerCall(call, args, times) {
+function nsPerCall(call, next, times) {
+  return nsPerCallOf(call, next(times));
+}
+
+async function nsPerCallOf(call, args) {
   const started = process.cpuUsage();
-  for (let n = 0, at = 0; n < times; n++, at++) {
-    if (at === args.length) at = 0;
-    await call(args[at]);
-  }
-  return (cpuUsSince(started) * 1_000) / times;
+  for (const arg of args) await call(arg);
+  return (cpuUsSince(started) * 1_000) / args.length;
 }
 
 /** Calls it with every argument, so many at once. */

@@ -1,48 +1,45 @@
+import { peers } from '../../peers/index.mjs';
 import { percentile, pooled } from '../measure.mjs';
 import { bareMap, lruCacheFetch, lruCacheGet, openOurs, verify } from '../ours.mjs';
 import { inProcess } from '../processes.mjs';
-import { keysOf, tokenOf } from '../service.mjs';
+import { keysOf, startService, tokenOf } from '../service.mjs';
 
 export const title = 'Heap per held owner beyond its key and token, and the pause of a full collection';
 export const unit = 'bytes per owner';
 export const base = 'lru-cache get';
 
-const NAMES = ['Map', 'lru-cache get', 'lru-cache fetch', 'ours', 'ours, logging', 'ours, OpenTelemetry'];
+/** The peers get their tokens over HTTP, and what some of them need for each grows with their number. */
+const PEER_OWNERS = 1_000;
+const BARE = { Map: bareMap, 'lru-cache get': lruCacheGet, 'lru-cache fetch': lruCacheFetch };
+const OURS = { ours: {}, 'ours, logging': { logged: true }, 'ours, OpenTelemetry': { traced: true } };
+const PEERS = Object.fromEntries(peers.map(({ name, open }) => [name, open]).filter(([name]) => !(name in BARE)));
 
 /** Each in a process of its own: a heap remembers what it held. */
 export async function run({ quick }) {
+  const { stop, ...service } = await startService();
   const tables = [];
-  for (const owners of quick ? [100_000] : [10_000, 200_000, 1_000_000]) {
+  for (const owners of quick ? [PEER_OWNERS, 100_000] : [PEER_OWNERS, 10_000, 200_000, 1_000_000]) {
     const rows = [];
-    for (const name of NAMES) rows.push(await inProcess(import.meta.url, 'held', { name, owners }));
+    for (const name of namesFor(owners)) rows.push(await inProcess(import.meta.url, 'held', { name, owners, service }));
     tables.push({ owners, rows });
   }
+  stop();
   return tables;
 }
 
-export async function held({ name, owners }) {
+function namesFor(owners) {
+  return Object.keys(owners === PEER_OWNERS ? { ...BARE, ours: {}, ...PEERS } : { ...BARE, ...OURS });
+}
+
+export async function held({ name, owners, service }) {
   const keys = keysOf(owners);
-  const tokens = keys.map((key) => Buffer.from(tokenOf(key)).toString());
-  let issued = 0;
-  const source = {
-    requestToken: async () => ({ token: tokens[issued++], response: { expires_in: 86_400 } }),
-  };
-  const caches = { Map: bareMap, 'lru-cache get': lruCacheGet, 'lru-cache fetch': lruCacheFetch };
+  const { fill, get } = await playerOf(name, owners, service);
+  // Loads the code, and opens the connections: no owner's share.
+  await pooled(fill, keysOf(50, 'first'), 1);
+  const tokenBytes = heapGrowth(() => keys.map(newTokenOf)) / owners;
   const before = heapUsed();
-  let get;
-  if (caches[name]) {
-    const cache = caches[name](owners);
-    for (const [index, key] of keys.entries()) cache.set(key, tokens[index]);
-    get = cache.get;
-  } else {
-    const ours = openOurs(undefined, {
-      ...{ source, concurrency: 1, maxOwners: owners },
-      ...{ logged: name.endsWith('logging'), traced: name.endsWith('Telemetry') },
-    });
-    await pooled(ours.getToken, keys, 1);
-    get = ours.getToken;
-  }
-  const bytes = (heapUsed() - before) / owners;
+  await pooled(fill, keys, 1);
+  const bytes = (heapUsed() - before) / owners - tokenBytes;
   for (let n = 0; n < owners; n += Math.ceil(owners / 10_000)) verify(keys[n], await get(keys[n]));
   const pauses = Array.from({ length: 7 }, pauseMs);
   const note = `a full collection stops the process for ${Math.min(...pauses).toFixed(0)} ms`;
@@ -53,6 +50,27 @@ export async function held({ name, owners }) {
     pauseMs: { min: Math.min(...pauses), median: percentile(pauses, 50) },
     note,
   };
+}
+
+async function playerOf(name, owners, service) {
+  if (name in BARE) {
+    const cache = BARE[name](owners);
+    return { fill: (key) => cache.set(key, newTokenOf(key)), get: cache.get };
+  }
+  const source = { requestToken: async (key) => ({ token: newTokenOf(key), response: { expires_in: 86_400 } }) };
+  const options = { ...OURS[name], source, concurrency: 1, maxOwners: owners };
+  const { getToken } = name in OURS ? openOurs(undefined, options) : await PEERS[name](service);
+  return { fill: getToken, get: getToken };
+}
+
+/** A string of its own, as from a response: `tokenOf` alone would make one that refers to its parts. */
+const newTokenOf = (key) => Buffer.from(tokenOf(key)).toString();
+
+function heapGrowth(make) {
+  const before = heapUsed();
+  const made = make();
+  const growth = heapUsed() - before;
+  return made.length > 0 ? growth : 0;
 }
 
 function heapUsed() {
