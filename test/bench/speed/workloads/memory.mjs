@@ -33,11 +33,11 @@ function namesFor(owners) {
 
 export async function held({ name, owners, service }) {
   const keys = keysOf(owners);
-  const { fill, get } = await playerOf(name, owners, service);
-  // Loads the code, and opens the connections: no owner's share.
-  await pooled(fill, keysOf(50, 'first'), 1);
-  const tokenBytes = heapGrowth(() => keys.map(newTokenOf)) / owners;
+  // Loads the code, which is no owner's share.
+  await pooled((await playerOf(name, 50, service)).fill, keysOf(50, 'first'), 1);
+  const tokenBytes = bytesOfTokens(keys) / owners;
   const before = heapUsed();
+  const { fill, get } = await playerOf(name, owners, service);
   await pooled(fill, keys, 1);
   const bytes = (heapUsed() - before) / owners - tokenBytes;
   for (let n = 0; n < owners; n += Math.ceil(owners / 10_000)) verify(keys[n], await get(keys[n]));
@@ -66,11 +66,14 @@ async function playerOf(name, owners, service) {
 /** A string of its own, as from a response: `tokenOf` alone would make one that refers to its parts. */
 const newTokenOf = (key) => Buffer.from(tokenOf(key)).toString();
 
-function heapGrowth(make) {
+function bytesOfTokens(keys) {
+  const tokens = keys.map(() => '');
   const before = heapUsed();
-  const made = make();
-  const growth = heapUsed() - before;
-  return made.length > 0 ? growth : 0;
+  for (const [index, key] of keys.entries()) tokens[index] = newTokenOf(key);
+  const bytes = heapUsed() - before;
+  // Uses the tokens once more, so that they are held until here.
+  verify(keys[0], tokens[0]);
+  return bytes;
 }
 
 function heapUsed() {
