@@ -16,6 +16,12 @@ import type { RedisPort } from './ports.ts';
 /** The wait between two polls doubles from the first to the last. */
 const POLL_MS = { first: 15, last: 150 } as const;
 
+/**
+ * The least wait between two polls, as a share of the time that the last read took. A slow Redis tells a leader of its
+ * lease when it tells the followers to wait, so a poll right after that would come before the leader's token.
+ */
+const POLL_SHARE = 1 / 8;
+
 /** After a lease has ended without a message, its followers read the record spread over this time. */
 const AFTER_LEASE_MS = 40;
 
@@ -185,13 +191,14 @@ export class Watch {
    * @param readAtMs the monotonic time at which the record was last read. Only a message since then needs to be heard.
    */
   async next(leaseMs: number, readAtMs: number, signal: AbortSignal): Promise<void> {
-    const { random } = this.#options;
+    const { clock, random } = this.#options;
+    const tookMs = clock.monotonic() - readAtMs;
     void this.#wakeups.subscribe(this.#name);
     const afterLeaseMs = leaseMs + random() * AFTER_LEASE_MS;
     const heard = this.#wakeups.isSubscribedSince(this.#name, readAtMs);
     // A leader that renews its lease ends no wait: this one began because it did.
     this.#waitedSinceMs = undefined;
-    const lapsed = await this.#wait(heard ? afterLeaseMs : Math.min(afterLeaseMs, this.#pollMs()), signal);
+    const lapsed = await this.#wait(heard ? afterLeaseMs : Math.min(afterLeaseMs, this.#pollMs(tookMs)), signal);
     if (heard && lapsed) this.#waitedSinceMs = readAtMs;
   }
 
@@ -220,8 +227,10 @@ export class Watch {
     return lapsed;
   }
 
-  #pollMs(): number {
+  /** @param tookMs how long the last read took. */
+  #pollMs(tookMs: number): number {
     const { first, last } = POLL_MS;
-    return Math.min(first * 2 ** Math.min(this.#polls++, 10), last) * (0.5 + this.#options.random() / 2);
+    const healthyMs = Math.min(first * 2 ** Math.min(this.#polls++, 10), last);
+    return Math.max(healthyMs, tookMs * POLL_SHARE) * (0.5 + this.#options.random() / 2);
   }
 }

@@ -67,6 +67,23 @@ describe('wake-ups', () => {
     }
   });
 
+  it('polls wait for an eighth of the time that the last read took, if that is longer', async () => {
+    const { wakeups, clock } = setUp();
+    const seen = { over: false };
+    const readAtMs = clock.monotonic();
+    clock.advance(4_000);
+    void wakeups
+      .watch('mine')
+      .next(60_000, readAtMs, new AbortController().signal)
+      .then(() => Object.assign(seen, { over: true }));
+    clock.advance(499);
+    await settle();
+    expect(seen.over).toBe(false);
+    clock.advance(1);
+    await settle();
+    expect(seen.over).toBe(true);
+  });
+
   it('a wait ends soon after the lease, and at once with an aborted signal', async () => {
     const { wakeups, waits, clock } = setUp();
     const lapsed = waits(wakeups.watch('mine'), 0);
