@@ -8,8 +8,8 @@
  * | half-open | `await` the trial | closes it | opens it if it is the trial; else no change |
  *
  * An operation fails if it ends in an error. One that only gets no reply in time opens the circuit once no operation has
- * had a reply for eight seconds, and is no failure before that: a slow Redis is still of use to calls that wait for it. A
- * late reply is a success. A trial fails as soon as its reply is late, because others wait for it.
+ * had a reply for eight seconds (18 before a replica's first reply), and is no failure before that: a slow Redis is still
+ * of use to calls that wait for it. A late reply is a success. A trial fails as soon as its reply is late, because others wait for it.
  *
  * The pause doubles with each opening, from half a second to five, less up to half as jitter, so that the replicas of a
  * fleet do not try a recovering Redis in step. After silence the pause is the longest right away. That costs little, since
@@ -23,6 +23,13 @@
  * a slower Redis could not answer within the default `maxWaitMs`.
  */
 export const MAX_SILENCE_MS = 8_000;
+
+/**
+ * The same before a replica's first reply, which takes longer: ioredis needs two replies to connect before it sends a
+ * command. So this is three replies, 6 s late each.
+ */
+export const MAX_FIRST_SILENCE_MS = 18_000;
+
 const FAILURES_TO_OPEN = 5;
 const PAUSE_MS = { base: 500, cap: 5_000 } as const;
 const HEALTHY_AFTER_MS = 30_000;
@@ -94,10 +101,14 @@ export class RedisCircuitBreaker {
     return undefined;
   }
 
-  /** No reply came in time. */
-  unanswered(sentAtMs: number, nowMs: number, isTrial: boolean): BreakerChange | undefined {
+  /**
+   * No reply came in time.
+   *
+   * @param maxSilenceMs how long Redis may leave operations unanswered.
+   */
+  unanswered(sentAtMs: number, nowMs: number, maxSilenceMs: number, isTrial: boolean): BreakerChange | undefined {
     this.#silentSinceMs ??= Math.max(sentAtMs, this.#lastSuccessMs);
-    if (!isTrial && (!this.isClosed || nowMs - this.#silentSinceMs < MAX_SILENCE_MS)) return undefined;
+    if (!isTrial && (!this.isClosed || nowMs - this.#silentSinceMs < maxSilenceMs)) return undefined;
     // Skips the doubling: the next pause is the longest.
     this.#openings = MAX_DOUBLINGS;
     if (isTrial) return this.failed(nowMs, true);

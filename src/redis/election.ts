@@ -159,7 +159,7 @@ export class Election {
   ): Promise<Acquired | 'again' | 'fall-back'> {
     const { record, budget, clock, random } = this.#options;
     const { signal } = call.request;
-    if (record.available) findings.fallBackAtMs ??= clock.monotonic() + budget.delayMs();
+    if (record.available) findings.fallBackAtMs ??= clock.monotonic() + budget.delayMs(record.maxSilenceMs);
     const untilMs = record.available ? Math.min(findings.fallBackAtMs as number, endsAtMs) : 0;
     const leftMs = () => untilMs - clock.monotonic();
     if (leftMs() > 0) {

@@ -4,16 +4,15 @@
  *
  * A token bucket bounds these requests: 8 at once and 2 a second for all replicas together, however many calls wait. A
  * replica whose second or later count finds no other replica has no limit, because its requests duplicate nobody's. A call
- * for which the bucket has nothing waits for the late reply, and falls back after 8 to 10 s without one. If nothing else
- * gets a reply either, sharing is suspended (see `circuit-breaker.ts`): calls then fall back at once, and only their
- * registries limit how many requests they make, as without sharing.
+ * for which the bucket has nothing waits for the late reply, and falls back after 8 to 10 s without one, or 18 to 22.5 s
+ * before the replica's first reply. If nothing else gets a reply either, sharing is suspended (see `circuit-breaker.ts`):
+ * calls then fall back at once, and only their registries limit how many requests they make, as without sharing.
  *
  * Jitter: each replica begins at a random point between two of its requests, because most replicas of a large fleet have
  * less than one at once.
  */
 
 import type { Clock } from '../clock.ts';
-import { MAX_SILENCE_MS } from './circuit-breaker.ts';
 
 /** Of all replicas together, in the long run. */
 const REQUESTS_PER_SECOND = 2;
@@ -46,15 +45,19 @@ export class FallbackBudget {
     this.#timesCounted++;
   }
 
-  /** Takes a request from the bucket. Returns how long the call must wait before it falls back. */
-  delayMs(): number {
+  /**
+   * Takes a request from the bucket. Returns how long the call must wait before it falls back.
+   *
+   * @param maxSilenceMs how long Redis may leave operations unanswered.
+   */
+  delayMs(maxSilenceMs: number): number {
     const nowMs = this.#clock.monotonic();
     // The first count of a starting fleet may find only this replica, so it is not trusted.
     const others = Math.max(this.#replicas - 1, this.#timesCounted > 1 ? 0 : 1);
     if (others === 0) return 0;
     const intervalMs = (1_000 / REQUESTS_PER_SECOND) * others;
     const burstMs = (1_000 / REQUESTS_PER_SECOND) * BURST;
-    const longestMs = MAX_SILENCE_MS * (1 + this.#random() / 4);
+    const longestMs = maxSilenceMs * (1 + this.#random() / 4);
     const fullAtMs = Math.max(this.#fullAtMs, nowMs - intervalMs * this.#random()) + intervalMs;
     const delayMs = Math.max(0, fullAtMs - burstMs - nowMs);
     if (delayMs >= longestMs) return longestMs;

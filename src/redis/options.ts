@@ -46,8 +46,8 @@ export interface SharedTokensOptions {
   /** How long one request may keep its followers waiting, in milliseconds: 1,000 to 120,000. Default: 15,000. */
   maxHoldMs?: number | undefined;
   /**
-   * How long a call waits for other replicas before it requests its own token, in milliseconds: 1,000 to 300,000.
-   * Default: 20,000.
+   * How long a call waits for Redis and other replicas before it requests its own token, in milliseconds: 1,000 to 300,000.
+   * Leave the request some of the registry's `requestTimeoutMs`. Default: 25,000.
    */
   maxWaitMs?: number | undefined;
   /**

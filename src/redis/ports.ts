@@ -33,6 +33,11 @@ export interface RedisPort {
    * call waits for, so it must carry many channels at once.
    */
   subscribeSharded?(channel: string, onMessage: (message: string) => void): Promise<() => Promise<void>>;
+  /**
+   * Whether the client's last attempt to connect has failed. A replica waits long for its first reply from Redis, because
+   * connecting to a slow one takes replies too. With this it does not wait so long for one that refuses connections.
+   */
+  isUnreachable?(): boolean;
 }
 
 /**
@@ -51,6 +56,8 @@ export interface NodeRedisClient {
   evalSha(sha: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
   /** EVAL. */
   eval(source: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
+  /** Adds a listener for attempts to connect. */
+  on?(event: 'connect' | 'reconnecting', listener: () => void): unknown;
 }
 
 /**
@@ -105,6 +112,8 @@ export interface IoredisClient {
   evalsha(sha: string, keys: number, ...keysAndArgs: string[]): Promise<unknown>;
   /** EVAL. */
   eval(source: string, keys: number, ...keysAndArgs: string[]): Promise<unknown>;
+  /** Adds a listener for attempts to connect. */
+  on?(event: 'connect' | 'reconnecting', listener: () => void): unknown;
 }
 
 /**
@@ -182,6 +191,7 @@ export function fromNodeRedis(
     expectMethods('fromNodeRedis', 'shardedSubscriber', shardedSubscriber, ['sSubscribe', 'sUnsubscribe']);
   const runScript = scriptRunner();
   return {
+    isUnreachable: connectionOf(client),
     run: (script, key, args) => {
       const call = { keys: [key], arguments: [...args] };
       return runScript(
@@ -237,6 +247,7 @@ export function fromIoredis(
     expectMethods('fromIoredis', 'shardedSubscriber', shardedSubscriber, ['ssubscribe', 'sunsubscribe', 'on']);
   const runScript = scriptRunner();
   return {
+    isUnreachable: connectionOf(client),
     run: (script, key, args) =>
       runScript(
         script,
@@ -311,6 +322,14 @@ function scriptRunner() {
     known.add(script);
     return reply;
   };
+}
+
+/** Both families emit `reconnecting` when an attempt has failed or a connection is lost. Cluster clients do not. */
+function connectionOf(client: NodeRedisClient | IoredisClient): () => boolean {
+  let isUnreachable = false;
+  client.on?.('reconnecting', () => (isUnreachable = true));
+  client.on?.('connect', () => (isUnreachable = false));
+  return () => isUnreachable;
 }
 
 /** A client of the other family would fail at its first call, as if Redis were down. */

@@ -5,12 +5,12 @@
  */
 
 import { type Clock, startTimer } from '../clock.ts';
-import { type BreakerChange, RedisCircuitBreaker } from './circuit-breaker.ts';
+import { type BreakerChange, MAX_FIRST_SILENCE_MS, MAX_SILENCE_MS, RedisCircuitBreaker } from './circuit-breaker.ts';
 import type { RedisPort } from './ports.ts';
 import type { RecordScript } from './record-scripts.ts';
 
 /**
- * Why Redis is unavailable. `timeout`: no reply to any operation for eight seconds. `connection`: no connection, or a
+ * Why Redis is unavailable. `timeout`: no reply to any operation for 8 s, or 18 s before the first reply. `connection`: no connection, or a
  * broken one. `read_only`: a replica or a server that accepts no writes. `full`: out of memory. `denied`: missing
  * permissions or credentials. `refused`: any other error of the server. `protocol_error`: a reply that none of the scripts
  * returns.
@@ -59,6 +59,12 @@ export class RedisLink {
   /** Whether operations are sent now. */
   get available(): boolean {
     return this.#breaker.isClosed;
+  }
+
+  /** How long Redis may leave operations unanswered before it counts as unavailable. */
+  get maxSilenceMs(): number {
+    const awaitsFirstReply = this.#firstReplyAtMs === Infinity && !this.#options.port.isUnreachable?.();
+    return awaitsFirstReply ? MAX_FIRST_SILENCE_MS : MAX_SILENCE_MS;
   }
 
   /** The server's time (µs) at a monotonic moment of this process; undefined before the first reply. */
@@ -111,7 +117,7 @@ export class RedisLink {
       this.#report(this.#breaker.failed(nowMs, isTrial), trouble);
       return { late: NONE };
     }
-    this.#report(this.#breaker.unanswered(sentAtMs, nowMs, isTrial), trouble);
+    this.#report(this.#breaker.unanswered(sentAtMs, nowMs, this.maxSilenceMs, isTrial), trouble);
     const answered = (reply: Reply | undefined) => {
       if (reply) this.#answered(reply);
       return reply;

@@ -88,6 +88,11 @@ export class SharedRecord {
     return this.#link.available;
   }
 
+  /** How long Redis may leave operations unanswered before it counts as unavailable. */
+  get maxSilenceMs(): number {
+    return this.#link.maxSilenceMs;
+  }
+
   async acquire(name: string, options: AcquireOptions): Promise<AcquireReply> {
     const { call, mayLead, listens, avoid = 0, leastLifeMs = 0, rejected = 0, unreadable = '' } = options;
     const leaseMs = mayLead ? this.#leaseMs : listens ? -1 : 0;

@@ -73,35 +73,35 @@ describe('the circuit breaker of Redis', () => {
   it('opens at an operation without a reply in time, once none has had one for eight seconds', () => {
     const breaker = closed();
     for (let sentAtMs = 0; sentAtMs < 7_750; sentAtMs += 10) {
-      expect(breaker.unanswered(sentAtMs, sentAtMs + 250, false)).toBeUndefined();
+      expect(breaker.unanswered(sentAtMs, sentAtMs + 250, 8_000, false)).toBeUndefined();
     }
-    expect(breaker.unanswered(7_749, 7_999, false)).toBeUndefined();
-    expect(breaker.unanswered(7_750, 8_000, false)).toBe('opened');
+    expect(breaker.unanswered(7_749, 7_999, 8_000, false)).toBeUndefined();
+    expect(breaker.unanswered(7_750, 8_000, 8_000, false)).toBe('opened');
     // No change: it was sent before.
-    expect(breaker.unanswered(7_751, 8_001, false)).toBeUndefined();
+    expect(breaker.unanswered(7_751, 8_001, 8_000, false)).toBeUndefined();
     // The longest pause at once.
     expect(breaker.admit(12_999)).toBe('refuse');
     expect(breaker.admit(13_000)).toBe('trial');
-    expect(breaker.unanswered(8_000, 13_001, false)).toBeUndefined();
+    expect(breaker.unanswered(8_000, 13_001, 8_000, false)).toBeUndefined();
     expect(breaker.succeeded(13_002)).toBe('closed');
   });
 
   it('counts the silence from the last reply, late or not', () => {
     const breaker = closed();
-    breaker.unanswered(0, 250, false);
+    breaker.unanswered(0, 250, 8_000, false);
     breaker.succeeded(5_600);
     // Sent before that reply came.
-    expect(breaker.unanswered(5_500, 13_599, false)).toBeUndefined();
-    expect(breaker.unanswered(5_700, 13_600, false)).toBe('opened');
+    expect(breaker.unanswered(5_500, 13_599, 8_000, false)).toBeUndefined();
+    expect(breaker.unanswered(5_700, 13_600, 8_000, false)).toBe('opened');
     expect(breaker.succeeded(13_700)).toBe('closed');
-    expect(breaker.unanswered(13_800, 21_799, false)).toBeUndefined();
-    expect(breaker.unanswered(13_900, 21_800, false)).toBe('opened');
+    expect(breaker.unanswered(13_800, 21_799, 8_000, false)).toBeUndefined();
+    expect(breaker.unanswered(13_900, 21_800, 8_000, false)).toBe('opened');
   });
 
   it('takes a trial without a reply in time for a failure at once', () => {
     const breaker = opened();
     expect(breaker.admit(500)).toBe('trial');
-    breaker.unanswered(500, 750, true);
+    breaker.unanswered(500, 750, 8_000, true);
     expect(breaker.admit(5_749)).toBe('refuse');
     expect(breaker.admit(5_750)).toBe('trial');
   });

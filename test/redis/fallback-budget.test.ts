@@ -8,7 +8,7 @@ const newBudget = (clock: ManualClock, replicas?: number, random = 0.5) => {
   return budget;
 };
 
-const delaysOf = (budget: FallbackBudget, calls: number) => Array.from({ length: calls }, () => budget.delayMs());
+const delaysOf = (budget: FallbackBudget, calls: number) => Array.from({ length: calls }, () => budget.delayMs(8_000));
 
 describe('the fallback budget', () => {
   it('is a burst, then a rate, and what it has nothing for waits for the longest time', () => {
@@ -33,7 +33,7 @@ describe('the fallback budget', () => {
     expect(delaysOf(budget, 10)).toEqual([...Array(8).fill(0), 250, 750]);
     expect(budget.replicas).toBe(1);
     budget.replicas = 1;
-    expect(budget.delayMs()).toBe(0);
+    expect(budget.delayMs(8_000)).toBe(0);
   });
 
   it('of all replicas together is 8 requests at once and 2 a second, though each has less than one', () => {
@@ -49,12 +49,18 @@ describe('the fallback budget', () => {
     expect(new Set(delays).size).toBeGreaterThan(100);
   });
 
+  it('lets no call wait longer than a quarter more than the silence that is allowed', () => {
+    const budget = newBudget(new ManualClock(), 20);
+    const delays = Array.from({ length: 20 }, () => budget.delayMs(18_000));
+    expect(Math.max(...delays)).toBe(18_000 * 1.125);
+  });
+
   it('fills up to the burst again, and no further, and is not charged for calls that waited the longest time', () => {
     const clock = new ManualClock();
     const budget = newBudget(clock, 5);
     delaysOf(budget, 1_000);
     clock.advance(2_000);
-    expect(budget.delayMs()).toBe(7_000);
+    expect(budget.delayMs(8_000)).toBe(7_000);
     clock.advance(13_000);
     expect(delaysOf(budget, 3)).toEqual([0, 0, 1_000]);
     clock.advance(3_600_000);

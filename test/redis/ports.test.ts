@@ -169,6 +169,26 @@ describe.skipIf(noRedis)('real clients', () => {
     await Promise.all(shared.map((one) => one.close()));
   });
 
+  it('say whether their server can be reached', async () => {
+    const gone = await startRedis();
+    await gone.kill();
+    const node = createClient({ url: urlOf(gone.port) });
+    void node.connect().catch(() => {});
+    const clients = [new Redis6(gone.port), new Redis5(gone.port), new Valkey(gone.port)] as const;
+    node.on('error', () => {});
+    for (const client of clients) client.on('error', () => {});
+    const ports = [fromNodeRedis(node), ...clients.map((client) => fromIoredis(client))];
+    opened.push({
+      port: ports[0] as RedisPort,
+      close: () => [node.destroy(), ...clients.map((client) => client.disconnect())],
+    });
+    const states = () => ports.map((port) => port.isUnreachable?.());
+    await expect.poll(states, { timeout: 10_000 }).toEqual(ports.map(() => true));
+    const back = await startRedis({ port: gone.port });
+    await expect.poll(states, { timeout: 10_000 }).toEqual(ports.map(() => false));
+    await back.kill();
+  });
+
   it('numbers and buffers in a reply are read as well', async () => {
     const connection = await (CLIENTS['node-redis'] as Connect)([server.port], false);
     opened.push(connection);

@@ -7,7 +7,10 @@ import { SharedRecord } from '../../src/redis/shared-record.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 
 /** A link to a Redis whose answers are given by hand. */
-function linked(answers: ((resolve: (raw: unknown) => void, reject: (error: Error) => void) => void)[] = []) {
+function linked(
+  answers: ((resolve: (raw: unknown) => void, reject: (error: Error) => void) => void)[] = [],
+  isUnreachable?: () => boolean,
+) {
   const clock = new ManualClock();
   const events: (RedisTrouble | 'resumed')[] = [];
   const sent: { name: string; resolve: (raw: unknown) => void; reject: (error: Error) => void }[] = [];
@@ -18,6 +21,7 @@ function linked(answers: ((resolve: (raw: unknown) => void, reject: (error: Erro
           sent.push({ name: script.name, resolve, reject });
           answers[sent.length - 1]?.(resolve, reject);
         }),
+      ...(isUnreachable && { isUnreachable }),
     },
     deadlineMs: 250,
     clock,
@@ -73,7 +77,9 @@ describe('the link to Redis', () => {
   });
 
   it('is suspended after eight seconds without a reply, and a late one ends that', async () => {
-    const { clock, run, sent, events } = linked();
+    const { clock, run, sent, events } = linked([(resolve) => resolve(['wait', '1', '1'])]);
+    run();
+    await settle();
     for (let call = 0; call < 20; call++) run();
     await pastDeadline(clock);
     expect(events).toEqual([]);
@@ -84,9 +90,28 @@ describe('the link to Redis', () => {
     const refused = run();
     await settle();
     expect([refused.settled, refused.late]).toEqual([true, 'none']);
-    sent[0]?.resolve(['wait', '1', '1']);
+    sent.at(-1)?.resolve(['wait', '1', '1']);
     await settle();
     expect(events).toEqual(['timeout', 'resumed']);
+  });
+
+  it.each([
+    ['18 seconds', undefined, 17_700],
+    ['18 seconds, if the client can connect,', () => false, 17_700],
+    ['8 seconds, if the client cannot connect,', () => true, 7_700],
+  ])('is suspended after %s without a first reply', async (_, isUnreachable, ms) => {
+    const { clock, run, events } = linked([], isUnreachable);
+    run();
+    await pastDeadline(clock);
+    // Their replies are late just before that time, and just after it.
+    clock.advance(ms - 250 - 1);
+    run();
+    await pastDeadline(clock);
+    expect(events).toEqual([]);
+    clock.advance(51);
+    run();
+    await pastDeadline(clock);
+    expect(events).toEqual(['timeout']);
   });
 
   it('does not blame Redis for a process that was busy itself all the time', async () => {

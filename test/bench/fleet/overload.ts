@@ -16,6 +16,8 @@ interface Trouble {
   readonly isWarm: boolean;
   /** The requests per owner that are allowed. */
   readonly limit: number;
+  /** The client of all replicas; else half of them have this one. */
+  readonly client?: 'ioredis';
   /** Returns the port for the replicas, what begins the trouble, and what ends the scene. */
   prepare(redis: RedisServer): Promise<{ port: number; begin: () => unknown; end: () => unknown }>;
 }
@@ -41,7 +43,14 @@ const TROUBLES: Record<string, Trouble> = {
   'late-5.6s-start': {
     what: 'every reply 5.6 s late from the start',
     isWarm: false,
-    limit: PROCESSES,
+    limit: 3,
+    prepare: late(5_600),
+  },
+  'late-5.6s-start-ioredis': {
+    what: 'every reply 5.6 s late from the start, all with ioredis',
+    isWarm: false,
+    limit: 3,
+    client: 'ioredis',
     prepare: late(5_600),
   },
   limited: { what: 'at most 250 scripts a second', isWarm: true, limit: 1.5, prepare: limited },
@@ -84,7 +93,7 @@ export async function overload(pool: ReplicaPool, only: string[], sleep: (ms: nu
 
 async function scene(
   pool: ReplicaPool,
-  { what, isWarm, limit }: Trouble,
+  { what, isWarm, limit, client }: Trouble,
   options: ReplicaOptions,
   service: Service,
   begin: () => unknown,
@@ -92,7 +101,7 @@ async function scene(
 ): Promise<boolean> {
   if (!isWarm) await begin();
   await using fleet = await pool.start(PROCESSES, options, (index) => ({
-    client: index % 2 ? 'ioredis' : 'node-redis',
+    client: client ?? (index % 2 ? 'ioredis' : 'node-redis'),
   }));
   if (isWarm) {
     await fleet.all('get', ['warm']);
