@@ -1,54 +1,28 @@
 /**
  * Decides what a call does: reads its owner's record until it allows a decision. See `shared-tokens.ts` for the
- * decisions, `record-scripts.ts` for the record, `shared-circuit.ts` for the fleet's circuit breaker, and
- * `fallback-budget.ts` for how long a call waits for a Redis that does not answer in time.
+ * decisions, `record-scripts.ts` for the record, `admission.ts` for the fleet's circuit breaker, and `fallback-budget.ts`
+ * for how long a call waits for a Redis that does not answer in time.
  */
 
 import { type Clock, startTimer } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
-import type { IssuedToken } from '../token.ts';
+import { ADMITTED, type Admission, type Admitted } from './admission.ts';
+import { type Decision, FALL_BACK } from './decision.ts';
 import type { FallbackBudget } from './fallback-budget.ts';
 import type { KnownGenerations } from './known-generations.ts';
 import type { Pacer } from './pacer.ts';
 import type { SharedCall } from './shared-call.ts';
-import type { SharedCircuit } from './shared-circuit.ts';
-import type { Acquired, AcquireReply, SharedRecord } from './shared-record.ts';
+import type { Acquired, AcquireReply, SharedRecord, StoredToken } from './shared-record.ts';
 import type { StoredFailures } from './stored-failure.ts';
 import type { StoredTokens } from './stored-token.ts';
 import type { Wakeups, Watch } from './wakeups.ts';
 
-export type Decision =
-  | { readonly do: 'share'; readonly issued: IssuedToken }
-  | { readonly do: 'refuse'; readonly error: OwnerTokenError }
-  | { readonly do: 'lead'; readonly lead: Lead }
-  | { readonly do: 'fall-back' };
-
-/** What a leader holds. */
-export interface Lead {
-  readonly generation: number;
-  /** The monotonic time at which the call asked for the lease. */
-  readonly askedAtMs: number;
-  /** The server's time when the lease was acquired. */
-  readonly nowUs: number;
-  /** The owner's ended failure, sealed; empty if none. */
-  readonly failureBefore: string;
-  /** Defined if the request is the fleet's trial. */
-  readonly trial: Trial | undefined;
-}
-
-/** The lease of the circuit's record, and the ended failure that it holds. */
-export interface Trial {
-  readonly failureBefore: string;
-}
-
-/** The fleet's circuit breaker admits the call's request, perhaps as its trial. */
-interface Admitted {
-  readonly do: 'send';
-  readonly trial: Trial | undefined;
-}
-
-/** What the call has learned from the owner's record so far. */
-interface Findings {
+/** A call on its way to a decision: what it has learned from its owner's record, and what it holds. */
+interface Candidate {
+  readonly call: SharedCall;
+  readonly watch: Watch;
+  /** The monotonic time at which the call has waited for `maxWaitMs`. */
+  readonly endsAtMs: number;
   /** No token of this or an earlier generation is wanted. */
   avoid: number;
   /** The generation of a rejected token; 0 if unknown. */
@@ -56,13 +30,20 @@ interface Findings {
   /** A stored failure that cannot be decrypted. */
   unreadable: string;
   /** The monotonic time at which the call falls back, while its record cannot be read. */
-  fallBackAtMs?: number | undefined;
+  fallBackAtMs: number | undefined;
+  /** Defined once the fleet's circuit breaker has admitted the call's request. */
+  admitted: Admitted | undefined;
+  /** Whether the call may take the lease before it is admitted, because the circuit is read for the first time. */
+  mayLeadUnread: boolean;
+  /** Whether the call holds the lease but may still be refused. The next `acquire` confirms the lease. */
+  holdsLease: boolean;
 }
 
 export interface ElectionOptions {
   readonly record: SharedRecord;
   readonly tokens: StoredTokens;
   readonly failures: StoredFailures;
+  readonly admission: Admission;
   readonly known: KnownGenerations;
   readonly wakeups: Wakeups;
   readonly budget: FallbackBudget;
@@ -72,6 +53,8 @@ export interface ElectionOptions {
   readonly random: () => number;
   readonly maxWaitMs: number;
 }
+
+type LeadReply = Extract<Acquired, { what: 'lead' }>;
 
 /** How long a call waits after Redis replied with an error, on average, before it reads the record again. */
 const AFTER_ERROR_MS = 500;
@@ -84,67 +67,136 @@ export class Election {
   }
 
   async decide(call: SharedCall): Promise<Decision> {
-    const { record, clock, wakeups, maxWaitMs } = this.#options;
-    const endsAtMs = clock.monotonic() + maxWaitMs;
-    const watch = wakeups.watch(call.owner);
-    const findings: Findings = { avoid: 0, rejected: this.#rejectedGeneration(call), unreadable: '' };
-    let admitted = call.circuit.mustRead ? undefined : ADMITTED;
-    let { isUnread } = call.circuit;
-    // Set while the call holds a lease and the fleet's circuit breaker may still refuse it; the next `acquire` confirms it.
-    let mustReleaseLease = false;
+    const candidate = this.#begin(call);
     try {
       for (;;) {
         call.request.signal.throwIfAborted();
-        const readAtMs = clock.monotonic();
-        const askedAtMs = clock.now();
-        const { answer: inTime, late } = await this.#acquire(call, findings, isUnread || admitted !== undefined);
-        mustReleaseLease = false;
-        if (inTime?.what === 'lead' && admitted) {
-          const { trial } = admitted;
-          admitted = undefined;
-          call.sendTime = undefined;
-          return leadOf(inTime, readAtMs, trial);
-        }
-        if (admitted?.trial) admitted = this.#abandonTrial(call);
-        if (inTime?.what !== 'free') this.#passOnSendTime(call);
-        const answer = inTime ?? (await this.#lateAnswer(call, findings, late, endsAtMs));
-        if (answer === 'fall-back') return FALL_BACK;
-        if (answer === 'again') continue;
-        if (answer.what === 'lead') {
-          if (!call.circuit.mustRead) admitted = ADMITTED;
-          if (admitted && this.#maySend(call)) return leadOf(answer, readAtMs, undefined);
-          isUnread = false;
-          mustReleaseLease = this.#maySend(call);
-          if (!mustReleaseLease) await record.release(call.owner, call.id, 'unknown');
-        }
-        if (answer.what === 'wait') {
-          if (!(await this.#wait(call, watch, answer.remainingMs, readAtMs, endsAtMs))) return FALL_BACK;
-        } else if (answer.what === 'free' || answer.what === 'lead') {
-          if (!(await this.#waitToSend(call, watch, endsAtMs))) continue;
-          await call.takePermit();
-          const passed = admitted ?? (await this.#admit(call, endsAtMs));
-          if (passed.do !== 'send') return passed;
-          admitted = passed;
-        } else {
-          const decision = this.#read(call, findings, answer, askedAtMs);
-          if (decision) return decision;
-        }
+        const decision = await this.#read(candidate);
+        if (decision) return decision;
       }
     } finally {
-      watch.stop();
-      if (mustReleaseLease) void record.release(call.owner, call.id, 'unknown');
-      if (admitted?.trial) this.#abandonTrial(call);
+      candidate.watch.stop();
+      void this.#releaseLease(candidate);
+      this.#abandonTrial(candidate);
       this.#passOnSendTime(call);
     }
   }
 
-  /** The first read of the circuit's record. */
-  async readCircuit(circuit: SharedCircuit): Promise<void> {
-    const { answer, late } = await this.#options.record.acquire(circuit.name, { call: '', mayLead: false });
-    const found = answer ?? (await late);
-    if (!circuit.isUnread) return;
-    if (found?.what === 'free' && found.failure === '') circuit.foundClosed();
-    else circuit.suspect();
+  #begin(call: SharedCall): Candidate {
+    const { clock, wakeups, maxWaitMs } = this.#options;
+    return {
+      call,
+      watch: wakeups.watch(call.owner),
+      endsAtMs: clock.monotonic() + maxWaitMs,
+      avoid: 0,
+      rejected: this.#rejectedGeneration(call),
+      unreadable: '',
+      fallBackAtMs: undefined,
+      admitted: call.circuit.mustRead ? undefined : ADMITTED,
+      mayLeadUnread: call.circuit.isUnread,
+      holdsLease: false,
+    };
+  }
+
+  /** Reads the record once and follows the reply. Returns undefined if the record must be read again. */
+  async #read(candidate: Candidate): Promise<Decision | undefined> {
+    const { clock } = this.#options;
+    const readAtMs = clock.monotonic();
+    const askedAtMs = clock.now();
+    const { answer: inTime, late } = await this.#acquire(candidate);
+    if (inTime?.what === 'lead' && candidate.admitted) return this.#lead(candidate, inTime, readAtMs);
+    this.#abandonTrial(candidate);
+    if (inTime?.what !== 'free') this.#passOnSendTime(candidate.call);
+    const answer = inTime ?? (await this.#lateAnswer(candidate, late));
+    if (!answer || 'do' in answer) return answer;
+    switch (answer.what) {
+      case 'lead':
+        return this.#leadIfAdmitted(candidate, answer, readAtMs) ?? this.#qualify(candidate);
+      case 'free':
+        return this.#qualify(candidate);
+      case 'wait':
+        return this.#follow(candidate, answer.remainingMs, readAtMs);
+      case 'failure':
+        return this.#refuse(candidate, answer);
+      default:
+        return this.#share(candidate, answer, askedAtMs);
+    }
+  }
+
+  async #acquire(candidate: Candidate): Promise<AcquireReply> {
+    const { record, tokens } = this.#options;
+    const { call, rejected, unreadable, mayLeadUnread, admitted } = candidate;
+    const { id, owner, request } = call;
+    const maySend = this.#maySend(call);
+    const mayLead = maySend && call.hasPermit && (mayLeadUnread || admitted !== undefined);
+    candidate.avoid = Math.max(candidate.avoid, tokens.avoid(request));
+    // The reply says again who holds it.
+    candidate.holdsLease = false;
+    const wanted = { avoid: candidate.avoid, leastLifeMs: tokens.leastLifeMs(request), rejected, unreadable };
+    return record.acquire(owner, { call: id, mayLead, listens: !maySend, ...wanted });
+  }
+
+  /** The lease, and the trial if the call was admitted as that, are the leader's from now on. */
+  #lead(candidate: Candidate, { generation, nowUs, failure }: LeadReply, askedAtMs: number): Decision {
+    const trial = candidate.admitted?.trial;
+    candidate.admitted = undefined;
+    candidate.call.sendTime = undefined;
+    return { do: 'lead', lead: { generation, askedAtMs, nowUs, failureBefore: failure, trial } };
+  }
+
+  /** After a lease that came late, or before the circuit was read. Without an admission the call only keeps the lease. */
+  #leadIfAdmitted(candidate: Candidate, answer: LeadReply, askedAtMs: number): Decision | undefined {
+    const { call } = candidate;
+    if (!call.circuit.mustRead) candidate.admitted = ADMITTED;
+    if (candidate.admitted && this.#maySend(call)) return this.#lead(candidate, answer, askedAtMs);
+    candidate.mayLeadUnread = false;
+    candidate.holdsLease = true;
+    return undefined;
+  }
+
+  /** Gets what the call needs to lead: a send time, a permit and an admission. Then it acquires again. */
+  async #qualify(candidate: Candidate): Promise<Decision | undefined> {
+    const { call, endsAtMs } = candidate;
+    if (!this.#maySend(call)) {
+      // While it waits, others may lead.
+      await this.#releaseLease(candidate);
+      if (!(await this.#waitToSend(candidate))) return undefined;
+    }
+    await call.takePermit();
+    const admitted = candidate.admitted ?? (await this.#options.admission.admit(call, endsAtMs));
+    if (admitted.do !== 'send') return admitted;
+    candidate.admitted = admitted;
+    return undefined;
+  }
+
+  async #follow(
+    { call, watch, endsAtMs }: Candidate,
+    leaseMs: number,
+    readAtMs: number,
+  ): Promise<Decision | undefined> {
+    const leftMs = endsAtMs - this.#options.clock.monotonic();
+    if (leftMs <= 0) return FALL_BACK;
+    await call.follow(watch, Math.min(leaseMs, leftMs), readAtMs);
+    return undefined;
+  }
+
+  #refuse(candidate: Candidate, { failure, nowUs }: Extract<Acquired, { what: 'failure' }>): Decision | undefined {
+    const { owner, circuit } = candidate.call;
+    const error = this.#options.failures.read(owner, failure, nowUs, candidate.avoid);
+    if (error && OwnerTokenError.escalationOf(error)) circuit.suspect();
+    if (error) return { do: 'refuse', error };
+    candidate.unreadable = failure;
+    return undefined;
+  }
+
+  #share(candidate: Candidate, stored: StoredToken, askedAtMs: number): Decision | undefined {
+    const { owner, request } = candidate.call;
+    const issued = this.#options.tokens.read(owner, stored, request, candidate.avoid, askedAtMs);
+    if (issued) return { do: 'share', issued };
+    candidate.avoid = Math.max(candidate.avoid, stored.generation);
+    // The stored token may be the rejected one, whose generation was unknown until now.
+    candidate.rejected = this.#rejectedGeneration(candidate.call);
+    return undefined;
   }
 
   /**
@@ -152,42 +204,44 @@ export class Election {
    * error there is none to wait for, and the call reads the record again.
    */
   async #lateAnswer(
-    call: SharedCall,
-    findings: Findings,
+    candidate: Candidate,
     late: Promise<Acquired | undefined>,
-    endsAtMs: number,
-  ): Promise<Acquired | 'again' | 'fall-back'> {
+  ): Promise<Acquired | Decision | undefined> {
     const { record, budget, clock, random } = this.#options;
+    const { call, endsAtMs } = candidate;
     const { signal } = call.request;
-    if (record.available) findings.fallBackAtMs ??= clock.monotonic() + budget.delayMs(record.maxSilenceMs);
-    const untilMs = record.available ? Math.min(findings.fallBackAtMs as number, endsAtMs) : 0;
+    if (!record.available) {
+      record.abandon(call.owner, call.id, late);
+      return FALL_BACK;
+    }
+    candidate.fallBackAtMs ??= clock.monotonic() + budget.delayMs(record.maxSilenceMs);
+    const untilMs = Math.min(candidate.fallBackAtMs, endsAtMs);
     const leftMs = () => untilMs - clock.monotonic();
     if (leftMs() > 0) {
       call.releasePermit();
       const answer = await settledWithin(late, leftMs(), clock, signal);
       if (answer) {
-        findings.fallBackAtMs = undefined;
+        candidate.fallBackAtMs = undefined;
         return answer;
       }
     }
     record.abandon(call.owner, call.id, late);
-    if (leftMs() <= 0) return 'fall-back';
+    if (leftMs() <= 0) return FALL_BACK;
     const never = new Promise(() => {});
     await settledWithin(never, Math.min(leftMs(), AFTER_ERROR_MS * (0.5 + random())), clock, signal);
-    return 'again';
+    return undefined;
   }
 
   /** Waits, without a permit, for a send time. Returns false if a wake-up came first: the record must be read again. */
-  async #waitToSend(call: SharedCall, watch: Watch, endsAtMs: number): Promise<boolean> {
+  async #waitToSend({ call, watch, endsAtMs }: Candidate): Promise<boolean> {
     const { pacer, clock } = this.#options;
-    if (!pacer || this.#maySend(call)) return true;
     call.releasePermit();
     const { signal } = call.request;
     const leaving = new AbortController();
     const leave = () => leaving.abort(signal.reason);
     signal.addEventListener('abort', leave, { once: true });
     try {
-      const taken = pacer.take(leaving.signal, endsAtMs - clock.monotonic());
+      const taken = pacer?.take(leaving.signal, endsAtMs - clock.monotonic());
       call.sendTime = await Promise.race([taken, watch.woken(leaving.signal).then(() => undefined)]);
       signal.throwIfAborted();
       return call.sendTime !== undefined;
@@ -207,100 +261,22 @@ export class Election {
     call.sendTime = undefined;
   }
 
-  /** Returns undefined if the record must be read again with the updated findings. */
-  #read(
-    { owner, request, circuit }: SharedCall,
-    findings: Findings,
-    answer: Exclude<Acquired, { what: 'lead' | 'wait' | 'free' }>,
-    askedAtMs: number,
-  ): Decision | undefined {
-    const { tokens, failures, known } = this.#options;
-    if (answer.what === 'failure') {
-      const error = failures.read(owner, answer.failure, answer.nowUs, findings.avoid);
-      if (error && OwnerTokenError.escalationOf(error)) circuit.suspect();
-      if (error) return { do: 'refuse', error };
-      findings.unreadable = answer.failure;
-      return undefined;
-    }
-    const issued = tokens.read(owner, answer, request, findings.avoid, askedAtMs);
-    if (issued) return { do: 'share', issued };
-    findings.avoid = Math.max(findings.avoid, answer.generation);
-    // The stored token may be the rejected one, whose generation was unknown until now.
-    if (request.reason === 'rejected' && request.rejected) findings.rejected = known.of(request.rejected.value);
-    return undefined;
+  async #releaseLease(candidate: Candidate): Promise<void> {
+    if (!candidate.holdsLease) return;
+    candidate.holdsLease = false;
+    await this.#options.record.release(candidate.call.owner, candidate.call.id, 'unknown');
   }
 
-  async #acquire(call: SharedCall, findings: Findings, isAdmitted: boolean): Promise<AcquireReply> {
-    const { record, tokens } = this.#options;
-    const mayLead = isAdmitted && call.hasPermit && this.#maySend(call);
-    const listens = !this.#maySend(call);
-    const { id, owner, request } = call;
-    findings.avoid = Math.max(findings.avoid, tokens.avoid(request));
-    return record.acquire(owner, { call: id, mayLead, listens, leastLifeMs: tokens.leastLifeMs(request), ...findings });
-  }
-
-  /** Admits the call past the fleet's circuit breaker, perhaps as its trial, or returns the refusal. */
-  async #admit(call: SharedCall, endsAtMs: number): Promise<Admitted | Decision> {
-    const { record, failures, wakeups, clock } = this.#options;
-    const { id, circuit, request } = call;
-    if (!circuit.mustRead) return ADMITTED;
-    const watch = wakeups.watch(circuit.name);
-    let mayLead = false;
-    let unreadable = '';
-    try {
-      for (;;) {
-        request.signal.throwIfAborted();
-        const readAtMs = clock.monotonic();
-        const { answer, late } = await record.acquire(circuit.name, { call: id, mayLead, unreadable });
-        switch (answer?.what) {
-          case 'lead':
-            return { do: 'send', trial: { failureBefore: answer.failure } };
-          case 'failure': {
-            const error = failures.read(circuit.name, answer.failure, answer.nowUs, 0);
-            if (error) return { do: 'refuse', error };
-            unreadable = answer.failure;
-            break;
-          }
-          case 'free':
-            mayLead = answer.failure !== '';
-            if (mayLead) break;
-            circuit.foundClosed();
-            return ADMITTED;
-          case 'wait':
-            if (!(await this.#wait(call, watch, answer.remainingMs, readAtMs, endsAtMs))) return FALL_BACK;
-            await call.takePermit();
-            break;
-          default:
-            record.abandon(circuit.name, id, late);
-            return ADMITTED;
-        }
-      }
-    } finally {
-      watch.stop();
-    }
-  }
-
-  /** Waits, without a permit, until the record should be read again. Returns false after `maxWaitMs` in all. */
-  async #wait(call: SharedCall, watch: Watch, leaseMs: number, readAtMs: number, endsAtMs: number): Promise<boolean> {
-    const leftMs = endsAtMs - this.#options.clock.monotonic();
-    if (leftMs <= 0) return false;
-    call.releasePermit();
-    await watch.next(Math.min(leaseMs, leftMs), readAtMs, call.request.signal);
-    return true;
-  }
-
-  #abandonTrial(call: SharedCall): undefined {
-    void this.#options.record.release(call.circuit.name, call.id, 'unknown');
+  /** A call that was admitted as the trial must be admitted again, as that or not. */
+  #abandonTrial(candidate: Candidate): void {
+    if (!candidate.admitted?.trial) return;
+    candidate.admitted = undefined;
+    void this.#options.record.release(candidate.call.circuit.name, candidate.call.id, 'unknown');
   }
 
   #rejectedGeneration({ request: { reason, rejected } }: SharedCall): number {
     return reason === 'rejected' && rejected ? this.#options.known.of(rejected.value) : 0;
   }
-}
-
-function leadOf(answer: Extract<Acquired, { what: 'lead' }>, askedAtMs: number, trial: Trial | undefined): Decision {
-  const { generation, nowUs, failure: failureBefore } = answer;
-  return { do: 'lead', lead: { generation, askedAtMs, nowUs, failureBefore, trial } };
 }
 
 /** The result of the work. Undefined if it does not settle in this time, or before the signal is aborted. */
@@ -318,6 +294,3 @@ function settledWithin<T>(work: Promise<T>, ms: number, clock: Clock, signal: Ab
     void work.then(end);
   });
 }
-
-const ADMITTED: Admitted = Object.freeze({ do: 'send', trial: undefined });
-export const FALL_BACK: Decision = Object.freeze({ do: 'fall-back' });

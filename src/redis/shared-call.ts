@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import type { TokenRequest } from '../token.ts';
 import type { SendTime } from './pacer.ts';
 import type { SharedCircuit } from './shared-circuit.ts';
+import type { Watch } from './wakeups.ts';
 
 export class SharedCall {
   /** Holds the leases. A replica may have several calls for one owner, of different generations. */
@@ -40,5 +41,11 @@ export class SharedCall {
     if (this.#hasPermit) return;
     await this.request.permit?.take();
     this.#hasPermit = true;
+  }
+
+  /** Waits, without a permit, until a record should be read again that was read at that monotonic time. */
+  async follow(watch: Watch, leaseMs: number, readAtMs: number): Promise<void> {
+    this.releasePermit();
+    await watch.next(leaseMs, readAtMs, this.request.signal);
   }
 }

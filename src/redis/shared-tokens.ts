@@ -18,8 +18,10 @@
 import { type Clock, systemClock } from '../clock.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
 import { type IssuedToken, problemOfIssued, type TokenRequest, type TokenSource } from '../token.ts';
+import { Admission } from './admission.ts';
+import type { Lead, Trial } from './decision.ts';
 import { SharingDiagnostics } from './diagnostics.ts';
-import { Election, type Lead, type Trial } from './election.ts';
+import { Election } from './election.ts';
 import { FallbackBudget } from './fallback-budget.ts';
 import { KnownGenerations } from './known-generations.ts';
 import { keepLeases } from './lease.ts';
@@ -94,6 +96,7 @@ export class SharedTokens implements TokenSource {
   readonly #tokens: StoredTokens;
   readonly #failures: StoredFailures;
   readonly #wakeups: Wakeups;
+  readonly #admission: Admission;
   readonly #election: Election;
   readonly #known: KnownGenerations;
   readonly #budget: FallbackBudget;
@@ -135,9 +138,11 @@ export class SharedTokens implements TokenSource {
     });
     this.#maxWaitMs = maxWaitMs;
     this.#pacer = this.#newPacer(options, clock, random);
+    const read = { record: this.#record, failures: this.#failures, wakeups: this.#wakeups, clock };
+    this.#admission = new Admission(read);
     this.#election = new Election({
-      ...{ record: this.#record, tokens: this.#tokens, failures: this.#failures, known: this.#known },
-      ...{ wakeups: this.#wakeups, budget: this.#budget, pacer: this.#pacer, clock, random, maxWaitMs },
+      ...{ ...read, admission: this.#admission, tokens: this.#tokens, known: this.#known },
+      ...{ budget: this.#budget, pacer: this.#pacer, random, maxWaitMs },
     });
   }
 
@@ -285,12 +290,12 @@ export class SharedTokens implements TokenSource {
       scope && this.#failures.seal(error, { ...context, name: circuit.name, before: trial?.failureBefore ?? '' });
     if (ofAll) void this.#record.release(circuit.name, id, ofAll, true);
     else if (trial) void this.#record.release(circuit.name, id, this.#outcomeOfTrial(circuit.name, trial, error), true);
-    const endsAtUs = ofAll?.endsAtUs;
-    const ofOwner = !attributed
-      ? undefined
-      : this.#failures.seal(error, { ...context, name: owner, before: failureBefore, ...(endsAtUs && { endsAtUs }) });
+    // The owner's failure ends with the one of all owners.
+    const end = ofAll && { endsAtUs: ofAll.endsAtUs };
+    const ofOwner =
+      attributed && this.#failures.seal(error, { ...context, ...end, name: owner, before: failureBefore });
     void this.#record.release(owner, id, ofOwner ?? 'unknown');
-    return endsAtUs && scope ? withFleetPause(error, scope, Math.max(0, (endsAtUs - answeredAtUs) / 1000)) : thrown;
+    return end && scope ? withFleetPause(error, scope, Math.max(0, (end.endsAtUs - answeredAtUs) / 1000)) : thrown;
   }
 
   /** An answer that refuses the owner alone proves that the failure of the endpoint or client is over. */
@@ -307,7 +312,7 @@ export class SharedTokens implements TokenSource {
     const circuit = new SharedCircuit(name, this.#clock, () => this.#wakeups.isSubscribed(name));
     this.#wakeups.listen(name);
     this.#circuits.set(name, circuit);
-    void this.#election.readCircuit(circuit);
+    void this.#admission.readFirst(circuit);
     const [oldest = name] = this.#circuits.keys();
     if (this.#circuits.size > MAX_CIRCUITS) this.#circuits.delete(oldest);
     return circuit;
