@@ -6,6 +6,7 @@
 import { OwnerTokenError } from '../errors.ts';
 import { hasMethods } from '../option-check.ts';
 import type { RecordScript } from './record-scripts.ts';
+import { ScriptRunner } from './script-runner.ts';
 
 /**
  * What sharing needs of Redis. `fromNodeRedis` and `fromIoredis` make one; `docs/fleet.md` shows one for another client.
@@ -34,8 +35,8 @@ export interface RedisPort {
    */
   subscribeSharded?(channel: string, onMessage: (message: string) => void): Promise<() => Promise<void>>;
   /**
-   * Whether the client's last attempt to connect has failed. A replica waits long for its first reply from Redis, because
-   * connecting to a slow one takes replies too. With this it does not wait so long for one that refuses connections.
+   * Whether an attempt to connect has failed, asked until the first reply. A replica waits long for that one, because
+   * connecting to a slow Redis takes replies too. With this it does not wait so long for one that refuses connections.
    */
   isUnreachable?(): boolean;
 }
@@ -56,8 +57,12 @@ export interface NodeRedisClient {
   evalSha(sha: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
   /** EVAL. */
   eval(source: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
-  /** Adds a listener for attempts to connect. */
-  on?(event: 'connect' | 'reconnecting', listener: () => void): unknown;
+  /** Adds a listener. */
+  on?(event: 'reconnecting', listener: () => void): unknown;
+  /** Removes a listener. */
+  off?(event: 'reconnecting', listener: () => void): unknown;
+  /** How many listeners there are. */
+  listenerCount?(event: 'reconnecting'): number;
 }
 
 /**
@@ -112,8 +117,12 @@ export interface IoredisClient {
   evalsha(sha: string, keys: number, ...keysAndArgs: string[]): Promise<unknown>;
   /** EVAL. */
   eval(source: string, keys: number, ...keysAndArgs: string[]): Promise<unknown>;
-  /** Adds a listener for attempts to connect. */
-  on?(event: 'connect' | 'reconnecting', listener: () => void): unknown;
+  /** Adds a listener. */
+  on?(event: 'reconnecting', listener: () => void): unknown;
+  /** Removes a listener. */
+  off?(event: 'reconnecting', listener: () => void): unknown;
+  /** How many listeners there are. */
+  listenerCount?(event: 'reconnecting'): number;
 }
 
 /**
@@ -189,12 +198,12 @@ export function fromNodeRedis(
   if (subscriber) expectMethods('fromNodeRedis', 'subscriber', subscriber, ['subscribe', 'unsubscribe']);
   if (shardedSubscriber)
     expectMethods('fromNodeRedis', 'shardedSubscriber', shardedSubscriber, ['sSubscribe', 'sUnsubscribe']);
-  const runScript = scriptRunner();
+  const scripts = new ScriptRunner(client);
   return {
-    isUnreachable: connectionOf(client),
+    isUnreachable: () => scripts.isUnreachable,
     run: (script, key, args) => {
       const call = { keys: [key], arguments: [...args] };
-      return runScript(
+      return scripts.run(
         script,
         () => client.evalSha(script.sha, call),
         () => client.eval(script.source, call),
@@ -245,11 +254,11 @@ export function fromIoredis(
     expectMethods('fromIoredis', 'subscriber', subscriber, ['subscribe', 'unsubscribe', 'on', 'off', 'listenerCount']);
   if (shardedSubscriber)
     expectMethods('fromIoredis', 'shardedSubscriber', shardedSubscriber, ['ssubscribe', 'sunsubscribe', 'on']);
-  const runScript = scriptRunner();
+  const scripts = new ScriptRunner(client);
   return {
-    isUnreachable: connectionOf(client),
+    isUnreachable: () => scripts.isUnreachable,
     run: (script, key, args) =>
-      runScript(
+      scripts.run(
         script,
         () => client.evalsha(script.sha, 1, key, ...args),
         () => client.eval(script.source, 1, key, ...args),
@@ -301,35 +310,6 @@ function shardedChannels(subscriber: IoredisShardedSubscriber): NonNullable<Redi
     });
     return stop;
   };
-}
-
-/**
- * Sends the whole script until the server has run it, and from then on its digest. A digest that the server does not know
- * would cost a second round trip and a second command, for each call of a fleet that starts over an overloaded Redis.
- */
-function scriptRunner() {
-  const known = new Set<RecordScript>();
-  return async (script: RecordScript, bySha: () => Promise<unknown>, whole: () => Promise<unknown>) => {
-    if (known.has(script)) {
-      try {
-        return await bySha();
-      } catch (error) {
-        if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-        known.delete(script);
-      }
-    }
-    const reply = await whole();
-    known.add(script);
-    return reply;
-  };
-}
-
-/** Both families emit `reconnecting` when an attempt has failed or a connection is lost. Cluster clients do not. */
-function connectionOf(client: NodeRedisClient | IoredisClient): () => boolean {
-  let isUnreachable = false;
-  client.on?.('reconnecting', () => (isUnreachable = true));
-  client.on?.('connect', () => (isUnreachable = false));
-  return () => isUnreachable;
 }
 
 /** A client of the other family would fail at its first call, as if Redis were down. */

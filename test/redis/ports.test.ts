@@ -1,5 +1,6 @@
 /** Each real client, on one server and on a cluster of three, with and without a connection for subscriptions. */
 
+import { EventEmitter } from 'node:events';
 import { Cluster as Cluster6, Redis as Redis6 } from 'ioredis';
 import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5';
 import { Redis as Valkey, Cluster as ValkeyCluster } from 'iovalkey';
@@ -169,23 +170,25 @@ describe.skipIf(noRedis)('real clients', () => {
     await Promise.all(shared.map((one) => one.close()));
   });
 
-  it('say whether their server can be reached', async () => {
+  it('notice before the first reply that their server cannot be reached', async () => {
     const gone = await startRedis();
     await gone.kill();
     const node = createClient({ url: urlOf(gone.port) });
-    void node.connect().catch(() => {});
     const clients = [new Redis6(gone.port), new Redis5(gone.port), new Valkey(gone.port)] as const;
     node.on('error', () => {});
     for (const client of clients) client.on('error', () => {});
+    void node.connect().catch(() => {});
     const ports = [fromNodeRedis(node), ...clients.map((client) => fromIoredis(client))];
     opened.push({
       port: ports[0] as RedisPort,
       close: () => [node.destroy(), ...clients.map((client) => client.disconnect())],
     });
     const states = () => ports.map((port) => port.isUnreachable?.());
+    const replies = ports.map((port) => port.run(RENEW, 'key', ['call', '1', '1']));
     await expect.poll(states, { timeout: 10_000 }).toEqual(ports.map(() => true));
     const back = await startRedis({ port: gone.port });
-    await expect.poll(states, { timeout: 10_000 }).toEqual(ports.map(() => false));
+    await Promise.all(replies);
+    expect([node, ...clients].map((client) => client.listenerCount('reconnecting'))).toEqual([0, 0, 0, 0]);
     await back.kill();
   });
 
@@ -224,6 +227,14 @@ describe('ports', () => {
     expect(() => fromIoredis({ evalsha: () => {}, eval: () => {} } as never, { subscriber: {} as never })).toThrow(
       /subscriber/,
     );
+  });
+
+  it('that are many for one client do not listen to it in such numbers that Node warns', () => {
+    const client = Object.assign(new EventEmitter(), { evalSha: async () => {}, eval: async () => {} });
+    const ports = Array.from({ length: 20 }, () => fromNodeRedis(client));
+    client.emit('reconnecting');
+    expect(client.listenerCount('reconnecting')).toBeLessThan(EventEmitter.defaultMaxListeners);
+    expect(ports.map((port) => port.isUnreachable?.())).toContain(true);
   });
 
   it('send the whole script until the server has run it, and again when it no longer knows it', async () => {
