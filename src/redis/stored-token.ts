@@ -85,8 +85,8 @@ export class StoredTokens {
     known.remember(shared.token, { generation });
     // The service may have answered another replica's refresh with the same token, and would do the same for ours.
     const isHeld = request.reason === 'refresh' && shared.token === request.held?.value;
-    const isNewer = generation > Math.max(avoid, this.avoid(request));
-    if (isHeld ? knownAs === 0 || knownAs >= generation : !isNewer) return undefined;
+    const isWanted = isHeld ? knownAs > 0 && knownAs < generation : generation > Math.max(avoid, this.avoid(request));
+    if (!isWanted) return undefined;
     const ageMs = (Math.max(nowUs, serverTimeUs() ?? 0) - shared.requestedAtUs) / 1000;
     try {
       return issuedTokenFrom({ shared, ageMs, askedAtMs, lifetimeMs: (issued) => request.lifetimeMs(issued) });
