@@ -545,6 +545,16 @@ describe('without help from Redis', () => {
     },
   );
 
+  it('a replica whose client cannot connect waits for its first reply no longer than for any other', async () => {
+    const fleet = new ModelFleet();
+    const redis = { ...fleet.model.port(() => new Promise(() => {})), isUnreachable: () => true };
+    const { registry } = fleet.replica({ redis });
+    const calls = Promise.all(Array.from({ length: 8 }, (_, index) => registry.getToken(`owner-${index}`)));
+    // A quarter of a second until the reply is late, and 9 s.
+    await fleet.pass(9_300);
+    expect(await calls).toHaveLength(8);
+  });
+
   const TROUBLE = { down: 'connection', hung: 'timeout', read_only: 'read_only' };
 
   it('a call that finds Redis hung falls back after the deadline, and offers its token to the others', async () => {
