@@ -21,7 +21,7 @@ import type { Wakeups, Watch } from './wakeups.ts';
 interface Candidate {
   readonly call: SharedCall;
   readonly watch: Watch;
-  /** The monotonic time at which the call has waited for `maxWaitMs`. */
+  /** The monotonic time at which the call has waited long enough, whatever it waits for. */
   readonly endsAtMs: number;
   /** No token of this or an earlier generation is wanted. */
   avoid: number;
@@ -59,6 +59,12 @@ type LeadReply = Extract<Acquired, { what: 'lead' }>;
 /** How long a call waits after Redis replied with an error, on average, before it reads the record again. */
 const AFTER_ERROR_MS = 500;
 
+/**
+ * How much longer a call waits that was made before the replica's first reply. Connecting takes two replies, leading one, and
+ * following one more: 24 s by default, if each is 6 s late, and some for the leader's request. The registry allows 30 s.
+ */
+const WAIT_OF_START = 4 / 3;
+
 export class Election {
   readonly #options: ElectionOptions;
 
@@ -83,11 +89,12 @@ export class Election {
   }
 
   #begin(call: SharedCall): Candidate {
-    const { clock, wakeups, maxWaitMs } = this.#options;
+    const { record, clock, wakeups, maxWaitMs } = this.#options;
+    const waitMs = record.hasReplied ? maxWaitMs : maxWaitMs * WAIT_OF_START;
     return {
       call,
       watch: wakeups.watch(call.owner),
-      endsAtMs: clock.monotonic() + maxWaitMs,
+      endsAtMs: clock.monotonic() + waitMs,
       avoid: 0,
       rejected: this.#rejectedGeneration(call),
       unreadable: '',

@@ -88,6 +88,11 @@ export class SharedRecord {
     return this.#link.available;
   }
 
+  /** Whether Redis has replied to this replica. */
+  get hasReplied(): boolean {
+    return this.#link.serverNowUs !== undefined;
+  }
+
   /** How long Redis may leave operations unanswered before it counts as unavailable. */
   get maxSilenceMs(): number {
     return this.#link.maxSilenceMs;

@@ -111,7 +111,7 @@ export class SharedTokens implements TokenSource {
   constructor(options: SharedTokensOptions) {
     checkSharedTokensOptions(options);
     const { source, redis: port, sealingKeys, prefix = 'otr', leaseMs = 3_000, maxHoldMs = 15_000 } = options;
-    const { clock = systemClock, random = Math.random, maxWaitMs = 25_000, redisTimeoutMs = 250 } = options;
+    const { clock = systemClock, random = Math.random, maxWaitMs = 20_000, redisTimeoutMs = 250 } = options;
     const diagnostics = new SharingDiagnostics(options.name ?? 'default', options.logger);
     const sealer = new Sealer(sealingKeys);
     const onUnreadable = () => diagnostics.unreadable();

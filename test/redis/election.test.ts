@@ -246,6 +246,19 @@ describe('a reply that is late', () => {
     expect(fleet.source.countFor(KEY)).toBe(1);
   });
 
+  it('is waited for a third longer before the first reply of all', async () => {
+    const { fleet } = recorded();
+    const redis = fleet.model.port(() => new Promise(() => {}));
+    const replica = fleet.replica({ redis, random: () => 0, maxWaitMs: 1_200 });
+    // The first has what the budget gives at once.
+    void replica.shared.requestToken('first', requestOf());
+    void replica.shared.requestToken(KEY, requestOf());
+    await fleet.pass(1_590, 10);
+    expect(fleet.source.countFor(KEY)).toBe(0);
+    await fleet.pass(20, 10);
+    expect(fleet.source.countFor(KEY)).toBe(1);
+  });
+
   it('begins a new wait if the record must be read again', async () => {
     const { fleet, reply, replica, other } = await slow();
     const leading = other.shared.requestToken(KEY, requestOf());
