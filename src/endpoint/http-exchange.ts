@@ -8,6 +8,8 @@
 import http from 'node:http';
 import https from 'node:https';
 import type { Socket } from 'node:net';
+// Not the global one, which tests fake: a request must not hang for that.
+import { setImmediate } from 'node:timers';
 import { urlToHttpOptions } from 'node:url';
 import zlib from 'node:zlib';
 import type { Deadline } from './deadline.ts';
@@ -85,10 +87,38 @@ export function requestOptions({ url, headers }: Target, agent: http.Agent): htt
   return { protocol, hostname, port, path, method: 'POST', headers, agent };
 }
 
+/**
+ * Hands the outcomes of exchanges on together, once every response that has arrived is read: a processor repeats one
+ * step for less than it takes turns between several. All outcomes wait, failures too, so that they keep their order.
+ */
+export class Outcomes {
+  #waiting: (() => void)[] = [];
+
+  add(handOn: () => void): void {
+    if (this.#waiting.push(handOn) === 1) setImmediate(() => this.#handOn());
+  }
+
+  #handOn(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const handOn of waiting) handOn();
+  }
+}
+
 /** Settles once, with the complete response or the first error. */
-export function postOverHttp(exchange: Exchange, options: http.RequestOptions): Promise<ExchangeResult> {
+export function postOverHttp(
+  exchange: Exchange,
+  options: http.RequestOptions,
+  outcomes: Outcomes,
+): Promise<ExchangeResult> {
   return new Promise<ExchangeResult>((resolve) => {
     const { deadline } = exchange;
+    let isOver = false;
+    const end = (result: ExchangeResult): void => {
+      if (isOver) return;
+      isOver = true;
+      outcomes.add(() => resolve(result));
+    };
     if (deadline.reason) return resolve({ error: deadline.reason });
     const secure = options.protocol === 'https:';
     let request: http.ClientRequest;
@@ -103,7 +133,7 @@ export function postOverHttp(exchange: Exchange, options: http.RequestOptions): 
 
     const fail = (error: unknown): void => {
       const stale = connection.closedIdle(error);
-      resolve({ ...headOf(response), error, unreached: !connection.established, stale });
+      end({ ...headOf(response), error, unreached: !connection.established, stale });
       request.destroy();
     };
     deadline.onEnd = fail;
@@ -115,7 +145,7 @@ export function postOverHttp(exchange: Exchange, options: http.RequestOptions): 
       response.on('error', fail);
       const { status, retryAfter } = headOf(response);
       if (isRedirect(status as number)) fail(redirected());
-      else readBody(response, exchange.maxResponseBytes, (body) => resolve({ status, retryAfter, body }), fail);
+      else readBody(response, exchange.maxResponseBytes, (body) => end({ status, retryAfter, body }), fail);
     });
     request.end(exchange.body);
   });

@@ -25,6 +25,7 @@ import {
   type Exchange,
   type ExchangeResult,
   keepAliveAgent,
+  Outcomes,
   postOverHttp,
   requestOptions,
   type Target,
@@ -55,6 +56,7 @@ export class TokenEndpoint implements TokenSource {
   readonly #classifyFailure: TokenEndpointOptions['classifyFailure'];
   readonly #fetch: typeof fetch | undefined;
   readonly #httpOptions: http.RequestOptions;
+  readonly #outcomes = new Outcomes();
   /** Undefined if the user's agent or `fetch` manages the connections. */
   readonly #ownAgent: http.Agent | undefined;
   readonly #clock: Clock;
@@ -163,7 +165,7 @@ export class TokenEndpoint implements TokenSource {
 
   #post(exchange: Exchange): Promise<ExchangeResult> {
     if (this.#fetch) return postByFetch(exchange, this.#target, this.#fetch);
-    return postOverHttp(exchange, this.#httpOptions);
+    return postOverHttp(exchange, this.#httpOptions, this.#outcomes);
   }
 
   /** The token in a complete 2xx response, or why there is none. A complete response counts even past the deadline. */

@@ -3,12 +3,13 @@ import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
 import zlib from 'node:zlib';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Deadline } from '../../src/endpoint/deadline.ts';
 import {
   dropIdleSockets,
   type ExchangeResult,
   keepAliveAgent,
+  Outcomes,
   postOverHttp,
   requestOptions,
 } from '../../src/endpoint/http-exchange.ts';
@@ -31,10 +32,12 @@ import { ManualClock } from '../helpers/manual-clock.ts';
 
 let service: LoopbackService;
 let agent: http.Agent;
+let outcomes: Outcomes;
 
 beforeEach(async () => {
   service = await LoopbackService.start();
   agent = keepAliveAgent(new URL(service.url));
+  outcomes = new Outcomes();
 });
 
 afterEach(async () => {
@@ -52,7 +55,7 @@ interface Post {
 function post({ url = service.url, through = agent, maxResponseBytes = 1_000, signal }: Post = {}) {
   const options = requestOptions({ url: new URL('/auth/v1/token', url), headers: { 'X-Test': 'yes' } }, through);
   const deadline = new Deadline(new ManualClock(), 10_000, signal);
-  return postOverHttp({ body: '{"a":"ä"}', maxResponseBytes, deadline }, options);
+  return postOverHttp({ body: '{"a":"ä"}', maxResponseBytes, deadline }, options, outcomes);
 }
 
 async function postAndGet(answer: Answer, changes?: Post): Promise<ExchangeResult> {
@@ -65,6 +68,52 @@ async function warm(): Promise<void> {
   await post();
   while (Object.keys(agent.freeSockets).length === 0) await new Promise(setImmediate);
 }
+
+/** An agent that reports when a connection receives something, before the exchange reads it. */
+function listening(onData: () => void): http.Agent {
+  const reporting = new http.Agent({ keepAlive: true });
+  const connect = reporting.createConnection.bind(reporting);
+  reporting.createConnection = (...args) => {
+    const socket = connect(...args);
+    socket?.on('data', onData);
+    return socket;
+  };
+  return reporting;
+}
+
+describe('outcomes', () => {
+  it('are handed on together, once all responses that have arrived are read', async () => {
+    const events: string[] = [];
+    const through = listening(() => events.push('read'));
+    service.always(silence());
+    const posts = [1, 2, 3].map(async () => {
+      await post({ through });
+      events.push('handed on');
+    });
+    await service.arrived(3);
+    for (const call of service.calls) call.answer(token());
+    await Promise.all(posts);
+    expect(events).toEqual(['read', 'read', 'read', 'handed on', 'handed on', 'handed on']);
+    through.destroy();
+  });
+
+  it('are complete responses even if the exchange is aborted before they are handed on', async () => {
+    const controller = new AbortController();
+    const through = listening(() => setImmediate(() => controller.abort()));
+    expect(await post({ through, signal: controller.signal })).toMatchObject({ status: 200, body: expect.anything() });
+    expect(controller.signal.aborted).toBe(true);
+    through.destroy();
+  });
+
+  it('do not wait for faked timers', async () => {
+    vi.useFakeTimers();
+    try {
+      expect(await post()).toMatchObject({ status: 200 });
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+});
 
 describe('the request', () => {
   it('is one POST with the body and its length in bytes', async () => {
