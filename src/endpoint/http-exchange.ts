@@ -113,12 +113,8 @@ export function postOverHttp(
 ): Promise<ExchangeResult> {
   return new Promise<ExchangeResult>((resolve) => {
     const { deadline } = exchange;
-    let isOver = false;
-    const end = (result: ExchangeResult): void => {
-      if (isOver) return;
-      isOver = true;
-      outcomes.add(() => resolve(result));
-    };
+    // Only the first counts, because they are handed on in order.
+    const end = (result: ExchangeResult): void => outcomes.add(() => resolve(result));
     if (deadline.reason) return resolve({ error: deadline.reason });
     const secure = options.protocol === 'https:';
     let request: http.ClientRequest;
