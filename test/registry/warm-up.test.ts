@@ -460,7 +460,12 @@ describe('against a service', () => {
     service.next(token(), json(429, {}, { 'retry-after': '5' }));
     const progress: number[] = [];
     const report = registry.warmUp(keys(30), { onProgress: ({ ready }) => void progress.push(ready) });
-    expect(await asTimePasses(report, clock, 500, registry)).toEqual({ total: 30, ready: 30, failedCount: 0, failed: [] });
+    expect(await asTimePasses(report, clock, 500, registry)).toEqual({
+      total: 30,
+      ready: 30,
+      failedCount: 0,
+      failed: [],
+    });
     expect(progress).toEqual(Array.from({ length: 30 }, (_, index) => index + 1));
     expect(service.countFor('key-1')).toBe(1);
     expect(new Set(service.calls.map((call) => call.accessKey)).size).toBe(30);
