@@ -8,11 +8,13 @@
 import http from 'node:http';
 import https from 'node:https';
 import type { Socket } from 'node:net';
-// Not the global one, which tests fake: a request must not hang for that.
-import { setImmediate } from 'node:timers';
+import timers from 'node:timers';
 import { urlToHttpOptions } from 'node:url';
 import zlib from 'node:zlib';
 import type { Deadline } from './deadline.ts';
+
+/** Captured at load, so that the fake timers of a test cannot stall a response. */
+const { setImmediate } = timers;
 
 /** Where all requests of an endpoint go. */
 export interface Target {
@@ -25,7 +27,7 @@ export interface Exchange {
   readonly body: string;
   /** The largest decoded body that is accepted, in bytes. */
   readonly maxResponseBytes: number;
-  /** Ends the exchange at once; its reason becomes the result's `error`. */
+  /** Ends the exchange, unless the complete response has been read; its reason becomes the result's `error`. */
   readonly deadline: Deadline;
 }
 
@@ -88,20 +90,20 @@ export function requestOptions({ url, headers }: Target, agent: http.Agent): htt
 }
 
 /**
- * Hands the outcomes of exchanges on together, once every response that has arrived is read: a processor repeats one
- * step for less than it takes turns between several. All outcomes wait, failures too, so that they keep their order.
+ * Delivers the results of exchanges in batches, each when all responses that have arrived are read: running the same code
+ * for a whole batch keeps it in the CPU's caches. Failures are deferred too, to keep the order of completion.
  */
-export class Outcomes {
-  #waiting: (() => void)[] = [];
+export class ResultBatch {
+  #results: (() => void)[] = [];
 
-  add(handOn: () => void): void {
-    if (this.#waiting.push(handOn) === 1) setImmediate(() => this.#handOn());
+  add(deliver: () => void): void {
+    if (this.#results.push(deliver) === 1) setImmediate(() => this.#deliverAll());
   }
 
-  #handOn(): void {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const handOn of waiting) handOn();
+  #deliverAll(): void {
+    const results = this.#results;
+    this.#results = [];
+    for (const deliver of results) deliver();
   }
 }
 
@@ -109,12 +111,12 @@ export class Outcomes {
 export function postOverHttp(
   exchange: Exchange,
   options: http.RequestOptions,
-  outcomes: Outcomes,
+  batch: ResultBatch,
 ): Promise<ExchangeResult> {
   return new Promise<ExchangeResult>((resolve) => {
     const { deadline } = exchange;
-    // Only the first counts, because they are handed on in order.
-    const end = (result: ExchangeResult): void => outcomes.add(() => resolve(result));
+    // May be called again: the first result counts, because the batch keeps their order.
+    const end = (result: ExchangeResult): void => batch.add(() => resolve(result));
     if (deadline.reason) return resolve({ error: deadline.reason });
     const secure = options.protocol === 'https:';
     let request: http.ClientRequest;

@@ -25,8 +25,8 @@ import {
   type Exchange,
   type ExchangeResult,
   keepAliveAgent,
-  Outcomes,
   postOverHttp,
+  ResultBatch,
   requestOptions,
   type Target,
 } from './http-exchange.ts';
@@ -56,7 +56,7 @@ export class TokenEndpoint implements TokenSource {
   readonly #classifyFailure: TokenEndpointOptions['classifyFailure'];
   readonly #fetch: typeof fetch | undefined;
   readonly #httpOptions: http.RequestOptions;
-  readonly #outcomes = new Outcomes();
+  readonly #batch = new ResultBatch();
   /** Undefined if the user's agent or `fetch` manages the connections. */
   readonly #ownAgent: http.Agent | undefined;
   readonly #clock: Clock;
@@ -165,7 +165,7 @@ export class TokenEndpoint implements TokenSource {
 
   #post(exchange: Exchange): Promise<ExchangeResult> {
     if (this.#fetch) return postByFetch(exchange, this.#target, this.#fetch);
-    return postOverHttp(exchange, this.#httpOptions, this.#outcomes);
+    return postOverHttp(exchange, this.#httpOptions, this.#batch);
   }
 
   /** The token in a complete 2xx response, or why there is none. A complete response counts even past the deadline. */

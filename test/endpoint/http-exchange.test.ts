@@ -2,6 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
+import { syncBuiltinESMExports } from 'node:module';
+import timers from 'node:timers';
 import zlib from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Deadline } from '../../src/endpoint/deadline.ts';
@@ -9,8 +11,8 @@ import {
   dropIdleSockets,
   type ExchangeResult,
   keepAliveAgent,
-  Outcomes,
   postOverHttp,
+  ResultBatch,
   requestOptions,
 } from '../../src/endpoint/http-exchange.ts';
 import { LOOPBACK_CERTIFICATE } from '../helpers/loopback-certificate.ts';
@@ -32,12 +34,12 @@ import { ManualClock } from '../helpers/manual-clock.ts';
 
 let service: LoopbackService;
 let agent: http.Agent;
-let outcomes: Outcomes;
+let batch: ResultBatch;
 
 beforeEach(async () => {
   service = await LoopbackService.start();
   agent = keepAliveAgent(new URL(service.url));
-  outcomes = new Outcomes();
+  batch = new ResultBatch();
 });
 
 afterEach(async () => {
@@ -55,7 +57,7 @@ interface Post {
 function post({ url = service.url, through = agent, maxResponseBytes = 1_000, signal }: Post = {}) {
   const options = requestOptions({ url: new URL('/auth/v1/token', url), headers: { 'X-Test': 'yes' } }, through);
   const deadline = new Deadline(new ManualClock(), 10_000, signal);
-  return postOverHttp({ body: '{"a":"ä"}', maxResponseBytes, deadline }, options, outcomes);
+  return postOverHttp({ body: '{"a":"ä"}', maxResponseBytes, deadline }, options, batch);
 }
 
 async function postAndGet(answer: Answer, changes?: Post): Promise<ExchangeResult> {
@@ -81,23 +83,23 @@ function listening(onData: () => void): http.Agent {
   return reporting;
 }
 
-describe('outcomes', () => {
-  it('are handed on together, once all responses that have arrived are read', async () => {
+describe('results', () => {
+  it('are delivered together, once all responses that have arrived are read', async () => {
     const events: string[] = [];
     const through = listening(() => events.push('read'));
     service.always(silence());
     const posts = [1, 2, 3].map(async () => {
       await post({ through });
-      events.push('handed on');
+      events.push('delivered');
     });
     await service.arrived(3);
     for (const call of service.calls) call.answer(token());
     await Promise.all(posts);
-    expect(events).toEqual(['read', 'read', 'read', 'handed on', 'handed on', 'handed on']);
+    expect(events).toEqual(['read', 'read', 'read', 'delivered', 'delivered', 'delivered']);
     through.destroy();
   });
 
-  it('are complete responses even if the exchange is aborted before they are handed on', async () => {
+  it('stay complete responses even if the exchange is aborted before they are delivered', async () => {
     const controller = new AbortController();
     const through = listening(() => setImmediate(() => controller.abort()));
     expect(await post({ through, signal: controller.signal })).toMatchObject({ status: 200, body: expect.anything() });
@@ -105,12 +107,17 @@ describe('outcomes', () => {
     through.destroy();
   });
 
-  it('do not wait for faked timers', async () => {
+  it('do not wait for faked timers, whether the global ones are faked or those of the module', async () => {
+    const { setImmediate: real } = timers;
     vi.useFakeTimers();
+    timers.setImmediate = globalThis.setImmediate;
+    syncBuiltinESMExports();
     try {
       expect(await post()).toMatchObject({ status: 200 });
     } finally {
       vi.useRealTimers();
+      timers.setImmediate = real;
+      syncBuiltinESMExports();
     }
   });
 });

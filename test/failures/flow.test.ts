@@ -586,11 +586,11 @@ describe('newcomers', () => {
     return count;
   };
 
-  it('are slowed down by the first failure beyond the longest recent streak that a success ended, up to eight', () => {
+  it('slow down at the first failure beyond the tolerated streak, which is at most eight', () => {
     const stage = new Stage();
     failNewcomers(stage, 3);
     stage.succeed(stage.send('new'));
-    // A success after a shorter streak does not lower the allowance to that.
+    // A success after a shorter streak does not lower the allowance to that streak's length.
     failNewcomers(stage, 1);
     stage.succeed(stage.send('new'));
     expect(failuresUntilSlow(stage)).toBe(4);

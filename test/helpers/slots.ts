@@ -5,11 +5,9 @@ export function createSlot(owner: string, digest = owner): Slot {
   return new Slot(owner.replace(/^owner_/, ''), { namesOf: () => ({ owner, digest }) });
 }
 
-/** The slot of an owner without a token that a request of it once obtained. */
+/** A slot of an owner that has succeeded before but holds no token. */
 export function createProvenSlot(owner: string): Slot {
   const slot = createSlot(owner);
-  slot.trouble = {
-    ...{ failure: undefined, hasSucceeded: true, denylist: [], lastRejected: undefined, freshRejections: 0 },
-  };
+  slot.trouble = { failure: undefined, hasSucceeded: true, denylist: [], lastRejected: undefined, freshRejections: 0 };
   return slot;
 }

@@ -1,5 +1,5 @@
 /**
- * How things are timed: in turns, so that whatever else the machine does meets all alike, and by the processor time of
+ * How things are timed: in turns, so that whatever else the machine does meets all alike, and by the CPU time of
  * this process, which other processes disturb much less than time on the clock.
  */
 
@@ -8,7 +8,7 @@ import { seeded } from '../../helpers/seeded.mjs';
 /** A batch lasts about this long, so that fast and slow candidates are measured with the same precision. */
 const BATCH_MS = 40;
 
-/** So many strings are made anew at a time: few enough for the processor's caches, as one parsed a moment ago is. */
+/** So many strings are made anew at a time: few enough for the CPU's caches, as one parsed a moment ago is. */
 const ANEW_AT_ONCE = 512;
 
 /**
@@ -42,7 +42,7 @@ export function percentile(values, percent) {
   return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * percent) / 100))];
 }
 
-/** Processor time of this process since then, all its threads included, in microseconds. */
+/** CPU time of this process since then, all its threads included, in microseconds. */
 export function cpuUsSince(started) {
   const { user, system } = process.cpuUsage(started);
   return user + system;
@@ -65,7 +65,10 @@ export function perCall(call, args, { anew = false } = {}) {
   };
 }
 
-/** Gives so many of the values, from where it ended last time: few of many owners would stay in the processor's caches. */
+/**
+ * Returns the next `count` values, in a circle. Batches that all start at the first owner would measure only owners that
+ * are in the CPU's caches.
+ */
 function endless(values) {
   let at = 0;
   return (count) => {

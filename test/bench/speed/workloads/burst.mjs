@@ -4,7 +4,7 @@ import { ourPlayers, verify } from '../ours.mjs';
 import { startService } from '../service.mjs';
 
 export const title = '10,000 callers at once for one cold owner';
-export const unit = 'µs of the processor per caller';
+export const unit = 'µs of CPU time per caller';
 export const base = 'ours';
 
 const CALLERS = 10_000;

@@ -6,7 +6,7 @@ import { figure } from '../report.mjs';
 import { keysOf, startService } from '../service.mjs';
 
 export const title = 'Cold fill: new owners over loopback';
-export const unit = 'µs of the processor per owner';
+export const unit = 'µs of CPU time per owner';
 export const base = 'bare node:http';
 
 /** Fills per process. The JIT has not warmed up in the first one, which is what a service that has just started does. */

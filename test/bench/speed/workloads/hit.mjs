@@ -49,8 +49,8 @@ function namesFor(owners) {
 }
 
 /**
- * The least cost of several batches. Each candidate runs in its own process, as in production: several filled caches would
- * displace each other from the processor's, and variants that share code would pollute each other's type feedback.
+ * The least cost of several batches. Each candidate runs in its own process, as in production: the data of several candidates
+ * would evict each other from the CPU's caches, and variants that share code would pollute each other's type feedback.
  */
 export async function leastCostOfHits({ name, owners, distribution, anew, service }) {
   const keys = keysOf(owners);

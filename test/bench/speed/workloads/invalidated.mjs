@@ -6,7 +6,7 @@ import { keysOf, startService } from '../service.mjs';
 
 export const title =
   'What MSAL publishes for itself: 500 tenants, 5 % of the calls after an invalidation, a 100 ms endpoint';
-export const unit = 'µs of the processor per call';
+export const unit = 'µs of CPU time per call';
 export const base = 'ours';
 
 const CALLERS = 64;

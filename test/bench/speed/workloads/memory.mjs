@@ -8,7 +8,7 @@ export const title = 'Heap per held owner beyond its key and token, and the paus
 export const unit = 'bytes per owner';
 export const base = 'lru-cache get';
 
-/** The peers get their tokens over HTTP, and what some of them need for each grows with their number. */
+/** The peers get their tokens over HTTP, and some take more time per owner the more owners there are. */
 const PEER_OWNERS = 1_000;
 const BARE = { Map: bareMap, 'lru-cache get': lruCacheGet, 'lru-cache fetch': lruCacheFetch };
 const OURS = { ours: {}, 'ours, logging': { logged: true }, 'ours, OpenTelemetry': { traced: true } };
@@ -33,11 +33,11 @@ function namesFor(owners) {
 
 export async function held({ name, owners, service }) {
   const keys = keysOf(owners);
-  // Loads the code, which is no owner's share.
-  await pooled((await playerOf(name, 50, service)).fill, keysOf(50, 'first'), 1);
+  // Warm-up, so that loaded code is not counted per owner.
+  await pooled((await candidateOf(name, 50, service)).fill, keysOf(50, 'first'), 1);
   const tokenBytes = bytesOfTokens(keys) / owners;
   const before = heapUsed();
-  const { fill, get } = await playerOf(name, owners, service);
+  const { fill, get } = await candidateOf(name, owners, service);
   await pooled(fill, keys, 1);
   const bytes = (heapUsed() - before) / owners - tokenBytes;
   for (let n = 0; n < owners; n += Math.ceil(owners / 10_000)) verify(keys[n], await get(keys[n]));
@@ -52,7 +52,7 @@ export async function held({ name, owners, service }) {
   };
 }
 
-async function playerOf(name, owners, service) {
+async function candidateOf(name, owners, service) {
   if (name in BARE) {
     const cache = BARE[name](owners);
     return { fill: (key) => cache.set(key, newTokenOf(key)), get: cache.get };

@@ -3,7 +3,7 @@ import { openOurs, verify } from '../ours.mjs';
 import { startService } from '../service.mjs';
 
 export const title = 'ownerFetch on a warm owner, over the same fetch with a hand-written header';
-export const unit = 'µs of the processor per call';
+export const unit = 'µs of CPU time per call';
 export const base = 'fetch';
 
 const KIB = 'x'.repeat(1_024);

@@ -4,7 +4,7 @@ import { cpuUsSince, inTurns } from '../measure.mjs';
 import { openOurs } from '../ours.mjs';
 
 export const title = 'Import of the module in a new process';
-export const unit = 'ms of the processor';
+export const unit = 'ms of CPU time';
 export const base = 'ours';
 
 export async function run({ quick }) {
