@@ -8,8 +8,9 @@
  * | half-open | `await` the trial | closes it | opens it if it is the trial; else no change |
  *
  * An operation fails if it ends in an error. One that only gets no reply in time opens the circuit once no operation has
- * had a reply for eight seconds (18 before a replica's first reply), and is no failure before that: a slow Redis is still
- * of use to calls that wait for it. A late reply is a success. A trial fails as soon as its reply is late, because others wait for it.
+ * had a reply for 8 s (18 s while the replica has not had a reply yet), and is no failure before that: a slow Redis is
+ * still of use to calls that wait for it. A late reply is a success. A trial fails as soon as its reply is late, because
+ * others wait for it.
  *
  * The pause doubles with each opening, from half a second to five, less up to half as jitter, so that the replicas of a
  * fleet do not try a recovering Redis in step. After silence the pause is the longest right away. That costs little, since
@@ -25,8 +26,8 @@
 export const MAX_SILENCE_MS = 8_000;
 
 /**
- * The same before a replica's first reply, which takes longer: ioredis needs two replies to connect before it sends a
- * command. So this is three replies, 6 s late each.
+ * The limit until the replica's first reply. ioredis waits for two replies before it sends its first command, so this
+ * allows three replies of 6 s each.
  */
 export const MAX_FIRST_SILENCE_MS = 18_000;
 

@@ -1,14 +1,14 @@
 /**
  * Decides what a call does: reads its owner's record until it allows a decision. See `shared-tokens.ts` for the
- * decisions, `record-scripts.ts` for the record, `admission.ts` for the fleet's circuit breaker, and `fallback-budget.ts`
- * for how long a call waits for a Redis that does not answer in time.
+ * decisions, `record-scripts.ts` for the record, `fleet-admission.ts` for the fleet's circuit breaker, and
+ * `fallback-budget.ts` for how long a call waits for a Redis that does not reply in time.
  */
 
 import { type Clock, startTimer } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
-import { ADMITTED, type Admission, type Admitted } from './admission.ts';
 import { type Decision, FALL_BACK } from './decision.ts';
 import type { FallbackBudget } from './fallback-budget.ts';
+import { ADMITTED, type Admitted, type FleetAdmission } from './fleet-admission.ts';
 import type { KnownGenerations } from './known-generations.ts';
 import type { Pacer } from './pacer.ts';
 import type { SharedCall } from './shared-call.ts';
@@ -21,8 +21,8 @@ import type { Wakeups, Watch } from './wakeups.ts';
 interface Candidate {
   readonly call: SharedCall;
   readonly watch: Watch;
-  /** The monotonic time at which the call has waited long enough, whatever it waits for. */
-  readonly endsAtMs: number;
+  /** Monotonic deadline for waiting for Redis, other replicas and a send time. */
+  readonly waitDeadlineMs: number;
   /** No token of this or an earlier generation is wanted. */
   avoid: number;
   /** The generation of a rejected token; 0 if unknown. */
@@ -33,8 +33,8 @@ interface Candidate {
   fallBackAtMs: number | undefined;
   /** Defined once the fleet's circuit breaker has admitted the call's request. */
   admitted: Admitted | undefined;
-  /** Whether the call may take the lease before it is admitted, because the circuit is read for the first time. */
-  mayLeadUnread: boolean;
+  /** Whether the call may take the lease before it is admitted, because the circuit's first read has no reply yet. */
+  mayLeadBeforeRead: boolean;
   /** Whether the call holds the lease but may still be refused. The next `acquire` confirms the lease. */
   holdsLease: boolean;
 }
@@ -43,7 +43,7 @@ export interface ElectionOptions {
   readonly record: SharedRecord;
   readonly tokens: StoredTokens;
   readonly failures: StoredFailures;
-  readonly admission: Admission;
+  readonly admission: FleetAdmission;
   readonly known: KnownGenerations;
   readonly wakeups: Wakeups;
   readonly budget: FallbackBudget;
@@ -60,10 +60,11 @@ type LeadReply = Extract<Acquired, { what: 'lead' }>;
 const AFTER_ERROR_MS = 500;
 
 /**
- * How much longer a call waits that was made before the replica's first reply. Connecting takes two replies, leading one, and
- * following one more: 24 s by default, if each is 6 s late, and some for the leader's request. The registry allows 30 s.
+ * `maxWaitMs` is multiplied by this until the replica has had a reply. Until then a call may need four: two to connect, one
+ * for the leader to acquire, one for the follower to read. At 6 s each that is 24 s, plus the leader's request. The
+ * registry allows 30 s.
  */
-const WAIT_OF_START = 4 / 3;
+const FIRST_REPLY_WAIT_FACTOR = 4 / 3;
 
 export class Election {
   readonly #options: ElectionOptions;
@@ -90,60 +91,60 @@ export class Election {
 
   #begin(call: SharedCall): Candidate {
     const { record, clock, wakeups, maxWaitMs } = this.#options;
-    const waitMs = record.hasReplied ? maxWaitMs : maxWaitMs * WAIT_OF_START;
+    const waitMs = record.redisHasReplied ? maxWaitMs : maxWaitMs * FIRST_REPLY_WAIT_FACTOR;
     return {
       call,
       watch: wakeups.watch(call.owner),
-      endsAtMs: clock.monotonic() + waitMs,
+      waitDeadlineMs: clock.monotonic() + waitMs,
       avoid: 0,
       rejected: this.#rejectedGeneration(call),
       unreadable: '',
       fallBackAtMs: undefined,
       admitted: call.circuit.mustRead ? undefined : ADMITTED,
-      mayLeadUnread: call.circuit.isUnread,
+      mayLeadBeforeRead: call.circuit.isUnread,
       holdsLease: false,
     };
   }
 
-  /** Reads the record once and follows the reply. Returns undefined if the record must be read again. */
+  /** Reads the record once and acts on the reply. Returns undefined if the record must be read again. */
   async #read(candidate: Candidate): Promise<Decision | undefined> {
     const { clock } = this.#options;
     const readAtMs = clock.monotonic();
     const askedAtMs = clock.now();
-    const { answer: inTime, late } = await this.#acquire(candidate);
+    const { inTime, late } = await this.#acquire(candidate);
     if (inTime?.what === 'lead' && candidate.admitted) return this.#lead(candidate, inTime, readAtMs);
     this.#abandonTrial(candidate);
     if (inTime?.what !== 'free') this.#passOnSendTime(candidate.call);
-    const answer = inTime ?? (await this.#lateAnswer(candidate, late));
-    if (!answer || 'do' in answer) return answer;
-    switch (answer.what) {
+    const reply = inTime ?? (await this.#lateReply(candidate, late));
+    if (!reply || 'do' in reply) return reply;
+    switch (reply.what) {
       case 'lead':
-        return this.#leadIfAdmitted(candidate, answer, readAtMs) ?? this.#qualify(candidate);
+        return this.#leadIfAdmitted(candidate, reply, readAtMs) ?? this.#prepareToLead(candidate);
       case 'free':
-        return this.#qualify(candidate);
+        return this.#prepareToLead(candidate);
       case 'wait':
-        return this.#follow(candidate, answer.remainingMs, readAtMs);
+        return this.#follow(candidate, reply.remainingMs, readAtMs);
       case 'failure':
-        return this.#refuse(candidate, answer);
+        return this.#refuse(candidate, reply);
       default:
-        return this.#share(candidate, answer, askedAtMs);
+        return this.#share(candidate, reply, askedAtMs);
     }
   }
 
   async #acquire(candidate: Candidate): Promise<AcquireReply> {
     const { record, tokens } = this.#options;
-    const { call, rejected, unreadable, mayLeadUnread, admitted } = candidate;
+    const { call, rejected, unreadable, mayLeadBeforeRead, admitted } = candidate;
     const { id, owner, request } = call;
     const maySend = this.#maySend(call);
-    const mayLead = maySend && call.hasPermit && (mayLeadUnread || admitted !== undefined);
+    const mayLead = maySend && call.hasPermit && (mayLeadBeforeRead || admitted !== undefined);
     candidate.avoid = Math.max(candidate.avoid, tokens.avoid(request));
-    // The reply says again who holds it.
+    // The reply will show whether the call still holds it.
     candidate.holdsLease = false;
     const wanted = { avoid: candidate.avoid, leastLifeMs: tokens.leastLifeMs(request), rejected, unreadable };
     return record.acquire(owner, { call: id, mayLead, listens: !maySend, ...wanted });
   }
 
-  /** The lease, and the trial if the call was admitted as that, are the leader's from now on. */
+  /** Passes the lease and the trial, if any, to the leader, so `decide` no longer releases them. */
   #lead(candidate: Candidate, { generation, nowUs, failure }: LeadReply, askedAtMs: number): Decision {
     const trial = candidate.admitted?.trial;
     candidate.admitted = undefined;
@@ -151,39 +152,42 @@ export class Election {
     return { do: 'lead', lead: { generation, askedAtMs, nowUs, failureBefore: failure, trial } };
   }
 
-  /** After a lease that came late, or before the circuit was read. Without an admission the call only keeps the lease. */
-  #leadIfAdmitted(candidate: Candidate, answer: LeadReply, askedAtMs: number): Decision | undefined {
+  /**
+   * Handles a lease that arrived late or before the circuit was read: leads if the call is admitted and may send, else only
+   * keeps the lease.
+   */
+  #leadIfAdmitted(candidate: Candidate, reply: LeadReply, askedAtMs: number): Decision | undefined {
     const { call } = candidate;
     if (!call.circuit.mustRead) candidate.admitted = ADMITTED;
-    if (candidate.admitted && this.#maySend(call)) return this.#lead(candidate, answer, askedAtMs);
-    candidate.mayLeadUnread = false;
+    if (candidate.admitted && this.#maySend(call)) return this.#lead(candidate, reply, askedAtMs);
+    candidate.mayLeadBeforeRead = false;
     candidate.holdsLease = true;
     return undefined;
   }
 
-  /** Gets what the call needs to lead: a send time, a permit and an admission. Then it acquires again. */
-  async #qualify(candidate: Candidate): Promise<Decision | undefined> {
-    const { call, endsAtMs } = candidate;
+  /** Gets what the call needs to lead: a send time, a permit and an admission. The next read then takes the lease. */
+  async #prepareToLead(candidate: Candidate): Promise<Decision | undefined> {
+    const { call, waitDeadlineMs } = candidate;
     if (!this.#maySend(call)) {
-      // While it waits, others may lead.
+      // Lets another call lead meanwhile.
       await this.#releaseLease(candidate);
       if (!(await this.#waitToSend(candidate))) return undefined;
     }
     await call.takePermit();
-    const admitted = candidate.admitted ?? (await this.#options.admission.admit(call, endsAtMs));
+    const admitted = candidate.admitted ?? (await this.#options.admission.admit(call, waitDeadlineMs));
     if (admitted.do !== 'send') return admitted;
     candidate.admitted = admitted;
     return undefined;
   }
 
   async #follow(
-    { call, watch, endsAtMs }: Candidate,
+    { call, watch, waitDeadlineMs }: Candidate,
     leaseMs: number,
     readAtMs: number,
   ): Promise<Decision | undefined> {
-    const leftMs = endsAtMs - this.#options.clock.monotonic();
+    const leftMs = waitDeadlineMs - this.#options.clock.monotonic();
     if (leftMs <= 0) return FALL_BACK;
-    await call.follow(watch, Math.min(leaseMs, leftMs), readAtMs);
+    await call.waitToReread(watch, Math.min(leaseMs, leftMs), readAtMs);
     return undefined;
   }
 
@@ -210,26 +214,26 @@ export class Election {
    * Waits, without a permit, for a reply that did not come in time, until the budget lets the call fall back. After an
    * error there is none to wait for, and the call reads the record again.
    */
-  async #lateAnswer(
+  async #lateReply(
     candidate: Candidate,
     late: Promise<Acquired | undefined>,
   ): Promise<Acquired | Decision | undefined> {
     const { record, budget, clock, random } = this.#options;
-    const { call, endsAtMs } = candidate;
+    const { call, waitDeadlineMs } = candidate;
     const { signal } = call.request;
     if (!record.available) {
       record.abandon(call.owner, call.id, late);
       return FALL_BACK;
     }
     candidate.fallBackAtMs ??= clock.monotonic() + budget.delayMs(record.maxSilenceMs);
-    const untilMs = Math.min(candidate.fallBackAtMs, endsAtMs);
+    const untilMs = Math.min(candidate.fallBackAtMs, waitDeadlineMs);
     const leftMs = () => untilMs - clock.monotonic();
     if (leftMs() > 0) {
       call.releasePermit();
-      const answer = await settledWithin(late, leftMs(), clock, signal);
-      if (answer) {
+      const reply = await settledWithin(late, leftMs(), clock, signal);
+      if (reply) {
         candidate.fallBackAtMs = undefined;
-        return answer;
+        return reply;
       }
     }
     record.abandon(call.owner, call.id, late);
@@ -240,7 +244,7 @@ export class Election {
   }
 
   /** Waits, without a permit, for a send time. Returns false if a wake-up came first: the record must be read again. */
-  async #waitToSend({ call, watch, endsAtMs }: Candidate): Promise<boolean> {
+  async #waitToSend({ call, watch, waitDeadlineMs }: Candidate): Promise<boolean> {
     const { pacer, clock } = this.#options;
     call.releasePermit();
     const { signal } = call.request;
@@ -248,7 +252,7 @@ export class Election {
     const leave = () => leaving.abort(signal.reason);
     signal.addEventListener('abort', leave, { once: true });
     try {
-      const taken = pacer?.take(leaving.signal, endsAtMs - clock.monotonic());
+      const taken = pacer?.take(leaving.signal, waitDeadlineMs - clock.monotonic());
       call.sendTime = await Promise.race([taken, watch.woken(leaving.signal).then(() => undefined)]);
       signal.throwIfAborted();
       return call.sendTime !== undefined;
@@ -274,7 +278,7 @@ export class Election {
     await this.#options.record.release(candidate.call.owner, candidate.call.id, 'unknown');
   }
 
-  /** A call that was admitted as the trial must be admitted again, as that or not. */
+  /** Releases the trial's lease. The call must be admitted again, as the trial or as an ordinary request. */
   #abandonTrial(candidate: Candidate): void {
     if (!candidate.admitted?.trial) return;
     candidate.admitted = undefined;

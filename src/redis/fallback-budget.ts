@@ -4,9 +4,10 @@
  *
  * A token bucket bounds these requests: 8 at once and 2 a second for all replicas together, however many calls wait. A
  * replica whose second or later count finds no other replica has no limit, because its requests duplicate nobody's. A call
- * for which the bucket has nothing waits for the late reply, and falls back after 8 to 10 s without one, or 18 to 22.5 s
- * before the replica's first reply. If nothing else gets a reply either, sharing is suspended (see `circuit-breaker.ts`):
- * calls then fall back at once, and only their registries limit how many requests they make, as without sharing.
+ * for which the bucket has nothing waits for the late reply, and falls back after 8 to 10 s without one (18 to 22.5 s while
+ * the replica has not had a reply yet). If nothing else gets a reply either, sharing is suspended (see
+ * `circuit-breaker.ts`): calls then fall back at once, and only their registries limit how many requests they make, as
+ * without sharing.
  *
  * Jitter: each replica begins at a random point between two of its requests, because most replicas of a large fleet have
  * less than one at once.

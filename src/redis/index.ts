@@ -1,9 +1,10 @@
 /**
  * One token request per owner over all replicas, through an existing Redis or Valkey.
  *
- * Where to start: `shared-tokens.ts` follows one call, `election.ts` decides what it does, `record-scripts.ts` is the protocol,
- * `shared-circuit.ts` and `admission.ts` share failures of the endpoint, `redis-link.ts` bounds what Redis can do to a call,
- * `stored-token.ts` and `stored-failure.ts` convert tokens and failures to and from their stored form.
+ * Where to start: `shared-tokens.ts` follows one call, `election.ts` decides what it does, `record-scripts.ts` is the
+ * protocol, `shared-circuit.ts` is the fleet's circuit breaker, `fleet-admission.ts` admits requests past it,
+ * `redis-link.ts` bounds what Redis can do to a call, `stored-token.ts` and `stored-failure.ts` convert tokens and failures
+ * to and from their stored form.
  */
 
 export type { SharingEvent, SharingMessage } from './diagnostics.ts';

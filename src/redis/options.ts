@@ -47,7 +47,7 @@ export interface SharedTokensOptions {
   maxHoldMs?: number | undefined;
   /**
    * How long a call waits for Redis and other replicas before it requests its own token, in milliseconds: 1,000 to 300,000.
-   * A third longer before the replica's first reply from Redis. Default: 20,000.
+   * A third longer for a call made while the replica has not had a reply yet. Default: 20,000.
    */
   maxWaitMs?: number | undefined;
   /**

@@ -35,10 +35,10 @@ export interface RedisPort {
    */
   subscribeSharded?(channel: string, onMessage: (message: string) => void): Promise<() => Promise<void>>;
   /**
-   * Whether an attempt to connect has failed, asked until the first reply. A replica waits long for that one, because
-   * connecting to a slow Redis takes replies too. With this it does not wait so long for one that refuses connections.
+   * Whether an attempt to connect has failed. Read only until the first reply: if true, the replica allows Redis 8 s
+   * instead of 18 s.
    */
-  isUnreachable?(): boolean;
+  hasFailedToConnect?(): boolean;
 }
 
 /**
@@ -57,11 +57,11 @@ export interface NodeRedisClient {
   evalSha(sha: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
   /** EVAL. */
   eval(source: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
-  /** Adds a listener. */
+  /** Adds a listener: used, if the client has it, to notice a failed attempt to connect. */
   on?(event: 'reconnecting', listener: () => void): unknown;
-  /** Removes a listener. */
+  /** Removes that listener: called after the first reply. */
   off?(event: 'reconnecting', listener: () => void): unknown;
-  /** How many listeners there are. */
+  /** How many listeners there are: a client with eight gets no more. */
   listenerCount?(event: 'reconnecting'): number;
 }
 
@@ -117,11 +117,11 @@ export interface IoredisClient {
   evalsha(sha: string, keys: number, ...keysAndArgs: string[]): Promise<unknown>;
   /** EVAL. */
   eval(source: string, keys: number, ...keysAndArgs: string[]): Promise<unknown>;
-  /** Adds a listener. */
+  /** Adds a listener: used, if the client has it, to notice a failed attempt to connect. */
   on?(event: 'reconnecting', listener: () => void): unknown;
-  /** Removes a listener. */
+  /** Removes that listener: called after the first reply. */
   off?(event: 'reconnecting', listener: () => void): unknown;
-  /** How many listeners there are. */
+  /** How many listeners there are: a client with eight gets no more. */
   listenerCount?(event: 'reconnecting'): number;
 }
 
@@ -200,7 +200,7 @@ export function fromNodeRedis(
     expectMethods('fromNodeRedis', 'shardedSubscriber', shardedSubscriber, ['sSubscribe', 'sUnsubscribe']);
   const scripts = new ScriptRunner(client);
   return {
-    isUnreachable: () => scripts.isUnreachable,
+    hasFailedToConnect: () => scripts.hasFailedToConnect,
     run: (script, key, args) => {
       const call = { keys: [key], arguments: [...args] };
       return scripts.run(
@@ -256,7 +256,7 @@ export function fromIoredis(
     expectMethods('fromIoredis', 'shardedSubscriber', shardedSubscriber, ['ssubscribe', 'sunsubscribe', 'on']);
   const scripts = new ScriptRunner(client);
   return {
-    isUnreachable: () => scripts.isUnreachable,
+    hasFailedToConnect: () => scripts.hasFailedToConnect,
     run: (script, key, args) =>
       scripts.run(
         script,

@@ -10,10 +10,10 @@ import type { RedisPort } from './ports.ts';
 import type { RecordScript } from './record-scripts.ts';
 
 /**
- * Why Redis is unavailable. `timeout`: no reply to any operation for 8 s, or 18 s before the first reply. `connection`: no connection, or a
- * broken one. `read_only`: a replica or a server that accepts no writes. `full`: out of memory. `denied`: missing
- * permissions or credentials. `refused`: any other error of the server. `protocol_error`: a reply that none of the scripts
- * returns.
+ * Why Redis is unavailable. `timeout`: no reply to any operation for 8 s (18 s while the replica has not had a reply yet).
+ * `connection`: no connection, or a broken one. `read_only`: a replica or a server that accepts no writes. `full`: out of
+ * memory. `denied`: missing permissions or credentials. `refused`: any other error of the server. `protocol_error`: a reply
+ * that none of the scripts returns.
  *
  * @example
  * ```ts
@@ -61,10 +61,15 @@ export class RedisLink {
     return this.#breaker.isClosed;
   }
 
+  /** Whether Redis has replied to this replica. */
+  get hasReplied(): boolean {
+    return this.#firstReplyAtMs !== Infinity;
+  }
+
   /** How long Redis may leave operations unanswered before it counts as unavailable. */
   get maxSilenceMs(): number {
-    const awaitsFirstReply = this.#firstReplyAtMs === Infinity && !this.#options.port.isUnreachable?.();
-    return awaitsFirstReply ? MAX_FIRST_SILENCE_MS : MAX_SILENCE_MS;
+    if (this.hasReplied || this.#options.port.hasFailedToConnect?.()) return MAX_SILENCE_MS;
+    return MAX_FIRST_SILENCE_MS;
   }
 
   /** The server's time (µs) at a monotonic moment of this process; undefined before the first reply. */

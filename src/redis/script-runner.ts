@@ -1,8 +1,8 @@
-/** Runs scripts with a client of either family, and notices before the first reply that it cannot connect. */
+/** Runs scripts with a client of either family, and notices a failed attempt to connect before the first reply. */
 
 import type { RecordScript } from './record-scripts.ts';
 
-interface Connecting {
+interface ReconnectingEvents {
   on?(event: 'reconnecting', listener: () => void): unknown;
   off?(event: 'reconnecting', listener: () => void): unknown;
   listenerCount?(event: 'reconnecting'): number;
@@ -16,23 +16,23 @@ const MAX_LISTENERS = 8;
  * would cost a second round trip and a second command, for each call of a fleet that starts over an overloaded Redis.
  */
 export class ScriptRunner {
-  readonly #client: Connecting;
+  readonly #client: ReconnectingEvents;
   readonly #known = new Set<RecordScript>();
-  #isUnreachable = false;
+  #hasFailedToConnect = false;
   /** Both families emit `reconnecting` after an attempt that failed. */
   readonly #onReconnecting = () => {
-    this.#isUnreachable = true;
+    this.#hasFailedToConnect = true;
   };
 
-  constructor(client: Connecting) {
+  constructor(client: ReconnectingEvents) {
     this.#client = client;
     const listeners = client.listenerCount?.('reconnecting') ?? 0;
     if (listeners < MAX_LISTENERS) client.on?.('reconnecting', this.#onReconnecting);
   }
 
-  /** Whether an attempt to connect has failed before the first script was answered, as far as is known. */
-  get isUnreachable(): boolean {
-    return this.#isUnreachable;
+  /** Whether an attempt to connect is known to have failed before the first reply. */
+  get hasFailedToConnect(): boolean {
+    return this.#hasFailedToConnect;
   }
 
   async run(script: RecordScript, bySha: () => Promise<unknown>, whole: () => Promise<unknown>): Promise<unknown> {

@@ -43,8 +43,12 @@ export class SharedCall {
     this.#hasPermit = true;
   }
 
-  /** Waits, without a permit, until a record should be read again that was read at that monotonic time. */
-  async follow(watch: Watch, leaseMs: number, readAtMs: number): Promise<void> {
+  /**
+   * Releases the permit and waits until the record should be read again.
+   *
+   * @param readAtMs when it was last read (monotonic).
+   */
+  async waitToReread(watch: Watch, leaseMs: number, readAtMs: number): Promise<void> {
     this.releasePermit();
     await watch.next(leaseMs, readAtMs, this.request.signal);
   }

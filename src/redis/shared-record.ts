@@ -26,7 +26,7 @@ export type Acquired =
 /** An acquire's reply. */
 export interface AcquireReply {
   /** If it came in time. */
-  readonly answer: Acquired | undefined;
+  readonly inTime: Acquired | undefined;
   /** Resolves with a reply that comes later, or with undefined if none will come. */
   readonly late: Promise<Acquired | undefined>;
 }
@@ -89,8 +89,8 @@ export class SharedRecord {
   }
 
   /** Whether Redis has replied to this replica. */
-  get hasReplied(): boolean {
-    return this.#link.serverNowUs !== undefined;
+  get redisHasReplied(): boolean {
+    return this.#link.hasReplied;
   }
 
   /** How long Redis may leave operations unanswered before it counts as unavailable. */
@@ -112,13 +112,13 @@ export class SharedRecord {
       this.#link.serverNowUs ?? 0,
     ];
     const { reply, late } = await this.#link.run(scripts.ACQUIRE, name, args);
-    return { answer: acquired(reply), late: late.then(acquired) };
+    return { inTime: acquired(reply), late: late.then(acquired) };
   }
 
   /** Gives back the lease of a call that no longer waits for the reply. */
   abandon(name: string, call: string, late: Promise<Acquired | undefined>): void {
-    void late.then((answer) => {
-      if (answer?.what === 'lead') void this.release(name, call, 'unknown');
+    void late.then((reply) => {
+      if (reply?.what === 'lead') void this.release(name, call, 'unknown');
     });
   }
 
@@ -146,8 +146,8 @@ export class SharedRecord {
       this.#mode,
     ];
     const { reply } = await this.#link.run(scripts.PUBLISH, name, args);
-    const answer = acquired(reply);
-    return answer?.what === 'superseded' ? answer : undefined;
+    const newer = acquired(reply);
+    return newer?.what === 'superseded' ? newer : undefined;
   }
 
   /** @param all whether to notify every replica of a changed failure, instead of followers alone. */

@@ -18,11 +18,11 @@
 import { type Clock, systemClock } from '../clock.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
 import { type IssuedToken, problemOfIssued, type TokenRequest, type TokenSource } from '../token.ts';
-import { Admission } from './admission.ts';
 import type { Lead, Trial } from './decision.ts';
 import { SharingDiagnostics } from './diagnostics.ts';
 import { Election } from './election.ts';
 import { FallbackBudget } from './fallback-budget.ts';
+import { FleetAdmission } from './fleet-admission.ts';
 import { KnownGenerations } from './known-generations.ts';
 import { keepLeases } from './lease.ts';
 import { Names, namingKeyFrom } from './names.ts';
@@ -96,7 +96,7 @@ export class SharedTokens implements TokenSource {
   readonly #tokens: StoredTokens;
   readonly #failures: StoredFailures;
   readonly #wakeups: Wakeups;
-  readonly #admission: Admission;
+  readonly #admission: FleetAdmission;
   readonly #election: Election;
   readonly #known: KnownGenerations;
   readonly #budget: FallbackBudget;
@@ -138,10 +138,10 @@ export class SharedTokens implements TokenSource {
     });
     this.#maxWaitMs = maxWaitMs;
     this.#pacer = this.#newPacer(options, clock, random);
-    const read = { record: this.#record, failures: this.#failures, wakeups: this.#wakeups, clock };
-    this.#admission = new Admission(read);
+    const common = { record: this.#record, failures: this.#failures, wakeups: this.#wakeups, clock };
+    this.#admission = new FleetAdmission(common);
     this.#election = new Election({
-      ...{ ...read, admission: this.#admission, tokens: this.#tokens, known: this.#known },
+      ...{ ...common, admission: this.#admission, tokens: this.#tokens, known: this.#known },
       ...{ budget: this.#budget, pacer: this.#pacer, random, maxWaitMs },
     });
   }
@@ -290,7 +290,7 @@ export class SharedTokens implements TokenSource {
       scope && this.#failures.seal(error, { ...context, name: circuit.name, before: trial?.failureBefore ?? '' });
     if (ofAll) void this.#record.release(circuit.name, id, ofAll, true);
     else if (trial) void this.#record.release(circuit.name, id, this.#outcomeOfTrial(circuit.name, trial, error), true);
-    // The owner's failure ends with the one of all owners.
+    // The owner's record repeats the fleet-wide failure until that ends.
     const end = ofAll && { endsAtUs: ofAll.endsAtUs };
     const ofOwner =
       attributed && this.#failures.seal(error, { ...context, ...end, name: owner, before: failureBefore });

@@ -17,8 +17,8 @@ import type { RedisPort } from './ports.ts';
 const POLL_MS = { first: 15, last: 150 } as const;
 
 /**
- * The least wait between two polls, as a share of the time that the last read took. A slow Redis tells a leader of its
- * lease when it tells the followers to wait, so a poll right after that would come before the leader's token.
+ * The poll interval, before jitter, is at least this share of the time that the last read took. A slow Redis tells a leader
+ * of its lease when it tells the followers to wait, so a poll right after that would come before the leader's token.
  */
 const POLL_SHARE = 1 / 8;
 
@@ -230,7 +230,7 @@ export class Watch {
   /** @param tookMs how long the last read took. */
   #pollMs(tookMs: number): number {
     const { first, last } = POLL_MS;
-    const healthyMs = Math.min(first * 2 ** Math.min(this.#polls++, 10), last);
-    return Math.max(healthyMs, tookMs * POLL_SHARE) * (0.5 + this.#options.random() / 2);
+    const intervalMs = Math.min(first * 2 ** Math.min(this.#polls++, 10), last);
+    return Math.max(intervalMs, tookMs * POLL_SHARE) * (0.5 + this.#options.random() / 2);
   }
 }

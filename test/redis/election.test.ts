@@ -246,7 +246,7 @@ describe('a reply that is late', () => {
     expect(fleet.source.countFor(KEY)).toBe(1);
   });
 
-  it('is waited for a third longer before the first reply of all', async () => {
+  it("may take a third longer until the replica's first reply", async () => {
     const { fleet } = recorded();
     const redis = fleet.model.port(() => new Promise(() => {}));
     const replica = fleet.replica({ redis, random: () => 0, maxWaitMs: 1_200 });

@@ -49,7 +49,7 @@ describe('the fallback budget', () => {
     expect(new Set(delays).size).toBeGreaterThan(100);
   });
 
-  it('lets no call wait longer than a quarter more than the silence that is allowed', () => {
+  it('caps the wait at 1.25 × the allowed silence', () => {
     const budget = newBudget(new ManualClock(), 20);
     const delays = Array.from({ length: 20 }, () => budget.delayMs(18_000));
     expect(Math.max(...delays)).toBe(18_000 * 1.125);

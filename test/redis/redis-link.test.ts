@@ -9,7 +9,7 @@ import { ManualClock, settle } from '../helpers/manual-clock.ts';
 /** A link to a Redis whose answers are given by hand. */
 function linked(
   answers: ((resolve: (raw: unknown) => void, reject: (error: Error) => void) => void)[] = [],
-  isUnreachable?: () => boolean,
+  hasFailedToConnect?: () => boolean,
 ) {
   const clock = new ManualClock();
   const events: (RedisTrouble | 'resumed')[] = [];
@@ -21,7 +21,7 @@ function linked(
           sent.push({ name: script.name, resolve, reject });
           answers[sent.length - 1]?.(resolve, reject);
         }),
-      ...(isUnreachable && { isUnreachable }),
+      ...(hasFailedToConnect && { hasFailedToConnect }),
     },
     deadlineMs: 250,
     clock,
@@ -99,11 +99,11 @@ describe('the link to Redis', () => {
     ['18 seconds', undefined, 17_700],
     ['18 seconds, if the client can connect,', () => false, 17_700],
     ['8 seconds, if the client cannot connect,', () => true, 7_700],
-  ])('is suspended after %s without a first reply', async (_, isUnreachable, ms) => {
-    const { clock, run, events } = linked([], isUnreachable);
+  ])('is suspended after %s without a first reply', async (_, hasFailedToConnect, ms) => {
+    const { clock, run, events } = linked([], hasFailedToConnect);
     run();
     await pastDeadline(clock);
-    // Their replies are late just before that time, and just after it.
+    // The first operation misses its deadline just before the limit, the second just after.
     clock.advance(ms - 250 - 1);
     run();
     await pastDeadline(clock);
@@ -203,8 +203,8 @@ describe('the link to Redis', () => {
     const record = new SharedRecord(link, { channel: 'wake', mode: 'c', leaseMs: 3000, maxHoldMs: 15_000 });
     const acquiring = record.acquire('name', { call: 'call', mayLead: true });
     await pastDeadline(clock);
-    const { answer, late } = await acquiring;
-    expect(answer).toBeUndefined();
+    const { inTime, late } = await acquiring;
+    expect(inTime).toBeUndefined();
     record.abandon('name', 'call', late);
     sent[0]?.resolve(['lead', '1', '1']);
     await settle();

@@ -550,7 +550,7 @@ describe('without help from Redis', () => {
 
   it('a replica whose client cannot connect waits for its first reply no longer than for any other', async () => {
     const fleet = new ModelFleet();
-    const redis = { ...fleet.model.port(() => new Promise(() => {})), isUnreachable: () => true };
+    const redis = { ...fleet.model.port(() => new Promise(() => {})), hasFailedToConnect: () => true };
     const { registry } = fleet.replica({ redis });
     const calls = Promise.all(Array.from({ length: 8 }, (_, index) => registry.getToken(`owner-${index}`)));
     // A quarter of a second until the reply is late, and 9 s.
@@ -933,8 +933,8 @@ describe('defects that an attack on a real fleet found', () => {
 
   /**
    * What the fallback budget allows in the longest time that a start may take: 8 at once and 2 a second, for the 6 s in which
-   * the replicas start and the 27 s (`maxWaitMs`, and a third of it) that the last one's calls may wait. It takes about 12 s, but replicas that
-   * have not counted all others yet use more than their share.
+   * the replicas start and the 27 s (`maxWaitMs` × 4/3) that the last one's calls may wait. It takes about 12 s, but
+   * replicas that have not counted all others yet use more than their share.
    */
   const FALLBACK_ALLOWANCE = 8 + 2 * (6 + 27);
 
@@ -962,7 +962,8 @@ describe('defects that an attack on a real fleet found', () => {
       await later(fleet, 5_600);
       return reply;
     });
-    // Twice as many replicas as are assumed use the budget, until their first reply after 16.8 s and for 6 s of starting.
+    // 20 replicas, each assuming ten, use twice the budget: for the 6 s in which they start and the 16.8 s to the first
+    // reply.
     expect(requests).toBeLessThanOrEqual(40 + 2 * (8 + 2 * (6 + 17)));
   });
 

@@ -67,7 +67,7 @@ describe('wake-ups', () => {
     }
   });
 
-  it('polls wait for an eighth of the time that the last read took, if that is longer', async () => {
+  it('waits between polls, before jitter, for at least an eighth of the time that the last read took', async () => {
     const { wakeups, clock } = setUp();
     const seen = { over: false };
     const readAtMs = clock.monotonic();

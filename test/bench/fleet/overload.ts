@@ -16,7 +16,7 @@ interface Trouble {
   readonly isWarm: boolean;
   /** The requests per owner that are allowed. */
   readonly limit: number;
-  /** The client of all replicas; else half of them have this one. */
+  /** The client of every replica; by default they alternate. */
   readonly client?: 'ioredis';
   /** Returns the port for the replicas, what begins the trouble, and what ends the scene. */
   prepare(redis: RedisServer): Promise<{ port: number; begin: () => unknown; end: () => unknown }>;

@@ -1,6 +1,6 @@
 /**
- * Admits requests past the fleet's circuit breaker. See `shared-circuit.ts` for its states; they are read from its record
- * with the same script as an owner's.
+ * Admits requests past the fleet's circuit breaker. See `shared-circuit.ts` for its states. Its record is read with the
+ * same script as an owner's.
  */
 
 import type { Clock } from '../clock.ts';
@@ -19,31 +19,31 @@ export interface Admitted {
 
 export const ADMITTED: Admitted = Object.freeze({ do: 'send', trial: undefined });
 
-export interface AdmissionOptions {
+export interface FleetAdmissionOptions {
   readonly record: SharedRecord;
   readonly failures: StoredFailures;
   readonly wakeups: Wakeups;
   readonly clock: Clock;
 }
 
-export class Admission {
-  readonly #options: AdmissionOptions;
+export class FleetAdmission {
+  readonly #options: FleetAdmissionOptions;
 
-  constructor(options: AdmissionOptions) {
+  constructor(options: FleetAdmissionOptions) {
     this.#options = options;
   }
 
-  /** The first read of the circuit's record. */
+  /** Reads the circuit's record for the first time and notes whether it may hold a failure. */
   async readFirst(circuit: SharedCircuit): Promise<void> {
-    const { answer, late } = await this.#options.record.acquire(circuit.name, { call: '', mayLead: false });
-    const found = answer ?? (await late);
+    const { inTime, late } = await this.#options.record.acquire(circuit.name, { call: '', mayLead: false });
+    const found = inTime ?? (await late);
     if (!circuit.isUnread) return;
     if (found?.what === 'free' && found.failure === '') circuit.foundClosed();
     else circuit.suspect();
   }
 
   /** Admits the call, perhaps as the fleet's trial, or returns what it does instead. */
-  async admit(call: SharedCall, endsAtMs: number): Promise<Admitted | Decision> {
+  async admit(call: SharedCall, waitDeadlineMs: number): Promise<Admitted | Decision> {
     const { record, failures, wakeups, clock } = this.#options;
     const { id, circuit, request } = call;
     if (!circuit.mustRead) return ADMITTED;
@@ -54,29 +54,30 @@ export class Admission {
       for (;;) {
         request.signal.throwIfAborted();
         const readAtMs = clock.monotonic();
-        const { answer, late } = await record.acquire(circuit.name, { call: id, mayLead, unreadable });
-        switch (answer?.what) {
+        const { inTime: reply, late } = await record.acquire(circuit.name, { call: id, mayLead, unreadable });
+        switch (reply?.what) {
           case 'lead':
-            return { do: 'send', trial: { failureBefore: answer.failure } };
+            return { do: 'send', trial: { failureBefore: reply.failure } };
           case 'failure': {
-            const error = failures.read(circuit.name, answer.failure, answer.nowUs, 0);
+            const error = failures.read(circuit.name, reply.failure, reply.nowUs, 0);
             if (error) return { do: 'refuse', error };
-            unreadable = answer.failure;
+            unreadable = reply.failure;
             break;
           }
           case 'free':
-            mayLead = answer.failure !== '';
+            mayLead = reply.failure !== '';
             if (mayLead) break;
             circuit.foundClosed();
             return ADMITTED;
           case 'wait': {
-            const leftMs = endsAtMs - clock.monotonic();
+            const leftMs = waitDeadlineMs - clock.monotonic();
             if (leftMs <= 0) return FALL_BACK;
-            await call.follow(watch, Math.min(answer.remainingMs, leftMs), readAtMs);
+            await call.waitToReread(watch, Math.min(reply.remainingMs, leftMs), readAtMs);
             await call.takePermit();
             break;
           }
           default:
+            // No reply in time: admit, because Redis must not block a call.
             record.abandon(circuit.name, id, late);
             return ADMITTED;
         }
