@@ -199,7 +199,7 @@ export class FailureScopes {
     if (scope === 'owner') {
       const mayBeOutage = this.#newestSuccess > 0 && OwnerTokenError.escalationOf(error) === 'endpoint';
       if (mayBeOutage && isNewcomer(permit.standing)) this.flow.newcomerFailed(permit.number);
-      if (error.code === 'owner_refused') this.flow.refused(permit.number);
+      if (error.code === 'owner_refused') this.flow.refused(permit);
       const { baseMs, capMs } = this.#ownerRange;
       const range =
         isTransient(error) && !hung ? { baseMs: Math.min(baseMs, TRANSIENT_FAILURE_BASE_MS), capMs } : this.#ownerRange;

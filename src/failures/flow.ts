@@ -18,10 +18,11 @@
  * **Newcomers** (owners that have never succeeded) slow down while they fail. In an outage they may be the only owners
  * that make requests, because the others still have their tokens. Once any owner has succeeded, failures of newcomers
  * open no circuit, because they may simply have wrong keys. So after an ambiguous failure they start at most one request a
- * second. A success of any newcomer ends the streak, and failures of requests that were sent before it no longer count.
+ * second. A token for any newcomer ends the streak, as does the refusal of one (`owner_refused`), and failures of requests
+ * that were sent before it no longer count.
  *
  * Where some newcomers always fail, a streak is no sign of an outage, so the registry tolerates streaks about as long as
- * the longest one that a success has ended, up to eight. Each further success lowers this allowance by half a percent.
+ * the longest one that was ended so, up to eight. Each further token or refusal lowers this allowance by half a percent.
  */
 
 import type { OwnerStanding } from './circuit-breaker.ts';
@@ -115,7 +116,7 @@ export class Flow {
   #newcomerFailures = 0;
   /** The length of a streak that is tolerated. */
   #toleratedFailures = 0;
-  #newestNewcomerSuccess = 0;
+  #newestNewcomerAnswer = 0;
 
   constructor({ concurrency, requestsPerSecond = Number.POSITIVE_INFINITY }: FlowOptions) {
     this.#concurrency = new ConcurrencyLimit(concurrency);
@@ -168,17 +169,12 @@ export class Flow {
 
   /** @param response undefined if its latency is not the service's: another replica obtained the token. */
   succeeded(permit: SentPermit, nowMs: number, response: TokenResponse | undefined): void {
-    const { number, standing, inFlight } = permit;
+    const { number, inFlight } = permit;
     this.#recentTokens.add(nowMs);
     this.#tokensSinceRateLimit++;
     this.#successesSaved = Math.min(this.#successesSaved + 1, SUCCESSES_PER_RETRY * MAX_SAVED_RETRIES);
     if (number > this.#rateLimitedUpTo) this.#rateLimitedInARow = 0;
-    if (isNewcomer(standing)) {
-      this.#newestNewcomerSuccess = Math.max(this.#newestNewcomerSuccess, number);
-      const streak = Math.min(this.#newcomerFailures, MAX_TOLERATED);
-      this.#toleratedFailures = Math.max(streak, this.#toleratedFailures * TOLERANCE_DECAY);
-      this.#resetNewcomers();
-    }
+    this.#endStreak(permit);
     if (!response) return;
     this.#isLimitInUse = response.isLimitInUse;
     // The lower number, because those whose responses are on their way here have ended at the service.
@@ -192,15 +188,16 @@ export class Flow {
 
   /** A newcomer's request failed ambiguously. */
   newcomerFailed(number: number): void {
-    if (number <= this.#newestNewcomerSuccess) return;
+    if (number <= this.#newestNewcomerAnswer) return;
     this.#newcomerFailures++;
     if (this.#newcomerFailures <= Math.round(this.#toleratedFailures)) return;
     this.#newcomers.set(NEWCOMERS_PER_SECOND, this.#newcomerSentMs);
   }
 
   /** The service refused the owner of a request, which proves that it works. */
-  refused(number: number): void {
-    this.#concurrency.refused(number);
+  refused(permit: SentPermit): void {
+    this.#concurrency.refused(permit.number);
+    this.#endStreak(permit);
   }
 
   /** The service answered 503. */
@@ -271,6 +268,15 @@ export class Flow {
   #pacedBy(perSecond: number): void {
     this.#perSecond = Math.max(1, perSecond);
     this.#pace.set(Math.min(this.#quota, this.#perSecond));
+  }
+
+  /** The service answered a request as a working one does. If a newcomer's, that ends the streak of their failures. */
+  #endStreak({ number, standing }: SentPermit): void {
+    if (!isNewcomer(standing)) return;
+    this.#newestNewcomerAnswer = Math.max(this.#newestNewcomerAnswer, number);
+    const streak = Math.min(this.#newcomerFailures, MAX_TOLERATED);
+    this.#toleratedFailures = Math.max(streak, this.#toleratedFailures * TOLERANCE_DECAY);
+    this.#resetNewcomers();
   }
 
   #resetNewcomers(): void {

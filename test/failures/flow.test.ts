@@ -610,12 +610,17 @@ describe('newcomers', () => {
     expect(counts).toEqual([6, 3, 1]);
   });
 
-  it('do not once one of them succeeds, or after resume', () => {
+  it('do not once one of them succeeds or is refused, or after resume', () => {
     const stage = new Stage();
     failNewcomers(stage, 6);
     stage.succeed(stage.send('new'));
     expect(stage.flow.limitsAt(stage.nowMs).newcomers).toBe(true);
-    failNewcomers(stage, 6);
+    failNewcomers(stage, 9);
+    stage.flow.refused(stage.send('proven'));
+    expect(stage.flow.limitsAt(stage.nowMs).newcomers).toBe(false);
+    stage.flow.refused(stage.send('new'));
+    expect(stage.flow.limitsAt(stage.nowMs).newcomers).toBe(true);
+    failNewcomers(stage, 10);
     stage.send('new');
     stage.flow.resume();
     expect(stage.flow.limitsAt(stage.nowMs).newcomers).toBe(true);

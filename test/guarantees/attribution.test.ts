@@ -82,6 +82,28 @@ describe('M2', () => {
     expect(registry.stats().pauses.client).toBeUndefined();
   });
 
+  it('M2 an isolated failure among wrong keys delays newcomers for a second, because a refusal shows that the service works', async () => {
+    const { registry, clock, source } = scripted({ concurrency: 16 });
+    const broken = new OwnerTokenError('endpoint_unavailable', 'broken', { status: 500 });
+    source.script((call) => {
+      if (call.accessKey === 'unlucky') call.fail(broken);
+      else if (call.accessKey.startsWith('wrong')) call.fail(bare401());
+      else call.succeed();
+    });
+    await registry.getToken('known');
+    await errorOf(registry.getToken('unlucky'));
+    const wrong = Array.from({ length: 20 }, (_, index) => errorOf(registry.getToken(`wrong-${index}`)));
+    const healthy = registry.getToken('healthy');
+    clock.advance(999);
+    await settle();
+    expect(registry.stats()).toMatchObject({ queued: 21, inFlight: 0 });
+    clock.advance(1);
+    await settle();
+    expect(await healthy).toMatchObject({ tokenType: 'Bearer' });
+    expect(new Set((await Promise.all(wrong)).map(({ code }) => code))).toEqual(new Set(['owner_refused']));
+    await registry.close();
+  });
+
   it('M2 an outage that only newcomers meet: one request a second in the end, and nobody who waits is lost', async () => {
     const { registry, clock, source } = scripted({ concurrency: 16 });
     let asked = 0;

@@ -119,6 +119,10 @@ const SCENES = {
       },
     ]),
   ),
+  'newcomers with wrong keys (bare 401), 20 a second, every hundredth gets 503; a good one every second': {
+    ...newcomers(20, 1, 50),
+    ...{ forMs: HOUR_MS, answer: (owner) => (isSickNewcomer(owner) ? (owner % 200 === 1 ? BROKEN : BARE_401) : OK) },
+  },
   'newcomers that get 503, one a second; a good one every 10 s; 50 known owners': {
     ...newcomers(1, 0.1, 50),
     ...{ forMs: HOUR_MS, answer: (owner) => (isSickNewcomer(owner) ? BROKEN : OK) },
