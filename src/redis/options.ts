@@ -73,7 +73,11 @@ export function checkSharedTokensOptions(options: SharedTokensOptions): void {
   const check = new OptionCheck('SharedTokens', options, [...KNOWN, ...MORE]);
   const named = 'a token source with identity(): without it, replicas of different clients would share tokens';
   check.required('source', (value) => hasMethods(value, 'requestToken', 'identity'), named);
-  check.required('redis', (value) => hasMethods(value, 'run'), 'fromNodeRedis(client) or fromIoredis(client)');
+  check.required(
+    'redis',
+    isPort,
+    'fromNodeRedis(client), fromIoredis(client), or a RedisPort, whose methods are functions',
+  );
   const keys = `1 to 16 keys, each a Uint8Array of ${SEALING_KEY_BYTES} random bytes`;
   check.required('sealingKeys', isKeyRing, keys);
   check.when('namingKey', (value) => isBytes(value) && value.length >= 32, 'a Uint8Array of at least 32 random bytes');
@@ -89,6 +93,13 @@ export function checkSharedTokensOptions(options: SharedTokensOptions): void {
   check.when('clock', isClock, 'a clock with now() and monotonic()');
   check.functions('random');
   check.done();
+}
+
+function isPort(value: unknown): boolean {
+  if (!hasMethods(value, 'run')) return false;
+  const { subscribe, subscribeSharded, hasFailedToConnect } = value as Record<string, unknown>;
+  const optional = [subscribe, subscribeSharded, hasFailedToConnect];
+  return optional.every((method) => method === undefined || typeof method === 'function');
 }
 
 const isBytes = (value: unknown): value is Uint8Array => value instanceof Uint8Array;

@@ -57,12 +57,8 @@ export interface NodeRedisClient {
   evalSha(sha: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
   /** EVAL. */
   eval(source: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
-  /** Adds a listener: used, if the client has it, to notice a failed attempt to connect. */
+  /** Adds a listener: called once for each client that has it, to notice a failed attempt to connect. */
   on?(event: 'reconnecting', listener: () => void): unknown;
-  /** Removes that listener: called after the first reply. */
-  off?(event: 'reconnecting', listener: () => void): unknown;
-  /** How many listeners there are: a client with eight gets no more. */
-  listenerCount?(event: 'reconnecting'): number;
 }
 
 /**
@@ -117,12 +113,8 @@ export interface IoredisClient {
   evalsha(sha: string, keys: number, ...keysAndArgs: string[]): Promise<unknown>;
   /** EVAL. */
   eval(source: string, keys: number, ...keysAndArgs: string[]): Promise<unknown>;
-  /** Adds a listener: used, if the client has it, to notice a failed attempt to connect. */
+  /** Adds a listener: called once for each client that has it, to notice a failed attempt to connect. */
   on?(event: 'reconnecting', listener: () => void): unknown;
-  /** Removes that listener: called after the first reply. */
-  off?(event: 'reconnecting', listener: () => void): unknown;
-  /** How many listeners there are: a client with eight gets no more. */
-  listenerCount?(event: 'reconnecting'): number;
 }
 
 /**

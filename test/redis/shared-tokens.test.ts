@@ -750,6 +750,7 @@ describe('options', () => {
     ['a key as text', { sealingKeys: ['canary-canary-canary-canary-cana'] }, 'sealingKeys'],
     ['a naming key of text', { namingKey: 'canary' }, 'namingKey'],
     ['a client in place of a port', { redis: { evalSha: () => {} } }, 'redis'],
+    ['a port with a flag for a method', { redis: { run: async () => [], hasFailedToConnect: true as never } }, 'redis'],
     ['a source without identity', { source: { requestToken: () => {} } }, 'identity()'],
     ['a mistyped one', { leaseMS: 3000 }, 'leaseMs'],
     ['a prefix with braces', { prefix: '{otr}' }, 'prefix'],
