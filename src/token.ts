@@ -82,6 +82,11 @@ export interface TokenRequest {
    * the registry sends the request again, so that nobody learns of the failure.
    */
   scopeOf?(error: OwnerTokenError): FailureScope | undefined;
+  /**
+   * Milliseconds from the registry's call of the source until the registry ends this request (`requestTimeoutMs`), for a
+   * source that waits for other processes. A decorator that ends it earlier, or spends part of it, passes on less.
+   */
+  readonly timeoutMs?: number;
   /** The permit for this request. A source releases it while it only waits for another process. */
   readonly permit?: RequestPermit;
 }

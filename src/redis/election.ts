@@ -7,7 +7,7 @@
 import { type Clock, startTimer } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { type Decision, FALL_BACK } from './decision.ts';
-import type { FallbackBudget } from './fallback-budget.ts';
+import { type FallbackBudget, type FallbackTime, fallBackAtMs, MAX_JITTER } from './fallback-budget.ts';
 import { ADMITTED, type Admitted, type FleetAdmission } from './fleet-admission.ts';
 import type { KnownGenerations } from './known-generations.ts';
 import type { Pacer } from './pacer.ts';
@@ -29,8 +29,8 @@ interface Candidate {
   rejected: number;
   /** A stored failure that cannot be decrypted. */
   unreadable: string;
-  /** The monotonic time at which the call falls back, while its record cannot be read. */
-  fallBackAtMs: number | undefined;
+  /** Defined while its record cannot be read. */
+  fallback: FallbackTime | undefined;
   /** Defined once the fleet's circuit breaker has admitted the call's request. */
   admitted: Admitted | undefined;
   /** Whether the call may take the lease before it is admitted, because the circuit's first read has no reply yet. */
@@ -58,6 +58,9 @@ type LeadReply = Extract<Acquired, { what: 'lead' }>;
 
 /** How long a call waits after Redis replied with an error, on average, before it reads the record again. */
 const AFTER_ERROR_MS = 500;
+
+/** How often a call that waits for a late reply checks whether it still may: the client or the circuit breaker may give up. */
+const RECHECK_MS = 1_000;
 
 /**
  * `maxWaitMs` is multiplied by this until the replica has had a reply. Until then a call may need four: two to connect, one
@@ -95,11 +98,11 @@ export class Election {
     return {
       call,
       watch: wakeups.watch(call.owner),
-      waitDeadlineMs: clock.monotonic() + waitMs,
+      waitDeadlineMs: clock.monotonic() + Math.min(waitMs, call.patienceMs),
       avoid: 0,
       rejected: this.#rejectedGeneration(call),
       unreadable: '',
-      fallBackAtMs: undefined,
+      fallback: undefined,
       admitted: call.circuit.mustRead ? undefined : ADMITTED,
       mayLeadBeforeRead: call.circuit.isUnread,
       holdsLease: false,
@@ -218,29 +221,35 @@ export class Election {
     candidate: Candidate,
     late: Promise<Acquired | undefined>,
   ): Promise<Acquired | Decision | undefined> {
-    const { record, budget, clock, random } = this.#options;
-    const { call, waitDeadlineMs } = candidate;
+    const { record, clock, random } = this.#options;
+    const { call } = candidate;
     const { signal } = call.request;
-    if (!record.available) {
-      record.abandon(call.owner, call.id, late);
-      return FALL_BACK;
-    }
-    candidate.fallBackAtMs ??= clock.monotonic() + budget.delayMs(record.maxSilenceMs);
-    const untilMs = Math.min(candidate.fallBackAtMs, waitDeadlineMs);
-    const leftMs = () => untilMs - clock.monotonic();
-    if (leftMs() > 0) {
+    let leftMs = this.#leftMs(candidate);
+    while (leftMs > 0) {
       call.releasePermit();
-      const reply = await settledWithin(late, leftMs(), clock, signal);
-      if (reply) {
-        candidate.fallBackAtMs = undefined;
-        return reply;
+      const settled = await settledWithin(late, Math.min(leftMs, RECHECK_MS), clock, signal);
+      if (settled?.result) {
+        candidate.fallback = undefined;
+        return settled.result;
       }
+      leftMs = this.#leftMs(candidate);
+      if (settled || signal.aborted) break;
     }
     record.abandon(call.owner, call.id, late);
-    if (leftMs() <= 0) return FALL_BACK;
+    if (leftMs <= 0) return FALL_BACK;
     const never = new Promise(() => {});
-    await settledWithin(never, Math.min(leftMs(), AFTER_ERROR_MS * (0.5 + random())), clock, signal);
+    await settledWithin(never, Math.min(leftMs, AFTER_ERROR_MS * (0.5 + random())), clock, signal);
     return undefined;
+  }
+
+  /** How long the call may still wait for a reply, by the limits that hold now. */
+  #leftMs(candidate: Candidate): number {
+    const { record, budget, clock } = this.#options;
+    if (!record.available) return 0;
+    // Leaves room for the jitter: calls with a short time to live must not all fall back at its end.
+    const maxSilenceMs = Math.min(record.maxSilenceMs, candidate.call.patienceMs / MAX_JITTER);
+    candidate.fallback ??= budget.take(maxSilenceMs);
+    return Math.min(fallBackAtMs(candidate.fallback, maxSilenceMs), candidate.waitDeadlineMs) - clock.monotonic();
   }
 
   /** Waits, without a permit, for a send time. Returns false if a wake-up came first: the record must be read again. */
@@ -290,18 +299,27 @@ export class Election {
   }
 }
 
+interface Settled<T> {
+  readonly result: T;
+}
+
 /** The result of the work. Undefined if it does not settle in this time, or before the signal is aborted. */
-function settledWithin<T>(work: Promise<T>, ms: number, clock: Clock, signal: AbortSignal): Promise<T | undefined> {
+function settledWithin<T>(
+  work: Promise<T>,
+  ms: number,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<Settled<T> | undefined> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve(undefined);
-    const end = (result?: T) => {
+    const end = (settled?: Settled<T>) => {
       cancel();
       signal.removeEventListener('abort', leave);
-      resolve(result);
+      resolve(settled);
     };
     const leave = () => end();
     const cancel = startTimer(clock, leave, ms);
     signal.addEventListener('abort', leave, { once: true });
-    void work.then(end);
+    void work.then((result) => end({ result }));
   });
 }

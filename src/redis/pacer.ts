@@ -85,7 +85,7 @@ export class Pacer {
       };
       const timeOut = () => {
         stop();
-        reject(tooMany('queue_timeout', 'the call waited maxWaitMs for it'));
+        reject(tooMany('queue_timeout', 'the call waited for it as long as it may (maxWaitMs)'));
       };
       const cancel = startTimer(this.#options.clock, timeOut, Math.max(0, patienceMs));
       signal.addEventListener('abort', leave, { once: true });

@@ -6,6 +6,9 @@ import type { SendTime } from './pacer.ts';
 import type { SharedCircuit } from './shared-circuit.ts';
 import type { Watch } from './wakeups.ts';
 
+/** The part of a request's time that is left for the call's own request. */
+const RESERVED_MS = 3_000;
+
 export class SharedCall {
   /** Holds the leases. A replica may have several calls for one owner, of different generations. */
   readonly id = randomUUID();
@@ -28,6 +31,15 @@ export class SharedCall {
   /** Whether the call has a permit. It needs one to send a request, and none to wait for another replica's. */
   get hasPermit(): boolean {
     return this.#hasPermit;
+  }
+
+  /**
+   * How long the call may wait for Redis and other replicas, so that the registry does not end it before its own request,
+   * which would blame the service. Half of its time at least, or most short requests would not be shared.
+   */
+  get patienceMs(): number {
+    const { timeoutMs = Infinity } = this.request;
+    return Math.max(timeoutMs - RESERVED_MS, timeoutMs / 2);
   }
 
   releasePermit(): void {

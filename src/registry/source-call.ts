@@ -113,6 +113,7 @@ function callSource(
     reason: message.reason,
     lifetimeMs: (issued: IssuedToken) => lifetimeOf(expiry, dateIssued(issued, attempt.sent, time.now())).lifetimeMs,
     scopeOf: (error: OwnerTokenError) => host.scopeOf(sent, error),
+    timeoutMs: requestTimeoutMs,
     permit: { release, take },
     // Last, because V8 keeps what follows a spread outside the object.
     ...(slot.held && { held: slot.held }),

@@ -558,6 +558,75 @@ describe('without help from Redis', () => {
     expect(await calls).toHaveLength(8);
   });
 
+  it('nor does one that already waits when the client reports that it cannot connect', async () => {
+    const fleet = new ModelFleet();
+    let hasFailed = false;
+    const redis = { ...fleet.model.port(() => new Promise(() => {})), hasFailedToConnect: () => hasFailed };
+    const { registry } = fleet.replica({ redis });
+    const calls = Promise.all(Array.from({ length: 8 }, (_, index) => registry.getToken(`owner-${index}`)));
+    await fleet.pass(1_600);
+    hasFailed = true;
+    await fleet.pass(7_700);
+    expect(fleet.source.calls).toHaveLength(8);
+    expect(await calls).toHaveLength(8);
+  });
+
+  it('calls that wait for a late reply fall back within a second once sharing is suspended', async () => {
+    const fleet = new ModelFleet();
+    const { shared, registry } = fleet.replica({ redis: fleet.model.port(() => new Promise(() => {})) });
+    const before = Array.from({ length: 8 }, (_, index) => registry.getToken(`owner-${index}`));
+    await fleet.pass(10_000);
+    const later = Array.from({ length: 8 }, (_, index) => watched(registry.getToken(`later-${index}`)));
+    await fleet.pass(8_000);
+    // Opens the circuit after 18 s.
+    const last = watched(registry.getToken('last'));
+    await fleet.pass(200);
+    expect([shared.stats().sharing, later.filter(({ settled }) => settled).length]).toEqual([true, 0]);
+    await fleet.pass(1_100);
+    expect([shared.stats().sharing, last.settled]).toEqual([false, true]);
+    expect(later.filter(({ settled }) => settled)).toHaveLength(8);
+    expect(await Promise.all(before)).toHaveLength(8);
+  });
+
+  it.each([
+    [20_000, 17_000],
+    [15_000, 12_000],
+    [5_000, 2_500],
+  ])('no call fails if the registry waits for %i ms: all fall back by %i ms', async (requestTimeoutMs, ms) => {
+    const times: number[] = [];
+    const fleet = new ModelFleet(
+      new FleetSource((call) => {
+        times.push(fleet.clock.monotonic() - startedAtMs);
+        call.succeed();
+      }),
+    );
+    const startedAtMs = fleet.clock.monotonic();
+    const { registry } = fleet.replica({
+      ...{ redis: fleet.model.port(() => new Promise(() => {})), random: seeded(1), maxWaitMs: 300_000 },
+      registry: { requestTimeoutMs },
+    });
+    const calls = Promise.all(Array.from({ length: 12 }, (_, index) => registry.getToken(`owner-${index}`)));
+    await fleet.pass(requestTimeoutMs);
+    expect(await calls).toHaveLength(12);
+    expect(Math.max(...times)).toBeLessThanOrEqual(ms);
+    // Those for which the budget has nothing do not fall back at the same moment.
+    expect(new Set(times).size).toBeGreaterThan(3);
+  });
+
+  it('a follower leaves time for its own request, too', async () => {
+    const fleet = new ModelFleet(new FleetSource());
+    const [leader, follower] = [fleet.replica(), fleet.replica({ registry: { requestTimeoutMs: 10_000 } })];
+    const leading = leader.registry.getToken(KEY);
+    await settle();
+    const call = follower.registry.getToken(KEY);
+    await fleet.pass(6_900);
+    expect(fleet.source.calls).toHaveLength(1);
+    await fleet.pass(200);
+    expect(fleet.source.calls).toHaveLength(2);
+    for (const each of fleet.source.calls) each.succeed();
+    await Promise.all([leading, call]);
+  });
+
   const TROUBLE = { down: 'connection', hung: 'timeout', read_only: 'read_only' };
 
   it('a call that finds Redis hung falls back after the deadline, and offers its token to the others', async () => {

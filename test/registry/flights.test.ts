@@ -695,6 +695,15 @@ describe('a source that shares with other processes', () => {
     expect([down, refused].map((error) => request.scopeOf?.(error))).toEqual(['endpoint', 'owner']);
   });
 
+  it('learns when the registry ends the request, also from a copy of it', async () => {
+    stage = new Stage({ requestTimeoutMs: 15_000 });
+    const { outcome } = await stage.send('a');
+    const { request } = stage.source.call(0);
+    expect([request.timeoutMs, { ...request }.timeoutMs]).toEqual([15_000, 15_000]);
+    stage.clock.advance(15_000);
+    expect([await outcome, request.signal.aborted]).toEqual(['endpoint_unavailable', true]);
+  });
+
   it('learns that the request is sent again after that failure, and after no other one', async () => {
     const sentAfter = async (thrown: (asked: OwnerTokenError) => OwnerTokenError) => {
       const before = await stageWithBudget();
