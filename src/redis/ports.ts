@@ -59,6 +59,8 @@ export interface NodeRedisClient {
   eval(source: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
   /** Adds a listener: called once for each client that has it, to notice a failed attempt to connect. */
   on?(event: 'reconnecting', listener: () => void): unknown;
+  /** The listeners, among which a further port over the client finds that one. */
+  listeners?(event: 'reconnecting'): readonly unknown[];
 }
 
 /**
@@ -115,6 +117,8 @@ export interface IoredisClient {
   eval(source: string, keys: number, ...keysAndArgs: string[]): Promise<unknown>;
   /** Adds a listener: called once for each client that has it, to notice a failed attempt to connect. */
   on?(event: 'reconnecting', listener: () => void): unknown;
+  /** The listeners, among which a further port over the client finds that one. */
+  listeners?(event: 'reconnecting'): readonly unknown[];
 }
 
 /**

@@ -4,26 +4,30 @@ import type { RecordScript } from './record-scripts.ts';
 
 interface ReconnectingEvents {
   on?(event: 'reconnecting', listener: () => void): unknown;
+  listeners?(event: 'reconnecting'): readonly unknown[];
 }
 
-/** What is known of a client's attempts to connect. */
-interface Attempts {
+/** Listens for failed attempts to connect. */
+interface AttemptListener {
+  (): void;
+  readonly [IS_OURS]: true;
   hasFailed: boolean;
 }
 
-/** One listener per client, whatever number of ports use it: Node warns of a leak from eleven on. */
-const attemptsOf = new WeakMap<ReconnectingEvents, Attempts>();
+const IS_OURS = Symbol.for('owner-token-registry.attempt-listener');
 
-/** Both families emit `reconnecting` after an attempt that failed. */
-function watchAttempts(client: ReconnectingEvents): Attempts {
-  const known = attemptsOf.get(client);
+/** One listener per client, whatever number of ports use it: Node warns of a leak from eleven on. */
+function attemptListenerOf(client: ReconnectingEvents): AttemptListener {
+  const isOurs = (listener: unknown): listener is AttemptListener => IS_OURS in (listener as AttemptListener);
+  const known = client.listeners?.('reconnecting').find(isOurs);
   if (known) return known;
-  const attempts = { hasFailed: false };
-  attemptsOf.set(client, attempts);
-  client.on?.('reconnecting', () => {
-    attempts.hasFailed = true;
-  });
-  return attempts;
+  const note = () => {
+    listener.hasFailed = true;
+  };
+  const listener: AttemptListener = Object.assign(note, { [IS_OURS]: true as const, hasFailed: false });
+  // Both families emit it after an attempt that failed.
+  client.on?.('reconnecting', listener);
+  return listener;
 }
 
 /**
@@ -32,10 +36,10 @@ function watchAttempts(client: ReconnectingEvents): Attempts {
  */
 export class ScriptRunner {
   readonly #known = new Set<RecordScript>();
-  readonly #attempts: Attempts;
+  readonly #attempts: AttemptListener;
 
   constructor(client: ReconnectingEvents) {
-    this.#attempts = watchAttempts(client);
+    this.#attempts = attemptListenerOf(client);
   }
 
   /** Whether an attempt to connect has failed. */

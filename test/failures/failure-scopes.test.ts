@@ -418,6 +418,7 @@ describe('the pace of newcomers', () => {
   it.each([
     ['the owner’s for certain', badKey],
     ['the owner’s or the client’s', plain4xx],
+    ['the owner’s, as their source says', error('endpoint_unavailable', { failureScope: 'owner' })],
   ])('does not fall because of failures that are %s', (_, failure) => {
     expect(slowsDown(stageAfterSuccess(), failure)).toBe(false);
   });
