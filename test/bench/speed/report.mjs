@@ -7,7 +7,7 @@ export function text({ title, columns, base, tables }) {
 function tableText(table, columns, base) {
   const baseRow = table.rows.find(({ name }) => name === base);
   return [
-    `\n  ${subtitleOf(table) ?? ''}  (ratio to ${base}; ${columns.join('; ')})`,
+    `\n  ${subtitleOf(table) ?? ''}  (${[...(baseRow ? [`ratio to ${base}`] : []), ...columns].join('; ')})`,
     ...table.rows.map((row) => {
       const ratio = baseRow ? ratioOf(row, baseRow).padStart(8) : '';
       const figures = [row.min, row.median].map((value) => figure(value).padStart(10)).join('');

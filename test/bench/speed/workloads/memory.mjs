@@ -20,26 +20,35 @@ export async function run({ quick }) {
   const tables = [];
   for (const owners of quick ? [PEER_OWNERS, 100_000] : [PEER_OWNERS, 10_000, 200_000, 1_000_000]) {
     const rows = [];
-    for (const name of namesFor(owners)) rows.push(await inProcess(import.meta.url, 'held', { name, owners, service }));
+    for (const name of namesFor(owners)) rows.push(await medianHeld({ name, owners, service }));
     tables.push({ owners, rows });
   }
   stop();
   return tables;
 }
 
+/** With so few owners, compiled code and the like add or hide up to 200 bytes each, too much for the bare caches. */
 function namesFor(owners) {
-  return Object.keys(owners === PEER_OWNERS ? { ...BARE, ours: {}, ...PEERS } : { ...BARE, ...OURS });
+  return owners === PEER_OWNERS ? ['ours', ...Object.keys(PEERS)] : Object.keys({ ...BARE, ...OURS });
+}
+
+/** Of five processes if there are few owners. */
+async function medianHeld(argument) {
+  const results = [];
+  for (let n = 0; n < (argument.owners === PEER_OWNERS ? 5 : 1); n++)
+    results.push(await inProcess(import.meta.url, 'held', argument));
+  return results.sort((one, other) => one.median - other.median)[Math.floor(results.length / 2)];
 }
 
 export async function held({ name, owners, service }) {
   const keys = keysOf(owners);
   // Warm-up, so that loaded code is not counted per owner.
   await pooled((await candidateOf(name, 50, service)).fill, keysOf(50, 'first'), 1);
-  const tokenBytes = bytesOfTokens(keys) / owners;
-  const before = heapUsed();
+  const tokenBytes = (await bytesOfTokens(keys)) / owners;
+  const before = await heapUsed();
   const { fill, get } = await candidateOf(name, owners, service);
   await pooled(fill, keys, 1);
-  const bytes = (heapUsed() - before) / owners - tokenBytes;
+  const bytes = ((await heapUsed()) - before) / owners - tokenBytes;
   for (let n = 0; n < owners; n += Math.ceil(owners / 10_000)) verify(keys[n], await get(keys[n]));
   const pauses = Array.from({ length: 7 }, pauseMs);
   const note = `a full collection stops the process for ${Math.min(...pauses).toFixed(0)} ms`;
@@ -66,19 +75,22 @@ async function candidateOf(name, owners, service) {
 /** A string of its own, as from a response: `tokenOf` alone would make one that refers to its parts. */
 const newTokenOf = (key) => Buffer.from(tokenOf(key)).toString();
 
-function bytesOfTokens(keys) {
+async function bytesOfTokens(keys) {
   const tokens = keys.map(() => '');
-  const before = heapUsed();
+  const before = await heapUsed();
   for (const [index, key] of keys.entries()) tokens[index] = newTokenOf(key);
-  const bytes = heapUsed() - before;
+  const bytes = (await heapUsed()) - before;
   // Uses the tokens once more, so that they are held until here.
   verify(keys[0], tokens[0]);
   return bytes;
 }
 
-function heapUsed() {
-  globalThis.gc();
-  globalThis.gc();
+/** Several collections, with turns of the event loop in between, which release what they held. */
+async function heapUsed() {
+  for (let n = 0; n < 4; n++) {
+    globalThis.gc();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
   return process.memoryUsage().heapUsed;
 }
 
