@@ -86,7 +86,7 @@ const MAX_SAVED_RETRIES = 10;
 const NEWCOMERS_PER_SECOND = 1;
 /** The longest streak of newcomers' failures that is tolerated. */
 const MAX_TOLERATED = 8;
-/** Factor applied to the tolerated streak with each success of a newcomer. */
+/** Factor applied to the tolerated streak with each token or refusal of a newcomer. */
 const TOLERANCE_DECAY = 0.995;
 
 export class Flow {
@@ -147,7 +147,7 @@ export class Flow {
 
   /**
    * How long a request will wait behind this many others at the current pace. The pace of newcomers does not count,
-   * because their next success ends it.
+   * because the next token or refusal of one ends it.
    */
   waitMs(ahead: number): number {
     return Math.max((ahead * 1_000) / this.#pace.perSecond, this.#concurrency.waitMs(ahead));
