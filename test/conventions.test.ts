@@ -43,7 +43,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
 /** The runtime dependencies, and the only files that may import them. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
-  'lru-cache': ['registry/owner-table.ts'],
+  'lru-cache': ['registry/slot-cache.ts'],
   'p-limit': ['registry/warm-up.ts'],
   // Optional peers.
   '@opentelemetry/api': ['otel/instrument.ts', 'otel/spans.ts'],

@@ -4,20 +4,21 @@
  * token. An in-flight request keeps its owner's slot here until it settles, so eviction never touches it.
  */
 
-import { LRUCache } from 'lru-cache';
 import { inSlices } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
+import type { AccessToken } from '../token.ts';
 import type { Flight } from './flight.ts';
 import { lifted, type Slot } from './slot.ts';
+import { SlotCache } from './slot-cache.ts';
 
 export class OwnerTable {
   /** Slots evicted because the table was full. */
   evictions = 0;
   readonly #diagnostics: Pick<Diagnostics, 'evicted' | 'lifted'>;
-  readonly #newTable: () => LRUCache<string, Slot>;
-  #withToken: LRUCache<string, Slot>;
-  /** Created when first needed, because a table allocates 28 bytes for each possible owner up front. */
-  #withoutToken: LRUCache<string, Slot> | undefined;
+  readonly #newCache: () => SlotCache;
+  #withToken: SlotCache;
+  /** Created when first needed, because a cache allocates 32 bytes for each possible owner up front. */
+  #withoutToken: SlotCache | undefined;
   /**
    * Boxed: `detach` empties the box, because a `Map` may retain removed values until a major GC (see `linked-list.ts`).
    */
@@ -29,14 +30,13 @@ export class OwnerTable {
 
   constructor(maxOwners: number, diagnostics: Pick<Diagnostics, 'evicted' | 'lifted'>) {
     this.#diagnostics = diagnostics;
-    const disposeAfter = (slot: Slot, _accessKey: string, reason: string) => {
-      if (reason !== 'evict') return;
+    const evicted = (slot: Slot) => {
       this.evictions++;
       this.#removePause(slot);
       diagnostics.evicted(slot);
     };
-    this.#newTable = () => new LRUCache<string, Slot>({ max: maxOwners, disposeAfter });
-    this.#withToken = this.#newTable();
+    this.#newCache = () => new SlotCache(maxOwners, evicted);
+    this.#withToken = this.#newCache();
   }
 
   /** Owners held now. */
@@ -54,10 +54,15 @@ export class OwnerTable {
     return this.#pausing;
   }
 
+  /** The token, if it is certainly fresh at this second of the timeline: all that a hit needs. Counts as a use. */
+  freshToken(accessKey: string, second: number): Promise<AccessToken> | undefined {
+    return this.#withToken.freshToken(accessKey, second);
+  }
+
   /** The slot; counts as a use in the LRU order. */
   use(accessKey: string): Slot | undefined {
     return (
-      this.#withToken.get(accessKey) ?? this.#withoutToken?.get(accessKey) ?? this.#flights.get(accessKey)?.flight?.slot
+      this.#withToken.use(accessKey) ?? this.#withoutToken?.use(accessKey) ?? this.#flights.get(accessKey)?.flight?.slot
     );
   }
 
@@ -120,11 +125,11 @@ export class OwnerTable {
     if (slot.trouble?.failure) this.#pausing.add(slot);
     if (slot.held) {
       this.#withoutToken?.delete(slot.accessKey);
-      this.#withToken.set(slot.accessKey, slot);
+      this.#withToken.set(slot);
     } else {
       this.#withToken.delete(slot.accessKey);
-      this.#withoutToken ??= this.#newTable();
-      this.#withoutToken.set(slot.accessKey, slot);
+      this.#withoutToken ??= this.#newCache();
+      this.#withoutToken.set(slot);
     }
   }
 
@@ -144,9 +149,9 @@ export class OwnerTable {
     this.#flights.delete(accessKey);
   }
 
-  /** Replaces the tables, because the cache clears itself in quadratic time. */
+  /** Replaces the caches, because `lru-cache` clears itself in quadratic time. */
   clear(): void {
-    if (this.#withToken.size > 0) this.#withToken = this.#newTable();
+    if (this.#withToken.size > 0) this.#withToken = this.#newCache();
     this.#withoutToken = undefined;
     this.#flights = new Map();
     this.#pausing = new Set();

@@ -35,7 +35,6 @@ import {
   rejected,
   Slot,
   type Surroundings,
-  servedAt,
   standingOf,
 } from './slot.ts';
 import { closedError } from './source-call.ts';
@@ -103,13 +102,15 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   getToken(accessKey: string, options?: { signal?: AbortSignal | null | undefined }): Promise<AccessToken> {
     const signal = options?.signal ?? undefined;
     if (signal?.aborted) return Promise.reject(signal.reason);
-    const slot = this.#owners.use(accessKey);
     try {
-      const served = slot && servedAt(slot, this.#time.seconds());
-      if (!served) return this.#answer(accessKey, slot, signal);
+      // The clock first: the CPU reads it only after all pending loads, so the lookup's would be waited for.
+      const second = this.#time.seconds();
+      const token = this.#owners.freshToken(accessKey, second);
+      if (!token) return this.#answer(accessKey, signal);
       this.#counts.hits++;
-      if (this.#diagnostics.hasLookupSubscribers) this.#diagnostics.lookup(slot, 'serve');
-      return served;
+      if (this.#diagnostics.hasLookupSubscribers)
+        this.#diagnostics.lookup(this.#owners.use(accessKey) as Slot, 'serve');
+      return token;
     } catch (error) {
       return Promise.reject(error);
     }
@@ -250,10 +251,9 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /** Handles every call that is not certainly a hit on a fresh token. */
-  #answer(accessKey: string, found: Slot | undefined, signal?: AbortSignal): Promise<AccessToken> {
-    accessKeyOf(accessKey);
+  #answer(accessKey: string, signal?: AbortSignal): Promise<AccessToken> {
+    const slot = this.#owners.use(accessKeyOf(accessKey)) ?? this.#newSlot(accessKey);
     const now = this.#time.now();
-    const slot = found ?? this.#newSlot(accessKey);
     checkSignal(signal);
     this.#owners.settle(slot);
     if (dropEnded(slot, now)) this.#owners.store(slot);
@@ -268,7 +268,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
         case 'serve':
           if (decision === 'serve-and-refresh') this.#flights.refresh(accessKey, slot);
           this.#counts.hits++;
-          return slot.served as Promise<AccessToken>;
+          return Promise.resolve(slot.held as AccessToken);
         case 'wait':
           this.#counts.joined++;
           return this.#flights.join(flight as Flight, signal);

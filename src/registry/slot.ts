@@ -44,20 +44,10 @@ export interface Failure {
   readonly hung?: boolean;
 }
 
-/**
- * The facts of one owner. All that a healthy owner needs is here: with many owners, each further object would cost a
- * CPU cache miss on every hit, and memory.
- */
+/** The facts of one owner. One object holds all that a healthy owner needs, because each further one costs memory. */
 export class Slot {
   readonly accessKey: string;
-  /** The promise that callers get. Created once, because a new one would be a third of the cost of a hit. */
-  served: Promise<AccessToken> | undefined = undefined;
-  /**
-   * The token is fresh at least until this second of the timeline: with `served`, all that a cache hit reads. A small
-   * integer, because V8 allocates other numbers as separate objects.
-   */
-  freshUntilSecond = 0;
-  /** The cached token. Set only through {@link hold}, as are the two above and the two below. */
+  /** The cached token. Set only through {@link hold}, as are the two below. */
   held: AccessToken | undefined = undefined;
   /** How far the timeline is ahead of the token's instants. */
   aheadMs = 0;
@@ -125,12 +115,12 @@ const DENYLIST_LENGTH = 4;
 const FRESH_SHARE = 0.1;
 const FRESH_MS = 10_000;
 
-/** The largest small integer. A token that is fresh for longer is served all the same, only less quickly. */
+/** The largest 32-bit integer. A token that is fresh for longer is served all the same, only less quickly. */
 const LAST_SECOND = 2 ** 31 - 1;
 
-/** The promise to serve if the held token is certainly fresh at this second of the timeline. A hit reads only this. */
-export function servedAt(slot: Slot, second: number): Promise<AccessToken> | undefined {
-  return second < slot.freshUntilSecond ? slot.served : undefined;
+/** The held token is certainly fresh before this second of the timeline; 0 without a token. */
+export function freshUntilSecond({ held, aheadMs }: Slot): number {
+  return held ? Math.min(LAST_SECOND, Math.floor((held.refreshAtMs + aheadMs) / 1000)) : 0;
 }
 
 /** Whether the held token may be served. */
@@ -297,6 +287,4 @@ function hold(slot: Slot, token: AccessToken | undefined, aheadMs = 0): void {
   slot.held = token;
   slot.aheadMs = aheadMs;
   slot.wasAccepted = false;
-  slot.served = token && Promise.resolve(token);
-  slot.freshUntilSecond = token ? Math.min(LAST_SECOND, Math.floor((token.refreshAtMs + aheadMs) / 1000)) : 0;
 }

@@ -1,6 +1,7 @@
 /** The files in which everything is decided, by their path below `src` and `test`. */
 export const MUTATED = [
   'registry/slot',
+  'registry/slot-cache',
   'registry/request-queue',
   'registry/dispatch',
   'registry/flights',

@@ -10,6 +10,7 @@ import {
   type Failure,
   failed,
   forgotten,
+  freshUntilSecond,
   type HeldToken,
   isDenied,
   isUsable,
@@ -18,7 +19,6 @@ import {
   reasonOf,
   rejected,
   Slot,
-  servedAt,
   standingOf,
   succeeded,
 } from '../../src/registry/slot.ts';
@@ -92,25 +92,22 @@ describe('the held token', () => {
     expect([1009, 1010].map((ms) => isUsable(slot, time(ms, -60)))).toEqual([true, false]);
   });
 
-  it('is served without a further look until the second in which its refresh point lies', () => {
-    const slot = slotWith({ held: heldToken('one', { lifetimeMs: 10_000 }) });
-    expect([1_000, 1_005, 1_006, 1_007].map((second) => servedAt(slot, second) === slot.served)).toEqual([
-      ...[true, true, false, false],
-    ]);
-    expect(servedAt(slotWith({ held: { ...heldToken(), aheadMs: 5_000 } }), 1_004)).toBeDefined();
+  it('is certainly fresh up to the second of the timeline in which its refresh point lies', () => {
+    const { token } = heldToken('one', { lifetimeMs: 11_000 });
+    const secondOf = (aheadMs: number) => freshUntilSecond(slotWith({ held: { token, aheadMs } }));
+    expect([0, 399, 400, 5_000].map(secondOf)).toEqual([1_006, 1_006, 1_007, 1_011]);
   });
 
-  it('that is kept for good stays a small integer, and is fresh beyond it', () => {
+  it('that is kept for good is certainly fresh up to the largest 32-bit integer, and fresh beyond it', () => {
     const { token } = heldToken('one', { lifetimeMs: Number.POSITIVE_INFINITY });
     const slot = slotWith({ held: { token, aheadMs: 0 } });
-    expect(slot.freshUntilSecond).toBe(2 ** 31 - 1);
-    expect(servedAt(slot, 2 ** 31 - 1)).toBeUndefined();
+    expect(freshUntilSecond(slot)).toBe(2 ** 31 - 1);
     expect(isFresh(slot, at(2 ** 31 * 1000))).toBe(true);
   });
 
   it('is none in a new slot, and nothing else is known there', () => {
     const slot = createSlot('owner_x');
-    expect(servedAt(slot, -1e9)).toBeUndefined();
+    expect(freshUntilSecond(slot)).toBe(0);
     expect(isUsable(slot, at(0))).toBe(false);
     expect(slot).toMatchObject({ owner: 'owner_x', held: undefined, wasAccepted: false, trouble: undefined });
   });
@@ -177,14 +174,13 @@ describe('a request', () => {
     expect(dropEnded(slot, at(950))).toBe(false);
   });
 
-  it('that succeeds puts its token in the place of all that was known', async () => {
+  it('that succeeds puts its token in the place of all that was known', () => {
     const slot = slotWith({ failure: failureUntil(2000) });
     denied(slot, 'token_old', heldToken('old').token);
     const held = heldToken('new');
     succeeded(slot, held);
     expect(slot).toMatchObject({ held: held.token, trouble: { failure: undefined, lastRejected: undefined } });
     expect(slot.trouble?.denylist).toEqual(['token_old']);
-    expect(await slot.served).toBe(held.token);
   });
 
   it('that succeeds releases all that was stored of the trouble, unless a rejection must be remembered', () => {
@@ -213,8 +209,7 @@ describe('a rejection', () => {
     const held = heldToken();
     const slot = slotWith({ held });
     rejected(slot, held.token, at(500));
-    expect(slot).toMatchObject({ held: undefined, served: undefined, trouble: { lastRejected: held.token } });
-    expect(servedAt(slot, 0)).toBeUndefined();
+    expect(slot).toMatchObject({ held: undefined, trouble: { lastRejected: held.token } });
   });
 
   it('is quick within a tenth of the life and ten seconds; in a row they are counted', () => {

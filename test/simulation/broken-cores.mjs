@@ -96,8 +96,8 @@ export const BROKEN_CORES = {
     ['callers do not join', 'requesting: flight !== undefined', 'requesting: false && flight !== undefined'],
     [
       'keys are trimmed',
-      '    const slot = this.#owners.use(accessKey);\n',
-      '    accessKey = accessKey.trim();\n    const slot = this.#owners.use(accessKey);\n',
+      '    try {\n      // The clock first',
+      '    accessKey = accessKey.trim();\n    try {\n      // The clock first',
     ],
   ],
   'registry/request-queue': [
@@ -114,8 +114,19 @@ export const BROKEN_CORES = {
       'if (!next) return taken;',
     ],
   ],
+  'registry/slot-cache': [
+    [
+      'a token is served a second longer',
+      'second < (this.#freshUntilSeconds[index] as number)',
+      'second <= (this.#freshUntilSeconds[index] as number)',
+    ],
+    [
+      'two owners share a place',
+      'this.#free.pop() ?? this.#slots.length',
+      'this.#free[this.#free.length - 1] ?? this.#slots.length',
+    ],
+  ],
   'registry/slot': [
-    ['a token is served a second longer', 'second < slot.freshUntilSecond', 'second <= slot.freshUntilSecond'],
     ['rejected tokens are not remembered', '[fingerprint, ...trouble.denylist]', '[]'],
     [
       'a rejection leaves the token',

@@ -1,0 +1,109 @@
+import { describe, expect, it } from 'vitest';
+import { rejected, type Slot, succeeded } from '../../src/registry/slot.ts';
+import { SlotCache } from '../../src/registry/slot-cache.ts';
+import { AccessToken } from '../../src/token.ts';
+import { at } from '../helpers/instants.ts';
+import { seeded } from '../helpers/seeded.mjs';
+import { createSlot } from '../helpers/slots.ts';
+
+/** Fresh up to second 1,600 of the timeline. */
+const tokenNamed = (value: string) =>
+  new AccessToken({
+    ...{ value, tokenType: 'Bearer', fingerprint: `token_${value}` },
+    ...{ issuedAtMs: 1_000_000, refreshAtMs: 1_600_000, expiresAtMs: 1_950_000 },
+  });
+
+class Stage {
+  readonly evicted: string[] = [];
+  readonly cache: SlotCache;
+
+  constructor(max: number) {
+    this.cache = new SlotCache(max, ({ accessKey }) => void this.evicted.push(accessKey));
+  }
+
+  /** Gives the owner a token, or a new one, and stores the slot. */
+  store(accessKey: string, value = accessKey): Slot {
+    const slot = this.cache.peek(accessKey) ?? createSlot(`owner_${accessKey}`);
+    succeeded(slot, { token: tokenNamed(value), aheadMs: 0 });
+    this.cache.set(slot);
+    return slot;
+  }
+
+  async valueOf(accessKey: string, second = 1_000): Promise<string | undefined> {
+    return (await this.cache.freshToken(accessKey, second))?.value;
+  }
+}
+
+describe('the cache of slots', () => {
+  it('has the token of each owner ready, as long as it is certainly fresh', async () => {
+    const stage = new Stage(2);
+    for (const owner of ['a', 'b']) stage.store(owner);
+    expect(await Promise.all(['a', 'b', 'c'].map((owner) => stage.valueOf(owner)))).toEqual(['a', 'b', undefined]);
+    expect([await stage.valueOf('a', 1_599), await stage.valueOf('a', 1_600)]).toEqual(['a', undefined]);
+  });
+
+  it('makes one promise per token', () => {
+    const stage = new Stage(1);
+    stage.store('a');
+    const token = stage.cache.freshToken('a', 1_000);
+    expect(stage.cache.freshToken('a', 1_001)).toBe(token);
+  });
+
+  it('has the new token of an owner ready instead of the old one, and none once it is dropped', async () => {
+    const stage = new Stage(1);
+    const slot = stage.store('a');
+    stage.store('a', 'new');
+    expect(await stage.valueOf('a')).toBe('new');
+    rejected(slot, slot.held as AccessToken, at(0));
+    stage.cache.set(slot);
+    expect(await stage.valueOf('a', 0)).toBeUndefined();
+    expect([stage.cache.peek('a'), stage.cache.size, stage.evicted]).toEqual([slot, 1, []]);
+  });
+
+  it('evicts the owner used least recently, and gives its place to a new one', async () => {
+    const stage = new Stage(3);
+    for (const owner of ['a', 'b', 'c']) stage.store(owner);
+    stage.cache.freshToken('a', 1_000);
+    stage.cache.use('b');
+    stage.cache.peek('c');
+    for (const owner of ['d', 'e', 'f', 'g']) stage.store(owner);
+    expect(stage.evicted).toEqual(['c', 'a', 'b', 'd']);
+    const owners = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
+    const [gone, kept] = [
+      [undefined, undefined, undefined, undefined],
+      ['e', 'f', 'g'],
+    ];
+    expect(await Promise.all(owners.map((owner) => stage.valueOf(owner)))).toEqual([...gone, ...kept]);
+    expect(owners.map((owner) => stage.cache.peek(owner)?.held?.value)).toEqual([...gone, ...kept]);
+  });
+
+  it('gives the place of a removed owner to the next, without reporting an eviction', async () => {
+    const stage = new Stage(2);
+    for (const owner of ['a', 'b']) stage.store(owner);
+    stage.cache.delete('a');
+    stage.cache.delete('a');
+    expect([stage.cache.size, stage.cache.peek('a'), await stage.valueOf('a')]).toEqual([1, undefined, undefined]);
+    for (const owner of ['c', 'b']) stage.store(owner, `${owner}2`);
+    expect([await stage.valueOf('b'), await stage.valueOf('c'), stage.evicted]).toEqual(['b2', 'c2', []]);
+  });
+
+  it('keeps its owners apart through a long random history', async () => {
+    const stage = new Stage(20);
+    const values = new Map<string, string>();
+    const random = seeded(1);
+    const draw = (below: number) => Math.floor(random() * below);
+    for (let step = 0; step < 5_000; step++) {
+      const owner = `o${draw(40)}`;
+      if (draw(4) === 0) stage.cache.delete(owner);
+      else {
+        values.set(owner, `${owner}-${step}`);
+        stage.store(owner, `${owner}-${step}`);
+      }
+      const other = `o${draw(40)}`;
+      const held = stage.cache.peek(other)?.held?.value;
+      expect(await stage.valueOf(other)).toBe(held);
+      if (held !== undefined) expect(held).toBe(values.get(other));
+    }
+    expect(stage.cache.size).toBeLessThanOrEqual(20);
+  });
+});
