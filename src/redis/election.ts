@@ -227,7 +227,7 @@ export class Election {
     let leftMs = this.#leftMs(candidate);
     while (leftMs > 0) {
       call.releasePermit();
-      const settled = await settledWithin(late, Math.min(leftMs, RECHECK_MS), clock, signal);
+      const settled = await resultWithin(late, Math.min(leftMs, RECHECK_MS), clock, signal);
       if (settled?.result) {
         candidate.fallback = undefined;
         return settled.result;
@@ -238,7 +238,7 @@ export class Election {
     record.abandon(call.owner, call.id, late);
     if (leftMs <= 0) return FALL_BACK;
     const never = new Promise(() => {});
-    await settledWithin(never, Math.min(leftMs, AFTER_ERROR_MS * (0.5 + random())), clock, signal);
+    await resultWithin(never, Math.min(leftMs, AFTER_ERROR_MS * (0.5 + random())), clock, signal);
     return undefined;
   }
 
@@ -304,7 +304,7 @@ interface Settled<T> {
 }
 
 /** The result of the work. Undefined if it does not settle in this time, or before the signal is aborted. */
-function settledWithin<T>(
+function resultWithin<T>(
   work: Promise<T>,
   ms: number,
   clock: Clock,
