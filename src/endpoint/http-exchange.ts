@@ -73,8 +73,15 @@ const IDLE_SOCKET_MS = 30_000;
  */
 export function keepAliveAgent(url: URL): http.Agent {
   const { proxyEnv } = https.globalAgent.options as { proxyEnv?: object };
-  const options = { keepAlive: true, timeout: IDLE_SOCKET_MS, proxyEnv };
-  return url.protocol === 'https:' ? new https.Agent(options) : new http.Agent(options);
+  // Node copies the options for each request, into a larger table if there is one more.
+  const options = { keepAlive: true, ...(proxyEnv && { proxyEnv }) };
+  const agent = url.protocol === 'https:' ? new https.Agent(options) : new http.Agent(options);
+  // The time limit is given only to this method: an agent that has it also starts and stops timers for each request.
+  const withLimit = { options: { timeout: IDLE_SOCKET_MS } };
+  agent.keepSocketAlive = agent.keepSocketAlive.bind(
+    Object.assign(Object.create(http.Agent.prototype), agent, withLimit),
+  );
+  return agent;
 }
 
 /** Closes the idle connections of an agent, and none that is in use. */

@@ -3,9 +3,10 @@ import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
 import { syncBuiltinESMExports } from 'node:module';
+import type { Socket } from 'node:net';
 import timers from 'node:timers';
 import zlib from 'node:zlib';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { Deadline } from '../../src/endpoint/deadline.ts';
 import {
   dropIdleSockets,
@@ -69,6 +70,10 @@ async function postAndGet(answer: Answer, changes?: Post): Promise<ExchangeResul
 async function warm(): Promise<void> {
   await post();
   while (Object.keys(agent.freeSockets).length === 0) await new Promise(setImmediate);
+}
+
+function idle(): (Socket | undefined)[] {
+  return Object.values(agent.freeSockets).flat();
 }
 
 /** An agent that reports when a connection receives something, before the exchange reads it. */
@@ -272,12 +277,36 @@ describe('a connection that fails', () => {
   });
 });
 
+describe('the agent of an endpoint', () => {
+  it('uses the proxy of the environment where the agent of Node does, and only there', () => {
+    const url = new URL('https://api.example.com');
+    expect(keepAliveAgent(url)).not.toHaveProperty('options.proxyEnv');
+    const ofNode = https.globalAgent.options as { proxyEnv?: object };
+    onTestFinished(() => void delete ofNode.proxyEnv);
+    ofNode.proxyEnv = { HTTPS_PROXY: 'http://proxy.example:3128' };
+    expect(keepAliveAgent(url)).toMatchObject({ options: { proxyEnv: ofNode.proxyEnv } });
+  });
+});
+
 describe('a connection that was kept', () => {
   it('is kept for 30 s', async () => {
     await warm();
-    expect(Object.values(agent.freeSockets).map((sockets) => sockets?.map((socket) => socket.timeout))).toEqual([
-      [30_000],
-    ]);
+    expect(idle()).toMatchObject([{ timeout: 30_000 }]);
+  });
+
+  it('is kept for less if the service says so', async () => {
+    service.next(json(200, {}, { 'keep-alive': 'timeout=5' }));
+    await warm();
+    expect(idle()).toMatchObject([{ timeout: 4_000 }]);
+  });
+
+  it('keeps its timer while it is used, because starting timers would cost more than the time limit is worth', async () => {
+    await warm();
+    const [socket] = idle();
+    const setTimeout = vi.spyOn(socket as Socket, 'setTimeout');
+    await warm();
+    expect(idle()).toEqual([socket]);
+    expect(setTimeout).not.toHaveBeenCalled();
   });
 
   it('is used again', async () => {
