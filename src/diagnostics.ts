@@ -93,7 +93,6 @@ export interface Reporter {
 /** The message of one call of the source. */
 export class ReportedRequest implements RequestMessage {
   readonly registry: string;
-  declare readonly owner: string;
   readonly reason: RequestReason;
   readonly queuedMs: number;
   declare durationMs?: number;
@@ -102,21 +101,26 @@ export class ReportedRequest implements RequestMessage {
   readonly #slot: Named;
   readonly #sentAtMs: number;
 
-  /** An own property, so that copies have it. One function for all, or V8 would store each message as a dictionary. */
   static readonly #OWNER = {
+    ...Object.getOwnPropertyDescriptor(ReportedRequest.prototype, 'owner'),
     enumerable: true,
-    get(this: ReportedRequest): string {
-      return this.#slot.owner;
-    },
   };
 
   constructor(registry: string, slot: Named, reason: RequestReason, sentAtMs: number, queuedAtMs: number) {
     this.registry = registry;
-    Object.defineProperty(this, 'owner', ReportedRequest.#OWNER);
     this.reason = reason;
     this.queuedMs = sentAtMs - queuedAtMs;
     this.#slot = slot;
     this.#sentAtMs = sentAtMs;
+  }
+
+  get owner(): string {
+    return this.#slot.owner;
+  }
+
+  /** To be published: `owner` is an own property, so that copies have it. Costs too much for a message nobody gets. */
+  get published(): this {
+    return Object.defineProperty(this, 'owner', ReportedRequest.#OWNER);
   }
 
   ended(nowMs: number): void {
@@ -166,7 +170,7 @@ export class Diagnostics {
   requestSent<T>(message: ReportedRequest, send: () => Promise<T>): Promise<T> {
     this.#log('request.sent', () => ({ owner: message.owner, reason: message.reason }));
     if (!requests.start.hasSubscribers) return send();
-    return requests.start.runStores(message, () => {
+    return requests.start.runStores(message.published, () => {
       const sent = message.run ? message.run(send) : send();
       requests.end.publish(message);
       return sent;
@@ -190,7 +194,7 @@ export class Diagnostics {
     message.error = error;
     message.ended(this.#reporter.now().monotonicMs);
     this.#log('request.failed', () => ({ reason: message.reason, ...this.#failureFields(error, message) }));
-    if (requests.error.hasSubscribers) requests.error.publish(message);
+    if (requests.error.hasSubscribers) requests.error.publish(message.published);
     this.#publishOutcome(message);
   }
 
@@ -286,9 +290,9 @@ export class Diagnostics {
     };
   }
 
-  #publishOutcome(message: RequestMessage): void {
-    if (requests.asyncStart.hasSubscribers) requests.asyncStart.publish(message);
-    if (requests.asyncEnd.hasSubscribers) requests.asyncEnd.publish(message);
+  #publishOutcome(message: ReportedRequest): void {
+    if (requests.asyncStart.hasSubscribers) requests.asyncStart.publish(message.published);
+    if (requests.asyncEnd.hasSubscribers) requests.asyncEnd.publish(message.published);
   }
 
   #publishPause(paused: Paused, rest: Omit<PauseMessage, 'registry' | 'scope' | 'owner'>): void {

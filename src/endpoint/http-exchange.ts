@@ -177,7 +177,7 @@ function readBody(
     else chunks.push(chunk);
   });
   response.on('end', () => {
-    const body = Buffer.concat(chunks);
+    const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
     try {
       done(decode ? decode(body, { maxOutputLength: maxBytes }) : body);
     } catch (error) {

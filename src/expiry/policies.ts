@@ -14,9 +14,6 @@ import {
 
 const UNITS_MS = { ms: 1, s: 1000, min: 60_000 } as const;
 
-/** Where responses state when to refresh, beside the lifetime and in its unit. No RFC defines it. */
-const HINT_FIELDS = ['refresh_in', 'refresh_after'] as const;
-
 /**
  * Which response field holds the lifetime, and its unit.
  *
@@ -56,7 +53,9 @@ export function expiresIn(options: ExpiresInOptions = {}): ExpiryPolicy {
   check.when('unit', (value) => typeof value === 'string' && Object.hasOwn(UNITS_MS, value), "'ms', 's' or 'min'");
   check.done();
   const path = (options.field ?? 'expires_in').split('.');
-  const hintPaths = HINT_FIELDS.map((name) => path.with(-1, name));
+  // Where responses state when to refresh, beside the lifetime and in its unit. No RFC defines it.
+  const refreshIn = path.with(-1, 'refresh_in');
+  const refreshAfter = path.with(-1, 'refresh_after');
   const unitMs = UNITS_MS[options.unit ?? 's'];
   return {
     lifetimeMs({ response }) {
@@ -65,7 +64,7 @@ export function expiresIn(options: ExpiresInOptions = {}): ExpiryPolicy {
       const lifetimeMs = numberOf(stated) * unitMs;
       // 1e999 is valid JSON and parses as Infinity, which would mean "until rejected". Only a policy may state that.
       const finiteMs = Math.abs(lifetimeMs) === Infinity ? Math.sign(lifetimeMs) * Number.MAX_VALUE : lifetimeMs;
-      const hint = hintPaths.map((hintPath) => valueAt(response, hintPath)).find((value) => value != null);
+      const hint = valueAt(response, refreshIn) ?? valueAt(response, refreshAfter) ?? undefined;
       return hint === undefined ? finiteMs : { lifetimeMs: finiteMs, refreshAfterMs: numberOf(hint) * unitMs };
     },
   };

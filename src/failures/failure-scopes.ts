@@ -141,10 +141,11 @@ export class FailureScopes {
   succeeded(permit: Permit, nowMs: number, response: Omit<TokenResponse, 'number'> | undefined): WiderScope[] {
     const { number } = permit;
     this.#newestSuccess = Math.max(this.#newestSuccess, number);
-    const lifted = this.#both.filter((breaker) => breaker.succeeded(permit));
+    const lifted: WiderScope[] = [];
+    for (const breaker of this.#both) if (breaker.succeeded(permit)) lifted.push(breaker.scope);
     if (lifted.length > 0) this.flow.restart(number);
     this.flow.succeeded(permit, nowMs, response && { number, ...response });
-    return lifted.map(({ scope }) => scope);
+    return lifted;
   }
 
   /**

@@ -108,6 +108,7 @@ export class RequestQueue<T extends QueuedRequest> {
 
   /** How many queued requests start before one that a caller begins to wait for now. */
   get ahead(): number {
+    if (this.queued === 0) return 0;
     return STANDINGS.reduce((sum, standing) => sum + this.#waitedFor[standing].length, 0);
   }
 
@@ -231,7 +232,8 @@ export class RequestQueue<T extends QueuedRequest> {
   #nextSlow(slowAfterMs: number, nowMs: number): Place<T> | undefined {
     if (this.#slow.length >= this.#maxSlow) return undefined;
     let mayServiceHang: boolean | undefined;
-    for (const each of this.#started) {
+    // Not by the iterator, which would be made for each request.
+    for (let each = this.#started.first; each; each = each.next) {
       // By the same sum as in `slowAtMs`: a difference may be rounded otherwise, and the timer would fire for nothing.
       if (each.startedAtMs + slowAfterMs > nowMs || !this.#isSuspect(each)) return each;
       mayServiceHang ??= this.#mayServiceHang;
@@ -254,6 +256,7 @@ export class RequestQueue<T extends QueuedRequest> {
   }
 
   get #nextOverdue(): Place<T> | undefined {
+    if (this.queued === 0) return undefined;
     let next: Place<T> | undefined;
     for (const standing of STANDINGS) {
       const first = earlier(this.#waitedFor[standing].first, this.#refreshes[standing].first);
