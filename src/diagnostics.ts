@@ -118,8 +118,8 @@ export class ReportedRequest implements RequestMessage {
     return this.#slot.owner;
   }
 
-  /** To be published: `owner` is an own property, so that copies have it. Costs too much for a message nobody gets. */
-  get published(): this {
+  /** Makes `owner` an own property, so that copies have it: too expensive for a message that nobody gets. */
+  toPublish(): this {
     return Object.defineProperty(this, 'owner', ReportedRequest.#OWNER);
   }
 
@@ -170,7 +170,7 @@ export class Diagnostics {
   requestSent<T>(message: ReportedRequest, send: () => Promise<T>): Promise<T> {
     this.#log('request.sent', () => ({ owner: message.owner, reason: message.reason }));
     if (!requests.start.hasSubscribers) return send();
-    return requests.start.runStores(message.published, () => {
+    return requests.start.runStores(message.toPublish(), () => {
       const sent = message.run ? message.run(send) : send();
       requests.end.publish(message);
       return sent;
@@ -194,7 +194,7 @@ export class Diagnostics {
     message.error = error;
     message.ended(this.#reporter.now().monotonicMs);
     this.#log('request.failed', () => ({ reason: message.reason, ...this.#failureFields(error, message) }));
-    if (requests.error.hasSubscribers) requests.error.publish(message.published);
+    if (requests.error.hasSubscribers) requests.error.publish(message.toPublish());
     this.#publishOutcome(message);
   }
 
@@ -291,8 +291,8 @@ export class Diagnostics {
   }
 
   #publishOutcome(message: ReportedRequest): void {
-    if (requests.asyncStart.hasSubscribers) requests.asyncStart.publish(message.published);
-    if (requests.asyncEnd.hasSubscribers) requests.asyncEnd.publish(message.published);
+    if (requests.asyncStart.hasSubscribers) requests.asyncStart.publish(message.toPublish());
+    if (requests.asyncEnd.hasSubscribers) requests.asyncEnd.publish(message.toPublish());
   }
 
   #publishPause(paused: Paused, rest: Omit<PauseMessage, 'registry' | 'scope' | 'owner'>): void {

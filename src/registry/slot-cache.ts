@@ -3,6 +3,7 @@
  * owners, each object that a hit reads costs a CPU cache miss, while most of an array stays in the CPU caches.
  */
 
+import { AsyncResource } from 'node:async_hooks';
 import { LRUCache } from 'lru-cache';
 import type { AccessToken } from '../token.ts';
 import { freshUntilSecond, type Slot } from './slot.ts';
@@ -16,6 +17,11 @@ export class SlotCache {
   readonly #freshUntilSeconds: Int32Array;
   /** Indexes to use again. */
   readonly #free: number[] = [];
+  /**
+   * In the context in which the registry was constructed: up to Node 22, a promise keeps the `AsyncLocalStorage` stores
+   * of its own context alive, and in the caller's these may hold a whole request, for as long as the token is cached.
+   */
+  readonly #promiseOf = AsyncResource.bind((token: AccessToken) => Promise.resolve(token));
 
   /** @param evicted called with each slot that is dropped because the cache is full. */
   constructor(max: number, evicted: (slot: Slot) => void) {
@@ -57,7 +63,7 @@ export class SlotCache {
     const { accessKey, held } = slot;
     const index = this.#indexes.peek(accessKey) ?? this.#free.pop() ?? this.#slots.length;
     this.#slots[index] = slot;
-    this.#tokens[index] = held && Promise.resolve(held);
+    this.#tokens[index] = held && this.#promiseOf(held);
     this.#freshUntilSeconds[index] = freshUntilSecond(slot);
     this.#indexes.set(accessKey, index);
   }

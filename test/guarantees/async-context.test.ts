@@ -1,7 +1,10 @@
 /** Row M5: a request runs in the async context of the call that began it, whoever's request ended before it. */
 
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { expect, it } from 'vitest';
+import { nextTurn } from '../../src/clock.ts';
 import { OwnerTokenRegistry, type TokenSource } from '../../src/index.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 import { keys } from '../helpers/registries.ts';
@@ -53,6 +56,24 @@ it('M5 a refresh runs in the context of the call that triggered it', async () =>
     ['absent', 'first', 'first'],
     ['refresh', 'second', 'second'],
   ]);
+  await registry.close();
+});
+
+it('M5 a cached token keeps nothing of the context alive in which it was requested', async () => {
+  const requests = new AsyncLocalStorage<object>();
+  const registry = new OwnerTokenRegistry({ source: observedSource().source });
+  const contexts: WeakRef<object>[] = [];
+  for (const key of keys(20)) {
+    const context = { key };
+    contexts.push(new WeakRef(context));
+    await requests.run(context, () => registry.getToken(key));
+  }
+  setFlagsFromString('--expose-gc');
+  const collectGarbage = runInNewContext('gc') as () => void;
+  await nextTurn();
+  collectGarbage();
+  // The last one may still be on the stack.
+  expect(contexts.filter((context) => context.deref()).length).toBeLessThanOrEqual(1);
   await registry.close();
 });
 

@@ -64,7 +64,7 @@ describe('the cache of slots', () => {
   it('evicts the owner used least recently, and gives its place to a new one', async () => {
     const stage = new Stage(3);
     for (const owner of ['a', 'b', 'c']) stage.store(owner);
-    stage.cache.freshToken('a', 1_000);
+    void stage.cache.freshToken('a', 1_000);
     stage.cache.use('b');
     stage.cache.peek('c');
     for (const owner of ['d', 'e', 'f', 'g']) stage.store(owner);
