@@ -101,6 +101,7 @@ export class ReportedRequest implements RequestMessage {
   readonly #slot: Named;
   readonly #sentAtMs: number;
 
+  /** One getter for all messages, or V8 would store each as a dictionary. */
   static readonly #OWNER = {
     ...Object.getOwnPropertyDescriptor(ReportedRequest.prototype, 'owner'),
     enumerable: true,
@@ -118,8 +119,8 @@ export class ReportedRequest implements RequestMessage {
     return this.#slot.owner;
   }
 
-  /** Makes `owner` an own property, so that copies have it: too expensive for a message that nobody gets. */
-  toPublish(): this {
+  /** Makes `owner` an own property, so that copies have it. Too slow for messages that nobody gets. */
+  exposeOwner(): this {
     return Object.defineProperty(this, 'owner', ReportedRequest.#OWNER);
   }
 
@@ -170,7 +171,7 @@ export class Diagnostics {
   requestSent<T>(message: ReportedRequest, send: () => Promise<T>): Promise<T> {
     this.#log('request.sent', () => ({ owner: message.owner, reason: message.reason }));
     if (!requests.start.hasSubscribers) return send();
-    return requests.start.runStores(message.toPublish(), () => {
+    return requests.start.runStores(message.exposeOwner(), () => {
       const sent = message.run ? message.run(send) : send();
       requests.end.publish(message);
       return sent;
@@ -194,7 +195,7 @@ export class Diagnostics {
     message.error = error;
     message.ended(this.#reporter.now().monotonicMs);
     this.#log('request.failed', () => ({ reason: message.reason, ...this.#failureFields(error, message) }));
-    if (requests.error.hasSubscribers) requests.error.publish(message.toPublish());
+    if (requests.error.hasSubscribers) requests.error.publish(message.exposeOwner());
     this.#publishOutcome(message);
   }
 
@@ -291,8 +292,8 @@ export class Diagnostics {
   }
 
   #publishOutcome(message: ReportedRequest): void {
-    if (requests.asyncStart.hasSubscribers) requests.asyncStart.publish(message.toPublish());
-    if (requests.asyncEnd.hasSubscribers) requests.asyncEnd.publish(message.toPublish());
+    if (requests.asyncStart.hasSubscribers) requests.asyncStart.publish(message.exposeOwner());
+    if (requests.asyncEnd.hasSubscribers) requests.asyncEnd.publish(message.exposeOwner());
   }
 
   #publishPause(paused: Paused, rest: Omit<PauseMessage, 'registry' | 'scope' | 'owner'>): void {

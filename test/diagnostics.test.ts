@@ -123,17 +123,20 @@ describe('a request', () => {
     expect(heard).toEqual(['error', 'asyncStart', 'asyncEnd']);
   });
 
-  it.each(['start', 'asyncStart', 'asyncEnd', 'error'])('is named in a copy made at %s, heard alone', async (part) => {
-    const { reports } = reporting();
-    const copies: object[] = [];
-    const listen = (data: unknown) => void copies.push({ ...(data as object) });
-    diagnostics.subscribe(`${TRACE}:${part}`, listen);
-    leaving.push(() => diagnostics.unsubscribe(`${TRACE}:${part}`, listen));
-    const message = reports.newRequest(SLOT, 'absent');
-    await reports.requestSent(message, async () => {});
-    reports.requestFailed(message, failure());
-    expect(copies).toMatchObject([{ registry: 'crm', owner: 'owner_x', reason: 'absent' }]);
-  });
+  it.each(['start', 'asyncStart', 'asyncEnd', 'error'])(
+    'has its owner in a copy of the message if %s is the only channel with a subscriber',
+    async (part) => {
+      const { reports } = reporting();
+      const copies: object[] = [];
+      const listen = (data: unknown) => void copies.push({ ...(data as object) });
+      diagnostics.subscribe(`${TRACE}:${part}`, listen);
+      leaving.push(() => diagnostics.unsubscribe(`${TRACE}:${part}`, listen));
+      const message = reports.newRequest(SLOT, 'absent');
+      await reports.requestSent(message, async () => {});
+      reports.requestFailed(message, failure());
+      expect(copies).toMatchObject([{ registry: 'crm', owner: 'owner_x', reason: 'absent' }]);
+    },
+  );
 
   it('runs inside what a subscriber to its start asks for, such as a span', async () => {
     const { reports } = reporting();

@@ -108,9 +108,9 @@ export class TokenEndpoint implements TokenSource {
         await this.close();
         result = await this.#post(exchange);
       }
+      if (result.error instanceof OwnerTokenError) throw result.error;
       const read = this.#read(result, requestedAtMs);
       if ('token' in read) return read;
-      if (result.error instanceof OwnerTokenError) throw result.error;
       const sent = [this.#clientId, clientSecret, accessKey];
       throw classify(result, read, { nowMs: this.#clock.now(), sent, classifyFailure: this.#classifyFailure });
     } finally {

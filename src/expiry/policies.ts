@@ -53,7 +53,7 @@ export function expiresIn(options: ExpiresInOptions = {}): ExpiryPolicy {
   check.when('unit', (value) => typeof value === 'string' && Object.hasOwn(UNITS_MS, value), "'ms', 's' or 'min'");
   check.done();
   const path = (options.field ?? 'expires_in').split('.');
-  // Where responses state when to refresh, beside the lifetime and in its unit. No RFC defines it.
+  // Where some responses state when to refresh, beside the lifetime and in its unit. No RFC defines these two.
   const refreshIn = path.with(-1, 'refresh_in');
   const refreshAfter = path.with(-1, 'refresh_after');
   const unitMs = UNITS_MS[options.unit ?? 's'];
@@ -64,8 +64,8 @@ export function expiresIn(options: ExpiresInOptions = {}): ExpiryPolicy {
       const lifetimeMs = numberOf(stated) * unitMs;
       // 1e999 is valid JSON and parses as Infinity, which would mean "until rejected". Only a policy may state that.
       const finiteMs = Math.abs(lifetimeMs) === Infinity ? Math.sign(lifetimeMs) * Number.MAX_VALUE : lifetimeMs;
-      const hint = valueAt(response, refreshIn) ?? valueAt(response, refreshAfter) ?? undefined;
-      return hint === undefined ? finiteMs : { lifetimeMs: finiteMs, refreshAfterMs: numberOf(hint) * unitMs };
+      const hint = valueAt(response, refreshIn) ?? valueAt(response, refreshAfter);
+      return hint == null ? finiteMs : { lifetimeMs: finiteMs, refreshAfterMs: numberOf(hint) * unitMs };
     },
   };
 }

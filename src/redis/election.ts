@@ -227,13 +227,13 @@ export class Election {
     let leftMs = this.#leftMs(candidate);
     while (leftMs > 0) {
       call.releasePermit();
-      const settled = await resultWithin(late, Math.min(leftMs, RECHECK_MS), clock, signal);
-      if (settled?.result) {
+      const outcome = await resultWithin(late, Math.min(leftMs, RECHECK_MS), clock, signal);
+      if (outcome?.result) {
         candidate.fallback = undefined;
-        return settled.result;
+        return outcome.result;
       }
       leftMs = this.#leftMs(candidate);
-      if (settled || signal.aborted) break;
+      if (outcome || signal.aborted) break;
     }
     record.abandon(call.owner, call.id, late);
     if (leftMs <= 0) return FALL_BACK;
@@ -299,7 +299,7 @@ export class Election {
   }
 }
 
-interface Settled<T> {
+interface Outcome<T> {
   readonly result: T;
 }
 
@@ -309,13 +309,13 @@ function resultWithin<T>(
   ms: number,
   clock: Clock,
   signal: AbortSignal,
-): Promise<Settled<T> | undefined> {
+): Promise<Outcome<T> | undefined> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve(undefined);
-    const end = (settled?: Settled<T>) => {
+    const end = (outcome?: Outcome<T>) => {
       cancel();
       signal.removeEventListener('abort', leave);
-      resolve(settled);
+      resolve(outcome);
     };
     const leave = () => end();
     const cancel = startTimer(clock, leave, ms);

@@ -4,6 +4,7 @@
  * token. An in-flight request keeps its owner's slot here until it settles, so eviction never touches it.
  */
 
+import { AsyncResource } from 'node:async_hooks';
 import { inSlices } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import type { AccessToken } from '../token.ts';
@@ -12,12 +13,17 @@ import { lifted, type Slot } from './slot.ts';
 import { SlotCache } from './slot-cache.ts';
 
 export class OwnerTable {
-  /** Slots evicted because the table was full. */
+  /** Slots evicted because their cache was full. */
   evictions = 0;
   readonly #diagnostics: Pick<Diagnostics, 'evicted' | 'lifted'>;
+  /**
+   * Runs in the async context in which the registry was constructed. Before Node 24 a promise keeps the
+   * `AsyncLocalStorage` stores of the context that created it alive, and the caller's may hold a whole HTTP request.
+   */
+  readonly #promiseOf = AsyncResource.bind((token: AccessToken) => Promise.resolve(token));
   readonly #newCache: () => SlotCache;
   #withToken: SlotCache;
-  /** Created when first needed, because a cache allocates 32 bytes for each possible owner up front. */
+  /** Created when first needed, because a cache allocates up to 32 bytes for each possible owner up front. */
   #withoutToken: SlotCache | undefined;
   /**
    * Boxed: `detach` empties the box, because a `Map` may retain removed values until a major GC (see `linked-list.ts`).
@@ -54,7 +60,7 @@ export class OwnerTable {
     return this.#pausing;
   }
 
-  /** The token, if it is certainly fresh at this second of the timeline: all that a hit needs. Counts as a use. */
+  /** What a hit returns; see {@link SlotCache.freshToken}. */
   freshToken(accessKey: string, second: number): Promise<AccessToken> | undefined {
     return this.#withToken.freshToken(accessKey, second);
   }
@@ -125,7 +131,7 @@ export class OwnerTable {
     if (slot.trouble?.failure) this.#pausing.add(slot);
     if (slot.held) {
       this.#withoutToken?.delete(slot.accessKey);
-      this.#withToken.set(slot);
+      this.#withToken.set(slot, this.#promiseOf(slot.held));
     } else {
       this.#withToken.delete(slot.accessKey);
       this.#withoutToken ??= this.#newCache();

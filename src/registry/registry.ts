@@ -103,13 +103,16 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const signal = options?.signal ?? undefined;
     if (signal?.aborted) return Promise.reject(signal.reason);
     try {
-      // The clock first: the CPU reads it only after all pending loads, so the lookup's would be waited for.
+      // Before the lookup: the CPU completes all earlier loads before it reads the clock, so the other order would wait for
+      // the cache misses of the lookup.
       const second = this.#time.seconds();
       const token = this.#owners.freshToken(accessKey, second);
       if (!token) return this.#answer(accessKey, signal);
       this.#counts.hits++;
-      if (this.#diagnostics.hasLookupSubscribers)
+      if (this.#diagnostics.hasLookupSubscribers) {
+        // Only here, because a hit does not need the slot.
         this.#diagnostics.lookup(this.#owners.use(accessKey) as Slot, 'serve');
+      }
       return token;
     } catch (error) {
       return Promise.reject(error);

@@ -108,7 +108,6 @@ export class RequestQueue<T extends QueuedRequest> {
 
   /** How many queued requests start before one that a caller begins to wait for now. */
   get ahead(): number {
-    if (this.queued === 0) return 0;
     return STANDINGS.reduce((sum, standing) => sum + this.#waitedFor[standing].length, 0);
   }
 
@@ -232,7 +231,7 @@ export class RequestQueue<T extends QueuedRequest> {
   #nextSlow(slowAfterMs: number, nowMs: number): Place<T> | undefined {
     if (this.#slow.length >= this.#maxSlow) return undefined;
     let mayServiceHang: boolean | undefined;
-    // Not by the iterator, which would be made for each request.
+    // A plain loop, because `for...of` would create an iterator for each request.
     for (let each = this.#started.first; each; each = each.next) {
       // By the same sum as in `slowAtMs`: a difference may be rounded otherwise, and the timer would fire for nothing.
       if (each.startedAtMs + slowAfterMs > nowMs || !this.#isSuspect(each)) return each;
@@ -256,7 +255,6 @@ export class RequestQueue<T extends QueuedRequest> {
   }
 
   get #nextOverdue(): Place<T> | undefined {
-    if (this.queued === 0) return undefined;
     let next: Place<T> | undefined;
     for (const standing of STANDINGS) {
       const first = earlier(this.#waitedFor[standing].first, this.#refreshes[standing].first);

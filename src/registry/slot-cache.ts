@@ -1,9 +1,9 @@
 /**
- * An LRU cache of slots. The two facts that a hit needs are in arrays as well, apart from the slots: with thousands of
- * owners, each object that a hit reads costs a CPU cache miss, while most of an array stays in the CPU caches.
+ * An LRU cache of slots. What a hit needs, the promise of the token and the second until which it is certainly fresh, is
+ * in arrays of its own: with thousands of owners, reading a slot usually misses the CPU cache, and most elements of an
+ * array are in it.
  */
 
-import { AsyncResource } from 'node:async_hooks';
 import { LRUCache } from 'lru-cache';
 import type { AccessToken } from '../token.ts';
 import { freshUntilSecond, type Slot } from './slot.ts';
@@ -12,28 +12,22 @@ export class SlotCache {
   /** The index of each owner in the arrays below. */
   readonly #indexes: LRUCache<string, number>;
   readonly #slots: (Slot | undefined)[] = [];
-  /** The promises that callers get. Created once, because a new one would be a third of the cost of a hit. */
-  readonly #tokens: (Promise<AccessToken> | undefined)[] = [];
+  /** What callers get. Created when a slot is stored, because a new one per hit would be a third of the cost of a hit. */
+  readonly #promises: (Promise<AccessToken> | undefined)[] = [];
   readonly #freshUntilSeconds: Int32Array;
-  /** Indexes to use again. */
-  readonly #free: number[] = [];
-  /**
-   * In the context in which the registry was constructed: up to Node 22, a promise keeps the `AsyncLocalStorage` stores
-   * of its own context alive, and in the caller's these may hold a whole request, for as long as the token is cached.
-   */
-  readonly #promiseOf = AsyncResource.bind((token: AccessToken) => Promise.resolve(token));
+  readonly #freeIndexes: number[] = [];
 
   /** @param evicted called with each slot that is dropped because the cache is full. */
   constructor(max: number, evicted: (slot: Slot) => void) {
     const disposeAfter = (index: number, _accessKey: string, reason: string) => {
       const slot = this.#slots[index] as Slot;
       this.#slots[index] = undefined;
-      this.#tokens[index] = undefined;
-      this.#free.push(index);
+      this.#promises[index] = undefined;
+      this.#freeIndexes.push(index);
       if (reason === 'evict') evicted(slot);
     };
     this.#indexes = new LRUCache<string, number>({ max, disposeAfter });
-    // One more, because a slot is evicted after the new one has been stored.
+    // One more, because a new slot gets its index before the evicted one frees its own.
     this.#freshUntilSeconds = new Int32Array(max + 1);
   }
 
@@ -41,11 +35,11 @@ export class SlotCache {
     return this.#indexes.size;
   }
 
-  /** The token, if it is certainly fresh at this second of the timeline. Counts as a use in the LRU order. */
+  /** The token's promise, if the token is certainly fresh at this second of the timeline. Counts as a use in the LRU order. */
   freshToken(accessKey: string, second: number): Promise<AccessToken> | undefined {
     const index = this.#indexes.get(accessKey);
     if (index === undefined) return undefined;
-    return second < (this.#freshUntilSeconds[index] as number) ? this.#tokens[index] : undefined;
+    return second < (this.#freshUntilSeconds[index] as number) ? this.#promises[index] : undefined;
   }
 
   /** The slot; counts as a use in the LRU order. */
@@ -58,12 +52,16 @@ export class SlotCache {
     return this.#slotAt(this.#indexes.peek(accessKey));
   }
 
-  /** Stores a slot, or what has changed in it. */
-  set(slot: Slot): void {
-    const { accessKey, held } = slot;
-    const index = this.#indexes.peek(accessKey) ?? this.#free.pop() ?? this.#slots.length;
+  /**
+   * Adds a slot, or updates the arrays after it has changed.
+   *
+   * @param promise of its token, if it holds one.
+   */
+  set(slot: Slot, promise?: Promise<AccessToken>): void {
+    const { accessKey } = slot;
+    const index = this.#indexes.peek(accessKey) ?? this.#freeIndexes.pop() ?? this.#slots.length;
     this.#slots[index] = slot;
-    this.#tokens[index] = held && this.#promiseOf(held);
+    this.#promises[index] = promise;
     this.#freshUntilSeconds[index] = freshUntilSecond(slot);
     this.#indexes.set(accessKey, index);
   }

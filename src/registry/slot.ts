@@ -44,10 +44,10 @@ export interface Failure {
   readonly hung?: boolean;
 }
 
-/** The facts of one owner. One object holds all that a healthy owner needs, because each further one costs memory. */
+/** The facts of one owner. What a healthy owner does not need is in `trouble`, to save memory. */
 export class Slot {
   readonly accessKey: string;
-  /** The cached token. Set only through {@link hold}, as are the two below. */
+  /** The cached token. Set only through {@link hold}, which also sets the two below. */
   held: AccessToken | undefined = undefined;
   /** How far the timeline is ahead of the token's instants. */
   aheadMs = 0;
@@ -115,7 +115,7 @@ const DENYLIST_LENGTH = 4;
 const FRESH_SHARE = 0.1;
 const FRESH_MS = 10_000;
 
-/** The largest 32-bit integer. A token that is fresh for longer is served all the same, only less quickly. */
+/** The largest 32-bit integer. A token that is fresh for longer takes the slow path from this second on. */
 const LAST_SECOND = 2 ** 31 - 1;
 
 /** The held token is certainly fresh before this second of the timeline; 0 without a token. */

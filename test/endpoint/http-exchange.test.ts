@@ -278,13 +278,13 @@ describe('a connection that fails', () => {
 });
 
 describe('the agent of an endpoint', () => {
-  it('uses the proxy of the environment where the agent of Node does, and only there', () => {
+  it('reads the proxy from the environment only if the global agent of Node does', () => {
     const url = new URL('https://api.example.com');
     expect(keepAliveAgent(url)).not.toHaveProperty('options.proxyEnv');
-    const ofNode = https.globalAgent.options as { proxyEnv?: object };
-    onTestFinished(() => void delete ofNode.proxyEnv);
-    ofNode.proxyEnv = { HTTPS_PROXY: 'http://proxy.example:3128' };
-    expect(keepAliveAgent(url)).toMatchObject({ options: { proxyEnv: ofNode.proxyEnv } });
+    const globalOptions = https.globalAgent.options as { proxyEnv?: object };
+    onTestFinished(() => void delete globalOptions.proxyEnv);
+    globalOptions.proxyEnv = { HTTPS_PROXY: 'http://proxy.example:3128' };
+    expect(keepAliveAgent(url)).toMatchObject({ options: { proxyEnv: globalOptions.proxyEnv } });
   });
 });
 
@@ -294,13 +294,13 @@ describe('a connection that was kept', () => {
     expect(idle()).toMatchObject([{ timeout: 30_000 }]);
   });
 
-  it('is kept for less if the service says so', async () => {
+  it('is kept for a second less than the service says', async () => {
     service.next(json(200, {}, { 'keep-alive': 'timeout=5' }));
     await warm();
     expect(idle()).toMatchObject([{ timeout: 4_000 }]);
   });
 
-  it('keeps its timer while it is used, because starting timers would cost more than the time limit is worth', async () => {
+  it('is reused without a new timeout', async () => {
     await warm();
     const [socket] = idle();
     const setTimeout = vi.spyOn(socket as Socket, 'setTimeout');

@@ -92,13 +92,13 @@ describe('the held token', () => {
     expect([1009, 1010].map((ms) => isUsable(slot, time(ms, -60)))).toEqual([true, false]);
   });
 
-  it('is certainly fresh up to the second of the timeline in which its refresh point lies', () => {
+  it('is certainly fresh before the second of the timeline that contains its refresh point', () => {
     const { token } = heldToken('one', { lifetimeMs: 11_000 });
     const secondOf = (aheadMs: number) => freshUntilSecond(slotWith({ held: { token, aheadMs } }));
     expect([0, 399, 400, 5_000].map(secondOf)).toEqual([1_006, 1_006, 1_007, 1_011]);
   });
 
-  it('that is kept for good is certainly fresh up to the largest 32-bit integer, and fresh beyond it', () => {
+  it('that never expires is certainly fresh before the largest second of 32 bits, and fresh after it', () => {
     const { token } = heldToken('one', { lifetimeMs: Number.POSITIVE_INFINITY });
     const slot = slotWith({ held: { token, aheadMs: 0 } });
     expect(freshUntilSecond(slot)).toBe(2 ** 31 - 1);

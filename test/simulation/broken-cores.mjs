@@ -96,8 +96,8 @@ export const BROKEN_CORES = {
     ['callers do not join', 'requesting: flight !== undefined', 'requesting: false && flight !== undefined'],
     [
       'keys are trimmed',
-      '    try {\n      // The clock first',
-      '    accessKey = accessKey.trim();\n    try {\n      // The clock first',
+      '    try {\n      // Before the lookup',
+      '    accessKey = accessKey.trim();\n    try {\n      // Before the lookup',
     ],
   ],
   'registry/request-queue': [
@@ -121,9 +121,9 @@ export const BROKEN_CORES = {
       'second <= (this.#freshUntilSeconds[index] as number)',
     ],
     [
-      'two owners share a place',
-      'this.#free.pop() ?? this.#slots.length',
-      'this.#free[this.#free.length - 1] ?? this.#slots.length',
+      'two owners share an index',
+      'this.#freeIndexes.pop() ?? this.#slots.length',
+      'this.#freeIndexes[this.#freeIndexes.length - 1] ?? this.#slots.length',
     ],
   ],
   'registry/slot': [
