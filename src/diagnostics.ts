@@ -105,6 +105,8 @@ export class ReportedRequest implements RequestMessage {
   static readonly #OWNER = {
     ...Object.getOwnPropertyDescriptor(ReportedRequest.prototype, 'owner'),
     enumerable: true,
+    // So that defining it again does nothing, even if a subscriber has frozen the message.
+    configurable: false,
   };
 
   constructor(registry: string, slot: Named, reason: RequestReason, sentAtMs: number, queuedAtMs: number) {

@@ -138,6 +138,17 @@ describe('a request', () => {
     },
   );
 
+  it('may be frozen by a subscriber once it has failed', () => {
+    const { reports } = reporting();
+    const ended = publishedOn(`${TRACE}:asyncEnd`);
+    const freeze = (data: unknown) => void Object.freeze(data);
+    diagnostics.subscribe(`${TRACE}:error`, freeze);
+    leaving.push(() => diagnostics.unsubscribe(`${TRACE}:error`, freeze));
+    const message = reports.newRequest(SLOT, 'absent');
+    reports.requestFailed(message, failure());
+    expect(ended).toEqual([message]);
+  });
+
   it('runs inside what a subscriber to its start asks for, such as a span', async () => {
     const { reports } = reporting();
     const order: string[] = [];

@@ -73,8 +73,9 @@ const IDLE_SOCKET_MS = 30_000;
  */
 export function keepAliveAgent(url: URL): http.Agent {
   const { proxyEnv } = https.globalAgent.options as { proxyEnv?: object };
-  // Left out if unset: Node copies all options for each request, and one more doubles the table that it copies them into.
-  const options = { keepAlive: true, ...(proxyEnv && { proxyEnv }) };
+  // With a proxy, `timeout` is also Node's only time limit for the tunnel to it. Both are left out otherwise: Node copies
+  // all options for each request, and one more doubles the table that it copies them into.
+  const options = { keepAlive: true, ...(proxyEnv && { proxyEnv, timeout: IDLE_SOCKET_MS }) };
   const agent = url.protocol === 'https:' ? new https.Agent(options) : new http.Agent(options);
   // Only the method that keeps idle connections sees `timeout`: as an option of the agent, it also makes Node set a timeout
   // for each request. A copy, because V8 would run the agent itself more slowly if it were a prototype.

@@ -12,18 +12,19 @@ import type { Flight } from './flight.ts';
 import { lifted, type Slot } from './slot.ts';
 import { SlotCache } from './slot-cache.ts';
 
+/**
+ * Runs in the async context in which this module was loaded. Before Node 24 a promise keeps the `AsyncLocalStorage` stores
+ * of the context that created it alive, and a caller's may hold a whole HTTP request.
+ */
+const promiseOf = AsyncResource.bind((token: AccessToken) => Promise.resolve(token));
+
 export class OwnerTable {
   /** Slots evicted because their cache was full. */
   evictions = 0;
   readonly #diagnostics: Pick<Diagnostics, 'evicted' | 'lifted'>;
-  /**
-   * Runs in the async context in which the registry was constructed. Before Node 24 a promise keeps the
-   * `AsyncLocalStorage` stores of the context that created it alive, and the caller's may hold a whole HTTP request.
-   */
-  readonly #promiseOf = AsyncResource.bind((token: AccessToken) => Promise.resolve(token));
   readonly #newCache: () => SlotCache;
   #withToken: SlotCache;
-  /** Created when first needed, because a cache allocates up to 32 bytes for each possible owner up front. */
+  /** Created when first needed, because a cache allocates up to 36 bytes for each possible owner up front. */
   #withoutToken: SlotCache | undefined;
   /**
    * Boxed: `detach` empties the box, because a `Map` may retain removed values until a major GC (see `linked-list.ts`).
@@ -131,7 +132,7 @@ export class OwnerTable {
     if (slot.trouble?.failure) this.#pausing.add(slot);
     if (slot.held) {
       this.#withoutToken?.delete(slot.accessKey);
-      this.#withToken.set(slot, this.#promiseOf(slot.held));
+      this.#withToken.set(slot, promiseOf(slot.held));
     } else {
       this.#withToken.delete(slot.accessKey);
       this.#withoutToken ??= this.#newCache();

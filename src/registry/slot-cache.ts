@@ -14,7 +14,7 @@ export class SlotCache {
   readonly #slots: (Slot | undefined)[] = [];
   /** What callers get. Created when a slot is stored, because a new one per hit would be a third of the cost of a hit. */
   readonly #promises: (Promise<AccessToken> | undefined)[] = [];
-  readonly #freshUntilSeconds: Int32Array;
+  readonly #freshUntilSeconds: Float64Array;
   readonly #freeIndexes: number[] = [];
 
   /** @param evicted called with each slot that is dropped because the cache is full. */
@@ -28,7 +28,7 @@ export class SlotCache {
     };
     this.#indexes = new LRUCache<string, number>({ max, disposeAfter });
     // One more, because a new slot gets its index before the evicted one frees its own.
-    this.#freshUntilSeconds = new Int32Array(max + 1);
+    this.#freshUntilSeconds = new Float64Array(max + 1);
   }
 
   get size(): number {

@@ -115,12 +115,9 @@ const DENYLIST_LENGTH = 4;
 const FRESH_SHARE = 0.1;
 const FRESH_MS = 10_000;
 
-/** The largest 32-bit integer. A token that is fresh for longer takes the slow path from this second on. */
-const LAST_SECOND = 2 ** 31 - 1;
-
-/** The held token is certainly fresh before this second of the timeline; 0 without a token. */
+/** The held token is certainly fresh before this second of the timeline. */
 export function freshUntilSecond({ held, aheadMs }: Slot): number {
-  return held ? Math.min(LAST_SECOND, Math.floor((held.refreshAtMs + aheadMs) / 1000)) : 0;
+  return held ? Math.floor((held.refreshAtMs + aheadMs) / 1000) : -Infinity;
 }
 
 /** Whether the held token may be served. */

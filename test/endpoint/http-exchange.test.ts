@@ -284,7 +284,8 @@ describe('the agent of an endpoint', () => {
     const globalOptions = https.globalAgent.options as { proxyEnv?: object };
     onTestFinished(() => void delete globalOptions.proxyEnv);
     globalOptions.proxyEnv = { HTTPS_PROXY: 'http://proxy.example:3128' };
-    expect(keepAliveAgent(url)).toMatchObject({ options: { proxyEnv: globalOptions.proxyEnv } });
+    // Without the timeout, a tunnel to a proxy that never answers would stay open for good.
+    expect(keepAliveAgent(url)).toMatchObject({ options: { proxyEnv: globalOptions.proxyEnv, timeout: 30_000 } });
   });
 });
 

@@ -6,11 +6,11 @@ import { at } from '../helpers/instants.ts';
 import { seeded } from '../helpers/seeded.mjs';
 import { createSlot } from '../helpers/slots.ts';
 
-/** Fresh before second 1,600 of the timeline. */
-const tokenNamed = (value: string) =>
+/** Fresh before second 1,600 of the timeline, or another. */
+const tokenNamed = (value: string, refreshAtMs = 1_600_000) =>
   new AccessToken({
     ...{ value, tokenType: 'Bearer', fingerprint: `token_${value}` },
-    ...{ issuedAtMs: 1_000_000, refreshAtMs: 1_600_000, expiresAtMs: 1_950_000 },
+    ...{ issuedAtMs: refreshAtMs - 600_000, refreshAtMs, expiresAtMs: refreshAtMs + 350_000 },
   });
 
 class Stage {
@@ -22,9 +22,9 @@ class Stage {
   }
 
   /** Gives the owner a token, or a new one, and stores the slot. */
-  store(accessKey: string, value = accessKey): Slot {
+  store(accessKey: string, value = accessKey, refreshAtMs?: number): Slot {
     const slot = this.cache.peek(accessKey) ?? createSlot(`owner_${accessKey}`);
-    succeeded(slot, { token: tokenNamed(value), aheadMs: 0 });
+    succeeded(slot, { token: tokenNamed(value, refreshAtMs), aheadMs: 0 });
     this.cache.set(slot, Promise.resolve(slot.held as AccessToken));
     return slot;
   }
@@ -40,6 +40,12 @@ describe('the cache of slots', () => {
     for (const owner of ['a', 'b']) stage.store(owner);
     expect(await Promise.all(['a', 'b', 'c'].map((owner) => stage.valueOf(owner)))).toEqual(['a', 'b', undefined]);
     expect([await stage.valueOf('a', 1_599), await stage.valueOf('a', 1_600)]).toEqual(['a', undefined]);
+  });
+
+  it.each([-3e9, 4e9])('compares seconds of more than 32 bits: %d', async (second) => {
+    const stage = new Stage(1);
+    stage.store('a', 'a', second * 1000);
+    expect([await stage.valueOf('a', second - 1), await stage.valueOf('a', second)]).toEqual(['a', undefined]);
   });
 
   it('returns the same promise for every hit', () => {
