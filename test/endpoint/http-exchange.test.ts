@@ -290,6 +290,11 @@ describe('the agent of an endpoint', () => {
 });
 
 describe('a connection that was kept', () => {
+  it('is stored by the origin of the endpoint alone', async () => {
+    await warm();
+    expect(Object.keys(agent.freeSockets)).toEqual([service.url]);
+  });
+
   it('is kept for 30 s', async () => {
     await warm();
     expect(idle()).toMatchObject([{ timeout: 30_000 }]);
