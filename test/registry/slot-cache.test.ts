@@ -52,6 +52,7 @@ describe('the cache of slots', () => {
     const stage = new Stage(1);
     stage.store('a');
     const token = stage.cache.freshToken('a', 1_000);
+    expect(token).toBeInstanceOf(Promise);
     expect(stage.cache.freshToken('a', 1_001)).toBe(token);
   });
 
