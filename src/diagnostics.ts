@@ -254,10 +254,11 @@ export class Diagnostics {
     this.#publishPause(paused, { action: 'lifted', ...since });
   }
 
-  rejected(rejection: { owner: string; token: string; wasHeld: boolean }): void {
-    this.#log('token.rejected', () => rejection);
+  rejected(slot: Named, token: string, wasHeld: boolean): void {
+    this.#log('token.rejected', () => ({ owner: slot.owner, token, wasHeld }));
     if (!rejections.hasSubscribers) return;
-    rejections.publish({ registry: this.#reporter.registry, ...rejection } satisfies RejectionMessage);
+    const { registry } = this.#reporter;
+    rejections.publish({ registry, owner: slot.owner, token, wasHeld } satisfies RejectionMessage);
   }
 
   /** Logged once. */

@@ -169,9 +169,10 @@ describe('a rejection', () => {
   it('is reported by fingerprints', () => {
     const { reports, lines } = reporting();
     const rejection = { owner: 'owner_x', token: 'token_x', wasHeld: true };
-    reports.rejected(rejection);
+    const report = () => reports.rejected({ owner: 'owner_x' }, 'token_x', true);
+    report();
     const heard = publishedOn('owner-token-registry:rejection');
-    reports.rejected(rejection);
+    report();
     expect(heard).toEqual([{ registry: 'crm', ...rejection }]);
     const line = ['info', { event: 'token.rejected', registry: 'crm', ...rejection }, 'token reported as rejected'];
     expect(lines).toEqual([line, line]);

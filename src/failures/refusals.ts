@@ -48,7 +48,7 @@ const MAX_FRESH_REJECTIONS = 3;
  * @returns undefined if there are too few.
  */
 export function pauseAfterRejections(
-  owner: string,
+  named: { readonly owner: string },
   count: number,
   range: PauseRange,
   now: Instant,
@@ -56,7 +56,7 @@ export function pauseAfterRejections(
 ): Pause | undefined {
   if (count < MAX_FRESH_REJECTIONS) return undefined;
   const message = `the last ${count} tokens of this owner were rejected while they were fresh`;
-  const error = new OwnerTokenError('token_rejected', message, { owner, failedAtMs: now.wallMs });
+  const error = new OwnerTokenError('token_rejected', message, { owner: named.owner, failedAtMs: now.wallMs });
   return drawPause(error, count - MAX_FRESH_REJECTIONS + 1, range, now.monotonicMs, random);
 }
 

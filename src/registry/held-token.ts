@@ -11,7 +11,7 @@ import {
   type StatedLifetime,
   type TokenAge,
 } from '../expiry/lifetime.ts';
-import { AccessToken, type IssuedToken, readIssued, schemeOf } from '../token.ts';
+import { AccessToken, type AccessTokenFields, type IssuedToken, readIssued, schemeOf } from '../token.ts';
 import type { RegistrySettings } from './options.ts';
 import { type HeldToken, heldForMs, type Slot } from './slot.ts';
 
@@ -51,17 +51,18 @@ export function lifetimeOf(policy: ExpiryPolicy, issued: DatedToken): AssessedLi
  * Creates the token to hold.
  *
  * @param slot if it holds the same token already, the token keeps its expiry.
+ * @param fingerprint of the token, if it has been computed already; otherwise what computes it.
  * @throws OwnerTokenError `invalid_response` if the token has already expired.
  */
 export function heldTokenFrom(
-  settings: Pick<RegistrySettings, 'refreshWindow' | 'random' | 'fingerprints'>,
+  { refreshWindow, random }: Pick<RegistrySettings, 'refreshWindow' | 'random'>,
   issued: DatedToken,
   { lifetimeMs, refreshAfterMs }: StatedLifetime,
   slot: Pick<Slot, 'held' | 'aheadMs'>,
   now: Instant,
+  fingerprint: AccessTokenFields['fingerprint'],
 ): HeldToken {
   const { requestedAtMs } = issued;
-  const { refreshWindow, random, fingerprints } = settings;
   const planned = planLife({ requestedAtMs, lifetimeMs, refreshAfterMs, refreshWindow, random });
   const { aheadMs } = now;
   const endMs = slot.held?.value === issued.token ? slot.held.expiresAtMs + slot.aheadMs - aheadMs : Infinity;
@@ -72,7 +73,7 @@ export function heldTokenFrom(
   const token = new AccessToken({
     value: issued.token,
     tokenType: schemeOf(issued.tokenType),
-    fingerprint: fingerprints,
+    fingerprint,
     issuedAtMs: requestedAtMs,
     ...life,
   });

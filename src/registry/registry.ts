@@ -136,15 +136,17 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const value = token instanceof AccessToken ? token.value : token;
     if (!slot || typeof value !== 'string') return false;
     const now = this.#time.now();
-    const fingerprint = this.#settings.fingerprints.ofToken(value);
+    const { expiry, fingerprints } = this.#settings;
     const { held } = slot;
     const wasHeld = held?.value === value;
+    // Only the held token's own: another may come from a registry that names tokens differently.
+    const fingerprint = wasHeld ? held.fingerprint : fingerprints.ofToken(value);
     const known = wasHeld ? held : token instanceof AccessToken ? token : undefined;
-    const age = known && ageOf(slot, known, now);
     const isNews = denied(slot, fingerprint, known);
+    const age = isNews && known && expiry.rejected ? ageOf(slot, known, now) : undefined;
     if (wasHeld) this.#dropRejected(slot, held, now);
-    if (age && isNews) this.#tellPolicy('rejected', age);
-    this.#diagnostics.rejected({ owner: slot.owner, token: fingerprint, wasHeld });
+    if (age) this.#tellPolicy('rejected', age);
+    this.#diagnostics.rejected(slot, fingerprint, wasHeld);
     return wasHeld;
   }
 
@@ -305,7 +307,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   #dropRejected(slot: Slot, held: AccessToken, now: Instant): void {
     this.#counts.rejections++;
     const { pauses, random } = this.#settings;
-    const pause = pauseAfterRejections(slot.owner, rejected(slot, held, now), pauses.owner, now, random);
+    const pause = pauseAfterRejections(slot, rejected(slot, held, now), pauses.owner, now, random);
     if (pause) failed(slot, pause);
     this.#owners.store(slot);
     this.#flights.rejected(slot.accessKey);

@@ -10,7 +10,7 @@ import type { IssuedToken, RequestReason, TokenRequest } from '../token.ts';
 import type { Flight } from './flight.ts';
 import { dateIssued, heldTokenFrom, lifetimeOf } from './held-token.ts';
 import type { RegistrySettings } from './options.ts';
-import { type HeldToken, isDenied } from './slot.ts';
+import { type HeldToken, hasDenylist, isDenied } from './slot.ts';
 
 /** One call of the source. A request makes a second one if the first returned a token on the owner's denylist. */
 export interface Attempt {
@@ -65,10 +65,12 @@ export async function obtain(
       flight.cancelTimer?.();
       const now = time.now();
       const issued = dateIssued(returned, sent.attempt.sent, now);
-      if (!isDenied(slot, () => fingerprints.ofToken(issued.token))) {
+      const fingerprint = hasDenylist(slot) ? fingerprints.ofToken(issued.token) : undefined;
+      if (fingerprint === undefined || !isDenied(slot, fingerprint)) {
         const life = lifetimeOf(expiry, issued);
         if (life.problem) diagnostics.lifetimeUnknown(slot, life.problem, life.lifetimeMs);
-        return host.succeeded(sent, heldTokenFrom(settings, issued, life, slot, now), now);
+        const held = heldTokenFrom(settings, issued, life, slot, now, fingerprint ?? fingerprints);
+        return host.succeeded(sent, held, now);
       }
       if (deniedBefore) throw deniedBefore;
       const message = 'the service re-issued a token that was reported as rejected';

@@ -59,7 +59,7 @@ describe('the failure that callers get', () => {
 
 describe('fresh tokens that were refused', () => {
   const range = { baseMs: 1_000, capMs: 60_000 };
-  const pauseAfter = (count: number) => pauseAfterRejections('owner_x', count, range, now, () => 0.5);
+  const pauseAfter = (count: number) => pauseAfterRejections({ owner: 'owner_x' }, count, range, now, () => 0.5);
 
   it('are no reason to pause until there are three in a row', () => {
     expect([0, 1, 2].map(pauseAfter)).toEqual([undefined, undefined, undefined]);

@@ -97,8 +97,8 @@ describe('the token that is held', () => {
     hint?: { refreshAfterMs: number },
   ) => {
     const slot = { held: previous?.token, aheadMs: previous?.aheadMs ?? 0 };
-    const settings = { refreshWindow: [0.6, 0.8] as [number, number], random: () => 0.5, fingerprints };
-    return heldTokenFrom(settings, grant, { lifetimeMs, ...hint }, slot, now);
+    const settings = { refreshWindow: [0.6, 0.8] as [number, number], random: () => 0.5 };
+    return heldTokenFrom(settings, grant, { lifetimeMs, ...hint }, slot, now, fingerprints);
   };
   const jwt = (claims: object) => `x.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.y`;
 
@@ -198,11 +198,12 @@ describe('the age of a token', () => {
   });
 
   const held = heldTokenFrom(
-    { refreshWindow: [0.6, 0.8], random: () => 0.5, fingerprints: new Fingerprints() },
+    { refreshWindow: [0.6, 0.8], random: () => 0.5 },
     { token: 't', requestedAtMs: 1_000_000 },
     { lifetimeMs: 1000 },
     { held: undefined, aheadMs: 0 },
     at(0),
+    new Fingerprints(),
   );
 
   it('is that on the timeline while it is held, by the wall clock after, and never below zero', () => {

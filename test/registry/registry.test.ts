@@ -1,5 +1,5 @@
 import diagnostics from 'node:diagnostics_channel';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import {
   type ExpiryPolicy,
   OwnerTokenError,
@@ -7,6 +7,7 @@ import {
   type OwnerTokenRegistryOptions,
   TokenEndpoint,
 } from '../../src/index.ts';
+import { Fingerprints } from '../../src/registry/fingerprints.ts';
 import { LoopbackService, status, token } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 import { tokenOf } from '../helpers/numbered-tokens.ts';
@@ -335,6 +336,21 @@ describe('reject', () => {
     // With a newer one held, a late report changes nothing.
     expect(registry.reject('key-1', token)).toBe(false);
     expect(registry.peek('key-1')).toBeDefined();
+  });
+
+  it('computes a fingerprint once for each token, and none of the owner unless it is logged', async () => {
+    const computed = [vi.spyOn(Fingerprints.prototype, 'ofToken'), vi.spyOn(Fingerprints.prototype, 'namesOf')];
+    const computedWith = async (options: Partial<OwnerTokenRegistryOptions>) => {
+      for (const each of computed) each.mockClear();
+      const { registry } = answering(options);
+      registry.reject('key-1', await registry.getToken('key-1'));
+      await registry.getToken('key-1');
+      return computed.map((each) => each.mock.calls.length);
+    };
+    // Two tokens: the rejected one, and the next one, which is compared with it.
+    expect(await computedWith({})).toEqual([2, 0]);
+    expect(await computedWith({ logger: log().logger })).toEqual([2, 1]);
+    for (const each of computed) each.mockRestore();
   });
 
   it('pauses the owner after three fresh tokens in a row', async () => {

@@ -12,6 +12,7 @@ import {
   forgotten,
   freshUntilSecond,
   type HeldToken,
+  hasDenylist,
   isDenied,
   isUsable,
   lifted,
@@ -249,7 +250,7 @@ describe('a rejection', () => {
       ...[true, true, true, false, true, true],
     ]);
     expect(slot.trouble?.denylist).toEqual(['e', 'd', 'c', 'b']);
-    expect(['a', 'b'].map((each) => isDenied(slot, () => each))).toEqual([false, true]);
+    expect(['a', 'b'].map((each) => isDenied(slot, each))).toEqual([false, true]);
   });
 
   it('of an earlier token keeps that token for the next request, unless one is held or the token is not known', () => {
@@ -263,12 +264,11 @@ describe('a rejection', () => {
     expect(empty.trouble?.lastRejected).toBe(token);
   });
 
-  it('asks for no fingerprint where none is denied', () => {
-    const asked = () => {
-      throw new Error('asked');
-    };
-    for (const slot of [slotWith({}), slotWith({ failure: failureUntil(1) })])
-      expect(isDenied(slot, asked)).toBe(false);
+  it('needs its fingerprint only where any token is denied', () => {
+    const failing = slotWith({ failure: failureUntil(1) });
+    expect([slotWith({}), failing].map(hasDenylist)).toEqual([false, false]);
+    denied(failing, 'a');
+    expect(hasDenylist(failing)).toBe(true);
   });
 });
 
