@@ -23,8 +23,8 @@ export class OwnerTable {
   evictions = 0;
   readonly #diagnostics: Pick<Diagnostics, 'evicted' | 'lifted'>;
   readonly #newCache: () => SlotCache;
-  #withToken: SlotCache;
-  /** Created when first needed, because a cache allocates up to 36 bytes for each possible owner up front. */
+  /** A cache allocates up to 36 bytes for each possible owner up front, so one that was dropped is created when needed. */
+  #withToken: SlotCache | undefined;
   #withoutToken: SlotCache | undefined;
   /**
    * Boxed: `detach` empties the box, because a `Map` may retain removed values until a major GC (see `linked-list.ts`).
@@ -53,7 +53,7 @@ export class OwnerTable {
 
   /** Owners with a token; an expired one counts until its owner's next call. */
   get usable(): number {
-    return this.#withToken.size;
+    return this.#withToken?.size ?? 0;
   }
 
   /** Owners that back off; one whose backoff has ended counts until its next call. */
@@ -63,20 +63,22 @@ export class OwnerTable {
 
   /** What a hit returns; see {@link SlotCache.freshToken}. */
   freshToken(accessKey: string, second: number): Promise<AccessToken> | undefined {
-    return this.#withToken.freshToken(accessKey, second);
+    return this.#withToken?.freshToken(accessKey, second);
   }
 
   /** The slot; counts as a use in the LRU order. */
   use(accessKey: string): Slot | undefined {
     return (
-      this.#withToken.use(accessKey) ?? this.#withoutToken?.use(accessKey) ?? this.#flights.get(accessKey)?.flight?.slot
+      this.#withToken?.use(accessKey) ??
+      this.#withoutToken?.use(accessKey) ??
+      this.#flights.get(accessKey)?.flight?.slot
     );
   }
 
   /** The slot; does not change the LRU order. */
   peek(accessKey: string): Slot | undefined {
     const slot =
-      this.#withToken.peek(accessKey) ??
+      this.#withToken?.peek(accessKey) ??
       this.#withoutToken?.peek(accessKey) ??
       this.#flights.get(accessKey)?.flight?.slot;
     if (slot) this.settle(slot);
@@ -132,9 +134,10 @@ export class OwnerTable {
     if (slot.trouble?.failure) this.#pausing.add(slot);
     if (slot.held) {
       this.#withoutToken?.delete(slot.accessKey);
+      this.#withToken ??= this.#newCache();
       this.#withToken.set(slot, promiseOf(slot.held));
     } else {
-      this.#withToken.delete(slot.accessKey);
+      this.#withToken?.delete(slot.accessKey);
       this.#withoutToken ??= this.#newCache();
       this.#withoutToken.set(slot);
     }
@@ -151,14 +154,14 @@ export class OwnerTable {
   forget(accessKey: string): void {
     const slot = this.peek(accessKey);
     if (slot) this.#removePause(slot);
-    this.#withToken.delete(accessKey);
+    this.#withToken?.delete(accessKey);
     this.#withoutToken?.delete(accessKey);
     this.#flights.delete(accessKey);
   }
 
-  /** Replaces the caches, because `lru-cache` clears itself in quadratic time. */
+  /** Drops the caches, because `lru-cache` clears itself in quadratic time. */
   clear(): void {
-    if (this.#withToken.size > 0) this.#withToken = this.#newCache();
+    this.#withToken = undefined;
     this.#withoutToken = undefined;
     this.#flights = new Map();
     this.#pausing = new Set();

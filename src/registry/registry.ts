@@ -176,7 +176,10 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     return wasHeld || flight !== undefined;
   }
 
-  /** {@link forget} for every owner, for example after a secret has leaked. */
+  /**
+   * {@link forget} for every owner, for example after a secret has leaked. Drops the requests that nobody waits for over
+   * several turns of the event loop. The next token that is cached allocates the cache again; see `maxOwners`.
+   */
   forgetAll(): void {
     const flights = this.#owners.flights();
     this.#owners.clear();

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { nextTurn } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { Flight } from '../../src/registry/flight.ts';
@@ -22,6 +22,8 @@ function stored(table: OwnerTable, owner: string, what: 'token' | 'failure'): Sl
   table.store(slot);
   return slot;
 }
+
+afterEach(() => vi.unstubAllGlobals());
 
 const counts = ({ size, usable, pausing, evictions }: OwnerTable) => [size, usable, pausing.size, evictions];
 
@@ -98,5 +100,31 @@ describe('the owners', () => {
     table.use('a');
     stored(table, 'owner_f', 'token');
     expect(evicted).toEqual(['owner_b', 'owner_e']);
+  });
+
+  it('are cleared without a new cache; the next owner of either kind gets one', () => {
+    const lengths: number[] = [];
+    const Counted = class extends Float64Array {
+      constructor(length: number) {
+        super(length);
+        lengths.push(length);
+      }
+    };
+    vi.stubGlobal('Float64Array', Counted);
+    const { table } = tableOfTwo();
+    expect(lengths).toEqual([3]);
+    const held = stored(table, 'owner_a', 'token');
+    stored(table, 'owner_b', 'failure');
+    expect(lengths).toEqual([3, 3]);
+    table.clear();
+    table.forget('a');
+    expect([lengths.length, counts(table), table.use('a'), table.peek('b')]).toEqual([
+      ...[2, [0, 0, 0, 0], undefined, undefined],
+    ]);
+    expect(table.freshToken('a', 0)).toBeUndefined();
+    stored(table, 'owner_b', 'failure');
+    expect([lengths.length, counts(table)]).toEqual([3, [1, 0, 1, 0]]);
+    table.store(held);
+    expect([lengths.length, counts(table)]).toEqual([4, [2, 1, 1, 0]]);
   });
 });
