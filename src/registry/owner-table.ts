@@ -85,10 +85,6 @@ export class OwnerTable {
     return slot;
   }
 
-  flights(): Flight[] {
-    return Array.from(this.#flights.values(), ({ flight }) => flight as Flight);
-  }
-
   /** The owner's in-flight request, which its callers join. */
   flightOf(accessKey: string): Flight | undefined {
     return this.#flights.get(accessKey)?.flight;
@@ -159,17 +155,26 @@ export class OwnerTable {
     this.#flights.delete(accessKey);
   }
 
-  /** Drops the caches, because `lru-cache` clears itself in quadratic time. */
-  clear(): void {
+  /**
+   * Drops the caches, because `lru-cache` clears itself in quadratic time. Returns the requests that were in flight. They
+   * need no copy: nothing changes their table any more.
+   */
+  clear(): Iterable<Flight> {
+    const flights = flightsIn(this.#flights.values());
     this.#withToken = undefined;
     this.#withoutToken = undefined;
     this.#flights = new Map();
     this.#pausing = new Set();
     this.#resumed = new Set();
+    return flights;
   }
 
   #removePause(slot: Slot): void {
     this.#pausing.delete(slot);
     this.#resumed.delete(slot);
   }
+}
+
+function* flightsIn(boxes: Iterable<{ readonly flight: Flight | undefined }>): Generator<Flight> {
+  for (const { flight } of boxes) if (flight) yield flight;
 }

@@ -181,9 +181,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * several turns of the event loop. The next token that is cached allocates the cache again; see `maxOwners`.
    */
   forgetAll(): void {
-    const flights = this.#owners.flights();
-    this.#owners.clear();
-    this.#flights.forgetAll(flights);
+    this.#flights.forgetAll(this.#owners.clear());
   }
 
   /** What is known about this owner: "which customer is this, and why does it not work?" */

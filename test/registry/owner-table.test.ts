@@ -127,4 +127,17 @@ describe('the owners', () => {
     table.store(held);
     expect([lengths.length, counts(table)]).toEqual([4, [2, 1, 1, 0]]);
   });
+
+  it('that were in flight as all were forgotten can be read later, whatever has begun or ended since', () => {
+    const { table } = tableOfTwo();
+    const flights = ['a', 'b', 'c'].map((owner) => new Flight(owner, createSlot(owner)));
+    for (const flight of flights) table.began(flight);
+    table.detach(flights[1] as Flight);
+    const rest = table.clear();
+    const anew = new Flight('a', createSlot('a'));
+    table.began(anew);
+    table.detach(flights[2] as Flight);
+    expect([...rest]).toEqual([flights[0], flights[2]]);
+    expect(table.isCurrent(anew)).toBe(true);
+  });
 });
