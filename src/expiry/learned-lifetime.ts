@@ -22,6 +22,7 @@
  * all do.
  */
 
+import { LRUCache } from 'lru-cache';
 import { systemClock } from '../clock.ts';
 import { OptionCheck } from '../option-check.ts';
 import type { IssuedToken } from '../token.ts';
@@ -73,7 +74,7 @@ const MOMENT_SHARE = 0.002;
 const MAX_MOMENT_MS = 1000;
 /** Only explorers reach an age beyond this multiple of the estimate. */
 const BEYOND = 1.1;
-/** Bounds on memory: owners whose token is tracked, and tokens whose stated lifetime is remembered. */
+/** The most owners whose token is tracked, and tokens whose stated lifetime is remembered. The caches take 22 bytes each. */
 const MAX_TRACKED = 10_000;
 const MAX_STATED = 256;
 
@@ -93,9 +94,9 @@ class Learner implements LearnedLifetime {
   readonly #maxMs: number;
   readonly #share: number;
   readonly #candidates: Candidates;
-  readonly #tracked = new Map<string, Tracked>();
+  readonly #tracked = new LRUCache<string, Tracked>({ max: MAX_TRACKED });
   /** By the token's hash, because a source that stores asks about the same token again. */
-  readonly #stated = new Map<number, number>();
+  readonly #stated = new LRUCache<number, number>({ max: MAX_STATED });
   readonly #recentRejections: string[] = [];
   readonly #evidence = { survivals: 0, endings: 0, ignored: 0, explorers: 0 };
   #estimateMs: number;
@@ -122,7 +123,6 @@ class Learner implements LearnedLifetime {
     if (before !== undefined) return before;
     const statedMs = this.#newLifetimeMs(hash, requestedAtMs);
     this.#stated.set(hash, statedMs);
-    if (this.#stated.size > MAX_STATED) deleteFirst(this.#stated);
     return statedMs;
   }
 
@@ -216,23 +216,13 @@ class Learner implements LearnedLifetime {
     const last = this.#tracked.get(owner);
     if (last?.token === token) return last;
     const tracked = { token, acceptedMs: 0, nextBinMs: 0, earnsAgainMs: 0, beyond: false };
-    // Deleted first, so that the map stays in order of each token's first use and the oldest entry is evicted.
-    this.#tracked.delete(owner);
     this.#tracked.set(owner, tracked);
-    if (this.#tracked.size > MAX_TRACKED) deleteFirst(this.#tracked);
     return tracked;
   }
 
   #moveEstimate(): void {
     const targetMs = Math.min(this.#maxMs, Math.max(this.#minMs, this.#candidates.lowestMs));
     this.#estimateMs = Math.min(this.#estimateMs * MAX_STEP, Math.max(this.#estimateMs / MAX_STEP, targetMs));
-  }
-}
-
-function deleteFirst<K>(map: Map<K, unknown>): void {
-  for (const key of map.keys()) {
-    map.delete(key);
-    return;
   }
 }
 

@@ -5,14 +5,15 @@
  */
 
 import { createHash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 
-/** Two or three for each owner of a large registry. */
+/** Two or three for each owner of a large registry. The cache allocates 22 bytes for each up front. */
 const MAX_KNOWN = 30_000;
 
 type Known = { readonly generation: number } | { readonly requestedAtMonotonicMs: number };
 
 export class KnownGenerations {
-  readonly #known = new Map<string, Known>();
+  readonly #known = new LRUCache<string, Known>({ max: MAX_KNOWN });
   readonly #serverTimeUs: (monotonicMs: number) => number | undefined;
 
   /** @param serverTimeUs the server's time at a monotonic moment of this process; undefined while it is unknown. */
@@ -21,14 +22,7 @@ export class KnownGenerations {
   }
 
   remember(token: string, known: Known): void {
-    const digest = digestOf(token);
-    this.#known.delete(digest);
-    this.#known.set(digest, known);
-    if (this.#known.size <= MAX_KNOWN) return;
-    for (const oldest of this.#known.keys()) {
-      this.#known.delete(oldest);
-      break;
-    }
+    this.#known.set(digestOf(token), known);
   }
 
   /** 0 if it is unknown. */

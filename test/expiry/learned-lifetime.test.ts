@@ -403,6 +403,18 @@ describe('evidence', () => {
     expect(ignoredAfter(9_999)).toBe(1);
     expect(ignoredAfter(10_000)).toBe(2);
   });
+
+  it('of more owners, those that called last are followed', () => {
+    const policy = learnedLifetime();
+    live(policy, 'other', [], 0);
+    live(policy, 'first', [0]);
+    for (let index = 0; index < 10_000; index++) {
+      live(policy, `t${index}`, [0]);
+      if (index === 9_000) live(policy, 'first', [10_000]);
+    }
+    live(policy, 'first', [], 12_000);
+    expect(policy.stats().evidence.ignored).toBe(1);
+  });
 });
 
 describe('a snapshot', () => {

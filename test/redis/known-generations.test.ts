@@ -18,11 +18,16 @@ describe('known generations', () => {
     expect(known.of('token')).toBe(1_020_000);
   });
 
-  it('are bounded, the oldest forgotten first', () => {
+  it('are bounded, the one used least recently forgotten first', () => {
     const known = new KnownGenerations(() => undefined);
     known.remember('first', { generation: 1 });
     known.remember('second', { generation: 2 });
-    for (let index = 0; index < 29_999; index++) known.remember(`token-${index}`, { generation: 3 });
+    const rememberOthers = (from: number, to: number) => {
+      for (let index = from; index < to; index++) known.remember(`token-${index}`, { generation: 3 });
+    };
+    rememberOthers(0, 29_999);
     expect([known.of('first'), known.of('second'), known.of('token-29998')]).toEqual([0, 2, 3]);
+    rememberOthers(29_999, 30_000);
+    expect([known.of('second'), known.of('token-0')]).toEqual([2, 0]);
   });
 });
