@@ -45,6 +45,7 @@ class Place<T> implements Linked<Place<T>> {
   sinceMs: number;
   /** When its request started, if it is in flight. */
   startedAtMs = 0;
+  suspicion: Suspicion | undefined;
   list: Linked<Place<T>>['list'];
   previous: Place<T> | undefined;
   next: Place<T> | undefined;
@@ -53,6 +54,11 @@ class Place<T> implements Linked<Place<T>> {
     this.request = request;
     this.sinceMs = sinceMs;
   }
+}
+
+/** Of a suspect: a request in flight of an owner that worked before, with none sent later that succeeded. */
+interface Suspicion extends Linked<Suspicion> {
+  readonly startedAtMs: number;
 }
 
 type Lane<T> = LinkedList<Place<T>>;
@@ -64,6 +70,10 @@ export class RequestQueue<T extends QueuedRequest> {
   readonly #started: Lane<T> = new LinkedList();
   /** Requests in flight that have given their permit back. */
   readonly #slow: Lane<T> = new LinkedList();
+  /** In the order in which they started, with a permit or without. */
+  readonly #suspects = new LinkedList<Suspicion>();
+  /** The last of the suspects at the beginning of `#started` that are slow and keep their permits. */
+  #lastKept: Place<T> | undefined;
   /** Requests that are queued or in flight. */
   #count = 0;
   /** When the newest request that has succeeded started. */
@@ -156,6 +166,10 @@ export class RequestQueue<T extends QueuedRequest> {
     place.list?.remove(place);
     place.startedAtMs = nowMs;
     this.#started.push(place);
+    if (request.standing === 'proven' && nowMs > this.#newestServedAtMs) {
+      place.suspicion = { startedAtMs: nowMs };
+      this.#suspects.push(place.suspicion);
+    }
     if (isFailing(request.standing)) this.#failingInFlight++;
     return request;
   }
@@ -177,6 +191,10 @@ export class RequestQueue<T extends QueuedRequest> {
     this.#servedAtMs[request.standing] = nowMs;
     if (!this.hasPermit(request)) return;
     this.#newestServedAtMs = Math.max(this.#newestServedAtMs, (placeOf(request) as Place<T>).startedAtMs);
+    for (let oldest = this.#suspects.first; oldest; oldest = this.#suspects.first) {
+      if (oldest.startedAtMs > this.#newestServedAtMs) return;
+      this.#suspects.remove(oldest);
+    }
   }
 
   /** A pulled request will be sent again. It counts as queued, outside all lanes, until {@link putBack}. */
@@ -195,7 +213,7 @@ export class RequestQueue<T extends QueuedRequest> {
     for (;;) {
       const next = this.#nextSlow(slowAfterMs, nowMs);
       if (!next || next.startedAtMs + slowAfterMs > nowMs) return taken;
-      this.#started.remove(next);
+      this.#takeOut(next);
       this.#slow.push(next);
       taken.push(next.request);
     }
@@ -226,32 +244,27 @@ export class RequestQueue<T extends QueuedRequest> {
 
   /**
    * The next request to give its permit back. While suspects keep theirs, this is the next one that becomes slow;
-   * whether it will keep its permit is decided only then, because that check looks at every request in flight.
+   * whether it will keep its permit is decided only then.
+   *
+   * Goes on where the last call ended, because thousands may hang. If the oldest request is a suspect, so are all proven
+   * ones after it, and only these have been passed.
    */
   #nextSlow(slowAfterMs: number, nowMs: number): Place<T> | undefined {
     if (this.#slow.length >= this.#maxSlow) return undefined;
-    let mayServiceHang: boolean | undefined;
-    // A plain loop, because `for...of` would create an iterator for each request.
-    for (let each = this.#started.first; each; each = each.next) {
-      // By the same sum as in `slowAtMs`: a difference may be rounded otherwise, and the timer would fire for nothing.
-      if (each.startedAtMs + slowAfterMs > nowMs || !this.#isSuspect(each)) return each;
-      mayServiceHang ??= this.#mayServiceHang;
-      if (!mayServiceHang) return each;
-    }
-    return undefined;
+    const oldest = this.#started.first;
+    if (!oldest || !this.#isSuspect(oldest) || this.#suspects.length < SUSPECTS_TO_ESCALATE) return oldest;
+    // By the same sum as in `slowAtMs`: a difference may be rounded otherwise, and the timer would fire for nothing.
+    const isSlow = ({ startedAtMs }: Place<T>) => startedAtMs + slowAfterMs <= nowMs;
+    let last = this.#lastKept;
+    while (last && !isSlow(last)) last = last.previous;
+    let next = last ? last.next : oldest;
+    for (; next && isSlow(next) && this.#isSuspect(next); next = next.next) last = next;
+    this.#lastKept = last;
+    return next;
   }
 
-  /** Whether enough owners that worked before wait for a response, with none sent later that succeeded. */
-  get #mayServiceHang(): boolean {
-    let suspects = 0;
-    for (const requests of [this.#started, this.#slow]) {
-      for (const each of requests) if (this.#isSuspect(each) && ++suspects >= SUSPECTS_TO_ESCALATE) return true;
-    }
-    return false;
-  }
-
-  #isSuspect({ request: { standing }, startedAtMs }: Place<T>): boolean {
-    return standing === 'proven' && startedAtMs > this.#newestServedAtMs;
+  #isSuspect({ suspicion }: Place<T>): boolean {
+    return suspicion?.list === this.#suspects;
   }
 
   get #nextOverdue(): Place<T> | undefined {
@@ -281,9 +294,16 @@ export class RequestQueue<T extends QueuedRequest> {
   #end(request: T): boolean {
     if (!this.isInFlight(request)) return false;
     const place = placeOf(request) as Place<T>;
-    place.list?.remove(place);
+    this.#takeOut(place);
+    if (place.suspicion) this.#suspects.remove(place.suspicion);
     if (isFailing(request.standing)) this.#failingInFlight--;
     return true;
+  }
+
+  /** Takes a request in flight out of its list. */
+  #takeOut(place: Place<T>): void {
+    if (place === this.#lastKept) this.#lastKept = place.previous;
+    place.list?.remove(place);
   }
 
   #leave(request: T): void {

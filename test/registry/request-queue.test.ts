@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { OwnerStanding } from '../../src/failures/circuit-breaker.ts';
 import { type QueuedRequest, RequestQueue, type RequestQueueOptions } from '../../src/registry/request-queue.ts';
+import { seeded } from '../helpers/seeded.mjs';
 
 interface Named extends QueuedRequest {
   readonly name: string;
@@ -239,6 +240,17 @@ describe('a slow request', () => {
     expect(stage.queue.takeFromSlow(500, stage.nowMs)).toEqual([a, b, c]);
   });
 
+  it('gives its permit back if one that started in the same millisecond was served first', () => {
+    const stage = new Stage({ limit: 4 });
+    const served = stage.add('d');
+    stage.pull();
+    stage.queue.served(served, stage.nowMs);
+    stage.queue.release(served);
+    const requests = [stage.add('a'), stage.add('b'), stage.add('c')];
+    stage.pull();
+    expect(stage.queue.takeFromSlow(500, 500)).toEqual(requests);
+  });
+
   it('counts as one of them even if it has given its permit back', () => {
     const stage = new Stage({ limit: 2 });
     const [a, b] = [stage.add('a'), stage.add('b')];
@@ -268,6 +280,121 @@ describe('a slow request', () => {
     expect(stage.pulledNames()).toEqual([]);
     stage.queue.release(x);
     expect(stage.pulledNames()).toEqual(['y']);
+  });
+});
+
+/** Which requests give their permits back, decided by looking at all of them each time. */
+class SlowModel {
+  started: [Named, number][] = [];
+  slow: [Named, number][] = [];
+  #newestServedAtMs = -Infinity;
+
+  next(slowAfterMs: number, nowMs: number): [Named, number] | undefined {
+    if (this.slow.length >= 32) return undefined;
+    const mayServiceHang = [...this.started, ...this.slow].filter((each) => this.#isSuspect(each)).length >= 3;
+    return this.started.find((each) => each[1] + slowAfterMs > nowMs || !this.#isSuspect(each) || !mayServiceHang);
+  }
+
+  takeFromSlow(slowAfterMs: number, nowMs: number): Named[] {
+    const next = this.next(slowAfterMs, nowMs);
+    if (!next || next[1] + slowAfterMs > nowMs) return [];
+    this.started.splice(this.started.indexOf(next), 1);
+    this.slow.push(next);
+    return [next[0], ...this.takeFromSlow(slowAfterMs, nowMs)];
+  }
+
+  served(request: Named): void {
+    const served = this.started.find(([each]) => each === request);
+    if (served) this.#newestServedAtMs = Math.max(this.#newestServedAtMs, served[1]);
+  }
+
+  end(request: Named): void {
+    this.started = this.started.filter(([each]) => each !== request);
+    this.slow = this.slow.filter(([each]) => each !== request);
+  }
+
+  #isSuspect([{ standing }, startedAtMs]: [Named, number]): boolean {
+    return standing === 'proven' && startedAtMs > this.#newestServedAtMs;
+  }
+}
+
+describe('which requests are slow', () => {
+  it.each([1, 2, 3, 4])('is the same as when all are looked at, in a random history (seed %i)', (seed) => {
+    const stage = new Stage({ limit: 30, maxQueued: 1_000 });
+    const model = new SlowModel();
+    const random = seeded(seed);
+    const draw = (below: number) => Math.floor(random() * below);
+    const postponed: Named[] = [];
+    const seen = { taken: 0, kept: 0, full: 0 };
+    const start = () => {
+      for (const request of stage.pull()) model.started.push([request, stage.nowMs]);
+    };
+    for (let step = 0; step < 3_000; step++) {
+      // Calm and trouble alternate, as do many owners that worked before and few, which end sooner.
+      const [isHanging, areFew] = [step % 500 < 300, step % 1_000 < 500];
+      const newcomer = random() < (areFew ? 0.9 : 0.1);
+      if (stage.queue.queued < 100) stage.add(`${step}`, { newcomer, failing: random() < 0.05 });
+      start();
+      stage.nowMs += draw(3) * 20;
+      const inFlight = [...model.started, ...model.slow].map(([request]) => request);
+      const ended = draw(areFew ? 1 : isHanging ? 8 : 2) === 0 ? inFlight[draw(inFlight.length)] : undefined;
+      if (ended) {
+        if (draw(isHanging ? 40 : 2) === 0) {
+          stage.queue.served(ended, stage.nowMs);
+          model.served(ended);
+        }
+        model.end(ended);
+        if (draw(4) > 0) stage.queue.release(ended);
+        else {
+          stage.queue.postpone(ended);
+          postponed.push(ended);
+        }
+      }
+      if (draw(5) === 0) for (const request of postponed.splice(0)) stage.queue.putBack(request, true);
+      const slowAfterMs = [200, 300, 1_000][draw(3)] as number;
+      const next = model.next(slowAfterMs, stage.nowMs);
+      expect(stage.queue.slowAtMs(slowAfterMs, stage.nowMs)).toBe(next && next[1] + slowAfterMs);
+      const taken = draw(2) === 0 ? model.takeFromSlow(slowAfterMs, stage.nowMs) : [];
+      if (taken.length > 0) expect(stage.queue.takeFromSlow(slowAfterMs, stage.nowMs)).toEqual(taken);
+      expect(stage.queue.permits).toBe(model.started.length);
+      seen.taken += taken.length;
+      if (model.slow.length >= 32) seen.full++;
+      else if (next !== model.started[0]) seen.kept++;
+    }
+    for (const count of Object.values(seen)) expect(count).toBeGreaterThan(30);
+  });
+
+  it('takes a few steps to find, however many hang', () => {
+    let steps = 0;
+    /** Counts how often the queue goes from this request to another. */
+    const counted = (place: NonNullable<Named['place']>) => {
+      for (const link of ['next', 'previous'] as const) {
+        let value = place[link];
+        const get = () => {
+          steps++;
+          return value;
+        };
+        const set = (to: typeof value) => {
+          value = to;
+        };
+        Object.defineProperty(place, link, { get, set });
+      }
+      return place;
+    };
+    const stage = new Stage({ limit: 1_000, maxQueued: 1_000 });
+    for (let index = 0; index < 1_000; index++) {
+      const request = stage.add(`${index}`);
+      request.place = counted(request.place as NonNullable<Named['place']>);
+      stage.nowMs++;
+      stage.pull();
+    }
+    stage.nowMs += 1_000;
+    steps = 0;
+    for (let call = 0; call < 1_000; call++) {
+      expect(stage.queue.takeFromSlow(500, stage.nowMs)).toEqual([]);
+      expect(stage.queue.slowAtMs(500, stage.nowMs)).toBeUndefined();
+    }
+    expect(steps).toBeLessThan(10_000);
   });
 });
 
