@@ -223,6 +223,7 @@ export class Dispatch {
 
   close(): void {
     this.#closed = true;
+    this.#stopTimer();
   }
 
   #refuseNextSlice(): void {
@@ -252,12 +253,17 @@ export class Dispatch {
     return true;
   }
 
+  #stopTimer(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+  }
+
   #watch(at?: Instant): void {
+    if (this.#closed) return;
     const { flow } = this.#failures;
     const overdueAtMs = this.#queue.overdueAtMs;
     if (overdueAtMs === undefined) {
-      this.#cancelTimer?.();
-      this.#cancelTimer = undefined;
+      this.#stopTimer();
       return;
     }
     const nowMs = (at ?? this.#time.now()).monotonicMs;

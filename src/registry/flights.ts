@@ -150,28 +150,45 @@ export class Flights implements FlightHost, Runner {
     return { sent, message: this.#diagnostics.newRequest(flight.slot, reason, sent.monotonicMs, queuedAtMs) };
   }
 
-  /** Rejects every caller with `closed` and aborts the sent requests. Returns how many did not settle in time. */
+  /**
+   * Rejects every caller with `closed` and aborts the sent requests, however long that takes. Waits for these for the rest
+   * of the time. Returns how many did not settle.
+   */
   async close(timeoutMs: number): Promise<number> {
+    const endsAtMs = this.#time.now().monotonicMs + timeoutMs;
     this.#dispatch.close();
-    for (const [index, flight] of this.#unsettled.toArray().entries()) {
+    const { length } = this.#unsettled;
+    for (let index = 0; index < length; index++) {
       if (index % SLICE === SLICE - 1) await nextTurn();
-      const { state } = flight;
-      this.#reject(flight, closedError(flight.slot.owner, this.#time.now()));
-      if (state.phase === 'sent') {
-        // Its source may wait for a permit.
-        this.#dispatch.withdraw(flight);
-        state.abort.abort(closedError(undefined, this.#time.now()));
-      } else if (state.phase !== 'settled') this.#end(flight);
-      // A source that never settles must not keep the process alive.
-      flight.cancelTimer?.();
+      const flight = this.#unsettled.first;
+      if (!flight) break;
+      // Sent requests stay in the list, behind those that are left.
+      this.#unsettled.remove(flight);
+      this.#unsettled.push(flight);
+      this.#close(flight);
     }
     if (this.#unsettled.length > 0) {
       const idle = new Promise<void>((resolve) => {
         this.#whenIdle = resolve;
       });
-      await settledWithin(this.#time, timeoutMs, idle);
+      await settledWithin(this.#time, Math.max(0, endsAtMs - this.#time.now().monotonicMs), idle);
     }
     return this.#unsettled.length;
+  }
+
+  #close(flight: Flight): void {
+    const { state } = flight;
+    const { owner } = flight.slot;
+    const now = this.#time.now();
+    const closed = withoutStack(() => closedError(owner, now));
+    this.#reject(flight, closed);
+    if (state.phase === 'sent') {
+      // Its source may wait for a permit.
+      this.#dispatch.withdraw(flight);
+      state.abort.abort(closedError(undefined, now));
+    } else if (state.phase !== 'settled') this.#end(flight);
+    // A source that never settles must not keep the process alive.
+    flight.cancelTimer?.();
   }
 
   #create(accessKey: string, slot: Slot): Flight {
@@ -307,5 +324,17 @@ export class Flights implements FlightHost, Runner {
   #reject(flight: Flight, error: OwnerTokenError): void {
     flight.reject(error);
     this.#waiters.settled(flight);
+  }
+}
+
+/** For thousands of errors in a row: the stacks would take most of the time, and show only who closes the registry. */
+function withoutStack<T>(create: () => T): T {
+  const limit = Error.stackTraceLimit;
+  // Not assigned, because that throws if `Error` is frozen.
+  Reflect.set(Error, 'stackTraceLimit', 0);
+  try {
+    return create();
+  } finally {
+    Reflect.set(Error, 'stackTraceLimit', limit);
   }
 }

@@ -43,13 +43,6 @@ export class LinkedList<T extends Linked<T>> implements Iterable<T> {
     for (let item = this.first; item; item = item.next) yield item;
   }
 
-  /** A copy, for items that are removed meanwhile. */
-  toArray(): T[] {
-    const items: T[] = [];
-    for (let item = this.first; item; item = item.next) items.push(item);
-    return items;
-  }
-
   #insert(item: T, previous: T | undefined, next: T | undefined): void {
     item.list = this;
     item.previous = previous;

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it, type MockInstance, vi } from 'vitest';
+import { afterEach, describe, expect, it, type MockInstance, onTestFinished, vi } from 'vitest';
 import { Diagnostics } from '../../src/diagnostics.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { fixedLifetime } from '../../src/expiry/policies.ts';
@@ -984,6 +984,61 @@ describe('closing', () => {
     expect(await outcome).toBe('closed');
     stage.clock.advance(1_000);
     expect(await closed).toBe(1);
+  });
+
+  it('counts the time that the callers take as part of it', async () => {
+    stage = new Stage({ concurrency: 1, maxQueued: 2 * SLICE });
+    const sent = await stage.send('a');
+    const queued = stage.begin('b').outcome.then(() => stage.clock.advance(400));
+    const others = keys(SLICE).map((key) => stage.begin(key).outcome);
+    const closed = stage.flights.close(1_000);
+    await Promise.all([sent.outcome, queued, ...others]);
+    await settle();
+    stage.clock.advance(600);
+    expect(await closed).toBe(1);
+  });
+
+  it('rejects every caller once and in order, although some requests settle meanwhile', async () => {
+    stage = new Stage({ concurrency: 3 * SLICE, maxQueued: SLICE });
+    const order: string[] = [];
+    const names = keys(4 * SLICE);
+    const outcomes = names.map((key) => stage.begin(key).outcome.then((code) => order.push(`${code} ${key}`)));
+    await settle();
+    const closed = stage.flights.close(1_000);
+    // The first two heed the signal, and one succeeds before its turn.
+    for (const index of [0, 1]) stage.source.call(index).fail(new Error('aborted'));
+    stage.source.call(3 * SLICE - 1).succeed();
+    await Promise.all(outcomes);
+    await settle();
+    const rejected = names.toSpliced(3 * SLICE - 1, 1).map((key) => `closed ${key}`);
+    expect(order.filter((each) => each.startsWith('closed'))).toEqual(rejected);
+    expect(stage.flights.queued).toBe(0);
+    stage.clock.advance(1_000);
+    expect(await closed).toBe(3 * SLICE - 3);
+  });
+
+  it('stops the timer of the queue at once, so that no caller left in it gets another error', async () => {
+    stage = new Stage({ concurrency: 1, maxQueued: 2 * SLICE, maxQueueMs: 100 });
+    const outcomes = keys(2 * SLICE).map((key) => stage.begin(key).outcome);
+    await settle();
+    const closed = stage.flights.close(1_000);
+    stage.clock.advance(500);
+    expect(new Set(await Promise.all(outcomes))).toEqual(new Set(['closed']));
+    stage.clock.advance(500);
+    expect([await closed, stage.clock.pendingTimers]).toEqual([1, 0]);
+  });
+
+  it.each([true, false])('creates its many errors without a stack, if that can be (%s)', async (writable) => {
+    const before = Object.getOwnPropertyDescriptor(Error, 'stackTraceLimit') as PropertyDescriptor;
+    onTestFinished(() => void Object.defineProperty(Error, 'stackTraceLimit', before));
+    Object.defineProperty(Error, 'stackTraceLimit', { writable });
+    stage = new Stage();
+    const slot = createSlot('owner_a');
+    const outcome = stage.flights.begin('a', slot, undefined);
+    const closed = stage.flights.close(1_000);
+    const { stack } = (await outcome.catch((error: OwnerTokenError) => error)) as OwnerTokenError;
+    expect(stack?.includes('\n')).toBe(!writable);
+    expect([Error.stackTraceLimit, await closed]).toEqual([before.value, 0]);
   });
 
   it('waits for every request in flight', async () => {

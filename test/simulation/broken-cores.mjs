@@ -60,8 +60,8 @@ export const BROKEN_CORES = {
     ['the queue has no time limit', 'this.#time.startTimer(() => this.#wake(), waitMs)', '() => {}'],
     [
       'the timer of the queue is not stopped',
-      '      this.#cancelTimer?.();\n      this.#cancelTimer = undefined;\n      return;',
-      '      this.#cancelTimer = undefined;\n      return;',
+      '    this.#cancelTimer?.();\n    this.#cancelTimer = undefined;\n',
+      '    this.#cancelTimer = undefined;\n',
     ],
     ['what is to be sent again is lost', '      this.#queue.putBack(flight, flight.waiting > 0);\n', ''],
   ],
@@ -76,11 +76,7 @@ export const BROKEN_CORES = {
       "if (flight?.state.phase === 'sent') this.detach(flight);",
       'void flight;',
     ],
-    [
-      'close leaves callers waiting',
-      '      this.#reject(flight, closedError(flight.slot.owner, this.#time.now()));\n',
-      '',
-    ],
+    ['close leaves callers waiting', '    this.#reject(flight, closed);\n', ''],
     ['access keys are logged', 'newRequest(flight.slot, reason', 'newRequest({ owner: flight.accessKey }, reason'],
     [
       'what is queued as a circuit opens is lost',
