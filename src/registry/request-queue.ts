@@ -7,18 +7,18 @@
  *   start.
  * - A bulkhead limits failing owners to a quarter of the permits, and at least one: an owner that hangs keeps its
  *   permit until its request counts as slow, and many such owners would keep all of them.
- * - A slow request, one that takes far longer than its peers, gives its permit back and stays in flight in a pool of
- *   half of `concurrency.max`, at least {@link LEAST_SLOW_POOL}. It keeps the permit if the service rather than the owner
- *   may hang: if three owners that worked before wait for responses, and nothing sent later has succeeded.
+ * - A slow request gives its permit back, unless the service may hang; see `requests-in-flight.ts`. The pool of slow
+ *   requests has half the size of `concurrency.max`, at least {@link LEAST_SLOW_POOL}.
  * - Newcomers (owners that have never succeeded) may have to wait while others start, but never delay others.
  * - A request is overdue if no request of an owner with the same standing has succeeded for `maxQueueMs`, or if it has
  *   waited {@link LONGEST_WAIT} times as long. While such requests succeed, its turn will come too.
  */
 
-import { type OwnerStanding, SUSPECTS_TO_ESCALATE } from '../failures/circuit-breaker.ts';
+import type { OwnerStanding } from '../failures/circuit-breaker.ts';
 import type { ConcurrencyRange } from '../failures/concurrency-limit.ts';
 import { isNewcomer, type StartLimits } from '../failures/flow.ts';
 import { type Linked, LinkedList } from './linked-list.ts';
+import { type InFlight, RequestsInFlight } from './requests-in-flight.ts';
 
 /** What the order depends on. */
 export interface QueuedRequest {
@@ -40,12 +40,11 @@ export const LONGEST_WAIT = 10;
 export const LEAST_SLOW_POOL = 32;
 
 /** A request's entry in the queue, or among the requests in flight. In no list while it waits to be sent again. */
-class Place<T> implements Linked<Place<T>> {
+class Place<T> implements InFlight<Place<T>> {
   readonly request: T;
   sinceMs: number;
-  /** When its request started, if it is in flight. */
   startedAtMs = 0;
-  suspicion: Suspicion | undefined;
+  suspicion: InFlight<Place<T>>['suspicion'];
   list: Linked<Place<T>>['list'];
   previous: Place<T> | undefined;
   next: Place<T> | undefined;
@@ -56,29 +55,14 @@ class Place<T> implements Linked<Place<T>> {
   }
 }
 
-/** Of a suspect: a request in flight of an owner that worked before, with none sent later that succeeded. */
-interface Suspicion extends Linked<Suspicion> {
-  readonly startedAtMs: number;
-}
-
 type Lane<T> = LinkedList<Place<T>>;
 
 export class RequestQueue<T extends QueuedRequest> {
   readonly #waitedFor: Lanes<T> = lanes();
   readonly #refreshes: Lanes<T> = lanes();
-  /** Requests with a permit, in the order in which they started. */
-  readonly #started: Lane<T> = new LinkedList();
-  /** Requests in flight that have given their permit back. */
-  readonly #slow: Lane<T> = new LinkedList();
-  /** In the order in which they started, with a permit or without. */
-  readonly #suspects = new LinkedList<Suspicion>();
-  /** The last of the suspects at the beginning of `#started` that are slow and keep their permits. */
-  #lastKept: Place<T> | undefined;
+  readonly #inFlight: RequestsInFlight<Place<T>>;
   /** Requests that are queued or in flight. */
   #count = 0;
-  /** When the newest request that has succeeded started. */
-  #newestServedAtMs = Number.NEGATIVE_INFINITY;
-  readonly #maxSlow: number;
   readonly #maxQueued: number;
   readonly #maxQueueMs: number;
   /** By standing: when a request of such an owner last succeeded. */
@@ -86,19 +70,19 @@ export class RequestQueue<T extends QueuedRequest> {
   #failingInFlight = 0;
 
   constructor({ concurrency, maxQueued, maxQueueMs }: RequestQueueOptions) {
-    this.#maxSlow = Math.max(LEAST_SLOW_POOL, Math.floor(concurrency.max / 2));
+    this.#inFlight = new RequestsInFlight(Math.max(LEAST_SLOW_POOL, Math.floor(concurrency.max / 2)));
     this.#maxQueued = maxQueued;
     this.#maxQueueMs = maxQueueMs;
   }
 
   /** Requests that were pulled and not released, slow ones included. */
   get inFlight(): number {
-    return this.#started.length + this.#slow.length;
+    return this.#inFlight.length;
   }
 
   /** Requests that have a permit: those in flight except the slow ones. */
   get permits(): number {
-    return this.#started.length;
+    return this.#inFlight.permits;
   }
 
   get queued(): number {
@@ -107,7 +91,7 @@ export class RequestQueue<T extends QueuedRequest> {
 
   /** Whether the limit is in use: requests wait, or every permit is taken. */
   isFull({ inFlight }: StartLimits): boolean {
-    return this.queued > 0 || this.#started.length >= inFlight;
+    return this.queued > 0 || this.permits >= inFlight;
   }
 
   /** When the next request is overdue. */
@@ -128,7 +112,7 @@ export class RequestQueue<T extends QueuedRequest> {
 
   /** Whether a request of an owner with this standing may start. */
   mayStart(standing: OwnerStanding, { inFlight, newcomers }: StartLimits): boolean {
-    if (this.#started.length >= inFlight || (isNewcomer(standing) && !newcomers)) return false;
+    if (this.permits >= inFlight || (isNewcomer(standing) && !newcomers)) return false;
     return !isFailing(standing) || this.#failingInFlight < Math.max(1, Math.floor(inFlight / 4));
   }
 
@@ -164,12 +148,7 @@ export class RequestQueue<T extends QueuedRequest> {
     if (!place) return undefined;
     const { request } = place;
     place.list?.remove(place);
-    place.startedAtMs = nowMs;
-    this.#started.push(place);
-    if (request.standing === 'proven' && nowMs > this.#newestServedAtMs) {
-      place.suspicion = { startedAtMs: nowMs };
-      this.#suspects.push(place.suspicion);
-    }
+    this.#inFlight.start(place, request.standing === 'proven', nowMs);
     if (isFailing(request.standing)) this.#failingInFlight++;
     return request;
   }
@@ -189,12 +168,8 @@ export class RequestQueue<T extends QueuedRequest> {
   /** A request of an owner with this standing succeeded. */
   served(request: T, nowMs: number): void {
     this.#servedAtMs[request.standing] = nowMs;
-    if (!this.hasPermit(request)) return;
-    this.#newestServedAtMs = Math.max(this.#newestServedAtMs, (placeOf(request) as Place<T>).startedAtMs);
-    for (let oldest = this.#suspects.first; oldest; oldest = this.#suspects.first) {
-      if (oldest.startedAtMs > this.#newestServedAtMs) return;
-      this.#suspects.remove(oldest);
-    }
+    const place = placeOf(request);
+    if (this.#inFlight.hasPermit(place)) this.#inFlight.served(place);
   }
 
   /** A pulled request will be sent again. It counts as queued, outside all lanes, until {@link putBack}. */
@@ -209,20 +184,12 @@ export class RequestQueue<T extends QueuedRequest> {
 
   /** Moves requests that have been in flight for this long to the pool of slow ones, while it has room. */
   takeFromSlow(slowAfterMs: number, nowMs: number): T[] {
-    const taken: T[] = [];
-    for (;;) {
-      const next = this.#nextSlow(slowAfterMs, nowMs);
-      if (!next || next.startedAtMs + slowAfterMs > nowMs) return taken;
-      this.#takeOut(next);
-      this.#slow.push(next);
-      taken.push(next.request);
-    }
+    return this.#inFlight.takeFromSlow(slowAfterMs, nowMs).map(({ request }) => request);
   }
 
   /** When the next request counts as slow; undefined if none gives its permit back. */
   slowAtMs(slowAfterMs: number, nowMs: number): number | undefined {
-    const next = this.#nextSlow(slowAfterMs, nowMs);
-    return next && next.startedAtMs + slowAfterMs;
+    return this.#inFlight.slowAtMs(slowAfterMs, nowMs);
   }
 
   /** The request that was overdue first, if any is, and whether that is because no other one was served. */
@@ -242,31 +209,6 @@ export class RequestQueue<T extends QueuedRequest> {
     return firstOf(this.#refreshes)?.request;
   }
 
-  /**
-   * The next request to give its permit back. While suspects keep theirs, this is the next one that becomes slow;
-   * whether it will keep its permit is decided only then.
-   *
-   * Goes on where the last call ended, because thousands may hang. If the oldest request is a suspect, so are all proven
-   * ones after it, and only these have been passed.
-   */
-  #nextSlow(slowAfterMs: number, nowMs: number): Place<T> | undefined {
-    if (this.#slow.length >= this.#maxSlow) return undefined;
-    const oldest = this.#started.first;
-    if (!oldest || !this.#isSuspect(oldest) || this.#suspects.length < SUSPECTS_TO_ESCALATE) return oldest;
-    // By the same sum as in `slowAtMs`: a difference may be rounded otherwise, and the timer would fire for nothing.
-    const isSlow = ({ startedAtMs }: Place<T>) => startedAtMs + slowAfterMs <= nowMs;
-    let last = this.#lastKept;
-    while (last && !isSlow(last)) last = last.previous;
-    let next = last ? last.next : oldest;
-    for (; next && isSlow(next) && this.#isSuspect(next); next = next.next) last = next;
-    this.#lastKept = last;
-    return next;
-  }
-
-  #isSuspect({ suspicion }: Place<T>): boolean {
-    return suspicion?.list === this.#suspects;
-  }
-
   get #nextOverdue(): Place<T> | undefined {
     let next: Place<T> | undefined;
     for (const standing of STANDINGS) {
@@ -282,28 +224,21 @@ export class RequestQueue<T extends QueuedRequest> {
   }
 
   isInFlight(request: T): boolean {
-    return this.hasPermit(request) || placeOf(request)?.list === this.#slow;
+    return this.#inFlight.has(placeOf(request));
   }
 
   /** Whether this request is in flight and not slow. */
   hasPermit(request: T): boolean {
-    return placeOf(request)?.list === this.#started;
+    return this.#inFlight.hasPermit(placeOf(request));
   }
 
   /** A request is no longer in flight. Returns false if it was not. */
   #end(request: T): boolean {
-    if (!this.isInFlight(request)) return false;
-    const place = placeOf(request) as Place<T>;
-    this.#takeOut(place);
-    if (place.suspicion) this.#suspects.remove(place.suspicion);
+    const place = placeOf(request);
+    if (!this.#inFlight.has(place)) return false;
+    this.#inFlight.end(place);
     if (isFailing(request.standing)) this.#failingInFlight--;
     return true;
-  }
-
-  /** Takes a request in flight out of its list. */
-  #takeOut(place: Place<T>): void {
-    if (place === this.#lastKept) this.#lastKept = place.previous;
-    place.list?.remove(place);
   }
 
   #leave(request: T): void {

@@ -99,11 +99,9 @@ export const BROKEN_CORES = {
   'registry/request-queue': [
     ['failing owners have more than their share', 'return !isFailing(standing) || ', 'return true || '],
     ['the queue has no bound', 'return this.queued < this.#maxQueued;', 'return true;'],
-    [
-      'one request too many is in flight',
-      'if (this.#started.length >= inFlight ||',
-      'if (this.#started.length > inFlight ||',
-    ],
+    ['one request too many is in flight', 'if (this.permits >= inFlight ||', 'if (this.permits > inFlight ||'],
+  ],
+  'registry/requests-in-flight': [
     [
       'every request is slow at once',
       'if (!next || next.startedAtMs + slowAfterMs > nowMs) return taken;',
