@@ -172,7 +172,7 @@ export class SharedTokens implements TokenSource {
     return this.#source.identity?.() ?? '';
   }
 
-  /** Plain numbers, no secrets. */
+  /** Plain numbers, no secrets. Takes the same time however many owners there are. */
   stats(): SharingStats {
     const { unreadableCount: unreadable, mismatched } = this.#diagnostics;
     const { replicas } = this.#budget;
@@ -181,7 +181,8 @@ export class SharedTokens implements TokenSource {
 
   /**
    * Gives back the leases that are still held, and closes the source. The Redis client is the user's to close, after this
-   * has settled.
+   * has settled. Takes one command for each channel that it listens on: one per owner that a call waits for if the port
+   * has `subscribeSharded`.
    */
   async close(): Promise<void> {
     await this.#wakeups.close();
