@@ -157,14 +157,9 @@ export class Flights implements FlightHost, Runner {
   async close(timeoutMs: number): Promise<number> {
     const endsAtMs = this.#time.now().monotonicMs + timeoutMs;
     this.#dispatch.close();
-    const { length } = this.#unsettled;
-    for (let index = 0; index < length; index++) {
+    // A copy, because requests leave the list meanwhile.
+    for (const [index, flight] of [...this.#unsettled].entries()) {
       if (index % SLICE === SLICE - 1) await nextTurn();
-      const flight = this.#unsettled.first;
-      if (!flight) break;
-      // Sent requests stay in the list, behind those that are left.
-      this.#unsettled.remove(flight);
-      this.#unsettled.push(flight);
       this.#close(flight);
     }
     if (this.#unsettled.length > 0) {
@@ -178,10 +173,8 @@ export class Flights implements FlightHost, Runner {
 
   #close(flight: Flight): void {
     const { state } = flight;
-    const { owner } = flight.slot;
     const now = this.#time.now();
-    const closed = withoutStack(() => closedError(owner, now));
-    this.#reject(flight, closed);
+    this.#reject(flight, closedError(flight.slot.owner, now));
     if (state.phase === 'sent') {
       // Its source may wait for a permit.
       this.#dispatch.withdraw(flight);
@@ -324,17 +317,5 @@ export class Flights implements FlightHost, Runner {
   #reject(flight: Flight, error: OwnerTokenError): void {
     flight.reject(error);
     this.#waiters.settled(flight);
-  }
-}
-
-/** For thousands of errors in a row: the stacks would take most of the time, and show only who closes the registry. */
-function withoutStack<T>(create: () => T): T {
-  const limit = Error.stackTraceLimit;
-  // Not assigned, because that throws if `Error` is frozen.
-  Reflect.set(Error, 'stackTraceLimit', 0);
-  try {
-    return create();
-  } finally {
-    Reflect.set(Error, 'stackTraceLimit', limit);
   }
 }

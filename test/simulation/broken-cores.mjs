@@ -76,7 +76,7 @@ export const BROKEN_CORES = {
       "if (flight?.state.phase === 'sent') this.detach(flight);",
       'void flight;',
     ],
-    ['close leaves callers waiting', '    this.#reject(flight, closed);\n', ''],
+    ['close leaves callers waiting', '    this.#reject(flight, closedError(flight.slot.owner, now));\n', ''],
     ['access keys are logged', 'newRequest(flight.slot, reason', 'newRequest({ owner: flight.accessKey }, reason'],
     [
       'what is queued as a circuit opens is lost',
