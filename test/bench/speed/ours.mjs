@@ -1,5 +1,6 @@
 /** The built package as users run it, and the bare things it is compared with. */
 
+import { subscribe } from 'node:diagnostics_channel';
 import http from 'node:http';
 import { MeterProvider } from '@opentelemetry/sdk-metrics';
 import { BasicTracerProvider, BatchSpanProcessor, InMemorySpanExporter } from '@opentelemetry/sdk-trace-base';
@@ -21,21 +22,26 @@ const instantSource = {
 
 /**
  * @param service where tokens come from; without one, they are issued at once in this process.
- * @param options `logged`: pino at info, to a file that keeps nothing; `traced`: OpenTelemetry's metrics and spans, with
- * a subscriber to every diagnostics channel of a request; `fetch` for the endpoint; more for the registry.
+ * @param options `logged`: pino at debug, which logs every request, to a file that keeps nothing; `traced`:
+ * OpenTelemetry's metrics and spans, with a subscriber to every diagnostics channel of a request; `watched`: a subscriber
+ * to the channel of lookups; `fetch` for the endpoint; more for the registry.
  */
-export function openOurs(service, { logged, traced, fetch, ...options } = {}) {
+export function openOurs(service, { logged, traced, watched, fetch, ...options } = {}) {
   const { OwnerTokenRegistry, TokenEndpoint } = library;
   const source = service ? new TokenEndpoint({ ...endpointOptions(service), fetch }) : instantSource;
-  const logger = logged ? pino({ level: 'info' }, pino.destination({ dest: '/dev/null', sync: true })) : undefined;
+  const logger = logged ? pino({ level: 'debug' }, pino.destination({ dest: '/dev/null', sync: true })) : undefined;
   const registry = new OwnerTokenRegistry({ source, logger, ...options });
+  if (watched) subscribe('owner-token-registry:lookup', () => {});
   const stop = traced ? instrument(registry, openTelemetry()) : () => {};
   return {
     registry,
     getToken: async (accessKey) => (await registry.getToken(accessKey)).value,
     async renew(accessKey, token) {
       registry.reject(accessKey, token);
-      return (await registry.getToken(accessKey)).value;
+      const renewed = await registry.getToken(accessKey);
+      // The call is repeated with success, as `ownerFetch` reports it: an owner whose new tokens all fail would be paused.
+      registry.accept(accessKey, renewed);
+      return renewed.value;
     },
     async close() {
       stop();

@@ -1,11 +1,18 @@
-/** The token service, in a process of its own: a token per access key, which names the key, so that any mix-up shows. */
+/**
+ * The token service, in a process of its own: a token names its access key, so that any mix-up shows, and states its end.
+ * A resource of each key accepts its tokens only.
+ */
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { clock, install } from '../board/clock.mjs';
 
 /** What every service of the benchmark issues for this access key. */
 export const tokenOf = (accessKey) => `token-of-${accessKey}`;
+
+/** When a token ends by the service's clock, in epoch milliseconds. */
+export const endOf = (token) => Number(token.split('.')[2]);
 
 export const keysOf = (count, name = 'owner') =>
   // Joined in a buffer: a string made of parts would be flattened by whoever hashes it first.
@@ -22,22 +29,26 @@ export async function startService(options = {}) {
   return {
     baseUrl: `http://127.0.0.1:${port}`,
     tokenUrl: `http://127.0.0.1:${port}/auth/v1/token`,
+    resourceUrl: (accessKey) => `http://127.0.0.1:${port}/resource/${accessKey}`,
     ...{ clientId: 'client', clientSecret: 'secret' },
     /** How many token requests there were. */
     requests: () => ask('requests'),
     /** Every token request hangs; ending that breaks their connections. */
     hang: () => ask('hang'),
     recover: () => ask('recover'),
+    /** Sets the service's clock, in epoch milliseconds, and how many times faster than real time it runs. */
+    setClock: (nowMs, speed) => ask({ nowMs, speed }),
     stop: () => child.disconnect(),
   };
 }
 
 function serve({ delayMs = 0, lifetimeS = 3_600 }) {
+  install();
   let requests = 0;
   let hung;
   const issue = (accessKey, response) => {
     // Never the same twice, as after a rejection only a new one counts.
-    const token = `${tokenOf(accessKey)}.${requests}`;
+    const token = `${tokenOf(accessKey)}.${requests}.${Date.now() + lifetimeS * 1_000}`;
     const body = JSON.stringify({ access_token: token, token_type: 'Bearer', expires_in: lifetimeS });
     response
       .writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) })
@@ -47,8 +58,7 @@ function serve({ delayMs = 0, lifetimeS = 3_600 }) {
     const chunks = [];
     request.on('data', (chunk) => chunks.push(chunk));
     request.on('end', () => {
-      if (!request.url.startsWith('/auth/v1/token'))
-        return void response.setHeader('content-type', 'application/json').end('{}');
+      if (request.url.startsWith('/resource/')) return answerResource(request, response);
       requests++;
       const accessKey = accessKeyOf(Buffer.concat(chunks).toString());
       if (hung) hung.push(request.socket);
@@ -60,6 +70,10 @@ function serve({ delayMs = 0, lifetimeS = 3_600 }) {
   server.keepAliveTimeout = 600_000;
   server.listen(0, '127.0.0.1', () => process.send(server.address().port));
   process.on('message', (what) => {
+    if (what.speed) {
+      clock.run(what.speed);
+      clock.setWall(what.nowMs - Date.now());
+    }
     if (what === 'hang') hung ??= [];
     if (what === 'recover') {
       for (const socket of hung ?? []) socket.destroy();
@@ -68,6 +82,12 @@ function serve({ delayMs = 0, lifetimeS = 3_600 }) {
     if (process.connected) process.send(requests);
   });
   process.on('disconnect', () => process.exit());
+}
+
+function answerResource({ url, headers }, response) {
+  const expected = `Bearer ${tokenOf(url.slice('/resource/'.length))}`;
+  const status = headers.authorization?.split('.', 1)[0] === expected ? 200 : 401;
+  response.writeHead(status, { 'content-type': 'application/json' }).end('{}');
 }
 
 /** JSON from us and most; a form from the OAuth clients, where some can give an owner only as an encoded scope. */

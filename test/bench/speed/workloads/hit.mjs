@@ -21,21 +21,23 @@ const OURS = {
   'ours, logging': { logged },
   'ours, OpenTelemetry': { traced },
   'ours, both': { logged, traced },
+  'ours, lookup subscriber': { watched: true },
 };
 const PEERS = Object.fromEntries(peers.map(({ name, open }) => [name, open]).filter(([name]) => !(name in BARE)));
 
 export async function run({ quick }) {
   const { stop, ...service } = await startService();
-  const rounds = quick ? 3 : 5;
   const sizes = quick ? [100, DEFAULT_OWNERS, 100_000] : [100, PEER_OWNERS, DEFAULT_OWNERS, 100_000, 1_000_000];
   const tables = [];
   for (const owners of sizes) {
-    for (const distribution of ['uniform', 'zipf']) {
+    const rounds = quick || owners === 1_000_000 ? 3 : 5;
+    for (const distribution of owners === PEER_OWNERS ? ['uniform'] : ['uniform', 'zipf']) {
       for (const anew of owners === DEFAULT_OWNERS ? [false, true] : [false]) {
         const hitting = (name) => () =>
           inProcess(import.meta.url, 'leastCostOfHits', { name, owners, distribution, anew, service });
-        const candidates = Object.fromEntries(namesFor(owners).map((name) => [name, hitting(name)]));
-        tables.push({ owners, distribution, anew, rows: await inTurns(candidates, rounds) });
+        const candidates = Object.fromEntries(namesFor(owners, anew).map((name) => [name, hitting(name)]));
+        const rows = await inTurns(candidates, rounds, { isSlow: (name) => name in PEERS });
+        tables.push({ owners, distribution, anew, rows });
       }
     }
   }
@@ -43,8 +45,8 @@ export async function run({ quick }) {
   return tables;
 }
 
-function namesFor(owners) {
-  const names = [...Object.keys(BARE), ...(owners === DEFAULT_OWNERS ? Object.keys(OURS) : ['ours'])];
+function namesFor(owners, anew) {
+  const names = [...Object.keys(BARE), ...(owners === DEFAULT_OWNERS && !anew ? Object.keys(OURS) : ['ours'])];
   return owners === PEER_OWNERS ? [...names, ...Object.keys(PEERS)] : names;
 }
 
@@ -54,26 +56,27 @@ function namesFor(owners) {
  */
 export async function leastCostOfHits({ name, owners, distribution, anew, service }) {
   const keys = keysOf(owners);
-  const call = await filled(name, keys, service);
+  const { call, getToken } = await filled(name, keys, service);
   // As in a process that has run for a while: what was left of the requests is gone, and the tokens have aged.
   globalThis.gc();
   const measure = perCall(call, picksOf(keys, distribution, 200_000), { anew });
   let least = Infinity;
   for (let n = 0; n < BATCHES; n++) least = Math.min(least, await measure());
+  for (const key of keys) verify(key, await getToken(key));
   return least;
 }
 
-/** Filled and verified. */
+/** Filled and verified. The registry itself is called in the time that counts, which gives more than the token's text. */
 async function filled(name, keys, service) {
   if (name in BARE) {
     const cache = BARE[name](keys.length);
     for (const key of keys) cache.set(key, tokenOf(key));
     for (const key of keys) verify(key, await cache.get(key));
-    return cache.get;
+    return { call: cache.get, getToken: cache.get };
   }
   const options = { ...OURS[name], concurrency: 64, maxOwners: keys.length };
   const { registry, getToken } = name in OURS ? openOurs(undefined, options) : await PEERS[name](service);
   await pooled(getToken, keys, 16);
   for (const key of keys) verify(key, await getToken(key));
-  return registry ? (key) => registry.getToken(key) : getToken;
+  return { call: registry ? (key) => registry.getToken(key) : getToken, getToken };
 }
