@@ -60,22 +60,21 @@ function memoryPicture({ tables }) {
 }
 
 function outagePicture({ tables: [{ rows, outageMs, bucketMs }] }) {
+  const minutes = (ms) => ms / 60_000;
   const players = rows.filter(({ name }) => !name.startsWith('ours,'));
-  const series = players.map(({ name, buckets }) => ({
-    name: buckets.some(({ failed }) => failed > 0) ? `${name} (calls failed)` : name,
-    points: buckets.flatMap(({ p99 }, index) =>
-      p99 === undefined || p99 === null ? [] : [[(index * bucketMs) / 1_000, Math.max(p99, 0.01)]],
-    ),
+  const series = players.map(({ name, failed, expired, buckets }) => ({
+    name: [name, failed > 0 && '(calls failed)', expired > 0 && '(expired)'].filter(Boolean).join(' '),
+    points: buckets.map(({ p99 }, index) => [minutes(index * bucketMs), p99]),
   }));
   const x = {
-    label: 'seconds; grey: the endpoint hangs',
+    label: 'minutes; grey: the endpoint hangs',
     scale: 'linear',
-    ticks: [0, 1, 2, 3, 4],
-    hung: outageMs.map((ms) => ms / 1_000),
+    ticks: [0, 2, 4, 6, 8, 10, 12],
+    hung: outageMs.map(minutes),
   };
-  return linesPicture('The 99th percentile of a call, ms', series, x, {
+  return linesPicture('The 99th percentile of a call, s', series, x, {
     scale: 'log',
-    ticks: [0.01, 0.1, 1, 10, 100, 1_000, 10_000],
+    ticks: [0.001, 0.01, 0.1, 1, 10, 100, 1_000],
   });
 }
 
