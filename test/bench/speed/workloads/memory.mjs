@@ -1,5 +1,5 @@
 import { peers } from '../../peers/index.mjs';
-import { percentile, pooled } from '../measure.mjs';
+import { inTurns, percentile, pooled } from '../measure.mjs';
 import { bareMap, lruCacheFetch, lruCacheGet, openOurs, verify } from '../ours.mjs';
 import { inProcess } from '../processes.mjs';
 import { keysOf, startService, tokenOf } from '../service.mjs';
@@ -18,10 +18,18 @@ const PEERS = Object.fromEntries(peers.map(({ name, open }) => [name, open]).fil
 export async function run({ quick }) {
   const { stop, ...service } = await startService();
   const tables = [];
-  for (const owners of quick ? [PEER_OWNERS, 100_000] : [PEER_OWNERS, 10_000, 200_000, 1_000_000]) {
-    const rows = [];
-    for (const name of namesFor(owners)) rows.push(await medianHeld({ name, owners, service }));
-    tables.push({ owners, rows });
+  for (const owners of quick ? [PEER_OWNERS, 100_000] : [PEER_OWNERS, 200_000, 1_000_000]) {
+    const names = namesFor(owners);
+    const pauses = Object.fromEntries(names.map((name) => [name, []]));
+    const holding = (name) => async () => {
+      const { bytes, pauseMs } = await inProcess(import.meta.url, 'held', { name, owners, service });
+      pauses[name].push(pauseMs);
+      return bytes;
+    };
+    const candidates = Object.fromEntries(names.map((name) => [name, holding(name)]));
+    const rounds = owners === PEER_OWNERS ? 5 : quick ? 1 : 3;
+    const rows = await inTurns(candidates, rounds, { isSlow: (name) => name in PEERS });
+    tables.push({ owners, rows: rows.map((row) => ({ ...row, ...pauseOf(pauses[row.name]) })) });
   }
   stop();
   return tables;
@@ -29,15 +37,13 @@ export async function run({ quick }) {
 
 /** With so few owners, compiled code and the like add or hide up to 200 bytes each, too much for the bare caches. */
 function namesFor(owners) {
-  return owners === PEER_OWNERS ? ['ours', ...Object.keys(PEERS)] : Object.keys({ ...BARE, ...OURS });
+  if (owners === PEER_OWNERS) return ['ours', ...Object.keys(PEERS)];
+  return [...Object.keys(BARE), ...(owners < 1_000_000 ? Object.keys(OURS) : ['ours'])];
 }
 
-/** Of five processes if there are few owners. */
-async function medianHeld(argument) {
-  const results = [];
-  for (let n = 0; n < (argument.owners === PEER_OWNERS ? 5 : 1); n++)
-    results.push(await inProcess(import.meta.url, 'held', argument));
-  return results.sort((one, other) => one.median - other.median)[Math.floor(results.length / 2)];
+function pauseOf(pauses) {
+  const pauseMs = percentile(pauses, 50);
+  return { pauseMs, note: `a full collection stops the process for ${pauseMs.toFixed(0)} ms` };
 }
 
 export async function held({ name, owners, service }) {
@@ -49,16 +55,9 @@ export async function held({ name, owners, service }) {
   const { fill, get } = await candidateOf(name, owners, service);
   await pooled(fill, keys, 1);
   const bytes = ((await heapUsed()) - before) / owners - tokenBytes;
-  for (let n = 0; n < owners; n += Math.ceil(owners / 10_000)) verify(keys[n], await get(keys[n]));
-  const pauses = Array.from({ length: 7 }, pauseMs);
-  const note = `a full collection stops the process for ${Math.min(...pauses).toFixed(0)} ms`;
-  return {
-    name,
-    min: bytes,
-    median: bytes,
-    pauseMs: { min: Math.min(...pauses), median: percentile(pauses, 50) },
-    note,
-  };
+  for (const key of keys) verify(key, await get(key));
+  const pauses = Array.from({ length: 7 }, fullCollectionMs);
+  return { bytes, pauseMs: percentile(pauses, 50) };
 }
 
 async function candidateOf(name, owners, service) {
@@ -94,7 +93,7 @@ async function heapUsed() {
   return process.memoryUsage().heapUsed;
 }
 
-function pauseMs() {
+function fullCollectionMs() {
   const startedMs = performance.now();
   globalThis.gc();
   return performance.now() - startedMs;
