@@ -11,6 +11,7 @@ import { SHARING_EVENTS } from '../src/redis/diagnostics.ts';
 import { type RegistrySettings, registrySettings } from '../src/registry/options.ts';
 import { type Sandbox, startSandbox } from '../src/sandbox/index.ts';
 import { DEFAULT_PROFILE } from '../src/sandbox/state/profile.ts';
+import { docsOf } from './bench/speed/docs.mjs';
 import { breakerTransitions } from './helpers/breaker-transitions.ts';
 import { startCorporateNetwork } from './helpers/corporate-network.ts';
 import {
@@ -245,6 +246,12 @@ describe('tables', () => {
       const id = /#([\w-]+)\)/.exec(scene)?.[1] ?? '';
       expect([id, ...answers]).toEqual([id, ...peers.map((peer) => (measured[id]?.[peer]?.good ? 'yes' : '–'))]);
     }
+  });
+
+  it('the tables and pictures of the page of performance are those of the stored results', () => {
+    const rendered = Object.entries(docsOf(JSON.parse(textOf('test/bench/speed/results.json'))));
+    expect(rendered.length).toBeGreaterThan(4);
+    for (const [path, text] of rendered) expect(textOf(`docs/${path}`)).toBe(text);
   });
 
   it('the page of observability has every field of the statistics, and no other', () => {

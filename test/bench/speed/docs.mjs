@@ -13,16 +13,28 @@ const DOCS = new URL('../../../docs/', import.meta.url);
 export function renewDocs(measured) {
   const results = { ...JSON.parse(readFileSync(STORE, 'utf8')), ...measured };
   writeFileSync(STORE, `${JSON.stringify(results, null, 1)}\n`);
-  for (const [name, svg] of Object.entries(pictures(results))) {
-    writeFileSync(new URL(`pictures/performance-${name}.svg`, DOCS), svg);
-  }
-  const page = new URL('performance.md', DOCS);
-  let markdown = readFileSync(page, 'utf8');
-  for (const [name, result] of Object.entries(results)) {
+  for (const [path, text] of Object.entries(docsOf(results))) writeFileSync(new URL(path, DOCS), text);
+}
+
+/** The page and its pictures as these results make them, by their paths in `docs`. */
+export function docsOf(results) {
+  let markdown = readFileSync(new URL('performance.md', DOCS), 'utf8');
+  const blocks = Object.entries(results).map(([name, result]) => [name, tablesOf(result)]);
+  for (const [name, block] of [['versions', versionsOf(results)], ...blocks]) {
     const place = new RegExp(`(<!-- ${name} -->\\n)[^]*?(<!-- end -->)`);
-    markdown = markdown.replace(place, (_all, begin, end) => `${begin}${tablesOf(result)}\n${end}`);
+    markdown = markdown.replace(place, (_all, begin, end) => `${begin}${block}\n${end}`);
   }
-  writeFileSync(page, markdown);
+  const svgs = Object.entries(pictures(results)).map(([name, svg]) => [`pictures/performance-${name}.svg`, svg]);
+  return { 'performance.md': markdown, ...Object.fromEntries(svgs) };
+}
+
+/** One line, or several if the workloads have run with different versions. */
+function versionsOf(results) {
+  const lines = Object.values(results).map(({ versions }) => {
+    const names = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
+    return `Versions: ${names.join(', ')}.`;
+  });
+  return [...new Set(lines)].join('\n\n');
 }
 
 function tablesOf({ columns, base, tables, ...conditions }) {

@@ -2,7 +2,7 @@
  * Speed beside what one would pick instead, measured on the built package (`npm run build`): every workload in a process
  * of its own, its candidates in turns, least and median of all rounds. Compare the ratios: machines are shared and noisy.
  *
- *   npm run bench -- speed                         all workloads
+ *   npm run bench -- speed                         all workloads, about 20 minutes
  *   npm run bench -- speed --workloads hit,fill    those named
  *   npm run bench -- speed --quick                 fewer rounds, owners and peers: a few minutes
  *   npm run bench -- speed --json                  prints the results as JSON instead
