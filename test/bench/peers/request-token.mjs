@@ -21,8 +21,8 @@ export async function requestToken({ tokenUrl, clientId, clientSecret }, accessK
   return { token, lifetimeMs: lifetimeMsOf(expiresIn) };
 }
 
-/** What most code does with `expires_in`: ten seconds less, or 5 % of a short life; five minutes without a usable one. */
+/** What most code does with `expires_in`: a number of seconds, less ten; five minutes without a usable one. */
 export function lifetimeMsOf(expiresIn) {
-  const lifetimeMs = Number(expiresIn) * 1_000;
-  return lifetimeMs > 0 ? lifetimeMs - Math.min(10_000, lifetimeMs * 0.05) : 300_000;
+  const seconds = Number(expiresIn);
+  return seconds > 0 ? Math.max(1_000, seconds * 1_000 - 10_000) : 300_000;
 }
