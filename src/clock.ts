@@ -164,10 +164,10 @@ function startLongTimer(fn: () => void, ms: number): () => void {
   return () => cancel();
 }
 
-/** Waits until a promise settles, but at most `ms`. Rejects if the promise does in time. */
+/** Waits until a promise settles, but at most `ms`, which may be negative. Rejects if the promise does in time. */
 export function settledWithin(time: Time, ms: number, promise: Promise<unknown>): Promise<void> {
   return new Promise((resolve, reject) => {
-    const cancel = time.startTimer(resolve, ms);
+    const cancel = time.startTimer(resolve, Math.max(0, ms));
     promise.finally(cancel).then(() => resolve(), reject);
   });
 }

@@ -254,11 +254,11 @@ export class Diagnostics {
     this.#publishPause(paused, { action: 'lifted', ...since });
   }
 
-  rejected(slot: Named, token: string, wasHeld: boolean): void {
-    this.#log('token.rejected', () => ({ owner: slot.owner, token, wasHeld }));
+  rejected(slot: Named, fingerprint: string, wasHeld: boolean): void {
+    this.#log('token.rejected', () => ({ owner: slot.owner, token: fingerprint, wasHeld }));
     if (!rejections.hasSubscribers) return;
     const { registry } = this.#reporter;
-    rejections.publish({ registry, owner: slot.owner, token, wasHeld } satisfies RejectionMessage);
+    rejections.publish({ registry, owner: slot.owner, token: fingerprint, wasHeld } satisfies RejectionMessage);
   }
 
   /** Logged once. */

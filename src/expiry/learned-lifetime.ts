@@ -74,7 +74,7 @@ const MOMENT_SHARE = 0.002;
 const MAX_MOMENT_MS = 1000;
 /** Only explorers reach an age beyond this multiple of the estimate. */
 const BEYOND = 1.1;
-/** The most owners whose token is tracked, and tokens whose stated lifetime is remembered. The caches take 22 bytes each. */
+/** The most owners whose token is tracked, and tokens whose stated lifetime is remembered. Each place takes 22 bytes. */
 const MAX_TRACKED = 10_000;
 const MAX_STATED = 256;
 

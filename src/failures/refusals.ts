@@ -44,11 +44,12 @@ const MAX_FRESH_REJECTIONS = 3;
 /**
  * The pause of an owner whose last tokens were all rejected while they were fresh, because another one would not help.
  *
+ * @param slot its name is read only if there is a pause, because it may have to be computed.
  * @param count how many in a row.
  * @returns undefined if there are too few.
  */
 export function pauseAfterRejections(
-  named: { readonly owner: string },
+  slot: { readonly owner: string },
   count: number,
   range: PauseRange,
   now: Instant,
@@ -56,7 +57,7 @@ export function pauseAfterRejections(
 ): Pause | undefined {
   if (count < MAX_FRESH_REJECTIONS) return undefined;
   const message = `the last ${count} tokens of this owner were rejected while they were fresh`;
-  const error = new OwnerTokenError('token_rejected', message, { owner: named.owner, failedAtMs: now.wallMs });
+  const error = new OwnerTokenError('token_rejected', message, { owner: slot.owner, failedAtMs: now.wallMs });
   return drawPause(error, count - MAX_FRESH_REJECTIONS + 1, range, now.monotonicMs, random);
 }
 

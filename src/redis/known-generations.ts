@@ -1,13 +1,13 @@
 /**
  * The generations of the tokens that this replica requested or shared, so that it can name the generation of a rejected
  * token. A token requested without Redis has none; the server's time at its request stands in, since generations are
- * times. Keyed by digest and bounded: a token dropped from here is recognised when the record returns it again.
+ * times. Keyed by digest and bounded: an evicted token is recognised when the record returns it again.
  */
 
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 
-/** Two or three for each owner of a large registry. The cache allocates 22 bytes for each up front. */
+/** Two or three for each owner of a large registry. The cache allocates 22 bytes for each place up front. */
 const MAX_KNOWN = 30_000;
 
 type Known = { readonly generation: number } | { readonly requestedAtMonotonicMs: number };

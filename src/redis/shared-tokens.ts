@@ -181,8 +181,8 @@ export class SharedTokens implements TokenSource {
 
   /**
    * Gives back the leases that are still held, and closes the source. The Redis client is the user's to close, after this
-   * has settled. Takes one command for each channel that it listens on: one per owner that a call waits for if the port
-   * has `subscribeSharded`.
+   * has settled. Sends one command for each subscribed channel; with `subscribeSharded`, each owner with a waiting call
+   * has one.
    */
   async close(): Promise<void> {
     await this.#wakeups.close();

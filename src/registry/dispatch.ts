@@ -120,7 +120,7 @@ export class Dispatch {
     while (!this.#closed && this.#blocks === 0 && this.#queue.queued > 0) {
       now ??= this.#time.now();
       // Each of them may raise the limit.
-      for (const _ of this.#queue.takeFromSlow(flow.slowAfterMs, now.monotonicMs)) flow.slowed();
+      for (const _ of this.#queue.takePermits(flow.slowAfterMs, now.monotonicMs)) flow.slowed();
       const flight = this.#queue.next(flow.limitsAt(now.monotonicMs), now.monotonicMs);
       if (!flight) break;
       // A sent request that waited for another permit.
@@ -205,7 +205,7 @@ export class Dispatch {
 
   /** Refuses the queued requests that an open circuit stops, in slices, because each refusal creates an error. */
   refuseQueued(): void {
-    if (this.#isRefusing) return;
+    if (this.#isRefusing || this.#closed) return;
     const now = this.#time.now();
     let left = SLICE;
     for (const standing of STANDINGS) {
@@ -267,7 +267,7 @@ export class Dispatch {
       return;
     }
     const nowMs = (at ?? this.#time.now()).monotonicMs;
-    const others = [flow.nextStartAtMs(nowMs), this.#queue.slowAtMs(flow.slowAfterMs, nowMs)];
+    const others = [flow.nextStartAtMs(nowMs), this.#queue.nextSlowAtMs(flow.slowAfterMs, nowMs)];
     const wakeAtMs = Math.min(overdueAtMs, ...others.filter((ms) => ms !== undefined));
     // A timer that fires too early wakes the queue once for nothing, which costs less than restarting it each time.
     if (this.#cancelTimer && wakeAtMs >= this.#wakeAtMs) return;

@@ -151,27 +151,27 @@ export class Flights implements FlightHost, Runner {
   }
 
   /**
-   * Rejects every caller with `closed` and aborts the sent requests, however long that takes. Waits for these for the rest
-   * of the time. Returns how many did not settle.
+   * Rejects every caller with `closed` and aborts the sent requests; `timeoutMs` does not cut this short. Then waits for
+   * what is left of `timeoutMs` until all requests have settled. Returns how many have not.
    */
   async close(timeoutMs: number): Promise<number> {
     const endsAtMs = this.#time.now().monotonicMs + timeoutMs;
     this.#dispatch.close();
     // A copy, because requests leave the list meanwhile.
     for (const [index, flight] of [...this.#unsettled].entries()) {
-      if (index % SLICE === SLICE - 1) await nextTurn();
-      this.#close(flight);
+      if (index > 0 && index % SLICE === 0) await nextTurn();
+      this.#closeRequest(flight);
     }
     if (this.#unsettled.length > 0) {
       const idle = new Promise<void>((resolve) => {
         this.#whenIdle = resolve;
       });
-      await settledWithin(this.#time, Math.max(0, endsAtMs - this.#time.now().monotonicMs), idle);
+      await settledWithin(this.#time, endsAtMs - this.#time.now().monotonicMs, idle);
     }
     return this.#unsettled.length;
   }
 
-  #close(flight: Flight): void {
+  #closeRequest(flight: Flight): void {
     const { state } = flight;
     const now = this.#time.now();
     this.#reject(flight, closedError(flight.slot.owner, now));

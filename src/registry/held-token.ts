@@ -51,7 +51,7 @@ export function lifetimeOf(policy: ExpiryPolicy, issued: DatedToken): AssessedLi
  * Creates the token to hold.
  *
  * @param slot if it holds the same token already, the token keeps its expiry.
- * @param fingerprint of the token, if it has been computed already; otherwise what computes it.
+ * @param fingerprint of the token if it is known already, or else what computes it on first use.
  * @throws OwnerTokenError `invalid_response` if the token has already expired.
  */
 export function heldTokenFrom(

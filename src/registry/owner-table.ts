@@ -23,7 +23,10 @@ export class OwnerTable {
   evictions = 0;
   readonly #diagnostics: Pick<Diagnostics, 'evicted' | 'lifted'>;
   readonly #newCache: () => SlotCache;
-  /** A cache allocates up to 36 bytes for each possible owner up front, so one that was dropped is created when needed. */
+  /**
+   * A cache allocates up to 36 bytes for each possible owner up front. This one is created by the constructor, so that no
+   * call waits for it, and again when it is needed after `clear`; the other one only when it is needed.
+   */
   #withToken: SlotCache | undefined;
   #withoutToken: SlotCache | undefined;
   /**
@@ -156,8 +159,8 @@ export class OwnerTable {
   }
 
   /**
-   * Drops the caches, because `lru-cache` clears itself in quadratic time. Returns the requests that were in flight. They
-   * need no copy: nothing changes their table any more.
+   * Drops the caches, because `lru-cache` clears itself in quadratic time. Returns the unsettled requests, read from the
+   * old map without a copy, because only the new one changes from now on.
    */
   clear(): Iterable<Flight> {
     const flights = flightsIn(this.#flights.values());
@@ -176,5 +179,6 @@ export class OwnerTable {
 }
 
 function* flightsIn(boxes: Iterable<{ readonly flight: Flight | undefined }>): Generator<Flight> {
-  for (const { flight } of boxes) if (flight) yield flight;
+  // A box in the map is never empty; see `detach`.
+  for (const { flight } of boxes) yield flight as Flight;
 }

@@ -96,8 +96,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * 4. With no usable token and a pause in force, it rejects at once with the cached error and its `retryAtMs`.
    * 5. Otherwise it queues and makes one request.
    *
-   * @param options `signal` rejects this call at once, with `signal.reason`; other callers are not affected. When a request
-   * settles, each signal takes about 5 µs, in one turn of the event loop.
+   * @param options `signal` rejects this call at once, with `signal.reason`; other callers are not affected. Settling a
+   * request takes about 5 µs per caller with a signal, all in one turn of the event loop.
    * @throws OwnerTokenError as a rejection; nothing is thrown synchronously.
    */
   getToken(accessKey: string, options?: { signal?: AbortSignal | null | undefined }): Promise<AccessToken> {
@@ -139,11 +139,12 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const now = this.#time.now();
     const { held } = slot;
     const wasHeld = held?.value === value;
-    // Only the held token's own: another may come from a registry that names tokens differently.
+    // Any other `AccessToken` may come from a registry with another `fingerprintKey`.
     const fingerprint = wasHeld ? held.fingerprint : this.#settings.fingerprints.ofToken(value);
     const known = wasHeld ? held : token instanceof AccessToken ? token : undefined;
-    const isNews = denied(slot, fingerprint, known);
-    const age = isNews && known && this.#settings.expiry.rejected ? ageOf(slot, known, now) : undefined;
+    const isFirstReport = denied(slot, fingerprint, known);
+    // Before the drop, because the age of a held token is measured on the timeline.
+    const age = isFirstReport && known && this.#settings.expiry.rejected ? ageOf(slot, known, now) : undefined;
     if (wasHeld) this.#dropRejected(slot, held, now);
     if (age) this.#tellPolicy('rejected', age);
     this.#diagnostics.rejected(slot, fingerprint, wasHeld);
@@ -177,8 +178,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /**
-   * {@link forget} for every owner, for example after a secret has leaked. Goes through all requests over several turns of
-   * the event loop. The next token that is cached allocates the cache again; see `maxOwners`.
+   * {@link forget} for every owner, for example after a secret has leaked. Drops or detaches the requests over several
+   * turns of the event loop; none starts meanwhile. The next token allocates the cache again; see `maxOwners`.
    */
   forgetAll(): void {
     this.#flights.forgetAll(this.#owners.clear());
@@ -215,7 +216,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /**
    * Ends the owner's pause, or all pauses, at once. Call it when the cause is fixed. The recovery of many owners is
-   * reported over several turns of the event loop, in proportion to the owners that paused.
+   * reported over several turns of the event loop, in time proportional to their number.
    */
   resume(accessKey?: string): void {
     if (accessKey !== undefined) {
@@ -237,10 +238,10 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /**
    * Ends everything: callers get `closed`, in-flight requests are aborted, all tokens are dropped, and the source is
-   * closed. Rejecting the callers takes about 20 µs per request, over several turns of the event loop, whatever the
-   * `timeoutMs`. Calling it again returns the same promise.
+   * closed. Calling it again returns the same promise.
    *
-   * @param options `timeoutMs`: how long to wait for requests and source together, 0 to 3,600,000, default 5,000.
+   * @param options `timeoutMs`: how long to wait for the requests and the source together, 0 to 3,600,000, default 5,000.
+   * It includes the time spent rejecting callers, about 20 µs per request, but does not cut this short.
    */
   close(options: { timeoutMs?: number | undefined } = {}): Promise<void> {
     try {
@@ -332,8 +333,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const abandoned = await this.#flights.close(timeoutMs);
     const { source } = this.#settings;
     const sourceClosed = (async () => void (await source.close?.()))();
-    const leftMs = Math.max(0, endsAtMs - this.#time.now().monotonicMs);
-    await settledWithin(this.#time, leftMs, sourceClosed).catch((thrown) =>
+    await settledWithin(this.#time, endsAtMs - this.#time.now().monotonicMs, sourceClosed).catch((thrown) =>
       this.#diagnostics.hookFailed('source.close', thrown),
     );
     this.#diagnostics.closed(abandoned);

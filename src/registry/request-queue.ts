@@ -7,8 +7,8 @@
  *   start.
  * - A bulkhead limits failing owners to a quarter of the permits, and at least one: an owner that hangs keeps its
  *   permit until its request counts as slow, and many such owners would keep all of them.
- * - A slow request gives its permit back, unless the service may hang; see `requests-in-flight.ts`. The pool of slow
- *   requests has half the size of `concurrency.max`, at least {@link LEAST_SLOW_POOL}.
+ * - A slow request gives its permit back, unless the service may hang; see `requests-in-flight.ts`. Up to half of
+ *   `concurrency.max` requests may be in flight without one, or {@link LEAST_SLOW_POOL} if that is more.
  * - Newcomers (owners that have never succeeded) may have to wait while others start, but never delay others.
  * - A request is overdue if no request of an owner with the same standing has succeeded for `maxQueueMs`, or if it has
  *   waited {@link LONGEST_WAIT} times as long. While such requests succeed, its turn will come too.
@@ -18,7 +18,7 @@ import type { OwnerStanding } from '../failures/circuit-breaker.ts';
 import type { ConcurrencyRange } from '../failures/concurrency-limit.ts';
 import { isNewcomer, type StartLimits } from '../failures/flow.ts';
 import { type Linked, LinkedList } from './linked-list.ts';
-import { type InFlight, RequestsInFlight } from './requests-in-flight.ts';
+import { type InFlightEntry, RequestsInFlight, type Unanswered } from './requests-in-flight.ts';
 
 /** What the order depends on. */
 export interface QueuedRequest {
@@ -40,11 +40,11 @@ export const LONGEST_WAIT = 10;
 export const LEAST_SLOW_POOL = 32;
 
 /** A request's entry in the queue, or among the requests in flight. In no list while it waits to be sent again. */
-class Place<T> implements InFlight<Place<T>> {
+class Place<T> implements InFlightEntry<Place<T>> {
   readonly request: T;
   sinceMs: number;
   startedAtMs = 0;
-  suspicion: InFlight<Place<T>>['suspicion'];
+  unanswered: Unanswered | undefined;
   list: Linked<Place<T>>['list'];
   previous: Place<T> | undefined;
   next: Place<T> | undefined;
@@ -75,12 +75,12 @@ export class RequestQueue<T extends QueuedRequest> {
     this.#maxQueueMs = maxQueueMs;
   }
 
-  /** Requests that were pulled and not released, slow ones included. */
+  /** Requests that were pulled and not released, with or without a permit. */
   get inFlight(): number {
     return this.#inFlight.length;
   }
 
-  /** Requests that have a permit: those in flight except the slow ones. */
+  /** Requests that have a permit. */
   get permits(): number {
     return this.#inFlight.permits;
   }
@@ -182,14 +182,14 @@ export class RequestQueue<T extends QueuedRequest> {
     this.#laneFor(request, waitedFor).unshift(placeOf(request) as Place<T>);
   }
 
-  /** Moves requests that have been in flight for this long to the pool of slow ones, while it has room. */
-  takeFromSlow(slowAfterMs: number, nowMs: number): T[] {
-    return this.#inFlight.takeFromSlow(slowAfterMs, nowMs).map(({ request }) => request);
+  /** Takes the permits of slow requests back, while their pool has room. Returns these requests. */
+  takePermits(slowAfterMs: number, nowMs: number): T[] {
+    return this.#inFlight.takePermits(slowAfterMs, nowMs).map(({ request }) => request);
   }
 
-  /** When the next request counts as slow; undefined if none gives its permit back. */
-  slowAtMs(slowAfterMs: number, nowMs: number): number | undefined {
-    return this.#inFlight.slowAtMs(slowAfterMs, nowMs);
+  /** When the next request is slow; undefined if none gives its permit back. */
+  nextSlowAtMs(slowAfterMs: number, nowMs: number): number | undefined {
+    return this.#inFlight.nextSlowAtMs(slowAfterMs, nowMs);
   }
 
   /** The request that was overdue first, if any is, and whether that is because no other one was served. */
@@ -227,7 +227,7 @@ export class RequestQueue<T extends QueuedRequest> {
     return this.#inFlight.has(placeOf(request));
   }
 
-  /** Whether this request is in flight and not slow. */
+  /** Whether this request is in flight and has not given its permit back. */
   hasPermit(request: T): boolean {
     return this.#inFlight.hasPermit(placeOf(request));
   }

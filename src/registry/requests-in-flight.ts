@@ -1,132 +1,141 @@
 /**
- * The requests in flight, and which of them give their permits back. A slow request, one that takes far longer than its
- * peers, does so, and stays in flight in a pool of bounded size.
+ * Tracks the requests in flight and decides which of them give their permits back.
  *
- * It keeps the permit if the service rather than the owner may hang. Requests of owners that worked before are suspects
- * until one that started no earlier succeeds. While there are three suspects, slow or not, those with a permit keep it.
+ * A request is slow if it takes far longer than its peers. A slow request gives its permit back and stays in flight, in a
+ * pool of bounded size.
  *
- * A call that starts or queues a request asks for the next slow one, and thousands may hang. So nothing here goes through
- * all requests: they start in order, and time passes.
+ * Unless the service itself may hang: a request of a proven owner is unanswered until one that started at the same time or
+ * later succeeds and still has its permit then. While three or more are unanswered, with or without a permit, those that
+ * have one keep it.
+ *
+ * Every call that starts or queues a request looks for the next slow one, while thousands may hang. The lists are in start
+ * order, and each search resumes where the last one ended, so this takes constant time on average.
  */
 
 import { SUSPECTS_TO_ESCALATE } from '../failures/circuit-breaker.ts';
 import { type Linked, LinkedList } from './linked-list.ts';
 
-/** What is known of a suspect. */
-interface Suspicion extends Linked<Suspicion> {
+/** While so many requests are unanswered, they keep their permits: as many as failures that escalate to the service. */
+const UNANSWERED_TO_KEEP_PERMITS = SUSPECTS_TO_ESCALATE;
+
+/** An entry in `#unanswered`, apart from the request, because that can be in only one linked list. */
+export interface Unanswered extends Linked<Unanswered> {
   readonly startedAtMs: number;
 }
 
-/** A request that can be in flight. This file sets the fields. */
-export interface InFlight<T> extends Linked<T> {
+/** A request's entry. Only {@link RequestsInFlight} writes these two fields. */
+export interface InFlightEntry<T> extends Linked<T> {
   /** When its request started, if it is in flight. */
   startedAtMs: number;
-  suspicion: Suspicion | undefined;
+  unanswered: Unanswered | undefined;
 }
 
-export class RequestsInFlight<T extends InFlight<T>> {
-  /** Those with a permit, in the order in which they started. */
-  readonly #started = new LinkedList<T>();
-  /** Those that have given their permit back. */
-  readonly #slow = new LinkedList<T>();
-  /** In the order in which they started, with a permit or without. */
-  readonly #suspects = new LinkedList<Suspicion>();
-  /** The last of the suspects at the beginning of `#started` that are slow and keep their permits. */
+export class RequestsInFlight<T extends InFlightEntry<T>> {
+  /** In start order. */
+  readonly #withPermit = new LinkedList<T>();
+  readonly #withoutPermit = new LinkedList<T>();
+  /** In start order, with a permit or without. */
+  readonly #unanswered = new LinkedList<Unanswered>();
+  /** Where the last search ended: this request and all before it were slow and unanswered, and kept their permits. */
   #lastKept: T | undefined;
-  /** When the newest request that has succeeded started. */
-  #newestServedAtMs = Number.NEGATIVE_INFINITY;
-  readonly #maxSlow: number;
+  /** The latest start of a request that succeeded with a permit. */
+  #latestAnsweredStartMs = Number.NEGATIVE_INFINITY;
+  readonly #maxWithoutPermit: number;
 
-  /** @param maxSlow the size of the pool. */
-  constructor(maxSlow: number) {
-    this.#maxSlow = maxSlow;
+  constructor(maxWithoutPermit: number) {
+    this.#maxWithoutPermit = maxWithoutPermit;
   }
 
-  /** Slow ones included. */
+  /** With or without a permit. */
   get length(): number {
-    return this.#started.length + this.#slow.length;
+    return this.#withPermit.length + this.#withoutPermit.length;
   }
 
   get permits(): number {
-    return this.#started.length;
+    return this.#withPermit.length;
   }
 
-  has(request: T | undefined): request is T {
-    return request !== undefined && (request.list === this.#started || request.list === this.#slow);
+  has(entry: T | undefined): entry is T {
+    return entry !== undefined && (entry.list === this.#withPermit || entry.list === this.#withoutPermit);
   }
 
-  hasPermit(request: T | undefined): request is T {
-    return request !== undefined && request.list === this.#started;
+  hasPermit(entry: T | undefined): entry is T {
+    return entry !== undefined && entry.list === this.#withPermit;
   }
 
-  /** @param isProven whether its owner worked before. */
-  start(request: T, isProven: boolean, nowMs: number): void {
-    request.startedAtMs = nowMs;
-    this.#started.push(request);
-    if (!isProven || nowMs <= this.#newestServedAtMs) return;
-    request.suspicion = { startedAtMs: nowMs };
-    this.#suspects.push(request.suspicion);
+  /** @param isProven whether the owner's standing is `proven`. */
+  start(entry: T, isProven: boolean, nowMs: number): void {
+    entry.startedAtMs = nowMs;
+    this.#withPermit.push(entry);
+    if (!isProven || nowMs <= this.#latestAnsweredStartMs) return;
+    entry.unanswered = { startedAtMs: nowMs };
+    this.#unanswered.push(entry.unanswered);
   }
 
   /** A request with a permit succeeded. */
   served({ startedAtMs }: T): void {
-    this.#newestServedAtMs = Math.max(this.#newestServedAtMs, startedAtMs);
-    for (let oldest = this.#suspects.first; oldest; oldest = this.#suspects.first) {
-      if (oldest.startedAtMs > this.#newestServedAtMs) return;
-      this.#suspects.remove(oldest);
+    this.#latestAnsweredStartMs = Math.max(this.#latestAnsweredStartMs, startedAtMs);
+    for (let oldest = this.#unanswered.first; oldest; oldest = this.#unanswered.first) {
+      if (oldest.startedAtMs > this.#latestAnsweredStartMs) return;
+      this.#unanswered.remove(oldest);
     }
   }
 
-  end(request: T): void {
-    this.#takeOut(request);
-    if (request.suspicion) this.#suspects.remove(request.suspicion);
+  end(entry: T): void {
+    this.#takeOut(entry);
+    if (entry.unanswered) this.#unanswered.remove(entry.unanswered);
   }
 
-  /** Moves requests that have been in flight for this long to the pool of slow ones, while it has room. */
-  takeFromSlow(slowAfterMs: number, nowMs: number): T[] {
+  /** Takes the permits of slow requests back, while the pool has room. Returns these requests. */
+  takePermits(slowAfterMs: number, nowMs: number): T[] {
     const taken: T[] = [];
     for (;;) {
       const next = this.#nextSlow(slowAfterMs, nowMs);
-      if (!next || next.startedAtMs + slowAfterMs > nowMs) return taken;
+      if (!next || slowAtMs(next, slowAfterMs) > nowMs) return taken;
       this.#takeOut(next);
-      this.#slow.push(next);
+      this.#withoutPermit.push(next);
       taken.push(next);
     }
   }
 
-  /** When the next request counts as slow; undefined if none gives its permit back. */
-  slowAtMs(slowAfterMs: number, nowMs: number): number | undefined {
+  /** When the next request is slow; undefined if none gives its permit back. */
+  nextSlowAtMs(slowAfterMs: number, nowMs: number): number | undefined {
     const next = this.#nextSlow(slowAfterMs, nowMs);
-    return next && next.startedAtMs + slowAfterMs;
+    return next && slowAtMs(next, slowAfterMs);
   }
 
   /**
-   * The next request to give its permit back. While suspects keep theirs, this is the next one that becomes slow;
-   * whether it will keep its permit is decided only then.
+   * The next request to give its permit back. If unanswered requests keep theirs, this is the first one after them, and
+   * whether it keeps its permit is decided once it is slow.
    *
-   * Goes on where the last call ended: if the oldest request is a suspect, so are all of proven owners after it, and only
-   * such ones have been passed.
+   * Resumes at `#lastKept`, which is safe: if the oldest request is unanswered, so are all later ones of proven owners, and
+   * the search passes only such requests.
    */
   #nextSlow(slowAfterMs: number, nowMs: number): T | undefined {
-    if (this.#slow.length >= this.#maxSlow) return undefined;
-    const oldest = this.#started.first;
-    if (!oldest || !this.#isSuspect(oldest) || this.#suspects.length < SUSPECTS_TO_ESCALATE) return oldest;
-    // By the same sum as in `slowAtMs`: a difference may be rounded otherwise, and the timer would fire for nothing.
-    const isSlow = ({ startedAtMs }: T) => startedAtMs + slowAfterMs <= nowMs;
+    if (this.#withoutPermit.length >= this.#maxWithoutPermit) return undefined;
+    const oldest = this.#withPermit.first;
+    const mayServiceHang = this.#unanswered.length >= UNANSWERED_TO_KEEP_PERMITS;
+    if (!oldest || !this.#isUnanswered(oldest) || !mayServiceHang) return oldest;
     let last = this.#lastKept;
-    while (last && !isSlow(last)) last = last.previous;
+    // Back, if `slowAfterMs` has grown since.
+    while (last && slowAtMs(last, slowAfterMs) > nowMs) last = last.previous;
     let next = last ? last.next : oldest;
-    for (; next && isSlow(next) && this.#isSuspect(next); next = next.next) last = next;
+    for (; next && slowAtMs(next, slowAfterMs) <= nowMs && this.#isUnanswered(next); next = next.next) last = next;
     this.#lastKept = last;
     return next;
   }
 
-  #isSuspect({ suspicion }: T): boolean {
-    return suspicion?.list === this.#suspects;
+  #isUnanswered({ unanswered }: T): boolean {
+    return unanswered?.list === this.#unanswered;
   }
 
-  #takeOut(request: T): void {
-    if (request === this.#lastKept) this.#lastKept = request.previous;
-    request.list?.remove(request);
+  #takeOut(entry: T): void {
+    if (entry === this.#lastKept) this.#lastKept = entry.previous;
+    entry.list?.remove(entry);
   }
+}
+
+/** Compared as a sum everywhere: a difference may be rounded otherwise, and a timer would fire for nothing. */
+function slowAtMs({ startedAtMs }: { readonly startedAtMs: number }, slowAfterMs: number): number {
+  return startedAtMs + slowAfterMs;
 }

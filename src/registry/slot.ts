@@ -220,8 +220,8 @@ export function denied(slot: Slot, fingerprint: string, token?: AccessToken): bo
   return true;
 }
 
-/** Whether any token is on the denylist. If not, no fingerprint needs to be computed. */
-export function hasDenylist({ trouble }: Slot): boolean {
+/** Whether any token is on the denylist. Asked first, so that no fingerprint is computed in vain. */
+export function hasDeniedTokens({ trouble }: Slot): boolean {
   return trouble !== undefined && trouble.denylist.length > 0;
 }
 
@@ -237,7 +237,7 @@ export function isDenied({ trouble }: Slot, fingerprint: string): boolean {
 export function accepted(slot: Slot, token: AccessToken): boolean {
   const { trouble } = slot;
   if (slot.held === token) slot.wasAccepted = true;
-  else if (!hasDenylist(slot) || !isDenied(slot, token.fingerprint)) return false;
+  else if (!hasDeniedTokens(slot) || !isDenied(slot, token.fingerprint)) return false;
   if (!trouble) return false;
   trouble.freshRejections = 0;
   return trouble.failure?.error.code === 'token_rejected' && lifted(slot);

@@ -10,7 +10,7 @@ import type { IssuedToken, RequestReason, TokenRequest } from '../token.ts';
 import type { Flight } from './flight.ts';
 import { dateIssued, heldTokenFrom, lifetimeOf } from './held-token.ts';
 import type { RegistrySettings } from './options.ts';
-import { type HeldToken, hasDenylist, isDenied } from './slot.ts';
+import { type HeldToken, hasDeniedTokens, isDenied } from './slot.ts';
 
 /** One call of the source. A request makes a second one if the first returned a token on the owner's denylist. */
 export interface Attempt {
@@ -65,8 +65,9 @@ export async function obtain(
       flight.cancelTimer?.();
       const now = time.now();
       const issued = dateIssued(returned, sent.attempt.sent, now);
-      const fingerprint = hasDenylist(slot) ? fingerprints.ofToken(issued.token) : undefined;
-      if (fingerprint === undefined || !isDenied(slot, fingerprint)) {
+      const fingerprint = hasDeniedTokens(slot) ? fingerprints.ofToken(issued.token) : undefined;
+      const wasDenied = fingerprint !== undefined && isDenied(slot, fingerprint);
+      if (!wasDenied) {
         const life = lifetimeOf(expiry, issued);
         if (life.problem) diagnostics.lifetimeUnknown(slot, life.problem, life.lifetimeMs);
         const held = heldTokenFrom(settings, issued, life, slot, now, fingerprint ?? fingerprints);

@@ -3,6 +3,7 @@ export const MUTATED = [
   'registry/slot',
   'registry/slot-cache',
   'registry/request-queue',
+  'registry/requests-in-flight',
   'registry/dispatch',
   'registry/flights',
   'failures/backoff',

@@ -18,7 +18,7 @@ describe('known generations', () => {
     expect(known.of('token')).toBe(1_020_000);
   });
 
-  it('are bounded, the one used least recently forgotten first', () => {
+  it('are bounded: the least recently used is evicted first', () => {
     const known = new KnownGenerations(() => undefined);
     known.remember('first', { generation: 1 });
     known.remember('second', { generation: 2 });

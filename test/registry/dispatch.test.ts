@@ -370,6 +370,17 @@ describe('an open circuit', () => {
     expect(stage.started).toEqual(['first']);
   });
 
+  it('refuses no more requests once the registry closes', async () => {
+    const stage = new Stage({ concurrency: 1, maxQueued: 1_000 });
+    await stage.request('first');
+    for (let count = 0; count < SLICE + 50; count++) stage.refresh(`key ${count}`);
+    stage.openCircuit();
+    stage.dispatch.refuseQueued();
+    stage.dispatch.close();
+    await settle();
+    expect(stage.refused).toHaveLength(SLICE);
+  });
+
   it('refuses the next one when it would start, then all others', async () => {
     const stage = new Stage({ concurrency: 1 });
     const [a] = await stage.requestAll('a', 'b', 'c');

@@ -102,7 +102,7 @@ describe('the owners', () => {
     expect(evicted).toEqual(['owner_b', 'owner_e']);
   });
 
-  it('are cleared without a new cache; the next owner of either kind gets one', () => {
+  it('allocate no cache when they are cleared; the next owner of each kind does', () => {
     const lengths: number[] = [];
     const Counted = class extends Float64Array {
       constructor(length: number) {
@@ -128,7 +128,7 @@ describe('the owners', () => {
     expect([lengths.length, counts(table)]).toEqual([4, [2, 1, 1, 0]]);
   });
 
-  it('that were in flight as all were forgotten can be read later, whatever has begun or ended since', () => {
+  it('give back the requests unsettled when they are cleared, even if these are read later', () => {
     const { table } = tableOfTwo();
     const flights = ['a', 'b', 'c'].map((owner) => new Flight(owner, createSlot(owner)));
     for (const flight of flights) table.began(flight);

@@ -338,7 +338,7 @@ describe('reject', () => {
     expect(registry.peek('key-1')).toBeDefined();
   });
 
-  it('computes a fingerprint once for each token, and none of the owner unless it is logged', async () => {
+  it('computes each token’s fingerprint once, and the owner’s only for a log line', async () => {
     const computed = [vi.spyOn(Fingerprints.prototype, 'ofToken'), vi.spyOn(Fingerprints.prototype, 'namesOf')];
     const computedWith = async (options: Partial<OwnerTokenRegistryOptions>) => {
       for (const each of computed) each.mockClear();

@@ -12,7 +12,7 @@ import {
   forgotten,
   freshUntilSecond,
   type HeldToken,
-  hasDenylist,
+  hasDeniedTokens,
   isDenied,
   isUsable,
   lifted,
@@ -264,11 +264,11 @@ describe('a rejection', () => {
     expect(empty.trouble?.lastRejected).toBe(token);
   });
 
-  it('needs its fingerprint only where any token is denied', () => {
+  it('needs a fingerprint only if the owner has denied tokens', () => {
     const failing = slotWith({ failure: failureUntil(1) });
-    expect([slotWith({}), failing].map(hasDenylist)).toEqual([false, false]);
+    expect([slotWith({}), failing].map(hasDeniedTokens)).toEqual([false, false]);
     denied(failing, 'a');
-    expect(hasDenylist(failing)).toBe(true);
+    expect(hasDeniedTokens(failing)).toBe(true);
   });
 });
 

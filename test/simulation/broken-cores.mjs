@@ -104,7 +104,7 @@ export const BROKEN_CORES = {
   'registry/requests-in-flight': [
     [
       'every request is slow at once',
-      'if (!next || next.startedAtMs + slowAfterMs > nowMs) return taken;',
+      'if (!next || slowAtMs(next, slowAfterMs) > nowMs) return taken;',
       'if (!next) return taken;',
     ],
   ],

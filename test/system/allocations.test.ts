@@ -157,22 +157,22 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => children[Symbol.dispose]());
 
-const isNewerV8 = Number.parseInt(process.versions.node, 10) >= 24;
+const isNode24OrLater = Number.parseInt(process.versions.node, 10) >= 24;
 
 it('a hit allocates nothing but the time it reads, and creates no promise', () => {
   // Newer lines of V8 box the number that the clock returns.
-  expect(counted.hit.bytes).toBeLessThan(isNewerV8 ? 65 : 1);
+  expect(counted.hit.bytes).toBeLessThan(isNode24OrLater ? 65 : 1);
   expect(counted.hit.promises).toBeLessThan(0.1);
 });
 
-it('a cold request allocates less than 10 kB, or 12 on newer lines of V8, and creates at most 8 promises', () => {
-  // 8.3 to 9.1 kB on Node 20 and 22 as of now, 10.2 to 11.6 on Node 24 and 26. Lower the bounds when they shrink.
-  expect(counted.cold.bytes).toBeLessThan(isNewerV8 ? 12_000 : 10_000);
+it('a cold request allocates less than 10 kB, or 12 on Node 24 and later, and creates at most 8 promises', () => {
+  // 8.3 to 9.1 kB on Node 20 and 22 at present, 10.2 to 11.6 on Node 24 and 26. Lower the bounds when they shrink.
+  expect(counted.cold.bytes).toBeLessThan(isNode24OrLater ? 12_000 : 10_000);
   expect(counted.cold.promises).toBeLessThan(8.5);
 });
 
 it('a request over HTTP allocates less than 2.4 kB more than a bare one, and creates two promises more', () => {
-  // 1.4 to 2.0 kB as of now; with options that are built for each request, 2.4 to 3.3.
+  // 1.4 to 2.0 kB at present; with options that are built for each request, 2.4 to 3.3.
   expect(counted.http.bytes).toBeLessThan(2_400);
   expect(counted.http.promises).toBeLessThan(2.1);
 });
@@ -182,6 +182,6 @@ it('an owner with a token takes less than 300 bytes beyond its access key and to
 });
 
 it('a settled request leaves less than 700 bytes to a full collection', () => {
-  // 280 to 460 on Node 20 as of now. With tables that change with each request (`linked-list.ts`) it was 1,950.
+  // 280 to 460 on Node 20 at present. With tables that change with each request (`linked-list.ts`) it was 1,950.
   expect(counted.surviving.bytes).toBeLessThan(700);
 });
