@@ -9,7 +9,6 @@ import {
   type ExpiryPolicy,
   planLife,
   type StatedLifetime,
-  type TokenAge,
 } from '../expiry/lifetime.ts';
 import { AccessToken, type AccessTokenFields, type IssuedToken, readIssued, schemeOf } from '../token.ts';
 import type { RegistrySettings } from './options.ts';
@@ -101,7 +100,6 @@ function hasPassedOwnExp(issued: IssuedToken, lifetimeMs: number, now: Instant):
 }
 
 /** A token's age: on the timeline while it is held, by the wall clock after. */
-export function ageOf(slot: Slot, token: AccessToken, now: Instant): TokenAge {
-  const ageMs = slot.held === token ? heldForMs(slot, token, now) : now.wallMs - token.issuedAtMs;
-  return { owner: slot.names.digest, token: token.fingerprint, ageMs: Math.max(0, ageMs) };
+export function ageMsOf(slot: Slot, token: AccessToken, now: Instant): number {
+  return Math.max(0, slot.held === token ? heldForMs(slot, token, now) : now.wallMs - token.issuedAtMs);
 }

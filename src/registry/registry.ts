@@ -7,7 +7,6 @@ import { callRules, type OwnerFetch, type OwnerFetchOptions, ownerFetchFor } fro
 import { type Instant, onWallClock, settledWithin, type Time } from '../clock.ts';
 import { Diagnostics } from '../diagnostics.ts';
 import { OwnerTokenError, type WiderScope } from '../errors.ts';
-import type { TokenAge } from '../expiry/lifetime.ts';
 import type { Pause } from '../failures/backoff.ts';
 import { FailureScopes } from '../failures/failure-scopes.ts';
 import { pauseAfterRejections, refusal } from '../failures/refusals.ts';
@@ -15,7 +14,7 @@ import { AccessToken } from '../token.ts';
 import { accessKeyOf } from './access-key.ts';
 import type { Flight } from './flight.ts';
 import { Flights } from './flights.ts';
-import { ageOf } from './held-token.ts';
+import { ageMsOf } from './held-token.ts';
 import {
   checkSignal,
   closeTimeoutMs,
@@ -144,9 +143,9 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const known = wasHeld ? held : token instanceof AccessToken ? token : undefined;
     const isFirstReport = denied(slot, fingerprint, known);
     // Before the drop, because the age of a held token is measured on the timeline.
-    const age = isFirstReport && known && this.#settings.expiry.rejected ? ageOf(slot, known, now) : undefined;
+    const ageMs = known ? ageMsOf(slot, known, now) : 0;
     if (wasHeld) this.#dropRejected(slot, held, now);
-    if (age) this.#tellPolicy('rejected', age);
+    if (isFirstReport && known) this.#tellPolicy('rejected', slot, known, ageMs);
     this.#diagnostics.rejected(slot, fingerprint, wasHeld);
     return wasHeld;
   }
@@ -159,7 +158,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const slot = this.#owners.peek(accessKeyOf(accessKey));
     if (!slot || !(token instanceof AccessToken)) return;
     if (accepted(slot, token)) this.#owners.lifted(slot);
-    if (this.#settings.expiry.accepted) this.#tellPolicy('accepted', ageOf(slot, token, this.#time.now()));
+    if (this.#settings.expiry.accepted)
+      this.#tellPolicy('accepted', slot, token, ageMsOf(slot, token, this.#time.now()));
   }
 
   /**
@@ -318,9 +318,9 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     this.#diagnostics.paused(slot, pause, OwnerTokenError.restated(pause.error, { retryAtMs }));
   }
 
-  #tellPolicy(what: 'accepted' | 'rejected', age: TokenAge): void {
+  #tellPolicy(what: 'accepted' | 'rejected', slot: Slot, token: AccessToken, ageMs: number): void {
     try {
-      this.#settings.expiry[what]?.(age);
+      this.#settings.expiry[what]?.({ owner: slot.names.digest, token: token.fingerprint, ageMs });
     } catch (thrown) {
       this.#diagnostics.hookFailed(`expiry.${what}`, thrown);
     }

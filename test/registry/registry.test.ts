@@ -1,6 +1,7 @@
 import diagnostics from 'node:diagnostics_channel';
 import { describe, expect, it, vi } from 'vitest';
 import {
+  AccessToken,
   type ExpiryPolicy,
   OwnerTokenError,
   OwnerTokenRegistry,
@@ -353,6 +354,21 @@ describe('reject', () => {
     for (const each of computed) each.mockRestore();
   });
 
+  it('recognises a token that came from another registry, with another fingerprint', async () => {
+    const { registry, source } = answering();
+    registry.reject('key-1', await registry.getToken('key-1'));
+    source.script(undefined);
+    const waiting = registry.getToken('key-1');
+    await settle();
+    const times = { issuedAtMs: 0, refreshAtMs: 1, expiresAtMs: 2 };
+    const foreign = { value: 'next', tokenType: 'Bearer', fingerprint: 'token_elsewhere', ...times };
+    registry.reject('key-1', new AccessToken(foreign));
+    source.call(1).succeed({ token: 'next' });
+    await settle();
+    source.call(2).succeed({ token: 'another' });
+    expect((await waiting).value).toBe('another');
+  });
+
   it('pauses the owner after three fresh tokens in a row', async () => {
     const { lines, logger } = log();
     const { registry, clock } = answering({ logger });
@@ -387,6 +403,28 @@ describe('evidence', () => {
       ['accepted', 5],
       ['rejected', 5],
     ]);
+  });
+
+  it('names owner and token by their digests, since two owners may have one label', async () => {
+    const rejected = vi.fn();
+    const { registry } = answering({ expiry: { lifetimeMs: () => 100_000, rejected }, ownerLabel: () => 'customer' });
+    const token = await registry.getToken('key-1');
+    registry.reject('key-1', token);
+    const digest = expect.stringMatching(/^owner_[\w-]{16}$/);
+    expect(rejected).toHaveBeenCalledWith({ owner: digest, token: token.fingerprint, ageMs: 0 });
+  });
+
+  it('that cannot be given to the policy keeps no rejected token in use', async () => {
+    const expiry = {
+      lifetimeMs: () => 100_000,
+      get rejected(): never {
+        throw new Error('no');
+      },
+    };
+    const { registry } = answering({ expiry });
+    const token = await registry.getToken('key-1');
+    expect(registry.reject('key-1', token)).toBe(true);
+    expect(registry.peek('key-1')).toBeUndefined();
   });
 
   it('is only of tokens that are ours, of owners that are held', async () => {

@@ -35,6 +35,8 @@ export class CircuitWatch {
   readonly #suspects = { client: new Set<number>(), endpoint: new Set<number>() };
   /** Those of them since the last quiet step: the registry may come to know of them only after a pause was lifted. */
   #newSuspects: number[] = [];
+  /** Since the last quiet step; one before it in that step may have lifted the pause. */
+  #refusals = 0;
   /** The scopes that failures since the last quiet step stopped, with the least that the pause must last. */
   readonly #failedScopes = new Map<Scope, number>();
   /** The scopes that failures since the last quiet step may have stopped. */
@@ -95,7 +97,9 @@ export class CircuitWatch {
       else this.#failedScopes.set(failureScope, leastMs);
     } else {
       if (OPEN_ENDED.has(code) && error.oauthError === undefined) this.#suspect(owner);
-      if (code === 'owner_refused') this.#limitAfterPause++;
+      if (code !== 'owner_refused') return;
+      this.#refusals++;
+      this.#limitAfterPause++;
     }
   }
 
@@ -123,6 +127,7 @@ export class CircuitWatch {
     this.#mayPause.clear();
     this.#grantedTo = [];
     this.#newSuspects = [];
+    this.#refusals = 0;
     this.#answers = 0;
     this.#failures = 0;
     this.#failuresTold = stats.failures;
@@ -139,7 +144,10 @@ export class CircuitWatch {
       if (this.#failedScopes.has(scope) && alone && !this.#resumed)
         this.#world.broken(`a failure of the ${scope} opened no circuit`);
       if (before && !this.#resumed)
-        this.#limitAfterPause = Math.min(this.#limitAfterPause, alone ? 1 : 2 ** this.#grantedTo.length);
+        this.#limitAfterPause = Math.min(
+          this.#limitAfterPause,
+          alone ? 1 : 2 ** this.#grantedTo.length + this.#refusals,
+        );
       if (before) {
         this.#suspects[scope].clear();
         for (const owner of this.#newSuspects) this.#suspects[scope].add(owner);

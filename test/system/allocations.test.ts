@@ -172,7 +172,7 @@ it('a cold request allocates less than 10 kB, or 12 on Node 24 and later, and cr
 });
 
 it('a request over HTTP allocates less than 2.4 kB more than a bare one, and creates two promises more', () => {
-  // 1.4 to 2.0 kB at present; with options that are built for each request, 2.4 to 3.3.
+  // 1.1 to 2.1 kB at present; with options that are built for each request, 2.4 to 3.3.
   expect(counted.http.bytes).toBeLessThan(2_400);
   expect(counted.http.promises).toBeLessThan(2.1);
 });
