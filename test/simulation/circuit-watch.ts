@@ -35,7 +35,7 @@ export class CircuitWatch {
   readonly #suspects = { client: new Set<number>(), endpoint: new Set<number>() };
   /** Those of them since the last quiet step: the registry may come to know of them only after a pause was lifted. */
   #newSuspects: number[] = [];
-  /** Since the last quiet step; one before it in that step may have lifted the pause. */
+  /** Since the last quiet step: each raises the limit if another answer of that step lifted the pause before it. */
   #refusals = 0;
   /** The scopes that failures since the last quiet step stopped, with the least that the pause must last. */
   readonly #failedScopes = new Map<Scope, number>();
@@ -143,11 +143,11 @@ export class CircuitWatch {
       this.#seen[scope] = undefined;
       if (this.#failedScopes.has(scope) && alone && !this.#resumed)
         this.#world.broken(`a failure of the ${scope} opened no circuit`);
-      if (before && !this.#resumed)
-        this.#limitAfterPause = Math.min(
-          this.#limitAfterPause,
-          alone ? 1 : 2 ** this.#grantedTo.length + this.#refusals,
-        );
+      if (before && !this.#resumed) {
+        // In whatever order they came.
+        const most = alone ? 1 : (1 + this.#refusals) * 2 ** this.#grantedTo.length;
+        this.#limitAfterPause = Math.min(this.#limitAfterPause, most);
+      }
       if (before) {
         this.#suspects[scope].clear();
         for (const owner of this.#newSuspects) this.#suspects[scope].add(owner);
