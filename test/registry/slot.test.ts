@@ -267,6 +267,7 @@ describe('a rejection', () => {
   it('needs a fingerprint only if the owner has denied tokens', () => {
     const failing = slotWith({ failure: failureUntil(1) });
     expect([slotWith({}), failing].map(hasDeniedTokens)).toEqual([false, false]);
+    expect(isDenied(slotWith({}), 'a')).toBe(false);
     denied(failing, 'a');
     expect(hasDeniedTokens(failing)).toBe(true);
   });
