@@ -51,7 +51,11 @@ describe('an access token', () => {
     class Special extends AccessToken {}
     expect([token instanceof AccessToken, new Special(fields) instanceof AccessToken]).toEqual([true, true]);
     expect([token instanceof Special, new Special(fields) instanceof Special]).toEqual([false, true]);
-    for (const other of [{}, null, 'token', fields]) expect((other as object) instanceof AccessToken).toBe(false);
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    for (const other of [{}, null, 'token', fields, proxy]) {
+      expect((other as object) instanceof AccessToken).toBe(false);
+    }
   });
 
   it('has its fingerprint computed when that is first read, at most once', () => {
