@@ -326,6 +326,7 @@ describe('an accepted token', () => {
 
   it('that the owner neither holds nor denies changes nothing', () => {
     const slot = distrusted(tokenRejected());
+    denied(slot, 'token_other');
     const before = { ...slot.trouble };
     expect(accepted(slot, heldToken('stranger').token)).toBe(false);
     expect(slot.trouble).toEqual(before);
