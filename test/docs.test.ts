@@ -248,7 +248,7 @@ describe('tables', () => {
     }
   });
 
-  it('the tables and pictures of the page of performance are those of the stored results', () => {
+  it('the performance page shows the stored results, in its tables and pictures', () => {
     const rendered = Object.entries(docsOf(JSON.parse(textOf('test/bench/speed/results.json'))));
     expect(rendered.length).toBeGreaterThan(4);
     for (const [path, text] of rendered) expect(textOf(`docs/${path}`)).toBe(text);

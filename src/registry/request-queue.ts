@@ -182,9 +182,9 @@ export class RequestQueue<T extends QueuedRequest> {
     this.#laneFor(request, waitedFor).unshift(placeOf(request) as Place<T>);
   }
 
-  /** Takes the permits of slow requests back, while their pool has room. Returns these requests. */
-  takePermits(slowAfterMs: number, nowMs: number): T[] {
-    return this.#inFlight.takePermits(slowAfterMs, nowMs).map(({ request }) => request);
+  /** Reclaims the permits of slow requests, while their pool has room. Returns these requests. */
+  reclaimPermits(slowAfterMs: number, nowMs: number): T[] {
+    return this.#inFlight.reclaimPermits(slowAfterMs, nowMs).map(({ request }) => request);
   }
 
   /** When the next request is slow; undefined if none gives its permit back. */

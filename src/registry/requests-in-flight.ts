@@ -86,8 +86,8 @@ export class RequestsInFlight<T extends InFlightEntry<T>> {
     if (entry.unanswered) this.#unanswered.remove(entry.unanswered);
   }
 
-  /** Takes the permits of slow requests back, while the pool has room. Returns these requests. */
-  takePermits(slowAfterMs: number, nowMs: number): T[] {
+  /** Reclaims the permits of slow requests, while the pool has room. Returns these requests. */
+  reclaimPermits(slowAfterMs: number, nowMs: number): T[] {
     const taken: T[] = [];
     for (;;) {
       const next = this.#nextSlow(slowAfterMs, nowMs);

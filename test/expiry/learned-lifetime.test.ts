@@ -404,7 +404,7 @@ describe('evidence', () => {
     expect(ignoredAfter(10_000)).toBe(2);
   });
 
-  it('of more owners is kept for those that called last', () => {
+  it('of more than 10,000 owners is kept for those that called last', () => {
     const policy = learnedLifetime();
     live(policy, 'other', [], 0);
     live(policy, 'first', [0]);

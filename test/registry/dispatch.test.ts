@@ -354,12 +354,18 @@ describe('the timer', () => {
 });
 
 describe('an open circuit', () => {
-  it('refuses all queued requests, in one slice per turn, and reports each with its callers', async () => {
+  /** So many requests are queued, and the first slice of them has been refused. */
+  const refusing = async (queued: number) => {
     const stage = new Stage({ concurrency: 1, maxQueued: 1_000 });
     await stage.request('first');
-    for (let count = 0; count < SLICE + 50; count++) stage.refresh(`key ${count}`);
+    for (let count = 0; count < queued; count++) stage.refresh(`key ${count}`);
     stage.openCircuit();
     stage.dispatch.refuseQueued();
+    return stage;
+  };
+
+  it('refuses all queued requests, in one slice per turn, and reports each with its callers', async () => {
+    const stage = await refusing(SLICE + 50);
     stage.dispatch.refuseQueued();
     expect(stage.refused).toHaveLength(SLICE);
     await settle();
@@ -371,11 +377,7 @@ describe('an open circuit', () => {
   });
 
   it('refuses no more requests once the registry closes', async () => {
-    const stage = new Stage({ concurrency: 1, maxQueued: 1_000 });
-    await stage.request('first');
-    for (let count = 0; count < SLICE + 50; count++) stage.refresh(`key ${count}`);
-    stage.openCircuit();
-    stage.dispatch.refuseQueued();
+    const stage = await refusing(SLICE + 50);
     stage.dispatch.close();
     await settle();
     expect(stage.refused).toHaveLength(SLICE);

@@ -170,7 +170,7 @@ describe('a slow request', () => {
     queue.next({ inFlight: 1, newcomers: true }, 0.7);
     const slowAtMs = queue.nextSlowAtMs(500, 0.7) as number;
     expect(slowAtMs - 500).toBeLessThan(0.7); // Rounded.
-    expect(queue.takePermits(500, slowAtMs)).toEqual([request]);
+    expect(queue.reclaimPermits(500, slowAtMs)).toEqual([request]);
   });
 
   /** Newcomers that are asked first and hang: none of them may be a sign that the service does. */
@@ -183,9 +183,9 @@ describe('a slow request', () => {
     stage.pull();
     expect(stage.queue.nextSlowAtMs(500, stage.nowMs)).toBe(500);
     stage.nowMs = 499;
-    expect(stage.queue.takePermits(500, stage.nowMs)).toEqual([]);
+    expect(stage.queue.reclaimPermits(500, stage.nowMs)).toEqual([]);
     stage.nowMs = 500;
-    expect(stage.queue.takePermits(500, stage.nowMs)).toEqual([a, b]);
+    expect(stage.queue.reclaimPermits(500, stage.nowMs)).toEqual([a, b]);
     expect([stage.queue.permits, stage.queue.inFlight, stage.queue.queued]).toEqual([0, 2, 3]);
     expect(stage.pulledNames()).toEqual(['2', '3']);
   });
@@ -201,12 +201,12 @@ describe('a slow request', () => {
     do {
       stage.pull();
       stage.nowMs += 500;
-      taken = stage.queue.takePermits(500, stage.nowMs);
+      taken = stage.queue.reclaimPermits(500, stage.nowMs);
     } while (taken.length > 0);
     expect(stage.queue.nextSlowAtMs(500, stage.nowMs)).toBeUndefined();
     expect([stage.queue.permits, stage.queue.inFlight]).toEqual([limit, pool + limit]);
     expect([stage.queue.release(first as Named), stage.queue.release(first as Named)]).toEqual([true, false]);
-    expect(stage.queue.takePermits(500, stage.nowMs).map(({ name }) => name)).toEqual([`${pool}`]);
+    expect(stage.queue.reclaimPermits(500, stage.nowMs).map(({ name }) => name)).toEqual([`${pool}`]);
     expect(stage.pulledNames()).toEqual([`${pool + limit}`]);
   });
 
@@ -222,11 +222,11 @@ describe('a slow request', () => {
     stage.nowMs = 500;
     expect(stage.queue.nextSlowAtMs(500, stage.nowMs)).toBe(600);
     stage.nowMs = 1_000;
-    expect(stage.queue.takePermits(500, stage.nowMs)).toEqual([d]);
+    expect(stage.queue.reclaimPermits(500, stage.nowMs)).toEqual([d]);
     expect(stage.queue.nextSlowAtMs(500, stage.nowMs)).toBeUndefined();
     stage.queue.served(b, stage.nowMs);
     stage.queue.release(b);
-    expect(stage.queue.takePermits(500, stage.nowMs)).toEqual([a, c]);
+    expect(stage.queue.reclaimPermits(500, stage.nowMs)).toEqual([a, c]);
   });
 
   it('gives its permit back if the service works: one sent no earlier was served', () => {
@@ -237,7 +237,7 @@ describe('a slow request', () => {
     stage.queue.release(served);
     expect(stage.queue.nextSlowAtMs(500, stage.nowMs)).toBe(500);
     stage.nowMs = 500;
-    expect(stage.queue.takePermits(500, stage.nowMs)).toEqual([a, b, c]);
+    expect(stage.queue.reclaimPermits(500, stage.nowMs)).toEqual([a, b, c]);
   });
 
   it('gives its permit back if a request that started in the same millisecond has already succeeded', () => {
@@ -248,7 +248,7 @@ describe('a slow request', () => {
     stage.queue.release(served);
     const requests = [stage.add('a'), stage.add('b'), stage.add('c')];
     stage.pull();
-    expect(stage.queue.takePermits(500, 500)).toEqual(requests);
+    expect(stage.queue.reclaimPermits(500, 500)).toEqual(requests);
   });
 
   it('counts as one of them even if it has given its permit back', () => {
@@ -257,13 +257,13 @@ describe('a slow request', () => {
     stage.addAll('c', 'd');
     stage.pull();
     stage.nowMs = 500;
-    expect(stage.queue.takePermits(500, stage.nowMs)).toEqual([a, b]);
+    expect(stage.queue.reclaimPermits(500, stage.nowMs)).toEqual([a, b]);
     expect(stage.pulledNames()).toEqual(['c', 'd']);
     stage.nowMs = 1_000;
-    expect(stage.queue.takePermits(500, stage.nowMs)).toEqual([]);
+    expect(stage.queue.reclaimPermits(500, stage.nowMs)).toEqual([]);
     stage.queue.served(a, stage.nowMs);
     expect(stage.queue.release(a)).toBe(true);
-    expect(stage.queue.takePermits(500, stage.nowMs)).toEqual([]);
+    expect(stage.queue.reclaimPermits(500, stage.nowMs)).toEqual([]);
   });
 
   it('is none while nothing is in flight', () => {
@@ -276,7 +276,7 @@ describe('a slow request', () => {
     stage.add('y', { failing: true });
     expect(stage.pulledNames()).toEqual(['x']);
     stage.nowMs = 500;
-    stage.queue.takePermits(500, stage.nowMs);
+    stage.queue.reclaimPermits(500, stage.nowMs);
     expect(stage.pulledNames()).toEqual([]);
     stage.queue.release(x);
     expect(stage.pulledNames()).toEqual(['y']);
@@ -285,40 +285,43 @@ describe('a slow request', () => {
 
 /** Which requests give their permits back, decided by a full scan each time. */
 class SlowModel {
-  started: [Named, number][] = [];
-  slow: [Named, number][] = [];
-  #newestServedAtMs = -Infinity;
+  withPermit: [Named, number][] = [];
+  withoutPermit: [Named, number][] = [];
+  #latestAnsweredStartMs = -Infinity;
 
   next(slowAfterMs: number, nowMs: number): [Named, number] | undefined {
-    if (this.slow.length >= 32) return undefined;
-    const mayServiceHang = [...this.started, ...this.slow].filter((each) => this.#isSuspect(each)).length >= 3;
-    return this.started.find((each) => each[1] + slowAfterMs > nowMs || !this.#isSuspect(each) || !mayServiceHang);
+    if (this.withoutPermit.length >= 32) return undefined;
+    const mayServiceHang =
+      [...this.withPermit, ...this.withoutPermit].filter((each) => this.#isUnanswered(each)).length >= 3;
+    return this.withPermit.find(
+      (each) => each[1] + slowAfterMs > nowMs || !this.#isUnanswered(each) || !mayServiceHang,
+    );
   }
 
-  takePermits(slowAfterMs: number, nowMs: number): Named[] {
+  reclaimPermits(slowAfterMs: number, nowMs: number): Named[] {
     const next = this.next(slowAfterMs, nowMs);
     if (!next || next[1] + slowAfterMs > nowMs) return [];
-    this.started.splice(this.started.indexOf(next), 1);
-    this.slow.push(next);
-    return [next[0], ...this.takePermits(slowAfterMs, nowMs)];
+    this.withPermit.splice(this.withPermit.indexOf(next), 1);
+    this.withoutPermit.push(next);
+    return [next[0], ...this.reclaimPermits(slowAfterMs, nowMs)];
   }
 
   served(request: Named): void {
-    const served = this.started.find(([each]) => each === request);
-    if (served) this.#newestServedAtMs = Math.max(this.#newestServedAtMs, served[1]);
+    const served = this.withPermit.find(([each]) => each === request);
+    if (served) this.#latestAnsweredStartMs = Math.max(this.#latestAnsweredStartMs, served[1]);
   }
 
   end(request: Named): void {
-    this.started = this.started.filter(([each]) => each !== request);
-    this.slow = this.slow.filter(([each]) => each !== request);
+    this.withPermit = this.withPermit.filter(([each]) => each !== request);
+    this.withoutPermit = this.withoutPermit.filter(([each]) => each !== request);
   }
 
-  #isSuspect([{ standing }, startedAtMs]: [Named, number]): boolean {
-    return standing === 'proven' && startedAtMs > this.#newestServedAtMs;
+  #isUnanswered([{ standing }, startedAtMs]: [Named, number]): boolean {
+    return standing === 'proven' && startedAtMs > this.#latestAnsweredStartMs;
   }
 }
 
-describe('taking permits from slow requests', () => {
+describe('reclaiming the permits of slow requests', () => {
   it.each([1, 2, 3, 4])('matches a full scan in a random history (seed %i)', (seed) => {
     const stage = new Stage({ limit: 30, maxQueued: 1_000 });
     const model = new SlowModel();
@@ -327,7 +330,7 @@ describe('taking permits from slow requests', () => {
     const postponed: Named[] = [];
     const seen = { taken: 0, kept: 0, full: 0 };
     const start = () => {
-      for (const request of stage.pull()) model.started.push([request, stage.nowMs]);
+      for (const request of stage.pull()) model.withPermit.push([request, stage.nowMs]);
     };
     for (let step = 0; step < 3_000; step++) {
       // Alternates calm with outages, and many proven owners with few, whose requests end sooner.
@@ -336,7 +339,7 @@ describe('taking permits from slow requests', () => {
       if (stage.queue.queued < 100) stage.add(`${step}`, { newcomer, failing: random() < 0.05 });
       start();
       stage.nowMs += draw(3) * 20;
-      const inFlight = [...model.started, ...model.slow].map(([request]) => request);
+      const inFlight = [...model.withPermit, ...model.withoutPermit].map(([request]) => request);
       const ended = draw(hasFewProven ? 1 : isHanging ? 8 : 2) === 0 ? inFlight[draw(inFlight.length)] : undefined;
       if (ended) {
         if (draw(isHanging ? 40 : 2) === 0) {
@@ -354,12 +357,12 @@ describe('taking permits from slow requests', () => {
       const slowAfterMs = [200, 300, 1_000][draw(3)] as number;
       const next = model.next(slowAfterMs, stage.nowMs);
       expect(stage.queue.nextSlowAtMs(slowAfterMs, stage.nowMs)).toBe(next && next[1] + slowAfterMs);
-      const taken = draw(2) === 0 ? model.takePermits(slowAfterMs, stage.nowMs) : [];
-      if (taken.length > 0) expect(stage.queue.takePermits(slowAfterMs, stage.nowMs)).toEqual(taken);
-      expect(stage.queue.permits).toBe(model.started.length);
+      const taken = draw(2) === 0 ? model.reclaimPermits(slowAfterMs, stage.nowMs) : [];
+      if (taken.length > 0) expect(stage.queue.reclaimPermits(slowAfterMs, stage.nowMs)).toEqual(taken);
+      expect(stage.queue.permits).toBe(model.withPermit.length);
       seen.taken += taken.length;
-      if (model.slow.length >= 32) seen.full++;
-      else if (next !== model.started[0]) seen.kept++;
+      if (model.withoutPermit.length >= 32) seen.full++;
+      else if (next !== model.withPermit[0]) seen.kept++;
     }
     for (const count of Object.values(seen)) expect(count).toBeGreaterThan(30);
   });
@@ -391,7 +394,7 @@ describe('taking permits from slow requests', () => {
     stage.nowMs += 1_000;
     steps = 0;
     for (let call = 0; call < 1_000; call++) {
-      expect(stage.queue.takePermits(500, stage.nowMs)).toEqual([]);
+      expect(stage.queue.reclaimPermits(500, stage.nowMs)).toEqual([]);
       expect(stage.queue.nextSlowAtMs(500, stage.nowMs)).toBeUndefined();
     }
     expect(steps).toBeLessThan(10_000);
