@@ -120,7 +120,7 @@ export class Dispatch {
     while (!this.#closed && this.#blocks === 0 && this.#queue.queued > 0) {
       now ??= this.#time.now();
       // Each of them may raise the limit.
-      for (const _ of this.#queue.reclaimPermits(flow.slowAfterMs, now.monotonicMs)) flow.slowed();
+      while (this.#queue.reclaimPermit(flow.slowAfterMs, now.monotonicMs)) flow.slowed();
       const flight = this.#queue.next(flow.limitsAt(now.monotonicMs), now.monotonicMs);
       if (!flight) break;
       // A sent request that waited for another permit.

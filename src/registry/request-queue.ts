@@ -182,9 +182,9 @@ export class RequestQueue<T extends QueuedRequest> {
     this.#laneFor(request, waitedFor).unshift(placeOf(request) as Place<T>);
   }
 
-  /** Reclaims the permits of slow requests, while their pool has room. Returns these requests. */
-  reclaimPermits(slowAfterMs: number, nowMs: number): T[] {
-    return this.#inFlight.reclaimPermits(slowAfterMs, nowMs).map(({ request }) => request);
+  /** Reclaims the permit of one slow request, if there is one and the pool has room. Returns that request. */
+  reclaimPermit(slowAfterMs: number, nowMs: number): T | undefined {
+    return this.#inFlight.reclaimPermit(slowAfterMs, nowMs)?.request;
   }
 
   /** When the next request is slow; undefined if none gives its permit back. */

@@ -86,16 +86,13 @@ export class RequestsInFlight<T extends InFlightEntry<T>> {
     if (entry.unanswered) this.#unanswered.remove(entry.unanswered);
   }
 
-  /** Reclaims the permits of slow requests, while the pool has room. Returns these requests. */
-  reclaimPermits(slowAfterMs: number, nowMs: number): T[] {
-    const taken: T[] = [];
-    for (;;) {
-      const next = this.#nextSlow(slowAfterMs, nowMs);
-      if (!next || slowAtMs(next, slowAfterMs) > nowMs) return taken;
-      this.#takeOut(next);
-      this.#withoutPermit.push(next);
-      taken.push(next);
-    }
+  /** Reclaims the permit of one slow request, if there is one and the pool has room. Returns that request. */
+  reclaimPermit(slowAfterMs: number, nowMs: number): T | undefined {
+    const next = this.#nextSlow(slowAfterMs, nowMs);
+    if (!next || slowAtMs(next, slowAfterMs) > nowMs) return undefined;
+    this.#takeOut(next);
+    this.#withoutPermit.push(next);
+    return next;
   }
 
   /** When the next request is slow; undefined if none gives its permit back. */

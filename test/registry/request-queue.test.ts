@@ -53,6 +53,14 @@ class Stage {
     return this.pull().map(({ name }) => name);
   }
 
+  /** Reclaims the permits of all slow requests. */
+  reclaimPermits(slowAfterMs = 500): Named[] {
+    const reclaimed: Named[] = [];
+    const next = () => this.queue.reclaimPermit(slowAfterMs, this.nowMs);
+    for (let each = next(); each; each = next()) reclaimed.push(each);
+    return reclaimed;
+  }
+
   /** Pulls requests one after another, each released before the next. */
   inOrder(): string[] {
     const names: string[] = [];
@@ -170,7 +178,7 @@ describe('a slow request', () => {
     queue.next({ inFlight: 1, newcomers: true }, 0.7);
     const slowAtMs = queue.nextSlowAtMs(500, 0.7) as number;
     expect(slowAtMs - 500).toBeLessThan(0.7); // Rounded.
-    expect(queue.reclaimPermits(500, slowAtMs)).toEqual([request]);
+    expect(queue.reclaimPermit(500, slowAtMs)).toBe(request);
   });
 
   /** Newcomers that are asked first and hang: none of them may be a sign that the service does. */
@@ -183,9 +191,9 @@ describe('a slow request', () => {
     stage.pull();
     expect(stage.queue.nextSlowAtMs(500, stage.nowMs)).toBe(500);
     stage.nowMs = 499;
-    expect(stage.queue.reclaimPermits(500, stage.nowMs)).toEqual([]);
+    expect(stage.reclaimPermits()).toEqual([]);
     stage.nowMs = 500;
-    expect(stage.queue.reclaimPermits(500, stage.nowMs)).toEqual([a, b]);
+    expect(stage.reclaimPermits()).toEqual([a, b]);
     expect([stage.queue.permits, stage.queue.inFlight, stage.queue.queued]).toEqual([0, 2, 3]);
     expect(stage.pulledNames()).toEqual(['2', '3']);
   });
@@ -201,12 +209,12 @@ describe('a slow request', () => {
     do {
       stage.pull();
       stage.nowMs += 500;
-      taken = stage.queue.reclaimPermits(500, stage.nowMs);
+      taken = stage.reclaimPermits();
     } while (taken.length > 0);
     expect(stage.queue.nextSlowAtMs(500, stage.nowMs)).toBeUndefined();
     expect([stage.queue.permits, stage.queue.inFlight]).toEqual([limit, pool + limit]);
     expect([stage.queue.release(first as Named), stage.queue.release(first as Named)]).toEqual([true, false]);
-    expect(stage.queue.reclaimPermits(500, stage.nowMs).map(({ name }) => name)).toEqual([`${pool}`]);
+    expect(stage.reclaimPermits().map(({ name }) => name)).toEqual([`${pool}`]);
     expect(stage.pulledNames()).toEqual([`${pool + limit}`]);
   });
 
@@ -222,11 +230,11 @@ describe('a slow request', () => {
     stage.nowMs = 500;
     expect(stage.queue.nextSlowAtMs(500, stage.nowMs)).toBe(600);
     stage.nowMs = 1_000;
-    expect(stage.queue.reclaimPermits(500, stage.nowMs)).toEqual([d]);
+    expect(stage.reclaimPermits()).toEqual([d]);
     expect(stage.queue.nextSlowAtMs(500, stage.nowMs)).toBeUndefined();
     stage.queue.served(b, stage.nowMs);
     stage.queue.release(b);
-    expect(stage.queue.reclaimPermits(500, stage.nowMs)).toEqual([a, c]);
+    expect(stage.reclaimPermits()).toEqual([a, c]);
   });
 
   it('gives its permit back if the service works: one sent no earlier was served', () => {
@@ -237,7 +245,7 @@ describe('a slow request', () => {
     stage.queue.release(served);
     expect(stage.queue.nextSlowAtMs(500, stage.nowMs)).toBe(500);
     stage.nowMs = 500;
-    expect(stage.queue.reclaimPermits(500, stage.nowMs)).toEqual([a, b, c]);
+    expect(stage.reclaimPermits()).toEqual([a, b, c]);
   });
 
   it('gives its permit back if a request that started in the same millisecond has already succeeded', () => {
@@ -248,7 +256,8 @@ describe('a slow request', () => {
     stage.queue.release(served);
     const requests = [stage.add('a'), stage.add('b'), stage.add('c')];
     stage.pull();
-    expect(stage.queue.reclaimPermits(500, 500)).toEqual(requests);
+    stage.nowMs = 500;
+    expect(stage.reclaimPermits()).toEqual(requests);
   });
 
   it('counts as one of them even if it has given its permit back', () => {
@@ -257,13 +266,13 @@ describe('a slow request', () => {
     stage.addAll('c', 'd');
     stage.pull();
     stage.nowMs = 500;
-    expect(stage.queue.reclaimPermits(500, stage.nowMs)).toEqual([a, b]);
+    expect(stage.reclaimPermits()).toEqual([a, b]);
     expect(stage.pulledNames()).toEqual(['c', 'd']);
     stage.nowMs = 1_000;
-    expect(stage.queue.reclaimPermits(500, stage.nowMs)).toEqual([]);
+    expect(stage.reclaimPermits()).toEqual([]);
     stage.queue.served(a, stage.nowMs);
     expect(stage.queue.release(a)).toBe(true);
-    expect(stage.queue.reclaimPermits(500, stage.nowMs)).toEqual([]);
+    expect(stage.reclaimPermits()).toEqual([]);
   });
 
   it('is none while nothing is in flight', () => {
@@ -276,7 +285,7 @@ describe('a slow request', () => {
     stage.add('y', { failing: true });
     expect(stage.pulledNames()).toEqual(['x']);
     stage.nowMs = 500;
-    stage.queue.reclaimPermits(500, stage.nowMs);
+    stage.reclaimPermits();
     expect(stage.pulledNames()).toEqual([]);
     stage.queue.release(x);
     expect(stage.pulledNames()).toEqual(['y']);
@@ -358,7 +367,7 @@ describe('reclaiming the permits of slow requests', () => {
       const next = model.next(slowAfterMs, stage.nowMs);
       expect(stage.queue.nextSlowAtMs(slowAfterMs, stage.nowMs)).toBe(next && next[1] + slowAfterMs);
       const taken = draw(2) === 0 ? model.reclaimPermits(slowAfterMs, stage.nowMs) : [];
-      if (taken.length > 0) expect(stage.queue.reclaimPermits(slowAfterMs, stage.nowMs)).toEqual(taken);
+      if (taken.length > 0) expect(stage.reclaimPermits(slowAfterMs)).toEqual(taken);
       expect(stage.queue.permits).toBe(model.withPermit.length);
       seen.taken += taken.length;
       if (model.withoutPermit.length >= 32) seen.full++;
@@ -394,7 +403,7 @@ describe('reclaiming the permits of slow requests', () => {
     stage.nowMs += 1_000;
     steps = 0;
     for (let call = 0; call < 1_000; call++) {
-      expect(stage.queue.reclaimPermits(500, stage.nowMs)).toEqual([]);
+      expect(stage.reclaimPermits()).toEqual([]);
       expect(stage.queue.nextSlowAtMs(500, stage.nowMs)).toBeUndefined();
     }
     expect(steps).toBeLessThan(10_000);

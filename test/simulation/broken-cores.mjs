@@ -104,8 +104,8 @@ export const BROKEN_CORES = {
   'registry/requests-in-flight': [
     [
       'every request is slow at once',
-      'if (!next || slowAtMs(next, slowAfterMs) > nowMs) return taken;',
-      'if (!next) return taken;',
+      'if (!next || slowAtMs(next, slowAfterMs) > nowMs) return undefined;',
+      'if (!next) return undefined;',
     ],
   ],
   'registry/slot-cache': [
