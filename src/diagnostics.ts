@@ -16,12 +16,12 @@ import type {
 } from './channel-messages.ts';
 import type { Instant } from './clock.ts';
 import type { FailureScope, OwnerTokenError, WiderScope } from './errors.ts';
-import { isEnabled, type Level, type Logger, type Write, writerFor } from './logger.ts';
+import { addressOf, isEnabled, type Level, type Logger, type Write, writerFor } from './logger.ts';
 import { ScrubbedCause } from './scrubbed-cause.ts';
 import type { AccessToken, RequestReason } from './token.ts';
 
 const FAILURE_FIELDS = [
-  ...['owner', 'code', 'message', 'causeCode', 'status', 'oauthError', 'host', 'durationMs'],
+  ...['owner', 'code', 'message', 'causeCode', 'status', 'oauthError', 'address', 'port', 'durationMs'],
   ...['failureScope', 'retryInMs', 'retryAt'],
 ] as const;
 
@@ -29,7 +29,7 @@ type LogLevel = Parameters<Write>[0];
 
 /**
  * Every log event in one place: the methods of {@link Diagnostics} and `docs/observability.md` follow this table. Every
- * line also has the fields `event` and `registry`.
+ * line also has the fields `event` and `registry`. `logField` gives their names in the log.
  */
 export const LOG_EVENTS = Object.freeze({
   'request.sent': { level: 'debug', message: 'token request sent', fields: ['owner', 'reason'] },
@@ -288,7 +288,7 @@ export class Diagnostics {
     const { code, message, status, oauthError, failureScope, retryAtMs } = error;
     return {
       ...{ owner: error.owner ?? request?.owner, code, message, causeCode: causeCodeOf(error.cause) },
-      ...{ status, oauthError, host: this.#reporter.host, durationMs: request?.durationMs, failureScope },
+      ...{ status, oauthError, ...addressOf(this.#reporter.host), durationMs: request?.durationMs, failureScope },
       retryInMs: retryAtMs === undefined ? undefined : Math.max(0, retryAtMs - this.#reporter.now().wallMs),
       retryAt: isoTime(retryAtMs),
     };
@@ -316,8 +316,7 @@ export class Diagnostics {
 
   #log<E extends EventName>(event: E, fieldsOf: () => FieldsOf<E>, level: LogLevel = LOG_EVENTS[event].level): void {
     if (!isEnabled(this.#logger, level)) return;
-    const known = Object.fromEntries(Object.entries(fieldsOf()).filter(([, value]) => value !== undefined));
-    this.#write(level, { event, registry: this.#reporter.registry, ...known }, LOG_EVENTS[event].message);
+    this.#write(level, { event, registry: this.#reporter.registry, ...fieldsOf() }, LOG_EVENTS[event].message);
   }
 }
 

@@ -62,8 +62,39 @@ export const LOGGER_EXPECTED = `a logger with debug, info and warn, or one of ${
 export const isName = (value: unknown): boolean => typeof value === 'string' && /^.{1,100}$/.test(value);
 export const NAME_EXPECTED = 'a name of 1 to 100 characters';
 
-/** Writes one line. Never throws. */
-export type Write = (level: 'debug' | 'info' | 'warn' | 'error', fields: object, message: string) => void;
+/** Writes one line. Fields that are undefined are left out, and the others renamed by {@link logField}. Never throws. */
+export type Write = (
+  level: 'debug' | 'info' | 'warn' | 'error',
+  fields: Readonly<Record<string, unknown>>,
+  message: string,
+) => void;
+
+/** The fields that have a name in OpenTelemetry's semantic conventions, or another one in our metrics and spans. */
+const CONVENTIONAL: Readonly<Record<string, string>> = {
+  code: 'error.type',
+  message: 'error.message',
+  status: 'http.response.status_code',
+  address: 'server.address',
+  port: 'server.port',
+  reason: 'owner_token.request.reason',
+  failureScope: 'owner_token.scope',
+};
+
+/**
+ * The name of a field in the log: `error.type`, `owner_token.retry_at`. It is the same as in spans and metrics, and no
+ * logger or collector reserves it.
+ *
+ * @see {@link https://opentelemetry.io/docs/specs/semconv/registry/attributes/ OpenTelemetry attributes}
+ */
+export function logField(name: string): string {
+  return CONVENTIONAL[name] ?? `owner_token.${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`;
+}
+
+/** Address and port of a URL's host, without the brackets of an IPv6 address. */
+export function addressOf(host = ''): { address: string | undefined; port: number | undefined } {
+  const [, address, port] = /^\[?(.+?)\]?(?::(\d+))?$/.exec(host) ?? [];
+  return { address, port: port === undefined ? undefined : Number(port) };
+}
 
 /** Whether lines of this level are written, as far as the logger tells. */
 export function isEnabled(logger: Logger | Level | undefined, level: Parameters<Write>[0]): boolean {
@@ -88,7 +119,9 @@ export function writerFor(logger: Logger | Level | undefined): Write {
   return (level, fields, message) => {
     try {
       const method = level === 'error' && !target.error ? 'warn' : level;
-      const args = (takesMessageFirst ? [message, fields] : [fields, message]) as Parameters<LogFunction>;
+      const known = Object.entries(fields).filter(([, value]) => value !== undefined);
+      const named = Object.fromEntries(known.map(([name, value]) => [logField(name), value]));
+      const args = (takesMessageFirst ? [message, named] : [named, message]) as Parameters<LogFunction>;
       const returned: unknown = target[method]?.(...args);
       if (returned instanceof Promise) returned.catch(() => {});
     } catch {

@@ -7,6 +7,7 @@ import { Diagnostics } from '../src/diagnostics.ts';
 import { OwnerTokenError, type OwnerTokenErrorOptions } from '../src/errors.ts';
 import type { Logger } from '../src/logger.ts';
 import { AccessToken } from '../src/token.ts';
+import { shortNames } from './helpers/log-lines.ts';
 import { ManualClock } from './helpers/manual-clock.ts';
 
 type Line = [level: string, fields: Record<string, unknown>, message: string];
@@ -14,7 +15,8 @@ type Line = [level: string, fields: Record<string, unknown>, message: string];
 /** Diagnostics on a manual clock, with the lines they log. */
 function reporting(host: string | undefined = 'service.example') {
   const lines: Line[] = [];
-  const at = (level: string) => (fields: object, message: string) => void lines.push([level, { ...fields }, message]);
+  const at = (level: string) => (fields: object, message: string) =>
+    void lines.push([level, shortNames(fields), message]);
   const logger: Logger = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
   const clock = new ManualClock();
   const time = new Time(clock);
@@ -90,7 +92,7 @@ describe('a request', () => {
       {
         ...{ event: 'request.failed', registry: 'crm', owner: 'owner_x', reason: 'refresh', message: 'it broke' },
         ...{ code: 'endpoint_unavailable', causeCode: 'ENOTFOUND', status: 503, oauthError: 'slow_down' },
-        ...{ host: 'service.example', durationMs: 120, failureScope: 'owner', retryInMs: 1_500 },
+        ...{ address: 'service.example', durationMs: 120, failureScope: 'owner', retryInMs: 1_500 },
         retryAt: new Date(retryAtMs).toISOString(),
       },
       'token request failed',
@@ -317,7 +319,7 @@ describe('what else is logged', () => {
     const { reports, lines } = reporting('');
     reports.paused('endpoint', until(1), failure({ retryAtMs: 9e15 }));
     expect(Object.keys(lines[0]?.[1] ?? {})).toEqual([
-      ...['event', 'registry', 'code', 'message', 'host', 'failureScope', 'retryInMs'],
+      ...['event', 'registry', 'code', 'message', 'failureScope', 'retryInMs'],
     ]);
   });
 });

@@ -3,7 +3,8 @@ import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import { describe, expect, it, vi } from 'vitest';
 import winston from 'winston';
-import { isEnabled, type Logger, writerFor } from '../src/logger.ts';
+import { addressOf, isEnabled, type Logger, logField, writerFor } from '../src/logger.ts';
+import { LOG_FIELDS } from './helpers/log-lines.ts';
 
 const FIELDS = { event: 'pause.began', code: 'client_refused', message: 'wrong secret', durationMs: 120 };
 
@@ -54,7 +55,17 @@ describe('a logger', () => {
     const lines: unknown[] = [];
     const write = writerFor({ debug() {}, info() {}, warn: (...args) => void lines.push(args) });
     write('error', FIELDS, 'paused');
-    expect(lines).toEqual([[FIELDS, 'paused']]);
+    expect(lines).toEqual([
+      [
+        {
+          'owner_token.event': 'pause.began',
+          'error.type': 'client_refused',
+          'error.message': 'wrong secret',
+          'owner_token.duration_ms': 120,
+        },
+        'paused',
+      ],
+    ]);
   });
 
   it('that throws, or rejects, is ignored', async () => {
@@ -104,6 +115,211 @@ describe('a logger', () => {
   // What a logger made from a level writes is tested by `secrets.test.ts`, in a process of its own.
   it.each([undefined, 'silent'] as const)('may be %s', (logger) => {
     expect(() => writerFor(logger)('error', {}, '')).not.toThrow();
+  });
+});
+
+/** What each of these adds to a line or reads in it, by its documentation, as top-level fields. */
+const RESERVED: Readonly<Record<string, readonly string[]>> = {
+  pino: [
+    'level',
+    'time',
+    'pid',
+    'hostname',
+    'name',
+    'msg',
+    'message',
+    'v',
+    'err',
+    'req',
+    'res',
+    'responseTime',
+    'caller',
+  ],
+  winston: ['level', 'message', 'timestamp', 'label', 'ms', 'stack', 'splat', 'cause', 'metadata', 'service', 'format'],
+  bunyan: [
+    'v',
+    'level',
+    'name',
+    'hostname',
+    'pid',
+    'time',
+    'msg',
+    'src',
+    'err',
+    'req',
+    'res',
+    'client_req',
+    'client_res',
+  ],
+  Datadog: [
+    ...[
+      'host',
+      'hostname',
+      'source',
+      'ddsource',
+      'ddtags',
+      'service',
+      'status',
+      'message',
+      'msg',
+      'trace_id',
+      'span_id',
+    ],
+    ...['dd', 'date', 'timestamp', '@timestamp', 'Timestamp', '_timestamp', 'eventTime', 'published_date', 'syslog'],
+    ...[
+      'level',
+      'severity',
+      'duration',
+      'env',
+      'version',
+      'evt',
+      'usr',
+      'logger',
+      'network',
+      'error.kind',
+      'error.stack',
+    ],
+  ],
+  // Objects of the Elastic Common Schema: a text in their place makes Elasticsearch refuse the line.
+  Elastic: [
+    ...['@timestamp', 'agent', 'as', 'client', 'cloud', 'code_signature', 'container', 'data_stream', 'destination'],
+    ...[
+      'device',
+      'dll',
+      'dns',
+      'ecs',
+      'elf',
+      'email',
+      'error',
+      'event',
+      'faas',
+      'file',
+      'gen_ai',
+      'geo',
+      'group',
+      'hash',
+    ],
+    ...['host', 'http', 'interface', 'labels', 'log', 'macho', 'message', 'network', 'observer', 'orchestrator'],
+    ...['organization', 'os', 'package', 'pe', 'process', 'registry', 'related', 'risk', 'rule', 'server', 'service'],
+    ...[
+      'source',
+      'span',
+      'tags',
+      'threat',
+      'tls',
+      'trace',
+      'transaction',
+      'url',
+      'user',
+      'user_agent',
+      'vlan',
+      'volume',
+    ],
+    ...['vulnerability', 'x509'],
+  ],
+  'OpenTelemetry logs': [
+    'Timestamp',
+    'TraceId',
+    'SpanId',
+    'SeverityText',
+    'SeverityNumber',
+    'Body',
+    'EventName',
+    'code',
+  ],
+  Loki: [
+    ...[
+      'level',
+      'detected_level',
+      'app',
+      'cluster',
+      'container',
+      'env',
+      'filename',
+      'host',
+      'instance',
+      'job',
+      'namespace',
+    ],
+    ...['node', 'pod', 'service', 'service_name', 'stream', 'msg', 'message', 'err', 'caller', '__error__'],
+  ],
+  'Google Cloud': [
+    ...['severity', 'message', 'msg', 'log', 'time', 'timestamp', 'timestampSeconds', 'timestampNanos', 'httpRequest'],
+    ...['labels', 'trace', 'spanId', 'insertId', 'operation', 'sourceLocation', 'resource', 'logName', '@type'],
+    ...['serviceContext', 'context', 'exception', 'stack_trace', 'textPayload', 'jsonPayload'],
+  ],
+  CloudWatch: [
+    ...[
+      '@timestamp',
+      '@message',
+      '@logStream',
+      '@log',
+      '@ingestionTime',
+      '@requestId',
+      '@duration',
+      '@type',
+      '@entity',
+    ],
+    ...['timestamp', 'level', 'requestId', 'message', 'errorType', 'errorMessage', 'stackTrace', 'tenantId', 'traceId'],
+    ...['time', 'type', 'record', '_aws'],
+  ],
+  Logstash: ['@timestamp', '@version', '@metadata', 'message', 'host', 'path', 'tags', 'type', 'event'],
+  Splunk: ['event', 'fields', 'host', 'index', 'source', 'sourcetype', 'time', 'punct', 'linecount', 'timestamp'],
+};
+
+/** What the Elastic Common Schema and OpenTelemetry's conventions define alike, as what we use it for. */
+const SHARED = ['error.type', 'error.message', 'server.address', 'server.port', 'http.response.status_code'];
+
+describe('the names of fields', () => {
+  const names = LOG_FIELDS.map(logField);
+  const collides = (name: string, reserved: string) =>
+    name === reserved || reserved.startsWith(`${name}.`) || (name.startsWith(`${reserved}.`) && !SHARED.includes(name));
+
+  it.each(Object.entries(RESERVED))('collide with none that %s reserves', (_, reserved) => {
+    expect(names.filter((name) => reserved.some((each) => collides(name, each)))).toEqual([]);
+  });
+
+  it('in the sources would collide', () => {
+    const reserved = Object.values(RESERVED).flat();
+    const colliding = LOG_FIELDS.filter((name) => reserved.some((each) => collides(name, each)));
+    expect(colliding).toEqual(expect.arrayContaining(['event', 'registry', 'code', 'message', 'status']));
+  });
+
+  it('do not collide with each other, nor nest in each other', () => {
+    expect(new Set(names).size).toBe(names.length);
+    expect(names.filter((name) => names.some((other) => other.startsWith(`${name}.`)))).toEqual([]);
+  });
+
+  it('are in a namespace of their own, or in OpenTelemetry’s conventions', () => {
+    expect(names.filter((name) => !/^owner_token\.[a-z_.]+$/.test(name)).sort()).toEqual([...SHARED].sort());
+  });
+
+  it('appear once in a line of a pino whose message is at "message"', () => {
+    const { stream, written } = collecting();
+    writerFor(pino({ messageKey: 'message' }, stream))('warn', FIELDS, 'token requests paused');
+    expect(written().match(/"message":/g)).toHaveLength(1);
+    expect(JSON.parse(written())).toMatchObject({ message: 'token requests paused', 'error.message': 'wrong secret' });
+  });
+
+  it('leave the text of a winston line as it is', async () => {
+    const { stream, written } = collecting();
+    const transports = [new winston.transports.Stream({ stream })];
+    writerFor(winston.createLogger({ transports }))('warn', FIELDS, 'token requests paused');
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(JSON.parse(written())).toMatchObject({ message: 'token requests paused', 'error.message': 'wrong secret' });
+  });
+});
+
+describe('the address of a host', () => {
+  it.each<[string | undefined, string | undefined, number | undefined]>([
+    ['service.example', 'service.example', undefined],
+    ['service.example:8443', 'service.example', 8443],
+    ['127.0.0.1:1', '127.0.0.1', 1],
+    ['[::1]', '::1', undefined],
+    ['[2001:db8::1]:443', '2001:db8::1', 443],
+    [undefined, undefined, undefined],
+  ])('%s is %s, with port %s', (host, address, port) => {
+    expect(addressOf(host)).toEqual({ address, port });
   });
 });
 

@@ -12,9 +12,11 @@ import {
   OwnerTokenRegistry,
   TokenEndpoint,
 } from '../src/index.ts';
+import { logField } from '../src/logger.ts';
 import { startSandbox } from '../src/sandbox/index.ts';
 import { Emissions, leaksIn, SECRETS, writtenDown } from './helpers/canaries.ts';
 import { Children } from './helpers/child.ts';
+import { LOG_FIELDS } from './helpers/log-lines.ts';
 import { type Answer, json, LoopbackService, reset, status, token } from './helpers/loopback-service.ts';
 import { ScriptedSource } from './helpers/scripted-source.ts';
 import { runCommand } from './helpers/terminal.ts';
@@ -218,7 +220,7 @@ describe('logs and channels', () => {
   });
   afterAll(() => children[Symbol.dispose]());
 
-  const FIELDS = ['event', 'registry', ...Object.values(LOG_EVENTS).flatMap(({ fields }): readonly string[] => fields)];
+  const FIELDS = LOG_FIELDS.map(logField);
 
   it('every line has an event and known fields alone, at every level', async () => {
     const lines: [string, Record<string, unknown>, string][] = [];
@@ -252,7 +254,7 @@ describe('logs and channels', () => {
     }
     failing = undefined;
     await registry.close();
-    const events = new Set(lines.map(([, { event }]) => event));
+    const events = new Set(lines.map(([, fields]) => fields['owner_token.event']));
     expect([...events].sort()).toEqual(Object.keys(LOG_EVENTS).sort());
     expect(lines.flatMap(([, fields]) => Object.keys(fields)).filter((name) => !FIELDS.includes(name))).toEqual([]);
     expect(leaksIn(writtenDown(lines))).toEqual([]);
@@ -279,8 +281,8 @@ describe('logs and channels', () => {
       );
       expect(leaksIn(out)).toEqual([]);
       expect(out).toContain('source_failed');
-      expect(out.includes('"event":"request.sent"')).toBe(level === 'trace' || level === 'debug');
-      expect(out.includes('"event":"pause.began"')).toBe(!['error', 'fatal', 'silent'].includes(level));
+      expect(out.includes('"owner_token.event":"request.sent"')).toBe(level === 'trace' || level === 'debug');
+      expect(out.includes('"owner_token.event":"pause.began"')).toBe(!['error', 'fatal', 'silent'].includes(level));
     },
   );
 

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/index.ts';
+import { shortNames } from '../helpers/log-lines.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { keys, scripted } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
@@ -68,8 +69,9 @@ describe('a queue of 5,000 owners', () => {
 describe('resume with 5,000 owners that back off', () => {
   it('ends every pause at once, and reports each recovery once, in slices', async () => {
     const lifted: unknown[] = [];
-    const info = (fields: { event?: string; owner?: string }) => {
-      if (fields.event === 'pause.lifted') lifted.push(fields.owner);
+    const info = (line: object) => {
+      const { event, owner } = shortNames(line);
+      if (event === 'pause.lifted') lifted.push(owner);
     };
     const logger = { debug: () => {}, info, warn: () => {} };
     const { registry, source } = scripted({ maxOwners: OWNERS, maxQueued: OWNERS, logger });
@@ -133,7 +135,7 @@ describe('a warm-up', () => {
 
   it('reports no more ready than maxOwners, and warns once', async () => {
     const warned: object[] = [];
-    const logger = { debug: () => {}, info: () => {}, warn: (fields: object) => warned.push(fields) };
+    const logger = { debug: () => {}, info: () => {}, warn: (fields: object) => warned.push(shortNames(fields)) };
     const { registry } = scripted({ maxOwners: 3, logger }, ScriptedSource.answering(86_400));
     expect(await registry.warmUp(keys(5))).toEqual({ total: 5, ready: 3, failedCount: 0, failed: [] });
     expect(warned).toEqual([{ event: 'warmup.exceeded', registry: 'default', maxOwners: 3 }]);

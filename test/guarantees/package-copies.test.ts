@@ -111,7 +111,7 @@ describe('a bundled application', () => {
   it('logs every line with pino beside it, where a level is given', () => {
     const { stdout, stderr } = run(HOME, 'debug');
     expect(stderr).toBe('');
-    const events = stdout.match(/(?<="event":")[^"]+/g);
+    const events = stdout.match(/(?<="owner_token.event":")[^"]+/g);
     expect(events).toEqual(['request.sent', 'lifetime.unknown', 'request.succeeded', 'registry.closed']);
   });
 

@@ -12,6 +12,7 @@ import {
 } from '../../src/index.ts';
 import config from '../../vitest.config.ts';
 import { Children } from '../helpers/child.ts';
+import { shortNames } from '../helpers/log-lines.ts';
 import { LoopbackService, silence, token } from '../helpers/loopback-service.ts';
 import { asTimePasses, settle } from '../helpers/manual-clock.ts';
 import { callAtOnce, errorOf, isSettled, keys, scripted, tally } from '../helpers/registries.ts';
@@ -379,7 +380,7 @@ describe('K3', () => {
   it('K3 a logger that closes the registry while a call evicts another owner ends that call, too', async () => {
     const source = new ScriptedSource();
     const logger = {
-      debug: (fields: object) => void ('event' in fields && fields.event === 'owner.evicted' && registry.close()),
+      debug: (fields: object) => void (shortNames(fields).event === 'owner.evicted' && registry.close()),
       info: () => {},
       warn: () => {},
     };

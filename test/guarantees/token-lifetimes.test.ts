@@ -2,6 +2,7 @@
 
 import { describe, expect, it, vi } from 'vitest';
 import { fixedLifetime, type IssuedToken, type Logger, OwnerTokenRegistry } from '../../src/index.ts';
+import { shortNames } from '../helpers/log-lines.ts';
 import { LoopbackService, silence, token } from '../helpers/loopback-service.ts';
 import { type ManualClock, settle } from '../helpers/manual-clock.ts';
 import { errorOf, overHttp, scripted } from '../helpers/registries.ts';
@@ -16,7 +17,7 @@ const granting = (grant: Partial<IssuedToken>) => new ScriptedSource((call) => c
 /** Collects the events that are warned of. */
 function warnings() {
   const events: object[] = [];
-  const logger: Logger = { debug: () => {}, info: () => {}, warn: (fields) => void events.push(fields) };
+  const logger: Logger = { debug: () => {}, info: () => {}, warn: (fields) => void events.push(shortNames(fields)) };
   return { events, logger };
 }
 

@@ -93,6 +93,6 @@ export class Emissions implements Disposable {
 
   #line(line: string): void {
     this.written.push(line);
-    this.events.add(JSON.parse(line).event);
+    this.events.add(JSON.parse(line)['owner_token.event']);
   }
 }

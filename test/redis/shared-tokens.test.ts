@@ -10,6 +10,7 @@ import type { SharedTokensOptions } from '../../src/redis/options.ts';
 import type { RedisPort } from '../../src/redis/ports.ts';
 import { SharedTokens } from '../../src/redis/shared-tokens.ts';
 import { AccessToken } from '../../src/token.ts';
+import { shortNames } from '../helpers/log-lines.ts';
 import { asTimePasses, settle } from '../helpers/manual-clock.ts';
 import { FleetSource, ModelFleet, type ModelReplica, requestOf, SEALING_KEY } from '../helpers/model-fleet.ts';
 import { seeded } from '../helpers/seeded.mjs';
@@ -784,7 +785,11 @@ it('G1: no secret is in a key, a field, a message, an event, a log line or an er
   fleet.source.identity = () => 'digest';
   const seen: unknown[] = [];
   fleet.model.listen((...message) => seen.push(message));
-  const log = (...line: unknown[]) => void seen.push(line);
+  const lines: unknown[] = [];
+  const log = (fields: object, text: string) => {
+    seen.push([fields, text]);
+    lines.push([shortNames(fields), text]);
+  };
   const logger = { debug: log, info: log, warn: log };
   const first = fleet.replica({ logger });
   await first.registry.getToken('canary-access-key');
@@ -801,7 +806,7 @@ it('G1: no secret is in a key, a field, a message, an event, a log line or an er
   seen.push(first.shared, second.shared, first.shared.stats(), events, [...fleet.model.keys]);
   expect(events.map(({ event }) => event)).toEqual(['unreadable', 'suspended']);
   const message = SHARING_EVENTS['sharing.unreadable'].message;
-  expect(seen).toContainEqual([{ event: 'sharing.unreadable', registry: 'default', count: 1 }, message]);
+  expect(lines).toContainEqual([{ event: 'sharing.unreadable', registry: 'default', count: 1 }, message]);
   const text = inspect(seen, { depth: 20, showHidden: true, maxStringLength: null }) + JSON.stringify(seen);
   for (const secret of secrets) expect(text).not.toContain(secret);
 });

@@ -11,6 +11,7 @@ import { OwnerTable } from '../../src/registry/owner-table.ts';
 import { denied, failed, rejected, type Slot } from '../../src/registry/slot.ts';
 import type { AccessToken, IssuedToken, RequestPermit, TokenRequest } from '../../src/token.ts';
 import { at } from '../helpers/instants.ts';
+import { shortNames } from '../helpers/log-lines.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 import { keys } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
@@ -31,7 +32,7 @@ class Stage {
 
   constructor(options: Partial<OwnerTokenRegistryOptions> = {}) {
     const { clock, source } = this;
-    const log = (fields: object) => this.logged.push(fields);
+    const log = (fields: object) => this.logged.push(shortNames(fields));
     const settings = registrySettings({
       ...{ source, clock, expiry: fixedLifetime(100_000), random: () => 0.5 },
       ...{ concurrency: 2, maxQueued: 10, maxQueueMs: 5_000 },

@@ -9,6 +9,7 @@ import {
   TokenEndpoint,
 } from '../../src/index.ts';
 import { Fingerprints } from '../../src/registry/fingerprints.ts';
+import { shortNames } from '../helpers/log-lines.ts';
 import { LoopbackService, status, token } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 import { tokenOf } from '../helpers/numbered-tokens.ts';
@@ -33,7 +34,7 @@ const down = new OwnerTokenError('endpoint_unavailable', 'it is down', { failure
 /** The lines that a registry logs. */
 function log() {
   const lines: { event: string }[] = [];
-  const write = (fields: object) => void lines.push(fields as { event: string });
+  const write = (fields: object) => void lines.push(shortNames(fields) as { event: string });
   return { lines, logger: { debug: write, info: write, warn: write } };
 }
 

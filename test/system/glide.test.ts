@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type RedisPort, SharedTokens } from '../../src/redis/index.ts';
 import { EXAMPLES_FOLDER, examplesOf } from '../helpers/examples.ts';
+import { shortNames } from '../helpers/log-lines.ts';
 import { FleetSource, requestOf, SEALING_KEY } from '../helpers/model-fleet.ts';
 import { noRedis, startRedis } from '../helpers/redis-server.ts';
 
@@ -42,7 +43,7 @@ describe.skipIf(reason !== '')(`L2: valkey-glide${reason && ` (skipped: ${reason
       source.script((call) => call.succeed());
       await clients[0]?.customCommand(['CONFIG', 'SET', 'maxmemory', '1']);
       const events: unknown[] = [];
-      const note = (fields: unknown) => void events.push(fields);
+      const note = (fields: object) => void events.push(shortNames(fields));
       const logger = { debug: () => {}, info: () => {}, warn: note, error: note };
       const full = new SharedTokens({
         source,
