@@ -21,9 +21,9 @@ type EffectOf<Kind> = Extract<AnswerFault, { kind: Kind }>;
 
 export function applyFault(on: FaultedExchange): void {
   const { effect, delayMs } = on.decision;
-  if (!effect) answerLate(on, delayMs);
+  if (!effect) on.attempt(() => answerLate(on, delayMs));
   else if (delayMs > 0) on.later(delayMs, () => act(on, effect));
-  else act(on, effect);
+  else on.attempt(() => act(on, effect));
 }
 
 function act(on: FaultedExchange, effect: AnswerFault): void {

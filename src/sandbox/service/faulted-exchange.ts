@@ -5,6 +5,7 @@ import type { OpenEntry } from '../state/ledger.ts';
 import type { LedgerEntry, LedgerKind, Outcome } from '../state/ledger-entry.ts';
 import type { World } from '../state/world.ts';
 import type { Exchange, Respond, Response } from './exchange.ts';
+import { send } from './http-io.ts';
 
 /** A request that a fault applies to: what an effect can do with it, and how its outcome reaches the ledger. */
 export class FaultedExchange {
@@ -53,11 +54,23 @@ export class FaultedExchange {
     this.#exchange.tokenRefused?.();
   }
 
+  /** Calls `fn`. If it throws, the client gets a 500, or a reset if the answer has begun, and the console one line. */
+  attempt(fn: () => void): void {
+    try {
+      fn();
+    } catch (error) {
+      process.emitWarning(`sandbox: the fault ${this.decision.id} cannot be carried out: ${String(error)}`);
+      this.spoiled('server_error', { status: 500 });
+      if (this.res.headersSent) this.socket.resetAndDestroy();
+      else send(this.res, { status: 500, headers: {}, body: '' }, this.nowMs());
+    }
+  }
+
   /** Calls `fn` after a delay on the sandbox's clock, unless the connection closes first. */
   later(ms: number, fn: () => void): void {
     const cancel = this.#world.clock.setTimeout(() => {
       this.#timers.delete(cancel);
-      fn();
+      this.attempt(fn);
     }, ms);
     this.#timers.add(cancel);
   }

@@ -33,6 +33,8 @@ export function checkFaultRule(rule: FaultRule): void {
 }
 
 function checkMember(check: OptionCheck<Members>, name: string, member: FaultMember): void {
+  const framing = member.type === 'headers' ? framingHeaderIn(check.values[name]) : undefined;
+  if (framing) check.problem(name, `no ${framing}: the sandbox frames its answers itself`);
   const [passes, expected] = testOf(member);
   if (member.required) check.required(name, passes, expected);
   else check.when(name, passes, expected);
@@ -53,7 +55,7 @@ function testOf(member: FaultMember): [passes: (value: unknown) => boolean, expe
     case 'headers':
       return [isHeaders, 'an object of header names and values'];
     case 'body':
-      return [() => true, ''];
+      return [isBody, 'a string, or a value that JSON can represent'];
   }
 }
 
@@ -119,6 +121,22 @@ const isPeriodFor = (everyMs: unknown, schedule: unknown): boolean =>
 function isHeaders(value: unknown): boolean {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   return Object.entries(value).every(([name, text]) => /^[\w!#$%&'*+.^`|~-]{1,100}$/.test(name) && isHeaderText(text));
+}
+
+/** Headers that say where an answer ends. Node throws, or sends an answer that never ends, if they contradict it. */
+const FRAMING_HEADERS: readonly string[] = ['connection', 'content-length', 'trailer', 'transfer-encoding'];
+
+function framingHeaderIn(headers: unknown): string | undefined {
+  if (typeof headers !== 'object' || headers === null) return undefined;
+  return FRAMING_HEADERS.find((framing) => Object.keys(headers).some((name) => name.toLowerCase() === framing));
+}
+
+function isBody(value: unknown): boolean {
+  try {
+    return JSON.stringify(value) !== undefined;
+  } catch {
+    return false;
+  }
 }
 
 const isHeaderText = (value: unknown): boolean => typeof value === 'string' && /^[\x20-\x7e]{0,4000}$/.test(value);

@@ -85,8 +85,7 @@ export class StateFile {
     this.#given = path;
     this.#world = world;
     this.#path = targetOf(path);
-    const stat = statSync(this.#path, { throwIfNoEntry: false });
-    if (stat && !stat.isFile()) {
+    if (!this.#mayBeFile()) {
       throw new StateFileError('state_not_a_file', path, 'this is not a regular file: give the path of a file');
     }
     this.#lock();
@@ -163,6 +162,15 @@ export class StateFile {
     rmSync(this.#lockPath, { force: true });
   }
 
+  /** Whether the path names a regular file, or nothing yet. Anything else is never opened: a device may have no end. */
+  #mayBeFile(): boolean {
+    try {
+      return statSync(this.#path, { throwIfNoEntry: false })?.isFile() ?? true;
+    } catch (error) {
+      throw this.#unwritable(error);
+    }
+  }
+
   get #lockPath(): string {
     return `${this.#path}.lock`;
   }
@@ -235,11 +243,19 @@ export class StateFile {
   }
 
   #unwritable(error: unknown): StateFileError {
-    const { code } = error as NodeJS.ErrnoException;
-    const why = code === 'ENOENT' ? 'its folder does not exist' : `it cannot be read or written (${code})`;
+    const { code = 'unknown error' } = error as NodeJS.ErrnoException;
+    const why = UNWRITABLE[code] ?? `it cannot be read or written (${code})`;
     return new StateFileError('state_unwritable', this.#given, `${why}: choose a path in a writable folder`, error);
   }
 }
+
+const UNWRITABLE: Readonly<Record<string, string>> = {
+  ENOENT: 'its folder does not exist',
+  ENOTDIR: 'its folder is a file',
+  ENAMETOOLONG: 'its name is too long',
+  ELOOP: 'its symbolic links form a loop',
+  EACCES: 'no permission to read or write it',
+};
 
 /** The file that a path names, through symbolic links, also where their target does not exist yet. */
 function targetOf(path: string): string {

@@ -194,7 +194,7 @@ function faultRule(random) {
     everyMs: number(),
     retryAfter: number(),
     location: pick(random, ['/x', 'https://evil.example/', junk(random)]),
-    headers: pick(random, [{ 'x-y': 'z' }, { 'bad header': '\r\n' }, null]),
+    headers: pick(random, [{ 'x-y': 'z' }, { trailer: 'x-y' }, { 'bad header': '\r\n' }, null]),
     target: pick(random, [{ owner: 'owner-001' }, { path: 'echo' }, { path: 'all' }, { app: 'app-1' }, {}, null]),
     when: pick(random, [
       { next: 1 },

@@ -293,6 +293,10 @@ describe('a bad rule', () => {
     [{ kind: 'silence', when: { schedule: [[1, 5]], everyMs: 4 } }, /everyMs/],
     [{ kind: 'silence', when: { probability: 1.5 } }, /probability/],
     [{ kind: 'status', status: 500, headers: { 'bad name': 'x' } }, /headers/],
+    [{ kind: 'status', status: 500, headers: { trailer: 'x' } }, /headers: expected no trailer: the sandbox frames/],
+    [{ kind: 'status', status: 500, headers: { 'Transfer-ENCODING': 'x' } }, /expected no transfer-encoding/],
+    [{ kind: 'status', status: 500, headers: { 'content-length': '1' } }, /expected no content-length/],
+    [{ kind: 'status', status: 500, headers: { Connection: 'close' } }, /expected no connection/],
     [{ kind: 'redirect', location: 'x\r\ny' }, /location/],
     [{ kind: 'wrong_owner_token', target: { path: 'echo' } }, /target\.path/],
     [{ kind: 'silence', id: 'no spaces' }, /id/],
@@ -301,6 +305,13 @@ describe('a bad rule', () => {
   ])('%j is refused', (rule, message) => {
     expect(() => sandbox.faults.add(rule as FaultRule)).toThrow(message);
     expect(sandbox.faults.list()).toEqual([]);
+  });
+
+  it('whose body JSON cannot represent is refused', () => {
+    const message = /body: expected a string, or a value that JSON can represent/;
+    for (const body of [1n, () => 'text', Symbol('text')]) {
+      expect(() => sandbox.faults.add({ kind: 'status', status: 500, body })).toThrow(message);
+    }
   });
 
   it('with an id that is taken is refused', () => {
