@@ -1,6 +1,6 @@
 /** Starts a sandbox from the command's flags, chooses its ports, and words its errors in terms of those flags. */
 
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { OwnerTokenError } from '../../index.ts';
 import { type Sandbox, type SandboxOptions, StateFileError, startSandbox } from '../../sandbox/index.ts';
 import { UsageError } from '../command.ts';
@@ -87,10 +87,11 @@ function readConfig(path: string): SandboxOptions {
   throw new UsageError('--config: expected a JSON object with options of startSandbox');
 }
 
-/** The ports stored in a state file. A file that cannot be read is reported when the sandbox opens it. */
+/** The ports stored in a state file. A path that cannot be used is reported when the sandbox opens it. */
 function portsIn(path: string | undefined): { port?: number; portalPort?: number } {
   try {
-    const { ports } = JSON.parse(readFileSync(path ?? '', 'utf8')) as { ports?: { port: number; portalPort: number } };
+    if (path === undefined || !statSync(path).isFile()) return {};
+    const { ports } = JSON.parse(readFileSync(path, 'utf8')) as { ports?: { port: number; portalPort: number } };
     return ports ?? {};
   } catch {
     return {};
