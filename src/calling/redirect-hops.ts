@@ -4,6 +4,7 @@
  * caller may change in the meantime: headers, URL and body.
  */
 
+import { types } from 'node:util';
 import { OwnerTokenError } from '../errors.ts';
 
 type Body = NonNullable<RequestInit['body']>;
@@ -36,7 +37,7 @@ export function firstHop(input: string | URL | Request, init?: RequestInit): Hop
   own.redirect = redirect === 'follow' ? 'manual' : redirect;
   if (body !== null) own.body = body;
   const headers = init?.headers ?? request?.headers;
-  return {
+  const hop = {
     url,
     target: request ?? url,
     init: own,
@@ -46,6 +47,17 @@ export function firstHop(input: string | URL | Request, init?: RequestInit): Hop
     follow: redirect === 'follow',
     body: body === null && request?.body ? bufferedBody(request) : () => (isStream(body) ? undefined : body),
   };
+  return request && !isGenuine(request) ? withoutLookAlike(hop, request) : hop;
+}
+
+/**
+ * The same hop with the URL as target. A look-alike, such as the `Request` of a package, could have another URL when it
+ * is sent than when it is checked.
+ */
+function withoutLookAlike(hop: Hop, request: Request): Hop {
+  const { url, method, signal = null } = hop;
+  const body = hop.init.body ?? request.body;
+  return { ...hop, target: url, init: { ...hop.init, method, signal, ...(body && { body, duplex: 'half' }) } };
 }
 
 /** The same hop for a second attempt; undefined if its body can be read only once. */
@@ -108,6 +120,10 @@ export function fetchFailed(why: string, response: Response): TypeError {
 }
 
 const isRequest = (input: string | URL | Request): input is Request => typeof input === 'object' && 'headers' in input;
+
+/** Whether this is a `Request` of the platform, whose URL cannot change. */
+const isGenuine = (request: Request): boolean =>
+  Object.getPrototypeOf(request) === Request.prototype && !Object.hasOwn(request, 'url') && !types.isProxy(request);
 
 /** Whether spreading copies every setting; a `Request` given as `init`, for example, has accessors instead. */
 function isPlain(init: object): boolean {

@@ -4,6 +4,7 @@ import { Readable } from 'node:stream';
 import ky from 'ky';
 import { createFetch } from 'ofetch';
 import createClient from 'openapi-fetch';
+import * as undici from 'undici';
 import { describe, expect, it } from 'vitest';
 import {
   callRules,
@@ -445,6 +446,90 @@ describe('a Request', () => {
     await request.text();
     const tokens = new NumberedTokens();
     await expect(fetchFor(tokens, 'https://api.example.com')(request)).rejects.toThrow(TypeError);
+  });
+});
+
+describe('a look-alike of a Request', () => {
+  /** Requests whose URL is `first` when it is read for the first time, and `then` ever after. */
+  const changing: [string, (first: string, then: string) => Request][] = [
+    [
+      'a subclass with a getter',
+      (first, then) => {
+        class ChangingRequest extends Request {}
+        Object.defineProperty(ChangingRequest.prototype, 'url', { get: alternating(first, then) });
+        return new ChangingRequest(then);
+      },
+    ],
+    [
+      'a Request with a getter of its own',
+      (first, then) => Object.defineProperty(new Request(then), 'url', { get: alternating(first, then) }),
+    ],
+    [
+      'a proxy',
+      (first, then) => {
+        const next = alternating(first, then);
+        return new Proxy(new Request(then), {
+          get: (request, name) => (name === 'url' ? next() : Reflect.get(request, name, request)),
+        });
+      },
+    ],
+    [
+      'an object',
+      (first, then) => {
+        const next = alternating(first, then);
+        return {
+          headers: new Headers(),
+          get url() {
+            return next();
+          },
+          toString: () => then,
+        } as object as Request;
+      },
+    ],
+  ];
+
+  function alternating(first: string, then: string): () => string {
+    let reads = 0;
+    return () => (reads++ === 0 ? first : then);
+  }
+
+  for (const [name, make] of changing) {
+    it(`whose URL changes after the check is sent to the URL that was checked: ${name}`, async () => {
+      await using service = await ResourceService.start();
+      await using elsewhere = await ResourceService.start();
+      for (const given of [fetch, (input: Request | string | URL, init?: RequestInit) => fetch(urlIn(input), init)]) {
+        const call = fetchFor(new NumberedTokens(), service.origin, { fetch: given as typeof fetch });
+        await call(make(`${service.origin}/here`, `${elsewhere.origin}/there`));
+      }
+      expect(service.received).toMatchObject([
+        { path: '/here', token: 't1' },
+        { path: '/here', token: 't1' },
+      ]);
+      expect(elsewhere.connections).toBe(0);
+    });
+  }
+
+  const urlIn = (input: Request | string | URL) => (input instanceof Request ? input.url : input);
+
+  it('that is the Request of a package is sent with all that it says, and sent again', async () => {
+    await using service = await accepting('t2');
+    const call = fetchFor(new NumberedTokens(), service.origin, { fetch: undici.fetch as never });
+    const headers = { 'content-type': 'text/plain', 'x-own': 'yes' };
+    const request = new undici.Request(`${service.origin}/path`, { method: 'PUT', headers, body: 'hello' });
+    expect((await call(request as never)).status).toBe(200);
+    const sent = { method: 'PUT', path: '/path', body: 'hello', headers };
+    expect(service.received).toMatchObject([
+      { ...sent, token: 't1' },
+      { ...sent, token: 't2' },
+    ]);
+  });
+
+  it('ends with its own signal, unless another is given', async () => {
+    await using service = await ResourceService.start();
+    const call = fetchFor(new NumberedTokens(), service.origin, { fetch: undici.fetch as never });
+    const request = new undici.Request(service.origin, { signal: AbortSignal.abort('enough') });
+    expect(await call(request as never).catch((reason: unknown) => reason)).toBe('enough');
+    expect((await call(request as never, { signal: null })).status).toBe(200);
   });
 });
 
