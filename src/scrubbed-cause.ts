@@ -2,6 +2,8 @@
 
 const MAX_CAUSE_DEPTH = 4;
 const MAX_FRAMES = 8;
+/** How much of a stack is read for them. */
+const MAX_FRAMES_LENGTH = 4096;
 
 /**
  * The safe part of an underlying error: enough to locate it, without its message.
@@ -63,15 +65,19 @@ function read(from: object, property: string): unknown {
   }
 }
 
-/** The frames of a stack, read from after the message, because a line of the message may look like a frame. */
+/**
+ * The frames of a stack: the lines after its header, which is a class name and the message. A line of the message may
+ * look like a frame, so a stack with any other header, such as that of a message changed later, has none.
+ */
 function framesOf(from: object): readonly string[] {
   const stack = read(from, 'stack');
   const message = read(from, 'message');
   if (typeof stack !== 'string' || typeof message !== 'string') return [];
-  const messageAt = stack.lastIndexOf(message);
-  if (messageAt < 0) return [];
+  const name = /^[\w$.[\] -]{1,100}/.exec(stack)?.[0] ?? '';
+  const header = message === '' ? `${name}\n` : `${name}: ${message}\n`;
+  if (name === '' || !stack.startsWith(header)) return [];
   return stack
-    .slice(messageAt + message.length)
+    .slice(header.length, header.length + MAX_FRAMES_LENGTH)
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => /^at .{1,300}:\d+:\d+\)?$/.test(line))

@@ -237,6 +237,25 @@ describe('a scrubbed cause', () => {
     expect(ScrubbedCause.of({ message: 'why', stack }).frames).toEqual(['at a (/a.js:1:2)', 'at /b.js:3:4']);
   });
 
+  it('takes no frames of a stack that does not begin with the message: they could be lines of another one', () => {
+    const frame = `at ${CANARY} (/a.js:1:2)`;
+    const framesOf = (message: string, stack: string) => ScrubbedCause.of({ message, stack }).frames;
+    expect(framesOf('why', `Error: why it was\n    ${frame}`)).toBeUndefined();
+    expect(framesOf('why', `Error: said\n    ${frame}\nError: why\n    ${frame}`)).toBeUndefined();
+    expect(framesOf('', `Error: said\n    ${frame}`)).toBeUndefined();
+    expect(framesOf('', 'Error\n    at f (/a.js:1:2)')).toEqual(['at f (/a.js:1:2)']);
+    expect(framesOf('why', 'TypeError [ERR_X]: why\n    at f (/a.js:1:2)')).toEqual(['at f (/a.js:1:2)']);
+  });
+
+  it('is made in linear time, however long message and stack are', () => {
+    // A search for the message anywhere in this stack compares it 2,000,000 times.
+    const message = 'a'.repeat(1_000_000);
+    const stack = `Error: ${message}b${'a'.repeat(3_000_000)}b`;
+    expect(ScrubbedCause.of({ message, stack }).frames).toBeUndefined();
+    const many = `Error: ${message}\n${'at :1'.repeat(1_000_000)}\n${'    at f (/a.js:1:2)\n'.repeat(1_000_000)}`;
+    expect(ScrubbedCause.of({ message, stack: many }).frames).toBeUndefined();
+  });
+
   it('keeps eight frames and four causes', () => {
     const frame = '    at f (/x.js:1:1)';
     const stack = ['Error: why', ...Array(20).fill(frame)].join('\n');
