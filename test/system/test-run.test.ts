@@ -1,9 +1,10 @@
-/** Row K2: what CI relies on to notice an unhandled rejection. */
+/** What CI relies on: an unhandled rejection is noticed (row K2), and its last line says what was repeated or skipped. */
 
 import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { ROOT } from '../helpers/source-files.ts';
 
 /** Runs one test in a vitest of its own, with this project's configuration, from a folder in `reports/`. */
@@ -27,4 +28,71 @@ it('K2 a test run fails for one unhandled rejection, although every test passes'
   expect(status).toBe(1);
   expect(stdout + stderr).toContain('nobody heard');
   expect(stdout).toContain('1 passed');
+});
+
+describe('the counts at the end of a CI run', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'otr-counts-'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  interface TestResult {
+    status: string;
+    fullName: string;
+    failureMessages?: string[];
+  }
+
+  const passed = (fullName: string): TestResult => ({ status: 'passed', fullName, failureMessages: [] });
+  const repeated = (fullName: string): TestResult => ({ ...passed(fullName), failureMessages: ['Error: at first'] });
+  const skipped = (fullName: string): TestResult => ({ ...passed(fullName), status: 'skipped' });
+  const failed = (fullName: string): TestResult => ({ ...repeated(fullName), status: 'failed' });
+
+  /** The path of a report in the format of vitest. */
+  function report(name: string, tests: TestResult[]): string {
+    const count = (status: string) => tests.filter((test) => test.status === status).length;
+    const counts = { numPassedTests: count('passed'), numFailedTests: count('failed') };
+    const more = { numPendingTests: count('skipped'), numTodoTests: 0 };
+    const status = count('failed') > 0 ? 'failed' : 'passed';
+    const testResults = [{ name: 'a.test.ts', message: '', status, assertionResults: tests }];
+    const path = join(folder, name);
+    writeFileSync(path, JSON.stringify({ ...counts, ...more, testResults }));
+    return path;
+  }
+
+  function countsOf(...reports: string[]): { status: number | null; lines: string[] } {
+    const args = [join(ROOT, '.ci/counts.mjs'), ...reports];
+    const { status, stdout } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+    return { status, lines: stdout.trim().split('\n') };
+  }
+
+  it('are one plain line where everything passed, with the other lines of Node counted once', () => {
+    const one = [report('unit', [passed('a')]), report('system', [passed('b')])].join(',');
+    const { status, lines } = countsOf(one, report('node-22', [passed('a'), passed('b')]));
+    expect([status, lines.at(-1)]).toEqual([0, '2 passed, 0 failed']);
+  });
+
+  it('name every test that was skipped or passed only when repeated', () => {
+    const path = report('odd', [passed('a'), skipped('needs Redis'), repeated('flaky')]);
+    const { status, lines } = countsOf(path, report('other', [skipped('needs GLIDE')]));
+    expect([status, lines.at(-1)]).toEqual([0, '2 passed, 0 failed, 1 skipped, 1 passed only when repeated']);
+    expect(lines.join('\n')).toMatch(
+      /odd: skipped: needs Redis\n.*odd: passed only when repeated: flaky\n +Error: at first/s,
+    );
+    expect(lines.join('\n')).toContain('other: skipped: needs GLIDE');
+  });
+
+  it('fail the run for more than two tests that passed only when repeated, wherever they did', () => {
+    const two = report('two', [repeated('a'), repeated('b')]);
+    expect(countsOf(two).status).toBe(0);
+    const { status, lines } = countsOf(two, report('third', [repeated('a')]));
+    expect([status, lines.slice(-2)]).toEqual([
+      1,
+      ['FAILED: more than 2 tests passed only when repeated', '2 passed, 0 failed, 3 passed only when repeated'],
+    ]);
+  });
+
+  it('fail the run for a failure on any line of Node, a missing report and a run without tests', () => {
+    const good = report('good', [passed('a')]);
+    expect(countsOf(good, report('bad', [failed('a')]))).toMatchObject({ status: 1 });
+    expect(countsOf(good, join(folder, 'none')).lines.at(-1)).toBe('1 passed, 1 failed');
+    expect(countsOf(report('empty', []))).toMatchObject({ status: 1, lines: ['0 passed, 0 failed'] });
+  });
 });
