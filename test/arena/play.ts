@@ -1,0 +1,66 @@
+/** Plays one scene with one subject in virtual time: the same seed gives the same run. */
+
+import { seeded } from '../helpers/seeded.mjs';
+import { Experience, type Experienced } from './experience.ts';
+import { MIN, type Scene } from './scene.ts';
+import { Service } from './service.ts';
+import type { Client, Subject } from './subjects.ts';
+import { scheduleCalls } from './traffic.ts';
+import { VirtualTime } from './virtual-time.ts';
+
+/** How long a run goes on after the last call, so that waiting calls can end. */
+const DRAIN_MS = 3 * MIN;
+
+export interface Played extends Experienced {
+  readonly scene: string;
+  readonly subject: string;
+  readonly seed: number;
+  /** Requests that reached the service, and those of them that it did not want, by reason. */
+  readonly sent: number;
+  readonly outage: number;
+  readonly limit: number;
+  readonly dead: number;
+}
+
+export async function play(scene: Scene, subject: Subject, seed: number): Promise<Played> {
+  const time = new VirtualTime();
+  const service = new Service(scene, time, seeded(seed + 1_000));
+  const experience = new Experience(scene);
+  const { now } = Date;
+  Date.now = () => time.now(); // For libraries that take no clock, such as cockatiel.
+  try {
+    const client = await subject.create({
+      ...{ fetch: service.fetch, clock: time, random: seeded(seed + 2_000), scene },
+      readSecret: () => service.readSecret(),
+    });
+    const random = seeded(seed);
+    const endMs = scene.minutes * MIN;
+    for (const group of scene.tenants) {
+      const call = (number: number) => {
+        const key = `${group.name}-${number}`;
+        const ended = experience.began(group, key, time.nowMs);
+        callOnce(client, service, key).then(
+          () => ended?.(time.nowMs),
+          (error: unknown) => ended?.(time.nowMs, error),
+        );
+      };
+      scheduleCalls(group, time, random, call, endMs);
+    }
+    await time.passUntil(endMs + DRAIN_MS);
+    const result = { scene: scene.name, subject: subject.name, seed, ...experience.result(), ...service.counts };
+    client.close?.();
+    return result;
+  } finally {
+    Date.now = now;
+  }
+}
+
+/** A call of a tenant: if the API does not accept its token, it rejects that token and asks for another, once. */
+async function callOnce(client: Client, service: Service, key: string): Promise<void> {
+  const token = await client.getToken(key);
+  if (!service.hasApi || (await service.callApi(token))) return;
+  client.reject(key, token);
+  if (!(await service.callApi(await client.getToken(key)))) {
+    throw Object.assign(new Error('the API accepts no token'), { code: 'unauthorized' });
+  }
+}

@@ -1,0 +1,93 @@
+/** Some of the owners get no token, beside others that do. */
+
+import { deadKeys, during, failed, hangs, noToken, refusal } from '../rules.ts';
+import { type Answer, HOUR, MIN, type Rule, type Scene, SEC, type TenantGroup } from '../scene.ts';
+import { dead, newcomers, START, tenants } from './groups.ts';
+
+/** Dead keys that never had a token, beside tenants that have theirs and a new customer every two seconds. */
+const besideNewcomers = (what: string, answer: Answer): Scene => ({
+  name: `300 dead keys: ${what}, beside newcomers`,
+  minutes: 15,
+  uncounted: [START],
+  tenants: [tenants(300, { everyMs: 30 * SEC }), dead(300), newcomers(0.5)],
+  rules: () => [deadKeys('dead', answer)],
+});
+
+/** A shard of the service fails for ten minutes: a tenth of the tenants. They are well five minutes after. */
+const shard = (what: string, answer: Answer): Scene => ({
+  name: `shard: 10 % get ${what}`,
+  minutes: 25,
+  tokenLifeS: 600,
+  uncounted: [START],
+  tenants: [
+    tenants(450, { everyMs: 30 * SEC }),
+    tenants(50, { name: 'shard', illFromMs: 10 * MIN, illUntilMs: 25 * MIN }),
+  ],
+  rules: () => [during([10 * MIN, 20 * MIN], deadKeys('shard', answer))],
+});
+
+const NODES = 10;
+const NODE_DOWN_MS = 20 * SEC;
+/** Nodes with owners of their own: each is down for 20 s, one after the other. An owner may pause as long as it was down. */
+const nodes = Array.from({ length: NODES }, (_, node) => {
+  const downMs = 2 * MIN + node * NODE_DOWN_MS;
+  const name = `node${node}`;
+  const group: TenantGroup = tenants(40, { name, illFromMs: downMs, illUntilMs: downMs + 2 * NODE_DOWN_MS });
+  const rule: Rule = during([downMs, downMs + NODE_DOWN_MS], deadKeys(name, refusal(502)));
+  return { group, rule };
+});
+
+export const deadKeyScenes: readonly Scene[] = [
+  besideNewcomers('500', failed),
+  besideNewcomers('200 without a token', noToken),
+  besideNewcomers('hang', hangs),
+  {
+    name: 'newcomers, a tenth with wrong keys (500)',
+    minutes: 4,
+    tenants: [newcomers(27), newcomers(3, { name: 'dead', ill: true })],
+    rules: () => [deadKeys('dead', failed)],
+  },
+  {
+    name: 'deploy: 500 tenants called each 10 min, 300 dead keys polled each 30 s',
+    minutes: 20,
+    tenants: [tenants(500, { everyMs: 10 * MIN }), dead(300)],
+    rules: () => [deadKeys('dead', failed)],
+  },
+  {
+    name: 'a reseller is revoked: 50 of 200 get 404 at once',
+    minutes: 25,
+    tokenLifeS: 600,
+    uncounted: [START],
+    tenants: [tenants(150, { everyMs: 10 * SEC }), dead(50, { everyMs: 10 * SEC }), newcomers(0.2)],
+    rules: () => [during([10 * MIN, HOUR], deadKeys('dead', refusal(404)))],
+  },
+  shard('503', refusal(503)),
+  shard('503, Retry-After 120', refusal(503, 120)),
+  {
+    name: 'rolling deploy: each of ten nodes has its own tenants and answers 502 for 20 s',
+    minutes: 8,
+    tokenLifeS: 120,
+    tenants: nodes.map(({ group }) => group),
+    rules: () => nodes.map(({ rule }) => rule),
+  },
+  {
+    name: '50 dead keys polled ten times a second each (404)',
+    minutes: 5,
+    tenants: [tenants(200), dead(50, { everyMs: 100 }), newcomers(1)],
+    rules: () => [deadKeys('dead', refusal(404))],
+  },
+  {
+    name: 'a Monday morning: tokens of an hour, two days of silence, 40 of 400 keys dead',
+    minutes: 50 * 60,
+    tenants: [
+      tenants(360, { everyMs: 10 * MIN, pattern: isWorkingTime }),
+      dead(40, { everyMs: MIN, pattern: isWorkingTime }),
+    ],
+    rules: () => [deadKeys('dead', failed)],
+  },
+];
+
+/** An hour of work before two days of silence, and an hour after. */
+function isWorkingTime(ms: number): boolean {
+  return ms < HOUR || ms >= 49 * HOUR;
+}

@@ -1,0 +1,64 @@
+/** The service has limits. */
+
+import { parallelLimit, quota, windowQuota } from '../rules.ts';
+import { MIN, type Scene, SEC } from '../scene.ts';
+import { newcomers, tenants } from './groups.ts';
+
+export const limitScenes: readonly Scene[] = [
+  {
+    name: 'demand above a quota: 30 a second wanted, 20 given',
+    minutes: 3,
+    ideal: 66.7,
+    tenants: [newcomers(30)],
+    rules: () => [quota({ perSecond: 20 })],
+  },
+  {
+    name: 'demand above a window: 8 a second wanted, 300 a minute given, Retry-After to its end',
+    minutes: 5,
+    ideal: 62.5,
+    tenants: [newcomers(8)],
+    rules: () => [windowQuota({ count: 300 })],
+  },
+  {
+    name: 'demand above a quota: 30 a second wanted, 20 given, Retry-After 1',
+    minutes: 3,
+    ideal: 66.7,
+    tenants: [newcomers(30)],
+    rules: () => [quota({ perSecond: 20, retryAfterS: 1 })],
+  },
+  {
+    name: 'a quota that others use, too: 20 a second wanted, 30 given, then 10, then 30',
+    minutes: 6,
+    // Four minutes in full, two by half.
+    ideal: 83.3,
+    tenants: [newcomers(20)],
+    rules: () => [quota({ perSecond: (ms) => (ms >= 2 * MIN && ms < 4 * MIN ? 10 : 30) })],
+  },
+  {
+    name: 'burst of 1,000 on a quota of 20 a second',
+    minutes: 3,
+    lateMs: MIN,
+    tenants: [{ name: 'tenants', count: 1_000, burstMs: 5 * SEC }],
+    rules: () => [quota({ perSecond: 20 })],
+  },
+  {
+    name: '1,500 tokens of 10 min end within 10 s, on a quota of 50 a second',
+    minutes: 25,
+    tokenLifeS: 600,
+    lateMs: 30 * SEC,
+    tenants: [tenants(1_500, { burstMs: 10 * SEC, everyMs: MIN })],
+    rules: () => [quota({ perSecond: 50 })],
+  },
+  {
+    name: 'parallel limit of 8, 429 beyond, 60 calls a second',
+    minutes: 2,
+    tenants: [newcomers(60)],
+    rules: () => [parallelLimit(8, 429)],
+  },
+  {
+    name: 'parallel limit of 4, 503 beyond, 30 calls a second',
+    minutes: 3,
+    tenants: [newcomers(30)],
+    rules: () => [parallelLimit(4, 503)],
+  },
+];

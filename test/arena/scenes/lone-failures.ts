@@ -1,0 +1,69 @@
+/** A share of the requests fails, whoever sends them. */
+
+import { cutShort, during, hangs, htmlPage, oauthError, refusal, refusedConnection, reset, sometimes } from '../rules.ts';
+import { type Answer, MIN, type Scene, SEC } from '../scene.ts';
+import { newcomers, tenants } from './groups.ts';
+
+const trickle = (what: string, answer: Answer, perSecond: number, minutes: number, share = 0.01): Scene => ({
+  name: `trickle: ${100 * share} % of requests ${what}`,
+  minutes,
+  tenants: [newcomers(perSecond)],
+  rules: () => [sometimes(share, answer)],
+});
+
+export const loneFailureScenes: readonly Scene[] = [
+  trickle('get 429', refusal(429), 50, 3),
+  trickle('get 429, Retry-After 1', refusal(429, 1), 50, 3),
+  trickle('get ECONNREFUSED', refusedConnection, 20, 5),
+  { name: 'trickle: 1 % of secret reads throw', minutes: 5, tenants: [newcomers(20)], secretFails: 0.01 },
+  trickle('hang', hangs, 20, 5, 0.02),
+  trickle('get half an answer', cutShort, 20, 5, 0.05),
+  {
+    name: 'one node of ten says invalid_client',
+    minutes: 5,
+    tenants: [newcomers(20)],
+    rules: () => [sometimes(0.1, oauthError(401, 'invalid_client'))],
+  },
+  {
+    name: 'key rotation: every second node is a minute late',
+    minutes: 5,
+    tokenLifeS: 600,
+    tenants: [tenants(200), newcomers(5)],
+    rules: () => [during([MIN, 2 * MIN], sometimes(0.5, oauthError(401, 'invalid_client')))],
+  },
+  {
+    name: 'rolling deploy: one node of ten after another refuses for 20 s',
+    minutes: 8,
+    tokenLifeS: 300,
+    tenants: [tenants(200), newcomers(10)],
+    rules: () => [during([MIN, MIN + 200 * SEC], sometimes(0.1, refusedConnection))],
+  },
+  {
+    name: 'a firewall answers 403 with a page of HTML to a tenth, for a minute',
+    minutes: 6,
+    tokenLifeS: 300,
+    tenants: [tenants(200), newcomers(10)],
+    rules: () => [during([2 * MIN, 3 * MIN], sometimes(0.1, htmlPage(403)))],
+  },
+  {
+    name: 'half of all requests get 500, for five minutes',
+    minutes: 12,
+    tokenLifeS: 600,
+    tenants: [tenants(300), newcomers(5)],
+    rules: () => [during([4 * MIN, 9 * MIN], sometimes(0.5, refusal(500)))],
+  },
+  {
+    name: 'the service sheds a third of its load: 503, Retry-After 2, for five minutes',
+    minutes: 10,
+    tokenLifeS: 300,
+    tenants: [tenants(300), newcomers(5)],
+    rules: () => [during([3 * MIN, 8 * MIN], sometimes(1 / 3, refusal(503, 2)))],
+  },
+  {
+    name: 'a load balancer resets a fifth of all connections, for three minutes',
+    minutes: 8,
+    tokenLifeS: 300,
+    tenants: [tenants(300), newcomers(5)],
+    rules: () => [during([3 * MIN, 6 * MIN], sometimes(0.2, reset))],
+  },
+];
