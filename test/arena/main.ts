@@ -33,8 +33,8 @@ export async function main(args: readonly string[], seed: string | undefined): P
   });
   if (values.help) return print(USAGE, 0);
   const seeds = values.seeds.split(',').map(Number);
-  const matches = runsOf(seeds, values.random === undefined ? undefined : Number(values.random)).filter(({ scene }) =>
-    positionals.length === 0 || positionals.some((part) => scene.name.includes(part)),
+  const matches = runsOf(seeds, values.random === undefined ? undefined : Number(values.random)).filter(
+    ({ scene }) => positionals.length === 0 || positionals.some((part) => scene.name.includes(part)),
   );
   if (matches.length === 0) return print(`no scene has one of these in its name: ${positionals.join(', ')}`, 2);
   if (values.list) return print([...new Set(matches.map(({ scene }) => scene.name))].join('\n'), 0);
@@ -62,9 +62,11 @@ function runsOf(seeds: readonly number[], random: number | undefined): Run[] {
       return { scene: randomWorld(seed), seed, replay: `SEED=${seed} npm run arena` };
     });
   }
-  return Object.values(SCENES).flat().flatMap((scene) =>
-    seeds.map((seed) => ({ scene, seed, replay: `SEED=${seed} npm run arena -- '${scene.name}'` })),
-  );
+  return Object.values(SCENES)
+    .flat()
+    .flatMap((scene) =>
+      seeds.map((seed) => ({ scene, seed, replay: `SEED=${seed} npm run arena -- '${scene.name}'` })),
+    );
 }
 
 async function subjectOf(file: string): Promise<Subject> {

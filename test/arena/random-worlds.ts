@@ -5,16 +5,34 @@
 
 import { Random } from '../simulation/random.ts';
 import {
-  cutShort, deadKeys, during, failed, hangs, htmlPage, loginPage, noSuchHost, noToken, oauthError, outage, parallelLimit,
-  quota, refusal, refusedConnection, reset, sometimes, windowQuota,
+  cutShort,
+  deadKeys,
+  during,
+  failed,
+  hangs,
+  htmlPage,
+  loginPage,
+  noSuchHost,
+  noToken,
+  oauthError,
+  outage,
+  parallelLimit,
+  quota,
+  refusal,
+  refusedConnection,
+  reset,
+  sometimes,
+  windowQuota,
 } from './rules.ts';
 import { type Answer, MIN, type Request, type Rule, type Scene, SEC, type Span, type TenantGroup } from './scene.ts';
 
 /** A world takes about a second: what it may cost. */
 const MOST_CALLS = 40_000;
 const MOST_REQUESTS = 10_000;
-/** A tenth of the plain baseline's requests is a fair bound only if they are many. */
-const MANY_REQUESTS = 1_500;
+/** Fewer calls would show more of chance than of what is compared. */
+const LEAST_CALLS = 3_000;
+/** A tenth of the plain baseline's requests is a fair bound for an outage only if they are many. */
+const MANY_REQUESTS = 800;
 const PLAIN_HANGS_PER_SECOND = 3;
 
 type Named<T> = readonly [name: string, value: T];
@@ -55,6 +73,7 @@ const LONE: readonly Named<Answer>[] = [
   ['403 HTML', htmlPage(403)],
   ['half an answer', cutShort],
   ['a reset', reset],
+  ['a reset after the token was issued', { ...reset, issues: true }],
   ['a refused connection', refusedConnection],
   ['no answer', hangs],
 ];
@@ -88,52 +107,79 @@ export function randomWorld(seed: number): Scene {
 class WorldInTheMaking {
   readonly #random: Random;
   readonly #said: string[] = [];
-  readonly #tenants: TenantGroup[] = [];
+  #tenants: TenantGroup[] = [];
   readonly #uncounted: Span[] = [];
   /** Rules in the order in which they decide; those that keep count come last. */
   readonly #failures: Rule[] = [];
   readonly #limits: (() => Rule)[] = [];
   #isAboveLimit = false;
+  #activeShare = 1;
+  /** How many call at once at the start. */
+  #burst = 0;
   readonly #scene: { -readonly [Field in keyof Scene]?: Scene[Field] } = {};
 
   constructor(seed: number) {
     this.#random = new Random(seed);
-    this.#scene.tokenLifeS = this.#random.span(60, 7_200);
+    this.#scene.tokenLifeS = this.#random.span(30, 3_600);
   }
 
   drawClientele(): void {
     const random = this.#random;
-    const kind = random.pick(['established', 'established', 'newcomers', 'both', 'cold start', 'batch', 'few'] as const);
-    const everyMs = random.span(3 * SEC, 5 * MIN);
-    const newcomersPerSecond = random.span(20, 4_000) / 100;
-    let known: Omit<TenantGroup, 'name'> | undefined;
-    if (kind === 'established' || kind === 'both') known = { count: random.span(40, 600), everyMs };
-    if (kind === 'cold start') {
-      const burstMs = random.span(SEC, 30 * SEC);
-      known = { count: random.span(200, 3_000), everyMs: random.span(20 * SEC, 2 * MIN), burstMs };
-      // The service may take 32 at once, or as many a second.
-      this.#scene.lateMs = 15 * SEC;
+    const kind = random.pick(['known', 'known', 'tiers', 'newcomers', 'both', 'cold start', 'batch', 'few'] as const);
+    const count = random.span(40, 600);
+    switch (kind) {
+      case 'known':
+      case 'both':
+        this.#addTenants({ count, everyMs: random.span(3 * SEC, 3 * MIN) });
+        break;
+      case 'tiers':
+        // A few tenants make most of the calls.
+        this.#addTenants({ name: 'large', count: Math.ceil(count / 20), everyMs: random.span(SEC, 5 * SEC) });
+        this.#addTenants({ name: 'middle', count: Math.ceil(count / 4), everyMs: random.span(20 * SEC, MIN) });
+        this.#addTenants({ name: 'small', count, everyMs: random.span(2 * MIN, 15 * MIN) });
+        break;
+      case 'cold start':
+        this.#burst = 5 * count;
+        this.#addTenants({
+          count: this.#burst,
+          everyMs: random.span(20 * SEC, 2 * MIN),
+          burstMs: random.span(SEC, 30 * SEC),
+        });
+        this.#late(15 * SEC); // Whoever makes 32 requests at once needs as long.
+        break;
+      case 'batch': {
+        const [periodMs, activeMs] = [random.span(2 * MIN, 10 * MIN), random.span(30 * SEC, 2 * MIN)];
+        const pattern = (ms: number) => ms % periodMs < activeMs;
+        this.#activeShare = activeMs / periodMs;
+        this.#addTenants({ count, everyMs: random.span(3 * SEC, 30 * SEC), pattern });
+        this.#said.push(`for ${seconds(activeMs)} of each ${seconds(periodMs)}`);
+        break;
+      }
+      case 'few':
+        this.#addTenants({ count: random.span(3, 30), everyMs: random.span(SEC, 10 * SEC) });
+        break;
+      case 'newcomers':
+        break;
     }
-    if (kind === 'batch') {
-      const [periodMs, activeMs] = [random.span(3 * MIN, 15 * MIN), random.span(30 * SEC, 2 * MIN)];
-      const pattern = (ms: number) => ms % periodMs < activeMs;
-      known = { count: random.span(40, 600), everyMs: random.span(3 * SEC, MIN), pattern };
-    }
-    if (kind === 'few') {
-      known = { count: random.span(3, 30), everyMs: random.span(SEC, 20 * SEC) };
-      this.#scene.tokenLifeS = random.span(20, 600);
-    }
-    if (known) this.#tenants.push({ name: 'tenants', ...known });
-    if (kind === 'newcomers') this.#tenants.push({ name: 'newcomers', perSecond: newcomersPerSecond });
-    if (kind === 'both') this.#tenants.push({ name: 'newcomers', perSecond: newcomersPerSecond / 10 });
-    const { count } = known ?? {};
-    const perSecond = kind === 'newcomers' ? newcomersPerSecond : kind === 'both' ? newcomersPerSecond / 10 : 0;
-    const newOnes = perSecond > 0 && `${perSecond} newcomers a second`;
-    this.#said.push([count && `${count} tenants (${kind})`, newOnes].filter(Boolean).join(', '));
-    const lifeS = this.#scene.tokenLifeS ?? 1;
-    const requestsPerSecond = perSecond + Math.min(this.#callsPerSecond - perSecond, (count ?? 0) / lifeS);
-    const mostS = Math.min(MOST_CALLS / this.#callsPerSecond, MOST_REQUESTS / requestsPerSecond);
-    this.#scene.minutes = Math.max(3, Math.round(Math.min(mostS / 60, random.span(6, 40))));
+    if (kind === 'newcomers' || kind === 'both')
+      this.#addNewcomers(random.span(10, kind === 'both' ? 500 : 4_000) / 100);
+    const callsPerSecond = this.#callsPerSecond * this.#activeShare;
+    const most = Math.min(MOST_CALLS / callsPerSecond, MOST_REQUESTS / this.#requestsPerSecond());
+    const least = LEAST_CALLS / callsPerSecond;
+    this.#scene.minutes =
+      Math.ceil(Math.min(most, (45 * MIN) / SEC, Math.max(least, random.span(6, 30) * 60)) / 60) + 2;
+  }
+
+  #addTenants(group: Omit<TenantGroup, 'name'> & { readonly name?: string }): void {
+    this.#tenants.push({ name: 'tenants', ...group });
+    const { count, name = 'tenants', everyMs = 0, burstMs } = group;
+    const burst = burstMs === undefined ? '' : ` and first within ${seconds(burstMs)}`;
+    this.#said.push(`${count} ${name} every ${seconds(everyMs)}${burst}`);
+  }
+
+  #addNewcomers(perSecond: number): void {
+    this.#tenants.push({ name: 'newcomers', perSecond });
+    this.#said.push(`${perSecond} newcomers a second`);
   }
 
   drawLatency(): void {
@@ -175,9 +221,18 @@ class WorldInTheMaking {
   }
 
   drawTroubles(): void {
-    const troubles = [this.#dead, this.#dead, this.#trickle, this.#part, this.#shard, this.#outage, this.#outage, this.#limit];
+    const troubles = [
+      this.#dead,
+      this.#dead,
+      this.#trickle,
+      this.#part,
+      this.#shard,
+      this.#outage,
+      this.#outage,
+      this.#limit,
+    ];
     const chosen = new Set<() => void>();
-    for (let n = 1 + this.#random.below(3); n > 0; n--) chosen.add(this.#random.pick(troubles));
+    for (let n = 1 + this.#random.below(4); n > 0; n--) chosen.add(this.#random.pick(troubles));
     // In the order of the list, because rules that come first decide.
     for (const trouble of new Set([this.#outage, ...troubles])) if (chosen.has(trouble)) trouble.call(this);
   }
@@ -185,10 +240,11 @@ class WorldInTheMaking {
   drawTokenUse(): void {
     const random = this.#random;
     if (this.#isAboveLimit) return;
-    if (random.chance(0.1)) {
+    const use = random.next();
+    if (use < 0.1) {
       this.#scene.accepts = ({ isNewest }) => isNewest;
       this.#said.push('each token revokes the one before');
-    } else if (random.chance(0.1)) {
+    } else if (use < 0.2) {
       const forgotMs = this.#moment();
       this.#scene.accepts = ({ issuedMs }, atMs) => issuedMs >= forgotMs || atMs < forgotMs;
       this.#said.push('all tokens revoked at once');
@@ -199,7 +255,7 @@ class WorldInTheMaking {
     const { minutes = 1, ...rest } = this.#scene;
     const [failures, limits] = [this.#failures, this.#limits];
     return {
-      name: `world ${seed}: ${this.#said.join('; ')}`,
+      name: `world ${seed}: ${this.#said.join('; ')}; tokens of ${rest.tokenLifeS} s`,
       ...{ ...rest, minutes, tenants: this.#tenants, uncounted: this.#uncounted },
       rules: () => [...failures, ...limits.map((make) => make())],
     };
@@ -209,21 +265,20 @@ class WorldInTheMaking {
 
   #outage(): void {
     const random = this.#random;
-    const lengthMs = random.chance(0.4) ? random.span(5 * MIN, 10 * MIN) : random.span(5 * SEC, 2 * MIN);
     const [what, answer] = random.pick(DOWN);
+    const longMs = random.span(5 * MIN, 10 * MIN);
+    const isLong = random.chance(0.6) && this.#leastRequestsOfPlain(longMs, answer) >= MANY_REQUESTS;
+    const lengthMs = isLong ? longMs : random.span(5 * SEC, 2 * MIN);
     const isAtStart = random.chance(0.15);
     const fromMs = isAtStart ? 0 : this.#moment();
     const toMs = fromMs + lengthMs;
     const retryAfterS = this.#drawRetryAfter(answer, lengthMs);
-    this.#uncounted.push(
-      retryAfterS === undefined
-        ? [toMs, toMs + 30 * SEC]
-        : [fromMs, toMs + Math.max(30 * SEC, retryAfterS * SEC)],
-    );
+    const isFair = this.#spreadStarts();
+    const quietMs = Math.max(30 * SEC, (retryAfterS ?? 0) * SEC);
+    this.#uncounted.push([retryAfterS === undefined && (isFair || isAtStart) ? toMs : fromMs, toMs + quietMs]);
     const told = retryAfterS === undefined ? answer : { ...answer, headers: { 'retry-after': String(retryAfterS) } };
     this.#failures.push(during([fromMs, toMs], outage(told)));
     this.#scene.minutes = Math.max(this.#scene.minutes ?? 0, Math.ceil(toMs / MIN) + 5);
-    const isLong = lengthMs >= 5 * MIN && this.#plainRequests(lengthMs, answer) >= MANY_REQUESTS;
     if (isLong) this.#scene.longOutage = true;
     // What was refreshed early must not hide a slow recovery.
     const countsAfterwards = isLong && random.chance(0.5);
@@ -232,6 +287,21 @@ class WorldInTheMaking {
     this.#said.push(
       `${isAtStart ? 'starts into an ' : ''}outage of ${seconds(lengthMs)} (${what}${retryAfter})${countsAfterwards ? ', afterwards' : ''}`,
     );
+  }
+
+  /**
+   * Tenants ask for their first token at any time within a token's life. If all tokens ended at once, only luck would decide
+   * who has renewed them just before an outage.
+   *
+   * @returns whether that could be done.
+   */
+  #spreadStarts(): boolean {
+    const lifeS = Math.min(this.#scene.tokenLifeS ?? 1, Math.round((this.#scene.minutes ?? 1) * 15));
+    this.#scene.tokenLifeS = lifeS;
+    const isSet = ({ pattern, burstMs }: TenantGroup) => pattern !== undefined || burstMs !== undefined;
+    if (this.#tenants.some(isSet)) return false;
+    this.#tenants = this.#tenants.map((group) => (group.count ? { ...group, burstMs: lifeS * SEC } : group));
+    return true;
   }
 
   #drawRetryAfter({ status }: Answer, lengthMs: number): number | undefined {
@@ -249,10 +319,12 @@ class WorldInTheMaking {
     } else {
       const count = random.span(1, 300);
       // A backend that polls its dead key each second is one of a few.
-      const everyMs = random.span(Math.max(200, 50 * count), 2 * MIN);
+      const everyMs = random.span(Math.max(200, 100 * count), 2 * MIN);
       const group = { name: 'dead', count, everyMs };
       if (random.chance(0.3)) {
         const revokedMs = this.#moment();
+        // Their tokens must end within the scene, or only those who refresh early would notice.
+        this.#spreadStarts();
         this.#tenants.push({ ...group, illFromMs: revokedMs, illUntilMs: Number.POSITIVE_INFINITY });
         this.#failures.push(during([revokedMs, Number.POSITIVE_INFINITY], deadKeys('dead', answer)));
         this.#said.push(`${count} keys revoked (${what})`);
@@ -315,8 +387,7 @@ class WorldInTheMaking {
       this.#limits.push(() => quota({ perSecond, status }));
       this.#said.push(`at most ${perSecond} a second (${status})`);
     }
-    const burst = this.#tenants.reduce((sum, { burstMs, count = 0 }) => sum + (burstMs === undefined ? 0 : count), 0);
-    this.#late(2 * SEC * (burst / perSecond));
+    this.#late(2 * SEC * (this.#burst / perSecond));
   }
 
   #limitBelowDemand(demand: number): void {
@@ -340,7 +411,7 @@ class WorldInTheMaking {
 
   /** A time in the middle of the scene. */
   #moment(): number {
-    return Math.round((this.#scene.minutes ?? 1) * MIN * (0.2 + 0.4 * this.#random.next()));
+    return Math.round((this.#scene.minutes ?? 1) * MIN * (0.3 + 0.3 * this.#random.next()));
   }
 
   #late(ms: number): void {
@@ -354,20 +425,28 @@ class WorldInTheMaking {
     }, 0);
   }
 
+  /** What is left of them with tokens. */
+  #requestsPerSecond(): number {
+    const lifeMs = SEC * (this.#scene.tokenLifeS ?? 1);
+    return this.#tenants.reduce((sum, { perSecond = 0, count = 0, everyMs = 1 }) => {
+      return sum + perSecond + (count * SEC) / Math.max(everyMs, lifeMs);
+    }, 0);
+  }
+
   #slowestMs(): number {
     return this.#scene.latencyMs === undefined || typeof this.#scene.latencyMs === 'function'
       ? 5_000
       : this.#scene.latencyMs;
   }
 
-  /** About how many requests the plain baseline makes in an outage. */
-  #plainRequests(lengthMs: number, { ms = 0 }: Answer): number {
-    const lifeMs = SEC * (this.#scene.tokenLifeS ?? 0);
-    const perSecond = this.#tenants.reduce((sum, { ill, perSecond = 0, count = 0, everyMs = 1, pattern }) => {
-      if (ill || pattern) return sum;
-      return sum + perSecond + ((count * SEC) / everyMs) * Math.min(1, lengthMs / lifeMs) * 0.5;
+  /** How many requests the plain baseline makes in an outage, at least: all owners ask again once their tokens have ended. */
+  #leastRequestsOfPlain(lengthMs: number, { ms = 0 }: Answer): number {
+    const emptyMs = Math.max(0, lengthMs - SEC * (this.#scene.tokenLifeS ?? 0));
+    const requests = this.#tenants.reduce((sum, { perSecond = 0, count = 0, everyMs, pattern }) => {
+      const known = pattern || !everyMs ? 0 : (count * emptyMs) / everyMs;
+      return sum + perSecond * (lengthMs / SEC) + known;
     }, 0);
-    return (lengthMs / SEC) * (ms < MIN ? perSecond : Math.min(PLAIN_HANGS_PER_SECOND, perSecond));
+    return ms < MIN ? requests : Math.min(PLAIN_HANGS_PER_SECOND * (lengthMs / SEC), requests);
   }
 }
 

@@ -3,7 +3,7 @@
  * A library has to do better for the service, and no worse for any tenant.
  */
 
-import { circuitBreaker, ConsecutiveBreaker, handleAll } from 'cockatiel';
+import { ConsecutiveBreaker, circuitBreaker, handleAll } from 'cockatiel';
 import { LRUCache } from 'lru-cache';
 import pLimit from 'p-limit';
 import { type Clock, OwnerTokenRegistry, TokenEndpoint } from '../../src/index.ts';

@@ -1,6 +1,16 @@
 /** A share of the requests fails, whoever sends them. */
 
-import { cutShort, during, hangs, htmlPage, oauthError, refusal, refusedConnection, reset, sometimes } from '../rules.ts';
+import {
+  cutShort,
+  during,
+  hangs,
+  htmlPage,
+  oauthError,
+  refusal,
+  refusedConnection,
+  reset,
+  sometimes,
+} from '../rules.ts';
 import { type Answer, MIN, type Scene, SEC } from '../scene.ts';
 import { newcomers, tenants } from './groups.ts';
 

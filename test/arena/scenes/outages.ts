@@ -1,7 +1,17 @@
 /** All of the service fails. */
 
 import {
-  deadKeys, during, failed, hangs, htmlPage, loginPage, noSuchHost, oauthError, outage, refusal, refusedConnection,
+  deadKeys,
+  during,
+  failed,
+  hangs,
+  htmlPage,
+  loginPage,
+  noSuchHost,
+  oauthError,
+  outage,
+  refusal,
+  refusedConnection,
 } from '../rules.ts';
 import { type Answer, MIN, type Scene, SEC, type Span } from '../scene.ts';
 import { dead, newcomers, recovery, START, tenants } from './groups.ts';
@@ -73,7 +83,10 @@ export const outageScenes: readonly Scene[] = [
     rules: () => [during([10 * MIN, 12 * MIN], outage(refusal(503, 3_600)))],
   },
   shortOutage('names do not resolve for 30 s', noSuchHost, [5 * MIN, 5 * MIN + 30 * SEC]),
-  shortOutage('401 for everybody for 2 min after a secret rotation', oauthError(401, 'invalid_client'), [5 * MIN, 7 * MIN]),
+  shortOutage('401 for everybody for 2 min after a secret rotation', oauthError(401, 'invalid_client'), [
+    5 * MIN,
+    7 * MIN,
+  ]),
   shortOutage('a firewall bans us for a minute (403, HTML)', htmlPage(403), [5 * MIN, 6 * MIN]),
   shortOutage('everybody is sent to a login page for 90 s', loginPage, [5 * MIN, 6.5 * MIN]),
   shortOutage('no answer at all for 40 s', hangs, [5 * MIN, 5 * MIN + 40 * SEC]),

@@ -1,3 +1,0 @@
-export const RULES: Readonly<
-  Record<string, readonly { readonly file: string; readonly from: string; readonly to: string }[]>
->;
