@@ -1,7 +1,7 @@
 /** The loggers that a registry accepts, and how it calls them. */
 
-import { createRequire } from 'node:module';
-import { OwnerTokenError } from './errors.ts';
+import { Console } from 'node:console';
+import { hostname } from 'node:os';
 import { hasMethods } from './option-check.ts';
 
 /**
@@ -42,7 +42,8 @@ export interface Logger {
 }
 
 /**
- * A level for a logger that the registry creates itself (a pino logger to standard output).
+ * A level for a logger that the registry creates itself: a pino logger to standard output, or, in a bundle without pino, a
+ * writer of the same lines.
  *
  * @example
  * ```ts
@@ -62,12 +63,11 @@ export const LOGGER_EXPECTED = `a logger with debug, info and warn, or one of ${
 export const isName = (value: unknown): boolean => typeof value === 'string' && /^.{1,100}$/.test(value);
 export const NAME_EXPECTED = 'a name of 1 to 100 characters';
 
+/** The levels that are used. */
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
+
 /** Writes one line. Fields that are undefined are left out, and the others renamed by {@link logField}. Never throws. */
-export type Write = (
-  level: 'debug' | 'info' | 'warn' | 'error',
-  fields: Readonly<Record<string, unknown>>,
-  message: string,
-) => void;
+export type Write = (level: LogLevel, fields: Readonly<Record<string, unknown>>, message: string) => void;
 
 /** The fields that have a name in OpenTelemetry's semantic conventions, or another one in our metrics and spans. */
 const CONVENTIONAL: Readonly<Record<string, string>> = {
@@ -97,7 +97,7 @@ export function addressOf(host = ''): { address: string | undefined; port: numbe
 }
 
 /** Whether lines of this level are written, as far as the logger tells. */
-export function isEnabled(logger: Logger | Level | undefined, level: Parameters<Write>[0]): boolean {
+export function isEnabled(logger: Logger | Level | undefined, level: LogLevel): boolean {
   if (logger === undefined) return false;
   if (typeof logger === 'string') return LEVELS.indexOf(level) >= LEVELS.indexOf(logger);
   try {
@@ -107,14 +107,10 @@ export function isEnabled(logger: Logger | Level | undefined, level: Parameters<
   }
 }
 
-/**
- * The function that writes to this logger, or to a new one of this level.
- *
- * @throws {OwnerTokenError} `invalid_options` if a level is given and pino cannot be loaded.
- */
+/** The function that writes to this logger, or to a new one of this level. */
 export function writerFor(logger: Logger | Level | undefined): Write {
   if (logger === undefined || logger === 'silent') return () => {};
-  const target = typeof logger === 'string' ? createPino(logger) : logger;
+  const target = typeof logger === 'string' ? createLogger(logger) : logger;
   const takesMessageFirst = hasMethods(target, 'log');
   return (level, fields, message) => {
     try {
@@ -131,20 +127,35 @@ export function writerFor(logger: Logger | Level | undefined): Write {
 }
 
 /**
- * Loads pino only when it is needed, and by `require`, because bundlers that inline a CommonJS package into an ES
- * module produce a file that fails at import.
+ * A pino logger to standard output or, where pino cannot be loaded, one that writes the same lines. A bundled
+ * application has no pino beside it, and not every bundler can bundle it: `require` is therefore hidden from bundlers, so
+ * that they neither fail nor warn.
  */
-function createPino(level: Level): Logger {
+function createLogger(level: Level): Logger {
   try {
-    // Some bundlers leave `import.meta.url` undefined.
-    const from = [import.meta.url, `${process.cwd()}/`].find((each) => each !== undefined) as string;
-    const require = createRequire(from);
-    const { pino } = require('pino') as typeof import('pino');
-    return pino({ name: 'owner-token-registry', level });
-  } catch (cause) {
-    const next = 'install pino next to the bundle, or pass a logger';
-    throw new OwnerTokenError('invalid_options', `logger: a level needs pino, which cannot be loaded: ${next}`, {
-      cause,
-    });
+    // Some bundlers leave `import.meta.url` undefined, and some runtimes have no `getBuiltinModule`.
+    const { createRequire } = process.getBuiltinModule('node:module');
+    const { pino } = createRequire(import.meta.url)('pino') as typeof import('pino');
+    return pino({ name: NAME, level });
+  } catch {
+    return createJsonLogger(level);
   }
+}
+
+const NAME = 'owner-token-registry';
+
+/** Writes lines as pino does. */
+function createJsonLogger(level: Level): Logger {
+  const shared = { pid: process.pid, hostname: hostname(), name: NAME };
+  const { log } = new Console(process.stdout);
+  const lineOf = (name: LogLevel, number: number) => (fields: object, msg: string) => {
+    if (!isEnabled(level, name)) return;
+    log(JSON.stringify({ level: number, time: Date.now(), ...shared, ...fields, msg }));
+  };
+  return {
+    debug: lineOf('debug', 20),
+    info: lineOf('info', 30),
+    warn: lineOf('warn', 40),
+    error: lineOf('error', 50),
+  };
 }
