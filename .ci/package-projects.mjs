@@ -19,6 +19,7 @@ run('npm', 'install', '--no-audit', '--no-fund', resolve(tarball));
 const checks = {
   nest,
   next,
+  bundlers: () => console.log(run('node', 'run.mjs')),
   worker: () => run('node', 'run.mjs'),
   otel: () => run('node', 'run.cjs'),
   'prom-client': () => run('node', 'run.mjs'),
