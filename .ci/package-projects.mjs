@@ -6,8 +6,8 @@
 
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
-import { cpSync, mkdirSync } from 'node:fs';
+import { on, once } from 'node:events';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 
@@ -45,23 +45,65 @@ function typescript() {
   run('npx', 'tsc', ...strict, '--module', 'node16', '--moduleResolution', 'node16', 'use.ts');
 }
 
+/** The recipe, built where no secret is present and deployed as the folder that `output: 'standalone'` makes. */
 async function next() {
-  run('npx', 'next', 'build');
+  const recipe = readFileSync(join(import.meta.dirname, '../docs/recipes/nextjs.md'), 'utf8');
+  const [, imports, lib, route] = /(import .*)\n\n\/\/ lib\S*([^]*)\/\/ app\S*([^]*)\/\/ In this example/.exec(recipe);
+  mkdirSync(join(home, 'lib'));
+  mkdirSync(join(home, 'app/api/device'));
+  writeFileSync(join(home, 'lib/owner-tokens.ts'), `${imports}${lib}`);
+  writeFileSync(
+    join(home, 'app/api/device/route.ts'),
+    `${imports}\nimport { ownerTokens } from '@/lib/owner-tokens';\n${route}`,
+  );
+  const output = run('node_modules/.bin/next', 'build');
+  assert.doesNotMatch(output, /warn|⚠/i);
+
+  const deployed = join(workplace, 'next-deployed');
+  cpSync(join(home, '.next/standalone'), deployed, { recursive: true });
+  const sandbox = spawn('npx', ['owner-token-registry', 'sandbox', '--json'], { cwd: home, detached: true });
+  const { url, clientId, clientSecret, accessKeys } = JSON.parse(await firstMatch(sandbox.stdout, /\{.*\}/));
   const port = await freePort();
-  const server = spawn('npx', ['next', 'start', '-H', '127.0.0.1', '-p', `${port}`], { cwd: home, detached: true });
+  const OTR = {
+    OTR_BASE_URL: url,
+    OTR_CLIENT_ID: clientId,
+    OTR_CLIENT_SECRET: clientSecret,
+    OTR_ACCESS_KEY: accessKeys[0],
+  };
+  const env = { ...process.env, ...OTR, HOSTNAME: '127.0.0.1', PORT: `${port}` };
+  const server = spawn('node', ['server.js'], { cwd: deployed, env, detached: true });
   try {
-    for await (const chunk of server.stdout) if (`${chunk}`.includes('Ready')) break;
+    await firstMatch(server.stdout, /Ready/);
+    const answers = await Promise.all([1, 2].map(() => fetch(`http://127.0.0.1:${port}/api/device`)));
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [200, 200],
+    );
+    assert.ok((await answers[0].json()).owner);
+    const line = firstMatch(server.stdout, /\{"level":.*\}/);
     const answer = await (await fetch(`http://127.0.0.1:${port}/api/token`)).json();
     assert.match(answer.token, /^AccessToken\(token_/);
     assert.deepEqual({ ...answer, token: '' }, { token: '', known: true, portal: true });
+    assert.equal(JSON.parse(await line)['owner_token.event'], 'pause.began');
   } finally {
     process.kill(-server.pid);
+    process.kill(-sandbox.pid);
   }
   mkdirSync(join(home, 'app/api/edge'));
   cpSync(join(home, 'edge-route.ts.txt'), join(home, 'app/api/edge/route.ts'));
-  const { status, output } = attempt('npx', 'next', 'build');
-  assert.notEqual(status, 0);
-  assert.match(output, /owner-token-registry does not run in the edge runtime/);
+  const edge = attempt('node_modules/.bin/next', 'build');
+  assert.notEqual(edge.status, 0);
+  assert.match(edge.output, /owner-token-registry does not run in the edge runtime/);
+}
+
+/** The first match in what a process prints. */
+async function firstMatch(stream, pattern) {
+  let printed = '';
+  for await (const chunk of on(stream, 'data')) {
+    printed += chunk;
+    const [found] = pattern.exec(printed) ?? [];
+    if (found) return found;
+  }
 }
 
 function run(command, ...args) {

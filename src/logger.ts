@@ -147,7 +147,7 @@ const NAME = 'owner-token-registry';
 /** Writes lines as pino does. */
 function createJsonLogger(level: Level): Logger {
   const shared = { pid: process.pid, hostname: hostname(), name: NAME };
-  const { log } = new Console(process.stdout);
+  const { log } = standardOutput();
   const lineOf = (name: LogLevel, number: number) => (fields: object, msg: string) => {
     if (!isEnabled(level, name)) return;
     log(JSON.stringify({ level: number, time: Date.now(), ...shared, ...fields, msg }));
@@ -158,4 +158,13 @@ function createJsonLogger(level: Level): Logger {
     warn: lineOf('warn', 40),
     error: lineOf('error', 50),
   };
+}
+
+/** Not the global console, to which AWS Lambda and test runners add something of their own, unless a runtime has no other. */
+function standardOutput(): Pick<Console, 'log'> {
+  try {
+    return new Console(process.stdout);
+  } catch {
+    return globalThis.console;
+  }
 }

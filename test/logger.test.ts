@@ -118,6 +118,16 @@ describe('a logger', () => {
     },
   );
 
+  it('writes to the global console in a runtime that has no other, such as workerd', () => {
+    vi.spyOn(process, 'getBuiltinModule').mockImplementation(() => undefined as never);
+    vi.spyOn(process, 'stdout', 'get').mockImplementation(() => {
+      throw new Error('The Console method is not implemented');
+    });
+    const log = vi.spyOn(globalThis.console, 'log').mockImplementation(() => {});
+    writerFor('info')('info', FIELDS, 'token requests resumed');
+    expect(log.mock.calls).toEqual([[expect.stringContaining('"msg":"token requests resumed"')]]);
+  });
+
   // What a logger made from a level writes is tested by `secrets.test.ts`, in a process of its own.
   it.each([undefined, 'silent'] as const)('may be %s', (logger) => {
     expect(() => writerFor(logger)('error', {}, '')).not.toThrow();

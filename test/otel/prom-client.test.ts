@@ -1,13 +1,10 @@
-/** The metrics through prom-client, and the dashboard and alert rules against what is really exported. */
+/** The metrics through prom-client. */
 
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import promClient from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { OwnerTokenError, OwnerTokenRegistry, type TokenSource } from '../../src/index.ts';
 import { METRICS, type MetricName, promName } from '../../src/otel/metrics.ts';
 import { registerMetrics } from '../../src/otel/prom-client.ts';
-import { ROOT } from '../helpers/source-files.ts';
 
 const source: TokenSource = {
   async requestToken(accessKey) {
@@ -89,46 +86,5 @@ describe('registerMetrics', () => {
     expect(() => registerMetrics(promClient, registries, { register })).toThrow(
       'register: expected a Registry of prom-client',
     );
-  });
-});
-
-describe('the files of docs/monitoring', () => {
-  const read = (name: string) => readFileSync(join(ROOT, 'docs/monitoring', name), 'utf8');
-  const rules = read('prometheus-alerts.yaml');
-  const dashboard = read('grafana-dashboard.json');
-
-  /** Each `owner_token_…` in PromQL: metrics and labels. */
-  const namesIn = (text: string) => new Set(text.match(/owner_token_\w+/g));
-
-  it.each([
-    ['alert rules', rules],
-    ['dashboard', dashboard],
-  ])('the %s use only names that are exported', (_, text) => {
-    const metrics = (Object.keys(METRICS) as MetricName[]).flatMap((metric) => {
-      const name = promName(metric);
-      return METRICS[metric].kind === 'histogram' ? [`${name}_bucket`, `${name}_count`, `${name}_sum`] : [name];
-    });
-    const attributes = Object.values(METRICS).flatMap(({ attributes }) => attributes as readonly string[]);
-    const labels = ['owner_token.registry', ...attributes].map((name) => name.replaceAll('.', '_'));
-    expect([...namesIn(text)].filter((name) => ![...metrics, ...labels].includes(name))).toEqual([]);
-    expect(namesIn(text).size).toBeGreaterThan(5);
-  });
-
-  it('use only values that the labels have', async () => {
-    const [crm] = registries as [OwnerTokenRegistry];
-    await crm.getToken('a');
-    const text = await promClient.register.metrics();
-    const selected = [...`${rules}${dashboard.replaceAll('\\"', '"')}`.matchAll(/(owner_token_\w+)="(\w+)"/g)];
-    expect(selected.length).toBeGreaterThan(5);
-    for (const [pair] of selected) expect(text).toContain(pair);
-  });
-
-  it('the dashboard shows every metric, and each alert says what to do', () => {
-    const shown = namesIn(dashboard);
-    const missing = (Object.keys(METRICS) as MetricName[]).map(promName);
-    expect(missing.filter((name) => ![...shown].some((each) => each.startsWith(name)))).toEqual([]);
-    const alerts = rules.match(/- alert: /g)?.length ?? 0;
-    expect(alerts).toBeGreaterThan(4);
-    expect(rules.match(/runbook: docs\/\w+\.md/g)).toHaveLength(alerts);
   });
 });

@@ -16,7 +16,9 @@ const { outputFiles } = await build({
 });
 const sandbox = await startSandbox();
 const { url: BASE_URL, clientId: CLIENT_ID, clientSecret: CLIENT_SECRET } = sandbox;
+let printed = '';
 const worker = new Miniflare({
+  handleRuntimeStdio: (stdout) => stdout.on('data', (chunk) => (printed += chunk)),
   modules: true,
   script: outputFiles[0].text,
   compatibilityDate: '2026-01-01',
@@ -32,6 +34,7 @@ try {
   assert.deepEqual(new Set(answers.map(({ token }) => token)).size, 1);
   assert.equal(sandbox.ledger.count(), 1);
   assert.equal((await call('wrong')).token, 'owner_refused');
+  assert.match(printed, /"owner_token.event":"pause.began"/);
 } finally {
   await worker.dispose();
   await sandbox.close();

@@ -6,6 +6,7 @@ export class Tokens {
     const endpoint = { baseUrl: BASE_URL, clientId: CLIENT_ID, clientSecret: CLIENT_SECRET };
     this.registry = new OwnerTokenRegistry({
       source: new TokenEndpoint({ ...endpoint, fetch: (...args) => fetch(...args) }),
+      logger: 'info',
     });
   }
 

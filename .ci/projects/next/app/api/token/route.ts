@@ -7,7 +7,7 @@ export async function GET() {
   const sandbox = await startSandbox();
   const { url: baseUrl, clientId, clientSecret, accessKeys, portalUrl } = sandbox;
   const source = new TokenEndpoint({ baseUrl, clientId, clientSecret });
-  const registry = new OwnerTokenRegistry({ source, logger: 'silent' });
+  const registry = new OwnerTokenRegistry({ source, logger: 'info' });
   const token = await registry.getToken(accessKeys[0] ?? '');
   const error = await registry.getToken('wrong').catch((thrown: unknown) => thrown);
   const script = await fetch(new URL('/portal.js', portalUrl));

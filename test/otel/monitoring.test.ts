@@ -1,0 +1,129 @@
+/** The dashboard and the alert rules against what prom-client and OpenTelemetry's Prometheus exporter really export. */
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { PrometheusExporter, PrometheusSerializer } from '@opentelemetry/exporter-prometheus';
+import { MeterProvider } from '@opentelemetry/sdk-metrics';
+import promClient from 'prom-client';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { OwnerTokenError, OwnerTokenRegistry, type TokenSource } from '../../src/index.ts';
+import { instrument } from '../../src/otel/index.ts';
+import { METRICS } from '../../src/otel/metrics.ts';
+import { registerMetrics } from '../../src/otel/prom-client.ts';
+import { ROOT } from '../helpers/source-files.ts';
+
+const read = (name: string) => readFileSync(join(ROOT, 'docs/monitoring', name), 'utf8');
+const rules = read('prometheus-alerts.yaml');
+const dashboard = read('grafana-dashboard.json');
+
+/** The queries on our metrics; the rules for Redis are on another exporter's. */
+const QUERIES = [
+  ...JSON.parse(dashboard).panels.flatMap(({ title, targets = [] }: Panel) =>
+    targets.map(({ expr }) => [`the panel "${title}"`, expr]),
+  ),
+  ...[...rules.matchAll(/alert: (\w+)\n +expr: (?:>-)?([^]*?)\n +for:/g)].map(([, alert, expr]) => [alert, expr]),
+].filter(([, expr]) => expr.includes('owner_token_')) as [string, string][];
+
+interface Panel {
+  title: string;
+  targets?: { expr: string }[];
+}
+
+type Series = Readonly<Record<string, string>>;
+
+/** The series of a scrape, with the metric as the label `__name__`. */
+function seriesIn(scraped: string): Series[] {
+  return scraped
+    .split('\n')
+    .filter((line) => line !== '' && !line.startsWith('#'))
+    .map((line) => {
+      const [, name = '', labels = ''] = /^(\w+)(?:\{(.*)\})? /.exec(line) ?? [];
+      const pairs = [...labels.matchAll(/(\w+)="([^"]*)"/g)].map(([, label = '', value = '']) => [label, value]);
+      return { __name__: name, ...Object.fromEntries(pairs) };
+    });
+}
+
+/** The selectors of a PromQL query, each as a test of a series. */
+function selectorsIn(query: string): [text: string, matches: (series: Series) => boolean][] {
+  const found = query.replace(/\bby \([^)]*\)/g, '').matchAll(/(\bowner_token_\w+)?\{([^}]*)\}|\b(owner_token_\w+)/g);
+  return [...found].map(([text, name, matchers = '', bare]) => {
+    const conditions = [...matchers.matchAll(/(\w+)(=~|!~|!=|=)"([^"]*)"/g)].map(
+      ([, label = '', operator = '', value = '']) => {
+        const pattern = new RegExp(`^(?:${value.replace('$registry', '.*')})$`);
+        const selects = (given: string) => (operator.includes('~') ? pattern.test(given) : given === value);
+        return (series: Series) => selects(series[label] ?? '') !== operator.startsWith('!');
+      },
+    );
+    const metric = name ?? bare;
+    if (metric) conditions.push((series) => series.__name__ === metric);
+    return [text, (series) => conditions.every((condition) => condition(series))];
+  });
+}
+
+describe('the files of docs/monitoring', () => {
+  const scrapes: Record<string, Series[]> = {};
+  const source: TokenSource = {
+    async requestToken(accessKey) {
+      if (accessKey === 'wrong') throw new OwnerTokenError('owner_refused', 'refused');
+      return { token: `token-${accessKey}`, response: { expires_in: 100 } };
+    },
+  };
+  const counts = { sharing: true, shared: 5, leader: 3, fallback: 2, refused: 1, unreadable: 4, mismatched: 2 };
+  const fleet = { stats: () => counts } as never;
+
+  beforeAll(async () => {
+    const exporter = new PrometheusExporter({ preventServerStart: true });
+    const meterProvider = new MeterProvider({ readers: [exporter] });
+    const registry = new OwnerTokenRegistry({ source, name: 'crm' });
+    const register = new promClient.Registry();
+    const stops = [
+      instrument(registry, { meterProvider, fleet }),
+      registerMetrics(promClient, registry, { register, fleets: { crm: fleet } }),
+    ];
+    await registry.getToken('a');
+    await registry.getToken('wrong').catch(() => {});
+    const { resourceMetrics } = await exporter.collect();
+    scrapes['OpenTelemetry’s exporter'] = seriesIn(new PrometheusSerializer().serialize(resourceMetrics));
+    scrapes['prom-client'] = seriesIn(await register.metrics());
+    for (const stop of stops) stop();
+    await registry.close();
+    await meterProvider.shutdown();
+  });
+
+  it.each(QUERIES)('%s selects series of both exporters', (_, query) => {
+    const selectors = selectorsIn(query);
+    expect(selectors).not.toEqual([]);
+    for (const [exporter, series] of Object.entries(scrapes)) {
+      const missing = selectors
+        .filter(([, matches]) => !series.some(matches))
+        .map(([text]) => `${text} of ${exporter}`);
+      expect(missing).toEqual([]);
+    }
+  });
+
+  it.each(QUERIES)('%s groups by labels that the series have', (_, query) => {
+    const grouped = [...query.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, labels = '']) => labels.split(/, */));
+    for (const series of Object.values(scrapes)) {
+      const selected = selectorsIn(query).flatMap(([, matches]) => series.filter(matches));
+      expect(grouped.filter((label) => !selected.some((each) => label in each))).toEqual([]);
+    }
+  });
+
+  it('show every metric on the dashboard', () => {
+    const selectors = QUERIES.filter(([name]) => name.startsWith('the panel')).flatMap(([, query]) =>
+      selectorsIn(query),
+    );
+    const shown = scrapes['prom-client']?.filter((series) => selectors.some(([, matches]) => matches(series)));
+    const names = new Set(shown?.map(({ __name__ = '' }) => __name__));
+    const missing = Object.keys(METRICS).filter(
+      (metric) => ![...names].some((name) => name.startsWith(metric.replaceAll('.', '_'))),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  it('say in each alert what to do', () => {
+    const alerts = rules.match(/- alert: /g)?.length ?? 0;
+    expect(alerts).toBeGreaterThan(4);
+    expect(rules.match(/runbook: docs\/\w+\.md/g)).toHaveLength(alerts);
+  });
+});
