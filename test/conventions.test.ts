@@ -52,7 +52,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Tests without a file of the same name in `src`. */
-const OTHER_TESTS = ['architecture', 'conventions', 'docs', 'packaging', 'secrets', 'types'];
+const OTHER_TESTS = ['architecture', 'conventions', 'docs', 'monitoring', 'packaging', 'secrets', 'types'];
 
 /** Folders of `test` without a folder of the same name in `src`. */
 const OTHER_FOLDERS = ['guarantees/', 'system/', 'simulation/', 'arena/', 'helpers/', 'bench/'];

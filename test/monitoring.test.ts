@@ -6,11 +6,11 @@ import { PrometheusExporter, PrometheusSerializer } from '@opentelemetry/exporte
 import { MeterProvider } from '@opentelemetry/sdk-metrics';
 import promClient from 'prom-client';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { OwnerTokenError, OwnerTokenRegistry, type TokenSource } from '../../src/index.ts';
-import { instrument } from '../../src/otel/index.ts';
-import { METRICS } from '../../src/otel/metrics.ts';
-import { registerMetrics } from '../../src/otel/prom-client.ts';
-import { ROOT } from '../helpers/source-files.ts';
+import { OwnerTokenError, OwnerTokenRegistry, type TokenSource } from '../src/index.ts';
+import { instrument } from '../src/otel/index.ts';
+import { METRICS } from '../src/otel/metrics.ts';
+import { registerMetrics } from '../src/otel/prom-client.ts';
+import { ROOT } from './helpers/source-files.ts';
 
 const read = (name: string) => readFileSync(join(ROOT, 'docs/monitoring', name), 'utf8');
 const rules = read('prometheus-alerts.yaml');
