@@ -66,7 +66,7 @@ export interface LearnedLifetimeStats {
     readonly survivals: number;
     /** Rejections that counted, fully or in part. */
     readonly endings: number;
-    /** Rejections that say nothing about the lifetime: of fresh tokens, or of a single owner. */
+    /** Rejections that say nothing about the lifetime: of fresh tokens, or of one that had been rejected before. */
     readonly ignored: number;
     /** Tokens whose stated lifetime was longer than the estimate. */
     readonly explorers: number;

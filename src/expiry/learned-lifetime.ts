@@ -37,8 +37,7 @@ import { areScores, Candidates, MIN_MS, nextEdgeMs } from './lifetime-candidates
 
 /**
  * A policy that starts with a guess and learns the lifetime, which is assumed to be the same for all owners, from the
- * ages at which tokens are accepted and rejected. Both must be reported (`ownerFetch` does so), for at least two
- * owners.
+ * ages at which tokens are accepted and rejected. Both must be reported (`ownerFetch` does so).
  *
  * @throws {OwnerTokenError} `invalid_options`
  *
@@ -59,8 +58,6 @@ export function learnedLifetime(options: LearnedLifetimeOptions = {}): LearnedLi
 const MAX_STEP = 1.25;
 /** A token that was never accepted, and rejected before this share of the estimate, was fresh. */
 const FRESH_SHARE = 0.1;
-/** How many recent rejections an owner's share is computed from. */
-const RECENT_REJECTIONS = 16;
 /** One in this many tokens is an explorer. `OPEN`: no upper bound is known, or the lifetime seems to have risen. */
 const EXPLORERS_OPEN = 2;
 const EXPLORERS_KNOWN = 16;
@@ -68,7 +65,7 @@ const EXPLORERS_KNOWN = 16;
 const CREDIT_OPEN = 16;
 const CREDIT_KNOWN = 4;
 /** How long credit stays reserved for an explorer that is never reported, as a multiple of the estimate. */
-const RESERVED_ESTIMATES = 3;
+const RESERVED_ESTIMATES = 1.5;
 /** Calls with one token count as one within this share of the estimate, but at most within `MAX_MOMENT_MS`. */
 const MOMENT_SHARE = 0.002;
 const MAX_MOMENT_MS = 1000;
@@ -81,6 +78,12 @@ const MAX_STATED = 256;
 /** The most recent token of an owner. */
 interface Tracked {
   readonly token: string;
+  /** The ages that the owner's earlier tokens reached, in all. */
+  readonly earlierMs: number;
+  /** The age that this one reached. */
+  reachedMs: number;
+  /** What both came to when an ending of this owner last counted. */
+  countedMs: number;
   acceptedMs: number;
   /** Where the next bin begins; an acceptance below it adds no evidence. */
   nextBinMs: number;
@@ -97,7 +100,6 @@ class Learner implements LearnedLifetime {
   readonly #tracked = new LRUCache<string, Tracked>({ max: MAX_TRACKED });
   /** By the token's hash, because a source that stores asks about the same token again. */
   readonly #stated = new LRUCache<number, number>({ max: MAX_STATED });
-  readonly #recentRejections: string[] = [];
   readonly #evidence = { survivals: 0, endings: 0, ignored: 0, explorers: 0 };
   #estimateMs: number;
   #credit: number;
@@ -146,7 +148,7 @@ class Learner implements LearnedLifetime {
   }
 
   accepted({ owner, token, ageMs }: TokenAge): void {
-    if (!(ageMs >= 0)) return;
+    if (!isAge(ageMs)) return;
     const tracked = this.#track(owner, token);
     if (ageMs >= tracked.earnsAgainMs) {
       this.#credit = Math.min(CREDIT_OPEN, this.#credit + this.#share);
@@ -164,31 +166,34 @@ class Learner implements LearnedLifetime {
       this.#moveEstimate();
     }
     tracked.acceptedMs = Math.max(tracked.acceptedMs, ageMs);
+    tracked.reachedMs = Math.max(tracked.reachedMs, ageMs);
   }
 
   /**
-   * A rejection is weighted by the share of other owners among the recent rejections, so that those of a single owner
-   * do not count. If the token was never accepted it counts half, because only one end of its interval is known, and
+   * The first ending of an owner counts fully, each later one by the share of the estimate that the owner's tokens have
+   * lived since. So all owners weigh the same, however many tokens they go through, and no minority decides for the
+   * others. If the token was never accepted its ending counts half, because only one end of its interval is known, and
    * nothing if the token was fresh.
    */
   rejected({ owner, token, ageMs }: TokenAge): void {
-    if (!(ageMs >= 0)) return;
-    const last = this.#tracked.get(owner);
-    const tracked = last?.token === token ? last : undefined;
+    if (!isAge(ageMs)) return;
+    const wasAccepted = this.#tracked.peek(owner)?.token === token;
+    const tracked = this.#track(owner, token);
     if (ageMs > this.#estimateMs) {
       this.#risen = false;
       this.#credit = Math.max(0, this.#credit - 1);
-      if (!tracked?.beyond) this.#reserved.shift();
+      if (!tracked.beyond) this.#reserved.shift();
     }
-    this.#recentRejections.push(owner);
-    if (this.#recentRejections.length > RECENT_REJECTIONS) this.#recentRejections.shift();
-    const others = this.#recentRejections.filter((each) => each !== owner).length / this.#recentRejections.length;
-    const certainty = tracked ? 1 : ageMs < this.#estimateMs * FRESH_SHARE ? 0 : 0.5;
-    if (others * certainty === 0) {
+    tracked.reachedMs = Math.max(tracked.reachedMs, ageMs);
+    const livedMs = tracked.earlierMs + tracked.reachedMs;
+    const certainty = wasAccepted ? 1 : ageMs < this.#estimateMs * FRESH_SHARE ? 0 : 0.5;
+    const weight = certainty * Math.min(1, (livedMs - tracked.countedMs) / this.#estimateMs);
+    if (weight === 0) {
       this.#evidence.ignored++;
       return;
     }
-    this.#candidates.ended(tracked?.acceptedMs ?? 0, ageMs, others * certainty);
+    tracked.countedMs = livedMs;
+    this.#candidates.ended(tracked.acceptedMs, ageMs, weight);
     this.#evidence.endings++;
     this.#moveEstimate();
   }
@@ -215,7 +220,10 @@ class Learner implements LearnedLifetime {
   #track(owner: string, token: string): Tracked {
     const last = this.#tracked.get(owner);
     if (last?.token === token) return last;
-    const tracked = { token, acceptedMs: 0, nextBinMs: 0, earnsAgainMs: 0, beyond: false };
+    const earlierMs = last ? last.earlierMs + last.reachedMs : 0;
+    const countedMs = last?.countedMs ?? Number.NEGATIVE_INFINITY;
+    const spans = { earlierMs, reachedMs: 0, countedMs };
+    const tracked: Tracked = { token, ...spans, acceptedMs: 0, nextBinMs: 0, earnsAgainMs: 0, beyond: false };
     this.#tracked.set(owner, tracked);
     return tracked;
   }
@@ -225,6 +233,8 @@ class Learner implements LearnedLifetime {
     this.#estimateMs = Math.min(this.#estimateMs * MAX_STEP, Math.max(this.#estimateMs / MAX_STEP, targetMs));
   }
 }
+
+const isAge = (ageMs: number): boolean => ageMs >= 0 && ageMs < Number.POSITIVE_INFINITY;
 
 /** FNV-1a with a finalizer: distributes tokens evenly. It need not be hard to forge. */
 function hashOf(token: string): number {

@@ -5,6 +5,7 @@ import type { OwnerTokenRegistry } from '../../../src/registry/registry.ts';
 export interface WorldCounts {
   calls: number;
   requests: number;
+  oddRequests: number;
   outlived: number;
   injected: number;
   paused: number;
@@ -22,6 +23,8 @@ export interface World<P extends ExpiryPolicy> {
   revoked?: number;
   revokedPerCall?: number;
   spurious?: number;
+  odd?: number;
+  oddAnswer?(ageMs: number, random: number): boolean;
   seed?: number;
   onCall?(nowMs: number, policy: P, phase: number): void;
 }

@@ -20,18 +20,21 @@ import { seeded } from '../../helpers/seeded.mjs';
  * @param world.revoked          share of the tokens that are revoked, at some moment of their life
  * @param world.revokedPerCall   share of the calls before which the token is revoked
  * @param world.spurious         share of the calls that are answered 401 for no reason
+ * @param world.odd              how many owners are odd
+ * @param world.oddAnswer        whether an odd owner's call with a token of this age is accepted, given this random number
  * @param world.onCall           told the time and the policy at each call
  */
 export async function runWorld(world) {
   const { phases, policyFor, makeRegistry, owners = 100, callsPerLifetime = 60, seed = 1 } = world;
   const { burst = 1, together = 1, spread = 1, revoked = 0.01, revokedPerCall = 0, spurious = 0.005, onCall } = world;
+  const { odd = 0, oddAnswer = () => true } = world;
   const random = seeded(seed);
   const exponential = (mean) => -Math.log(1 - random()) * mean;
   let phase = 0;
   let phaseEndsMs = phases[0].lifetimeMs * phases[0].lifetimes;
   let nowMs = 0;
   const lifetime = () => phases[phase].lifetimeMs;
-  const counts = phases.map(() => ({ calls: 0, requests: 0, outlived: 0, injected: 0, paused: 0 }));
+  const counts = phases.map(() => ({ calls: 0, requests: 0, oddRequests: 0, outlived: 0, injected: 0, paused: 0 }));
 
   const names = Array.from({ length: owners }, (_, owner) => `owner-${owner}`);
   const shares = names.map((_, owner) => spread ** (owner / Math.max(1, owners - 1)));
@@ -45,11 +48,12 @@ export async function runWorld(world) {
   /** The service's tokens. One that is not here has ended. */
   const issued = new Map();
   let requests = 0;
-  const requestToken = async () => {
-    counts[phase].requests++;
+  const isOdd = (name) => Number(name.slice('owner-'.length)) >= owners - odd;
+  const requestToken = async (name) => {
+    counts[phase][isOdd(name) ? 'oddRequests' : 'requests']++;
     const token = `token-${seed}-${++requests}`;
     const revokedMs = random() < revoked ? nowMs + random() * lifetime() : Infinity;
-    issued.set(token, { endsMs: nowMs + lifetime(), revokedMs });
+    issued.set(token, { name, atMs: nowMs, endsMs: nowMs + lifetime(), revokedMs });
     for (const [ended, { endsMs }] of issued) {
       if (endsMs > nowMs) break;
       issued.delete(ended);
@@ -57,7 +61,8 @@ export async function runWorld(world) {
     return { token };
   };
   const answer = (token) => {
-    const { endsMs, revokedMs } = issued.get(token) ?? { endsMs: 0 };
+    const { name, atMs, endsMs, revokedMs } = issued.get(token) ?? { endsMs: 0 };
+    if (name && isOdd(name)) return oddAnswer(nowMs - atMs, random()) ? 'accepted' : 'injected';
     if (nowMs >= endsMs) return 'outlived';
     return nowMs >= revokedMs || random() < spurious || random() < revokedPerCall ? 'injected' : 'accepted';
   };
