@@ -1,8 +1,18 @@
 /** Metrics and spans over the real SDK: in memory, and scraped from the Prometheus exporter over HTTP. */
 
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { tracingChannel } from 'node:diagnostics_channel';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { context, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
+import {
+  context,
+  createContextKey,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  type TracerProvider,
+  trace,
+} from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
 import { InstrumentationBase, registerInstrumentations } from '@opentelemetry/instrumentation';
@@ -24,6 +34,7 @@ import { registerMetrics } from '../../src/otel/prom-client.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 import { ROOT } from '../helpers/source-files.ts';
 
+const KEY = createContextKey('of the caller');
 const memory = new InMemorySpanExporter();
 const tracerProvider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(memory)] });
 const tracer = tracerProvider.getTracer('test');
@@ -70,19 +81,19 @@ afterEach(async () => {
   context.disable();
 });
 
-/** All series of a metric: its attributes but the registry's name, as text, and its value; of a histogram its count. */
-async function series(metric: MetricName): Promise<Record<string, number>> {
+/** All series of a metric: its attributes but the registry's name, as text, and its value; of a histogram its count or sum. */
+async function series(metric: MetricName, of: 'count' | 'sum' = 'count'): Promise<Record<string, number>> {
   exporter.reset();
   await reader.forceFlush();
   const found = exporter
     .getMetrics()
     .flatMap(({ scopeMetrics }) => scopeMetrics.flatMap(({ metrics }) => metrics))
     .filter(({ descriptor }) => descriptor.name === metric)
-    .flatMap(({ dataPoints }): readonly DataPoint<number | { count: number }>[] => dataPoints);
+    .flatMap(({ dataPoints }): readonly DataPoint<number | { count: number; sum?: number }>[] => dataPoints);
   return Object.fromEntries(
     found.map(({ attributes: { 'owner_token.registry': name, ...attributes }, value }) => {
       expect(name).toBe('crm');
-      return [Object.values(attributes).join(' '), typeof value === 'number' ? value : value.count];
+      return [Object.values(attributes).join(' '), typeof value === 'number' ? value : (value[of] ?? 0)];
     }),
   );
 }
@@ -114,6 +125,31 @@ describe('metrics', () => {
     stop();
     await registry.getToken('c');
     expect(await series('owner_token.request.duration')).toEqual({ absent: 2, 'absent owner_refused': 1 });
+  });
+
+  it('tell durations and waits in seconds', async () => {
+    const slow: TokenSource = {
+      requestToken: () =>
+        new Promise((resolve) =>
+          clock.setTimeout(() => resolve({ token: 'slow', response: { expires_in: 100 } }), 200),
+        ),
+    };
+    await using one = new OwnerTokenRegistry({ source: slow, clock, name: 'crm', concurrency: 1 });
+    instrument(one, { meterProvider, tracerProvider });
+    const stop = registerMetrics(promClient, one);
+    const both = Promise.all([one.getToken('a'), one.getToken('b')]);
+    for (let step = 0; step < 2; step++) {
+      await settle();
+      clock.advance(200);
+    }
+    await both;
+    const [durations, waits] = ['owner_token.request.duration', 'owner_token.request.queue.duration'] as const;
+    expect((await series(durations, 'sum')).absent).toBeCloseTo(0.4, 5);
+    expect((await series(waits, 'sum')).absent).toBeCloseTo(0.2, 5);
+    const scraped = await promClient.register.metrics();
+    stop();
+    expect(scraped).toMatch(/^owner_token_request_duration_seconds_sum\{.*\} 0\.4$/m);
+    expect(scraped).toMatch(/^owner_token_request_queue_duration_seconds_sum\{.*\} 0\.2$/m);
   });
 
   it('tell the state of the circuits', async () => {
@@ -200,6 +236,56 @@ describe('spans', () => {
     expect(request?.parentSpanContext).toBeUndefined();
     expect(request?.links.map((link) => link.context.spanId)).toEqual([caller.spanContext().spanId]);
     expect(spanNamed('POST')[0]?.parentSpanContext?.spanId).toBe(request?.spanContext().spanId);
+  });
+
+  it('end once each: what has ended is not kept until the reports stop', async () => {
+    const ended = new Map<Span, number>();
+    const counting: TracerProvider = {
+      getTracer: () => ({
+        ...tracer,
+        startActiveSpan: tracer.startActiveSpan.bind(tracer),
+        startSpan(name, options, within) {
+          const span = tracer.startSpan(name, options, within);
+          const end = span.end.bind(span);
+          span.end = () => {
+            ended.set(span, (ended.get(span) ?? 0) + 1);
+            end();
+          };
+          return span;
+        },
+      }),
+    };
+    const stop = instrument(registry, { meterProvider, tracerProvider: counting });
+    await registry.getToken('a');
+    await registry.getToken('b');
+    await failureOf('revoked');
+    stop();
+    expect([...ended.values()]).toEqual([1, 1, 1]);
+  });
+
+  it('leave in place what others run the request in, another registry report among them', async () => {
+    const seen: unknown[] = [];
+    const store = new AsyncLocalStorage<string>();
+    const looking: TokenSource = {
+      async requestToken(accessKey, request) {
+        seen.push(store.getStore(), context.active().getValue(KEY));
+        return source.requestToken(accessKey, request);
+      },
+    };
+    await using watched = new OwnerTokenRegistry({ source: looking, clock, name: 'crm' });
+    const wrap = (message: unknown) => {
+      (message as { run?: unknown }).run = (send: () => unknown) => store.run('mine', send);
+    };
+    const channel = tracingChannel('owner-token-registry:request');
+    channel.start.subscribe(wrap);
+    stops.push(() => channel.start.unsubscribe(wrap));
+    instrument(watched, { meterProvider, tracerProvider });
+    instrument(watched, { meterProvider, tracerProvider });
+    await context.with(context.active().setValue(KEY, 'callers'), () => watched.getToken('a'));
+    expect(seen).toEqual(['mine', 'callers']);
+    const requests = spanNamed('owner_token.request').map((span) => span.spanContext().spanId);
+    expect(requests).toHaveLength(2);
+    expect(requests).toContain(spanNamed('POST')[0]?.parentSpanContext?.spanId);
   });
 
   it('end when the request is abandoned, and when the reports stop', async () => {

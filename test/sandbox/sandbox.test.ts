@@ -4,7 +4,7 @@ import net from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type Sandbox, startSandbox } from '../../src/sandbox/index.ts';
 import { settle } from '../helpers/manual-clock.ts';
-import { askToken, call, echo, tokenFor } from './client.ts';
+import { askToken, call, echo, rawTokenRequest, tokenFor } from './client.ts';
 
 let sandbox: Sandbox;
 
@@ -145,6 +145,22 @@ describe('revoking', () => {
     sandbox.rotateClientSecret();
     expect((await askToken(sandbox, undefined, { client_secret: fresh })).status).toBe(401);
   });
+
+  it('ends an old secret when it was to end, also after a second replacement with a longer overlap', async () => {
+    sandbox.clock.freeze();
+    const oldest = sandbox.clientSecret;
+    const old = sandbox.rotateClientSecret({ overlapMs: 1000 });
+    sandbox.rotateClientSecret({ overlapMs: 5000 });
+    const statuses = async () => [
+      (await askToken(sandbox, undefined, { client_secret: oldest })).status,
+      (await askToken(sandbox, undefined, { client_secret: old })).status,
+    ];
+    expect(await statuses()).toEqual([200, 200]);
+    sandbox.clock.advance(1000);
+    expect(await statuses()).toEqual([401, 200]);
+    sandbox.clock.advance(4000);
+    expect(await statuses()).toEqual([401, 401]);
+  });
 });
 
 describe('the ledger', () => {
@@ -195,6 +211,21 @@ describe('the ledger', () => {
     expect(await given).toBe('gave up');
     await vi.waitUntil(() => sandbox.ledger.count({ outcome: 'aborted' }) === 1);
     await tokenFor(sandbox);
+    expect(sandbox.ledger.wasted).toBe(0);
+  });
+
+  it('does not take an answer for delivered that was cut off before its turn on the connection', async () => {
+    sandbox.clock.freeze();
+    sandbox.faults.add({ kind: 'latency', ms: 1000, when: { next: 1 } });
+    const [first, second] = sandbox.accessKeys;
+    const requests = [first, second].map((accessKey) => rawTokenRequest(sandbox, accessKey));
+    const socket = net.connect(Number(new URL(sandbox.url).port), '127.0.0.1');
+    socket.write(requests.join('').replace('connection: close\r\n', ''));
+    await vi.waitUntil(() => sandbox.ledger.count({ outcome: 'pending' }) === 2);
+    socket.destroy();
+    await vi.waitUntil(() => sandbox.ledger.count({ outcome: 'pending' }) === 0);
+    expect(sandbox.ledger.summary().byOutcome).toEqual({ aborted: 2 });
+    await tokenFor(sandbox, second);
     expect(sandbox.ledger.wasted).toBe(0);
   });
 

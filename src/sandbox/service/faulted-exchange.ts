@@ -5,7 +5,7 @@ import type { OpenEntry } from '../state/ledger.ts';
 import type { LedgerEntry, LedgerKind, Outcome } from '../state/ledger-entry.ts';
 import type { World } from '../state/world.ts';
 import type { Exchange, Respond, Response } from './exchange.ts';
-import { send } from './http-io.ts';
+import { onceEnded, send } from './http-io.ts';
 
 /** A request that a fault applies to: what an effect can do with it, and how its outcome reaches the ledger. */
 export class FaultedExchange {
@@ -36,7 +36,7 @@ export class FaultedExchange {
     this.#exchange = exchange;
     this.#entry = entry;
     entry.note({ fault: decision.id, faultKind: decision.effect?.kind ?? 'latency' });
-    res.on('close', () => this.#end());
+    onceEnded(res, () => this.#end());
   }
 
   nowMs(): number {

@@ -26,6 +26,21 @@ export function send(res: ServerResponse, answer: Answer, nowMs: number): void {
   res.end(answer.body);
 }
 
+/**
+ * Calls back once an answer is sent or cut off. Node emits no `close` for an answer whose connection closes while it waits
+ * for the answers before it.
+ */
+export function onceEnded(res: ServerResponse, callback: () => void): void {
+  const { socket } = res.req;
+  const ended = () => {
+    res.off('close', ended);
+    socket.off('close', ended);
+    callback();
+  };
+  res.on('close', ended);
+  socket.on('close', ended);
+}
+
 export type BodyResult = { text: string } | { problem: 'too_large' | 'aborted' };
 
 /** Reads a body of at most `maxBytes` and calls back once. Bytes beyond the limit are dropped. */

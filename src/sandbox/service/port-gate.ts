@@ -21,6 +21,8 @@ export class PortGate {
     if (unref) server.unref();
     server.on('connection', (socket: Socket) => {
       if (unref) socket.unref();
+      // One listener for each request that a client pipelines.
+      socket.setMaxListeners(0);
       this.#sockets.add(socket);
       socket.on('close', () => this.#sockets.delete(socket));
     });

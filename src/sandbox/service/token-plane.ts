@@ -4,7 +4,7 @@ import type { World } from '../state/world.ts';
 import { type Exchange, exchangeOf, MAX_BODY_BYTES } from './exchange.ts';
 import { applyFault } from './fault-effects.ts';
 import { FaultedExchange } from './faulted-exchange.ts';
-import { readBody, send } from './http-io.ts';
+import { onceEnded, readBody, send } from './http-io.ts';
 import { PortGate } from './port-gate.ts';
 
 /** The emulated service on its own port: the token endpoint and one protected resource. */
@@ -61,7 +61,7 @@ export class TokenPlane {
 
   #answer(res: ServerResponse, exchange: Exchange, entry: OpenEntry): void {
     const { answer, outcome, facts, issued } = exchange.respond();
-    res.on('close', () => {
+    onceEnded(res, () => {
       if (!res.writableFinished && issued) this.#world.tokens.markLost(issued, this.#world.clock.now());
       entry.close(res.writableFinished ? outcome : 'aborted', facts);
     });
