@@ -66,6 +66,7 @@ export class TokenEndpoint implements TokenSource {
     const baseUrl = checkEndpointOptions(options);
     this.#target = { url: tokenUrlBelow(baseUrl), headers: HEADERS };
     this.origin = baseUrl.origin;
+    warnIfUnchecked(baseUrl);
     this.#clientId = options.clientId;
     this.#clientSecret = options.clientSecret;
     this.timeoutMs = options.timeoutMs ?? 10_000;
@@ -222,4 +223,12 @@ function readJson(body: Buffer): { isJson: boolean; content: unknown } {
 function objectOf(content: unknown): Record<string, unknown> | undefined {
   const isObject = typeof content === 'object' && content !== null && !Array.isArray(content);
   return isObject ? (content as Record<string, unknown>) : undefined;
+}
+
+/** Node's own warning does not say what is at stake here. */
+function warnIfUnchecked({ protocol }: URL): void {
+  if (protocol !== 'https:' || process.env.NODE_TLS_REJECT_UNAUTHORIZED !== '0') return;
+  const risk = 'any server on the way can take the client secret';
+  const instead = 'To trust a certificate authority, use NODE_EXTRA_CA_CERTS';
+  process.emitWarning(`TokenEndpoint: with NODE_TLS_REJECT_UNAUTHORIZED=0, ${risk}. ${instead}`);
 }
