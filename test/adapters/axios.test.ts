@@ -62,15 +62,20 @@ describe('axios', () => {
   });
 
   it('lets go of a 401 that is streamed', async () => {
+    let letGo = () => {};
+    const closed = new Promise<void>((resolve) => {
+      letGo = resolve;
+    });
     await using service = await ResourceService.start(({ token }, response) => {
       response.writeHead(token === 't2' ? 200 : 401);
       if (token === 't2') response.end('ok');
-      else response.write('and so on');
+      else response.on('close', letGo).write('and so on');
     });
     const client = clientFor(new NumberedTokens(), service.origin, { responseType: 'stream' });
     const { status, data } = await client.get('/');
     expect(status).toBe(200);
     for await (const chunk of data) expect(String(chunk)).toBe('ok');
+    await closed;
   });
 
   it('shows no token in the settings of answers and errors', async () => {
