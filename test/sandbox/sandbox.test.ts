@@ -186,6 +186,16 @@ describe('the ledger', () => {
     });
   });
 
+  it('counts every attempt for an owner with a good token as wasted, those that fail too', async () => {
+    await tokenFor(sandbox);
+    sandbox.faults.add({ kind: 'status', status: 503 });
+    for (let n = 0; n < 30; n++) await askToken(sandbox);
+    expect(sandbox.ledger.count({ outcome: 'server_error', wasted: true })).toBe(30);
+    expect(sandbox.ledger.wasted).toBe(30);
+    await askToken(sandbox, sandbox.accessKeys[1]);
+    expect(sandbox.ledger.wasted).toBe(30);
+  });
+
   it('wastes nothing on an owner whose token was revoked or refused', async () => {
     sandbox.revokeToken(await tokenFor(sandbox));
     await tokenFor(sandbox);

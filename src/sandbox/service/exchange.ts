@@ -64,6 +64,7 @@ function tokenExchange(world: World, req: IncomingMessage, method: string, body:
     method,
     ...(parties.app && { app: parties.app.id }),
     ...(parties.accessKey && { owner: parties.accessKey.ownerId }),
+    wasted: parties.accessKey !== undefined && hasGoodToken(world, parties.accessKey),
     ...(sentKey !== undefined && { accessKey: parties.accessKey?.fingerprint ?? world.secrets.fingerprint(sentKey) }),
   };
   return { facts, respond: (how) => respondToken(world, fields, parties, problem, how?.wrongOwner) };
@@ -93,7 +94,7 @@ function respondToken(
   const secretIsGood = !!app && world.directory.secretIsGood(app, fields.client_secret ?? '', nowMs);
   const refusal = problem ?? refuseParties(parties, secretIsGood, world.directory, world.profile);
   if (refusal || !accessKey) return refuse(world, refusal ?? badRequest('refused'), fields);
-  const wasted = world.tokens.goodTokenOf(accessKey, nowMs) !== undefined;
+  const wasted = hasGoodToken(world, accessKey);
   const other = wrongOwner ? anotherOwnersKey(world, accessKey) : undefined;
   const { value, token } = issue(world, other ?? accessKey, nowMs, other !== undefined);
   const { answer, usable } = tokenAnswer(world.profile, value, world.answers++);
@@ -102,6 +103,9 @@ function respondToken(
   const outcome = !usable ? 'bad_answer' : other ? 'wrong_owner' : 'issued';
   return { answer, outcome, facts, issued: token };
 }
+
+const hasGoodToken = ({ tokens, clock }: World, accessKey: AccessKey): boolean =>
+  tokens.goodTokenOf(accessKey, clock.now()) !== undefined;
 
 function issue(
   world: World,
@@ -124,8 +128,8 @@ function anotherOwnersKey(world: World, accessKey: AccessKey): AccessKey | undef
 }
 
 function refuse(world: World, refusal: Refusal, sent: TokenRequestFields): Response {
-  const { status, error, field } = refusal;
-  const facts = { status, error, ...(field && { field }) };
+  const { status, error, description, field } = refusal;
+  const facts = { status, error, description, ...(field && { field }) };
   return { answer: refusalAnswer(world.profile, refusal, sent), outcome: 'refused', facts };
 }
 

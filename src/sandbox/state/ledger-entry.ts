@@ -84,6 +84,8 @@ export interface LedgerEntry {
   status?: number;
   /** The `error` of the answer. */
   error?: string;
+  /** Why the request was refused, in words. Names fields of the request, never a value. */
+  description?: string;
   /** The field of the request that the error names. */
   field?: string;
   /** The seconds of `Retry-After`, where the answer had one. */
@@ -92,12 +94,18 @@ export interface LedgerEntry {
   fault?: string;
   /** Its kind. */
   faultKind?: string;
-  /** The owner already had a good token: delivered, not revoked, not rejected, more than half of its lifetime left. */
+  /**
+   * The owner already had a good token (delivered, not revoked, not rejected, more than half of its lifetime left) when
+   * the request began or was answered. However it ended.
+   */
   wasted: boolean;
 }
 
 /** What is known of a request when it begins. */
-export type LedgerFacts = Pick<LedgerEntry, 'kind' | 'method' | 'app' | 'owner' | 'accessKey'> & { token?: string };
+export type LedgerFacts = Pick<LedgerEntry, 'kind' | 'method' | 'app' | 'owner' | 'accessKey'> & {
+  token?: string;
+  wasted?: boolean;
+};
 
 /**
  * Selects requests. An absent member matches all.

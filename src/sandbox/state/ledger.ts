@@ -61,7 +61,8 @@ export class Ledger implements SandboxLedger {
     const note = (outcome: Outcome, changes: Partial<LedgerEntry> | undefined) => {
       const counts = generation === this.#generation;
       if (counts) this.#count(entry, -1);
-      Object.assign(entry, changes);
+      // What was a waste when it began stays one, however it ends.
+      Object.assign(entry, changes, { wasted: entry.wasted || changes?.wasted === true });
       entry.outcome = outcome;
       if (counts) this.#count(entry, 1);
     };
@@ -81,8 +82,14 @@ export class Ledger implements SandboxLedger {
 
   /** One request, while it is kept. */
   find(id: number): LedgerEntry | undefined {
-    const entry = this.#entries[(id - 1) % this.#capacity];
-    return entry?.id === id ? { ...entry } : undefined;
+    const last = this.#entries[(id - 1) % this.#capacity];
+    const entry = last?.id === id ? last : this.#drawn.find((drawn) => drawn.id === id);
+    return entry && { ...entry };
+  }
+
+  /** The number of owners that a token was requested for. */
+  get ownersAsked(): number {
+    return this.#tallies.ownersAsked;
   }
 
   count(filter: LedgerFilter = {}): number {

@@ -6,6 +6,8 @@ export class Tallies {
   #all: number[] = SLOTS.map(() => 0);
   readonly #byOwner = new Map<string | undefined, number[]>();
   #ownersServed = 0;
+  /** The owners that a token was requested for. */
+  readonly #asked = new Set<string>();
 
   count(entry: Readonly<LedgerEntry>, by: 1 | -1): void {
     let counts = this.#byOwner.get(entry.owner);
@@ -13,6 +15,7 @@ export class Tallies {
       counts = SLOTS.map(() => 0);
       this.#byOwner.set(entry.owner, counts);
     }
+    if (entry.kind === 'token' && entry.owner !== undefined) this.#asked.add(entry.owner);
     const slot = slotOf(entry);
     const servedBefore = isServed(counts);
     counts[slot] = (counts[slot] ?? 0) + by;
@@ -35,7 +38,12 @@ export class Tallies {
     return { ...summary, ownersServed: summary.byOutcome.issued ? this.#served(filter) : 0 };
   }
 
+  get ownersAsked(): number {
+    return this.#asked.size;
+  }
+
   clear(): void {
+    this.#asked.clear();
     this.#all = SLOTS.map(() => 0);
     this.#byOwner.clear();
     this.#ownersServed = 0;
