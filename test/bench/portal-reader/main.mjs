@@ -87,7 +87,7 @@ async function firstPaint(portalUrl) {
   const page = await browser.newPage({ viewport: { width: 1440, height: 1000 } });
   const startedMs = performance.now();
   await page.goto(portalUrl);
-  await page.locator('svg.lanes path.bar').first().waitFor({ state: 'attached' });
+  await page.locator('canvas.lanes').waitFor();
   const tookMs = performance.now() - startedMs;
   await browser.close();
   return tookMs;

@@ -1,79 +1,190 @@
 /**
- * What an update of the lanes costs in Chromium, with 200 owners: all that the page's main thread does for it, on average,
- * painting and moving the picture too. Needs `npm run build` and a Chromium.
+ * The Live screen in Chromium while an integration works: 200 and 5,000 owners, 400 token requests a second. Prints the heap
+ * after a forced collection, the frames a second, the longest frame, and the processor time of the page's processes as a
+ * share of one core: on this machine as it is, with every core taken by others, and after an hour of updates, which the page
+ * gets as fast as it takes them. Needs `npm run build` and a Chromium.
+ *
+ *   npm run bench -- portal --seconds 60     longer than 20 seconds each
  */
 
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
 import http from 'node:http';
+import { availableParallelism, loadavg } from 'node:os';
+import { parseArgs } from 'node:util';
+import { Worker } from 'node:worker_threads';
 import { launchBrowser, print, requestToken } from './parts.mjs';
 
-const FRAME_MS = 1000 / 60;
-const OWNERS = 200;
-const SECONDS = 6;
-/** The first is the one that the figure is for; the second shows how the cost grows. */
-const REQUESTS_PER_SECOND = [200, 2000];
+const REQUESTS_PER_SECOND = 400;
+const HOUR_FRAMES = 36_000;
+const FIGURES = { heapMB: 60, cpuShare: 0.3, longestMs: 200 };
 
-const { startSandbox } = await import(process.env.SANDBOX_ENTRY ?? '../../../dist/sandbox/index.js');
-const sandbox = await startSandbox({ owners: OWNERS, lifetimeSeconds: 30 });
-// One request in ten meets an error, so that all kinds of marks are drawn.
-sandbox.faults.add({ kind: 'status', status: 503, when: { probability: 0.1 } });
-const browser = await launchBrowser();
-const page = await browser.newPage({ viewport: { width: 1280, height: 1000 } });
-await page.addInitScript(watch);
-await page.goto(sandbox.portalUrl);
-await page.waitForSelector('svg.lanes');
-const devtools = await page.context().newCDPSession(page);
-// By the processor time of the page's main thread: on a shared machine, others' work is no cost of ours.
-await devtools.send('Performance.enable', { timeDomain: 'threadTicks' });
+const { values: options } = parseArgs({
+  allowPositionals: true,
+  options: { seconds: { type: 'string', default: '20' }, owners: { type: 'string', default: '200,5000' } },
+});
+const SECONDS = Number(options.seconds);
 
-const [cost] = [await measure(REQUESTS_PER_SECOND[0]), await measure(REQUESTS_PER_SECOND[1])];
-await browser.close();
-await sandbox.close();
-process.exitCode = cost < FRAME_MS ? 0 : 1;
+if (process.argv[2] === 'serve') await serve(Number(process.argv[3]));
+else await measure();
 
-/** In the page: counts the events that change the picture. */
-function watch() {
-  window.updates = 0;
-  const { addEventListener } = EventSource.prototype;
-  EventSource.prototype.addEventListener = function (type, listener) {
-    addEventListener.call(this, type, (event) => {
-      if (type === 'update') window.updates++;
-      listener(event);
-    });
+/** The sandbox and its clients, in a process of their own: one request in ten fails, so that all kinds of marks are drawn. */
+async function serve(owners) {
+  const { startSandbox } = await import(process.env.SANDBOX_ENTRY ?? '../../../dist/sandbox/index.js');
+  const sandbox = await startSandbox({ owners, lifetimeSeconds: 30 });
+  sandbox.faults.add({ kind: 'status', status: 503, when: { probability: 0.1 } });
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 16 });
+  const keys = sandbox.accessKeys;
+  const startMs = performance.now();
+  let sent = 0;
+  setInterval(() => {
+    const due = ((performance.now() - startMs) / 1000) * REQUESTS_PER_SECOND;
+    for (; sent < due; sent++) void requestToken(sandbox, keys[sent % keys.length], { agent }).catch(() => {});
+  }, 20);
+  process.on('disconnect', () => process.exit());
+  process.send({ portalUrl: sandbox.portalUrl });
+}
+
+async function measure() {
+  let missed = false;
+  for (const owners of options.owners.split(',').map(Number)) {
+    const child = fork(new URL(import.meta.url).pathname, ['serve', `${owners}`], { execArgv: [] });
+    const [{ portalUrl }] = await once(child, 'message');
+    const browser = await launchBrowser();
+    const live = await opened(browser, portalUrl);
+    console.log(`\n${owners} owners, ${REQUESTS_PER_SECOND} requests a second, load ${loadavg()[0].toFixed(1)}`);
+    await wait(5);
+    const idle = await spell(live, 'the machine as it is');
+    await spell(live, 'every core taken by two others', busy);
+    const heapMB = await heapOf(live);
+    print('  heap after a forced collection', `${heapMB.toFixed(1)} MB`, `figure: under ${FIGURES.heapMB} MB`);
+    await live.page.close();
+    const hourMB = await anHour(await opened(browser, portalUrl, replayed));
+    await browser.close();
+    child.kill();
+    missed ||= heapMB > FIGURES.heapMB || hourMB > FIGURES.heapMB;
+    missed ||= idle.share > FIGURES.cpuShare || idle.longestMs > FIGURES.longestMs;
+  }
+  process.exitCode = missed ? 1 : 0;
+}
+
+async function opened(browser, portalUrl, script) {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 1000 } });
+  if (script) await page.addInitScript(script);
+  await page.goto(portalUrl);
+  await page.waitForSelector('.lanes');
+  const devtools = await page.context().newCDPSession(page);
+  return { page, devtools, system: await browser.newBrowserCDPSession() };
+}
+
+/** Watches the page for a while. @param during runs meanwhile. */
+async function spell({ page, system }, title, during = () => wait(SECONDS)) {
+  await page.evaluate(countFrames);
+  const before = await processorSeconds(system);
+  const startMs = performance.now();
+  await during();
+  const seconds = (performance.now() - startMs) / 1000;
+  const share = ((await processorSeconds(system)) - before) / seconds;
+  const { frames, longestMs } = await page.evaluate('window.stopCounting()');
+  print(`  ${title}: frames a second`, (frames / seconds).toFixed(1));
+  print('    longest frame', `${longestMs.toFixed(0)} ms`, `figure where idle: at most ${FIGURES.longestMs} ms`);
+  const remark = `of one core; figure where idle: at most ${FIGURES.cpuShare * 100} %`;
+  print('    processor time of the page', `${(share * 100).toFixed(0)} %`, remark);
+  return { share, longestMs };
+}
+
+/** In the page. */
+function countFrames() {
+  let [frames, longestMs, lastMs, counts] = [0, 0, performance.now(), true];
+  const next = () => {
+    const nowMs = performance.now();
+    frames++;
+    longestMs = Math.max(longestMs, nowMs - lastMs);
+    lastMs = nowMs;
+    if (counts) requestAnimationFrame(next);
+  };
+  requestAnimationFrame(next);
+  window.stopCounting = () => {
+    counts = false;
+    return { frames, longestMs };
   };
 }
 
-async function measure(requestsPerSecond) {
-  const before = await metrics();
-  await load(requestsPerSecond);
-  const after = await metrics();
-  const updates = after.updates - before.updates;
-  const each = (...names) => names.reduce((sum, name) => sum + after[name] - before[name], 0) / updates;
-  const printMs = (name, ms, remark) => print(name, `${ms.toFixed(1)} ms`, remark);
-  print(`updates at ${requestsPerSecond} requests a second`, `${updates}`, `in ${SECONDS} s, ${OWNERS} owners`);
-  printMs('  script', each('ScriptDuration'));
-  printMs('  style and layout', each('RecalcStyleDuration', 'LayoutDuration'));
-  const whole = each('TaskDuration');
-  const remark = requestsPerSecond === REQUESTS_PER_SECOND[0] ? `figure: under ${FRAME_MS.toFixed(1)} ms` : '';
-  printMs('  all that the main thread does, painting and moving too', whole, remark);
-  return whole;
+/** The processes that run and draw pages. */
+async function processorSeconds(system) {
+  const { processInfo } = await system.send('SystemInfo.getProcessInfo');
+  return processInfo.filter(({ type }) => /renderer|gpu/i.test(type)).reduce((sum, { cpuTime }) => sum + cpuTime, 0);
 }
 
-async function metrics() {
-  const { metrics: list } = await devtools.send('Performance.getMetrics');
-  const spans = Object.fromEntries(list.map(({ name, value }) => [name, value * 1000]));
-  return { ...spans, updates: await page.evaluate('window.updates') };
+async function busy() {
+  const code = "const { parentPort } = require('node:worker_threads'); for (;;) Math.random();";
+  const others = Array.from({ length: availableParallelism() * 2 }, () => new Worker(code, { eval: true }));
+  await wait(SECONDS);
+  await Promise.all(others.map((other) => other.terminate()));
 }
 
-/** Every owner requests a token in turn. */
-async function load(requestsPerSecond) {
-  const agent = new http.Agent({ keepAlive: true, maxSockets: 16 });
-  const keys = sandbox.accessKeys;
-  const endMs = performance.now() + SECONDS * 1000;
-  for (let n = 0; performance.now() < endMs; ) {
-    const batch = Array.from({ length: requestsPerSecond / 50 }, () =>
-      requestToken(sandbox, keys[n++ % keys.length], { agent }),
-    );
-    await Promise.all([...batch, new Promise((resolve) => setTimeout(resolve, 20))]);
+async function heapOf({ devtools }) {
+  await devtools.send('HeapProfiler.collectGarbage');
+  const { usedSize } = await devtools.send('Runtime.getHeapUsage');
+  return usedSize / 1e6;
+}
+
+/** In the page: an event stream whose events come from the benchmark, after one from the server that shows their shape. */
+function replayed() {
+  const sources = [];
+  window.EventSource = class extends EventTarget {
+    static CLOSED = 2;
+    constructor() {
+      super();
+      sources.push(this);
+      setTimeout(() => this.dispatchEvent(new Event('open')));
+    }
+    close() {}
+  };
+  let [id, second] = [1e6, 0];
+  const outcomes = ['issued', 'issued', 'issued', 'server_error', 'rate_limited'];
+  /** One tenth of a second: 40 requests of as many owners, each with a token. */
+  const frame = (nowMs, owners) => {
+    const requests = Array.from({ length: 40 }, (_, n) => {
+      const owner = `owner-${`${1 + ((id + n) % owners)}`.padStart(3, '0')}`;
+      const token = `f${id + n}`;
+      const known = { app: 'app-1', owner, accessKey: `k${owner}`, token, status: 200, durationMs: 1.5, wasted: false };
+      const outcome = outcomes[(id + n) % 5];
+      return { id: id + n, kind: 'token', method: 'POST', atMs: nowMs - 40 + n, outcome, ...known };
+    });
+    id += 40;
+    const tokens = requests.map(({ owner, app, token, atMs }) => {
+      return { fingerprint: token, owner, app, issuedAtMs: atMs, expiresAtMs: atMs + 30_000 };
+    });
+    second = Math.floor(nowMs / 1000);
+    const seconds = [[second, 200, 0, 100, 100, 0, 0, 0]];
+    const figures = { total: id, tokenRequests: id, wasted: 0, inFlight: 0, owners, ownersAsked: owners };
+    figures.ownersCovered = owners;
+    return { clock: { nowMs, frozen: false }, figures, requests, tokens, seconds };
+  };
+  window.replay = async (fromMs, frames, owners) => {
+    for (let n = 0; n < frames; n++) {
+      const data = JSON.stringify(frame(fromMs + n * 100, owners));
+      sources.at(-1).dispatchEvent(new MessageEvent('update', { data }));
+      // The page draws now and then, as it would in an hour.
+      if (n % 20 === 0) await new Promise((resolve) => setTimeout(resolve));
+    }
+  };
+}
+
+async function anHour(live) {
+  const heaps = [];
+  const fromMs = Date.now();
+  for (let part = 0; part < 6; part++) {
+    const frames = HOUR_FRAMES / 6;
+    await live.page.evaluate(`replay(${fromMs + part * frames * 100}, ${frames}, 200)`);
+    heaps.push(await heapOf(live));
   }
-  agent.destroy();
+  const list = heaps.map((heap) => heap.toFixed(1)).join(', ');
+  print('  heap in an hour of updates, every ten minutes', `${heaps.at(-1).toFixed(1)} MB`, list);
+  return heaps.at(-1);
+}
+
+function wait(seconds) {
+  return new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 }
