@@ -3,6 +3,7 @@
  * named `…AtMs` are epoch milliseconds of the sandbox's clock.
  */
 
+import type { Mark } from '../picture/data.ts';
 import type { ActiveFault } from './state/fault-rules.ts';
 import type { Band } from './state/history.ts';
 import type { LedgerEntry } from './state/ledger-entry.ts';
@@ -42,16 +43,18 @@ export interface FiguresView {
   /** Requests of every kind. */
   total: number;
   tokenRequests: number;
-  /** Token requests for owners that already had a good token. */
+  /** Token requests for owners that already had a good token, however they ended. */
   wasted: number;
   /** Token requests in flight. */
   inFlight: number;
   owners: number;
+  /** Owners that a token was requested for. */
+  ownersAsked: number;
   /** Owners with a usable token now. */
   ownersCovered: number;
 }
 
-/** `GET /api/picture`: lanes and time rail of a window. */
+/** `GET /api/picture`: lanes and time rail of a window that ends now or at `untilMs`. */
 export interface PictureView {
   windowMs: number;
   /** In the directory's order; the worst first where `matching` exceeds the limit. */
@@ -60,6 +63,8 @@ export interface PictureView {
   matching: number;
   seconds: TimelineSecond[];
   bands: Band[];
+  /** Where `untilMs` is given: the requests of the window, oldest first, at most 500; or those named by `requests`. */
+  requests?: LedgerEntry[];
 }
 
 export interface LaneView {
@@ -68,8 +73,11 @@ export interface LaneView {
   name: string;
   /** Tokens of the window, oldest first, at most 60. */
   tokens: TokenView[];
-  /** Token requests and failed calls of the window, oldest first, at most 300. */
-  requests: LedgerEntry[];
+  /**
+   * Token requests and failed calls of the window, oldest first, at most 300: id, time, index of its kind (200, wasted,
+   * 429, 5xx, no usable answer, refused, in flight), and 1 if it was wasted.
+   */
+  marks: Mark[];
 }
 
 /** A token as a bar in its owner's lane. */

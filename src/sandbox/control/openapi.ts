@@ -22,7 +22,14 @@ export interface Operation {
 }
 
 const NAMED = { id: 'string?', name: 'string?' } as const;
-const PICTURE = { windowMs: 'number?', search: 'string?', owner: 'string?', limit: 'number?' } as const;
+const PICTURE = {
+  windowMs: 'number?',
+  untilMs: 'number?',
+  search: 'string?',
+  owner: 'string?',
+  limit: 'number?',
+  requests: 'string?',
+} as const;
 const CHANGED = { name: 'string?', enabled: 'boolean?' } as const;
 
 export const OPERATIONS = {
@@ -47,7 +54,7 @@ export const OPERATIONS = {
   },
   'GET /api/picture': {
     operationId: 'getPicture',
-    summary: 'Lanes and timeline of a window: all lanes, or the worst 250.',
+    summary: 'Lanes and timeline of a window that ends now or at `untilMs`: all lanes, or the worst 250.',
     query: PICTURE,
     gives: 'PictureView',
   },
@@ -184,7 +191,7 @@ export const OPERATIONS = {
   'POST /api/try': {
     operationId: 'tryOnce',
     summary: 'Sends one token request and one call to /echo over the token plane.',
-    body: { owner: 'string?' },
+    body: { owner: 'string?', app: 'string?' },
     gives: 'TryView',
   },
   'POST /api/seed': {

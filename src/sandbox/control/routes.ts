@@ -128,7 +128,7 @@ export const ROUTES: Record<Exclude<OperationId, 'GET /api/events'>, Route> = {
   'DELETE /api/scenarios': ({ world }) => ({ ended: finishScenario(world, 'it was stopped') }),
 
   'POST /api/preview': ({ world }, { body }) => previewOf(world, body),
-  'POST /api/try': ({ world, url }, { body }) => tryOnce(credentialsView(world, url, body.owner, undefined)),
+  'POST /api/try': ({ world, url }, { body }) => tryOnce(credentialsView(world, url, body.owner, body.app)),
   'POST /api/seed': ({ world }, { body }) => {
     actions.seedOwners(world, body.owners);
     return { owners: world.directory.owners.size };

@@ -101,7 +101,7 @@ export const SCHEMAS: Readonly<Record<string, Schema>> = {
   ClockView: object({ nowMs: number, frozen: boolean }),
   FiguresView: object({
     ...{ total: integer, tokenRequests: integer, wasted: integer, inFlight: integer },
-    ...{ owners: integer, ownersCovered: integer },
+    ...{ owners: integer, ownersAsked: integer, ownersCovered: integer },
   }),
   LedgerSummary: object({
     ...{ total: integer, wasted: integer, ownersServed: integer },
@@ -110,7 +110,7 @@ export const SCHEMAS: Readonly<Record<string, Schema>> = {
   LedgerEntry: object({
     ...{ id: integer, kind: oneOf(KINDS), atMs: number, 'durationMs?': number, method: string },
     ...{ 'app?': string, 'owner?': string, 'accessKey?': string, 'token?': string, 'tokenExpiresAtMs?': number },
-    ...{ outcome: oneOf(OUTCOMES), 'status?': integer, 'error?': string, 'field?': string },
+    ...{ outcome: oneOf(OUTCOMES), 'status?': integer, 'error?': string, 'description?': string, 'field?': string },
     ...{ 'retryAfterSeconds?': integer, 'fault?': string, 'faultKind?': string, wasted: boolean },
   }),
   TokenView: object({
@@ -119,7 +119,7 @@ export const SCHEMAS: Readonly<Record<string, Schema>> = {
   }),
   LaneView: object({
     ...{ id: string, name: string },
-    ...{ tokens: arrayOf(refTo('TokenView')), requests: arrayOf(refTo('LedgerEntry')) },
+    ...{ tokens: arrayOf(refTo('TokenView')), marks: arrayOf(arrayOf(number)) },
   }),
   Band: object({
     ...{ id: integer, kind: oneOf(['fault', 'scenario', 'frozen', 'jump']), 'name?': string },
@@ -127,7 +127,11 @@ export const SCHEMAS: Readonly<Record<string, Schema>> = {
   }),
   PictureView: object({
     ...{ windowMs: number, lanes: arrayOf(refTo('LaneView')), matching: integer },
-    ...{ seconds: arrayOf(arrayOf(integer)), bands: arrayOf(refTo('Band')) },
+    ...{
+      seconds: arrayOf(arrayOf(integer)),
+      bands: arrayOf(refTo('Band')),
+      'requests?': arrayOf(refTo('LedgerEntry')),
+    },
   }),
   AppView: object({
     ...{ id: string, name: string, enabled: boolean, clientId: string },

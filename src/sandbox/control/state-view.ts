@@ -1,6 +1,6 @@
 import type { CredentialsView, LaneView, LedgerEntry, PictureView, StateView, TokenView } from '../api-types.ts';
 import { appOf, currentKey, ownerOf } from '../state/actions.ts';
-import { failed } from '../state/marks.ts';
+import { failed, pictureMark } from '../state/marks.ts';
 import { NotFound } from '../state/problems.ts';
 import type { World } from '../state/world.ts';
 import type { ControlContext } from './context.ts';
@@ -17,11 +17,15 @@ const MAX_WINDOW_MS = 4 * 3_600_000;
 /** Selects the window and the lanes. */
 export interface PictureQuery {
   readonly windowMs?: number;
+  /** The end of the window, by default now. */
+  readonly untilMs?: number;
   /** Part of an owner's id or name. */
   readonly search?: string;
   /** One owner's id. */
   readonly owner?: string;
   readonly limit?: number;
+  /** Ids of requests, with commas between them. */
+  readonly requests?: string;
 }
 
 /** The initial state of a page. The event stream reports what changes after `lastEventId`. */
@@ -51,23 +55,34 @@ function lastRequests(world: World): LedgerEntry[] {
   return [...byId.values()].sort((a, b) => a.id - b.id);
 }
 
-/** The lanes and the time rail of a window that ends now. */
+/** The lanes and the time rail of a window. */
 export function pictureView(world: World, query: PictureQuery): PictureView {
   const windowMs = Math.min(MAX_WINDOW_MS, Math.max(1000, query.windowMs ?? DEFAULT_WINDOW_MS));
-  const fromMs = world.clock.now() - windowMs;
-  const requests = requestsByOwner(world, fromMs);
+  const nowMs = world.clock.now();
+  const untilMs = query.untilMs ?? nowMs;
+  const fromMs = untilMs - windowMs;
+  const byOwner = requestsByOwner(world, fromMs, untilMs);
   const ids = matchingOwners(world, query);
   const limit = Math.min(MAX_LANES, Math.max(1, query.limit ?? MAX_LANES));
-  const shown = ids.length > limit ? worstFirst(world, ids, requests).slice(0, limit) : ids;
-  if (query.owner === undefined && requests.has('')) shown.push('');
-  const tokens = tokensByOwner(world, fromMs, new Set(shown));
+  const shown = ids.length > limit ? worstFirst(world, ids, byOwner).slice(0, limit) : ids;
+  if (query.owner === undefined && byOwner.has('')) shown.push('');
+  const tokens = tokensByOwner(world, fromMs, untilMs, new Set(shown));
   const lanes = shown.map((id): LaneView => {
     const name = world.directory.owners.get(id)?.name ?? '';
-    const newestFirst = (requests.get(id) ?? []).slice(0, MAX_LANE_REQUESTS);
-    return { id, name, tokens: (tokens.get(id) ?? []).slice(-MAX_LANE_TOKENS), requests: newestFirst.reverse() };
+    const newestFirst = (byOwner.get(id) ?? []).slice(0, MAX_LANE_REQUESTS);
+    const marks = newestFirst.reverse().map(pictureMark);
+    return { id, name, tokens: (tokens.get(id) ?? []).slice(-MAX_LANE_TOKENS), marks };
   });
-  const seconds = world.ledger.timeline.since(fromMs);
-  return { windowMs, lanes, matching: ids.length, seconds, bands: world.history.since(fromMs) };
+  const seconds = world.ledger.timeline.since(fromMs).filter(([second]) => second * 1000 <= untilMs);
+  const bands = world.history.since(fromMs).filter((band) => band.fromMs <= untilMs);
+  const requests = query.untilMs === undefined ? undefined : requestsOf(world, query.requests, [...byOwner.values()]);
+  return { windowMs, lanes, matching: ids.length, seconds, bands, ...(requests && { requests }) };
+}
+
+/** The requests that are named, or else the last ones of a window. */
+function requestsOf({ ledger }: World, named: string | undefined, ofOwners: LedgerEntry[][]): LedgerEntry[] {
+  const found = named?.split(',').flatMap((id) => ledger.find(Number(id)) ?? []) ?? ofOwners.flat();
+  return found.sort((a, b) => a.id - b.id).slice(-MAX_DRAWN);
 }
 
 function matchingOwners({ directory }: World, { search = '', owner }: PictureQuery): string[] {
@@ -76,10 +91,11 @@ function matchingOwners({ directory }: World, { search = '', owner }: PictureQue
 }
 
 /** The requests that began in the window, newest first. */
-function requestsByOwner(world: World, fromMs: number): Map<string, LedgerEntry[]> {
+function requestsByOwner(world: World, fromMs: number, untilMs: number): Map<string, LedgerEntry[]> {
   const byOwner = new Map<string, LedgerEntry[]>();
   for (const entry of world.ledger.drawn()) {
-    if (entry.atMs < fromMs) break;
+    // Calls to /echo are kept when they fail, which may be long after they began: the order is not exact.
+    if (entry.atMs < fromMs || entry.atMs > untilMs) continue;
     const list = byOwner.get(entry.owner ?? '');
     if (list) list.push(entry);
     else byOwner.set(entry.owner ?? '', [entry]);
@@ -87,11 +103,16 @@ function requestsByOwner(world: World, fromMs: number): Map<string, LedgerEntry[
   return byOwner;
 }
 
-function tokensByOwner(world: World, fromMs: number, owners: ReadonlySet<string>): Map<string, TokenView[]> {
+function tokensByOwner(
+  world: World,
+  fromMs: number,
+  untilMs: number,
+  owners: ReadonlySet<string>,
+): Map<string, TokenView[]> {
   const byOwner = new Map<string, TokenView[]>();
   for (const token of world.tokens.endingAfter(fromMs)) {
     const owner = token.accessKey.ownerId;
-    if (!owners.has(owner)) continue;
+    if (!owners.has(owner) || token.issuedAtMs > untilMs) continue;
     const list = byOwner.get(owner);
     if (list) list.push(tokenView(token));
     else byOwner.set(owner, [tokenView(token)]);

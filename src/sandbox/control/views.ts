@@ -44,6 +44,7 @@ export function figuresView({ ledger, tokens, clock, directory }: World): Figure
     wasted: ofTokens.wasted,
     inFlight: ledger.tokensInFlight,
     owners: directory.owners.size,
+    ownersAsked: ledger.ownersAsked,
     ownersCovered: tokens.ownersCovered(clock.now()),
   };
 }

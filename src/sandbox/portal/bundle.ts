@@ -13,7 +13,10 @@ const source = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 const BUILT = source('built.ts');
 
 /** The style sheets, in their order. */
-const STYLES = ['base', 'controls', 'live', 'screens'];
+const STYLES = [
+  ...['page/styles/base.css', 'page/styles/controls.css', '../../picture/picture.css'],
+  ...['page/styles/live.css', 'page/styles/screens.css'],
+];
 
 export interface Page {
   readonly script: string;
@@ -43,9 +46,7 @@ export async function bundlePage(onlyBundle: readonly string[]): Promise<Page> {
   await build.close();
   const unnamed = bundled.filter(({ name }) => !onlyBundle.includes(name)).map(({ name }) => name);
   if (unnamed.length > 0) throw new Error(`the portal bundles ${unnamed.join(', ')}: name it, or do without`);
-  const style = (await Promise.all(STYLES.map((name) => readFile(source(`page/styles/${name}.css`), 'utf8')))).join(
-    '\n',
-  );
+  const style = (await Promise.all(STYLES.map((path) => readFile(source(path), 'utf8')))).join('\n');
   return { script: output[0].code, style, bundled };
 }
 

@@ -1,9 +1,5 @@
+import { MARK_KINDS, type Mark, type MarkKind } from '../../picture/data.ts';
 import type { LedgerEntry, Outcome } from './ledger-entry.ts';
-
-/** How a request is drawn and counted. Each mark has a shape of its own in the portal. */
-export const MARK_KINDS = ['ok', 'wasted', 'limited', 'error', 'broken', 'refused', 'pending'] as const;
-
-export type MarkKind = (typeof MARK_KINDS)[number];
 
 const MARK_OF_OUTCOME: Readonly<Record<Outcome, MarkKind>> = {
   issued: 'ok',
@@ -20,8 +16,15 @@ const MARK_OF_OUTCOME: Readonly<Record<Outcome, MarkKind>> = {
   pending: 'pending',
 };
 
+/** How a request is counted by second. */
 export function markOf({ outcome, wasted }: Pick<LedgerEntry, 'outcome' | 'wasted'>): MarkKind {
   return outcome === 'issued' && wasted ? 'wasted' : MARK_OF_OUTCOME[outcome];
+}
+
+/** How a request is drawn. */
+export function pictureMark(entry: Pick<LedgerEntry, 'id' | 'atMs' | 'outcome' | 'wasted'>): Mark {
+  const kind = MARK_KINDS.indexOf(markOf(entry));
+  return entry.wasted ? [entry.id, entry.atMs, kind, 1] : [entry.id, entry.atMs, kind];
 }
 
 /** Whether the client got what it asked for. */

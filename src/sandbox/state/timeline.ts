@@ -1,5 +1,6 @@
+import { MARK_KINDS } from '../../picture/data.ts';
 import type { LedgerEntry } from './ledger-entry.ts';
-import { MARK_KINDS, markOf } from './marks.ts';
+import { markOf } from './marks.ts';
 
 /** A second of the sandbox's clock (epoch seconds), and the token requests that began in it, by `MARK_KINDS`. */
 export type TimelineSecond = readonly [second: number, ...counts: number[]];

@@ -31,6 +31,8 @@ export function useAddress(): Address {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {
     const follow = () => setHash(location.hash);
+    // It may have changed since this was rendered.
+    follow();
     addEventListener('hashchange', follow);
     addEventListener('addresschange', follow);
     return () => {

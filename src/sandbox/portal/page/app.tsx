@@ -93,7 +93,7 @@ function useSaying(): [said: string, say: (text: string) => void] {
 
 function useSnapshot(connection: Connection): Snapshot {
   const [snapshot, setSnapshot] = useState(connection.snapshot);
-  useEffect(() => connection.subscribe(() => setSnapshot(connection.snapshot)), [connection]);
+  useEffect(() => connection.subscribe(setSnapshot), [connection]);
   return snapshot;
 }
 

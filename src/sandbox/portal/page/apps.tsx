@@ -1,9 +1,10 @@
 import { useState } from 'preact/hooks';
+import { Scroll, State } from '../../../picture/parts.tsx';
+import { spanWord } from '../../../picture/words.ts';
 import type { AppView } from '../../api-types.ts';
 import { ask } from './api.ts';
 import { type Model, timeOf } from './model.ts';
-import { Action, Field, Scroll, State, useAction, useTick } from './parts.tsx';
-import { spanWord } from './words.ts';
+import { Action, Field, useAction, useTick } from './parts.tsx';
 
 /** The integration apps and their credentials. */
 export function Apps({ model }: { model: Model }) {

@@ -1,7 +1,7 @@
+import { spanWord, timeWord } from '../../../picture/words.ts';
 import { ask } from './api.ts';
 import { type Model, timeOf } from './model.ts';
 import { Action, Confirm, useTick } from './parts.tsx';
-import { spanWord, timeWord } from './words.ts';
 
 const STEPS_MS = [60_000, 600_000, 3_600_000];
 

@@ -1,7 +1,7 @@
 import { createContext } from 'preact';
 import type { PictureView, StateView, UpdateFrame } from '../../api-types.ts';
 import { ask, Refused } from './api.ts';
-import { changed, type Model, modelOf, withConnection, withLostConnection, withPicture } from './model.ts';
+import { changed, combined, type Model, modelOf, withConnection, withLostConnection, withPicture } from './model.ts';
 
 export type Status = 'connecting' | 'live' | 'lost';
 
@@ -15,14 +15,25 @@ export interface Snapshot {
 /** The part of the picture that is shown. */
 export interface View {
   readonly windowMs: number;
-  readonly search: string;
-  readonly owner: string;
+  /** The end of a window of the past. */
+  readonly untilMs?: number | undefined;
+  readonly search?: string;
+  readonly owner?: string;
+  /** Ids of requests of the past, with commas between them. */
+  readonly requests?: string | undefined;
 }
 
 const RETRY_MS = 2000;
 
 /** How often the picture is fetched again while frames alone cannot keep it complete. */
 const REFRESH_MS = 5000;
+
+/** How often the page takes the frames that have arrived; less often where that takes more than a tenth of the time. */
+const TAKE_MS = 250;
+const TAKE_SHARE = 0.1;
+
+/** If so many characters of frames wait, the page has stood still: it fetches the state instead of catching up. */
+const MAX_WAITING = 4_000_000;
 
 /**
  * Keeps a model of the sandbox up to date: fetches the state once and follows the event stream from there. After a lost
@@ -33,9 +44,12 @@ export class Connection {
   #snapshot: Snapshot = { model: undefined, status: 'connecting', problem: undefined };
   #source: EventSource | undefined;
   #loading = false;
-  #view: View = { windowMs: 60_000, search: '', owner: '' };
+  #view: View = { windowMs: 60_000 };
   #incomplete = false;
-  readonly #readers = new Set<() => void>();
+  /** Frames that have arrived, unread, and when by the page's own clock. */
+  #waiting: { text: string; atMs: number }[] = [];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #readers = new Set<(snapshot: Snapshot) => void>();
 
   constructor() {
     setInterval(() => {
@@ -47,8 +61,10 @@ export class Connection {
     return this.#snapshot;
   }
 
-  subscribe(reader: () => void): () => void {
+  /** Calls the reader now, too: what it has shown so far may be out of date. */
+  subscribe(reader: (snapshot: Snapshot) => void): () => void {
     this.#readers.add(reader);
+    reader(this.#snapshot);
     return () => this.#readers.delete(reader);
   }
 
@@ -60,8 +76,7 @@ export class Connection {
 
   /** Shows another window, search or owner. */
   look(view: View): void {
-    const { windowMs, search, owner } = this.#view;
-    if (view.windowMs === windowMs && view.search === search && view.owner === owner) return;
+    if (queryOf(view) === queryOf(this.#view)) return;
     this.#view = view;
     if (this.#snapshot.model) void this.#refresh();
   }
@@ -72,12 +87,14 @@ export class Connection {
     this.#loading = true;
     this.#release();
     try {
-      const view = this.#view;
+      // The present first; a window of the past follows.
+      const windowMs = Math.max(60_000, this.#view.windowMs);
+      const view = { ...this.#view, windowMs, untilMs: undefined, requests: undefined };
       const state = await ask<StateView>('GET', `/api/state?${queryOf(view)}`);
-      this.#show({ model: modelOf(state, performance.now()), problem: undefined });
+      this.#show({ model: modelOf(state, performance.now(), this.#snapshot.model), problem: undefined });
       this.#incomplete = isIncomplete(state.picture);
       this.#follow(state.lastEventId);
-      if (view !== this.#view) void this.#refresh();
+      if (queryOf(view) !== queryOf(this.#view)) void this.#refresh();
     } catch (error) {
       this.#lose(error instanceof Refused ? error.message : undefined);
       setTimeout(() => void this.load(), RETRY_MS);
@@ -92,7 +109,7 @@ export class Connection {
       const picture = await ask<PictureView>('GET', `/api/picture?${queryOf(view)}`);
       const { model } = this.#snapshot;
       if (!model || view !== this.#view) return;
-      this.#incomplete = isIncomplete(picture);
+      this.#incomplete = view.untilMs === undefined && isIncomplete(picture);
       this.#show({ model: withPicture(model, picture) });
     } catch {
       this.#incomplete = true;
@@ -102,6 +119,7 @@ export class Connection {
   #release(): void {
     this.#source?.close();
     this.#source = undefined;
+    this.#waiting = [];
   }
 
   #follow(lastEventId: string): void {
@@ -112,7 +130,10 @@ export class Connection {
       const { model } = this.#snapshot;
       this.#show({ status: 'live', model: model && withConnection(model) });
     });
-    source.addEventListener('update', (event: MessageEvent<string>) => this.#take(JSON.parse(event.data)));
+    source.addEventListener('update', ({ data }: MessageEvent<string>) => {
+      this.#waiting.push({ text: data, atMs: performance.now() });
+      this.#timer ??= setTimeout(() => this.#take(), 0);
+    });
     source.addEventListener('error', () => {
       this.#lose();
       // The browser retries by itself, except where the answer was not a stream.
@@ -120,14 +141,31 @@ export class Connection {
     });
   }
 
-  #take(frame: UpdateFrame): void {
+  /** Takes all frames that have arrived as one change, and then rests. */
+  #take(): void {
+    const startMs = performance.now();
+    const frames = this.#waiting;
+    this.#waiting = [];
+    if (frames.reduce((sum, { text }) => sum + text.length, 0) > MAX_WAITING) void this.load();
+    else if (frames.length > 0) this.#apply(combined(frames.map(({ text }) => JSON.parse(text))), frames.at(-1)?.atMs);
+    const rest = () => {
+      const restMs = Math.max(TAKE_MS, (performance.now() - startMs) / TAKE_SHARE);
+      this.#timer = setTimeout(() => {
+        if (this.#waiting.length > 0) this.#take();
+        else this.#timer = undefined;
+      }, restMs);
+    };
+    // The rendering follows at once and is part of the time.
+    this.#timer = setTimeout(rest);
+  }
+
+  #apply(frame: UpdateFrame, atMs = performance.now()): void {
     const { model } = this.#snapshot;
     if (frame.stale) void this.load();
-    else if (model) {
-      if (frame.requestsLeftOut || frame.ownersChanged) this.#incomplete = true;
-      if (frame.ownersChanged) void this.#refresh();
-      this.#show({ model: changed(model, frame, performance.now()) });
-    }
+    if (!model) return;
+    if (frame.requestsLeftOut || frame.ownersChanged) this.#incomplete = true;
+    this.#show({ model: changed(model, frame, atMs) });
+    if (frame.ownersChanged) void this.#refresh();
   }
 
   #lose(problem?: string): void {
@@ -137,16 +175,16 @@ export class Connection {
 
   #show(changes: Partial<Snapshot>): void {
     this.#snapshot = { ...this.#snapshot, ...changes };
-    for (const reader of this.#readers) reader();
+    for (const reader of this.#readers) reader(this.#snapshot);
   }
 }
 
 const isIncomplete = ({ lanes, matching }: PictureView): boolean =>
   lanes.filter(({ id }) => id !== '').length < matching;
 
-function queryOf({ windowMs, search, owner }: View): string {
-  const query = { windowMs: `${windowMs}`, ...(search && { search }), ...(owner && { owner }) };
-  return new URLSearchParams(query).toString();
+function queryOf(view: View): string {
+  const given = Object.entries(view).filter(([, value]) => value !== undefined && value !== '');
+  return `${new URLSearchParams(given.map(([name, value]) => [name, `${value}`]))}`;
 }
 
 export const ConnectionContext = createContext<Connection | undefined>(undefined);

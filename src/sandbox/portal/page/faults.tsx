@@ -1,8 +1,10 @@
+import { Scroll } from '../../../picture/parts.tsx';
+import { countWord } from '../../../picture/words.ts';
 import { ask } from './api.ts';
 import { FaultForm } from './fault-form.tsx';
 import { type Model, timeOf } from './model.ts';
-import { Action, Scroll, useTick } from './parts.tsx';
-import { countWord, faultWord, isActive, leftWord, targetWord, whenWord } from './words.ts';
+import { Action, useTick } from './parts.tsx';
+import { faultWord, isActive, leftWord, targetWord, whenWord } from './words.ts';
 
 /** The fault rules, and the form for another. */
 export function Faults({ model }: { model: Model }) {

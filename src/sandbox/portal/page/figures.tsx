@@ -1,78 +1,54 @@
-import { MARK_KINDS } from '../../state/marks.ts';
 import { ask } from './api.ts';
-import { countsBetween, type Model, timeOf } from './model.ts';
+import { type Figure, headlineOf } from './headline.ts';
+import { type Model, timeOf } from './model.ts';
 import { Action, useTick } from './parts.tsx';
-import { countWord, faultWord, isActive, leftWord, plural, spanWord, targetWord } from './words.ts';
-
-const RATE_WINDOW_MS = 10_000;
+import { faultWord, isActive, leftWord, targetWord } from './words.ts';
 
 /** Request rate, success, owners covered and wasted requests, from the server's exact counts. */
 export function Figures({ model, windowMs }: { model: Model; windowMs: number }) {
   const nowMs = timeOf(model, useTick(500));
-  const { figures, seconds } = model;
-  const counts = countsBetween(seconds, nowMs - windowMs, nowMs);
-  const of = (...kinds: (typeof MARK_KINDS)[number][]) =>
-    kinds.reduce((sum, kind) => sum + (counts[MARK_KINDS.indexOf(kind)] ?? 0), 0);
-  const good = of('ok', 'wasted');
-  const bad = of('limited', 'error', 'broken', 'refused');
-  const recent = countsBetween(seconds, nowMs - RATE_WINDOW_MS, nowMs).reduce((sum, count) => sum + count, 0);
-  const share = good + bad > 0 ? good / (good + bad) : undefined;
+  const { figures, seconds, clock } = model;
+  const active = model.faults.filter((rule) => isActive(rule, nowMs));
+  const faulty = active.some(({ target }) => target.path !== 'echo');
+  const headline = headlineOf({ figures, seconds, faulty, frozen: clock.frozen, windowMs, nowMs });
   return (
     <dl class="figures">
-      <Figure word="Token requests" value={(recent / (RATE_WINDOW_MS / 1000)).toFixed(1)} unit="/s">
-        {`${countWord(figures.tokenRequests)} so far, ${figures.inFlight} in flight`}
-      </Figure>
-      <Figure
-        word="Success"
-        value={share === undefined ? '–' : percent(share)}
-        tone={share === undefined || share >= 0.99 ? undefined : share >= 0.9 ? 'warning' : 'alarm'}
-      >
-        {`${plural(bad, 'failure')}, last ${spanWord(windowMs)}`}
-      </Figure>
-      <Figure word="Owners covered" value={countWord(figures.ownersCovered)}>
-        {`of ${countWord(figures.owners)}, with a usable token`}
-      </Figure>
-      <Figure
-        word="Wasted requests"
-        value={countWord(figures.wasted)}
-        tone={figures.wasted > 0 ? 'warning' : undefined}
-      >
-        the owner had a good token
-      </Figure>
+      <FigureView word="Token requests" unit="/s" {...headline.rate} />
+      <FigureView word="Success" {...headline.success} />
+      <FigureView word="Owners covered" {...headline.covered} />
+      <FigureView word="Wasted requests" {...headline.wasted} />
       <div class="wide">
         <dt>Active faults</dt>
         <dd>
-          <ActiveFaults model={model} nowMs={nowMs} />
+          {active.length === 0 ? <span class="hint">None now</span> : <ActiveFaults active={active} nowMs={nowMs} />}
         </dd>
       </div>
     </dl>
   );
 }
 
-function Figure(props: {
-  word: string;
-  value: string;
-  unit?: string;
-  tone?: 'warning' | 'alarm' | undefined;
-  children: string;
-}) {
+function FigureView({ word, value, unit, tone, hint }: Figure & { word: string; unit?: string }) {
   return (
     <div>
-      <dt>{props.word}</dt>
+      <dt>{word}</dt>
       <dd>
-        <span class={`value ${props.tone ?? ''}`}>
-          {props.value}
-          {props.unit && <small>{props.unit}</small>}
+        <span class={`value ${tone ?? ''}`}>
+          {value}
+          {unit && <small>{unit}</small>}
+          {tone === 'alarm' && (
+            <small role="img" aria-label="alarm">
+              {' '}
+              ▲
+            </small>
+          )}
         </span>
-        <span class="hint">{props.children}</span>
+        <span class="hint">{hint}</span>
       </dd>
     </div>
   );
 }
 
-function ActiveFaults({ model, nowMs }: { model: Model; nowMs: number }) {
-  const active = model.faults.filter((rule) => isActive(rule, nowMs));
-  if (active.length === 0) return <span class="hint">None</span>;
+function ActiveFaults({ active, nowMs }: { active: Model['faults']; nowMs: number }) {
   return (
     <ul>
       {active.map((rule) => (
@@ -96,6 +72,3 @@ function ActiveFaults({ model, nowMs }: { model: Model; nowMs: number }) {
     </ul>
   );
 }
-
-/** Rounds down to 99.9 % unless every request succeeded. */
-const percent = (share: number): string => `${share === 1 ? 100 : Math.min(99.9, share * 100).toFixed(1)}%`;

@@ -1,83 +1,139 @@
-import { useContext, useEffect, useState } from 'preact/hooks';
-import { MARK_KINDS } from '../../state/marks.ts';
-import { setParams, useAddress } from './address.ts';
+import { useContext, useEffect } from 'preact/hooks';
+import { LanesTable } from '../../../picture/lanes-table.tsx';
+import { Legend } from '../../../picture/parts.tsx';
+import { Picture } from '../../../picture/picture.tsx';
+import { countWord, spanWord, timeWord } from '../../../picture/words.ts';
+import { hashOf, setParams, useAddress } from './address.ts';
 import { ConnectPanel } from './connect-panel.tsx';
 import { ConnectionContext } from './connection.ts';
 import { Figures } from './figures.tsx';
-import { LanesPicture } from './lanes-picture.tsx';
-import { LanesTable } from './lanes-table.tsx';
-import { type Lane, type Model, timeOf } from './model.ts';
-import { Check, Choice, Mark } from './parts.tsx';
+import { type Lane, MAX_LANE_MARKS, type Model, standsStill, timeOf } from './model.ts';
+import { Check, Choice } from './parts.tsx';
 import { RequestDetail, RequestList } from './requests.tsx';
 import { ScenarioBar } from './scenario-bar.tsx';
-import { countWord, MARK_WORDS } from './words.ts';
 
-const WINDOWS = [
+const WINDOWS: readonly (readonly [value: string, word: string])[] = [
   ['60000', '1 min'],
   ['300000', '5 min'],
   ['900000', '15 min'],
   ['3600000', '1 h'],
   ['14400000', '4 h'],
-] as const;
+];
 
-type Window = (typeof WINDOWS)[number][0];
+const isWindow = (text: string): boolean => WINDOWS.some(([value]) => value === text);
 
-/** Shows what the integration does, as it happens. */
-export function Live({ model: latest }: { model: Model }) {
-  const connection = useContext(ConnectionContext);
+/** The part of time that the address names. */
+function useView() {
   const { params } = useAddress();
-  const [held, setHeld] = useState<{ model: Model; atMs: number } | undefined>();
-  const model = held?.model ?? latest;
-  const window: Window = WINDOWS.find(([value]) => value === params.window)?.[0] ?? '60000';
-  const windowMs = Number(window);
-  const search = params.search ?? '';
+  const windowMs = Math.min(14_400_000, Math.max(1000, Number(params.window) || 60_000));
+  const untilMs = Number(params.until) || undefined;
+  const back = () =>
+    setParams({ until: undefined, requests: undefined, ...(!isWindow(`${windowMs}`) && { window: undefined }) });
+  return { params, windowMs, untilMs, search: params.search ?? '', back };
+}
+
+type Shown = ReturnType<typeof useView>;
+
+/** Shows what the integration does, as it happens, or what it did in a window of the past. */
+export function Live({ model }: { model: Model }) {
+  const connection = useContext(ConnectionContext);
+  const view = useView();
+  const { params, windowMs, untilMs, search } = view;
   const selected = Number(params.request) || undefined;
   const select = (id: number | undefined) => setParams({ request: id?.toString() });
-  useEffect(() => connection?.look({ windowMs, search, owner: '' }), [windowMs, search]);
-  const hold = () => setHeld(held ? undefined : { model: latest, atMs: timeOf(latest, performance.now()) });
+  useEffect(
+    () =>
+      connection?.look({ windowMs, untilMs, search, requests: untilMs === undefined ? undefined : params.requests }),
+    [windowMs, untilMs, search, params.requests],
+  );
+  const requests = (untilMs === undefined ? undefined : model.past)?.requests ?? model.requests;
   return (
     <div class="live">
-      <ConnectPanel model={latest} />
-      <Figures model={latest} windowMs={windowMs} />
-      <ScenarioBar model={latest} />
-      <Lanes {...{ model, window, search, selected }} heldAtMs={held?.atMs} onHold={hold} onSelect={select} />
+      <ConnectPanel model={model} />
+      <Figures model={model} windowMs={untilMs === undefined ? windowMs : 60_000} />
+      <ScenarioBar model={model} />
+      <Lanes {...{ model, view, selected }} onSelect={select} />
       <div class="beside">
         {selected !== undefined && (
           <RequestDetail
             key={selected}
             id={selected}
-            known={model.requests.findLast(({ id }) => id === selected)}
+            known={requests.findLast(({ id }) => id === selected)}
             url={model.url}
             onClose={() => select(undefined)}
           />
         )}
-        <RequestList requests={model.requests} selected={selected} onSelect={select} />
+        <RequestList requests={requests} selected={selected} onSelect={select}>
+          {untilMs !== undefined && (
+            <p class="hint">
+              {params.requests ? 'Those that the verdict names.' : `From ${periodWord(windowMs, untilMs)}.`}{' '}
+              {params.requests && (
+                <button type="button" class="quiet" onClick={() => setParams({ requests: undefined })}>
+                  All of this window
+                </button>
+              )}
+            </p>
+          )}
+        </RequestList>
       </div>
     </div>
   );
 }
 
-function Lanes(props: {
-  model: Model;
-  window: Window;
-  search: string;
-  heldAtMs: number | undefined;
-  onHold: () => void;
-  selected: number | undefined;
-  onSelect: (id: number) => void;
-}) {
-  const { model, window, search, heldAtMs, selected, onSelect } = props;
-  const { params } = useAddress();
-  const calls = params.calls === '1';
+const periodWord = (windowMs: number, untilMs: number): string =>
+  `${timeWord(untilMs - windowMs)} to ${timeWord(untilMs)}`;
+
+function Lanes(props: { model: Model; view: Shown; selected: number | undefined; onSelect: (id: number) => void }) {
+  const { model, view, selected, onSelect } = props;
+  const { params, windowMs, untilMs, search, back } = view;
   const asTable = params.as === 'table';
-  const windowMs = Number(window);
+  const picture = (untilMs === undefined ? undefined : model.past) ?? model;
   const wanted = search.trim().toLowerCase();
-  const lanes: Lane[] = [...model.lanes.values()].filter(
+  const lanes = [...picture.lanes.values()].filter(
     ({ id, name }) => id.toLowerCase().includes(wanted) || name.toLowerCase().includes(wanted),
   );
-  const shown = [...model.lanes.keys()].filter((id) => id !== '').length;
+  const shown = lanes.filter(({ id }) => id !== '').length;
+  const nowMs = () => untilMs ?? timeOf(model, performance.now());
   return (
     <section class="lanes-section" aria-labelledby="lanes-heading">
+      <Controls {...{ model, view, asTable }} />
+      {!asTable && <Legend />}
+      {picture.matching > shown && shown > 0 && (
+        <p class="hint worst">
+          The {countWord(shown)} worst of {countWord(picture.matching)} owners: failures first, then waste. Search for
+          others.
+        </p>
+      )}
+      {asTable ? (
+        <LanesTable lanes={lanes} nowMs={nowMs()} windowMs={windowMs} mostMarks={MAX_LANE_MARKS} />
+      ) : (
+        <Picture
+          lanes={params.calls === '1' ? lanes.map(withCalls) : lanes}
+          seconds={picture.seconds}
+          bands={picture.bands}
+          {...{ windowMs, nowMs, selected, onSelect }}
+          still={untilMs !== undefined || standsStill(model)}
+          onZoom={(span) =>
+            span
+              ? setParams({ window: `${Math.round(span.toMs - span.fromMs)}`, until: `${Math.round(span.toMs)}` })
+              : back()
+          }
+          hrefOf={(owner) => hashOf(owner ? 'owners' : 'live', { owner })}
+        />
+      )}
+      {lanes.length === 0 && <p class="empty">No owner matches the search.</p>}
+    </section>
+  );
+}
+
+const withCalls = (lane: Lane): Lane => ({ ...lane, marks: [...lane.marks, ...lane.calls] });
+
+function Controls({ model, view, asTable }: { model: Model; view: Shown; asTable: boolean }) {
+  const { params, windowMs, untilMs, search, back } = view;
+  const window = `${windowMs}`;
+  const hold = () => setParams({ until: `${Math.round(timeOf(model, performance.now()))}` });
+  return (
+    <>
       <div class="row heading">
         <h2 id="lanes-heading">Lanes</h2>
         <fieldset class="switch">
@@ -93,10 +149,15 @@ function Lanes(props: {
             </button>
           ))}
         </fieldset>
-        <button type="button" aria-pressed={heldAtMs !== undefined} onClick={props.onHold}>
+        <button type="button" aria-pressed={untilMs !== undefined} onClick={untilMs === undefined ? hold : back}>
           Hold
         </button>
-        <Choice label="Last" value={window} options={WINDOWS} onChange={(value) => setParams({ window: value })} />
+        <Choice
+          label="Last"
+          value={window}
+          options={isWindow(window) ? WINDOWS : [[window, spanWord(windowMs)], ...WINDOWS]}
+          onChange={(value) => setParams({ window: value })}
+        />
         <label class="inline">
           <span>Owner</span>
           <input
@@ -106,39 +167,22 @@ function Lanes(props: {
             onInput={(event) => setParams({ search: event.currentTarget.value })}
           />
         </label>
-        <Check label="Calls to /echo" checked={calls} onChange={(on) => setParams({ calls: on ? '1' : undefined })} />
+        <Check
+          label="Calls to /echo"
+          checked={params.calls === '1'}
+          onChange={(on) => setParams({ calls: on ? '1' : undefined })}
+        />
       </div>
-      {!asTable && <Legend />}
-      {model.matching > shown && shown > 0 && (
-        <p class="hint worst">
-          The {countWord(shown)} worst of {countWord(model.matching)} owners: failures first, then waste. Search for
-          others.
+      {untilMs !== undefined && (
+        <p class="row past">
+          <span>
+            Held: {periodWord(windowMs, untilMs)}, {spanWord(windowMs)}.
+          </span>
+          <button type="button" onClick={back}>
+            Back to now
+          </button>
         </p>
       )}
-      {asTable ? (
-        <LanesTable lanes={lanes} nowMs={heldAtMs ?? timeOf(model, performance.now())} windowMs={windowMs} />
-      ) : (
-        <LanesPicture {...{ model, lanes, windowMs, calls, heldAtMs, selected, onSelect }} />
-      )}
-      {lanes.length === 0 && <p class="empty">No owner matches the search.</p>}
-    </section>
-  );
-}
-
-function Legend() {
-  return (
-    <ul class="legend" aria-label="Legend">
-      <li>
-        <svg class="mark" width="22" height="12" viewBox="0 -6 22 12" aria-hidden="true">
-          <path class="bar" d="M0 0H22" stroke-width="6" />
-        </svg>
-        token
-      </li>
-      {MARK_KINDS.map((kind) => (
-        <li key={kind}>
-          <Mark kind={kind} /> {MARK_WORDS[kind]}
-        </li>
-      ))}
-    </ul>
+    </>
   );
 }

@@ -1,39 +1,47 @@
 /**
  * The page's model of the sandbox, and its update by a frame of the event stream. Pure: each frame creates a new model that
- * shares all unchanged objects with the previous one, so that views can compare by identity.
+ * shares all unchanged objects with the previous one.
  */
 
+import type { Band, Bar, Mark, Lane as PictureLane, Second, Seconds } from '../../../picture/data.ts';
+import { MARK_KINDS } from '../../../picture/data.ts';
 import type {
   AppView,
-  Band,
   ClockView,
   FiguresView,
   LaneView,
   LedgerEntry,
   PictureView,
   ScenarioRun,
+  Band as ServerBand,
   StateView,
-  TimelineSecond,
   TokenView,
   UpdateFrame,
 } from '../../api-types.ts';
 import type { ActiveFault } from '../../state/fault-rules.ts';
-import { MARK_KINDS, markOf } from '../../state/marks.ts';
+import { pictureMark, succeeded } from '../../state/marks.ts';
 import type { Profile } from '../../state/profile.ts';
 import { secondOf } from '../../state/timeline.ts';
+import { faultKindWord, ownerWord, sentence } from './words.ts';
 
-/** One owner's part of the picture. */
-export interface Lane {
-  /** The owner's id; empty for requests of unknown owners. */
-  readonly id: string;
-  readonly name: string;
-  /** By `issuedAtMs`. */
-  readonly tokens: readonly TokenView[];
-  /** By `id`. */
+/** One owner's part of the picture. Its id is empty for requests of unknown owners. */
+export interface Lane extends PictureLane {
+  /** Calls to /echo that were accepted or are in flight. */
+  readonly calls: readonly Mark[];
+}
+
+export interface Picture {
+  readonly lanes: ReadonlyMap<string, Lane>;
+  /** How many owners match the search. If they are more than the lanes, the lanes are the worst of them. */
+  readonly matching: number;
+  /** Token requests by second and mark, exact. */
+  readonly seconds: Seconds;
+  readonly bands: readonly Band[];
+  /** The last requests, or those of a window of the past, by `id`. */
   readonly requests: readonly LedgerEntry[];
 }
 
-export interface Model {
+export interface Model extends Picture {
   readonly url: string;
   /** The sandbox's time at the moment when the page's own clock showed `seenAtMs`. */
   readonly clock: ClockView & {
@@ -42,14 +50,8 @@ export interface Model {
     readonly lostAtMs?: number;
   };
   readonly figures: FiguresView;
-  /** The last requests, by `id`. */
-  readonly requests: readonly LedgerEntry[];
-  readonly lanes: ReadonlyMap<string, Lane>;
-  /** How many owners match the search. If they are more than the lanes, the lanes are the worst of them. */
-  readonly matching: number;
-  /** Token requests by second and mark, exact. */
-  readonly seconds: ReadonlyMap<number, TimelineSecond>;
-  readonly bands: readonly Band[];
+  /** A window of the past, which no frame changes. */
+  readonly past: Picture | undefined;
   readonly apps: readonly AppView[];
   readonly faults: readonly ActiveFault[];
   readonly profile: Profile;
@@ -58,47 +60,71 @@ export interface Model {
   readonly ownersVersion: number;
 }
 
-const MAX_REQUESTS = 1000;
-const MAX_LANE_REQUESTS = 300;
-const MAX_LANE_TOKENS = 60;
+const MAX_REQUESTS = 500;
+export const MAX_LANE_MARKS = 300;
+const MAX_LANE_BARS = 60;
 const MAX_SECONDS = 4 * 3600;
 
-/** The model that a page begins with. @param seenAtMs the page's own clock. */
-export function modelOf(state: StateView, seenAtMs: number): Model {
+/** The model that a page begins with. @param seenAtMs the page's own clock. @param before the model until now. */
+export function modelOf(state: StateView, seenAtMs: number, before?: Model): Model {
   const { url, figures, apps, faults, profile, scenario, picture } = state;
   return {
     url,
     clock: { ...state.clock, seenAtMs },
     figures,
-    requests: trimmed(state.requests, MAX_REQUESTS),
-    ...partsOf(picture),
+    ...pictureOf(picture, trimmed(state.requests, MAX_REQUESTS)),
+    past: undefined,
     apps,
     faults,
     profile,
     scenario,
-    ownersVersion: 0,
+    ownersVersion: (before?.ownersVersion ?? 0) + 1,
   };
 }
 
-/** The model with another window, search or owner. */
-export const withPicture = (model: Model, picture: PictureView): Model => ({
-  ...model,
-  ...partsOf(picture),
-  ownersVersion: model.ownersVersion + 1,
+/** The model with another window, search or owner. A picture of the past leaves the present as it is. */
+export function withPicture(model: Model, picture: PictureView): Model {
+  if (picture.requests) return { ...model, past: pictureOf(picture, picture.requests) };
+  return { ...model, ...pictureOf(picture, model.requests), past: undefined };
+}
+
+const pictureOf = ({ lanes, matching, seconds, bands }: PictureView, requests: readonly LedgerEntry[]): Picture => ({
+  lanes: new Map(lanes.map((lane) => [lane.id, laneOf(lane)])),
+  matching,
+  seconds: new Map(seconds.map((second) => [second[0], second])),
+  bands: bands.map(bandOf),
+  requests,
 });
 
-function partsOf({
-  lanes,
-  matching,
-  seconds,
-  bands,
-}: PictureView): Pick<Model, 'lanes' | 'matching' | 'seconds' | 'bands'> {
-  return {
-    lanes: new Map(lanes.map((lane: LaneView) => [lane.id, lane])),
-    matching,
-    seconds: new Map(seconds.map((second) => [second[0], second])),
-    bands,
-  };
+const laneOf = ({ id, name, tokens, marks }: LaneView): Lane => {
+  return { id, name: name || ownerWord(id), bars: tokens.map(barOf), marks, calls: [] };
+};
+
+const barOf = ({ fingerprint, issuedAtMs, expiresAtMs, revokedAtMs = Infinity }: TokenView): Bar => ({
+  id: fingerprint,
+  fromMs: issuedAtMs,
+  toMs: Math.min(expiresAtMs, revokedAtMs),
+  cut: revokedAtMs <= expiresAtMs,
+});
+
+function bandOf({ id, kind, name = '', fromMs, toMs }: ServerBand): Band {
+  const [look, word] = (
+    {
+      fault: ['fault', faultKindWord(name)],
+      scenario: ['strip', sentence(name.replaceAll('-', ' '))],
+      frozen: ['line', 'Time frozen'],
+      jump: ['jump', 'Clock jump'],
+    } as const
+  )[kind];
+  return { id, look, word, fromMs, ...(toMs !== undefined && { toMs }) };
+}
+
+/** Several frames as one. */
+export function combined(frames: readonly UpdateFrame[]): UpdateFrame {
+  const [requests, tokens, seconds] = (['requests', 'tokens', 'seconds'] as const).map((name) =>
+    frames.flatMap((frame): unknown[] => frame[name] ?? []),
+  );
+  return Object.assign({}, ...frames, { requests, tokens, seconds });
 }
 
 /** The model after a frame. A `stale` frame changes only the clock here; the page then fetches the state again. */
@@ -109,10 +135,10 @@ export function changed(model: Model, frame: UpdateFrame, seenAtMs: number): Mod
     ...model,
     clock: { ...frame.clock, seenAtMs },
     figures: frame.figures ?? model.figures,
-    requests: requests.length > 0 ? merged(model.requests, requests, MAX_REQUESTS) : model.requests,
+    requests: requests.length > 0 ? trimmed(merged(model.requests, requests, idOf), MAX_REQUESTS) : model.requests,
     lanes: hasNews ? changeLanes(model.lanes, requests, tokens) : model.lanes,
     seconds: frame.seconds ? mergedSeconds(model.seconds, frame.seconds) : model.seconds,
-    bands: frame.bands ?? model.bands,
+    bands: frame.bands?.map(bandOf) ?? model.bands,
     apps: frame.apps ?? model.apps,
     faults: frame.faults ?? model.faults,
     profile: frame.profile ?? model.profile,
@@ -121,7 +147,7 @@ export function changed(model: Model, frame: UpdateFrame, seenAtMs: number): Mod
   };
 }
 
-function mergedSeconds(before: Model['seconds'], news: readonly TimelineSecond[]): Model['seconds'] {
+function mergedSeconds(before: Seconds, news: readonly Second[]): Seconds {
   const after = new Map(before);
   for (const second of news) after.set(second[0], second);
   for (const second of after.keys()) {
@@ -129,16 +155,6 @@ function mergedSeconds(before: Model['seconds'], news: readonly TimelineSecond[]
     after.delete(second);
   }
   return after;
-}
-
-/** Token requests of a span by mark, in the order of `MARK_KINDS`. */
-export function countsBetween(seconds: Model['seconds'], fromMs: number, toMs: number): number[] {
-  const counts = MARK_KINDS.map(() => 0);
-  for (const [second, ...own] of seconds.values()) {
-    if (second * 1000 < fromMs - 999 || second * 1000 > toMs) continue;
-    for (const [index, count] of own.entries()) counts[index] = (counts[index] ?? 0) + count;
-  }
-  return counts;
 }
 
 /** The sandbox's time at a time of the page's own clock. */
@@ -160,32 +176,19 @@ export function withConnection(model: Model): Model {
   return { ...model, clock };
 }
 
-/** The model with the token requests of one lane alone in its timeline. */
-export function ofLane(model: Model, lane: Lane): Model {
-  const seconds = new Map<number, number[]>();
-  for (const entry of lane.requests) {
-    if (entry.kind !== 'token') continue;
-    const second = secondOf(entry.atMs);
-    const counts = seconds.get(second) ?? MARK_KINDS.map(() => 0);
-    const index = MARK_KINDS.indexOf(markOf(entry));
-    seconds.set(second, counts.with(index, (counts[index] ?? 0) + 1));
+/** The token requests of one lane by second. */
+export function secondsOf(lane: Lane): Seconds {
+  const seconds = new Map<number, [number, ...number[]]>();
+  for (const [, atMs, kind] of lane.marks) {
+    const second = secondOf(atMs);
+    const counts = seconds.get(second) ?? [second, ...MARK_KINDS.map(() => 0)];
+    counts[kind + 1] = (counts[kind + 1] ?? 0) + 1;
+    seconds.set(second, counts);
   }
-  return { ...model, seconds: new Map([...seconds].map(([second, counts]) => [second, [second, ...counts]])) };
+  return seconds;
 }
 
-/** When a token ends, by expiry or revocation. */
-export const endOf = (token: TokenView): number => Math.min(token.expiresAtMs, token.revokedAtMs ?? Infinity);
-
-/** The usable token that expires last, if there is one. */
-export function liveToken(lane: Lane, nowMs: number): TokenView | undefined {
-  let best: TokenView | undefined;
-  for (const token of lane.tokens) {
-    if (endOf(token) > nowMs && (!best || endOf(token) > endOf(best))) best = token;
-  }
-  return best;
-}
-
-const UNKNOWN: Lane = { id: '', name: '', tokens: [], requests: [] };
+const UNKNOWN: LaneView = { id: '', name: '', tokens: [], marks: [] };
 
 /** Owners without a lane here are left to the next fetch of the picture. */
 function changeLanes(
@@ -195,15 +198,27 @@ function changeLanes(
 ): Map<string, Lane> {
   const after = new Map(lanes);
   for (const [id, news] of grouped(requests)) {
-    const lane = after.get(id) ?? (id === '' ? UNKNOWN : undefined);
-    if (!lane) continue;
-    after.set(id, { ...lane, requests: merged(lane.requests, news, MAX_LANE_REQUESTS) });
+    const lane = after.get(id) ?? (id === '' ? laneOf(UNKNOWN) : undefined);
+    if (lane) after.set(id, { ...lane, ...changeMarks(lane, news) });
   }
   for (const [id, news] of grouped(tokens)) {
     const lane = after.get(id);
-    if (lane) after.set(id, { ...lane, tokens: mergedTokens(lane.tokens, news) });
+    if (lane) after.set(id, { ...lane, bars: mergedBars(lane.bars, news.map(barOf)) });
   }
   return after;
+}
+
+/** A call to /echo that fails is no longer among the calls. */
+function changeMarks(lane: Lane, news: readonly LedgerEntry[]): Pick<Lane, 'marks' | 'calls'> {
+  const isCall = ({ kind, outcome }: LedgerEntry) =>
+    kind === 'echo' && (outcome === 'accepted' || outcome === 'pending');
+  const marks = news.filter((entry) => !isCall(entry)).map(pictureMark);
+  const ended = new Set(marks.map(([id]) => id));
+  const calls = lane.calls.filter(([id]) => !ended.has(id));
+  return {
+    marks: merged(lane.marks, marks, markId).slice(-MAX_LANE_MARKS),
+    calls: merged(calls, news.filter(isCall).map(pictureMark), markId).slice(-MAX_LANE_MARKS),
+  };
 }
 
 function grouped<T extends { owner?: string }>(items: readonly T[]): Map<string, T[]> {
@@ -216,38 +231,40 @@ function grouped<T extends { owner?: string }>(items: readonly T[]): Map<string,
   return groups;
 }
 
-/** Merges new and changed requests into a list by `id`. */
-function merged(list: readonly LedgerEntry[], news: readonly LedgerEntry[], most: number): LedgerEntry[] {
+const idOf = ({ id }: LedgerEntry): number => id;
+const markId = ([id]: Mark): number => id;
+
+/** Merges new and changed items into a list by id. */
+export function merged<T>(list: readonly T[], news: readonly T[], id: (item: T) => number): T[] {
   const after = [...list];
-  for (const entry of news) {
+  for (const item of news) {
     let index = after.length;
-    while (index > 0 && (after[index - 1] as LedgerEntry).id > entry.id) index--;
-    const known = after[index - 1]?.id === entry.id;
-    if (known) after[index - 1] = entry;
-    else after.splice(index, 0, entry);
+    while (index > 0 && id(after[index - 1] as T) > id(item)) index--;
+    const known = index > 0 && id(after[index - 1] as T) === id(item);
+    after.splice(known ? index - 1 : index, Number(known), item);
   }
-  return trimmed(after, most);
+  return after;
 }
 
-/** Keeps `most` requests. Drops the oldest accepted calls to /echo first, because they matter least. */
+/** Keeps `most` requests. Drops the oldest that succeeded first, because failed and wasted ones matter most. */
 function trimmed(list: LedgerEntry[], most: number): LedgerEntry[] {
   let excess = list.length - most;
   if (excess <= 0) return list;
   const recent = list.length - most / 4;
-  const kept = list.filter(({ kind, outcome }, index) => {
-    const goes = excess > 0 && index < recent && kind === 'echo' && outcome === 'accepted';
+  const kept = list.filter((entry, index) => {
+    const goes = excess > 0 && index < recent && succeeded(entry) && !(entry.wasted && entry.kind === 'token');
     if (goes) excess--;
     return !goes;
   });
   return kept.slice(-most);
 }
 
-function mergedTokens(list: readonly TokenView[], news: readonly TokenView[]): TokenView[] {
+function mergedBars(list: readonly Bar[], news: readonly Bar[]): Bar[] {
   const after = [...list];
-  for (const token of news) {
-    const index = after.findLastIndex(({ fingerprint }) => fingerprint === token.fingerprint);
-    if (index >= 0) after[index] = token;
-    else after.push(token);
+  for (const bar of news) {
+    const index = after.findLastIndex(({ id }) => id === bar.id);
+    if (index >= 0) after[index] = bar;
+    else after.push(bar);
   }
-  return after.slice(-MAX_LANE_TOKENS);
+  return after.slice(-MAX_LANE_BARS);
 }

@@ -1,20 +1,31 @@
 import { useEffect, useState } from 'preact/hooks';
-import type { AccessKeyView, CredentialsView, OwnerView, TryView } from '../../api-types.ts';
+import { Scroll, State, TokenState } from '../../../picture/parts.tsx';
+import { Picture } from '../../../picture/picture.tsx';
+import type { Span } from '../../../picture/time-rail.tsx';
+import { countWord, plural } from '../../../picture/words.ts';
+import type { AccessKeyView, CredentialsView, LedgerEntry, OwnerView, TryView } from '../../api-types.ts';
 import { hashOf, setParams, useAddress } from './address.ts';
 import { ask, tellFailure } from './api.ts';
 import { Tried } from './connect-panel.tsx';
-import { LanesPicture } from './lanes-picture.tsx';
-import { TokenState } from './lanes-table.tsx';
-import { type Model, ofLane, timeOf } from './model.ts';
-import { Action, CopyButton, Facts, Scroll, State, useTick } from './parts.tsx';
+import { type Model, merged, secondsOf, standsStill, timeOf } from './model.ts';
+import { Action, CopyButton, Facts, useTick } from './parts.tsx';
 import { RequestDetail, RequestList } from './requests.tsx';
-import { countWord, plural } from './words.ts';
 
 const REFRESH_MS = 3000;
+
+/** The window of an owner's lane. */
+export const WINDOW_MS = 300_000;
+
+/** A part of the window is shown on the Live screen. */
+const zoom = (search: string, { fromMs, toMs }: Span): void => {
+  const [window, until] = [Math.round(toMs - fromMs), Math.round(toMs)];
+  location.hash = hashOf('live', { search, window: `${window}`, until: `${until}` });
+};
 
 /** One owner: its lane, requests, access keys and actions. */
 export function OwnerPage({ id, model }: { id: string; model: Model }) {
   const [owner, setOwner] = useState<OwnerView | undefined>();
+  const [known, setKnown] = useState<readonly LedgerEntry[]>([]);
   const [problem, setProblem] = useState('');
   const { params } = useAddress();
   const selected = Number(params.request) || undefined;
@@ -24,8 +35,14 @@ export function OwnerPage({ id, model }: { id: string; model: Model }) {
     ask<OwnerView>('GET', `/api/owners/${encodeURIComponent(id)}`).then(setOwner, (error) =>
       setProblem(tellFailure(error)),
     );
+    ask<LedgerEntry[]>('GET', `/api/requests?${new URLSearchParams({ owner: id, limit: '100' })}`).then(
+      setKnown,
+      () => {},
+    );
   }, [id, refresh, model.ownersVersion]);
   const lane = model.lanes.get(id);
+  const news = model.requests.filter(({ owner: of }) => of === id);
+  const requests = merged(known, news, (entry) => entry.id);
   return (
     <>
       <p>
@@ -37,14 +54,17 @@ export function OwnerPage({ id, model }: { id: string; model: Model }) {
       {problem && !owner && <p class="empty">{problem}</p>}
       {lane && (
         <div class="one-lane">
-          <LanesPicture
-            model={ofLane(model, lane)}
+          <Picture
+            lanes={[{ ...lane, marks: [...lane.marks, ...lane.calls] }]}
+            seconds={secondsOf(lane)}
+            bands={model.bands}
+            windowMs={WINDOW_MS}
+            nowMs={() => timeOf(model, performance.now())}
+            still={standsStill(model)}
             selected={selected}
-            lanes={[lane]}
-            windowMs={300_000}
-            calls={true}
-            heldAtMs={undefined}
             onSelect={select}
+            onZoom={(span) => span && zoom(id, span)}
+            hrefOf={(owner) => hashOf('owners', { owner })}
           />
         </div>
       )}
@@ -55,12 +75,12 @@ export function OwnerPage({ id, model }: { id: string; model: Model }) {
             <RequestDetail
               key={selected}
               id={selected}
-              known={lane?.requests.findLast((entry) => entry.id === selected)}
+              known={requests.findLast((entry) => entry.id === selected)}
               url={model.url}
               onClose={() => select(undefined)}
             />
           )}
-          <RequestList requests={lane?.requests ?? []} ofOneOwner={true} selected={selected} onSelect={select} />
+          <RequestList requests={requests} ofOneOwner={true} selected={selected} onSelect={select} />
         </div>
       </div>
     </>

@@ -1,13 +1,13 @@
 import { useContext, useEffect, useState } from 'preact/hooks';
+import { Scroll, State, TokenState } from '../../../picture/parts.tsx';
+import { countWord, plural } from '../../../picture/words.ts';
 import type { OwnerView } from '../../api-types.ts';
 import { hashOf, setParams, useAddress } from './address.ts';
 import { ask } from './api.ts';
 import { ConnectionContext } from './connection.ts';
-import { TokenState } from './lanes-table.tsx';
 import { type Model, timeOf } from './model.ts';
-import { OwnerPage } from './owner-page.tsx';
-import { Field, Scroll, State, useAction, useTick } from './parts.tsx';
-import { countWord, plural } from './words.ts';
+import { OwnerPage, WINDOW_MS } from './owner-page.tsx';
+import { Field, useAction, useTick } from './parts.tsx';
 
 const SHOWN = 300;
 
@@ -19,7 +19,7 @@ export function Owners({ model }: { model: Model }) {
   const { params } = useAddress();
   const connection = useContext(ConnectionContext);
   const { owner = '' } = params;
-  useEffect(() => connection?.look({ windowMs: 300_000, search: '', owner }), [owner]);
+  useEffect(() => connection?.look({ windowMs: WINDOW_MS, owner }), [owner]);
   return owner ? <OwnerPage key={owner} id={owner} model={model} /> : <OwnerList model={model} />;
 }
 

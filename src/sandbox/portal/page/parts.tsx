@@ -2,9 +2,7 @@
 
 import { type ComponentChildren, createContext } from 'preact';
 import { useContext, useEffect, useId, useRef, useState } from 'preact/hooks';
-import type { MarkKind } from '../../state/marks.ts';
 import { Refused, tellFailure } from './api.ts';
-import { shapeAt } from './lanes.ts';
 
 /** Announces a text, for screen readers too. */
 export const Say = createContext<(text: string) => void>(() => {});
@@ -151,24 +149,6 @@ export function Check(props: { label: string; checked: boolean; onChange: (check
   );
 }
 
-/** A mark of the picture for legends and tables. Its meaning always stands beside it in words. */
-export function Mark({ kind }: { kind: MarkKind }) {
-  return (
-    <svg class={`mark ${kind}`} width="12" height="12" viewBox="-6 -6 12 12" aria-hidden="true">
-      <path d={shapeAt(kind, 0, 0, 4)} />
-    </svg>
-  );
-}
-
-/** A state in words, with a shape. */
-export function State({ good, children }: { good: boolean; children: ComponentChildren }) {
-  return (
-    <span class={good ? 'state good' : 'state bad'}>
-      <span aria-hidden="true">{good ? '●' : '○'}</span> {children}
-    </span>
-  );
-}
-
 export function CopyButton({ text, children }: { text: () => Promise<string> | string; children: ComponentChildren }) {
   return (
     <Action
@@ -182,16 +162,6 @@ export function CopyButton({ text, children }: { text: () => Promise<string> | s
     >
       {children}
     </Action>
-  );
-}
-
-/** A scrolling region that the keyboard can reach. */
-export function Scroll(props: { label: string; class?: string; children: ComponentChildren }) {
-  return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable to be scrolled
-    <section class={`scroll ${props.class ?? ''}`} aria-label={props.label} tabIndex={0}>
-      {props.children}
-    </section>
   );
 }
 

@@ -1,11 +1,15 @@
-import { useEffect, useMemo, useState } from 'preact/hooks';
-import type { CredentialsView, LedgerEntry } from '../../api-types.ts';
+import type { ComponentChildren } from 'preact';
+import { useContext, useEffect, useState } from 'preact/hooks';
+import { Mark, Scroll } from '../../../picture/parts.tsx';
+import { clockWord, spanWord, timeWord } from '../../../picture/words.ts';
+import type { CredentialsView, LedgerEntry, TryView } from '../../api-types.ts';
 import { failed, markOf } from '../../state/marks.ts';
 import { setParams, useAddress } from './address.ts';
 import { ask, tellFailure } from './api.ts';
+import { Tried } from './connect-panel.tsx';
 import { curlOf } from './curl.ts';
-import { Check, Choice, CopyButton, Detail, Facts, Mark, Scroll } from './parts.tsx';
-import { clockWord, faultKindWord, outcomeWord, ownerWord, spanWord, timeWord } from './words.ts';
+import { Action, Check, Choice, CopyButton, Detail, Facts, Say } from './parts.tsx';
+import { faultKindWord, outcomeWord, ownerWord, whyWord } from './words.ts';
 
 const SHOWN = 40;
 
@@ -38,6 +42,7 @@ export function RequestList(props: {
   ofOneOwner?: boolean;
   selected: number | undefined;
   onSelect: (id: number | undefined) => void;
+  children?: ComponentChildren;
 }) {
   const { requests, ofOneOwner = false, selected, onSelect } = props;
   const { params } = useAddress();
@@ -53,6 +58,7 @@ export function RequestList(props: {
         <h2 id="requests-heading">Requests</h2>
         <Choice label="Show" value={filter} options={FILTERS} onChange={(value) => setParams({ filter: value })} />
       </div>
+      {props.children}
       <Scroll label="The last requests">
         <table>
           <thead>
@@ -101,7 +107,6 @@ function moveBetweenRows(event: KeyboardEvent): void {
   target.focus();
 }
 
-/** Drawn again only when something of it changes. */
 function RequestRow(props: {
   entry: LedgerEntry;
   ofOneOwner: boolean;
@@ -110,23 +115,20 @@ function RequestRow(props: {
   onSelect: (id: number | undefined) => void;
 }) {
   const { entry, ofOneOwner, chosen, stop, onSelect } = props;
-  return useMemo(
-    () => (
-      <tr class={chosen ? 'chosen opens' : 'opens'} onClick={() => onSelect(chosen ? undefined : entry.id)}>
-        <td>
-          <button type="button" class="link number" id={rowId(entry.id)} aria-pressed={chosen} tabIndex={stop ? 0 : -1}>
-            {clockWord(entry.atMs)}
-          </button>
-        </td>
-        {!ofOneOwner && <td title={entry.owner}>{ownerWord(entry.owner ?? '')}</td>}
-        <td>
-          <Mark kind={markOf(entry)} /> {outcomeWord(entry)}
-        </td>
-        <td class="number">{entry.status ?? ''}</td>
-        <td class="number">{entry.durationMs === undefined ? '' : spanWord(entry.durationMs)}</td>
-      </tr>
-    ),
-    [entry, ofOneOwner, chosen, stop],
+  return (
+    <tr class={chosen ? 'chosen opens' : 'opens'} onClick={() => onSelect(chosen ? undefined : entry.id)}>
+      <td>
+        <button type="button" class="link number" id={rowId(entry.id)} aria-pressed={chosen} tabIndex={stop ? 0 : -1}>
+          {clockWord(entry.atMs)}
+        </button>
+      </td>
+      {!ofOneOwner && <td title={entry.owner}>{ownerWord(entry.owner ?? '')}</td>}
+      <td title={whyWord(entry)}>
+        <Mark kind={markOf(entry)} /> {outcomeWord(entry)}
+      </td>
+      <td class="number">{entry.status ?? ''}</td>
+      <td class="number">{entry.durationMs === undefined ? '' : spanWord(entry.durationMs)}</td>
+    </tr>
   );
 }
 
@@ -148,6 +150,7 @@ export function RequestDetail(props: { id: number; known: LedgerEntry | undefine
 }
 
 function RequestFacts({ entry, url }: { entry: LedgerEntry; url: string }) {
+  const say = useContext(Say);
   const [withSecrets, setWithSecrets] = useState(false);
   const [secrets, setSecrets] = useState<CredentialsView | undefined>();
   const given = secrets && withSecrets && secrets.owner === entry.owner ? secrets : undefined;
@@ -156,19 +159,48 @@ function RequestFacts({ entry, url }: { entry: LedgerEntry; url: string }) {
     if (wanted) setSecrets(await ask<CredentialsView>('GET', credentialsPath(entry)));
   };
   const command = curlOf(entry, url, given);
+  const why = whyWord(entry);
   return (
     <>
+      {why && <p class="why">{why}</p>}
       <Facts rows={factsOf(entry)} />
+      <SendAgain entry={entry} />
       <Scroll label="The request as a command">
         <pre>{command}</pre>
       </Scroll>
       <div class="row">
         <CopyButton text={() => command}>Copy as curl</CopyButton>
         {entry.kind === 'token' && entry.owner && (
-          <Check label="With secrets" checked={withSecrets} onChange={(wanted) => void show(wanted).catch(() => {})} />
+          <Check
+            label="With secrets"
+            checked={withSecrets}
+            onChange={(wanted) => void show(wanted).catch((error) => say(`Not done: ${tellFailure(error)}`))}
+          />
         )}
       </div>
     </>
+  );
+}
+
+/** Sends the request again, as far as the sandbox knows it: with the current credentials of its owner and app. */
+function SendAgain({ entry: { owner, app } }: { entry: LedgerEntry }) {
+  const [tried, setTried] = useState<TryView | undefined>();
+  if (!owner) return <p class="hint">It cannot be sent again from here: the sandbox does not know its access key.</p>;
+  return (
+    <div class="again">
+      <div class="row">
+        <Action
+          act={async () => {
+            setTried(await ask<TryView>('POST', '/api/try', { owner, ...(app && { app }) }));
+            return 'The request was sent again.';
+          }}
+        >
+          Send again
+        </Action>
+        <span class="hint">With the current credentials of {owner}, and once to /echo.</span>
+      </div>
+      {tried && <Tried tried={tried} />}
+    </div>
   );
 }
 

@@ -1,9 +1,10 @@
 import { useContext, useEffect, useState } from 'preact/hooks';
+import { Scroll } from '../../../picture/parts.tsx';
 import type { Fact } from '../../state/facts.ts';
 import type { Profile, ProfileChanges } from '../../state/profile.ts';
 import { ask, tellFailure } from './api.ts';
 import type { Model } from './model.ts';
-import { Check, Choice, Field, Say, Scroll } from './parts.tsx';
+import { Check, Choice, Field, Say } from './parts.tsx';
 import { Preview, usePreview } from './preview.tsx';
 
 /** Everything that the service's documentation leaves open, each as a setting. */

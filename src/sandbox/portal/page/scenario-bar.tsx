@@ -1,17 +1,17 @@
 import { useEffect, useState } from 'preact/hooks';
+import { spanWord } from '../../../picture/words.ts';
 import type { ScenarioRun, ScenarioView } from '../../api-types.ts';
 import { ask } from './api.ts';
 import { type Model, timeOf } from './model.ts';
 import { Action, useTick } from './parts.tsx';
 import { VerdictView, verdictWord } from './verdict.tsx';
-import { spanWord } from './words.ts';
 
-/** The scenarios with their last verdicts, fetched again when a run starts or ends. */
+/** The scenarios with their last verdicts, fetched again when a run has started or ended, or both since. */
 export function useScenarios(model: Model): readonly ScenarioView[] {
   const [scenarios, setScenarios] = useState<readonly ScenarioView[]>([]);
   useEffect(() => {
     ask<ScenarioView[]>('GET', '/api/scenarios').then(setScenarios, () => {});
-  }, [model.scenario, model.url]);
+  }, [model.ownersVersion, model.url]);
   return scenarios;
 }
 

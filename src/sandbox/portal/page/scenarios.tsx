@@ -1,8 +1,8 @@
+import { timeWord } from '../../../picture/words.ts';
 import type { Model } from './model.ts';
 import { Action } from './parts.tsx';
 import { Running, start, useScenarios } from './scenario-bar.tsx';
 import { VerdictView, verdictWord } from './verdict.tsx';
-import { timeWord } from './words.ts';
 
 /** The scenarios, each with a button to run it and the verdict of its last run. */
 export function Scenarios({ model }: { model: Model }) {

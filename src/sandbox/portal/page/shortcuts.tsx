@@ -4,9 +4,10 @@ const KEYS = [
   ['/', 'Search'],
   ['?', 'This list'],
   ['↑ ↓', 'Previous or next request, in the list'],
-  ['← →', 'Earlier or later, on the time rail'],
-  ['Enter', 'Open a request'],
-  ['Esc', 'Close what is open'],
+  ['← →', 'Earlier or later, on the time rail; with Shift, select a span'],
+  ['+ −', 'Zoom in or out, on the time rail'],
+  ['Enter', 'Open a request, or zoom to the selected span'],
+  ['Esc', 'Close what is open; on the time rail, back to now'],
 ] as const;
 
 /** The keyboard shortcuts, and the dialog that lists them. */

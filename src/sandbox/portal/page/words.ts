@@ -1,19 +1,9 @@
-/** The words on screen, used by picture, list and table alike. */
+/** The sandbox's requests and faults in words. */
 
+import { countWord, spanWord } from '../../../picture/words.ts';
 import type { LedgerEntry, Outcome } from '../../api-types.ts';
 import { FAULT_KINDS, type FaultEffect, type FaultKind, faultMembers } from '../../state/fault-kinds.ts';
 import type { ActiveFault, FaultTarget, FaultWhen } from '../../state/fault-rules.ts';
-import type { MarkKind } from '../../state/marks.ts';
-
-export const MARK_WORDS: Readonly<Record<MarkKind, string>> = {
-  ok: '200',
-  wasted: 'wasted',
-  limited: '429',
-  error: '5xx',
-  broken: 'no usable answer',
-  refused: 'refused or revoked',
-  pending: 'in flight',
-};
 
 const OUTCOME_WORDS: Readonly<Record<Outcome, string>> = {
   issued: 'token issued',
@@ -30,37 +20,43 @@ const OUTCOME_WORDS: Readonly<Record<Outcome, string>> = {
   pending: 'in flight',
 };
 
-export function outcomeWord(entry: Pick<LedgerEntry, 'outcome' | 'wasted'>): string {
-  const word = OUTCOME_WORDS[entry.outcome];
-  return entry.outcome === 'issued' && entry.wasted ? `${word}, wasted` : word;
+export function outcomeWord({ outcome, wasted }: Pick<LedgerEntry, 'outcome' | 'wasted'>): string {
+  return wasted ? `${OUTCOME_WORDS[outcome]}, wasted` : OUTCOME_WORDS[outcome];
 }
 
-export const ownerWord = (id: string): string => id || 'unknown owner';
-
-/** A time of day in the user's time zone. Called hundreds of times per update, for which `Intl` is too slow. */
-export const timeWord = (atMs: number): string => new Date(atMs).toTimeString().slice(0, 8);
-
-export const clockWord = (atMs: number): string => {
-  const date = new Date(atMs);
-  return `${date.toTimeString().slice(0, 8)}.${String(date.getMilliseconds()).padStart(3, '0')}`;
+const TOKEN_PROBLEMS: Readonly<Record<string, string>> = {
+  no_token: 'The call carried no token.',
+  token_unknown: 'The sandbox did not issue the token, or has forgotten it.',
+  token_expired: 'The token had expired.',
+  token_revoked: 'The token was revoked.',
+  token_lagging: 'The token is so new that this resource does not know it yet (replication lag).',
 };
 
-/** A span of time in at most two units: `0.4 ms`, `850 ms`, `12.5 s`, `3 min`, `1 h 20 min`, `3 days`. */
-export function spanWord(ms: number): string {
-  if (ms < 1000) return `${Number(ms.toFixed(ms < 10 ? 1 : 0))} ms`;
-  if (ms < 60_000) return `${Number((ms / 1000).toFixed(ms < 10_000 ? 1 : 0))} s`;
-  const minutes = Math.round(ms / 60_000);
-  if (minutes < 60) return `${minutes} min`;
-  const hours = Math.floor(minutes / 60);
-  if (hours < 48) return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`;
-  return `${countWord(Math.round(hours / 24))} days`;
+const PROBLEMS: Readonly<Partial<Record<Outcome, string>>> = {
+  rejected: 'The resource did not accept the token.',
+  wrong_owner: 'The token is of another owner than the one that the client meant.',
+  rate_limited: 'The client sent more requests than it may.',
+  server_error: 'The service failed.',
+  bad_answer: 'The answer was complete, but there is no usable token in it.',
+  socket_fault: 'The connection ended without a complete answer.',
+  not_found: 'The sandbox has only /auth/v1/token and /echo.',
+};
+
+/** Why a request failed, in sentences; undefined if it has not. */
+export function whyWord(entry: LedgerEntry): string | undefined {
+  const { outcome, error = '', description, durationMs = 0, retryAfterSeconds, faultKind } = entry;
+  const sentences = [TOKEN_PROBLEMS[error] ?? PROBLEMS[outcome]];
+  if (outcome === 'refused') sentences.push(description ? `${sentence(description)}.` : 'The request was refused.');
+  if (outcome === 'aborted') sentences.push(`The client closed the connection after ${spanWord(durationMs)}.`);
+  if (retryAfterSeconds !== undefined) sentences.push(`It was told to wait ${retryAfterSeconds} s.`);
+  const why = sentences.filter((each) => each !== undefined).join(' ');
+  if (why === '') return undefined;
+  return faultKind === undefined ? why : `${why} Cause: the fault “${faultKindWord(faultKind)}”.`;
 }
 
-/** With commas between the thousands. */
-export const countWord = (count: number): string => `${count}`.replace(/\B(?=(\d{3})+$)/g, ',');
+export const sentence = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1);
 
-export const plural = (count: number, one: string, many = `${one}s`): string =>
-  `${countWord(count)} ${count === 1 ? one : many}`;
+export const ownerWord = (id: string): string => id || 'unknown owner';
 
 export const faultKindWord = (kind: string): string =>
   Object.hasOwn(FAULT_KINDS, kind) ? FAULT_KINDS[kind as FaultKind].word : kind;

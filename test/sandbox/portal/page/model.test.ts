@@ -1,13 +1,20 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { LaneView, LedgerEntry, PictureView, StateView, TokenView } from '../../../../src/sandbox/api-types.ts';
+import type {
+  LaneView,
+  LedgerEntry,
+  PictureView,
+  StateView,
+  TokenView,
+  UpdateFrame,
+} from '../../../../src/sandbox/api-types.ts';
 import {
   changed,
-  countsBetween,
-  liveToken,
+  combined,
+  type Lane,
   type Model,
   modelOf,
-  ofLane,
+  secondsOf,
   timeOf,
   withConnection,
   withLostConnection,
@@ -39,11 +46,11 @@ const lane = (id: string, changes: Partial<LaneView> = {}): LaneView => ({
   id,
   name: id,
   tokens: [],
-  requests: [],
+  marks: [],
   ...changes,
 });
 
-const figures = { total: 0, tokenRequests: 0, wasted: 0, inFlight: 0, owners: 2, ownersCovered: 0 };
+const figures = { total: 0, tokenRequests: 0, wasted: 0, inFlight: 0, owners: 2, ownersAsked: 0, ownersCovered: 0 };
 const clock = { nowMs: 5000, frozen: false };
 
 const pictureOf = (lanes: LaneView[], changes: Partial<PictureView> = {}): PictureView => ({
@@ -73,25 +80,26 @@ const start = (changes: Partial<StateView> = {}, lanes = [lane('a'), lane('b')])
   );
 
 const ids = (list: readonly LedgerEntry[] | undefined) => list?.map(({ id }) => id);
+const marks = (lane: Lane | undefined) => lane?.marks.map(([id]) => id);
 
 describe('the model', () => {
   it('has the lanes of the picture, in their order', () => {
-    const model = start({}, [
-      lane('b', { requests: [request(1, { owner: 'b' })] }),
-      lane('a', { tokens: [token('t')] }),
-    ]);
+    const model = start({}, [lane('b', { marks: [[1, 10, 0]] }), lane('a', { tokens: [token('t')] })]);
     expect([...model.lanes.keys()]).toEqual(['b', 'a']);
-    expect(ids(model.lanes.get('b')?.requests)).toEqual([1]);
-    expect(model.lanes.get('a')?.tokens).toHaveLength(1);
+    expect(marks(model.lanes.get('b'))).toEqual([1]);
+    expect(model.lanes.get('a')?.bars).toEqual([{ id: 't', fromMs: 0, toMs: 1000, cut: false }]);
   });
 
   it('replaces a request by its later state', () => {
     const pending = request(1, { outcome: 'pending' });
-    const before = start({ requests: [pending] }, [lane('a', { requests: [pending] })]);
+    const before = start({ requests: [pending] }, [lane('a', { marks: [[1, 10, 6]] })]);
     const model = changed(before, { clock, requests: [request(1), request(2)] }, 200);
     expect(ids(model.requests)).toEqual([1, 2]);
     expect(model.requests[0]?.outcome).toBe('issued');
-    expect(model.lanes.get('a')?.requests[0]?.outcome).toBe('issued');
+    expect(model.lanes.get('a')?.marks).toEqual([
+      [1, 10, 0],
+      [2, 20, 0],
+    ]);
   });
 
   it('leaves untouched what a frame does not touch, and the model before it', () => {
@@ -99,14 +107,17 @@ describe('the model', () => {
     const model = changed(before, { clock, requests: [request(2)] }, 200);
     expect(model.lanes.get('b')).toBe(before.lanes.get('b'));
     expect(model.seconds).toBe(before.seconds);
-    expect(before.lanes.get('a')?.requests).toEqual([]);
+    expect(before.lanes.get('a')?.marks).toEqual([]);
     expect(changed(before, { clock }, 300).lanes).toBe(before.lanes);
   });
 
   it('replaces a token that was revoked', () => {
     const before = start({}, [lane('a', { tokens: [token('t'), token('u')] })]);
     const model = changed(before, { clock, tokens: [token('t', { revokedAtMs: 400 })] }, 200);
-    expect(model.lanes.get('a')?.tokens.map(({ revokedAtMs }) => revokedAtMs)).toEqual([400, undefined]);
+    expect(model.lanes.get('a')?.bars.map(({ toMs, cut }) => [toMs, cut])).toEqual([
+      [400, true],
+      [1000, false],
+    ]);
   });
 
   it('adds no lane for an owner that the picture left out, and one for unknown owners', () => {
@@ -115,27 +126,56 @@ describe('the model', () => {
     expect([...model.lanes.keys()]).toEqual(['a', 'b', '']);
   });
 
-  it('counts the token requests of a span from the seconds of the server', () => {
+  it('keeps calls apart from the marks of a lane, until they fail', () => {
+    const call = (id: number, outcome: LedgerEntry['outcome']) => request(id, { kind: 'echo', outcome });
+    let model = changed(start(), { clock, requests: [call(1, 'pending'), call(2, 'accepted'), request(3)] }, 0);
+    expect([marks(model.lanes.get('a')), model.lanes.get('a')?.calls.map(([id]) => id)]).toEqual([[3], [1, 2]]);
+    model = changed(model, { clock, requests: [call(1, 'rejected')] }, 0);
+    expect([marks(model.lanes.get('a')), model.lanes.get('a')?.calls.map(([id]) => id)]).toEqual([[1, 3], [2]]);
+  });
+
+  it('replaces the counts of a second', () => {
     const before = start({ picture: pictureOf([], { seconds: [[10, 5, 0, 0, 0, 0, 0, 1]] }) });
-    const model = changed(
-      before,
-      {
-        clock,
-        seconds: [
-          [10, 6, 0, 0, 0, 0, 0, 0],
-          [70, 1, 2, 3, 0, 0, 0, 0],
-        ],
-      },
-      200,
-    );
-    expect(countsBetween(model.seconds, 0, 80_000)).toEqual([7, 2, 3, 0, 0, 0, 0]);
-    expect(countsBetween(model.seconds, 60_000, 80_000)).toEqual([1, 2, 3, 0, 0, 0, 0]);
-    expect(countsBetween(before.seconds, 0, 80_000)).toEqual([5, 0, 0, 0, 0, 0, 1]);
+    const model = changed(before, { clock, seconds: [[10, 6, 0, 0, 0, 0, 0, 0]] }, 200);
+    expect([model.seconds.get(10), before.seconds.get(10)?.at(-1)]).toEqual([[10, 6, 0, 0, 0, 0, 0, 0], 1]);
+  });
+
+  it('is the same after several frames as after all of them at once', () => {
+    const frames = [
+      { clock, requests: [request(1, { outcome: 'pending' })], seconds: [[0, 0, 0, 0, 0, 0, 0, 1]] as const },
+      { clock, ownersChanged: true as const, tokens: [token('t')] },
+      { clock: { nowMs: 6000, frozen: false }, requests: [request(1), request(2)] },
+    ].map((frame): UpdateFrame => structuredClone(frame) as UpdateFrame);
+    const oneByOne = frames.reduce((model, frame) => changed(model, frame, 200), start());
+    expect(changed(start(), combined(frames), 200)).toEqual(oneByOne);
+    expect(combined(frames).ownersChanged).toBe(true);
+  });
+
+  it('leaves the present as it is while a window of the past is shown, and the other way round', () => {
+    const past = withPicture(start(), pictureOf([lane('c')], { requests: [request(7)] }));
+    expect([[...past.lanes.keys()], [...(past.past?.lanes.keys() ?? [])]]).toEqual([['a', 'b'], ['c']]);
+    const later = changed(past, { clock, requests: [request(8)] }, 200);
+    expect([later.past, ids(later.requests)]).toEqual([past.past, [8]]);
+    expect(withPicture(later, pictureOf([])).past).toBeUndefined();
   });
 
   it('takes another picture whole', () => {
     const model = withPicture(start(), pictureOf([lane('c')], { matching: 900 }));
     expect([[...model.lanes.keys()], model.matching]).toEqual([['c'], 900]);
+  });
+
+  it('has another version after a scenario that began and ended within one update', () => {
+    const before = start();
+    const run = { name: 'outage', verdictAtMs: 9, startedAtMs: 1 };
+    const after = changed(
+      before,
+      combined([
+        { clock, scenario: run },
+        { clock, scenario: null },
+      ]),
+      200,
+    );
+    expect([after.scenario, after.ownersVersion > before.ownersVersion]).toEqual([undefined, true]);
   });
 
   it('ends a scenario when it is told null, and not before', () => {
@@ -151,18 +191,17 @@ describe('the model', () => {
         let model = start();
         for (const numbers of all) model = changed(model, { clock, requests: numbers.map((id) => request(id)) }, 0);
         expect(ids(model.requests)).toEqual([...new Set(all.flat())].sort((a, b) => a - b));
-        expect(ids(model.lanes.get('a')?.requests)).toEqual(ids(model.requests));
+        expect(marks(model.lanes.get('a'))).toEqual(ids(model.requests));
       }),
     );
   });
 
-  it('forgets accepted calls before token requests, and keeps no more than a thousand', () => {
-    const call = (id: number) => request(id, { kind: 'echo', outcome: 'accepted' });
-    let model = start({ requests: [request(1), request(2, { kind: 'echo', outcome: 'rejected' })] });
-    for (let from = 3; from < 3000; from += 500) {
-      model = changed(model, { clock, requests: Array.from({ length: 500 }, (_, n) => call(from + n)) }, 0);
+  it('forgets what succeeded before what failed or was wasted, and keeps no more than 500', () => {
+    let model = start({ requests: [request(1, { outcome: 'server_error' }), request(2, { wasted: true })] });
+    for (let from = 3; from < 3000; from += 400) {
+      model = changed(model, { clock, requests: Array.from({ length: 400 }, (_, n) => request(from + n)) }, 0);
     }
-    expect(model.requests).toHaveLength(1000);
+    expect(model.requests).toHaveLength(500);
     expect(ids(model.requests)?.slice(0, 2)).toEqual([1, 2]);
   });
 });
@@ -182,25 +221,18 @@ describe('time', () => {
   });
 });
 
-it('the timeline of one lane counts its own token requests', () => {
-  const requests = [request(1), request(2, { kind: 'echo', outcome: 'accepted' }), request(150, { wasted: true })];
-  const model = start({}, [lane('a', { requests })]);
-  expect([...ofLane(model, lane('a', { requests })).seconds.values()]).toEqual([
-    [0, 1, 0, 0, 0, 0, 0, 0],
+it('the seconds of a lane count its marks', () => {
+  const drawn = start({}, [
+    lane('a', {
+      marks: [
+        [1, 10, 0],
+        [2, 20, 0],
+        [3, 1500, 1],
+      ],
+    }),
+  ]).lanes.get('a');
+  expect(drawn && [...secondsOf(drawn).values()]).toEqual([
+    [0, 2, 0, 0, 0, 0, 0, 0],
     [1, 0, 1, 0, 0, 0, 0, 0],
   ]);
-});
-
-describe('the live token', () => {
-  const laneOf = (...tokens: TokenView[]) => lane('a', { tokens });
-
-  it('is the one that is good for longest', () => {
-    expect(liveToken(laneOf(token('t'), token('u', { expiresAtMs: 2000 })), 500)?.fingerprint).toBe('u');
-  });
-
-  it('is none from the millisecond on in which it ends, by time or by revocation', () => {
-    expect(liveToken(laneOf(token('t')), 999)).toBeDefined();
-    expect(liveToken(laneOf(token('t')), 1000)).toBeUndefined();
-    expect(liveToken(laneOf(token('t', { revokedAtMs: 300 })), 300)).toBeUndefined();
-  });
 });

@@ -1,19 +1,19 @@
 import { describe, expect, it } from 'vitest';
+import { MARK_KINDS } from '../../../../src/picture/data.ts';
 import {
   faultKindWord,
   faultWord,
   isActive,
   leftWord,
   outcomeWord,
-  plural,
-  spanWord,
   targetWord,
   whenWord,
+  whyWord,
 } from '../../../../src/sandbox/portal/page/words.ts';
 import { FAULT_KIND_NAMES } from '../../../../src/sandbox/state/fault-kinds.ts';
 import type { ActiveFault } from '../../../../src/sandbox/state/fault-rules.ts';
-import { OUTCOMES } from '../../../../src/sandbox/state/ledger-entry.ts';
-import { MARK_KINDS, markOf } from '../../../../src/sandbox/state/marks.ts';
+import { type LedgerEntry, OUTCOMES } from '../../../../src/sandbox/state/ledger-entry.ts';
+import { markOf } from '../../../../src/sandbox/state/marks.ts';
 
 describe('words', () => {
   it('has a mark and a word for every outcome, and a word for every kind of fault', () => {
@@ -28,27 +28,34 @@ describe('words', () => {
     expect(markOf({ outcome: 'issued', wasted: true })).toBe('wasted');
     expect(markOf({ outcome: 'server_error', wasted: true })).toBe('error');
   });
+});
 
-  it.each([
-    [0, '0 ms'],
-    [0.42, '0.4 ms'],
-    [850, '850 ms'],
-    [1500, '1.5 s'],
-    [12_400, '12 s'],
-    [59_999, '60 s'],
-    [180_000, '3 min'],
-    [4_800_000, '1 h 20 min'],
-    [7_200_000, '2 h'],
-    [86_400_000 * 3, '3 days'],
-  ])('says %d ms as %s', (ms, word) => expect(spanWord(ms)).toBe(word));
+describe('why a request failed', () => {
+  const entry = (changes: Partial<LedgerEntry>): LedgerEntry => {
+    return { id: 1, kind: 'token', atMs: 0, method: 'POST', outcome: 'issued', wasted: false, ...changes };
+  };
 
-  it('counts with the right word', () => {
-    expect([plural(1, 'owner'), plural(0, 'owner'), plural(1200, 'owner')]).toEqual([
-      '1 owner',
-      '0 owners',
-      '1,200 owners',
-    ]);
+  it('is said for every outcome that is a failure, and for no other', () => {
+    const fine = ['issued', 'accepted', 'pending'];
+    const said = OUTCOMES.filter((outcome) => whyWord(entry({ outcome })) !== undefined);
+    expect(said).toEqual(OUTCOMES.filter((outcome) => !fine.includes(outcome)));
   });
+
+  it.each<[Partial<LedgerEntry>, string]>([
+    [
+      { outcome: 'refused', description: 'client_secret is not the secret of this app' },
+      'Client_secret is not the secret of this app.',
+    ],
+    [{ kind: 'echo', outcome: 'rejected', error: 'token_expired' }, 'The token had expired.'],
+    [
+      { outcome: 'rate_limited', retryAfterSeconds: 7, faultKind: 'status' },
+      'The client sent more requests than it may. It was told to wait 7 s. Cause: the fault “Error status”.',
+    ],
+    [
+      { outcome: 'aborted', durationMs: 1500, faultKind: 'silence' },
+      'The client closed the connection after 1.5 s. Cause: the fault “Black hole”.',
+    ],
+  ])('is said in sentences, with its cause (%#)', (changes, why) => expect(whyWord(entry(changes))).toBe(why));
 });
 
 describe('a fault in words', () => {

@@ -1,0 +1,78 @@
+import { hasFailed, kindOf, type Lane, liveBar } from './data.ts';
+import { Mark, Scroll, TokenState } from './parts.tsx';
+import { countWord, MARK_WORDS, spanWord, timeWord } from './words.ts';
+
+interface Props {
+  readonly lanes: readonly Lane[];
+  /** The end of the window. */
+  readonly nowMs: number;
+  readonly windowMs: number;
+  /** The most marks that a lane has. A lane that has them all may have had more. */
+  readonly mostMarks: number;
+}
+
+/** The picture as a table: requests of the window, and the token of each owner at its end. */
+export function LanesTable(props: Props) {
+  const { lanes, nowMs, windowMs } = props;
+  return (
+    <Scroll label="Lanes as a table" class="tall">
+      <table>
+        <caption>
+          Requests of {spanWord(windowMs)} until {timeWord(nowMs)}, and tokens at that time
+        </caption>
+        <thead>
+          <tr>
+            <th scope="col">Owner</th>
+            <th scope="col">Token</th>
+            <th scope="col" class="number">
+              Requests
+            </th>
+            <th scope="col" class="number">
+              Failed
+            </th>
+            <th scope="col" class="number">
+              Wasted
+            </th>
+            <th scope="col">Last request</th>
+          </tr>
+        </thead>
+        <tbody>
+          {lanes.map((lane) => (
+            <LaneRow key={lane.id} lane={lane} {...props} />
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}
+
+function LaneRow({ lane, nowMs, windowMs, mostMarks }: { lane: Lane } & Props) {
+  const marks = lane.marks.filter(([, atMs]) => atMs >= nowMs - windowMs && atMs <= nowMs);
+  const last = marks.at(-1);
+  const count = (counted: number) => countWord(counted) + (marks.length >= mostMarks ? '+' : '');
+  return (
+    <tr>
+      <th scope="row">{lane.name}</th>
+      <td>
+        <TokenState endMs={liveBar(lane, nowMs)?.toMs} nowMs={nowMs} none={endedWord(lane)} />
+      </td>
+      <td class="number">{count(marks.length)}</td>
+      <td class="number">{count(marks.filter((mark) => hasFailed(kindOf(mark))).length)}</td>
+      <td class="number">{count(marks.filter(([, , , wasted]) => wasted).length)}</td>
+      <td>
+        {last && (
+          <>
+            <Mark kind={kindOf(last)} /> {MARK_WORDS[kindOf(last)]}, {timeWord(last[1])}
+          </>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+/** Why an owner has no usable token, as far as the picture shows. */
+function endedWord({ bars }: Lane): string {
+  const last = bars.at(-1);
+  if (!last) return 'none';
+  return last.cut ? 'revoked' : 'expired';
+}

@@ -1,0 +1,54 @@
+import type { ComponentChildren } from 'preact';
+import { MARK_KINDS, type MarkKind } from './data.ts';
+import { shapeAt } from './layout.ts';
+import { MARK_WORDS, spanWord } from './words.ts';
+
+/** A mark of the picture for legends and tables. Its meaning always stands beside it in words. */
+export function Mark({ kind }: { kind: MarkKind }) {
+  return (
+    <svg class={`mark ${kind}`} width="12" height="12" viewBox="-6 -6 12 12" aria-hidden="true">
+      <path d={shapeAt(kind, 0, 0, 4)} />
+    </svg>
+  );
+}
+
+/** Each mark with its column of the rail, in words. */
+export function Legend() {
+  return (
+    <ul class="legend" aria-label="Legend">
+      <li>
+        <span class="swatch bar" aria-hidden="true" /> token
+      </li>
+      {MARK_KINDS.map((kind) => (
+        <li key={kind}>
+          <Mark kind={kind} /> <span class={`swatch ${kind}`} aria-hidden="true" /> {MARK_WORDS[kind]}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** A state in words, with a shape. */
+export function State({ good, children }: { good: boolean; children: ComponentChildren }) {
+  return (
+    <span class={good ? 'state good' : 'state bad'}>
+      <span aria-hidden="true">{good ? '●' : '○'}</span> {children}
+    </span>
+  );
+}
+
+/** Whether an owner has a usable token, and for how long. */
+export function TokenState({ endMs, nowMs, none }: { endMs: number | undefined; nowMs: number; none: string }) {
+  if (endMs === undefined || endMs <= nowMs) return <State good={false}>{none}</State>;
+  return <State good={true}>valid for {spanWord(endMs - nowMs)}</State>;
+}
+
+/** A scrolling region that the keyboard can reach. */
+export function Scroll(props: { label: string; class?: string; children: ComponentChildren }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable to be scrolled
+    <section class={`scroll ${props.class ?? ''}`} aria-label={props.label} tabIndex={0}>
+      {props.children}
+    </section>
+  );
+}
