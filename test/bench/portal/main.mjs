@@ -166,8 +166,8 @@ function replayed() {
     for (let n = 0; n < frames; n++) {
       const data = JSON.stringify(frame(fromMs + n * 100, owners));
       sources.at(-1).dispatchEvent(new MessageEvent('update', { data }));
-      // The page draws now and then, as it would in an hour.
-      if (n % 20 === 0) await new Promise((resolve) => setTimeout(resolve));
+      // Ten seconds of updates at once, and then time for the page to take and draw them.
+      if (n % 100 === 0) await new Promise((resolve) => setTimeout(resolve, 300));
     }
   };
 }

@@ -32,7 +32,7 @@ const REFRESH_MS = 5000;
 const TAKE_MS = 250;
 const TAKE_SHARE = 0.1;
 
-/** If so many characters of frames wait, the page has stood still: it fetches the state instead of catching up. */
+/** If more characters of frames wait, the page has stood still: it drops them, and fetches the state later. */
 const MAX_WAITING = 4_000_000;
 
 /**
@@ -48,6 +48,7 @@ export class Connection {
   #incomplete = false;
   /** Frames that have arrived, unread, and when by the page's own clock. */
   #waiting: { text: string; atMs: number }[] = [];
+  #waitingLength = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #readers = new Set<(snapshot: Snapshot) => void>();
 
@@ -119,7 +120,7 @@ export class Connection {
   #release(): void {
     this.#source?.close();
     this.#source = undefined;
-    this.#waiting = [];
+    this.#drop();
   }
 
   #follow(lastEventId: string): void {
@@ -131,7 +132,9 @@ export class Connection {
       this.#show({ status: 'live', model: model && withConnection(model) });
     });
     source.addEventListener('update', ({ data }: MessageEvent<string>) => {
-      this.#waiting.push({ text: data, atMs: performance.now() });
+      this.#waitingLength += data.length;
+      if (this.#waitingLength > MAX_WAITING) this.#waiting = [];
+      else this.#waiting.push({ text: data, atMs: performance.now() });
       this.#timer ??= setTimeout(() => this.#take(), 0);
     });
     source.addEventListener('error', () => {
@@ -144,19 +147,24 @@ export class Connection {
   /** Takes all frames that have arrived as one change, and then rests. */
   #take(): void {
     const startMs = performance.now();
-    const frames = this.#waiting;
-    this.#waiting = [];
-    if (frames.reduce((sum, { text }) => sum + text.length, 0) > MAX_WAITING) void this.load();
+    const [frames, length] = [this.#waiting, this.#waitingLength];
+    this.#drop();
+    if (length > MAX_WAITING) void this.load();
     else if (frames.length > 0) this.#apply(combined(frames.map(({ text }) => JSON.parse(text))), frames.at(-1)?.atMs);
     const rest = () => {
       const restMs = Math.max(TAKE_MS, (performance.now() - startMs) / TAKE_SHARE);
       this.#timer = setTimeout(() => {
-        if (this.#waiting.length > 0) this.#take();
+        if (this.#waitingLength > 0) this.#take();
         else this.#timer = undefined;
       }, restMs);
     };
     // The rendering follows at once and is part of the time.
     this.#timer = setTimeout(rest);
+  }
+
+  #drop(): void {
+    this.#waiting = [];
+    this.#waitingLength = 0;
   }
 
   #apply(frame: UpdateFrame, atMs = performance.now()): void {
