@@ -27,6 +27,6 @@ export type {
 export { type StateFileCode, StateFileError } from './state/problems.ts';
 export type { OddShape, Profile, ProfileChanges } from './state/profile.ts';
 export { SCENARIOS, type ScenarioName, type ScenarioView } from './state/scenarios.ts';
-export type { Finding, Verdict } from './state/verdict.ts';
+export type { Condition, Finding, Verdict } from './state/verdict.ts';
 export type { SandboxClock } from './state/virtual-clock.ts';
 export type { ScenarioRun, ScenarioVerdict } from './state/world.ts';

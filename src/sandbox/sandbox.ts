@@ -3,10 +3,10 @@ import type { SandboxFaults } from './state/fault-rules.ts';
 import type { SandboxLedger } from './state/ledger-entry.ts';
 import { BadRequest } from './state/problems.ts';
 import type { Profile, ProfileChanges } from './state/profile.ts';
-import { finishScenario, type ScenarioName, startScenario } from './state/scenarios.ts';
-import type { Verdict } from './state/verdict.ts';
+import { finishScenario, startScenario } from './state/scenario-run.ts';
+import type { ScenarioName } from './state/scenarios.ts';
 import type { SandboxClock, VirtualClock } from './state/virtual-clock.ts';
-import type { ScenarioRun, World } from './state/world.ts';
+import type { ScenarioRun, ScenarioVerdict, World } from './state/world.ts';
 
 /**
  * An owner of a sandbox.
@@ -41,13 +41,14 @@ export interface SandboxOwner {
 export interface SandboxScenarios {
   /**
    * Runs a scenario to its end and judges what the integration did, from the ledger. Lasts 30 to 90 seconds on the
-   * sandbox's clock: advance it, or drive the integration meanwhile. Without a single token request, or when it was
-   * interrupted (another scenario, `stopScenario`, `reset`, `close`, its fault removed), a run has not passed.
-   * Rejects with `signal.reason` when `signal` aborts, and ends the scenario.
+   * sandbox's clock: drive the integration meanwhile, and advance the clock or let it run. The verdict is `not tested`
+   * where what the scenario `requires` did not come about, and when the run was interrupted (another scenario,
+   * `stopScenario`, `reset`, `close`, its fault removed). Rejects with `signal.reason` when `signal` aborts, and ends
+   * the scenario.
    *
    * @param options.owner the owner, by id, for scenarios that concern one. Default: the first.
    */
-  run(name: ScenarioName, options?: { owner?: string; signal?: AbortSignal }): Promise<Verdict>;
+  run(name: ScenarioName, options?: { owner?: string; signal?: AbortSignal }): Promise<ScenarioVerdict>;
 }
 
 /**
@@ -222,15 +223,15 @@ async function runToEnd(
   world: World,
   name: ScenarioName,
   { owner, signal }: { owner?: string; signal?: AbortSignal } = {},
-): Promise<Verdict> {
+): Promise<ScenarioVerdict> {
   signal?.throwIfAborted();
   const running = startScenario(world, name, owner === undefined ? {} : { owner });
   const stop = () => {
     if (world.scenario === running) finishScenario(world, 'it was aborted');
   };
   signal?.addEventListener('abort', stop, { once: true });
-  const { passed, findings } = await running.verdict;
+  const verdict = await running.verdict;
   signal?.removeEventListener('abort', stop);
   signal?.throwIfAborted();
-  return { passed, findings: [...findings] };
+  return structuredClone(verdict);
 }

@@ -8,7 +8,7 @@ import { Directory } from './state/directory.ts';
 import { Faults } from './state/faults.ts';
 import { History } from './state/history.ts';
 import { Ledger } from './state/ledger.ts';
-import { finishScenario, finishWithoutFault } from './state/scenarios.ts';
+import { finishScenario, finishWithoutFault } from './state/scenario-run.ts';
 import { Secrets } from './state/secrets.ts';
 import { StateFile } from './state/state-file.ts';
 import { Tokens } from './state/tokens.ts';

@@ -1,5 +1,6 @@
-/** Two integrations, and a workload that drives one through a scenario on the sandbox's clock. */
+/** Integrations good and bad, and a workload that drives one through a scenario on the sandbox's clock. */
 
+import pLimit from 'p-limit';
 import { type Clock, OwnerTokenRegistry, TokenEndpoint } from '../../src/index.ts';
 import type { SandboxOwner } from '../../src/sandbox/index.ts';
 
@@ -33,35 +34,110 @@ export function registryIntegration({ url, clientId, clientSecret, clock }: Serv
   };
 }
 
-/** A map and `fetch`: no single-flight, no deadline, no backoff, no look at what the resource says. */
-export function naiveIntegration({ url, clientId, clientSecret, clock }: Service): Integration {
-  const held = new Map<string, { token: string; expiresAtMs: number }>();
-  const request = async (accessKey: string) => {
-    const answer = await fetch(`${url}/auth/v1/token`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({
-        grant_type: 'client_credentials',
-        client_id: clientId,
-        client_secret: clientSecret(),
-        appliance_owner_scope: accessKey,
-      }),
-    });
-    const { access_token, expires_in } = (await answer.json()) as { access_token: string; expires_in: number };
-    if (!answer.ok) throw new Error(`refused with ${answer.status}`);
-    return { token: access_token, expiresAtMs: clock.now() + expires_in * 1000 };
+/** What an integration written by hand may get wrong. */
+export type Defect =
+  | 'no back-off'
+  | 'ignores Retry-After'
+  | 'mixes up owners'
+  | 'never stops using an old secret'
+  | 'no cache'
+  | 'no deadline';
+
+const FIRST_PAUSE_MS = 1000;
+const DEADLINE_MS = 10_000;
+
+/** How long something must not be requested, and how often in a row it has failed. */
+interface Pause {
+  readonly failures: number;
+  readonly untilMs: number;
+}
+
+/** Written by hand with care: single-flight, a deadline, backoff for each owner and for the client, few requests at once. */
+export function handwrittenIntegration(service: Service, defect?: Defect): Integration {
+  const { url, clientId, clientSecret, clock } = service;
+  const firstSecret = clientSecret();
+  const cache = new Map<string, { token: string; expiresAtMs: number }>();
+  const inFlight = new Map<string, Promise<string>>();
+  const pauses = new Map<string, Pause>();
+  const CLIENT = 'client';
+  const limit = pLimit(16);
+  /** The bug that mixes up owners: a header that all calls share, as with the defaults of some HTTP clients. */
+  const shared = { authorization: '' };
+
+  /** @param before failures before the request was sent: those in flight together count as one. */
+  const pause = (who: string, before: number, retryAfterSeconds: number) => {
+    const failures = before + 1;
+    const backoffMs = defect === 'no back-off' ? 0 : FIRST_PAUSE_MS * 2 ** (failures - 1);
+    const toldMs = defect === 'ignores Retry-After' ? 0 : retryAfterSeconds * 1000;
+    pauses.set(who, { failures, untilMs: clock.now() + Math.max(backoffMs, toldMs) });
   };
+  const checkPauses = (accessKey: string) => {
+    for (const who of [CLIENT, accessKey]) {
+      if (clock.now() < (pauses.get(who)?.untilMs ?? 0)) throw new Error('paused');
+    }
+    // One request tries whether the client is accepted again; the others wait for it.
+    const refused = pauses.get(CLIENT);
+    if (refused && defect !== 'no back-off') pauses.set(CLIENT, { ...refused, untilMs: clock.now() + DEADLINE_MS });
+  };
+
+  const request = async (accessKey: string): Promise<string> => {
+    checkPauses(accessKey);
+    const failuresOf = (who: string) => pauses.get(who)?.failures ?? 0;
+    const [ownFailures, clientFailures] = [failuresOf(accessKey), failuresOf(CLIENT)];
+    const deadline = new AbortController();
+    const cancel = clock.setTimeout?.(() => deadline.abort(), defect === 'no deadline' ? 3_600_000 : DEADLINE_MS);
+    try {
+      const answer = await fetch(`${url}/auth/v1/token`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({
+          grant_type: 'client_credentials',
+          client_id: clientId,
+          client_secret: defect === 'never stops using an old secret' ? firstSecret : clientSecret(),
+          appliance_owner_scope: accessKey,
+        }),
+        signal: deadline.signal,
+      });
+      if (!answer.ok) {
+        const retryAfterSeconds = Number(answer.headers.get('retry-after') ?? 0);
+        if (answer.status === 401) pause(CLIENT, clientFailures, 0);
+        else pause(accessKey, ownFailures, retryAfterSeconds);
+        throw new Error(`refused with ${answer.status}`);
+      }
+      const { access_token: token, expires_in } = (await answer.json()) as { access_token: string; expires_in: number };
+      pauses.delete(accessKey);
+      pauses.delete(CLIENT);
+      cache.set(accessKey, { token, expiresAtMs: clock.now() + expires_in * 1000 });
+      return token;
+    } catch (error) {
+      if (deadline.signal.aborted) pause(accessKey, ownFailures, 0);
+      throw error;
+    } finally {
+      cancel?.();
+    }
+  };
+
+  const tokenFor = (accessKey: string): Promise<string> | string => {
+    const held = cache.get(accessKey);
+    if (held && clock.now() < held.expiresAtMs && defect !== 'no cache') return held.token;
+    const joined = inFlight.get(accessKey);
+    if (joined) return joined;
+    const sent = limit(() => request(accessKey)).finally(() => inFlight.delete(accessKey));
+    inFlight.set(accessKey, sent);
+    return sent;
+  };
+
   return {
     async call(accessKey, owner) {
-      let entry = held.get(accessKey);
-      if (!entry || entry.expiresAtMs <= clock.now()) {
-        entry = await request(accessKey);
-        held.set(accessKey, entry);
-      }
-      const headers = { authorization: `Bearer ${entry.token}`, 'x-expected-owner': owner };
-      const answer = await fetch(`${url}/echo`, { headers });
-      await answer.body?.cancel();
-      if (answer.status === 401) held.delete(accessKey);
+      const token = await tokenFor(accessKey);
+      const headers = defect === 'mixes up owners' ? shared : { authorization: '' };
+      headers.authorization = `Bearer ${token}`;
+      // The body of a request, say, takes a moment to make.
+      await Promise.resolve();
+      const answer = await fetch(`${url}/echo`, { headers: { ...headers, 'x-expected-owner': owner } });
+      const { wrongOwner } = (await answer.json()) as { wrongOwner?: true };
+      const isUseless = answer.status === 401 || wrongOwner;
+      if (isUseless && cache.get(accessKey)?.token === token) cache.delete(accessKey);
     },
     // What hangs ends with the sandbox.
     close: async () => {},
@@ -75,20 +151,20 @@ const CALLERS = 2;
 const QUIET_TURNS = 25;
 
 /** The callers of all owners. */
-export class Workload {
+class Workload {
   readonly #integration: Integration;
-  readonly owners: readonly Pick<SandboxOwner, 'id' | 'accessKey'>[];
+  readonly #owners: readonly Pick<SandboxOwner, 'id' | 'accessKey'>[];
   readonly #calling = new Map<string, number>();
   #ended = 0;
 
-  constructor(integration: Integration, owners: Workload['owners']) {
+  constructor(integration: Integration, owners: readonly Pick<SandboxOwner, 'id' | 'accessKey'>[]) {
     this.#integration = integration;
-    this.owners = owners;
+    this.#owners = owners;
   }
 
   /** Every idle caller makes a call. Resolves when only time can change anything. */
   async step(): Promise<void> {
-    for (const { id, accessKey } of this.owners) {
+    for (const { id, accessKey } of this.#owners) {
       while ((this.#calling.get(id) ?? 0) < CALLERS) this.#call(id, accessKey);
     }
     for (let [turns, ended] = [0, this.#ended]; turns < QUIET_TURNS; turns++) {
@@ -111,14 +187,14 @@ export class Workload {
   }
 }
 
-const STEP_MS = 500;
+const STEP_MS = 1000;
 
 /** When the operator gives a rotated secret to the integration. */
 const NEW_SECRET_MS = 20_000;
 
 /** A sandbox whose clock moves by calls alone. */
 export interface Stage extends Pick<Service, 'url' | 'clientId' | 'clock'> {
-  readonly owners: Workload['owners'];
+  readonly owners: readonly Pick<SandboxOwner, 'id' | 'accessKey'>[];
   /** Moves the sandbox's clock, and `clock` if that is another. */
   advance(ms: number): void | Promise<void>;
   /** The secret that the sandbox accepts now. */

@@ -4,7 +4,8 @@ import type { FaultRule } from '../state/fault-rules.ts';
 import { KINDS, type LedgerFilter, type LedgerKind, OUTCOMES, type Outcome } from '../state/ledger-entry.ts';
 import { BadRequest, NotFound } from '../state/problems.ts';
 import type { ProfileChanges } from '../state/profile.ts';
-import { finishScenario, SCENARIOS, startScenario } from '../state/scenarios.ts';
+import { finishScenario, startScenario } from '../state/scenario-run.ts';
+import { SCENARIOS } from '../state/scenarios.ts';
 import type { World } from '../state/world.ts';
 import type { ControlContext } from './context.ts';
 import { type OperationId, openapiDocument } from './openapi.ts';
@@ -119,9 +120,9 @@ export const ROUTES: Record<Exclude<OperationId, 'GET /api/events'>, Route> = {
   },
 
   'GET /api/scenarios': ({ world }) =>
-    SCENARIOS.map(({ name, title, description, consequence }) => {
-      const verdict = world.verdicts.get(name);
-      return { name, title, description, consequence, ...(verdict && { verdict }) };
+    SCENARIOS.map((scenario) => {
+      const verdict = world.verdicts.get(scenario.name);
+      return { ...scenario, ...(verdict && { verdict }) };
     }),
   'POST /api/scenarios/{name}/run': ({ world }, { path, body }) => startScenario(world, path.name ?? '', body).verdict,
   'POST /api/scenarios/{name}': ({ world }, { path, body }) => startScenario(world, path.name ?? '', body).run,

@@ -88,8 +88,16 @@ const optional = (members: Readonly<Record<string, Schema>>): Record<string, Sch
   Object.fromEntries(Object.entries(members).map(([name, schema]) => [`${name}?`, schema]));
 
 const VERDICT = {
+  verdict: oneOf(['passed', 'failed', 'not tested']),
   passed: boolean,
-  findings: arrayOf(object({ expectation: string, observed: string, passed: boolean })),
+  'reason?': string,
+  conditions: arrayOf(object({ condition: string, observed: string, met: boolean })),
+  findings: arrayOf(
+    object({
+      ...{ expectation: string, observed: string, passed: boolean },
+      ...{ 'requests?': arrayOf(integer), 'fromMs?': number, 'toMs?': number },
+    }),
+  ),
   startedAtMs: number,
   endedAtMs: number,
 };
@@ -162,7 +170,7 @@ export const SCHEMAS: Readonly<Record<string, Schema>> = {
   Fact: object({ basis: oneOf(['documented', 'assumed']), statement: string, 'setting?': string }),
   ScenarioVerdict: object(VERDICT),
   ScenarioView: object({
-    ...{ name: string, title: string, description: string, consequence: string },
+    ...{ name: string, title: string, description: string, consequence: string, requires: string },
     'verdict?': refTo('ScenarioVerdict'),
   }),
   ScenarioRun: object({

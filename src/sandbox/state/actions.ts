@@ -148,6 +148,14 @@ export function seedOwners(world: World, owners: number): void {
   world.changed('owners');
 }
 
+/** Removes owners with their access keys and tokens. */
+export function removeOwners(world: World, ids: readonly string[]): void {
+  const removed = new Set(ids);
+  world.tokens.revokeWhere(({ accessKey }) => removed.has(accessKey.ownerId), world.clock.now());
+  for (const id of ids) world.directory.removeOwner(id);
+  world.changed('owners');
+}
+
 /** Restores the state from the start, with the clock running. Time and request ids continue. End the scenario first. */
 export function reset(world: World): void {
   world.faults.clear();

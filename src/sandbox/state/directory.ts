@@ -116,6 +116,16 @@ export class Directory {
     return key;
   }
 
+  /** Removes an owner and its access keys. Revoke its tokens first. */
+  removeOwner(id: string): void {
+    this.owners.delete(id);
+    for (const key of this.accessKeys.values()) {
+      if (key.ownerId !== id) continue;
+      this.accessKeys.delete(key.id);
+      this.#byValue.delete(key.value);
+    }
+  }
+
   findAccessKey(value: string): AccessKey | undefined {
     return this.#byValue.get(value);
   }

@@ -1,6 +1,24 @@
-/** Judges how an integration handled a scenario, by expectations over what the ledger recorded. */
+/** The verdict of a scenario: whether its situation came about, and how the integration handled it. */
 
+import type { LedgerEntry } from './ledger-entry.ts';
 import type { RunRecord } from './run-record.ts';
+
+/**
+ * Something that must have happened for a verdict, and what did.
+ *
+ * @example
+ * ```ts
+ * const line = ({ condition, observed, met }: Condition) => `${met ? '✓' : '–'} ${condition}: ${observed}`;
+ * ```
+ */
+export interface Condition {
+  /** What must have happened, in a sentence. */
+  readonly condition: string;
+  /** What did, in a few words: `214 requests of 40 owners`. */
+  readonly observed: string;
+  /** Whether it did. */
+  readonly met: boolean;
+}
 
 /**
  * One expectation, and what the integration did.
@@ -17,128 +35,75 @@ export interface Finding {
   readonly observed: string;
   /** Whether it did. */
   readonly passed: boolean;
+  /** Ids of requests in the ledger that show it, oldest first, at most 100. Absent: there are none. */
+  readonly requests?: number[];
+  /** When the first of them began: epoch ms of the sandbox's clock. */
+  readonly fromMs?: number;
+  /** When the last of them began. */
+  readonly toMs?: number;
 }
 
 /**
- * The judgement of a run.
+ * The judgement of a run. A run is `not tested` if its situation did not come about, because it proves nothing then.
  *
  * @example
  * ```ts
- * const exitCode = ({ passed }: Verdict) => (passed ? 0 : 1);
+ * const exitCode = ({ verdict }: Verdict) => ({ passed: 0, failed: 1, 'not tested': 3 })[verdict];
  * ```
  */
 export interface Verdict {
-  /** Whether every finding passed. A run without a token request has not passed. */
+  /** `passed`: every finding passed. `failed`: at least one did not. `not tested`: see `reason`. */
+  readonly verdict: 'passed' | 'failed' | 'not tested';
+  /** Whether `verdict` is `passed`. */
   readonly passed: boolean;
-  /** One per expectation. */
+  /** Why it was not tested, and what to do about it. */
+  readonly reason?: string;
+  /** What must have happened for a verdict. */
+  readonly conditions: Condition[];
+  /** One per expectation; none if it was not tested. */
   readonly findings: Finding[];
 }
 
-/** Judges one expectation. `owner`: the one that the scenario concerns. */
-export type Expectation = (record: RunRecord, owner: string | undefined) => Finding;
+/** Whether a situation came about. `otherwise`: what to say if not, with the next step. */
+export type ConditionCheck = (record: RunRecord) => Condition & { readonly otherwise: string };
+
+/** Judges one expectation. */
+export type Expectation = (record: RunRecord) => Finding;
 
 /** The verdict of a run. `interrupted`: why it ended before its time. */
 export function verdictOf(
   record: RunRecord,
+  checks: readonly ConditionCheck[],
   expectations: readonly Expectation[],
-  owner: string | undefined,
   interrupted: string | undefined,
 ): Verdict {
-  const sent = { expectation: 'Sends token requests during the run', observed: countOf(record.sent, 'request') };
-  const findings: Finding[] = [{ ...sent, passed: record.sent > 0 }];
-  if (interrupted !== undefined) {
-    findings.push({ expectation: 'The run lasts to its end', observed: interrupted, passed: false });
+  const checked = checks.map((check) => check(record));
+  const conditions = checked.map(({ condition, observed, met }) => ({ condition, observed, met }));
+  const unmet = checked.filter(({ met }) => !met).map(({ otherwise }) => otherwise);
+  const reasons = interrupted === undefined ? unmet : [`The run ended early: ${interrupted}.`];
+  if (reasons.length > 0) {
+    return { verdict: 'not tested', passed: false, reason: reasons.join(' '), conditions, findings: [] };
   }
-  // Without a request every other expectation would hold by default.
-  if (record.sent > 0) findings.push(...expectations.map((expectation) => expectation(record, owner)));
-  return { passed: findings.every(({ passed }) => passed), findings };
+  const findings = expectations.map((expectation) => expectation(record));
+  const passed = findings.every((finding) => finding.passed);
+  return { verdict: passed ? 'passed' : 'failed', passed, conditions, findings };
 }
 
-export const noWaste: Expectation = (record) =>
-  none(
-    'Does not request a token for an owner that already has a valid one',
-    record.count(({ wasted }) => wasted),
-    'wasted request',
-  );
+const MAX_SHOWN = 100;
 
-export const singleFlight: Expectation = ({ duplicates }) =>
-  none('Has at most one token request in flight for each owner', duplicates, 'duplicate');
+/** A finding, with the requests that show it. */
+export function finding(
+  expectation: string,
+  observed: string,
+  passed: boolean,
+  shownBy: readonly Readonly<LedgerEntry>[] = [],
+): Finding {
+  const shown = shownBy.slice(0, MAX_SHOWN);
+  const [first, last] = [shown[0], shown.at(-1)];
+  const at = first && last && { requests: shown.map(({ id }) => id), fromMs: first.atMs, toMs: last.atMs };
+  return { expectation, observed, passed, ...at };
+}
 
-/** Half of the owners at once is a stampede, unless there are few of them. */
-export const noStampede: Expectation = (record) => {
-  const most = Math.max(16, Math.ceil(record.owners() / 2));
-  return atMost(`Has at most ${most} token requests in flight at once, half of the owners`, record.peak, most);
-};
-
-export const fewAtOnce =
-  (most: number): Expectation =>
-  ({ peak }) =>
-    atMost(`Has at most ${most} token requests in flight at once`, peak, most);
-
-export const calmRecovery =
-  (most: number): Expectation =>
-  ({ peakAfterRecovery }) =>
-    atMost(`Has at most ${most} token requests in flight at once after the recovery`, peakAfterRecovery, most);
-
-export const recovers: Expectation = (record) => {
-  const afterMs = record.recoveredAfterMs();
-  const observed = afterMs === undefined ? 'no token issued since' : `after ${(afterMs / 1000).toFixed(1)} s`;
-  return { expectation: 'Gets a token again once the service is back', observed, passed: afterMs !== undefined };
-};
-
-export const obeysRetryAfter: Expectation = ({ early }) =>
-  none('Sends nothing before Retry-After has passed', early, 'early request');
-
-export const givesUpWithin =
-  (mostMs: number): Expectation =>
-  (record) => {
-    const longestMs = record.longestMs();
-    const observed = `${(longestMs / 1000).toFixed(1)} s at most`;
-    return { expectation: `Gives up on a request within ${mostMs / 1000} s`, observed, passed: longestMs <= mostMs };
-  };
-
-export const backsOff =
-  (most: number): Expectation =>
-  (record, owner) => {
-    const refused = record.count((entry) => entry.outcome === 'refused' && entry.owner === owner);
-    return atMost(`Repeats the refused request at most ${most} times a minute`, refused, most);
-  };
-
-export const othersUnaffected: Expectation = (record, owner) => {
-  const others = record.count(
-    (entry) => entry.owner !== owner && entry.outcome !== 'issued' && entry.outcome !== 'pending',
-  );
-  return none('Gets tokens for all other owners', others, 'failure');
-};
-
-export const stopsAfterRefusal =
-  (most: number): Expectation =>
-  (record) =>
-    atMost(
-      `Sends at most ${most} requests with the old secret`,
-      record.count(({ error }) => error === 'invalid_client'),
-      most,
-    );
-
-export const asksForOwner: Expectation = (record, owner) => {
-  const asked = record.count((entry) => entry.owner === owner);
-  return { expectation: `Requests a token for ${owner}`, observed: countOf(asked, 'request'), passed: asked > 0 };
-};
-
-export const dropsWrongToken: Expectation = ({ wrongTokenReuses }) =>
-  none('Drops a token that a resource flagged as of another owner', wrongTokenReuses, 'further call with one');
-
-const atMost = (expectation: string, count: number, most: number): Finding => ({
-  expectation,
-  observed: `${count}`,
-  passed: count <= most,
-});
-
-const none = (expectation: string, count: number, what: string): Finding => ({
-  expectation,
-  observed: countOf(count, what),
-  passed: count === 0,
-});
-
-const countOf = (count: number, what: string): string =>
-  count === 1 ? `1 ${what}` : `${count === 0 ? 'no' : count} ${what.replace(/^(\S+ call|\S+ request|\w+)/, '$1s')}`;
+/** `1 request`, `no requests`, `5 further calls`: a count with its noun, the last word. */
+export const countOf = (count: number, noun: string): string =>
+  count === 1 ? `1 ${noun}` : `${count === 0 ? 'no' : count.toLocaleString('en-US')} ${noun}s`;

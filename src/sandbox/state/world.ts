@@ -55,6 +55,8 @@ export interface RunningScenario {
   readonly resolve: (verdict: ScenarioVerdict) => void;
   /** Whether its fault rule is in force. */
   hasFault: boolean;
+  /** Restores what the scenario changed for its time alone. */
+  readonly undo: () => void;
 }
 
 /** What may have changed, for the event stream and the state file. */
