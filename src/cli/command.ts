@@ -21,7 +21,7 @@ export interface Terminal {
 /** The part of a stream that commands use. */
 export type Output = Pick<NodeJS.WriteStream, 'write'> & Partial<Pick<NodeJS.WriteStream, 'isTTY' | 'columns'>>;
 
-export const EXIT = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
+export const EXIT = { ok: 0, failed: 1, usage: 2, notTested: 3, interrupted: 130 } as const;
 
 /** The command line is invalid. The message never repeats an argument, which may be a secret. */
 export class UsageError extends Error {

@@ -126,6 +126,8 @@ export interface CredentialsView {
   clientSecret: string;
   owner: string;
   accessKey: string;
+  /** The text of an `.env` file with these settings, and all access keys of the app up to 100. */
+  env: string;
 }
 
 /** `POST /api/try`: one token request that the sandbox sent to itself, and one to `/echo` with the token. */

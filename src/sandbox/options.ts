@@ -44,6 +44,11 @@ export interface SandboxOptions {
    * Throws `StateFileError` where it cannot be used. Default: none.
    */
   stateFile?: string | undefined;
+  /**
+   * A folder in which the files `client-secret` and `access-keys` (one a line) hold the first app's current ones: an
+   * integration that reads them follows a rotation. Created if its parent exists. Default: none.
+   */
+  secretsFolder?: string | undefined;
   /** The same whole number yields the same credentials, access keys and tokens at every start. Default: random. */
   seed?: number | undefined;
   /** Requests that the ledger keeps in full: 1 to 1,000,000. Default 10,000. Its counts are exact beyond that. */
@@ -64,6 +69,7 @@ const KNOWN = [
   'profile',
   'faults',
   'stateFile',
+  'secretsFolder',
   'seed',
   'ledgerSize',
   'unref',
@@ -71,9 +77,12 @@ const KNOWN = [
 
 type Given<T> = { [K in keyof T]-?: NonNullable<T[K]> };
 
-export type ResolvedOptions = Given<Omit<SandboxOptions, 'seed' | 'stateFile' | 'lifetimeSeconds' | 'profile'>> & {
+export type ResolvedOptions = Given<
+  Omit<SandboxOptions, 'seed' | 'stateFile' | 'secretsFolder' | 'lifetimeSeconds' | 'profile'>
+> & {
   seed: number | undefined;
   stateFile: string | undefined;
+  secretsFolder: string | undefined;
   profile: Profile;
   /** The options that must hold beside an existing state file too. */
   given: GivenOptions;
@@ -91,6 +100,7 @@ export function resolveOptions(options: SandboxOptions): ResolvedOptions {
   if (profile) checkProfile(profile);
   check.when('faults', Array.isArray, 'a list of fault rules');
   check.when('stateFile', (value) => typeof value === 'string' && value !== '', 'a path');
+  check.when('secretsFolder', (value) => typeof value === 'string' && value !== '', 'a path');
   check.integer('seed', 0, Number.MAX_SAFE_INTEGER);
   check.integer('ledgerSize', 1, 1_000_000);
   check.when('unref', (value) => typeof value === 'boolean', 'true or false');
@@ -105,6 +115,7 @@ export function resolveOptions(options: SandboxOptions): ResolvedOptions {
     profile: changedProfile(DEFAULT_PROFILE, { ...lifetime, ...options.profile }),
     faults: options.faults ?? [],
     stateFile: options.stateFile,
+    secretsFolder: options.secretsFolder,
     seed: options.seed,
     given: {
       owners: options.owners,

@@ -1,3 +1,5 @@
+import type { ControlContext } from './control/context.ts';
+import { environmentOf } from './control/environment.ts';
 import * as actions from './state/actions.ts';
 import type { SandboxFaults } from './state/fault-rules.ts';
 import type { SandboxLedger } from './state/ledger-entry.ts';
@@ -76,6 +78,12 @@ export interface Sandbox extends AsyncDisposable {
   readonly accessKeys: string[];
   /** The owners with an access key for the first app: the newest unrevoked one, else the newest. */
   readonly owners: SandboxOwner[];
+  /**
+   * The settings of an integration as the text of an `.env` file: `OTR_BASE_URL`, `OTR_CLIENT_ID`, `OTR_CLIENT_SECRET`,
+   * `OTR_ACCESS_KEY` (the first), `OTR_ACCESS_KEYS` (all, up to 100), `PORTAL_URL`, and `OTR_CLIENT_SECRET_FILE` and
+   * `OTR_ACCESS_KEYS_FILE` where there is a `secretsFolder`. Holds secrets.
+   */
+  readonly env: string;
   /** The id of the owner of an access key, disabled and revoked ones included. */
   ownerOf(accessKey: string): string | undefined;
   /** What was requested, by whom, with what outcome. */
@@ -121,16 +129,20 @@ export class RunningSandbox implements Sandbox {
   readonly faults: SandboxFaults;
   readonly clock: VirtualClock;
   readonly scenarios: SandboxScenarios;
+  readonly #context: ControlContext;
   readonly #world: World;
   readonly #close: () => Promise<void>;
   #closed: Promise<void> | undefined;
 
-  constructor(world: World, at: { url: string; portalUrl: string; portalToken?: string }, close: () => Promise<void>) {
+  constructor(context: ControlContext, close: () => Promise<void>) {
+    const { world, url } = context;
+    const portal = context.portal();
+    this.#context = context;
     this.#world = world;
     this.#close = close;
-    this.url = at.url;
-    this.portalUrl = at.portalUrl;
-    if (at.portalToken !== undefined) this.portalToken = at.portalToken;
+    this.url = url;
+    this.portalUrl = portal.url;
+    if (portal.token !== undefined) this.portalToken = portal.token;
     this.ledger = world.ledger;
     this.faults = world.faults;
     this.clock = world.clock;
@@ -147,6 +159,18 @@ export class RunningSandbox implements Sandbox {
 
   get accessKeys(): string[] {
     return this.owners.map((owner) => owner.accessKey);
+  }
+
+  get env(): string {
+    const { world, url, portal, files } = this.#context;
+    const { clientId, clientSecret, accessKeys } = this;
+    return environmentOf(
+      world,
+      actions.firstApp(world),
+      { baseUrl: url, clientId, clientSecret, accessKey: accessKeys[0] ?? '' },
+      portal(),
+      files,
+    );
   }
 
   get owners(): SandboxOwner[] {

@@ -1,5 +1,7 @@
 import { isLoopback } from './control/access.ts';
+import type { ControlContext } from './control/context.ts';
 import { ControlPlane } from './control/control-plane.ts';
+import type { PortalAddress } from './control/environment.ts';
 import { Feed } from './control/feed.ts';
 import { type ResolvedOptions, resolveOptions, type SandboxOptions } from './options.ts';
 import { RunningSandbox, type Sandbox } from './sandbox.ts';
@@ -9,6 +11,7 @@ import { Faults } from './state/faults.ts';
 import { History } from './state/history.ts';
 import { Ledger } from './state/ledger.ts';
 import { finishScenario, finishWithoutFault } from './state/scenario-run.ts';
+import { SecretFiles } from './state/secret-files.ts';
 import { Secrets } from './state/secrets.ts';
 import { StateFile } from './state/state-file.ts';
 import { Tokens } from './state/tokens.ts';
@@ -33,11 +36,13 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   let changed: (topic: Topic) => void = () => {};
   const world = worldOf(resolved, (topic) => changed(topic));
   const stateFile = resolved.stateFile === undefined ? undefined : openStateFile(resolved, resolved.stateFile, world);
+  const files = resolved.secretsFolder === undefined ? undefined : new SecretFiles(resolved.secretsFolder, world);
   const tokenPlane = new TokenPlane(world, resolved.unref);
   const feed = new Feed(world);
   changed = (topic) => {
     feed.note(topic);
     stateFile?.touch();
+    if (topic === 'apps' || topic === 'owners' || topic === 'all') files?.update();
   };
   listen(world, tokenPlane, feed, stateFile);
   const close = async () => {
@@ -56,14 +61,18 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
     const port = await tokenPlane.listen(resolved.port, host);
     const url = urlOf(host, port);
     const token = isLoopback(host) ? undefined : world.secrets.random('sbx_control_');
-    const context = { world, url, begin: () => feed.stream.begin(), tokenPlaneListens: () => tokenPlane.listening };
+    let portal: PortalAddress = { url: '', token };
+    const context: ControlContext = {
+      ...{ world, url, files, portal: () => portal, begin: () => feed.stream.begin() },
+      tokenPlaneListens: () => tokenPlane.listening,
+    };
     const rules = { loopback: isLoopback(host), host, token };
     controlPlane = new ControlPlane(context, feed.stream, rules, resolved.unref);
     const portalPort = await controlPlane.listen(resolved.portalPort, host);
-    const portalUrl = urlOf(host, portalPort);
+    portal = { url: urlOf(host, portalPort), token };
     stateFile?.keepPorts({ port, portalPort });
     for (const rule of resolved.faults) world.faults.add(rule);
-    return new RunningSandbox(world, { url, portalUrl, ...(token !== undefined && { portalToken: token }) }, close);
+    return new RunningSandbox(context, close);
   } catch (error) {
     await close();
     throw error;

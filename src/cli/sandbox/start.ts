@@ -1,6 +1,6 @@
 /** Starts a sandbox from the command's flags, chooses its ports, and words its errors in terms of those flags. */
 
-import { readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { OwnerTokenError } from '../../index.ts';
 import { type Sandbox, type SandboxOptions, StateFileError, startSandbox } from '../../sandbox/index.ts';
 import { UsageError } from '../command.ts';
@@ -14,6 +14,7 @@ export const OPTION_FLAGS = {
   seed: { type: 'string' },
   config: { type: 'string' },
   state: { type: 'string' },
+  'secrets-folder': { type: 'string' },
 } as const;
 
 export type OptionFlags = { readonly [F in keyof typeof OPTION_FLAGS]?: string | undefined };
@@ -31,9 +32,14 @@ const NUMERIC_FLAGS = {
   lifetime: 'lifetimeSeconds',
 } as const;
 
-/** Starts a sandbox. A default port that is in use is replaced by the next free one; a given one is an error. */
-export async function openSandbox(flags: OptionFlags): Promise<Sandbox> {
-  const options = optionsOf(flags);
+/**
+ * Starts a sandbox. A default port that is in use is replaced by the next free one; a given one is an error.
+ *
+ * @param defaults used where neither a flag, the configuration nor an existing state file says otherwise.
+ */
+export async function openSandbox(flags: OptionFlags, defaults: SandboxOptions): Promise<Sandbox> {
+  const hasState = flags.state !== undefined && existsSync(flags.state);
+  const options = { ...(!hasState && defaults), ...optionsOf(flags) };
   const ports = { ...DEFAULT_PORTS, ...portsIn(options.stateFile) };
   for (;;) {
     try {
@@ -61,6 +67,7 @@ function optionsOf(flags: OptionFlags): SandboxOptions {
     ...Object.fromEntries(numbers),
     ...(flags.host !== undefined && { host: flags.host }),
     ...(flags.state !== undefined && { stateFile: flags.state }),
+    ...(flags['secrets-folder'] !== undefined && { secretsFolder: flags['secrets-folder'] }),
   };
 }
 
@@ -110,7 +117,13 @@ function inUsersWords(error: unknown, flags: OptionFlags): unknown {
   }
   if (error instanceof StateFileError) return new UsageError(`--state: ${error.message}`);
   if (!(error instanceof OwnerTokenError) || error.code !== 'invalid_options') return error;
-  const named = Object.entries({ ...NUMERIC_FLAGS, seed: 'seed', host: 'host', state: 'stateFile' });
+  const named = Object.entries({
+    ...NUMERIC_FLAGS,
+    seed: 'seed',
+    host: 'host',
+    state: 'stateFile',
+    'secrets-folder': 'secretsFolder',
+  });
   const flagOf = (option: string) => named.find(([flag, name]) => name === option && flags[flag as keyof OptionFlags]);
   return new UsageError(
     error.message

@@ -88,8 +88,7 @@ export const ROUTES: Record<Exclude<OperationId, 'GET /api/events'>, Route> = {
     actions.revokeAccessKey(world, key);
     return viewOf(world, key.ownerId);
   },
-  'GET /api/credentials': ({ world, url }, { query }) =>
-    credentialsView(world, url, text(query.owner), text(query.app)),
+  'GET /api/credentials': (context, { query }) => credentialsView(context, text(query.owner), text(query.app)),
   'POST /api/tokens/revoke': ({ world }, { body }) => ({ revoked: actions.revokeTokens(world, body) }),
 
   'GET /api/faults': ({ world }) => world.faults.list(),
@@ -129,7 +128,7 @@ export const ROUTES: Record<Exclude<OperationId, 'GET /api/events'>, Route> = {
   'DELETE /api/scenarios': ({ world }) => ({ ended: finishScenario(world, 'it was stopped') }),
 
   'POST /api/preview': ({ world }, { body }) => previewOf(world, body),
-  'POST /api/try': ({ world, url }, { body }) => tryOnce(credentialsView(world, url, body.owner, body.app)),
+  'POST /api/try': (context, { body }) => tryOnce(credentialsView(context, body.owner, body.app)),
   'POST /api/seed': ({ world }, { body }) => {
     actions.seedOwners(world, body.owners);
     return { owners: world.directory.owners.size };

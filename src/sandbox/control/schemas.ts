@@ -156,6 +156,7 @@ export const SCHEMAS: Readonly<Record<string, Schema>> = {
     clientSecret: string,
     owner: string,
     accessKey: string,
+    env: string,
   }),
   FaultRule: faultSchema({ 'id?': string, 'target?': TARGET, 'when?': WHEN }),
   ActiveFault: faultSchema({
@@ -171,6 +172,7 @@ export const SCHEMAS: Readonly<Record<string, Schema>> = {
   ScenarioVerdict: object(VERDICT),
   ScenarioView: object({
     ...{ name: string, title: string, description: string, consequence: string, requires: string },
+    ...{ durationMs: number, owners: integer },
     'verdict?': refTo('ScenarioVerdict'),
   }),
   ScenarioRun: object({

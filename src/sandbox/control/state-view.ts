@@ -1,9 +1,10 @@
 import type { CredentialsView, LaneView, LedgerEntry, PictureView, StateView, TokenView } from '../api-types.ts';
-import { appOf, currentKey, ownerOf } from '../state/actions.ts';
+import { appOf, currentKey, firstApp, ownerOf } from '../state/actions.ts';
 import { failed, pictureMark } from '../state/marks.ts';
 import { NotFound } from '../state/problems.ts';
 import type { World } from '../state/world.ts';
 import type { ControlContext } from './context.ts';
+import { environmentOf } from './environment.ts';
 import { appViews, clockView, figuresView, tokenView } from './views.ts';
 
 const MAX_DRAWN = 500;
@@ -135,12 +136,15 @@ function worstFirst(world: World, ids: readonly string[], requests: ReadonlyMap<
 }
 
 /** The settings of an integration for one owner and app, by default the first of each. Holds secrets. */
-export function credentialsView(world: World, url: string, ownerId?: string, appId?: string): CredentialsView {
+export function credentialsView(context: ControlContext, ownerId?: string, appId?: string): CredentialsView {
+  const { world, url, portal } = context;
   const app = appOf(world, appId);
   const [firstOwner] = world.directory.owners.keys();
   const owner = ownerOf(world, ownerId ?? firstOwner ?? '');
   const key = currentKey(world, owner.id, app.id);
   if (!key) throw new NotFound('this owner has no access key for this app');
   const clientSecret = app.secrets[0]?.value ?? '';
-  return { baseUrl: url, clientId: app.clientId, clientSecret, owner: owner.id, accessKey: key.value };
+  const credentials = { baseUrl: url, clientId: app.clientId, clientSecret, accessKey: key.value };
+  const files = app === firstApp(world) ? context.files : undefined;
+  return { ...credentials, owner: owner.id, env: environmentOf(world, app, credentials, portal(), files) };
 }

@@ -49,15 +49,17 @@ export interface ScenarioView {
   readonly consequence: string;
   /** What the integration must do, so that there is a verdict. */
   readonly requires: string;
+  /** How long it lasts, on the sandbox's clock. */
+  readonly durationMs: number;
+  /** How many owners it needs. Missing ones are created, and removed at its end. */
+  readonly owners: number;
 }
 
-export interface Scenario extends ScenarioView {
+export interface Scenario extends Omit<ScenarioView, 'durationMs'> {
   /** How long its fault lasts. */
   readonly faultMs?: number;
   /** How long the integration is observed after that. */
   readonly observeMs: number;
-  /** How many owners it needs. Missing ones are created, and removed at its end. */
-  readonly owners: number;
   /** Whether it concerns one owner: the given one, else the first. */
   readonly ofOneOwner?: true;
   /** Causes the situation. `covered`: owners that had a usable token. */
@@ -273,8 +275,11 @@ function revokeAllTokens(world: World): void {
  * ```
  */
 export const SCENARIOS: readonly ScenarioView[] = Object.freeze(
-  SCENARIO_TABLE.map(({ name, title, description, consequence, requires }) =>
-    Object.freeze({ name, title, description, consequence, requires }),
+  SCENARIO_TABLE.map(({ name, title, description, consequence, requires, owners, faultMs = 0, observeMs }) =>
+    Object.freeze({
+      ...{ name, title, description, consequence, requires, owners },
+      durationMs: faultMs + observeMs,
+    }),
   ),
 );
 

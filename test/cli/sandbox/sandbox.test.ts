@@ -8,6 +8,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
@@ -17,6 +18,7 @@ import { join } from 'node:path';
 import { parseEnv, promisify } from 'node:util';
 import { afterAll, describe, expect, it, vi } from 'vitest';
 import { runCommandLine } from '../../../src/cli/commands.ts';
+import { SCENARIOS } from '../../../src/sandbox/index.ts';
 import { runCommand } from '../../helpers/terminal.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'sandbox-command-'));
@@ -33,8 +35,8 @@ interface Running {
   /** What it printed on standard output first, and all that it printed on either stream. */
   readonly first: string;
   printed(): string;
-  /** Resolves when it has printed something that matches. */
-  until(pattern: RegExp): Promise<string>;
+  /** Resolves when it has printed something that matches. `meanwhile` is called over and over until then. */
+  until(pattern: RegExp, meanwhile?: () => Promise<void>): Promise<string>;
 }
 
 /** Runs the command with free ports, calls `look` once it has printed, then stops it as Ctrl-C does. */
@@ -57,9 +59,17 @@ async function running<T>(
       return write(chunk);
     },
   };
-  const ended = runCommandLine(['sandbox', ...args], { env, out, err: { write }, signal: stop.signal });
-  const until = async (pattern: RegExp): Promise<string> => {
-    while (!pattern.test(text)) await once(printed, 'text', { signal: AbortSignal.timeout(10_000) });
+  let isOver = false;
+  const ended = runCommandLine(['sandbox', ...args], { env, out, err: { write }, signal: stop.signal }).finally(() => {
+    isOver = true;
+  });
+  const until = async (pattern: RegExp, meanwhile?: () => Promise<void>): Promise<string> => {
+    const { signal } = stop;
+    while (!pattern.test(text)) {
+      if (isOver) throw new Error(`it ended with: ${text}`);
+      if (meanwhile) await meanwhile();
+      else await once(printed, 'text', { signal: AbortSignal.any([signal, AbortSignal.timeout(10_000)]) });
+    }
     return text;
   };
   const first = await Promise.race([until(/\S/), ended.then(() => text)]);
@@ -124,17 +134,58 @@ describe('sandbox', () => {
       };
     });
     expect(seen).toEqual({
-      names: ['OTR_ACCESS_KEY', 'OTR_ACCESS_KEYS', 'OTR_BASE_URL', 'OTR_CLIENT_ID', 'OTR_CLIENT_SECRET', 'PORTAL_URL'],
+      names: [
+        ...['OTR_ACCESS_KEY', 'OTR_ACCESS_KEYS', 'OTR_ACCESS_KEYS_FILE', 'OTR_BASE_URL', 'OTR_CLIENT_ID'],
+        ...['OTR_CLIENT_SECRET', 'OTR_CLIENT_SECRET_FILE', 'PORTAL_URL'],
+      ],
       statuses: [200, 200, 200],
       portal: 200,
       isFirst: true,
     });
   });
 
+  it('prints no more keys than a shell can take; the file holds all', async () => {
+    const { seen } = await running([...FREE, '--print-env', '--owners', '5000'], async ({ first }) => {
+      const path = file('many.env', first);
+      // An external command, which gets all of them in its environment.
+      const script = `set -a; . ${path}; env -u NOTHING sh -c 'wc -l < "$OTR_ACCESS_KEYS_FILE"; head -n 1 "$OTR_ACCESS_KEYS_FILE"'`;
+      const { stdout } = await promisify(execFile)('sh', ['-c', script]);
+      return { printed: stdout.trim().split(/\s+/), env: parseEnv(first) };
+    });
+    expect(seen.printed).toEqual(['5000', seen.env.OTR_ACCESS_KEY]);
+    expect(seen.env).not.toHaveProperty('OTR_ACCESS_KEYS');
+  });
+
+  it('keeps the secret and the keys in files, through a rotation, and removes its own folder', async () => {
+    const files = join(folder, 'secrets');
+    const { seen } = await running([...FREE, '--print-env', '--secrets-folder', files], async ({ first }) => {
+      const env = parseEnv(first);
+      const read = () => readFileSync(env.OTR_CLIENT_SECRET_FILE ?? '', 'utf8');
+      const before = read();
+      const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' };
+      await fetch(`${env.PORTAL_URL}/api/apps/app-1/rotate`, init);
+      const credentials = (await (await fetch(`${env.PORTAL_URL}/api/credentials`)).json()) as {
+        clientSecret: string;
+        env: string;
+      };
+      return { env, before, after: read(), credentials };
+    });
+    expect(seen.before).toBe(seen.env.OTR_CLIENT_SECRET);
+    expect(seen.after).toBe(seen.credentials.clientSecret);
+    expect(seen.after).not.toBe(seen.before);
+    expect(parseEnv(seen.credentials.env)).toEqual({ ...seen.env, OTR_CLIENT_SECRET: seen.after });
+    expect(readFileSync(join(files, 'access-keys'), 'utf8')).toBe(
+      `${seen.env.OTR_ACCESS_KEYS?.replaceAll(',', '\n')}\n`,
+    );
+    expect(statSync(join(files, 'client-secret')).mode & 0o777).toBe(0o600);
+    const { seen: temporary } = await running([...FREE, '--print-env'], async ({ first }) => parseEnv(first));
+    expect(existsSync(temporary.OTR_CLIENT_SECRET_FILE ?? '')).toBe(false);
+  });
+
   it('prints the same credentials for the same seed', async () => {
     const credentials = async () => {
       const { seen } = await running([...FREE, '--print-env', '--seed', '7'], async ({ first }) => first);
-      return seen.split('\n').filter((line) => !line.includes('_URL=') && !line.startsWith('#'));
+      return seen.split('\n').filter((line) => !/_(URL|FILE)=|^#/.test(line));
     };
     expect(await credentials()).toEqual(await credentials());
   });
@@ -218,12 +269,19 @@ describe('sandbox', () => {
     expect(seen).toEqual({ keys: 2, statuses: [200, 429] });
   });
 
+  const JUDGED = ['--scenario', 'cold-start', '--exit-code'];
   it.each([
     [['--port', 'x'], '--port: expected a number'],
     [['--exit-code'], '--exit-code: requires --scenario'],
+    [['--scenario', 'all'], '--scenario all: requires --exit-code'],
+    [['--scenario', 'outage', '--report', 'verdict.xml'], '--report: requires --exit-code'],
+    [[...JUDGED, '--report', 'verdict.pdf'], '--report: expected a file that ends in .xml (JUnit) or .html'],
+    [[...JUDGED, '--report', join(folder, 'none/verdict.xml')], '--report: the file cannot be written (ENOENT)'],
+    [[...JUDGED, '--owners', '20'], '--owners: cold-start needs at least 200'],
+    [['--secrets-folder', '/proc/none'], '--secrets-folder: expected a folder that can be written (ENOENT)'],
     [['--port', '70000'], '- --port: expected an integer from 0 to 65535'],
     [['--owners=-1'], '- --owners: expected an integer'],
-    [['--scenario', 'flood'], '--scenario: expected one of cold-start'],
+    [['--scenario', 'flood'], '--scenario: expected all, or one of cold-start'],
     [['--prot', '1'], 'did you mean --port?'],
     [['--config', join(folder, 'none.json')], '--config: the file cannot be read (ENOENT)'],
     [['--config', file('broken.json', '{"owners"')], '--config: the file is not JSON'],
@@ -351,46 +409,116 @@ describe('--state', () => {
 });
 
 describe('--scenario with --exit-code', () => {
-  const NAME = 'mass-expiry';
+  /** What an integration knows, and the controls of the sandbox's clock. */
+  interface Client extends Facts {
+    readonly state: () => Promise<{ scenario?: { name: string } }>;
+    readonly advance: (ms: number) => Promise<void>;
+    readonly send: (...accessKeys: (string | undefined)[]) => Promise<void>;
+  }
 
-  /** Runs the scenario against an integration of one owner that sends so many requests after all tokens expired. */
-  const judged = (requests: number, format: string[]) =>
-    running([...FREE, ...format, '--owners', '1', '--scenario', NAME, '--exit-code'], async ({ first, until }) => {
-      const env = parseEnv(first);
-      const facts = format.includes('--json')
-        ? JSON.parse(first)
-        : { url: env.OTR_BASE_URL, portalUrl: env.PORTAL_URL, clientId: env.OTR_CLIENT_ID };
-      facts.clientSecret ??= env.OTR_CLIENT_SECRET;
-      const [accessKey] = facts.accessKeys ?? [env.OTR_ACCESS_KEY];
-      await tokenRequest(facts, accessKey);
-      // It begins once there is a token, and lasts for half a minute of the sandbox's time.
-      const state = async () => (await fetch(`${facts.portalUrl}/api/state`)).json() as Promise<{ scenario?: unknown }>;
-      await vi.waitUntil(async () => (await state()).scenario, { timeout: 10_000 });
-      for (let n = 0; n < requests; n++) await tokenRequest(facts, accessKey);
-      const headers = { 'content-type': 'application/json' };
-      await fetch(`${facts.portalUrl}/api/clock`, { method: 'POST', headers, body: '{"advanceMs":31000}' });
-      return await until(/passed|failed/);
-    });
+  function clientOf(facts: Facts): Client {
+    const headers = { 'content-type': 'application/json' };
+    return {
+      ...facts,
+      state: async () => (await fetch(`${facts.portalUrl}/api/state`)).json() as ReturnType<Client['state']>,
+      async advance(advanceMs) {
+        // Once it has the verdict, the command closes the sandbox.
+        const body = JSON.stringify({ advanceMs });
+        await fetch(`${facts.portalUrl}/api/clock`, { method: 'POST', headers, body }).catch(() => {});
+      },
+      async send(...accessKeys) {
+        for (const accessKey of accessKeys) await tokenRequest(facts, accessKey ?? '');
+      },
+    };
+  }
 
-  it('waits for the integration, prints the verdict, and exits with 0 if it passed', async () => {
-    const { code, seen } = await judged(1, ['--json']);
-    const verdict = JSON.parse(seen.trim().split('\n')[1] ?? '');
-    expect(verdict).toMatchObject({ scenario: NAME, passed: true });
-    expect(verdict.findings.length).toBeGreaterThan(1);
+  /** Runs a scenario of one minute against an integration that sends its first requests, then these. */
+  const judged = (
+    first: (client: Client) => Promise<void>,
+    then: (client: Client) => Promise<void>,
+    args: string[] = [],
+  ) =>
+    running(
+      [...FREE, '--json', '--scenario', 'owner-revoked', '--exit-code', ...args],
+      async ({ first: printed, until }) => {
+        const client = clientOf(JSON.parse(printed.split('\n')[0] ?? ''));
+        await first(client);
+        await until(/One owner revoked \(owner-revoked\)\n/, () => client.advance(500));
+        await vi.waitUntil(async () => (await client.state()).scenario);
+        await then(client);
+        await client.advance(61_000);
+        return await until(/"verdict"/);
+      },
+    );
+
+  const everyOwner = ({ send, accessKeys }: Client) => send(...accessKeys);
+
+  it('waits for the first request, granted or not, speaks on standard error, and exits with 0 if it passed', async () => {
+    const { code, seen, out } = await judged(({ send }) => send('unknown'), everyOwner);
+    expect(seen).toMatch(/^Waiting up to a minute for the first token request at http/m);
+    expect(seen).toMatch(/^ {2}60 s left, 0 token requests$/m);
+    const [credentials, verdict, ...rest] = out.trim().split('\n');
+    expect(JSON.parse(credentials ?? '')).toHaveProperty('accessKeys.length', 5);
+    expect(JSON.parse(verdict ?? '')).toMatchObject({ scenario: 'owner-revoked', verdict: 'passed', passed: true });
+    expect(rest).toEqual([]);
     expect(code).toBe(0);
   });
 
-  it('exits with 1 if it wasted requests', async () => {
-    const { code, seen, out } = await judged(3, ['--print-env']);
-    expect(seen).toContain(`Scenario ${NAME}: failed`);
-    expect(seen).toMatch(/✗ .*: 2 wasted requests/);
-    expect(seen).toContain('# Sandbox ready. Portal: http');
-    expect(out).not.toMatch(/Scenario|ready/); // Standard output is an .env file.
-    expect(code).toBe(1);
+  it('exits with 1 if it failed, and with 3 if it was not tested', async () => {
+    const wasteful = async (client: Client) => {
+      await everyOwner(client);
+      await everyOwner(client);
+    };
+    expect((await judged(everyOwner, wasteful)).code).toBe(1);
+    expect((await judged(everyOwner, async () => {})).code).toBe(3);
+  });
+
+  it('writes reports for people and for CI', async () => {
+    const [xml, html] = [join(folder, 'verdict.xml'), join(folder, 'verdict.html')];
+    const reports = ['--report', xml, '--report', html];
+    const wasteful = ({ send, accessKeys: [first, second] }: Client) => send(first, second, second);
+    await judged(everyOwner, wasteful, reports);
+    const junit = readFileSync(xml, 'utf8');
+    expect(junit).toContain('<testsuite name="One owner revoked" tests="5" failures="1" errors="0" time="60">');
+    expect(junit).toContain('name="Does not request a token for an owner that already has a valid one">');
+    expect(junit).toContain('<failure message="2 wasted requests"/>');
+    expect(junit).toContain('Acts for other owners too: 2 requests of 1 owner');
+    const page = readFileSync(html, 'utf8');
+    expect(page).toContain('<h2>One owner revoked: failed</h2>');
+    expect(page).not.toMatch(/src=|href=|@import/);
+  });
+
+  it('ends after a minute without a client, with the reason and a command to start one', async () => {
+    const xml = join(folder, 'silent.xml');
+    const args = [...FREE, '--print-env', '--scenario', 'outage', '--exit-code', '--report', xml];
+    const { code, seen } = await running(args, async ({ first, until }) => {
+      const { PORTAL_URL: portalUrl = '' } = parseEnv(first);
+      return await until(/your-integration/, () => clientOf({ portalUrl } as Facts).advance(10_000));
+    });
+    expect(seen).toContain('No token request arrived within a minute: no integration uses this sandbox.');
+    expect(seen).toMatch(/^ {2}OTR_BASE_URL=http\S+ OTR_CLIENT_ID=\S+ .* node your-integration\.js$/m);
+    expect(seen).toContain('Scenario outage: not tested');
+    expect(readFileSync(xml, 'utf8')).toContain('<error message="No token request arrived');
+    expect(code).toBe(3);
+  });
+
+  it('runs all scenarios in turn, with the owners that they need', async () => {
+    const args = [...FREE, '--json', '--scenario', 'all', '--exit-code'];
+    const { code, seen } = await running(args, async ({ first, until }) => {
+      const client = clientOf(JSON.parse(first.split('\n')[0] ?? ''));
+      await client.send('unknown');
+      const text = await until(/"scenario":"secret-rotated"/, () => client.advance(5_000));
+      return {
+        owners: client.accessKeys.length,
+        names: [...text.matchAll(/"scenario":"([\w-]+)"/g)].map(([, name]) => name),
+      };
+    });
+    expect(seen).toEqual({ owners: 200, names: SCENARIOS.map(({ name }) => name) });
+    expect(code).toBe(3);
   });
 
   it('is ended by Ctrl-C with 130', async () => {
-    const args = [...FREE, '--json', '--scenario', NAME, '--exit-code'];
+    const args = [...FREE, '--json', '--scenario', 'outage', '--exit-code'];
     expect((await running(args, async ({ first }) => first)).code).toBe(130);
   });
 });

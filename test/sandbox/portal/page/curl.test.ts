@@ -31,7 +31,7 @@ it('a command names secrets by the environment variables that hold them, and its
 it('a command with secrets is one that the sandbox gives a token for', async () => {
   await using sandbox = await startSandbox();
   const { url: baseUrl, clientId, clientSecret, accessKeys } = sandbox;
-  const secrets = { baseUrl, clientId, clientSecret, owner: 'owner-001', accessKey: accessKeys[0] ?? '' };
+  const secrets = { baseUrl, clientId, clientSecret, owner: 'owner-001', accessKey: accessKeys[0] ?? '', env: '' };
   const said = await handedOver(curlOf({ kind: 'token', owner: 'owner-001' }, baseUrl, secrets));
   const [url] = said.match(/http:\S+/) ?? [];
   const body = said.slice(said.indexOf('{'));
@@ -46,7 +46,7 @@ it('a call is shown with the token in the environment, off the command line', as
 
 it('the settings of an integration are dots until secrets are given', () => {
   expect(envOf('http://127.0.0.1:1').match(/•{16}/g)).toHaveLength(3);
-  const secrets = { baseUrl: 'http://b', clientId: 'i', clientSecret: 's', owner: 'o', accessKey: 'k' };
+  const secrets = { baseUrl: 'http://b', clientId: 'i', clientSecret: 's', owner: 'o', accessKey: 'k', env: '' };
   const names = 'OTR_BASE_URL=http://b\nOTR_CLIENT_ID=i\nOTR_CLIENT_SECRET=s\nOTR_ACCESS_KEY=k';
   expect(envOf('http://a', secrets)).toBe(names);
 });
