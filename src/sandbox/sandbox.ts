@@ -33,11 +33,11 @@ export interface SandboxOwner {
  *
  * @example
  * ```ts
- * const { scenarios, clock }: Sandbox = sandbox;
- * const verdict = scenarios.run('owner-revoked');
- * await registry.getToken(accessKey).catch(() => {}); // the integration's work
+ * const { scenarios, clock, accessKeys }: Sandbox = sandbox;
+ * const run = scenarios.run('owner-revoked');
+ * await Promise.allSettled(accessKeys.map((key) => registry.getToken(key))); // the integration's work
  * clock.advance(60_000);
- * console.log((await verdict).passed); // → true
+ * console.log((await run).verdict); // → passed
  * ```
  */
 export interface SandboxScenarios {
