@@ -214,7 +214,7 @@ describe('a verdict', () => {
     const returns = await verdictOf('secret-rotated', async () => {
       expect((await ask()).status).toBe(200);
       sandbox.clock.advance(60_000);
-      await askToken(sandbox, undefined, { client_secret: old });
+      await askToken(sandbox, sandbox.accessKeys[1], { client_secret: old });
     });
     expect(failedOf(returns)).toEqual(['Carries on with the new secret, and with it alone for the last 30 s']);
   });
