@@ -159,6 +159,12 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
 
   it('is never left loading: fifty reloads of an idle sandbox', { timeout: 240_000 }, async () => {
     await start();
+    // A browser that paints late: effects run when the state has long arrived, and nothing follows it.
+    await page.addInitScript(`{
+      const later = setTimeout;
+      window.requestAnimationFrame = (paint) => later(() => paint(performance.now()), 300);
+      window.setTimeout = (fn, ms = 0, ...rest) => later(fn, ms > 20 && ms <= 100 ? 300 : ms, ...rest);
+    }`);
     for (let reload = 0; reload < 50; reload++) {
       await page.reload({ waitUntil: 'commit' });
       await page.locator('canvas.lanes').waitFor();
