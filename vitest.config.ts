@@ -3,9 +3,10 @@ import { fileURLToPath } from 'node:url';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { bundlePage, portalPlugin } from './src/sandbox/portal/bundle.ts';
 
-/** Tests that run many processes, real servers, a fleet, a browser, builds or the type checker, or that replace a module. */
+/** Tests that take long: many processes, real servers, a fleet, a browser, builds, the arena; and those that replace a module. */
 const SYSTEM = [
   'test/system/**/*.test.ts',
+  'test/arena/*.test.ts',
   'test/{architecture,docs,packaging,secrets,types}.test.ts',
   'test/cli/{commands,network}.test.ts',
   'test/guarantees/{fleet-flow,unauthorized-calls}.test.ts',

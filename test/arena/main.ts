@@ -1,54 +1,80 @@
 /** `npm run arena`: plays scenes and prints how the registry fares beside the baselines. */
 
 import { parseArgs } from 'node:util';
-import { judge } from './judge.ts';
-import { type Played, play } from './play.ts';
-import { randomWorld } from './random-worlds.ts';
+import { compare } from './compare.ts';
+import { renewPage } from './docs.ts';
+import type { Played } from './play.ts';
+import { randomWorld } from './random/index.ts';
 import type { Scene } from './scene.ts';
 import { SCENES } from './scenes/index.ts';
-import { breaker, plain, registry, type Subject } from './subjects.ts';
+import { breaker, registry, type Subject } from './subjects.ts';
 
 const USAGE = `Usage: npm run arena -- [part of a scene's name …] [options]
   --seeds 1,2,3      one run of each scene for each seed; default: 1
   --random 300       worlds drawn at random instead, from the first of --seeds on
   --json             a line of JSON for each run
   --list             the names of the scenes
+  --docs             plays all scenes beside two more libraries, and writes the results into docs/arena.md
   --subject FILE     a module whose default export plays instead of the registry
 SEED=7 npm run arena replays world 7; with a scene's name, that scene with seed 7.`;
 
 const COLUMNS = ['in time %', 'late', 'refused', 'never', 'p50 ms', 'p99 ms', 'sent', 'outage', 'limit', 'dead'];
 
+/** @param seed `SEED` of the environment. */
 export async function main(args: readonly string[], seed: string | undefined): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args: [...args],
-    allowPositionals: true,
+  let options: Options;
+  try {
+    options = optionsOf(args, seed);
+  } catch (error) {
+    return print(`${(error as Error).message}\n\n${USAGE}`, 2);
+  }
+  const { help, docs, list, json, random, seeds, parts } = options;
+  if (help) return print(USAGE, 0);
+  if (docs) {
+    await renewPage(random ?? 300);
+    return print('docs/arena.md is renewed', 0);
+  }
+  const runs = runsOf(seeds, random).filter(({ scene }) => isNamed(scene, parts));
+  if (runs.length === 0) return print(`no scene has ${parts.map((part) => `"${part}"`).join(' or ')} in its name`, 2);
+  if (list) return print([...new Set(runs.map(({ scene }) => scene.name))].join('\n'), 0);
+  const subject = options.subject ? await subjectOf(options.subject) : registry;
+  let held = 0;
+  for (const { scene, seed, replay } of runs) {
+    const { run, baselines, worse } = await compare(scene, seed, subject, [breaker]);
+    if (worse.length === 0) held++;
+    if (json) printJson([run, ...baselines], worse);
+    else printTable(scene, [run, ...baselines], worse, replay);
+  }
+  if (!json) print(`\n${held} of ${runs.length} runs hold`, 0);
+  return held === runs.length ? 0 : 1;
+}
+
+type Options = ReturnType<typeof optionsOf>;
+
+function optionsOf(args: readonly string[], seed: string | undefined) {
+  const flag = { type: 'boolean', default: false } as const;
+  const { values, positionals: parts } = parseArgs({
+    ...{ args: [...args], allowPositionals: true },
     options: {
-      seeds: { type: 'string', default: seed ?? '1' },
-      random: { type: 'string', ...(seed !== undefined && args.length === 0 && { default: '1' }) },
-      json: { type: 'boolean', default: false },
-      list: { type: 'boolean', default: false },
-      subject: { type: 'string' },
-      help: { type: 'boolean', default: false },
+      ...{ json: flag, list: flag, docs: flag, help: flag },
+      ...{ seeds: { type: 'string', default: seed ?? '1' }, random: { type: 'string' }, subject: { type: 'string' } },
     },
   });
-  if (values.help) return print(USAGE, 0);
-  const seeds = values.seeds.split(',').map(Number);
-  const matches = runsOf(seeds, values.random === undefined ? undefined : Number(values.random)).filter(
-    ({ scene }) => positionals.length === 0 || positionals.some((part) => scene.name.includes(part)),
-  );
-  if (matches.length === 0) return print(`no scene has one of these in its name: ${positionals.join(', ')}`, 2);
-  if (values.list) return print([...new Set(matches.map(({ scene }) => scene.name))].join('\n'), 0);
-  const subject = values.subject ? await subjectOf(values.subject) : registry;
-  let failed = 0;
-  for (const { scene, seed, replay } of matches) {
-    const { worse, runs } = await compare(scene, seed, subject);
-    if (worse.length > 0) failed++;
-    if (values.json) printJson(runs, worse);
-    else printTable(scene, runs, worse, replay);
-  }
-  if (!values.json) print(`\n${matches.length - failed} of ${matches.length} runs hold`, 0);
-  return failed === 0 ? 0 : 1;
+  const replayed = seed !== undefined && parts.length === 0 ? 1 : undefined;
+  return {
+    ...{ ...values, parts },
+    seeds: values.seeds.split(',').map((text) => integer(text, '--seeds or SEED')),
+    random: values.random === undefined ? replayed : integer(values.random, '--random'),
+  };
 }
+
+function integer(text: string, option: string): number {
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw new Error(`${option}: "${text}" is not an integer from 0 to 999999999`);
+}
+
+const isNamed = ({ name }: Scene, parts: readonly string[]) =>
+  parts.length === 0 || parts.some((part) => name.includes(part));
 
 interface Run {
   readonly scene: Scene;
@@ -72,13 +98,6 @@ function runsOf(seeds: readonly number[], random: number | undefined): Run[] {
 async function subjectOf(file: string): Promise<Subject> {
   const { default: subject } = await import(file.startsWith('/') ? file : `${process.cwd()}/${file}`);
   return subject;
-}
-
-/** Plays a scene with a subject and with the baselines. */
-async function compare(scene: Scene, seed: number, subject: Subject) {
-  const run = await play(scene, subject, seed);
-  const [unprotected, broken] = [await play(scene, plain, seed), await play(scene, breaker, seed)];
-  return { runs: [run, unprotected, broken], worse: judge(run, scene, unprotected, [broken]) };
 }
 
 function printJson(runs: readonly Played[], worse: readonly string[]): void {

@@ -13,7 +13,7 @@ export interface Scene {
   /** Made anew for each run. The first rule that answers a request decides; if none does, it gets a token. */
   readonly rules?: () => readonly Rule[];
   /** How long a token takes, give or take a fifth. Default: 80. */
-  readonly latencyMs?: number | ((request: Request) => number);
+  readonly latencyMs?: number | ((request: Request, service: Service) => number);
   /** Default: 3,600. */
   readonly tokenLifeS?: number;
   /** Calls present their token to an API that accepts it or not. One that does not answers 401, and the caller rejects. */

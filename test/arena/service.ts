@@ -7,7 +7,7 @@ import type { VirtualTime } from './virtual-time.ts';
 const DEAD_KEY_MS = 10_000;
 /** A request without an answer is given up by whoever keeps it longer than this. */
 const NEVER_MS = 600_000;
-/** How long a call of the API takes that the tokens are for, each way. */
+/** How long a call takes to reach the API. */
 const API_MS = 20;
 const DEFAULT_LATENCY_MS = 80;
 const DEFAULT_LIFE_S = 3_600;
@@ -48,10 +48,7 @@ export class Service {
   /** A call of the API with this token. Resolves to whether it was accepted. */
   callApi(token: string): Promise<boolean> {
     return new Promise((resolve) => {
-      this.#time.at(this.#time.nowMs + API_MS, () => {
-        const isAccepted = this.#accepts(token);
-        this.#time.at(this.#time.nowMs + API_MS, () => resolve(isAccepted));
-      });
+      this.#time.at(this.#time.nowMs + API_MS, () => resolve(this.#accepts(token)));
     });
   }
 
@@ -106,7 +103,7 @@ export class Service {
 
   #latencyMs(request: Request): number {
     const { latencyMs = DEFAULT_LATENCY_MS } = this.#scene;
-    const ms = typeof latencyMs === 'function' ? latencyMs(request) : latencyMs;
+    const ms = typeof latencyMs === 'function' ? latencyMs(request, this) : latencyMs;
     return ms * (0.8 + 0.4 * this.random());
   }
 
@@ -114,7 +111,8 @@ export class Service {
   #issue(owner: string): string {
     const number = this.#issued.push({ owner, issuedMs: this.#time.nowMs });
     this.#newestOf.set(owner, number);
-    return JSON.stringify({ access_token: `token-${number}`, expires_in: this.#scene.tokenLifeS ?? DEFAULT_LIFE_S });
+    const expires_in = this.#scene.tokenLifeS ?? DEFAULT_LIFE_S;
+    return JSON.stringify({ access_token: `token-${number}`, token_type: 'Bearer', expires_in });
   }
 
   #accepts(token: string): boolean {

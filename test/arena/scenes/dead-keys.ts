@@ -71,9 +71,9 @@ export const deadKeyScenes: readonly Scene[] = [
     rules: () => nodes.map(({ rule }) => rule),
   },
   {
-    name: '50 dead keys polled ten times a second each (404)',
-    minutes: 5,
-    tenants: [tenants(200), dead(50, { everyMs: 100 }), newcomers(1)],
+    name: '20 dead keys polled five times a second each (404)',
+    minutes: 4,
+    tenants: [tenants(200), dead(20, { everyMs: 200 }), newcomers(3)],
     rules: () => [deadKeys('dead', refusal(404))],
   },
   {
