@@ -4,8 +4,12 @@
  */
 
 import { OwnerTokenError } from './errors.ts';
+import { property } from './own-property.ts';
 
-/** Collects the problems of one options object; {@link OptionCheck.done} throws if there are any. */
+/**
+ * Collects the problems of one options object; {@link OptionCheck.done} throws if there are any, and returns the options as
+ * they were when checked: each is read once, and none from `Object.prototype`.
+ */
 export class OptionCheck<T extends object> {
   readonly #subject: string;
   readonly #options: Record<string, unknown>;
@@ -17,12 +21,15 @@ export class OptionCheck<T extends object> {
     this.#subject = subject;
     this.#prefix = parent?.prefix ?? '';
     this.#problems = parent?.problems ?? [];
-    this.#options = {};
+    this.#options = Object.create(null);
     if (typeof options !== 'object' || options === null || Array.isArray(options)) {
       this.#problems.push(`${this.#prefix.replace(/\.$/, '') || 'options'}: expected an object`);
       return;
     }
-    this.#options = options as Record<string, unknown>;
+    for (const name of known) {
+      const value = property(options, name);
+      if (value !== undefined) this.#options[name] = value;
+    }
     for (const name of Object.keys(options)) {
       if (known.includes(name)) continue;
       const near = nearest(name, known);
@@ -35,7 +42,7 @@ export class OptionCheck<T extends object> {
     return this.#problems.length === 0;
   }
 
-  /** The given options, for checks across several of them. */
+  /** The options that are given, for checks across several of them. */
   get values(): { readonly [K in keyof T]?: unknown } {
     return this.#options as { readonly [K in keyof T]?: unknown };
   }
@@ -72,12 +79,14 @@ export class OptionCheck<T extends object> {
     const value = this.#options[name];
     if (value === undefined) return undefined;
     const parent = { prefix: `${this.#prefix}${name}.`, problems: this.#problems };
-    return new OptionCheck<N>(this.#subject, value as N, known, parent);
+    const check = new OptionCheck<N>(this.#subject, value as N, known, parent);
+    this.#options[name] = check.values;
+    return check;
   }
 
-  /** Throws `invalid_options` with every problem found. */
-  done(): void {
-    if (this.#problems.length === 0) return;
+  /** The options, without those that are absent. Throws `invalid_options` with every problem found. */
+  done(): T {
+    if (this.#problems.length === 0) return this.#options as T;
     const list = this.#problems.map((problem) => `\n  - ${problem}`).join('');
     throw new OwnerTokenError('invalid_options', `${this.#subject}: invalid options:${list}`);
   }
@@ -89,7 +98,7 @@ const EMPTY = '; it is empty (is its environment variable set?)';
 /** Whether a value has these methods. */
 export function hasMethods(value: unknown, ...names: string[]): boolean {
   if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return false;
-  return names.every((name) => typeof (value as Record<string, unknown>)[name] === 'function');
+  return names.every((name) => typeof property(value, name) === 'function');
 }
 
 /** Whether a value can be a clock. */

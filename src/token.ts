@@ -6,6 +6,7 @@
 import { inspect } from 'node:util';
 import { hasInstance } from './brand.ts';
 import type { FailureScope, OwnerTokenError } from './errors.ts';
+import { property } from './own-property.ts';
 
 /**
  * Where tokens come from: the token endpoint, or a decorator around one.
@@ -299,18 +300,17 @@ const MAX_TOKEN_LENGTH = 16_384;
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1}
  */
 export function parseTokenResponse(body: unknown): { token: string; tokenType?: string } {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    throw new TypeError('it is not a JSON object');
-  }
-  const { access_token: token, token_type: tokenType } = body as Partial<Record<keyof TokenResponse, unknown>>;
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw new TypeError('it is not a JSON object');
+  const [token, tokenType] = ['access_token', 'token_type'].map((name) => property(body, name));
   if (typeof token !== 'string') throw new TypeError('access_token is missing or not a string: see parseResponse');
   return { token, ...(typeof tokenType === 'string' && tokenType !== '' && { tokenType }) };
 }
 
 /** A checked copy of what a source returned, or why it is unusable. Reads each property once: it may be an accessor. */
 export function readIssued(returned: unknown): IssuedToken | { readonly problem: string } {
-  const { token, tokenType, requestedAtMs, response } = (returned ?? {}) as IssuedToken;
-  const copy: IssuedToken = { token, tokenType, requestedAtMs, response };
+  const names: (keyof IssuedToken)[] = ['token', 'tokenType', 'requestedAtMs', 'response'];
+  const [token, tokenType, requestedAtMs, response] = names.map((name) => property(Object(returned), name));
+  const copy = { token, tokenType, requestedAtMs, response } as IssuedToken;
   const problem = problemOfIssued(typeof returned === 'object' ? returned && copy : returned);
   return problem === undefined ? copy : { problem };
 }

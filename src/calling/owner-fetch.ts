@@ -89,12 +89,12 @@ export interface CallRules {
 /** Adds the problems of these options to the check. */
 export function checkOwnerFetchOptions(check: OptionCheck<OwnerFetchOptions>): void {
   const origins = (value: unknown) => Array.isArray(value) && value.every((entry) => originOf(entry) !== undefined);
-  check.when('allowedOrigins', origins, 'a list of origins, each like https://api.example.com');
+  check.when('allowedOrigins', origins, 'a list of origins, each like https://api.example.com, without wildcards');
   check.functions('present', 'fetch');
 }
 
 /** The default rules: tokens may be sent to the source's origin, if it is known. */
-export function rulesOfSource(origin: string | undefined): CallRules {
+export function rulesOfSource(origin: unknown): CallRules {
   const known = originOf(origin);
   return { origins: new Set(known === undefined ? [] : [known]), present: undefined, fetch: undefined };
 }
@@ -104,8 +104,7 @@ export function callRules(options: OwnerFetchOptions | undefined, defaults: Call
   if (options === undefined) return defaults;
   const check = new OptionCheck<OwnerFetchOptions>('ownerFetch', options, OWNER_FETCH_OPTIONS);
   checkOwnerFetchOptions(check);
-  check.done();
-  return mergeCallRules(options, defaults);
+  return mergeCallRules(check.done(), defaults);
 }
 
 /** Merges checked options with the defaults. */
@@ -226,9 +225,13 @@ function beginsWithOrigin(url: string, origins: ReadonlySet<string>): boolean {
   return false;
 }
 
-/** The origin that a string names, with or without a trailing slash; undefined for anything else. */
+/**
+ * The origin that a string names, with or without a trailing slash; undefined for anything else. A URL may have `*` in its
+ * host, but such an origin would match nothing.
+ */
 function originOf(text: unknown): string | undefined {
   if (typeof text !== 'string' || !URL.canParse(text)) return undefined;
-  const { protocol, origin, href } = new URL(text);
-  return /^https?:$/.test(protocol) && href === `${origin}/` ? origin : undefined;
+  const { protocol, origin, href, hostname } = new URL(text);
+  const isOrigin = /^https?:$/.test(protocol) && href === `${origin}/` && !hostname.includes('*');
+  return isOrigin ? origin : undefined;
 }

@@ -6,6 +6,7 @@
 
 import { types } from 'node:util';
 import { OwnerTokenError } from '../errors.ts';
+import { property } from '../own-property.ts';
 
 type Body = NonNullable<RequestInit['body']>;
 
@@ -119,7 +120,8 @@ export function fetchFailed(why: string, response: Response): TypeError {
   return new TypeError(`fetch failed: ${why}`);
 }
 
-const isRequest = (input: string | URL | Request): input is Request => typeof input === 'object' && 'headers' in input;
+const isRequest = (input: string | URL | Request): input is Request =>
+  typeof input === 'object' && property(input, 'headers') !== undefined;
 
 /** Whether this is a `Request` of the platform, whose URL cannot change. */
 const isGenuine = (request: Request): boolean =>

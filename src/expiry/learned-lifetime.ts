@@ -109,8 +109,7 @@ class Learner implements LearnedLifetime {
   #risen = false;
 
   constructor(options: LearnedLifetimeOptions) {
-    checkOptions(options);
-    const { guessMs, minMs, maxMs, exploration, snapshot } = withDefaults(options);
+    const { guessMs, minMs, maxMs, exploration, snapshot } = withDefaults(checkedOptions(options));
     this.#minMs = minMs;
     this.#maxMs = maxMs;
     this.#share = exploration;
@@ -251,16 +250,22 @@ function withDefaults(options: LearnedLifetimeOptions) {
   return { guessMs, minMs, maxMs, exploration, snapshot };
 }
 
-function checkOptions(options: LearnedLifetimeOptions): void {
-  const check = new OptionCheck('learnedLifetime', options, ['guessMs', 'minMs', 'maxMs', 'exploration', 'snapshot']);
-  const { minMs, maxMs } = withDefaults(options ?? {});
+function checkedOptions(options: LearnedLifetimeOptions): LearnedLifetimeOptions {
+  const check = new OptionCheck<LearnedLifetimeOptions>('learnedLifetime', options, [
+    'guessMs',
+    'minMs',
+    'maxMs',
+    'exploration',
+    'snapshot',
+  ]);
+  const { minMs, maxMs } = withDefaults(check.values as LearnedLifetimeOptions);
   const isLifetime = (value: unknown) => isNumberIn(value, MIN_MS, MAX_LIFETIME_MS);
   for (const name of ['minMs', 'maxMs'] as const) check.when(name, isLifetime, 'milliseconds from 1000 to ten years');
   check.when('guessMs', (value) => isNumberIn(value, minMs, maxMs), 'milliseconds from minMs to maxMs');
   if (minMs > maxMs) check.problem('minMs', 'no more than maxMs');
   check.when('exploration', (value) => isNumberIn(value, 0, 0.05), 'a share from 0 to 0.05');
   check.when('snapshot', isSnapshot, 'what snapshot() returned');
-  check.done();
+  return check.done();
 }
 
 function isNumberIn(value: unknown, min: number, max: number): value is number {

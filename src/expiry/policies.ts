@@ -47,11 +47,11 @@ export interface ExpiresInOptions {
  * console.log(expiry.lifetimeMs({ token: 'x', response: { valid_for: 60 } })); // → 60000
  * ```
  */
-export function expiresIn(options: ExpiresInOptions = {}): ExpiryPolicy {
-  const check = new OptionCheck('expiresIn', options, ['field', 'unit']);
+export function expiresIn(given: ExpiresInOptions = {}): ExpiryPolicy {
+  const check = new OptionCheck<ExpiresInOptions>('expiresIn', given, ['field', 'unit']);
   check.when('field', (value) => typeof value === 'string' && value !== '', 'the name of a field, or a path with dots');
   check.when('unit', (value) => typeof value === 'string' && Object.hasOwn(UNITS_MS, value), "'ms', 's' or 'min'");
-  check.done();
+  const options = check.done();
   const path = (options.field ?? 'expires_in').split('.');
   // Where some responses state when to refresh, beside the lifetime and in its unit. No RFC defines these two.
   const refreshIn = path.with(-1, 'refresh_in');

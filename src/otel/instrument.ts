@@ -73,8 +73,8 @@ export interface InstrumentOptions {
  * ```
  * @see {@link https://opentelemetry.io/docs/specs/semconv/general/naming/ OpenTelemetry naming}
  */
-export function instrument(registry: Observed, options: InstrumentOptions = {}): () => void {
-  checkArguments('instrument', registry, options, OPTIONS);
+export function instrument(registry: Observed, given: InstrumentOptions = {}): () => void {
+  const options = checkArguments('instrument', registry, given, OPTIONS);
   const { meterProvider = metrics.getMeterProvider(), tracerProvider = trace.getTracerProvider() } = options;
   const meter = meterProvider.getMeter(SCOPE_NAME);
   return report(registry, { meter, tracer: tracerProvider.getTracer(SCOPE_NAME) }, options);

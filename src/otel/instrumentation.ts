@@ -55,8 +55,8 @@ export class OwnerTokenInstrumentation extends InstrumentationBase<OwnerTokenIns
    *
    * @throws {OwnerTokenError} `invalid_options`
    */
-  observe(registry: Observed, options: ObserveOptions = {}): () => void {
-    checkArguments('observe', registry, options, ['name', 'fleet']);
+  observe(registry: Observed, given: ObserveOptions = {}): () => void {
+    const options = checkArguments('observe', registry, given, ['name', 'fleet']);
     this.#unobserve(registry);
     this.#observed.set(registry, { options });
     OwnerTokenInstrumentation.#restart(this);

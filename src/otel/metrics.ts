@@ -147,12 +147,17 @@ export function promName(metric: MetricName): string {
   return `${metric.replaceAll('.', '_')}${suffix}`;
 }
 
-/** Checks the arguments of a function that reports a registry. */
-export function checkArguments(of: string, registry: Observed, options: object, known: readonly string[]): void {
-  const check = new OptionCheck<{ register?: unknown }>(of, options, known);
+/** Checks the arguments of a function that reports a registry, and returns the checked options. */
+export function checkArguments<T extends object>(
+  of: string,
+  registry: Observed,
+  options: T,
+  known: readonly string[],
+): T {
+  const check = new OptionCheck<T & { register?: unknown }>(of, options, known);
   check.when('register', (value) => hasMethods(value, 'registerMetric'), 'a Registry of prom-client');
   if (!hasMethods(registry, 'stats')) check.problem('registry', 'an OwnerTokenRegistry');
-  check.done();
+  return check.done();
 }
 
 /** The current values. Takes the same time however many owners there are. */

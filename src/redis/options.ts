@@ -68,9 +68,9 @@ export interface SharedTokensOptions {
 const KNOWN = ['source', 'redis', 'sealingKeys', 'namingKey', 'prefix', 'redisTimeoutMs', 'leaseMs', 'maxHoldMs'];
 const MORE = ['maxWaitMs', 'requestsPerSecond', 'name', 'logger', 'clock', 'random'];
 
-/** @throws `invalid_options`, listing every problem. */
-export function checkSharedTokensOptions(options: SharedTokensOptions): void {
-  const check = new OptionCheck('SharedTokens', options, [...KNOWN, ...MORE]);
+/** The checked options. @throws `invalid_options`, listing every problem. */
+export function checkSharedTokensOptions(options: SharedTokensOptions): SharedTokensOptions {
+  const check = new OptionCheck<SharedTokensOptions>('SharedTokens', options, [...KNOWN, ...MORE]);
   const named = 'a token source with identity(): without it, replicas of different clients would share tokens';
   check.required('source', (value) => hasMethods(value, 'requestToken', 'identity'), named);
   check.required(
@@ -92,7 +92,7 @@ export function checkSharedTokensOptions(options: SharedTokensOptions): void {
   check.when('logger', isLogger, LOGGER_EXPECTED);
   check.when('clock', isClock, 'a clock with now() and monotonic()');
   check.functions('random');
-  check.done();
+  return check.done();
 }
 
 function isPort(value: unknown): boolean {

@@ -17,6 +17,7 @@
 
 import { type Clock, systemClock } from '../clock.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
+import { property } from '../own-property.ts';
 import { type IssuedToken, problemOfIssued, type TokenRequest, type TokenSource } from '../token.ts';
 import type { Lead, Trial } from './decision.ts';
 import { SharingDiagnostics } from './diagnostics.ts';
@@ -108,15 +109,16 @@ export class SharedTokens implements TokenSource {
   readonly #counts = { shared: 0, leader: 0, fallback: 0, refused: 0 };
 
   /** @throws {OwnerTokenError} `invalid_options`, listing every problem. */
-  constructor(options: SharedTokensOptions) {
-    checkSharedTokensOptions(options);
+  constructor(given: SharedTokensOptions) {
+    const options = checkSharedTokensOptions(given);
     const { source, redis: port, sealingKeys, prefix = 'otr', leaseMs = 3_000, maxHoldMs = 15_000 } = options;
     const { clock = systemClock, random = Math.random, maxWaitMs = 20_000, redisTimeoutMs = 250 } = options;
     const diagnostics = new SharingDiagnostics(options.name ?? 'default', options.logger);
     const sealer = new Sealer(sealingKeys);
     const onUnreadable = () => diagnostics.unreadable();
     this.#source = source;
-    if (source.origin !== undefined) this.origin = source.origin;
+    const origin = property(source, 'origin');
+    if (typeof origin === 'string') this.origin = origin;
     this.#clock = clock;
     this.#leaseMs = leaseMs;
     this.#diagnostics = diagnostics;

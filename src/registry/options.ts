@@ -17,6 +17,7 @@ import type { ConcurrencyRange } from '../failures/concurrency-limit.ts';
 import type { PauseRanges } from '../failures/failure-scopes.ts';
 import { isLogger, isName, type Level, LOGGER_EXPECTED, type Logger, NAME_EXPECTED } from '../logger.ts';
 import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
+import { property } from '../own-property.ts';
 import type { TokenSource } from '../token.ts';
 import { Fingerprints } from './fingerprints.ts';
 
@@ -172,8 +173,8 @@ const DAY_MS = 24 * HOUR_MS;
  *
  * @throws OwnerTokenError `invalid_options`, listing every problem by path.
  */
-export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySettings {
-  const check = new OptionCheck<OwnerTokenRegistryOptions>('OwnerTokenRegistry', options, KNOWN);
+export function registrySettings(given: OwnerTokenRegistryOptions): RegistrySettings {
+  const check = new OptionCheck<OwnerTokenRegistryOptions>('OwnerTokenRegistry', given, KNOWN);
   check.required('source', (value) => hasMethods(value, 'requestToken'), 'a TokenSource, such as a TokenEndpoint');
   check.when('expiry', (value) => hasMethods(value, 'lifetimeMs'), 'an ExpiryPolicy, such as fixedLifetime(60_000)');
   check.integer('maxOwners', 1, MAX_OWNERS);
@@ -191,12 +192,13 @@ export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySe
   const calls = check.nested<OwnerFetchOptions>('calls', OWNER_FETCH_OPTIONS);
   if (calls) checkOwnerFetchOptions(calls);
   checkPauses(check);
-  check.done();
+  const options = check.done();
   const { source, expiry, random, pauses, ownerLabel, fingerprintKey, clock, logger } = options;
   const { requestTimeoutMs = 30_000 } = options;
+  const origin = property(source, 'origin');
   return {
     source,
-    host: URL.canParse(source.origin ?? '') ? new URL(source.origin as string).host : undefined,
+    host: typeof origin === 'string' && URL.canParse(origin) ? new URL(origin).host : undefined,
     maxOwners: options.maxOwners ?? 10_000,
     concurrency: concurrencyRange(options.concurrency),
     requestsPerSecond: options.requestsPerSecond,
@@ -213,7 +215,7 @@ export function registrySettings(options: OwnerTokenRegistryOptions): RegistrySe
       client: pauses?.client ?? PAUSES.client,
       endpoint: pauses?.endpoint ?? PAUSES.endpoint,
     },
-    calls: mergeCallRules(options.calls, rulesOfSource(source.origin)),
+    calls: mergeCallRules(options.calls, rulesOfSource(origin)),
     fingerprints: new Fingerprints(fingerprintKey, ownerLabel),
     time: new Time(clock),
     logger,
@@ -285,8 +287,7 @@ const DEFAULT_CLOSE_TIMEOUT_MS = 5_000;
 export function closeTimeoutMs(options: { timeoutMs?: number | undefined }): number {
   const check = new OptionCheck<{ timeoutMs?: number | undefined }>('close', options, ['timeoutMs']);
   check.integer('timeoutMs', 0, 3_600_000);
-  check.done();
-  return options.timeoutMs ?? DEFAULT_CLOSE_TIMEOUT_MS;
+  return check.done().timeoutMs ?? DEFAULT_CLOSE_TIMEOUT_MS;
 }
 
 /** Rejects a `signal` that is not an AbortSignal before any request starts. */

@@ -93,9 +93,9 @@ const KEYS_PER_TURN = 32;
 export async function warmUp(
   parts: WarmUpParts,
   accessKeys: Iterable<string> | AsyncIterable<string>,
-  options: WarmUpOptions = {},
+  given: WarmUpOptions = {},
 ): Promise<WarmUpReport> {
-  checkArguments(accessKeys, options);
+  const options = checkArguments(accessKeys, given);
   const ending = new AbortController();
   const signals = [parts.closing, ending.signal];
   const signal = AbortSignal.any(options.signal ? [options.signal, ...signals] : signals);
@@ -225,7 +225,7 @@ function totalOf(keys: Iterable<string> | AsyncIterable<string>): number | undef
   return keys instanceof Set ? keys.size : undefined;
 }
 
-function checkArguments(keys: unknown, options: WarmUpOptions): void {
+function checkArguments(keys: unknown, options: WarmUpOptions): WarmUpOptions {
   const check = new OptionCheck<WarmUpOptions>('warmUp', options, ['signal', 'onProgress']);
   check.when('signal', (value) => value === null || value instanceof AbortSignal, 'an AbortSignal');
   check.functions('onProgress');
@@ -233,5 +233,5 @@ function checkArguments(keys: unknown, options: WarmUpOptions): void {
     typeof keys === 'object' && keys !== null && (Symbol.iterator in keys || Symbol.asyncIterator in keys);
   // A string is iterable too, but each of its characters would be tried as a key.
   if (!iterable) check.problem('accessKeys', 'an iterable of access keys');
-  check.done();
+  return check.done();
 }

@@ -89,8 +89,8 @@ export type ResolvedOptions = Given<
 };
 
 /** Checks all options at once and fills in the defaults. */
-export function resolveOptions(options: SandboxOptions): ResolvedOptions {
-  const check = new OptionCheck<SandboxOptions>('startSandbox', options, KNOWN);
+export function resolveOptions(given: SandboxOptions): ResolvedOptions {
+  const check = new OptionCheck<SandboxOptions>('startSandbox', given, KNOWN);
   check.integer('port', 0, 65_535);
   check.integer('portalPort', 0, 65_535);
   check.when('host', (value) => typeof value === 'string' && value !== '', 'an address or host name');
@@ -104,7 +104,7 @@ export function resolveOptions(options: SandboxOptions): ResolvedOptions {
   check.integer('seed', 0, Number.MAX_SAFE_INTEGER);
   check.integer('ledgerSize', 1, 1_000_000);
   check.when('unref', (value) => typeof value === 'boolean', 'true or false');
-  check.done();
+  const options = check.done();
   for (const rule of options.faults ?? []) checkFaultRule(rule);
   const lifetime = options.lifetimeSeconds === undefined ? {} : { lifetimeSeconds: options.lifetimeSeconds };
   return {
