@@ -5,15 +5,9 @@
  * A user's `fetch` may follow redirects, ignore the signal or return an endless body: none of that is trusted.
  */
 
+import { isRedirect } from '../http-failure.ts';
 import type { Deadline } from './deadline.ts';
-import {
-  type Exchange,
-  type ExchangeResult,
-  isRedirect,
-  redirected,
-  type Target,
-  unusableBody,
-} from './http-exchange.ts';
+import { type Exchange, type ExchangeResult, redirected, unusableBody } from './http-exchange.ts';
 
 const SAFE_INIT = {
   /** Following a 307 would forward the secrets. */
@@ -24,15 +18,14 @@ const SAFE_INIT = {
 
 /** Makes the POST only once, because only the `fetch` knows whether a failed request may be sent again. */
 export async function postByFetch(
-  { body, maxResponseBytes, deadline }: Exchange,
-  { url, headers }: Target,
+  { target, headers, body, maxResponseBytes, deadline }: Exchange,
   fetch: typeof globalThis.fetch,
 ): Promise<ExchangeResult> {
   const abort = new AbortController();
   let head: ExchangeResult = {};
   try {
     const init = { ...SAFE_INIT, method: 'POST', headers: { ...headers }, body, signal: abort.signal };
-    const response = await deadline.race(call(() => fetch(url.href, init), deadline));
+    const response = await deadline.race(call(() => fetch(target.url.href, init), deadline));
     const reader = response.body?.getReader();
     const wasRedirected = response.type === 'opaqueredirect' || response.redirected;
     const retryAfter = response.headers.get('retry-after') ?? undefined;
@@ -44,8 +37,14 @@ export async function postByFetch(
     return { ...head, body: reader ? await readBody(reader, maxResponseBytes, deadline) : Buffer.alloc(0) };
   } catch (error) {
     abort.abort(error);
-    return { ...head, error };
+    return { ...head, status: head.status ?? proxyStatusIn(error), error };
   }
+}
+
+/** undici's `ProxyAgent` says only in a message that its proxy requires authentication. */
+function proxyStatusIn(error: unknown, depth = 0): 407 | undefined {
+  if (!(error instanceof Error) || depth > 4) return undefined;
+  return error.message.startsWith('Proxy response (407)') ? 407 : proxyStatusIn(error.cause, depth + 1);
 }
 
 async function call(send: () => Promise<Response>, deadline: Deadline): Promise<Response> {

@@ -2,6 +2,7 @@
 
 import { type Instant, onWallClock } from '../clock.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
+import { readForeignError } from '../foreign-error.ts';
 import { drawPause, type Pause, type PauseRange } from './backoff.ts';
 
 /** Shorter keys are not redacted, because they occur in ordinary words. */
@@ -9,10 +10,11 @@ const MIN_REDACTED_LENGTH = 6;
 
 /** A failure of a source as an `OwnerTokenError` of this owner, dated by the registry's clock. */
 export function failureOf(thrown: unknown, owner: string, accessKey: string, now: Instant): OwnerTokenError {
-  if (thrown instanceof OwnerTokenError) {
+  const error = thrown instanceof OwnerTokenError ? thrown : readForeignError(thrown, now.wallMs);
+  if (error) {
     const message =
-      accessKey.length < MIN_REDACTED_LENGTH ? thrown.message : thrown.message.replaceAll(accessKey, '[access key]');
-    return OwnerTokenError.restated(thrown, { message, owner, failedAtMs: now.wallMs, retryAtMs: undefined });
+      accessKey.length < MIN_REDACTED_LENGTH ? error.message : error.message.replaceAll(accessKey, '[access key]');
+    return OwnerTokenError.restated(error, { message, owner, failedAtMs: now.wallMs, retryAtMs: undefined });
   }
   return new OwnerTokenError('source_failed', 'the token source, or a function given to it, threw', {
     cause: thrown,

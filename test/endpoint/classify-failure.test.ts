@@ -1,11 +1,9 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   type ClassifyOptions,
   classify,
   type EndpointFailure,
   oauthErrorOf,
-  retryAfterMsOf,
   type UnusableBody,
 } from '../../src/endpoint/classify-failure.ts';
 import { type ExchangeResult, redirected } from '../../src/endpoint/http-exchange.ts';
@@ -83,8 +81,23 @@ describe('an answer with a status', () => {
     [999, AMBIGUOUS],
   ])('of %i without a code has a reading of its own', (status, expected) => {
     expect(classified({ status })).toEqual(expected);
-    expect(classified({ status, body: '<html>' })).toEqual(expected);
     expect(classified({ status, body: { error: 'Not Found' } })).toEqual(expected);
+  });
+
+  it('of 4xx with an HTML page is that of a gateway, unless the status itself says more', () => {
+    for (const status of [400, 401, 403, 404, 405, 413, 415, 451, 495, 496]) {
+      expect(classified({ status, body: '<html>No required SSL certificate was sent' })).toEqual(BAD_ANSWER);
+    }
+    expect(classified({ status: 407, body: '<html>' })).toEqual(ENDPOINT);
+    expect(classified({ status: 408, body: '<html>' })).toEqual(AMBIGUOUS);
+    expect(classified({ status: 429, body: '<html>' })[0]).toBe('rate_limited');
+    expect(classified({ status: 502, body: '<html>' })).toEqual(AMBIGUOUS);
+    expect(errorFor({ status: 400, body: '<html>' })).toMatchObject({
+      message: 'the token endpoint responded with 400 and an HTML page: a gateway answered, not the service',
+      retryable: true,
+    });
+    expect(errorFor({ status: 404, body: '<html>' }).message).toMatch('404: check baseUrl');
+    expect(shown({ status: 400, body: '<html>' }).kind).toBe('status');
   });
 
   it('of 404 without a code may mean that the address is wrong', () => {
@@ -175,6 +188,11 @@ describe('an exchange that broke off', () => {
   ])('with %s had no secure one', (code) => {
     expect(classified({ error: errorWith(undefined, errorWith(code)) })).toEqual(ENDPOINT);
     expect(shown({ unreached: true, error: errorWith(code) })).toEqual({ kind: 'tls' });
+  });
+
+  it('with UND_ERR_ABORTED had no connection, as when a proxy refuses the tunnel, unless an answer had begun', () => {
+    expect(classified({ error: errorWith(undefined, errorWith('UND_ERR_ABORTED')) })).toEqual(ENDPOINT);
+    expect(classified({ status: 200, error: errorWith('UND_ERR_ABORTED') })).toEqual(AMBIGUOUS);
   });
 
   it.each(['ETIMEDOUT', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])(
@@ -284,50 +302,6 @@ describe('classifyFailure', () => {
 });
 
 describe('Retry-After', () => {
-  it.each([
-    ['120', 120_000],
-    [' 7 ', 7_000],
-    ['0', 0],
-    ['1', 1_000],
-    ['3600', 3_600_000],
-    ['3601', 3_601_000],
-    ['999999999999', 999_999_999_999_000],
-    ['9'.repeat(400), Number.MAX_SAFE_INTEGER],
-    ['Tue, 01 Jan 2030 00:02:00 GMT', 120_000],
-    ['Tuesday, 01-Jan-30 00:02:00 GMT', 120_000],
-    ['Tue Jan  1 00:02:00 2030', 120_000],
-    ['Mon, 31 Dec 2029 00:00:00 GMT', 0],
-    ['Thu, 01 Jan 1970 00:00:00 GMT', 0],
-    ['Tue, 01 Jan 2999 00:00:00 GMT', Date.UTC(2999, 0, 1) - NOW_MS],
-  ])('%j is %i ms', (value, expected) => {
-    expect(retryAfterMsOf(value, NOW_MS)).toBe(expected);
-  });
-
-  it.each([
-    '',
-    'soon',
-    '-5',
-    '1.5',
-    '1e3',
-    '0x10',
-    '120, 120',
-    '12 s',
-    '2030-01-01T00:02:00Z',
-    'Tue, 99 Foo 2030 00:02:00 GMT',
-    undefined,
-  ])('%j is nothing', (value) => {
-    expect(retryAfterMsOf(value, NOW_MS)).toBeUndefined();
-  });
-
-  it('is always nothing, or finite and not negative', () => {
-    fc.assert(
-      fc.property(fc.string(), fc.integer(), (value, nowMs) => {
-        const ms = retryAfterMsOf(value, nowMs);
-        return ms === undefined || (ms >= 0 && Number.isFinite(ms));
-      }),
-    );
-  });
-
   it('is kept for every status', () => {
     for (const status of [302, 400, 429, 500, 503]) {
       expect(errorFor({ status, retryAfter: '60' }).retryAfterMs).toBe(60_000);
@@ -352,6 +326,24 @@ describe('the OAuth code', () => {
 
   it('is kept where it is a word of the standard, whatever was sent', () => {
     expect(oauthErrorOf({ error: 'invalid_client' }, ['client', 'a', 'my_invalid_client_key'])).toBe('invalid_client');
+  });
+});
+
+describe('the description', () => {
+  const shownOf = (error_description: unknown, sent: string[] = []) =>
+    shown({ status: 400, body: { error: 'invalid_request', error_description } }, sent).errorDescription;
+
+  it('is shown to classifyFailure in a form that a terminal can print', () => {
+    expect(shownOf('The tenant is suspended.')).toBe('The tenant is suspended.');
+    expect(shownOf('a\r\nb\u001b[31m\u202ec')).toBe('a b [31m c');
+    expect(shownOf('x'.repeat(1_000))).toHaveLength(300);
+    for (const none of ['', '\n', 7, {}, undefined]) expect(shownOf(none)).toBeUndefined();
+  });
+
+  it('is dropped where it repeats what was sent, also with white space in between', () => {
+    expect(shownOf('no owner with key canary-key-1', ['canary-key-1'])).toBeUndefined();
+    expect(shownOf('no owner with key canary\n-key-1', ['canary-key-1'])).toBeUndefined();
+    expect(shownOf('no owner with this key', ['canary-key-1'])).toBe('no owner with this key');
   });
 });
 

@@ -11,6 +11,7 @@ import { Agent, ProxyAgent, fetch as undiciFetch } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenRegistry, TokenEndpoint, type TokenEndpointOptions } from '../../src/index.ts';
 import { ConnectProxy } from '../helpers/connect-proxy.ts';
+import { failureOf } from '../helpers/failure.ts';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../helpers/loopback-certificate.ts';
 import { ROOT } from '../helpers/source-files.ts';
 
@@ -113,7 +114,11 @@ describe('behind a proxy', () => {
       await using proxy = await ConnectProxy.start('http', 'user:password');
       const withPassword = proxy.url.replace('://', '://user:password@');
       expect(await tokenOver(service.baseUrl, transportTo(withPassword))).toBe('issued');
-      expect(await tokenOver(service.baseUrl, transportTo(proxy.url))).toBe('endpoint_unavailable');
+      const endpoint = new TokenEndpoint({ baseUrl: service.baseUrl, ...CREDENTIALS, ...transportTo(proxy.url) });
+      expect(await failureOf(endpoint.requestToken('owner'))).toMatchObject({
+        ...{ code: 'endpoint_unavailable', status: 407 },
+        message: expect.stringMatching(/407.*proxy/),
+      });
       expect(service.clients).toHaveLength(1);
     });
   }

@@ -1,0 +1,168 @@
+/**
+ * Reads the errors of HTTP clients, for sources that use one: axios, got, ky, openid-client, undici, ofetch or a wrapper of
+ * `fetch`. Each puts what the service answered in a place of its own, so all places are searched:
+ *
+ * | fact | where it may be |
+ * |---|---|
+ * | status | `status` or `statusCode` of the error, its `response`, its `cause` or the `response` of that |
+ * | OAuth error code | `error` of one of those, or of its body: `data`, `_data` or `body`, parsed or as text |
+ * | `Retry-After` | `headers` or `rawHeaders` of one of those |
+ * | no response | the `code` of a system error, of the error or a cause |
+ *
+ * Nothing else is kept: no header, no body, no message. An OAuth code is kept only if it is a standard one, because any other
+ * could be an echo of a secret that only the source knows.
+ */
+
+import { OwnerTokenError } from './errors.ts';
+import {
+  codeOfFailure,
+  codesOf,
+  type HttpFailure,
+  isHtml,
+  isRedirect,
+  isSuccess,
+  isUnreached,
+  kindOfError,
+  refusalOf,
+  retryAfterMsOf,
+} from './http-failure.ts';
+import { property } from './own-property.ts';
+
+/**
+ * The error that a thrown value stands for, without a failure scope. Undefined if it is not the error of an HTTP exchange.
+ * Never throws.
+ *
+ * @param nowMs epoch ms, for a date in `Retry-After`.
+ */
+export function readForeignError(thrown: unknown, nowMs: number): OwnerTokenError | undefined {
+  try {
+    const holders = holdersIn(thrown);
+    const failure = failureOf(thrown, holders);
+    if (!failure) return undefined;
+    const { status, oauthError } = failure;
+    const retryAfterMs = retryAfterMsOf(firstOf(holders, retryAfterIn), nowMs);
+    const facts = { status, oauthError, retryAfterMs, failedAtMs: nowMs, cause: thrown };
+    return new OwnerTokenError(codeOfFailure(failure), messageOf(failure), facts);
+  } catch {
+    // An accessor of the thrown value threw.
+    return undefined;
+  }
+}
+
+const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null;
+
+const MAX_DEPTH = 3;
+
+/** The objects that may hold facts, the nearest first. openid-client has the response, or its body, as `cause`. */
+function holdersIn(thrown: unknown, depth = 0): object[] {
+  if (!isObject(thrown) || depth > MAX_DEPTH) return [];
+  const response = property(thrown, 'response');
+  return [...(isObject(response) ? [response] : []), thrown, ...holdersIn(property(thrown, 'cause'), depth + 1)];
+}
+
+function firstOf<T>(holders: readonly object[], read: (holder: object) => T | undefined): T | undefined {
+  for (const holder of holders) {
+    const found = read(holder);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function failureOf(thrown: unknown, holders: readonly object[]): HttpFailure | undefined {
+  const status = firstOf(holders, statusIn);
+  const bodies = holders.map(bodyIn);
+  const oauthError = firstOf([...holders, ...bodies.filter(isObject)], oauthErrorIn);
+  const body = bodies.find(isHtml);
+  if (status !== undefined) return { kind: isSuccess(status) ? 'body' : 'status', status, oauthError, body };
+  if (refusalOf(oauthError)) return { kind: 'body', oauthError };
+  const kind = kindOf(thrown) ?? (oauthError === undefined ? undefined : 'network');
+  return kind && { kind, oauthError };
+}
+
+function statusIn(holder: object): number | undefined {
+  const statuses = [property(holder, 'status'), property(holder, 'statusCode')];
+  return statuses.find(
+    (value): value is number => Number.isInteger(value) && Number(value) >= 100 && Number(value) <= 599,
+  );
+}
+
+const MAX_BODY_LENGTH = 65_536;
+
+/** The body as its client left it: parsed, or as text, which is parsed here if it is JSON. */
+function bodyIn(holder: object): unknown {
+  const body = property(holder, 'data') ?? property(holder, '_data') ?? property(holder, 'body');
+  if (typeof body !== 'string' || body.length > MAX_BODY_LENGTH) return body;
+  try {
+    return JSON.parse(body);
+  } catch {
+    return body;
+  }
+}
+
+/** Those of RFC 6749 that do not name the refused party; sent with a 5xx or without a status. */
+const OUTAGE_CODES: readonly unknown[] = ['server_error', 'temporarily_unavailable'];
+
+function oauthErrorIn(holder: object): string | undefined {
+  const code = property(holder, 'error');
+  if (typeof code !== 'string') return undefined;
+  return refusalOf(code) || OUTAGE_CODES.includes(code) ? code : undefined;
+}
+
+/** Codes and names of the clients' own errors, where they hide those of Node. */
+const KIND_OF_CLIENT_CODE: readonly (readonly [RegExp, HttpFailure['kind']])[] = [
+  [/^(TimeoutError|ECONNABORTED|OAUTH_TIMEOUT)$/, 'timeout'],
+  [/^(ECONNRESET|EPIPE|ERR_NETWORK|UND_ERR_(SOCKET|CLOSED|DESTROYED)|HPE_INVALID_EOF_STATE)$/, 'network'],
+  [/^(ERR_STREAM_PREMATURE_CLOSE|ERR_HTTP2_[A-Z_]+|ERR_PROXY_TUNNEL)$/, 'network'],
+  [/^(ERR_BODY_PARSE_FAILURE|OAUTH_(RESPONSE_IS_NOT_[A-Z]+|PARSE_ERROR|INVALID_RESPONSE))$/, 'body'],
+];
+
+/** Undefined if nothing shows that the request failed: the error may be a programming error in the source. */
+function kindOf(thrown: unknown): HttpFailure['kind'] | undefined {
+  const known = kindOfError(thrown);
+  if (known) return known;
+  if (isUnreached(thrown)) return 'network';
+  for (const code of codesOf(thrown)) {
+    const kind = KIND_OF_CLIENT_CODE.find(([pattern]) => pattern.test(code))?.[1];
+    if (kind) return kind;
+  }
+  return undefined;
+}
+
+function retryAfterIn(holder: object): string | undefined {
+  for (const headers of [property(holder, 'headers'), property(holder, 'rawHeaders')]) {
+    const value = isObject(headers) ? headerIn(headers, 'retry-after') : undefined;
+    if (value !== undefined) return value;
+  }
+  return undefined;
+}
+
+const MAX_HEADERS = 1_000;
+
+/** A header in any form that clients use: `Headers` or another map, a plain object, pairs, or a flat list. */
+function headerIn(headers: object, name: string): string | undefined {
+  const entries = (Symbol.iterator in headers ? headers : Object.entries(headers)) as Iterable<unknown>;
+  let [count, previous]: [number, unknown] = [0, undefined];
+  for (const entry of entries) {
+    if (++count > MAX_HEADERS) return undefined;
+    const [key, value] = Array.isArray(entry) ? entry : [previous, entry];
+    if (String(key).toLowerCase() === name) return String(value);
+    previous = entry;
+  }
+  return undefined;
+}
+
+function messageOf({ kind, status, oauthError }: HttpFailure): string {
+  const code = oauthError === undefined ? '' : ` (${oauthError})`;
+  if (status !== undefined && isRedirect(status)) return 'the service redirects the token request of the source';
+  if (status !== undefined && !isSuccess(status))
+    return `the service responded to the token source with ${status}${code}`;
+  return `the token source ${PROBLEMS[kind]}${code}`;
+}
+
+const PROBLEMS: Readonly<Record<HttpFailure['kind'], string>> = {
+  network: 'got no response from the service',
+  tls: 'could not establish a secure connection to the service',
+  timeout: 'got no response from the service in time',
+  status: 'was redirected',
+  body: 'got no usable response from the service',
+};

@@ -1,0 +1,220 @@
+import axios from 'axios';
+import got from 'got';
+import ky from 'ky';
+import { ofetch } from 'ofetch';
+import {
+  allowInsecureRequests,
+  ClientSecretPost,
+  Configuration,
+  clientCredentialsGrant,
+  type ServerMetadata,
+} from 'openid-client';
+import { request } from 'undici';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { readForeignError } from '../src/foreign-error.ts';
+import { leaksIn, SECRETS, writtenDown } from './helpers/canaries.ts';
+import { type Answer, json, LoopbackService, reset, silence, status } from './helpers/loopback-service.ts';
+
+const NOW_MS = Date.UTC(2030, 0, 1);
+const { accessKey, clientSecret } = SECRETS;
+const form = { grant_type: 'client_credentials', client_secret: clientSecret, appliance_owner_scope: accessKey };
+
+/** A wrapper of `fetch` as many code bases have one. */
+class ApiError extends Error {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly data: unknown;
+  constructor({ status, headers }: Response, data: unknown) {
+    super(`${JSON.stringify(data)} for ${JSON.stringify(form)}`);
+    this.status = status;
+    this.headers = headers;
+    this.data = data;
+  }
+}
+
+/** How sources request a token with each client; all of them reject what is not a 2xx. */
+const CLIENTS: Record<string, (url: string, timeoutMs: number) => Promise<unknown>> = {
+  axios: (url, timeout) => axios.post(url, form, { timeout, maxRedirects: 0 }),
+  got: (url, timeout) =>
+    got.post(url, { json: form, timeout: { request: timeout }, retry: { limit: 0 }, followRedirect: false }).json(),
+  ky: (url, timeout) => ky.post(url, { json: form, timeout, retry: 0, redirect: 'manual' }).json(),
+  ofetch: (url, timeout) => ofetch(url, { method: 'POST', body: form, timeout, retry: 0, redirect: 'manual' }),
+  'openid-client': (url, timeout) => {
+    const server: ServerMetadata = { issuer: url, token_endpoint: url };
+    const config = new Configuration(server, 'the-client', {}, ClientSecretPost(clientSecret));
+    allowInsecureRequests(config);
+    config.timeout = timeout / 1_000;
+    return clientCredentialsGrant(config, { appliance_owner_scope: accessKey });
+  },
+  undici: async (url, headersTimeout) => {
+    const { statusCode, headers, body } = await request(url, {
+      ...{ method: 'POST', body: JSON.stringify(form), headersTimeout },
+      headers: { 'content-type': 'application/json' },
+    });
+    const text = await body.text();
+    if (statusCode !== 200)
+      throw Object.assign(new Error(`${statusCode}: ${text}`), { statusCode, headers, body: text });
+    return JSON.parse(text);
+  },
+  'a wrapper of fetch': async (url, timeout) => {
+    const signal = AbortSignal.timeout(timeout);
+    const response = await fetch(url, { method: 'POST', body: JSON.stringify(form), signal, redirect: 'manual' });
+    if (!response.ok) throw new ApiError(response, await response.json().catch(() => undefined));
+    return await response.json();
+  },
+};
+
+let service: LoopbackService;
+beforeEach(async () => {
+  service = await LoopbackService.start();
+});
+afterEach(() => service.close());
+
+/** What is read of the error with which a client meets this answer. */
+async function read(client: string, answer: Answer, { url = service.url, timeoutMs = 5_000 } = {}) {
+  service.always(answer);
+  const thrown = await CLIENTS[client]?.(url, timeoutMs).then(
+    () => expect.fail('the request succeeded'),
+    (error: unknown) => error,
+  );
+  return readForeignError(thrown, NOW_MS);
+}
+
+/** ky leaves the body of an error unread, so the code in it is unknown. */
+const READS_BODIES = Object.keys(CLIENTS).filter((client) => client !== 'ky');
+
+describe.each(Object.keys(CLIENTS))('an error of %s', (client) => {
+  it('that tells of an outage is one, with its Retry-After', async () => {
+    for (const code of [500, 503]) {
+      const error = await read(client, json(code, { error: 'server_error' }, { 'Retry-After': '7' }));
+      expect(error).toMatchObject({ code: 'endpoint_unavailable', status: code, retryAfterMs: 7_000 });
+    }
+  });
+
+  it('that tells of a rate limit is one, until the date in its Retry-After', async () => {
+    const error = await read(client, status(429, '', { 'retry-after': 'Tue, 01 Jan 2030 00:00:30 GMT' }));
+    expect(error).toMatchObject({ code: 'rate_limited', status: 429, retryAfterMs: 30_000, failedAtMs: NOW_MS });
+  });
+
+  it('that refuses the client or the owner does so by its OAuth code', async () => {
+    const refused = await read(client, json(401, { error: 'invalid_client' }));
+    const ofOwner = await read(client, json(400, { error: 'invalid_grant' }));
+    const isRead = READS_BODIES.includes(client);
+    expect(refused).toMatchObject({ code: isRead ? 'client_refused' : 'owner_refused', status: 401 });
+    expect(ofOwner).toMatchObject({ code: 'owner_refused', status: 400 });
+    expect([refused?.oauthError, ofOwner?.oauthError]).toEqual(
+      isRead ? ['invalid_client', 'invalid_grant'] : [undefined, undefined],
+    );
+  });
+
+  it('without a connection, or with a broken one, is endpoint_unavailable', async () => {
+    expect(await read(client, reset())).toMatchObject({ code: 'endpoint_unavailable', status: undefined });
+    const { url } = service;
+    await service.close();
+    expect(await read(client, reset(), { url })).toMatchObject({ code: 'endpoint_unavailable', status: undefined });
+    service = await LoopbackService.start();
+  });
+
+  it('of a service that does not answer in time is endpoint_unavailable', async () => {
+    expect(await read(client, silence(), { timeoutMs: 50 })).toMatchObject({ code: 'endpoint_unavailable' });
+  });
+
+  it('holds nothing that was sent or answered', async () => {
+    const echo: Answer = (call) =>
+      json(400, { error: 'owner_canary', sent: call.body }, { 'x-echo': accessKey, 'retry-after': accessKey })(call);
+    const error = await read(client, echo);
+    expect(error).toMatchObject({ code: 'owner_refused', oauthError: undefined, retryAfterMs: undefined });
+    expect(leaksIn(writtenDown(error))).toEqual([]);
+  });
+});
+
+describe('a redirect', () => {
+  it.each(['axios', 'ky', 'undici', 'a wrapper of fetch'])('that %s does not follow is one', async (client) => {
+    const error = await read(client, status(307, '', { location: 'https://elsewhere.example' }));
+    expect(error).toMatchObject({ code: 'redirect_refused', status: 307 });
+  });
+});
+
+describe('an HTML page', () => {
+  const page = '<!DOCTYPE html><html><body>Request blocked</body></html>';
+
+  it.each(['axios', 'got', 'ofetch', 'undici'])('with a 403, for %s, is a gateway speaking', async (client) => {
+    expect(await read(client, status(403, page, { 'content-type': 'text/html' }))).toMatchObject({
+      ...{ code: 'invalid_response', status: 403 },
+    });
+  });
+
+  it.each(['got', 'openid-client'])('with a 200, for %s, is an unusable answer', async (client) => {
+    expect(await read(client, status(200, page, { 'content-type': 'text/html' }))).toMatchObject({
+      code: 'invalid_response',
+    });
+  });
+});
+
+describe('a thrown value', () => {
+  const coded = (code: string) => Object.assign(new Error('?'), { code });
+
+  it.each<[string, object, object]>([
+    [
+      'openid-client 5',
+      { error: 'invalid_client', response: { statusCode: 401, headers: {} } },
+      { code: 'client_refused' },
+    ],
+    ['a status alone', { status: 503 }, { code: 'endpoint_unavailable', status: 503 }],
+    ['an OAuth code alone', { error: 'invalid_grant' }, { code: 'owner_refused', oauthError: 'invalid_grant' }],
+    ['an outage code alone', { error: 'temporarily_unavailable' }, { code: 'endpoint_unavailable' }],
+    ['the body as error', { statusCode: 400, body: '{"error":"invalid_scope"}' }, { code: 'owner_refused' }],
+    ['raw headers', { statusCode: 429, rawHeaders: ['A', 'b', 'RETRY-AFTER', '3'] }, { retryAfterMs: 3_000 }],
+    ['pairs of headers', { status: 429, headers: [['Retry-After', 4]] }, { retryAfterMs: 4_000 }],
+    ['a map of headers', { status: 429, headers: new Map([['Retry-After', '5']]) }, { retryAfterMs: 5_000 }],
+    ['a success that cannot be parsed', { response: { status: 200 } }, { code: 'invalid_response', status: 200 }],
+    [
+      'a code in a cause',
+      new TypeError('fetch failed', { cause: coded('ENOTFOUND') }),
+      { code: 'endpoint_unavailable' },
+    ],
+    ['a certificate', coded('CERT_HAS_EXPIRED'), { code: 'endpoint_unavailable' }],
+    [
+      'a failed tunnel of undici',
+      new Error('x', { cause: coded('UND_ERR_ABORTED') }),
+      { code: 'endpoint_unavailable' },
+    ],
+  ])('with %s is read', (_what, thrown, expected) => {
+    expect(readForeignError(thrown, NOW_MS)).toMatchObject(expected);
+  });
+
+  it.each<[string, unknown]>([
+    ['a programming error', new TypeError('x is not a function')],
+    ['an error of a file', coded('ENOENT')],
+    ['a status that is none', { status: 'failed', statusCode: 42 }],
+    ['an unknown OAuth code', { error: 'my_access_key' }],
+    ['nothing', undefined],
+    ['text', '503'],
+    [
+      'accessors that throw',
+      new Proxy(
+        {},
+        {
+          get: () => {
+            throw new Error(accessKey);
+          },
+        },
+      ),
+    ],
+  ])('with %s is not', (_what, thrown) => {
+    expect(readForeignError(thrown, NOW_MS)).toBeUndefined();
+  });
+
+  it('with endless headers or causes ends all the same', () => {
+    const ring: Record<string, unknown> = {
+      headers: {
+        *[Symbol.iterator]() {
+          for (;;) yield 'x';
+        },
+      },
+    };
+    ring.cause = ring;
+    ring.status = 429;
+    expect(readForeignError(ring, NOW_MS)).toMatchObject({ code: 'rate_limited', retryAfterMs: undefined });
+  });
+});

@@ -1,0 +1,78 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { isHtml, retryAfterMsOf } from '../src/http-failure.ts';
+
+const NOW_MS = Date.UTC(2030, 0, 1);
+
+describe('Retry-After', () => {
+  it.each([
+    ['120', 120_000],
+    [' 7 ', 7_000],
+    ['0', 0],
+    ['1', 1_000],
+    ['3600', 3_600_000],
+    ['3601', 3_601_000],
+    ['999999999999', 999_999_999_999_000],
+    ['9'.repeat(400), Number.MAX_SAFE_INTEGER],
+    ['Tue, 01 Jan 2030 00:02:00 GMT', 120_000],
+    ['Tuesday, 01-Jan-30 00:02:00 GMT', 120_000],
+    ['Tue Jan  1 00:02:00 2030', 120_000],
+    ['Mon, 31 Dec 2029 00:00:00 GMT', 0],
+    ['Thu, 01 Jan 1970 00:00:00 GMT', 0],
+    ['Tue, 01 Jan 2999 00:00:00 GMT', Date.UTC(2999, 0, 1) - NOW_MS],
+  ])('%j is %i ms', (value, expected) => {
+    expect(retryAfterMsOf(value, NOW_MS)).toBe(expected);
+  });
+
+  it.each([
+    '',
+    'soon',
+    '-5',
+    '1.5',
+    '1e3',
+    '0x10',
+    '120, 120',
+    '12 s',
+    '2030-01-01T00:02:00Z',
+    'Tue, 99 Foo 2030 00:02:00 GMT',
+    undefined,
+  ])('%j is nothing', (value) => {
+    expect(retryAfterMsOf(value, NOW_MS)).toBeUndefined();
+  });
+
+  it('is always nothing, or finite and not negative', () => {
+    fc.assert(
+      fc.property(fc.string(), fc.integer(), (value, nowMs) => {
+        const ms = retryAfterMsOf(value, nowMs);
+        return ms === undefined || (ms >= 0 && Number.isFinite(ms));
+      }),
+    );
+  });
+});
+
+describe('an HTML page', () => {
+  it.each([
+    // nginx, byte by byte.
+    '<html>\r\n<head><title>400 No required SSL certificate was sent</title></head>\r\n<body>\r\n<center>',
+    '<!DOCTYPE HTML PUBLIC "-//IETF//DTD HTML 2.0//EN">\n<html><head>', // Apache
+    '<html><body><h1>403 Forbidden</h1>\nRequest forbidden by administrative rules.\n</body></html>', // HAProxy
+    '<!DOCTYPE html>\n<!--[if lt IE 7]> <html class="no-js ie6 oldie" lang="en-US"> <![endif]-->', // Cloudflare
+    '<HTML><HEAD>\n<TITLE>Access Denied</TITLE>', // Akamai
+    '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE html>',
+    '\ufeff\n <!-- blocked -->\n<!-- by policy --><html>',
+    '<h1>Bad Request</h1>',
+  ])('is recognized by its beginning: %j', (page) => {
+    expect(isHtml(page)).toBe(true);
+  });
+
+  it.each([
+    ...['', 'upstream connect error', '{"error":"<html>"}', '<error>no</error>', '<?xml version="1.0"?><error/>'],
+    ...['see <html>', '<htmlx>', '<headers>', undefined, { page: '<html>' }],
+  ])('is not %j', (body) => {
+    expect(isHtml(body)).toBe(false);
+  });
+
+  it('takes no time to recognize, however a long text begins', () => {
+    expect(isHtml(`${'<!--'.repeat(20_000)}<html>`)).toBe(false);
+  });
+});
