@@ -5,19 +5,30 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { LOG_EVENTS } from '../src/diagnostics.ts';
 import {
   AccessToken,
+  basicAuthRequest,
   ERROR_CODES,
   type FailureScope,
+  formRequest,
   type Logger,
   OwnerTokenError,
   OwnerTokenRegistry,
   TokenEndpoint,
+  type TokenRequestShape,
 } from '../src/index.ts';
 import { logField } from '../src/logger.ts';
 import { startSandbox } from '../src/sandbox/index.ts';
 import { Emissions, leaksIn, SECRETS, writtenDown } from './helpers/canaries.ts';
 import { Children } from './helpers/child.ts';
 import { LOG_FIELDS } from './helpers/log-lines.ts';
-import { type Answer, json, LoopbackService, reset, status, token } from './helpers/loopback-service.ts';
+import {
+  type Answer,
+  json,
+  LoopbackService,
+  reset,
+  type ServiceCall,
+  status,
+  token,
+} from './helpers/loopback-service.ts';
 import { ScriptedSource } from './helpers/scripted-source.ts';
 import { runCommand } from './helpers/terminal.ts';
 
@@ -285,6 +296,30 @@ describe('logs and channels', () => {
       expect(out.includes('"owner_token.event":"pause.began"')).toBe(!['error', 'fatal', 'silent'].includes(level));
     },
   );
+
+  it.each<[string, TokenRequestShape]>([
+    ['HTTP Basic', basicAuthRequest()],
+    ['a form', formRequest()],
+  ])('the credentials as %s encodes them reach none, nor any error', async (_, tokenRequest) => {
+    using emissions = new Emissions();
+    await using service = await LoopbackService.start();
+    const echo: Answer = (call) => {
+      const { headers, body } = call;
+      json(400, { error: 'owner_canary', error_description: headers.authorization }, { 'x-echo': body })(call);
+    };
+    service.next(token({ access_token: SECRETS.token }), echo, (call) => status(500, call.headers.authorization)(call));
+    const options = { baseUrl: service.url, clientId: 'the client', clientSecret: `${clientSecret}/+` };
+    const source = new TokenEndpoint({ ...options, tokenRequest });
+    const registry = new OwnerTokenRegistry({ source, logger: emissions.logger });
+    for (const key of [accessKey, otherAccessKey, 'third']) await emissions.outcome(registry.getToken(key));
+    emissions.add([registry, source, registry.stats()]);
+    await registry.close();
+    expect(service.calls).toHaveLength(3);
+    const [{ headers, body }] = service.calls as [ServiceCall];
+    const sent = [headers.authorization?.split(' ')[1] ?? body, encodeURIComponent(options.clientSecret)];
+    expect(emissions.written.filter((text) => sent.some((each) => text.includes(each)))).toEqual([]);
+    expect(emissions.leaks).toEqual([]);
+  });
 
   it('every channel carries names, numbers and codes alone', async () => {
     const messages: [string, unknown][] = [];

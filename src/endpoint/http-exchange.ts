@@ -11,19 +11,32 @@ import type { Socket } from 'node:net';
 import timers from 'node:timers';
 import { urlToHttpOptions } from 'node:url';
 import zlib from 'node:zlib';
+import { isRedirect } from '../http-failure.ts';
 import type { Deadline } from './deadline.ts';
 
 /** Captured at load, so that the fake timers of a test cannot stall a response. */
 const { setImmediate } = timers;
 
-/** Where all requests of an endpoint go. */
+/** Where a request goes. */
 export interface Target {
+  readonly path: string;
   readonly url: URL;
-  readonly headers: Readonly<Record<string, string>>;
+  /** The parts of the URL as Node's client takes them, without those of a request. */
+  readonly options: http.RequestOptions;
+}
+
+/** The target with this path below a base URL. */
+export function targetBelow(baseUrl: URL, path: string): Target {
+  // Not resolved as a relative URL, because `//elsewhere` would name another host.
+  const url = new URL(`${baseUrl.origin}${baseUrl.pathname.replace(/\/+$/, '')}${path}`);
+  const { protocol, hostname, port, path: pathAndQuery } = urlToHttpOptions(url);
+  return { path, url, options: { protocol, hostname, port, path: pathAndQuery, method: 'POST' } };
 }
 
 /** One POST to make. */
 export interface Exchange {
+  readonly target: Target;
+  readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   /** The largest decoded body that is accepted, in bytes. */
   readonly maxResponseBytes: number;
@@ -57,11 +70,6 @@ export function redirected(): Error {
   return Object.assign(new Error('the response is a redirect'), { code: 'ERR_REDIRECTED' });
 }
 
-/** Every 3xx counts, even 304, which refers to a cached response: there is none. */
-export function isRedirect(status: number): boolean {
-  return status >= 300 && status < 400;
-}
-
 /**
  * How long idle connections are kept. Short, because middleboxes silently drop idle connections after a few minutes.
  */
@@ -93,12 +101,6 @@ export function dropIdleSockets(agent: http.Agent): void {
   for (const socket of idle) socket.destroy();
 }
 
-/** The options of every request to this target, built once because parsing a URL is slow. */
-export function requestOptions({ url, headers }: Target, agent: http.Agent): http.RequestOptions {
-  const { protocol, hostname, port, path } = urlToHttpOptions(url);
-  return { protocol, hostname, port, path, method: 'POST', headers, agent };
-}
-
 /**
  * Delivers the results of exchanges in batches, each when all responses that have arrived are read: running the same code
  * for a whole batch keeps it in the CPU's caches. Failures are deferred too, to keep the order of completion.
@@ -118,13 +120,10 @@ export class ResultBatch {
 }
 
 /** Settles once, with the complete response or the first error. */
-export function postOverHttp(
-  exchange: Exchange,
-  options: http.RequestOptions,
-  batch: ResultBatch,
-): Promise<ExchangeResult> {
+export function postOverHttp(exchange: Exchange, agent: http.Agent, batch: ResultBatch): Promise<ExchangeResult> {
   return new Promise<ExchangeResult>((resolve) => {
-    const { deadline } = exchange;
+    const { deadline, headers } = exchange;
+    const options: http.RequestOptions = { ...exchange.target.options, headers, agent };
     // May be called again: the first result counts, because the batch keeps their order.
     const end = (result: ExchangeResult): void => batch.add(() => resolve(result));
     if (deadline.reason) return resolve({ error: deadline.reason });

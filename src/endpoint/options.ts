@@ -7,6 +7,7 @@ import { type FailureScope, OwnerTokenError } from '../errors.ts';
 import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
 import type { IssuedToken } from '../token.ts';
 import type { EndpointFailure } from './classify-failure.ts';
+import type { TokenRequestShape } from './token-request.ts';
 
 /**
  * Options of a {@link TokenEndpoint}.
@@ -23,8 +24,8 @@ import type { EndpointFailure } from './classify-failure.ts';
  */
 export interface TokenEndpointOptions {
   /**
-   * Base URL of the service: an `https:` URL with no credentials, query or fragment. `/auth/v1/token` is appended to
-   * its path, with or without a trailing slash. `http:` is accepted for loopback hosts only (`localhost`,
+   * Base URL of the service: an `https:` URL with no credentials, query or fragment. `/auth/v1/token`, or the path of
+   * `tokenRequest`, is appended to its path, with or without a trailing slash. `http:` is accepted for loopback hosts only (`localhost`,
    * `127.0.0.0/8`, `::1`), otherwise it is `insecure_url`: see `allowInsecureHttp`.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-3.2 RFC 6749 §3.2}
@@ -40,6 +41,14 @@ export interface TokenEndpointOptions {
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-2.3.1 RFC 6749 §2.3.1}
    */
   clientSecret: string | (() => string | Promise<string>);
+  /**
+   * The shape of the request: a function from client id, client secret and access key to path, headers and body. It is
+   * always a POST to the origin of `baseUrl`. If it throws or returns something that cannot be sent, the request fails with
+   * `source_failed`. Default: `jsonRequest()`; others are `formRequest()` and `basicAuthRequest()`.
+   *
+   * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-2.3.1 RFC 6749 §2.3.1}
+   */
+  tokenRequest?: TokenRequestShape | undefined;
   /**
    * Time limit of the whole exchange in milliseconds, from reading the secret to the last byte of the body, a second
    * attempt included. 1 to 600,000; default 10,000. Beyond it: `endpoint_unavailable`.
@@ -89,6 +98,7 @@ const OPTIONS = [
   'baseUrl',
   'clientId',
   'clientSecret',
+  'tokenRequest',
   'timeoutMs',
   'maxResponseBytes',
   'parseResponse',
@@ -99,10 +109,10 @@ const OPTIONS = [
   'clock',
 ] as const satisfies (keyof TokenEndpointOptions)[];
 
-/** Checks all options and returns the base URL. */
-export function checkEndpointOptions(options: TokenEndpointOptions): URL {
+/** Checks all options, and returns them with the base URL parsed. */
+export function checkEndpointOptions(options: TokenEndpointOptions): TokenEndpointOptions & { baseUrl: URL } {
   const check = new OptionCheck<TokenEndpointOptions>('TokenEndpoint', options, OPTIONS);
-  const { baseUrl, allowInsecureHttp, agent, fetch } = options ?? {};
+  const { baseUrl, allowInsecureHttp, agent, fetch } = check.values;
   const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
   const url = parseBaseUrl(baseUrl);
   const expected = 'a URL such as https://api.example.com, with no credentials, query or fragment';
@@ -112,7 +122,7 @@ export function checkEndpointOptions(options: TokenEndpointOptions): URL {
   check.required('clientSecret', isSecret, 'a non-empty string, or a function that returns one');
   check.integer('timeoutMs', 1, 600_000);
   check.integer('maxResponseBytes', 1, 1_048_576);
-  check.functions('parseResponse', 'classifyFailure', 'fetch');
+  check.functions('tokenRequest', 'parseResponse', 'classifyFailure', 'fetch');
   check.when('allowInsecureHttp', (value) => typeof value === 'boolean', 'true or false');
   check.when(
     'agent',
@@ -126,8 +136,7 @@ export function checkEndpointOptions(options: TokenEndpointOptions): URL {
     if (check.clean) throw new OwnerTokenError('insecure_url', `TokenEndpoint: baseUrl: expected ${problem}`);
     check.problem('baseUrl', problem);
   }
-  check.done();
-  return url as URL;
+  return Object.assign(check.done(), { baseUrl: url as URL });
 }
 
 function parseBaseUrl(baseUrl: unknown): URL | undefined {

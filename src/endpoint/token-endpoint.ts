@@ -10,6 +10,8 @@ import type http from 'node:http';
 import { Cancellation } from '../cancellation.ts';
 import { type Clock, systemClock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
+import { isSuccess } from '../http-failure.ts';
+import { property } from '../own-property.ts';
 import {
   type IssuedToken,
   parseTokenResponse,
@@ -17,7 +19,7 @@ import {
   type TokenRequest,
   type TokenSource,
 } from '../token.ts';
-import { classify, isSuccess, type UnusableBody } from './classify-failure.ts';
+import { classify, type UnusableBody } from './classify-failure.ts';
 import { Deadline } from './deadline.ts';
 import { postByFetch } from './fetch-exchange.ts';
 import {
@@ -27,10 +29,20 @@ import {
   keepAliveAgent,
   postOverHttp,
   ResultBatch,
-  requestOptions,
   type Target,
+  targetBelow,
 } from './http-exchange.ts';
 import { checkEndpointOptions, type TokenEndpointOptions } from './options.ts';
+import { jsonRequest } from './request-shapes.ts';
+import {
+  type CheckedRequest,
+  checkedRequest,
+  DEFAULT_PATH,
+  sentIn,
+  type TokenRequestCredentials,
+  type TokenRequestShape,
+  UnusableRequest,
+} from './token-request.ts';
 
 /**
  * Requests access tokens from the token endpoint, with the client credentials grant and the access key of one owner.
@@ -48,14 +60,17 @@ export class TokenEndpoint implements TokenSource {
   readonly origin: string;
   /** The option of that name, with its default. */
   readonly timeoutMs: number;
-  readonly #target: Target;
+  readonly #baseUrl: URL;
+  /** Where the last request went, kept because parsing a URL is slow. */
+  #target: Target;
   readonly #clientId: string;
   readonly #clientSecret: TokenEndpointOptions['clientSecret'];
+  readonly #tokenRequest: TokenRequestShape;
   readonly #maxResponseBytes: number;
   readonly #parseResponse: TokenEndpointOptions['parseResponse'];
   readonly #classifyFailure: TokenEndpointOptions['classifyFailure'];
   readonly #fetch: typeof fetch | undefined;
-  readonly #httpOptions: http.RequestOptions;
+  readonly #agent: http.Agent;
   readonly #batch = new ResultBatch();
   /** Undefined if the user's agent or `fetch` manages the connections. */
   readonly #ownAgent: http.Agent | undefined;
@@ -63,21 +78,23 @@ export class TokenEndpoint implements TokenSource {
 
   /** @throws {OwnerTokenError} `invalid_options`, listing every problem; `insecure_url` if that is the only one. */
   constructor(options: TokenEndpointOptions) {
-    const baseUrl = checkEndpointOptions(options);
-    this.#target = { url: tokenUrlBelow(baseUrl), headers: HEADERS };
+    const given = checkEndpointOptions(options);
+    const { baseUrl } = given;
     this.origin = baseUrl.origin;
     warnIfUnchecked(baseUrl);
-    this.#clientId = options.clientId;
-    this.#clientSecret = options.clientSecret;
-    this.timeoutMs = options.timeoutMs ?? 10_000;
-    this.#maxResponseBytes = options.maxResponseBytes ?? 65_536;
-    this.#parseResponse = options.parseResponse;
-    this.#classifyFailure = options.classifyFailure;
-    this.#fetch = options.fetch;
-    const agent = options.agent ?? keepAliveAgent(baseUrl);
-    this.#httpOptions = requestOptions(this.#target, agent);
-    this.#ownAgent = options.agent ? undefined : agent;
-    this.#clock = options.clock ?? systemClock;
+    this.#baseUrl = baseUrl;
+    this.#target = targetBelow(baseUrl, DEFAULT_PATH);
+    this.#clientId = given.clientId;
+    this.#clientSecret = given.clientSecret;
+    this.#tokenRequest = given.tokenRequest ?? jsonRequest();
+    this.timeoutMs = given.timeoutMs ?? 10_000;
+    this.#maxResponseBytes = given.maxResponseBytes ?? 65_536;
+    this.#parseResponse = given.parseResponse;
+    this.#classifyFailure = given.classifyFailure;
+    this.#fetch = given.fetch;
+    this.#agent = given.agent ?? keepAliveAgent(baseUrl);
+    this.#ownAgent = given.agent ? undefined : this.#agent;
+    this.#clock = given.clock ?? systemClock;
   }
 
   /**
@@ -95,24 +112,13 @@ export class TokenEndpoint implements TokenSource {
       const secret = this.#currentSecret(deadline);
       // Awaiting a string would cost a promise per request.
       const clientSecret = typeof secret === 'string' ? secret : await secret;
+      const request = this.#build({ clientId: this.#clientId, clientSecret, accessKey });
       const requestedAtMs = this.#clock.now();
-      const body = JSON.stringify({
-        grant_type: 'client_credentials',
-        client_id: this.#clientId,
-        client_secret: clientSecret,
-        appliance_owner_scope: accessKey,
-      });
-      const exchange = { body, maxResponseBytes: this.#maxResponseBytes, deadline };
-      let result = await this.#post(exchange);
-      if (result.stale) {
-        // The other idle connections are probably closed too.
-        await this.close();
-        result = await this.#post(exchange);
-      }
+      const result = await this.#exchange(request, deadline);
       if (result.error instanceof OwnerTokenError) throw result.error;
       const read = this.#read(result, requestedAtMs);
-      if ('token' in read) return read;
-      const sent = [this.#clientId, clientSecret, accessKey];
+      if (isIssued(read)) return read;
+      const sent = [this.#clientId, clientSecret, accessKey, ...sentIn(request.headers)];
       throw classify(result, read, { nowMs: this.#clock.now(), sent, classifyFailure: this.#classifyFailure });
     } finally {
       deadline.cancel();
@@ -120,13 +126,17 @@ export class TokenEndpoint implements TokenSource {
   }
 
   /**
-   * A digest of token URL, client id and current secret: equal for two endpoints that call the same service as the same
-   * client. It reveals only whether the secret changed. Still, derive shared names from it with a keyed hash.
+   * A digest of token URL, client id, current secret and the shape of the request, which is what `tokenRequest` returns for
+   * placeholder values: equal for two endpoints that call the same service in the same way as the same client. It reveals
+   * only whether the secret changed. Still, derive shared names from it with a keyed hash.
    */
   async identity(): Promise<string> {
     const deadline = new Deadline(this.#clock, this.timeoutMs, undefined);
     try {
-      const parts = [this.#target.url.href, this.#clientId, await this.#currentSecret(deadline)];
+      const secret = await this.#currentSecret(deadline);
+      const { path, headers, body } = this.#build(PLACEHOLDERS);
+      const url = targetBelow(this.#baseUrl, path).url.href;
+      const parts = [url, this.#clientId, secret, JSON.stringify(headers), body];
       const hash = createHash('sha256');
       // The length prefixes make the concatenation unambiguous.
       for (const part of parts) hash.update(`${Buffer.byteLength(part)}:`).update(part);
@@ -164,9 +174,31 @@ export class TokenEndpoint implements TokenSource {
     throw new OwnerTokenError('source_failed', `clientSecret() ${problem}`, facts);
   }
 
+  #build(credentials: TokenRequestCredentials): CheckedRequest {
+    try {
+      return checkedRequest(this.#tokenRequest(credentials));
+    } catch (cause) {
+      if (cause instanceof OwnerTokenError) throw cause;
+      const isUnusable = cause instanceof UnusableRequest;
+      const problem = isUnusable ? `returned a request that cannot be sent: ${cause.message}` : 'threw';
+      throw new OwnerTokenError('source_failed', `tokenRequest ${problem}`, { failedAtMs: this.#clock.now(), cause });
+    }
+  }
+
+  /** Sends the request, once more if a reused connection turned out to be closed. */
+  async #exchange({ path, headers, body }: CheckedRequest, deadline: Deadline): Promise<ExchangeResult> {
+    if (path !== this.#target.path) this.#target = targetBelow(this.#baseUrl, path);
+    const exchange = { target: this.#target, headers, body, maxResponseBytes: this.#maxResponseBytes, deadline };
+    const result = await this.#post(exchange);
+    if (!result.stale) return result;
+    // The other idle connections are probably closed too.
+    await this.close();
+    return this.#post(exchange);
+  }
+
   #post(exchange: Exchange): Promise<ExchangeResult> {
-    if (this.#fetch) return postByFetch(exchange, this.#target, this.#fetch);
-    return postOverHttp(exchange, this.#httpOptions, this.#batch);
+    if (this.#fetch) return postByFetch(exchange, this.#fetch);
+    return postOverHttp(exchange, this.#agent, this.#batch);
   }
 
   /** The token in a complete 2xx response, or why there is none. A complete response counts even past the deadline. */
@@ -176,14 +208,15 @@ export class TokenEndpoint implements TokenSource {
     if (!isSuccess(status)) return { body: content };
     if (!isJson) return { body: content, problem: 'it is not JSON' };
     const parsed = this.#parse(content, requestedAtMs);
-    const problem = 'problem' in parsed ? parsed.problem : problemOfIssued(parsed);
+    const problem = isIssued(parsed) ? problemOfIssued(parsed) : parsed.problem;
     return problem === undefined ? (parsed as IssuedToken) : { body: content, problem };
   }
 
   #parse(content: unknown, requestedAtMs: number): IssuedToken | { problem: string } {
     try {
-      const { token, tokenType } = (this.#parseResponse ?? parseTokenResponse)(content);
-      return { token, tokenType, requestedAtMs, response: objectOf(content) };
+      const parsed: object = (this.#parseResponse ?? parseTokenResponse)(content);
+      const [token, tokenType] = [property(parsed, 'token'), property(parsed, 'tokenType')];
+      return { token, tokenType, requestedAtMs, response: objectOf(content) } as IssuedToken;
     } catch (cause) {
       if (!this.#parseResponse) return { problem: (cause as TypeError).message };
       if (cause instanceof OwnerTokenError) throw cause;
@@ -192,18 +225,15 @@ export class TokenEndpoint implements TokenSource {
   }
 }
 
-/** Sets the path instead of resolving a relative URL, because `//elsewhere` would name another host. */
-function tokenUrlBelow(baseUrl: URL): URL {
-  const url = new URL(baseUrl);
-  url.pathname = `${baseUrl.pathname.replace(/\/+$/, '')}/auth/v1/token`;
-  return url;
-}
-
-const HEADERS = Object.freeze({
-  'Content-Type': 'application/json',
-  Accept: 'application/json',
-  'User-Agent': 'owner-token-registry',
+/** What `identity()` describes the shape of the request with. */
+const PLACEHOLDERS: TokenRequestCredentials = Object.freeze({
+  ...{ clientId: 'a client id', clientSecret: 'a client secret', accessKey: 'an access key' },
 });
+
+/** Not `'token' in result`, which would find a token in a polluted `Object.prototype`. */
+function isIssued(result: object): result is IssuedToken {
+  return Object.hasOwn(result, 'token');
+}
 
 /**
  * Parses a body as JSON, or else decodes it as text. A byte order mark or invalid UTF-8 makes it text.

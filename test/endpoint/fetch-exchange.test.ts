@@ -2,7 +2,7 @@ import zlib from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Deadline } from '../../src/endpoint/deadline.ts';
 import { postByFetch } from '../../src/endpoint/fetch-exchange.ts';
-import type { ExchangeResult } from '../../src/endpoint/http-exchange.ts';
+import { type ExchangeResult, targetBelow } from '../../src/endpoint/http-exchange.ts';
 import { type Answer, drip, flood, head, LoopbackService, raw, silence, status } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 
@@ -17,8 +17,9 @@ afterEach(() => service.close());
 /** Posts through this `fetch`, until the signal aborts. */
 function post(through: typeof fetch, signal?: AbortSignal): Promise<ExchangeResult> {
   const deadline = new Deadline(new ManualClock(), 10_000, signal);
-  const target = { url: new URL('/auth/v1/token', service.url), headers: { 'X-Test': 'yes' } };
-  return postByFetch({ body: '{"a":"ä"}', maxResponseBytes: 1_000, deadline }, target, through);
+  const target = targetBelow(new URL(service.url), '/auth/v1/token');
+  const request = { target, headers: { 'X-Test': 'yes' }, body: '{"a":"ä"}' };
+  return postByFetch({ ...request, maxResponseBytes: 1_000, deadline }, through);
 }
 
 async function postAndGet(answer: Answer) {

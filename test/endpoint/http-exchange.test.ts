@@ -14,7 +14,7 @@ import {
   keepAliveAgent,
   postOverHttp,
   ResultBatch,
-  requestOptions,
+  targetBelow,
 } from '../../src/endpoint/http-exchange.ts';
 import { LOOPBACK_CERTIFICATE } from '../helpers/loopback-certificate.ts';
 import {
@@ -56,9 +56,10 @@ interface Post {
 }
 
 function post({ url = service.url, through = agent, maxResponseBytes = 1_000, signal }: Post = {}) {
-  const options = requestOptions({ url: new URL('/auth/v1/token', url), headers: { 'X-Test': 'yes' } }, through);
+  const target = targetBelow(new URL(url), '/auth/v1/token');
   const deadline = new Deadline(new ManualClock(), 10_000, signal);
-  return postOverHttp({ body: '{"a":"ä"}', maxResponseBytes, deadline }, options, batch);
+  const exchange = { target, headers: { 'X-Test': 'yes' }, body: '{"a":"ä"}', maxResponseBytes, deadline };
+  return postOverHttp(exchange, through, batch);
 }
 
 async function postAndGet(answer: Answer, changes?: Post): Promise<ExchangeResult> {

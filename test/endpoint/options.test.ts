@@ -24,7 +24,7 @@ describe('baseUrl', () => {
     ['HTTPS://Service.Example:8443/tenant/', 'https://service.example:8443/tenant/'],
     [new URL('https://service.example/x'), 'https://service.example/x'],
   ])('takes %s', (baseUrl, expected) => {
-    expect(checkEndpointOptions({ ...GOOD, baseUrl }).href).toBe(expected);
+    expect(checkEndpointOptions({ ...GOOD, baseUrl }).baseUrl.href).toBe(expected);
   });
 
   it.each([
@@ -94,6 +94,7 @@ describe('every other option', () => {
   it.each<[string, unknown[], unknown[]]>([
     ['clientId', ['id'], ['', 7, null, undefined, () => 'id']],
     ['clientSecret', ['secret', () => 'secret'], ['', 7, null, undefined, {}]],
+    ['tokenRequest', [() => ({ body: '' }), undefined], ['x', {}, null]],
     ['timeoutMs', [1, 10_000, 600_000, undefined], [0, -1, 1.5, Number.NaN, 600_001, Number.POSITIVE_INFINITY, '5']],
     ['maxResponseBytes', [1, 65_536, 1_048_576, undefined], [0, -1, 1.5, Number.NaN, 1_048_577, '5']],
     ['parseResponse', [() => ({ token: 't' }), undefined], ['x', {}, null]],

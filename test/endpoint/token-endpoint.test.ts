@@ -4,7 +4,9 @@ import nock from 'nock';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { EndpointFailure } from '../../src/endpoint/classify-failure.ts';
 import type { TokenEndpointOptions } from '../../src/endpoint/options.ts';
+import { basicAuthRequest, formRequest, jsonRequest } from '../../src/endpoint/request-shapes.ts';
 import { TokenEndpoint } from '../../src/endpoint/token-endpoint.ts';
+import type { TokenRequestShape } from '../../src/endpoint/token-request.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import type { IssuedToken } from '../../src/token.ts';
 import { failureOf } from '../helpers/failure.ts';
@@ -81,6 +83,80 @@ describe('the request', () => {
 
   it.each(['', undefined, null, 7, ['key']])('is not made for %j', async (key) => {
     expect(await failureOf(endpoint().requestToken(key as string))).toMatchObject({ code: 'invalid_access_key' });
+  });
+});
+
+describe('the shape of the request', () => {
+  /** What arrives of one request. */
+  async function sentWith(options: Partial<TokenEndpointOptions>) {
+    let seen: { path: string; body: unknown; headers: Record<string, unknown> } | undefined;
+    nock(BASE_URL)
+      .post(/.*/)
+      .reply(function (path, body) {
+        seen = { path, body, headers: this.req.headers };
+        return [200, { access_token: 't' }];
+      });
+    await endpoint(options).requestToken('the key');
+    return seen;
+  }
+
+  it.each<[string, Partial<TokenEndpointOptions>]>([
+    ['node:http', {}],
+    ['fetch', { fetch }],
+  ])('is what the option says, over %s', async (_transport, transport) => {
+    const form = await sentWith({ tokenRequest: formRequest({ path: '/oauth/token' }), ...transport });
+    expect(form).toMatchObject({
+      path: '/oauth/token',
+      body: 'grant_type=client_credentials&client_id=the-id&client_secret=the-secret&appliance_owner_scope=the+key',
+      headers: { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' },
+    });
+    const basic = await sentWith({ tokenRequest: basicAuthRequest(), ...transport });
+    expect(basic).toMatchObject({
+      body: 'grant_type=client_credentials&appliance_owner_scope=the+key',
+      headers: { authorization: `Basic ${Buffer.from('the-id:the-secret').toString('base64')}` },
+    });
+    const tokenRequest: TokenRequestShape = ({ accessKey }) => ({
+      path: `/of/${encodeURIComponent(accessKey)}`,
+      body: '',
+    });
+    expect(await sentWith({ baseUrl: `${BASE_URL}/base/`, tokenRequest, ...transport })).toMatchObject({
+      path: '/base/of/the%20key',
+    });
+  });
+
+  it('may send each owner to a path of its own', async () => {
+    const made = endpoint({ tokenRequest: ({ accessKey }) => ({ path: `/${accessKey}`, body: '' }) });
+    for (const key of ['a', 'b', 'a']) {
+      nock(BASE_URL)
+        .post(`/${key}`)
+        .reply(200, { access_token: `token-of-${key}` });
+      expect(await made.requestToken(key)).toMatchObject({ token: `token-of-${key}` });
+    }
+  });
+
+  it.each(['//evil.example/x', 'https://evil.example/x', '/../x', '/\\evil.example', '/x\r\nHost: evil.example'])(
+    'cannot lead anywhere else: %j is source_failed, and nothing is sent',
+    async (path) => {
+      const error = await failureOf(endpoint({ tokenRequest: () => ({ path, body: '' }) }).requestToken('key'));
+      expect(error).toMatchObject({ code: 'source_failed', message: expect.stringMatching(/^tokenRequest .*path: /) });
+      expect(error.message).not.toContain('evil');
+    },
+  );
+
+  it('that throws is source_failed without what it said; one of our errors is passed on', async () => {
+    const throwing = (thrown: Error) => () => {
+      throw thrown;
+    };
+    const failed = await failureOf(
+      endpoint({ tokenRequest: throwing(new RangeError('the-secret')) }).requestToken('k'),
+    );
+    expect(failed).toMatchObject({
+      code: 'source_failed',
+      message: 'tokenRequest threw',
+      cause: { name: 'RangeError' },
+    });
+    const own = new OwnerTokenError('owner_refused', 'mine');
+    expect(await failureOf(endpoint({ tokenRequest: throwing(own) }).requestToken('key'))).toBe(own);
   });
 });
 
@@ -319,6 +395,32 @@ describe('identity', () => {
     ];
     const all = await Promise.all([{}, ...others].map((options) => endpoint(options).identity()));
     expect(new Set(all).size).toBe(all.length);
+  });
+
+  it('tells requests of different shapes apart, and equal ones not', async () => {
+    const shapes: Partial<TokenEndpointOptions>[] = [
+      ...[jsonRequest, formRequest, basicAuthRequest].flatMap((shape) => [
+        { tokenRequest: shape() },
+        { tokenRequest: shape({ path: '/oauth/token' }) },
+        { tokenRequest: shape({ parameters: { accessKey: 'tenant' } }) },
+      ]),
+      { tokenRequest: (credentials) => ({ ...jsonRequest()(credentials), headers: { 'X-Version': '2' } }) },
+    ];
+    const all = await Promise.all(shapes.map((options) => endpoint(options).identity()));
+    expect(new Set(all).size).toBe(all.length);
+    expect(await endpoint({}).identity()).toBe(all[0]);
+    expect(await endpoint({ tokenRequest: formRequest({ path: '/auth/v1/token' }) }).identity()).toBe(all[3]);
+  });
+
+  it('shows the function placeholders only, and fails as it does', async () => {
+    const seen: unknown[] = [];
+    const tokenRequest: TokenRequestShape = (credentials) => {
+      seen.push(JSON.stringify(credentials));
+      throw new Error('no such owner');
+    };
+    expect(await failureOf(endpoint({ tokenRequest }).identity())).toMatchObject({ code: 'source_failed' });
+    expect(seen).toHaveLength(1);
+    expect(seen[0]).not.toMatch(/the-id|the-secret/);
   });
 });
 

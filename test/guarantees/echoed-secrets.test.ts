@@ -4,6 +4,7 @@ import { inspect } from 'node:util';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { TokenEndpointOptions } from '../../src/endpoint/options.ts';
+import { basicAuthRequest, formRequest } from '../../src/endpoint/request-shapes.ts';
 import { TokenEndpoint } from '../../src/endpoint/token-endpoint.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { type Answer, head, json, LoopbackService, raw, status, thenEnd } from '../helpers/loopback-service.ts';
@@ -17,7 +18,13 @@ beforeEach(async () => {
 afterEach(() => service.close());
 
 /** Canaries in the shapes that pass for something else: an OAuth code, a number, a library's error code, a header. */
-const SHAPES: [string, { clientId: string; clientSecret: string; accessKey: string }][] = [
+interface Secrets {
+  clientId: string;
+  clientSecret: string;
+  accessKey: string;
+}
+
+const SHAPES: [string, Secrets][] = [
   ['opaque', { clientId: 'id-9f3aK', clientSecret: 'S3cr3t/+=canary', accessKey: 'AK:7c51d0ff-canary' }],
   ['like an OAuth code', { clientId: 'client_canary', clientSecret: 'secret_canary', accessKey: 'owner_canary_key' }],
   ['like numbers', { clientId: '1200345', clientSecret: '9990045678', accessKey: '4711471147' }],
@@ -43,13 +50,24 @@ function printed(error: OwnerTokenError): string {
 const TRANSPORTS: [string, Partial<TokenEndpointOptions>][] = [
   ['node:http', {}],
   ['fetch', { fetch }],
+  ['node:http as a form', { tokenRequest: formRequest() }],
+  ['fetch with HTTP Basic', { fetch, tokenRequest: basicAuthRequest() }],
 ];
 
-describe.each(SHAPES)('G2 secrets %s come back', (_shape, { clientId, clientSecret, accessKey }) => {
-  const secrets = [clientId, clientSecret, accessKey];
+/** A secret as services may repeat it: in clear, and as the shapes of the request encode it. */
+const formsOf = ({ clientId, clientSecret }: Secrets, secret: string) => [
+  ...[secret, new URLSearchParams({ '': secret }).toString().slice(1), encodeURIComponent(secret)],
+  Buffer.from(secret).toString('base64'),
+  ...(secret === clientSecret ? [Buffer.from(`${clientId}:${clientSecret}`).toString('base64')] : []),
+];
 
-  /** Each secret in each place. */
-  const echoes = secrets.flatMap((secret): [string, Answer][] => {
+describe.each(SHAPES)('G2 secrets %s come back', (_shape, given) => {
+  const { clientId, clientSecret, accessKey } = given;
+  const secrets = [clientId, clientSecret, accessKey];
+  const forms = [...new Set(secrets.flatMap((secret) => formsOf(given, secret)))];
+
+  /** Each form of each secret in each place. */
+  const echoes = forms.flatMap((secret): [string, Answer][] => {
     const page = `<html><h1>Bad request</h1><p>${secret}</p></html>`;
     const grant = JSON.stringify({ access_token: `bad token ${secret}` });
     return [
@@ -80,10 +98,7 @@ describe.each(SHAPES)('G2 secrets %s come back', (_shape, { clientId, clientSecr
       const error: unknown = await endpoint.requestToken(accessKey).catch((thrown: unknown) => thrown);
       expect(error, place).toBeInstanceOf(OwnerTokenError);
       const shown = printed(error as OwnerTokenError);
-      for (const secret of secrets) {
-        expect(shown, place).not.toContain(secret);
-        expect(shown, place).not.toContain(encodeURIComponent(secret));
-      }
+      for (const form of forms) expect(shown, place).not.toContain(form);
     }
     await endpoint.close();
   });

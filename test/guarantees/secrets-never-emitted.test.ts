@@ -211,6 +211,7 @@ describe('G2', () => {
     const sources = [
       new TokenEndpoint({ ...options, parseResponse: boast }),
       new TokenEndpoint({ ...options, clientSecret: () => boast(clientSecret) }),
+      new TokenEndpoint({ ...options, tokenRequest: boast }),
       new TokenEndpoint({ ...options, fetch: async (...args) => boast(args) }),
       new TokenEndpoint({
         ...options,
@@ -292,6 +293,7 @@ describe('G3', () => {
   ];
   const ENDPOINT_NAMES = [
     'baseUrl',
+    'tokenRequest',
     'timeoutMs',
     'maxResponseBytes',
     'parseResponse',

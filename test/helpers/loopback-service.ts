@@ -168,9 +168,10 @@ export class ServiceCall {
     this.body = request.body;
   }
 
-  /** The four fields of a token request, or whatever else the JSON holds. */
+  /** The four fields of a token request, or whatever else the JSON or the form holds. */
   get fields(): Record<string, unknown> {
-    return JSON.parse(this.body);
+    const isForm = this.headers['content-type'] === 'application/x-www-form-urlencoded';
+    return isForm ? Object.fromEntries(new URLSearchParams(this.body)) : JSON.parse(this.body);
   }
 
   get accessKey(): unknown {

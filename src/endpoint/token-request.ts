@@ -1,0 +1,149 @@
+/**
+ * A token request: what a shape makes of the credentials, and the check of it. The origin of `baseUrl` bounds where a
+ * request may go, so what is returned may neither name another host nor leave the path of `baseUrl`.
+ */
+
+import { property } from '../own-property.ts';
+
+/**
+ * What a {@link TokenRequestShape} makes a request from. These are secrets: do not log them.
+ *
+ * @example
+ * ```ts
+ * const bodyOf = ({ accessKey }: TokenRequestCredentials) => new URLSearchParams({ tenant: accessKey });
+ * ```
+ */
+export interface TokenRequestCredentials {
+  /** The option of that name. */
+  readonly clientId: string;
+  /** The option of that name, or what its function returned for this request. */
+  readonly clientSecret: string;
+  /** The access key of the owner. */
+  readonly accessKey: string;
+}
+
+/**
+ * A token request. It is always a POST to the origin of `baseUrl`.
+ *
+ * @example
+ * ```ts
+ * const parts: TokenRequestParts = {
+ *   path: '/oauth/token',
+ *   body: new URLSearchParams({ grant_type: 'client_credentials' }),
+ * };
+ * ```
+ */
+export interface TokenRequestParts {
+  /**
+   * Appended to the path of `baseUrl`: begins with one `/`, is percent-encoded and has neither `.` and `..` segments nor a
+   * fragment; it may have a query. Default: `/auth/v1/token`.
+   */
+  readonly path?: string | undefined;
+  /**
+   * Further headers. By default `Content-Type` fits the body, `Accept` is `application/json` and `User-Agent` is
+   * `owner-token-registry`. Headers that decide where a request goes, or where it ends, such as `Host`, are refused.
+   */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** A string is sent as `application/json` unless `headers` says otherwise, `URLSearchParams` as a form. */
+  readonly body: string | URLSearchParams;
+}
+
+/**
+ * Makes a token request from the credentials. It is called for each request, and by `identity()` with placeholder values:
+ * for equal values it must return equal requests.
+ *
+ * @example
+ * ```ts
+ * const shape: TokenRequestShape = ({ clientId, clientSecret, accessKey }) => ({
+ *   path: '/v2/token',
+ *   headers: { 'X-Client': clientId, 'X-Secret': clientSecret },
+ *   body: JSON.stringify({ owner: accessKey }),
+ * });
+ * const source = new TokenEndpoint({ baseUrl, clientId, clientSecret, tokenRequest: shape });
+ * ```
+ */
+export type TokenRequestShape = (credentials: TokenRequestCredentials) => TokenRequestParts;
+
+export const DEFAULT_PATH = '/auth/v1/token';
+
+/** A request that cannot be sent. The message names the part and what was expected, and quotes no value. */
+export class UnusableRequest extends TypeError {}
+
+/** A checked request, with all its headers. */
+export interface CheckedRequest {
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/**
+ * Checks what a shape returned, and reads each part once.
+ *
+ * @throws {UnusableRequest}
+ */
+export function checkedRequest(returned: unknown): CheckedRequest {
+  if (typeof returned !== 'object' || returned === null || 'then' in returned) {
+    throw new UnusableRequest('expected an object with path, headers and body');
+  }
+  if (Object.keys(returned).some((name) => !PARTS.includes(name))) {
+    throw new UnusableRequest('expected no other properties than path, headers and body');
+  }
+  const path = property(returned, 'path') ?? DEFAULT_PATH;
+  if (!isPath(path)) throw new UnusableRequest(`path: expected ${PATH_EXPECTED}`);
+  const body = property(returned, 'body');
+  const isForm = body instanceof URLSearchParams;
+  if (!isForm && typeof body !== 'string') throw new UnusableRequest('body: expected a string or URLSearchParams');
+  const headers = withDefaults(property(returned, 'headers'), isForm ? FORM_HEADERS : JSON_HEADERS);
+  return { path, headers, body: isForm ? body.toString() : body };
+}
+
+const PARTS: readonly string[] = ['path', 'headers', 'body'] satisfies (keyof TokenRequestParts)[];
+
+export const PATH_EXPECTED =
+  'a percent-encoded path that begins with one "/", without "." and ".." segments and without a fragment';
+
+/** Whether a value is a path in its normal form: a URL parser would leave it as it is. */
+export function isPath(value: unknown): value is string {
+  if (typeof value !== 'string' || !/^\/(?!\/)[^#]*$/.test(value)) return false;
+  return new URL(`https://host${value}`).href === `https://host${value}`;
+}
+
+const JSON_HEADERS = Object.freeze({
+  'Content-Type': 'application/json',
+  Accept: 'application/json',
+  'User-Agent': 'owner-token-registry',
+});
+
+const FORM_HEADERS = Object.freeze({ ...JSON_HEADERS, 'Content-Type': 'application/x-www-form-urlencoded' });
+
+/** They decide where a request goes, or where it ends. */
+const REFUSED_HEADERS: readonly string[] = [
+  ...['host', 'content-length', 'transfer-encoding', 'connection', 'keep-alive', 'proxy-connection'],
+  ...['upgrade', 'expect', 'te', 'trailer'],
+];
+
+function withDefaults(given: unknown, defaults: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  if (given === undefined) return defaults;
+  if (typeof given !== 'object' || given === null || Symbol.iterator in given) {
+    throw new UnusableRequest('headers: expected an object with a string for each name');
+  }
+  const entries = Object.entries(given);
+  const names = entries.map(([name]) => name.toLowerCase());
+  if (!names.every((name) => /^[\w!#$%&'*+.^`|~-]+$/.test(name)))
+    throw new UnusableRequest('headers: expected header names');
+  const refused = names.find((name) => REFUSED_HEADERS.includes(name));
+  if (refused) throw new UnusableRequest(`headers: expected no ${refused} header`);
+  const isValue = ([, value]: [string, unknown]) =>
+    typeof value === 'string' && /^[\t\x20-\x7e\x80-\xff]*$/.test(value);
+  if (!entries.every(isValue))
+    throw new UnusableRequest('headers: expected strings of characters that a header can carry');
+  const absent = Object.entries(defaults).filter(([name]) => !names.includes(name.toLowerCase()));
+  return Object.fromEntries([...absent, ...entries]);
+}
+
+/** The parts of header values that a shape has set: they may be, or contain, an encoded secret. */
+export function sentIn(headers: CheckedRequest['headers']): string[] {
+  return Object.entries(headers)
+    .filter(([name]) => !['content-type', 'accept', 'user-agent'].includes(name.toLowerCase()))
+    .flatMap(([, value]) => value.split(' '));
+}
