@@ -16,6 +16,10 @@ export interface FailedRequest {
   readonly failure: EndpointFailure | undefined;
   /** The `Location` header of the answer. */
   readonly location: string | undefined;
+  /** Whether there was a connection. */
+  readonly isConnected: boolean;
+  /** Whether a client certificate was given. */
+  readonly hasCertificate: boolean;
   readonly credentials: Credentials;
 }
 
@@ -29,12 +33,16 @@ interface Evidence {
 
 const LOOK_TIMEOUT_MS = 2_000;
 
-/** One or two sentences about the cause and the next step. They quote nothing that was sent. */
+/**
+ * What the service says, and one or two sentences about the cause and the next step. They quote nothing that was sent.
+ */
 export async function diagnose(failed: FailedRequest, signal: AbortSignal): Promise<string> {
-  return adviceOn(failed, {
+  const advice = adviceOn(failed, {
     speaksTls: mayBeTls(failed) && (await look(signal, () => handshakes(failed.credentials.baseUrl))),
     isPortal: isAddressStatus(failed.error.status) && (await look(signal, (own) => isPortal(failed.credentials, own))),
   });
+  const said = failed.failure?.errorDescription;
+  return said === undefined ? advice : `The service says: "${said}" ${advice}`;
 }
 
 /** A port that speaks TLS cuts a plain request off, answers with a TLS alert, or with a bare 400. */
@@ -98,19 +106,26 @@ export function adviceOnCertificate(problem: string): string {
   return 'This machine does not trust the issuer. If you do, pass its certificate with --ca or NODE_EXTRA_CA_CERTS.';
 }
 
-function adviceOnTls(problem: string): string | undefined {
+function adviceOnTls(problem: string, hasCertificate: boolean): string | undefined {
   if (isNotTls(problem)) return NOT_TLS;
   if (CERTIFICATE_CODES.test(problem)) return adviceOnCertificate(problem);
   if (/CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE|ALERT_BAD_CERTIFICATE/.test(problem)) {
-    return 'The service ended the TLS handshake. Does it require a client certificate (--cert and --key)?';
+    return `The service ended the TLS handshake. ${adviceOnClientCertificate(hasCertificate)}`;
   }
   return undefined;
 }
 
-function adviceOn({ error, failure, location, credentials }: FailedRequest, { speaksTls, isPortal }: Evidence): string {
+const adviceOnClientCertificate = (hasCertificate: boolean): string =>
+  hasCertificate
+    ? 'Does it accept the certificate of --cert, and is that for this service?'
+    : 'Does it require a client certificate (--cert and --key)?';
+
+function adviceOn(failed: FailedRequest, { speaksTls, isPortal }: Evidence): string {
+  const { error, failure, location, isConnected, hasCertificate, credentials } = failed;
   const { status, cause, code, oauthError } = error;
+  const { kind, body } = failure ?? {};
   if (speaksTls) return 'OTR_BASE_URL begins with http://, but this port speaks TLS. Use https://.';
-  const onTls = failure?.kind === 'tls' ? adviceOnTls(cause?.code ?? '') : undefined;
+  const onTls = kind === 'tls' ? adviceOnTls(cause?.code ?? '', hasCertificate) : undefined;
   if (onTls) return onTls;
   if (isPortal) {
     return 'OTR_BASE_URL is the address of the sandbox portal. Set it to the token service, which has another port.';
@@ -119,16 +134,50 @@ function adviceOn({ error, failure, location, credentials }: FailedRequest, { sp
     return 'Nothing is listening on the host and port of OTR_BASE_URL (or of the proxy). Is the service running?';
   }
   if (code === 'redirect_refused') return adviceOnRedirect(location, credentials);
+  if (asksForCertificate(error, body)) {
+    return `A gateway answered, not the service. ${adviceOnClientCertificate(hasCertificate)}`;
+  }
   if (isAddressStatus(status)) return adviceOnAddress(credentials.baseUrl, oauthError);
+  if (status === 407) return 'The proxy requires authentication. Put user and password into the URL of HTTPS_PROXY.';
   if (status === 429) return `Too many requests. ${waitFor(error)}`;
-  if (failure?.kind === 'body' && isHtml(failure.body)) {
+  if (kind === 'body' && isHtml(body)) {
     return 'The response is an HTML page, not JSON. Does OTR_BASE_URL point to a website or a login page?';
   }
+  if (kind === 'status' && code === 'invalid_response') return `${GATEWAY} ${UNNAMED_VALUE}`;
+  if (kind === 'timeout' && isConnected) return HANGS;
+  const onRequest = adviceOnRequest(error);
+  if (onRequest) return onRequest;
   if (code === 'owner_refused' && !isOwnersError(oauthError)) {
-    return 'The service does not say which value it refuses. Check OTR_CLIENT_ID, OTR_CLIENT_SECRET and OTR_ACCESS_KEY.';
+    return `The service does not say which value it refuses. ${UNNAMED_VALUE}`;
   }
   if (error.retryAfterMs !== undefined) return `The service is unavailable. ${waitFor(error)}`;
   return adviceFor(error);
+}
+
+const UNNAMED_VALUE = 'Check OTR_CLIENT_ID, OTR_CLIENT_SECRET and OTR_ACCESS_KEY.';
+
+const GATEWAY =
+  'The response is an HTML page: a gateway such as a firewall or a proxy may have refused the request. If it is the service itself:';
+
+const HANGS =
+  'The service accepts connections but does not answer in time. Is it overloaded, or does it wait for something behind it? A longer --timeout of doctor shows whether it answers at all.';
+
+/** nginx has statuses of its own for this (495, 496), but sends 400 and says it in the page. */
+function asksForCertificate({ status }: OwnerTokenError, body: unknown): boolean {
+  return status === 495 || status === 496 || (isHtml(body) && /(ssl|client) certificate/i.test(String(body)));
+}
+
+/** The next step if the service does not accept the form of the request. */
+function adviceOnRequest({ status, oauthError }: OwnerTokenError): string | undefined {
+  if (status === 415)
+    return 'The service does not take JSON. Set the option tokenRequest, for example to formRequest().';
+  if (oauthError === 'invalid_request') {
+    return 'The service misses a parameter, or does not read JSON. The option tokenRequest changes encoding and names.';
+  }
+  if (oauthError === 'unsupported_grant_type') {
+    return 'The service does not offer the client credentials grant here, or does not read JSON: see the option tokenRequest.';
+  }
+  return undefined;
 }
 
 /** The error codes with which a service accepts the client and refuses the owner. */

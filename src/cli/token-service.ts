@@ -18,6 +18,7 @@ export interface ObservedAnswer {
 export class TokenService {
   readonly endpoint: TokenEndpoint;
   readonly #credentials: Credentials;
+  readonly #hasCertificate: boolean;
   readonly #agent: Agent;
   readonly #answers: AnswerObserver;
   #failure: EndpointFailure | undefined;
@@ -25,10 +26,11 @@ export class TokenService {
   constructor(
     credentials: Credentials,
     network: Network,
-    options: Pick<TokenEndpointOptions, 'timeoutMs' | 'allowInsecureHttp' | 'parseResponse'>,
+    options: Pick<TokenEndpointOptions, 'timeoutMs' | 'allowInsecureHttp' | 'parseResponse' | 'tokenRequest'>,
   ) {
     const { baseUrl, clientId, clientSecret } = credentials;
     this.#credentials = credentials;
+    this.#hasCertificate = network.tls.cert !== undefined;
     this.#agent = agentFor(baseUrl, network);
     this.#answers = new AnswerObserver(this.#agent);
     this.endpoint = new TokenEndpoint({
@@ -50,10 +52,16 @@ export class TokenService {
     return kind === 'status' && status >= 400 && status < 500 && status !== 429 && oauthError === undefined;
   }
 
+  /** What the service says about the last failure; undefined if it repeats something that was sent. */
+  get errorDescription(): string | undefined {
+    return this.#failure?.errorDescription;
+  }
+
   /** The likely cause of a failed request, and the next step. */
   diagnose(error: OwnerTokenError, signal: AbortSignal): Promise<string> {
-    const location = this.lastAnswer?.location;
-    return diagnose({ error, failure: this.#failure, location, credentials: this.#credentials }, signal);
+    const { last, isConnected } = this.#answers;
+    const found = { location: last?.location, isConnected, hasCertificate: this.#hasCertificate };
+    return diagnose({ error, failure: this.#failure, credentials: this.#credentials, ...found }, signal);
   }
 
   close(): void {
@@ -65,6 +73,8 @@ export class TokenService {
 /** Observes the answers to an agent's requests through the diagnostics channels of Node's HTTP client. */
 class AnswerObserver {
   last: ObservedAnswer | undefined;
+  /** Whether the last request had a connection to the service, or to its proxy. */
+  isConnected = false;
   readonly #agent: Agent;
   readonly #sentMs = new WeakMap<ClientRequest, number>();
 
@@ -81,7 +91,13 @@ class AnswerObserver {
 
   readonly #onSent = (message: unknown): void => {
     const { request } = message as { request: ClientRequest & { agent?: unknown } };
-    if (request.agent === this.#agent) this.#sentMs.set(request, Date.now());
+    if (request.agent !== this.#agent) return;
+    this.#sentMs.set(request, Date.now());
+    const { socket } = request;
+    this.isConnected = socket?.connecting === false;
+    socket?.once('connect', () => {
+      this.isConnected = true;
+    });
   };
 
   readonly #onAnswer = (message: unknown): void => {

@@ -103,7 +103,8 @@ function warningsOn(issued: IssuedToken | undefined): string[] {
 
 async function failureOf(error: OwnerTokenError, service: TokenService, signal: AbortSignal): Promise<CommandFailure> {
   const { code, message, failureScope, status, oauthError, retryAfterMs, cause } = error;
-  const facts = { failureScope, status, oauthError, retryAfterMs, cause: cause?.code };
+  const { errorDescription } = service;
+  const facts = { failureScope, status, oauthError, errorDescription, retryAfterMs, cause: cause?.code };
   return new CommandFailure(code, message, await service.diagnose(error, signal), facts);
 }
 

@@ -107,6 +107,52 @@ describe('a wrong scheme', () => {
   });
 });
 
+describe('a gateway', () => {
+  /** What nginx answers, byte by byte, when `ssl_verify_client` is on and the client has no certificate. */
+  const NGINX =
+    '<html>\r\n<head><title>400 No required SSL certificate was sent</title></head>\r\n<body>\r\n' +
+    '<center><h1>400 Bad Request</h1></center>\r\n<center>No required SSL certificate was sent</center>\r\n' +
+    '<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n';
+  const html = { 'content-type': 'text/html' };
+
+  it('that asks for a client certificate leads to --cert', async () => {
+    const advice = await adviceForService(answers(400, NGINX, html));
+    expect(advice).toBe(
+      'A gateway answered, not the service. Does it require a client certificate (--cert and --key)?',
+    );
+    expect(await adviceForService(answers(496))).toBe(advice);
+  });
+
+  it('that refuses with a page of its own may be a firewall', async () => {
+    expect(await adviceForService(answers(403, '<html>blocked</html>', html))).toMatch(/firewall.*OTR_CLIENT_SECRET/);
+  });
+});
+
+describe('a service that accepts connections and hangs', () => {
+  it('is not mistaken for one that cannot be reached', async () => {
+    const server = createServer(() => {});
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const env = { ...CANARIES, OTR_BASE_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+    const { out } = await runCommand(['doctor', '--timeout', '0.2'], env);
+    server.closeAllConnections();
+    server.close();
+    expect(out).toContain('accepts connections but does not answer in time');
+    expect(out).not.toMatch(/Is OTR_BASE_URL right|can this machine reach/);
+  });
+});
+
+describe('a request of the wrong form', () => {
+  it.each([
+    [415, '', 'does not take JSON'],
+    [400, '{"error":"invalid_request"}', 'misses a parameter, or does not read JSON'],
+    [400, '{"error":"unsupported_grant_type"}', 'does not offer the client credentials grant'],
+  ])('of %d and %s has advice of its own', async (status, body, expected) => {
+    const advice = await adviceForService(answers(status, body));
+    expect(advice).toContain(expected);
+    expect(advice).toContain('tokenRequest');
+  });
+});
+
 describe('a certificate', () => {
   const tls = { key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE };
 
@@ -131,7 +177,6 @@ describe('a refusal', () => {
   it.each([
     [401, 'Unauthorized'],
     [401, '{"message":"bad credentials"}'],
-    [403, '<html>Forbidden</html>'],
     [400, '{"error":{"code":17}}'],
     [422, ''],
     [401, '{"error":"wrong_secret"}'],

@@ -40,8 +40,8 @@ export const BROKEN_CORES = {
     ['callers are told to come again at once', 'const MIN_WAIT_MS = 100;', 'const MIN_WAIT_MS = 0;'],
     [
       'messages of sources are kept as they are',
-      "thrown.message.replaceAll(accessKey, '[access key]')",
-      'thrown.message',
+      "error.message.replaceAll(accessKey, '[access key]')",
+      'error.message',
     ],
   ],
   logger: [

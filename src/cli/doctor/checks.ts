@@ -100,10 +100,19 @@ function formatOf({ lifetime, jwt }: ParsedAnswer, nowMs: number): CheckResult {
 
 const seconds = (ms: number): string => `${Math.round(ms / 100) / 10} s`;
 
+/** What the answer itself does not tell. */
+export interface Observed {
+  /** Whether a second token revoked the first, if that was tried. */
+  readonly revokesPrevious: boolean | undefined;
+  /** Whether the service refused JSON and accepted a form. */
+  readonly usesForm: boolean;
+}
+
 /** The options that an integration with this service should set, as lines of code; empty if the defaults fit. */
-export function optionsFor(answer: ParsedAnswer, revokesPrevious: boolean | undefined, nowMs: number): string[] {
+export function optionsFor(answer: ParsedAnswer, { revokesPrevious, usesForm }: Observed, nowMs: number): string[] {
   const expiry = expiryFor(answer, nowMs);
   return [
+    ...(usesForm ? ['tokenRequest: formRequest()'] : []),
     ...(isAt(answer.path, 'access_token') && isAt(answer.tokenType?.path, 'token_type')
       ? []
       : [parseResponseFor(answer)]),
@@ -145,7 +154,7 @@ function isUsable(lifetime: ParsedLifetime | undefined): lifetime is ParsedLifet
 /** Options of a sandbox that answers like this service, and the differences that remain. */
 export function sandboxLike(
   answer: ParsedAnswer,
-  revokesPrevious: boolean | undefined,
+  { revokesPrevious, usesForm }: Observed,
   nowMs: number,
 ): { sandbox: object; differences: string[] } {
   const { path, tokenType, lifetime, jwt } = answer;
@@ -163,6 +172,7 @@ export function sandboxLike(
   };
   const fields = sandboxFields(profile);
   const differences = [
+    ...(usesForm ? ['the request: a form (sandbox: JSON)'] : []),
     ...differenceOf('token', path, fields.token),
     ...differenceOf('token type', tokenType?.path, fields.type),
     ...differenceOf('lifetime', lifetime?.path, fields.lifetime),

@@ -1,4 +1,4 @@
-import { OwnerTokenError } from '../../index.ts';
+import { formRequest, OwnerTokenError, type TokenRequestShape } from '../../index.ts';
 import { withDeadline } from '../deadline.ts';
 import type { Credentials } from '../environment.ts';
 import type { Network } from '../network.ts';
@@ -17,8 +17,8 @@ interface Settings {
   readonly allowInsecureHttp: boolean;
 }
 
-/** The step's own deadline is slightly later than the endpoint's, whose error says more. */
-const STEP_GRACE_MS = 50;
+/** The step's own deadline is later than the endpoint's, whose error says more, also on a busy machine. */
+const STEP_GRACE_MS = 500;
 
 /** The examination of one service. Each step has its own deadline; a step whose precondition failed is skipped. */
 export class Examination {
@@ -26,7 +26,11 @@ export class Examination {
   readonly #settings: Settings;
   readonly #credentials: Credentials;
   readonly #network: Network;
-  readonly #service: TokenService;
+  /** Another one once a form has succeeded where JSON was refused. */
+  #service: TokenService;
+  #usesForm = false;
+  /** What became of a form that was refused too. */
+  #triedForm = '';
   readonly #checks: CheckResult[] = [];
   #answer: ParsedAnswer | undefined;
 
@@ -35,7 +39,12 @@ export class Examination {
     this.#network = network;
     this.#signal = signal;
     this.#settings = settings;
-    this.#service = new TokenService(credentials, network, { ...settings, parseResponse: (body) => this.#parse(body) });
+    this.#service = this.#serviceWith(undefined);
+  }
+
+  #serviceWith(tokenRequest: TokenRequestShape | undefined): TokenService {
+    const parseResponse = (body: unknown) => this.#parse(body);
+    return new TokenService(this.#credentials, this.#network, { ...this.#settings, parseResponse, tokenRequest });
   }
 
   close(): void {
@@ -53,14 +62,15 @@ export class Examination {
     if (answer) this.#checks.push(...checksOn(answer, nowMs));
     else for (const check of ['shape', 'lifetime', 'format'] as const) this.#skip(check, 'token');
     if (plan) await this.#probe(plan);
+    if (answer) this.#judgeOwner(plan);
     if (plan && revocation) await this.#revoke(plan);
     const revokes = this.#factOf('revocation', 'revokesPrevious') as boolean | undefined;
     return {
       ok: !this.#checks.some(({ status }) => status === 'failed'),
       checks: this.#checks,
-      options: answer ? optionsFor(answer, revokes, nowMs) : [],
+      options: answer ? optionsFor(answer, { revokesPrevious: revokes, usesForm: this.#usesForm }, nowMs) : [],
       differences: [],
-      ...(answer && sandboxLike(answer, revokes, nowMs)),
+      ...(answer && sandboxLike(answer, { revokesPrevious: revokes, usesForm: this.#usesForm }, nowMs)),
     };
   }
 
@@ -68,6 +78,21 @@ export class Examination {
     await this.#step('probe', ['token'], (signal) =>
       tryToken(plan, { token: this.#answer?.token, network: this.#network }, signal),
     );
+  }
+
+  /** Says that a token may be anyone's, unless the resource has named its owner. */
+  #judgeOwner(plan: ProbePlan | undefined): void {
+    if (this.#factOf('probe', 'wrongOwner')) return;
+    if (this.#factOf('probe', 'isOwner')) {
+      this.#checks.push({ check: 'owner', status: 'ok', text: 'the resource names the expected owner' });
+      return;
+    }
+    const text = 'not verified: a service that ignores the access key would issue the same token for any';
+    const advice =
+      plan?.expectedOwner === undefined
+        ? 'With --probe-url and --expect-owner, a resource that names the owner of a token can verify it.'
+        : 'The resource does not name the owner of the token: expected "owner" in its JSON response.';
+    this.#checks.push({ check: 'owner', status: 'skipped', text, advice });
   }
 
   /** Obtains a second token, to see whether it revokes the first. */
@@ -88,9 +113,36 @@ export class Examination {
 
   async #obtain(signal: AbortSignal): Promise<Result> {
     const startedMs = performance.now();
-    await this.#requestToken(signal);
+    let refusal: OwnerTokenError | undefined;
+    try {
+      await this.#requestToken(signal);
+    } catch (error) {
+      if (!mayExpectForm(error)) throw error;
+      refusal = error;
+      await this.#tryForm(error, signal);
+    }
     const tookMs = Math.round(performance.now() - startedMs);
-    return { status: 'ok', text: `obtained in ${tookMs} ms`, facts: { tookMs } };
+    const facts = { tookMs, encoding: refusal ? 'form' : 'json' };
+    if (!refusal) return { status: 'ok', text: `obtained in ${tookMs} ms`, facts };
+    return { status: 'warning', text: `obtained with a form; with JSON ${refusal.message}`, facts };
+  }
+
+  /** One more request, as a form. Throws the refusal of the JSON if that is refused too. */
+  async #tryForm(refusal: OwnerTokenError, signal: AbortSignal): Promise<void> {
+    const service = this.#serviceWith(formRequest());
+    try {
+      await service.endpoint.requestToken(this.#credentials.accessKey, { signal });
+    } catch (error) {
+      service.close();
+      this.#signal.throwIfAborted();
+      const { status, oauthError } = error as Partial<OwnerTokenError>;
+      this.#triedForm = ` A form was tried as well: ${oauthError ?? status ?? 'no answer'}.`;
+      if (oauthError === 'invalid_client') this.#triedForm += ' If the secret is right, try basicAuthRequest().';
+      throw refusal;
+    }
+    this.#service.close();
+    this.#service = service;
+    this.#usesForm = true;
   }
 
   async #requestToken(signal: AbortSignal): Promise<string> {
@@ -134,12 +186,13 @@ export class Examination {
 
   async #refusal(error: OwnerTokenError): Promise<Result> {
     const { code, failureScope, status, oauthError, retryAfterMs, cause } = error;
-    const facts = { code, failureScope, status, oauthError, retryAfterMs, cause: cause?.code };
+    const { errorDescription } = this.#service;
+    const facts = { code, failureScope, status, oauthError, errorDescription, retryAfterMs, cause: cause?.code };
     const causeText = cause?.code ? `, cause ${cause.code}` : '';
     const diagnosis = await this.#service.diagnose(error, this.#signal);
     const hint =
       ' Without an error code of RFC 6749 the library cannot tell whether this refusal concerns the owner or the client: see classifyFailure.';
-    const advice = this.#service.refusedWithoutCode ? `${diagnosis}${hint}` : diagnosis;
+    const advice = `${diagnosis}${this.#triedForm}${this.#service.refusedWithoutCode ? hint : ''}`;
     return {
       status: 'failed',
       text: `${error.message}; code ${code}, scope ${failureScope}${causeText}`,
@@ -151,6 +204,12 @@ export class Examination {
   #factOf(name: CheckName, fact: string): unknown {
     return this.#checks.find(({ check }) => check === name)?.facts?.[fact];
   }
+}
+
+/** Whether a service that refuses JSON in this way may expect a form. */
+function mayExpectForm(error: unknown): error is OwnerTokenError {
+  if (!(error instanceof OwnerTokenError)) return false;
+  return error.status === 415 || ['invalid_request', 'unsupported_grant_type'].includes(error.oauthError ?? '');
 }
 
 const isUsable = ({ status }: CheckResult): boolean => status === 'ok' || status === 'warning';

@@ -55,6 +55,8 @@ function urlOf(given: string, origins: readonly string[], allowInsecureHttp: boo
 
 function originOf(given: string): string {
   const url = URL.canParse(given) ? new URL(given) : undefined;
-  if (url && /^https?:$/.test(url.protocol) && url.href === `${url.origin}/`) return url.origin;
+  const isOrigin =
+    url && /^https?:$/.test(url.protocol) && url.href === `${url.origin}/` && !url.hostname.includes('*');
+  if (isOrigin) return url.origin;
   throw new UsageError('--allow-origin: expected an origin such as https://api.example.com');
 }

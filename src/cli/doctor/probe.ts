@@ -84,7 +84,8 @@ const WRONG_OWNER =
 /** Compares the answers with a fresh token and without one. `ok` means that the resource distinguishes them. */
 function judgeProbe(without: ProbeAnswer, answer: ProbeAnswer, expectedOwner: string | undefined): Result {
   const { status } = answer;
-  const facts = { statusWithout: without.status, status };
+  const isOwner = expectedOwner !== undefined && answer.owner === expectedOwner;
+  const facts = { statusWithout: without.status, status, ...(isOwner && { isOwner }) };
   if (
     answer.wrongOwner ||
     (expectedOwner !== undefined && answer.owner !== undefined && answer.owner !== expectedOwner)

@@ -11,7 +11,9 @@ export interface Result {
   readonly facts?: Readonly<Record<string, unknown>>;
 }
 
-export type CheckName = 'name' | 'tls' | 'token' | 'clock' | 'shape' | 'lifetime' | 'format' | 'probe' | 'revocation';
+export type CheckName =
+  | ('name' | 'tls' | 'token' | 'clock' | 'shape' | 'lifetime' | 'format')
+  | ('owner' | 'probe' | 'revocation');
 
 export interface CheckResult extends Result {
   readonly check: CheckName;
@@ -28,7 +30,8 @@ export interface Report {
   readonly differences: readonly string[];
 }
 
-const RECOMMENDED = 'Recommended options (parseResponse of TokenEndpoint, all others of OwnerTokenRegistry)';
+const RECOMMENDED =
+  'Recommended options (tokenRequest and parseResponse of TokenEndpoint, all others of OwnerTokenRegistry)';
 
 /** One line per check with its advice below, then the recommended options. */
 export function describeReport({ ok, checks, options, differences }: Report): string {

@@ -1,5 +1,10 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer as createHttpServer, type RequestListener } from 'node:http';
+import {
+  createServer as createHttpServer,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse,
+} from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo, Server } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -82,9 +87,10 @@ describe('a service that meets all assumptions', () => {
   it('gets no warning and no recommended option', async () => {
     const { code, report, err } = await examineSandbox({});
     expect({ code, err, ok: report.ok, options: report.options }).toEqual({ code: 0, err: '', ok: true, options: [] });
-    expect(report.checks.map(({ check, status }) => `${check} ${status}`)).toEqual(
-      ['name', 'tls', 'token', 'clock', 'shape', 'lifetime', 'format'].map((check) => `${check} ok`),
-    );
+    expect(report.checks.map(({ check, status }) => `${check} ${status}`)).toEqual([
+      ...['name', 'tls', 'token', 'clock', 'shape', 'lifetime', 'format'].map((check) => `${check} ok`),
+      'owner skipped',
+    ]);
     expect(report.differences).toEqual([]);
   });
 
@@ -306,6 +312,103 @@ describe('the recommended options', () => {
   });
 });
 
+describe('the form of the request', () => {
+  /** A service that takes a form only, refuses anything else in this way, and counts its requests. */
+  async function examineForm(refusal: [status: number, body: object], clientAuth: 'post' | 'basic' = 'post') {
+    let requests = 0;
+    const examined = await examineService((request, response) => {
+      requests++;
+      const isForm = request.headers['content-type'] === 'application/x-www-form-urlencoded';
+      if (!isForm) response.writeHead(refusal[0]).end(JSON.stringify(refusal[1]));
+      else if (clientAuth === 'basic') response.writeHead(401).end('{"error":"invalid_client"}');
+      else response.end('{"access_token":"t","token_type":"Bearer","expires_in":60}');
+    });
+    return { ...examined, requests };
+  }
+
+  it.each<[number, object]>([
+    [400, { error: 'invalid_request', error_description: 'Missing form parameter: grant_type' }],
+    [400, { error: 'unsupported_grant_type' }],
+    [415, {}],
+  ])('is tried once if JSON is refused with %d and %j, and its option is recommended', async (status, body) => {
+    const { code, report, of, requests } = await examineForm([status, body]);
+    expect({ code, requests }).toEqual({ code: 0, requests: 2 });
+    expect(of('token')).toMatchObject({
+      status: 'warning',
+      text: expect.stringMatching(`obtained with a form; with JSON .*${status}`),
+      facts: { encoding: 'form' },
+    });
+    expect(of('clock')?.status).toBe('ok');
+    expect(report.options).toEqual(['tokenRequest: formRequest()']);
+    expect(report.differences).toEqual(['the request: a form (sandbox: JSON)']);
+  });
+
+  it('that is refused too leaves the first refusal, and says what became of the form', async () => {
+    const { code, of, requests } = await examineForm([400, { error: 'invalid_request' }], 'basic');
+    expect({ code, requests }).toEqual({ code: 1, requests: 2 });
+    expect(of('token')).toMatchObject({ status: 'failed', facts: { status: 400, oauthError: 'invalid_request' } });
+    expect(of('token')?.advice).toContain('A form was tried as well: invalid_client.');
+    expect(of('token')?.advice).toContain('basicAuthRequest()');
+  });
+
+  it.each<[number, object]>([
+    [401, { error: 'invalid_client' }],
+    [400, { error: 'invalid_grant' }],
+    [500, {}],
+  ])('is not tried if the answer is %d and %j', async (status, body) => {
+    expect(await examineForm([status, body])).toMatchObject({ code: 1, requests: 1 });
+  });
+});
+
+describe('the words of the service', () => {
+  const refusing = (error_description: string) => (request: IncomingMessage, response: ServerResponse) => {
+    response.writeHead(400).end(JSON.stringify({ error: 'invalid_grant', error_description, path: request.url }));
+  };
+
+  it('are shown', async () => {
+    const { of, out } = await examineService(refusing('The contract of this tenant has ended.'));
+    expect(of('token')?.advice).toMatch(
+      /^The service says: "The contract of this tenant has ended\." The service accepts/,
+    );
+    expect(of('token')?.facts?.errorDescription).toBe('The contract of this tenant has ended.');
+    expect(out).not.toContain('\u001b');
+  });
+
+  it.each(
+    Object.values(CANARIES).flatMap((secret) => [
+      secret,
+      Buffer.from(secret).toString('base64'),
+      Buffer.from(secret).toString('hex'),
+      [...secret].join('\n'),
+    ]),
+  )('are not shown if they repeat %j', async (echo) => {
+    const { of, out } = await examineService(refusing(`there is no ${echo} here`));
+    expect(of('token')?.advice).not.toContain('The service says');
+    expect(out).not.toContain(JSON.stringify(echo).slice(1, -1));
+  });
+});
+
+describe('the owner of the token', () => {
+  it('is not verified without a resource that names it', async () => {
+    const { of } = await examineSandbox({});
+    expect(of('owner')).toMatchObject({
+      status: 'skipped',
+      text: expect.stringMatching(/^not verified/),
+      advice: expect.stringContaining('--expect-owner'),
+    });
+    const expected = ['--expect-owner', 'owner-001'];
+    const silent = await withTwoFaces((url) => ['--probe-url', `${url}/x`, ...expected]);
+    expect(silent.of('owner')).toMatchObject({ status: 'skipped', advice: expect.stringContaining('does not name') });
+  });
+
+  it('is verified by a resource that names the expected one', async () => {
+    const { of } = await examineSandbox({}, ({ url }) => [
+      ...['--probe-url', `${url}/echo`, '--expect-owner', 'owner-001'],
+    ]);
+    expect(of('owner')).toMatchObject({ status: 'ok' });
+  });
+});
+
 describe('a probe', () => {
   it.each<[Partial<Profile>, object, string]>([
     [
@@ -335,6 +438,7 @@ describe('a probe', () => {
     ]);
     expect(examined.code).toBe(code);
     expect(examined.of('probe')?.status).toBe(status);
+    expect(examined.of('owner')?.status).toBe(code === 0 ? 'ok' : undefined);
   });
 
   it('detects a token of another owner by the echo alone', async () => {
