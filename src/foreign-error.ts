@@ -145,7 +145,8 @@ function headerIn(headers: object, name: string): string | undefined {
   let [count, previous]: [number, unknown] = [0, undefined];
   for (const entry of entries) {
     if (++count > MAX_HEADERS) return undefined;
-    const [key, value] = Array.isArray(entry) ? entry : [previous, entry];
+    // In a flat list each second entry is a value.
+    const [key, value] = Array.isArray(entry) ? entry : count % 2 === 0 ? [previous, entry] : [];
     if (String(key).toLowerCase() === name) return String(value);
     previous = entry;
   }

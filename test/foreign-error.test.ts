@@ -164,7 +164,11 @@ describe('a thrown value', () => {
     ['an OAuth code alone', { error: 'invalid_grant' }, { code: 'owner_refused', oauthError: 'invalid_grant' }],
     ['an outage code alone', { error: 'temporarily_unavailable' }, { code: 'endpoint_unavailable' }],
     ['the body as error', { statusCode: 400, body: '{"error":"invalid_scope"}' }, { code: 'owner_refused' }],
-    ['raw headers', { statusCode: 429, rawHeaders: ['A', 'b', 'RETRY-AFTER', '3'] }, { retryAfterMs: 3_000 }],
+    [
+      'raw headers',
+      { statusCode: 429, rawHeaders: ['Vary', 'Retry-After', 'RETRY-AFTER', '3'] },
+      { retryAfterMs: 3_000 },
+    ],
     ['pairs of headers', { status: 429, headers: [['Retry-After', 4]] }, { retryAfterMs: 4_000 }],
     ['a map of headers', { status: 429, headers: new Map([['Retry-After', '5']]) }, { retryAfterMs: 5_000 }],
     ['a success that cannot be parsed', { response: { status: 200 } }, { code: 'invalid_response', status: 200 }],

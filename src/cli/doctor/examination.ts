@@ -192,7 +192,8 @@ export class Examination {
     const diagnosis = await this.#service.diagnose(error, this.#signal);
     const hint =
       ' Without an error code of RFC 6749 the library cannot tell whether this refusal concerns the owner or the client: see classifyFailure.';
-    const advice = `${diagnosis}${this.#triedForm}${this.#service.refusedWithoutCode ? hint : ''}`;
+    const isUnnamed = this.#service.refusedWithoutCode && code !== 'invalid_response';
+    const advice = `${diagnosis}${this.#triedForm}${isUnnamed ? hint : ''}`;
     return {
       status: 'failed',
       text: `${error.message}; code ${code}, scope ${failureScope}${causeText}`,
