@@ -32,7 +32,7 @@ function formsOf(value: string): string[] {
     percentEncoded(value),
     formEncoded(value),
     value.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`),
-    value.replace(/[&<>"']/g, (char) => NAMED_ENTITIES[char] ?? char),
+    value.replace(/[&<>"']/g, (char) => NAMED_ENTITIES[char] as string),
     ...(['base64', 'base64url', 'hex'] as const).map((encoding) => bytes.toString(encoding)),
   ];
 }

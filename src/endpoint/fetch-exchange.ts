@@ -44,7 +44,7 @@ export async function postByFetch(
 /** undici's `ProxyAgent` says only in a message that its proxy requires authentication. */
 function proxyStatusIn(error: unknown, depth = 0): 407 | undefined {
   if (!(error instanceof Error) || depth > 4) return undefined;
-  return error.message.startsWith('Proxy response (407)') ? 407 : proxyStatusIn(error.cause, depth + 1);
+  return String(error.message).startsWith('Proxy response (407)') ? 407 : proxyStatusIn(error.cause, depth + 1);
 }
 
 async function call(send: () => Promise<Response>, deadline: Deadline): Promise<Response> {

@@ -200,3 +200,28 @@ describe('an abort', () => {
     expect(await pending).toMatchObject({ error: { code: 'closed' } });
   });
 });
+
+describe('a proxy that requires authentication', () => {
+  const rejecting = (error: unknown) => answering(() => Promise.reject(error));
+  /** As undici's `ProxyAgent` reports it. */
+  const refused = (status: number) =>
+    new TypeError('fetch failed', {
+      cause: new Error('Request was cancelled.', {
+        cause: new Error(`Proxy response (${status}) !== 200 when HTTP Tunneling`),
+      }),
+    });
+
+  it('shows as status 407, and no other refusal of a proxy as an answer of the service', async () => {
+    expect((await post(rejecting(refused(407)))).status).toBe(407);
+    expect((await post(rejecting(refused(403)))).status).toBeUndefined();
+  });
+
+  it('is looked for in a few causes only, and in errors only', async () => {
+    const ring = new Error('around');
+    ring.cause = ring;
+    const odd = Object.defineProperty(new Error('x'), 'message', { value: 7 });
+    for (const error of [ring, odd, 'Proxy response (407)', undefined]) {
+      expect((await post(rejecting(error))).status).toBeUndefined();
+    }
+  });
+});
