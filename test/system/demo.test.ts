@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { runCommandLine } from '../../src/cli/commands.ts';
 import { drawResult } from '../../src/cli/demo/picture.ts';
 import type { DemoResult } from '../../src/cli/demo/run.ts';
 import { runCommand } from '../helpers/terminal.ts';
@@ -30,6 +31,27 @@ describe('demo', () => {
     expect(code).toBe(0);
   });
 
+  it('fits 60 columns, and rewrites one line of progress on a terminal', async () => {
+    let text = '';
+    const out = {
+      isTTY: true,
+      columns: 60,
+      write(chunk: string | Uint8Array) {
+        text += String(chunk);
+        return true;
+      },
+    };
+    const { signal } = new AbortController();
+    expect(await runCommandLine(['demo'], { env: {}, out, err: out, signal })).toBe(0);
+    const [progress = '', ...picture] = text.split('\n');
+    const drawn = progress.split('\r').map((line) => line.replace('\u001b[K', ''));
+    expect(drawn.some((line) => line.startsWith('  an hour of traffic'))).toBe(true);
+    expect(drawn.at(-1)).toBe('');
+    expect(Math.max(...drawn.map(({ length }) => length))).toBeLessThan(60);
+    expect(picture.length).toBeGreaterThan(30);
+    expect(picture.filter(({ length }) => length > 60)).toEqual([]);
+  });
+
   it('stops when it is interrupted', async () => {
     const { code } = await runCommand(['demo', '--json'], {}, AbortSignal.abort());
     expect(code).toBe(130);
@@ -39,7 +61,7 @@ describe('demo', () => {
     const picture = drawResult(RESULT);
     expect(picture).toContain('cold start          █░░░░');
     expect(picture).toMatch(/ 3 for 4,000/);
-    expect(picture).toMatch(/later {15}░{4} .* 0 for 400/);
+    expect(picture).toMatch(/later {15}░{2} .* 0 for 400/);
     expect(picture).toContain('●○✗');
     expect(picture).toContain('✗ two: 1 wrong');
     expect(picture).toContain('1 of 2 checks failed');

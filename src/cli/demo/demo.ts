@@ -1,6 +1,7 @@
 /** `owner-token-registry demo`: runs the library against a sandbox and draws the result. */
 
 import { EXIT, type Output, readFlags, type Terminal } from '../command.ts';
+import { ProgressLine } from '../progress-line.ts';
 import { bar, drawResult, thousands } from './picture.ts';
 import { type DemoResult, type Progress, runDemo } from './run.ts';
 
@@ -9,46 +10,34 @@ export const usage = `Usage: owner-token-registry demo [--fleet] [--json]
 Starts a sandbox and obtains tokens for 200 owners over real HTTP, while thousands of calls arrive at once, tokens
 expire and are revoked, and a customer leaves. Draws the result. Exits with 1 if a check fails.
 
-  --fleet  run eight processes that share tokens through Redis, and kill one of them. Needs a Redis client (npm install
-           redis, or ioredis) and redis-server, which it starts itself unless REDIS_URL names a running one
+  --fleet  run eight replicas, without sharing and sharing tokens through Redis. Needs a Redis client (npm install redis, or
+           ioredis) and redis-server, which it starts itself unless REDIS_URL names a running one
   --json   print one JSON object instead of the picture
 `;
-
-/** Least time between two updates of the progress line. */
-const REDRAW_MS = 50;
 
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const flags = readFlags(args, {
     json: { type: 'boolean' },
     fleet: { type: 'boolean' },
-    'fleet-replica': { type: 'boolean' },
   });
-  if (flags['fleet-replica']) return (await import('./fleet-replica.ts')).runReplica();
   if (flags.fleet) return (await import('./fleet.ts')).runFleetDemo(terminal, flags.json ?? false);
-  const progress = flags.json ? () => {} : showProgress(terminal.out);
-  const result = await runDemo(progress, terminal.signal);
+  const progress = flags.json ? { report: () => {}, end: () => {} } : showProgress(terminal.out);
+  const result = await runDemo(progress.report, terminal.signal).finally(progress.end);
   terminal.out.write(flags.json ? `${JSON.stringify(summaryOf(result))}\n` : `\n${drawResult(result)}\n`);
   return result.checks.every(({ ok }) => ok) ? EXIT.ok : EXIT.failed;
 }
 
 /** On a terminal, redraws one line; elsewhere, prints a line when a phase starts. */
-function showProgress(out: Output): Progress {
+function showProgress(out: Output): { report: Progress; end: () => void } {
+  const line = new ProgressLine(out, Number.POSITIVE_INFINITY);
   let phase = '';
-  let drawnMs = 0;
-  return (name, done, total) => {
+  const report: Progress = (name, done, total) => {
     const isNew = name !== phase;
-    if (!out.isTTY) {
-      if (isNew) out.write(`${name} ...\n`);
-      phase = name;
-      return;
-    }
-    const nowMs = performance.now();
-    if (!isNew && done < total && nowMs - drawnMs < REDRAW_MS) return;
-    if (isNew && phase !== '') out.write('\n');
     phase = name;
-    drawnMs = nowMs;
-    out.write(`\r  ${name.padEnd(20)}${bar(done / total, 30)} ${thousands(done)} of ${thousands(total)} calls\u001b[K`);
+    const drawn = `  ${name.padEnd(20)}${bar(done / total, 14)} ${thousands(done)} of ${thousands(total)} calls`;
+    line.write(out.isTTY ? drawn : `${name} ...`, isNew);
   };
+  return { report, end: () => line.clear() };
 }
 
 /** The result as JSON, with the waiting times reduced to percentiles. */

@@ -1,9 +1,11 @@
 /** Draws the result of the demo in plain characters. */
 
-import type { DemoResult, OwnerOutcome, PhaseResult } from './run.ts';
+import type { Check, DemoResult, OwnerOutcome, PhaseResult } from './run.ts';
 
-const BAR_WIDTH = 44;
-const OWNERS_A_ROW = 50;
+/** Every line fits into it. */
+const WIDTH = 60;
+const BAR_WIDTH = 20;
+export const OWNERS_A_ROW = 50;
 const MARKS: Readonly<Record<OwnerOutcome, string>> = { served: '●', refused: '○', wrong: '✗' };
 
 /** Upper bounds of the histogram of waiting times, in ms. */
@@ -14,7 +16,7 @@ export function drawResult(result: DemoResult): string {
     drawRequests(result.phases),
     drawWaits(result.waitsMs),
     drawOwners(result),
-    drawChecks(result),
+    drawChecks(result.checks),
     drawEnding(result),
   ].join('\n\n');
 }
@@ -34,7 +36,7 @@ function drawRequests(phases: readonly PhaseResult[]): string {
     const drawn = bar(tokenRequests / calls, width).padEnd(BAR_WIDTH);
     return `  ${name.padEnd(20)}${drawn} ${thousands(tokenRequests).padStart(5)} for ${thousands(calls)}`;
   });
-  return ['Token requests: █ sent, ░ avoided (one request per call would have sent them)', ...rows].join('\n');
+  return ['Token requests and calls: █ sent, ░ avoided', ...rows].join('\n');
 }
 
 function drawWaits(waitsMs: readonly number[]): string {
@@ -48,10 +50,7 @@ function drawWaits(waitsMs: readonly number[]): string {
     const count = counts[index] ?? 0;
     return `  ${name.padEnd(20)}${bar(count / most, BAR_WIDTH, ['█', ' '])} ${thousands(count).padStart(6)}`;
   });
-  return [
-    'Time that calls waited for their token (thousands at once; the service runs in the same process)',
-    ...rows,
-  ].join('\n');
+  return ['Time that calls waited for their token', ...rows].join('\n');
 }
 
 function drawOwners({ ownerStates, wrongOwner }: DemoResult): string {
@@ -61,14 +60,24 @@ function drawOwners({ ownerStates, wrongOwner }: DemoResult): string {
     rows.push(`  ${row.map((state) => MARKS[state]).join('')}`);
   }
   const legend = `Owners: ● received its own token, ○ refused (removed), ✗ received another owner's token: ${wrongOwner}`;
-  return [legend, ...rows].join('\n');
+  return [wrapped(legend), ...rows].join('\n');
 }
 
-function drawChecks({ checks }: DemoResult): string {
-  return [
-    'Checks, against what the service counted',
-    ...checks.map(({ name, ok, found }) => `  ${ok ? '✓' : '✗'} ${name}: ${found}`),
-  ].join('\n');
+export function drawChecks(checks: readonly Check[]): string {
+  const rows = checks.map(({ name, ok, found }) => wrapped(`  ${ok ? '✓' : '✗'} ${name}: ${found}`, '    '));
+  return ['Checks, against what the service counted', ...rows].join('\n');
+}
+
+/** Breaks a line between words, so that it fits. */
+function wrapped(text: string, indent = '  '): string {
+  const lines = [''];
+  for (const word of text.split(/(?<=\S) /)) {
+    const last = lines.at(-1) ?? '';
+    if (last === '') lines[lines.length - 1] = word;
+    else if (last.length + 1 + word.length <= WIDTH) lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(indent + word);
+  }
+  return lines.join('\n');
 }
 
 function drawEnding({ phases, owners, checks, seconds }: DemoResult): string {
@@ -77,5 +86,5 @@ function drawEnding({ phases, owners, checks, seconds }: DemoResult): string {
   const failed = checks.filter(({ ok }) => !ok).length;
   const result = failed === 0 ? 'All checks passed.' : `${failed} of ${checks.length} checks failed.`;
   const totals = `${thousands(calls)} calls for ${owners} owners needed ${thousands(requests)} token requests, in ${seconds.toFixed(1)} s.`;
-  return `${totals} ${result}`;
+  return wrapped(`${totals} ${result}`, '');
 }

@@ -11,8 +11,6 @@ export class Unavailable extends Error {}
 
 export interface DemoRedis {
   readonly url: string;
-  /** Process id of the server, if the demo started it. */
-  readonly pid?: number;
   stop(): void;
 }
 
@@ -45,11 +43,15 @@ function reasonOf(error: unknown): string {
   return typeof code === 'string' && /^[A-Z_]{3,40}$/.test(code) ? code : 'the Redis client rejects the URL';
 }
 
+/** The server ends with its standard input, which the system closes however this process ends. */
+const UNTIL_STDIN_ENDS =
+  'command -v redis-server > /dev/null || exit 1; redis-server "$@" & cat > /dev/null; kill -9 $!';
+
 async function startServer(signal: AbortSignal): Promise<DemoRedis> {
   const port = await freePort();
   const args = ['--port', `${port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'];
-  const server = spawn('redis-server', args, { stdio: ['ignore', 'pipe', 'ignore'] });
-  const stop = () => void server.kill('SIGKILL');
+  const server = spawn('sh', ['-c', UNTIL_STDIN_ENDS, 'sh', ...args], { stdio: ['pipe', 'pipe', 'ignore'] });
+  const stop = () => void server.stdin.destroy();
   const started = new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.once('exit', reject);
@@ -65,7 +67,7 @@ async function startServer(signal: AbortSignal): Promise<DemoRedis> {
         'the demo then starts one of its own on a free port.',
     );
   }
-  return { url: `redis://127.0.0.1:${port}`, ...(server.pid !== undefined && { pid: server.pid }), stop };
+  return { url: `redis://127.0.0.1:${port}`, stop };
 }
 
 async function freePort(): Promise<number> {
