@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import type { CredentialsView, TryView } from '../../api-types.ts';
 import { ask } from './api.ts';
-import { envOf } from './curl.ts';
+import { hiddenEnv } from './curl.ts';
 import type { Model } from './model.ts';
 import { Action, CopyButton } from './parts.tsx';
 
@@ -18,9 +18,9 @@ export function ConnectPanel({ model }: { model: Model }) {
       <div class="columns">
         <div>
           <h2>Put this into its .env</h2>
-          <pre class="env">{envOf(model.url, shown)}</pre>
+          <pre class="env">{shown?.env ?? hiddenEnv(model.url, location.origin, model.figures.owners)}</pre>
           <div class="row">
-            <CopyButton text={async () => `${envOf(model.url, await credentials())}\n`}>Copy with secrets</CopyButton>
+            <CopyButton text={async () => (await credentials()).env}>Copy with secrets</CopyButton>
             <Action
               act={async () => {
                 setShown(shown ? undefined : await credentials());

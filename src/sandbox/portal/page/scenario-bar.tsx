@@ -4,7 +4,7 @@ import type { ScenarioRun, ScenarioView } from '../../api-types.ts';
 import { ask } from './api.ts';
 import { type Model, timeOf } from './model.ts';
 import { Action, useTick } from './parts.tsx';
-import { VerdictView, verdictWord } from './verdict.tsx';
+import { VerdictCard } from './verdict.tsx';
 
 /** The scenarios with their last verdicts, fetched again when a run has started or ended, or both since. */
 export function useScenarios(model: Model): readonly ScenarioView[] {
@@ -33,7 +33,7 @@ export function ScenarioBar({ model }: { model: Model }) {
       <h2 id="scenario-heading">Run a scenario</h2>
       <ul>
         {scenarios.map((scenario) => (
-          <li key={scenario.name} title={scenario.consequence}>
+          <li key={scenario.name} title={`${scenario.consequence} ${scenario.requires}`}>
             <Action look="chip" pressed={scenario.name === model.scenario?.name} act={() => start(scenario)}>
               {scenario.title}
             </Action>
@@ -42,17 +42,11 @@ export function ScenarioBar({ model }: { model: Model }) {
       </ul>
       <Running model={model} scenarios={scenarios} />
       {shown?.verdict && (
-        <div class={`verdict ${verdictWord(shown.verdict)}`}>
-          <div class="row heading">
-            <h3>
-              {shown.title}: {verdictWord(shown.verdict)}
-            </h3>
-            <button type="button" class="quiet" onClick={() => setSeenAtMs(shown.verdict?.endedAtMs ?? 0)}>
-              Dismiss verdict
-            </button>
-          </div>
-          <VerdictView verdict={shown.verdict} />
-        </div>
+        <VerdictCard verdict={shown.verdict} title={shown.title}>
+          <button type="button" class="quiet" onClick={() => setSeenAtMs(shown.verdict?.endedAtMs ?? 0)}>
+            Dismiss verdict
+          </button>
+        </VerdictCard>
       )}
     </section>
   );

@@ -2,7 +2,7 @@ import { timeWord } from '../../../picture/words.ts';
 import type { Model } from './model.ts';
 import { Action } from './parts.tsx';
 import { Running, start, useScenarios } from './scenario-bar.tsx';
-import { VerdictView, verdictWord } from './verdict.tsx';
+import { VerdictCard } from './verdict.tsx';
 
 /** The scenarios, each with a button to run it and the verdict of its last run. */
 export function Scenarios({ model }: { model: Model }) {
@@ -17,7 +17,7 @@ export function Scenarios({ model }: { model: Model }) {
       <Running model={model} scenarios={scenarios} />
       <ul class="scenario-list">
         {scenarios.map((scenario) => {
-          const { name, title, description, consequence, verdict } = scenario;
+          const { name, title, description, consequence, requires, verdict } = scenario;
           const running = model.scenario?.name === name;
           return (
             <li key={name} class={running ? 'card running-card' : 'card'}>
@@ -26,7 +26,9 @@ export function Scenarios({ model }: { model: Model }) {
                 {running && <span class="tag">running</span>}
               </h2>
               <p>{description}</p>
-              <p class="consequence">{consequence}</p>
+              <p class="consequence">
+                {consequence} <span class="block">For a verdict: {requires}</span>
+              </p>
               <Action
                 look="main"
                 label={`Run: ${title}`}
@@ -39,12 +41,7 @@ export function Scenarios({ model }: { model: Model }) {
                 Run
               </Action>
               {verdict ? (
-                <div class={`verdict ${verdictWord(verdict)}`}>
-                  <h3>
-                    Last run at {timeWord(verdict.startedAtMs)}: {verdictWord(verdict)}
-                  </h3>
-                  <VerdictView verdict={verdict} />
-                </div>
+                <VerdictCard verdict={verdict} title={`Last run at ${timeWord(verdict.startedAtMs)}`} />
               ) : (
                 <p class="hint">Not run yet.</p>
               )}

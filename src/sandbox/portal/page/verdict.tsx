@@ -1,31 +1,62 @@
+import type { ComponentChildren } from 'preact';
 import { plural } from '../../../picture/words.ts';
 import type { ScenarioVerdict } from '../../api-types.ts';
 import { hashOf } from './address.ts';
 
-type Finding = ScenarioVerdict['findings'][number] & { requests?: number[]; fromMs?: number; toMs?: number };
-
-/** The expectations of a scenario, whether the integration met them, and the requests that show it. */
-export function VerdictView({ verdict }: { verdict: ScenarioVerdict }) {
+/**
+ * A verdict under its title: why there is none, what must have happened for one, and the expectations of the scenario with
+ * the requests that show whether the integration met them.
+ */
+export function VerdictCard(props: { verdict: ScenarioVerdict; title: string; children?: ComponentChildren }) {
+  const { verdict, title, children } = props;
   return (
-    <ul class="findings">
-      {verdict.findings.map((finding) => (
-        <li key={finding.expectation} class={finding.passed ? 'passed' : 'failed'}>
-          <span class="sign" aria-hidden="true">
-            {finding.passed ? '✓' : '✕'}
-          </span>
-          <span>
-            <span class="hidden">{finding.passed ? 'Passed: ' : 'Failed: '}</span>
+    <div class={`verdict ${verdict.verdict.replace(' ', '-')}`}>
+      <div class="row heading">
+        <h3>
+          {title}: {verdict.verdict}
+        </h3>
+        {children}
+      </div>
+      {verdict.reason && <p>{verdict.reason}</p>}
+      <ul class="findings">
+        {verdict.conditions.map(({ condition, observed, met }) => (
+          <Line key={condition} look="condition" sign={met ? '✓' : '–'} word={met ? 'Met' : 'Not met'}>
+            {condition} <span class="observed">{observed}</span>
+          </Line>
+        ))}
+        {verdict.findings.map((finding) => (
+          <Line
+            key={finding.expectation}
+            look={finding.passed ? 'passed' : 'failed'}
+            sign={finding.passed ? '✓' : '✕'}
+            word={finding.passed ? 'Passed' : 'Failed'}
+          >
             {finding.expectation} <span class="observed">{finding.observed}</span> <Evidence finding={finding} />
-          </span>
-        </li>
-      ))}
-    </ul>
+          </Line>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function Line(props: { look: string; sign: string; word: string; children: ComponentChildren }) {
+  return (
+    <li class={props.look}>
+      <span class="sign" aria-hidden="true">
+        {props.sign}
+      </span>
+      <span>
+        <span class="hidden">{props.word}: </span>
+        {props.children}
+      </span>
+    </li>
   );
 }
 
 /** Leads to the requests of a finding, in their window with a little around it. */
-function Evidence({ finding: { requests, fromMs, toMs, expectation } }: { finding: Finding }) {
-  if (!requests?.length || fromMs === undefined || toMs === undefined) return null;
+function Evidence({ finding }: { finding: ScenarioVerdict['findings'][number] }) {
+  const { requests, fromMs, toMs, expectation } = finding;
+  if (!requests || fromMs === undefined || toMs === undefined) return null;
   const marginMs = Math.max(500, (toMs - fromMs) / 10);
   const to = hashOf('live', {
     window: `${Math.ceil(toMs - fromMs + 2 * marginMs)}`,
@@ -33,11 +64,10 @@ function Evidence({ finding: { requests, fromMs, toMs, expectation } }: { findin
     requests: requests.join(),
     filter: 'all',
   });
+  const word = plural(requests.length, 'request');
   return (
-    <a href={to} aria-label={`Show the requests of: ${expectation}`}>
-      Show {plural(requests.length, 'request')}
+    <a href={to} aria-label={`Show ${word} of: ${expectation}`}>
+      Show {word}
     </a>
   );
 }
-
-export const verdictWord = ({ passed }: ScenarioVerdict): string => (passed ? 'passed' : 'failed');

@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
+import type { CredentialsView } from '../../../../src/sandbox/api-types.ts';
 import { startSandbox } from '../../../../src/sandbox/index.ts';
-import { curlOf, envOf } from '../../../../src/sandbox/portal/page/curl.ts';
+import { curlOf, hiddenEnv } from '../../../../src/sandbox/portal/page/curl.ts';
 
 const run = promisify(execFile);
 const shell = (script: string, env: NodeJS.ProcessEnv) =>
@@ -44,9 +45,12 @@ it('a call is shown with the token in the environment, off the command line', as
   expect(said.trimEnd().split('\n').at(-1)).toBe('authorization: Bearer canary');
 });
 
-it('the settings of an integration are dots until secrets are given', () => {
-  expect(envOf('http://127.0.0.1:1').match(/•{16}/g)).toHaveLength(3);
-  const secrets = { baseUrl: 'http://b', clientId: 'i', clientSecret: 's', owner: 'o', accessKey: 'k', env: '' };
-  const names = 'OTR_BASE_URL=http://b\nOTR_CLIENT_ID=i\nOTR_CLIENT_SECRET=s\nOTR_ACCESS_KEY=k';
-  expect(envOf('http://a', secrets)).toBe(names);
+it('the settings of an integration are dots until they are fetched, and name what the fetched ones do', async () => {
+  await using sandbox = await startSandbox();
+  const hidden = hiddenEnv(sandbox.url, sandbox.portalUrl, 5);
+  const { env } = (await (await fetch(`${sandbox.portalUrl}/api/credentials`)).json()) as CredentialsView;
+  const namesOf = (text: string) => [...text.matchAll(/^\w+(?==)/gm)].map(([name]) => name);
+  expect(namesOf(hidden)).toEqual(namesOf(env));
+  expect(hidden.match(/•{16}/g)).toHaveLength(4);
+  expect(hiddenEnv(sandbox.url, sandbox.portalUrl, 101)).not.toContain('OTR_ACCESS_KEYS=');
 });
