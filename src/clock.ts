@@ -5,6 +5,10 @@
  */
 
 import { hrtime } from 'node:process';
+import timers from 'node:timers';
+
+/** Node's own, captured at load: the fake timers of vitest, Jest and sinon must not stall `close` or a refusal. */
+const { setImmediate } = timers;
 
 /**
  * The port through which the library reads the time.
@@ -29,8 +33,8 @@ export interface Clock {
    */
   monotonic(): number;
   /**
-   * Calls `fn` once, `ms` milliseconds (monotonic) from now, and returns a function that cancels it. Default: real
-   * timers.
+   * Calls `fn` once, `ms` milliseconds (monotonic) from now, and returns a function that cancels it. Anything else that
+   * it returns is cancelled by `clearTimeout`. Default: real timers.
    */
   setTimeout?(fn: () => void, ms: number): () => void;
 }
@@ -150,7 +154,11 @@ export function onWallClock(monotonicMs: number, now: Instant): number {
  * Delays over 24.8 days are split into several timers.
  */
 export function startTimer(clock: Clock | undefined, fn: () => void, ms: number): () => void {
-  if (clock?.setTimeout) return clock.setTimeout(fn, ms);
+  if (clock?.setTimeout) {
+    const cancel: unknown = clock.setTimeout(fn, ms);
+    // In JavaScript `setTimeout: (fn, ms) => setTimeout(fn, ms)` is easily written, and only fails when it is cancelled.
+    return typeof cancel === 'function' ? () => void cancel() : () => clearTimeout(cancel as NodeJS.Timeout);
+  }
   if (ms > MAX_TIMER_MS) return startLongTimer(fn, ms);
   const timer = setTimeout(fn, ms);
   return () => clearTimeout(timer);
@@ -167,9 +175,16 @@ function startLongTimer(fn: () => void, ms: number): () => void {
 /** Waits until a promise settles, but at most `ms`, which may be negative. Rejects if the promise does in time. */
 export function settledWithin(time: Time, ms: number, promise: Promise<unknown>): Promise<void> {
   return new Promise((resolve, reject) => {
-    const cancel = time.startTimer(resolve, Math.max(0, ms));
+    // Without a timer where there is nothing to wait for: a test may have faked timers.
+    if (ms <= 0) void nextTurn().then(resolve);
+    const cancel = ms > 0 ? time.startTimer(resolve, ms) : () => {};
     promise.finally(cancel).then(() => resolve(), reject);
   });
+}
+
+/** Calls `fn` after the current turn's code. Unlike `queueMicrotask`, promises cannot be faked. */
+export function inMicrotask(fn: () => void): void {
+  void Promise.resolve().then(fn);
 }
 
 /** Resolves in the next iteration of the event loop. */

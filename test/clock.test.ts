@@ -223,6 +223,17 @@ describe('a timer', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
+  it('is cancelled, although the clock returns what Node’s own setTimeout does', () => {
+    const fn = vi.fn();
+    const clock = { ...systemClock, setTimeout: (called: () => void, ms: number) => setTimeout(called, ms) as never };
+    const cancel = startTimer(clock, fn, 10);
+    cancel();
+    cancel();
+    vi.advanceTimersByTime(10);
+    expect(fn).not.toHaveBeenCalled();
+    startTimer({ ...systemClock, setTimeout: () => undefined as never }, fn, 10)();
+  });
+
   it.each([
     ['no clock', undefined],
     ['a clock without timers', { now: () => 0, monotonic: () => 0 }],

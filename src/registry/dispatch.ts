@@ -4,7 +4,7 @@
  * {@link Dispatch.startNext}.
  */
 
-import { type Instant, nextTurn, type Time } from '../clock.ts';
+import { type Instant, inMicrotask, nextTurn, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import { OwnerTokenError, type OwnerTokenErrorCode, type WiderScope } from '../errors.ts';
 import type { Permit } from '../failures/circuit-breaker.ts';
@@ -137,7 +137,7 @@ export class Dispatch {
       }
       flight.state = { phase: 'permitted' };
       // Deferred, so that a caller can still leave in the same turn, and a source never runs inside the caller's own call.
-      queueMicrotask(() => this.#runner.run(flight, permit));
+      inMicrotask(() => this.#runner.run(flight, permit));
     }
     this.#watch(now);
   }

@@ -1,0 +1,61 @@
+/** Calls settle although a test has faked every timer, as Jest and sinon do by default and vitest nearly so. */
+
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import {
+  OwnerTokenError,
+  OwnerTokenRegistry,
+  type OwnerTokenRegistryOptions,
+  type TokenSource,
+} from '../../src/index.ts';
+
+afterEach(() => void vi.useRealTimers());
+
+const ALL = ['setTimeout', 'setInterval', 'setImmediate', 'queueMicrotask', 'nextTick', 'Date', 'performance'] as const;
+const OWNERS = 1_000;
+const keys = Array.from({ length: OWNERS }, (_, index) => `key-${index}`);
+
+describe('with every timer faked and none advanced', () => {
+  const make = (source: TokenSource, options: Partial<OwnerTokenRegistryOptions> = {}) => {
+    vi.useFakeTimers({ toFake: [...ALL] });
+    return new OwnerTokenRegistry({ source, maxQueued: OWNERS, maxOwners: OWNERS, ...options });
+  };
+  const issuing: TokenSource = { requestToken: async (key) => ({ token: `token-of-${key}` }) };
+  const hanging: TokenSource = { requestToken: () => new Promise(() => {}) };
+  const codes = async (calls: Promise<unknown>[]) => {
+    const settled = await Promise.allSettled(calls);
+    return new Set(
+      settled.map((each) => (each.status === 'rejected' ? (each.reason as OwnerTokenError).code : 'token')),
+    );
+  };
+
+  it('a cold owner, a warm-up and close end', async () => {
+    const registry = make(issuing);
+    expect((await registry.getToken('key-1')).value).toBe('token-of-key-1');
+    expect((await registry.warmUp(keys)).ready).toBe(OWNERS);
+    await registry.close();
+  });
+
+  it('close ends the calls of sent and of queued requests', async () => {
+    const registry = make(hanging, { concurrency: 2 });
+    const calls = keys.map((key) => registry.getToken(key));
+    const closing = registry.close({ timeoutMs: 0 });
+    expect(await codes(calls)).toEqual(new Set(['closed']));
+    await closing;
+  });
+
+  it('a failure of the endpoint refuses everything that is queued', async () => {
+    const down = new OwnerTokenError('endpoint_unavailable', 'it is down', { failureScope: 'endpoint' });
+    const registry = make({ requestToken: () => Promise.reject(down) }, { concurrency: 2 });
+    expect(await codes(keys.map((key) => registry.getToken(key)))).toEqual(new Set(['endpoint_unavailable']));
+    await registry.close();
+  });
+
+  it('a full queue refuses', async () => {
+    const registry = make(hanging, { concurrency: 1, maxQueued: 1 });
+    const calls = ['a', 'b'].map((key) => registry.getToken(key));
+    await expect(registry.getToken('c')).rejects.toMatchObject({ code: 'queue_full' });
+    const ending = codes(calls);
+    await registry.close({ timeoutMs: 0 });
+    expect(await ending).toEqual(new Set(['closed']));
+  });
+});
