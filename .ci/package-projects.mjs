@@ -31,11 +31,12 @@ console.log(`${project}: good`);
 function nest() {
   for (const resolution of ['node10', 'node16']) run('npx', 'tsc', '--noEmit', '-p', `tsconfig.${resolution}.json`);
   // In one process, which Jest does not end by force.
-  const output = run('npx', 'jest', '--ci', '--runInBand');
-  assert.doesNotMatch(output, /did not exit/);
+  const output = run('npx', 'jest', '--ci', '--runInBand', '--detectOpenHandles');
+  assert.doesNotMatch(output, /did not exit|open handle/);
   // The example in plain JavaScript, with Jest's defaults.
   cpSync(join(import.meta.dirname, '../docs/examples/integration.test.cjs'), join(home, 'integration.test.cjs'));
-  run('npx', 'jest', '--ci', '--config', '{}', 'integration.test.cjs');
+  const integration = run('npx', 'jest', '--ci', '--config', '{}', '--detectOpenHandles', 'integration.test.cjs');
+  assert.doesNotMatch(integration, /open handle/);
 }
 
 function typescript() {

@@ -4,11 +4,13 @@
  * timers run on the monotonic clock.
  */
 
-import { hrtime } from 'node:process';
 import timers from 'node:timers';
 
 /** Node's own, captured at load: the fake timers of vitest, Jest and sinon must not stall `close` or a refusal. */
 const { setImmediate } = timers;
+
+/** Not imported from `node:process`, because the import of that module opens all standard streams. */
+const { hrtime } = process;
 
 /**
  * The port through which the library reads the time.

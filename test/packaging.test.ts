@@ -128,6 +128,33 @@ describe('the build', () => {
     }
   });
 
+  it.each(entryPoints.flatMap(({ file }) => [`${file}.js`, `${file}.cjs`]))(
+    'opens nothing when %s is imported, standard input least of all',
+    (file) => {
+      // The base class of OpenTelemetry looks at standard error by itself.
+      const before = file.startsWith('otel/instrumentation') ? "await import('@opentelemetry/instrumentation');" : '';
+      const code = `
+        ${before}
+        const touched = [];
+        for (const name of ['stdin', 'stdout', 'stderr']) {
+          const { get } = Object.getOwnPropertyDescriptor(process, name);
+          Object.defineProperty(process, name, { get: () => (touched.push(name), get.call(process)) });
+        }
+        const resources = async () => {
+          await new Promise(setImmediate);
+          await new Promise(setImmediate);
+          return process.getActiveResourcesInfo().join();
+        };
+        const open = await resources();
+        await import('./dist/${file}');
+        const opened = await resources();
+        console.log(JSON.stringify([touched, opened === open]));
+      `;
+      const ran = spawnSync(process.execPath, ['--input-type=module', '--eval', code], options);
+      expect([ran.stdout.trim(), ran.stderr, ran.status]).toEqual(['[[],true]', '', 0]);
+    },
+  );
+
   it('M6: its ES module and its CommonJS copy know each other: errors, tokens, sources', async () => {
     type Copy = typeof import('../src/index.ts');
     const esm = (await import(/* @vite-ignore */ join(home, 'dist/index.js'))) as Copy;
