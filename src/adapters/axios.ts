@@ -1,6 +1,7 @@
-/** Owner tokens for axios: an adapter that wraps axios's own Node adapter. */
+/** Owner tokens for axios: a request interceptor for an instance that all owners share, and an adapter for one owner. */
 
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
+import type { OwnerTokenError } from '../errors.ts';
 
 /**
  * The part of axios that is used.
@@ -17,6 +18,29 @@ export interface AxiosLike<C, R> {
   getAdapter(name: 'http'): (config: C) => Promise<R>;
   /** The complete URL of a request. */
   getUri(config: C): string;
+  /** The class of its errors. */
+  AxiosError: new (
+    message?: string,
+    code?: string,
+    config?: C,
+  ) => Error;
+}
+
+/**
+ * The part of an axios instance that is used.
+ *
+ * @example
+ * ```ts
+ * import axios, { type InternalAxiosRequestConfig } from 'axios';
+ *
+ * const used: AxiosInstanceLike<InternalAxiosRequestConfig> = axios.create();
+ * ```
+ */
+export interface AxiosInstanceLike<C> {
+  /** Its interceptors. */
+  interceptors: {
+    request: { use(onFulfilled: (config: C) => Promise<C>): number; eject(id: number): void };
+  };
 }
 
 /**
@@ -51,6 +75,9 @@ export interface AxiosConfigLike {
   headers: AxiosHeadersLike;
   /** The body; a stream cannot be sent again. */
   data?: unknown;
+  /** A function in place of axios's own adapters, as mocks have it. */
+  // biome-ignore lint/suspicious/noExplicitAny: axios's own signature.
+  adapter?: any;
   /** Ends the call, and its wait for a token. */
   signal?: unknown;
   /** Called before each redirect, after the adapter's own check. */
@@ -88,11 +115,49 @@ interface Outcome<R> {
 }
 
 /**
- * Makes an adapter for `axios.create`. Every call gets the owner's token, and is retried once after a 401 if its body can
- * be sent again. Interceptors and transforms see one call and its final response. If no token can be obtained, the call
- * rejects with the `OwnerTokenError` itself, not with an `AxiosError`. The `config` of responses and errors is the
- * caller's own, without the token; `request`, which has the headers as sent, is not enumerable, so that it is not logged
- * by accident.
+ * Adds owners' tokens to the calls of an axios instance. Every call for which `ownerFetchOf` returns the owner's
+ * `ownerFetch` gets that owner's token, and is sent once more after a 401 with another token, if its body can be sent again.
+ * Other calls are left alone. Interceptors, transforms and retries see one call and its final response. Adapters that
+ * are functions, such as those of `axios-mock-adapter`, receive the call with its token.
+ *
+ * If no token can be obtained, the call rejects with an `AxiosError` whose `cause` is the `OwnerTokenError` and whose `code` is
+ * that error's. The `config` of responses and errors is the caller's own, without the token; `request`, which has the
+ * headers as sent, is not enumerable, so that it is not logged by accident.
+ *
+ * @param ownerFetchOf returns the `ownerFetch` of the owner that a call is for, by the call's config or from an
+ * `AsyncLocalStorage`; nothing for a call without a token.
+ * @returns a function that removes the interceptor.
+ * @example
+ * ```ts
+ * import axios from 'axios';
+ *
+ * const client = axios.create({ baseURL: baseUrl });
+ * attachOwnerTokens(axios, client, () => registry.ownerFetch(accessKey));
+ * console.log((await client.get('/echo')).status); // → 200
+ * ```
+ */
+export function attachOwnerTokens<C extends AxiosConfigLike, R extends AxiosResponseLike>(
+  axios: AxiosLike<C, R>,
+  instance: AxiosInstanceLike<C>,
+  ownerFetchOf: (config: C) => OwnerFetch | undefined | Promise<OwnerFetch | undefined>,
+): () => void {
+  const id = instance.interceptors.request.use(async (config) => {
+    const call = await ownerFetchOf(config);
+    if (!call) return config;
+    const { adapter } = config;
+    const inner = typeof adapter === 'function' ? adapter : axios.getAdapter('http');
+    config.adapter = (sent: C) => {
+      // A retry takes the config through the interceptor once more.
+      sent.adapter = adapter;
+      return callThrough(axios, inner, call, sent);
+    };
+    return config;
+  });
+  return () => instance.interceptors.request.eject(id);
+}
+
+/**
+ * Makes an adapter for `axios.create`: an instance for one owner, which otherwise works as {@link attachOwnerTokens} says.
  *
  * @example
  * ```ts
@@ -106,33 +171,48 @@ export function ownerTokenAdapter<C extends AxiosConfigLike, R extends AxiosResp
   axios: AxiosLike<C, R>,
   call: OwnerFetch,
 ): (config: C) => Promise<R> {
-  return async (config) => {
-    let outcome = await send(axios, call, config);
-    if (outcome.rejected && canBeSentAgain(config.data)) {
-      (outcome.response.data as { destroy?(): void } | undefined)?.destroy?.();
-      outcome = await send(axios, call, config);
-    }
-    if (outcome.error) throw outcome.error;
-    return outcome.response;
-  };
+  return (config) => callThrough(axios, axios.getAdapter('http'), call, config);
+}
+
+/** Makes a call through another adapter, with the owner's token, at most twice. */
+async function callThrough<C extends AxiosConfigLike, R extends AxiosResponseLike>(
+  axios: AxiosLike<C, R>,
+  adapter: (config: C) => Promise<R>,
+  call: OwnerFetch,
+  config: C,
+): Promise<R> {
+  let outcome = await send(axios, adapter, call, config);
+  if (outcome.rejected && canBeSentAgain(config.data)) {
+    (outcome.response.data as { destroy?(): void } | undefined)?.destroy?.();
+    outcome = await send(axios, adapter, call, config);
+  }
+  if (outcome.error) throw outcome.error;
+  return outcome.response;
 }
 
 async function send<C extends AxiosConfigLike, R extends AxiosResponseLike>(
   axios: AxiosLike<C, R>,
+  adapter: (config: C) => Promise<R>,
   call: OwnerFetch,
   config: C,
 ): Promise<Outcome<R>> {
+  const refused = (cause: unknown): Error => {
+    const { message, code } = cause as OwnerTokenError;
+    return Object.assign(new axios.AxiosError(message, code, config), { cause });
+  };
   const presented = new Headers();
   const signal = config.signal instanceof AbortSignal ? config.signal : undefined;
-  const token = await call.authorize(axios.getUri(config), presented, { signal });
+  const token = await call.authorize(axios.getUri(config), presented, { signal }).catch((error: unknown) => {
+    throw refused(error);
+  });
   const headers = config.headers.concat();
-  headers.set(Object.fromEntries(presented), true);
+  headers.set(Object.fromEntries([...presented].map(([name, value]) => [capitalized(name), value])), true);
   let refusedRedirect: Error | undefined;
   const beforeRedirect: AxiosConfigLike['beforeRedirect'] = (options, response, request) => {
     try {
       call.check(options.href);
     } catch (error) {
-      refusedRedirect = error as Error;
+      refusedRedirect = refused(error);
       throw error;
     }
     for (const name of Object.keys(options.headers)) if (presented.has(name)) delete options.headers[name];
@@ -141,7 +221,7 @@ async function send<C extends AxiosConfigLike, R extends AxiosResponseLike>(
   };
   const withoutBasic = presented.has('authorization') ? { auth: undefined } : {};
   try {
-    const response = await axios.getAdapter('http')({ ...config, headers, beforeRedirect, ...withoutBasic });
+    const response = await adapter({ ...config, headers, beforeRedirect, ...withoutBasic });
     withoutToken(response, config);
     return { response, rejected: call.answered(token, response.status) };
   } catch (thrown) {
@@ -153,6 +233,9 @@ async function send<C extends AxiosConfigLike, R extends AxiosResponseLike>(
     return { response: error.response, error, rejected: call.answered(token, error.response.status) };
   }
 }
+
+/** `Authorization` for `authorization`, as axios writes it and mocks are asked for it. */
+const capitalized = (name: string): string => name.replace(/\b[a-z]/g, (letter) => letter.toUpperCase());
 
 /** Restores the caller's config, and keeps Node's request, whose headers include the token, out of logs. */
 function withoutToken(holder: { config?: unknown; request?: unknown }, config: unknown): void {

@@ -1,6 +1,6 @@
 /** One in-flight token request, shared by its owner's concurrent callers (single-flight). */
 
-import { AsyncResource } from 'node:async_hooks';
+import { AsyncContext } from '../async-context.ts';
 import type { Cancellation } from '../cancellation.ts';
 import type { OwnerStanding } from '../failures/circuit-breaker.ts';
 import type { AccessToken } from '../token.ts';
@@ -44,7 +44,7 @@ export class Flight implements QueuedRequest, Linked<Flight> {
   /** Cancels its timer: the time limit of the source, or the delay before it is sent again. */
   cancelTimer: (() => void) | undefined;
   /** The async context of the call that began the request, for `AsyncLocalStorage`. */
-  readonly context = new AsyncResource('OwnerTokenRequest');
+  readonly context = new AsyncContext('OwnerTokenRequest');
   /** Callers with a signal. Changed only by `waiters.ts`; created when first needed, because most have none. */
   waiters: Set<Waiter> | undefined;
   /** Set by the request queue. */

@@ -4,7 +4,7 @@
  * token. An in-flight request keeps its owner's slot here until it settles, so eviction never touches it.
  */
 
-import { AsyncResource } from 'node:async_hooks';
+import { AsyncContext } from '../async-context.ts';
 import { inSlices } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import type { AccessToken } from '../token.ts';
@@ -16,7 +16,7 @@ import { SlotCache } from './slot-cache.ts';
  * Runs in the async context in which this module was loaded. Before Node 24 a promise keeps the `AsyncLocalStorage` stores
  * of the context that created it alive, and a caller's may hold a whole HTTP request.
  */
-const promiseOf = AsyncResource.bind((token: AccessToken) => Promise.resolve(token));
+const promiseOf = new AsyncContext('OwnerTokens').bind((token: AccessToken) => Promise.resolve(token));
 
 export class OwnerTable {
   /** Slots evicted because their cache was full. */

@@ -1,17 +1,25 @@
 import { inspect } from 'node:util';
-import axios, { type AxiosError } from 'axios';
+import axios, {
+  type AxiosError,
+  type AxiosInstance,
+  type AxiosRequestConfig,
+  type CreateAxiosDefaults,
+  type InternalAxiosRequestConfig,
+} from 'axios';
+import MockAdapter from 'axios-mock-adapter';
+import axiosRetry from 'axios-retry';
 import { describe, expect, it } from 'vitest';
-import { ownerTokenAdapter } from '../../src/adapters/axios.ts';
+import { attachOwnerTokens, ownerTokenAdapter } from '../../src/adapters/axios.ts';
 import { callRules, type OwnerFetch, ownerFetchFor, rulesOfSource } from '../../src/calling/owner-fetch.ts';
+import { isOwnerTokenError, OwnerTokenError } from '../../src/errors.ts';
 import { adapterSuite, type Client } from '../helpers/adapter-suite.ts';
 import { NumberedTokens } from '../helpers/numbered-tokens.ts';
 import { ResourceService } from '../helpers/resource-service.ts';
 
-/** An axios whose errors for a status are answers, as the suite wants them. */
-const makeClient =
-  (call: OwnerFetch): Client =>
+/** Errors for a status are answers, as the suite wants them. */
+const clientOf =
+  (client: AxiosInstance): Client =>
   async (url, { body, ...init } = {}) => {
-    const client = axios.create({ adapter: ownerTokenAdapter(axios, call) });
     try {
       const { status, data } = await client.request({ url, ...init, ...(body && { data: body }) });
       return { status, body: data };
@@ -21,9 +29,22 @@ const makeClient =
       return { status: response.status, body: response.data };
     }
   };
+const makeClient = (call: OwnerFetch) => clientOf(axios.create({ adapter: ownerTokenAdapter(axios, call) }));
+
+const causeOf = (error: unknown) => (axios.isAxiosError(error) ? (error.cause ?? error) : error);
+
+/** The rejection of a call, as a real code base handles it. */
+const failureOf = async (call: Promise<unknown>): Promise<AxiosError> => {
+  const error: unknown = await call.then(
+    () => undefined,
+    (thrown) => thrown,
+  );
+  if (!axios.isAxiosError(error)) throw new Error('not an AxiosError', { cause: error });
+  return error;
+};
 
 describe('axios', () => {
-  adapterSuite({ makeClient, followsRedirects: true });
+  adapterSuite({ makeClient, causeOf, followsRedirects: true });
 
   const clientFor = (tokens: NumberedTokens, origin: string, config = {}) => {
     const call = ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)));
@@ -133,5 +154,148 @@ describe('axios', () => {
     const call = clientFor(tokens, 'https://api.example.com').get('/', { signal: aborting.signal });
     setImmediate(() => aborting.abort());
     expect(axios.isCancel(await call.catch((error) => error))).toBe(true);
+  });
+});
+
+describe('an axios instance of all owners', () => {
+  const ORIGIN = 'https://api.example.com';
+
+  /** An instance with tokens of its own for each tenant, named in the config of a call. */
+  const shared = (tokens: Record<string, NumberedTokens>, origin: string, options: CreateAxiosDefaults = {}) => {
+    const client = axios.create({ baseURL: origin, ...options });
+    const stop = attachOwnerTokens(axios, client, async ({ tenant }: Tenanted) => {
+      const owned = tenant === undefined ? undefined : tokens[tenant];
+      return owned && ownerFetchFor(owned, 'key', callRules(undefined, rulesOfSource(origin)));
+    });
+    return { client, stop };
+  };
+  type Tenanted = InternalAxiosRequestConfig & { tenant?: string };
+  const as = (tenant: string): AxiosRequestConfig => ({ tenant }) as AxiosRequestConfig;
+  // Its types are for CommonJS, where axios has a class of its own.
+  const mocking = (client: AxiosInstance) => new MockAdapter(client as never);
+  const twoTenants = () => ({ acme: new NumberedTokens(), beta: new NumberedTokens(5) });
+
+  adapterSuite({
+    makeClient: (call) => {
+      const client = axios.create();
+      attachOwnerTokens(axios, client, () => call);
+      return clientOf(client);
+    },
+    causeOf,
+    followsRedirects: true,
+  });
+
+  it('presents the token of the owner that the config names, and none where it names none', async () => {
+    await using service = await ResourceService.start();
+    const { client, stop } = shared(twoTenants(), service.origin);
+    await client.get('/', as('acme'));
+    await client.get('/', as('beta'));
+    await client.get('/public');
+    stop();
+    await client.get('/', as('acme'));
+    expect(service.tokens).toEqual(['t1', 't5', undefined, undefined]);
+  });
+
+  it('rejects exactly the token that was sent, and shows interceptors one call', async () => {
+    await using service = await ResourceService.start(({ token = '' }, response) => {
+      response.writeHead(['t2', 't5'].includes(token) ? 200 : 401).end();
+    });
+    const tokens = twoTenants();
+    const { client } = shared(tokens, service.origin);
+    const statuses: number[] = [];
+    client.interceptors.response.use((response) => {
+      statuses.push(response.status);
+      return response;
+    });
+    await Promise.all([client.get('/', as('acme')), client.get('/', as('beta'))]);
+    expect(statuses).toEqual([200, 200]);
+    expect([tokens.acme.rejected, tokens.beta.rejected]).toEqual([['t1'], []]);
+  });
+
+  it('leaves no token in a config that later interceptors and logs see', async () => {
+    await using service = await ResourceService.start((_, response) => response.writeHead(500).end());
+    const { client } = shared(twoTenants(), service.origin);
+    const error = await failureOf(client.get('/', as('acme')));
+    expect(error.response?.status).toBe(500);
+    expect(JSON.stringify([error, error.config])).not.toMatch(/Bearer|t1/);
+  });
+
+  describe('with axios-mock-adapter', () => {
+    it('answers from the mock, which sees the token, and nothing is sent', async () => {
+      const { client } = shared(twoTenants(), ORIGIN);
+      const mock = mocking(client);
+      mock.onGet('/devices').reply(200, { devices: [] });
+      expect((await client.get('/devices', as('acme'))).data).toEqual({ devices: [] });
+      expect(mock.history.get.map(({ headers }) => headers?.Authorization)).toEqual(['Bearer t1']);
+      mock.restore();
+    });
+
+    it('repeats a call that the mock answers with 401, and no other', async () => {
+      const tokens = twoTenants();
+      const { client } = shared(tokens, ORIGIN);
+      const mock = mocking(client);
+      mock.onPost('/devices').replyOnce(401).onPost('/devices').reply(201, 'made');
+      mock.onGet('/devices').reply(404);
+      expect((await client.post('/devices', { a: 1 }, as('acme'))).data).toBe('made');
+      expect(mock.history.post.map(({ data, headers }) => [data, headers?.Authorization])).toEqual([
+        ['{"a":1}', 'Bearer t1'],
+        ['{"a":1}', 'Bearer t2'],
+      ]);
+      expect((await failureOf(client.get('/devices', as('acme')))).response?.status).toBe(404);
+      expect(tokens.acme).toMatchObject({ rejected: ['t1'], accepted: ['t2'] });
+    });
+
+    it('refuses another origin before the mock sees the call', async () => {
+      const { client } = shared(twoTenants(), ORIGIN);
+      const mock = mocking(client);
+      mock.onAny().reply(200);
+      const error = await failureOf(client.get('https://elsewhere.example/', as('acme')));
+      expect(error).toMatchObject({ code: 'origin_refused', config: { url: 'https://elsewhere.example/' } });
+      expect(mock.history.get).toEqual([]);
+    });
+  });
+
+  describe('with axios-retry', () => {
+    it('retries a 503 with the token, and counts a rejected token as no attempt of its own', async () => {
+      const statuses = [503, 401, 200];
+      await using service = await ResourceService.start((_, response) => {
+        response.writeHead(statuses.shift() ?? 500).end();
+      });
+      const tokens = twoTenants();
+      const { client } = shared(tokens, service.origin);
+      axiosRetry(client, { retries: 1 });
+      expect((await client.get('/', as('acme'))).status).toBe(200);
+      expect(service.tokens).toEqual(['t1', 't1', 't2']);
+      expect(tokens.acme.rejected).toEqual(['t1']);
+    });
+
+    it('sends at most two tokens for each attempt', async () => {
+      await using service = await ResourceService.start((_, response) => response.writeHead(401).end());
+      const { client } = shared(twoTenants(), service.origin);
+      axiosRetry(client, { retries: 2, retryCondition: () => true });
+      expect((await failureOf(client.get('/', as('acme')))).response?.status).toBe(401);
+      expect(service.tokens).toEqual(['t1', 't2', 't3', 't4', 't5', 't6']);
+    });
+
+    it('can tell a token that cannot be obtained from a service that cannot be reached', async () => {
+      const tokens = twoTenants();
+      tokens.acme.failure = new OwnerTokenError('owner_refused', 'the service refuses this owner');
+      const { client } = shared(tokens, ORIGIN);
+      const mock = mocking(client);
+      mock.onGet('/').networkError();
+      const conditions: unknown[] = [];
+      axiosRetry(client, {
+        retryCondition(error) {
+          conditions.push(isOwnerTokenError(error.cause));
+          return axiosRetry.isNetworkOrIdempotentRequestError(error) && !isOwnerTokenError(error.cause);
+        },
+      });
+      const error = await failureOf(client.get('/', as('acme')));
+      expect(error).toMatchObject({ code: 'owner_refused', message: 'the service refuses this owner' });
+      expect(error.cause).toBe(tokens.acme.failure);
+      expect(error.response).toBeUndefined();
+      expect(conditions).toEqual([true]);
+      expect(tokens.acme.asked).toBe(1);
+    });
   });
 });

@@ -11,7 +11,12 @@ export class NumberedTokens implements OwnerTokens {
   failure: unknown;
   /** If set, each call of `getToken` waits for it. */
   gate: Promise<void> | undefined;
-  #number = 1;
+  #number: number;
+
+  /** @param first the number of the first token. */
+  constructor(first = 1) {
+    this.#number = first;
+  }
 
   async getToken(_accessKey: string, options?: { signal?: AbortSignal }): Promise<AccessToken> {
     this.asked++;
