@@ -35,7 +35,16 @@ function nest() {
   assert.doesNotMatch(output, /did not exit|open handle/);
   // The example in plain JavaScript, with Jest's defaults.
   cpSync(join(import.meta.dirname, '../docs/examples/integration.test.cjs'), join(home, 'integration.test.cjs'));
-  const integration = run('npx', 'jest', '--ci', '--config', '{}', '--detectOpenHandles', 'integration.test.cjs');
+  const integration = run(
+    'npx',
+    'jest',
+    '--ci',
+    '--config',
+    '{}',
+    '--testTimeout=60000',
+    '--detectOpenHandles',
+    'integration.test.cjs',
+  );
   assert.doesNotMatch(integration, /open handle/);
 }
 
