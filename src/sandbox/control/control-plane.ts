@@ -8,7 +8,7 @@ import { type AccessProblem, type AccessRules, isSame, problem, refuseAccess, TO
 import { checkBody, checkQuery } from './check.ts';
 import type { ControlContext } from './context.ts';
 import { type Match, matchOperation } from './match.ts';
-import { ROUTES, Status } from './routes.ts';
+import { type ROUTES, runRoute, Status } from './routes.ts';
 import type { EventStream } from './sse.ts';
 
 /** Far larger than any rule or profile. */
@@ -95,7 +95,7 @@ export class ControlPlane {
   async #answer({ id, path }: Match, body: string, res: ServerResponse, url: URL): Promise<void> {
     try {
       const request = { path, query: checkQuery(id, url.searchParams), body: checkBody(id, body) };
-      const result = await ROUTES[id as keyof typeof ROUTES](this.#context, request);
+      const result = await runRoute(id as keyof typeof ROUTES, this.#context, request);
       if (result instanceof Status) sendJson(res, result.status, result.body);
       else sendJson(res, 200, result);
     } catch (error) {
