@@ -44,7 +44,7 @@ const failureOf = async (call: Promise<unknown>): Promise<AxiosError> => {
 };
 
 describe('axios', () => {
-  adapterSuite({ makeClient, causeOf, followsRedirects: true });
+  adapterSuite({ makeClient, causeOf });
 
   const clientFor = (tokens: NumberedTokens, origin: string, config = {}) => {
     const call = ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)));
@@ -182,7 +182,6 @@ describe('an axios instance of all owners', () => {
       return clientOf(client);
     },
     causeOf,
-    followsRedirects: true,
   });
 
   it('presents the token of the owner that the config names, and none where it names none', async () => {

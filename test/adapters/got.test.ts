@@ -16,7 +16,7 @@ const makeClient =
   };
 
 describe('got', () => {
-  adapterSuite({ makeClient, causeOf: (thrown) => (thrown as RequestError).cause ?? thrown, followsRedirects: true });
+  adapterSuite({ makeClient, causeOf: (thrown) => (thrown as RequestError).cause ?? thrown });
 
   const clientFor = (tokens: NumberedTokens, origin: string) =>
     got.extend(ownerTokenHooks(ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)))));

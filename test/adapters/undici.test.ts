@@ -22,7 +22,7 @@ const makeClient =
   };
 
 describe('undici', () => {
-  adapterSuite({ makeClient, followsRedirects: true });
+  adapterSuite({ makeClient });
 
   const callFor = (tokens: NumberedTokens, origin: string) =>
     ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)));

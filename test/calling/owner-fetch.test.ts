@@ -559,6 +559,20 @@ describe('redirects', () => {
     expect(tokens.accepted).toEqual(['t1']);
   });
 
+  it('with a body that does not end are broken off', async () => {
+    let brokenOff = () => {};
+    const broken = new Promise<void>((resolve) => {
+      brokenOff = resolve;
+    });
+    await using service = await ResourceService.start(({ path }, response) => {
+      if (path === '/end') return response.end('end');
+      response.writeHead(302, { location: '/end' }).on('close', brokenOff);
+      return Readable.from(endless()).pipe(response);
+    });
+    expect(await (await fetchFor(new NumberedTokens(), service.origin)(service.origin)).text()).toBe('end');
+    await broken;
+  });
+
   it('to any other origin are refused, and nothing is sent there', async () => {
     await using elsewhere = await ResourceService.start();
     for (const status of [301, 302, 303, 307, 308]) {

@@ -25,12 +25,10 @@ export interface Traits {
   readonly makeClient: (call: OwnerFetch) => Client;
   /** The library's own error in what this client throws. */
   readonly causeOf?: (thrown: unknown) => unknown;
-  /** Whether the client that `makeClient` returns follows redirects. */
-  readonly followsRedirects: boolean;
 }
 
 /** The tests that every adapter must pass: another HTTP client obeys the rules of `ownerFetch`. */
-export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, followsRedirects }: Traits): void {
+export function adapterSuite({ makeClient, causeOf = (thrown) => thrown }: Traits): void {
   const clientFor = (tokens: NumberedTokens, origin: string, options?: OwnerFetchOptions) =>
     makeClient(ownerFetchFor(tokens, 'key', callRules(options, rulesOfSource(origin))));
   const accepting = (...good: string[]) =>
@@ -138,7 +136,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, follows
     }
   });
 
-  describe.runIf(followsRedirects)('redirects', () => {
+  describe('redirects', () => {
     it('to allowed origins carry the token', async () => {
       await using target = await ResourceService.start();
       await using service = await ResourceService.start((_, response) => {

@@ -125,6 +125,19 @@ describe('metrics', () => {
     stop();
     await registry.getToken('c');
     expect(await series('owner_token.request.duration')).toEqual({ absent: 2, 'absent owner_refused': 1 });
+    const { requests } = registry.stats();
+    expect(requests).toBe(4);
+    expect(await series('owner_token.requests')).not.toMatchObject({ miss: requests });
+  });
+
+  it('tell refreshes from requests for calls that found no usable token', async () => {
+    instrument(registry, { meterProvider, tracerProvider });
+    await registry.getToken('a');
+    clock.advance(90_000);
+    await registry.getToken('a');
+    await settle();
+    expect(await series('owner_token.requests')).toEqual({ miss: 1, refresh: 1 });
+    expect(await series('owner_token.request.duration')).toEqual({ absent: 1, refresh: 1 });
   });
 
   it('tell durations and waits in seconds', async () => {
