@@ -591,6 +591,7 @@ describe('redirects', () => {
     [301, 'POST', 'GET'],
     [301, 'PUT', 'PUT'],
     [302, 'POST', 'GET'],
+    [302, 'post', 'GET'],
     [302, 'PATCH', 'PATCH'],
     [303, 'POST', 'GET'],
     [303, 'PUT', 'GET'],
@@ -601,7 +602,7 @@ describe('redirects', () => {
     it(`${status} makes ${becomes} of ${method}, exactly as fetch does`, async () => {
       await using service = await redirecting(status);
       const body = ['GET', 'HEAD'].includes(method) ? {} : { body: 'text' };
-      const init = { method, ...body, headers: { 'content-language': 'en', 'x-own': 'yes' } };
+      const init = { method, ...body, headers: { 'content-language': 'en', 'x-own': 'yes', cookie: 'a=b' } };
       await fetchFor(new NumberedTokens(), service.origin)(service.origin, init);
       await fetchFor(new NumberedTokens(), service.origin)(new Request(service.origin, init));
       await fetch(service.origin, { ...init, headers: { ...init.headers, authorization: 'Bearer t1' } });

@@ -5,6 +5,7 @@ import { tracingChannel } from 'node:diagnostics_channel';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
+  type Context,
   context,
   createContextKey,
   type Span,
@@ -184,6 +185,23 @@ describe('metrics', () => {
     instrument(registry, { meterProvider, tracerProvider, ownerAttribute: 'customer' });
     await registry.getToken('a');
     expect(await series('owner_token.request.duration')).toEqual({ [`${registry.fingerprint('a')} absent`]: 1 });
+  });
+
+  it('are recorded in the context of their span, for exemplars', async () => {
+    const recordedIn: unknown[] = [];
+    const meter = meterProvider.getMeter('test');
+    const getMeter = () =>
+      Object.assign(Object.create(meter), {
+        createHistogram: () => ({
+          record: (_value: number, _attributes: object, within: Context) =>
+            recordedIn.push(trace.getSpanContext(within)?.spanId),
+        }),
+      });
+    instrument(registry, { meterProvider: { getMeter }, tracerProvider });
+    await registry.getToken('a');
+    const [request] = memory.getFinishedSpans().filter(({ name }) => name === 'owner_token.request');
+    expect(request).toBeDefined();
+    expect(recordedIn).toEqual([request?.spanContext().spanId, request?.spanContext().spanId]);
   });
 
   it('of two registries stay apart by name', async () => {
