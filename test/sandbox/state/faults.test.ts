@@ -176,6 +176,16 @@ describe('each kind of fault, and none after it was removed', () => {
     expect(sandbox.ledger.wasted).toBe(0);
   });
 
+  it("another owner's token is never one of another app", async () => {
+    await using alone = await startSandbox({ owners: 1 });
+    const write = { method: 'POST', headers: { 'content-type': 'application/json' } };
+    await call(`${alone.portalUrl}/api/apps`, { ...write, body: '{"id":"other"}' });
+    const body = '{"id":"elsewhere","app":"other"}';
+    expect((await call(`${alone.portalUrl}/api/owners`, { ...write, body })).json).toMatchObject({ id: 'elsewhere' });
+    alone.faults.add({ kind: 'wrong_owner_token' });
+    expect((await echo(alone, await tokenFor(alone))).json).toEqual({ owner: 'owner-001' });
+  });
+
   it('a token that was lost on the way does not make the next request a waste', async () => {
     sandbox.faults.add({ kind: 'truncate', when: { next: 1 } });
     await rawToken();
@@ -204,7 +214,9 @@ describe('when a fault strikes', () => {
     sandbox.clock.advance(4000);
     const limited = await askToken(sandbox);
     expect([limited.status, limited.headers['retry-after']]).toEqual([429, '6']);
-    sandbox.clock.advance(6000);
+    sandbox.clock.advance(5500);
+    expect((await askToken(sandbox)).headers['retry-after'], 'never less than is left').toBe('1');
+    sandbox.clock.advance(500);
     expect(await statuses(3)).toEqual([200, 200, 429]);
   });
 
