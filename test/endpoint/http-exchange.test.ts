@@ -243,16 +243,6 @@ function gzipped(): Record<string, string> {
   return { 'content-encoding': 'gzip' };
 }
 
-describe('a redirect', () => {
-  it.each([300, 301, 302, 303, 304, 307, 308])('%i is neither followed nor read', async (code) => {
-    const where = { location: `${service.url}/elsewhere`, 'content-length': '1000' };
-    const received = await postAndGet(raw(head(code, where)));
-    expect(received).toMatchObject({ status: code, error: { code: 'ERR_REDIRECTED' } });
-    await service.calls[0]?.gone;
-    expect(service.calls).toHaveLength(1);
-  });
-});
-
 describe('a connection that fails', () => {
   it('before it stands: nothing was reached', async () => {
     const gone = await LoopbackService.start();
@@ -314,31 +304,6 @@ describe('a connection that was kept', () => {
     await warm();
     expect(idle()).toEqual([socket]);
     expect(setTimeout).not.toHaveBeenCalled();
-  });
-
-  it('is used again', async () => {
-    await warm();
-    await post();
-    expect(service.connections).toBe(1);
-  });
-
-  it('is stale when it closes on the next request without a byte', async () => {
-    await warm();
-    expect(await postAndGet(end())).toMatchObject({ stale: true });
-    await warm();
-    expect(await postAndGet(reset())).toMatchObject({ stale: true });
-  });
-
-  it('is not when anything of an answer had come', async () => {
-    await warm();
-    expect(await postAndGet(thenEnd(raw('HTTP/1.1 2')))).toMatchObject({ stale: false });
-    await warm();
-    expect(await postAndGet(thenEnd(raw(head(200, { 'content-length': '9' }))))).toMatchObject({ stale: false });
-  });
-
-  it('is not when the answer, an early 1xx included, came before', async () => {
-    await warm();
-    expect(await postAndGet(thenEnd(raw(head(103))))).toMatchObject({ stale: false });
   });
 
   it('is dropped when idle, and left alone in use', async () => {

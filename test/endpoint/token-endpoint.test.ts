@@ -1,4 +1,3 @@
-import http from 'node:http';
 import { inspect } from 'node:util';
 import nock from 'nock';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -10,7 +9,6 @@ import type { TokenRequestShape } from '../../src/endpoint/token-request.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import type { IssuedToken } from '../../src/token.ts';
 import { failureOf } from '../helpers/failure.ts';
-import { end, LoopbackService, silence, token } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 
 const BASE_URL = 'https://service.example';
@@ -493,59 +491,6 @@ describe('a given fetch', () => {
     await settle();
     clock.advance(10_000);
     expect(await failed).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'owner' });
-  });
-});
-
-describe('connections', () => {
-  let service: LoopbackService;
-  beforeEach(async () => {
-    nock.restore();
-    service = await LoopbackService.start();
-  });
-  afterEach(() => service.close());
-
-  it('that turn out to be dead cost one more sending, on a new one', async () => {
-    service.next(token(), end());
-    const made = endpoint({ baseUrl: service.url });
-    expect(await made.requestToken('key')).toMatchObject({ token: 'token-1-of-key' });
-    expect(await made.requestToken('key')).toMatchObject({ token: 'token-3-of-key' });
-    expect(service.connections).toBe(2);
-    await made.close();
-  });
-
-  it('that turn out to be dead leave the second sending no more time than the first', async () => {
-    service.next(token(), end(), silence());
-    const clock = new ManualClock();
-    const made = endpoint({ baseUrl: service.url, clock });
-    await made.requestToken('key');
-    const failed = failureOf(made.requestToken('key'));
-    const call = await service.arrived(3);
-    clock.advance(9_999);
-    await settle();
-    expect(clock.pendingTimers).toBe(1);
-    clock.advance(1);
-    expect(await failed).toMatchObject({ code: 'endpoint_unavailable', message: expect.stringMatching(/in time/) });
-    await call.gone;
-  });
-
-  it('of its own agent are let go by close, which is not the end; those of a given one are left alone', async () => {
-    const made = endpoint({ baseUrl: service.url });
-    await made.requestToken('key');
-    await made.close();
-    await service.calls[0]?.gone;
-    await made.requestToken('key');
-    expect(service.connections).toBe(2);
-    await made.close();
-    const agent = new http.Agent({ keepAlive: true });
-    const other = endpoint({ baseUrl: service.url, agent });
-    service.next(token(), token(), end());
-    for (let n = 0; n < 2; n++) {
-      await other.requestToken('key');
-      await other.close();
-    }
-    expect(service.connections).toBe(3);
-    expect(await other.requestToken('key')).toMatchObject({ token: 'token-6-of-key' });
-    agent.destroy();
   });
 });
 
