@@ -47,6 +47,7 @@ export type { Phase } from './registry/slot.ts';
 export type { OwnerState, PauseStat, PauseStats, RegistryStats } from './registry/stats.ts';
 export type { WarmUpFailure, WarmUpOptions, WarmUpReport } from './registry/warm-up.ts';
 export type { ScrubbedCause } from './scrubbed-cause.ts';
+export type { NewsSource, SourceNews } from './source-news.ts';
 export {
   AccessToken,
   type AccessTokenFields,

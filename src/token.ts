@@ -7,6 +7,7 @@ import { inspect } from 'node:util';
 import { hasInstance } from './brand.ts';
 import type { FailureScope, OwnerTokenError } from './errors.ts';
 import { property } from './own-property.ts';
+import type { NewsSource } from './source-news.ts';
 
 /**
  * Where tokens come from: the token endpoint, or a decorator around one.
@@ -26,7 +27,7 @@ import { property } from './own-property.ts';
  * console.log((await tokens.getToken('a')).value); // → token-of-a
  * ```
  */
-export interface TokenSource {
+export interface TokenSource extends NewsSource {
   /** Requests a new token for the owner of this access key. Must settle soon after `request.signal` aborts. */
   requestToken(accessKey: string, request: TokenRequest): Promise<IssuedToken>;
   /** A digest of token URL, client id and current secret; replicas derive the names of their shared records from it. */
@@ -295,7 +296,6 @@ const MAX_TOKEN_LENGTH = 16_384;
 
 /**
  * Reads the token from a successful token response.
- *
  * @throws {TypeError} that describes the problem without quoting the body.
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1}
  */

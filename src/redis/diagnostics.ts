@@ -5,7 +5,7 @@
 
 import { channel } from 'node:diagnostics_channel';
 import { type Level, type Logger, type Write, writerFor } from '../logger.ts';
-import type { RedisTrouble } from './redis-link.ts';
+import type { RedisTrouble } from './redis-circuit.ts';
 
 /**
  * What changed in how a replica shares tokens.
@@ -48,28 +48,17 @@ export interface SharingMessage {
   readonly replicas?: number;
 }
 
+const line = <L extends Parameters<Write>[0], F extends readonly string[]>(level: L, message: string, ...fields: F) =>
+  ({ level, message, fields }) as const;
+
 /** Every log line of sharing. Each also has the fields `event` and `registry`, like the registry's own. */
 export const SHARING_EVENTS = Object.freeze({
-  'sharing.suspended': {
-    ...{ level: 'warn', message: 'tokens are not shared: Redis is unavailable' },
-    fields: ['trouble'],
-  },
-  'sharing.resumed': { level: 'info', message: 'tokens are shared again', fields: [] },
-  'sharing.unreadable': {
-    ...{ level: 'warn', message: 'cannot decrypt a stored token: do all replicas have the same keys?' },
-    fields: ['count'],
-  },
-  'sharing.subscribe_failed': {
-    ...{ level: 'warn', message: 'cannot subscribe to wake-ups: followers poll instead' },
-    fields: [],
-  },
-  'sharing.key_mismatch': {
-    ...{ level: 'warn', message: 'replicas with this prefix use a different key: they share nothing with this one' },
-    fields: ['replicas'],
-  },
-} as const satisfies Readonly<
-  Record<`sharing.${SharingEvent}`, { level: Parameters<Write>[0]; message: string; fields: readonly string[] }>
->);
+  'sharing.suspended': line('warn', 'tokens are not shared: Redis is unavailable', 'trouble'),
+  'sharing.resumed': line('info', 'tokens are shared again'),
+  'sharing.unreadable': line('warn', 'cannot decrypt a stored token: do all replicas have the same keys?', 'count'),
+  'sharing.subscribe_failed': line('warn', 'cannot subscribe to wake-ups: followers poll instead'),
+  'sharing.key_mismatch': line('warn', 'replicas with this prefix use a different key: nothing is shared', 'replicas'),
+} as const satisfies Readonly<Record<`sharing.${SharingEvent}`, ReturnType<typeof line>>>);
 
 const sharing = channel('owner-token-registry:sharing');
 
@@ -79,32 +68,23 @@ const isPowerOfTen = (count: number): boolean => /^10*$/.test(`${count}`);
 export class SharingDiagnostics {
   readonly #registry: string;
   readonly #write: Write;
-  #unreadable = 0;
-  #mismatched = 0;
+  /** How many values could not be decrypted. */
+  unreadableCount = 0;
+  /** Replicas with another naming key, at the last count. */
+  mismatched = 0;
 
   constructor(registry: string, logger: Logger | Level | undefined) {
     this.#registry = registry;
     this.#write = writerFor(logger);
   }
 
-  get unreadableCount(): number {
-    return this.#unreadable;
-  }
-
-  get mismatched(): number {
-    return this.#mismatched;
-  }
-
-  suspended(trouble: RedisTrouble): void {
-    this.#emit('suspended', { trouble });
-  }
-
-  resumed(): void {
-    this.#emit('resumed', {});
+  /** @param trouble why Redis is unavailable; undefined: it is available again. */
+  changed(trouble: RedisTrouble | undefined): void {
+    this.#emit(trouble ? 'suspended' : 'resumed', trouble ? { trouble } : {});
   }
 
   unreadable(): void {
-    const count = ++this.#unreadable;
+    const count = ++this.unreadableCount;
     this.#emit('unreadable', { count }, isPowerOfTen(count));
   }
 
@@ -114,8 +94,8 @@ export class SharingDiagnostics {
 
   /** @param replicas number of replicas with another naming key; reported when it rises from 0. */
   keyMismatch(replicas: number): void {
-    if (replicas > 0 && this.#mismatched === 0) this.#emit('key_mismatch', { replicas });
-    this.#mismatched = replicas;
+    if (replicas > 0 && this.mismatched === 0) this.#emit('key_mismatch', { replicas });
+    this.mismatched = replicas;
   }
 
   #emit(event: SharingEvent, fields: Omit<SharingMessage, 'registry' | 'event'>, isLogged = true): void {

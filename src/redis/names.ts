@@ -7,7 +7,7 @@
 import { createHmac } from 'node:crypto';
 
 /** The format of names, records and sealed values. Replicas with different formats share nothing. */
-export const FORMAT_VERSION = '2';
+export const FORMAT_VERSION = '3';
 
 export class Names {
   readonly #prefix: string;
@@ -18,7 +18,7 @@ export class Names {
     this.#key = key;
   }
 
-  /** The channel of all wake-ups. */
+  /** The channel of all wake-ups and rejections. */
   get channel(): string {
     return `${this.#prefix}:wake`;
   }
@@ -37,13 +37,9 @@ export class Names {
     return `${this.#prefix}:${this.#digest('owner', identity, accessKey)}`;
   }
 
-  ofEndpoint(identity: string): string {
-    return `${this.#prefix}:${this.#digest('endpoint', identity)}`;
-  }
-
-  /** The record that paces requests: the service's quota outlives a rotated secret, so only the origin names it. */
-  ofPacing(origin: string): string {
-    return `${this.#prefix}:${this.#digest('pacing', origin)}`;
+  /** Proves that a replica with the key has sent this news of the owner. */
+  proofOf(news: string, name: string): string {
+    return this.#digest(news, name).slice(0, 22);
   }
 
   /** Length-prefixed, so that no two lists give the same bytes; UTF-16, so that no two strings do. */

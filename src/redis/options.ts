@@ -14,7 +14,7 @@ import { SEALING_KEY_BYTES } from './sealing.ts';
  * ```ts no-run
  * import { Redis } from 'ioredis';
  *
- * const client = new Redis('redis://cache:6379', { socketTimeout: 3_000 });
+ * const client = new Redis('redis://cache:6379', { socketTimeout: 2_000 });
  * const options: SharedTokensOptions = {
  *   source: new TokenEndpoint({ baseUrl, clientId, clientSecret }),
  *   redis: fromIoredis(client, { subscriber: client.duplicate() }),
@@ -34,25 +34,19 @@ export interface SharedTokensOptions {
   /** Begins all keys and the channel. 1 to 64 letters, digits, `_`, `.` and `-`. Default: `otr`. */
   prefix?: string | undefined;
   /**
-   * How long a reply of Redis may take before the call may request its own token, in milliseconds: 10 to 5,000.
-   * Default: 250.
+   * How long a reply of Redis may take before the call requests its own token, in milliseconds: 10 to 5,000. Over 1,000
+   * only where the replicas get too little CPU time. Default: 250.
    */
   redisTimeoutMs?: number | undefined;
   /**
-   * The length of a lease, before the allowance for a slow Redis, in milliseconds: 500 to 60,000. A leader that dies delays
-   * its followers until the lease ends. Default: 3,000.
+   * The length of a lease, in milliseconds: 500 to 60,000. A follower waits for another replica's request that long, and
+   * then takes the lease over. More than the service takes to answer. Default: 3,000.
    */
   leaseMs?: number | undefined;
-  /** How long one request may keep its followers waiting, in milliseconds: 1,000 to 120,000. Default: 15,000. */
-  maxHoldMs?: number | undefined;
   /**
-   * How long a call waits for Redis and other replicas before it requests its own token, in milliseconds: 1,000 to 300,000.
-   * A third longer for a call made while the replica has not had a reply yet. Default: 20,000.
-   */
-  maxWaitMs?: number | undefined;
-  /**
-   * The service's quota: token requests per second of all replicas together, without bursts; 0.01 to 10,000. Set it
-   * here and not on the registries, each of which would apply it to itself. Default: none.
+   * The service's quota: token requests per second of all replicas together, without bursts; 0.01 to 10,000. Each replica
+   * keeps to its share, the quota divided by the number of replicas. Set it here and not on the registries, each of which
+   * would apply the whole quota to itself, and to shared tokens too. Default: none.
    */
   requestsPerSecond?: number | undefined;
   /** The registry's `name`, for logs and channel messages. Default: `default`. */
@@ -65,8 +59,8 @@ export interface SharedTokensOptions {
   random?: (() => number) | undefined;
 }
 
-const KNOWN = ['source', 'redis', 'sealingKeys', 'namingKey', 'prefix', 'redisTimeoutMs', 'leaseMs', 'maxHoldMs'];
-const MORE = ['maxWaitMs', 'requestsPerSecond', 'name', 'logger', 'clock', 'random'];
+const KNOWN = ['source', 'redis', 'sealingKeys', 'namingKey', 'prefix', 'redisTimeoutMs', 'leaseMs'];
+const MORE = ['requestsPerSecond', 'name', 'logger', 'clock', 'random'];
 
 /** The checked options. @throws `invalid_options`, listing every problem. */
 export function checkSharedTokensOptions(options: SharedTokensOptions): SharedTokensOptions {
@@ -76,7 +70,7 @@ export function checkSharedTokensOptions(options: SharedTokensOptions): SharedTo
   check.required(
     'redis',
     isPort,
-    'fromNodeRedis(client), fromIoredis(client), or a RedisPort, whose methods are functions',
+    'fromNodeRedis(client), fromIoredis(client), or a RedisPort with functions as methods',
   );
   const keys = `1 to 16 keys, each a Uint8Array of ${SEALING_KEY_BYTES} random bytes`;
   check.required('sealingKeys', isKeyRing, keys);
@@ -84,8 +78,6 @@ export function checkSharedTokensOptions(options: SharedTokensOptions): SharedTo
   check.when('prefix', (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value), 'letters, digits, _ . -');
   check.integer('redisTimeoutMs', 10, 5_000);
   check.integer('leaseMs', 500, 60_000);
-  check.integer('maxHoldMs', 1_000, 120_000);
-  check.integer('maxWaitMs', 1_000, 300_000);
   const isRate = (value: unknown) => typeof value === 'number' && value >= 0.01 && value <= 10_000;
   check.when('requestsPerSecond', isRate, 'a number from 0.01 to 10000');
   check.when('name', isName, NAME_EXPECTED);
@@ -97,9 +89,8 @@ export function checkSharedTokensOptions(options: SharedTokensOptions): SharedTo
 
 function isPort(value: unknown): boolean {
   if (!hasMethods(value, 'run')) return false;
-  const { subscribe, subscribeSharded, hasFailedToConnect } = value as Record<string, unknown>;
-  const optional = [subscribe, subscribeSharded, hasFailedToConnect];
-  return optional.every((method) => method === undefined || typeof method === 'function');
+  const { subscribe, subscribeSharded, isReady } = value as Record<string, unknown>;
+  return [subscribe, subscribeSharded, isReady].every((method) => method === undefined || typeof method === 'function');
 }
 
 const isBytes = (value: unknown): value is Uint8Array => value instanceof Uint8Array;

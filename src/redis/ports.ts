@@ -6,7 +6,8 @@
 import { OwnerTokenError } from '../errors.ts';
 import { hasMethods } from '../option-check.ts';
 import type { RecordScript } from './record-scripts.ts';
-import { ScriptRunner } from './script-runner.ts';
+
+type Subscribe = NonNullable<RedisPort['subscribe']>;
 
 /**
  * What sharing needs of Redis. `fromNodeRedis` and `fromIoredis` make one; `docs/fleet.md` shows one for another client.
@@ -35,10 +36,10 @@ export interface RedisPort {
    */
   subscribeSharded?(channel: string, onMessage: (message: string) => void): Promise<() => Promise<void>>;
   /**
-   * Whether an attempt to connect has failed. Read only until the first reply: if true, the replica allows Redis 8 s
-   * instead of 18 s.
+   * Whether the client is connected. Once it was, false makes calls request their own tokens at once. Without it, or while
+   * it returns undefined, they find out by waiting for a reply.
    */
-  hasFailedToConnect?(): boolean;
+  isReady?(): boolean | undefined;
 }
 
 /**
@@ -57,10 +58,8 @@ export interface NodeRedisClient {
   evalSha(sha: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
   /** EVAL. */
   eval(source: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
-  /** Adds a listener: called once for each client that has it, to notice a failed attempt to connect. */
-  on?(event: 'reconnecting', listener: () => void): unknown;
-  /** The listeners, among which a further port over the client finds that one. */
-  listeners?(event: 'reconnecting'): readonly unknown[];
+  /** Whether it is connected. A pool has none. */
+  readonly isReady?: boolean;
 }
 
 /**
@@ -106,7 +105,7 @@ export interface NodeRedisShardedSubscriber {
  * ```ts no-run
  * import { Redis } from 'ioredis';
  *
- * const client = new Redis('redis://cache:6379', { socketTimeout: 3_000 });
+ * const client = new Redis('redis://cache:6379', { socketTimeout: 2_000 });
  * const used: IoredisClient = client;
  * ```
  */
@@ -115,10 +114,26 @@ export interface IoredisClient {
   evalsha(sha: string, keys: number, ...keysAndArgs: string[]): Promise<unknown>;
   /** EVAL. */
   eval(source: string, keys: number, ...keysAndArgs: string[]): Promise<unknown>;
-  /** Adds a listener: called once for each client that has it, to notice a failed attempt to connect. */
-  on?(event: 'reconnecting', listener: () => void): unknown;
-  /** The listeners, among which a further port over the client finds that one. */
-  listeners?(event: 'reconnecting'): readonly unknown[];
+  /** `ready` while it is connected. */
+  readonly status?: string;
+}
+
+/** The connection for wake-ups: at most one of them. */
+interface Subscribers<Common, Sharded> {
+  /** Of a server, or of a cluster that sends each message to all nodes. */
+  subscriber?: Common | undefined;
+  /** Of a cluster of Redis 7 or Valkey, with a channel for each record. */
+  shardedSubscriber?: Sharded | undefined;
+}
+
+/** The listeners of a connection for subscriptions. */
+interface Emitter<Event extends string> {
+  /** Adds a listener for the messages of all channels. */
+  on(event: Event, listener: (channel: string, message: string) => void): unknown;
+  /** Removes a listener. */
+  off(event: Event, listener: (channel: string, message: string) => void): unknown;
+  /** How many listeners there are. */
+  listenerCount(event: Event): number;
 }
 
 /**
@@ -128,21 +143,15 @@ export interface IoredisClient {
  * ```ts no-run
  * import { Redis } from 'ioredis';
  *
- * const client = new Redis('redis://cache:6379', { socketTimeout: 3_000 });
+ * const client = new Redis('redis://cache:6379', { socketTimeout: 2_000 });
  * const subscriber: IoredisSubscriber = client.duplicate();
  * ```
  */
-export interface IoredisSubscriber {
+export interface IoredisSubscriber extends Emitter<'message'> {
   /** SUBSCRIBE. */
   subscribe(channel: string): Promise<unknown>;
   /** UNSUBSCRIBE. */
   unsubscribe(channel: string): Promise<unknown>;
-  /** Adds a listener for the messages of all channels. */
-  on(event: 'message', listener: (channel: string, message: string) => void): unknown;
-  /** Removes a listener. */
-  off(event: 'message', listener: (channel: string, message: string) => void): unknown;
-  /** How many listeners there are. */
-  listenerCount(event: 'message'): number;
 }
 
 /**
@@ -155,13 +164,11 @@ export interface IoredisSubscriber {
  * const shardedSubscriber: IoredisShardedSubscriber = new Cluster(['redis://node-1:6379'], { shardedSubscribers: true });
  * ```
  */
-export interface IoredisShardedSubscriber {
+export interface IoredisShardedSubscriber extends Emitter<'smessage'> {
   /** SSUBSCRIBE. */
   ssubscribe(channel: string): Promise<unknown>;
   /** SUNSUBSCRIBE. */
   sunsubscribe(channel: string): Promise<unknown>;
-  /** Adds a listener for the messages of all sharded channels. */
-  on(event: 'smessage', listener: (channel: string, message: string) => void): unknown;
 }
 
 /**
@@ -184,40 +191,36 @@ export interface IoredisShardedSubscriber {
  */
 export function fromNodeRedis(
   client: NodeRedisClient,
-  options: {
-    subscriber?: NodeRedisSubscriber | undefined;
-    shardedSubscriber?: NodeRedisShardedSubscriber | undefined;
-  } = {},
+  options: Subscribers<NodeRedisSubscriber, NodeRedisShardedSubscriber> = {},
 ): RedisPort {
-  const { subscriber, shardedSubscriber } = options;
+  const { subscriber: common, shardedSubscriber: sharded } = options;
   expectMethods('fromNodeRedis', 'client', client, ['evalSha', 'eval']);
-  if (subscriber) expectMethods('fromNodeRedis', 'subscriber', subscriber, ['subscribe', 'unsubscribe']);
-  if (shardedSubscriber)
-    expectMethods('fromNodeRedis', 'shardedSubscriber', shardedSubscriber, ['sSubscribe', 'sUnsubscribe']);
-  const scripts = new ScriptRunner(client);
+  if (common) expectMethods('fromNodeRedis', 'subscriber', common, ['subscribe', 'unsubscribe']);
+  if (sharded) expectMethods('fromNodeRedis', 'shardedSubscriber', sharded, ['sSubscribe', 'sUnsubscribe']);
+  const hear =
+    (begin: NodeRedisSubscriber['subscribe'], end: NodeRedisSubscriber['unsubscribe']): Subscribe =>
+    async (channel, onMessage) => {
+      const listener = (message: string | Uint8Array) => onMessage(String(message));
+      await begin(channel, listener);
+      return async () => void (await end(channel, listener));
+    };
   return {
-    hasFailedToConnect: () => scripts.hasFailedToConnect,
-    run: (script, key, args) => {
-      const call = { keys: [key], arguments: [...args] };
-      return scripts.run(
-        script,
-        () => client.evalSha(script.sha, call),
-        () => client.eval(script.source, call),
-      );
-    },
-    ...(subscriber && {
-      subscribe: async (channel, onMessage) => {
-        const listener = (message: string | Uint8Array) => onMessage(String(message));
-        await subscriber.subscribe(channel, listener);
-        return async () => void (await subscriber.unsubscribe(channel, listener));
-      },
+    isReady: () => client.isReady,
+    run: runner(
+      ({ sha }, key, args) => client.evalSha(sha, { keys: [key], arguments: [...args] }),
+      ({ source }, key, args) => client.eval(source, { keys: [key], arguments: [...args] }),
+    ),
+    ...(common && {
+      subscribe: hear(
+        (...to) => common.subscribe(...to),
+        (...to) => common.unsubscribe(...to),
+      ),
     }),
-    ...(shardedSubscriber && {
-      subscribeSharded: async (channel, onMessage) => {
-        const listener = (message: string | Uint8Array) => onMessage(String(message));
-        await shardedSubscriber.sSubscribe(channel, listener);
-        return async () => void (await shardedSubscriber.sUnsubscribe(channel, listener));
-      },
+    ...(sharded && {
+      subscribeSharded: hear(
+        (...to) => sharded.sSubscribe(...to),
+        (...to) => sharded.sUnsubscribe(...to),
+      ),
     }),
   };
 }
@@ -233,77 +236,90 @@ export function fromNodeRedis(
  * ```ts no-run
  * import { Redis } from 'ioredis';
  *
- * const client = new Redis('redis://cache:6379', { socketTimeout: 3_000 });
+ * const client = new Redis('redis://cache:6379', { socketTimeout: 2_000 });
  * const redis = fromIoredis(client, { subscriber: client.duplicate() });
  * ```
  */
 export function fromIoredis(
   client: IoredisClient,
-  options: {
-    subscriber?: IoredisSubscriber | undefined;
-    shardedSubscriber?: IoredisShardedSubscriber | undefined;
-  } = {},
+  options: Subscribers<IoredisSubscriber, IoredisShardedSubscriber> = {},
 ): RedisPort {
-  const { subscriber, shardedSubscriber } = options;
+  const { subscriber: common, shardedSubscriber: sharded } = options;
+  const events = ['on', 'off', 'listenerCount'];
   expectMethods('fromIoredis', 'client', client, ['evalsha', 'eval']);
-  if (subscriber)
-    expectMethods('fromIoredis', 'subscriber', subscriber, ['subscribe', 'unsubscribe', 'on', 'off', 'listenerCount']);
-  if (shardedSubscriber)
-    expectMethods('fromIoredis', 'shardedSubscriber', shardedSubscriber, ['ssubscribe', 'sunsubscribe', 'on']);
-  const scripts = new ScriptRunner(client);
+  if (common) expectMethods('fromIoredis', 'subscriber', common, ['subscribe', 'unsubscribe', ...events]);
+  if (sharded) expectMethods('fromIoredis', 'shardedSubscriber', sharded, ['ssubscribe', 'sunsubscribe', ...events]);
   return {
-    hasFailedToConnect: () => scripts.hasFailedToConnect,
-    run: (script, key, args) =>
-      scripts.run(
-        script,
-        () => client.evalsha(script.sha, 1, key, ...args),
-        () => client.eval(script.source, 1, key, ...args),
+    isReady: () => (client.status === undefined ? undefined : client.status === 'ready'),
+    run: runner(
+      ({ sha }, key, args) => client.evalsha(sha, 1, key, ...args),
+      ({ source }, key, args) => client.eval(source, 1, key, ...args),
+    ),
+    ...(common && {
+      subscribe: channels(
+        'message',
+        common,
+        (to) => common.subscribe(to),
+        (to) => common.unsubscribe(to),
       ),
-    ...(subscriber && {
-      subscribe: async (channel, onMessage) => {
-        const listener = (from: string, message: string) => {
-          if (from === channel) onMessage(message);
-        };
-        const stop = async () => {
-          subscriber.off('message', listener);
-          // Another SharedTokens may listen to the same channel on this connection.
-          if (subscriber.listenerCount('message') === 0) await subscriber.unsubscribe(channel);
-        };
-        subscriber.on('message', listener);
-        await subscriber.subscribe(channel).catch((error) => {
-          subscriber.off('message', listener);
-          throw error;
-        });
-        return stop;
-      },
     }),
-    ...(shardedSubscriber && { subscribeSharded: shardedChannels(shardedSubscriber) }),
+    ...(sharded && {
+      subscribeSharded: channels(
+        'smessage',
+        sharded,
+        (to) => sharded.ssubscribe(to),
+        (to) => sharded.sunsubscribe(to),
+      ),
+    }),
+  };
+}
+
+/**
+ * Sends the whole script until the server has run it, and from then on its digest. A digest that the server does not know
+ * would cost a second round trip and a second command.
+ */
+function runner(bySha: RedisPort['run'], whole: RedisPort['run']): RedisPort['run'] {
+  const known = new Set<RecordScript>();
+  return async (script, key, args) => {
+    if (known.has(script)) {
+      try {
+        return await bySha(script, key, args);
+      } catch (error) {
+        if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+        known.delete(script);
+      }
+    }
+    const reply = await whole(script, key, args);
+    known.add(script);
+    return reply;
   };
 }
 
 /** One listener for all channels: with one for each, Node would warn of a leak. */
-function shardedChannels(subscriber: IoredisShardedSubscriber): NonNullable<RedisPort['subscribeSharded']> {
-  const listeners = new Map<string, Set<(message: string) => void>>();
-  let isListening = false;
+function channels<Event extends string>(
+  event: Event,
+  connection: Emitter<Event>,
+  begin: (channel: string) => Promise<unknown>,
+  end: (channel: string) => Promise<unknown>,
+): Subscribe {
+  const listeners = new Map<string, (message: string) => void>();
+  const dispatch = (channel: string, message: string) => listeners.get(channel)?.(message);
   return async (channel, onMessage) => {
-    if (!isListening) {
-      subscriber.on('smessage', (from, message) => {
-        for (const listener of listeners.get(from) ?? []) listener(message);
-      });
-      isListening = true;
-    }
-    const here = listeners.get(channel) ?? new Set();
-    listeners.set(channel, here.add(onMessage));
+    if (listeners.size === 0) connection.on(event, dispatch);
+    listeners.set(channel, onMessage);
     const stop = async () => {
-      here.delete(onMessage);
-      if (here.size > 0 || listeners.get(channel) !== here) return;
+      if (listeners.get(channel) !== onMessage) return;
       listeners.delete(channel);
-      await subscriber.sunsubscribe(channel);
+      if (listeners.size === 0) connection.off(event, dispatch);
+      // Another port may listen to the same channel on this connection.
+      if (connection.listenerCount(event) <= Math.min(listeners.size, 1)) await end(channel);
     };
-    await subscriber.ssubscribe(channel).catch(async (error) => {
+    try {
+      await begin(channel);
+    } catch (error) {
       await stop().catch(() => {});
       throw error;
-    });
+    }
     return stop;
   };
 }

@@ -1,90 +1,50 @@
 /**
- * The only way to Redis: each operation has its own deadline and passes the circuit breaker. Clients queue without limit
- * while Redis is unavailable, and none of them times out a hung server. So an operation returns at its deadline at the
- * latest. Callers may still wait for the late reply.
+ * The only way to Redis: each operation has its own deadline and passes the circuit breaker. No client protects its
+ * caller: they queue commands without limit while Redis is unavailable, and none of them times out a hung server.
  */
 
-import { type Clock, startTimer } from '../clock.ts';
-import { type BreakerChange, MAX_FIRST_SILENCE_MS, MAX_SILENCE_MS, RedisCircuitBreaker } from './circuit-breaker.ts';
+import { type Clock, nextTurn, startTimer } from '../clock.ts';
 import type { RedisPort } from './ports.ts';
 import type { RecordScript } from './record-scripts.ts';
+import { RedisCircuit, type RedisTrouble } from './redis-circuit.ts';
+import { ServerTime } from './server-time.ts';
 
-/**
- * Why Redis is unavailable. `timeout`: no reply to any operation for 8 s (18 s while the replica has not had a reply yet).
- * `connection`: no connection, or a broken one. `read_only`: a replica or a server that accepts no writes. `full`: out of
- * memory. `denied`: missing permissions or credentials. `refused`: any other error of the server. `protocol_error`: a reply
- * that none of the scripts returns.
- *
- * @example
- * ```ts
- * const needsAPerson: RedisTrouble[] = ['denied', 'full'];
- * ```
- */
-export type RedisTrouble = 'timeout' | 'connection' | 'read_only' | 'full' | 'denied' | 'refused' | 'protocol_error';
+/** A script's reply: a word, the server's time in microseconds, and the word's arguments. */
+export type Reply = readonly [what: string, nowUs: string, ...rest: string[]];
+
+/** One script over one key. */
+export type Operation = readonly [script: RecordScript, key: string, args: readonly (string | number)[]];
 
 export interface RedisLinkOptions {
   port: RedisPort;
   deadlineMs: number;
   clock: Clock;
   random: () => number;
-  diagnostics: { suspended(trouble: RedisTrouble): void; resumed(): void };
+  /** An operation that writes, to find out whether Redis is back, and what to do with its reply. */
+  probe: { readonly operation: Operation; onReply(reply: Reply): void };
+  /** Called when Redis becomes unavailable, and when it is available again. */
+  onChange(trouble: RedisTrouble | undefined): void;
 }
 
-/** What became of an operation. */
-export interface Ran {
-  /** The reply, if it came before the deadline. */
-  readonly reply?: Reply;
-  /** Resolves with a reply that comes after the deadline, or with undefined if none will come. Never rejects. */
-  readonly late: Promise<Reply | undefined>;
-}
-
-/** A script's reply: a word, the server's time in microseconds, and the word's arguments. */
-export type Reply = readonly [what: string, nowUs: string, ...rest: string[]];
+/** An operation that has no reply after this long shows that Redis is unavailable. Nobody waits that long for it. */
+export const SILENCE_MS = 1_000;
 
 export class RedisLink {
+  readonly time = new ServerTime();
   readonly #options: RedisLinkOptions;
-  readonly #breaker: RedisCircuitBreaker;
-  /** Settles with the trial while the breaker is half-open. */
-  #trial: Promise<unknown> = Promise.resolve();
-  readonly #timeline = new ServerTimeline();
+  readonly #circuit: RedisCircuit;
   readonly #pending = new Set<Promise<unknown>>();
-  /** The monotonic time of the first reply. */
-  #firstReplyAtMs = Infinity;
+  #probing: Promise<void> | undefined;
+  #wasConnected = false;
 
   constructor(options: RedisLinkOptions) {
     this.#options = options;
-    this.#breaker = new RedisCircuitBreaker(options.random);
+    this.#circuit = new RedisCircuit(options.random);
   }
 
   /** Whether operations are sent now. */
-  get available(): boolean {
-    return this.#breaker.isClosed;
-  }
-
-  /** Whether Redis has replied to this replica. */
-  get hasReplied(): boolean {
-    return this.#firstReplyAtMs !== Infinity;
-  }
-
-  /** How long Redis may leave operations unanswered before it counts as unavailable. */
-  get maxSilenceMs(): number {
-    if (this.hasReplied || this.#options.port.hasFailedToConnect?.()) return MAX_SILENCE_MS;
-    return MAX_FIRST_SILENCE_MS;
-  }
-
-  /** The server's time (µs) at a monotonic moment of this process; undefined before the first reply. */
-  serverTimeUs(monotonicMs: number): number | undefined {
-    return this.#timeline.at(monotonicMs);
-  }
-
-  /** The server's time now (µs); undefined before the first reply. */
-  get serverNowUs(): number | undefined {
-    return this.#timeline.at(this.#options.clock.monotonic());
-  }
-
-  /** Whether a reply had come before that monotonic moment, so that the server's time was known. */
-  hadReplyBefore(monotonicMs: number): boolean {
-    return monotonicMs > this.#firstReplyAtMs;
+  get isAvailable(): boolean {
+    return this.#circuit.isClosed;
   }
 
   /** Settles once every operation that was sent has a reply or has passed its deadline. */
@@ -92,136 +52,75 @@ export class RedisLink {
     while (this.#pending.size > 0) await Promise.all(this.#pending);
   }
 
-  /** Runs a script; never rejects. While the breaker is half-open it waits for the trial first. */
-  async run(script: RecordScript, key: string, args: readonly (string | number)[]): Promise<Ran> {
-    const { clock } = this.#options;
-    let admission = this.#breaker.admit(clock.monotonic());
-    while (admission === 'await') {
-      await this.#trial;
-      admission = this.#breaker.admit(clock.monotonic());
-    }
-    if (admission === 'refuse') return { late: NONE };
-    const outcome = this.#send(script, key, args, admission === 'trial');
-    if (admission === 'trial') this.#trial = outcome;
+  /** The reply, or undefined if there is none in time. Never rejects. While a probe is in flight it waits for that first. */
+  async run(operation: Operation, deadlineMs = this.#options.deadlineMs): Promise<Reply | undefined> {
+    if (this.#circuit.isDue(this.#options.clock.monotonic())) await this.#probe();
+    return this.isAvailable ? this.#send(operation, deadlineMs) : undefined;
+  }
+
+  async #probe(): Promise<void> {
+    const { probe, deadlineMs, onChange } = this.#options;
+    this.#probing ??= this.#send(probe.operation, deadlineMs, true).then((reply) => {
+      this.#probing = undefined;
+      if (!reply) return;
+      this.#circuit.close();
+      onChange(undefined);
+      probe.onReply(reply);
+    });
+    await this.#probing;
+  }
+
+  async #send(operation: Operation, deadlineMs: number, isProbe = false): Promise<Reply | undefined> {
+    const { clock, port } = this.#options;
+    const isReady = port.isReady?.();
+    if (isReady) this.#wasConnected = true;
+    // A client that was never connected may be connecting, which it does within the deadline or not.
+    if (isReady === false && this.#wasConnected) return this.#failed('connection', isProbe);
+    const answer = this.#answerTo(operation);
+    const outcome = await this.#tracked(within(answer, deadlineMs, clock));
+    if (typeof outcome !== 'string') return outcome;
+    if (isProbe || outcome !== 'timeout') return this.#failed(outcome, isProbe);
+    void within(answer, Math.max(0, SILENCE_MS - deadlineMs), clock).then((later) => {
+      if (typeof later === 'string') this.#failed(later, false);
+    });
+    return undefined;
+  }
+
+  async #tracked<T>(outcome: Promise<T>): Promise<T> {
     this.#pending.add(outcome);
-    void outcome.finally(() => this.#pending.delete(outcome));
-    return outcome;
+    return outcome.finally(() => this.#pending.delete(outcome));
   }
 
-  async #send(script: RecordScript, key: string, args: readonly (string | number)[], isTrial: boolean): Promise<Ran> {
-    const { port, deadlineMs, clock } = this.#options;
-    const sentAtMs = clock.monotonic();
-    const sent = sendTwice(async () => replyOf(await port.run(script, key, args.map(String))));
-    const { reply, trouble = 'protocol_error' } = await outcomeOf(sent, deadlineMs, clock);
-    if (reply) {
-      this.#answered(reply);
-      return { reply, late: NONE };
-    }
-    const nowMs = clock.monotonic();
-    if (trouble !== 'timeout') {
-      this.#report(this.#breaker.failed(nowMs, isTrial), trouble);
-      return { late: NONE };
-    }
-    this.#report(this.#breaker.unanswered(sentAtMs, nowMs, this.maxSilenceMs, isTrial), trouble);
-    const answered = (reply: Reply | undefined) => {
-      if (reply) this.#answered(reply);
+  async #answerTo([script, key, args]: Operation): Promise<Reply | RedisTrouble> {
+    try {
+      const reply = replyOf(await this.#options.port.run(script, key, args.map(String)));
+      if (!reply) return 'protocol_error';
+      this.#wasConnected = true;
+      this.time.sample(Number(reply[1]), this.#options.clock.monotonic());
       return reply;
-    };
-    return { late: sent.then(answered, () => undefined) };
-  }
-
-  #answered(reply: Reply): void {
-    const nowMs = this.#options.clock.monotonic();
-    this.#firstReplyAtMs = Math.min(this.#firstReplyAtMs, nowMs);
-    this.#timeline.sample(Number(reply[1]), nowMs);
-    this.#report(this.#breaker.succeeded(nowMs));
-  }
-
-  #report(change: BreakerChange | undefined, trouble: RedisTrouble = 'timeout'): void {
-    const { diagnostics } = this.#options;
-    if (change === 'opened') diagnostics.suspended(trouble);
-    if (change === 'closed') diagnostics.resumed();
-  }
-}
-
-const NONE: Promise<undefined> = Promise.resolve(undefined);
-
-/** The timeline uses the samples of at least this period, and of at most twice that. */
-const TIMELINE_WINDOW_MS = 3_600_000;
-
-/**
- * The server's time as this replica estimates it: its monotonic clock, plus the largest difference seen in the last
- * hour or two. A failover to a server whose clock is behind therefore makes no token younger. Each sample counts from when
- * the reply came, so the timeline is never ahead of the furthest server.
- */
-class ServerTimeline {
-  #currentUs: number | undefined;
-  #previousUs = Number.NEGATIVE_INFINITY;
-  #windowEndsMs = 0;
-
-  sample(serverUs: number, nowMs: number): void {
-    const aheadUs = serverUs - Math.ceil(nowMs * 1000);
-    if (this.#currentUs === undefined || nowMs >= this.#windowEndsMs) {
-      this.#previousUs = this.#currentUs ?? aheadUs;
-      this.#currentUs = aheadUs;
-      this.#windowEndsMs = nowMs + TIMELINE_WINDOW_MS;
+    } catch (error) {
+      return troubleOf(error);
     }
-    this.#currentUs = Math.max(this.#currentUs, aheadUs);
   }
 
-  at(monotonicMs: number): number | undefined {
-    if (this.#currentUs === undefined) return undefined;
-    return Math.floor(monotonicMs * 1000) + Math.max(this.#currentUs, this.#previousUs);
-  }
-}
-
-interface Outcome {
-  readonly reply?: Reply | undefined;
-  readonly trouble?: RedisTrouble;
-}
-
-async function outcomeOf(sent: Promise<Reply | undefined>, deadlineMs: number, clock: Clock): Promise<Outcome> {
-  try {
-    const reply = await within(sent, deadlineMs, clock);
-    if (reply === TIMED_OUT) return { trouble: 'timeout' };
-    return reply ? { reply } : { trouble: 'protocol_error' };
-  } catch (error) {
-    return { trouble: troubleOf(error) };
+  #failed(trouble: RedisTrouble, isProbe: boolean): undefined {
+    const { clock, onChange } = this.#options;
+    if (this.#circuit.failed(clock.monotonic(), trouble, isProbe)) onChange(trouble);
   }
 }
 
 /**
- * Retries once if the connection was lost during the operation. The scripts give the same call the same reply, and a client
- * that reconnects in time saves a token request.
+ * The result of the work, or `timeout`. A process whose event loop was blocked first reads what has already arrived: two
+ * more turns of the loop before it blames Redis.
  */
-async function sendTwice(send: () => Promise<Reply | undefined>): Promise<Reply | undefined> {
-  try {
-    return await send();
-  } catch (error) {
-    if (troubleOf(error) !== 'connection') throw error;
-    return send();
-  }
-}
-
-const TIMED_OUT = Symbol('timed out');
-
-/** The number of timers that a deadline consists of. */
-const PARTS = 5;
-
-/**
- * The result of the work, or {@link TIMED_OUT}. The deadline consists of several timers in a row: a process whose event loop
- * was blocked reads a reply that has already arrived before the last timer fires, and does not blame Redis.
- */
-function within<T>(work: Promise<T>, deadlineMs: number, clock: Clock): Promise<T | typeof TIMED_OUT> {
-  return new Promise((resolve, reject) => {
-    let parts = 0;
-    let cancel = () => {};
-    const part = () => {
-      if (parts++ === PARTS) resolve(TIMED_OUT);
-      else cancel = startTimer(clock, part, deadlineMs / PARTS);
+function within<T>(work: Promise<T>, ms: number, clock: Clock): Promise<T | 'timeout'> {
+  return new Promise((resolve) => {
+    const timeOut = async () => {
+      await nextTurn();
+      await nextTurn();
+      resolve('timeout');
     };
-    part();
-    work.then(resolve, reject).finally(() => cancel());
+    void work.then(resolve).then(startTimer(clock, () => void timeOut(), ms));
   });
 }
 

@@ -1,67 +1,282 @@
-/** One call of a shared source in progress. */
+/**
+ * One call of a shared source. It reads its owner's record until that allows a decision:
+ *
+ * | the record says | the call is | it |
+ * |---|---|---|
+ * | a token, newer than the one that was rejected or is to be replaced | shared | returns it |
+ * | another call holds the lease | a follower | releases its permit, waits for a wake-up, and reads the record again |
+ * | the lease that it waited for ended with a failure | refused | fails with it |
+ * | nobody holds the lease | the leader | takes it, requests a token, and publishes that or the failure |
+ * | nothing in time, or only leases of others for too long | a fallback | requests a token by itself and offers it to the others |
+ */
 
-import { randomUUID } from 'node:crypto';
-import type { TokenRequest } from '../token.ts';
-import type { SendTime } from './pacer.ts';
-import type { SharedCircuit } from './shared-circuit.ts';
-import type { Watch } from './wakeups.ts';
+import { randomBytes } from 'node:crypto';
+import type { Clock } from '../clock.ts';
+import { OwnerTokenError } from '../errors.ts';
+import { type IssuedToken, problemOfIssued, type TokenRequest, type TokenSource } from '../token.ts';
+import type { KnownTokens } from './known-tokens.ts';
+import type { Names } from './names.ts';
+import type { Pace, Turn } from './pace.ts';
+import { ACQUIRE, PUBLISH, RELEASE } from './record-scripts.ts';
+import { type RedisLink, SILENCE_MS } from './redis-link.ts';
+import { type Sealer, sealContext } from './sealing.ts';
+import { sleep } from './sleep.ts';
+import { openFailure, sealFailure } from './stored-failure.ts';
+import { issuedTokenFrom, openToken, sealToken } from './stored-token.ts';
+import type { Wakeups, Watch } from './wakeups.ts';
 
-/** The part of a request's time that is left for the call's own request. */
-const RESERVED_MS = 3_000;
+/** What all calls of a replica have in common. */
+export interface Sharing {
+  readonly source: TokenSource;
+  readonly link: RedisLink;
+  readonly wakeups: Wakeups;
+  readonly names: Names;
+  readonly sealer: Sealer;
+  readonly known: KnownTokens;
+  /** Undefined without a quota. */
+  readonly pace: Pace | undefined;
+  readonly leaseMs: number;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly counts: { shared: number; leader: number; fallback: number; refused: number };
+  onUnreadable(): void;
+  /** Since when Redis has not replied to a call in time (monotonic). */
+  stoppedAtMs: number | undefined;
+}
+
+/** How many leases a call waits for at most: that of a leader which died, and that of its successor. */
+const MAX_LEASES = 2;
+
+/** Redis costs no call more than this: the time without a reply, and the jitter before its own request. */
+const MAX_DELAY_MS = 1_000;
+
+/** A call waits for its turn under a quota for at most this part of the time that the registry gives it. */
+const QUOTA_SHARE = 2 / 3;
+const DEFAULT_TIMEOUT_MS = 30_000;
+
+/** Returns undefined if the record must be read again. */
+type Outcome = Promise<IssuedToken | undefined>;
 
 export class SharedCall {
-  /** Holds the leases. A replica may have several calls for one owner, of different generations. */
-  readonly id = randomUUID();
-  readonly accessKey: string;
-  readonly request: TokenRequest;
+  /** Holds the lease. A replica may have several calls for one owner, of different generations. */
+  readonly #id = randomBytes(12).toString('base64url');
+  readonly #sharing: Sharing;
   /** The name of the owner's record. */
-  readonly owner: string;
-  readonly circuit: SharedCircuit;
-  /** The call's permission to send a request, if requests are paced. */
-  sendTime: SendTime | undefined;
+  readonly #name: string;
+  readonly #accessKey: string;
+  readonly #request: TokenRequest;
+  readonly #startedMs: number;
+  /** No token of this or an earlier generation is wanted. */
+  #avoid = 0;
+  /** The generation of the lease that the call waited for last; 0 for none. */
+  #followed = 0;
+  /** When Redis last replied; at first, when the call began (monotonic). */
+  #heardMs: number;
+  /** Until when it waits for other replicas (monotonic); undefined before it waits. */
+  #followsUntilMs: number | undefined;
+  #turn: Turn | undefined;
   #hasPermit = true;
 
-  constructor(accessKey: string, request: TokenRequest, owner: string, circuit: SharedCircuit) {
-    this.accessKey = accessKey;
-    this.request = request;
-    this.owner = owner;
-    this.circuit = circuit;
+  constructor(sharing: Sharing, name: string, accessKey: string, request: TokenRequest) {
+    this.#sharing = sharing;
+    this.#name = name;
+    this.#accessKey = accessKey;
+    this.#request = request;
+    this.#startedMs = sharing.clock.monotonic();
+    this.#heardMs = this.#startedMs;
   }
 
-  /** Whether the call has a permit. It needs one to send a request, and none to wait for another replica's. */
-  get hasPermit(): boolean {
-    return this.#hasPermit;
+  async obtain(): Promise<IssuedToken> {
+    const watch = this.#sharing.wakeups.watch(this.#name);
+    try {
+      for (;;) {
+        this.#request.signal.throwIfAborted();
+        const issued = await this.#read(watch);
+        if (issued) return issued;
+      }
+    } finally {
+      watch.stop();
+      this.#leaveLine();
+    }
+  }
+
+  async #read(watch: Watch): Outcome {
+    const { clock, counts, sealer, known } = this.#sharing;
+    const [readAtMs, askedAtMs] = [clock.monotonic(), clock.now()];
+    const [what, now, first = '', second = ''] = (await this.#acquire()) ?? [];
+    if (what !== undefined) {
+      this.#heardMs = clock.monotonic();
+      this.#sharing.stoppedAtMs = undefined;
+    }
+    switch (what) {
+      case 'token':
+        return this.#share(Number(now), Number(first), second, askedAtMs);
+      case 'wait':
+        return this.#follow(watch, Number(first) / 1000, Number(second), readAtMs);
+      case 'failure': {
+        const error = openFailure(sealer, sealContext('failure', this.#name, this.#followed), first);
+        this.#followed = 0;
+        if (!error) return undefined;
+        known.remember(this.#name, this.#accessKey);
+        counts.refused++;
+        throw error;
+      }
+      case 'free':
+        return void (await this.#prepareToSend(watch));
+      case 'lead':
+        return this.#send({ generation: Number(first), sinceUs: Number(now) });
+      default:
+        await this.#spread();
+        return this.#send();
+    }
+  }
+
+  #acquire() {
+    const { link, wakeups, names, known, pace, leaseMs } = this.#sharing;
+    const [name, { reason, rejected: refused }] = [this.#name, this.#request];
+    this.#avoid = Math.max(this.#avoid, known.avoid(name, this.#request));
+    const rejected = reason === 'rejected' ? known.generationOf(name, refused?.value) : 0;
+    if (this.#hasPermit) this.#turn ??= pace?.enter();
+    const maySend = this.#hasPermit && (this.#turn?.isNow ?? true);
+    const args = [this.#id, maySend ? leaseMs : 0, this.#avoid, rejected, this.#followed, wakeups.mode];
+    if (rejected > 0) args.push(names.channel, name, names.proofOf(`${rejected}`, name));
+    // Nobody waits for a refresh.
+    return link.run([ACQUIRE, name, args], reason === 'refresh' ? SILENCE_MS : undefined);
   }
 
   /**
-   * How long the call may wait for Redis and other replicas, so that the registry does not end it before its own request,
-   * which would blame the service. Half of its time at least, or most short requests would not be shared.
+   * The stored token as this replica's registry is to receive it. Undefined if it cannot be decrypted, was rejected
+   * here, is the one that a refresh is to replace, or has no life left for this replica.
+   *
+   * @param askedAtMs this replica's wall clock before it read the record.
    */
-  get patienceMs(): number {
-    const { timeoutMs = Infinity } = this.request;
-    return Math.max(timeoutMs - RESERVED_MS, timeoutMs / 2);
+  #share(nowUs: number, generation: number, sealed: string, askedAtMs: number): IssuedToken | undefined {
+    const { sealer, known, link, clock, counts, onUnreadable } = this.#sharing;
+    const [name, { reason, held, rejected }] = [this.#name, this.#request];
+    this.#avoid = Math.max(this.#avoid, generation);
+    const shared = openToken(sealer, sealContext('token', name, generation), sealed);
+    if (!shared) return void onUnreadable();
+    const { token, requestedAtUs } = shared;
+    const knownAs = known.generationOf(name, token);
+    known.remember(name, this.#accessKey, token, generation);
+    // The service may have answered another replica's refresh with the same token, and would do the same for ours.
+    const isToReplace = reason === 'refresh' && token === held?.value && !(knownAs > 0 && knownAs < generation);
+    if (token === rejected?.value || isToReplace) return undefined;
+    const ageMs = (Math.max(nowUs, link.time.at(clock.monotonic()) ?? 0) - requestedAtUs) / 1000;
+    try {
+      const at = { ageMs, askedAtMs, nowMs: clock.now() };
+      const issued = issuedTokenFrom(shared, at, (form) => this.#request.lifetimeMs(form));
+      if (issued) counts.shared++;
+      return issued;
+    } catch {
+      // A policy that throws does so for this replica's own token too, where the registry reports it.
+      return undefined;
+    }
   }
 
-  releasePermit(): void {
-    const { permit } = this.request;
-    if (!permit || !this.#hasPermit) return;
-    permit.release();
-    this.#hasPermit = false;
+  async #follow(watch: Watch, remainingMs: number, generation: number, readAtMs: number): Outcome {
+    const { clock, leaseMs } = this.#sharing;
+    const nowMs = clock.monotonic();
+    this.#leaveLine();
+    this.#followsUntilMs ??= nowMs + MAX_LEASES * leaseMs;
+    if (nowMs >= this.#followsUntilMs) return this.#send();
+    this.#followed = generation;
+    this.#releasePermit();
+    return void (await watch.next(remainingMs, readAtMs, this.#request.signal));
   }
 
-  async takePermit(): Promise<void> {
-    if (this.#hasPermit) return;
-    await this.request.permit?.take();
+  /** Requests a token: as the leader, whose lease has a generation and began at a time of the server, or as a fallback. */
+  async #send(lease?: { readonly generation: number; readonly sinceUs: number }): Promise<IssuedToken> {
+    const { source, link, sealer, known, clock, counts } = this.#sharing;
+    counts[lease ? 'leader' : 'fallback']++;
+    try {
+      if (!lease) await this.#prepareToSend();
+      const sentAtMs = clock.monotonic();
+      const issued = await source.requestToken(this.#accessKey, this.#request);
+      const problem = problemOfIssued(issued);
+      if (problem) throw new OwnerTokenError('invalid_response', problem);
+      // Generations are times, so one can stand in for the other. 0: Redis has never replied, and refuses the token.
+      const sentAtUs = lease?.sinceUs ?? link.time.at(sentAtMs) ?? 0;
+      const generation = lease?.generation ?? sentAtUs;
+      known.remember(this.#name, this.#accessKey, issued.token, generation);
+      this.#publish(issued, generation, sentAtUs, !lease);
+      return issued;
+    } catch (thrown) {
+      known.remember(this.#name, this.#accessKey);
+      // A closing registry concerns no other replica.
+      const context = lease && !this.#request.signal.aborted && sealContext('failure', this.#name, lease.generation);
+      // Without a lease too: the acquire may have taken effect although its reply was lost.
+      this.#release(context ? sealFailure(sealer, context, thrown) : '');
+      throw thrown;
+    } finally {
+      this.#turn = undefined;
+    }
+  }
+
+  /** Not awaited: the caller has its token. */
+  #publish(issued: IssuedToken, generation: number, requestedAtUs: number, isLeaseless: boolean): void {
+    const { sealer, link, names } = this.#sharing;
+    const context = sealContext('token', this.#name, generation);
+    const { sealed, usableUntilUs = 0 } = sealToken(sealer, context, issued, this.#request, requestedAtUs) ?? {};
+    const stored = [
+      generation,
+      sealed ?? '',
+      usableUntilUs,
+      isLeaseless ? 1 : 0,
+      names.proofOf('recovered', this.#name),
+    ];
+    if (sealed === undefined) this.#release('');
+    else void link.run([PUBLISH, this.#name, [this.#id, names.channel, this.#name, ...stored]]);
+  }
+
+  #release(failure: string): void {
+    const { link, names } = this.#sharing;
+    void link.run([RELEASE, this.#name, [this.#id, names.channel, this.#name, failure]]);
+  }
+
+  /** Waits for what a request of the call's own needs: its turn, if there is a quota, and a permit. */
+  async #prepareToSend(watch?: Watch): Promise<void> {
+    const { pace, clock } = this.#sharing;
+    const { signal, timeoutMs = DEFAULT_TIMEOUT_MS, permit } = this.#request;
+    this.#turn ??= pace?.enter();
+    while (this.#turn && !this.#turn.isNow) {
+      const nowMs = clock.monotonic();
+      const leftMs = this.#startedMs + timeoutMs * QUOTA_SHARE - nowMs;
+      if (leftMs <= 0) throw new OwnerTokenError('queue_timeout', 'requestsPerSecond left no room for this request');
+      this.#releasePermit();
+      const { over, wake } = sleep(clock, leftMs, signal);
+      this.#turn.onCome = wake;
+      // A wake-up may mean that another replica has got the token.
+      await Promise.race([over, watch?.next(leftMs, nowMs, signal) ?? over]);
+      wake();
+      signal.throwIfAborted();
+      if (watch && !this.#turn.isNow) return;
+    }
+    if (!this.#hasPermit) await permit?.take();
     this.#hasPermit = true;
   }
 
+  /** A call needs no permit while it waits for another replica's request, or for its turn. */
+  #releasePermit(): void {
+    if (!this.#hasPermit || !this.#request.permit) return;
+    this.#request.permit.release();
+    this.#hasPermit = false;
+  }
+
+  #leaveLine(): void {
+    if (this.#turn) this.#sharing.pace?.leave(this.#turn);
+    this.#turn = undefined;
+  }
+
   /**
-   * Releases the permit and waits until the record should be read again.
-   *
-   * @param readAtMs when it was last read (monotonic).
+   * Sharing has stopped: the first call requests its own token at once, the others of a burst at random within a second
+   * from then. All replicas of the fleet do so at the same moment.
    */
-  async waitToReread(watch: Watch, leaseMs: number, readAtMs: number): Promise<void> {
-    this.releasePermit();
-    await watch.next(leaseMs, readAtMs, this.request.signal);
+  async #spread(): Promise<void> {
+    const { clock, random, stoppedAtMs } = this.#sharing;
+    const nowMs = clock.monotonic();
+    this.#sharing.stoppedAtMs ??= nowMs;
+    const leftMs = Math.min(stoppedAtMs ?? 0, this.#heardMs) + MAX_DELAY_MS - nowMs;
+    if (stoppedAtMs !== undefined && leftMs > 0) await sleep(clock, random() * leftMs, this.#request.signal).over;
   }
 }

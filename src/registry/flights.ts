@@ -109,7 +109,9 @@ export class Flights implements FlightHost, Runner {
     });
   }
 
-  startNext(): void {
+  /** Ends the pauses of the client and the endpoint. */
+  liftCircuits(): void {
+    for (const scope of this.#failures.resume()) this.#diagnostics.lifted(scope);
     this.#dispatch.startNext();
   }
 

@@ -37,6 +37,7 @@ import {
   standingOf,
 } from './slot.ts';
 import { closedError } from './source-call.ts';
+import { sourceNews } from './source-news.ts';
 import { type OwnerState, ownerState, pauseInForce, type RegistryStats, registryStats } from './stats.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from './warm-up.ts';
 
@@ -78,6 +79,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     this.#owners = owners;
     this.#failures = failures;
     this.#flights = new Flights(settings, owners, failures, diagnostics);
+    settings.source.listen?.(sourceNews(this, this.#flights));
   }
 
   /** Names the registry in logs, diagnostics and metrics. */
@@ -142,7 +144,6 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const fingerprint = wasHeld ? held.fingerprint : this.#settings.fingerprints.ofToken(value);
     const known = wasHeld ? held : token instanceof AccessToken ? token : undefined;
     const isFirstReport = denied(slot, fingerprint, known);
-    // Before the drop, because the age of a held token is measured on the timeline.
     const ageMs = known ? ageMsOf(slot, known, now) : 0;
     if (wasHeld) this.#dropRejected(slot, held, now);
     if (isFirstReport && known) this.#tellPolicy('rejected', slot, known, ageMs);
@@ -225,8 +226,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
       return;
     }
     this.#owners.resumeAll();
-    for (const scope of this.#failures.resume()) this.#diagnostics.lifted(scope);
-    this.#flights.startNext();
+    this.#flights.liftCircuits();
   }
 
   /** Plain numbers, no secrets. Takes the same time however many owners there are. */

@@ -53,20 +53,6 @@ describe('N4', () => {
     }
     expect(sums.worst).toBeLessThanOrEqual(sums.alone * 1.1);
   });
-
-  it("a failure of another replica does not grow this one's backoff", async () => {
-    const fleet = new ModelFleet(new FleetSource((call) => call.fail(new OwnerTokenError('owner_refused', 'no'))));
-    const [leader, follower] = [fleet.replica(), fleet.replica()];
-    for (let round = 0; round < 4; round++) {
-      await leader.registry.getToken('owner').catch(() => {});
-      const error: unknown = await follower.registry.getToken('owner').catch((thrown: unknown) => thrown);
-      const record = [...fleet.model.keys.values()].find((fields) => fields.has('f'));
-      const endsAtMs = Number(record?.get('x')) / 1000;
-      expect(Math.abs(((error as OwnerTokenError).retryAtMs ?? 0) - endsAtMs)).toBeLessThan(101);
-      await fleet.pass(endsAtMs - fleet.clock.now() + 1, 60_000);
-      leader.registry.resume('owner');
-    }
-  });
 });
 
 describe('N5', () => {

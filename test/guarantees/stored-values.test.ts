@@ -7,7 +7,7 @@ import { FleetSource, requestOf, SEALING_KEY } from '../helpers/model-fleet.ts';
 import { noRedis, type RedisServer, startRedis } from '../helpers/redis-server.ts';
 import { seeded } from '../helpers/seeded.mjs';
 
-const FIELDS = ['v', 'g', 'u', 'h', 'l', 'n', 's', 'f', 'x', 'w'];
+const FIELDS = ['v', 'g', 'u', 'h', 'l', 'n', 'f', 'e', 'w'];
 const OWNERS = Array.from({ length: 10 }, (_, index) => `owner-${index}`);
 
 describe.skipIf(noRedis)('L3', () => {
@@ -24,7 +24,7 @@ describe.skipIf(noRedis)('L3', () => {
   });
 
   const replica = (source: FleetSource, sealingKeys = [SEALING_KEY]) =>
-    new SharedTokens({ source, redis: fromNodeRedis(client), sealingKeys, namingKey: SEALING_KEY, maxWaitMs: 1_000 });
+    new SharedTokens({ source, redis: fromNodeRedis(client), sealingKeys, namingKey: SEALING_KEY });
 
   it('400 damaged records: every call gets a token of its owner, and nothing throws', async () => {
     const source = FleetSource.answering();
@@ -32,10 +32,12 @@ describe.skipIf(noRedis)('L3', () => {
     const random = (below: number) => Math.floor(next() * below);
     const noise = () => String.fromCharCode(...Array.from({ length: random(40) }, () => random(256)));
     const damaged = async (key: string) => {
+      // A string of an earlier round that no call has replaced.
+      if ((await client.type(key)) !== 'hash') return;
       const values = (await client.hGetAll(key)) as Record<string, string>;
       const field = FIELDS[random(FIELDS.length)] ?? 'v';
       const value = values[field] ?? '';
-      const other = (await client.keys('otr:2:*'))[random(OWNERS.length)] ?? key;
+      const other = (await client.keys('otr:3:*'))[random(OWNERS.length)] ?? key;
       // The other key may no longer be a hash, or never have been one.
       const swapped = (await client.hGet(other, field).catch(() => null)) ?? '';
       const changes = [
@@ -51,7 +53,7 @@ describe.skipIf(noRedis)('L3', () => {
     };
     await Promise.all(OWNERS.map((owner) => replica(source).requestToken(owner, requestOf())));
     for (let round = 0; round < 40; round++) {
-      for (const key of await client.keys('otr:2:*')) if (!key.endsWith('replicas')) await damaged(key);
+      for (const key of await client.keys('otr:3:*')) if (!key.endsWith('replicas')) await damaged(key);
       const fresh = replica(source);
       const grants = await Promise.all(OWNERS.map((owner) => fresh.requestToken(owner, requestOf())));
       expect(grants.map(({ token }) => token.replace(/^token-\d+-of-/, ''))).toEqual(OWNERS);
@@ -66,9 +68,9 @@ describe.skipIf(noRedis)('L3', () => {
     const stranger = replica(source, [otherKey]);
     await stranger.requestToken('owner', requestOf());
     expect(stranger.stats()).toMatchObject({ unreadable: 1, leader: 1 });
-    const [key = ''] = (await client.keys('otr:2:*')).filter((name) => !name.endsWith('replicas'));
+    const [key = ''] = (await client.keys('otr:3:*')).filter((name) => !name.endsWith('replicas'));
     const value = Buffer.from((await client.hGet(key, 'v')) ?? '', 'base64url');
-    value[0] = 3;
+    value[0] = 9;
     await client.hSet(key, 'v', value.toString('base64url'));
     const next = replica(source, [otherKey]);
     await next.requestToken('owner', requestOf());

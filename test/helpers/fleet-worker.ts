@@ -5,12 +5,13 @@
 
 import { createHash } from 'node:crypto';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { Redis as Ioredis } from 'ioredis';
-import { createClient } from 'redis';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { Redis as Ioredis, Cluster as IoredisCluster } from 'ioredis';
+import { createClient, createCluster, createSentinel } from 'redis';
 import type { Clock } from '../../src/clock.ts';
 import type { OwnerTokenError } from '../../src/errors.ts';
 import { OwnerTokenRegistry, type RegistryStats, TokenEndpoint } from '../../src/index.ts';
-import { fromIoredis, fromNodeRedis, SharedTokens, type SharingStats } from '../../src/redis/index.ts';
+import { fromIoredis, fromNodeRedis, type RedisPort, SharedTokens, type SharingStats } from '../../src/redis/index.ts';
 
 export interface ReplicaOptions {
   baseUrl: string;
@@ -19,6 +20,10 @@ export interface ReplicaOptions {
   /** Absent: this replica does not share. */
   redisPort?: number;
   client?: 'node-redis' | 'ioredis';
+  /** What `redisPort` is the port of. Default: a server. */
+  topology?: 'server' | 'sentinel' | 'cluster';
+  /** So many replicas in this one process, with clients of both families in turn. */
+  copies?: number;
   subscribe?: boolean;
   username?: string;
   password?: string;
@@ -29,7 +34,6 @@ export interface ReplicaOptions {
   refreshWindow?: [number, number];
   concurrency?: number;
   maxQueueMs?: number;
-  maxWaitMs?: number;
   requestTimeoutMs?: number;
   /** The quota of all replicas together. */
   requestsPerSecond?: number;
@@ -51,6 +55,8 @@ export interface ReplicaReport {
   readonly requests: number;
   readonly pauses: RegistryStats['pauses'];
   readonly events: readonly unknown[];
+  /** The longest that its event loop was blocked since the last report. */
+  readonly blockedMs: number;
 }
 
 /** The commands of a replica. */
@@ -72,30 +78,61 @@ export interface ReplicaCommands {
 
 const digest = (token: string) => createHash('sha256').update(token).digest('hex').slice(0, 12);
 
+/** Opens a client of the family and, if wanted, a subscriber, with the options that `docs/fleet.md` shows. */
 async function connect(options: ReplicaOptions) {
-  const { redisPort: port = 0, client: family, username, password } = options;
+  const { redisPort: port = 0, client: family, subscribe, topology = 'server' } = options;
+  const [client, subscriber] = Array.from({ length: subscribe ? 2 : 1 }, () => open(family, topology, port, options));
+  const close = () => [client, subscriber].map((each) => each?.close());
+  if (!client) throw new Error('no client');
+  return { port: client.port(subscriber), close };
+}
+
+interface Opened {
+  port(subscriber?: Opened): RedisPort;
+  readonly client: never;
+  close(): unknown;
+}
+
+const RECONNECT = { socketTimeout: 2_000, reconnectStrategy: (retries: number) => Math.min(100 * 2 ** retries, 2_000) };
+
+function open(
+  family: ReplicaOptions['client'],
+  topology: NonNullable<ReplicaOptions['topology']>,
+  port: number,
+  { username, password }: ReplicaOptions,
+): Opened {
+  const user = { ...(username && { username }), ...(password && { password }) };
+  const node = { host: '127.0.0.1', port };
   if (family === 'ioredis') {
-    const client = new Ioredis(port, { ...(username && { username }), ...(password && { password }) });
-    const subscriber = options.subscribe ? client.duplicate() : undefined;
-    for (const each of [client, subscriber]) each?.on('error', () => {});
+    const settings = { ...user, socketTimeout: 2_000 };
+    const client =
+      topology === 'cluster'
+        ? new IoredisCluster([node], { redisOptions: settings })
+        : new Ioredis(
+            topology === 'server' ? { ...node, ...settings } : { ...settings, sentinels: [node], name: 'main' },
+          );
+    client.on('error', () => {});
     return {
-      port: fromIoredis(client, subscriber && { subscriber }),
-      close: () => [client, subscriber].map((c) => c?.disconnect()),
+      port: (subscriber) => fromIoredis(client, subscriber && { subscriber: subscriber.client }),
+      client: client as never,
+      close: () => client.disconnect(),
     };
   }
-  const client = createClient({
-    url: `redis://127.0.0.1:${port}`,
-    ...(username && { username, password: password ?? '' }),
-  });
+  const settings = { ...user, pingInterval: 1_000, socket: RECONNECT };
+  const url = `redis://127.0.0.1:${port}`;
+  const client =
+    topology === 'cluster'
+      ? createCluster({ rootNodes: [{ url }], defaults: settings })
+      : topology === 'server'
+        ? createClient({ url, ...settings })
+        : createSentinel({ name: 'main', sentinelRootNodes: [node], nodeClientOptions: settings, scanInterval: 500 });
   client.on('error', () => {});
-  const subscriber = options.subscribe ? client.duplicate() : undefined;
-  subscriber?.on('error', () => {});
   // A replica starts even if Redis is down: the client keeps reconnecting.
   void client.connect().catch(() => {});
-  void subscriber?.connect().catch(() => {});
   return {
-    port: fromNodeRedis(client, subscriber && { subscriber }),
-    close: () => [client, subscriber].map((c) => c?.destroy()),
+    port: (subscriber) => fromNodeRedis(client, subscriber && { subscriber: subscriber.client }),
+    client: client as never,
+    close: () => client.destroy(),
   };
 }
 
@@ -106,10 +143,19 @@ class Replica implements ReplicaCommands {
   #registry!: OwnerTokenRegistry;
   #shared: SharedTokens | undefined;
   #close: () => unknown = () => {};
+  readonly #delay = monitorEventLoopDelay();
+  #others: Replica[] = [];
 
-  async start(options: ReplicaOptions): Promise<void> {
+  async start({ copies = 1, ...options }: ReplicaOptions): Promise<void> {
+    this.#others = Array.from({ length: copies - 1 }, () => new Replica());
+    const families = ['ioredis', 'node-redis'] as const;
+    const started = this.#others.map((other, index) =>
+      other.start(options.client ? { ...options, client: families[index % 2] as 'ioredis' } : options),
+    );
+    await Promise.all(started);
     this.#shared = undefined;
     this.#events.length = 0;
+    this.#delay.enable();
     subscribe('owner-token-registry:sharing', this.#onEvent);
     this.#options = options;
     const skewMs = options.skewMs ?? 0;
@@ -124,7 +170,6 @@ class Replica implements ReplicaCommands {
       refreshWindow,
       concurrency,
       maxQueueMs,
-      maxWaitMs,
       requestTimeoutMs,
       requestsPerSecond,
     } = options;
@@ -140,7 +185,6 @@ class Replica implements ReplicaCommands {
         clock,
         ...(leaseMs && { leaseMs }),
         ...(redisTimeoutMs && { redisTimeoutMs }),
-        ...(maxWaitMs && { maxWaitMs }),
         ...(requestsPerSecond && { requestsPerSecond }),
       });
     }
@@ -154,8 +198,10 @@ class Replica implements ReplicaCommands {
     });
   }
 
-  get(accessKeys: string[]): Promise<Outcome[]> {
-    return Promise.all(accessKeys.map((accessKey) => this.#get(accessKey)));
+  async get(accessKeys: string[]): Promise<Outcome[]> {
+    const own = accessKeys.map((accessKey) => this.#get(accessKey));
+    const others = this.#others.map((other) => other.get(accessKeys));
+    return (await Promise.all([Promise.all(own), ...others])).flat();
   }
 
   async call(accessKeys: string[]): Promise<(number | string)[]> {
@@ -198,10 +244,13 @@ class Replica implements ReplicaCommands {
   async report(): Promise<ReplicaReport> {
     const sharing = this.#shared?.stats();
     const { requests, pauses } = this.#registry.stats();
-    return { requests, pauses, events: this.#events, ...(sharing && { sharing }) };
+    const blockedMs = this.#delay.max / 1e6;
+    this.#delay.reset();
+    return { requests, pauses, events: this.#events, blockedMs, ...(sharing && { sharing }) };
   }
 
   async stop(): Promise<void> {
+    await Promise.all(this.#others.map((other) => other.stop()));
     await this.#registry.close({ timeoutMs: 100 });
     this.#close();
     unsubscribe('owner-token-registry:sharing', this.#onEvent);

@@ -1,6 +1,5 @@
-import { MAX_SILENCE_MS } from '../../src/redis/circuit-breaker.ts';
 import type { RedisPort } from '../../src/redis/ports.ts';
-import { MAX_AHEAD_MS, MAX_SHARED_MS, MEMORY_MS } from '../../src/redis/record-scripts.ts';
+import { ANNOUNCED_MS, MAX_AHEAD_MS, MAX_SHARED_MS, MEMORY_MS } from '../../src/redis/record-scripts.ts';
 
 /**
  * The shared record in TypeScript, for simulations: models Redis with our scripts on an injected clock. The suite
@@ -24,8 +23,8 @@ export class SharedRecordModel {
   run(name: string, key: string, args: readonly string[]): string[] {
     const nowUs = this.#nowUs();
     if ((this.expiries.get(key) ?? Infinity) <= nowUs / 1000) this.#delete(key);
-    const record = new RecordAt(nowUs, this.keys.get(key), (channel, message) => {
-      for (const listener of this.#listeners) listener(channel, message);
+    const record = new RecordAt(nowUs, key, this.keys.get(key), (channel, message) => {
+      this.tell(channel, message);
     });
     const [what, ...rest] = record.perform(name, args);
     if (record.fields.size === 0) this.#delete(key);
@@ -38,6 +37,11 @@ export class SharedRecordModel {
   flush(): void {
     this.keys.clear();
     this.expiries.clear();
+  }
+
+  /** Sends a message, like PUBLISH. */
+  tell(channel: string, message: string): void {
+    for (const listener of this.#listeners) listener(channel, message);
   }
 
   listen(listener: (channel: string, message: string) => void): () => void {
@@ -64,9 +68,6 @@ export class SharedRecordModel {
   }
 }
 
-/** The common channel, the record's name, and how the publisher's own replica listens. */
-type WakeTarget = [channel: string, name: string, mode: string];
-
 type Answer = [what: string, ...rest: string[]];
 
 /** One record during one operation. */
@@ -74,30 +75,21 @@ class RecordAt {
   readonly fields: Map<string, string>;
   expiresAtMs: number | undefined;
   readonly #now: number;
-  readonly #publish: (channel: string, message: string) => void;
-  #sealed: string | undefined;
-  readonly #generation: number;
-  #usable: number;
-  readonly #leader: string | undefined;
-  #leased: number;
-  readonly #fence: number;
-  #failure: string | undefined;
-  #failed: number;
-  #waiting: string | undefined;
+  readonly #key: string;
+  readonly #tell: (channel: string, message: string) => void;
+  readonly #waiting: string;
 
-  constructor(now: number, fields: Map<string, string> | undefined, publish: (channel: string, text: string) => void) {
+  constructor(
+    now: number,
+    key: string,
+    fields: Map<string, string> | undefined,
+    tell: (channel: string, message: string) => void,
+  ) {
     this.#now = now;
+    this.#key = key;
     this.fields = new Map(fields);
-    this.#publish = publish;
-    this.#sealed = this.fields.get('v');
-    this.#generation = this.#number('g', MAX_AHEAD_MS.generation);
-    this.#usable = this.#number('u', MAX_AHEAD_MS.token);
-    this.#leader = this.fields.get('h');
-    this.#leased = this.#number('l', MAX_AHEAD_MS.lease);
-    this.#fence = this.#number('n', MAX_AHEAD_MS.generation);
-    this.#failure = this.fields.get('f');
-    this.#failed = this.#number('x', MAX_AHEAD_MS.failure);
-    this.#waiting = this.fields.get('w');
+    this.#tell = tell;
+    this.#waiting = this.fields.get('w') ?? '';
   }
 
   perform(name: string, args: readonly string[]): Answer {
@@ -105,151 +97,113 @@ class RecordAt {
     const n = (index: number) => Number(args[index]);
     switch (name) {
       case 'acquire':
-        return this.#acquire(s(0), n(1), n(2), n(3), n(4), s(5), s(6), n(7));
-      case 'renew':
-        return this.#renew(s(0), n(1), n(2));
+        if (n(3) === this.#generation && this.#sealed !== undefined) {
+          this.#clear('v', 'u');
+          this.#tell(s(6), `${s(7)} ${this.#generation} ${s(8)}`);
+        }
+        return this.#acquire(s(0), n(1), n(2), n(4), s(5));
       case 'publish':
-        return this.#publishToken(s(0), [s(1), s(2), s(7)], n(3), s(4), n(5), s(6) === '1');
+        return this.#publish(s(0), [s(1), s(2)], n(3), s(4), n(5), s(6) === '1', s(7));
       case 'release':
-        return this.#release(s(0), [s(1), s(2), s(7)], s(3), s(4), n(5), s(6) === '1');
-      case 'reserve':
-        return this.#reserve(n(0), n(1));
+        return this.#release(s(0), [s(1), s(2)], s(3));
       case 'announce':
-        return this.#announce(s(0), s(1), n(2));
+        return this.#announce(s(0), s(1), s(2) === '1');
       default:
         throw new Error(`no such script: ${name}`);
     }
   }
 
-  #acquire(
+  #acquire(call: string, leaseMs: number, avoid: number, followed: number, mode: string): Answer {
+    const [generation, fence, leased] = [this.#generation, this.#fence, this.#leased];
+    if (this.#isGood && generation > avoid) return ['token', String(generation), this.#sealed ?? ''];
+    const failure = this.fields.get('f');
+    const isFailure = failure !== undefined && followed > 0 && this.#number('e', MAX_AHEAD_MS.generation) === followed;
+    if (isFailure) return ['failure', failure];
+    const leader = leased > this.#now ? this.fields.get('h') : undefined;
+    if (leader === call) return ['lead', String(fence)];
+    if (leader !== undefined || leaseMs === 0) {
+      if (!this.#waiting.includes(mode)) this.#save({ w: this.#waiting + mode });
+      return leader === undefined ? ['free'] : ['wait', String(leased - this.#now), String(fence)];
+    }
+    const next = Math.max(this.#now, generation + 1, fence + 1, avoid + 1);
+    this.fields.set('l', String(this.#now + leaseMs * 1000));
+    this.#save({ h: call, n: next });
+    return ['lead', String(next)];
+  }
+
+  #publish(
     call: string,
-    leaseMs: number,
-    avoid: number,
-    lifeMs: number,
-    rejected: number,
-    unreadable: string,
-    mode: string,
-    sentUs: number,
+    to: [string, string],
+    mine: number,
+    value: string,
+    last: number,
+    leaseless: boolean,
+    proof: string,
   ): Answer {
-    const mostUs = MAX_SILENCE_MS * 1000;
-    const lateUs = sentUs > 0 ? Math.min(Math.max(this.#now - sentUs, 0), mostUs) : mostUs;
-    if (this.#sealed !== undefined && this.#generation === rejected) {
-      this.#clear('v', 'u');
-      this.#sealed = undefined;
-      this.#usable = 0;
-    }
-    if (this.#failure !== undefined && this.#failure === unreadable) {
-      this.#clear('f', 'x');
-      this.#failure = undefined;
-      this.#failed = 0;
-    }
-    const longEnough = this.#usable > this.#now + lifeMs * 1000;
-    if (this.#good() && this.#generation > avoid && longEnough) return this.#token('token');
-    if (this.#failure !== undefined && this.#failed > this.#now) {
-      return ['failure', String(this.#failed - this.#now), this.#failure];
-    }
-    if (this.#leader !== undefined && this.#leased + lateUs > this.#now) {
-      if (this.#leader === call) return ['lead', String(this.#fence), this.#failure ?? ''];
-      if (!this.#waits(mode)) this.fields.set('w', (this.#waiting ?? '') + mode);
-      return ['wait', String(Math.max(this.#leased + (sentUs > 0 ? lateUs : 0) - this.#now, 0))];
-    }
-    if (leaseMs < 0 && !this.#waits(mode)) this.#save({ w: (this.#waiting ?? '') + mode });
-    if (leaseMs <= 0) return ['free', '0', this.#failure ?? ''];
-    const fence = Math.max(this.#now, this.#generation + 1, this.#fence + 1, avoid + 1);
-    this.#leased = this.#now + leaseMs * 1000 + lateUs;
-    this.#save({ h: call, l: this.#leased, n: fence, s: this.#now });
-    return ['lead', String(fence), this.#failure ?? ''];
-  }
-
-  #renew(call: string, leaseMs: number, maxHoldMs: number): Answer {
-    if (this.#leader !== call || this.#now > this.#number('s', 0) + maxHoldMs * 1000) return ['lost'];
-    this.#leased = this.#now + leaseMs * 1000;
-    this.#save({ l: this.#leased });
-    return ['held'];
-  }
-
-  #publishToken(call: string, to: WakeTarget, mine: number, value: string, last: number, leaseless: boolean): Answer {
     const held = this.#endLease(call);
-    if (mine === this.#generation && this.#sealed === value) return ['stored'];
-    const unwanted = leaseless && (this.#good() || mine > this.#now);
-    let reply: Answer = ['stored'];
-    if (mine <= this.#generation && this.#good()) reply = this.#token('superseded');
-    else if (mine <= this.#generation || mine < this.#fence || last <= this.#now || unwanted) reply = ['refused'];
-    else {
-      this.#failed = 0;
-      this.#usable = Math.min(last, this.#now + MAX_SHARED_MS * 1000);
-      this.#save({ v: value, g: mine, u: this.#usable });
-      this.#clear('f', 'x');
+    const unwanted = leaseless && (this.#isGood || mine > this.#now);
+    const stored = mine > this.#generation && last > this.#now && !unwanted;
+    if (stored) {
+      this.fields.set('u', String(Math.min(last, this.#now + MAX_SHARED_MS * 1000)));
+      this.#save({ v: value, g: mine });
     }
-    if (held || reply[0] === 'stored') this.#wake(to, false);
-    return reply;
+    if (stored && this.fields.has('f')) {
+      this.#clear('f', 'e');
+      this.#tell(to[0], `${to[1]} recovered ${proof}`);
+    }
+    if (held || stored) this.#wake(to);
+    return [stored ? 'stored' : 'refused'];
   }
 
-  #release(call: string, to: WakeTarget, outcome: string, payload: string, last: number, all: boolean): Answer {
-    const held = this.#endLease(call);
-    let changed = false;
-    if (outcome === 'failed' && last > Math.max(this.#now, this.#failed)) {
-      changed = true;
-      this.#failed = Math.min(last, this.#now + MAX_AHEAD_MS.failure * 1000);
-      this.#save({ f: payload, x: this.#failed });
-    } else if (outcome === 'passed' && held && this.#failure !== undefined) {
-      changed = true;
-      this.#clear('f', 'x');
-    }
-    if (held || changed) this.#wake(to, all && changed);
-    return [changed ? 'changed' : 'released'];
+  #release(call: string, to: [string, string], failure: string): Answer {
+    if (!this.#endLease(call)) return ['lost'];
+    if (failure !== '') this.#save({ f: failure, e: this.#fence });
+    this.#wake(to);
+    return ['released'];
   }
 
-  #announce(replica: string, keyId: string, windowMs: number): Answer {
-    if (windowMs === 0) {
-      this.#clear(replica);
-      return ['left'];
-    }
-    this.fields.set(replica, `${keyId} ${this.#now}`);
-    this.expiresAtMs = Math.floor(this.#now / 1000) + windowMs;
+  #announce(replica: string, keyId: string, isLeaving: boolean): Answer {
+    this.fields.set(replica, `${keyId} ${isLeaving ? 0 : this.#now}`);
+    this.expiresAtMs = Math.floor(this.#now / 1000) + ANNOUNCED_MS;
     let mismatched = 0;
     for (const [field, value] of this.fields) {
       const [id, seen] = value.split(' ');
-      if (!(Number(seen) >= this.#now - windowMs * 1000)) this.#clear(field);
+      if (!(Math.abs(this.#now - Number(seen)) <= ANNOUNCED_MS * 1000)) this.#clear(field);
       else if (id !== keyId) mismatched++;
     }
     return ['listed', String(this.fields.size), String(mismatched)];
   }
 
   #endLease(call: string): boolean {
-    if (this.#leader !== call) return false;
-    this.#clear('h', 'l', 's');
-    this.#leased = 0;
+    if (this.fields.get('h') !== call) return false;
+    this.#clear('h', 'l');
     return true;
   }
 
-  #wake([channel, name, mode]: WakeTarget, all: boolean): void {
-    const [common, sharded] = ['c', 's'].map((each) => this.#waits(each) || (all && mode === each));
-    if (this.#waiting !== undefined) this.#clear('w');
-    if (common) this.#publish(channel, name);
-    if (sharded) this.#publish(name, name);
+  #wake([channel, name]: [string, string]): void {
+    this.#clear('w');
+    if (this.#waiting.includes('c')) this.#tell(channel, name);
+    if (this.#waiting.includes('s')) this.#tell(this.#key, name);
   }
 
-  #waits(mode: string): boolean {
-    return this.#waiting?.includes(mode) ?? false;
+  get #sealed(): string | undefined {
+    return this.fields.get('v');
   }
 
-  #reserve(count: number, intervalUs: number): Answer {
-    const stored = Number(this.fields.get('t') ?? 0);
-    const isAhead = stored > this.#now && stored <= this.#now + MAX_AHEAD_MS.sendTime * 1000;
-    const first = isAhead ? stored : this.#now;
-    const next = first + count * intervalUs;
-    this.fields.set('t', String(next));
-    this.expiresAtMs = Math.floor(next / 1000) + MEMORY_MS;
-    return ['reserved', String(first - this.#now)];
+  get #generation(): number {
+    return this.#number('g', MAX_AHEAD_MS.generation);
   }
 
-  #good(): boolean {
-    return this.#sealed !== undefined && this.#generation > 0 && this.#usable > this.#now;
+  get #fence(): number {
+    return this.#number('n', MAX_AHEAD_MS.generation);
   }
 
-  #token(what: 'token' | 'superseded'): Answer {
-    return [what, String(this.#generation), this.#sealed ?? ''];
+  get #leased(): number {
+    return this.#number('l', MAX_AHEAD_MS.lease);
+  }
+
+  get #isGood(): boolean {
+    return this.#sealed !== undefined && this.#generation > 0 && this.#number('u', MAX_AHEAD_MS.token) > this.#now;
   }
 
   /** A field as a number; 0 if it is not a number, or further ahead than any script writes. */
@@ -260,8 +214,8 @@ class RecordAt {
 
   #save(values: Record<string, string | number>): void {
     for (const [field, value] of Object.entries(values)) this.fields.set(field, String(value));
-    const lastMs = Math.floor(Math.max(this.#now, this.#usable, this.#leased, this.#failed) / 1000);
-    this.expiresAtMs = lastMs + MEMORY_MS;
+    const lastUs = Math.max(this.#now, this.#number('u', MAX_AHEAD_MS.token), this.#leased);
+    this.expiresAtMs = Math.floor(lastUs / 1000) + MEMORY_MS;
   }
 
   #clear(...fields: string[]): void {

@@ -1,7 +1,6 @@
 import { createClient } from 'redis';
 import { OwnerTokenRegistry, TokenEndpoint } from '../../src/index.ts';
 import { fromNodeRedis, type RedisPort, SharedTokens } from '../../src/redis/index.ts';
-import { Names, namingKeyFrom } from '../../src/redis/names.ts';
 import { ManualClock, settle } from './manual-clock.ts';
 import { SEALING_KEY } from './model-fleet.ts';
 import { startRedis } from './redis-server.ts';
@@ -12,7 +11,7 @@ import { ResourceService } from './resource-service.ts';
 export type Message = string;
 
 /** A follower whose subscription was confirmed only after it read the record reads it again within this time. */
-const POLLED_MS = 20;
+const POLLED_MS = 150;
 
 /** Three replicas on one manual clock, each with its own clients of a real Redis. */
 export class TracedFleet implements AsyncDisposable {
@@ -78,18 +77,16 @@ export class TracedFleet implements AsyncDisposable {
         return response;
       },
     });
-    const ofEndpoint = new Names('otr', namingKeyFrom(SEALING_KEY)).ofEndpoint(await endpoint.identity());
-    const redis = this.#recording(fromNodeRedis(client, { subscriber }) as Required<RedisPort>, name, ofEndpoint);
+    const redis = this.#recording(fromNodeRedis(client, { subscriber }) as Required<RedisPort>, name);
     const source = new SharedTokens({ source: endpoint, redis, sealingKeys: [SEALING_KEY], clock: this.#clock });
     this.#replicas.push(new OwnerTokenRegistry({ source, clock: this.#clock }));
   }
 
   /** The replies to `announce` and `subscribe` are not recorded: which of them comes first changes nothing. */
-  #recording(port: Required<RedisPort>, name: string, ofEndpoint: string): RedisPort {
+  #recording(port: Required<RedisPort>, name: string): RedisPort {
     return {
       run: async (script, key, args) => {
-        const of = key === ofEndpoint ? "the endpoint's record" : "the owner's record";
-        this.#record(name, 'R', script.name === 'acquire' ? `acquire ${of}` : script.name);
+        this.#record(name, 'R', script.name);
         const reply = await this.#counted(port.run(script, key, args));
         if (script.name !== 'announce') this.#record('R', name, (reply as string[])[0] ?? '');
         return reply;

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { Sealer } from '../../src/redis/sealing.ts';
+import { Sealer, sealContext } from '../../src/redis/sealing.ts';
 
 const OLD = new Uint8Array(32).fill(1);
 const NEW = new Uint8Array(32).fill(2);
@@ -12,7 +12,7 @@ const TOKEN = {
   requestedAtUs: 1_900_000_000_000_001,
   lifetimeMs: 3_600_000,
 };
-const HERE = { kind: 'token', name: 'name', generation: 42 } as const;
+const HERE = sealContext('token', 'name', 42);
 const sealed = (sealer: Sealer, token: object = TOKEN) => sealer.seal(token, HERE) ?? '';
 
 describe('a sealed token', () => {
@@ -33,9 +33,9 @@ describe('a sealed token', () => {
   it('L3: opens in its own record and generation only', () => {
     const sealer = new Sealer([OLD]);
     const value = sealed(sealer);
-    expect(sealer.open(value, { ...HERE, name: 'another name' })).toBeUndefined();
-    expect(sealer.open(value, { ...HERE, generation: 43 })).toBeUndefined();
-    expect(sealer.open(value, { ...HERE, kind: 'failure' })).toBeUndefined();
+    expect(sealer.open(value, sealContext('token', 'another name', 42))).toBeUndefined();
+    expect(sealer.open(value, sealContext('token', 'name', 43))).toBeUndefined();
+    expect(sealer.open(value, sealContext('failure', 'name', 42))).toBeUndefined();
     expect(new Sealer([NEW]).open(value, HERE)).toBeUndefined();
   });
 

@@ -18,29 +18,30 @@ const lifetimeMs = lifetimeBy(expiresIn());
 describe('a shared token', () => {
   it('is as it was first obtained, its age counted from before the record was asked', () => {
     const token = shared({ tokenType: 'DPoP' });
-    const grant = issuedTokenFrom({ shared: token, ageMs: 60_000.5, askedAtMs: NOW, lifetimeMs });
+    const grant = issuedTokenFrom(token, { ageMs: 60_000.5, askedAtMs: NOW, nowMs: NOW }, lifetimeMs);
     const { response, tokenType } = token;
     expect(grant).toEqual({ token: 'opaque', tokenType, response, requestedAtMs: NOW - 60_001 });
   });
 
   it('is none when the token is over, or its age cannot be', () => {
-    const of = (ageMs: number) => issuedTokenFrom({ shared: shared(), ageMs, askedAtMs: NOW, lifetimeMs });
-    expect(of(589_000)).toBeDefined();
-    expect(of(590_500)).toBeUndefined();
+    const of = (ageMs: number) => issuedTokenFrom(shared(), { ageMs, askedAtMs: NOW, nowMs: NOW }, lifetimeMs);
+    expect(of(588_900)).toBeDefined();
+    // Less than a second is left: it would end on its way.
+    expect(of(589_100)).toBeUndefined();
     expect(of(-1)).toBeUndefined();
     expect(of(Number.NaN)).toBeUndefined();
   });
 
   it('is none when a JWT is over by its own word, unless it is kept until rejected', () => {
     const token = shared({ token: jwt({ exp: NOW / 1000 - 1 }) });
-    expect(issuedTokenFrom({ shared: token, ageMs: 0, askedAtMs: NOW, lifetimeMs })).toBeUndefined();
-    const forever = { shared: { ...token, lifetimeMs: Infinity }, lifetimeMs: () => Infinity };
-    expect(issuedTokenFrom({ ...forever, ageMs: 0, askedAtMs: NOW })).toBeDefined();
+    const at = { ageMs: 0, askedAtMs: NOW, nowMs: NOW };
+    expect(issuedTokenFrom(token, at, lifetimeMs)).toBeUndefined();
+    expect(issuedTokenFrom({ ...token, lifetimeMs: Infinity }, at, () => Infinity)).toBeDefined();
   });
 
   it('is none where the policy would keep for ever what another knows an end of', () => {
-    const facts = { shared: shared(), ageMs: 0, askedAtMs: NOW, lifetimeMs: () => Infinity };
-    expect(issuedTokenFrom(facts)).toBeUndefined();
+    const at = { ageMs: 0, askedAtMs: NOW, nowMs: NOW };
+    expect(issuedTokenFrom(shared(), at, () => Infinity)).toBeUndefined();
   });
 
   it('never outlives the truth that was sealed: any policy, any age, clocks any minutes apart', () => {
@@ -61,7 +62,7 @@ describe('a shared token', () => {
         const life = (index: number, of: IssuedToken) => lifetimeBy(policies[index] as ExpiryPolicy)(of);
         const sealed = { ...grant, requestedAtUs: 1, lifetimeMs: life(theirs, grant) };
         const askedAtMs = NOW + ageMs + skewMin * 60_000;
-        const adopted = issuedTokenFrom({ shared: sealed, ageMs, askedAtMs, lifetimeMs: (of) => life(mine, of) });
+        const adopted = issuedTokenFrom(sealed, { ageMs, askedAtMs, nowMs: askedAtMs }, (of) => life(mine, of));
         if (!adopted) return true;
         const ends = expiresAtMs(adopted.requestedAtMs ?? Number.NaN, life(mine, adopted));
         return ends <= askedAtMs - ageMs + sealed.lifetimeMs && ends > askedAtMs && adopted.token === token;

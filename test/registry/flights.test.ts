@@ -914,7 +914,7 @@ describe('resuming', () => {
     await settle();
     const { queued } = stage.numbers;
     stage.failures.resume();
-    stage.flights.startNext();
+    stage.flights.liftCircuits();
     expect([queued, stage.numbers.queued]).toEqual([2, 1]);
     stage.source.script((call) => call.succeed());
     for (const call of stage.source.calls) if (!call.settled) call.succeed();

@@ -3,8 +3,8 @@ import { type Replica, ReplicaPool } from '../../helpers/fleet.ts';
 import type { Outcome, ReplicaOptions } from '../../helpers/fleet-worker.ts';
 import { noRedis, type RedisServer, startRedis } from '../../helpers/redis-server.ts';
 import { seeded } from '../../helpers/seeded.mjs';
-import { overload } from './overload.ts';
-import { meter, watch } from './redis-readings.ts';
+import { faults } from './faults.ts';
+import { meter } from './redis-readings.ts';
 import { type Service, startService } from './service.ts';
 
 const failed: string[] = [];
@@ -98,38 +98,6 @@ async function hits(pool: ReplicaPool): Promise<void> {
       value,
       `CPU time; ${ratio.toFixed(2)} of healthy; at most 1.05`,
       ratio <= 1.05,
-    );
-  });
-}
-
-async function hung(pool: ReplicaPool): Promise<void> {
-  await scene(20, async ({ redis, options }) => {
-    await using fleet = await pool.start(1, { ...options, concurrency: 64 });
-    const replica = fleet.at(0);
-    await replica.tell('load', 'warm', 400, 2_000);
-    const base = await replica.tell('load', 'base', 400, 3_000);
-    redis.process.kill('SIGSTOP');
-    const first = await replica.tell('load', 'first', 400, 1_000);
-    const open = await replica.tell('load', 'open', 400, 4_000);
-    redis.process.kill('SIGCONT');
-    const [baseMs, openMs] = [base, open].map((outcomes) =>
-      quantile(
-        outcomes.map(({ ms }) => ms),
-        0.5,
-      ),
-    ) as [number, number];
-    const slowestMs = quantile(
-      [...first, ...open].map(({ ms }) => ms),
-      1,
-    );
-    const lost = [...first, ...open].filter(({ token }) => !token).length;
-    const ratio = openMs / baseMs;
-    const remark = `of the base (${baseMs.toFixed(1)} ms); at most 1.2; slowest ${slowestMs.toFixed(0)} ms, ${lost} lost`;
-    print(
-      '400 cold calls a second, Redis hung, breaker open: p50',
-      `${ratio.toFixed(2)} x`,
-      remark,
-      ratio <= 1.2 && lost === 0,
     );
   });
 }
@@ -242,35 +210,6 @@ async function refresh(pool: ReplicaPool, processes: number): Promise<void> {
   });
 }
 
-async function outage(pool: ReplicaPool): Promise<void> {
-  await scene(20, async ({ redis, service, options }) => {
-    await using fleet = await pool.start(8, { ...options, redisTimeoutMs: 2_000 });
-    await using watcher = await watch(redis);
-    const load = Promise.all(fleet.replicas.map((replica, index) => replica.tell('load', `${index}-`, 50, 13_000)));
-    await sleep(2_000);
-    const failingSinceMs = performance.now();
-    service.failing = true;
-    while (!(await watcher.knowsOfFailure())) await sleep(1);
-    // Who had been let in by then sends its request within moments.
-    await sleep(50);
-    const underWay = service.requests;
-    await sleep(10_000 - (performance.now() - failingSinceMs));
-    const after = service.requests - underWay;
-    service.failing = false;
-    const startedMs = performance.now();
-    print(
-      'a 10 s outage, 8 processes, 400 new owners a second: requests after it is known',
-      `${after}`,
-      'at most 160: two a second from each process, as for new owners anywhere',
-      after <= 160,
-    );
-    const all = async () => (await fleet.all('get', ['recovered'])).flat().every(({ token }) => token);
-    while (!(await all()) && performance.now() - startedMs < 60_000) await sleep(100);
-    print('… all processes served again after', `${((performance.now() - startedMs) / 1000).toFixed(1)} s`, '', true);
-    await load;
-  });
-}
-
 function fuzz(): void {
   const sealer = new Sealer([Uint8Array.from({ length: 32 }, (_, index) => index)]);
   const shared = { token: 'token', response: { access_token: 'token' } };
@@ -310,17 +249,15 @@ export async function main(file: string, only: string[]): Promise<number> {
   await using pool = new ReplicaPool(file);
   if (wanted('fuzz')) fuzz();
   if (wanted('hits')) await hits(pool);
-  if (wanted('hung')) await hung(pool);
   if (wanted('wakes')) await wakes(pool);
   if (wanted('killed')) await killed(pool);
-  if (wanted('outage')) await outage(pool);
   for (const processes of [1, 8, 20]) {
     if (wanted('cost') || only.includes(`cost${processes}`)) await cost(pool, processes);
     if (wanted('refresh') || only.includes(`refresh${processes}`)) await refresh(pool, processes);
   }
   if (wanted('cold')) await cold(pool, 20, 200);
-  const scenes = only.filter((name) => name.startsWith('redis-')).map((name) => name.slice(6));
-  if (wanted('overload') || scenes.length > 0) failed.push(...(await overload(pool, scenes, sleep)));
+  const named = only.filter((name) => name.startsWith('fault-')).map((name) => name.slice(6));
+  if (wanted('faults') || named.length > 0) failed.push(...(await faults(pool, named)));
   if (only.includes('large')) await cold(pool, 50, 1_000);
   return failed.length > 0 ? 1 : 0;
 }

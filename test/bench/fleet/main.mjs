@@ -3,10 +3,9 @@
  * `redis-server`; without one it says so.
  *
  *   npm run bench -- fleet                          all figures but the large one
- *   node test/bench/fleet/main.mjs hits hung        those named: fuzz, hits, hung, wakes, killed, outage, cost, refresh,
- *                                                   cold, overload; redis-late-5.6s and others for one scene of
- *                                                   overload; cost8 or refresh20 for one number of processes; large
- *                                                   for 50 processes and 1,000 owners
+ *   node test/bench/fleet/main.mjs hits killed      those named: fuzz, hits, wakes, killed, cost, refresh, cold, faults;
+ *                                                   fault-hung and others for one row of faults; cost8 or refresh20 for
+ *                                                   one number of processes; large for 50 processes and 1,000 owners
  */
 
 import { bundle } from '../../helpers/bundle.mjs';

@@ -28,15 +28,3 @@ export async function meter(redis: RedisServer) {
     [Symbol.asyncDispose]: async () => client.destroy(),
   };
 }
-
-/** Looks into Redis whether the fleet knows that the service is failing. */
-export async function watch(redis: RedisServer) {
-  const client = await createClient({ url: redis.url }).connect();
-  return {
-    knowsOfFailure: async () => {
-      const found = await Promise.all((await client.keys('otr:*')).map((key) => client.hmGet(key, ['f', 'x'])));
-      return found.flat().some((field) => field !== null);
-    },
-    [Symbol.asyncDispose]: async () => client.destroy(),
-  };
-}

@@ -1,0 +1,64 @@
+/**
+ * The last token of each owner that this replica requested or shared, by digest: so that it can name the generation of a
+ * rejected token, refuses older ones that somebody put back into Redis, and recognizes a token that another replica has
+ * rejected. Bounded: for an owner that was dropped, the record itself shows the generation again.
+ */
+
+import { createHash } from 'node:crypto';
+import type { TokenRequest } from '../token.ts';
+
+const MAX_KNOWN = 30_000;
+
+interface Known {
+  readonly accessKey: string;
+  readonly digest: string;
+  /** 0: requested while the server's time was unknown. */
+  readonly generation: number;
+  isRejected: boolean;
+}
+
+export class KnownTokens {
+  /** By the name of the owner's record; the least recently stored first. */
+  readonly #known = new Map<string, Known>();
+
+  /** @param token empty, with a generation of 0, for an owner whose request failed. */
+  remember(name: string, accessKey: string, token = '', generation = 0): void {
+    if (token === '' && this.#known.has(name)) return;
+    this.#known.delete(name);
+    this.#known.set(name, { accessKey, digest: digestOf(token), generation, isRejected: false });
+    const [oldest = name] = this.#known.keys();
+    if (this.#known.size > MAX_KNOWN) this.#known.delete(oldest);
+  }
+
+  /** 0 if it is unknown. */
+  generationOf(name: string, token: string | undefined): number {
+    const known = this.#known.get(name);
+    return known && token !== undefined && known.digest === digestOf(token) ? known.generation : 0;
+  }
+
+  /** The generation at or below which no token is wanted: the rejected one's, for a refresh the current one's, or any older. */
+  avoid(name: string, { rejected, held, reason }: TokenRequest): number {
+    const known = this.#known.get(name);
+    if (!known) return 0;
+    const unwanted = [rejected?.value, reason === 'refresh' ? held?.value : undefined];
+    const isUnwanted = known.isRejected || unwanted.some((token) => this.generationOf(name, token) > 0);
+    return Math.max(0, isUnwanted ? known.generation : known.generation - 1);
+  }
+
+  /** Undefined for an owner that was never requested here. */
+  accessKeyOf(name: string): string | undefined {
+    return this.#known.get(name)?.accessKey;
+  }
+
+  /** Undefined unless that is the last token of its owner here, and its rejection is news. */
+  rejectedElsewhere(name: string, generation: number) {
+    const known = this.#known.get(name);
+    if (known?.generation !== generation || known.isRejected) return undefined;
+    known.isRejected = true;
+    return (token: string) => digestOf(token) === known.digest;
+  }
+}
+
+function digestOf(token: string): string {
+  return createHash('sha256').update(token).digest('base64url').slice(0, 22);
+}

@@ -1,0 +1,26 @@
+/** What a source learns from other replicas, and a registry does with it. */
+
+/**
+ * What a registry does with what its source learns from other replicas.
+ *
+ * @example
+ * ```ts
+ * const listening: TokenSource = {
+ *   requestToken: async () => ({ token: 'opaque' }),
+ *   listen: (news: SourceNews) => void setTimeout(() => news.recovered(accessKey), 10),
+ * };
+ * await using tokens = new OwnerTokenRegistry({ source: listening });
+ * ```
+ */
+export interface SourceNews {
+  /** A token of this owner was rejected elsewhere: drops it if `isToken` recognizes the cached one. */
+  rejected(accessKey: string, isToken: (token: string) => boolean): void;
+  /** The service has issued a token of this owner elsewhere after a failure: lifts its pause and those of all owners. */
+  recovered(accessKey: string): void;
+}
+
+/** A source that may share with other replicas. */
+export interface NewsSource {
+  /** Called once by the registry. */
+  listen?(news: SourceNews): void;
+}
