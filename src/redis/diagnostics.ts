@@ -57,7 +57,11 @@ export const SHARING_EVENTS = Object.freeze({
   'sharing.resumed': line('info', 'tokens are shared again'),
   'sharing.unreadable': line('warn', 'cannot decrypt a stored token: do all replicas have the same keys?', 'count'),
   'sharing.subscribe_failed': line('warn', 'cannot subscribe to wake-ups: followers poll instead'),
-  'sharing.key_mismatch': line('warn', 'replicas with this prefix use a different key: nothing is shared', 'replicas'),
+  'sharing.key_mismatch': line(
+    'warn',
+    'replicas with this prefix use a different key: they share nothing with this one',
+    'replicas',
+  ),
 } as const satisfies Readonly<Record<`sharing.${SharingEvent}`, ReturnType<typeof line>>>);
 
 const sharing = channel('owner-token-registry:sharing');
