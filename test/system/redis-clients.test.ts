@@ -70,7 +70,8 @@ async function exercise(ports: readonly [RedisPort, RedisPort], owners: string[]
   const failing = (one: SharedTokens) => one.requestToken(owner, requestOf({ reason: 'rejected', rejected }));
   await expect(failing(first)).rejects.toMatchObject({ status: 503 });
   await expect(failing(second)).rejects.toMatchObject({ status: 503 });
-  expect(source.calls).toHaveLength(owners.length + 2);
+  // The second one may still have met the lease of the first, and shared its failure.
+  expect(source.calls).toHaveLength(owners.length + 2 - second.stats().refused);
   expect(shared.map((one) => one.stats().fallback)).toEqual([0, 0]);
   await Promise.all(shared.map((one) => one.close()));
   return shared;
