@@ -564,12 +564,14 @@ describe('redirects', () => {
     const broken = new Promise<void>((resolve) => {
       brokenOff = resolve;
     });
-    await using service = await ResourceService.start(({ path }, response) => {
-      if (path === '/end') return response.end('end');
-      response.writeHead(302, { location: '/end' }).on('close', brokenOff);
-      return Readable.from(endless()).pipe(response);
-    });
-    expect(await (await fetchFor(new NumberedTokens(), service.origin)(service.origin)).text()).toBe('end');
+    // Node's own fetch would break it off too, whenever it collects the response as garbage.
+    const body = new ReadableStream({ pull: (to) => to.enqueue(new Uint8Array(16_384)), cancel: brokenOff });
+    const redirects = async (url: unknown) =>
+      String(url).endsWith('/end')
+        ? new Response('end')
+        : new Response(body, { status: 302, headers: { location: '/end' } });
+    const call = fetchFor(new NumberedTokens(), 'https://api.example.com', { fetch: redirects });
+    expect(await (await call('https://api.example.com')).text()).toBe('end');
     await broken;
   });
 
