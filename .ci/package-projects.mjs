@@ -58,7 +58,9 @@ function typescript() {
 /** The recipe, built where no secret is present and deployed as the folder that `output: 'standalone'` makes. */
 async function next() {
   const recipe = readFileSync(join(import.meta.dirname, '../docs/recipes/nextjs.md'), 'utf8');
-  const [, imports, lib, route] = /(import .*)\n\n\/\/ lib\S*([^]*)\/\/ app\S*([^]*)\/\/ In this example/.exec(recipe);
+  const [, imports, lib, route] = /(import .*)\n\n\/\/ lib\S*([\s\S]*)\/\/ app\S*([\s\S]*)\/\/ In this example/.exec(
+    recipe,
+  );
   mkdirSync(join(home, 'lib'));
   mkdirSync(join(home, 'app/api/device'));
   writeFileSync(join(home, 'lib/owner-tokens.ts'), `${imports}${lib}`);

@@ -21,7 +21,7 @@ const QUERIES = [
   ...JSON.parse(dashboard).panels.flatMap(({ title, targets = [] }: Panel) =>
     targets.map(({ expr }) => [`the panel "${title}"`, expr]),
   ),
-  ...[...rules.matchAll(/alert: (\w+)\n +expr: (?:>-)?([^]*?)\n +for:/g)].map(([, alert, expr]) => [alert, expr]),
+  ...[...rules.matchAll(/alert: (\w+)\n +expr: (?:>-)?([\s\S]*?)\n +for:/g)].map(([, alert, expr]) => [alert, expr]),
 ].filter(([, expr]) => expr.includes('owner_token_')) as [string, string][];
 
 interface Panel {
