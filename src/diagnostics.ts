@@ -44,6 +44,10 @@ export const LOG_EVENTS = Object.freeze({
     fields: ['failureScope', 'owner', 'durationMs', 'refused'],
   },
   'token.rejected': { level: 'info', message: 'token reported as rejected', fields: ['owner', 'token', 'wasHeld'] },
+  'token.shared': {
+    ...{ level: 'warn', message: 'two owners received the same token: the service may ignore the access key' },
+    fields: ['owner', 'otherOwner'],
+  },
   'lifetime.unknown': {
     ...{ level: 'warn', message: 'the token lifetime is unknown: set an expiry policy (docs/expiry.md)' },
     fields: ['owner', 'kind', 'assumedMs'],
@@ -82,7 +86,6 @@ interface Outage {
   refused: number;
 }
 
-/** The registry that reports. */
 export interface Reporter {
   readonly registry: string;
   /** Host of the token endpoint. */
@@ -155,11 +158,10 @@ export class Diagnostics {
   }
 
   lookup(slot: Named, outcome: LookupOutcome): void {
-    if (!lookups.hasSubscribers) return;
-    lookups.publish({ registry: this.#reporter.registry, owner: slot.owner, outcome } satisfies LookupMessage);
+    if (lookups.hasSubscribers)
+      lookups.publish({ registry: this.#reporter.registry, owner: slot.owner, outcome } satisfies LookupMessage);
   }
 
-  /** The message of one call of the source. */
   newRequest(
     slot: Named,
     reason: RequestReason,
@@ -261,7 +263,10 @@ export class Diagnostics {
     rejections.publish({ registry, owner: slot.owner, token: fingerprint, wasHeld } satisfies RejectionMessage);
   }
 
-  /** Logged once. */
+  tokenShared(slot: Named, other: Named): void {
+    if (this.#isNew('token.shared')) this.#log('token.shared', () => ({ owner: slot.owner, otherOwner: other.owner }));
+  }
+
   warmUpExceeded(maxOwners: number): void {
     if (this.#isNew('warm-up')) this.#log('warmup.exceeded', () => ({ maxOwners }));
   }
@@ -275,7 +280,7 @@ export class Diagnostics {
     if (this.#isNew(`lifetime ${kind}`)) this.#log('lifetime.unknown', () => ({ owner: slot.owner, kind, assumedMs }));
   }
 
-  /** A user's function threw, but its result is not needed. Logged once per function. */
+  /** A user's function threw, but its result is not needed. */
   hookFailed(hook: 'expiry.accepted' | 'expiry.rejected' | 'source.close', thrown: unknown): void {
     if (this.#isNew(`hook ${hook}`)) this.#log('hook.failed', () => ({ hook, cause: ScrubbedCause.of(thrown) }));
   }

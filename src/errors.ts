@@ -46,10 +46,11 @@ export type OwnerTokenErrorCode =
   | 'closed';
 
 interface CodeFacts {
-  /** The default failure scope; undefined if no token request failed. */
-  readonly scope?: FailureScope;
-  /** The scope it escalates to when three owners in a row fail in the same way. */
-  readonly escalatesTo?: WiderScope;
+  /**
+   * What a failure with this code stops once it is known not to be the owner's own; `never` if it always is. Undefined if
+   * no token request failed.
+   */
+  readonly escalatesTo?: WiderScope | 'never';
   /** Whether the same call may succeed later without a change on our side. */
   readonly retryable: boolean;
   /** The code names its own cause and stays the same in every scope; other codes change with the scope. */
@@ -58,38 +59,38 @@ interface CodeFacts {
   readonly meaning: string;
 }
 
-/** What follows from each code: `retryable`, the scopes and the documentation. */
+/** What follows from each code: `retryable`, the scope it escalates to, and the documentation. */
 export const ERRORS: Readonly<Record<OwnerTokenErrorCode, CodeFacts>> = Object.freeze({
   owner_refused: {
-    ...{ scope: 'owner', escalatesTo: 'client', retryable: false },
+    ...{ escalatesTo: 'client', retryable: false },
     meaning: 'The service refuses this owner: its access key is wrong, revoked or not for this client',
   },
   client_refused: {
-    ...{ scope: 'client', retryable: false },
+    ...{ escalatesTo: 'client', retryable: false },
     meaning: 'The service refuses the client: its id, its secret, or the form of the request',
   },
   rate_limited: {
-    ...{ scope: 'endpoint', retryable: true, fixed: true },
+    ...{ escalatesTo: 'endpoint', retryable: true, fixed: true },
     meaning: 'Too many requests (429)',
   },
   endpoint_unavailable: {
-    ...{ scope: 'owner', escalatesTo: 'endpoint', retryable: true },
+    ...{ escalatesTo: 'endpoint', retryable: true },
     meaning: 'No connection, no response in time, or a response that indicates a failure of the service, such as a 5xx',
   },
   invalid_response: {
-    ...{ scope: 'owner', escalatesTo: 'endpoint', retryable: true },
+    ...{ escalatesTo: 'endpoint', retryable: true },
     meaning: 'A response without a usable token',
   },
   redirect_refused: {
-    ...{ scope: 'endpoint', retryable: false, fixed: true },
+    ...{ escalatesTo: 'endpoint', retryable: false, fixed: true },
     meaning: 'The token endpoint redirects, and credentials are not forwarded',
   },
   token_rejected: {
-    ...{ scope: 'owner', retryable: true, fixed: true },
+    ...{ escalatesTo: 'never', retryable: true, fixed: true },
     meaning: 'The resources reject every newly issued token',
   },
   source_failed: {
-    ...{ scope: 'owner', retryable: true, fixed: true },
+    ...{ escalatesTo: 'client', retryable: true, fixed: true },
     meaning: 'A function of yours threw: a source, a secret provider, a policy, `parseResponse`, `present`',
   },
   queue_full: { retryable: true, meaning: '`maxQueued` owners are already waiting' },
@@ -119,14 +120,19 @@ export const ERROR_CODES = Object.freeze(Object.keys(ERRORS)) as readonly OwnerT
 
 const CODE_OF_SCOPE = { owner: 'owner_refused', client: 'client_refused', endpoint: 'endpoint_unavailable' } as const;
 
-/**
- * The code of a failure that is attributed to this scope. Keeps a code that names its own cause or has this scope by
- * default.
- */
+/** The code of a failure that was attributed to a wider scope. A code that names its own cause stays. */
 export function codeInScope(code: OwnerTokenErrorCode, scope: FailureScope): OwnerTokenErrorCode {
-  const facts: CodeFacts = ERRORS[code];
-  return facts.fixed || facts.scope === undefined || facts.scope === scope ? code : CODE_OF_SCOPE[scope];
+  const { escalatesTo, fixed } = ERRORS[code];
+  return scope === 'owner' || fixed || !escalatesTo ? code : CODE_OF_SCOPE[scope];
 }
+
+/**
+ * The OAuth error codes that speak of the owner, whoever else fails. Any other failure may be the client's or the
+ * endpoint's.
+ *
+ * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
+ */
+export const OWNER_OAUTH_ERRORS: readonly string[] = ['invalid_grant', 'invalid_scope', 'access_denied'];
 
 /**
  * Facts about a failure, for the constructor of {@link OwnerTokenError}.
@@ -139,19 +145,14 @@ export function codeInScope(code: OwnerTokenErrorCode, scope: FailureScope): Own
  */
 export interface OwnerTokenErrorOptions {
   /**
-   * What the failure stops, used as is. Default: the scope of the code. A failure that may be the endpoint's or the
-   * client's fault stops its owner first and escalates when other owners fail too.
+   * What the failure stops, used as is: `client` and `endpoint` stop all requests at once, and `owner` never stops
+   * another owner. Default: its owner, until other owners fail too.
    */
   failureScope?: FailureScope | undefined;
   /**
    * How long the service asked to wait, in milliseconds (`Retry-After`); clamped to 1 s … 1 h, ignored if not finite.
    */
   retryAfterMs?: number | undefined;
-  /**
-   * For a source that shares failures between processes: the pause lasts exactly this long, in milliseconds, and does
-   * not make the next one longer, because the failure is counted elsewhere.
-   */
-  pauseMs?: number | undefined;
   /** The HTTP status of the response. */
   status?: number | undefined;
   /** The `error` of an RFC 6749 §5.2 error response. Dropped unless it looks like one. */
@@ -173,8 +174,15 @@ export interface OwnerTokenErrorOptions {
 const BRAND = Symbol.for('owner-token-registry.error');
 
 interface Branded {
-  readonly escalatesTo: WiderScope | undefined;
-  readonly pauseMs: number | undefined;
+  readonly isScopeGiven: boolean;
+}
+
+/** What a failure says of others than its owner. */
+export interface Evidence {
+  /** The scope that it escalates to; `owner` if it can only be the owner's own. */
+  readonly scope: FailureScope;
+  /** Whether the source put it there on purpose, so that it needs no further evidence. */
+  readonly isGiven: boolean;
 }
 
 /**
@@ -205,7 +213,7 @@ export class OwnerTokenError extends Error {
   readonly failedAtMs: number;
   /** Epoch ms: the next attempt is made no earlier. Undefined: the next call makes a request. */
   readonly retryAtMs: number | undefined;
-  /** How long the service, or the fleet's shared pause, asked to wait: 1 s to 1 h. */
+  /** How long the service asked to wait: 1 s to 1 h. */
   readonly retryAfterMs: number | undefined;
   /** The HTTP status of the response. */
   readonly status: number | undefined;
@@ -225,7 +233,7 @@ export class OwnerTokenError extends Error {
       throw new TypeError(`unknown failureScope; expected one of ${Object.keys(CODE_OF_SCOPE).join(', ')}`);
     }
     this.code = code;
-    this.failureScope = failureScope ?? facts.scope;
+    this.failureScope = failureScope ?? (facts.escalatesTo && 'owner');
     this.retryable = facts.retryable;
     this.failedAtMs = finite(options.failedAtMs) ?? Date.now();
     this.retryAtMs = finite(options.retryAtMs);
@@ -234,10 +242,7 @@ export class OwnerTokenError extends Error {
     this.oauthError = looksLikeOauthError(oauthError) ? oauthError : undefined;
     this.owner = options.owner;
     if (cause !== undefined) this.cause = ScrubbedCause.of(cause);
-    // The OAuth code of a refusal identifies the refused party. An outage may have one too (`server_error`).
-    const isDefinite = failureScope !== undefined || (code === 'owner_refused' && this.oauthError !== undefined);
-    const escalatesTo = isDefinite ? undefined : facts.escalatesTo;
-    Object.defineProperty(this, BRAND, { value: { escalatesTo, pauseMs: finite(options.pauseMs) } satisfies Branded });
+    Object.defineProperty(this, BRAND, { value: { isScopeGiven: failureScope !== undefined } satisfies Branded });
   }
 
   /** Recognizes errors of every copy of the package. */
@@ -247,21 +252,17 @@ export class OwnerTokenError extends Error {
   }
 
   /**
-   * The scope this failure escalates to when other owners fail in the same way; undefined for most.
+   * What this failure says of others than its owner.
    *
    * @internal
    */
-  static escalationOf(error: OwnerTokenError): WiderScope | undefined {
-    return (error as { [BRAND]?: Branded })[BRAND]?.escalatesTo;
-  }
-
-  /**
-   * The length of the pause, if the source sets it; see {@link OwnerTokenErrorOptions.pauseMs}.
-   *
-   * @internal
-   */
-  static pauseMsOf(error: OwnerTokenError): number | undefined {
-    return (error as { [BRAND]?: Branded })[BRAND]?.pauseMs;
+  static evidenceOf(error: OwnerTokenError): Evidence {
+    const { escalatesTo } = factsOf(error.code);
+    const isGiven = (error as { [BRAND]?: Branded })[BRAND]?.isScopeGiven ?? false;
+    if (isGiven) return { scope: error.failureScope ?? 'owner', isGiven };
+    const isOwners = escalatesTo === undefined || escalatesTo === 'never';
+    const scope = isOwners || OWNER_OAUTH_ERRORS.includes(error.oauthError ?? '') ? 'owner' : escalatesTo;
+    return { scope, isGiven };
   }
 
   /**
@@ -273,11 +274,10 @@ export class OwnerTokenError extends Error {
   static restated(error: OwnerTokenError, changes: Restatement): OwnerTokenError {
     const { message = error.message, ...facts } = changes;
     const { failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause } = error;
-    const failureScope = OwnerTokenError.escalationOf(error) ? undefined : error.failureScope;
-    const pauseMs = OwnerTokenError.pauseMsOf(error);
+    const failureScope = OwnerTokenError.evidenceOf(error).isGiven ? error.failureScope : undefined;
     const code = changes.failureScope ? codeInScope(error.code, changes.failureScope) : error.code;
     return new OwnerTokenError(code, message, {
-      ...{ failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause, failureScope, pauseMs },
+      ...{ failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause, failureScope },
       ...facts,
     });
   }

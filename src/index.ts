@@ -38,8 +38,7 @@ export {
   jwtExp,
   untilRejected,
 } from './expiry/policies.ts';
-export type { PauseRange } from './failures/backoff.ts';
-export type { PauseRanges } from './failures/failure-scopes.ts';
+export type { PauseRange, PauseRanges } from './failures/pauses.ts';
 export type { Level, LogFunction, Logger } from './logger.ts';
 export type { OwnerTokenRegistryOptions } from './registry/options.ts';
 export { OwnerTokenRegistry } from './registry/registry.ts';

@@ -5,7 +5,6 @@
 
 import { inspect } from 'node:util';
 import { hasInstance } from './brand.ts';
-import type { FailureScope, OwnerTokenError } from './errors.ts';
 import { property } from './own-property.ts';
 import type { NewsSource } from './source-news.ts';
 
@@ -79,11 +78,6 @@ export interface TokenRequest {
   readonly rejected?: AccessToken;
   /** The lifetime in milliseconds that the registry's expiry policy gives this token, for sources that store. */
   lifetimeMs(issued: IssuedToken): number;
-  /**
-   * The scope that the registry attributes a failure of this request to, for a source that shares failures. Undefined if
-   * the registry sends the request again, so that nobody learns of the failure.
-   */
-  scopeOf?(error: OwnerTokenError): FailureScope | undefined;
   /**
    * Milliseconds from the registry's call of the source until the registry ends this request (`requestTimeoutMs`), for a
    * source that waits for other processes. A decorator that ends it earlier, or spends part of it, passes on less.

@@ -14,24 +14,24 @@ const CANARY = 'canary-7c1d';
 describe('what a code means', () => {
   it.each([
     ['owner_refused', 'owner', 'client', false],
-    ['client_refused', 'client', undefined, false],
-    ['rate_limited', 'endpoint', undefined, true],
+    ['client_refused', 'owner', 'client', false],
+    ['rate_limited', 'owner', 'endpoint', true],
     ['endpoint_unavailable', 'owner', 'endpoint', true],
     ['invalid_response', 'owner', 'endpoint', true],
-    ['redirect_refused', 'endpoint', undefined, false],
-    ['token_rejected', 'owner', undefined, true],
-    ['source_failed', 'owner', undefined, true],
-    ['queue_full', undefined, undefined, true],
-    ['queue_timeout', undefined, undefined, true],
-    ['origin_refused', undefined, undefined, false],
-    ['insecure_url', undefined, undefined, false],
-    ['invalid_options', undefined, undefined, false],
-    ['invalid_access_key', undefined, undefined, false],
-    ['closed', undefined, undefined, false],
-  ] as const)('%s stops %s, then %s', (code, failureScope, widensTo, retryable) => {
+    ['redirect_refused', 'owner', 'endpoint', false],
+    ['token_rejected', 'owner', 'owner', true],
+    ['source_failed', 'owner', 'client', true],
+    ['queue_full', undefined, 'owner', true],
+    ['queue_timeout', undefined, 'owner', true],
+    ['origin_refused', undefined, 'owner', false],
+    ['insecure_url', undefined, 'owner', false],
+    ['invalid_options', undefined, 'owner', false],
+    ['invalid_access_key', undefined, 'owner', false],
+    ['closed', undefined, 'owner', false],
+  ] as const)('%s stops %s, and may escalate to %s', (code, failureScope, scope, retryable) => {
     const error = new OwnerTokenError(code, 'why');
     expect(error).toMatchObject({ name: 'OwnerTokenError', code, message: 'why', failureScope, retryable });
-    expect(OwnerTokenError.escalationOf(error)).toBe(widensTo);
+    expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope, isGiven: false });
   });
 
   it('is told for every code', () => {
@@ -56,28 +56,30 @@ describe('what a code means', () => {
   it('follows the scope that a failure is attributed to, unless it names its own cause', () => {
     const inScopes = (code: OwnerTokenErrorCode) =>
       (['owner', 'client', 'endpoint'] as const).map((scope) => codeInScope(code, scope));
-    const all = ['owner_refused', 'client_refused', 'endpoint_unavailable'];
-    expect(inScopes('owner_refused')).toEqual(all);
-    expect(inScopes('client_refused')).toEqual(all);
-    expect(inScopes('endpoint_unavailable')).toEqual(['endpoint_unavailable', ...all.slice(1)]);
-    expect(inScopes('invalid_response')).toEqual(['invalid_response', ...all.slice(1)]);
-    for (const fixed of ['rate_limited', 'redirect_refused', 'token_rejected', 'source_failed', 'closed'] as const) {
+    for (const code of ['owner_refused', 'client_refused', 'endpoint_unavailable', 'invalid_response'] as const) {
+      expect(inScopes(code)).toEqual([code, 'client_refused', 'endpoint_unavailable']);
+    }
+    for (const fixed of ['rate_limited', 'redirect_refused', 'token_rejected', 'source_failed'] as const) {
       expect(inScopes(fixed)).toEqual([fixed, fixed, fixed]);
     }
   });
 
-  it('is taken at its word where the scope is given', () => {
-    const error = new OwnerTokenError('endpoint_unavailable', '', { failureScope: 'owner' });
-    expect(error.failureScope).toBe('owner');
-    expect(OwnerTokenError.escalationOf(error)).toBeUndefined();
+  it.each(['owner', 'client', 'endpoint'] as const)('says what a given scope says: %s', (failureScope) => {
+    const error = new OwnerTokenError('endpoint_unavailable', '', { failureScope, oauthError: 'invalid_grant' });
+    expect(error.failureScope).toBe(failureScope);
+    expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: failureScope, isGiven: true });
   });
 
-  it('is the owner’s alone for a refusal with an OAuth code, not for an outage with one', () => {
-    const escalationOf = (code: OwnerTokenErrorCode, oauthError: string) =>
-      OwnerTokenError.escalationOf(new OwnerTokenError(code, '', { oauthError }));
-    expect(escalationOf('owner_refused', 'invalid_grant')).toBeUndefined();
-    expect(escalationOf('endpoint_unavailable', 'server_error')).toBe('endpoint');
-    expect(escalationOf('owner_refused', CANARY)).toBe('client');
+  it.each([
+    ['invalid_grant', 'owner'],
+    ['invalid_scope', 'owner'],
+    ['access_denied', 'owner'],
+    ['invalid_client', 'client'],
+    ['key_was_revoked', 'client'],
+    [CANARY, 'client'],
+  ])('of a refusal with the OAuth error %s speaks of the %s', (oauthError, scope) => {
+    const error = new OwnerTokenError('owner_refused', '', { oauthError });
+    expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope, isGiven: false });
   });
 });
 
@@ -149,17 +151,18 @@ describe('an error', () => {
     expect(OwnerTokenError.restated(error, {}).message).toBe('why');
   });
 
-  it('may be widened after restating as before, unless its scope was stated', () => {
+  it('escalates after restating like the original, unless its scope was given then or before', () => {
     const timeout = new OwnerTokenError('endpoint_unavailable', '');
-    expect(OwnerTokenError.escalationOf(OwnerTokenError.restated(timeout, {}))).toBe('endpoint');
-    const widened = OwnerTokenError.restated(timeout, { failureScope: 'endpoint' });
-    expect(widened.failureScope).toBe('endpoint');
-    expect(OwnerTokenError.escalationOf(widened)).toBeUndefined();
-    const onPurpose = new OwnerTokenError('endpoint_unavailable', '', { failureScope: 'owner' });
-    const again = OwnerTokenError.restated(onPurpose, {});
-    expect([again.failureScope, OwnerTokenError.escalationOf(again)]).toEqual(['owner', undefined]);
-    const scopeless = OwnerTokenError.restated(new OwnerTokenError('closed', ''), {});
-    expect(scopeless.failureScope).toBeUndefined();
+    const again = OwnerTokenError.restated(timeout, {});
+    expect(again.failureScope).toBe('owner');
+    expect(OwnerTokenError.evidenceOf(again)).toEqual({ scope: 'endpoint', isGiven: false });
+    const escalated = OwnerTokenError.restated(timeout, { failureScope: 'client' });
+    expect(escalated).toMatchObject({ code: 'client_refused', failureScope: 'client' });
+    expect(OwnerTokenError.evidenceOf(escalated)).toEqual({ scope: 'client', isGiven: true });
+    const onPurpose = OwnerTokenError.restated(OwnerTokenError.restated(timeout, { failureScope: 'owner' }), {});
+    expect(onPurpose).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'owner' });
+    expect(OwnerTokenError.evidenceOf(onPurpose)).toEqual({ scope: 'owner', isGiven: true });
+    expect(OwnerTokenError.restated(new OwnerTokenError('closed', ''), {}).failureScope).toBeUndefined();
   });
 });
 

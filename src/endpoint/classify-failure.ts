@@ -1,6 +1,6 @@
 /**
- * Classifies a failed exchange of the token endpoint: which error it is, and which scope it stops. Pure. `http-failure.ts`
- * has the table of codes.
+ * Classifies a failed exchange of the token endpoint: which error it is. `http-failure.ts` has the table of codes; every failure is
+ * its owner's at first, see `failures/blame.ts`. Pure.
  */
 
 import { codeInScope, type FailureScope, looksLikeOauthError, OwnerTokenError } from '../errors.ts';
@@ -91,13 +91,14 @@ export function classify(
   try {
     const given = classifyFailure?.(failure);
     if (given !== undefined) {
-      return new OwnerTokenError(codeInScope(code, given), message, { ...facts, failureScope: given });
+      const blamed = given === 'owner' && code === 'client_refused' ? 'owner_refused' : codeInScope(code, given);
+      return new OwnerTokenError(blamed, message, { ...facts, failureScope: given });
     }
   } catch (thrown) {
     const wrong = 'classifyFailure threw, or returned something other than a failure scope';
     return new OwnerTokenError('source_failed', wrong, { ...facts, cause: thrown });
   }
-  return new OwnerTokenError(code, message, { ...facts, failureScope: concernsAll ? 'endpoint' : undefined });
+  return new OwnerTokenError(code, message, facts);
 }
 
 /** A non-2xx status decides, even if its body was interrupted. */

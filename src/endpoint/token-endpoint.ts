@@ -170,7 +170,7 @@ export class TokenEndpoint implements TokenSource {
     if (typeof secret === 'string' && secret !== '') return secret;
     if (secret === '') problem = 'returned an empty string (is its environment variable set?)';
     if (deadline.reason) problem = 'did not return within timeoutMs';
-    const facts = { failureScope: 'client', failedAtMs: this.#clock.now(), cause } as const;
+    const facts = { failedAtMs: this.#clock.now(), cause };
     throw new OwnerTokenError('source_failed', `clientSecret() ${problem}`, facts);
   }
 

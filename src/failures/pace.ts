@@ -1,47 +1,124 @@
 /**
- * Spaces requests evenly, by a rate per second. This is a token bucket of size one, stored as the time at which it is
- * full again. A request that starts a little late, because timers fire late, does not delay those that follow.
+ * How fast requests may follow each other. A pure reducer.
+ *
+ * If more than 15 % of the recent answers to distinct owners are 429 or 503, the service takes fewer requests than it gets.
+ * Then requests are spaced at the rate at which they were sent, less that share, but never below nine tenths of the rate at
+ * which the service lately issued tokens. While there are no such answers the rate rises by a tenth each second, and a
+ * minute after the last cut it is forgotten. A trickle of 429s changes nothing.
  */
 
-const LATE_MS = 10;
+/** Counts events in windows of a second. */
+interface Meter {
+  readonly sinceMs: number;
+  readonly count: number;
+  /** The count of the window before. */
+  readonly before: number;
+}
 
-export class Pace {
-  #perSecond: number;
-  #nextAtMs = Number.NEGATIVE_INFINITY;
+export interface Pace {
+  /** The quota that the user gave. */
+  readonly quotaPerSecond: number;
+  /** The learned rate. */
+  readonly perSecond: number;
+  readonly nextStartMs: number;
+  /** The share of 429s and 503s, as a moving average. */
+  readonly busyShare: number;
+  /** The owner of the last such answer: its next one says nothing new. */
+  readonly lastBusy: unknown;
+  readonly cutAtMs: number;
+  readonly raisedAtMs: number;
+  readonly sent: Meter;
+  readonly issued: Meter;
+  /** The highest rate of tokens issued within a second; fades. */
+  readonly best: { readonly perSecond: number; readonly atMs: number };
+}
 
-  /** @param perSecond `Infinity` for no bound. */
-  constructor(perSecond = Number.POSITIVE_INFINITY) {
-    this.#perSecond = perSecond;
-  }
+const BUSY_SHARE = 0.15;
+/** The moving average counts about this many answers. */
+const ANSWERS_AVERAGED = 20;
+const LEAST_PER_SECOND = 5;
+const MOST_CUT = 0.5;
+const CUT_INTERVAL_MS = 500;
+const OF_ISSUED = 0.9;
+const RAISE_PER_SECOND = 1.1;
+const FADE_PER_SECOND = 0.9;
+const FORGET_AFTER_MS = 60_000;
+/** A burst that is shorter counts as this long. */
+const SHORTEST_MS = 200;
+const NEVER = Number.NEGATIVE_INFINITY;
+const NO_METER: Meter = Object.freeze({ sinceMs: NEVER, count: 0, before: 0 });
 
-  get perSecond(): number {
-    return this.#perSecond;
-  }
+export function initialPace(quotaPerSecond = Number.POSITIVE_INFINITY): Pace {
+  return {
+    ...{ quotaPerSecond, perSecond: Number.POSITIVE_INFINITY, nextStartMs: NEVER, busyShare: 0, lastBusy: undefined },
+    ...{ cutAtMs: NEVER, raisedAtMs: NEVER, sent: NO_METER, issued: NO_METER, best: { perSecond: 0, atMs: 0 } },
+  };
+}
 
-  /** Monotonic time before which no request starts. */
-  get nextAtMs(): number {
-    return this.#nextAtMs;
-  }
+/** Whether requests are spaced because the service takes no more. */
+export const isPaced = ({ perSecond }: Pace): boolean => perSecond < Number.POSITIVE_INFINITY;
 
-  /**
-   * Sets the rate. It applies from the second next request on, or also to the next one if `lastSentMs` is given.
-   *
-   * @param lastSentMs when the last request was sent. The next one never starts earlier than under the former rate.
-   */
-  set(perSecond: number, lastSentMs = Number.NEGATIVE_INFINITY): void {
-    this.#perSecond = perSecond;
-    this.#nextAtMs = Math.max(this.#nextAtMs, lastSentMs + 1_000 / perSecond);
-  }
+/** A request starts. */
+export function paceSent(pace: Pace, nowMs: number): Pace {
+  const isForgotten = nowMs - pace.cutAtMs > FORGET_AFTER_MS;
+  const perSecond = isForgotten ? Number.POSITIVE_INFINITY : pace.perSecond;
+  const intervalMs = 1_000 / Math.min(perSecond, pace.quotaPerSecond);
+  return {
+    ...pace,
+    perSecond,
+    sent: counted(pace.sent, nowMs),
+    nextStartMs: Math.max(nowMs, pace.nextStartMs) + intervalMs,
+  };
+}
 
-  sent(nowMs: number): void {
-    if (this.#perSecond === Number.POSITIVE_INFINITY) return;
-    const isOnTime = nowMs - this.#nextAtMs <= LATE_MS;
-    this.#nextAtMs = (isOnTime ? this.#nextAtMs : nowMs) + 1_000 / this.#perSecond;
-  }
+/** The service issued a token. */
+export function paceIssued(pace: Pace, nowMs: number): Pace {
+  const issued = counted(pace.issued, nowMs);
+  const perSecond = rateOf(issued, nowMs, 1_000);
+  const best = perSecond >= bestAt(pace, nowMs) ? { perSecond, atMs: nowMs } : pace.best;
+  return paceAnswered({ ...pace, issued, best }, false, nowMs);
+}
 
-  /** The next request may start at once, and so may those that follow. */
-  removeBound(): void {
-    this.#perSecond = Number.POSITIVE_INFINITY;
-    this.#nextAtMs = Number.NEGATIVE_INFINITY;
-  }
+/** The circuit closed: the rate was learned from an outage. */
+export function paceRestarted(pace: Pace): Pace {
+  return { ...pace, perSecond: Number.POSITIVE_INFINITY, nextStartMs: NEVER, busyShare: 0 };
+}
+
+/** The service refused an owner. @param busy its owner, if that may mean "too much". */
+export function paceFailed(pace: Pace, busy: unknown, nowMs: number): Pace {
+  if (busy === undefined) return paceAnswered(pace, false, nowMs);
+  return busy === pace.lastBusy ? pace : paceAnswered({ ...pace, lastBusy: busy }, true, nowMs);
+}
+
+function paceAnswered(pace: Pace, isBusy: boolean, nowMs: number): Pace {
+  const busyShare = pace.busyShare + ((isBusy ? 1 : 0) - pace.busyShare) / ANSWERS_AVERAGED;
+  if (busyShare > BUSY_SHARE && nowMs - pace.cutAtMs >= CUT_INTERVAL_MS) return cut(pace, busyShare, nowMs);
+  if (isBusy || !isPaced(pace)) return { ...pace, busyShare };
+  const seconds = Math.min(1, (nowMs - pace.raisedAtMs) / 1_000);
+  return { ...pace, busyShare, perSecond: pace.perSecond * RAISE_PER_SECOND ** seconds, raisedAtMs: nowMs };
+}
+
+function cut(pace: Pace, busyShare: number, nowMs: number): Pace {
+  const sentPerSecond = rateOf(pace.sent, nowMs, SHORTEST_MS);
+  const least = Math.max(LEAST_PER_SECOND, OF_ISSUED * bestAt(pace, nowMs));
+  const perSecond = Math.max(least, Math.min(pace.perSecond, sentPerSecond) * (1 - Math.min(MOST_CUT, busyShare)));
+  return { ...pace, perSecond, cutAtMs: nowMs, raisedAtMs: nowMs, busyShare: 0 };
+}
+
+const bestAt = ({ best }: Pace, nowMs: number) => best.perSecond * FADE_PER_SECOND ** ((nowMs - best.atMs) / 1_000);
+
+function counted(meter: Meter, nowMs: number): Meter {
+  const ageMs = nowMs - meter.sinceMs;
+  if (ageMs < 1_000) return { ...meter, count: meter.count + 1 };
+  return ageMs < 2_000
+    ? { sinceMs: meter.sinceMs + 1_000, count: 1, before: meter.count }
+    : { sinceMs: nowMs, count: 1, before: 0 };
+}
+
+/** Per second, over the last one; over a shorter time, at least `leastMs`, if the first window began within it. */
+function rateOf({ sinceMs, count, before }: Meter, nowMs: number, leastMs: number): number {
+  const ageMs = Math.max(0, nowMs - sinceMs);
+  if (ageMs >= 1_000) return ageMs < 2_000 ? count : 0;
+  if (before > 0) return count + before * (1 - ageMs / 1_000);
+  return (count * 1_000) / Math.max(leastMs, ageMs);
 }

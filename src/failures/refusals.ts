@@ -3,7 +3,7 @@
 import { type Instant, onWallClock } from '../clock.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
 import { readForeignError } from '../foreign-error.ts';
-import { drawPause, type Pause, type PauseRange } from './backoff.ts';
+import { drawLength, type Pause, type PauseRange } from './pauses.ts';
 
 /** Shorter keys are not redacted, because they occur in ordinary words. */
 const MIN_REDACTED_LENGTH = 6;
@@ -26,18 +26,11 @@ export function failureOf(thrown: unknown, owner: string, accessKey: string, now
 /** The error that callers get: the failure with its scope and `retryAtMs`. */
 export function withOutcome(
   error: OwnerTokenError,
-  outcome: {
-    readonly scope: FailureScope;
-    readonly ownerPause: { readonly retryAtMonotonicMs: number } | undefined;
-    readonly circuitPause: { readonly retryAtMonotonicMs: number } | undefined;
-  },
+  failureScope: FailureScope,
+  pause: Pick<Pause, 'retryAtMonotonicMs'> | undefined,
   now: Instant,
 ): OwnerTokenError {
-  const pause = outcome.ownerPause ?? outcome.circuitPause;
-  return OwnerTokenError.restated(error, {
-    failureScope: outcome.scope,
-    retryAtMs: pause && retryAtMsOf(pause, now),
-  });
+  return OwnerTokenError.restated(error, { failureScope, retryAtMs: pause && retryAtMsOf(pause, now) });
 }
 
 /** How many fresh tokens in a row must be rejected until the owner pauses. */
@@ -60,7 +53,9 @@ export function pauseAfterRejections(
   if (count < MAX_FRESH_REJECTIONS) return undefined;
   const message = `the last ${count} tokens of this owner were rejected while they were fresh`;
   const error = new OwnerTokenError('token_rejected', message, { owner: slot.owner, failedAtMs: now.wallMs });
-  return drawPause(error, count - MAX_FRESH_REJECTIONS + 1, range, now.monotonicMs, random);
+  const rejections = count - MAX_FRESH_REJECTIONS + 1;
+  const retryAtMonotonicMs = now.monotonicMs + drawLength(rejections, range, random());
+  return { error, count: rejections, retryAtMonotonicMs };
 }
 
 /** The error of a call that a pause refuses: the cached failure, its age, and when to retry. */
@@ -77,7 +72,7 @@ export function refusal(pause: Pause, owner: string, now: Instant): OwnerTokenEr
 /** Callers that wait until `retryAtMs` wait at least this long, so that they never loop. */
 const MIN_WAIT_MS = 100;
 
-function retryAtMsOf({ retryAtMonotonicMs }: { readonly retryAtMonotonicMs: number }, now: Instant): number {
+function retryAtMsOf({ retryAtMonotonicMs }: Pick<Pause, 'retryAtMonotonicMs'>, now: Instant): number {
   return onWallClock(Math.max(retryAtMonotonicMs, now.monotonicMs + MIN_WAIT_MS), now);
 }
 

@@ -4,7 +4,7 @@
  * other owners each registry decides for itself.
  */
 
-import { ERROR_CODES, ERRORS, OwnerTokenError, type OwnerTokenErrorOptions } from '../errors.ts';
+import { ERROR_CODES, OwnerTokenError, type OwnerTokenErrorOptions } from '../errors.ts';
 import type { Sealer } from './sealing.ts';
 
 /** As it is sealed. */
@@ -16,10 +16,10 @@ type WireFailure = { code: string } & Pick<
 /** Empty for what concerns no other replica: a closed registry, a full queue, invalid options. */
 export function sealFailure(sealer: Sealer, context: string, thrown: unknown): string {
   const error = thrown instanceof OwnerTokenError ? thrown : new OwnerTokenError('source_failed', '');
-  const { code, failureScope: scope, status, oauthError, retryAfterMs } = error;
-  if (scope === undefined) return '';
-  // The default of the code is left out: each registry decides what it means.
-  const failureScope = scope === ERRORS[code].scope ? undefined : scope;
+  const { code, status, oauthError, retryAfterMs } = error;
+  if (error.failureScope === undefined) return '';
+  // A scope that nobody gave is left out: each registry decides what the failure means.
+  const failureScope = OwnerTokenError.evidenceOf(error).isGiven ? error.failureScope : undefined;
   const wire: WireFailure = { code, failureScope, status, oauthError, retryAfterMs };
   return sealer.seal(wire, context) ?? '';
 }

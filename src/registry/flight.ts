@@ -1,30 +1,24 @@
-/** One in-flight token request, shared by its owner's concurrent callers (single-flight). */
+/**
+ * One token request from the moment it is wanted until its callers are settled, shared by its owner's concurrent callers
+ * (single-flight). It is its own entry in the lists of the scheduler.
+ */
 
 import { AsyncContext } from '../async-context.ts';
 import type { Cancellation } from '../cancellation.ts';
-import type { OwnerStanding } from '../failures/circuit-breaker.ts';
 import type { AccessToken } from '../token.ts';
-import type { Linked } from './linked-list.ts';
-import type { QueuedRequest } from './request-queue.ts';
-import { type Slot, standingOf } from './slot.ts';
+import type { Linked, LinkedList } from './linked-list.ts';
+import type { Slot } from './slot.ts';
 
 /**
- * - `queued`: not sent yet, or to be sent again; can still be dropped. Why it is made is determined when it is sent.
- * - `permitted`: may be sent, which happens within the same tick; can still be dropped.
- * - `sent`: the source was called; `abort` cancels that call. The source may release its permit and queue for another:
- *   `permit` is the wait for it, which `resume` ends.
+ * - `queued`: not sent yet, or to be sent again; can still be dropped.
+ * - `starting`: will be sent within the same tick; can still be dropped.
+ * - `sent`: the source was called; `abort` cancels that call.
  * - `settled`: its callers have the outcome.
  */
-export type FlightState =
-  | { readonly phase: 'queued' }
-  | { readonly phase: 'permitted' }
-  | {
-      readonly phase: 'sent';
-      readonly abort: Cancellation;
-      permit?: Promise<void> | undefined;
-      resume?: () => void;
-    }
-  | { readonly phase: 'settled' };
+export type FlightPhase = 'queued' | 'starting' | 'sent' | 'settled';
+
+/** Its priority; see `lanes.ts`. */
+export type LaneName = 'canary' | 'known' | 'new' | 'refresh' | 'failing';
 
 /** A caller with a signal, which may leave before the request settles. */
 export interface Waiter {
@@ -33,24 +27,33 @@ export interface Waiter {
   readonly reject: (reason: unknown) => void;
 }
 
-export class Flight implements QueuedRequest, Linked<Flight> {
+export class Flight implements Linked<Flight> {
   readonly accessKey: string;
   readonly slot: Slot;
-  /** The owner's standing when the request began. */
-  readonly standing: OwnerStanding;
-  state: FlightState = { phase: 'queued' };
+  phase: FlightPhase = 'queued';
+  lane: LaneName;
+  /** A canary, or a caller's request that was let through an open circuit. */
+  isTrial = false;
+  /** Requests are numbered in the order in which they start. */
+  number = 0;
+  /** When the callers began to wait for a turn. */
+  queuedAtMs: number;
+  startedAtMs = 0;
   /** How often it was sent again after a failure. */
   resends = 0;
-  /** Cancels its timer: the time limit of the source, or the delay before it is sent again. */
+  /** Cancels the call of the source; set once it is sent. */
+  abort: Cancellation | undefined;
+  /** Cancels its timer: the time limit of the source, or of the wait for another turn. */
   cancelTimer: (() => void) | undefined;
+  /** The wait of a sent request for another turn, and what ends it. */
+  turn: Promise<void> | undefined;
+  resume: (() => void) | undefined;
   /** The async context of the call that began the request, for `AsyncLocalStorage`. */
   readonly context = new AsyncContext('OwnerTokenRequest');
   /** Callers with a signal. Changed only by `waiters.ts`; created when first needed, because most have none. */
   waiters: Set<Waiter> | undefined;
-  /** Set by the request queue. */
-  place: QueuedRequest['place'];
-  /** Links in the list of unsettled requests (`Flights`), as are the two below. */
-  list: Linked<Flight>['list'];
+  /** Links in the scheduler's list that it is in. */
+  list: LinkedList<Flight> | undefined;
   previous: Flight | undefined;
   next: Flight | undefined;
   #waitingWithoutSignal = 0;
@@ -58,10 +61,11 @@ export class Flight implements QueuedRequest, Linked<Flight> {
   #resolve!: (token: AccessToken) => void;
   #reject!: (error: unknown) => void;
 
-  constructor(accessKey: string, slot: Slot) {
+  constructor(accessKey: string, slot: Slot, lane: LaneName, nowMs: number) {
     this.accessKey = accessKey;
     this.slot = slot;
-    this.standing = standingOf(slot);
+    this.lane = lane;
+    this.queuedAtMs = nowMs;
     this.#outcome = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;

@@ -15,14 +15,19 @@ export interface Linked<T> {
 export class LinkedList<T extends Linked<T>> implements Iterable<T> {
   first: T | undefined;
   length = 0;
-  #last: T | undefined;
+  last: T | undefined;
 
   push(item: T): void {
-    this.#insert(item, this.#last, undefined);
+    item.list = this;
+    item.previous = this.last;
+    if (this.last) this.last.next = item;
+    else this.first = item;
+    this.last = item;
+    this.length++;
   }
 
-  unshift(item: T): void {
-    this.#insert(item, undefined, this.first);
+  has(item: T): boolean {
+    return item.list === this;
   }
 
   /** Returns false if the item is not in this list. Leaves no links in it, because they would keep its neighbours. */
@@ -32,7 +37,7 @@ export class LinkedList<T extends Linked<T>> implements Iterable<T> {
     if (previous) previous.next = next;
     else this.first = next;
     if (next) next.previous = previous;
-    else this.#last = previous;
+    else this.last = previous;
     item.list = item.previous = item.next = undefined;
     this.length--;
     return true;
@@ -41,16 +46,5 @@ export class LinkedList<T extends Linked<T>> implements Iterable<T> {
   /** Do not remove items while iterating. */
   *[Symbol.iterator](): Generator<T> {
     for (let item = this.first; item; item = item.next) yield item;
-  }
-
-  #insert(item: T, previous: T | undefined, next: T | undefined): void {
-    item.list = this;
-    item.previous = previous;
-    item.next = next;
-    if (previous) previous.next = item;
-    else this.first = item;
-    if (next) next.previous = item;
-    else this.#last = item;
-    this.length++;
   }
 }

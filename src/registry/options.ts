@@ -12,9 +12,7 @@ import { type Clock, Time } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import type { ExpiryPolicy } from '../expiry/lifetime.ts';
 import { expiresIn, firstKnown, jwtExp } from '../expiry/policies.ts';
-import type { PauseRange } from '../failures/backoff.ts';
-import type { ConcurrencyRange } from '../failures/concurrency-limit.ts';
-import type { PauseRanges } from '../failures/failure-scopes.ts';
+import type { PauseRange, PauseRanges } from '../failures/pauses.ts';
 import { isLogger, isName, type Level, LOGGER_EXPECTED, type Logger, NAME_EXPECTED } from '../logger.ts';
 import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
 import { property } from '../own-property.ts';
@@ -46,23 +44,10 @@ export interface OwnerTokenRegistryOptions {
    */
   maxOwners?: number | undefined;
   /**
-   * Token requests in flight at once over all owners. A number, 1 to 10,000, fixes the limit. By default the registry
-   * learns it: the limit starts at `initial`, grows while latency is normal, and shrinks on 429, 503 and rising
-   * latency, within `min` and `max` (each 1 to 10,000, `min` <= `initial` <= `max`). Either way it starts again at one
-   * after a pause. Slow requests do not count: up to `max` of them, or 32 if that is more, may be in flight as well.
-   * Default: `{ initial: 16, min: 1, max: 128 }`.
+   * The most token requests in flight at once over all owners, 1 to 10,000. A request that takes far longer than usual gives
+   * its place to another, so that up to twice as many are in flight while some hang. Default: 100.
    */
-  concurrency?:
-    | number
-    | {
-        /** The limit of a new registry, `min` to `max`. Default: 16, or what is nearest to it. */
-        initial?: number | undefined;
-        /** The limit never shrinks below this, except after a pause; 1 to `max`. Default: 1. */
-        min?: number | undefined;
-        /** The limit never grows beyond this, up to 10,000. Default: 128, or `initial` if that is more. */
-        max?: number | undefined;
-      }
-    | undefined;
+  concurrency?: number | undefined;
   /**
    * A known quota of the service: token requests sent per second, evenly spaced; over 0, up to 1,000,000. It applies to
    * this registry; for the quota of a fleet, set that of `SharedTokens`. Default: none; a rate is learned from 429
@@ -72,10 +57,8 @@ export interface OwnerTokenRegistryOptions {
   /** The most queued requests, 1 to 10,000,000; beyond it `getToken` rejects with `queue_full`. Default: 10,000. */
   maxQueued?: number | undefined;
   /**
-   * Milliseconds a request stays queued without a success of any owner with the same history (no request yet, only
-   * failures, last a success, last a failure), 1 to 3,600,000; then `queue_timeout`. While such owners succeed it waits up
-   * to ten times as long, and is refused at once if it would have to wait longer. Use a `signal` to wait less.
-   * Default: 30,000.
+   * Milliseconds that a call waits for its turn at most, retries included, 1 to 3,600,000; then `queue_timeout`. Use a
+   * `signal` to wait less. Default: 30,000.
    */
   maxQueueMs?: number | undefined;
   /**
@@ -107,7 +90,7 @@ export interface OwnerTokenRegistryOptions {
   random?: (() => number) | undefined;
   /**
    * How long requests pause after a failure: doubling from `baseMs` (1 to 3,600,000) up to `capMs` (up to 86,400,000).
-   * Defaults: owner 1 s to 5 min; client 1 s to 60 s; endpoint 0.5 s to 30 s. With an owner's `capMs` of 86,400,000, an
+   * Defaults: owner 1 s to 5 min; client 1 s to 30 s; endpoint 0.5 s to 30 s. With an owner's `capMs` of 86,400,000, an
    * owner that is refused for good soon costs one request a day.
    */
   pauses?: Partial<PauseRanges> | undefined;
@@ -120,10 +103,9 @@ export interface RegistrySettings
   extends Filled<
     Omit<
       OwnerTokenRegistryOptions,
-      'concurrency' | 'requestsPerSecond' | 'logger' | 'ownerLabel' | 'fingerprintKey' | 'calls' | 'clock' | 'pauses'
+      'requestsPerSecond' | 'logger' | 'ownerLabel' | 'fingerprintKey' | 'calls' | 'clock' | 'pauses'
     >
   > {
-  readonly concurrency: ConcurrencyRange;
   readonly requestsPerSecond: number | undefined;
   /** The longest that a request can take: `requestTimeoutMs`, or less if the source says so. */
   readonly longestRequestMs: number;
@@ -138,7 +120,7 @@ export interface RegistrySettings
 
 const PAUSES: PauseRanges = {
   owner: { baseMs: 1_000, capMs: 300_000 },
-  client: { baseMs: 1_000, capMs: 60_000 },
+  client: { baseMs: 1_000, capMs: 30_000 },
   endpoint: { baseMs: 500, capMs: 30_000 },
 };
 
@@ -178,7 +160,7 @@ export function registrySettings(given: OwnerTokenRegistryOptions): RegistrySett
   check.required('source', (value) => hasMethods(value, 'requestToken'), 'a TokenSource, such as a TokenEndpoint');
   check.when('expiry', (value) => hasMethods(value, 'lifetimeMs'), 'an ExpiryPolicy, such as fixedLifetime(60_000)');
   check.integer('maxOwners', 1, MAX_OWNERS);
-  checkConcurrency(check);
+  check.integer('concurrency', 1, MAX_CONCURRENCY);
   check.when('requestsPerSecond', isRate, `a number over 0, up to ${MAX_PER_SECOND}`);
   check.integer('maxQueued', 1, MAX_OWNERS);
   check.integer('maxQueueMs', 1, HOUR_MS);
@@ -200,7 +182,7 @@ export function registrySettings(given: OwnerTokenRegistryOptions): RegistrySett
     source,
     host: typeof origin === 'string' && URL.canParse(origin) ? new URL(origin).host : undefined,
     maxOwners: options.maxOwners ?? 10_000,
-    concurrency: concurrencyRange(options.concurrency),
+    concurrency: options.concurrency ?? 100,
     requestsPerSecond: options.requestsPerSecond,
     maxQueued: options.maxQueued ?? 10_000,
     maxQueueMs: options.maxQueueMs ?? 30_000,
@@ -219,29 +201,6 @@ export function registrySettings(given: OwnerTokenRegistryOptions): RegistrySett
     fingerprints: new Fingerprints(fingerprintKey, ownerLabel),
     time: new Time(clock),
     logger,
-  };
-}
-
-function checkConcurrency(check: OptionCheck<OwnerTokenRegistryOptions>): void {
-  if (typeof check.values.concurrency === 'number') {
-    check.integer('concurrency', 1, MAX_CONCURRENCY);
-    return;
-  }
-  const range = check.nested<ConcurrencyRange>('concurrency', ['initial', 'min', 'max']);
-  if (!range) return;
-  for (const bound of ['initial', 'min', 'max'] as const) range.integer(bound, 1, MAX_CONCURRENCY);
-  const { initial, min, max } = concurrencyRange(range.values as OwnerTokenRegistryOptions['concurrency']);
-  if (min > initial || initial > max) check.problem('concurrency', 'min <= initial <= max');
-}
-
-/** The bounds of the concurrency. A number is all three; the default of an absent bound gives way to the given ones. */
-function concurrencyRange(given: OwnerTokenRegistryOptions['concurrency']): ConcurrencyRange {
-  if (typeof given === 'number') return { initial: given, min: given, max: given };
-  const { initial = 16, min = 1, max = 128 } = given ?? {};
-  return {
-    min: given?.min ?? Math.min(min, initial, max),
-    initial: given?.initial ?? Math.min(Math.max(initial, min), max),
-    max: given?.max ?? Math.max(max, initial, min),
   };
 }
 

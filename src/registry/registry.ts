@@ -1,19 +1,18 @@
 /**
- * The registry maps owners to tokens and answers calls. `slot.ts` decides what a call gets, and `flights.ts` makes the
+ * The registry maps owners to tokens and answers calls. `slot.ts` decides what a call gets, and `requests.ts` makes the
  * requests. Only these requests and the registry change a slot.
  */
 
 import { callRules, type OwnerFetch, type OwnerFetchOptions, ownerFetchFor } from '../calling/owner-fetch.ts';
 import { type Instant, onWallClock, settledWithin, type Time } from '../clock.ts';
 import { Diagnostics } from '../diagnostics.ts';
-import { OwnerTokenError, type WiderScope } from '../errors.ts';
-import type { Pause } from '../failures/backoff.ts';
-import { FailureScopes } from '../failures/failure-scopes.ts';
+import { OwnerTokenError } from '../errors.ts';
+import type { Circuit } from '../failures/blame.ts';
+import type { Pause } from '../failures/pauses.ts';
 import { pauseAfterRejections, refusal } from '../failures/refusals.ts';
 import { AccessToken } from '../token.ts';
 import { accessKeyOf } from './access-key.ts';
 import type { Flight } from './flight.ts';
-import { Flights } from './flights.ts';
 import { ageMsOf } from './held-token.ts';
 import {
   checkSignal,
@@ -23,8 +22,10 @@ import {
   registrySettings,
 } from './options.ts';
 import { OwnerTable } from './owner-table.ts';
+import { Requests } from './requests.ts';
 import {
   accepted,
+  backoffOf,
   decide,
   denied,
   dropEnded,
@@ -34,7 +35,6 @@ import {
   rejected,
   Slot,
   type Surroundings,
-  standingOf,
 } from './slot.ts';
 import { closedError } from './source-call.ts';
 import { sourceNews } from './source-news.ts';
@@ -60,8 +60,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   readonly #time: Time;
   readonly #diagnostics: Diagnostics;
   readonly #owners: OwnerTable;
-  readonly #failures: FailureScopes;
-  readonly #flights: Flights;
+  readonly #requests: Requests;
   readonly #closing = new AbortController();
   readonly #counts = { hits: 0, joined: 0, rejections: 0 };
   #closed: Promise<void> | undefined;
@@ -69,17 +68,15 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   /** @throws OwnerTokenError `invalid_options`, listing every problem. */
   constructor(options: OwnerTokenRegistryOptions) {
     const settings = registrySettings(options);
-    const { pauses: ranges, longestRequestMs: requestTimeoutMs, name, host, time } = settings;
+    const { name, host, time } = settings;
     const diagnostics = new Diagnostics(settings.logger, { registry: name, host, now: () => time.now() });
     const owners = new OwnerTable(settings.maxOwners, diagnostics);
-    const failures = new FailureScopes({ ...settings, ranges, requestTimeoutMs });
     this.#settings = settings;
     this.#time = settings.time;
     this.#diagnostics = diagnostics;
     this.#owners = owners;
-    this.#failures = failures;
-    this.#flights = new Flights(settings, owners, failures, diagnostics);
-    settings.source.listen?.(sourceNews(this, this.#flights));
+    this.#requests = new Requests(settings, owners, diagnostics);
+    settings.source.listen?.(sourceNews(this, this.#requests.scheduler));
   }
 
   /** Names the registry in logs, diagnostics and metrics. */
@@ -172,7 +169,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   forget(accessKey: string): boolean {
     const slot = this.#owners.peek(accessKeyOf(accessKey));
     const flight = this.#owners.flightOf(accessKey);
-    if (flight) this.#flights.detach(flight);
+    if (flight) this.#requests.detach(flight);
+    if (slot) this.#requests.forget(slot);
     this.#owners.forget(accessKey);
     const wasHeld = slot !== undefined && forgotten(slot);
     return wasHeld || flight !== undefined;
@@ -183,19 +181,19 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * turns of the event loop; none starts meanwhile. The next token allocates the cache again; see `maxOwners`.
    */
   forgetAll(): void {
-    this.#flights.forgetAll(this.#owners.clear());
+    this.#requests.forgetAll(this.#owners.clear());
   }
 
   /** What is known about this owner: "which customer is this, and why does it not work?" */
   describe(accessKey: string): OwnerState {
-    const slot = this.#owners.peek(accessKeyOf(accessKey)) ?? this.#newSlot(accessKey);
+    const slot = this.#owners.peek(accessKeyOf(accessKey)) ?? new Slot(accessKey, this.#settings.fingerprints);
     const now = this.#time.now();
-    return ownerState(slot, now, this.#around(this.#owners.flightOf(accessKey), slot, now));
+    return ownerState(slot, now, this.#around(this.#owners.flightOf(accessKey), now));
   }
 
   /** The owner's name in logs, errors and reports: its label if `ownerLabel` returns one, or else a keyed digest. */
   fingerprint(accessKey: string): string {
-    return this.#owners.peek(accessKeyOf(accessKey))?.owner ?? this.#newSlot(accessKey).owner;
+    return this.#owners.peek(accessKeyOf(accessKey))?.owner ?? new Slot(accessKey, this.#settings.fingerprints).owner;
   }
 
   /**
@@ -207,11 +205,9 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     return ownerFetchFor(this, accessKeyOf(accessKey), callRules(options, this.#settings.calls));
   }
 
-  /** Obtains tokens for many owners before they are needed, at most `concurrency.max` at once. */
+  /** Obtains tokens for many owners before they are needed, at most `concurrency` at once. */
   warmUp(accessKeys: Iterable<string> | AsyncIterable<string>, options?: WarmUpOptions): Promise<WarmUpReport> {
-    const { concurrency, maxOwners, time } = this.#settings;
-    const [diagnostics, closing] = [this.#diagnostics, this.#closing.signal];
-    const parts = { tokens: this, concurrency: concurrency.max, maxOwners, time, diagnostics, closing };
+    const parts = { ...this.#settings, tokens: this, diagnostics: this.#diagnostics, closing: this.#closing.signal };
     return warmUp(parts, accessKeys, options);
   }
 
@@ -226,14 +222,13 @@ export class OwnerTokenRegistry implements AsyncDisposable {
       return;
     }
     this.#owners.resumeAll();
-    this.#flights.liftCircuits();
+    this.#requests.scheduler.liftCircuit();
   }
 
   /** Plain numbers, no secrets. Takes the same time however many owners there are. */
   stats(): RegistryStats {
-    const { refusedCalls } = this.#diagnostics;
-    const counts = { ...this.#counts, refused: { ...refusedCalls } };
-    return registryStats(counts, this.#owners, this.#flights, this.#failures, this.#time.now());
+    const counts = { ...this.#counts, refused: { ...this.#diagnostics.refusedCalls } };
+    return registryStats(counts, this.#owners, this.#requests, this.#time.now());
   }
 
   /**
@@ -259,7 +254,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /** Handles every call that is not certainly a hit on a fresh token. */
   #answer(accessKey: string, signal?: AbortSignal): Promise<AccessToken> {
-    const slot = this.#owners.use(accessKeyOf(accessKey)) ?? this.#newSlot(accessKey);
+    const slot = this.#owners.use(accessKeyOf(accessKey)) ?? new Slot(accessKey, this.#settings.fingerprints);
     const now = this.#time.now();
     checkSignal(signal);
     this.#owners.settle(slot);
@@ -267,22 +262,25 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     // Checked after the last point at which a logger may have closed the registry: storing can evict an owner.
     if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
     const flight = this.#owners.flightOf(accessKey);
-    const around = this.#around(flight, slot, now);
+    const around = this.#around(flight, now);
     const decision = decide(slot, now, around);
     try {
       switch (decision) {
         case 'serve-and-refresh':
         case 'serve':
-          if (decision === 'serve-and-refresh') this.#flights.refresh(accessKey, slot);
+          if (decision === 'serve-and-refresh') this.#requests.refresh(accessKey, slot);
           this.#counts.hits++;
           return Promise.resolve(slot.held as AccessToken);
         case 'wait':
           this.#counts.joined++;
-          return this.#flights.join(flight as Flight, signal);
-        case 'refuse':
-          throw this.#refusal(slot, now, around);
+          return this.#requests.join(flight as Flight, signal);
+        case 'refuse': {
+          const tried = backoffOf(slot, now) ? undefined : this.#requests.tryRefused(accessKey, slot, signal);
+          if (!tried) throw this.#refusal(slot, now, around);
+          return tried;
+        }
         case 'request':
-          return this.#flights.begin(accessKey, slot, signal);
+          return this.#requests.begin(accessKey, slot, signal);
       }
     } finally {
       // Reported last: a subscriber that calls the registry must find the decision carried out.
@@ -290,19 +288,18 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     }
   }
 
-  #refusal(slot: Slot, now: Instant, around: Surroundings): OwnerTokenError {
+  #refusal(
+    slot: Slot,
+    now: Instant,
+    around: { readonly circuit: Circuit | undefined } & Surroundings,
+  ): OwnerTokenError {
     const pause = pauseInForce(slot, now, around) as Pause;
-    this.#diagnostics.refused(pause === around.circuitPause ? (pause.error.failureScope as WiderScope) : slot);
+    this.#diagnostics.refused(pause === around.circuit ? around.circuit.scope : slot);
     return refusal(pause, slot.owner, now);
   }
 
-  #around(flight: Flight | undefined, slot: Slot, now: Instant): Surroundings {
-    const circuitPause = this.#failures.pauseFor(now.monotonicMs, standingOf(slot));
-    return { requesting: flight !== undefined, circuitPause };
-  }
-
-  #newSlot(accessKey: string): Slot {
-    return new Slot(accessKey, this.#settings.fingerprints);
+  #around(flight: Flight | undefined, now: Instant): Surroundings & { readonly circuit: Circuit | undefined } {
+    return { requesting: flight !== undefined, circuit: this.#requests.scheduler.refusingCircuit(now.monotonicMs) };
   }
 
   /** Drops the held token. Pauses the owner if three fresh tokens in a row were rejected. */
@@ -312,7 +309,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const pause = pauseAfterRejections(slot, rejected(slot, held, now), pauses.owner, now, random);
     if (pause) failed(slot, pause);
     this.#owners.store(slot);
-    this.#flights.rejected(slot.accessKey);
+    this.#requests.rejected(slot.accessKey);
     if (!pause) return;
     const retryAtMs = onWallClock(pause.retryAtMonotonicMs, now);
     this.#diagnostics.paused(slot, pause, OwnerTokenError.restated(pause.error, { retryAtMs }));
@@ -330,7 +327,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     this.#closing.abort(closedError(undefined, this.#time.now()));
     this.#owners.clear();
     const endsAtMs = this.#time.now().monotonicMs + timeoutMs;
-    const abandoned = await this.#flights.close(timeoutMs);
+    const abandoned = await this.#requests.close(timeoutMs);
     const { source } = this.#settings;
     const sourceClosed = (async () => void (await source.close?.()))();
     await settledWithin(this.#time, endsAtMs - this.#time.now().monotonicMs, sourceClosed).catch((thrown) =>

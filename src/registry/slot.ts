@@ -21,9 +21,7 @@
  */
 
 import type { Instant } from '../clock.ts';
-import type { OwnerTokenError } from '../errors.ts';
-import type { Pause } from '../failures/backoff.ts';
-import type { OwnerStanding } from '../failures/circuit-breaker.ts';
+import type { Pause } from '../failures/pauses.ts';
 import type { AccessToken, RequestReason } from '../token.ts';
 import { interned } from './access-key.ts';
 import type { Fingerprints, OwnerNames } from './fingerprints.ts';
@@ -32,16 +30,6 @@ import type { Fingerprints, OwnerNames } from './fingerprints.ts';
 export interface HeldToken {
   readonly token: AccessToken;
   readonly aheadMs: number;
-}
-
-/** The owner's last failure, cached until a request succeeds. */
-export interface Failure {
-  readonly error: OwnerTokenError;
-  /** Failures in a row. */
-  readonly count: number;
-  readonly retryAtMonotonicMs: number;
-  /** Whether the request hung before it failed. */
-  readonly hung?: boolean;
 }
 
 /** The facts of one owner. What a healthy owner does not need is in `trouble`, to save memory. */
@@ -76,7 +64,8 @@ export class Slot {
 
 /** The facts of an owner without a token, or with failures or rejected tokens. */
 export interface Trouble {
-  failure: Failure | undefined;
+  /** The last failure, cached until a request succeeds. */
+  failure: Pause | undefined;
   /** Whether a request of this owner ever succeeded; true of every owner with a token. */
   hasSucceeded: boolean;
   /** Fingerprints of the tokens rejected last, newest first. */
@@ -106,8 +95,8 @@ export type Decision = 'serve' | 'serve-and-refresh' | 'wait' | 'refuse' | 'requ
 export interface Surroundings {
   /** Whether a request is in flight that a caller would join. */
   readonly requesting: boolean;
-  /** The pause of an open circuit. */
-  readonly circuitPause: Pause | undefined;
+  /** The open circuit, if it refuses calls. */
+  readonly circuit: Pause | undefined;
 }
 
 const DENYLIST_LENGTH = 4;
@@ -136,22 +125,16 @@ export function heldForMs({ aheadMs }: Slot, { issuedAtMs }: AccessToken, now: I
 }
 
 /** The owner's backoff, if it is in force. */
-export function backoffOf(slot: Slot, now: Instant): Failure | undefined {
+export function backoffOf(slot: Slot, now: Instant): Pause | undefined {
   const failure = slot.trouble?.failure;
   return failure && now.monotonicMs < failure.retryAtMonotonicMs ? failure : undefined;
-}
-
-/** The owner's standing, which decides whether its failure is evidence against a wider scope. */
-export function standingOf({ held, trouble }: Slot): OwnerStanding {
-  if (held || trouble?.hasSucceeded) return trouble?.failure ? 'failing' : 'proven';
-  return trouble?.failure ? 'unproven' : 'new';
 }
 
 export function phaseOf(slot: Slot, now: Instant, around: Surroundings): Phase {
   if (isFresh(slot, now)) return 'fresh';
   if (isUsable(slot, now)) return 'refresh-due';
   if (around.requesting) return 'requesting';
-  if (around.circuitPause || backoffOf(slot, now)) return 'backing-off';
+  if (around.circuit || backoffOf(slot, now)) return 'backing-off';
   return slot.held ? 'expired' : 'empty';
 }
 
@@ -162,7 +145,7 @@ export function decide(slot: Slot, now: Instant, around: Surroundings): Decision
     case 'fresh':
       return 'serve';
     case 'refresh-due':
-      return around.requesting || around.circuitPause || backoffOf(slot, now) ? 'serve' : 'serve-and-refresh';
+      return around.requesting || around.circuit || backoffOf(slot, now) ? 'serve' : 'serve-and-refresh';
     case 'requesting':
       return 'wait';
     case 'backing-off':
@@ -203,7 +186,7 @@ export function succeeded(slot: Slot, { token, aheadMs }: HeldToken): void {
 }
 
 /** The owner's in-flight request failed. A usable token stays. */
-export function failed(slot: Slot, failure: Failure): void {
+export function failed(slot: Slot, failure: Pause): void {
   troubleOf(slot).failure = failure;
 }
 

@@ -9,7 +9,7 @@ interface Registry {
 }
 
 /** What the registry does with what its source learns from other replicas. */
-export function sourceNews(registry: Registry, requests: { liftCircuits(): void }): SourceNews {
+export function sourceNews(registry: Registry, requests: { liftCircuit(): void }): SourceNews {
   return {
     rejected: (accessKey, isToken) => {
       const held = registry.peek(accessKey);
@@ -17,7 +17,7 @@ export function sourceNews(registry: Registry, requests: { liftCircuits(): void 
     },
     recovered: (accessKey) => {
       registry.resume(accessKey);
-      requests.liftCircuits();
+      requests.liftCircuit();
     },
   };
 }

@@ -2,11 +2,10 @@
 
 import { type Instant, onWallClock } from '../clock.ts';
 import type { FailureScope, OwnerTokenErrorCode } from '../errors.ts';
-import type { Pause } from '../failures/backoff.ts';
-import type { CircuitState } from '../failures/circuit-breaker.ts';
-import type { FailureScopes } from '../failures/failure-scopes.ts';
-import type { Flights } from './flights.ts';
+import type { Pause } from '../failures/pauses.ts';
 import type { OwnerTable } from './owner-table.ts';
+import type { Requests } from './requests.ts';
+import type { Scheduler } from './scheduler.ts';
 import { backoffOf, isUsable, type Phase, phaseOf, type Slot, type Surroundings } from './slot.ts';
 
 /**
@@ -47,7 +46,7 @@ export interface PauseStat {
   readonly failedAtMs: number;
   /** Epoch ms: when the trial request may start. */
   readonly retryAtMs: number;
-  /** Failures in a row. With `SharedTokens` it does not grow while Redis is available: the fleet's record counts them. */
+  /** Failures in a row. */
   readonly failures: number;
   /** Whether the trial request is in flight. */
   readonly probing: boolean;
@@ -104,6 +103,8 @@ export interface RegistryStats {
   requests: number;
   /** Token requests sent ahead of expiry, while the cached token was usable; part of `requests`. */
   refreshes: number;
+  /** Refreshes of owners that succeeded lately, to see whether the service works; part of `requests`. */
+  canaries: number;
   /** Token requests that failed. */
   failures: number;
   /** Cached tokens dropped by `reject`. */
@@ -116,7 +117,7 @@ export interface RegistryStats {
 
 /** One owner's state. */
 export function ownerState(slot: Slot, now: Instant, around: Surroundings): OwnerState {
-  const pause = laterPause(around.circuitPause, slot.trouble?.failure);
+  const pause = laterPause(around.circuit, slot.trouble?.failure);
   return {
     phase: phaseOf(slot, now, around),
     ...(isUsable(slot, now) && { expiresAtMs: slot.held.expiresAtMs }),
@@ -125,8 +126,8 @@ export function ownerState(slot: Slot, now: Instant, around: Surroundings): Owne
 }
 
 /** The pause that refuses a call of this owner: its own or an open circuit's, whichever ends later. */
-export function pauseInForce(slot: Slot, now: Instant, { circuitPause }: Surroundings): Pause | undefined {
-  return laterPause(circuitPause, backoffOf(slot, now));
+export function pauseInForce(slot: Slot, now: Instant, { circuit }: Surroundings): Pause | undefined {
+  return laterPause(circuit, backoffOf(slot, now));
 }
 
 /** Whichever pause ends later. */
@@ -139,28 +140,31 @@ function laterPause(a: Pause | undefined, b: Pause | undefined): Pause | undefin
 export function registryStats(
   counts: Pick<RegistryStats, 'hits' | 'joined' | 'rejections' | 'refused'>,
   owners: OwnerTable,
-  flights: Flights,
-  failures: FailureScopes,
+  requests: Requests,
   now: Instant,
 ): RegistryStats {
   const { size, usable, evictions } = owners;
-  const { inFlight, queued, waiting } = flights;
-  const pauses = { owners: owners.pausing.size, ...pauseStats(failures, now) };
-  return { owners: size, usable, inFlight, queued, waiting, ...counts, evictions, ...flights.counts, pauses };
-}
-
-/** The circuits that are not closed. */
-export function pauseStats(failures: FailureScopes, now: Instant): Omit<PauseStats, 'owners'> {
-  const client = failures.state('client');
-  const endpoint = failures.state('endpoint');
+  const { waiting, scheduler } = requests;
+  const { inFlight, queued, canaries } = scheduler;
+  const pauses = { owners: owners.pausing.size, ...circuitStat(scheduler.circuit, now) };
   return {
-    ...(client && { client: pauseStat(client, now) }),
-    ...(endpoint && { endpoint: pauseStat(endpoint, now) }),
+    owners: size,
+    usable,
+    inFlight,
+    queued,
+    waiting,
+    ...counts,
+    evictions,
+    ...requests.counts,
+    canaries,
+    pauses,
   };
 }
 
-function pauseStat(state: CircuitState, now: Instant): PauseStat {
-  const { error, count, retryAtMonotonicMs } = state.pause;
+/** The open circuit, by its scope. */
+function circuitStat(circuit: Scheduler['circuit'], now: Instant): Omit<PauseStats, 'owners'> {
+  if (!circuit) return {};
+  const { scope, error, count, retryAtMonotonicMs, probing } = circuit;
   const retryAtMs = onWallClock(retryAtMonotonicMs, now);
-  return { code: error.code, failedAtMs: error.failedAtMs, retryAtMs, failures: count, probing: state.probing };
+  return { [scope]: { code: error.code, failedAtMs: error.failedAtMs, retryAtMs, failures: count, probing } };
 }

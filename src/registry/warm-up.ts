@@ -1,9 +1,8 @@
 /**
- * Obtains tokens for many owners before they are needed. Pulls keys one by one, tries at most `concurrency.max` at a
- * time, and tries each once. Only while the client or the endpoint pauses, or the queue is full, does it wait and try
- * again, until a minute has passed without a success. Without waiting, one refused connection would count all other
- * owners as failed within a millisecond, because such a pause refuses everyone at once. An owner's own failure counts
- * at once.
+ * Obtains tokens for many owners before they are needed. Pulls keys one by one and tries at most `concurrency` at a time. It
+ * is the one place that waits: while a circuit is open, the queue is full or the service says "too much", it tries again, until
+ * a minute has passed without a success. Without waiting, an outage would count all other owners as failed within a
+ * millisecond. A refused owner counts as failed at once; any other failure of its own, the third time.
  */
 
 import { setMaxListeners } from 'node:events';
@@ -82,6 +81,9 @@ const MAX_NAMED_FAILURES = 100;
 
 /** How long a warm-up waits for a pause to end, counted from its last success. */
 const MAX_PATIENCE_MS = 60_000;
+
+/** How often a key is tried whose failure may be its owner's own. */
+const MAX_OWN_TRIES = 3;
 
 /** The shortest wait, because it is unknown when a trial request ends. */
 const MIN_WAIT_MS = 100;
@@ -180,7 +182,7 @@ class Run {
   /** Tries one key until it has a token, or fails in a way that is not waited for. Returns that failure. */
   async #obtain(accessKey: string): Promise<unknown> {
     const { tokens, time } = this.#parts;
-    for (;;) {
+    for (let tries = 1; ; tries++) {
       try {
         await tokens.getToken(accessKey, { signal: this.#signal });
         this.#lastSuccessMs = time.now().monotonicMs;
@@ -188,7 +190,7 @@ class Run {
       } catch (error) {
         this.#signal.throwIfAborted();
         const now = time.now();
-        const waitMs = waitAfter(error, now.wallMs);
+        const waitMs = waitAfter(error, tries, now.wallMs);
         const waitedMs = now.monotonicMs - this.#lastSuccessMs;
         if (waitMs === undefined || waitedMs + waitMs > MAX_PATIENCE_MS) return error ?? new Error();
         await pause(time, waitMs, this.#signal);
@@ -197,11 +199,14 @@ class Run {
   }
 }
 
-/** How long to wait after a failure before the next try; undefined if the owner's own, or the key is invalid. */
-function waitAfter(error: unknown, nowMs: number): number | undefined {
+/** How long to wait after a failure before the next try; undefined if it counts at once. */
+function waitAfter(error: unknown, tries: number, nowMs: number): number | undefined {
   if (!isOwnerTokenError(error)) return undefined;
-  const { failureScope, code } = error;
-  if (failureScope !== 'client' && failureScope !== 'endpoint' && code !== 'queue_full') return undefined;
+  const { failureScope, code, retryable } = error;
+  const isEverybodys = failureScope === 'client' || failureScope === 'endpoint';
+  const isTooMuch = code === 'queue_full' || code === 'queue_timeout' || code === 'rate_limited';
+  const mayPass = (retryable || code === 'client_refused') && code !== 'token_rejected' && tries < MAX_OWN_TRIES;
+  if (!isEverybodys && !isTooMuch && !mayPass) return undefined;
   return Math.max(MIN_WAIT_MS, (error.retryAtMs ?? nowMs) - nowMs);
 }
 

@@ -18,10 +18,12 @@ function errorFor({ body, problem, ...result }: Failed, options: Partial<Classif
   return classify(result, { body, problem }, { nowMs: NOW_MS, sent: [], ...options });
 }
 
-/** Code, scope, and the scope that the failure may escalate to. */
+/** Code, the scope that the failure may escalate to, and whether `classifyFailure` gave it. */
 function classified(failed: Failed, options?: Partial<ClassifyOptions>): unknown[] {
   const error = errorFor(failed, options);
-  return [error.code, error.failureScope, OwnerTokenError.escalationOf(error)];
+  const { scope, isGiven } = OwnerTokenError.evidenceOf(error);
+  expect(error.failureScope).toBe(isGiven ? scope : 'owner');
+  return [error.code, scope, isGiven];
 }
 
 /** What `classifyFailure` is given. */
@@ -41,9 +43,8 @@ function errorWith(code: string | undefined, cause?: unknown): Error {
 
 const TIMEOUT = errorWith('ETIMEDOUT');
 
-const AMBIGUOUS = ['endpoint_unavailable', 'owner', 'endpoint'];
-const ENDPOINT = ['endpoint_unavailable', 'endpoint', undefined];
-const BAD_ANSWER = ['invalid_response', 'owner', 'endpoint'];
+const UNAVAILABLE = ['endpoint_unavailable', 'endpoint', false];
+const BAD_ANSWER = ['invalid_response', 'endpoint', false];
 
 describe('an answer with a status', () => {
   it.each([
@@ -54,31 +55,31 @@ describe('an answer with a status', () => {
     ['unauthorized_client', 'client_refused', 'client'],
     ['invalid_request', 'client_refused', 'client'],
     ['unsupported_grant_type', 'client_refused', 'client'],
-    ['key_was_revoked', 'owner_refused', 'owner'],
-    ['constructor', 'owner_refused', 'owner'],
-  ])('of 4xx and %s is %s and stops the %s', (error, code, scope) => {
+    ['key_was_revoked', 'owner_refused', 'client'],
+    ['constructor', 'owner_refused', 'client'],
+  ])('of 4xx and %s is %s and speaks of the %s', (error, code, scope) => {
     for (const status of [400, 401, 403, 499]) {
-      expect(classified({ status, body: { error } })).toEqual([code, scope, undefined]);
+      expect(classified({ status, body: { error } })).toEqual([code, scope, false]);
     }
     expect(errorFor({ status: 400, body: { error } })).toMatchObject({ status: 400, oauthError: error });
   });
 
   it.each([
-    [400, ['owner_refused', 'owner', 'client']],
-    [401, ['owner_refused', 'owner', 'client']],
-    [404, ['owner_refused', 'owner', 'client']],
-    [407, ENDPOINT],
-    [408, AMBIGUOUS],
-    [421, AMBIGUOUS],
-    [425, AMBIGUOUS],
-    [405, ['client_refused', 'client', undefined]],
-    [415, ['client_refused', 'client', undefined]],
-    [429, ['rate_limited', 'endpoint', undefined]],
-    [500, AMBIGUOUS],
-    [503, AMBIGUOUS],
-    [599, AMBIGUOUS],
-    [600, AMBIGUOUS],
-    [999, AMBIGUOUS],
+    [400, ['owner_refused', 'client', false]],
+    [401, ['owner_refused', 'client', false]],
+    [404, ['owner_refused', 'client', false]],
+    [407, UNAVAILABLE],
+    [408, UNAVAILABLE],
+    [421, UNAVAILABLE],
+    [425, UNAVAILABLE],
+    [405, ['client_refused', 'client', false]],
+    [415, ['client_refused', 'client', false]],
+    [429, ['rate_limited', 'endpoint', false]],
+    [500, UNAVAILABLE],
+    [503, UNAVAILABLE],
+    [599, UNAVAILABLE],
+    [600, UNAVAILABLE],
+    [999, UNAVAILABLE],
   ])('of %i without a code has a reading of its own', (status, expected) => {
     expect(classified({ status })).toEqual(expected);
     expect(classified({ status, body: { error: 'Not Found' } })).toEqual(expected);
@@ -88,10 +89,10 @@ describe('an answer with a status', () => {
     for (const status of [400, 401, 403, 404, 405, 413, 415, 451, 495, 496]) {
       expect(classified({ status, body: '<html>No required SSL certificate was sent' })).toEqual(BAD_ANSWER);
     }
-    expect(classified({ status: 407, body: '<html>' })).toEqual(ENDPOINT);
-    expect(classified({ status: 408, body: '<html>' })).toEqual(AMBIGUOUS);
+    expect(classified({ status: 407, body: '<html>' })).toEqual(UNAVAILABLE);
+    expect(classified({ status: 408, body: '<html>' })).toEqual(UNAVAILABLE);
     expect(classified({ status: 429, body: '<html>' })[0]).toBe('rate_limited');
-    expect(classified({ status: 502, body: '<html>' })).toEqual(AMBIGUOUS);
+    expect(classified({ status: 502, body: '<html>' })).toEqual(UNAVAILABLE);
     expect(errorFor({ status: 400, body: '<html>' })).toMatchObject({
       message: 'the token endpoint responded with 400 and an HTML page: a gateway answered, not the service',
       retryable: true,
@@ -108,24 +109,20 @@ describe('an answer with a status', () => {
 
   it('of 429 is a rate limit and of 5xx an outage, whatever code it brings', () => {
     expect(classified({ status: 429, body: { error: 'invalid_client' } })).toEqual([
-      'rate_limited',
-      'endpoint',
-      undefined,
+      ...['rate_limited', 'endpoint', false],
     ]);
-    expect(classified({ status: 503, body: { error: 'invalid_client' } })).toEqual(AMBIGUOUS);
+    expect(classified({ status: 503, body: { error: 'invalid_client' } })).toEqual(UNAVAILABLE);
     expect(errorFor({ status: 503, body: { error: 'server_error' } }).oauthError).toBe('server_error');
   });
 
   it('of 405 goes by its code where it brings one', () => {
     expect(classified({ status: 405, body: { error: 'invalid_grant' } })).toEqual([
-      'owner_refused',
-      'owner',
-      undefined,
+      ...['owner_refused', 'owner', false],
     ]);
   });
 
   it('that redirects is refused, with a status or without', () => {
-    const expected = ['redirect_refused', 'endpoint', undefined];
+    const expected = ['redirect_refused', 'endpoint', false];
     expect(classified({ status: 302, error: redirected() })).toEqual(expected);
     expect(classified({ error: redirected() })).toEqual(expected);
     expect(shown({ error: redirected() }).kind).toBe('status');
@@ -142,22 +139,22 @@ describe('an answer with a status', () => {
 
 describe('an exchange that broke off', () => {
   it('by its deadline may be the doing of anyone', () => {
-    expect(classified({ error: TIMEOUT })).toEqual(AMBIGUOUS);
-    expect(classified({ status: 200, error: TIMEOUT })).toEqual(AMBIGUOUS);
+    expect(classified({ error: TIMEOUT })).toEqual(UNAVAILABLE);
+    expect(classified({ status: 200, error: TIMEOUT })).toEqual(UNAVAILABLE);
     expect(shown({ status: 200, error: TIMEOUT })).toEqual({ kind: 'timeout', status: 200 });
     expect(errorFor({ error: TIMEOUT }).cause?.code).toBe('ETIMEDOUT');
   });
 
   it('before there was a connection stops the endpoint', () => {
-    expect(classified({ unreached: true, error: errorWith('ECONNRESET') })).toEqual(ENDPOINT);
+    expect(classified({ unreached: true, error: errorWith('ECONNRESET') })).toEqual(UNAVAILABLE);
     expect(shown({ unreached: true, error: errorWith('ECONNRESET') }).kind).toBe('network');
   });
 
   it.each(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET', 'HPE_INVALID_EOF_STATE', 'ERR_STREAM_PREMATURE_CLOSE', undefined])(
     'with %s is a broken connection',
     (code) => {
-      expect(classified({ error: errorWith(code) })).toEqual(AMBIGUOUS);
-      expect(classified({ status: 200, error: errorWith(code) })).toEqual(AMBIGUOUS);
+      expect(classified({ error: errorWith(code) })).toEqual(UNAVAILABLE);
+      expect(classified({ status: 200, error: errorWith(code) })).toEqual(UNAVAILABLE);
       expect(shown({ error: errorWith(code) }).kind).toBe('network');
     },
   );
@@ -165,10 +162,10 @@ describe('an exchange that broke off', () => {
   it.each(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'EADDRNOTAVAIL'])(
     'with %s had no connection, as a fetch tells it too',
     (code) => {
-      expect(classified({ error: errorWith(code) })).toEqual(ENDPOINT);
-      expect(classified({ error: errorWith(undefined, errorWith(code)) })).toEqual(ENDPOINT);
+      expect(classified({ error: errorWith(code) })).toEqual(UNAVAILABLE);
+      expect(classified({ error: errorWith(undefined, errorWith(code)) })).toEqual(UNAVAILABLE);
       const aggregate = Object.assign(new AggregateError([errorWith(code), errorWith(code)]), { code: undefined });
-      expect(classified({ error: errorWith(undefined, aggregate) })).toEqual(ENDPOINT);
+      expect(classified({ error: errorWith(undefined, aggregate) })).toEqual(UNAVAILABLE);
     },
   );
 
@@ -186,19 +183,19 @@ describe('an exchange that broke off', () => {
     'INVALID_CA',
     'EPROTO',
   ])('with %s had no secure one', (code) => {
-    expect(classified({ error: errorWith(undefined, errorWith(code)) })).toEqual(ENDPOINT);
+    expect(classified({ error: errorWith(undefined, errorWith(code)) })).toEqual(UNAVAILABLE);
     expect(shown({ unreached: true, error: errorWith(code) })).toEqual({ kind: 'tls' });
   });
 
   it('with UND_ERR_ABORTED had no connection, as when a proxy refuses the tunnel, unless an answer had begun', () => {
-    expect(classified({ error: errorWith(undefined, errorWith('UND_ERR_ABORTED')) })).toEqual(ENDPOINT);
-    expect(classified({ status: 200, error: errorWith('UND_ERR_ABORTED') })).toEqual(AMBIGUOUS);
+    expect(classified({ error: errorWith(undefined, errorWith('UND_ERR_ABORTED')) })).toEqual(UNAVAILABLE);
+    expect(classified({ status: 200, error: errorWith('UND_ERR_ABORTED') })).toEqual(UNAVAILABLE);
   });
 
   it.each(['ETIMEDOUT', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])(
     'with %s timed out',
     (code) => {
-      expect(classified({ error: errorWith(undefined, errorWith(code)), unreached: true })).toEqual(AMBIGUOUS);
+      expect(classified({ error: errorWith(undefined, errorWith(code)), unreached: true })).toEqual(UNAVAILABLE);
       expect(shown({ error: errorWith(code) }).kind).toBe('timeout');
     },
   );
@@ -230,7 +227,7 @@ describe('an exchange that broke off', () => {
   it('with causes in a ring, or no error at all, is judged all the same', () => {
     const ring: { cause?: unknown } = {};
     ring.cause = ring;
-    for (const error of [ring, null, undefined, 'text', 7]) expect(classified({ error })).toEqual(AMBIGUOUS);
+    for (const error of [ring, null, undefined, 'text', 7]) expect(classified({ error })).toEqual(UNAVAILABLE);
   });
 });
 
@@ -247,7 +244,7 @@ describe('a complete answer with a problem', () => {
     ['invalid_grant', 'owner_refused', 'owner'],
     ['invalid_client', 'client_refused', 'client'],
   ])('is classified by its OAuth code %s, as some services answer errors with 200', (error, code, scope) => {
-    expect(classified({ status: 200, problem, body: { error } })).toEqual([code, scope, undefined]);
+    expect(classified({ status: 200, problem, body: { error } })).toEqual([code, scope, false]);
     expect(errorFor({ status: 200, problem, body: { error } }).message).toBe(
       `the token endpoint responded with 200 (${error})`,
     );
@@ -265,27 +262,22 @@ describe('classifyFailure', () => {
     expect(shown({})).toEqual({ kind: 'network' });
   });
 
-  it('is taken at its word: nothing is widened', () => {
-    expect(classified({ status: 500 }, { classifyFailure: () => 'owner' })).toEqual([
-      ...['endpoint_unavailable', 'owner'],
-      undefined,
-    ]);
-    expect(classified({ error: TIMEOUT }, { classifyFailure: () => 'client' })[1]).toBe('client');
-  });
-
-  it('names a refusal anew', () => {
-    const refused = { status: 400, body: { error: 'invalid_grant' } };
-    expect(classified(refused, { classifyFailure: () => 'client' })).toEqual(['client_refused', 'client', undefined]);
-    expect(classified({ status: 405 }, { classifyFailure: () => 'owner' })).toEqual([
-      'owner_refused',
-      'owner',
-      undefined,
-    ]);
-    expect(classified(refused, { classifyFailure: () => 'endpoint' })).toEqual(ENDPOINT);
+  it.each([
+    [{ status: 500 }, 'owner', 'endpoint_unavailable'],
+    [{ status: 429 }, 'owner', 'rate_limited'],
+    [{ status: 405 }, 'owner', 'owner_refused'],
+    [{ status: 400, body: { error: 'invalid_client' } }, 'owner', 'owner_refused'],
+    [{ status: 405 }, 'client', 'client_refused'],
+    [{ status: 500 }, 'client', 'client_refused'],
+    [{ status: 429 }, 'client', 'rate_limited'],
+    [{ status: 400, body: { error: 'invalid_grant' } }, 'client', 'client_refused'],
+    [{ status: 400, body: { error: 'invalid_grant' } }, 'endpoint', 'endpoint_unavailable'],
+  ] as const)('of %j that returns %s gives that scope, and the code %s', (failed, scope, code) => {
+    expect(classified(failed, { classifyFailure: () => scope })).toEqual([code, scope, true]);
   });
 
   it('that says nothing leaves the default', () => {
-    expect(classified({ status: 500 }, { classifyFailure: () => undefined })).toEqual(AMBIGUOUS);
+    expect(classified({ status: 500 }, { classifyFailure: () => undefined })).toEqual(UNAVAILABLE);
   });
 
   it('that throws, or says what is no scope, is a failure of the user’s own', () => {

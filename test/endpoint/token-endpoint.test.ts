@@ -227,7 +227,7 @@ describe('an answer that cannot be used', () => {
     answer(200, body);
     const error = await failureOf(endpoint().requestToken('key'));
     expect(error).toMatchObject({ code: 'invalid_response', failureScope: 'owner', status: 200 });
-    expect(OwnerTokenError.escalationOf(error)).toBe('endpoint');
+    expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
     expect(error.message).not.toMatch(/maintenance|Evil|xxxx/);
   });
 
@@ -255,15 +255,14 @@ describe('an answer that cannot be used', () => {
 });
 
 describe('a refusal', () => {
-  it('stops what its code says', async () => {
+  it('has the code of its OAuth error, and is its owner’s at first', async () => {
     answer(400, { error: 'invalid_grant' });
     expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({
       ...{ code: 'owner_refused', failureScope: 'owner', status: 400, oauthError: 'invalid_grant' },
     });
     answer(401, { error: 'invalid_client' });
     expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({
-      code: 'client_refused',
-      failureScope: 'client',
+      ...{ code: 'client_refused', failureScope: 'owner', status: 401, oauthError: 'invalid_client' },
     });
   });
 
@@ -271,7 +270,7 @@ describe('a refusal', () => {
     const clock = new ManualClock();
     answer(429, 'slow', { 'Retry-After': new Date(clock.now() + 90_000).toUTCString() });
     expect(await failureOf(endpoint({ clock }).requestToken('key'))).toMatchObject({
-      ...{ code: 'rate_limited', failureScope: 'endpoint', retryAfterMs: 90_000, failedAtMs: clock.now() },
+      ...{ code: 'rate_limited', failureScope: 'owner', retryAfterMs: 90_000, failedAtMs: clock.now() },
     });
   });
 
@@ -325,12 +324,14 @@ describe('a function of the user’s that fails', () => {
     ['gives an empty string', async () => '', 'returned an empty string (is its environment variable set?)'],
     ['gives no string', () => ({ secret: 'x' }), 'did not return a string'],
   ])(
-    'clientSecret that %s: source_failed for the client, and nothing is sent',
+    'clientSecret that %s: source_failed, which speaks of the client, and nothing is sent',
     async (_what, clientSecret, problem) => {
       const made = endpoint({ clientSecret: clientSecret as () => string });
-      const expected = { code: 'source_failed', failureScope: 'client', message: `clientSecret() ${problem}` };
-      expect(await failureOf(made.requestToken('key'))).toMatchObject(expected);
-      expect(await failureOf(made.identity())).toMatchObject(expected);
+      for (const call of [made.requestToken('key'), made.identity()]) {
+        const error = await failureOf(call);
+        expect(error).toMatchObject({ code: 'source_failed', message: `clientSecret() ${problem}` });
+        expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: 'client', isGiven: false });
+      }
     },
   );
 
@@ -341,7 +342,7 @@ describe('a function of the user’s that fails', () => {
       const failed = failureOf(call);
       await settle();
       clock.advance(500);
-      expect(await failed).toMatchObject({ code: 'source_failed', failureScope: 'client' });
+      expect(await failed).toMatchObject({ code: 'source_failed', failureScope: 'owner' });
     }
     expect(clock.pendingTimers).toBe(0);
   });

@@ -45,7 +45,8 @@ const source: TokenSource = {
   async requestToken(accessKey) {
     tracer.startSpan('POST', { kind: SpanKind.CLIENT }).end();
     if (accessKey === 'revoked') throw new OwnerTokenError('owner_refused', 'refused', { status: 400 });
-    if (accessKey === 'invalid-client') throw new OwnerTokenError('client_refused', 'wrong secret', { status: 401 });
+    if (accessKey === 'invalid-client')
+      throw new OwnerTokenError('client_refused', 'wrong secret', { status: 401, failureScope: 'client' });
     return { token: `canary-token-${accessKey}`, response: { expires_in: 100 } };
   },
 };

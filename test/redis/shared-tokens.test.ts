@@ -969,7 +969,9 @@ describe('a quota', () => {
       const calls = all.flatMap(({ registry }) => owners.map((owner) => registry.getToken(owner)));
       await fleet.pass(12_000, 50);
       expect(await Promise.all(calls)).toHaveLength(100);
-      expect(times).toHaveLength(health === 'up' ? 20 : 100);
+      // A request that waits for its share is slow, so canaries may be asked.
+      const canaries = all.reduce((sum, { registry }) => sum + registry.stats().canaries, 0);
+      expect(times).toHaveLength(health === 'up' ? 20 : 100 + canaries);
       for (const from of times) {
         // Each of the five may begin with one.
         expect(times.filter((time) => time >= from && time < from + 1_000).length).toBeLessThanOrEqual(PER_SECOND + 5);

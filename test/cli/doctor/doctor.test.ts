@@ -195,7 +195,7 @@ describe('the clock of the service', () => {
 
 describe('a failure', () => {
   it.each([
-    ['OTR_CLIENT_SECRET', 'client_refused', 'client', /OTR_CLIENT_SECRET/],
+    ['OTR_CLIENT_SECRET', 'client_refused', 'owner', /OTR_CLIENT_SECRET/],
     ['OTR_ACCESS_KEY', 'owner_refused', 'owner', /OTR_ACCESS_KEY/],
   ])('of a wrong %s has a code, a scope and advice', async (name, code, failureScope, advice) => {
     await using sandbox = await startSandbox({ owners: 1, profile: { errorForm: 'echoing' } });

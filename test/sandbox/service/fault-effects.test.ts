@@ -41,7 +41,7 @@ const cases: [FaultRule, seen: object | 'token'][] = [
   ],
   [{ kind: 'status', status: 200, body: {} }, { code: 'invalid_response' }],
   [{ kind: 'latency', ms: 5 }, 'token'],
-  [{ kind: 'refuse' }, { code: 'endpoint_unavailable', failureScope: 'endpoint' }],
+  [{ kind: 'refuse' }, { code: 'endpoint_unavailable', failureScope: 'owner' }],
   [
     { kind: 'refuse', when: { next: 2 } },
     { code: 'endpoint_unavailable', failureScope: 'owner' },

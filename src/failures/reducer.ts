@@ -1,0 +1,198 @@
+/**
+ * What the registry knows of the service, and what follows from each outcome: a pure function from state, event and time to
+ * the next state and what to do. The scheduler of requests obeys it.
+ *
+ * - **Blame** (`blame.ts`): whether a failure pauses its owner, or opens the circuit of the client or the endpoint.
+ * - **Pace** (`pace.ts`): how fast requests may follow each other.
+ * - **Room**: how many requests may run at once. A ramp at the start finds a limit of the service before it is exceeded by far.
+ *   A request that takes far longer than usual gives its place to another one; before any latency is known, none does.
+ * - **Retries**: a first failure that may be gone a moment later is sent again, once, or a few times if it is a 429 or 503
+ *   while requests are paced. Ten issued tokens pay for one. Nothing is sent again while the circuit is open.
+ */
+
+import { type FailureScope, OwnerTokenError } from '../errors.ts';
+import { type Blame, type BlameEvent, type BlameStep, initialBlame, reduceBlame } from './blame.ts';
+import { initialPace, isPaced, type Pace, paceFailed, paceIssued, paceRestarted, paceSent } from './pace.ts';
+import { HUNG_AFTER_MS, ownerPause, type Pause, type PauseRanges } from './pauses.ts';
+
+/** @typeParam O identifies an owner. */
+export interface Health<O> {
+  readonly blame: Blame<O>;
+  readonly pace: Pace;
+  /** Moving average of the latency of issued tokens; undefined before the first. */
+  readonly latencyMs: number | undefined;
+  /** Issued tokens that pay for retries. */
+  readonly savedTokens: number;
+  /** When the first request was sent, and how many have succeeded. */
+  readonly firstSentMs: number | undefined;
+  readonly successes: number;
+}
+
+/** A failed request. */
+export interface FailedEvent<O> {
+  readonly kind: 'failed';
+  readonly owner: O;
+  readonly number: number;
+  readonly isTrial: boolean;
+  readonly error: OwnerTokenError;
+  /** How many times in a row its owner had failed before. */
+  readonly ownerFailures: number;
+  readonly tookMs: number;
+  readonly resends: number;
+  /** Whether a caller needs it: no cached token is usable. */
+  readonly isNeeded: boolean;
+  readonly jitter: number;
+}
+
+export type HealthEvent<O> =
+  | { readonly kind: 'sent' }
+  | {
+      readonly kind: 'succeeded';
+      readonly owner: O;
+      readonly number: number;
+      readonly isTrial: boolean;
+      readonly tookMs: number;
+    }
+  | FailedEvent<O>
+  | Exclude<BlameEvent<O>, { readonly kind: 'succeeded' | 'failed' }>;
+
+export interface Step<O> extends Omit<BlameStep<O>, 'blame'> {
+  readonly health: Health<O>;
+  /** After how many milliseconds a failed request is sent again. Then nobody pauses, and its callers go on waiting. */
+  readonly resendAfterMs?: number | undefined;
+  /** What a failure was attributed to, and the pause of its owner. */
+  readonly scope?: FailureScope;
+  readonly ownerPause?: Pause | undefined;
+}
+
+const SLOW_MS = 1_000;
+const SLOW_LATENCIES = 4;
+const LATENCIES_AVERAGED = 20;
+/** Answers in a row of one owner that count for the pace: more say that its key is dead. */
+const ANSWERS_COUNTED = 3;
+const TOKENS_PER_RETRY = 10;
+const MOST_SAVED_TOKENS = 100;
+const MOST_PACED_RESENDS = 5;
+const ROOM_AT_START = 16;
+const MS_PER_PLACE = 10;
+const RESEND_AFTER_MS = { least: 50, range: 100 } as const;
+
+export function initialHealth<O>(quotaPerSecond?: number): Health<O> {
+  return {
+    blame: initialBlame(),
+    pace: initialPace(quotaPerSecond),
+    latencyMs: undefined,
+    savedTokens: 0,
+    firstSentMs: undefined,
+    successes: 0,
+  };
+}
+
+/** How many requests may run at once: from a few, one more with each success and each 10 ms, up to the limit. */
+export function roomAt({ firstSentMs, successes }: Health<unknown>, concurrency: number, nowMs: number): number {
+  const sinceMs = firstSentMs === undefined ? 0 : nowMs - firstSentMs;
+  return Math.min(concurrency, ROOM_AT_START + successes + Math.floor(sinceMs / MS_PER_PLACE));
+}
+
+/** When the next place is added by time alone; undefined if none will be. */
+export function roomGrowsAtMs<O>(health: Health<O>, concurrency: number, nowMs: number): number | undefined {
+  return roomAt(health, concurrency, nowMs) < concurrency ? nowMs + MS_PER_PLACE : undefined;
+}
+
+/** After how long a request gives its place to another one. */
+export function slowAfterMs({ latencyMs }: Health<unknown>): number {
+  return latencyMs === undefined ? Number.POSITIVE_INFINITY : Math.max(SLOW_MS, SLOW_LATENCIES * latencyMs);
+}
+
+export function reduce<O>(health: Health<O>, event: HealthEvent<O>, ranges: PauseRanges, nowMs: number): Step<O> {
+  switch (event.kind) {
+    case 'sent':
+      return { health: { ...health, pace: paceSent(health.pace, nowMs), firstSentMs: health.firstSentMs ?? nowMs } };
+    case 'succeeded':
+      return succeeded(health, event, ranges, nowMs);
+    case 'failed':
+      return failed(health, event, ranges, nowMs);
+    default: {
+      const { blame, ...todo } = reduceBlame(health.blame, event, ranges, nowMs);
+      const pace = event.kind === 'resumed' ? paceRestarted(health.pace) : health.pace;
+      return { health: { ...health, blame, pace }, ...todo };
+    }
+  }
+}
+
+function succeeded<O>(
+  health: Health<O>,
+  event: Extract<HealthEvent<O>, { kind: 'succeeded' }>,
+  ranges: PauseRanges,
+  nowMs: number,
+): Step<O> {
+  const { latencyMs = event.tookMs, savedTokens } = health;
+  const { blame } = reduceBlame(health.blame, event, ranges, nowMs);
+  // What 429s taught holds on; what an outage taught does not.
+  const isOutageOver = health.blame.circuit !== undefined && health.blame.circuit.error.code !== 'rate_limited';
+  const learned = isOutageOver ? paceRestarted(health.pace) : health.pace;
+  // A canary that succeeds shows that the refusals before were their owners' own.
+  const pace = health.blame.phase === 'checking' ? { ...learned, busyShare: 0 } : learned;
+  return {
+    health: {
+      blame,
+      pace: paceIssued(pace, nowMs),
+      latencyMs: latencyMs + (event.tookMs - latencyMs) / LATENCIES_AVERAGED,
+      savedTokens: Math.min(MOST_SAVED_TOKENS, savedTokens + 1),
+      firstSentMs: health.firstSentMs,
+      successes: health.successes + 1,
+    },
+  };
+}
+
+function failed<O>(health: Health<O>, event: FailedEvent<O>, ranges: PauseRanges, nowMs: number): Step<O> {
+  const isFirst = event.ownerFailures === 0;
+  const { blame, ...todo } = reduceBlame(health.blame, { ...event, isFirst }, ranges, nowMs);
+  const busy = isBusy(event.error) ? event.owner : undefined;
+  const pace = event.ownerFailures < ANSWERS_COUNTED ? paceFailed(health.pace, busy, nowMs) : health.pace;
+  const next = { ...health, blame, pace };
+  const resend = event.isTrial ? undefined : resendOf(next, event);
+  if (resend !== undefined)
+    return { health: { ...next, savedTokens: next.savedTokens - TOKENS_PER_RETRY }, resendAfterMs: resend, ...todo };
+  const scope = scopeOf(health.blame, blame, event);
+  return { health: next, scope, ownerPause: pauseOf(blame, event, scope, ranges, nowMs), ...todo };
+}
+
+/** Whether an answer may mean "too much". */
+const isBusy = ({ status, code }: OwnerTokenError) => status === 503 || code === 'rate_limited';
+
+/** After how many milliseconds a failed request is sent again; undefined if it is not. */
+function resendOf<O>({ blame, pace, savedTokens }: Health<O>, event: FailedEvent<O>): number | undefined {
+  const { error, ownerFailures, resends, isNeeded, tookMs, jitter } = event;
+  if (!isNeeded || ownerFailures > 0 || error.retryAfterMs !== undefined || blame.phase === 'open') return undefined;
+  const most = isBusy(error) && isPaced(pace) ? MOST_PACED_RESENDS : 1;
+  const isTransient = error.retryable && tookMs <= HUNG_AFTER_MS;
+  if (!isTransient || resends >= most || savedTokens < TOKENS_PER_RETRY) return undefined;
+  return RESEND_AFTER_MS.least + RESEND_AFTER_MS.range * jitter;
+}
+
+/** A failure is the circuit's if it led to it, or happened meanwhile and may have the same cause. */
+function scopeOf<O>(before: Blame<O>, { circuit, newestSuccess }: Blame<O>, event: FailedEvent<O>): FailureScope {
+  const { scope, isGiven } = OwnerTokenError.evidenceOf(event.error);
+  if (isGiven || scope === 'owner' || !circuit) return isGiven ? scope : 'owner';
+  const isNews = event.isTrial || (event.ownerFailures === 0 && event.number > newestSuccess);
+  return isNews || before.phase !== 'open' ? circuit.scope : 'owner';
+}
+
+/** A circuit spares its owners a pause of their own. Before anyone has succeeded, owners that were tried get one. */
+function pauseOf<O>(
+  { canaries }: Blame<O>,
+  { error, ownerFailures, isTrial, tookMs, jitter }: FailedEvent<O>,
+  scope: FailureScope,
+  ranges: PauseRanges,
+  nowMs: number,
+): Pause | undefined {
+  const isOwners = OwnerTokenError.evidenceOf(error).scope === 'owner';
+  if (isTrial && !isOwners) return undefined;
+  if (scope !== 'owner' && canaries.length > 0) return undefined;
+  const known = scope === 'owner' ? error : OwnerTokenError.restated(error, { failureScope: scope });
+  const pause = ownerPause(known, ownerFailures + 1, tookMs > HUNG_AFTER_MS, ranges, nowMs, jitter);
+  if (isOwners || canaries.length > 0 || error.retryAfterMs !== undefined) return pause;
+  const latestMs = nowMs + ranges.endpoint.capMs;
+  return { ...pause, retryAtMonotonicMs: Math.min(pause.retryAtMonotonicMs, latestMs) };
+}
