@@ -3,84 +3,85 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import { FailureScopes } from '../src/failures/failure-scopes.ts';
 import { OwnerTokenError, OwnerTokenRegistry, type TokenSource } from '../src/index.ts';
-import { Dispatch } from '../src/registry/dispatch.ts';
-import { Flights } from '../src/registry/flights.ts';
-import { RequestQueue } from '../src/registry/request-queue.ts';
+import { OwnerTable } from '../src/registry/owner-table.ts';
+import { Requests } from '../src/registry/requests.ts';
+import { Scheduler } from '../src/registry/scheduler.ts';
 import { noRedis } from './helpers/redis-server.ts';
 import { ROOT } from './helpers/source-files.ts';
 import { type Message, TracedFleet } from './helpers/traced-fleet.ts';
 
+/** The calls of a miss, in order, as the picture names them: receiver and function. */
 const trace = vi.hoisted((): string[] => []);
 
 vi.mock('../src/registry/slot.ts', async (importOriginal) => {
   const slot = await importOriginal<typeof import('../src/registry/slot.ts')>();
-  const traced = <F extends (...args: never[]) => unknown>(name: string, call: F) =>
-    ((...args) => {
-      trace.push(`slot.ts ${name}`);
-      return call(...args);
-    }) as F;
-  return {
-    ...slot,
-    decide: traced('decide', slot.decide),
-    succeeded: traced('succeeded', slot.succeeded),
-    failed: traced('failed', slot.failed),
+  const decide: typeof slot.decide = (...args) => {
+    trace.push('registry.ts decide');
+    return slot.decide(...args);
   };
+  return { ...slot, decide };
 });
 
-const CLASSES = {
-  'flights.ts': Flights,
-  'dispatch.ts': Dispatch,
-  'request-queue.ts': RequestQueue,
-  'failure-scopes.ts': FailureScopes,
-};
+vi.mock('../src/failures/reducer.ts', async (importOriginal) => {
+  const reducer = await importOriginal<typeof import('../src/failures/reducer.ts')>();
+  const reduce: typeof reducer.reduce = (health, event, ...rest) => {
+    if (isOutcome(event)) trace.push('failures/reducer.ts reduce');
+    return reducer.reduce(health, event, ...rest);
+  };
+  return { ...reducer, reduce };
+});
 
-/** The calls that the picture draws with solid arrows: receiver and function, `succeeded` or `failed`. */
-function drawnWalk(outcome: 'succeeded' | 'failed'): string[] {
+/** The picture draws what follows from an outcome, not that a request was sent. */
+const isOutcome = (event: unknown) => ['succeeded', 'failed'].includes((event as { kind?: string }).kind ?? '');
+
+/** The calls that the picture draws with solid arrows. */
+function drawnWalk(): string[] {
   const page = readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8');
   const [, diagram = ''] = /```mermaid\nsequenceDiagram\n([^`]*)```/.exec(page) ?? [];
   const nameOf = new Map([...diagram.matchAll(/participant (\w) as (.*)/g)].map(([, id, name]) => [id, name]));
-  return [...diagram.matchAll(/\w->>(\w): (.*)/g)].map(([, receiver, text = '']) => {
-    const functions = [...text.matchAll(/(\w+)\(/g)].map(([, name]) => name ?? '');
-    return `${nameOf.get(receiver)} ${functions.find((name) => name === outcome) ?? functions[0]}`;
+  return [...diagram.matchAll(/\w->>(\w): (\w+)/g)].map(([, receiver, name]) => `${nameOf.get(receiver)} ${name}`);
+}
+
+/** Notes each call of a method that the picture draws. */
+function traceMethod(
+  prototype: object,
+  name: string,
+  label: string,
+  isDrawn: (event: unknown) => boolean = () => true,
+) {
+  const methods = prototype as Record<string, (...args: unknown[]) => unknown>;
+  const method = methods[name];
+  vi.spyOn(methods, name).mockImplementation(function (this: unknown, ...args) {
+    if (isDrawn(args[0])) trace.push(label);
+    return method?.apply(this, args);
   });
 }
 
-async function tracedWalk(drawn: readonly string[], source: TokenSource): Promise<string[]> {
-  for (const [file, { prototype }] of Object.entries(CLASSES)) {
-    for (const name of drawn.filter((each) => each.startsWith(`${file} `)).map((each) => each.split(' ')[1] ?? '')) {
-      const methods = prototype as unknown as Record<string, (...args: unknown[]) => unknown>;
-      const method = methods[name];
-      vi.spyOn(methods, name).mockImplementation(function (this: unknown, ...args) {
-        trace.push(`${file} ${name}`);
-        return method?.apply(this, args);
-      });
-    }
-  }
+async function tracedWalk(source: TokenSource): Promise<string[]> {
+  traceMethod(Requests.prototype, 'begin', 'requests.ts begin');
+  traceMethod(Scheduler.prototype, 'add', 'scheduler.ts add');
+  traceMethod(Scheduler.prototype, 'step', 'scheduler.ts step', isOutcome);
+  traceMethod(OwnerTable.prototype, 'store', 'requests.ts store');
   trace.length = 0;
   await using registry = new OwnerTokenRegistry({ source });
   await registry.getToken('owner').catch(() => {});
   vi.restoreAllMocks();
-  // The queue is asked again after each start and end. The picture draws the first time.
-  return [...new Set(trace)];
+  return [...trace];
 }
 
-it.each(['succeeded', 'failed'] as const)(
-  'a miss that %s makes the calls of the picture, in its order',
-  async (outcome) => {
-    const drawn = drawnWalk(outcome);
-    expect(drawn.length).toBeGreaterThan(8);
-    const source: TokenSource = {
-      async requestToken() {
-        trace.push('the source requestToken');
-        if (outcome === 'failed') throw new OwnerTokenError('owner_refused', 'refused');
-        return { token: 'token', response: { expires_in: 60 } };
-      },
-    };
-    expect(await tracedWalk(drawn, source)).toEqual(drawn);
-  },
-);
+it.each(['succeeds', 'fails'] as const)('a miss that %s makes the calls of the picture, in its order', async (how) => {
+  const drawn = drawnWalk();
+  expect(drawn.length).toBeGreaterThan(6);
+  const source: TokenSource = {
+    async requestToken() {
+      trace.push('the source requestToken');
+      if (how === 'fails') throw new OwnerTokenError('owner_refused', 'refused');
+      return { token: 'token', response: { expires_in: 60 } };
+    },
+  };
+  expect(await tracedWalk(source)).toEqual(drawn);
+});
 
 /** The arrows of the picture of a fleet, as {@link Message}s. What follows a second colon is an explanation. */
 function drawnMessages(): { message: Message; onlyFirstCall: boolean }[] {

@@ -1,65 +1,209 @@
 import { describe, expect, it } from 'vitest';
-import { Pace } from '../../src/failures/pace.ts';
+import {
+  initialPace,
+  isPaced,
+  type Pace,
+  paceFailed,
+  paceIssued,
+  paceRestarted,
+  paceSent,
+} from '../../src/failures/pace.ts';
 
-/** Sends as many requests as the pace lets start until `endMs`, with a timer that fires late by `lateMs`. */
-function sendUntil(pace: Pace, endMs: number, lateMs = 0): number[] {
-  const sentMs: number[] = [];
-  for (let nowMs = 0; nowMs < endMs; nowMs = Math.max(nowMs, pace.nextAtMs + lateMs)) {
-    pace.sent(nowMs);
-    sentMs.push(nowMs);
+/** A pace whose events happen at given times. Each 429 is of another owner unless it is named. */
+class Pacing {
+  pace: Pace;
+  #owners = 0;
+
+  constructor(quotaPerSecond?: number) {
+    this.pace = initialPace(quotaPerSecond);
   }
-  return sentMs;
+
+  sent(nowMs: number, count = 1): this {
+    for (let n = 0; n < count; n++) this.pace = paceSent(this.pace, nowMs);
+    return this;
+  }
+
+  issued(nowMs: number, count = 1): this {
+    for (let n = 0; n < count; n++) this.pace = paceIssued(this.pace, nowMs);
+    return this;
+  }
+
+  busy(nowMs: number, count = 1): this {
+    for (let n = 0; n < count; n++) this.pace = paceFailed(this.pace, `owner ${this.#owners++}`, nowMs);
+    return this;
+  }
+
+  refused(nowMs: number, count = 1): this {
+    for (let n = 0; n < count; n++) this.pace = paceFailed(this.pace, undefined, nowMs);
+    return this;
+  }
 }
 
-describe('a pace', () => {
-  it('spaces requests evenly', () => {
-    expect(sendUntil(new Pace(4), 1_000)).toEqual([0, 250, 500, 750]);
+/** The share of 429s after four in a row. */
+const SHARE = 1 - 0.95 ** 4;
+/** Cuts at a rate that was sent, less the share. */
+const less = (perSecond: number) => expect.closeTo(perSecond * (1 - SHARE), 6);
+
+describe('the quota', () => {
+  it('spaces requests from the first one on, evenly, and saves nothing up', () => {
+    const pacing = new Pacing(50);
+    expect(isPaced(pacing.pace)).toBe(false);
+    expect(pacing.sent(1_000).pace.nextStartMs).toBe(1_020);
+    expect(pacing.sent(1_000).pace.nextStartMs).toBe(1_040);
+    expect(pacing.sent(5_000).pace.nextStartMs).toBe(5_020);
   });
 
-  it('loses nothing to timers that fire a little late', () => {
-    expect(sendUntil(new Pace(100), 10_000, 3)).toHaveLength(1_000);
+  it('is not there by default: any number of requests may start at once', () => {
+    expect(new Pacing().sent(1_000, 100).pace.nextStartMs).toBe(1_000);
+    expect(initialPace().nextStartMs).toBeLessThan(0);
   });
 
-  it('starts anew after a request that is more than 10 ms late', () => {
-    const pace = new Pace(10);
-    for (const nowMs of [0, 110]) pace.sent(nowMs);
-    expect(pace.nextAtMs).toBe(200);
-    pace.sent(211);
-    expect(pace.nextAtMs).toBe(311);
+  it('binds where the learned rate is higher, and the learned rate where that is lower', () => {
+    expect(new Pacing(10).sent(0, 100).busy(500, 4).sent(600).pace.nextStartMs).toBe(100 * 100 + 100);
+    const { pace } = new Pacing(1_000).sent(0, 100).busy(500, 4);
+    expect(paceSent({ ...pace, nextStartMs: 0 }, 600).nextStartMs).toEqual(
+      expect.closeTo(600 + 1_000 / pace.perSecond),
+    );
+  });
+});
+
+describe('the rate', () => {
+  it.each([
+    ['three 429s in a row', new Pacing().sent(0, 100).busy(500, 3)],
+    [
+      'a 429 in six',
+      (() => {
+        const pacing = new Pacing().sent(0, 100);
+        for (let n = 0; n < 500; n++) pacing.issued(500, 7).busy(500);
+        return pacing;
+      })(),
+    ],
+    [
+      'any number of 429s of one owner',
+      (() => {
+        const pacing = new Pacing().sent(0, 100);
+        for (let n = 0; n < 50; n++) pacing.pace = paceFailed(pacing.pace, 'one', 500);
+        return pacing;
+      })(),
+    ],
+    ['any number of other failures', new Pacing().sent(0, 100).refused(500, 50)],
+  ])('is not cut for %s', (_, { pace }) => {
+    expect(isPaced(pace)).toBe(false);
   });
 
-  it('saves nothing up while nothing is sent', () => {
-    const pace = new Pace(10);
-    pace.sent(0);
-    pace.sent(5_000);
-    expect(pace.nextAtMs).toBe(5_100);
+  it('counts a 429 of an owner again once another one had one', () => {
+    const pacing = new Pacing().sent(0, 100);
+    for (const owner of ['a', 'b', 'a', 'b']) pacing.pace = paceFailed(pacing.pace, owner, 500);
+    expect(isPaced(pacing.pace)).toBe(true);
   });
 
-  it('without a bound never holds a request back', () => {
-    const pace = new Pace();
-    pace.sent(1_000);
-    expect(pace.nextAtMs).toBe(Number.NEGATIVE_INFINITY);
+  it.each([
+    ['of less than 200 ms counts as one of 200 ms', 100, [[0, 100]], 500],
+    ['of half a second', 500, [[0, 100]], 200],
+    ['of the first second', 999, [[0, 100]], 100_000 / 999],
+    ['of a second that has just ended', 1_500, [[0, 100]], 100],
+    ['that has ended before is none: at least five a second', 2_000, [[0, 100]], undefined],
+    [
+      'that goes on counts the second before in part',
+      1_250,
+      [
+        [0, 100],
+        [1_200, 40],
+      ],
+      40 + 0.75 * 100,
+    ],
+    [
+      'after a silence of two seconds begins anew',
+      2_500,
+      [
+        [0, 100],
+        [2_400, 30],
+      ],
+      150,
+    ],
+    [
+      'is that of the last seconds only',
+      2_250,
+      [
+        [0, 100],
+        [1_100, 40],
+        [2_100, 20],
+      ],
+      20 + 0.75 * 40,
+    ],
+  ] as const)(
+    'is cut at four 429s in a row to what was sent, less their share: a burst %s',
+    (_, nowMs, bursts, perSecond) => {
+      const pacing = new Pacing();
+      for (const [atMs, count] of bursts) pacing.sent(atMs, count);
+      pacing.busy(nowMs, 4);
+      expect(pacing.pace.perSecond).toEqual(perSecond === undefined ? 5 : less(perSecond));
+      expect([pacing.pace.cutAtMs, pacing.pace.busyShare]).toEqual([nowMs, 0]);
+    },
+  );
+
+  it('is cut again after half a second, by half at most, and never below five a second', () => {
+    const pacing = new Pacing().sent(0, 100).busy(500, 4);
+    const first = pacing.pace.perSecond;
+    expect(pacing.busy(999, 40).pace.perSecond).toBe(first);
+    expect(pacing.busy(1_000).pace.perSecond).toBe(50);
+    for (let nowMs = 1_500; nowMs < 10_000; nowMs += 500) pacing.sent(nowMs, 10).busy(nowMs, 40);
+    expect(pacing.pace.perSecond).toBe(5);
   });
 
-  it('applies a new rate to the requests that follow', () => {
-    const pace = new Pace(1);
-    pace.sent(0);
-    pace.set(10);
-    expect([pace.perSecond, pace.nextAtMs]).toEqual([10, 1_000]);
-    pace.sent(1_000);
-    expect(pace.nextAtMs).toBe(1_100);
-    pace.removeBound();
-    expect([pace.perSecond, pace.nextAtMs]).toEqual([Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]);
+  it('is cut from the learned one where less than that was sent', () => {
+    const pacing = new Pacing().sent(0, 100).busy(500, 4).sent(900, 200);
+    expect(pacing.busy(1_000, 4).pace.perSecond).toEqual(expect.closeTo(200 * (1 - SHARE) ** 2, 6));
   });
 
-  it('applies a new rate to the next request when given the time of the last one', () => {
-    const pace = new Pace();
-    pace.set(4, 1_000);
-    expect(pace.nextAtMs).toBe(1_250);
-    pace.set(2, 1_000);
-    expect(pace.nextAtMs).toBe(1_500);
-    // Never earlier than before.
-    pace.set(10, 1_000);
-    expect(pace.nextAtMs).toBe(1_500);
+  it.each([
+    ['right then', 1_000, 0.9 * 80],
+    ['two seconds later', 3_000, 0.9 * 80 * 0.9 ** 2],
+    ['a minute later', 61_000, 5],
+  ])('is not cut below nine tenths of the best rate of tokens, which fades: %s', (_, nowMs, expected) => {
+    const pacing = new Pacing().issued(500).issued(1_000, 79).sent(nowMs).busy(nowMs, 40);
+    expect(pacing.pace.perSecond).toEqual(expect.closeTo(expected, 6));
+  });
+
+  it('keeps the best rate of tokens while later ones are fewer', () => {
+    const { pace } = new Pacing().issued(0, 80).issued(2_100, 3);
+    expect(pace.best).toEqual({ perSecond: 80, atMs: 0 });
+  });
+
+  it('of tokens issued within less than a second counts as one of a second', () => {
+    expect(new Pacing().issued(0, 80).issued(100, 20).pace.best).toEqual({ perSecond: 100, atMs: 100 });
+  });
+
+  it.each([
+    ['tokens', (pacing: Pacing, nowMs: number) => pacing.issued(nowMs)],
+    ['other failures', (pacing: Pacing, nowMs: number) => pacing.refused(nowMs)],
+  ])('rises by a tenth each second while there are %s, without a jump after a silence', (_, answer) => {
+    const pacing = new Pacing().sent(0, 100).busy(500, 4);
+    const cut = pacing.pace.perSecond;
+    answer(answer(pacing, 1_000), 1_500);
+    expect(pacing.pace.perSecond).toEqual(expect.closeTo(cut * 1.1, 6));
+    answer(pacing, 9_500);
+    expect(pacing.pace.perSecond).toEqual(expect.closeTo(cut * 1.1 ** 2, 6));
+    expect(pacing.pace.raisedAtMs).toBe(9_500);
+  });
+
+  it('does not rise with a 429', () => {
+    const pacing = new Pacing().sent(0, 100).busy(500, 4);
+    const cut = pacing.pace.perSecond;
+    expect(pacing.busy(900).pace.perSecond).toBe(cut);
+  });
+
+  it('is forgotten once a minute has passed since the last cut', () => {
+    const pacing = new Pacing().sent(0, 100).busy(500, 4);
+    expect(isPaced(pacing.sent(60_500).pace)).toBe(true);
+    expect(isPaced(pacing.sent(60_501).pace)).toBe(false);
+    expect(pacing.sent(70_000).pace.nextStartMs).toBe(70_000);
+  });
+
+  it('is forgotten with its share of 429s where it was learned from an outage', () => {
+    const pacing = new Pacing(20).sent(0, 100).busy(500, 6);
+    pacing.pace = paceRestarted(pacing.pace);
+    expect(pacing.pace).toMatchObject({ busyShare: 0, quotaPerSecond: 20, perSecond: Number.POSITIVE_INFINITY });
+    expect(pacing.sent(600).pace.nextStartMs).toBe(650);
   });
 });

@@ -15,7 +15,7 @@ describe('what a source threw', () => {
       ...{ code: 'endpoint_unavailable', message: 'it is down', status: 503 },
       ...{ owner: 'owner_x', failedAtMs: now.wallMs, retryAtMs: undefined },
     });
-    expect(OwnerTokenError.escalationOf(error)).toBe('endpoint');
+    expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
   });
 
   it('does not say when to come again: that is for the pause to say', () => {
@@ -43,16 +43,13 @@ describe('what a source threw', () => {
 });
 
 describe('the failure that callers get', () => {
-  const until = (retryAtMonotonicMs: number) => ({ retryAtMonotonicMs });
-
   it.each([
-    ['its owner’s pause', until(6_000), undefined, 1_006_000],
-    ['the gate’s', undefined, until(7_000), 1_007_000],
-    ['its owner’s, of both', until(8_000), until(7_000), 1_008_000],
-    ['none', undefined, undefined, undefined],
-  ])('says what it stops, and until when: by %s', (_, ownerPause, circuitPause, retryAtMs) => {
-    const outcome = withOutcome(down, { scope: 'endpoint', ownerPause, circuitPause }, now);
-    expect(outcome).toMatchObject({ message: 'it is down', failureScope: 'endpoint', status: 503 });
+    ['the time of the next attempt', { retryAtMonotonicMs: 6_000 }, 1_006_000],
+    ['no earlier one than in 100 ms', { retryAtMonotonicMs: 5_001 }, 1_005_100],
+    ['none without a pause', undefined, undefined],
+  ])('has its scope, the code of that, and %s', (_, pause, retryAtMs) => {
+    const outcome = withOutcome(down, 'client', pause, now);
+    expect(outcome).toMatchObject({ code: 'client_refused', message: 'it is down', failureScope: 'client' });
     expect(outcome.retryAtMs).toBe(retryAtMs);
   });
 });

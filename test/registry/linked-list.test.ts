@@ -19,16 +19,18 @@ function namesOf(list: LinkedList<Item>) {
   const back: string[] = [];
   for (let item = items.at(-1); item; item = item.previous) back.unshift(item.name);
   const names = items.map(({ name }) => name).join('');
-  expect([back.join(''), list.length, list.first]).toEqual([names, names.length, items[0]]);
+  expect([back.join(''), list.length, list.first, list.last]).toEqual([names, names.length, items[0], items.at(-1)]);
   return names;
 }
 
 describe('a linked list', () => {
-  it('adds items to either end', () => {
-    const { list } = listOf('bc');
-    list.unshift({ name: 'a' });
-    list.push({ name: 'd' });
-    expect(namesOf(list)).toBe('abcd');
+  it('adds items to its end, and knows its own', () => {
+    const { list, item } = listOf('bc');
+    const added = { name: 'd' };
+    expect([list.has(item('b')), list.has(added)]).toEqual([true, false]);
+    list.push(added);
+    expect(list.has(added)).toBe(true);
+    expect(namesOf(list)).toBe('bcd');
   });
 
   it.each([

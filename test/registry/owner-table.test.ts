@@ -23,6 +23,8 @@ function stored(table: OwnerTable, owner: string, what: 'token' | 'failure'): Sl
   return slot;
 }
 
+const newFlight = (owner: string, slot = createSlot(owner)) => new Flight(owner, slot, 'new', 0);
+
 afterEach(() => vi.unstubAllGlobals());
 
 const counts = ({ size, usable, pausing, evictions }: OwnerTable) => [size, usable, pausing.size, evictions];
@@ -55,7 +57,7 @@ describe('the owners', () => {
   it('no longer pause once a request begins, or their pause was lifted', () => {
     const { table } = tableOfTwo();
     const [a, b] = [stored(table, 'owner_a', 'failure'), stored(table, 'owner_b', 'failure')];
-    table.began(new Flight('a', a));
+    table.began(newFlight('a', a));
     expect([...table.pausing]).toEqual([b]);
     lifted(b);
     table.lifted(b);
@@ -130,11 +132,11 @@ describe('the owners', () => {
 
   it('give back the requests unsettled when they are cleared, even if these are read later', () => {
     const { table } = tableOfTwo();
-    const flights = ['a', 'b', 'c'].map((owner) => new Flight(owner, createSlot(owner)));
+    const flights = ['a', 'b', 'c'].map((owner) => newFlight(owner));
     for (const flight of flights) table.began(flight);
     table.detach(flights[1] as Flight);
     const rest = table.clear();
-    const anew = new Flight('a', createSlot('a'));
+    const anew = newFlight('a');
     table.began(anew);
     table.detach(flights[2] as Flight);
     expect([...rest]).toEqual([flights[0], flights[2]]);

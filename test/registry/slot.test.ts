@@ -1,13 +1,13 @@
 import { describe, expect, it, vi } from 'vitest';
 import type { Instant } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
+import type { Pause } from '../../src/failures/pauses.ts';
 import {
   accepted,
   backoffOf,
   decide,
   denied,
   dropEnded,
-  type Failure,
   failed,
   forgotten,
   freshUntilSecond,
@@ -20,7 +20,6 @@ import {
   reasonOf,
   rejected,
   Slot,
-  standingOf,
   succeeded,
 } from '../../src/registry/slot.ts';
 import { AccessToken } from '../../src/token.ts';
@@ -42,20 +41,20 @@ function heldToken(value = 'one', life: { lifetimeMs?: number; issuedAtMs?: numb
   return { token, aheadMs: 0 };
 }
 
-const failureUntil = (retryAtMonotonicMs: number): Failure => ({
+const failureUntil = (retryAtMonotonicMs: number): Pause => ({
   error: new OwnerTokenError('endpoint_unavailable', 'down'),
   count: 1,
   retryAtMonotonicMs,
 });
 
-function slotWith(facts: { held?: HeldToken; failure?: Failure }): Slot {
+function slotWith(facts: { held?: HeldToken; failure?: Pause }): Slot {
   const slot = createSlot('owner_x');
   if (facts.held) succeeded(slot, facts.held);
   if (facts.failure) failed(slot, facts.failure);
   return slot;
 }
 
-const ALONE = { requesting: false, circuitPause: undefined };
+const ALONE = { requesting: false, circuit: undefined };
 
 describe('the held token', () => {
   const isFresh = (slot: Slot, now: Instant) => phaseOf(slot, now, ALONE) === 'fresh';
@@ -117,9 +116,9 @@ describe('the held token', () => {
 describe('the table of phases', () => {
   const held = heldToken();
   const failure = failureUntil(2000);
-  const requesting = { requesting: true, circuitPause: undefined };
-  const paused = { requesting: false, circuitPause: failureUntil(1) };
-  const both = { ...requesting, ...{ circuitPause: failureUntil(1) } };
+  const requesting = { requesting: true, circuit: undefined };
+  const paused = { requesting: false, circuit: failureUntil(1) };
+  const both = { ...requesting, ...{ circuit: failureUntil(1) } };
   it.each([
     ['fresh', 'serve', { held }, 0, ALONE],
     ['fresh', 'serve', { held, failure }, 0, both],
@@ -274,9 +273,9 @@ describe('a rejection', () => {
 });
 
 describe('an accepted token', () => {
-  const tokenRejected = (): Failure => ({ ...failureUntil(2000), error: new OwnerTokenError('token_rejected', 'no') });
+  const tokenRejected = (): Pause => ({ ...failureUntil(2000), error: new OwnerTokenError('token_rejected', 'no') });
   /** An owner whose last two tokens were rejected while fresh. */
-  const distrusted = (failure?: Failure) => {
+  const distrusted = (failure?: Pause) => {
     const slot = slotWith({ held: heldToken() });
     rejected(slot, slot.held as AccessToken, at(1));
     succeeded(slot, heldToken('two'));
@@ -366,18 +365,5 @@ describe('the names of an owner', () => {
     expect(namesOf).not.toHaveBeenCalled();
     expect([slot.owner, slot.names.digest, slot.owner]).toEqual(['label of a', 'owner_digest', 'label of a']);
     expect(namesOf).toHaveBeenCalledTimes(1);
-  });
-});
-
-describe('the standing of an owner', () => {
-  it('is new at first, proven after a success, failing while its last request failed', () => {
-    const slot = createSlot('owner_x');
-    expect(standingOf(slot)).toBe('new');
-    succeeded(slot, heldToken());
-    expect(standingOf(slot)).toBe('proven');
-    failed(slot, failureUntil(1));
-    expect(standingOf(slot)).toBe('failing');
-    succeeded(slot, heldToken('two'));
-    expect(standingOf(slot)).toBe('proven');
   });
 });

@@ -1,14 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
-import type { Pause } from '../../src/failures/backoff.ts';
-import { FailureScopes } from '../../src/failures/failure-scopes.ts';
+import type { Pause } from '../../src/failures/pauses.ts';
 import { failed, type Slot, type Surroundings, succeeded } from '../../src/registry/slot.ts';
-import { ownerState, pauseInForce, pauseStats } from '../../src/registry/stats.ts';
+import { ownerState, pauseInForce } from '../../src/registry/stats.ts';
 import { AccessToken } from '../../src/token.ts';
 import { at } from '../helpers/instants.ts';
+import { settle } from '../helpers/manual-clock.ts';
+import { scripted } from '../helpers/registries.ts';
 import { createSlot } from '../helpers/slots.ts';
 
-const ALONE: Surroundings = { requesting: false, circuitPause: undefined };
+const ALONE: Surroundings = { requesting: false, circuit: undefined };
 
 /** Due for a refresh at 600, past its end at 950. */
 function slotWith(facts: { token?: boolean; failure?: Pause }): Slot {
@@ -42,7 +43,7 @@ describe('an owner’s state', () => {
 
   it('tells the pause that ends last, its own or that of all', () => {
     const slot = slotWith({ failure: pauseUntil(700) });
-    const pausedUntil = (ms: number) => ({ ...ALONE, circuitPause: pauseUntil(ms, 'rate_limited') });
+    const pausedUntil = (ms: number) => ({ ...ALONE, circuit: pauseUntil(ms, 'rate_limited') });
     const own = { phase: 'backing-off', code: 'owner_refused', retryAtMs: 1_000_700 };
     expect(ownerState(slot, at(0), ALONE)).toEqual(own);
     expect(ownerState(slot, at(0), pausedUntil(699))).toEqual(own);
@@ -55,8 +56,8 @@ describe('an owner’s state', () => {
 describe('the pause in force', () => {
   it('is the one that ends last, the circuit’s of two that end together, and either where there is only one', () => {
     const [early, late, alike] = [pauseUntil(1), pauseUntil(2), pauseUntil(2)];
-    const inForce = (own: Pause | undefined, circuitPause: Pause | undefined) =>
-      pauseInForce(slotWith({ ...(own && { failure: own }) }), at(0), { ...ALONE, circuitPause });
+    const inForce = (own: Pause | undefined, circuit: Pause | undefined) =>
+      pauseInForce(slotWith({ ...(own && { failure: own }) }), at(0), { ...ALONE, circuit });
     expect(inForce(early, late)).toBe(late);
     expect(inForce(late, early)).toBe(late);
     expect(inForce(late, alike)).toBe(alike);
@@ -70,22 +71,24 @@ describe('the pause in force', () => {
   });
 });
 
-describe('the circuits', () => {
-  const error = new OwnerTokenError('rate_limited', 'no', { failedAtMs: 5, retryAfterMs: 2_000 });
-  const ranges = { baseMs: 1_000, capMs: 1_000 };
-
-  it('are told in plain numbers while they are not closed', () => {
-    const failures = new FailureScopes({
-      requestTimeoutMs: 30_000,
-      ...{ ranges: { owner: ranges, client: ranges, endpoint: ranges }, concurrency: { initial: 1, min: 1, max: 1 } },
-      ...{ requestsPerSecond: undefined, random: () => 0.5 },
-    });
-    expect(pauseStats(failures, at(0))).toEqual({});
-    const permit = failures.admit(100, 'new', 1);
-    const at100 = { nowMs: 100, sentAtMs: 100, resends: 0, isOnlyRequest: true };
-    if (permit) failures.failed({ permit, error, owner: 'a', ownerFailures: 0, ...at100 });
-    expect(pauseStats(failures, at(100))).toEqual({
-      endpoint: { code: 'rate_limited', failedAtMs: 5, retryAtMs: 1_002_100, failures: 1, probing: false },
-    });
+describe('the statistics', () => {
+  it('show the one circuit that is open, by its scope, and whether its trial is in flight', async () => {
+    const { clock, source, registry } = scripted();
+    const given = { failureScope: 'client', retryAfterMs: 2_000 } as const;
+    const error = new OwnerTokenError('client_refused', 'no', given);
+    source.script((call) => call.fail(error));
+    await registry.getToken('a').catch(() => {});
+    const startMs = clock.now();
+    const circuit = { code: 'client_refused', failedAtMs: startMs, retryAtMs: startMs + 2_000, failures: 1 };
+    expect(registry.stats().pauses).toEqual({ owners: 1, client: { ...circuit, probing: false } });
+    source.script(undefined);
+    clock.advance(2_000);
+    const call = registry.getToken('b');
+    await settle();
+    expect(registry.stats().pauses).toEqual({ owners: 1, client: { ...circuit, probing: true } });
+    source.calls.at(-1)?.succeed();
+    await call;
+    expect(registry.stats().pauses).toEqual({ owners: 1 });
+    await registry.close();
   });
 });

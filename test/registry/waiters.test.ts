@@ -7,7 +7,7 @@ import { createSlot } from '../helpers/slots.ts';
 
 const token = tokenOf('t1');
 const listeners = (signal: AbortSignal) => getEventListeners(signal, 'abort').length;
-const flightOf = (accessKey: string) => new Flight(accessKey, createSlot(`owner_${accessKey}`));
+const flightOf = (accessKey: string) => new Flight(accessKey, createSlot(`owner_${accessKey}`), 'new', 0);
 
 /** Waiters, with the flights that callers have left. */
 function stage() {

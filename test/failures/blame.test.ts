@@ -1,0 +1,406 @@
+import { describe, expect, it } from 'vitest';
+import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/errors.ts';
+import {
+  type Blame,
+  type BlameEvent,
+  type BlameStep,
+  initialBlame,
+  mayStart,
+  reduceBlame,
+  refusingCircuit,
+  trialDueAtMs,
+} from '../../src/failures/blame.ts';
+
+const RANGES = {
+  owner: { baseMs: 1_000, capMs: 300_000 },
+  client: { baseMs: 1_000, capMs: 60_000 },
+  endpoint: { baseMs: 500, capMs: 30_000 },
+};
+
+const errorWith = (options?: OwnerTokenErrorOptions) => new OwnerTokenError('endpoint_unavailable', 'no', options);
+/** Speaks of the endpoint. */
+const DOWN = errorWith();
+/** Speaks of the client, if anybody else fails too. */
+const REFUSED = new OwnerTokenError('owner_refused', 'no', { status: 401 });
+/** Speaks of its owner. */
+const REVOKED = new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' });
+
+type Failure = Extract<BlameEvent<string>, { kind: 'failed' }>;
+
+/** The blame after events at time 0, unless `nowMs` says otherwise. Each request has the next number. */
+class Story {
+  blame: Blame<string>;
+  step: BlameStep<string>;
+  nowMs = 0;
+  #number = 0;
+
+  constructor() {
+    this.blame = initialBlame();
+    this.step = { blame: this.blame };
+  }
+
+  is(event: BlameEvent<string>): this {
+    this.step = reduceBlame(this.blame, event, RANGES, this.nowMs);
+    this.blame = this.step.blame;
+    return this;
+  }
+
+  succeeds(...owners: string[]): this {
+    for (const owner of owners) this.is({ kind: 'succeeded', owner, number: ++this.#number, isTrial: false });
+    return this;
+  }
+
+  /** First failures of these owners. */
+  fails(owners: string, error = DOWN, changes: Partial<Failure> = {}): this {
+    for (const owner of owners) {
+      const event = { owner, number: ++this.#number, error, isTrial: false, isFirst: true, jitter: 1, ...changes };
+      this.is({ kind: 'failed', ...event });
+    }
+    return this;
+  }
+
+  slow(owners: string, changes: { isTrial?: boolean; number?: number } = {}): this {
+    for (const owner of owners) {
+      this.is({ kind: 'slow', owner, number: ++this.#number, isTrial: false, deadlineMs: 9_999, ...changes });
+    }
+    return this;
+  }
+
+  asked(owner: string | undefined): this {
+    return this.is({ kind: 'asked', owner, jitter: 1 });
+  }
+
+  trialFails(owner: string, error = DOWN): this {
+    return this.fails(owner, error, { isTrial: true });
+  }
+
+  trialSucceeds(owner: string): this {
+    return this.is({ kind: 'succeeded', owner, number: ++this.#number, isTrial: true });
+  }
+
+  /** Phase, suspects, failed canaries, and whether a canary is wanted. */
+  get view() {
+    const { phase, suspects, failedCanaries } = this.blame;
+    return [phase, suspects.join(''), failedCanaries, this.step.askCanary ?? false];
+  }
+}
+
+/** Canaries `x` and `y` have succeeded, `y` last. */
+const known = () => new Story().succeeds('x', 'y');
+/** Three owners failed, and canary `y` is asked. */
+const checking = (error = DOWN) => known().fails('abc', error).asked('y');
+/** Both canaries failed too. */
+const open = (error = DOWN) => checking(error).trialFails('y', error).asked('x').trialFails('x', error);
+/** The tenth of ten suspects opened the circuit before anyone had succeeded. */
+const openAtStart = () => new Story().fails('0123456789');
+
+describe('while the circuit is closed', () => {
+  it('anything may start, and nothing is due', () => {
+    const { blame } = new Story();
+    expect([mayStart(blame), trialDueAtMs(blame), refusingCircuit(blame, 0)]).toEqual([true, undefined, undefined]);
+    expect(blame).toEqual({
+      ...{ phase: 'closed', circuit: undefined, isDue: false, suspects: [], canaries: [], asked: [], outstanding: 0 },
+      ...{ failedCanaries: 0, failure: undefined, newestSuccess: 0, trustedUntilMs: -Infinity, refused: 0, tried: 0 },
+    });
+  });
+
+  it('each success makes its owner the first canary; sixteen are kept', () => {
+    const story = new Story().succeeds('a', 'b', 'c', 'a');
+    expect(story.blame.canaries).toEqual(['a', 'c', 'b']);
+    const many = Array.from({ length: 17 }, (_, n) => `owner ${n}`);
+    expect(new Story().succeeds(...many).blame.canaries).toEqual(many.slice(1).reverse());
+  });
+
+  it('a success clears the suspects, and is no reason to trust the service', () => {
+    const { blame } = known().fails('ab').succeeds('x');
+    expect([blame.suspects, blame.newestSuccess, blame.trustedUntilMs]).toEqual([[], 5, -Infinity]);
+  });
+
+  it('a success of a request that was sent earlier leaves the newest one as it is', () => {
+    const story = known().is({ kind: 'succeeded', owner: 'z', number: 1, isTrial: false });
+    expect(story.blame.newestSuccess).toBe(2);
+  });
+
+  it.each<[string, Story, unknown[]]>([
+    ['two first failures', known().fails('ab'), ['closed', 'ab', 0, false]],
+    ['three first failures', known().fails('abc'), ['checking', 'ab', 0, true]],
+    ['two owners that hang', known().slow('ab'), ['closed', 'ab', 0, false]],
+    ['three owners that hang', known().slow('abc'), ['checking', 'ab', 0, true]],
+    ['a failure and two hangs', known().fails('a').slow('bc'), ['checking', 'ab', 0, true]],
+    ['an owner that hangs, then fails', known().slow('a').fails('ab'), ['closed', 'ab', 0, false]],
+    ['failures that speak of their owners', known().fails('abcdef', REVOKED), ['closed', '', 0, false]],
+    [
+      'failures put at their owners',
+      known().fails('abc', errorWith({ failureScope: 'owner' })),
+      ['closed', '', 0, false],
+    ],
+    ['failures that are not the first', known().fails('abc', DOWN, { isFirst: false }), ['closed', '', 0, false]],
+    ['failures as old as the newest success', known().fails('abc', DOWN, { number: 2 }), ['closed', '', 0, false]],
+    ['hangs as old as the newest success', known().slow('abc', { number: 2 }), ['closed', '', 0, false]],
+    ['hangs before anyone has succeeded', new Story().slow('0123456789'), ['closed', '', 0, false]],
+    ['nine failures before that', new Story().fails('012345678'), ['closed', '012345678', 0, false]],
+    ['a trial of a circuit that has closed since', known().trialFails('x'), ['closed', '', 0, false]],
+    ['a hanging trial of such a circuit', known().slow('abc', { isTrial: true }), ['closed', '', 0, false]],
+    ['a dropped trial of such a circuit', known().is({ kind: 'void', jitter: 1 }), ['closed', '', 0, false]],
+    ['a missing canary', known().asked(undefined), ['closed', '', 0, false]],
+  ])('%s: counted as due', (_, story, view) => {
+    expect(story.view).toEqual(view);
+    expect(story.blame.circuit).toBeUndefined();
+  });
+
+  it('the tenth owner that fails before anyone has succeeded opens it, without canaries', () => {
+    const story = openAtStart();
+    expect(story.view).toEqual(['open', '', 0, false]);
+    expect(story.blame.circuit).toMatchObject({ scope: 'endpoint', count: 1, retryAtMonotonicMs: 500 });
+  });
+
+  it.each(['client', 'endpoint'] as const)('a failure put at the %s opens that circuit at once', (failureScope) => {
+    for (const story of [new Story(), known(), checking()]) {
+      story.fails('z', errorWith({ failureScope }), { isFirst: false, number: 0 });
+      expect(story.blame).toMatchObject({ phase: 'open', circuit: { scope: failureScope, count: 1 } });
+    }
+  });
+});
+
+describe('while canaries are asked', () => {
+  it('others may start only if nothing worse than hangs led here', () => {
+    expect([mayStart(checking().blame), mayStart(known().slow('abc').asked('y').blame)]).toEqual([false, true]);
+    expect(mayStart(known().slow('abc').asked('y').fails('d').blame)).toBe(false);
+  });
+
+  it('begins anew each time: no canary of an earlier check counts', () => {
+    const story = checking().trialFails('y').asked('x').succeeds('z');
+    story.nowMs = 1_000;
+    story.fails('def');
+    expect(story.blame).toMatchObject({ phase: 'checking', asked: [], outstanding: 0, failedCanaries: 0 });
+  });
+
+  it('one that succeeds proves that the service works, and for a second no other is asked', () => {
+    const story = checking();
+    story.nowMs = 50;
+    story.trialSucceeds('y').fails('def');
+    expect(story.view).toEqual(['closed', 'de', 0, false]);
+    expect(story.blame).toMatchObject({ asked: [], outstanding: 0, failure: undefined, trustedUntilMs: 1_050 });
+    story.nowMs = 1_049;
+    expect(story.fails('g').view).toEqual(['closed', 'de', 0, false]);
+    story.nowMs = 1_050;
+    expect(story.fails('h').view).toEqual(['checking', 'de', 0, true]);
+  });
+
+  it('any other success proves it too', () => {
+    expect(checking().succeeds('z').view).toEqual(['closed', '', 0, false]);
+  });
+
+  it('an answer that concerns only the canary proves it too', () => {
+    const story = checking();
+    story.nowMs = 50;
+    story.trialFails('y', REVOKED);
+    expect(story.view).toEqual(['closed', '', 0, false]);
+    expect(story.blame).toMatchObject({ trustedUntilMs: 1_050, outstanding: 0, failure: undefined });
+  });
+
+  it.each<[string, Story, unknown[]]>([
+    ['the first fails: another one is asked', checking().trialFails('y'), ['checking', 'ab', 1, true]],
+    ['the first is slow: another one is asked', checking().slow('y', { isTrial: true }), ['checking', 'ab', 0, true]],
+    [
+      'both are in flight, and one is slow',
+      checking().asked('x').slow('y', { isTrial: true }),
+      ['checking', 'ab', 0, false],
+    ],
+    [
+      'both are in flight, and one fails: the other one decides',
+      checking().asked('x').trialFails('y'),
+      ['checking', 'ab', 1, false],
+    ],
+    [
+      'one failed, and the other one is slow',
+      checking().trialFails('y').asked('x').slow('x', { isTrial: true }),
+      ['checking', 'ab', 1, false],
+    ],
+    ['both fail: open', open(), ['open', '', 2, false]],
+    [
+      'the first is dropped: another one is asked',
+      checking().is({ kind: 'void', jitter: 1 }),
+      ['checking', 'ab', 0, true],
+    ],
+    [
+      'one failed, and the other one is dropped: a third is asked',
+      checking().trialFails('y').asked('x').is({ kind: 'void', jitter: 1 }),
+      ['checking', 'ab', 1, true],
+    ],
+    ['none is free at all: the failures decide', known().fails('abc').asked(undefined), ['open', '', 0, false]],
+    ['one failed, and no other one is free', checking().trialFails('y').asked(undefined), ['open', '', 1, false]],
+    ['one is in flight, and no other one is free', checking().asked(undefined), ['checking', 'ab', 0, false]],
+    ['only hangs led here, and none is free: trusted', known().slow('abc').asked(undefined), ['closed', '', 0, false]],
+    ['more owners hang or fail', checking().slow('d').fails('ef'), ['checking', 'ab', 0, false]],
+  ])('%s', (_, story, view) => {
+    expect(story.view).toEqual(view);
+  });
+
+  it('remembers which were asked', () => {
+    expect(checking().trialFails('y').asked('x').blame).toMatchObject({ asked: ['y', 'x'], outstanding: 1 });
+  });
+
+  it('trusts the service for a second where only hangs led here and no canary is free', () => {
+    const story = known().slow('abc');
+    story.nowMs = 50;
+    expect(story.asked(undefined).blame.trustedUntilMs).toBe(1_050);
+  });
+
+  it.each([
+    ['the canaries that were refused', REFUSED, 'client', 'client_refused', 1_000],
+    ['the canaries that got no answer', DOWN, 'endpoint', 'endpoint_unavailable', 500],
+  ] as const)('%s say whose circuit opens', (_, error, scope, code, retryAtMonotonicMs) => {
+    const { circuit, isDue } = open(error).blame;
+    expect(circuit).toMatchObject({ scope, count: 1, retryAtMonotonicMs, error: { code, failureScope: scope } });
+    expect(isDue).toBe(false);
+  });
+
+  it('a later failure of another owner says so where no canary is free', () => {
+    const story = checking(DOWN).fails('d', REFUSED).is({ kind: 'forgotten', owner: 'y' });
+    expect(story.is({ kind: 'void', jitter: 0 }).asked(undefined).blame.circuit).toMatchObject({ scope: 'client' });
+  });
+});
+
+describe('while the circuit is open', () => {
+  const due = (story: Story) => story.is({ kind: 'due' });
+
+  it('the canaries of the check may be asked again at once, but those of a trial only once no other is free', () => {
+    expect(open().blame.asked).toEqual([]);
+    expect(due(open()).asked('y').trialFails('y').blame.asked).toEqual(['y']);
+  });
+
+  it('refuses calls if its pause lasts longer than a second; others may wait', () => {
+    const { blame } = open(REFUSED);
+    expect([-1, 0, 1].map((nowMs) => refusingCircuit(blame, nowMs)?.scope)).toEqual(['client', undefined, undefined]);
+  });
+
+  it('nothing may start before its pause is over, and then one trial', () => {
+    const story = openAtStart();
+    expect([mayStart(story.blame), trialDueAtMs(story.blame)]).toEqual([false, 500]);
+    due(story);
+    expect([mayStart(story.blame), trialDueAtMs(story.blame), story.step.askCanary]).toEqual([
+      'trial',
+      undefined,
+      false,
+    ]);
+    story.asked('a');
+    expect([mayStart(story.blame), trialDueAtMs(story.blame)]).toEqual([false, undefined]);
+  });
+
+  it('canaries and callers are the trials in turn', () => {
+    const story = open();
+    const wanted: unknown[] = [];
+    for (let round = 0; round < 4; round++) {
+      wanted.push(due(story).step.askCanary);
+      story.asked('y').trialFails('y');
+    }
+    expect(wanted).toEqual([true, false, true, false]);
+  });
+
+  it('further failures of owners change nothing, not even one that is put at another scope', () => {
+    const story = open();
+    const { blame } = story;
+    story
+      .fails('defg')
+      .slow('hij')
+      .fails('k', errorWith({ failureScope: 'client' }));
+    expect(story.blame).toBe(blame);
+  });
+
+  it('a failed trial opens it for longer, and counts anew where the scope is another one', () => {
+    const story = open();
+    story.nowMs = 500;
+    due(story).asked('y').trialFails('y');
+    const again = { scope: 'endpoint', count: 2, retryAtMonotonicMs: 1_500 };
+    expect(story.blame).toMatchObject({ phase: 'open', isDue: false, outstanding: 0, circuit: again });
+    story.nowMs = 1_500;
+    due(story).asked('z').trialFails('z', REFUSED);
+    expect(story.blame.circuit).toMatchObject({ scope: 'client', count: 1, retryAtMonotonicMs: 2_500 });
+  });
+
+  it.each([
+    ['a success', (story: Story) => story.trialSucceeds('y')],
+    ['a success of an earlier request', (story: Story) => story.succeeds('z')],
+    ['an answer that concerns only its owner', (story: Story) => story.trialFails('y', REVOKED)],
+  ])('%s closes it, and the service is trusted for a second', (_, end) => {
+    const story = due(open()).asked('y');
+    story.nowMs = 700;
+    end(story);
+    expect(story.blame).toMatchObject({ phase: 'closed', circuit: undefined, isDue: false, trustedUntilMs: 1_700 });
+    expect(mayStart(story.blame)).toBe(true);
+  });
+
+  it('a slow trial refuses calls until its deadline', () => {
+    const story = due(open()).asked('y').slow('y', { isTrial: true });
+    expect(story.blame.circuit).toMatchObject({ scope: 'endpoint', count: 1, retryAtMonotonicMs: 9_999 });
+  });
+
+  it.each([
+    ['in the turn of a canary: another one is wanted', 'y', open(), true],
+    ['in the turn of a caller: the next caller is the trial', 'y', due(open()).asked('y').trialFails('y'), false],
+  ])('a trial that is dropped %s', (_, owner, story, askCanary) => {
+    due(story).asked(owner).is({ kind: 'void', jitter: 1 });
+    expect(story.step.askCanary).toBe(askCanary);
+    expect(mayStart(story.blame)).toBe('trial');
+  });
+
+  it('a drop of one of two trials leaves the other one in flight', () => {
+    const story = due(open()).asked('y').asked('x').is({ kind: 'void', jitter: 1 });
+    expect([story.step.askCanary, mayStart(story.blame)]).toEqual([false, false]);
+  });
+
+  it('once no canary is free, all may be asked again', () => {
+    const story = due(open()).asked(undefined);
+    expect([story.blame.asked, mayStart(story.blame)]).toEqual([[], 'trial']);
+  });
+
+  it('resume closes it, and clears the suspects of a closed one', () => {
+    for (const story of [due(open()), known().fails('ab')]) {
+      story.is({ kind: 'resumed' });
+      expect(story.blame).toMatchObject({ phase: 'closed', circuit: undefined, isDue: false, suspects: [] });
+    }
+  });
+});
+
+describe('before anyone has succeeded', () => {
+  it('one of two refused calls is let through, later one of twenty', () => {
+    const story = openAtStart();
+    const gaps: number[] = [];
+    for (let call = 1, last = 0; call <= 2_000; call++) {
+      if (!story.is({ kind: 'refused' }).step.letThrough) continue;
+      gaps.push(call - last);
+      last = call;
+    }
+    expect(gaps[0]).toBe(2);
+    expect(gaps.slice(1, 6)).toEqual(Array(5).fill(3));
+    expect(gaps.slice(6, 11)).toEqual(Array(5).fill(4));
+    expect(gaps[85]).toBe(19);
+    expect(gaps.slice(86)).toEqual(Array(gaps.length - 86).fill(20));
+    expect(gaps.length).toBeGreaterThan(120);
+    expect(story.blame.tried).toBe(gaps.length);
+  });
+
+  it('is over with the first success: no refused call is let through', () => {
+    const story = open();
+    const { blame } = story;
+    for (let call = 0; call < 20; call++) expect(story.is({ kind: 'refused' }).step.letThrough).toBeUndefined();
+    expect(story.blame).toBe(blame);
+  });
+});
+
+describe('an owner that is forgotten', () => {
+  it.each([
+    ['a suspect', known().fails('ab'), 'a', { suspects: ['b'], canaries: ['y', 'x'] }],
+    ['a canary', known().fails('ab'), 'y', { suspects: ['a', 'b'], canaries: ['x'] }],
+    ['a canary that is asked', checking(), 'y', { canaries: ['x'], asked: [], outstanding: 1 }],
+  ])('is no longer %s', (_, story, owner, expected) => {
+    expect(story.is({ kind: 'forgotten', owner }).blame).toMatchObject(expected);
+  });
+
+  it('and was none of these changes nothing', () => {
+    const story = checking();
+    const { blame } = story;
+    expect(story.is({ kind: 'forgotten', owner: 'z' }).blame).toBe(blame);
+  });
+});

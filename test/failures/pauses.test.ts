@@ -1,0 +1,97 @@
+import { describe, expect, it } from 'vitest';
+import { OwnerTokenError, type OwnerTokenErrorOptions, type WiderScope } from '../../src/errors.ts';
+import { circuitPause, drawLength, HUNG_AFTER_MS, ownerPause } from '../../src/failures/pauses.ts';
+
+const RANGES = {
+  owner: { baseMs: 1_000, capMs: 300_000 },
+  client: { baseMs: 1_000, capMs: 60_000 },
+  endpoint: { baseMs: 500, capMs: 30_000 },
+};
+const NOW_MS = 7_000;
+
+const failure = (code: 'owner_refused' | 'client_refused' | 'endpoint_unavailable', facts?: OwnerTokenErrorOptions) =>
+  new OwnerTokenError(code, 'no', facts);
+const REFUSED = failure('owner_refused');
+const DOWN = failure('endpoint_unavailable');
+
+describe('the pause of an owner', () => {
+  const lengthMs = (error: OwnerTokenError, count: number, hung: boolean, ranges = RANGES) =>
+    ownerPause(error, count, hung, ranges, NOW_MS, 1).retryAtMonotonicMs - NOW_MS;
+
+  it.each([
+    ['a refusal', REFUSED, false, [1_000, 2_000, 4_000], 300_000],
+    ['a refusal after a hang', REFUSED, true, [1_000, 2_000, 4_000], 300_000],
+    ['a refused client', failure('client_refused'), false, [1_000, 2_000, 4_000], 300_000],
+    ['a failure put at its owner', failure('endpoint_unavailable', { failureScope: 'owner' }), false, [1_000], 300_000],
+    ['an immediate failure of the endpoint', DOWN, false, [100, 200, 400], 30_000],
+    ['a hang', DOWN, true, [1_000, 2_000, 4_000], 30_000],
+  ] as const)('after %s begins and ends with the lengths of the table', (_, error, hung, first, capMs) => {
+    expect(first.map((_length, n) => lengthMs(error, n + 1, hung))).toEqual(first);
+    expect(lengthMs(error, 41, hung)).toBe(capMs);
+  });
+
+  it.each([
+    ['the base of owners is shorter than that of other failures', { baseMs: 10, capMs: 80 }, 1, 10],
+    ['the cap of owners is shorter than that of endpoints', { baseMs: 10, capMs: 80 }, 9, 80],
+    ['the base of owners is longer than the cap of endpoints', { baseMs: 50_000, capMs: 90_000 }, 41, 50_000],
+  ])('after a failure of the endpoint stays within its range where %s', (_, owner, count, expectedMs) => {
+    expect(lengthMs(DOWN, count, false, { ...RANGES, owner })).toBe(expectedMs);
+  });
+
+  it.each([REFUSED, DOWN])('is as long as Retry-After says, whatever its cap', ({ code }) => {
+    const error = new OwnerTokenError(code, 'no', { retryAfterMs: 3_600_000 });
+    expect(ownerPause(error, 5, true, RANGES, NOW_MS, 0)).toEqual({
+      ...{ error, count: 5, retryAtMonotonicMs: NOW_MS + 3_600_000 },
+    });
+  });
+
+  it('tells a hang from a failure by half a second', () => {
+    expect(HUNG_AFTER_MS).toBe(500);
+  });
+});
+
+describe('the pause of a circuit', () => {
+  const pause = (scope: WiderScope, error: OwnerTokenError, count = 1, jitter = 1) =>
+    circuitPause(scope, error, count, RANGES, NOW_MS, jitter);
+
+  it.each([
+    ['client', REFUSED, 'client_refused', [1_000, 2_000, 4_000], 60_000],
+    ['endpoint', DOWN, 'endpoint_unavailable', [500, 1_000, 2_000], 30_000],
+  ] as const)('of the %s doubles from its base up to its cap, with the code of its scope', (...row) => {
+    const [scope, error, code, first, capMs] = row;
+    for (const [n, lengthMs] of [...first.entries(), [40, capMs] as const]) {
+      const { retryAtMonotonicMs, ...rest } = pause(scope, error, n + 1);
+      expect(retryAtMonotonicMs - NOW_MS).toBe(lengthMs);
+      expect(rest).toMatchObject({ count: n + 1, error: { code, failureScope: scope, message: 'no' } });
+    }
+  });
+
+  it.each([
+    [1_000, 0.5, 1_000],
+    [60_000, 0, 60_000],
+    [60_001, 0, 60_000],
+    [3_600_000, 0, 60_000],
+  ])('after Retry-After of %d ms is longer by it, up to a minute', (retryAfterMs, jitter, expectedMs) => {
+    const { retryAtMonotonicMs } = pause('endpoint', failure('endpoint_unavailable', { retryAfterMs }), 1, jitter);
+    expect(retryAtMonotonicMs - NOW_MS).toBe(expectedMs);
+  });
+
+  it('is not shortened by Retry-After', () => {
+    const { retryAtMonotonicMs } = pause('client', failure('owner_refused', { retryAfterMs: 1_000 }), 4);
+    expect(retryAtMonotonicMs - NOW_MS).toBe(8_000);
+  });
+});
+
+describe('the jitter', () => {
+  it.each([
+    [0, 500],
+    [0.5, 750],
+    [1, 1_000],
+  ])('%d leaves %d ms of a second', (jitter, expectedMs) => {
+    expect(drawLength(1, RANGES.client, jitter)).toBe(expectedMs);
+  });
+
+  it('takes half of the cap at most, after any number of failures', () => {
+    expect(drawLength(100_000, RANGES.client, 0)).toBe(30_000);
+  });
+});

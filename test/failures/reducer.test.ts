@@ -1,0 +1,337 @@
+import { describe, expect, it } from 'vitest';
+import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/errors.ts';
+import {
+  type FailedEvent,
+  type Health,
+  type HealthEvent,
+  initialHealth,
+  reduce,
+  roomAt,
+  roomGrowsAtMs,
+  type Step,
+  slowAfterMs,
+} from '../../src/failures/reducer.ts';
+
+const RANGES = {
+  owner: { baseMs: 1_000, capMs: 300_000 },
+  client: { baseMs: 1_000, capMs: 60_000 },
+  endpoint: { baseMs: 500, capMs: 30_000 },
+};
+
+const down = (options?: OwnerTokenErrorOptions) => new OwnerTokenError('endpoint_unavailable', 'no', options);
+const DOWN = down();
+const BUSY = new OwnerTokenError('rate_limited', 'no', { status: 429 });
+const REFUSED = new OwnerTokenError('owner_refused', 'no', { status: 401 });
+const REVOKED = new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' });
+
+type Changes = Partial<FailedEvent<string>>;
+
+/** A registry's health after events. Each request has the next number. */
+class Story {
+  health: Health<string>;
+  step: Step<string>;
+  nowMs = 0;
+  #number = 0;
+
+  constructor() {
+    this.health = initialHealth();
+    this.step = { health: this.health };
+  }
+
+  is(event: HealthEvent<string>): this {
+    this.step = reduce(this.health, event, RANGES, this.nowMs);
+    this.health = this.step.health;
+    return this;
+  }
+
+  /** Successes of owners 1, 2, …, which took this long. */
+  succeeds(count = 1, tookMs = 50): this {
+    for (let n = 1; n <= count; n++) {
+      this.is({ kind: 'succeeded', owner: `${n}`, number: ++this.#number, isTrial: false, tookMs });
+    }
+    return this;
+  }
+
+  /** First failures of these owners, which callers need. */
+  fails(owners: string, error = DOWN, changes: Changes = {}): this {
+    for (const owner of owners) {
+      const request = {
+        owner,
+        number: ++this.#number,
+        error,
+        isTrial: false,
+        ownerFailures: 0,
+        tookMs: 10,
+        resends: 0,
+      };
+      this.is({ kind: 'failed', ...request, isNeeded: true, jitter: 1, ...changes });
+    }
+    return this;
+  }
+
+  asked(owner: string | undefined): this {
+    return this.is({ kind: 'asked', owner, jitter: 1 });
+  }
+
+  trialFails(owner: string, error = DOWN, changes: Changes = {}): this {
+    return this.fails(owner, error, { isTrial: true, isNeeded: false, ...changes });
+  }
+
+  /** Scope of the failure, and code and length of its owner's pause. */
+  get verdict() {
+    const { scope, ownerPause } = this.step;
+    return [scope, ownerPause?.error.code, ownerPause && ownerPause.retryAtMonotonicMs - this.nowMs];
+  }
+}
+
+/** Two owners have succeeded. */
+const known = () => new Story().succeeds(2);
+/** Both canaries have failed, and the endpoint's circuit is open for half a second. */
+const open = () => known().fails('abc').asked('2').trialFails('2').asked('1').trialFails('1');
+/** Retries are paid for. */
+const rich = () => new Story().succeeds(40);
+/** Requests are spaced, and retries are paid for. */
+function paced(): Story {
+  const story = rich();
+  for (let n = 0; n < 40; n++) story.is({ kind: 'sent' });
+  story.fails('abcd', BUSY, { isNeeded: false });
+  // So that the failures of the test lead to no check.
+  return story.succeeds(1);
+}
+
+describe('the room', () => {
+  it.each([
+    ['nothing was sent', undefined, 0, 5_000, 16],
+    ['nothing has succeeded', 1_000, 0, 1_009, 16],
+    ['ten milliseconds have passed', 1_000, 0, 1_010, 17],
+    ['five have succeeded', 1_000, 5, 1_000, 21],
+    ['five have succeeded and 25 ms have passed', 1_000, 5, 1_025, 23],
+    ['the limit is reached', 1_000, 5, 9_000, 100],
+  ])('is as large as the ramp says when %s', (_, firstSentMs, successes, nowMs, expected) => {
+    const health = { ...initialHealth<string>(), firstSentMs, successes };
+    expect(roomAt(health, 100, nowMs)).toBe(expected);
+    expect(roomGrowsAtMs(health, 100, nowMs)).toBe(expected === 100 ? undefined : nowMs + 10);
+  });
+
+  it('is the limit at once if that is less', () => {
+    expect([roomAt(initialHealth(), 4, 0), roomGrowsAtMs(initialHealth(), 4, 0)]).toEqual([4, undefined]);
+  });
+
+  it('grows from the first request on, with each success', () => {
+    const story = new Story();
+    story.nowMs = 70;
+    story.is({ kind: 'sent' });
+    story.nowMs = 90;
+    story.is({ kind: 'sent' }).succeeds(3);
+    expect(story.health).toMatchObject({ firstSentMs: 70, successes: 3 });
+  });
+});
+
+describe('a request is slow', () => {
+  it.each([
+    [[], Number.POSITIVE_INFINITY],
+    [[50], 1_000],
+    [[250], 1_000],
+    [[300], 1_200],
+    [[300, 700], 1_280],
+  ])('after successes that took %j ms: after %d ms', (tookMs, expected) => {
+    const story = new Story();
+    for (const each of tookMs) story.succeeds(1, each);
+    expect(slowAfterMs(story.health)).toBe(expected);
+  });
+});
+
+describe('a failed request is sent again', () => {
+  it('after 50 to 150 ms, and costs one of the saved retries', () => {
+    for (const [jitter, expectedMs] of [
+      [0, 50],
+      [0.5, 100],
+      [1, 150],
+    ] as const) {
+      const { step, health } = rich().fails('a', DOWN, { jitter });
+      expect(step).toMatchObject({ resendAfterMs: expectedMs });
+      expect([step.scope, step.ownerPause]).toEqual([undefined, undefined]);
+      expect(health.savedTokens).toBe(30);
+    }
+  });
+
+  it.each([
+    ['that nobody needs', DOWN, { isNeeded: false }],
+    ['of an owner that failed before', DOWN, { ownerFailures: 1 }],
+    ['with Retry-After', down({ retryAfterMs: 1_000 }), {}],
+    ['that is not retryable', REFUSED, {}],
+    ['that hung', DOWN, { tookMs: 501 }],
+    ['that was sent again already', DOWN, { resends: 1 }],
+    ['that got a 429, and was sent again already', BUSY, { resends: 1 }],
+    ['that was a trial', DOWN, { isTrial: true }],
+  ])('unless it is one %s', (_, error, changes) => {
+    const { step, health } = rich().fails('a', error, changes);
+    expect([step.resendAfterMs, step.scope]).toEqual([undefined, 'owner']);
+    expect(health.savedTokens).toBe(40);
+  });
+
+  it.each([
+    ['that failed within half a second', DOWN, { tookMs: 500 }],
+    ['that got a 429', BUSY, {}],
+  ])('if it is one %s', (_, error, changes) => {
+    expect(rich().fails('a', error, changes).step.resendAfterMs).toBe(150);
+  });
+
+  it('unless the circuit is open', () => {
+    const story = rich().fails('abc', DOWN, { isNeeded: false }).asked('2').trialFails('2').asked('1').trialFails('1');
+    expect(story.fails('z').step.resendAfterMs).toBeUndefined();
+  });
+
+  it('even if it is what canaries are asked for', () => {
+    const story = rich().fails('abc');
+    expect(story.step).toMatchObject({ resendAfterMs: 150, askCanary: true });
+  });
+
+  it.each([
+    [9, 0],
+    [10, 1],
+    [19, 1],
+    [20, 2],
+    [100, 10],
+    [500, 10],
+  ])('%d tokens pay for %d', (tokens, retries) => {
+    const story = new Story().succeeds(tokens);
+    for (let n = 0; n < retries; n++) {
+      expect(story.fails('a').step.resendAfterMs).toBe(150);
+    }
+    expect(story.fails('a').step.resendAfterMs).toBeUndefined();
+  });
+
+  it.each([
+    ['a 429', BUSY, 4, 150],
+    ['a 429', BUSY, 5, undefined],
+    ['a 503', down({ status: 503 }), 4, 150],
+    ['a 500', down({ status: 500 }), 1, undefined],
+  ])('while requests are paced, up to five times: %s after %s resends', (_, error, resends, expected) => {
+    expect(paced().fails('z', error, { resends }).step.resendAfterMs).toBe(expected);
+  });
+});
+
+describe('the pace', () => {
+  it('is learned from first failures alone', () => {
+    expect(rich().is({ kind: 'sent' }).fails('abcd', BUSY, { ownerFailures: 1 }).health.pace.busyShare).toBe(0);
+    expect(paced().health.pace.perSecond).toBeLessThan(Number.POSITIVE_INFINITY);
+  });
+
+  it.each([
+    [BUSY, true],
+    [down({ status: 503 }), true],
+    [down({ status: 500 }), false],
+    [REFUSED, false],
+  ])('is learned from 429 and 503: %s', (error, isBusy) => {
+    expect(rich().fails('a', error).health.pace.busyShare > 0).toBe(isBusy);
+  });
+
+  it('has the given quota', () => {
+    expect(initialHealth(7).pace.quotaPerSecond).toBe(7);
+  });
+
+  const isPaced = ({ health }: Story) => health.pace.perSecond < Number.POSITIVE_INFINITY;
+  const opened = (error: OwnerTokenError) => paced().fails('z', error, { isNeeded: false });
+
+  it('that an outage taught is forgotten when it is over, not that of 429s', () => {
+    expect(isPaced(opened(down({ failureScope: 'endpoint' })).succeeds(1))).toBe(false);
+    const limited = new OwnerTokenError('rate_limited', 'no', { failureScope: 'endpoint' });
+    expect(isPaced(opened(limited).succeeds(1))).toBe(true);
+    expect(isPaced(paced().succeeds(1))).toBe(true);
+  });
+
+  it('is forgotten by resume, and by no other event', () => {
+    expect(isPaced(paced().is({ kind: 'forgotten', owner: 'a' }))).toBe(true);
+    expect(isPaced(paced().is({ kind: 'resumed' }))).toBe(false);
+  });
+});
+
+describe('the scope of a failure, and its owner’s pause', () => {
+  it.each<[string, Story, unknown[]]>([
+    ['a failure', known().fails('a'), ['owner', 'endpoint_unavailable', 100]],
+    ['its second one', known().fails('a', DOWN, { ownerFailures: 1 }), ['owner', 'endpoint_unavailable', 200]],
+    ['a hang', known().fails('a', DOWN, { tookMs: 501 }), ['owner', 'endpoint_unavailable', 1_000]],
+    ['no hang', known().fails('a', DOWN, { tookMs: 500 }), ['owner', 'endpoint_unavailable', 100]],
+    ['a refusal', known().fails('a', REFUSED), ['owner', 'owner_refused', 1_000]],
+    ['the third one in a row', known().fails('abc'), ['owner', 'endpoint_unavailable', 100]],
+    ['the failure of a first canary', known().fails('abc').asked('2').trialFails('2'), ['owner', undefined, undefined]],
+    ['the failure that opened the circuit', open(), ['endpoint', undefined, undefined]],
+    ['one of meanwhile', open().fails('z'), ['endpoint', undefined, undefined]],
+    [
+      'one of meanwhile that was sent before the last success',
+      open().fails('z', DOWN, { number: 2 }),
+      ['owner', 'endpoint_unavailable', 100],
+    ],
+    [
+      'one of meanwhile of an owner that failed before',
+      open().fails('z', DOWN, { ownerFailures: 1 }),
+      ['owner', 'endpoint_unavailable', 200],
+    ],
+    [
+      'a failed trial of an owner that failed before',
+      open().is({ kind: 'due' }).asked('z').trialFails('z', DOWN, { ownerFailures: 1 }),
+      ['endpoint', undefined, undefined],
+    ],
+    ['one of meanwhile that speaks of its owner', open().fails('z', REVOKED), ['owner', 'owner_refused', 1_000]],
+    [
+      'a trial that speaks of its owner',
+      open().is({ kind: 'due' }).asked('z').trialFails('z', REVOKED),
+      ['owner', 'owner_refused', 1_000],
+    ],
+    [
+      'one that was put at the client',
+      known().fails('a', down({ failureScope: 'client' })),
+      ['client', undefined, undefined],
+    ],
+    [
+      'one that was put at its owner meanwhile',
+      open().fails('z', down({ failureScope: 'owner' })),
+      ['owner', 'endpoint_unavailable', 1_000],
+    ],
+    [
+      'one with Retry-After',
+      known().fails('a', down({ retryAfterMs: 90_000 })),
+      ['owner', 'endpoint_unavailable', 90_000],
+    ],
+    ['at a start, the first one', new Story().fails('a'), ['owner', 'endpoint_unavailable', 100]],
+    ['at a start, the tenth one', new Story().fails('0123456789'), ['endpoint', 'endpoint_unavailable', 100]],
+    ['at a start, the tenth refusal', new Story().fails('0123456789', REFUSED), ['client', 'client_refused', 1_000]],
+    [
+      'at a start, an old owner of many refusals',
+      new Story().fails('a', REFUSED, { ownerFailures: 20 }),
+      ['owner', 'owner_refused', 30_000],
+    ],
+    [
+      'at a start, one that speaks of its owner',
+      new Story().fails('a', REVOKED, { ownerFailures: 20 }),
+      ['owner', 'owner_refused', 300_000],
+    ],
+    [
+      'at a start, one with Retry-After',
+      new Story().fails('a', down({ retryAfterMs: 90_000 })),
+      ['owner', 'endpoint_unavailable', 90_000],
+    ],
+  ])('after %s', (_, story, verdict) => {
+    expect(story.verdict).toEqual(verdict);
+  });
+
+  it('are what the circuit says of a failure that came while canaries were asked, and opened it', () => {
+    const story = known().fails('abc').asked(undefined);
+    expect(story.health.blame.circuit).toMatchObject({ scope: 'endpoint' });
+    const old = known()
+      .fails('abc')
+      .asked('2')
+      .trialFails('2', REFUSED)
+      .asked('1')
+      .trialFails('1', REFUSED, { ownerFailures: 3 });
+    expect(old.verdict).toEqual(['client', undefined, undefined]);
+  });
+});
+
+it('what follows for canaries and refused calls is passed on', () => {
+  expect(known().fails('abc', DOWN, { isNeeded: false }).step.askCanary).toBe(true);
+  expect(open().is({ kind: 'due' }).step.askCanary).toBe(true);
+  const refused: HealthEvent<string> = { kind: 'refused' };
+  expect(new Story().fails('0123456789').is(refused).is(refused).step.letThrough).toBe(true);
+});
