@@ -107,7 +107,7 @@ describe.each(TRANSPORTS)('D1 through %s', (_name, transport) => {
     await settle();
     clock.advance(10_000);
     await call.over;
-    expect(call.outcome).toMatchObject({ code: 'rate_limited', failureScope: 'endpoint', retryAfterMs: 30_000 });
+    expect(call.outcome).toMatchObject({ code: 'rate_limited', failureScope: 'owner', retryAfterMs: 30_000 });
   });
 
   it('sixteen at once are over together, and hold nothing up', async () => {

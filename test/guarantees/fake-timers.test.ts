@@ -45,7 +45,9 @@ describe('with every timer faked and none advanced', () => {
 
   it('a failure of the endpoint refuses everything that is queued', async () => {
     const down = new OwnerTokenError('endpoint_unavailable', 'it is down', { failureScope: 'endpoint' });
-    const registry = make({ requestToken: () => Promise.reject(down) }, { concurrency: 2 });
+    // A pause that ends within a second would be waited for.
+    const pauses = { endpoint: { baseMs: 10_000, capMs: 10_000 } };
+    const registry = make({ requestToken: () => Promise.reject(down) }, { concurrency: 2, pauses });
     expect(await codes(keys.map((key) => registry.getToken(key)))).toEqual(new Set(['endpoint_unavailable']));
     await registry.close();
   });

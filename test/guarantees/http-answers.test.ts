@@ -65,7 +65,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       for (const location of targets) {
         service.next(raw(head(code, { location, 'content-length': code === 304 ? '0' : '9999' })));
         const error = await failureOf(endpoint(transport).requestToken('key'));
-        expect(error).toMatchObject({ code: 'redirect_refused', failureScope: 'endpoint', status: code });
+        expect(error).toMatchObject({ code: 'redirect_refused', failureScope: 'owner', status: code });
       }
       expect(service.calls).toHaveLength(targets.length);
       expect(elsewhere.connections).toBe(0);
@@ -95,7 +95,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       service.next(status(200, body, { 'content-type': 'application/json' }));
       const error = await failureOf(endpoint(transport).requestToken('key'));
       expect(error).toMatchObject({ code: 'invalid_response', failureScope: 'owner', status: 200 });
-      expect(OwnerTokenError.escalationOf(error)).toBe('endpoint');
+      expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
       expect(error.message).not.toMatch(/maintenance|Evil|xxx/);
     });
   });
@@ -137,7 +137,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       expect(seen.map((failed) => failed.kind)).toEqual([kind]);
       const code = kind === 'body' ? 'invalid_response' : 'endpoint_unavailable';
       expect(error).toMatchObject({ code, failureScope: 'owner' });
-      expect(OwnerTokenError.escalationOf(error)).toBe('endpoint');
+      expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
       expect(service.calls).toHaveLength(1);
     });
 
@@ -166,7 +166,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
     const baseUrl = gone.url;
     await gone.close();
     const error = await failureOf(endpoint({ ...transport, baseUrl }).requestToken('key'));
-    expect(error).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'endpoint' });
+    expect(error).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'owner' });
   });
 
   it('J2 a certificate that is not trusted is the endpoint’s failure, and not tried again', async () => {
@@ -174,7 +174,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
     const seen: string[] = [];
     const classifyFailure = ({ kind }: EndpointFailure) => void seen.push(kind);
     const error = await failureOf(endpoint({ ...transport, baseUrl: secure.url, classifyFailure }).requestToken('key'));
-    expect(error).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'endpoint' });
+    expect(error).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'owner' });
     expect(seen).toEqual(['tls']);
     await settle();
     expect([secure.connections, secure.calls.length]).toEqual([1, 0]);
@@ -184,7 +184,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
     const baseUrl = service.url.replace('http:', 'https:');
     service.onConnection((socket) => socket.write('HTTP/1.1 400 Bad Request\r\n\r\n'));
     expect(await failureOf(endpoint({ ...transport, baseUrl }).requestToken('key'))).toMatchObject({
-      ...{ code: 'endpoint_unavailable', failureScope: 'endpoint' },
+      ...{ code: 'endpoint_unavailable', failureScope: 'owner' },
     });
   });
 });

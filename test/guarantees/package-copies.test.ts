@@ -47,7 +47,11 @@ describe('M6 two copies', () => {
   it('M6 know each other’s errors: by instanceof, by isOwnerTokenError, and thrown by a source', async () => {
     for (const [ours, theirs] of [copies, copies.toReversed()] as [Copy, Copy][]) {
       const error = new theirs.OwnerTokenError('rate_limited', 'slow down', {
-        ...{ retryAfterMs: 5_000, cause: Object.assign(new Error('?'), { code: 'ECONNRESET' }) },
+        ...{
+          failureScope: 'endpoint',
+          retryAfterMs: 5_000,
+          cause: Object.assign(new Error('?'), { code: 'ECONNRESET' }),
+        },
       });
       expect(error instanceof ours.OwnerTokenError).toBe(true);
       expect(ours.isOwnerTokenError(error)).toBe(true);
@@ -61,12 +65,12 @@ describe('M6 two copies', () => {
     }
   });
 
-  it('M6 keep what escalates: a failure of the other copy stops the endpoint once three owners met it', async () => {
+  it('M6 keep what escalates: failures of the other copy open the endpoint’s circuit like our own', async () => {
     const [ours, theirs] = copies;
     const requestToken = () => Promise.reject(new theirs.OwnerTokenError('endpoint_unavailable', 'down'));
     const registry = new ours.OwnerTokenRegistry({ source: { requestToken } });
-    for (const key of ['a', 'b', 'c']) await registry.getToken(key).catch(() => {});
-    expect(registry.stats().pauses.endpoint).toBeDefined();
+    for (let owner = 0; owner < 10; owner++) await registry.getToken(`key-${owner}`).catch(() => {});
+    expect(registry.stats().pauses.endpoint).toMatchObject({ code: 'endpoint_unavailable' });
     await registry.close();
   });
 

@@ -451,16 +451,21 @@ describe('K3', () => {
     await settle();
     registry.reject('key-1', held);
     registry.reject('key-1', await registry.getToken('key-1'));
-    source.script((call) => call.fail(new OwnerTokenError('rate_limited', 'slow down', { retryAfterMs: 1_000 })));
+    const limited = { retryAfterMs: 5_000 };
+    source.script((call) => call.fail(new OwnerTokenError('rate_limited', 'slow down', limited)));
     await errorOf(registry.getToken('key-1'));
-    await errorOf(registry.getToken('key-2'));
+    source.script((call) =>
+      call.fail(new OwnerTokenError('rate_limited', 'slow down', { ...limited, failureScope: 'endpoint' })),
+    );
+    for (const key of ['key-2', 'key-3']) await errorOf(registry.getToken(key));
     registry.resume();
     for (const end of off) end();
     expect(said).toEqual([
       ...['request', 'sent absent', 'obtained', 'serve'],
       ...['serve-and-refresh', 'sent refresh', 'obtained', 'rejected false', 'serve', 'rejected true'],
-      ...['request', 'sent rejected', 'failed rate_limited', 'over', 'endpoint paused rate_limited', 'refuse'],
-      'endpoint lifted',
+      ...['request', 'sent rejected', 'failed rate_limited', 'over', 'owner paused rate_limited'],
+      ...['request', 'sent absent', 'failed rate_limited', 'over', 'endpoint paused rate_limited', 'refuse'],
+      ...['owner lifted', 'endpoint lifted'],
     ]);
   });
 });

@@ -27,7 +27,7 @@ import {
   thenReset,
   token,
 } from '../helpers/loopback-service.ts';
-import { ManualClock, settle } from '../helpers/manual-clock.ts';
+import { asTimePasses, ManualClock, settle } from '../helpers/manual-clock.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
 const { clientSecret, accessKey, otherAccessKey } = SECRETS;
@@ -100,10 +100,16 @@ describe('G1', () => {
       }
       emissions.add(registry.stats());
     }
-    await emissions.outcome(registry.warmUp([accessKey, '', otherAccessKey]));
+    await emissions.outcome(asTimePasses(registry.warmUp([accessKey, '', otherAccessKey]), clock, 500, registry));
+    registry.forget(accessKey);
+    for (const answer of [ANSWERS['a 500 with the request as JSON'] as Answer, good]) {
+      service.always(answer);
+      clock.advance(3_600_000);
+      await emissions.outcome(registry.getToken(accessKey));
+    }
     service.always(ANSWERS['a 500 with the request as JSON'] as Answer);
     registry.forgetAll();
-    await emissions.outcome(registry.warmUp([accessKey, otherAccessKey]));
+    await emissions.outcome(asTimePasses(registry.warmUp([accessKey, otherAccessKey]), clock, 500, registry));
     emissions.add(registry);
     await registry.close();
     await emissions.outcome(registry.getToken(accessKey));

@@ -70,7 +70,8 @@ describe('M4 what a source throws', () => {
     clock.advance(60_000);
     source.script((call) => call.fail(thrown()));
     const error = await errorOf(registry.getToken('key-2'));
-    expect(['source_failed', 'owner_refused']).toContain(error.code);
+    // As the trial of an open circuit, it says whose circuit stays open.
+    expect(['source_failed', 'client_refused']).toContain(error.code);
     await settle();
     expect(registry.stats()).toMatchObject({ inFlight: 0, queued: 0, waiting: 0 });
     expect(registry.stats().pauses.endpoint?.probing ?? false).toBe(false);
