@@ -15,26 +15,50 @@ export const BROKEN_CORES = {
       'const gapMs = 0; this.#wallOffsetMs = monotonicMs + this.#monotonicOffsetMs - wallMs;',
     ],
   ],
-  'failures/backoff': [['Retry-After is not heeded', 'retryAfterMsOf(error, range.capMs) ?? ', '']],
-  'failures/circuit-breaker': [
-    ['a trial in flight is not seen', "if (state.kind === 'open') return undefined;", 'return undefined;'],
-    ['a pause does not hold back', 'if (nowMs < pause.retryAtMonotonicMs) return pause;\n', ''],
-    ['two owners are enough to stop all', 'const SUSPECTS_TO_ESCALATE = 3;', 'const SUSPECTS_TO_ESCALATE = 2;'],
-  ],
-  'failures/concurrency-limit': [['the limit does not start at one after a pause', '    this.#limit = 1;\n', '']],
-  'failures/failure-scopes': [
+  'failures/blame': [
     [
-      "newcomers' failures count against all",
-      "standing !== 'proven' && (standing !== 'new' || this.#newestSuccess > 0)",
-      "standing === 'unproven' || standing === 'failing'",
+      'a canary that succeeds proves nothing',
+      "...(blame.phase === 'closed' ? blame :",
+      '...(blame.phase !== null ? blame :',
     ],
-    ['a failed request is sent again without end', ' && resends < MAX_RESENDS ? 0', ' ? 0'],
+    [
+      'canaries are never asked',
+      'failedCanaries: 0, failure }, askCanary: hasCanaries }',
+      'failedCanaries: 0, failure } }',
+    ],
+    ['one canary is enough to open', 'const CANARIES_TO_ASK = 2;', 'const CANARIES_TO_ASK = 1;'],
+    ['no canary is needed to open', 'const isCheckedInVain = step.blame', 'const isCheckedInVain = true || step.blame'],
+    ['two suspects are enough', 'const SUSPECTS_TO_CHECK = 3;', 'const SUSPECTS_TO_CHECK = 2;'],
+    ['nine suspects are enough before any success', 'BEFORE_ANY_SUCCESS = 10;', 'BEFORE_ANY_SUCCESS = 9;'],
+    ['ten suspects are not enough before any success', 'BEFORE_ANY_SUCCESS = 10;', 'BEFORE_ANY_SUCCESS = 11;'],
+    ['a success does not clear the suspects', '    suspects: [],\n    canaries: [owner', '    canaries: [owner'],
+    ['a given scope opens no circuit', 'if (isGiven) return', 'if (isGiven && !blame) return'],
+    ['trials have no end of a pause to wait for', 'return isDue && outstanding === 0', 'return outstanding === 0'],
+    ['several trials at once', "outstanding === 0 ? 'trial'", "outstanding < 3 ? 'trial'"],
+    ['no trial is ever due', '{ ...blame, isDue: true }', 'blame'],
+    [
+      'a trial about its owner alone closes nothing',
+      ".scope === 'owner') {\n    return {",
+      '.scope === null) {\n    return {',
+    ],
   ],
-  'failures/flow': [
-    ['retries need no budget', '    if (this.#successesSaved < SUCCESSES_PER_RETRY) return false;\n', ''],
-  ],
-  'failures/pace': [
-    ['a quota is not kept', '    if (this.#perSecond === Number.POSITIVE_INFINITY) return;\n', '    return;\n'],
+  'failures/pace': [['a quota is not kept', 'Math.max(nowMs, pace.nextStartMs) + intervalMs', 'nowMs']],
+  'failures/pauses': [['Retry-After is not heeded', 'error.retryAfterMs ?? drawLength', 'drawLength']],
+  'failures/reducer': [
+    ['retries need no tokens', ' || savedTokens < TOKENS_PER_RETRY)', ')'],
+    ['a failed request is sent again without end', 'resends >= most || ', ''],
+    [
+      'what hung is sent again for nothing',
+      'savedTokens: next.savedTokens - TOKENS_PER_RETRY',
+      'savedTokens: next.savedTokens',
+    ],
+    ['the ramp at the start is ignored', 'ROOM_AT_START + successes', '10_000 + successes'],
+    [
+      'requests are slow before any latency is known',
+      'Number.POSITIVE_INFINITY : Math.max(SLOW_MS',
+      '1 : Math.max(SLOW_MS',
+    ],
+    ['every request is slow at once', 'Math.max(SLOW_MS, SLOW_LATENCIES * latencyMs)', '1'],
   ],
   'failures/refusals': [
     ['callers are told to come again at once', 'const MIN_WAIT_MS = 100;', 'const MIN_WAIT_MS = 0;'],
@@ -51,42 +75,16 @@ export const BROKEN_CORES = {
       '    } catch (error) {\n      throw error;\n      // A logger must not fail',
     ],
   ],
-  'registry/dispatch': [
-    [
-      "a failing owner's permit is not released",
-      'if (this.#queue.release(flight)) this.startNext();',
-      "if (flight.standing !== 'failing' && this.#queue.release(flight)) this.startNext();",
-    ],
-    ['the queue has no time limit', 'this.#time.startTimer(() => this.#wake(), waitMs)', '() => {}'],
-    [
-      'the timer of the queue is not stopped',
-      '    this.#cancelTimer?.();\n    this.#cancelTimer = undefined;\n',
-      '    this.#cancelTimer = undefined;\n',
-    ],
-    ['what is to be sent again is lost', '      this.#queue.putBack(flight, flight.waiting > 0);\n', ''],
-  ],
-  'registry/flights': [
-    [
-      'late answers are stored',
-      '    if (this.#owners.isCurrent(flight)) {\n      recordSuccess(',
-      '    {\n      recordSuccess(',
-    ],
-    [
-      'a rejection does not detach what was sent',
-      "if (flight?.state.phase === 'sent') this.detach(flight);",
-      'void flight;',
-    ],
-    ['close leaves callers waiting', '    this.#reject(flight, closedError(flight.slot.owner, now));\n', ''],
-    ['access keys are logged', 'newRequest(flight.slot, reason', 'newRequest({ owner: flight.accessKey }, reason'],
-    [
-      'what is queued as a circuit opens is lost',
-      '    } else this.#end(flight);\n    this.#reject(flight, error);',
-      '    } else this.#end(flight);',
-    ],
-  ],
   'registry/held-token': [
     ['a lifetime counts from the answer', 'requestedAtMs: now.wallMs - tookMs', 'requestedAtMs: now.wallMs'],
     ['a date from before the clock was set back stands', 'setBackMs > MAX_READING_ERROR_MS', 'setBackMs > 1e15'],
+  ],
+  'registry/places': [
+    [
+      'the pool of slow requests has no bound',
+      'this.running.length + Math.max(0, this.slow.length - limit)',
+      'this.running.length',
+    ],
   ],
   'registry/registry': [
     ['callers do not join', 'requesting: flight !== undefined', 'requesting: false && flight !== undefined'],
@@ -96,17 +94,57 @@ export const BROKEN_CORES = {
       '    accessKey = accessKey.trim();\n    try {\n      // Before the lookup',
     ],
   ],
-  'registry/request-queue': [
-    ['failing owners have more than their share', 'return !isFailing(standing) || ', 'return true || '],
-    ['the queue has no bound', 'return this.queued < this.#maxQueued;', 'return true;'],
-    ['one request too many is in flight', 'if (this.permits >= inFlight ||', 'if (this.permits > inFlight ||'],
-  ],
-  'registry/requests-in-flight': [
+  'registry/requests': [
     [
-      'every request is slow at once',
-      'if (!next || slowAtMs(next, slowAfterMs) > nowMs) return undefined;',
-      'if (!next) return undefined;',
+      'a detached answer is stored',
+      'if (this.#owners.isCurrent(flight)) {\n      recordSuccess',
+      'if (flight) {\n      recordSuccess',
     ],
+    ['a rejection does not detach what was sent', "if (flight?.phase === 'sent') this.detach(flight);", ''],
+    ['close leaves callers waiting', 'this.#reject(flight, closedError(flight.slot.owner, now));', ''],
+    [
+      'a dropped trial is never over',
+      "if (flight.isTrial) {\n      flight.isTrial = false;\n      this.scheduler.step({ kind: 'void'",
+      "if (flight.isTrial) {\n      flight.isTrial = false;\n      if (!flight) this.scheduler.step({ kind: 'void'",
+    ],
+    ['the end of a request starts no other', '    this.scheduler.react(now, message);\n', ''],
+    [
+      'a forgotten owner stays a canary',
+      "this.scheduler.step({ kind: 'forgotten', owner: slot }, this.#time.now());\n  }\n\n  /** Every",
+      '}\n\n  /** Every',
+    ],
+  ],
+  'registry/scheduler': [
+    [
+      'one request too many is in flight',
+      'return this.#places.counted(this.#settings.concurrency) <',
+      'return this.#places.counted(this.#settings.concurrency) <=',
+    ],
+    [
+      'the queue has no bound',
+      'if (this.#places.lanes.length < this.#settings.maxQueued) return true;',
+      'if (this.#places) return true;',
+    ],
+    ['maxQueueMs is ignored', '      this.#refuse(flight, this.#overdue(flight, now));\n', '      break;\n'],
+    [
+      'a retry begins a new wait',
+      '    flight.resends++;\n',
+      '    flight.resends++;\n    flight.queuedAtMs = this.#time.now().monotonicMs + afterMs;\n',
+    ],
+    ['the timer of the queue is not stopped', '    this.#timer.stop();\n', ''],
+    [
+      'what is to be sent again is lost',
+      "      this.#places.queue(flight, flight.waiting > 0 ? laneOf(flight.slot) : 'refresh');\n",
+      '',
+    ],
+    ['an open circuit holds nothing back', '!mayStart || monotonicMs < nextStartMs', 'monotonicMs < nextStartMs'],
+    [
+      'what is queued as a circuit opens is lost',
+      '        this.#refuse(flight, refusal(circuit, flight.slot.owner, now));\n',
+      '        this.remove(flight);\n',
+    ],
+    ['a canary is asked for twice', ' && !this.#owners.flightOf(accessKey)', ''],
+    ['paused owners are canaries', ' && !trouble?.failure;', ';'],
   ],
   'registry/slot-cache': [
     [
@@ -130,13 +168,13 @@ export const BROKEN_CORES = {
     ['a failure drops the token', 'troubleOf(slot).failure = failure;', 'drop(slot).failure = failure;'],
     [
       'refreshes begin within pauses',
-      'around.requesting || around.circuitPause || backoffOf(slot, now) ?',
+      'around.requesting || around.circuit || backoffOf(slot, now) ?',
       'around.requesting ?',
     ],
     [
       "an owner's pause does not hold back",
-      'if (around.circuitPause || backoffOf(slot, now)) return',
-      'if (around.circuitPause) return',
+      'if (around.circuit || backoffOf(slot, now)) return',
+      'if (around.circuit) return',
     ],
   ],
   'registry/source-call': [

@@ -1,207 +1,265 @@
 /**
- * Holds the pauses of the client and the endpoint against the contract: that they begin where they must and nowhere
- * else, that they hold every request back but one probe, and that concurrency starts at one after it.
+ * Holds the circuit against the contract: that it opens only for enough suspects after canaries have failed, or for a
+ * failure that its source put at a wider scope; that it stops every request but one trial at a time after each pause; and
+ * that a success, or an answer that concerns only its owner, closes it.
  */
 
-import { OwnerTokenError, type OwnerTokenRegistry, type RegistryStats } from '../../src/index.ts';
+import { type FailureScope, OwnerTokenError, type RegistryStats } from '../../src/index.ts';
 import type { Mark, WatchedOptions, WorldView } from './observed.ts';
 import { SLOW_MS } from './request-account.ts';
 
-type Scope = 'client' | 'endpoint';
-const SCOPES: readonly Scope[] = ['client', 'endpoint'];
-
-/** A pause as it was seen when the world was last quiet. */
+/** The open circuit as it was seen when the world was last quiet. */
 interface Seen {
   readonly retryAtMs: number;
-  readonly failures: number;
-  readonly sinceStep: number;
+  /** A canary that was asked before the circuit opened may still be queued, or in flight and taken for the trial. */
+  readonly mayHaveOlderTrials: boolean;
 }
 
-const OPEN_ENDED = new Set(['endpoint_unavailable', 'invalid_response', 'owner_refused']);
-const DISTINCT_OWNERS = 3;
-const HOUR_MS = 3_600_000;
+const SUSPECTS = 3;
+const SUSPECTS_BEFORE_ANY_SUCCESS = 10;
+const CANARIES = 2;
+/** The registry may not remember more owners that succeeded. */
+const MOST_CANARIES_KNOWN = 16;
+const LONGEST_OBEYED_MS = 60_000;
+const OF_THE_OWNER = new Set<unknown>(['invalid_grant', 'invalid_scope', 'access_denied']);
+
+/** Whether a failure speaks of its owner alone: on purpose, or by its OAuth code. */
+const isOwners = ({ oauthError }: OwnerTokenError, given: FailureScope | undefined) =>
+  given === 'owner' || (given === undefined && OF_THE_OWNER.has(oauthError));
 
 export class CircuitWatch {
   readonly #world: WorldView;
   readonly #options: WatchedOptions;
-  readonly #seen: { client: Seen | undefined; endpoint: Seen | undefined } = { client: undefined, endpoint: undefined };
-  /** In-flight requests of owners that are not failing. */
-  readonly #underWay = new Set<Mark>();
-  /** Those of owners that never succeeded: as a trial they may be replaced. */
-  readonly #ofNewcomers = new Set<Mark>();
-  /** How many requests may be in flight after a pause: one, twice as many after each success, one more by a refusal. */
-  #limitAfterPause = Number.POSITIVE_INFINITY;
-  /** Owners whose failure may be anybody's, since the pause of either scope was lifted. */
-  readonly #suspects = { client: new Set<number>(), endpoint: new Set<number>() };
-  /** Those of them since the last quiet step: the registry may come to know of them only after a pause was lifted. */
-  #newSuspects: number[] = [];
-  /** Since the last quiet step: each raises the limit if another answer of that step lifted the pause before it. */
-  #refusals = 0;
-  /** The scopes that failures since the last quiet step stopped, with the least that the pause must last. */
-  readonly #failedScopes = new Map<Scope, number>();
-  /** The scopes that failures since the last quiet step may have stopped. */
-  readonly #mayPause = new Set<Scope>();
-  /** Owners that were granted something since the last quiet step, and how many failures there were. */
-  #grantedTo: number[] = [];
-  #failures = 0;
-  #failuresTold = 0;
+  readonly #owners: number;
+  readonly #broken: (what: string) => void;
+  #seen: Seen | undefined;
+  readonly #inFlight = new Set<Mark>();
+  /** Requests in flight that certainly are trials. */
+  readonly #trials = new Set<Mark>();
+  /** Owners that may have failed or been slow since the last certain success. */
+  #suspects = new Set<number | Mark>();
+  /** Those of them since the last quiet step: the registry may come to know of them only after that success. */
+  #newSuspects: (number | Mark)[] = [];
+  readonly #everForgotten = new Set<number>();
+  /** Owners whose first failure certainly counts, while nobody has succeeded and no circuit was open. */
+  readonly #firstFailures = new Set<number>();
+  readonly #haveFailed = new Set<number>();
+  #mayHaveWorked = false;
+  #hasEvicted = false;
+  /** Owners that certainly succeeded and were not forgotten since; and those of them that did not fail since either. */
+  readonly #haveSucceeded = new Set<number>();
+  readonly #healthy = new Set<number>();
+  /** How many canaries were asked: at the last quiet step, before the last success, and when nothing was queued. */
+  #canaries = 0;
+  #canariesAtSuccess = 0;
+  #canariesAtRest = 0;
+  /** How many requests were queued at the last quiet step. */
+  #queued = 0;
+  /** What happened since the last quiet step. */
+  readonly #given = new Set<FailureScope>();
+  #granted: Mark[] = [];
   #answers = 0;
-  #hasWorked = false;
-  /** Owners that were issued a token, which the registry may have refused for reasons of its own. */
-  readonly #mayHaveSucceeded = new Set<number>();
-  readonly #mayBeForgotten = new Set<number>();
-  #resumed = false;
+  #failures = 0;
+  #worked = false;
+  #mustClose = false;
+  #isDisturbed = false;
+  #wasOpen = false;
+  #failuresTold = 0;
   #quietStep = 0;
 
-  constructor(world: WorldView, options: WatchedOptions) {
+  constructor(world: WorldView, owners: number, options: WatchedOptions, broken: (what: string) => void) {
     this.#world = world;
+    this.#owners = owners;
     this.#options = options;
+    this.#broken = broken;
+  }
+
+  /** Whether the answers since the last quiet step are one at most, and nothing else happened. */
+  get isAlone(): boolean {
+    return this.#quietStep === this.#world.step - 1 && this.#answers <= 1 && !this.#isDisturbed;
+  }
+
+  get isOpen(): boolean {
+    return this.#seen !== undefined;
+  }
+
+  /** Whether a request that is sent now may be a canary or another trial. */
+  mayBeTrial({ pauses, canaries }: RegistryStats): boolean {
+    const isOpen = pauses.client !== undefined || pauses.endpoint !== undefined;
+    return isOpen || this.#wasOpen || canaries > this.#canariesAtRest;
   }
 
   /** A request begins. */
-  asks(registry: OwnerTokenRegistry, owner: number, mark: Mark): void {
-    if (mark.isSecond) return;
-    if (this.isSeen) {
-      const { pauses } = registry.stats();
-      for (const scope of SCOPES) if (this.#seen[scope] && pauses[scope]) this.#checkProbe(scope);
-    }
-    if (mark.mayFail) return;
-    this.#underWay.add(mark);
-    if (!this.#mayHaveSucceeded.has(owner) || this.#mayBeForgotten.has(owner)) this.#ofNewcomers.add(mark);
-    // Older ones may be slow, and have given their permits back.
-    const size = [...this.#underWay].filter(({ sentMs }) => mark.sentMs - sentMs < SLOW_MS).length;
-    if (size > this.#limitAfterPause)
-      this.#world.broken(`${size} in flight where a pause has left ${this.#limitAfterPause}`);
+  asks(mark: Mark, { pauses }: RegistryStats): void {
+    this.#inFlight.add(mark);
+    const seen = this.#seen;
+    if (mark.isSecond || !seen || (!pauses.client && !pauses.endpoint)) return;
+    // Without a canary, callers are let through.
+    if (seen.mayHaveOlderTrials || this.#haveSucceeded.size === 0) return;
+    if (this.#world.clock.monotonicMs < seen.retryAtMs - 1.5) this.#broken('a request while the circuit is open');
+    if (this.#trials.size > 0) this.#broken('two trials of the circuit at once');
+    this.#trials.add(mark);
   }
 
-  /** Whether a pause was seen when the world was last quiet. */
-  get isSeen(): boolean {
-    return this.#seen.client !== undefined || this.#seen.endpoint !== undefined;
-  }
-
-  failed(owner: number, error: unknown, mark: Mark): void {
+  failed(mark: Mark, error: unknown, given: FailureScope | undefined): void {
+    const { owner } = mark;
     this.#answers++;
     this.#failures++;
-    this.#over(mark);
-    if (error === undefined) {
-      this.#suspect(owner);
+    const wasTrial = this.#over(mark);
+    const isFirst = !this.#haveFailed.has(owner);
+    this.#haveFailed.add(owner);
+    this.#healthy.delete(owner);
+    if (!(error instanceof OwnerTokenError)) {
+      this.#suspect(mark);
       return;
     }
-    if (!(error instanceof OwnerTokenError)) return;
-    const { failureScope, code, retryAfterMs } = error;
-    if (failureScope === 'client' || failureScope === 'endpoint') {
-      const isAsked = retryAfterMs !== undefined && Number.isFinite(retryAfterMs);
-      const leastMs = isAsked ? Math.min(Math.max(retryAfterMs, 1_000), HOUR_MS) : 0;
-      // A 429 without a hint may only slow requests down.
-      if (code === 'rate_limited' && !isAsked) this.#mayPause.add(failureScope);
-      else this.#failedScopes.set(failureScope, leastMs);
-    } else {
-      if (OPEN_ENDED.has(code) && error.oauthError === undefined) this.#suspect(owner);
-      if (code !== 'owner_refused') return;
-      this.#refusals++;
-      this.#limitAfterPause++;
+    if (isOwners(error, given)) {
+      this.#mustClose = wasTrial;
+      return;
     }
+    this.#suspect(mark);
+    const { code } = error;
+    if (given) this.#given.add(given);
+    // What a request throws that was aborted may be taken for its reaction to that.
+    const isUncertain = mark.mayBeTrial || code === 'source_failed';
+    if (isUncertain) this.#isDisturbed = true;
+    else if (isFirst) this.#firstFailures.add(owner);
   }
 
-  granted(owner: number, mark: Mark): void {
+  /** @param isCurrent whether its token may be stored. */
+  granted(mark: Mark, isCurrent: boolean): void {
+    const { owner } = mark;
     this.#answers++;
     this.#over(mark);
-    this.#grantedTo.push(owner);
-    this.#mayHaveSucceeded.add(owner);
-    this.#limitAfterPause *= 2;
+    this.#granted.push(mark);
+    this.#mayHaveWorked = true;
+    if (isCurrent) return;
+    this.#haveSucceeded.delete(owner);
+    this.#healthy.delete(owner);
+  }
+
+  /** A caller was given the token of a request: it has succeeded, for certain. */
+  delivered(owner: number, isCurrent: boolean): void {
+    this.#worked = true;
+    this.#suspects = new Set(this.#newSuspects);
+    this.#canariesAtSuccess = this.#canaries;
+    if (!isCurrent) return;
+    this.#haveSucceeded.add(owner);
+    this.#healthy.add(owner);
+  }
+
+  /** The registry no longer knows that this owner once succeeded. */
+  forgotten(owner: number): void {
+    this.#isDisturbed = true;
+    this.#everForgotten.add(owner);
+    this.#haveSucceeded.delete(owner);
+    this.#healthy.delete(owner);
+    this.#firstFailures.clear();
+  }
+
+  rejected(owner: number): void {
+    this.#healthy.delete(owner);
+  }
+
+  evicted(): void {
+    this.#hasEvicted = true;
+    this.#firstFailures.clear();
   }
 
   resumed(): void {
-    this.#resumed = true;
-    this.#limitAfterPause = Number.POSITIVE_INFINITY;
-    this.#seen.client = undefined;
-    this.#seen.endpoint = undefined;
+    this.#isDisturbed = true;
+    this.#seen = undefined;
+    this.#trials.clear();
+    this.#firstFailures.clear();
   }
 
   checkQuiet(stats: RegistryStats): void {
-    const alone = this.#quietStep === this.#world.step - 1 && this.#answers <= 1;
+    const { pauses, canaries, queued, failures } = stats;
     // The registry may refuse a token itself, for example one that arrived expired.
-    if (stats.failures - this.#failuresTold > this.#failures) for (const owner of this.#grantedTo) this.#suspect(owner);
-    for (const scope of SCOPES) this.#checkScope(scope, stats, alone);
-    this.#failedScopes.clear();
-    this.#mayPause.clear();
-    this.#grantedTo = [];
+    if (failures - this.#failuresTold > this.#failures) {
+      for (const mark of this.#granted) {
+        this.#suspect(mark);
+        this.#healthy.delete(mark.owner);
+      }
+    }
+    if (pauses.client && pauses.endpoint) this.#broken('two circuits are open');
+    if (pauses.client || pauses.endpoint) this.#checkOpen(stats);
+    else this.#checkClosed();
+    if (queued === 0) this.#canariesAtRest = canaries;
+    this.#queued = queued;
+    this.#canaries = canaries;
+    this.#given.clear();
+    this.#granted = [];
     this.#newSuspects = [];
-    this.#refusals = 0;
     this.#answers = 0;
     this.#failures = 0;
-    this.#failuresTold = stats.failures;
-    this.#resumed = false;
+    this.#failuresTold = failures;
+    this.#worked = false;
+    this.#mustClose = false;
+    this.#isDisturbed = false;
+    this.#wasOpen = this.#seen !== undefined;
     this.#quietStep = this.#world.step;
   }
 
-  #checkScope(scope: Scope, stats: RegistryStats, alone: boolean): void {
+  #checkClosed(): void {
+    this.#seen = undefined;
+    this.#trials.clear();
+    if (this.#given.size > 0 && this.isAlone) this.#broken('a failure of a wider scope opened no circuit');
+    const isUnheeded = this.#firstFailures.size >= SUSPECTS_BEFORE_ANY_SUCCESS && !this.#mayHaveWorked;
+    if (isUnheeded) this.#broken(`${this.#firstFailures.size} owners failed first, and no circuit is open`);
+  }
+
+  #checkOpen({ pauses, canaries }: RegistryStats): void {
     const { wallMs, monotonicMs } = this.#world.clock;
-    const before = this.#seen[scope];
-    const pause = stats.pauses[scope];
-    if (!pause) {
-      this.#seen[scope] = undefined;
-      if (this.#failedScopes.has(scope) && alone && !this.#resumed)
-        this.#world.broken(`a failure of the ${scope} opened no circuit`);
-      if (before && !this.#resumed) {
-        // In whatever order they came.
-        const most = alone ? 1 : (1 + this.#refusals) * 2 ** this.#grantedTo.length;
-        this.#limitAfterPause = Math.min(this.#limitAfterPause, most);
-      }
-      if (before) {
-        this.#suspects[scope].clear();
-        for (const owner of this.#newSuspects) this.#suspects[scope].add(owner);
-      }
-      return;
-    }
-    // While it lasts, one trial may join the requests in flight; concurrency starts again at one after it.
-    this.#limitAfterPause = Number.POSITIVE_INFINITY;
-    const leftMs = pause.retryAtMs - wallMs;
-    const leastMs = alone ? (this.#failedScopes.get(scope) ?? 0) : 0;
-    if (leftMs + 1 < leastMs)
-      this.#world.broken(`the service asked for ${leastMs} ms, the pause has ${leftMs} ms left`);
-    if (leftMs > Math.max(HOUR_MS, this.#options.longestPauseMs) + 1) this.#world.broken(`a pause of ${leftMs} ms`);
-    const mayPause = this.#failedScopes.has(scope) || this.#mayPause.has(scope);
-    if (!before && !mayPause && this.#suspects[scope].size < DISTINCT_OWNERS) {
-      this.#world.broken(`the ${scope} pauses for ${this.#suspects[scope].size} owners`);
-    }
-    const { failures } = pause;
-    const retryAtMs = monotonicMs + leftMs;
-    // A pause that was lifted and began again since the last look is a new one.
-    const goesOn = before && (failures > before.failures || Math.abs(retryAtMs - before.retryAtMs) < 2);
-    this.#seen[scope] = { retryAtMs, failures, sinceStep: goesOn ? before.sinceStep : this.#world.step };
+    const { retryAtMs, probing } = (pauses.client ?? pauses.endpoint) as { retryAtMs: number; probing: boolean };
+    const leftMs = retryAtMs - wallMs;
+    const mostMs = Math.max(LONGEST_OBEYED_MS, this.#options.longestPauseMs);
+    if (leftMs > mostMs + 1) this.#broken(`a circuit is open for ${leftMs} ms`);
+    if (this.isAlone && this.#worked) this.#broken('a success has not closed the circuit');
+    if (this.isAlone && this.#mustClose) this.#broken('an answer about the owner of a trial has not closed it');
+    const before = this.#seen;
+    if (!before && this.#given.size === 0) this.#checkOpened(canaries);
+    this.#firstFailures.clear();
+    this.#seen = {
+      // A trial that hangs only tells callers to come again later.
+      retryAtMs: before && probing ? before.retryAtMs : monotonicMs + leftMs,
+      mayHaveOlderTrials: before?.mayHaveOlderTrials ?? this.#mayHaveTrials(canaries),
+    };
   }
 
-  #checkProbe(scope: Scope): void {
-    const { retryAtMs, sinceStep } = this.#seen[scope] as Seen;
-    if (this.#world.clock.monotonicMs < retryAtMs - 1.5)
-      this.#world.broken(`a request within the pause of the ${scope}`);
-    // The trial of an owner that failed or never succeeded may be replaced by another's, but not the other way round.
-    for (const mark of this.#underWay) {
-      if (mark.step > sinceStep && !this.#ofNewcomers.has(mark)) this.#world.broken(`two probes of the ${scope}`);
+  /** The circuit has opened for failures that may be anybody's. */
+  #checkOpened(canaries: number): void {
+    const { monotonicMs } = this.#world.clock;
+    for (const mark of this.#inFlight) if (monotonicMs - mark.sentMs >= SLOW_MS) this.#suspect(mark);
+    const least = this.#mayHaveWorked ? SUSPECTS : SUSPECTS_BEFORE_ANY_SUCCESS;
+    // An evicted owner is a new one to the registry.
+    if (this.#suspects.size < least && !this.#hasEvicted)
+      this.#broken(`the circuit opened for ${this.#suspects.size} suspects`);
+    const asked = canaries - this.#canariesAtSuccess;
+    const isCertain = this.isAlone && this.#queued === 0 && !this.#hasEvicted && this.#owners <= MOST_CANARIES_KNOWN;
+    if (!isCertain || asked >= CANARIES) return;
+    const busy = new Set([...this.#inFlight].map(({ owner }) => owner));
+    for (const owner of this.#healthy) {
+      if (!busy.has(owner)) this.#broken(`the circuit opened after ${asked} canaries, and ${owner} was free`);
     }
   }
 
-  /** A caller was given a token: this owner has succeeded, for certain. */
-  delivered(owner: number): void {
-    this.#hasWorked = true;
-    this.#mayBeForgotten.delete(owner);
+  #mayHaveTrials(canaries: number): boolean {
+    return canaries > this.#canariesAtRest || [...this.#inFlight].some(({ mayBeTrial }) => mayBeTrial);
   }
 
-  /** The registry may no longer know that this owner once succeeded. */
-  forgotten(owner: number): void {
-    this.#mayBeForgotten.add(owner);
+  #suspect(mark: Mark): void {
+    // An owner that is forgotten while it has a request is a new one to the registry afterwards.
+    const suspect = this.#everForgotten.has(mark.owner) ? mark : mark.owner;
+    this.#suspects.add(suspect);
+    this.#newSuspects.push(suspect);
   }
 
-  /** A newcomer's failure says nothing about others, once somebody has succeeded. */
-  #suspect(owner: number): void {
-    if (this.#hasWorked && !this.#mayHaveSucceeded.has(owner)) return;
-    for (const scope of SCOPES) this.#suspects[scope].add(owner);
-    this.#newSuspects.push(owner);
-  }
-
-  #over(mark: Mark): void {
-    this.#underWay.delete(mark);
-    this.#ofNewcomers.delete(mark);
+  /** Returns whether it was a trial for certain. */
+  #over(mark: Mark): boolean {
+    const isSlow = mark.isSecond || this.#world.clock.monotonicMs - mark.sentMs >= SLOW_MS;
+    if (isSlow) this.#suspect(mark);
+    this.#inFlight.delete(mark);
+    return this.#trials.delete(mark);
   }
 }

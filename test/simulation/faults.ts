@@ -1,6 +1,6 @@
 /** What can go wrong with a request in a simulated world, and the error that a registry gets for it. */
 
-import { OwnerTokenError } from '../../src/index.ts';
+import { type FailureScope, OwnerTokenError } from '../../src/index.ts';
 import { MARK } from './emissions.ts';
 import type { Random } from './random.ts';
 
@@ -11,7 +11,6 @@ export const FAULTS = [
   'refused-without-code',
   'refused',
   'invalid-client',
-  'invalid-request',
   'rate-limited',
   'rate-limited-for',
   'broken',
@@ -22,6 +21,9 @@ export const FAULTS = [
   'strange-error',
   'throws',
   'secret-throws',
+  'given-owner',
+  'given-client',
+  'given-endpoint',
   'same-again',
   'dead-on-arrival',
 ] as const;
@@ -49,6 +51,13 @@ export const STRANGE_ERRORS: readonly (() => unknown)[] = [
   () => Symbol(MARK),
 ];
 
+/** The scope at which a source puts a failure on purpose. */
+export function givenScopeOf(fault: Fault): FailureScope | undefined {
+  if (fault === 'given-owner') return 'owner';
+  if (fault === 'given-client') return 'client';
+  return fault === 'given-endpoint' ? 'endpoint' : undefined;
+}
+
 export const timedOut = () => new OwnerTokenError('endpoint_unavailable', 'the token endpoint did not respond in time');
 
 /** The error of the endpoint, or of a user source, for a fault; undefined if the response is a token. */
@@ -65,19 +74,18 @@ export function failureFor(fault: Fault, accessKey: string, random: Random): { e
 function knownFailureFor(fault: Fault, accessKey: string, random: Random): OwnerTokenError | undefined {
   switch (fault) {
     case 'unreached':
-      return new OwnerTokenError('endpoint_unavailable', 'no connection', { failureScope: 'endpoint' });
+      return new OwnerTokenError('endpoint_unavailable', 'no connection');
     case 'reset':
       return new OwnerTokenError('endpoint_unavailable', 'the connection broke', { cause: new Error(accessKey) });
     case 'refused-without-code':
       return new OwnerTokenError('owner_refused', `answered 403 to ${accessKey}`, { status: 403 });
     case 'refused':
       return new OwnerTokenError('owner_refused', 'answered 400', {
-        ...{ failureScope: 'owner', status: 400, oauthError: 'invalid_grant' },
+        ...{ status: 400, oauthError: 'invalid_grant' },
       });
     case 'invalid-client':
-    case 'invalid-request':
       return new OwnerTokenError('client_refused', 'answered 401', {
-        ...{ failureScope: 'client', status: 401, oauthError: 'invalid_client' },
+        ...{ status: 401, oauthError: 'invalid_client' },
       });
     case 'rate-limited':
       return new OwnerTokenError('rate_limited', 'answered 429', { status: 429 });
@@ -96,8 +104,14 @@ function knownFailureFor(fault: Fault, accessKey: string, random: Random): Owner
       return new OwnerTokenError('redirect_refused', 'answered 302', { status: 302 });
     case 'secret-throws':
       return new OwnerTokenError('source_failed', 'the client secret could not be read', {
-        ...{ failureScope: 'client', cause: new Error(MARK) },
+        cause: new Error(MARK),
       });
+    case 'given-owner':
+      return new OwnerTokenError('endpoint_unavailable', 'this owner has no such shard', { failureScope: 'owner' });
+    case 'given-client':
+      return new OwnerTokenError('client_refused', 'the vault is sealed', { failureScope: 'client' });
+    case 'given-endpoint':
+      return new OwnerTokenError('endpoint_unavailable', 'maintenance', { failureScope: 'endpoint' });
     default:
       return undefined;
   }

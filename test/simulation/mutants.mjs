@@ -1,7 +1,7 @@
 /**
  * Proves that the simulation can fail: breaks the core in one way after another, and runs worlds until one notices.
  *
- *   node test/simulation/mutants.mjs [part of a name]
+ *   node test/simulation/mutants.mjs [part of a name [most steps]]
  *
  * A change that no longer applies to the sources is an error; `broken-cores.test.ts` finds it first.
  */
@@ -12,7 +12,7 @@ import { BROKEN_CORES } from './broken-cores.mjs';
 // What is left of a world that was found broken may still reject.
 process.on('unhandledRejection', () => {});
 
-const MOST_STEPS = 2_000_000;
+const MOST_STEPS = Number(process.argv[3] ?? 2_000_000);
 let missed = 0;
 for (const [file, breaks] of Object.entries(BROKEN_CORES)) {
   for (const [name, from, to] of breaks) {

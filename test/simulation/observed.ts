@@ -35,7 +35,6 @@ export interface WorldParts extends WorldView {
 
 /** The registry's options, as far as invariants depend on them. */
 export interface WatchedOptions {
-  /** The most permits. */
   readonly concurrency: number;
   readonly requestsPerSecond: number | undefined;
   readonly maxOwners: number;
@@ -49,7 +48,9 @@ export interface WatchedOptions {
 export interface Call {
   readonly owner: number;
   readonly generation: number;
-  readonly deadlineMs: number;
+  readonly sinceMs: number;
+  /** How long its owner had had a request in flight before. */
+  readonly busyMs: number;
   /** The rejected tokens that the registry must remember at the time of the call. */
   rejectedBefore: readonly string[];
   /** The token cached at the time of the call: the only one that it may get. */
@@ -64,12 +65,10 @@ export interface Call {
 
 /** What the oracle knows about a request when it is sent. */
 export interface Mark {
-  readonly step: number;
+  readonly owner: number;
   readonly sentMs: number;
   /** The second request of one call, after the service re-issued a rejected token. */
   readonly isSecond: boolean;
-  /** Its owner may be one that is known to fail. */
-  readonly mayFail: boolean;
-  /** Its owner certainly was known to fail when the request began. */
-  readonly isFailing: boolean;
+  /** It may be a canary or another trial of the circuit. */
+  readonly mayBeTrial: boolean;
 }

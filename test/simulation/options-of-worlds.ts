@@ -49,11 +49,7 @@ export function drawOptions(random: Random, owners: number, profile: Profile): D
   };
   const pauses = random.chance(0.5) ? undefined : { owner: range(), client: range(), endpoint: range() };
   const maxOwners = random.pick([1, 2, Math.ceil(owners / 2), owners, owners, 100]);
-  const concurrency = random.pick([
-    ...[1, 2, 3, 4, 8, 16, undefined],
-    ...[{ initial: 2, max: 4 }, { initial: 4, min: 2, max: 8 }, { max: 2 }],
-  ]);
-  const most = typeof concurrency === 'number' ? concurrency : (concurrency?.max ?? 128);
+  const concurrency = random.pick([1, 2, 3, 4, 8, 16, undefined]);
   const requestsPerSecond = random.chance(0.1) ? random.pick([0.5, 2, 20, 200]) : undefined;
   const maxQueued = random.pick([1, 2, 4, 10_000, 10_000]);
   const maxQueueMs = random.pick([50, 1_000, 30_000]);
@@ -63,7 +59,7 @@ export function drawOptions(random: Random, owners: number, profile: Profile): D
   return {
     watched: {
       ...{ maxOwners, maxQueued, maxQueueMs, timeoutMs: profile.timeoutMs, longestPauseMs, requestsPerSecond },
-      concurrency: most,
+      concurrency: concurrency ?? 100,
     },
     options: {
       ...{ maxOwners, concurrency, requestsPerSecond, maxQueued, maxQueueMs },

@@ -3,13 +3,23 @@
  * contract. It believes the registry only where it cannot know better; where it cannot know at all, it does not complain.
  */
 
-import { AccessToken, OwnerTokenError, type OwnerTokenRegistry, type TokenRequest } from '../../src/index.ts';
-import { LONGEST_WAIT } from '../../src/registry/request-queue.ts';
+import {
+  AccessToken,
+  type FailureScope,
+  OwnerTokenError,
+  type OwnerTokenRegistry,
+  type TokenRequest,
+} from '../../src/index.ts';
 import { CircuitWatch } from './circuit-watch.ts';
 import type { Call, Mark, WatchedOptions, WorldView } from './observed.ts';
-import { mostInFlight, RequestAccount } from './request-account.ts';
+import { RequestAccount } from './request-account.ts';
 import type { Asked } from './service.ts';
 import { TokenAccount } from './token-account.ts';
+
+/** Canaries are queued even if the queue is full. */
+const MOST_CANARIES_QUEUED = 2;
+/** A failed request is sent again after this time at most, which counts as no waiting. */
+const LONGEST_REST_MS = 150;
 
 export class Oracle {
   readonly world: WorldView;
@@ -25,7 +35,8 @@ export class Oracle {
   #names: string[] = [];
   /** By owner: cached tokens rejected since the last accepted call with one. */
   readonly #rejectionsInARow: number[] = [];
-  #failedOwner: number | undefined;
+  /** The last failure since the world was last quiet. */
+  #lastFailure: { readonly owner: number; readonly leastMs: number } | undefined;
   #warming = 0;
   #evictions = 0;
 
@@ -35,7 +46,7 @@ export class Oracle {
     this.keys = keys;
     this.options = options;
     const broken = (what: string) => this.#broken(what);
-    this.#circuits = new CircuitWatch(world, options);
+    this.#circuits = new CircuitWatch(world, keys.length, options, broken);
     this.#tokens = new TokenAccount(world, keys.length, options, broken);
     this.#requests = new RequestAccount(world, keys.length, options, broken);
   }
@@ -59,8 +70,9 @@ export class Oracle {
     return this.#requests.inFlight;
   }
 
-  get mayBeSentAgain(): number {
-    return this.#requests.mayBeSentAgain;
+  /** Timers: one for the scheduler, and one for each request. */
+  get mostTimers(): number {
+    return 1 + this.inFlight + (this.closed ? 0 : this.registry.stats().queued);
   }
 
   // What callers do.
@@ -70,16 +82,15 @@ export class Oracle {
     const key = this.#key(owner);
     const held = this.registry.peek(key)?.value;
     if (!this.closed) this.#tokens.checkStillHeld(owner, held);
-    const { maxQueueMs, timeoutMs } = this.options;
     const call: Call = {
       ...{ owner, controller, held, step, over: false, token: undefined },
       aborted: controller?.signal.aborted === true,
       generation: this.generationOf(owner),
-      deadlineMs: clock.monotonicMs + LONGEST_WAIT * maxQueueMs + 3 * timeoutMs + 1_000,
+      sinceMs: clock.monotonicMs,
+      busyMs: this.#requests.busyMs(owner),
       rejectedBefore: this.#tokens.rejectedOf(owner),
     };
     this.pending.add(call);
-    if (held === undefined && this.#requests.mayFail(owner)) this.#noteFailing(owner);
     try {
       const outcome = this.registry.getToken(key, controller && { signal: controller.signal });
       outcome.then(
@@ -111,7 +122,7 @@ export class Oracle {
     this.#rejectionsInARow[owner] = inARow;
     const pauses = codeBefore !== 'token_rejected' && this.registry.describe(key).code === 'token_rejected';
     if (pauses && inARow < 3) this.#broken(`owner ${owner} pauses after ${inARow} rejections without an accepted call`);
-    this.#requests.rejected(owner);
+    this.#circuits.rejected(owner);
     this.#tokens.beginGeneration(owner);
     this.#requests.beginGeneration(owner);
   }
@@ -131,6 +142,7 @@ export class Oracle {
     if (owner === undefined) {
       this.#circuits.resumed();
       this.#requests.trustNothing();
+      this.#requests.paceRestarted();
     } else this.#requests.resumed(owner);
   }
 
@@ -174,27 +186,35 @@ export class Oracle {
   /** A request arrives. */
   asks(owner: number, request: TokenRequest): Mark {
     const isSecond = this.#tokens.requested(owner, request);
-    const mark = this.#requests.sent(owner, isSecond, this.registry.stats().evictions === this.#evictions);
+    const stats = this.registry.stats();
+    const mark = {
+      ...{ owner, isSecond, sentMs: this.world.clock.monotonicMs },
+      mayBeTrial: this.#circuits.mayBeTrial(stats),
+    };
+    this.#requests.sent(mark);
     // A hook may close the registry while the request is sent; the source then sees an aborted signal.
     if (this.closed && !request.signal.aborted) this.#broken('a request after close');
-    this.#circuits.asks(this.registry, owner, mark);
+    this.#circuits.asks(mark, stats);
     return mark;
   }
 
-  /** A request failed, or its response contained no token. */
-  answered(owner: number, error: unknown, mark: Mark): void {
+  /** A request failed, or its response contained no token. @param given the scope at which its source put the failure. */
+  answered(owner: number, error: unknown, mark: Mark, given?: FailureScope): void {
     this.#requests.ended(owner, mark);
     const calls = [...this.pending].filter((call) => call.owner === owner);
-    this.#requests.failed(owner, error, calls);
-    this.#failedOwner = owner;
-    this.#circuits.failed(owner, error, mark);
+    this.#requests.failed(owner, calls);
+    const isOwners = !mark.mayBeTrial && this.#requests.isOfOneGeneration(owner);
+    const leastMs = (isOwners && error instanceof OwnerTokenError && error.retryAfterMs) || 0;
+    this.#lastFailure = { owner, leastMs };
+    this.#circuits.failed(mark, error, given);
   }
 
   granted(asked: Asked, value: string): void {
-    this.#requests.ended(asked.owner, asked.mark);
-    this.#circuits.granted(asked.owner, asked.mark);
-    const wasRejected = this.#tokens.issued(asked, value);
-    this.#requests.issued(asked.owner, asked.mark, wasRejected);
+    const { owner, mark } = asked;
+    this.#requests.ended(owner, mark);
+    this.#circuits.granted(mark, this.#requests.isOfOneGeneration(owner));
+    this.#tokens.issued(asked, value);
+    this.#requests.issued(owner);
   }
 
   /** What the expiry policy answered. */
@@ -206,15 +226,16 @@ export class Oracle {
 
   checkQuiet(): void {
     const { clock } = this.world;
-    const { maxOwners, maxQueued, concurrency } = this.options;
+    const { maxOwners, maxQueued, concurrency, maxQueueMs, timeoutMs } = this.options;
     const first = this.pending.values().next().value;
-    if (first && first.deadlineMs < clock.monotonicMs) this.#broken('a caller waits beyond its deadline');
+    const mostMs = maxQueueMs + LONGEST_REST_MS + 2 * timeoutMs + 1_000;
+    if (first && clock.monotonicMs > first.sinceMs + mostMs) this.#broken('a caller waits beyond its deadline');
     const stats = this.registry.stats();
     if (stats.usable > maxOwners) this.#broken(`${stats.usable} owners have a token, ${maxOwners} at most`);
     if (stats.owners > 2 * maxOwners) this.#broken(`${stats.owners} owners are held, twice ${maxOwners} at most`);
-    const mostQueued = maxQueued + this.#requests.mayQueueAgain;
+    const mostQueued = maxQueued + this.#requests.mayQueueAgain + MOST_CANARIES_QUEUED;
     if (stats.queued > mostQueued) this.#broken(`${stats.queued} owners are queued, ${mostQueued} at most`);
-    if (stats.inFlight > mostInFlight(concurrency)) this.#broken('more in flight than the concurrency');
+    if (stats.inFlight > 2 * concurrency) this.#broken('more in flight than the concurrency');
     if (stats.inFlight !== this.inFlight)
       this.#broken(`${stats.inFlight} in flight are reported, ${this.inFlight} are`);
     if (this.closed) {
@@ -226,9 +247,11 @@ export class Oracle {
     const isReported = this.#warming > 0 ? stats.waiting >= size : stats.waiting === size;
     if (!isReported) this.#broken(`${stats.waiting} waiting are reported, ${size} are`);
     if (stats.evictions !== this.#evictions) this.#evicted(stats.evictions);
+    if (this.#lastFailure) this.#notePause(this.#lastFailure, stats.pauses);
+    this.#lastFailure = undefined;
+    const wasOpen = this.#circuits.isOpen;
     this.#circuits.checkQuiet(stats);
-    if (this.#failedOwner !== undefined) this.#notePause(this.#failedOwner, stats.pauses);
-    this.#failedOwner = undefined;
+    if (wasOpen && !this.#circuits.isOpen) this.#requests.paceRestarted();
     if (stats.queued === 0) this.#requests.nothingQueued();
   }
 
@@ -244,10 +267,10 @@ export class Oracle {
     }
     const isCurrent = this.#tokens.checkGiven(call, token);
     if (call.held === undefined) {
+      this.#circuits.delivered(owner, isCurrent);
       if (isCurrent) this.#requests.succeeded(owner);
       if (this.registry.peek(this.#key(owner)) === token) this.#tokens.nowHeld(owner, token);
     }
-    this.#circuits.delivered(owner);
     this.world.delivered(this, owner, token);
   }
 
@@ -275,6 +298,10 @@ export class Oracle {
     if (call.over) this.#broken('a call settled twice');
     call.over = true;
     this.pending.delete(call);
+    const { owner, sinceMs, busyMs } = call;
+    const waitedMs = this.world.clock.monotonicMs - sinceMs - (this.#requests.busyMs(owner) - busyMs);
+    if (waitedMs > this.options.maxQueueMs + LONGEST_REST_MS + 2)
+      this.#broken(`a call waited ${waitedMs} ms for its turn`);
   }
 
   // Accounts.
@@ -290,27 +317,24 @@ export class Oracle {
 
   #evicted(evictions: number): void {
     this.#evictions = evictions;
-    for (const owner of this.keys.keys()) this.#circuits.forgotten(owner);
+    this.#circuits.evicted();
     this.#tokens.holdsNothing();
     this.#requests.trustNothing();
   }
 
-  /** Notes whether a request begun now is one of an owner known to fail: without an open circuit, the failure is its own. */
-  #noteFailing(owner: number): void {
-    const { phase, code } = this.registry.describe(this.#key(owner));
-    if (phase === 'requesting') return;
-    const mayRequest = phase === 'empty' || phase === 'expired';
-    this.#requests.nextIsFailing(owner, !this.#circuits.isSeen && code !== undefined && mayRequest);
-  }
-
   /** Notes the backoff of an owner whose request failed, where no circuit is open. */
-  #notePause(owner: number, pauses: { client?: unknown; endpoint?: unknown }): void {
+  #notePause(
+    { owner, leastMs }: { readonly owner: number; readonly leastMs: number },
+    pauses: { client?: unknown; endpoint?: unknown },
+  ): void {
     if (pauses.client || pauses.endpoint || this.options.maxOwners < this.keys.length) return;
     const { retryAtMs } = this.registry.describe(this.#key(owner));
     const { wallMs, monotonicMs } = this.world.clock;
     if (retryAtMs === undefined) return;
     const leftMs = retryAtMs - wallMs;
     if (leftMs > Math.max(this.options.longestPauseMs, 3_600_000) + 1) this.#broken(`a pause of ${leftMs} ms`);
+    if (this.#circuits.isAlone && leftMs < leastMs - 1.5)
+      this.#broken(`the service asked owner ${owner} for ${leastMs} ms, its pause has ${leftMs} ms left`);
     this.#requests.paused(owner, monotonicMs + leftMs);
   }
 

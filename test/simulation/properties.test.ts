@@ -3,9 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { assessLifetime, MAX_LIFETIME_MS, planLife } from '../../src/expiry/lifetime.ts';
 import { expiresIn, firstKnown, jwtExp } from '../../src/expiry/policies.ts';
-import { drawPause } from '../../src/failures/backoff.ts';
-import type { Permit } from '../../src/failures/circuit-breaker.ts';
-import { FailureScopes } from '../../src/failures/failure-scopes.ts';
+import { type Blame, initialBlame, reduceBlame } from '../../src/failures/blame.ts';
+import { circuitPause, ownerPause } from '../../src/failures/pauses.ts';
 import { accessKeyOf } from '../../src/registry/access-key.ts';
 import { Fingerprints } from '../../src/registry/fingerprints.ts';
 import { anyString } from '../helpers/any-string.ts';
@@ -18,54 +17,83 @@ const RANGES = {
 };
 
 describe('pauses', () => {
-  it('a drawn pause is between half and all of the doubled base, up to the cap, or what the service asked for', () => {
+  const failures = fc.record({
+    count: fc.integer({ min: 1, max: 2_000 }),
+    jitter: share(),
+    askedMs: fc.option(fc.double(), { nil: undefined }),
+  });
+  const lengths = (count: number, baseMs: number, capMs: number) => {
+    const fullMs = Math.min(capMs, baseMs * 2 ** (count - 1));
+    return [fullMs / 2, fullMs] as const;
+  };
+
+  it("an owner's pause is between half and all of the doubled base, up to the cap, or what the service asked for", () => {
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 2_000 }), share(), fc.option(fc.double()), (count, drawn, askedMs) => {
-        const error = new OwnerTokenError('rate_limited', 'no', { retryAfterMs: askedMs ?? undefined });
-        const lengthMs = drawPause(error, count, RANGES.endpoint, 0, () => drawn).retryAtMonotonicMs;
-        if (askedMs !== null && Number.isFinite(askedMs)) {
+      fc.property(failures, ({ count, jitter, askedMs }) => {
+        const error = new OwnerTokenError('rate_limited', 'no', { retryAfterMs: askedMs });
+        const lengthMs = ownerPause(error, count, true, RANGES, 0, jitter).retryAtMonotonicMs;
+        if (askedMs !== undefined && Number.isFinite(askedMs)) {
           expect(lengthMs).toBe(Math.min(Math.max(askedMs, 1_000), 3_600_000));
-        } else {
-          const fullMs = Math.min(30_000, 500 * 2 ** (count - 1));
-          expect(lengthMs).toBeGreaterThanOrEqual(fullMs / 2);
-          expect(lengthMs).toBeLessThanOrEqual(fullMs);
+          return;
         }
+        const [least, most] = lengths(count, 1_000, 30_000);
+        expect(lengthMs).toBeGreaterThanOrEqual(least);
+        expect(lengthMs).toBeLessThanOrEqual(most);
       }),
     );
   });
 
-  it('without three distinct owners failing in a row no failure that may be anybody’s stops all; with success between, none', () => {
-    const step = fc.record({ owner: fc.integer({ min: 0, max: 5 }), succeeds: fc.boolean() });
+  it('an open circuit is extended by what the service asked for, by a minute at most', () => {
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
-        const pauses = new FailureScopes({
-          requestTimeoutMs: 30_000,
-          ranges: RANGES,
-          concurrency: { initial: 16, min: 1, max: 128 },
-          requestsPerSecond: undefined,
-          random: () => 0.5,
-        });
-        const failures = new Map<number, number>();
+      fc.property(failures, ({ count, jitter, askedMs }) => {
+        const error = new OwnerTokenError('rate_limited', 'no', { retryAfterMs: askedMs });
+        const lengthMs = circuitPause('endpoint', error, count, RANGES, 0, jitter).retryAtMonotonicMs;
+        const [least, most] = lengths(count, 500, 30_000);
+        const isAsked = askedMs !== undefined && Number.isFinite(askedMs);
+        const obeyedMs = isAsked ? Math.min(Math.max(askedMs, 1_000), 60_000) : 0;
+        expect(lengthMs).toBeGreaterThanOrEqual(Math.max(obeyedMs, least));
+        expect(lengthMs).toBeLessThanOrEqual(Math.max(obeyedMs, most));
+      }),
+    );
+  });
+});
+
+describe('blame', () => {
+  it('no circuit opens for fewer than three suspects in a row, ten before anyone has succeeded, or while a canary succeeds', () => {
+    const step = fc.record({ owner: fc.integer({ min: 0, max: 14 }), succeeds: fc.boolean() });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), fc.boolean(), (steps, canariesSucceed) => {
+        let blame: Blame<number> = initialBlame();
         const suspects = new Set<number>();
-        for (const [n, { owner, succeeds }] of steps.entries()) {
-          const count = failures.get(owner) ?? 0;
-          const permit = pauses.admit(n, count > 0 ? 'failing' : 'new', 1) as Permit;
-          if (succeeds) {
-            pauses.succeeded(permit, n, undefined);
-            suspects.clear();
-            failures.delete(owner);
-            continue;
+        let canFail = 0;
+        const error = new OwnerTokenError('endpoint_unavailable', 'no');
+        const tell = (owner: number, number: number, succeeds: boolean, isTrial: boolean) => {
+          const sent = { owner, number, isTrial };
+          const event = succeeds
+            ? ({ kind: 'succeeded', ...sent } as const)
+            : ({ kind: 'failed', ...sent, error, isFirst: true, jitter: 0.5 } as const);
+          return reduceBlame(blame, event, RANGES, number);
+        };
+        for (const [index, { owner, succeeds }] of steps.entries()) {
+          const number = 10 * index + 1;
+          const hasCanaries = blame.canaries.length > 0;
+          let next = tell(owner, number, succeeds, false);
+          blame = next.blame;
+          if (succeeds) suspects.clear();
+          else suspects.add(owner);
+          for (canFail = 0; next.askCanary && canFail < 5; canFail++) {
+            const canary = blame.canaries.find((each) => !blame.asked.includes(each));
+            next = reduceBlame(blame, { kind: 'asked', owner: canary, jitter: 0.5 }, RANGES, number);
+            blame = next.blame;
+            if (canary === undefined) break;
+            next = tell(canary, number + canFail + 1, canariesSucceed, true);
+            blame = next.blame;
+            if (canariesSucceed) suspects.clear();
           }
-          suspects.add(owner);
-          const error = new OwnerTokenError('endpoint_unavailable', 'no');
-          const at = { nowMs: n, sentAtMs: n, resends: 0, isOnlyRequest: true };
-          const failure = { permit, error, owner: String(owner), ownerFailures: count, ...at };
-          const { scope } = pauses.failed(failure);
-          failures.set(owner, count + 1);
-          if (scope === 'endpoint') {
-            expect(suspects.size).toBeGreaterThanOrEqual(3);
-            return;
-          }
+          if (blame.phase !== 'open') continue;
+          expect(suspects.size).toBeGreaterThanOrEqual(hasCanaries ? 3 : 10);
+          expect(hasCanaries && canariesSucceed).toBe(false);
+          return;
         }
       }),
       { numRuns: 2_000 },

@@ -3,9 +3,9 @@
  * late, wrongly or not at all. What a fault comes to is what the endpoint caller makes of it; its own tests show that.
  */
 
-import type { IssuedToken, TokenRequest, TokenSource } from '../../src/index.ts';
+import type { FailureScope, IssuedToken, TokenRequest, TokenSource } from '../../src/index.ts';
 import { MARK } from './emissions.ts';
-import { type Fault, failureFor, STRANGE_ERRORS, timedOut } from './faults.ts';
+import { type Fault, failureFor, givenScopeOf, STRANGE_ERRORS, timedOut } from './faults.ts';
 import type { Mark } from './observed.ts';
 import type { Oracle } from './oracle.ts';
 import type { Random } from './random.ts';
@@ -177,7 +177,7 @@ export class ServiceModel {
     const revoked = this.revokedKeys.has(owner);
     const failure = failureFor(fault ?? (revoked ? 'refused' : undefined), oracle.keys[owner] as string, this.#random);
     if (failure) {
-      this.#fail(asked, failure.error);
+      this.#fail(asked, failure.error, givenScopeOf(fault));
       return;
     }
     if (fault === 'strange-error') {
@@ -201,8 +201,8 @@ export class ServiceModel {
     });
   }
 
-  #fail(asked: Asked, error: unknown): void {
-    asked.oracle.answered(asked.owner, error, asked.mark);
+  #fail(asked: Asked, error: unknown, given?: FailureScope): void {
+    asked.oracle.answered(asked.owner, error, asked.mark, given);
     asked.reject(error);
   }
 

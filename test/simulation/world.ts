@@ -137,9 +137,8 @@ export class World implements WorldParts {
     for (const oracle of oracles) oracle.checkQuiet();
     for (const call of this.mustSettle) if (!call.over) this.broken('a call that must settle at once has not');
     this.mustSettle.length = 0;
-    const requests = oracles.reduce((sum, { inFlight }) => sum + inFlight, 0);
-    const resends = oracles.reduce((sum, { mayBeSentAgain }) => sum + mayBeSentAgain, 0);
-    const timers = oracles.length + requests + resends + closing + warming * this.keys.length;
+    const own = oracles.reduce((sum, { mostTimers }) => sum + mostTimers, 0);
+    const timers = own + closing + warming * this.keys.length;
     if (this.clock.pendingTimers > timers) this.broken(`${this.clock.pendingTimers} timers, ${timers} at most`);
     if (this.#failure) throw this.#failure;
     this.#quietStep = this.step;
