@@ -32,7 +32,7 @@ type LogLevel = Parameters<Write>[0];
  * line also has the fields `event` and `registry`. `logField` gives their names in the log.
  */
 export const LOG_EVENTS = Object.freeze({
-  'request.sent': { level: 'debug', message: 'token request sent', fields: ['owner', 'reason'] },
+  'request.sent': { level: 'debug', message: 'token request sent', fields: ['owner', 'reason', 'canary'] },
   'request.succeeded': {
     ...{ level: 'debug', message: 'token issued' },
     fields: ['owner', 'reason', 'durationMs', 'token', 'expiresAtMs'],
@@ -76,7 +76,6 @@ const LONG_PAUSE_MS = 60_000;
 /** An owner's slot. Its name may be computed when it is first read. */
 type Named = { readonly owner: string };
 
-/** A paused owner, or a paused wider scope. */
 export type Paused = Named | WiderScope;
 
 /** One scope's failures in a row, from the first pause to the recovery. */
@@ -98,6 +97,7 @@ export class ReportedRequest implements RequestMessage {
   readonly registry: string;
   readonly reason: RequestReason;
   readonly queuedMs: number;
+  declare canary?: true;
   declare durationMs?: number;
   declare error?: OwnerTokenError;
   declare run?: NonNullable<RequestMessage['run']>;
@@ -152,7 +152,7 @@ export class Diagnostics {
     this.#reporter = reporter;
   }
 
-  /** Checked before `lookup` is called, so that a cache hit costs nothing more without subscribers. */
+  /** Checked first, so that a hit costs nothing more without subscribers. */
   get hasLookupSubscribers(): boolean {
     return lookups.hasSubscribers;
   }
@@ -173,7 +173,7 @@ export class Diagnostics {
 
   /** Runs a request inside its trace, so that what it calls (an HTTP client, for example) becomes part of it. */
   requestSent<T>(message: ReportedRequest, send: () => Promise<T>): Promise<T> {
-    this.#log('request.sent', () => ({ owner: message.owner, reason: message.reason }));
+    this.#log('request.sent', () => ({ owner: message.owner, reason: message.reason, canary: message.canary }));
     if (!requests.start.hasSubscribers) return send();
     return requests.start.runStores(message.exposeOwner(), () => {
       const sent = message.run ? message.run(send) : send();

@@ -132,6 +132,7 @@ export class Requests {
     if (reason === 'refresh') this.counts.refreshes++;
     const sent = this.#time.now();
     const message = this.#diagnostics.newRequest(flight.slot, reason, sent.monotonicMs, flight.queuedAtMs);
+    if (flight.isTrial && flight.lane === 'canary') message.canary = true;
     return { flight, abort, message, sent };
   }
 

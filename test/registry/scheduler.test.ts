@@ -1,8 +1,9 @@
 /** Which requests start, wait and are refused, as a source and its callers see it. What outcomes mean: `test/failures`. */
 
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError } from '../../src/index.ts';
+import { OwnerTokenError, type RequestMessage } from '../../src/index.ts';
 import { asTimePasses, type ManualClock, settle } from '../helpers/manual-clock.ts';
 import { errorOf, keys, scripted, shut } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
@@ -297,6 +298,9 @@ describe('an open circuit', () => {
     const { registry, clock, source } = answering();
     const held = await registry.getToken('held');
     const contexts: unknown[] = [];
+    const canaries: unknown[] = [];
+    const observe = (message: unknown) => canaries.push((message as RequestMessage).canary);
+    subscribe('tracing:owner-token-registry:request:asyncEnd', observe);
     source.script((call) => {
       contexts.push([call.accessKey, call.request.reason, context.getStore()]);
       if (call.accessKey === 'held') call.succeed();
@@ -309,6 +313,8 @@ describe('an open circuit', () => {
       ['a', 'absent', 'a caller'],
       ['held', 'refresh', undefined],
     ]);
+    unsubscribe('tracing:owner-token-registry:request:asyncEnd', observe);
+    expect(canaries).toEqual([undefined, true]);
     expect(registry.stats()).toMatchObject({ canaries: 1, refreshes: 1, pauses: { owners: 0 } });
     expect(await registry.getToken('held')).not.toBe(held);
     await registry.close();
