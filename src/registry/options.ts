@@ -249,6 +249,12 @@ export function closeTimeoutMs(options: { timeoutMs?: number | undefined }): num
   return check.done().timeoutMs ?? DEFAULT_CLOSE_TIMEOUT_MS;
 }
 
+/** `getToken(accessKey, signal)` is easily written in JavaScript, and would ignore the signal. */
+export function signalInPlaceOfOptions(): OwnerTokenError {
+  const expected = 'getToken: invalid options: expected an object with `signal`, as in getToken(accessKey, { signal })';
+  return new OwnerTokenError('invalid_options', expected);
+}
+
 /** Rejects a `signal` that is not an AbortSignal before any request starts. */
 export function checkSignal(signal: unknown): void {
   if (signal === undefined || signal === null || hasMethods(signal, 'addEventListener', 'removeEventListener')) return;

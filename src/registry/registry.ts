@@ -20,6 +20,7 @@ import {
   type OwnerTokenRegistryOptions,
   type RegistrySettings,
   registrySettings,
+  signalInPlaceOfOptions,
 } from './options.ts';
 import { OwnerTable } from './owner-table.ts';
 import { Requests } from './requests.ts';
@@ -99,6 +100,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * @throws OwnerTokenError as a rejection; nothing is thrown synchronously.
    */
   getToken(accessKey: string, options?: { signal?: AbortSignal | null | undefined }): Promise<AccessToken> {
+    if (options instanceof AbortSignal) return Promise.reject(signalInPlaceOfOptions());
     const signal = options?.signal ?? undefined;
     if (signal?.aborted) return Promise.reject(signal.reason);
     try {

@@ -793,6 +793,16 @@ describe('registries', () => {
     expect(source.calls).toHaveLength(0);
   });
 
+  it('refuse a signal in place of the options', async () => {
+    const { registry, source } = answering();
+    const call = registry.getToken('key-1', new AbortController().signal as { signal?: AbortSignal });
+    await expect(call).rejects.toMatchObject({
+      code: 'invalid_options',
+      message: expect.stringContaining('{ signal }'),
+    });
+    expect(source.calls).toHaveLength(0);
+  });
+
   it('refuse a bad access key in accept too, whatever the policy', async () => {
     const { registry } = answering();
     expect(() => registry.accept('', tokenOf('a'))).toThrow(expect.objectContaining({ code: 'invalid_access_key' }));
