@@ -3,10 +3,13 @@ import { fileURLToPath } from 'node:url';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { bundlePage, portalPlugin } from './src/sandbox/portal/bundle.ts';
 
-/** Tests that take long: many processes, real servers, a fleet, a browser, builds, the arena; and those that replace a module. */
+/** Played once in CI and not on every line of Node, because it runs in virtual time and no figure depends on the machine. */
+const ARENA = ['test/arena/{scenes,random}.test.ts'];
+
+/** Tests that take long: many processes, real servers, a fleet, a browser, builds; and those that replace a module. */
 const SYSTEM = [
   'test/system/**/*.test.ts',
-  'test/arena/*.test.ts',
+  'test/arena/arena.test.ts',
   'test/{architecture,docs,packaging,secrets,types}.test.ts',
   'test/cli/{commands,network}.test.ts',
   'test/guarantees/{fleet-flow,unauthorized-calls}.test.ts',
@@ -50,13 +53,18 @@ export default defineConfig({
           pool: 'threads',
           isolate: false,
           include: ['test/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, ...SYSTEM],
+          exclude: [...configDefaults.exclude, ...SYSTEM, ...ARENA],
         },
       },
       {
         // `npm run test:system`: what takes longer.
         extends: true,
         test: { name: 'system', include: SYSTEM },
+      },
+      {
+        // `npm run test:arena`: no healthy tenant fares worse than with plain p-limit and lru-cache.
+        extends: true,
+        test: { name: 'arena', pool: 'threads', isolate: false, include: ARENA },
       },
     ],
     // CI counts the tests from a file.
