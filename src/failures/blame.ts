@@ -46,6 +46,8 @@ export interface Blame<O> {
   readonly newestSuccess: number;
   /** A canary has just succeeded: until this time no further one is asked. */
   readonly trustedUntilMs: number;
+  /** Counts how often the circuit, or a check, has closed: a trial of an earlier round says nothing of this one. */
+  readonly round: number;
   /** Calls refused since the last one that was tried, and how many were tried, before anyone has succeeded. */
   readonly refused: number;
   readonly tried: number;
@@ -105,7 +107,14 @@ export function initialBlame<O>(): Blame<O> {
   return {
     ...{ phase: 'closed', circuit: undefined, isDue: false, suspects: [], canaries: [] },
     ...{ asked: [], outstanding: 0, failedCanaries: 0 },
-    ...{ failure: undefined, newestSuccess: 0, trustedUntilMs: Number.NEGATIVE_INFINITY, refused: 0, tried: 0 },
+    ...{
+      failure: undefined,
+      newestSuccess: 0,
+      trustedUntilMs: Number.NEGATIVE_INFINITY,
+      refused: 0,
+      tried: 0,
+      round: 0,
+    },
   };
 }
 
@@ -202,12 +211,11 @@ function trialFailed<O>(blame: Blame<O>, event: Failed<O>, ranges: PauseRanges, 
   const { phase } = blame;
   const { error, jitter } = event;
   if (phase === 'closed') return { blame };
-  if (OwnerTokenError.evidenceOf(error).scope === 'owner') {
-    return { blame: { ...closed(blame), suspects: [], trustedUntilMs: nowMs + TRUST_MS } };
-  }
+  const { scope, isGiven } = OwnerTokenError.evidenceOf(error);
+  if (scope === 'owner') return { blame: { ...closed(blame), suspects: [], trustedUntilMs: nowMs + TRUST_MS } };
   const outstanding = Math.max(0, blame.outstanding - 1);
   const next = { ...blame, outstanding, failure: error, failedCanaries: blame.failedCanaries + 1 };
-  if (phase === 'checking') return goOn(next, jitter, ranges, nowMs);
+  if (phase === 'checking' && !isGiven) return goOn(next, jitter, ranges, nowMs);
   return { blame: opened(next, error, jitter, ranges, nowMs) };
 }
 
@@ -280,5 +288,5 @@ function opened<O>(
 
 function closed<O>(blame: Blame<O>): Blame<O> {
   const checked = { asked: [], outstanding: 0, failedCanaries: 0, failure: undefined };
-  return { ...blame, phase: 'closed', circuit: undefined, isDue: false, ...checked };
+  return { ...blame, phase: 'closed', circuit: undefined, isDue: false, round: blame.round + 1, ...checked };
 }

@@ -81,7 +81,8 @@ export function paceIssued(pace: Pace, nowMs: number): Pace {
 
 /** The circuit closed: the rate was learned from an outage. */
 export function paceRestarted(pace: Pace): Pace {
-  return { ...pace, perSecond: Number.POSITIVE_INFINITY, nextStartMs: NEVER, busyShare: 0 };
+  const nextStartMs = Number.isFinite(pace.quotaPerSecond) ? pace.nextStartMs : NEVER;
+  return { ...pace, perSecond: Number.POSITIVE_INFINITY, nextStartMs, busyShare: 0 };
 }
 
 /** The service refused an owner. @param busy its owner, if that may mean "too much". */

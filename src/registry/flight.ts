@@ -32,8 +32,8 @@ export class Flight implements Linked<Flight> {
   readonly slot: Slot;
   phase: FlightPhase = 'queued';
   lane: LaneName;
-  /** A canary, or a caller's request that was let through an open circuit. */
-  isTrial = false;
+  /** Set for a canary or another trial: the round of the circuit in which it was asked. Its outcome counts in no other. */
+  trialRound: number | undefined;
   /** Requests are numbered in the order in which they start. */
   number = 0;
   /** When the callers began to wait for a turn. */

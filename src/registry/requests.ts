@@ -132,7 +132,7 @@ export class Requests {
     if (reason === 'refresh') this.counts.refreshes++;
     const sent = this.#time.now();
     const message = this.#diagnostics.newRequest(flight.slot, reason, sent.monotonicMs, flight.queuedAtMs);
-    if (flight.isTrial && flight.lane === 'canary') message.canary = true;
+    if (this.scheduler.isTrial(flight) && flight.lane === 'canary') message.canary = true;
     return { flight, abort, message, sent };
   }
 
@@ -148,18 +148,19 @@ export class Requests {
   }
 
   #succeeded({ flight, sent, message }: SourceCall, held: HeldToken, now: Instant): void {
-    const { slot, number, isTrial } = flight;
+    const { slot, accessKey, number } = flight;
     const tookMs = now.monotonicMs - sent.monotonicMs;
     // Without a place, another replica obtained the token, which says nothing of the service now.
     if (this.scheduler.isSent(flight)) {
-      flight.isTrial = false;
-      this.scheduler.step({ kind: 'succeeded', owner: slot, number, isTrial, tookMs }, now);
+      const isTrial = this.scheduler.isTrial(flight);
+      flight.trialRound = undefined;
+      this.scheduler.step({ kind: 'succeeded', owner: accessKey, number, isTrial, tookMs }, now);
     }
     if (this.#owners.isCurrent(flight)) {
       recordSuccess(slot, held);
       this.#owners.store(slot);
       this.#compareWithLast(slot, held.token.value);
-    } else this.scheduler.step({ kind: 'forgotten', owner: slot }, now);
+    } else this.scheduler.step({ kind: 'forgotten', owner: accessKey }, now);
     flight.resolve(held.token);
     this.#waiters.settled(flight);
     this.#end(flight);
@@ -195,12 +196,13 @@ export class Requests {
     this.#settleFailure(call, error, step, now);
   }
 
-  #stepOfFailure({ flight, sent }: SourceCall, error: OwnerTokenError, now: Instant): Step<Slot> {
-    const { slot, number, isTrial, resends } = flight;
+  #stepOfFailure({ flight, sent }: SourceCall, error: OwnerTokenError, now: Instant): Step<string> {
+    const { slot, accessKey, number, resends } = flight;
+    const isTrial = this.scheduler.isTrial(flight);
     const isOwn = this.scheduler.isSent(flight);
-    if (isOwn) flight.isTrial = false;
-    const event: FailedEvent<Slot> = {
-      ...{ kind: 'failed', owner: slot, error, resends, jitter: this.#settings.random() },
+    if (isOwn) flight.trialRound = undefined;
+    const event: FailedEvent<string> = {
+      ...{ kind: 'failed', owner: accessKey, error, resends, jitter: this.#settings.random() },
       // What another replica was told says nothing of the service now.
       ...(isOwn ? { number, isTrial } : { number: 0, isTrial: false }),
       ownerFailures: slot.trouble?.failure?.count ?? 0,
@@ -210,7 +212,7 @@ export class Requests {
     return this.scheduler.step(event, now);
   }
 
-  #settleFailure({ flight, message }: SourceCall, error: OwnerTokenError, step: Step<Slot>, now: Instant): void {
+  #settleFailure({ flight, message }: SourceCall, error: OwnerTokenError, step: Step<string>, now: Instant): void {
     const { scope = 'owner', ownerPause } = step;
     const { slot } = flight;
     if (ownerPause && this.#owners.isCurrent(flight)) {
@@ -250,8 +252,8 @@ export class Requests {
     flight.cancelTimer?.();
     this.#owners.detach(flight);
     this.scheduler.remove(flight);
-    if (flight.isTrial) {
-      flight.isTrial = false;
+    if (this.scheduler.isTrial(flight)) {
+      flight.trialRound = undefined;
       this.scheduler.step({ kind: 'void', jitter: this.#settings.random() }, this.#time.now());
     }
     if (this.scheduler.queued + this.scheduler.inFlight === 0) this.#whenIdle?.();
@@ -272,7 +274,7 @@ export class Requests {
   /** The owner was removed: it is no canary any more. */
   forget(slot: Slot): void {
     if (this.#last?.slot === slot) this.#last = undefined;
-    this.scheduler.step({ kind: 'forgotten', owner: slot }, this.#time.now());
+    this.scheduler.step({ kind: 'forgotten', owner: slot.accessKey }, this.#time.now());
   }
 
   /** Every owner was forgotten: drops the requests that nobody waits for, and clears the slots of the others. */

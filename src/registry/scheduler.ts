@@ -112,8 +112,6 @@ export class Scheduler {
     this.#places.queue(flight, laneOf(flight.slot));
   }
 
-  // ---- Start ----
-
   /** Starts as many queued requests as may start now. */
   startNext(now = this.#time.now()): void {
     if (this.#isClosed || this.#blocks > 0) return;
@@ -125,15 +123,14 @@ export class Scheduler {
   }
 
   #next({ monotonicMs }: Instant): Flight | undefined {
-    if (!this.#hasRoom(monotonicMs)) return undefined;
-    const { mayStart, nextStartMs } = this.#health;
-    return this.#places.lanes.next(monotonicMs, !mayStart || monotonicMs < nextStartMs);
+    if (!this.#hasRoom(monotonicMs) || monotonicMs < this.#health.nextStartMs) return undefined;
+    return this.#places.lanes.next(monotonicMs, !this.#health.mayStart);
   }
 
   #start(flight: Flight, now: Instant): void {
     if (flight.lane !== 'canary' && this.#health.mayStart === 'trial') {
-      flight.isTrial = true;
-      this.step({ kind: 'asked', owner: flight.slot, jitter: 0 }, now);
+      flight.trialRound = this.#health.round;
+      this.step({ kind: 'asked', owner: flight.accessKey, jitter: 0 }, now);
     }
     if (flight.phase === 'queued') flight.cancelTimer?.();
     this.#places.move(flight, this.#places.running);
@@ -155,9 +152,9 @@ export class Scheduler {
     for (let flight = running.first; flight; flight = running.first) {
       if (flight.startedAtMs + this.#health.slowAfterMs > now.monotonicMs) return;
       this.#places.move(flight, slow);
-      const { slot: owner, number, isTrial, startedAtMs } = flight;
+      const { accessKey: owner, number, startedAtMs } = flight;
       const deadlineMs = startedAtMs + this.#settings.longestRequestMs;
-      this.step({ kind: 'slow', owner, number, isTrial, deadlineMs }, now);
+      this.step({ kind: 'slow', owner, number, isTrial: this.isTrial(flight), deadlineMs }, now);
     }
   }
 
@@ -247,9 +244,7 @@ export class Scheduler {
     this.#places.move(flight, this.#places.away);
   }
 
-  // ---- What follows from an outcome ----
-
-  step(event: HealthEvent<Slot>, now: Instant): Step<Slot> {
+  step(event: HealthEvent<string>, now: Instant): Step<string> {
     const step = this.#health.step(event, now);
     if (step.askCanary && !this.#isClosed) this.#askCanary(now);
     return step;
@@ -257,20 +252,26 @@ export class Scheduler {
 
   /** Refreshes the token of an owner that succeeded lately, to see whether the service works. */
   #askCanary(now: Instant): void {
-    const owner = this.#health.nextCanary((slot) => this.#isFree(slot));
-    if (owner) {
+    const owner = this.#health.nextCanary((accessKey) => this.#isFree(accessKey));
+    const slot = owner === undefined ? undefined : this.#owners.peek(owner);
+    if (slot) {
       this.canaries++;
-      const flight = newCanary(owner, now.monotonicMs);
-      flight.isTrial = true;
+      const flight = newCanary(slot, now.monotonicMs);
+      flight.trialRound = this.#health.round;
       this.#owners.began(flight);
       this.#places.queue(flight, 'canary');
     }
     this.step({ kind: 'asked', owner, jitter: this.#settings.random() }, now);
   }
 
-  #isFree(slot: Slot): boolean {
-    const { accessKey, trouble } = slot;
-    return this.#owners.peek(accessKey) === slot && !this.#owners.flightOf(accessKey) && !trouble?.failure;
+  #isFree(accessKey: string): boolean {
+    const slot = this.#owners.peek(accessKey);
+    return slot !== undefined && !this.#owners.flightOf(accessKey) && !slot.trouble?.failure;
+  }
+
+  /** Whether it is a canary or another trial whose outcome is awaited. */
+  isTrial({ trialRound }: Flight): boolean {
+    return trialRound === this.#health.round;
   }
 
   /** Reports what an outcome has changed, and goes on. */

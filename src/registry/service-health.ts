@@ -15,12 +15,11 @@ import {
 } from '../failures/reducer.ts';
 import { withOutcome } from '../failures/refusals.ts';
 import type { RegistrySettings } from './options.ts';
-import type { Slot } from './slot.ts';
 
 export class ServiceHealth {
   readonly #settings: RegistrySettings;
   readonly #diagnostics: Diagnostics;
-  #health: Health<Slot>;
+  #health: Health<string>;
   /** The circuit that was reported last. */
   #reported: Circuit | undefined;
 
@@ -50,6 +49,11 @@ export class ServiceHealth {
     return this.#health.pace.nextStartMs;
   }
 
+  /** Counts how often the circuit has closed. */
+  get round(): number {
+    return this.#health.blame.round;
+  }
+
   get slowAfterMs(): number {
     return slowAfterMs(this.#health);
   }
@@ -68,20 +72,20 @@ export class ServiceHealth {
     return roomGrowsAtMs(this.#health, this.#settings.concurrency, nowMs);
   }
 
-  step(event: HealthEvent<Slot>, { monotonicMs }: Instant): Step<Slot> {
+  step(event: HealthEvent<string>, { monotonicMs }: Instant): Step<string> {
     const step = reduce(this.#health, event, this.#settings.pauses, monotonicMs);
     this.#health = step.health;
     return step;
   }
 
   /** The canary to ask next: of the owners that succeeded most recently, the first that is free. */
-  nextCanary(isFree: (slot: Slot) => boolean): Slot | undefined {
+  nextCanary(isFree: (accessKey: string) => boolean): string | undefined {
     const { canaries, asked } = this.#health.blame;
-    return canaries.find((slot) => !asked.includes(slot) && isFree(slot));
+    return canaries.find((owner) => !asked.includes(owner) && isFree(owner));
   }
 
   /** All owners that it refers to. */
-  get owners(): readonly Slot[] {
+  get owners(): readonly string[] {
     const { canaries, suspects } = this.#health.blame;
     return [...canaries, ...suspects];
   }

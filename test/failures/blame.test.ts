@@ -101,6 +101,7 @@ describe('while the circuit is closed', () => {
     expect(blame).toEqual({
       ...{ phase: 'closed', circuit: undefined, isDue: false, suspects: [], canaries: [], asked: [], outstanding: 0 },
       ...{ failedCanaries: 0, failure: undefined, newestSuccess: 0, trustedUntilMs: -Infinity, refused: 0, tried: 0 },
+      round: 0,
     });
   });
 

@@ -204,6 +204,10 @@ describe('the rate', () => {
     const pacing = new Pacing(20).sent(0, 100).busy(500, 6);
     pacing.pace = paceRestarted(pacing.pace);
     expect(pacing.pace).toMatchObject({ busyShare: 0, quotaPerSecond: 20, perSecond: Number.POSITIVE_INFINITY });
-    expect(pacing.sent(600).pace.nextStartMs).toBe(650);
+    // The spacing of the quota goes on.
+    expect(pacing.sent(600).pace.nextStartMs).toBe(5_050);
+    const free = new Pacing().sent(0, 100).busy(500, 6);
+    free.pace = paceRestarted(free.pace);
+    expect(free.sent(600).pace.nextStartMs).toBe(600);
   });
 });

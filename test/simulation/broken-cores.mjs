@@ -26,7 +26,6 @@ export const BROKEN_CORES = {
       'failedCanaries: 0, failure }, askCanary: hasCanaries }',
       'failedCanaries: 0, failure } }',
     ],
-    ['one canary is enough to open', 'const CANARIES_TO_ASK = 2;', 'const CANARIES_TO_ASK = 1;'],
     ['no canary is needed to open', 'const isCheckedInVain = step.blame', 'const isCheckedInVain = true || step.blame'],
     ['two suspects are enough', 'const SUSPECTS_TO_CHECK = 3;', 'const SUSPECTS_TO_CHECK = 2;'],
     ['nine suspects are enough before any success', 'BEFORE_ANY_SUCCESS = 10;', 'BEFORE_ANY_SUCCESS = 9;'],
@@ -38,8 +37,8 @@ export const BROKEN_CORES = {
     ['no trial is ever due', '{ ...blame, isDue: true }', 'blame'],
     [
       'a trial about its owner alone closes nothing',
-      ".scope === 'owner') {\n    return {",
-      '.scope === null) {\n    return {',
+      "if (scope === 'owner') return { blame: { ...closed(blame)",
+      'if (scope === null) return { blame: { ...closed(blame)',
     ],
   ],
   'failures/pace': [['a quota is not kept', 'Math.max(nowMs, pace.nextStartMs) + intervalMs', 'nowMs']],
@@ -102,17 +101,7 @@ export const BROKEN_CORES = {
     ],
     ['a rejection does not detach what was sent', "if (flight?.phase === 'sent') this.detach(flight);", ''],
     ['close leaves callers waiting', 'this.#reject(flight, closedError(flight.slot.owner, now));', ''],
-    [
-      'a dropped trial is never over',
-      "if (flight.isTrial) {\n      flight.isTrial = false;\n      this.scheduler.step({ kind: 'void'",
-      "if (flight.isTrial) {\n      flight.isTrial = false;\n      if (!flight) this.scheduler.step({ kind: 'void'",
-    ],
     ['the end of a request starts no other', '    this.scheduler.react(now, message);\n', ''],
-    [
-      'a forgotten owner stays a canary',
-      "this.scheduler.step({ kind: 'forgotten', owner: slot }, this.#time.now());\n  }\n\n  /** Every",
-      '}\n\n  /** Every',
-    ],
   ],
   'registry/scheduler': [
     [
@@ -132,19 +121,19 @@ export const BROKEN_CORES = {
       '    flight.resends++;\n    flight.queuedAtMs = this.#time.now().monotonicMs + afterMs;\n',
     ],
     ['the timer of the queue is not stopped', '    this.#timer.stop();\n', ''],
+    ['what is to be sent again too late is lost', 'if (leftMs <= 0) return giveUp();', 'if (leftMs <= 0) return;'],
     [
-      'what is to be sent again is lost',
-      "      this.#places.queue(flight, flight.waiting > 0 ? laneOf(flight.slot) : 'refresh');\n",
-      '',
+      'an open circuit holds nothing back',
+      'lanes.next(monotonicMs, !this.#health.mayStart)',
+      'lanes.next(monotonicMs, false)',
     ],
-    ['an open circuit holds nothing back', '!mayStart || monotonicMs < nextStartMs', 'monotonicMs < nextStartMs'],
     [
       'what is queued as a circuit opens is lost',
       '        this.#refuse(flight, refusal(circuit, flight.slot.owner, now));\n',
       '        this.remove(flight);\n',
     ],
     ['a canary is asked for twice', ' && !this.#owners.flightOf(accessKey)', ''],
-    ['paused owners are canaries', ' && !trouble?.failure;', ';'],
+    ['paused owners are canaries', ' && !slot.trouble?.failure;', ';'],
   ],
   'registry/slot-cache': [
     [

@@ -17,7 +17,6 @@ interface Seen {
 
 const SUSPECTS = 3;
 const SUSPECTS_BEFORE_ANY_SUCCESS = 10;
-const CANARIES = 2;
 /** The registry may not remember more owners that succeeded. */
 const MOST_CANARIES_KNOWN = 16;
 const LONGEST_OBEYED_MS = 60_000;
@@ -52,6 +51,8 @@ export class CircuitWatch {
   /** How many canaries were asked: at the last quiet step, before the last success, and when nothing was queued. */
   #canaries = 0;
   #canariesAtSuccess = 0;
+  /** Requests that may be trials, perhaps of an earlier circuit, and failed since the last success. */
+  #failedTrials = 0;
   #canariesAtRest = 0;
   /** How many requests were queued at the last quiet step. */
   #queued = 0;
@@ -95,7 +96,7 @@ export class CircuitWatch {
     const seen = this.#seen;
     if (mark.isSecond || !seen || (!pauses.client && !pauses.endpoint)) return;
     // Without a canary, callers are let through.
-    if (seen.mayHaveOlderTrials || this.#haveSucceeded.size === 0) return;
+    if (seen.mayHaveOlderTrials || this.#haveSucceeded.size === 0 || this.#hasEvicted) return;
     if (this.#world.clock.monotonicMs < seen.retryAtMs - 1.5) this.#broken('a request while the circuit is open');
     if (this.#trials.size > 0) this.#broken('two trials of the circuit at once');
     this.#trials.add(mark);
@@ -105,6 +106,7 @@ export class CircuitWatch {
     const { owner } = mark;
     this.#answers++;
     this.#failures++;
+    if (mark.mayBeTrial) this.#failedTrials++;
     const wasTrial = this.#over(mark);
     const isFirst = !this.#haveFailed.has(owner);
     this.#haveFailed.add(owner);
@@ -143,6 +145,7 @@ export class CircuitWatch {
     this.#worked = true;
     this.#suspects = new Set(this.#newSuspects);
     this.#canariesAtSuccess = this.#canaries;
+    this.#failedTrials = 0;
     if (!isCurrent) return;
     this.#haveSucceeded.add(owner);
     this.#healthy.add(owner);
@@ -180,6 +183,7 @@ export class CircuitWatch {
       for (const mark of this.#granted) {
         this.#suspect(mark);
         this.#healthy.delete(mark.owner);
+        if (mark.mayBeTrial) this.#failedTrials++;
       }
     }
     if (pauses.client && pauses.endpoint) this.#broken('two circuits are open');
@@ -237,10 +241,10 @@ export class CircuitWatch {
       this.#broken(`the circuit opened for ${this.#suspects.size} suspects`);
     const asked = canaries - this.#canariesAtSuccess;
     const isCertain = this.isAlone && this.#queued === 0 && !this.#hasEvicted && this.#owners <= MOST_CANARIES_KNOWN;
-    if (!isCertain || asked >= CANARIES) return;
+    if (!isCertain || Math.max(asked, this.#failedTrials) > 0) return;
     const busy = new Set([...this.#inFlight].map(({ owner }) => owner));
     for (const owner of this.#healthy) {
-      if (!busy.has(owner)) this.#broken(`the circuit opened after ${asked} canaries, and ${owner} was free`);
+      if (!busy.has(owner)) this.#broken(`the circuit opened without a canary, and ${owner} was free`);
     }
   }
 

@@ -40,6 +40,7 @@ export class Registries {
     oracle.watch(new OwnerTokenRegistry(optionsFor(drawn, parts)));
     this.oracles.push(oracle);
     this.#services.set(oracle, service);
+    if (random.chance(0.1)) this.#warmUp(oracle);
   }
 
   /** Closes one of them, sometimes twice, and usually replaces it. */
@@ -70,8 +71,11 @@ export class Registries {
   }
 
   warmUpOne(): void {
+    this.#warmUp(this.#world.random.pick(this.oracles));
+  }
+
+  #warmUp(oracle: Oracle): void {
     const { random } = this.#world;
-    const oracle = random.pick(this.oracles);
     const controller = new AbortController();
     this.#world.trace(`warm up ${oracle.index}`);
     this.warming++;
