@@ -1,19 +1,19 @@
 /**
  * Whose fault is a failure? A pure reducer: state and event in, next state and what to do out.
  *
- * Every failure is its owner's until the service itself proves otherwise. When three owners in a row have failed for the
- * first time (or hang) with no success in between, the registry asks for owners that succeeded most recently, two at most:
- * the canaries. One that gets a token proves that the service works, so the failures were their owners' own. If they fail
- * too, the circuit opens: the client's if that is what the answers say, or else the endpoint's.
+ * Every failure is attributed to its owner until there is evidence against the service. When three owners in a row fail for
+ * the first time (or hang) with no success in between, the registry refreshes the tokens of the owners that succeeded most
+ * recently, two at most: the canaries. If a canary gets a token, the service works, and the failures were the owners' own.
+ * If the canaries fail too, the circuit opens: the client's if the responses point to the client, otherwise the endpoint's.
  *
  * | phase | a request may start | ends with |
  * |---|---|---|
- * | closed | yes | three suspects: checking; a failure that its source put at a wider scope: open |
- * | checking | only if nothing worse than a hang led here | a success: closed; both canaries failed: open |
- * | open | one trial after each pause: a canary, or else a caller's request | a success, or an answer that concerns only its owner: closed |
+ * | closed | yes | three suspects: checking; a failure whose source gave it a wider scope: open |
+ * | checking | only if the last suspect hangs, and no request has failed since | a success: closed; both canaries failed: open |
+ * | open | one trial after each pause: a canary, or a caller's request | a success, or a response that concerns only its owner: closed |
  *
- * Before anyone has succeeded there are no canaries. Then ten suspects open the circuit, and callers are the trials: the
- * next one after each pause, and one of two refused calls, later one of twenty.
+ * Before the first success there are no canaries. Ten suspects then open the circuit, and callers' requests are the trials:
+ * one after each pause, and one in two of the calls that would be refused, later one in twenty.
  */
 
 import { OwnerTokenError, type WiderScope } from '../errors.ts';
@@ -29,26 +29,26 @@ export interface Blame<O> {
   readonly phase: 'closed' | 'checking' | 'open';
   /** Set in the open phase. */
   readonly circuit: Circuit | undefined;
-  /** The pause of the open circuit is over. */
+  /** Whether the pause of the open circuit is over. */
   readonly isDue: boolean;
   /** Owners that failed for the first time, or hang, with no success in between. */
   readonly suspects: readonly O[];
   /** Owners that succeeded most recently, newest first. */
   readonly canaries: readonly O[];
-  /** Canaries asked in this check, or as trials: each is asked once before any is asked again. */
+  /** Canaries sent in this check, or as trials: each is sent once before any is sent again. */
   readonly asked: readonly O[];
   /** Canaries and trials without an outcome, and canaries that failed in this check. */
   readonly outstanding: number;
   readonly failedCanaries: number;
-  /** The last failure that led to this check; undefined while nothing but hangs did. */
+  /** The last failure in this check, or of the suspect that began it; undefined while there were only hangs. */
   readonly failure: OwnerTokenError | undefined;
   /** The number of the most recently sent request that has succeeded. */
   readonly newestSuccess: number;
-  /** A canary has just succeeded: until this time no further one is asked. */
+  /** A canary has just succeeded: until this time no check begins. */
   readonly trustedUntilMs: number;
   /** Counts how often the circuit, or a check, has closed: a trial of an earlier round says nothing of this one. */
   readonly round: number;
-  /** Calls refused since the last one that was tried, and how many were tried, before anyone has succeeded. */
+  /** Before the first success: calls refused since the last one that was admitted, and how many were admitted. */
   readonly refused: number;
   readonly tried: number;
 }
@@ -57,7 +57,7 @@ export interface Blame<O> {
 interface Sent<O> {
   readonly owner: O;
   readonly number: number;
-  /** A canary, or a caller's request that was let through an open circuit. */
+  /** A canary, or a caller's request that an open circuit admitted. */
   readonly isTrial: boolean;
 }
 
@@ -73,8 +73,8 @@ export type BlameEvent<O> =
     } & Sent<O>)
   /** Far slower than usual, without an outcome until its deadline at the latest. */
   | ({ readonly kind: 'slow'; readonly deadlineMs: number } & Sent<O>)
-  /** The outcome of a trial says nothing: it was dropped, or another replica obtained the token. */
-  | { readonly kind: 'void'; readonly jitter: number }
+  /** A trial ended without evidence: it was dropped, or another replica obtained the token. */
+  | { readonly kind: 'inconclusive'; readonly jitter: number }
   /** A trial was sent; without an owner: no canary was free. */
   | { readonly kind: 'asked'; readonly owner: O | undefined; readonly jitter: number }
   /** The pause of the circuit is over. */
@@ -88,19 +88,19 @@ export interface BlameStep<O> {
   readonly blame: Blame<O>;
   /** Send a canary that is not in `asked`, and report it as `asked`. */
   readonly askCanary?: boolean;
-  /** Let the refused call through. */
-  readonly letThrough?: boolean;
+  /** Send a request for this call although the circuit refuses calls. */
+  readonly admit?: boolean;
 }
 
 const SUSPECTS_TO_CHECK = 3;
 const SUSPECTS_BEFORE_ANY_SUCCESS = 10;
 const CANARIES_TO_ASK = 2;
-/** More than are asked, because some may be busy, forgotten or evicted. */
+/** More than a check needs, because some may be busy, forgotten or evicted. */
 const CANARIES_KEPT = 16;
 const TRUST_MS = 1_000;
-/** A call waits for a pause that ends within this time, and is refused because of a longer one. */
+/** A call waits for a pause that ends within this time. A longer pause refuses it. */
 const PATIENCE_MS = 1_000;
-/** Before anyone has succeeded, one of two refused calls is tried at first, and one more call is refused after every five tries. */
+/** Before the first success, an open circuit admits one call in n: n is 2 at first, and grows by 1 per 5 admitted, up to 20. */
 const TRY_ONE_OF = { first: 2, last: 20, triesPerStep: 5 } as const;
 
 export function initialBlame<O>(): Blame<O> {
@@ -125,7 +125,7 @@ export function mayStart<O>({ phase, isDue, failure, outstanding }: Blame<O>): b
   return isDue && outstanding === 0 ? 'trial' : false;
 }
 
-/** When the pause of the open circuit ends and a trial is due; undefined if one is due or in flight already. */
+/** When the pause of the open circuit ends and a trial becomes due; undefined if a trial is due or in flight already. */
 export function trialDueAtMs<O>({ circuit, isDue, outstanding }: Blame<O>): number | undefined {
   return isDue || outstanding > 0 ? undefined : circuit?.retryAtMonotonicMs;
 }
@@ -148,14 +148,14 @@ export function reduceBlame<O>(
       return event.isTrial ? trialFailed(blame, event, ranges, nowMs) : failed(blame, event, ranges, nowMs);
     case 'slow':
       return event.isTrial ? trialSlow(blame, event) : suspect(blame, event, undefined, nowMs);
-    case 'void':
-      return goOn({ ...blame, outstanding: Math.max(0, blame.outstanding - 1) }, event.jitter, ranges, nowMs);
+    case 'inconclusive':
+      return proceed({ ...blame, outstanding: Math.max(0, blame.outstanding - 1) }, event.jitter, ranges, nowMs);
     case 'asked': {
-      if (event.owner === undefined) return noneFree(blame, event.jitter, ranges, nowMs);
+      if (event.owner === undefined) return noCanaryFree(blame, event.jitter, ranges, nowMs);
       return { blame: { ...blame, asked: [...blame.asked, event.owner], outstanding: blame.outstanding + 1 } };
     }
     case 'due':
-      return { blame: { ...blame, isDue: true }, askCanary: isCanarysTurn(blame) };
+      return { blame: { ...blame, isDue: true }, askCanary: isCanaryNext(blame) };
     case 'refused':
       return refused(blame);
     case 'resumed':
@@ -185,8 +185,8 @@ function failed<O>(blame: Blame<O>, event: Failed<O>, ranges: PauseRanges, nowMs
   if (!isFirst || event.number <= blame.newestSuccess) return { blame };
   if (blame.phase === 'checking') return { blame: { ...blame, failure: error } };
   const step = suspect(blame, event, error, nowMs);
-  const isCheckedInVain = step.blame.phase === 'checking' && blame.canaries.length === 0;
-  return isCheckedInVain ? { blame: opened(blame, error, jitter, ranges, nowMs) } : step;
+  const hasNoCanary = step.blame.phase === 'checking' && blame.canaries.length === 0;
+  return hasNoCanary ? { blame: opened(blame, error, jitter, ranges, nowMs) } : step;
 }
 
 /** Counts an owner as a suspect. Enough of them begin a check. */
@@ -202,7 +202,7 @@ function suspect<O>(
   const suspects = blame.suspects.includes(owner) ? blame.suspects : [...blame.suspects, owner];
   const enough = hasCanaries ? SUSPECTS_TO_CHECK : SUSPECTS_BEFORE_ANY_SUCCESS;
   if (suspects.length < enough) return { blame: { ...blame, suspects } };
-  // Enough already, and kept short for as long as the service is trusted.
+  // Drops this suspect, so that the next one after the second of trust begins a check.
   if (nowMs < trustedUntilMs) return { blame };
   return { blame: { ...blame, phase: 'checking', asked: [], failedCanaries: 0, failure }, askCanary: hasCanaries };
 }
@@ -215,11 +215,11 @@ function trialFailed<O>(blame: Blame<O>, event: Failed<O>, ranges: PauseRanges, 
   if (scope === 'owner') return { blame: { ...closed(blame), suspects: [], trustedUntilMs: nowMs + TRUST_MS } };
   const outstanding = Math.max(0, blame.outstanding - 1);
   const next = { ...blame, outstanding, failure: error, failedCanaries: blame.failedCanaries + 1 };
-  if (phase === 'checking' && !isGiven) return goOn(next, jitter, ranges, nowMs);
+  if (phase === 'checking' && !isGiven) return proceed(next, jitter, ranges, nowMs);
   return { blame: opened(next, error, jitter, ranges, nowMs) };
 }
 
-/** A hanging canary does not delay the next one. A hanging trial refuses calls until its deadline. */
+/** A hanging canary does not delay the next one. While a trial hangs, calls are refused until its deadline. */
 function trialSlow<O>(blame: Blame<O>, { deadlineMs }: { readonly deadlineMs: number }): BlameStep<O> {
   const { phase, circuit } = blame;
   if (phase === 'checking') return { blame, askCanary: mayAskMore(blame) };
@@ -227,22 +227,22 @@ function trialSlow<O>(blame: Blame<O>, { deadlineMs }: { readonly deadlineMs: nu
   return { blame: { ...blame, circuit: { ...circuit, retryAtMonotonicMs: deadlineMs } } };
 }
 
-/** Canaries and callers are the trials in turn, because the latest to succeed may all be on one shard that fails. */
-const isCanarysTurn = <O>({ canaries, circuit }: Blame<O>) => canaries.length > 0 && (circuit?.count ?? 1) % 2 === 1;
+/** Trials alternate between canaries and callers, because all canaries may be on one failing shard. */
+const isCanaryNext = <O>({ canaries, circuit }: Blame<O>) => canaries.length > 0 && (circuit?.count ?? 1) % 2 === 1;
 
 const mayAskMore = <O>({ failedCanaries, outstanding }: Blame<O>) => failedCanaries + outstanding < CANARIES_TO_ASK;
 
-/** A canary or trial has ended without a success: asks the next one, waits for the other one, or opens the circuit. */
-function goOn<O>(blame: Blame<O>, jitter: number, ranges: PauseRanges, nowMs: number): BlameStep<O> {
+/** A canary or trial has ended without a success: sends the next one, waits for the other one, or opens the circuit. */
+function proceed<O>(blame: Blame<O>, jitter: number, ranges: PauseRanges, nowMs: number): BlameStep<O> {
   const { phase, outstanding } = blame;
   if (phase === 'closed') return { blame };
-  if (phase === 'open') return { blame, askCanary: outstanding === 0 && isCanarysTurn(blame) };
+  if (phase === 'open') return { blame, askCanary: outstanding === 0 && isCanaryNext(blame) };
   if (mayAskMore(blame)) return { blame, askCanary: true };
-  return outstanding > 0 ? { blame } : noneFree(blame, jitter, ranges, nowMs);
+  return outstanding > 0 ? { blame } : noCanaryFree(blame, jitter, ranges, nowMs);
 }
 
-/** No further canary can be asked: the failures decide. Without any, the service is trusted. */
-function noneFree<O>(blame: Blame<O>, jitter: number, ranges: PauseRanges, nowMs: number): BlameStep<O> {
+/** No further canary can be sent: opens the circuit if any request failed. If requests only hang, trusts the service. */
+function noCanaryFree<O>(blame: Blame<O>, jitter: number, ranges: PauseRanges, nowMs: number): BlameStep<O> {
   const { phase, outstanding, failure } = blame;
   if (phase === 'open') return { blame: { ...blame, asked: [] } };
   if (phase === 'closed' || outstanding > 0) return { blame };
@@ -254,8 +254,8 @@ function refused<O>(blame: Blame<O>): BlameStep<O> {
   const { canaries, tried } = blame;
   if (canaries.length > 0) return { blame };
   const refusals = blame.refused + 1;
-  const letThrough = refusals >= Math.min(TRY_ONE_OF.last, TRY_ONE_OF.first + tried / TRY_ONE_OF.triesPerStep);
-  return { blame: { ...blame, refused: letThrough ? 0 : refusals, tried: letThrough ? tried + 1 : tried }, letThrough };
+  const admit = refusals >= Math.min(TRY_ONE_OF.last, TRY_ONE_OF.first + tried / TRY_ONE_OF.triesPerStep);
+  return { blame: { ...blame, refused: admit ? 0 : refusals, tried: admit ? tried + 1 : tried }, admit };
 }
 
 function without<O>(blame: Blame<O>, owner: O): Blame<O> {
@@ -270,7 +270,7 @@ function without<O>(blame: Blame<O>, owner: O): Blame<O> {
   };
 }
 
-/** Opens the circuit, for longer each time in a row that its trial fails in the same scope. */
+/** Opens the circuit. The pause grows with each trial in a row that fails in the same scope. */
 function opened<O>(
   blame: Blame<O>,
   error: OwnerTokenError,

@@ -1,10 +1,10 @@
 /**
- * How fast requests may follow each other. A pure reducer.
+ * The rate at which requests are sent. A pure reducer.
  *
- * If more than 15 % of the recent answers to distinct owners are 429 or 503, the service takes fewer requests than it gets.
- * Then requests are spaced at the rate at which they were sent, less that share, but never below nine tenths of the rate at
- * which the service lately issued tokens. While there are no such answers the rate rises by a tenth each second, and a
- * minute after the last cut it is forgotten. A trickle of 429s changes nothing.
+ * If more than 15 % of the recent responses, counted by distinct owners, are 429 or 503, the service is overloaded. The rate is
+ * then cut to the rate at which requests were sent, less that share, but never below nine tenths of the rate at which the
+ * service recently issued tokens. Without such responses the rate rises by a tenth each second, and a minute after the last
+ * cut the limit is dropped. A trickle of 429s changes nothing.
  */
 
 /** Counts events in windows of a second. */
@@ -16,14 +16,14 @@ interface Meter {
 }
 
 export interface Pace {
-  /** The quota that the user gave. */
+  /** The configured quota. */
   readonly quotaPerSecond: number;
   /** The learned rate. */
   readonly perSecond: number;
   readonly nextStartMs: number;
   /** The share of 429s and 503s, as a moving average. */
   readonly busyShare: number;
-  /** The owner of the last such answer: its next one says nothing new. */
+  /** The owner of the last such response: a repeated one of the same owner does not count. */
   readonly lastBusy: unknown;
   readonly cutAtMs: number;
   readonly raisedAtMs: number;
@@ -55,7 +55,7 @@ export function initialPace(quotaPerSecond = Number.POSITIVE_INFINITY): Pace {
   };
 }
 
-/** Whether requests are spaced because the service takes no more. */
+/** Whether a learned rate limits requests. */
 export const isPaced = ({ perSecond }: Pace): boolean => perSecond < Number.POSITIVE_INFINITY;
 
 /** A request starts. */
@@ -79,13 +79,13 @@ export function paceIssued(pace: Pace, nowMs: number): Pace {
   return paceAnswered({ ...pace, issued, best }, false, nowMs);
 }
 
-/** The circuit closed: the rate was learned from an outage. */
+/** Drops the learned rate. */
 export function paceRestarted(pace: Pace): Pace {
   const nextStartMs = Number.isFinite(pace.quotaPerSecond) ? pace.nextStartMs : NEVER;
   return { ...pace, perSecond: Number.POSITIVE_INFINITY, nextStartMs, busyShare: 0 };
 }
 
-/** The service refused an owner. @param busy its owner, if that may mean "too much". */
+/** A request failed. @param busy the owner, if the response was a 429 or 503; undefined otherwise. */
 export function paceFailed(pace: Pace, busy: unknown, nowMs: number): Pace {
   if (busy === undefined) return paceAnswered(pace, false, nowMs);
   return busy === pace.lastBusy ? pace : paceAnswered({ ...pace, lastBusy: busy }, true, nowMs);
@@ -116,7 +116,7 @@ function counted(meter: Meter, nowMs: number): Meter {
     : { sinceMs: nowMs, count: 1, before: 0 };
 }
 
-/** Per second, over the last one; over a shorter time, at least `leastMs`, if the first window began within it. */
+/** Events in the last second; if counting began less than a second ago, the rate over that time, or `leastMs` if longer. */
 function rateOf({ sinceMs, count, before }: Meter, nowMs: number, leastMs: number): number {
   const ageMs = Math.max(0, nowMs - sinceMs);
   if (ageMs >= 1_000) return ageMs < 2_000 ? count : 0;

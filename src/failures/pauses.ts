@@ -3,15 +3,15 @@
  *
  * | scope | after | pause: base, cap |
  * |---|---|---|
- * | owner | a failure that speaks of the owner or the client | `pauses.owner`: 1 s, 5 min |
+ * | owner | a failure that concerns the owner or the client | `pauses.owner`: 1 s, 5 min |
  * | owner | a hang of over 500 ms | `pauses.owner`, up to the cap of `pauses.endpoint`: 1 s, 30 s |
- * | owner | any other failure that speaks of the endpoint | 0.1 s, up to the cap of `pauses.endpoint` |
+ * | owner | any other failure that concerns the endpoint | 0.1 s, up to the cap of `pauses.endpoint` |
  * | client | failed canaries | `pauses.client`: 1 s, 30 s |
  * | endpoint | failed canaries | `pauses.endpoint`: 0.5 s, 30 s |
  *
- * A pause doubles with each failure in a row, from the base up to the cap. Half of it is jitter, drawn once, when the failure
- * is recorded: drawn at each read, the earliest draw would win. A `Retry-After` replaces the pause of its owner. It extends
- * that of a circuit to one minute at most, because services announce an hour and are back after two minutes.
+ * A pause doubles with each failure in a row, from the base up to the cap. Half of it is jitter, drawn once, when the
+ * failure is recorded: if each read drew it, the shortest draw would win. A `Retry-After` replaces its owner's pause. It
+ * extends a circuit's pause to one minute at most, because services announce an hour and are back after two minutes.
  */
 
 import { OwnerTokenError, type WiderScope } from '../errors.ts';
@@ -60,11 +60,11 @@ export interface Pause {
 
 /** A request that took longer than this before it failed counts as hung. */
 export const HUNG_AFTER_MS = 500;
-/** The first pause of an owner after a failure that is usually gone a moment later. */
+/** The base of an owner's pause after a failure that is usually transient. */
 const TRANSIENT_BASE_MS = 100;
-/** How long a `Retry-After` stops everybody without one canary asking. */
+/** How long a `Retry-After` may stop all owners before a trial request is sent. */
 const LONGEST_OBEYED_MS = 60_000;
-/** After this many doublings every base has reached its cap. */
+/** After this many doublings any base has reached its cap. */
 const MAX_DOUBLINGS = 40;
 
 /** The pause of an owner. @param count failures in a row, this one included. */

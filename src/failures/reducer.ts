@@ -1,13 +1,13 @@
 /**
- * What the registry knows of the service, and what follows from each outcome: a pure function from state, event and time to
- * the next state and what to do. The scheduler of requests obeys it.
+ * What the registry knows about the service, and how each outcome changes it: a pure function from state, event and time to
+ * the next state and the actions to take. The scheduler carries them out.
  *
  * - **Blame** (`blame.ts`): whether a failure pauses its owner, or opens the circuit of the client or the endpoint.
- * - **Pace** (`pace.ts`): how fast requests may follow each other.
- * - **Room**: how many requests may run at once. A ramp at the start finds a limit of the service before it is exceeded by far.
- *   A request that takes far longer than usual gives its place to another one; before any latency is known, none does.
- * - **Retries**: a first failure that may be gone a moment later is sent again, once, or a few times if it is a 429 or 503
- *   while requests are paced. Ten issued tokens pay for one. Nothing is sent again while the circuit is open.
+ * - **Pace** (`pace.ts`): the rate at which requests are sent.
+ * - **Room**: how many requests may run at once. A slow start finds a limit of the service before exceeding it by far. A
+ *   request that takes far longer than usual frees its permit for another one; before any latency is known, none does.
+ * - **Retries**: a request is retried after a first failure that may be transient: once, or a few times for a 429 or 503
+ *   while requests are paced. Each retry costs ten issued tokens. Nothing is retried while the circuit is open.
  */
 
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
@@ -21,7 +21,7 @@ export interface Health<O> {
   readonly pace: Pace;
   /** Moving average of the latency of issued tokens; undefined before the first. */
   readonly latencyMs: number | undefined;
-  /** Issued tokens that pay for retries. */
+  /** The retry budget, in issued tokens. */
   readonly savedTokens: number;
   /** When the first request was sent, and how many have succeeded. */
   readonly firstSentMs: number | undefined;
@@ -35,11 +35,11 @@ export interface FailedEvent<O> {
   readonly number: number;
   readonly isTrial: boolean;
   readonly error: OwnerTokenError;
-  /** How many times in a row its owner had failed before. */
+  /** How many times in a row its owner's requests had failed before this one. */
   readonly ownerFailures: number;
   readonly tookMs: number;
   readonly resends: number;
-  /** Whether a caller needs it: no cached token is usable. */
+  /** Whether a caller needs its token, because no cached one is usable. */
   readonly isNeeded: boolean;
   readonly jitter: number;
 }
@@ -58,7 +58,7 @@ export type HealthEvent<O> =
 
 export interface Step<O> extends Omit<BlameStep<O>, 'blame'> {
   readonly health: Health<O>;
-  /** After how many milliseconds a failed request is sent again. Then nobody pauses, and its callers go on waiting. */
+  /** After how many milliseconds a failed request is retried. Then no owner pauses, and its callers keep waiting. */
   readonly resendAfterMs?: number | undefined;
   /** What a failure was attributed to, and the pause of its owner. */
   readonly scope?: FailureScope;
@@ -68,7 +68,7 @@ export interface Step<O> extends Omit<BlameStep<O>, 'blame'> {
 const SLOW_MS = 1_000;
 const SLOW_LATENCIES = 4;
 const LATENCIES_AVERAGED = 20;
-/** Answers in a row of one owner that count for the pace: more say that its key is dead. */
+/** Failures in a row of one owner that count for the pace: beyond that, its key is probably dead. */
 const ANSWERS_COUNTED = 3;
 const TOKENS_PER_RETRY = 10;
 const MOST_SAVED_TOKENS = 100;
@@ -88,18 +88,18 @@ export function initialHealth<O>(quotaPerSecond?: number): Health<O> {
   };
 }
 
-/** How many requests may run at once: from a few, one more with each success and each 10 ms, up to the limit. */
+/** How many requests may run at once: 16 at first, one more with each success and each 10 ms, up to the limit. */
 export function roomAt({ firstSentMs, successes }: Health<unknown>, concurrency: number, nowMs: number): number {
   const sinceMs = firstSentMs === undefined ? 0 : nowMs - firstSentMs;
   return Math.min(concurrency, ROOM_AT_START + successes + Math.floor(sinceMs / MS_PER_PLACE));
 }
 
-/** When the next place is added by time alone; undefined if none will be. */
+/** When the room next grows by time alone; undefined if it has reached the limit. */
 export function roomGrowsAtMs<O>(health: Health<O>, concurrency: number, nowMs: number): number | undefined {
   return roomAt(health, concurrency, nowMs) < concurrency ? nowMs + MS_PER_PLACE : undefined;
 }
 
-/** After how long a request gives its place to another one. */
+/** How long a request may take before it frees its permit for another one. */
 export function slowAfterMs({ latencyMs }: Health<unknown>): number {
   return latencyMs === undefined ? Number.POSITIVE_INFINITY : Math.max(SLOW_MS, SLOW_LATENCIES * latencyMs);
 }
@@ -128,10 +128,10 @@ function succeeded<O>(
 ): Step<O> {
   const { latencyMs = event.tookMs, savedTokens } = health;
   const { blame } = reduceBlame(health.blame, event, ranges, nowMs);
-  // What 429s taught holds on; what an outage taught does not.
+  // A rate learned from 429s outlives the circuit; one learned from an outage does not.
   const isOutageOver = health.blame.circuit !== undefined && health.blame.circuit.error.code !== 'rate_limited';
   const learned = isOutageOver ? paceRestarted(health.pace) : health.pace;
-  // A canary that succeeds shows that the refusals before were their owners' own.
+  // A success during a check shows that the failures before it were the owners' own.
   const pace = health.blame.phase === 'checking' ? { ...learned, busyShare: 0 } : learned;
   return {
     health: {
@@ -158,10 +158,10 @@ function failed<O>(health: Health<O>, event: FailedEvent<O>, ranges: PauseRanges
   return { health: next, scope, ownerPause: pauseOf(blame, event, scope, ranges, nowMs), ...todo };
 }
 
-/** Whether an answer may mean "too much". */
+/** Whether a response may mean that the service is overloaded. */
 const isBusy = ({ status, code }: OwnerTokenError) => status === 503 || code === 'rate_limited';
 
-/** After how many milliseconds a failed request is sent again; undefined if it is not. */
+/** After how many milliseconds a failed request is retried; undefined if it is not. */
 function resendOf<O>({ blame, pace, savedTokens }: Health<O>, event: FailedEvent<O>): number | undefined {
   const { error, ownerFailures, resends, isNeeded, tookMs, jitter } = event;
   if (!isNeeded || ownerFailures > 0 || error.retryAfterMs !== undefined || blame.phase === 'open') return undefined;
@@ -171,15 +171,15 @@ function resendOf<O>({ blame, pace, savedTokens }: Health<O>, event: FailedEvent
   return RESEND_AFTER_MS.least + RESEND_AFTER_MS.range * jitter;
 }
 
-/** A failure is the circuit's if it led to it, or happened meanwhile and may have the same cause. */
+/** A failure gets the circuit's scope if it opened the circuit, or happened meanwhile and may have the same cause. */
 function scopeOf<O>(before: Blame<O>, { circuit, newestSuccess }: Blame<O>, event: FailedEvent<O>): FailureScope {
   const { scope, isGiven } = OwnerTokenError.evidenceOf(event.error);
   if (isGiven || scope === 'owner' || !circuit) return isGiven ? scope : 'owner';
-  const isNews = event.isTrial || (event.ownerFailures === 0 && event.number > newestSuccess);
-  return isNews || before.phase !== 'open' ? circuit.scope : 'owner';
+  const isEvidence = event.isTrial || (event.ownerFailures === 0 && event.number > newestSuccess);
+  return isEvidence || before.phase !== 'open' ? circuit.scope : 'owner';
 }
 
-/** A circuit spares its owners a pause of their own. Before anyone has succeeded, owners that were tried get one. */
+/** A failure with the circuit's scope does not pause its owner, except before the first success. */
 function pauseOf<O>(
   { canaries }: Blame<O>,
   { error, ownerFailures, isTrial, tookMs, jitter }: FailedEvent<O>,
@@ -187,12 +187,12 @@ function pauseOf<O>(
   ranges: PauseRanges,
   nowMs: number,
 ): Pause | undefined {
-  const isOwners = OwnerTokenError.evidenceOf(error).scope === 'owner';
-  if (isTrial && !isOwners) return undefined;
+  const concernsOwner = OwnerTokenError.evidenceOf(error).scope === 'owner';
+  if (isTrial && !concernsOwner) return undefined;
   if (scope !== 'owner' && canaries.length > 0) return undefined;
   const known = scope === 'owner' ? error : OwnerTokenError.restated(error, { failureScope: scope });
   const pause = ownerPause(known, ownerFailures + 1, tookMs > HUNG_AFTER_MS, ranges, nowMs, jitter);
-  if (isOwners || canaries.length > 0 || error.retryAfterMs !== undefined) return pause;
+  if (concernsOwner || canaries.length > 0 || error.retryAfterMs !== undefined) return pause;
   const latestMs = nowMs + ranges.endpoint.capMs;
   return { ...pause, retryAtMonotonicMs: Math.min(pause.retryAtMonotonicMs, latestMs) };
 }

@@ -69,7 +69,7 @@ export function refusal(pause: Pause, owner: string, now: Instant): OwnerTokenEr
   return OwnerTokenError.restated(error, { message, owner, retryAtMs });
 }
 
-/** Callers that wait until `retryAtMs` wait at least this long, so that they never loop. */
+/** `retryAtMs` is at least this far ahead, so that callers that wait for it never spin. */
 const MIN_WAIT_MS = 100;
 
 function retryAtMsOf({ retryAtMonotonicMs }: Pick<Pause, 'retryAtMonotonicMs'>, now: Instant): number {

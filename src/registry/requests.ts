@@ -71,8 +71,8 @@ export class Requests {
    * only they can show that the service works. Undefined for the others.
    */
   tryRefused(accessKey: string, slot: Slot, signal: AbortSignal | undefined): Promise<AccessToken> | undefined {
-    const { letThrough } = this.scheduler.step({ kind: 'refused' }, this.#time.now());
-    return letThrough ? this.begin(accessKey, slot, signal, 'canary') : undefined;
+    const { admit } = this.scheduler.step({ kind: 'refused' }, this.#time.now());
+    return admit ? this.begin(accessKey, slot, signal, 'canary') : undefined;
   }
 
   join(flight: Flight, signal: AbortSignal | undefined): Promise<AccessToken> {
@@ -254,7 +254,7 @@ export class Requests {
     this.scheduler.remove(flight);
     if (this.scheduler.isTrial(flight)) {
       flight.trialRound = undefined;
-      this.scheduler.step({ kind: 'void', jitter: this.#settings.random() }, this.#time.now());
+      this.scheduler.step({ kind: 'inconclusive', jitter: this.#settings.random() }, this.#time.now());
     }
     if (this.scheduler.queued + this.scheduler.inFlight === 0) this.#whenIdle?.();
   }

@@ -142,7 +142,7 @@ describe('while the circuit is closed', () => {
     ['nine failures before that', new Story().fails('012345678'), ['closed', '012345678', 0, false]],
     ['a trial of a circuit that has closed since', known().trialFails('x'), ['closed', '', 0, false]],
     ['a hanging trial of such a circuit', known().slow('abc', { isTrial: true }), ['closed', '', 0, false]],
-    ['a dropped trial of such a circuit', known().is({ kind: 'void', jitter: 1 }), ['closed', '', 0, false]],
+    ['a dropped trial of such a circuit', known().is({ kind: 'inconclusive', jitter: 1 }), ['closed', '', 0, false]],
     ['a missing canary', known().asked(undefined), ['closed', '', 0, false]],
   ])('%s: counted as due', (_, story, view) => {
     expect(story.view).toEqual(view);
@@ -221,12 +221,12 @@ describe('while canaries are asked', () => {
     ['both fail: open', open(), ['open', '', 2, false]],
     [
       'the first is dropped: another one is asked',
-      checking().is({ kind: 'void', jitter: 1 }),
+      checking().is({ kind: 'inconclusive', jitter: 1 }),
       ['checking', 'ab', 0, true],
     ],
     [
       'one failed, and the other one is dropped: a third is asked',
-      checking().trialFails('y').asked('x').is({ kind: 'void', jitter: 1 }),
+      checking().trialFails('y').asked('x').is({ kind: 'inconclusive', jitter: 1 }),
       ['checking', 'ab', 1, true],
     ],
     ['none is free at all: the failures decide', known().fails('abc').asked(undefined), ['open', '', 0, false]],
@@ -259,7 +259,9 @@ describe('while canaries are asked', () => {
 
   it('a later failure of another owner says so where no canary is free', () => {
     const story = checking(DOWN).fails('d', REFUSED).is({ kind: 'forgotten', owner: 'y' });
-    expect(story.is({ kind: 'void', jitter: 0 }).asked(undefined).blame.circuit).toMatchObject({ scope: 'client' });
+    expect(story.is({ kind: 'inconclusive', jitter: 0 }).asked(undefined).blame.circuit).toMatchObject({
+      scope: 'client',
+    });
   });
 });
 
@@ -341,13 +343,13 @@ describe('while the circuit is open', () => {
     ['in the turn of a canary: another one is wanted', 'y', open(), true],
     ['in the turn of a caller: the next caller is the trial', 'y', due(open()).asked('y').trialFails('y'), false],
   ])('a trial that is dropped %s', (_, owner, story, askCanary) => {
-    due(story).asked(owner).is({ kind: 'void', jitter: 1 });
+    due(story).asked(owner).is({ kind: 'inconclusive', jitter: 1 });
     expect(story.step.askCanary).toBe(askCanary);
     expect(mayStart(story.blame)).toBe('trial');
   });
 
   it('a drop of one of two trials leaves the other one in flight', () => {
-    const story = due(open()).asked('y').asked('x').is({ kind: 'void', jitter: 1 });
+    const story = due(open()).asked('y').asked('x').is({ kind: 'inconclusive', jitter: 1 });
     expect([story.step.askCanary, mayStart(story.blame)]).toEqual([false, false]);
   });
 
@@ -369,7 +371,7 @@ describe('before anyone has succeeded', () => {
     const story = openAtStart();
     const gaps: number[] = [];
     for (let call = 1, last = 0; call <= 2_000; call++) {
-      if (!story.is({ kind: 'refused' }).step.letThrough) continue;
+      if (!story.is({ kind: 'refused' }).step.admit) continue;
       gaps.push(call - last);
       last = call;
     }
@@ -385,7 +387,7 @@ describe('before anyone has succeeded', () => {
   it('is over with the first success: no refused call is let through', () => {
     const story = open();
     const { blame } = story;
-    for (let call = 0; call < 20; call++) expect(story.is({ kind: 'refused' }).step.letThrough).toBeUndefined();
+    for (let call = 0; call < 20; call++) expect(story.is({ kind: 'refused' }).step.admit).toBeUndefined();
     expect(story.blame).toBe(blame);
   });
 });

@@ -333,5 +333,5 @@ it('what follows for canaries and refused calls is passed on', () => {
   expect(known().fails('abc', DOWN, { isNeeded: false }).step.askCanary).toBe(true);
   expect(open().is({ kind: 'due' }).step.askCanary).toBe(true);
   const refused: HealthEvent<string> = { kind: 'refused' };
-  expect(new Story().fails('0123456789').is(refused).is(refused).step.letThrough).toBe(true);
+  expect(new Story().fails('0123456789').is(refused).is(refused).step.admit).toBe(true);
 });
