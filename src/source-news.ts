@@ -1,7 +1,7 @@
-/** What a source learns from other replicas, and a registry does with it. */
+/** News from other replicas, which a source receives and a registry acts on. */
 
 /**
- * What a registry does with what its source learns from other replicas.
+ * The callbacks by which a source passes news from other replicas to its registry.
  *
  * @example
  * ```ts
@@ -19,7 +19,7 @@ export interface SourceNews {
   recovered(accessKey: string): void;
 }
 
-/** A source that may share with other replicas. */
+/** A source that may receive news from other replicas. */
 export interface NewsSource {
   /** Called once by the registry. */
   listen?(news: SourceNews): void;

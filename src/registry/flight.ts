@@ -1,5 +1,5 @@
 /**
- * One token request from the moment it is wanted until its callers are settled, shared by its owner's concurrent callers
+ * One token request from its creation until its callers are settled, shared by its owner's concurrent callers
  * (single-flight). It is its own entry in the lists of the scheduler.
  */
 
@@ -10,7 +10,7 @@ import type { Linked, LinkedList } from './linked-list.ts';
 import type { Slot } from './slot.ts';
 
 /**
- * - `queued`: not sent yet, or to be sent again; can still be dropped.
+ * - `queued`: not sent yet, or to be retried; can still be dropped.
  * - `starting`: will be sent within the same tick; can still be dropped.
  * - `sent`: the source was called; `abort` cancels that call.
  * - `settled`: its callers have the outcome.
@@ -36,17 +36,17 @@ export class Flight implements Linked<Flight> {
   trialRound: number | undefined;
   /** Requests are numbered in the order in which they start. */
   number = 0;
-  /** When the callers began to wait for a turn. */
+  /** When the request last joined the queue; a retry keeps the time of the first attempt. */
   queuedAtMs: number;
   startedAtMs = 0;
-  /** How often it was sent again after a failure. */
+  /** How often it was retried. */
   resends = 0;
   /** Cancels the call of the source; set once it is sent. */
   abort: Cancellation | undefined;
-  /** Cancels its timer: the time limit of the source, or of the wait for another turn. */
+  /** Cancels its timer: the time limit of the source, the delay of a retry, or the rest of `maxQueueMs`. */
   cancelTimer: (() => void) | undefined;
-  /** The wait of a sent request for another turn, and what ends it. */
-  turn: Promise<void> | undefined;
+  /** The wait of a sent request for a new permit, and what ends it. */
+  permitWait: Promise<void> | undefined;
   resume: (() => void) | undefined;
   /** The async context of the call that began the request, for `AsyncLocalStorage`. */
   readonly context = new AsyncContext('OwnerTokenRequest');

@@ -3,14 +3,14 @@
  *
  * | lane | requests |
  * |---|---|
- * | canary | of owners that show whether the service works; they start even while a circuit stops all others |
- * | known | of owners that had a token |
- * | new | of owners that never had one |
- * | refresh | that no caller waits for |
- * | failing | of owners whose last request failed |
+ * | canary | canaries, and before the first success callers' trials; they start even while a circuit stops all others |
+ * | known | owners that had a token |
+ * | new | owners that never had one |
+ * | refresh | refreshes that no caller waits for |
+ * | failing | owners whose last request failed |
  *
- * The first lane with a request goes first. Within a lane the oldest goes first, but once it has waited a second, the
- * newest does (adaptive LIFO): in a queue longer than callers wait, first come would be nobody served in time.
+ * The first lane that is not empty goes first. Within a lane the oldest request goes first, but once it has waited a second,
+ * the newest does (adaptive LIFO): in a queue longer than callers are willing to wait, FIFO would serve nobody in time.
  */
 
 import type { Flight, LaneName } from './flight.ts';

@@ -3,8 +3,8 @@
  *
  *     lanes ──start──▶ running ──far slower than usual──▶ slow
  *       ▲                │
- *       │                └──its source waits for another replica──▶ away ──back to a lane──▶
- *       └──to be sent again──◀ resting
+ *       │                └──its source waits for another replica──▶ released ──back to a lane──▶
+ *       └──after 50 to 150 ms──◀ retrying
  */
 
 import type { Flight, LaneName } from './flight.ts';
@@ -13,27 +13,27 @@ import { LinkedList } from './linked-list.ts';
 
 export class Places {
   readonly lanes = new Lanes();
-  /** In start order. */
+  /** In the order of their start. */
   readonly running = new LinkedList<Flight>();
   readonly slow = new LinkedList<Flight>();
-  readonly away = new LinkedList<Flight>();
-  readonly resting = new LinkedList<Flight>();
+  readonly released = new LinkedList<Flight>();
+  readonly retrying = new LinkedList<Flight>();
 
-  /** Requests that were not sent, or are to be sent again. */
+  /** Requests that were not sent yet, or wait for their retry. */
   get queued(): number {
-    return this.lanes.length + this.resting.length;
+    return this.lanes.length + this.retrying.length;
   }
 
   get inFlight(): number {
-    return this.running.length + this.slow.length + this.away.length;
+    return this.running.length + this.slow.length + this.released.length;
   }
 
-  /** How many requests count against a limit. As many slow ones do not; any more do. */
+  /** How many requests count against the limit. Slow ones beyond as many as the limit count too. */
   counted(limit: number): number {
     return this.running.length + Math.max(0, this.slow.length - limit);
   }
 
-  /** Whether the request is with the service, and does not wait for another replica. */
+  /** Whether the request holds a permit: it is at the service, and does not wait for another replica. */
   isSent(flight: Flight): boolean {
     return this.running.has(flight) || this.slow.has(flight);
   }
@@ -55,6 +55,6 @@ export class Places {
   }
 
   *[Symbol.iterator](): Generator<Flight> {
-    for (const list of [this.lanes, this.resting, this.running, this.slow, this.away]) yield* list;
+    for (const list of [this.lanes, this.retrying, this.running, this.slow, this.released]) yield* list;
   }
 }

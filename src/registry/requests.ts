@@ -1,6 +1,6 @@
 /**
- * Owns each token request from the moment it is wanted until its callers are settled, at most one per owner. Read it from the
- * top: a request is wanted, sent, and settled; or its callers leave, and it is dropped. `scheduler.ts` decides when it is sent.
+ * Owns each token request from its creation until its callers are settled, at most one per owner. Read it from the top: a
+ * request is created, sent, and settled; or its callers leave, and it is dropped. `scheduler.ts` decides when it is sent.
  */
 
 import { Cancellation } from '../cancellation.ts';
@@ -67,8 +67,8 @@ export class Requests {
   }
 
   /**
-   * Begins a request although the circuit refuses it, for one of ever more refused callers: before anyone has succeeded,
-   * only they can show that the service works. Undefined for the others.
+   * Before the first success, begins a request for some of the calls that the circuit refuses, ever fewer: nothing else can
+   * show that the service works. Undefined for all other calls.
    */
   tryRefused(accessKey: string, slot: Slot, signal: AbortSignal | undefined): Promise<AccessToken> | undefined {
     const { admit } = this.scheduler.step({ kind: 'refused' }, this.#time.now());
@@ -82,7 +82,7 @@ export class Requests {
 
   /** Begins a request that no caller waits for, unless the queue is full. */
   refresh(accessKey: string, slot: Slot): void {
-    if (this.scheduler.hasPlace()) this.scheduler.add(this.#create(accessKey, slot, 'refresh'));
+    if (this.scheduler.hasQueueSpace()) this.scheduler.add(this.#create(accessKey, slot, 'refresh'));
   }
 
   #create(accessKey: string, slot: Slot, lane: LaneName): Flight {
@@ -112,7 +112,7 @@ export class Requests {
         deniedBefore = errorOf(flight, 'token_rejected', message, now);
         this.#diagnostics.requestFailed(call.message, deniedBefore);
         abort.throwIfAborted();
-        await this.scheduler.takeTurn(flight);
+        await this.scheduler.takePermit(flight);
         call = this.#newCall(flight, abort, 'rejected');
       }
     } catch (thrown) {
@@ -150,7 +150,7 @@ export class Requests {
   #succeeded({ flight, sent, message }: SourceCall, held: HeldToken, now: Instant): void {
     const { slot, accessKey, number } = flight;
     const tookMs = now.monotonicMs - sent.monotonicMs;
-    // Without a place, another replica obtained the token, which says nothing of the service now.
+    // Without a permit, the token came from another replica, which is no evidence about the service now.
     if (this.scheduler.isSent(flight)) {
       const isTrial = this.scheduler.isTrial(flight);
       flight.trialRound = undefined;
@@ -178,7 +178,7 @@ export class Requests {
     const { flight, abort, message } = call;
     const now = this.#time.now();
     const error = readFailure(thrown, flight, now);
-    // A request that has settled already was refused while its source waited for another turn.
+    // A request that has settled already was refused while its source waited for a permit.
     if (flight.phase !== 'sent' || wasAborted(abort, error)) {
       this.#end(flight);
       this.#diagnostics.requestAbandoned(message);
@@ -188,7 +188,7 @@ export class Requests {
     this.counts.failures++;
     const step = this.#stepOfFailure(call, error, now);
     if (step.resendAfterMs !== undefined) {
-      this.scheduler.rest(flight, step.resendAfterMs);
+      this.scheduler.retryLater(flight, step.resendAfterMs);
       this.#diagnostics.requestFailed(message, error);
       this.scheduler.react(now);
       return;
@@ -232,7 +232,7 @@ export class Requests {
   #refuse(flight: Flight, error: OwnerTokenError): void {
     const { abort } = flight;
     if (flight.phase === 'sent') {
-      // Its source waits for another turn. The request ends when that settles, or by the time limit.
+      // Its source waits for a permit. The request ends when the source settles, or by the time limit.
       this.scheduler.setAside(flight);
       flight.phase = 'settled';
       this.#owners.detach(flight);
@@ -271,13 +271,13 @@ export class Requests {
     this.#dropIfUseless(flight);
   }
 
-  /** The owner was removed: it is no canary any more. */
+  /** The owner was removed, so it is no longer a canary. */
   forget(slot: Slot): void {
     if (this.#last?.slot === slot) this.#last = undefined;
     this.scheduler.step({ kind: 'forgotten', owner: slot.accessKey }, this.#time.now());
   }
 
-  /** Every owner was forgotten: drops the requests that nobody waits for, and clears the slots of the others. */
+  /** All owners were forgotten: clears their slots, and drops the requests that no caller waits for. */
   forgetAll(flights: Iterable<Flight>): void {
     this.#last = undefined;
     this.scheduler.forgetOwners();

@@ -29,7 +29,7 @@ const newCanary = new AsyncContext('OwnerTokenCanary').bind(
 );
 
 export class Scheduler {
-  /** Canaries that were asked. */
+  /** How many canaries were sent. */
   canaries = 0;
   readonly #settings: RegistrySettings;
   readonly #time: Time;
@@ -47,7 +47,7 @@ export class Scheduler {
   /** The next slice of refusals is due in the next turn of the event loop. */
   #isRefusing = false;
 
-  /** @param later `send` sends a request when its turn has come; `refuse` fails one that waits. */
+  /** @param later `send` sends a request that may start; `refuse` fails one that waits. */
   constructor(
     settings: RegistrySettings,
     owners: OwnerTable,
@@ -85,7 +85,7 @@ export class Scheduler {
   /** Queues the request. If the queue is full, it takes the place of the oldest refresh, or is refused. */
   add(flight: Flight): void {
     const now = this.#time.now();
-    if (!this.hasPlace(now)) {
+    if (!this.hasQueueSpace(now)) {
       const displaced = this.#places.lanes.oldest('refresh') ?? flight;
       const message = 'the queue of token requests is full: raise maxQueued or concurrency, or make fewer calls';
       this.#refuse(displaced, errorOf(displaced, 'queue_full', message, now));
@@ -95,8 +95,8 @@ export class Scheduler {
     this.startNext(now);
   }
 
-  /** Whether the queue takes one more request. One that may start at once needs no place. */
-  hasPlace({ monotonicMs }: Instant = this.#time.now()): boolean {
+  /** Whether the queue takes one more request. A request that may start at once needs no space in it. */
+  hasQueueSpace({ monotonicMs }: Instant = this.#time.now()): boolean {
     if (this.#places.lanes.length < this.#settings.maxQueued) return true;
     return this.#hasRoom(monotonicMs) && this.#health.mayStart === true && monotonicMs >= this.#health.nextStartMs;
   }
@@ -146,7 +146,7 @@ export class Scheduler {
     inMicrotask(() => flight.context.runInAsyncScope(this.#send, undefined, flight));
   }
 
-  /** A request that takes far longer than usual gives its place to another one, and is a suspect. */
+  /** A request that takes far longer than usual frees its permit for another one, and makes its owner a suspect. */
   #noticeSlow(now: Instant): void {
     const { running, slow } = this.#places;
     for (let flight = running.first; flight; flight = running.first) {
@@ -184,28 +184,28 @@ export class Scheduler {
     return errorOf(flight, 'queue_timeout', message, now);
   }
 
-  /** Whether the request is with the service, and does not wait for another replica. */
+  /** Whether the request holds a permit: it is at the service, and does not wait for another replica. */
   isSent(flight: Flight): boolean {
     return this.#places.isSent(flight);
   }
 
-  /** The source of a sent request only waits for another process: another request may start. */
-  giveUpTurn(flight: Flight): void {
+  /** The source only waits for another process, so another request may start. */
+  releasePermit(flight: Flight): void {
     if (!this.isSent(flight)) return;
-    this.#places.move(flight, this.#places.away);
+    this.#places.move(flight, this.#places.released);
     this.startNext();
   }
 
-  /** Queues a sent request for another turn, unless it has a place. Concurrent calls share one wait. */
-  async takeTurn(flight: Flight): Promise<void> {
-    if (this.#places.away.has(flight)) {
+  /** Queues a sent request for a permit, unless it holds one. Concurrent calls share one wait. */
+  async takePermit(flight: Flight): Promise<void> {
+    if (this.#places.released.has(flight)) {
       flight.queuedAtMs = this.#time.now().monotonicMs;
-      flight.turn = new Promise((resolve, reject) => {
+      flight.permitWait = new Promise((resolve, reject) => {
         const abort = flight.abort as Cancellation;
         const leave = () => reject(abort.reason);
         abort.addEventListener('abort', leave);
         flight.resume = () => {
-          flight.turn = undefined;
+          flight.permitWait = undefined;
           abort.removeEventListener('abort', leave);
           resolve();
         };
@@ -213,21 +213,21 @@ export class Scheduler {
       this.#places.queue(flight, flight.lane);
       this.startNext();
     }
-    await flight.turn;
+    await flight.permitWait;
   }
 
-  /** Sends a failed request again after a moment, as one of those that wait. */
-  rest(flight: Flight, afterMs: number): void {
+  /** Queues a failed request again after a moment. It keeps its callers. */
+  retryLater(flight: Flight, afterMs: number): void {
     flight.phase = 'queued';
     flight.abort = undefined;
     flight.resends++;
-    this.#places.move(flight, this.#places.resting);
+    this.#places.move(flight, this.#places.retrying);
     flight.cancelTimer = this.#time.startTimer(() => {
       const now = this.#time.now();
       const leftMs = flight.queuedAtMs + this.#settings.maxQueueMs - now.monotonicMs;
       const giveUp = () => this.#refuse(flight, this.#overdue(flight, this.#time.now()));
       if (leftMs <= 0) return giveUp();
-      // Its own timer, because it is not the first of its lane, although it has waited longest.
+      // Has its own timer, because `longestWaiting` reads only the first of each lane, and this request joins at the end.
       flight.cancelTimer = this.#time.startTimer(giveUp, leftMs);
       this.#places.queue(flight, flight.waiting > 0 ? laneOf(flight.slot) : 'refresh');
       this.startNext(now);
@@ -239,9 +239,9 @@ export class Scheduler {
     this.#places.take(flight);
   }
 
-  /** The request was refused while its source waits; it is removed when that ends. */
+  /** The request was refused while its source waits. It is removed when the source settles. */
   setAside(flight: Flight): void {
-    this.#places.move(flight, this.#places.away);
+    this.#places.move(flight, this.#places.released);
   }
 
   step(event: HealthEvent<string>, now: Instant): Step<string> {
@@ -250,7 +250,7 @@ export class Scheduler {
     return step;
   }
 
-  /** Refreshes the token of an owner that succeeded lately, to see whether the service works. */
+  /** Refreshes the token of an owner that succeeded recently, to see whether the service works. */
   #askCanary(now: Instant): void {
     const owner = this.#health.nextCanary((accessKey) => this.#isFree(accessKey));
     const slot = owner === undefined ? undefined : this.#owners.peek(owner);
@@ -274,7 +274,7 @@ export class Scheduler {
     return trialRound === this.#health.round;
   }
 
-  /** Reports what an outcome has changed, and goes on. */
+  /** Reports what an outcome has changed, and starts what may start now. */
   react(now: Instant, message?: ReportedRequest): void {
     this.#health.report(now, message);
     this.startNext(now);

@@ -1,4 +1,4 @@
-/** Keeps what `failures/reducer.ts` decides: the state, and reports of the circuit. */
+/** Holds the state of `failures/reducer.ts`, and reports when the circuit opens and closes. */
 
 import type { Instant } from '../clock.ts';
 import type { Diagnostics, ReportedRequest } from '../diagnostics.ts';
@@ -66,7 +66,7 @@ export class ServiceHealth {
     return roomAt(this.#health, this.#settings.concurrency, nowMs);
   }
 
-  /** When a queued request may start because time has passed; undefined if only an outcome can let it. */
+  /** When a queued request may start merely because time has passed; undefined if that takes an outcome. */
   mayStartAtMs(nowMs: number): number | undefined {
     if (nowMs < this.nextStartMs) return this.nextStartMs;
     return roomGrowsAtMs(this.#health, this.#settings.concurrency, nowMs);

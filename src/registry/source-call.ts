@@ -20,19 +20,23 @@ export interface SourceCall {
   sent: Instant;
 }
 
-/** The turn of a request, which its source gives up while it only waits for another process. */
-function permitOf(call: SourceCall, scheduler: Pick<Scheduler, 'giveUpTurn' | 'takeTurn'>, time: Time): RequestPermit {
+/** The permit of a request, which its source releases while it only waits for another process. */
+function permitOf(
+  call: SourceCall,
+  scheduler: Pick<Scheduler, 'releasePermit' | 'takePermit'>,
+  time: Time,
+): RequestPermit {
   const { flight, abort } = call;
-  // A source may go on after its call has ended, while the request is sent again.
+  // A source may keep running after its call has ended and the request is being retried.
   const isCurrent = () => flight.abort === abort && flight.phase === 'sent';
   return {
     release: () => {
-      if (isCurrent()) scheduler.giveUpTurn(flight);
+      if (isCurrent()) scheduler.releasePermit(flight);
     },
     take: async () => {
       abort.throwIfAborted();
       if (!isCurrent()) return;
-      await scheduler.takeTurn(flight);
+      await scheduler.takePermit(flight);
       call.sent = time.now();
     },
   };
@@ -49,7 +53,7 @@ export function callSource(
   { source, expiry, time, requestTimeoutMs }: RegistrySettings,
   diagnostics: Diagnostics,
   call: SourceCall,
-  scheduler: Pick<Scheduler, 'giveUpTurn' | 'takeTurn'>,
+  scheduler: Pick<Scheduler, 'releasePermit' | 'takePermit'>,
 ): Promise<{ readonly returned: IssuedToken }> {
   const { flight, abort, message } = call;
   const { accessKey, slot } = flight;
@@ -93,7 +97,7 @@ export function readFailure(thrown: unknown, { slot, accessKey }: Flight, now: I
 
 /**
  * Whether a request failed because it was aborted. If the registry did not end it, an error about the service or the
- * client still counts; only a `source_failed` is taken for the source's reaction to the abort.
+ * client still counts; only a `source_failed` is taken as the source's reaction to the abort.
  */
 export function wasAborted({ aborted, reason }: Cancellation, { code }: OwnerTokenError): boolean {
   return aborted && (reason instanceof OwnerTokenError || code === 'source_failed');

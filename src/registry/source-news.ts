@@ -1,14 +1,14 @@
 import type { SourceNews } from '../source-news.ts';
 import type { AccessToken } from '../token.ts';
 
-/** The part of the registry that acts on news. */
+/** The parts of the registry that news from other replicas changes. */
 interface Registry {
   peek(accessKey: string): AccessToken | undefined;
   reject(accessKey: string, token: AccessToken): boolean;
   resume(accessKey: string): void;
 }
 
-/** What the registry does with what its source learns from other replicas. */
+/** How the registry reacts to news that its source receives from other replicas. */
 export function sourceNews(registry: Registry, requests: { liftCircuit(): void }): SourceNews {
   return {
     rejected: (accessKey, isToken) => {

@@ -103,7 +103,7 @@ export interface RegistryStats {
   requests: number;
   /** Token requests sent ahead of expiry, while the cached token was usable; part of `requests`. */
   refreshes: number;
-  /** Refreshes of owners that succeeded lately, to see whether the service works; part of `requests`. */
+  /** Canary requests: refreshes of owners that succeeded recently, to see whether the service works; part of `requests`. */
   canaries: number;
   /** Token requests that failed. */
   failures: number;

@@ -1,8 +1,8 @@
 /**
- * Obtains tokens for many owners before they are needed. Pulls keys one by one and tries at most `concurrency` at a time. It
- * is the one place that waits: while a circuit is open, the queue is full or the service says "too much", it tries again, until
- * a minute has passed without a success. Without waiting, an outage would count all other owners as failed within a
- * millisecond. A refused owner counts as failed at once; any other failure of its own, the third time.
+ * Obtains tokens for many owners before they are needed. Pulls keys one by one and tries at most `concurrency` at a time.
+ * Unlike other calls it waits: while a circuit is open, the queue is full or the service is overloaded, it tries again,
+ * until a minute has passed without a success. Without waiting, an outage would count all other owners as failed within a
+ * millisecond. An owner that the service refuses counts as failed at once, one with any other failure after three tries.
  */
 
 import { setMaxListeners } from 'node:events';
@@ -82,7 +82,7 @@ const MAX_NAMED_FAILURES = 100;
 /** How long a warm-up waits for a pause to end, counted from its last success. */
 const MAX_PATIENCE_MS = 60_000;
 
-/** How often a key is tried whose failure may be its owner's own. */
+/** How often a key is tried when its failures may be its owner's own. */
 const MAX_OWN_TRIES = 3;
 
 /** The shortest wait, because it is unknown when a trial request ends. */
