@@ -1,8 +1,8 @@
 /**
  * One token request per owner over all replicas, through an existing Redis or Valkey.
  *
- * Where to start: `shared-tokens.ts` follows one call, `election.ts` decides what it does, `record-scripts.ts` is the
- * protocol, `redis-link.ts` and `redis-circuit.ts` bound what Redis can do to a call, `wakeups.ts` tells followers,
+ * Where to start: `shared-tokens.ts` is the source, `shared-call.ts` follows one call, `record-scripts.ts` is the protocol,
+ * `redis-link.ts` and `redis-circuit.ts` bound how long Redis can delay a call, `wakeups.ts` wakes followers,
  * `stored-token.ts` and `stored-failure.ts` convert tokens and failures to and from their stored form.
  */
 

@@ -1,7 +1,7 @@
 /**
- * The last token of each owner that this replica requested or shared, by digest: so that it can name the generation of a
- * rejected token, refuses older ones that somebody put back into Redis, and recognizes a token that another replica has
- * rejected. Bounded: for an owner that was dropped, the record itself shows the generation again.
+ * The last token of each owner that this replica requested or shared, by digest. With it the replica names the generation
+ * of a rejected token, refuses older tokens that somebody put back into Redis, and recognizes a token that another replica
+ * has rejected. Bounded: for an owner that was dropped, the record itself shows the generation again.
  */
 
 import { createHash } from 'node:crypto';
@@ -50,7 +50,7 @@ export class KnownTokens {
     return this.#known.get(name)?.accessKey;
   }
 
-  /** Undefined unless that is the last token of its owner here, and its rejection is news. */
+  /** Undefined unless that is its owner's last token here, and its rejection was not known yet. */
   rejectedElsewhere(name: string, generation: number) {
     const known = this.#known.get(name);
     if (known?.generation !== generation || known.isRejected) return undefined;

@@ -1,6 +1,6 @@
 /**
- * This replica's share of a quota: its send times are as far apart as the quota divided by the number of replicas allows,
- * and none is saved up. Calls take them in order.
+ * This replica's share of a quota: its send times are spaced by the quota divided by the number of replicas, without bursts.
+ * Calls take them in order.
  */
 
 import { type Clock, startTimer } from '../clock.ts';
@@ -9,7 +9,7 @@ import { type Clock, startTimer } from '../clock.ts';
 export interface Turn {
   /** Whether the call may send its request as far as the quota is concerned. */
   isNow: boolean;
-  /** Called when the turn comes. */
+  /** Called when the send time has come. */
   onCome(): void;
 }
 
@@ -26,7 +26,7 @@ export class Pace {
     this.#intervalMs = intervalMs;
   }
 
-  /** Joins the end of the line. The turn may come at once. */
+  /** Joins the end of the line. The send time may be now. */
   enter(): Turn {
     const turn: Turn = { isNow: false, onCome: () => {} };
     this.#line.add(turn);

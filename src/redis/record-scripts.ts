@@ -44,7 +44,7 @@ export interface RecordScript {
 /** The longest that a token is shared, whatever its lifetime: keys of removed owners must not stay forever. */
 export const MAX_SHARED_MS = 7 * 86_400_000;
 
-/** How long a record outlives its token and its lease: its failure is news when it ends. */
+/** How long a record outlives its token and its lease, so that the calls that waited can still read its failure. */
 export const MEMORY_MS = 600_000;
 
 /** How far in the future a time may be stored; a later one is corrupt. */

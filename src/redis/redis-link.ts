@@ -1,6 +1,6 @@
 /**
- * The only way to Redis: each operation has its own deadline and passes the circuit breaker. No client protects its
- * caller: they queue commands without limit while Redis is unavailable, and none of them times out a hung server.
+ * The only way to Redis: each operation has its own deadline and passes the circuit breaker. Client libraries do not protect
+ * their callers: they queue commands without limit while Redis is unavailable, and none of them times out a hung server.
  */
 
 import { type Clock, nextTurn, startTimer } from '../clock.ts';

@@ -50,7 +50,7 @@ const MAX_LEASES = 2;
 /** Redis costs no call more than this: the time without a reply, and the jitter before its own request. */
 const MAX_DELAY_MS = 1_000;
 
-/** A call waits for its turn under a quota for at most this part of the time that the registry gives it. */
+/** Under a quota, a call waits for its send time for at most this part of the time that the registry gives it. */
 const QUOTA_SHARE = 2 / 3;
 const DEFAULT_TIMEOUT_MS = 30_000;
 
@@ -213,7 +213,7 @@ export class SharedCall {
     }
   }
 
-  /** Not awaited: the caller has its token. */
+  /** Not awaited, because the caller has its token already. */
   #publish(issued: IssuedToken, generation: number, requestedAtUs: number, isLeaseless: boolean): void {
     const { sealer, link, names } = this.#sharing;
     const context = sealContext('token', this.#name, generation);
@@ -234,7 +234,7 @@ export class SharedCall {
     void link.run([RELEASE, this.#name, [this.#id, names.channel, this.#name, failure]]);
   }
 
-  /** Waits for what a request of the call's own needs: its turn, if there is a quota, and a permit. */
+  /** Waits until the call may send its own request: for its send time, if there is a quota, and a permit. */
   async #prepareToSend(watch?: Watch): Promise<void> {
     const { pace, clock } = this.#sharing;
     const { signal, timeoutMs = DEFAULT_TIMEOUT_MS, permit } = this.#request;
@@ -256,7 +256,7 @@ export class SharedCall {
     this.#hasPermit = true;
   }
 
-  /** A call needs no permit while it waits for another replica's request, or for its turn. */
+  /** A call needs no permit while it waits for another replica's request, or for its send time. */
   #releasePermit(): void {
     if (!this.#hasPermit || !this.#request.permit) return;
     this.#request.permit.release();

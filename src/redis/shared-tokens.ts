@@ -21,7 +21,7 @@ import { SharedCall, type Sharing } from './shared-call.ts';
 import { Wakeups } from './wakeups.ts';
 
 /**
- * What a replica shared: counts since construction, unless stated otherwise, as plain data.
+ * How a replica shares tokens: counts since construction, unless stated otherwise, as plain data.
  *
  * @example
  * ```ts
@@ -37,7 +37,7 @@ export interface SharingStats {
   readonly leader: number;
   /** Requests made for this replica alone. */
   readonly fallback: number;
-  /** Calls that failed with another replica's request, which they had waited for. */
+  /** Calls that failed because the other replica's request that they waited for failed. */
   readonly refused: number;
   /** Stored values that could not be decrypted. */
   readonly unreadable: number;
@@ -126,7 +126,7 @@ export class SharedTokens implements TokenSource {
   }
 
   /**
-   * For the registry: tells it what other replicas report. Takes a subscription to the common channel, not to sharded ones.
+   * For the registry: passes on news from other replicas. Requires a subscription to the common channel, not to sharded ones.
    */
   listen(news: SourceNews): void {
     this.#news = news;
@@ -140,7 +140,7 @@ export class SharedTokens implements TokenSource {
   }
 
   /**
-   * Gives back the leases that are still held, and closes the source. The Redis client is the user's to close, after this
+   * Releases the leases that are still held, and closes the source. The Redis client is the user's to close, after this
    * has settled. Sends one command for each subscribed channel; with `subscribeSharded`, each owner with a waiting call
    * has one.
    */
@@ -152,7 +152,7 @@ export class SharedTokens implements TokenSource {
     await source.close?.();
   }
 
-  /** A message that is no wake-up: news of an owner. Takes only what replicas with the same key wrote. */
+  /** A message that is not a wake-up: news of an owner. Ignores messages of replicas with another naming key. */
   #onMessage(message: string): void {
     const { names, known } = this.#sharing;
     const [name = '', news = '', proof] = message.split(' ');
