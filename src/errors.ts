@@ -96,7 +96,7 @@ export const ERRORS: Readonly<Record<OwnerTokenErrorCode, CodeFacts>> = Object.f
   queue_full: { retryable: true, meaning: '`maxQueued` owners are already waiting' },
   queue_timeout: {
     retryable: true,
-    meaning: 'The owner waited `maxQueueMs` in the queue, and no other was served; or too many are ahead of it',
+    meaning: 'The call waited `maxQueueMs` in the queue',
   },
   origin_refused: {
     ...{ retryable: false },
@@ -127,7 +127,7 @@ export function codeInScope(code: OwnerTokenErrorCode, scope: FailureScope): Own
 }
 
 /**
- * The OAuth error codes that speak of the owner, whoever else fails. Any other failure may be the client's or the
+ * The OAuth error codes that concern the owner, however many owners get them. Any other failure may be the client's or the
  * endpoint's.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}

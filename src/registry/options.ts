@@ -44,8 +44,8 @@ export interface OwnerTokenRegistryOptions {
    */
   maxOwners?: number | undefined;
   /**
-   * The most token requests in flight at once over all owners, 1 to 10,000. A request that takes far longer than usual gives
-   * its place to another, so that up to twice as many are in flight while some hang. Default: 100.
+   * The most token requests in flight at once over all owners, 1 to 10,000. A request that takes far longer than usual frees
+   * its permit for another, so that up to twice as many are in flight while some hang. Default: 100.
    */
   concurrency?: number | undefined;
   /**
@@ -57,7 +57,7 @@ export interface OwnerTokenRegistryOptions {
   /** The most queued requests, 1 to 10,000,000; beyond it `getToken` rejects with `queue_full`. Default: 10,000. */
   maxQueued?: number | undefined;
   /**
-   * Milliseconds that a call waits for its turn at most, retries included, 1 to 3,600,000; then `queue_timeout`. Use a
+   * Milliseconds that a call is queued at most, retries included, 1 to 3,600,000; then `queue_timeout`. Use a
    * `signal` to wait less. Default: 30,000.
    */
   maxQueueMs?: number | undefined;

@@ -164,7 +164,7 @@ describe('while the circuit is closed', () => {
 });
 
 describe('while canaries are asked', () => {
-  it('others may start only if nothing worse than hangs led here', () => {
+  it('other requests may start only if the check began with hangs', () => {
     expect([mayStart(checking().blame), mayStart(known().slow('abc').asked('y').blame)]).toEqual([false, true]);
     expect(mayStart(known().slow('abc').asked('y').fails('d').blame)).toBe(false);
   });
@@ -257,7 +257,7 @@ describe('while canaries are asked', () => {
     expect(isDue).toBe(false);
   });
 
-  it('a later failure of another owner says so where no canary is free', () => {
+  it('a later failure of another owner opens the circuit if no canary is free', () => {
     const story = checking(DOWN).fails('d', REFUSED).is({ kind: 'forgotten', owner: 'y' });
     expect(story.is({ kind: 'inconclusive', jitter: 0 }).asked(undefined).blame.circuit).toMatchObject({
       scope: 'client',
@@ -367,7 +367,7 @@ describe('while the circuit is open', () => {
 });
 
 describe('before anyone has succeeded', () => {
-  it('one of two refused calls is let through, later one of twenty', () => {
+  it('one in two refused calls is admitted, later one in twenty', () => {
     const story = openAtStart();
     const gaps: number[] = [];
     for (let call = 1, last = 0; call <= 2_000; call++) {
@@ -384,7 +384,7 @@ describe('before anyone has succeeded', () => {
     expect(story.blame.tried).toBe(gaps.length);
   });
 
-  it('is over with the first success: no refused call is let through', () => {
+  it('ends with the first success: no refused call is admitted', () => {
     const story = open();
     const { blame } = story;
     for (let call = 0; call < 20; call++) expect(story.is({ kind: 'refused' }).step.admit).toBeUndefined();

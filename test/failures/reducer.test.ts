@@ -234,7 +234,7 @@ describe('the pace', () => {
   const isPaced = ({ health }: Story) => health.pace.perSecond < Number.POSITIVE_INFINITY;
   const opened = (error: OwnerTokenError) => paced().fails('z', error, { isNeeded: false });
 
-  it('that an outage taught is forgotten when it is over, not that of 429s', () => {
+  it('learned from an outage is forgotten when the outage ends; one learned from 429s is kept', () => {
     expect(isPaced(opened(down({ failureScope: 'endpoint' })).succeeds(1))).toBe(false);
     const limited = new OwnerTokenError('rate_limited', 'no', { failureScope: 'endpoint' });
     expect(isPaced(opened(limited).succeeds(1))).toBe(true);
@@ -316,7 +316,7 @@ describe('the scope of a failure, and its owner’s pause', () => {
     expect(story.verdict).toEqual(verdict);
   });
 
-  it('are what the circuit says of a failure that came while canaries were asked, and opened it', () => {
+  it('are the circuit’s for a failure that opened it while canaries were in flight', () => {
     const story = known().fails('abc').asked(undefined);
     expect(story.health.blame.circuit).toMatchObject({ scope: 'endpoint' });
     const old = known()

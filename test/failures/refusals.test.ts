@@ -18,12 +18,12 @@ describe('what a source threw', () => {
     expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
   });
 
-  it('does not say when to come again: that is for the pause to say', () => {
+  it('has no retryAtMs: the pause sets it', () => {
     const early = new OwnerTokenError('rate_limited', '', { retryAtMs: 9 });
     expect(failureOf(early, 'owner_x', 'key-123', now).retryAtMs).toBeUndefined();
   });
 
-  it('has the access key taken out of its message, wherever it stands', () => {
+  it('has every occurrence of the access key redacted in its message', () => {
     const says = (accessKey: string) =>
       failureOf(new OwnerTokenError('source_failed', `no ${accessKey}, no ${accessKey}`), 'o', accessKey, now).message;
     expect(says('key-12')).toBe('no [access key], no [access key]');
@@ -76,7 +76,7 @@ describe('a refusal', () => {
   const refused = (retryAtMonotonicMs: number, error = down) =>
     refusal({ error, count: 1, retryAtMonotonicMs }, 'owner_y', now);
 
-  it('is the remembered failure with its age, for this owner, and says when to come again', () => {
+  it('is the cached failure with its age, this owner and the time of the next attempt', () => {
     const error = refused(6_250);
     expect(error).not.toBe(down);
     expect(error).toMatchObject({

@@ -44,7 +44,7 @@ describe('the order', () => {
     await registry.close();
   });
 
-  it('is that of a call for a refresh that somebody waits for by now', async () => {
+  it('is that of a call for a queued refresh once a caller joins it', async () => {
     const { registry, clock, source } = answering({ concurrency: 1 });
     await registry.getToken('due');
     clock.advance(85_000);
@@ -102,7 +102,7 @@ describe('the room', () => {
     await registry.close();
   });
 
-  it('has a place for another request once one is slow, for as many slow ones as the limit', async () => {
+  it('frees a permit when a request is slow, for at most as many slow requests as the limit', async () => {
     const { registry, clock, source } = answering({ concurrency: 2 });
     await registry.getToken('known');
     source.script(undefined);
