@@ -476,13 +476,13 @@ describe('--scenario with --exit-code', () => {
   it('writes reports for people and for CI', async () => {
     const [xml, html] = [join(folder, 'verdict.xml'), join(folder, 'verdict.html')];
     const reports = ['--report', xml, '--report', html];
-    const wasteful = ({ send, accessKeys: [first, second] }: Client) => send(first, second, second);
+    const wasteful = ({ send, accessKeys: [first, second] }: Client) => send(first, second, second, second, second);
     await judged(({ send }) => send('unknown'), wasteful, reports);
     const junit = readFileSync(xml, 'utf8');
     expect(junit).toContain('<testsuite name="One owner revoked" tests="5" failures="1" errors="0" time="60">');
     expect(junit).toContain('name="Does not request a token for an owner that already has a valid one">');
-    expect(junit).toContain('<failure message="1 wasted request"/>');
-    expect(junit).toContain('Acts for other owners too: 2 requests of 1 owner');
+    expect(junit).toContain('<failure message="3 wasted requests"/>');
+    expect(junit).toContain('Acts for other owners too: 4 requests of 1 owner');
     const page = readFileSync(html, 'utf8');
     expect(page).toContain('<h2>One owner revoked: failed</h2>');
     expect(page).not.toMatch(/src=|href=|@import/);
