@@ -158,8 +158,9 @@ function failed<O>(health: Health<O>, event: FailedEvent<O>, ranges: PauseRanges
   return { health: next, scope, ownerPause: pauseOf(blame, event, scope, ranges, nowMs), ...todo };
 }
 
-/** Whether a response may mean that the service is overloaded. */
-const isBusy = ({ status, code }: OwnerTokenError) => status === 503 || code === 'rate_limited';
+/** Whether a response may mean that the service is overloaded. A 503 with `Retry-After` says how long it is down. */
+const isBusy = ({ status, code, retryAfterMs }: OwnerTokenError) =>
+  code === 'rate_limited' || (status === 503 && retryAfterMs === undefined);
 
 /** After how many milliseconds a failed request is retried; undefined if it is not. */
 function resendOf<O>({ blame, pace, savedTokens }: Health<O>, event: FailedEvent<O>): number | undefined {
