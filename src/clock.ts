@@ -184,9 +184,11 @@ export function settledWithin(time: Time, ms: number, promise: Promise<unknown>)
   });
 }
 
+const RESOLVED = Promise.resolve();
+
 /** Calls `fn` after the current turn's code. Unlike `queueMicrotask`, promises cannot be faked. */
 export function inMicrotask(fn: () => void): void {
-  void Promise.resolve().then(fn);
+  void RESOLVED.then(fn);
 }
 
 /** Resolves in the next iteration of the event loop. */

@@ -19,7 +19,14 @@ export interface SourceNews {
   recovered(accessKey: string): void;
 }
 
-/** A source that may receive news from other replicas. */
+/**
+ * A source that may receive news from other replicas.
+ *
+ * @example
+ * ```ts
+ * const silent: NewsSource = { listen: () => {} };
+ * ```
+ */
 export interface NewsSource {
   /** Called once by the registry. */
   listen?(news: SourceNews): void;

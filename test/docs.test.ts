@@ -154,12 +154,12 @@ describe('pictures', () => {
     await expect(tokenLifePicture()).toMatchFileSnapshot('../docs/pictures/token-life.svg');
   });
 
-  it('of the breaker has the states and transitions of the code, and no other', async () => {
+  it('of the circuit has the phases and transitions of the code, and no other', () => {
     const [, diagram = ''] = /```mermaid\nstateDiagram-v2\n([^`]*)```/.exec(textOf('docs/resilience.md')) ?? [];
     const drawn = [...diagram.matchAll(/^ *(\w+) --> (\w+): (.*)$/gm)].map(
       ([, from, to, event]) => `${from} ${to}: ${event}`,
     );
-    expect(drawn.sort()).toEqual((await breakerTransitions()).sort());
+    expect(drawn.sort()).toEqual(breakerTransitions().sort());
   });
 
   it('of the architecture name files and folders that are there', () => {
@@ -185,14 +185,8 @@ describe('tables', () => {
 
   it('the page of errors says of each code what the code says', () => {
     const expected = Object.entries(ERRORS).map(([code, facts]) => {
-      const {
-        scope = 'none',
-        escalatesTo,
-        retryable,
-        meaning,
-      } = { escalatesTo: undefined, scope: undefined, ...facts };
-      const scopes = escalatesTo ? `${scope}, then ${escalatesTo}` : scope;
-      return [`\`${code}\``, scopes, retryable ? 'yes' : 'no', meaning];
+      const { escalatesTo = '–', retryable, meaning } = facts;
+      return [`\`${code}\``, escalatesTo, retryable ? 'yes' : 'no', meaning];
     });
     expect(rowsOf('docs/errors.md', '| code |').map((row) => row.slice(0, 4))).toEqual(expected);
   });

@@ -91,7 +91,7 @@ describe('an error with --json', () => {
     expect(code).toBe(1);
     expect(JSON.parse(out).error).toMatchObject({
       code: 'endpoint_unavailable',
-      failureScope: 'endpoint',
+      failureScope: 'owner',
       cause: 'ECONNREFUSED',
       advice: expect.stringContaining('OTR_BASE_URL'),
     });

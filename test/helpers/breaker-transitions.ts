@@ -1,50 +1,58 @@
-import { OwnerTokenError, OwnerTokenRegistry } from '../../src/index.ts';
-import { ManualClock, settle } from './manual-clock.ts';
-import { ScriptedSource } from './scripted-source.ts';
+import { type Blame, type BlameEvent, initialBlame, reduceBlame } from '../../src/failures/blame.ts';
+import { OwnerTokenError } from '../../src/index.ts';
 
-/** Takes a registry's circuit through every event, and returns the transitions that its statistics showed. */
-export async function breakerTransitions(): Promise<string[]> {
-  const clock = new ManualClock();
-  const source = new ScriptedSource();
-  await using registry = new OwnerTokenRegistry({ source, clock });
+const RANGE = { baseMs: 1_000, capMs: 10_000 };
+const RANGES = { owner: RANGE, client: RANGE, endpoint: RANGE };
+const down = new OwnerTokenError('endpoint_unavailable', 'it is down');
+const refused = new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' });
+const given = new OwnerTokenError('endpoint_unavailable', 'it is down', { failureScope: 'endpoint' });
+
+/** Takes the circuit through every event, and returns the transitions between its phases. */
+export function breakerTransitions(): string[] {
   const transitions = new Set<string>();
-  const state = () => {
-    const { endpoint } = registry.stats().pauses;
-    if (!endpoint) return 'closed';
-    return endpoint.probing ? 'half_open' : 'open';
+  let number = 0;
+  let nowMs = 0;
+  let blame: Blame<string>;
+  const step = (event: BlameEvent<string>) => {
+    nowMs += 2_000;
+    ({ blame } = reduceBlame(blame, event, RANGES, nowMs));
   };
-  const on = async (event: string, act: () => void) => {
-    const before = state();
+  const sent = (owner: string, isTrial = false) => ({ owner, number: ++number, isTrial });
+  const succeed = (owner: string, isTrial = false) => step({ kind: 'succeeded', ...sent(owner, isTrial) });
+  const fail = (owner: string, error = down, isTrial = false) =>
+    step({ kind: 'failed', ...sent(owner, isTrial), error, isFirst: true, jitter: 0 });
+  const ask = (owner: string) => step({ kind: 'asked', owner, jitter: 0 });
+  const on = (event: string, act: () => void) => {
+    const [{ phase }, { circuit }] = [blame, blame];
     act();
-    await settle();
-    if (state() !== before) transitions.add(`${before} ${state()}: ${event}`);
+    if (blame.phase !== phase || blame.circuit !== circuit) transitions.add(`${phase} ${blame.phase}: ${event}`);
   };
-  let owners = 0;
-  const ask = () => void registry.getToken(`owner ${owners++}`).catch(() => {});
-  const fail = () => source.calls.at(-1)?.fail(new OwnerTokenError('rate_limited', 'busy', { retryAfterMs: 1_000 }));
-  const succeed = () => source.calls.at(-1)?.succeed();
-  const begin = async () => {
-    ask();
-    await settle();
+  const known = () => {
+    blame = initialBlame();
+    for (const owner of ['x', 'y']) succeed(owner);
   };
-  const open = async () => {
-    await begin();
-    await on('a failure of this scope', fail);
+  const checking = () => {
+    known();
+    on('three suspects in a row', () => ['a', 'b', 'c'].forEach((owner) => void fail(owner)));
+    ask('y');
   };
-  const tryAgain = async () => {
-    clock.advance(3_600_000);
-    await on('the pause is over, one request becomes the trial', ask);
+  const open = () => {
+    checking();
+    fail('y', down, true);
+    ask('x');
+    on('both canaries failed', () => fail('x', down, true));
+    step({ kind: 'due' });
+    ask('y');
   };
-  await open();
-  await tryAgain();
-  await on('the trial fails, the next pause is longer', fail);
-  await tryAgain();
-  await on('the trial succeeds', succeed);
-  await open();
-  await on('resume()', () => registry.resume());
-  await open();
-  await tryAgain();
-  await on('resume()', () => registry.resume());
-  succeed();
+  checking();
+  on('a success', () => succeed('y', true));
+  known();
+  on('a failure whose source gave it the scope client or endpoint', () => fail('a', given));
+  for (const end of [() => succeed('y', true), () => fail('y', refused, true), () => step({ kind: 'resumed' })]) {
+    open();
+    on('a trial succeeds, or fails for its owner alone; resume()', end);
+  }
+  open();
+  on('a trial fails, the next pause is longer', () => fail('y', down, true));
   return [...transitions];
 }

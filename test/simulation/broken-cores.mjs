@@ -26,7 +26,7 @@ export const BROKEN_CORES = {
       'failedCanaries: 0, failure }, askCanary: hasCanaries }',
       'failedCanaries: 0, failure } }',
     ],
-    ['no canary is needed to open', 'const isCheckedInVain = step.blame', 'const isCheckedInVain = true || step.blame'],
+    ['no canary is needed to open', 'const hasNoCanary = step.blame', 'const hasNoCanary = true || step.blame'],
     ['two suspects are enough', 'const SUSPECTS_TO_CHECK = 3;', 'const SUSPECTS_TO_CHECK = 2;'],
     ['nine suspects are enough before any success', 'BEFORE_ANY_SUCCESS = 10;', 'BEFORE_ANY_SUCCESS = 9;'],
     ['ten suspects are not enough before any success', 'BEFORE_ANY_SUCCESS = 10;', 'BEFORE_ANY_SUCCESS = 11;'],

@@ -63,11 +63,11 @@ export const loneFailureScenes: readonly Scene[] = [
     rules: () => [during([4 * MIN, 9 * MIN], sometimes(0.5, refusal(500)))],
   },
   {
-    name: 'the service sheds a third of its load: 503, Retry-After 2, for five minutes',
+    name: 'the service sheds a quarter of its load: 503, Retry-After 2, for five minutes',
     minutes: 10,
     tokenLifeS: 300,
     tenants: [tenants(300), newcomers(5)],
-    rules: () => [during([3 * MIN, 8 * MIN], sometimes(1 / 3, refusal(503, 2)))],
+    rules: () => [during([3 * MIN, 8 * MIN], sometimes(1 / 4, refusal(503, 2)))],
   },
   {
     name: 'a load balancer resets a fifth of all connections, for three minutes',
