@@ -18,6 +18,7 @@ export {
   type NodeRedisShardedSubscriber,
   type NodeRedisSubscriber,
   type RedisPort,
+  type RedisSubscribers,
 } from './ports.ts';
 export type { RecordScript } from './record-scripts.ts';
 export type { RedisTrouble } from './redis-circuit.ts';

@@ -118,8 +118,18 @@ export interface IoredisClient {
   readonly status?: string;
 }
 
-/** The connection for wake-ups: at most one of them. */
-interface Subscribers<Common, Sharded> {
+/**
+ * The connection for wake-ups: at most one of them.
+ *
+ * @example
+ * ```ts
+ * import { createClient } from 'redis';
+ *
+ * const client = createClient({ url: 'redis://cache:6379' });
+ * const subscribers: RedisSubscribers<NodeRedisSubscriber, NodeRedisShardedSubscriber> = { subscriber: client };
+ * ```
+ */
+export interface RedisSubscribers<Common, Sharded> {
   /** Of a server, or of a cluster that sends each message to all nodes. */
   subscriber?: Common | undefined;
   /** Of a cluster of Redis 7 or Valkey, with a channel for each record. */
@@ -191,7 +201,7 @@ export interface IoredisShardedSubscriber extends Emitter<'smessage'> {
  */
 export function fromNodeRedis(
   client: NodeRedisClient,
-  options: Subscribers<NodeRedisSubscriber, NodeRedisShardedSubscriber> = {},
+  options: RedisSubscribers<NodeRedisSubscriber, NodeRedisShardedSubscriber> = {},
 ): RedisPort {
   const { subscriber: common, shardedSubscriber: sharded } = options;
   expectMethods('fromNodeRedis', 'client', client, ['evalSha', 'eval']);
@@ -242,7 +252,7 @@ export function fromNodeRedis(
  */
 export function fromIoredis(
   client: IoredisClient,
-  options: Subscribers<IoredisSubscriber, IoredisShardedSubscriber> = {},
+  options: RedisSubscribers<IoredisSubscriber, IoredisShardedSubscriber> = {},
 ): RedisPort {
   const { subscriber: common, shardedSubscriber: sharded } = options;
   const events = ['on', 'off', 'listenerCount'];
