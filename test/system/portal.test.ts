@@ -31,7 +31,7 @@ const textOf = (locator: Locator) => locator.innerText();
 /** What the lanes show, as a screen reader says it. */
 const lanes = async () => (await page.locator('canvas.lanes').getAttribute('aria-label')) ?? '';
 
-/** How many points of the lanes have the colour of a tone. */
+/** How many points of the lanes have the colour of a tone. Small marks have hardly any without antialiasing. */
 const painted = (tone: string) =>
   page.evaluate(`(() => {
     const canvas = document.querySelector('canvas.lanes');
@@ -41,7 +41,7 @@ const painted = (tone: string) =>
     copy.drawImage(canvas, 0, 0);
     const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
     let count = 0;
-    for (let at = 0; at < data.length; at += 4) if (wanted.every((value, index) => data[at + index] === value)) count++;
+    for (let at = 0; at < data.length; at += 4) if (wanted.every((value, index) => Math.abs(data[at + index] - value) < 32)) count++;
     return count;
   })()`) as Promise<number>;
 
@@ -115,12 +115,14 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
       sandbox.faults.add({ kind: 'reset', at: 'before_headers', when: { next: 1 } });
       await askToken(sandbox, d).catch(() => {});
       const token = await tokenFor(sandbox, e);
+      // Apart, so that the marks do not overlap.
+      sandbox.clock.advance(5_000);
       sandbox.revokeToken(token);
       await echo(sandbox, token);
       await shows(lanes).toContain(
         '2 × 200, 1 × wasted, 1 × 429, 1 × 5xx, 1 × no usable answer, 1 × refused or revoked.',
       );
-      for (const kind of ['ok', 'error', 'limited', 'refused']) await shows(() => painted(kind)).toBeGreaterThan(0);
+      for (const kind of ['ok', 'error', 'limited', 'refused']) expect(await painted(kind), kind).toBeGreaterThan(0);
       expect(await textOf(figure('Wasted requests'))).toMatch(/^1\b/);
       await button('Table').click();
       const rows = page.locator('.lanes-section tbody tr');
@@ -341,16 +343,17 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await button('Mass expiry').click();
     await page.locator('.running').getByText('Mass expiry').waitFor();
     await askAll(sandbox.accessKeys);
-    await askAll(sandbox.accessKeys.slice(2, 3));
+    // Three requests too many: now and then a client may ask for an owner that works.
+    for (let n = 0; n < 3; n++) await askAll(sandbox.accessKeys.slice(2, 3));
     sandbox.clock.advance(30_000);
     await page.getByRole('heading', { name: 'Mass expiry: failed' }).waitFor();
     await page.locator('.findings .condition').first().waitFor();
     const wasted = page.locator('.findings .failed').filter({ hasText: 'already has a valid one' });
-    await wasted.getByRole('link', { name: 'Show 1 request' }).click();
+    await wasted.getByRole('link', { name: 'Show 3 requests' }).click();
     await page.getByText('Those that the verdict names.').waitFor();
-    await shows(() => page.locator('.requests tbody tr').allInnerTexts()).toEqual([
-      expect.stringMatching(/owner-003\s+token issued, wasted/),
-    ]);
+    await shows(() => page.locator('.requests tbody tr').allInnerTexts()).toEqual(
+      Array(3).fill(expect.stringMatching(/owner-003\s+token issued, wasted/)),
+    );
     await button('Dismiss verdict').click();
     await shows(() => page.locator('.verdict').count()).toBe(0);
     await page.goto(`${sandbox.portalUrl}/#/scenarios`);
