@@ -258,8 +258,8 @@ export class OwnerTokenError extends Error {
    */
   static evidenceOf(error: OwnerTokenError): Evidence {
     const { escalatesTo } = factsOf(error.code);
-    const isGiven = (error as { [BRAND]?: Branded })[BRAND]?.isScopeGiven ?? false;
-    if (isGiven) return { scope: error.failureScope ?? 'owner', isGiven };
+    const { isScopeGiven: isGiven } = (error as unknown as { [BRAND]: Branded })[BRAND];
+    if (isGiven) return { scope: error.failureScope as FailureScope, isGiven };
     const isOwners = escalatesTo === undefined || escalatesTo === 'never';
     const scope = isOwners || OWNER_OAUTH_ERRORS.includes(error.oauthError ?? '') ? 'owner' : escalatesTo;
     return { scope, isGiven };

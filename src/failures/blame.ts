@@ -223,7 +223,7 @@ function trialFailed<O>(blame: Blame<O>, event: Failed<O>, ranges: PauseRanges, 
 function trialSlow<O>(blame: Blame<O>, { deadlineMs }: { readonly deadlineMs: number }): BlameStep<O> {
   const { phase, circuit } = blame;
   if (phase === 'checking') return { blame, askCanary: mayAskMore(blame) };
-  if (phase === 'closed' || !circuit) return { blame };
+  if (!circuit) return { blame };
   return { blame: { ...blame, circuit: { ...circuit, retryAtMonotonicMs: deadlineMs } } };
 }
 

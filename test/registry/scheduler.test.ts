@@ -3,7 +3,13 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError, type RequestMessage } from '../../src/index.ts';
+import {
+  OwnerTokenError,
+  OwnerTokenRegistry,
+  type RequestMessage,
+  type RequestPermit,
+  type TokenSource,
+} from '../../src/index.ts';
 import { asTimePasses, type ManualClock, settle } from '../helpers/manual-clock.ts';
 import { errorOf, keys, scripted, shut } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
@@ -351,4 +357,19 @@ it('a registry that waits for nothing has no timer', async () => {
   clock.advance(1_000);
   await settle();
   expect(clock.pendingTimers).toBe(0);
+});
+
+it('a permit whose call has ended does nothing', async () => {
+  let permit: RequestPermit | undefined;
+  const source: TokenSource = {
+    requestToken: async (_, request) => {
+      permit = request.permit;
+      return { token: 'opaque', response: { expires_in: 3_600 } };
+    },
+  };
+  await using registry = new OwnerTokenRegistry({ source });
+  await registry.getToken('a');
+  permit?.release();
+  await permit?.take();
+  expect(registry.stats()).toMatchObject({ inFlight: 0, queued: 0 });
 });
