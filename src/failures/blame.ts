@@ -228,7 +228,8 @@ function trialSlow<O>(blame: Blame<O>, { deadlineMs }: { readonly deadlineMs: nu
 }
 
 /** Trials alternate between canaries and callers, because all canaries may be on one failing shard. */
-const isCanaryNext = <O>({ canaries, circuit }: Blame<O>) => canaries.length > 0 && (circuit?.count ?? 1) % 2 === 1;
+const isCanaryNext = <O>({ canaries, circuit }: Blame<O>) =>
+  canaries.length > 0 && (circuit as Circuit).count % 2 === 1;
 
 const mayAskMore = <O>({ failedCanaries, outstanding }: Blame<O>) => failedCanaries + outstanding < CANARIES_TO_ASK;
 

@@ -229,7 +229,7 @@ export class Scheduler {
       if (leftMs <= 0) return giveUp();
       // Has its own timer, because `longestWaiting` reads only the first of each lane, and this request joins at the end.
       flight.cancelTimer = this.#time.startTimer(giveUp, leftMs);
-      this.#places.queue(flight, flight.waiting > 0 ? laneOf(flight.slot) : 'refresh');
+      this.#places.queue(flight, laneOf(flight.slot));
       this.startNext(now);
     }, afterMs);
   }
