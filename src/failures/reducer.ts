@@ -73,8 +73,8 @@ const ANSWERS_COUNTED = 3;
 const TOKENS_PER_RETRY = 10;
 const MOST_SAVED_TOKENS = 100;
 const MOST_PACED_RESENDS = 5;
-const ROOM_AT_START = 16;
-const MS_PER_PLACE = 10;
+/** Permits of a new registry, and after how many milliseconds it adds one. */
+const RAMP = { permits: 16, msPerPermit: 10 } as const;
 const RESEND_AFTER_MS = { least: 50, range: 100 } as const;
 
 export function initialHealth<O>(quotaPerSecond?: number): Health<O> {
@@ -91,12 +91,12 @@ export function initialHealth<O>(quotaPerSecond?: number): Health<O> {
 /** How many requests may run at once: 16 at first, one more with each success and each 10 ms, up to the limit. */
 export function roomAt({ firstSentMs, successes }: Health<unknown>, concurrency: number, nowMs: number): number {
   const sinceMs = firstSentMs === undefined ? 0 : nowMs - firstSentMs;
-  return Math.min(concurrency, ROOM_AT_START + successes + Math.floor(sinceMs / MS_PER_PLACE));
+  return Math.min(concurrency, RAMP.permits + successes + Math.floor(sinceMs / RAMP.msPerPermit));
 }
 
 /** When the room next grows by time alone; undefined if it has reached the limit. */
 export function roomGrowsAtMs<O>(health: Health<O>, concurrency: number, nowMs: number): number | undefined {
-  return roomAt(health, concurrency, nowMs) < concurrency ? nowMs + MS_PER_PLACE : undefined;
+  return roomAt(health, concurrency, nowMs) < concurrency ? nowMs + RAMP.msPerPermit : undefined;
 }
 
 /** How long a request may take before it frees its permit for another one. */

@@ -51,7 +51,7 @@ export const BROKEN_CORES = {
       'savedTokens: next.savedTokens - TOKENS_PER_RETRY',
       'savedTokens: next.savedTokens',
     ],
-    ['the ramp at the start is ignored', 'ROOM_AT_START + successes', '10_000 + successes'],
+    ['the ramp at the start is ignored', 'RAMP.permits + successes', '10_000 + successes'],
     [
       'requests are slow before any latency is known',
       'Number.POSITIVE_INFINITY : Math.max(SLOW_MS',
