@@ -133,7 +133,9 @@ describe('the build', () => {
     (file) => {
       // The base class of OpenTelemetry looks at standard error by itself.
       const before = file.startsWith('otel/instrumentation') ? "await import('@opentelemetry/instrumentation');" : '';
+      // Node 22 itself opens standard error when its `util` is imported: an export is an accessor that loads the colours.
       const code = `
+        await import('node:util');
         ${before}
         const touched = [];
         for (const name of ['stdin', 'stdout', 'stderr']) {
