@@ -69,7 +69,8 @@ async function next() {
     `${imports}\nimport { ownerTokens } from '@/lib/owner-tokens';\n${route}`,
   );
   const output = run('node_modules/.bin/next', 'build');
-  assert.doesNotMatch(output, /warn|⚠/i);
+  // In CI, Next warns of a missing build cache, which is not the package's.
+  assert.doesNotMatch(output.replace(/^.*No build cache found.*$/m, ''), /warn|⚠/i);
 
   const deployed = join(workplace, 'next-deployed');
   cpSync(join(home, '.next/standalone'), deployed, { recursive: true });
