@@ -6,15 +6,23 @@ import { bundlePage, portalPlugin } from './src/sandbox/portal/bundle.ts';
 /** Played once in CI and not on every line of Node, because it runs in virtual time and no figure depends on the machine. */
 const ARENA = ['test/arena/{scenes,random}.test.ts'];
 
-/** Tests that take long: many processes, real servers, a fleet, a browser, builds; and those that replace a module. */
+/** Slower tests of what Node itself may change: sockets, clients of Redis, printed errors. They run on every line of Node. */
+const PLATFORM = [
+  'test/cli/{commands,network}.test.ts',
+  'test/guarantees/unauthorized-calls.test.ts',
+  'test/redis/ports.test.ts',
+  'test/sandbox/index.test.ts',
+  'test/secrets.test.ts',
+  'test/system/{glide,networks,own-sources,redis-clients,redis-outages}.test.ts',
+];
+
+/** Other tests that take long: many processes, a fleet, a browser, builds; and those that replace a module. */
 const SYSTEM = [
   'test/system/**/*.test.ts',
   'test/arena/arena.test.ts',
-  'test/{architecture,docs,packaging,secrets,types}.test.ts',
-  'test/cli/{commands,network}.test.ts',
-  'test/guarantees/{fleet-flow,unauthorized-calls}.test.ts',
-  'test/redis/{ports,record-scripts}.test.ts',
-  'test/sandbox/index.test.ts',
+  'test/{architecture,docs,packaging,types}.test.ts',
+  'test/guarantees/fleet-flow.test.ts',
+  'test/redis/record-scripts.test.ts',
 ];
 
 const source = (path: string) => fileURLToPath(new URL(`src/${path}`, import.meta.url));
@@ -53,13 +61,17 @@ export default defineConfig({
           pool: 'threads',
           isolate: false,
           include: ['test/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, ...SYSTEM, ...ARENA],
+          exclude: [...configDefaults.exclude, ...PLATFORM, ...SYSTEM, ...ARENA],
         },
       },
       {
-        // `npm run test:system`: what takes longer.
+        // `npm run test:system`, with the next: what takes longer.
         extends: true,
-        test: { name: 'system', include: SYSTEM },
+        test: { name: 'platform', include: PLATFORM },
+      },
+      {
+        extends: true,
+        test: { name: 'system', include: SYSTEM, exclude: [...configDefaults.exclude, ...PLATFORM] },
       },
       {
         // `npm run test:arena`: no healthy tenant fares worse than with plain p-limit and lru-cache.
@@ -70,8 +82,9 @@ export default defineConfig({
     // CI counts the tests from a file.
     reporters: process.env.CI ? ['default', 'json'] : ['default'],
     outputFile: { json: process.env.TEST_REPORT ?? 'reports/tests.json' },
-    // Coverage of the core by all unit tests (`npm run coverage`).
+    // Coverage of the core by all unit tests (`npm run coverage`). CI measures it while it runs them for the README.
     coverage: {
+      enabled: process.env.COVERAGE === '1',
       include: ['src/*.ts', 'src/{calling,endpoint,expiry,failures,registry}/*.ts'],
       exclude: ['src/index.ts', 'src/channel-messages.ts', 'src/source-news.ts', '**/*-types.ts'], // They have exports or types only.
       reporter: ['text', 'html'],
