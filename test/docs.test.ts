@@ -257,7 +257,7 @@ describe('tables', () => {
 
   it.each([
     ['docs/options.md', ['OwnerTokenRegistryOptions', 'TokenEndpointOptions']],
-    ['docs/fleet.md', ['SharedTokensOptions']],
+    ['docs/fleet-setup.md', ['SharedTokensOptions']],
     ['docs/calling.md', ['OwnerFetchOptions']],
     ['docs/expiry.md', ['LearnedLifetimeOptions']],
     ['docs/observability.md', ['InstrumentOptions']],
@@ -267,7 +267,7 @@ describe('tables', () => {
 
   it.each([
     ['docs/options.md', '| option |', 1],
-    ['docs/fleet.md', '| option |', 1],
+    ['docs/fleet-setup.md', '| option |', 1],
     ['docs/expiry.md', '| option |', 2],
     ['docs/sandbox.md', '| option |', 2],
   ])('%s gives the numbers that the code falls back to', (page, heading, column) => {

@@ -10,7 +10,7 @@ import type { RecordScript } from './record-scripts.ts';
 type Subscribe = NonNullable<RedisPort['subscribe']>;
 
 /**
- * What sharing needs of Redis. `fromNodeRedis` and `fromIoredis` make one; `docs/fleet.md` shows one for another client.
+ * What sharing needs of Redis. `fromNodeRedis` and `fromIoredis` make one; `docs/fleet-setup.md` shows one for another client.
  *
  * @example
  * ```ts no-run

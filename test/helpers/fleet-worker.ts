@@ -78,7 +78,7 @@ export interface ReplicaCommands {
 
 const digest = (token: string) => createHash('sha256').update(token).digest('hex').slice(0, 12);
 
-/** Opens a client of the family and, if wanted, a subscriber, with the options that `docs/fleet.md` shows. */
+/** Opens a client of the family and, if wanted, a subscriber, with the options that `docs/fleet-setup.md` shows. */
 async function connect(options: ReplicaOptions) {
   const { redisPort: port = 0, client: family, subscribe, topology = 'server' } = options;
   const [client, subscriber] = Array.from({ length: subscribe ? 2 : 1 }, () => open(family, topology, port, options));

@@ -26,7 +26,7 @@ afterEach(async () => {
 
 /** The rights that the fleet page names for a topology. */
 function documentedRights(topology: string): string[] {
-  const page = readFileSync('docs/fleet.md', 'utf8');
+  const page = readFileSync('docs/fleet-setup.md', 'utf8');
   const [, line = ''] = /^ACL SETUSER otr (.*)$/m.exec(page) ?? [];
   const [row = ''] = new RegExp(`^- ${topology}: [^]*?(?=\\n- |\\n\\n)`, 'm').exec(page) ?? [];
   // Redis 6.2 has no sharded channels.
@@ -80,7 +80,7 @@ async function exercise(ports: readonly [RedisPort, RedisPort], owners: string[]
 describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
   /** An option's value as the fleet page gives it. */
   const documented = (option: string) => {
-    const [, value = ''] = new RegExp(`${option}: ([\\d_]+)`).exec(readFileSync('docs/fleet.md', 'utf8')) ?? [];
+    const [, value = ''] = new RegExp(`${option}: ([\\d_]+)`).exec(readFileSync('docs/fleet-setup.md', 'utf8')) ?? [];
     return Number(value.replaceAll('_', ''));
   };
   const [pingInterval, socketTimeout] = [documented('pingInterval'), documented('socketTimeout')];
@@ -180,7 +180,7 @@ describe.skipIf(noRedis)('the documented end of a process', () => {
       () => admin.disconnect(),
     );
     const [, ending = ''] = /\nfor \(const each of \[client, subscriber\]\) \{\n((?: .*\n)* .*destroy.*\n)\}\n/.exec(
-      readFileSync('docs/fleet.md', 'utf8'),
+      readFileSync('docs/fleet-setup.md', 'utf8'),
     ) as RegExpExecArray;
     const end = new Function('each', ending);
     const client = createClient({ url: server.url });
