@@ -145,6 +145,8 @@ export class Diagnostics {
   /** By slot, so that an owner's outage ends with its slot; by the next two objects for the wider scopes. */
   readonly #outages = new WeakMap<object, Outage>();
   readonly #circuits = { client: {}, endpoint: {} };
+  /** When the outage of an owner began, on the monotonic clock. */
+  readonly failingSinceMs = (slot: Named): number | undefined => this.#outages.get(slot)?.sinceMs;
 
   constructor(logger: Logger | Level | undefined, reporter: Reporter) {
     this.#logger = logger;
@@ -186,10 +188,8 @@ export class Diagnostics {
   requestSucceeded(message: ReportedRequest, token: AccessToken, slot: Named, nowMs: number): void {
     message.ended(nowMs);
     const issued = () => ({ token: token.fingerprint, expiresAtMs: token.expiresAtMs });
-    this.#log('request.succeeded', () => {
-      const { owner, reason, durationMs } = message;
-      return { owner, reason, durationMs, ...issued() };
-    });
+    const { reason, durationMs } = message;
+    this.#log('request.succeeded', () => ({ owner: message.owner, reason, durationMs, ...issued() }));
     if (requests.asyncStart.hasSubscribers || requests.asyncEnd.hasSubscribers) Object.assign(message, issued());
     this.#publishOutcome(message);
     if (this.#outages.has(slot)) this.lifted(slot);
@@ -307,8 +307,8 @@ export class Diagnostics {
   #publishPause(paused: Paused, rest: Omit<PauseMessage, 'registry' | 'scope' | 'owner'>): void {
     if (!pauses.hasSubscribers) return;
     const owner = typeof paused === 'string' ? {} : { owner: paused.owner };
-    const message = { registry: this.#reporter.registry, scope: scopeOf(paused), ...owner, ...rest };
-    pauses.publish(message satisfies PauseMessage);
+    const { registry } = this.#reporter;
+    pauses.publish({ registry, scope: scopeOf(paused), ...owner, ...rest } satisfies PauseMessage);
   }
 
   #keyOf(paused: Paused): object {

@@ -41,6 +41,7 @@ export {
 export type { PauseRange, PauseRanges } from './failures/pauses.ts';
 export type { Level, LogFunction, Logger } from './logger.ts';
 export type { OwnerTokenRegistryOptions } from './registry/options.ts';
+export type { OwnerFailure, OwnerReport, OwnersOptions } from './registry/owners.ts';
 export { OwnerTokenRegistry } from './registry/registry.ts';
 export type { Phase } from './registry/slot.ts';
 export type { OwnerState, PauseStat, PauseStats, RegistryStats } from './registry/stats.ts';

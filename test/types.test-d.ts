@@ -100,6 +100,7 @@ describe('OwnerTokenRegistry', () => {
 
   it('describes an owner and itself in plain data', () => {
     expectTypeOf(registry.describe('a').phase).toExtend<string>();
+    expectTypeOf(registry.owners({ limit: 1, state: 'failing' })).items.toHaveProperty('failure');
     expectTypeOf(registry.describe('a').expiresAtMs).toEqualTypeOf<number | undefined>();
     expectTypeOf(registry.describe('a').retryAtMs).toEqualTypeOf<number | undefined>();
     expectTypeOf(registry.stats().requests).toEqualTypeOf<number>();

@@ -25,7 +25,7 @@ const NEWEST_FIRST_AFTER_MS = 1_000;
 /** The lane of a request that a caller waits for. */
 export function laneOf({ held, trouble }: Slot): LaneName {
   if (trouble?.failure) return 'failing';
-  return held || trouble?.hasSucceeded ? 'known' : 'new';
+  return held || trouble?.issuedAtMs !== undefined ? 'known' : 'new';
 }
 
 export class Lanes {

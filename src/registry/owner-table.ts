@@ -33,8 +33,8 @@ export class OwnerTable {
    * Boxed: `detach` empties the box, because a `Map` may retain removed values until a major GC (see `linked-list.ts`).
    */
   #flights = new Map<string, { flight: Flight | undefined }>();
-  /** Owners with a failure that have not made a request since. */
-  #pausing = new Set<Slot>();
+  /** Owners whose last request failed, those that have failed longest first: without a token, and with one. */
+  #failing = { withoutToken: new Set<Slot>(), withToken: new Set<Slot>() };
   /** Owners whose pause has ended, although their slots do not show it yet. */
   #resumed = new Set<Slot>();
 
@@ -42,7 +42,7 @@ export class OwnerTable {
     this.#diagnostics = diagnostics;
     const evicted = (slot: Slot) => {
       this.evictions++;
-      this.#removePause(slot);
+      this.#removeFailure(slot);
       diagnostics.evicted(slot);
     };
     this.#newCache = () => new SlotCache(maxOwners, evicted);
@@ -59,9 +59,20 @@ export class OwnerTable {
     return this.#withToken?.size ?? 0;
   }
 
-  /** Owners that back off; one whose backoff has ended counts until its next call. */
-  get pausing(): ReadonlySet<Slot> {
-    return this.#pausing;
+  /** Owners whose last request failed. */
+  get failingCount(): number {
+    return this.#failing.withoutToken.size + this.#failing.withToken.size;
+  }
+
+  /** Owners whose last request failed, the worst first. */
+  *failing(): Generator<Slot> {
+    yield* this.#failing.withoutToken;
+    yield* this.#failing.withToken;
+  }
+
+  /** The other owners with a token, the most recently used first. */
+  *working(): Generator<Slot> {
+    for (const slot of this.#withToken?.slots() ?? []) if (!slot.trouble?.failure) yield slot;
   }
 
   /** What a hit returns; see {@link SlotCache.freshToken}. */
@@ -100,7 +111,6 @@ export class OwnerTable {
 
   began(flight: Flight): void {
     this.#flights.set(flight.accessKey, { flight });
-    this.#removePause(flight.slot);
   }
 
   /** Ends the owner's pause, if there is one. */
@@ -110,9 +120,12 @@ export class OwnerTable {
 
   /** Ends all pauses at once. Clears the slots one by one, in slices, because each recovery is reported. */
   resumeAll(): void {
-    if (this.#resumed.size === 0) this.#resumed = this.#pausing;
-    else for (const slot of this.#pausing) this.#resumed.add(slot);
-    this.#pausing = new Set();
+    const { withoutToken, withToken } = this.#failing;
+    // Without a copy of the larger set, because this is done in one turn.
+    if (this.#resumed.size === 0) this.#resumed = withoutToken;
+    else for (const slot of withoutToken) this.#resumed.add(slot);
+    for (const slot of withToken) this.#resumed.add(slot);
+    this.#failing = { withoutToken: new Set(), withToken: new Set() };
     inSlices(this.#resumed, (slot) => this.resume(slot));
   }
 
@@ -123,14 +136,14 @@ export class OwnerTable {
 
   /** The slot no longer has a failure. */
   lifted(slot: Slot): void {
-    this.#removePause(slot);
+    this.#removeFailure(slot);
     this.#diagnostics.lifted(slot);
   }
 
   /** Stores a changed slot. */
   store(slot: Slot): void {
-    this.#removePause(slot);
-    if (slot.trouble?.failure) this.#pausing.add(slot);
+    this.#resumed.delete(slot);
+    this.#noteFailure(slot);
     if (slot.held) {
       this.#withoutToken?.delete(slot.accessKey);
       this.#withToken ??= this.#newCache();
@@ -152,7 +165,7 @@ export class OwnerTable {
 
   forget(accessKey: string): void {
     const slot = this.peek(accessKey);
-    if (slot) this.#removePause(slot);
+    if (slot) this.#removeFailure(slot);
     this.#withToken?.delete(accessKey);
     this.#withoutToken?.delete(accessKey);
     this.#flights.delete(accessKey);
@@ -167,13 +180,23 @@ export class OwnerTable {
     this.#withToken = undefined;
     this.#withoutToken = undefined;
     this.#flights = new Map();
-    this.#pausing = new Set();
+    this.#failing = { withoutToken: new Set(), withToken: new Set() };
     this.#resumed = new Set();
     return flights;
   }
 
-  #removePause(slot: Slot): void {
-    this.#pausing.delete(slot);
+  /** A failing owner keeps its place in the order for as long as it stays with, or without, a token. */
+  #noteFailure(slot: Slot): void {
+    const { withoutToken, withToken } = this.#failing;
+    const [now, other] = slot.held ? [withToken, withoutToken] : [withoutToken, withToken];
+    other.delete(slot);
+    if (slot.trouble?.failure) now.add(slot);
+    else now.delete(slot);
+  }
+
+  #removeFailure(slot: Slot): void {
+    this.#failing.withoutToken.delete(slot);
+    this.#failing.withToken.delete(slot);
     this.#resumed.delete(slot);
   }
 }

@@ -23,6 +23,7 @@ import {
   signalInPlaceOfOptions,
 } from './options.ts';
 import { OwnerTable } from './owner-table.ts';
+import { type OwnerReport, type OwnersOptions, ownerReports } from './owners.ts';
 import { Requests } from './requests.ts';
 import {
   accepted,
@@ -41,6 +42,8 @@ import { closedError } from './source-call.ts';
 import { sourceNews } from './source-news.ts';
 import { type OwnerState, ownerState, pauseInForce, type RegistryStats, registryStats } from './stats.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from './warm-up.ts';
+
+type Around = Surroundings & { readonly circuit: Circuit | undefined };
 
 /**
  * Maps each appliance owner's access key to its own access token. Calls for one owner share one token request; calls
@@ -70,13 +73,11 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   constructor(options: OwnerTokenRegistryOptions) {
     const settings = registrySettings(options);
     const { name, host, time } = settings;
-    const diagnostics = new Diagnostics(settings.logger, { registry: name, host, now: () => time.now() });
-    const owners = new OwnerTable(settings.maxOwners, diagnostics);
     this.#settings = settings;
-    this.#time = settings.time;
-    this.#diagnostics = diagnostics;
-    this.#owners = owners;
-    this.#requests = new Requests(settings, owners, diagnostics);
+    this.#time = time;
+    this.#diagnostics = new Diagnostics(settings.logger, { registry: name, host, now: () => time.now() });
+    this.#owners = new OwnerTable(settings.maxOwners, this.#diagnostics);
+    this.#requests = new Requests(settings, this.#owners, this.#diagnostics);
     settings.source.listen?.(sourceNews(this, this.#requests.scheduler));
   }
 
@@ -174,8 +175,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     if (flight) this.#requests.detach(flight);
     if (slot) this.#requests.forget(slot);
     this.#owners.forget(accessKey);
-    const wasHeld = slot !== undefined && forgotten(slot);
-    return wasHeld || flight !== undefined;
+    return (slot !== undefined && forgotten(slot)) || flight !== undefined;
   }
 
   /**
@@ -191,6 +191,13 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const slot = this.#owners.peek(accessKeyOf(accessKey)) ?? new Slot(accessKey, this.#settings.fingerprints);
     const now = this.#time.now();
     return ownerState(slot, now, this.#around(this.#owners.flightOf(accessKey), now));
+  }
+
+  /** Owners that fail, the worst first, then those in use. Takes time by what it returns, not by `maxOwners`. */
+  owners(options: OwnersOptions = {}): OwnerReport[] {
+    const now = this.#time.now();
+    const around = ({ accessKey }: Slot) => this.#around(this.#owners.flightOf(accessKey), now);
+    return ownerReports(this.#owners, options, now, around, this.#diagnostics.failingSinceMs);
   }
 
   /** The owner's name in logs, errors and reports: its label if `ownerLabel` returns one, or else a keyed digest. */
@@ -218,18 +225,17 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * reported over several turns of the event loop, in time proportional to their number.
    */
   resume(accessKey?: string): void {
-    if (accessKey !== undefined) {
-      const slot = this.#owners.peek(accessKeyOf(accessKey));
-      if (slot) this.#owners.resume(slot);
-      return;
-    }
+    const slot = accessKey === undefined ? undefined : this.#owners.peek(accessKeyOf(accessKey));
+    if (slot) this.#owners.resume(slot);
+    if (accessKey !== undefined) return;
     this.#owners.resumeAll();
     this.#requests.scheduler.liftCircuit();
   }
 
   /** Plain numbers, no secrets. Takes the same time however many owners there are. */
   stats(): RegistryStats {
-    const counts = { ...this.#counts, refused: { ...this.#diagnostics.refusedCalls } };
+    const { concurrency } = this.#settings;
+    const counts = { concurrency, ...this.#counts, refused: { ...this.#diagnostics.refusedCalls } };
     return registryStats(counts, this.#owners, this.#requests, this.#time.now());
   }
 
@@ -290,17 +296,13 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     }
   }
 
-  #refusal(
-    slot: Slot,
-    now: Instant,
-    around: { readonly circuit: Circuit | undefined } & Surroundings,
-  ): OwnerTokenError {
+  #refusal(slot: Slot, now: Instant, around: Around): OwnerTokenError {
     const pause = pauseInForce(slot, now, around) as Pause;
     this.#diagnostics.refused(pause === around.circuit ? around.circuit.scope : slot);
     return refusal(pause, slot.owner, now);
   }
 
-  #around(flight: Flight | undefined, now: Instant): Surroundings & { readonly circuit: Circuit | undefined } {
+  #around(flight: Flight | undefined, now: Instant): Around {
     return { requesting: flight !== undefined, circuit: this.#requests.scheduler.refusingCircuit(now.monotonicMs) };
   }
 
@@ -330,8 +332,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     this.#owners.clear();
     const endsAtMs = this.#time.now().monotonicMs + timeoutMs;
     const abandoned = await this.#requests.close(timeoutMs);
-    const { source } = this.#settings;
-    const sourceClosed = (async () => void (await source.close?.()))();
+    const sourceClosed = (async () => void (await this.#settings.source.close?.()))();
     await settledWithin(this.#time, endsAtMs - this.#time.now().monotonicMs, sourceClosed).catch((thrown) =>
       this.#diagnostics.hookFailed('source.close', thrown),
     );

@@ -256,7 +256,8 @@ export class Requests {
       flight.trialRound = undefined;
       this.scheduler.step({ kind: 'inconclusive', jitter: this.#settings.random() }, this.#time.now());
     }
-    if (this.scheduler.queued + this.scheduler.inFlight === 0) this.#whenIdle?.();
+    const { queued, inFlight } = this.scheduler.load;
+    if (queued + inFlight === 0) this.#whenIdle?.();
   }
 
   /** The held token was rejected. A request already sent may return the same token, so its outcome is not stored. */
@@ -314,13 +315,13 @@ export class Requests {
       if (index > 0 && index % SLICE === 0) await nextTurn();
       this.#closeRequest(flight);
     }
-    if (this.scheduler.inFlight > 0) {
+    if (this.scheduler.load.inFlight > 0) {
       const idle = new Promise<void>((resolve) => {
         this.#whenIdle = resolve;
       });
       await settledWithin(this.#time, endsAtMs - this.#time.now().monotonicMs, idle);
     }
-    return this.scheduler.inFlight;
+    return this.scheduler.load.inFlight;
   }
 
   #closeRequest(flight: Flight): void {

@@ -64,12 +64,8 @@ export class Scheduler {
     this.#timer = new WakeTimer(this.#time, () => this.#wake());
   }
 
-  get queued(): number {
-    return this.#places.queued;
-  }
-
-  get inFlight(): number {
-    return this.#places.inFlight;
+  get load(): Pick<Places, 'queued' | 'inFlight' | 'slow'> {
+    return this.#places;
   }
 
   /** The open circuit, and whether its trial is in flight. */

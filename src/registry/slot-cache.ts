@@ -66,6 +66,11 @@ export class SlotCache {
     this.#indexes.set(accessKey, index);
   }
 
+  /** All slots, the most recently used first. */
+  *slots(): Generator<Slot> {
+    for (const index of this.#indexes.values()) yield this.#slots[index] as Slot;
+  }
+
   delete(accessKey: string): void {
     this.#indexes.delete(accessKey);
   }

@@ -66,8 +66,8 @@ export class Slot {
 export interface Trouble {
   /** The last failure, cached until a request succeeds. */
   failure: Pause | undefined;
-  /** Whether a request of this owner ever succeeded; true of every owner with a token. */
-  hasSucceeded: boolean;
+  /** When the last token was requested that is no longer held; undefined if there was none. */
+  issuedAtMs: number | undefined;
   /** Fingerprints of the tokens rejected last, newest first. */
   denylist: readonly string[];
   /** The last rejected token, until a new token replaces it. */
@@ -170,7 +170,7 @@ export function dropEnded(slot: Slot, now: Instant): boolean {
 export function reasonOf({ held, trouble }: Slot): RequestReason {
   if (held) return 'refresh';
   if (trouble?.lastRejected) return 'rejected';
-  return trouble?.hasSucceeded ? 'expired' : 'absent';
+  return trouble?.issuedAtMs === undefined ? 'absent' : 'expired';
 }
 
 /** The owner's in-flight request returned a token. Only the denylist and a streak of rejections survive that. */
@@ -261,9 +261,9 @@ function drop(slot: Slot): Trouble {
 
 function troubleOf(slot: Slot): Trouble {
   slot.trouble ??= {
-    ...{ failure: undefined, hasSucceeded: false, denylist: [], lastRejected: undefined, freshRejections: 0 },
+    ...{ failure: undefined, issuedAtMs: undefined, denylist: [], lastRejected: undefined, freshRejections: 0 },
   };
-  slot.trouble.hasSucceeded ||= slot.held !== undefined;
+  if (slot.held) slot.trouble.issuedAtMs = slot.held.issuedAtMs;
   return slot.trouble;
 }
 

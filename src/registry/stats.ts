@@ -63,7 +63,7 @@ export interface PauseStat {
  * ```
  */
 export interface PauseStats {
-  /** Owners that back off after failures of their own. One whose backoff has ended counts until its next call. */
+  /** Owners whose last request failed, for a reason of their own. One whose pause has ended counts until it succeeds. */
   owners: number;
   /** The client's pause, which stops all requests; absent while its circuit is closed. */
   client?: PauseStat;
@@ -89,6 +89,10 @@ export interface RegistryStats {
   usable: number;
   /** Token requests in flight now. */
   inFlight: number;
+  /** Those in flight that take far longer than usual, and have freed their permits for others. */
+  slow: number;
+  /** The most token requests in flight at once, slow ones apart: the option `concurrency`. */
+  concurrency: number;
   /** Token requests that wait for a permit now. */
   queued: number;
   /** Callers that wait for a token request now. */
@@ -138,25 +142,26 @@ function laterPause(a: Pause | undefined, b: Pause | undefined): Pause | undefin
 
 /** Takes the same time however many owners and requests there are. */
 export function registryStats(
-  counts: Pick<RegistryStats, 'hits' | 'joined' | 'rejections' | 'refused'>,
+  counts: Pick<RegistryStats, 'concurrency' | 'hits' | 'joined' | 'rejections' | 'refused'>,
   owners: OwnerTable,
   requests: Requests,
   now: Instant,
 ): RegistryStats {
   const { size, usable, evictions } = owners;
   const { waiting, scheduler } = requests;
-  const { inFlight, queued, canaries } = scheduler;
-  const pauses = { owners: owners.pausing.size, ...circuitStat(scheduler.circuit, now) };
+  const { inFlight, slow, queued } = scheduler.load;
+  const pauses = { owners: owners.failingCount, ...circuitStat(scheduler.circuit, now) };
   return {
     owners: size,
     usable,
     inFlight,
+    slow: slow.length,
     queued,
     waiting,
     ...counts,
     evictions,
     ...requests.counts,
-    canaries,
+    canaries: scheduler.canaries,
     pauses,
   };
 }

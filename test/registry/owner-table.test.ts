@@ -27,10 +27,10 @@ const newFlight = (owner: string, slot = createSlot(owner)) => new Flight(owner,
 
 afterEach(() => vi.unstubAllGlobals());
 
-const counts = ({ size, usable, pausing, evictions }: OwnerTable) => [size, usable, pausing.size, evictions];
+const counts = ({ size, usable, failingCount, evictions }: OwnerTable) => [size, usable, failingCount, evictions];
 
 describe('the owners', () => {
-  it('are counted with a token and pausing, as they are stored', () => {
+  it('are counted with a token and failing, as they are stored', () => {
     const { table } = tableOfTwo();
     expect(counts(table)).toEqual([0, 0, 0, 0]);
     stored(table, 'owner_a', 'token');
@@ -44,7 +44,7 @@ describe('the owners', () => {
     expect(counts(table)).toEqual([2, 2, 1, 0]);
   });
 
-  it('that are evicted or forgotten no longer pause', () => {
+  it('that are evicted or forgotten are no longer failing', () => {
     const { table, evicted } = tableOfTwo();
     for (const owner of ['owner_a', 'owner_b', 'owner_c']) stored(table, owner, 'failure');
     expect([counts(table), evicted]).toEqual([[2, 0, 2, 1], ['owner_a']]);
@@ -54,17 +54,45 @@ describe('the owners', () => {
     expect(counts(table)).toEqual([0, 0, 0, 1]);
   });
 
-  it('no longer pause once a request begins, or their pause was lifted', () => {
+  it('are failing until their pause is lifted, also while a request is in flight', () => {
     const { table } = tableOfTwo();
     const [a, b] = [stored(table, 'owner_a', 'failure'), stored(table, 'owner_b', 'failure')];
     table.began(newFlight('a', a));
-    expect([...table.pausing]).toEqual([b]);
+    expect([...table.failing()]).toEqual([a, b]);
     lifted(b);
     table.lifted(b);
-    expect(counts(table)).toEqual([2, 0, 0, 0]);
+    expect([...table.failing()]).toEqual([a]);
   });
 
-  it('no longer pause once all are resumed; each recovery is reported once, at the latest when its slot is read', async () => {
+  it('that fail are listed in the order of their first failure, those without a token first', () => {
+    const table = new OwnerTable(9, { evicted: () => {}, lifted: () => {} });
+    const again = (slot: Slot) => {
+      failed(slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 2, retryAtMonotonicMs: 1 });
+      table.store(slot);
+      return slot;
+    };
+    const withToken = again(stored(table, 'owner_a', 'token'));
+    const [b, c] = [stored(table, 'owner_b', 'failure'), stored(table, 'owner_c', 'failure')];
+    again(b);
+    expect([...table.failing()]).toEqual([b, c, withToken]);
+    succeeded(b, { token: tokenOf('b'), aheadMs: 0 });
+    table.store(b);
+    expect([...table.failing()]).toEqual([c, withToken]);
+  });
+
+  it('that work are listed from the one used last, without those that fail', () => {
+    const table = new OwnerTable(9, { evicted: () => {}, lifted: () => {} });
+    const [a, b, c] = ['a', 'b', 'c'].map((name) => stored(table, `owner_${name}`, 'token'));
+    stored(table, 'owner_d', 'failure');
+    table.use('a');
+    failed(b as Slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
+    table.store(b as Slot);
+    expect([...table.working()]).toEqual([a, c]);
+    table.clear();
+    expect([...table.working(), ...table.failing()]).toEqual([]);
+  });
+
+  it('are no longer failing once all are resumed; each recovery is reported once, at the latest when its slot is read', async () => {
     const resumed: string[] = [];
     const lifted = (paused: unknown) => void resumed.push((paused as Slot).owner);
     const table = new OwnerTable(1_000, { evicted: () => {}, lifted });

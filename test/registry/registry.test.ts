@@ -673,7 +673,19 @@ describe('stats', () => {
   it('are plain numbers, zero at first', () => {
     const { registry } = answering();
     expect(registry.stats()).toEqual({
-      ...{ owners: 0, usable: 0, inFlight: 0, queued: 0, waiting: 0, hits: 0, joined: 0, requests: 0, refreshes: 0 },
+      ...{
+        owners: 0,
+        usable: 0,
+        inFlight: 0,
+        slow: 0,
+        concurrency: 100,
+        queued: 0,
+        waiting: 0,
+        hits: 0,
+        joined: 0,
+        requests: 0,
+        refreshes: 0,
+      },
       ...{ canaries: 0, failures: 0, rejections: 0, evictions: 0, pauses: { owners: 0 } },
       refused: { owner: 0, client: 0, endpoint: 0 },
     });
@@ -699,7 +711,7 @@ describe('stats', () => {
     await settle();
     const { pauses, ...counts } = registry.stats();
     expect(counts).toEqual({
-      ...{ owners: 2, usable: 0, inFlight: 1, queued: 1, waiting: 3 },
+      ...{ owners: 2, usable: 0, inFlight: 1, slow: 0, concurrency: 1, queued: 1, waiting: 3 },
       ...{ hits: 3, joined: 3, requests: 4, refreshes: 1, canaries: 0, failures: 1, rejections: 1, evictions: 0 },
       refused: { owner: 0, client: 0, endpoint: 0 },
     });

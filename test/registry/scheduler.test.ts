@@ -120,6 +120,7 @@ describe('the room', () => {
     }
     // After a second both are slow. A second later the next two are, but no more than two give their places up.
     expect(sent).toEqual([2, 2, 4, 4, 4]);
+    expect(registry.stats()).toMatchObject({ inFlight: 4, slow: 4, concurrency: 2 });
     source.call(1).succeed();
     await settle();
     expect(source.calls.length - 1).toBe(5);

@@ -170,7 +170,10 @@ describe('a request', () => {
     rejected(slot, slot.held as AccessToken, at(1));
     succeeded(slot, heldToken('two'));
     expect(dropEnded(slot, at(950))).toBe(true);
-    expect(slot).toMatchObject({ held: undefined, trouble: { freshRejections: 0, hasSucceeded: true } });
+    expect(slot).toMatchObject({
+      held: undefined,
+      trouble: { freshRejections: 0, issuedAtMs: heldToken().token.issuedAtMs },
+    });
     expect(dropEnded(slot, at(950))).toBe(false);
   });
 
@@ -200,7 +203,7 @@ describe('a request', () => {
     const failure = failureUntil(2000);
     const slot = slotWith({ held });
     failed(slot, failure);
-    expect(slot).toMatchObject({ held: held.token, trouble: { failure, hasSucceeded: true } });
+    expect(slot).toMatchObject({ held: held.token, trouble: { failure, issuedAtMs: heldToken().token.issuedAtMs } });
   });
 });
 
