@@ -141,7 +141,6 @@ describe('the examples that run elsewhere', () => {
   it.each([
     ['docs/runtimes.md', 'js', '.ci/projects/worker/worker.js'],
     ['docs/runtimes.md', 'js', 'docs/examples/commonjs.cjs'],
-    ['docs/testing.md', 'ts', '.ci/projects/nest/src/integration.spec.ts'],
     ['docs/testing.md', 'js', 'docs/examples/integration.test.mjs'],
   ])('%s shows a file that runs with the package', (page, language, file) => {
     const code = textOf(file);
