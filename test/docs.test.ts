@@ -161,6 +161,13 @@ describe('pictures', () => {
     expect(drawn.sort()).toEqual(breakerTransitions().sort());
   });
 
+  it("of a token's life names the phases of the code, and no other", () => {
+    const [, diagram = ''] = /```mermaid\nstateDiagram-v2\n([^`]*)```/.exec(textOf('docs/expiry.md')) ?? [];
+    const drawn = [...diagram.matchAll(/^ *\w+ --> (\w+): /gm)].map(([, phase = '']) => phase.replace('_', '-'));
+    const [, phases = ''] = /export type Phase = (.*);/.exec(textOf('src/registry/slot.ts')) ?? [];
+    expect([...new Set(drawn)].sort()).toEqual([...phases.matchAll(/'([\w-]+)'/g)].map(([, name]) => name).sort());
+  });
+
   it('of the architecture name files and folders that are there', () => {
     const named = [...textOf('docs/architecture.md').matchAll(/([a-z-]+\/)?\b([a-z-]+(?:\.test)?\.ts)\b/g)].map(
       ([, , name]) => name ?? '',
