@@ -1,5 +1,5 @@
 /**
- * Renews `docs/performance.md` from results: the ten lines at its top, a table for each workload, and its pictures. The
+ * Renews `docs/performance.md` from results: the ten lines at its top, its tables, and its pictures. The
  * results of workloads that did not run now are those stored by the last run.
  */
 
@@ -19,8 +19,17 @@ export function renewDocs(measured) {
 /** The page and its pictures as these results make them, by their paths in `docs`. */
 export function docsOf(results) {
   let markdown = readFileSync(new URL('performance.md', DOCS), 'utf8');
-  const blocks = Object.entries(results).map(([name, result]) => [name, tablesOf(name, result)]);
-  for (const [name, block] of [['summary', summaryOf(results)], ['conditions', conditionsOf(results)], ...blocks]) {
+  const blocks = {
+    summary: summaryOf(results),
+    conditions: conditionsOf(results),
+    peers: peersOf(results),
+    hit: hitTables(results.hit),
+    fill: ownTable(results.fill, ['owners per second; in a new process', ratesOf]),
+    memory: ownTable(results.memory),
+    start: ownTable(results.start),
+    'owner-fetch': ownTable(results['owner-fetch']),
+  };
+  for (const [name, block] of Object.entries(blocks)) {
     const place = new RegExp(`(<!-- ${name} -->\\n)[^]*?(<!-- end -->)`);
     markdown = markdown.replace(place, (_all, begin, end) => `${begin}${block}\n${end}`);
   }
@@ -46,7 +55,7 @@ function summaryOf({ hit, burst, fill, invalidated, outage, memory, start, 'owne
   return [
     `A **hit** takes ${ns('ours')} ns with 10,000 owners, ${times(hit, 'ours', 'lru-cache get', hitAt)} as long as a bare \`lru-cache\` lookup (${ns('lru-cache get')} ns).`,
     `A **cold owner** takes ${figure(row(fill, 'ours').min)} µs of CPU time, ${times(fill, 'ours', 'bare node:http')} that of a bare \`node:http\` loop.`,
-    `**Concurrent callers** of one cold owner cost ${row(burst, 'ours').note}, and ${figure(row(burst, 'ours').min)} µs each.`,
+    `**Concurrent callers** of one cold owner: ${row(burst, 'ours').note}, at ${figure(row(burst, 'ours').min)} µs each.`,
     `If 5 % of the tokens are **invalidated**, a call takes ${figure(row(invalidated, 'ours').min)} µs of CPU time, renewals included.`,
     `In an **outage** of five minutes, ${row(outage, 'ours').failed} of ${calls} calls fail; with the other libraries ${Math.min(...failed)} to ${Math.max(...failed)} do.`,
     `An **owner** needs ${figure(row(memory, 'ours', 1).min)} bytes of heap with ${en(first.owners)} owners, beside key and token; a bare \`lru-cache\` ${figure(row(memory, 'lru-cache get', 1).min)}.`,
@@ -63,35 +72,56 @@ const en = (value) => Math.round(value).toLocaleString('en');
 
 /** One paragraph, or one for the workloads of each run if they have run at different times or with different versions. */
 function conditionsOf(results) {
-  const workloads = new Map();
-  for (const [name, { date, commit, node, machine, versions }] of Object.entries(results)) {
-    const names = Object.entries(versions).map(([library, version]) => `${library} ${version}`);
-    const text = `${date}, commit ${commit}, Node ${node.slice(1)}, ${machine}; ${names.join(', ')}.`;
-    workloads.set(text, [...(workloads.get(text) ?? []), name]);
+  const runs = new Map();
+  for (const [name, { date, commit, node, machine, load, versions }] of Object.entries(results)) {
+    const libraries = Object.entries(versions).map(([library, version]) => `${library} ${version}`);
+    const run = `Measured ${date}, commit ${commit}, Node ${node.slice(1)}, ${machine}; ${libraries.join(', ')}.`;
+    runs.set(run, [...(runs.get(run) ?? []), `${name} ${load}`]);
   }
-  const isOneRun = workloads.size === 1;
-  return [...workloads]
-    .map(([text, names]) => `Measured${isOneRun ? '' : ` (${names.join(', ')})`}: ${text}`)
-    .join('\n\n');
+  return [...runs].map(([run, loads]) => `${run} Load: ${loads.join(', ')}.`).join('\n\n');
 }
 
-/** A last column, of what a workload counts beside the costs. */
-const EXTRA = {
-  burst: ['requests, callers', ({ note }) => note.replace(/ requests? for/, ',').replace(' callers', '')],
-  fill: ['owners per second; in a new process', ({ rates }) => `${en(rates.warm)}; ${en(rates.first)}`],
-  outage: ['failed calls; calls with an expired token', ({ failed, expired }) => `${failed}; ${expired}`],
+/** The names of packages, where they differ from those of candidates. */
+const PACKAGES = {
+  badgateway: '@badgateway/oauth2-client',
+  'msal-node': '@azure/msal-node',
+  'octokit auth-app': '@octokit/auth-app',
+  'openid-client + Map': 'openid-client',
+  'simple-oauth2 + Map': 'simple-oauth2',
+  'lru-cache fetch': 'lru-cache',
 };
 
-function tablesOf(name, { columns, base, tables, load }) {
-  const unit = columns[0].replace('least, ', '');
-  const shown = name === 'hit' ? hitTables(tables, base, unit) : [tableOf(tables, base, unit, EXTRA[name])];
-  return [...shown, `${tables.length > 1 ? `In ${unit}, at` : 'At'} a load of ${load}.`].join('\n\n');
+/** This library beside the others: a row for each, and a column for each workload. */
+function peersOf({ hit, fill, burst, invalidated, outage, memory, start }) {
+  const names = burst.tables[0].rows.map(({ name }) => name).filter((name) => !name.startsWith('ours,'));
+  const withPeers = hit.tables.find(({ rows }) => rows.some(({ name }) => name === 'msal-node'));
+  const columns = {
+    'hit, ns': withPeers,
+    'cold owner, µs': fill.tables[0],
+    'caller of a burst, µs': burst.tables[0],
+    'call with 5 % invalidated, µs': invalidated.tables[0],
+    'outage, p99, s': outage.tables[0],
+    'outage, failed calls': { ...outage.tables[0], cost: ({ failed }) => `${failed}` },
+    'owner, bytes': memory.tables[0],
+    'import, ms': { ...start.tables[0], nameOf: (name) => PACKAGES[name] ?? name },
+  };
+  const rows = names.map((name) => [
+    name,
+    ...Object.values(columns).map(({ rows: all, cost = costOf, nameOf = String }) => {
+      const row = all.find((each) => each.name === nameOf(name));
+      return row ? cost(row) : '';
+    }),
+  ]);
+  const [{ note: shared }, ...others] = burst.tables[0].rows;
+  const apart = others.filter(({ note }) => note !== shared).map(({ name }) => name);
+  return `${markdownTable(['', ...Object.keys(columns)], rows)}\n\nA burst makes one request, except with ${apart.join(' and ')}.`;
 }
 
-/** A row for each candidate and a column for each scene, with the ratio to the base. */
-function tableOf(tables, base, unit, [extra, extraOf] = []) {
-  const names = [...new Set(tables.flatMap(({ rows }) => rows.map((row) => row.name)))];
-  const head = ['', ...tables.map((table) => subtitleOf(table) ?? unit), ...(extra ? [extra] : [])];
+/** A row for each of our own variants and what they are compared with, and a column for each scene. */
+function ownTable({ tables, base, columns: [unit] }, [extra, extraOf] = []) {
+  const compared = (name) => /^(ours|ownerFetch|nothing|pino|lru-cache|bare|fetch|Map)/.test(name);
+  const names = [...new Set(tables.flatMap(({ rows }) => rows.map(({ name }) => name)))].filter(compared);
+  const scenes = tables.map((table) => subtitleOf(table) ?? '');
   const rows = names.map((name) => {
     const found = tables.map(({ rows: all }) => all.find((row) => row.name === name));
     const cells = tables.map(({ rows: all }, at) =>
@@ -102,31 +132,27 @@ function tableOf(tables, base, unit, [extra, extraOf] = []) {
     );
     return [name, ...cells, ...(extra ? [extraOf(found[0])] : [])];
   });
-  return markdownTable(head, rows);
+  const table = markdownTable(['', ...scenes, ...(extra ? [extra] : [])], rows);
+  return `${table}\n\nIn ${unit.replace('least, ', '')}; in brackets the ratio to ${base}.`;
 }
 
 function costOf(row, baseRow) {
   if (!row) return '';
-  return baseRow ? `${figure(row.min)} (${ratioOf(row, baseRow)})` : figure(row.min);
+  return baseRow ? `${figure(row.min)} (${ratioOf(row, baseRow).replace(' ', '')})` : figure(row.min);
 }
 
-/** A row for each number of owners, with the candidates that all tables have; then the others, where they were measured. */
-function hitTables(tables, base, unit) {
+const ratesOf = ({ rates }) => (rates ? `${en(rates.warm)}; ${en(rates.first)}` : '');
+
+/** A row for each number of owners, with the candidates that all tables have. */
+function hitTables({ tables, base }) {
   const common = tables[0].rows.map(({ name }) => name);
-  const rowsOf = ({ rows }, names) => names.map((name) => rows.find((row) => row.name === name));
+  const rowOf = ({ rows }, name) => rows.find((row) => row.name === name);
   const rows = tables.map((table) => [
     subtitleOf(table),
-    ...rowsOf(table, common).map((row) => figure(row.min)),
-    ratioOf(...rowsOf(table, ['ours', base])),
+    ...common.map((name) => figure(rowOf(table, name).min)),
+    ratioOf(rowOf(table, 'ours'), rowOf(table, base)).replace(' ', ''),
   ]);
-  const others = tables
-    .filter(({ distribution, anew }) => distribution === 'uniform' && !anew)
-    .map((table) => ({ ...table, rows: table.rows.filter(({ name }) => !common.includes(name)) }))
-    .filter((table) => table.rows.length > 0);
-  return [
-    markdownTable(['', ...common, `ours over ${base}`], rows),
-    ...others.map((table) => tableOf([table], base, unit)),
-  ];
+  return `${markdownTable(['', ...common, `ours over ${base}`], rows)}\n\nIn ns.`;
 }
 
 function markdownTable(head, rows) {
