@@ -140,7 +140,7 @@ describe('pages', () => {
 describe('the examples that run elsewhere', () => {
   it.each([
     ['docs/runtimes.md', 'js', '.ci/projects/worker/worker.js'],
-    ['docs/runtimes.md', 'js', 'docs/examples/commonjs.cjs'],
+
     ['docs/testing.md', 'js', 'docs/examples/integration.test.mjs'],
   ])('%s shows a file that runs with the package', (page, language, file) => {
     const code = textOf(file);
