@@ -1,5 +1,5 @@
 /**
- * What one would pick instead, each behind the same small adapter, written as its docs suggest:
+ * The libraries you might choose instead, each behind the same small adapter, written as its docs suggest:
  *
  * - `name`, and `packages` whose versions the tables state;
  * - `open({ tokenUrl, clientId, clientSecret })` loads the library and resolves to `getToken(accessKey)`; `renew(accessKey, token)`, which is what

@@ -1,5 +1,5 @@
 /**
- * Speed beside what one would pick instead, measured on the built package (`npm run build`): every workload in a process
+ * Speed beside the libraries you might choose instead, measured on the built package (`npm run build`): every workload in a process
  * of its own, its candidates in turns, least and median of all rounds. Compare the ratios: machines are shared and noisy.
  *
  *   npm run bench -- speed                         all workloads, about 20 minutes
