@@ -3,7 +3,10 @@ import { defineConfig, type UserConfig } from 'tsdown';
 import { bundlePage, type Page, portalPlugin } from './src/sandbox/portal/bundle.ts';
 
 // What the portal's script may bundle, named like what `deps.onlyBundle` allows everything else: nothing.
-const page = once(() => bundlePage(['preact']));
+const page = once(() => bundlePage(['preact', 'valibot']));
+
+// What checks and describes the JSON of the sandbox: bundled, so that it costs no user of the library a dependency.
+const SCHEMAS = ['valibot', '@valibot/to-json-schema'];
 
 const ENTRY_POINTS = [
   'src/index.ts',
@@ -31,7 +34,7 @@ export default defineConfig([
     ...shared,
     entry: [...ENTRY_POINTS, 'src/cli/main.ts'],
     format: 'esm',
-    deps: { onlyBundle: [] },
+    deps: { onlyBundle: SCHEMAS },
     outputOptions: { chunkFileNames: 'shared/[name].js' },
     plugins: [portalPlugin('files', page)],
   },
@@ -40,7 +43,7 @@ export default defineConfig([
     entry: ENTRY_POINTS,
     copy: 'src/edge.cjs',
     format: 'cjs',
-    deps: { alwaysBundle: ['p-limit', 'yocto-queue'], onlyBundle: ['p-limit', 'yocto-queue'] },
+    deps: { alwaysBundle: ['p-limit', 'yocto-queue'], onlyBundle: ['p-limit', 'yocto-queue', ...SCHEMAS] },
     outputOptions: { chunkFileNames: 'shared/[name].cjs' },
     plugins: [
       portalPlugin('files', page),

@@ -28,7 +28,7 @@ const SYSTEM = [
 const source = (path: string) => fileURLToPath(new URL(`src/${path}`, import.meta.url));
 
 export default defineConfig({
-  plugins: [portalPlugin('memory', () => bundlePage(['preact']))],
+  plugins: [portalPlugin('memory', () => bundlePage(['preact', 'valibot']))],
   resolve: {
     // Examples import the package by its name and run against the sources.
     alias: [

@@ -31,9 +31,7 @@ export class OptionCheck<T extends object> {
       if (value !== undefined) this.#options[name] = value;
     }
     for (const name of Object.keys(options)) {
-      if (known.includes(name)) continue;
-      const near = nearest(name, known);
-      this.#problems.push(`${this.#prefix}${printable(name)}: unknown option${near ? `; did you mean ${near}?` : ''}`);
+      if (!known.includes(name)) this.#problems.push(`${this.#prefix}${unknownOption(name, known)}`);
     }
   }
 
@@ -87,13 +85,24 @@ export class OptionCheck<T extends object> {
   /** The options, without those that are absent. Throws `invalid_options` with every problem found. */
   done(): T {
     if (this.#problems.length === 0) return this.#options as T;
-    const list = this.#problems.map((problem) => `\n  - ${problem}`).join('');
-    throw new OwnerTokenError('invalid_options', `${this.#subject}: invalid options:${list}`);
+    throw invalidOptions(this.#subject, this.#problems);
   }
 }
 
+/** The error that lists these problems. */
+export function invalidOptions(subject: string, problems: readonly string[]): OwnerTokenError {
+  const list = problems.map((problem) => `\n  - ${problem}`).join('');
+  return new OwnerTokenError('invalid_options', `${subject}: invalid options:${list}`);
+}
+
+/** The problem of a name that is no option. */
+export function unknownOption(name: string, known: readonly string[]): string {
+  const near = nearest(name, known);
+  return `${printable(name)}: unknown option${near ? `; did you mean ${near}?` : ''}`;
+}
+
 /** An empty string usually comes from `process.env.NAME ?? ''`. */
-const EMPTY = '; it is empty (is its environment variable set?)';
+export const EMPTY = '; it is empty (is its environment variable set?)';
 
 /** Whether a value has these methods. */
 export function hasMethods(value: unknown, ...names: string[]): boolean {

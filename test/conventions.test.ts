@@ -30,13 +30,13 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   adapters: ['~root', '~calling'],
   // Lanes and time rail of a page: plain data in, no knowledge of where it comes from.
   picture: [],
-  sandbox: ['option-check', '~picture', 'sandbox/state', 'sandbox/service', 'sandbox/control'],
+  sandbox: ['sandbox/state', 'sandbox/service', 'sandbox/control'],
   'sandbox/state': ['option-check', '~root', 'picture'],
   'sandbox/service': ['~root', 'sandbox/state'],
-  'sandbox/control': ['option-check', '~sandbox', 'sandbox/state', 'sandbox/service', 'sandbox/portal'],
+  'sandbox/control': ['option-check', '~picture', 'sandbox/state', 'sandbox/service', 'sandbox/portal'],
   'sandbox/portal': [],
   // Values too: its tables of fault kinds are the page's as well. The bundle fails if one needs Node.
-  'sandbox/portal/page': ['~sandbox', 'sandbox/state', 'picture'],
+  'sandbox/portal/page': ['~sandbox/control', 'sandbox/state', 'picture'],
   cli: ['option-check', 'public', 'cli/demo', 'cli/doctor', 'cli/sandbox'],
   'cli/demo': ['cli', 'public'],
   'cli/doctor': ['cli', 'public'],

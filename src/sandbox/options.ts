@@ -1,16 +1,8 @@
-import { OptionCheck } from '../option-check.ts';
+import * as v from 'valibot';
 import { MAX_OWNERS } from './state/directory.ts';
-import { checkFaultRule } from './state/fault-check.ts';
-import type { FaultRule } from './state/fault-rules.ts';
-import {
-  changedProfile,
-  checkProfile,
-  DEFAULT_PROFILE,
-  isLifetime,
-  type Profile,
-  type ProfileChanges,
-} from './state/profile.ts';
-import type { GivenOptions } from './state/state-file.ts';
+import { FAULT_RULE, type FaultRule } from './state/fault-rules.ts';
+import { changedProfile, DEFAULT_PROFILE, LIFETIME, PROFILE_CHANGES, type ProfileChanges } from './state/profile.ts';
+import { boolean, checked, integer, maybe, object, text } from './state/schema.ts';
 
 /**
  * Options of {@link startSandbox}.
@@ -60,69 +52,32 @@ export interface SandboxOptions {
   unref?: boolean | undefined;
 }
 
-const KNOWN = [
-  'port',
-  'portalPort',
-  'host',
-  'owners',
-  'lifetimeSeconds',
-  'profile',
-  'faults',
-  'stateFile',
-  'secretsFolder',
-  'seed',
-  'ledgerSize',
-  'unref',
-] as const;
+const PORT = maybe(integer(0, 65_535));
+const PATH = maybe(text(/./, 'a path'));
 
-type Given<T> = { [K in keyof T]-?: NonNullable<T[K]> };
+const OPTIONS = object({
+  port: PORT,
+  portalPort: PORT,
+  host: maybe(text(/./, 'an address or host name')),
+  owners: maybe(integer(0, MAX_OWNERS)),
+  lifetimeSeconds: maybe(LIFETIME),
+  profile: maybe(PROFILE_CHANGES),
+  faults: maybe(v.array(FAULT_RULE, 'expected a list of fault rules')),
+  stateFile: PATH,
+  secretsFolder: PATH,
+  seed: maybe(integer(0, Number.MAX_SAFE_INTEGER)),
+  ledgerSize: maybe(integer(1, 1_000_000)),
+  unref: maybe(boolean),
+});
 
-export type ResolvedOptions = Given<
-  Omit<SandboxOptions, 'seed' | 'stateFile' | 'secretsFolder' | 'lifetimeSeconds' | 'profile'>
-> & {
-  seed: number | undefined;
-  stateFile: string | undefined;
-  secretsFolder: string | undefined;
-  profile: Profile;
-  /** The options that must hold beside an existing state file too. */
-  given: GivenOptions;
-};
+const DEFAULTS = { port: 0, portalPort: 0, host: '127.0.0.1', owners: 5, ledgerSize: 10_000, unref: true };
 
-/** Checks all options at once and fills in the defaults. */
-export function resolveOptions(given: SandboxOptions): ResolvedOptions {
-  const check = new OptionCheck<SandboxOptions>('startSandbox', given, KNOWN);
-  check.integer('port', 0, 65_535);
-  check.integer('portalPort', 0, 65_535);
-  check.when('host', (value) => typeof value === 'string' && value !== '', 'an address or host name');
-  check.integer('owners', 0, MAX_OWNERS);
-  check.when('lifetimeSeconds', isLifetime, 'seconds, from 0.001 to ten years');
-  const profile = check.nested<Profile>('profile', Object.keys(DEFAULT_PROFILE));
-  if (profile) checkProfile(profile);
-  check.when('faults', Array.isArray, 'a list of fault rules');
-  check.when('stateFile', (value) => typeof value === 'string' && value !== '', 'a path');
-  check.when('secretsFolder', (value) => typeof value === 'string' && value !== '', 'a path');
-  check.integer('seed', 0, Number.MAX_SAFE_INTEGER);
-  check.integer('ledgerSize', 1, 1_000_000);
-  check.when('unref', (value) => typeof value === 'boolean', 'true or false');
-  const options = check.done();
-  for (const rule of options.faults ?? []) checkFaultRule(rule);
-  const lifetime = options.lifetimeSeconds === undefined ? {} : { lifetimeSeconds: options.lifetimeSeconds };
-  return {
-    port: options.port ?? 0,
-    portalPort: options.portalPort ?? 0,
-    host: options.host ?? '127.0.0.1',
-    owners: options.owners ?? 5,
-    profile: changedProfile(DEFAULT_PROFILE, { ...lifetime, ...options.profile }),
-    faults: options.faults ?? [],
-    stateFile: options.stateFile,
-    secretsFolder: options.secretsFolder,
-    seed: options.seed,
-    given: {
-      owners: options.owners,
-      seed: options.seed,
-      profile: { ...lifetime, ...options.profile },
-    },
-    ledgerSize: options.ledgerSize ?? 10_000,
-    unref: options.unref ?? true,
-  };
+export type ResolvedOptions = ReturnType<typeof resolveOptions>;
+
+/** Checks all options at once and fills in the defaults. `given`: what must hold beside an existing state file too. */
+export function resolveOptions(options: SandboxOptions) {
+  const { faults = [], lifetimeSeconds, profile, ...others } = checked('startSandbox', OPTIONS, options);
+  const changes: ProfileChanges = { ...(lifetimeSeconds !== undefined && { lifetimeSeconds }), ...profile };
+  const given = { owners: others.owners, seed: others.seed, profile: changes };
+  return { ...DEFAULTS, ...others, faults, profile: changedProfile(DEFAULT_PROFILE, changes), given };
 }

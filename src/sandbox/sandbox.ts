@@ -7,6 +7,7 @@ import { BadRequest } from './state/problems.ts';
 import type { Profile, ProfileChanges } from './state/profile.ts';
 import { finishScenario, startScenario } from './state/scenario-run.ts';
 import type { ScenarioName } from './state/scenarios.ts';
+import { checked } from './state/schema.ts';
 import type { SandboxClock, VirtualClock } from './state/virtual-clock.ts';
 import type { ScenarioRun, ScenarioVerdict, World } from './state/world.ts';
 
@@ -201,7 +202,8 @@ export class RunningSandbox implements Sandbox {
     actions.revokeAccessKey(this.#world, key);
   }
 
-  rotateClientSecret({ overlapMs = 0 }: { overlapMs?: number } = {}): string {
+  rotateClientSecret(options: { overlapMs?: number } = {}): string {
+    const { overlapMs } = checked('rotateClientSecret', actions.ROTATION, options);
     return actions.rotateSecret(this.#world, actions.firstApp(this.#world), overlapMs);
   }
 
@@ -214,11 +216,11 @@ export class RunningSandbox implements Sandbox {
   }
 
   seed(owners: number): void {
-    actions.seedOwners(this.#world, owners);
+    actions.seedOwners(this.#world, checked('seed', actions.SEED, { owners }).owners);
   }
 
   addOwner(owner: { id?: string; name?: string } = {}): SandboxOwner {
-    const { id } = actions.addOwner(this.#world, owner);
+    const { id } = actions.addOwner(this.#world, checked('addOwner', actions.NEW_OWNER, owner));
     const added = this.owners.find((candidate) => candidate.id === id);
     if (!added) throw new BadRequest('addOwner: the owner was removed');
     return added;

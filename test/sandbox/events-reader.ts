@@ -1,5 +1,5 @@
 import http from 'node:http';
-import type { UpdateFrame } from '../../src/sandbox/api-types.ts';
+import type { UpdateFrame } from '../../src/sandbox/control/shapes.ts';
 
 export interface StreamEvent {
   id: string;

@@ -2,7 +2,7 @@ type Schema = Record<string, unknown>;
 
 /** Where a value does not match a schema: the part of JSON Schema that the control plane's description uses. */
 export function mismatches(value: unknown, schema: Schema, schemas: Record<string, Schema>, at: string): string[] {
-  const { $ref, oneOf, type, enum: values, properties, items, additionalProperties: others, required } = schema;
+  const { $ref, oneOf, anyOf, type, enum: values, properties, items, additionalProperties: others, required } = schema;
   if (typeof $ref === 'string') {
     const named = schemas[$ref.split('/').at(-1) ?? ''];
     return named ? mismatches(value, named, schemas, at) : [`${at}: no schema ${$ref}`];
@@ -11,6 +11,8 @@ export function mismatches(value: unknown, schema: Schema, schemas: Record<strin
     const fitting = oneOf.filter((one: Schema) => mismatches(value, one, schemas, at).length === 0);
     return fitting.length === 1 ? [] : [`${at}: fits ${fitting.length} of oneOf: ${JSON.stringify(value)}`];
   }
+  if (Array.isArray(anyOf) && !anyOf.some((one: Schema) => mismatches(value, one, schemas, at).length === 0))
+    return [`${at}: fits none of anyOf: ${JSON.stringify(value)}`];
   const types = ([] as unknown[]).concat(type ?? []);
   if (types.length > 0 && !types.some((one) => isOf(value, one)))
     return [`${at}: no ${types}: ${JSON.stringify(value)}`];

@@ -1,14 +1,14 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { ControlError } from '../api-types.ts';
 import { portalAssets } from '../portal/assets.ts';
 import { readBody } from '../service/http-io.ts';
 import { PortGate } from '../service/port-gate.ts';
 import { isCallersProblem, NotFound } from '../state/problems.ts';
 import { type AccessProblem, type AccessRules, isSame, problem, refuseAccess, TOKEN_COOKIE } from './access.ts';
-import { checkBody, checkQuery } from './check.ts';
 import type { ControlContext } from './context.ts';
 import { type Match, matchOperation } from './match.ts';
-import { type ROUTES, runRoute, Status } from './routes.ts';
+import { runOperation, Status } from './operation.ts';
+import { OPERATIONS } from './operations.ts';
+import type { ControlError } from './shapes.ts';
 import type { EventStream } from './sse.ts';
 
 /** Far larger than any rule or profile. */
@@ -72,7 +72,7 @@ export class ControlPlane {
 
   #route(req: IncomingMessage, res: ServerResponse, url: URL): void {
     const { match, methods } = matchOperation(req.method ?? '', url.pathname);
-    if (match?.id === 'GET /api/events') this.#attach(req, res, url);
+    if (match?.operation === OPERATIONS.followEvents) this.#attach(req, res, url);
     else if (match) this.#run(match, req, res, url);
     else if (methods.length === 0) this.#sendAsset(req, res, url.pathname);
     else sendProblem(res, wrongMethod(methods), { allow: methods.join(', ') });
@@ -92,10 +92,9 @@ export class ControlPlane {
   }
 
   /** Never rejects: answers with a problem if anything throws. */
-  async #answer({ id, path }: Match, body: string, res: ServerResponse, url: URL): Promise<void> {
+  async #answer({ operation, path }: Match, body: string, res: ServerResponse, url: URL): Promise<void> {
     try {
-      const request = { path, query: checkQuery(id, url.searchParams), body: checkBody(id, body) };
-      const result = await runRoute(id as keyof typeof ROUTES, this.#context, request);
+      const result = await runOperation(operation, this.#context, { path, query: url.searchParams, body });
       if (result instanceof Status) sendJson(res, result.status, result.body);
       else sendJson(res, 200, result);
     } catch (error) {

@@ -1,8 +1,8 @@
-import type { CredentialsView } from '../api-types.ts';
 import { currentKeys } from '../state/actions.ts';
 import type { App } from '../state/directory.ts';
 import type { SecretFiles } from '../state/secret-files.ts';
 import type { World } from '../state/world.ts';
+import type { CredentialsView } from './shapes.ts';
 
 /** Where the control plane is reached. */
 export interface PortalAddress {

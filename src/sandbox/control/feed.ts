@@ -1,8 +1,8 @@
-import type { UpdateFrame } from '../api-types.ts';
 import type { LedgerEntry } from '../state/ledger-entry.ts';
 import { secondOf } from '../state/timeline.ts';
 import type { IssuedToken } from '../state/tokens.ts';
 import type { Topic, World } from '../state/world.ts';
+import type { UpdateFrame } from './shapes.ts';
 import { EventStream } from './sse.ts';
 import { appViews, clockView, figuresView, tokenView } from './views.ts';
 

@@ -1,36 +1,25 @@
-import { OPERATIONS, type OperationId } from './openapi.ts';
+import type { Operation } from './operation.ts';
+import { OPERATIONS } from './operations.ts';
 
 export interface Match {
-  readonly id: OperationId;
+  readonly operation: Operation;
   /** The parameters in the path, by name. */
   readonly path: Record<string, string>;
 }
 
-const PATTERNS = (Object.keys(OPERATIONS) as OperationId[]).map((id) => {
-  const [method = '', path = ''] = id.split(' ');
-  return { id, method, parts: path.split('/') };
+const PATTERNS = Object.values(OPERATIONS).map((operation) => {
+  const pattern = new RegExp(`^${operation.path.replaceAll('.', '\\.').replaceAll(/\{(\w+)\}/g, '(?<$1>[^/]+)')}$`);
+  return { operation, pattern };
 });
 
 /** The operation that a request matches, else the methods that its path supports: none for an unknown path. */
 export function matchOperation(method: string, pathname: string): { match?: Match; methods: string[] } {
-  const parts = pathname.split('/');
   const methods: string[] = [];
-  for (const pattern of PATTERNS) {
-    const path = matchPath(pattern.parts, parts);
-    if (!path) continue;
-    if (pattern.method === method) return { match: { id: pattern.id, path }, methods };
-    methods.push(pattern.method);
+  for (const { operation, pattern } of PATTERNS) {
+    const found = pattern.exec(pathname);
+    if (!found) continue;
+    if (operation.method === method) return { match: { operation, path: { ...found.groups } }, methods };
+    methods.push(operation.method);
   }
   return { methods };
-}
-
-function matchPath(pattern: string[], parts: string[]): Record<string, string> | undefined {
-  if (pattern.length !== parts.length) return undefined;
-  const path: Record<string, string> = {};
-  for (const [index, expected] of pattern.entries()) {
-    const part = parts[index] ?? '';
-    if (expected.startsWith('{') && part !== '') path[expected.slice(1, -1)] = part;
-    else if (expected !== part) return undefined;
-  }
-  return path;
 }

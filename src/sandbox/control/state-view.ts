@@ -1,10 +1,12 @@
-import type { CredentialsView, LaneView, LedgerEntry, PictureView, StateView, TokenView } from '../api-types.ts';
+import type * as v from 'valibot';
 import { appOf, currentKey, firstApp, ownerOf } from '../state/actions.ts';
 import { failed, pictureMark } from '../state/marks.ts';
 import { NotFound } from '../state/problems.ts';
+import { maybe, number, object, string } from '../state/schema.ts';
 import type { World } from '../state/world.ts';
 import type { ControlContext } from './context.ts';
 import { environmentOf } from './environment.ts';
+import type { CredentialsView, LaneView, LedgerEntry, PictureView, StateView, TokenView } from './shapes.ts';
 import { appViews, clockView, figuresView, tokenView } from './views.ts';
 
 const MAX_DRAWN = 500;
@@ -16,18 +18,20 @@ const DEFAULT_WINDOW_MS = 60_000;
 const MAX_WINDOW_MS = 4 * 3_600_000;
 
 /** Selects the window and the lanes. */
-export interface PictureQuery {
-  readonly windowMs?: number;
+export const PICTURE_QUERY = object({
+  windowMs: maybe(number),
   /** The end of the window, by default now. */
-  readonly untilMs?: number;
+  untilMs: maybe(number),
   /** Part of an owner's id or name. */
-  readonly search?: string;
+  search: maybe(string),
   /** One owner's id. */
-  readonly owner?: string;
-  readonly limit?: number;
+  owner: maybe(string),
+  limit: maybe(number),
   /** Ids of requests, with commas between them. */
-  readonly requests?: string;
-}
+  requests: maybe(string),
+});
+
+type PictureQuery = v.InferOutput<typeof PICTURE_QUERY>;
 
 /** The initial state of a page. The event stream reports what changes after `lastEventId`. */
 export function stateView({ world, url, begin }: ControlContext, query: PictureQuery = {}): StateView {

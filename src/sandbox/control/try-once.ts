@@ -1,5 +1,5 @@
 import http from 'node:http';
-import type { CredentialsView, TryView } from '../api-types.ts';
+import type { CredentialsView, TryView } from './shapes.ts';
 
 /** The timeout, by the machine's clock, and how much of an answer is shown. */
 const TIMEOUT_MS = 5000;

@@ -1,10 +1,10 @@
 /** The world as the control plane shows it: ids and fingerprints, no secrets. */
 
-import type { AccessKeyView, AppView, ClockView, FiguresView, OwnerView, TokenView } from '../api-types.ts';
 import type { AccessKey, App, Owner } from '../state/directory.ts';
 import type { Secrets } from '../state/secrets.ts';
 import type { IssuedToken } from '../state/tokens.ts';
 import type { World } from '../state/world.ts';
+import type { AccessKeyView, AppView, ClockView, FiguresView, OwnerView, TokenView } from './shapes.ts';
 
 export function clockView({ clock }: World): ClockView {
   return { nowMs: clock.now(), frozen: clock.frozen };

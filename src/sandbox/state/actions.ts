@@ -3,13 +3,27 @@
  * unknown name is a `NotFound`, any other mistake a `BadRequest`.
  */
 
+import type * as v from 'valibot';
 import { type AccessKey, type App, MAX_OWNERS, type Owner } from './directory.ts';
 import { BadRequest, NotFound } from './problems.ts';
 import { changedProfile, type ProfileChanges } from './profile.ts';
+import { between, boolean, integer, maybe, object, string, text } from './schema.ts';
 import type { IssuedToken } from './tokens.ts';
 import type { World } from './world.ts';
 
-const MAX_ADVANCE_MS = 366 * 86_400_000;
+const NAME = maybe(text(/^.{0,100}$/s, 'up to 100 characters'));
+const NEW = { id: maybe(text(/^[\w-]{1,40}$/, 'up to 40 letters, digits, - and _')), name: NAME };
+
+/** What the actions are given, from code and from the control plane alike. */
+export const NEW_APP = object(NEW);
+export const NEW_OWNER = object({ ...NEW, app: maybe(string) });
+export const CHANGES = object({ name: NAME, enabled: maybe(boolean) });
+export const ROTATION = object({ overlapMs: maybe(between(0, Number.MAX_VALUE, '0 or more milliseconds')) });
+export const SEED = object({ owners: integer(0, MAX_OWNERS) });
+export const CLOCK_CHANGES = object({
+  advanceMs: maybe(between(0, 366 * 86_400_000, 'milliseconds, from 0 to a year')),
+  frozen: maybe(boolean),
+});
 
 export function firstApp(world: World): App {
   const [app] = world.directory.apps.values();
@@ -44,19 +58,17 @@ export function currentKey(world: World, ownerId: string, appId: string): Access
   return currentKeys(world, appId).get(ownerId);
 }
 
-export function addApp(world: World, given: { id?: string; name?: string }): App {
+export function addApp(world: World, given: v.InferOutput<typeof NEW_APP>): App {
   checkNew(given.id, world.directory.apps, 1000);
-  checkName(given.name);
   const app = world.directory.addApp(given);
   world.changed('apps');
   return app;
 }
 
 /** Adds an owner with an access key for an app. */
-export function addOwner(world: World, given: { id?: string; name?: string; app?: string }): Owner {
+export function addOwner(world: World, given: v.InferOutput<typeof NEW_OWNER>): Owner {
   const app = appOf(world, given.app);
   checkNew(given.id, world.directory.owners, MAX_OWNERS);
-  checkName(given.name);
   const owner = world.directory.addOwner(given);
   world.directory.addAccessKey(owner.id, app.id);
   world.changed('owners');
@@ -71,18 +83,16 @@ export function addAccessKey(world: World, ownerId: string, appId: string | unde
   return key;
 }
 
-export function changeApp(world: World, id: string, changes: { name?: string; enabled?: boolean }): App {
+export function changeApp(world: World, id: string, changes: v.InferOutput<typeof CHANGES>): App {
   const app = appOf(world, id);
-  checkName(changes.name);
-  Object.assign(app, defined(changes));
+  Object.assign(app, changes);
   world.changed('apps');
   return app;
 }
 
-export function changeOwner(world: World, id: string, changes: { name?: string; enabled?: boolean }): Owner {
+export function changeOwner(world: World, id: string, changes: v.InferOutput<typeof CHANGES>): Owner {
   const owner = ownerOf(world, id);
-  checkName(changes.name);
-  Object.assign(owner, defined(changes));
+  Object.assign(owner, changes);
   world.changed('owners');
   return owner;
 }
@@ -115,11 +125,7 @@ export function revokeTokens(world: World, which: { fingerprint?: string; owner?
 }
 
 /** Advances the clock first, then freezes or resumes it. */
-export function changeClock(world: World, changes: { advanceMs?: number; frozen?: boolean }): void {
-  const { advanceMs = 0, frozen } = changes;
-  if (!(Number.isFinite(advanceMs) && advanceMs >= 0 && advanceMs <= MAX_ADVANCE_MS)) {
-    throw new BadRequest('advanceMs: expected milliseconds, from 0 to a year');
-  }
+export function changeClock(world: World, { advanceMs = 0, frozen }: v.InferOutput<typeof CLOCK_CHANGES>): void {
   world.clock.advance(advanceMs);
   if (frozen === true) world.clock.freeze();
   if (frozen === false) world.clock.resume();
@@ -127,7 +133,6 @@ export function changeClock(world: World, changes: { advanceMs?: number; frozen?
 
 /** Gives an app a new secret. The old ones end after the overlap; without one, at once. */
 export function rotateSecret(world: World, app: App, overlapMs = 0): string {
-  if (!(Number.isFinite(overlapMs) && overlapMs >= 0)) throw new BadRequest('overlapMs: expected 0 or more');
   const secret = world.directory.rotateSecret(app, world.clock.now(), overlapMs);
   world.changed('apps');
   return secret;
@@ -140,9 +145,6 @@ export function changeProfile(world: World, changes: ProfileChanges): void {
 
 /** Creates the first app and owners until there are this many. */
 export function seedOwners(world: World, owners: number): void {
-  if (!(Number.isInteger(owners) && owners >= 0 && owners <= MAX_OWNERS)) {
-    throw new BadRequest(`owners: expected an integer from 0 to ${MAX_OWNERS}`);
-  }
   world.directory.seed(owners);
   world.changed('apps');
   world.changed('owners');
@@ -175,19 +177,10 @@ function found<T>(value: T | undefined, what: string): T {
   return value;
 }
 
-function checkName(name: string | undefined): void {
-  if (name !== undefined && name.length > 100) throw new BadRequest('name: expected up to 100 characters');
-}
-
 function checkNew(id: string | undefined, taken: ReadonlyMap<string, unknown>, most: number): void {
   if (taken.size >= most) throw new BadRequest(`the limit of ${most} is reached`);
-  if (id === undefined) return;
-  if (!/^[\w-]{1,40}$/.test(id)) throw new BadRequest('id: expected up to 40 letters, digits, - and _');
-  if (taken.has(id)) throw new BadRequest(`id: ${id} exists already`);
+  if (id !== undefined && taken.has(id)) throw new BadRequest(`id: ${id} exists already`);
 }
 
 /** Error messages repeat an id, unless it may be a secret given by mistake. */
 const printable = (id: string): string => (/^[\w-]{1,40}$/.test(id) && !id.startsWith('sbx_') ? id : '(no id)');
-
-const defined = (changes: object): object =>
-  Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));

@@ -1,15 +1,11 @@
 /**
- * Every kind of fault: the types of its rules, and one table from which rule validation, the portal's form and labels and
- * the schema in `/openapi.json` derive. To add a kind, add its members and its row here, and its effect in
+ * Every kind of fault: the types of its rules, and one table of schemas from which rule validation, the portal's form and
+ * labels and the description in `/openapi.json` derive. To add a kind, add its members and its row here, and its effect in
  * `service/fault-effects.ts`.
  */
 
-/** A member of a rule, beside `kind`, `id`, `target` and `when`. `start` is what the form begins with. */
-export type FaultMember = { readonly label: string; readonly required?: true; readonly start?: string | number } & (
-  | { readonly type: 'integer'; readonly min: number; readonly max: number; readonly unit?: 'ms' | 'bytes' }
-  | { readonly type: 'choice'; readonly values: readonly (string | number)[] }
-  | { readonly type: 'headerText' | 'retryAfter' | 'headers' | 'body' }
-);
+import * as v from 'valibot';
+import { type FieldFacts, field, integer, maybe, oneOf, type Schema, text } from './schema.ts';
 
 /**
  * Which requests a rule targets: for tokens, to the echo resource, or both.
@@ -133,7 +129,7 @@ interface FaultKindRow<Members extends object> {
   readonly description: string;
   /** What a rule may target. The first is the default. */
   readonly paths: readonly [FaultPath, ...FaultPath[]];
-  readonly members: { readonly [Name in keyof Members]-?: FaultMember };
+  readonly members: { readonly [Name in keyof Members]: Schema<Members[Name]> };
   /** The member whose value lists show after the word: `Error status 503`. */
   readonly shown?: keyof Members;
 }
@@ -142,11 +138,42 @@ const MAX_DELAY_MS = 30 * 86_400_000;
 
 const ANY_PATH = ['token', 'echo', 'all'] as const;
 
-const integer = (label: string, min: number, max: number, more: { start?: number; unit?: 'ms' | 'bytes' } = {}) =>
-  ({ type: 'integer', label, min, max, ...more }) as const;
-const choice = (label: string, values: readonly (string | number)[]) =>
-  ({ type: 'choice', label, values, ...(values[0] !== undefined && { start: values[0] }) }) as const;
-const required = <Member extends FaultMember>(member: Member) => ({ ...member, required: true }) as const;
+const ms = (min: number, facts: FieldFacts) =>
+  field(integer(min, MAX_DELAY_MS, 'milliseconds'), { ...facts, unit: 'ms' });
+const bytes = (min: number, max: number, facts: FieldFacts) =>
+  maybe(field(integer(min, max, 'bytes'), { ...facts, unit: 'bytes' }));
+const choice = <const Values extends readonly (string | number)[]>(label: string, values: Values) =>
+  field(oneOf(values), { label, ...(values[0] !== undefined && { start: values[0] }) });
+
+const HEADER_TEXT = text(/^[\x20-\x7e]{0,4000}$/, 'the text of a header');
+
+/** Headers that say where an answer ends. Node throws, or sends an answer that never ends, if they contradict it. */
+const FRAMING_HEADER = /^(connection|content-length|trailer|transfer-encoding)$/i;
+
+const framingHeaderIn = (headers: object): string | undefined =>
+  Object.keys(headers)
+    .find((name) => FRAMING_HEADER.test(name))
+    ?.toLowerCase();
+
+const HEADER_LIST = 'expected an object of header names and values';
+
+const HEADERS = v.pipe(
+  v.record(text(/^[\w!#$%&'*+.^`|~-]{1,100}$/, 'the name of a header'), HEADER_TEXT, HEADER_LIST),
+  v.check(
+    (headers) => framingHeaderIn(headers) === undefined,
+    ({ input }) => `expected no ${framingHeaderIn(input)}: the sandbox frames its answers itself`,
+  ),
+);
+
+const BODY = v.pipe(v.unknown(), v.check(isJson, 'expected a string, or a value that JSON can represent'));
+
+function isJson(value: unknown): boolean {
+  try {
+    return JSON.stringify(value) !== undefined;
+  } catch {
+    return false;
+  }
+}
 
 export const FAULT_KINDS: { readonly [Kind in FaultKind]: FaultKindRow<FaultMembers[Kind]> } = Object.freeze({
   status: {
@@ -155,10 +182,14 @@ export const FAULT_KINDS: { readonly [Kind in FaultKind]: FaultKindRow<FaultMemb
     paths: ANY_PATH,
     shown: 'status',
     members: {
-      status: required(integer('Status', 200, 599, { start: 503 })),
-      body: { type: 'body', label: 'Body' },
-      headers: { type: 'headers', label: 'Headers' },
-      retryAfter: { type: 'retryAfter', label: 'Retry-After, seconds or a date' },
+      status: field(integer(200, 599), { label: 'Status', start: 503 }),
+      body: maybe(field(BODY, { label: 'Body' })),
+      headers: maybe(field(HEADERS, { label: 'Headers' })),
+      retryAfter: maybe(
+        field(v.union([integer(0, 1e9), HEADER_TEXT], 'expected seconds, or the text of the header'), {
+          label: 'Retry-After, seconds or a date',
+        }),
+      ),
     },
   },
   latency: {
@@ -166,7 +197,7 @@ export const FAULT_KINDS: { readonly [Kind in FaultKind]: FaultKindRow<FaultMemb
     description: 'Delays the correct answer. Later rules still apply.',
     paths: ANY_PATH,
     shown: 'ms',
-    members: { ms: required(integer('Delay', 0, MAX_DELAY_MS, { start: 2000, unit: 'ms' })) },
+    members: { ms: ms(0, { label: 'Delay', start: 2000 }) },
   },
   refuse: {
     word: 'Refuse connections',
@@ -189,8 +220,8 @@ export const FAULT_KINDS: { readonly [Kind in FaultKind]: FaultKindRow<FaultMemb
     paths: ANY_PATH,
     shown: 'at',
     members: {
-      at: required(choice('Where', ['before_headers', 'after_headers'])),
-      ms: integer('Resume after (empty: never)', 0, MAX_DELAY_MS, { unit: 'ms' }),
+      at: choice('Where', ['before_headers', 'after_headers']),
+      ms: maybe(ms(0, { label: 'Resume after (empty: never)' })),
     },
   },
   drip: {
@@ -198,22 +229,22 @@ export const FAULT_KINDS: { readonly [Kind in FaultKind]: FaultKindRow<FaultMemb
     description: 'Sends the body a few bytes at a time.',
     paths: ANY_PATH,
     members: {
-      bytes: integer('Bytes at a time', 1, 1_000_000, { start: 1, unit: 'bytes' }),
-      everyMs: integer('Interval', 1, MAX_DELAY_MS, { start: 100, unit: 'ms' }),
+      bytes: bytes(1, 1_000_000, { label: 'Bytes at a time', start: 1 }),
+      everyMs: maybe(ms(1, { label: 'Interval', start: 100 })),
     },
   },
   truncate: {
     word: 'Truncate the body',
     description: 'Closes the connection in the middle of the body, without a reset.',
     paths: ANY_PATH,
-    members: { keepBytes: integer('Bytes to send (empty: half)', 0, 1_000_000, { unit: 'bytes' }) },
+    members: { keepBytes: bytes(0, 1_000_000, { label: 'Bytes to send (empty: half)' }) },
   },
   reset: {
     word: 'Reset the connection',
     description: 'Resets the connection before anything is answered, or in the middle of the body.',
     paths: ANY_PATH,
     shown: 'at',
-    members: { at: required(choice('Where', ['before_headers', 'in_body'])) },
+    members: { at: choice('Where', ['before_headers', 'in_body']) },
   },
   garbage: {
     word: 'Garbage',
@@ -225,28 +256,28 @@ export const FAULT_KINDS: { readonly [Kind in FaultKind]: FaultKindRow<FaultMemb
     word: 'Broken gzip',
     description: 'Declares the body as gzip, but it is plain, cut short or corrupt.',
     paths: ANY_PATH,
-    members: { how: choice('How', ['plain', 'cut', 'corrupt']) },
+    members: { how: maybe(choice('How', ['plain', 'cut', 'corrupt'])) },
   },
   redirect: {
     word: 'Redirect',
     description: 'Redirects to another path, or to a location of your choice.',
     paths: ANY_PATH,
     members: {
-      status: choice('Status', [307, 301, 302, 303, 308]),
-      location: { type: 'headerText', label: 'Location (empty: another path here)' },
+      status: maybe(choice('Status', [307, 301, 302, 303, 308])),
+      location: maybe(field(HEADER_TEXT, { label: 'Location (empty: another path here)' })),
     },
   },
   oversized_headers: {
     word: 'Oversized headers',
     description: 'Adds this many bytes of header fields to the correct answer.',
     paths: ANY_PATH,
-    members: { bytes: integer('Size', 1, 10_000_000, { start: 100_000, unit: 'bytes' }) },
+    members: { bytes: bytes(1, 10_000_000, { label: 'Size', start: 100_000 }) },
   },
   oversized_body: {
     word: 'Oversized body',
     description: 'Adds this many bytes of white space to the correct body.',
     paths: ANY_PATH,
-    members: { bytes: integer('Size', 1, 1_000_000_000, { start: 10_000_000, unit: 'bytes' }) },
+    members: { bytes: bytes(1, 1_000_000_000, { label: 'Size', start: 10_000_000 }) },
   },
   wrong_owner_token: {
     word: "Another owner's token",
@@ -258,6 +289,6 @@ export const FAULT_KINDS: { readonly [Kind in FaultKind]: FaultKindRow<FaultMemb
 
 export const FAULT_KIND_NAMES = Object.keys(FAULT_KINDS) as FaultKind[];
 
-/** The members of a kind by name, for code that treats all kinds alike. */
-export const faultMembers = (name: FaultKind): [name: string, member: FaultMember][] =>
-  Object.entries(FAULT_KINDS[name].members as Record<string, FaultMember>);
+/** The schemas of a kind's members by name, for code that treats all kinds alike. */
+export const faultMembers = (kind: FaultKind): [name: string, member: Schema][] =>
+  Object.entries(FAULT_KINDS[kind].members);

@@ -1,7 +1,17 @@
 /** A fault rule: what goes wrong, for which requests, and when. Deterministic conditions come first, because a test that
  * fails should fail the same way again. */
 
-import type { FaultEffect, FaultPath } from './fault-kinds.ts';
+import * as v from 'valibot';
+import { nearest } from '../../option-check.ts';
+import {
+  FAULT_KIND_NAMES,
+  FAULT_KINDS,
+  type FaultEffect,
+  type FaultKind,
+  type FaultPath,
+  faultMembers,
+} from './fault-kinds.ts';
+import { between, count, integer, maybe, number, object, oneOf, type Schema, string, text } from './schema.ts';
 
 export type { FaultEffect, FaultKind, FaultMembers, FaultPath } from './fault-kinds.ts';
 
@@ -127,3 +137,88 @@ export interface SandboxFaults {
   /** All rules with their progress, oldest first. */
   list(): ActiveFault[];
 }
+
+const MAX_SPAN_MS = 30 * 86_400_000;
+
+const IN_ORDER = 'expected a list of [fromMs, toMs], in order and without overlap';
+
+const TIME = v.number(IN_ORDER);
+const isTime = (ms: number) => Number.isInteger(ms) && ms <= MAX_SPAN_MS;
+
+const SCHEDULE = v.pipe(
+  v.array(v.strictTuple([TIME, TIME], IN_ORDER), IN_ORDER),
+  v.minLength(1, IN_ORDER),
+  v.maxLength(1000, IN_ORDER),
+  v.check((spans) => {
+    const times = spans.flat();
+    return times.every((ms, n) => isTime(ms) && ms >= (times[n - 1] ?? 0) + (n % 2));
+  }, IN_ORDER),
+);
+
+/** By the member that names each condition. */
+const CONDITIONS = {
+  always: object({ always: v.literal(true, 'expected true') }),
+  next: object({ next: integer(1, 1e9) }),
+  over: object({ over: integer(0, 1e9), perMs: between(1, MAX_SPAN_MS, 'milliseconds, at least 1') }),
+  schedule: v.pipe(
+    object({ schedule: SCHEDULE, everyMs: maybe(integer(1, MAX_SPAN_MS, 'milliseconds')) }),
+    v.forward(
+      v.check(
+        ({ schedule, everyMs = MAX_SPAN_MS }) => everyMs >= (schedule.at(-1)?.[1] ?? 0),
+        'expected no less than the last toMs',
+      ),
+      ['everyMs'],
+    ),
+  ),
+  probability: object({
+    probability: between(0, 1, 'a number from 0 to 1'),
+    seed: maybe(integer(0, 0xffff_ffff)),
+  }),
+};
+
+export const FAULT_WHEN = v.union(
+  Object.values(CONDITIONS),
+  `expected exactly one of ${Object.keys(CONDITIONS).join(', ')}`,
+);
+
+/** The condition that is named, or nearly named, so that a problem is told of that one alone. */
+const WHEN = v.lazy((given) => {
+  if (typeof given !== 'object' || given === null) return FAULT_WHEN;
+  const names = Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[];
+  const named = names.filter((name) => name in given);
+  const [meant] =
+    named.length > 0 ? named : Object.keys(given).map((name) => nearest(name, names) as (typeof names)[0]);
+  return meant && named.length < 2 ? CONDITIONS[meant] : FAULT_WHEN;
+});
+
+const targetOf = (paths: readonly FaultPath[]) =>
+  object({ path: maybe(oneOf(paths)), app: maybe(string), owner: maybe(string) });
+
+/** A variant for each kind. `more`: further members, by kind. */
+const rulesWith = (more: (kind: FaultKind) => v.ObjectEntries) =>
+  v.variant(
+    'kind',
+    FAULT_KIND_NAMES.map((kind) =>
+      v.pipe(
+        object({ kind: v.literal(kind), ...Object.fromEntries(faultMembers(kind)), ...more(kind) }),
+        v.description(FAULT_KINDS[kind].description),
+      ),
+    ),
+    (issue) => (issue.path ? KIND.message(issue as never) : 'expected an object'),
+  );
+
+const KIND = oneOf(FAULT_KIND_NAMES);
+
+/** Checks a rule. */
+export const FAULT_RULE = rulesWith((kind) => ({
+  id: maybe(text(/^[\w-]{1,40}$/, 'up to 40 letters, digits, - and _')),
+  target: maybe(targetOf(FAULT_KINDS[kind].paths)),
+  when: maybe(WHEN),
+})) as Schema as Schema<FaultRule>;
+
+/** Describes an added rule. */
+export const ACTIVE_FAULT = rulesWith(() => ({
+  ...{ id: string, target: targetOf(['token', 'echo', 'all']), when: WHEN },
+  ...{ addedAtMs: number, hits: count, endsAtMs: maybe(number) },
+  left: maybe(v.union([object({ requests: count }), object({ ms: number })])),
+})) as Schema as Schema<ActiveFault>;

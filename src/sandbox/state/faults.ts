@@ -1,9 +1,17 @@
-import { checkFaultRule } from './fault-check.ts';
 import { FAULT_KINDS } from './fault-kinds.ts';
-import type { ActiveFault, FaultEffect, FaultRule, FaultTarget, FaultWhen, SandboxFaults } from './fault-rules.ts';
+import {
+  type ActiveFault,
+  FAULT_RULE,
+  type FaultEffect,
+  type FaultRule,
+  type FaultTarget,
+  type FaultWhen,
+  type SandboxFaults,
+} from './fault-rules.ts';
 import type { FaultSpan } from './history.ts';
 import type { LedgerKind } from './ledger-entry.ts';
 import { BadRequest } from './problems.ts';
+import { checked } from './schema.ts';
 
 /** What is known of a request when a fault is looked up for it. */
 export interface FaultSubject {
@@ -59,9 +67,8 @@ export class Faults implements SandboxFaults {
 
   /** @param endsAtMs when the rule will be removed, where that is known. */
   add(given: FaultRule, endsAtMs?: number): string {
-    checkFaultRule(given);
-    this.#checkTarget(given.target);
-    const rule = structuredClone(given);
+    const rule = structuredClone(checked('fault rule', FAULT_RULE, given));
+    this.#checkTarget(rule.target);
     const id = rule.id ?? `fault-${++this.#lastId}`;
     if (this.#rules.has(id)) throw new BadRequest(`a fault rule ${id} exists already`);
     if (this.#rules.size >= MAX_RULES) throw new BadRequest(`there are ${MAX_RULES} fault rules already`);

@@ -1,4 +1,5 @@
-import { OptionCheck } from '../../option-check.ts';
+import type * as v from 'valibot';
+import { between, boolean, checked, field, integer, maybe, object, oneOf, type Schema } from './schema.ts';
 
 /**
  * Settings for everything that the service does not document. The defaults are the most likely assumptions; the other values
@@ -78,41 +79,67 @@ export const DEFAULT_PROFILE: Readonly<Profile> = Object.freeze({
   revokedKeyEndsTokens: true,
 });
 
-/** The legal values of each enumerated setting, for validation and for the portal. */
-export const PROFILE_VALUES = {
-  shape: ['rfc6749', 'minimal', 'odd', 'hostile'],
-  tokenFormat: ['opaque', 'jwt'],
-  errorForm: ['rfc6749', 'problem', 'text', 'html', 'empty', 'echoing'],
-  revokedKey: ['invalid_grant', 'access_denied', 'not_found', 'invalid_client', 'token'],
-  lifetimeAs: ['number', 'string', 'milliseconds'],
-} as const;
+/** The schema of a setting with a fixed choice. `words`: by value. */
+const choice = <const Word extends string>(label: string, words: Readonly<Record<Word, string>>) =>
+  field(oneOf(Object.keys(words) as Word[]), { label, words });
 
-const TEN_YEARS_S = 10 * 365.25 * 86_400;
+export const LIFETIME = between(0.001, 10 * 365.25 * 86_400, 'seconds, from 0.001 to ten years');
+
+const ODD = {
+  lifetimeAs: choice('Lifetime as', {
+    number: 'Number of seconds',
+    string: 'String of seconds',
+    milliseconds: 'Number of milliseconds',
+  }),
+  camelCase: field(boolean, { label: 'Names in camelCase' }),
+  wrapped: field(boolean, { label: 'Wrapped in data' }),
+};
+
+/** The settings with what the portal's form shows for them. */
+export const SETTINGS = {
+  shape: choice('Response fields', {
+    rfc6749: 'As RFC 6749',
+    minimal: 'Minimal: token alone',
+    odd: 'Odd: as set below',
+    hostile: 'Hostile: malformed, in turn',
+  }),
+  odd: object(ODD),
+  tokenFormat: choice('Format', { opaque: 'Opaque', jwt: 'JWT' }),
+  lifetimeSeconds: field(LIFETIME, { label: 'Lifetime in seconds' }),
+  replicationLagMs: field(integer(0, 86_400_000), { label: 'Replication lag in milliseconds' }),
+  revokePrevious: field(boolean, { label: 'A new token revokes the previous one' }),
+  errorForm: choice('Form', {
+    rfc6749: 'RFC 6749',
+    problem: 'Problem details',
+    text: 'Plain text',
+    html: 'HTML',
+    empty: 'Empty body',
+    echoing: 'Quotes the request, secrets included',
+  }),
+  revokedKey: choice('A revoked access key gets', {
+    invalid_grant: '400 invalid_grant',
+    access_denied: '403 access_denied',
+    not_found: '404 not_found',
+    invalid_client: '401 invalid_client',
+    token: 'A token that no resource accepts',
+  }),
+  revokedKeyEndsTokens: field(boolean, { label: 'Revoking it ends its tokens' }),
+};
+
+export const PROFILE: Schema<Profile> = object(SETTINGS);
+
+/** The members of an object, each of which may be absent. */
+const partial = <const Entries extends Record<string, Schema>>(entries: Entries) =>
+  object(
+    Object.fromEntries(Object.entries(entries).map(([name, schema]) => [name, maybe(schema)])) as {
+      [Name in keyof Entries]: v.ExactOptionalSchema<Entries[Name], undefined>;
+    },
+  );
+
+export const PROFILE_CHANGES = partial({ ...SETTINGS, odd: partial(ODD) });
 
 /** A profile with these changes. Throws `invalid_options` for unknown names and invalid values. */
-export function changedProfile(profile: Profile, changes: ProfileChanges): Profile {
-  const check = new OptionCheck<Profile>('profile', changes as Profile, Object.keys(DEFAULT_PROFILE));
-  checkProfile(check);
-  check.done();
-  return { ...profile, ...structuredClone(changes), odd: { ...profile.odd, ...changes.odd } };
+export function changedProfile(profile: Profile, given: ProfileChanges): Profile {
+  const changes = checked('profile', PROFILE_CHANGES, given);
+  return { ...profile, ...changes, odd: { ...profile.odd, ...changes.odd } };
 }
-
-/** Checks a profile, by itself or nested in other options. */
-export function checkProfile(check: OptionCheck<Profile>): void {
-  const oneOf = (values: readonly string[]) => (value: unknown) => values.includes(value as string);
-  for (const name of ['shape', 'tokenFormat', 'errorForm', 'revokedKey'] as const) {
-    check.when(name, oneOf(PROFILE_VALUES[name]), `one of ${PROFILE_VALUES[name].join(', ')}`);
-  }
-  for (const name of ['revokePrevious', 'revokedKeyEndsTokens'] as const) check.when(name, isBoolean, 'true or false');
-  check.when('lifetimeSeconds', isLifetime, 'seconds, from 0.001 to ten years');
-  check.integer('replicationLagMs', 0, 86_400_000);
-  const odd = check.nested<OddShape>('odd', ['lifetimeAs', 'camelCase', 'wrapped']);
-  odd?.when('lifetimeAs', oneOf(PROFILE_VALUES.lifetimeAs), `one of ${PROFILE_VALUES.lifetimeAs.join(', ')}`);
-  odd?.when('camelCase', isBoolean, 'true or false');
-  odd?.when('wrapped', isBoolean, 'true or false');
-}
-
-const isBoolean = (value: unknown): boolean => typeof value === 'boolean';
-
-export const isLifetime = (value: unknown): boolean =>
-  typeof value === 'number' && value >= 0.001 && value <= TEN_YEARS_S;

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { UpdateFrame } from '../../../src/sandbox/api-types.ts';
 import { Feed } from '../../../src/sandbox/control/feed.ts';
+import type { UpdateFrame } from '../../../src/sandbox/control/shapes.ts';
 import { Directory } from '../../../src/sandbox/state/directory.ts';
 import { Faults } from '../../../src/sandbox/state/faults.ts';
 import { History } from '../../../src/sandbox/state/history.ts';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import type { PictureView, StateView } from '../../../src/sandbox/api-types.ts';
+import type { PictureView, StateView } from '../../../src/sandbox/control/shapes.ts';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/index.ts';
 import { askToken } from '../client.ts';
 

@@ -59,6 +59,10 @@ it('is built into files beside the package, each read when it is first asked for
 
 it('bundles no package that is not named, and hands over the licence of each', async () => {
   await expect(bundlePage([])).rejects.toThrow('the portal bundles preact');
-  const { bundled } = await bundlePage(['preact']);
-  expect(bundled).toMatchObject([{ name: 'preact', license: 'MIT', licenseText: expect.stringContaining('MIT') }]);
+  const { bundled } = await bundlePage(['preact', 'valibot']);
+  const licensed = { license: 'MIT', licenseText: expect.stringContaining('MIT') };
+  expect(bundled).toMatchObject([
+    { name: 'preact', ...licensed },
+    { name: 'valibot', ...licensed },
+  ]);
 });

@@ -2,12 +2,8 @@ import { ServerResponse } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { isOwnerTokenError, OwnerTokenRegistry, TokenEndpoint } from '../../../src/index.ts';
 import { type FaultRule, type Sandbox, startSandbox } from '../../../src/sandbox/index.ts';
-import {
-  FAULT_KIND_NAMES,
-  FAULT_KINDS,
-  type FaultMember,
-  faultMembers,
-} from '../../../src/sandbox/state/fault-kinds.ts';
+import { FAULT_KIND_NAMES, FAULT_KINDS, faultMembers } from '../../../src/sandbox/state/fault-kinds.ts';
+import { fieldOf, type Schema } from '../../../src/sandbox/state/schema.ts';
 import { settle } from '../../helpers/manual-clock.ts';
 import { seeded } from '../../helpers/seeded.mjs';
 import { askToken, raw, rawTokenRequest } from '../client.ts';
@@ -108,16 +104,17 @@ describe('rules with values of every sort', () => {
   const HEADER_TEXTS = ['', 'x', 'chunked', 'close', '0', '-1', 'gzip', 'x'.repeat(4000), 'caf\u00e9', 'x\r\ny: z'];
   const BODIES = ['', 'text', null, 0, {}, [], { toJSON: () => undefined }, 1n, () => {}, Symbol('x'), 'x'.repeat(1e6)];
 
-  function valueFor(member: FaultMember, random: () => number): unknown {
+  function valueFor(member: Schema, random: () => number): unknown {
     const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)] as T;
-    switch (member.type) {
-      case 'integer':
-        return pick([member.min, member.min + 1, Math.min(member.max, 700), 204, 304, member.min - 1, 0.5, '1', null]);
-      case 'choice':
-        return pick([...member.values, 'other']);
-      case 'headers':
+    const { schema } = fieldOf(member);
+    switch (schema.type) {
+      case 'number':
+        return pick([0, 1, 200, 204, 304, 599, 700, 0.5, '1', null]);
+      case 'picklist':
+        return pick([...(schema as unknown as { options: readonly unknown[] }).options, 'other']);
+      case 'record':
         return Object.fromEntries([[pick([...HEADER_NAMES, ...MORE_NAMES]), pick(HEADER_TEXTS)]]);
-      case 'body':
+      case 'unknown':
         return pick(BODIES);
       default:
         return pick([...HEADER_TEXTS, 0, 5, -1, '/elsewhere', 'https://elsewhere.example/']);
@@ -139,7 +136,7 @@ describe('rules with values of every sort', () => {
     if (path === 'all') requests.push(bare('GET /echo'), bare('HEAD /echo'), bare('PUT /'));
     let added = 0;
     for (let round = 0; round < 100; round++) {
-      const members = faultMembers(kind).filter(([, { required }]) => required || random() < 0.7);
+      const members = faultMembers(kind).filter(([, { type }]) => type !== 'exact_optional' || random() < 0.7);
       const values = members.map(([name, member]) => [name, valueFor(member, random)]);
       const rule = { kind, target: { path }, when: { next: 1 } };
       try {

@@ -140,7 +140,7 @@ describe('profile settings', () => {
     await start({});
     const changes = { shpe: 'odd', lifetimeSeconds: -1, odd: { wraped: true }, revokePrevious: 'yes' } as object;
     expect(() => sandbox.setProfile(changes)).toThrow(
-      /shpe[\s\S]*shape[\s\S]*revokePrevious[\s\S]*lifetimeSeconds[\s\S]*wrapped/,
+      /wrapped[\s\S]*lifetimeSeconds[\s\S]*revokePrevious[\s\S]*shpe[\s\S]*shape/,
     );
     expect(sandbox.profile).toEqual({ ...DEFAULT_PROFILE, lifetimeSeconds: 600 });
     await expect(startSandbox({ profile: { shape: 'round' as 'odd' } })).rejects.toThrow('profile.shape');

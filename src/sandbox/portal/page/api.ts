@@ -1,4 +1,4 @@
-import type { ControlError } from '../../api-types.ts';
+import type { ControlError } from '../../control/shapes.ts';
 
 /** A request that the control plane refused. Its message can be shown to the user. */
 export class Refused extends Error {

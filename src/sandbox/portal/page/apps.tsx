@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { Scroll, State } from '../../../picture/parts.tsx';
 import { spanWord } from '../../../picture/words.ts';
-import type { AppView } from '../../api-types.ts';
+import type { AppView } from '../../control/shapes.ts';
 import { ask } from './api.ts';
 import { type Model, timeOf } from './model.ts';
 import { Action, Field, useAction, useTick } from './parts.tsx';

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { CredentialsView, TryView } from '../../api-types.ts';
+import type { CredentialsView, TryView } from '../../control/shapes.ts';
 import { ask } from './api.ts';
 import { hiddenEnv } from './curl.ts';
 import type { Model } from './model.ts';

@@ -1,5 +1,5 @@
 import { createContext } from 'preact';
-import type { PictureView, StateView, UpdateFrame } from '../../api-types.ts';
+import type { PictureView, StateView, UpdateFrame } from '../../control/shapes.ts';
 import { ask, Refused } from './api.ts';
 import { changed, combined, type Model, modelOf, withConnection, withLostConnection, withPicture } from './model.ts';
 

@@ -1,4 +1,4 @@
-import type { CredentialsView, LedgerEntry } from '../../api-types.ts';
+import type { CredentialsView, LedgerEntry } from '../../control/shapes.ts';
 
 /**
  * A request as a curl command. Unless secrets are given, the command reads them from the environment variables of the CLI.

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { AppView, OwnerView, PreviewView } from '../../api-types.ts';
+import type { AppView, OwnerView, PreviewView } from '../../control/shapes.ts';
 import { FAULT_KIND_NAMES, FAULT_KINDS } from '../../state/fault-kinds.ts';
 import type { FaultRule } from '../../state/fault-rules.ts';
 import { ask, Refused } from './api.ts';

@@ -1,7 +1,8 @@
 /** The fields of the form for a fault rule, and the rule built from their values. The control plane validates it. */
 
-import { type FaultKind, type FaultMember, faultMembers } from '../../state/fault-kinds.ts';
+import { type FaultKind, faultMembers } from '../../state/fault-kinds.ts';
 import type { FaultRule } from '../../state/fault-rules.ts';
+import { fieldOf } from '../../state/schema.ts';
 
 /** A field of the form. `seconds`: entered in seconds, sent in milliseconds. */
 export interface FaultField {
@@ -15,17 +16,16 @@ export interface FaultField {
 
 /** The fields of a kind, from the table of fault kinds. Headers have no field: only code and REST can set them. */
 export const fieldsOfKind = (kind: FaultKind): FaultField[] =>
-  faultMembers(kind).flatMap(([name, member]) => (member.type === 'headers' ? [] : [fieldOf(name, member)]));
-
-function fieldOf(name: string, member: FaultMember): FaultField {
-  const { label, start = '' } = member;
-  if (member.type === 'choice') {
-    return { name, label, type: 'choice', options: member.values.map(String), start: `${start}` };
-  }
-  if (member.type !== 'integer') return { name, label, type: 'text', start: `${start}` };
-  if (member.unit !== 'ms') return { name, label, type: 'number', start: `${start}` };
-  return { name, label, type: 'seconds', start: start === '' ? '' : `${Number(start) / 1000}` };
-}
+  faultMembers(kind).flatMap(([name, member]) => {
+    const { schema, facts } = fieldOf(member);
+    const { label, start = '', unit } = facts;
+    if ('options' in schema && schema.type === 'picklist') {
+      return { name, label, type: 'choice', options: (schema.options as unknown[]).map(String), start: `${start}` };
+    }
+    if (unit === 'ms') return { name, label, type: 'seconds', start: start === '' ? '' : `${Number(start) / 1000}` };
+    if (schema.type === 'record') return [];
+    return { name, label, type: schema.type === 'number' ? 'number' : 'text', start: `${start}` };
+  });
 
 export type WhenKind = 'always' | 'next' | 'over' | 'schedule' | 'probability';
 
@@ -109,7 +109,7 @@ export function hasFieldFor({ kind, when }: FormValues, message: string): boolea
 export function problemOf({ name, type }: FaultField, message: string, prefix = ''): string | undefined {
   const isEnd = name === 'fromMs' || name === 'toMs';
   const path = prefix + (isEnd ? 'schedule' : name);
-  const line = message.split('\n').find((one) => one.replace(/^\s*-\s*/, '').startsWith(`${path}:`));
+  const line = message.split('\n').find((one) => /^\s*-?\s*([\w.]*?)(\.\d+)*:/.exec(one)?.[1] === path);
   if (line === undefined) return undefined;
   if (isEnd) return 'expected a start before the end';
   if (path === 'when.everyMs') return 'expected at least the time of the end';

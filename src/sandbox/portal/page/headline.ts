@@ -2,7 +2,7 @@
 
 import { countsBetween, hasFailed, MARK_KINDS, type Seconds } from '../../../picture/data.ts';
 import { countWord, plural, spanWord } from '../../../picture/words.ts';
-import type { FiguresView } from '../../api-types.ts';
+import type { FiguresView } from '../../control/shapes.ts';
 
 export type Tone = 'warning' | 'alarm' | undefined;
 

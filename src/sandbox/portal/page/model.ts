@@ -17,7 +17,7 @@ import type {
   StateView,
   TokenView,
   UpdateFrame,
-} from '../../api-types.ts';
+} from '../../control/shapes.ts';
 import type { ActiveFault } from '../../state/fault-rules.ts';
 import { pictureMark, succeeded } from '../../state/marks.ts';
 import type { Profile } from '../../state/profile.ts';

@@ -3,7 +3,7 @@ import { Scroll, State, TokenState } from '../../../picture/parts.tsx';
 import { Picture } from '../../../picture/picture.tsx';
 import type { Span } from '../../../picture/time-rail.tsx';
 import { countWord, plural } from '../../../picture/words.ts';
-import type { AccessKeyView, CredentialsView, LedgerEntry, OwnerView, TryView } from '../../api-types.ts';
+import type { AccessKeyView, CredentialsView, LedgerEntry, OwnerView, TryView } from '../../control/shapes.ts';
 import { hashOf, setParams, useAddress } from './address.ts';
 import { ask, tellFailure } from './api.ts';
 import { Tried } from './connect-panel.tsx';

@@ -1,7 +1,7 @@
 import { useContext, useEffect, useState } from 'preact/hooks';
 import { Scroll, State, TokenState } from '../../../picture/parts.tsx';
 import { countWord, plural } from '../../../picture/words.ts';
-import type { OwnerView } from '../../api-types.ts';
+import type { OwnerView } from '../../control/shapes.ts';
 import { hashOf, setParams, useAddress } from './address.ts';
 import { ask } from './api.ts';
 import { ConnectionContext } from './connection.ts';

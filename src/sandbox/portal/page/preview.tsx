@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import type { PreviewView } from '../../api-types.ts';
+import type { PreviewView } from '../../control/shapes.ts';
 import { ask } from './api.ts';
 
 /** Debounces typing, so that not every key requests a preview. */

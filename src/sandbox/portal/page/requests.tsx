@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useContext, useEffect, useState } from 'preact/hooks';
 import { Mark, Scroll } from '../../../picture/parts.tsx';
 import { clockWord, spanWord, timeWord } from '../../../picture/words.ts';
-import type { CredentialsView, LedgerEntry, TryView } from '../../api-types.ts';
+import type { CredentialsView, LedgerEntry, TryView } from '../../control/shapes.ts';
 import { failed, markOf } from '../../state/marks.ts';
 import { setParams, useAddress } from './address.ts';
 import { ask, tellFailure } from './api.ts';

@@ -1,7 +1,8 @@
 import { useContext, useEffect, useState } from 'preact/hooks';
 import { Scroll } from '../../../picture/parts.tsx';
 import type { Fact } from '../../state/facts.ts';
-import type { Profile, ProfileChanges } from '../../state/profile.ts';
+import { type OddShape, type Profile, type ProfileChanges, SETTINGS } from '../../state/profile.ts';
+import { fieldOf, type Schema } from '../../state/schema.ts';
 import { ask, tellFailure } from './api.ts';
 import type { Model } from './model.ts';
 import { Check, Choice, Field, Say } from './parts.tsx';
@@ -22,8 +23,7 @@ export function ResponseShape({ model }: { model: Model }) {
       <section aria-labelledby="settings-heading">
         <h2 id="settings-heading">Settings</h2>
         <p class="hint">All of this is assumed: the service documents only the request.</p>
-        <Answer profile={profile} change={change} />
-        <Errors profile={profile} change={change} />
+        <Settings profile={profile} change={change} />
       </section>
       <Examples profile={profile} />
       <FactTable profile={profile} />
@@ -31,131 +31,47 @@ export function ResponseShape({ model }: { model: Model }) {
   );
 }
 
-interface Props {
-  readonly profile: Profile;
-  readonly change: (changes: ProfileChanges) => void;
-}
+/** The settings in the order of the form: those of a token, and those of an error. */
+const GROUPS = [
+  ['A token', ['shape', 'odd', 'tokenFormat', 'lifetimeSeconds', 'replicationLagMs', 'revokePrevious']],
+  ['An error', ['errorForm', 'revokedKey', 'revokedKeyEndsTokens']],
+] as const;
 
-function Answer({ profile, change }: Props) {
-  return (
-    <fieldset>
-      <legend>A token</legend>
-      <Choice
-        label="Response fields"
-        value={profile.shape}
-        options={[
-          ['rfc6749', 'As RFC 6749'],
-          ['minimal', 'Minimal: token alone'],
-          ['odd', 'Odd: as set below'],
-          ['hostile', 'Hostile: malformed, in turn'],
-        ]}
-        onChange={(shape) => change({ shape })}
-      />
-      {profile.shape === 'odd' && <Odd profile={profile} change={change} />}
-      <Choice
-        label="Format"
-        value={profile.tokenFormat}
-        options={[
-          ['opaque', 'Opaque'],
-          ['jwt', 'JWT'],
-        ]}
-        onChange={(tokenFormat) => change({ tokenFormat })}
-      />
-      <NumberSetting
-        label="Lifetime in seconds"
-        value={profile.lifetimeSeconds}
-        onChange={(lifetimeSeconds) => change({ lifetimeSeconds })}
-      />
-      <NumberSetting
-        label="Replication lag in milliseconds"
-        value={profile.replicationLagMs}
-        onChange={(replicationLagMs) => change({ replicationLagMs })}
-      />
-      <Check
-        label="A new token revokes the previous one"
-        checked={profile.revokePrevious}
-        onChange={(revokePrevious) => change({ revokePrevious })}
-      />
+function Settings({ profile, change }: { profile: Profile; change: (changes: ProfileChanges) => void }) {
+  return GROUPS.map(([legend, names]) => (
+    <fieldset key={legend}>
+      <legend>{legend}</legend>
+      {names.map((name) => {
+        const set = (value: unknown) => change({ [name]: value });
+        if (name !== 'odd') return <Setting key={name} schema={SETTINGS[name]} value={profile[name]} set={set} />;
+        const odd = Object.entries(SETTINGS.odd.entries) as [keyof OddShape, Schema][];
+        return (
+          profile.shape === 'odd' &&
+          odd.map(([member, schema]) => (
+            <Setting key={member} schema={schema} value={profile.odd[member]} set={(to) => set({ [member]: to })} />
+          ))
+        );
+      })}
     </fieldset>
-  );
+  ));
 }
 
-function Odd({ profile, change }: Props) {
+/** The control for a setting, as its schema says. */
+function Setting(props: { schema: Schema; value: string | number | boolean; set: (value: unknown) => void }) {
+  const { schema, value, set } = props;
+  const { label, words } = fieldOf(schema).facts;
+  if (typeof value === 'boolean') return <Check label={label} checked={value} onChange={set} />;
+  if (words) return <Choice label={label} value={`${value}`} options={Object.entries(words)} onChange={set} />;
   return (
-    <>
-      <Choice
-        label="Lifetime as"
-        value={profile.odd.lifetimeAs}
-        options={[
-          ['number', 'Number of seconds'],
-          ['string', 'String of seconds'],
-          ['milliseconds', 'Number of milliseconds'],
-        ]}
-        onChange={(lifetimeAs) => change({ odd: { lifetimeAs } })}
-      />
-      <Check
-        label="Names in camelCase"
-        checked={profile.odd.camelCase}
-        onChange={(camelCase) => change({ odd: { camelCase } })}
-      />
-      <Check
-        label="Wrapped in data"
-        checked={profile.odd.wrapped}
-        onChange={(wrapped) => change({ odd: { wrapped } })}
-      />
-    </>
-  );
-}
-
-function Errors({ profile, change }: Props) {
-  return (
-    <fieldset>
-      <legend>An error</legend>
-      <Choice
-        label="Form"
-        value={profile.errorForm}
-        options={[
-          ['rfc6749', 'RFC 6749'],
-          ['problem', 'Problem details'],
-          ['text', 'Plain text'],
-          ['html', 'HTML'],
-          ['empty', 'Empty body'],
-          ['echoing', 'Quotes the request, secrets included'],
-        ]}
-        onChange={(errorForm) => change({ errorForm })}
-      />
-      <Choice
-        label="A revoked access key gets"
-        value={profile.revokedKey}
-        options={[
-          ['invalid_grant', '400 invalid_grant'],
-          ['access_denied', 'access_denied'],
-          ['not_found', 'not_found'],
-          ['invalid_client', 'invalid_client'],
-          ['token', 'A token that no resource accepts'],
-        ]}
-        onChange={(revokedKey) => change({ revokedKey })}
-      />
-      <Check
-        label="Revoking it ends its tokens"
-        checked={profile.revokedKeyEndsTokens}
-        onChange={(revokedKeyEndsTokens) => change({ revokedKeyEndsTokens })}
-      />
-    </fieldset>
-  );
-}
-
-/** Sent on Enter or when the field loses the focus, so that no half-typed number is sent. */
-function NumberSetting(props: { label: string; value: number; onChange: (value: number) => void }) {
-  return (
-    <Field label={props.label}>
+    <Field label={label}>
       {(id) => (
         <input
           id={id}
           type="text"
           inputMode="decimal"
-          value={`${props.value}`}
-          onChange={(event) => props.onChange(Number(event.currentTarget.value))}
+          value={`${value}`}
+          // On Enter or when the field loses the focus, so that no half-typed number is sent.
+          onChange={(event) => set(Number(event.currentTarget.value))}
         />
       )}
     </Field>

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
 import { spanWord } from '../../../picture/words.ts';
-import type { ScenarioRun, ScenarioView } from '../../api-types.ts';
+import type { ScenarioRun, ScenarioView } from '../../control/shapes.ts';
 import { ask } from './api.ts';
 import { type Model, timeOf } from './model.ts';
 import { Action, useTick } from './parts.tsx';

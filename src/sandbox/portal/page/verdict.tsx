@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { plural } from '../../../picture/words.ts';
-import type { ScenarioVerdict } from '../../api-types.ts';
+import type { ScenarioVerdict } from '../../control/shapes.ts';
 import { hashOf } from './address.ts';
 
 /**

@@ -1,9 +1,10 @@
 /** The sandbox's requests and faults in words. */
 
 import { countWord, spanWord } from '../../../picture/words.ts';
-import type { LedgerEntry, Outcome } from '../../api-types.ts';
+import type { LedgerEntry, Outcome } from '../../control/shapes.ts';
 import { FAULT_KINDS, type FaultEffect, type FaultKind, faultMembers } from '../../state/fault-kinds.ts';
 import type { ActiveFault, FaultTarget, FaultWhen } from '../../state/fault-rules.ts';
+import { fieldOf } from '../../state/schema.ts';
 
 const OUTCOME_WORDS: Readonly<Record<Outcome, string>> = {
   issued: 'token issued',
@@ -66,8 +67,9 @@ export function faultWord(rule: FaultEffect): string {
   const { word, shown } = FAULT_KINDS[rule.kind] as { word: string; shown?: string };
   if (shown === undefined) return word;
   const value = (rule as unknown as Record<string, unknown>)[shown];
-  const member = Object.fromEntries(faultMembers(rule.kind))[shown];
-  const isSpan = member?.type === 'integer' && member.unit === 'ms';
+  const isSpan = faultMembers(rule.kind).some(
+    ([name, member]) => name === shown && fieldOf(member).facts.unit === 'ms',
+  );
   return `${word} ${isSpan ? spanWord(Number(value)) : String(value).replace('_', ' ')}`;
 }
 

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
-import type { CredentialsView } from '../../../../src/sandbox/api-types.ts';
+import type { CredentialsView } from '../../../../src/sandbox/control/shapes.ts';
 import { startSandbox } from '../../../../src/sandbox/index.ts';
 import { curlOf, hiddenEnv } from '../../../../src/sandbox/portal/page/curl.ts';
 

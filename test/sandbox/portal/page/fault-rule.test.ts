@@ -8,8 +8,11 @@ import {
   WHEN_FIELDS,
   type WhenKind,
 } from '../../../../src/sandbox/portal/page/fault-rule.ts';
-import { checkFaultRule } from '../../../../src/sandbox/state/fault-check.ts';
 import { FAULT_KIND_NAMES, faultMembers } from '../../../../src/sandbox/state/fault-kinds.ts';
+import { FAULT_RULE } from '../../../../src/sandbox/state/fault-rules.ts';
+import { checked } from '../../../../src/sandbox/state/schema.ts';
+
+const checkFaultRule = (rule: unknown) => checked('fault rule', FAULT_RULE, rule);
 
 const answers = (changes: Partial<FormValues>): FormValues => ({
   kind: 'silence',

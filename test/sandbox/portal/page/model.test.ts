@@ -7,7 +7,7 @@ import type {
   StateView,
   TokenView,
   UpdateFrame,
-} from '../../../../src/sandbox/api-types.ts';
+} from '../../../../src/sandbox/control/shapes.ts';
 import {
   changed,
   combined,

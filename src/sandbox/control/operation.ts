@@ -1,0 +1,89 @@
+/** An operation of the control plane: its description, from which routing, checks and `/openapi.json` derive, and what it does. */
+
+import type * as v from 'valibot';
+import { BadRequest } from '../state/problems.ts';
+import { checked, object, type Schema } from '../state/schema.ts';
+import type { ControlContext } from './context.ts';
+
+/** The result of an operation is sent as JSON, with status 200 unless it is a `Status`. */
+export class Status<Body = unknown> {
+  readonly status: number;
+  readonly body: Body;
+
+  constructor(status: number, body: Body) {
+    this.status = status;
+    this.body = body;
+  }
+}
+
+/** A query or body: an object, of which the members are known. */
+type Members<Value> = Schema<Value> & { readonly entries: v.ObjectEntries };
+
+interface Shapes<Query, Body, Answer> {
+  readonly query?: Members<Query>;
+  readonly body?: Schema<Body>;
+  /** Absent: a stream of events. */
+  readonly answer?: Schema<Answer>;
+  /** The answer holds secrets. */
+  readonly secret?: true;
+}
+
+export interface Operation extends Shapes<unknown, unknown, unknown> {
+  readonly method: string;
+  /** With the names of parameters in braces. */
+  readonly path: string;
+  readonly summary: string;
+  readonly run: (context: ControlContext, request: { path: never; query: never; body: never }) => unknown;
+}
+
+type NamesIn<Path> = Path extends `${string}{${infer Name}}${infer Rest}` ? Name | NamesIn<Rest> : never;
+
+/** Describes an operation. `route`: method and path. */
+export function operation<const Route extends string, Query, Body, Answer>(
+  route: Route,
+  summary: string,
+  shapes: Shapes<Query, Body, Answer>,
+  run: (
+    context: ControlContext,
+    request: { path: Readonly<Record<NamesIn<Route>, string>>; query: Query; body: Body },
+  ) => NoInfer<Answer> | Status<NoInfer<Answer>> | Promise<NoInfer<Answer>>,
+): Operation {
+  const [method = '', path = ''] = route.split(' ');
+  return { method, path, summary, ...shapes, run };
+}
+
+/** Runs an operation, after checking query and body against its description. */
+export function runOperation(
+  { query, body, run }: Operation,
+  context: ControlContext,
+  request: { path: Readonly<Record<string, string>>; query: URLSearchParams; body: string },
+): unknown {
+  const known = query ?? object({});
+  const given = {
+    path: request.path,
+    query: checked('query', known, parsedQuery(request.query, known.entries)),
+    body: body && checked('body', body, parsedBody(request.body)),
+  };
+  return run(context, given as never);
+}
+
+/** The parameters, with numbers and booleans parsed. */
+function parsedQuery(params: URLSearchParams, entries: v.ObjectEntries): object {
+  const read = (name: string, value: string): unknown => {
+    const schema = Object.hasOwn(entries, name) ? entries[name] : undefined;
+    const { type } = schema && 'wrapped' in schema ? (schema.wrapped as Schema) : { type: 'string' };
+    if (type === 'number' && value.trim() !== '' && Number.isFinite(Number(value))) return Number(value);
+    return type === 'boolean' && /^(true|false)$/.test(value) ? value === 'true' : value;
+  };
+  return Object.fromEntries([...params].map(([name, value]) => [name, read(name, value)]));
+}
+
+function parsedBody(text: string): object {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return parsed;
+  } catch {
+    // Reported below, like anything else that is not an object.
+  }
+  throw new BadRequest('the body is not a JSON object');
+}

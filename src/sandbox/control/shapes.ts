@@ -1,0 +1,269 @@
+/**
+ * The JSON of the control plane, each shape stated once: the types of answers and events, and the schemas of
+ * `/openapi.json`, which a test compares with real answers. Only {@link CredentialsView} holds secrets. Times named
+ * `…AtMs` are epoch milliseconds of the sandbox's clock.
+ */
+
+import * as v from 'valibot';
+import type { Mark } from '../../picture/data.ts';
+import type { Fact as FactType } from '../state/facts.ts';
+import { ACTIVE_FAULT, FAULT_RULE, FAULT_WHEN } from '../state/fault-rules.ts';
+import type { Band as BandType } from '../state/history.ts';
+import {
+  KINDS,
+  type LedgerEntry as LedgerEntryType,
+  type LedgerSummary as LedgerSummaryType,
+  OUTCOMES,
+} from '../state/ledger-entry.ts';
+import { PROFILE, PROFILE_CHANGES, SETTINGS } from '../state/profile.ts';
+import { SCENARIOS, type ScenarioView as ScenarioText } from '../state/scenarios.ts';
+import { boolean, count, maybe, number, object, oneOf, type Schema, string } from '../state/schema.ts';
+import type { TimelineSecond as TimelineSecondType } from '../state/timeline.ts';
+import type { ScenarioRun as ScenarioRunType, ScenarioVerdict as ScenarioVerdictType } from '../state/world.ts';
+
+export type { Outcome } from '../state/ledger-entry.ts';
+
+const listOf = v.array;
+
+export const Health = object({ status: string });
+
+/** The body of every error of the control plane, with a 4xx or 5xx status. */
+export const ControlError = object({
+  /** `bad_request`, `not_found`, `forbidden`, `unauthorized`, `unsupported_media_type`, `method_not_allowed`, … */
+  error: string,
+  message: string,
+});
+export type ControlError = v.InferOutput<typeof ControlError>;
+
+export const ClockView = object({ nowMs: number, frozen: boolean });
+export type ClockView = v.InferOutput<typeof ClockView>;
+
+/** Counts over all requests since the start or the last clearing of the ledger: exact. */
+export const FiguresView = object({
+  /** Requests of every kind. */
+  total: count,
+  tokenRequests: count,
+  /** Token requests for owners that already had a good token, however they ended. */
+  wasted: count,
+  /** Token requests in flight. */
+  inFlight: count,
+  owners: count,
+  /** Owners that a token was requested for. */
+  ownersAsked: count,
+  /** Owners with a usable token now. */
+  ownersCovered: count,
+});
+export type FiguresView = v.InferOutput<typeof FiguresView>;
+
+export type LedgerEntry = LedgerEntryType;
+export const LedgerEntry: Schema<LedgerEntry> = object({
+  ...{ id: count, kind: oneOf(KINDS), atMs: number, durationMs: maybe(number), method: string, app: maybe(string) },
+  ...{ owner: maybe(string), accessKey: maybe(string), token: maybe(string), tokenExpiresAtMs: maybe(number) },
+  ...{ outcome: oneOf(OUTCOMES), status: maybe(count), error: maybe(string), description: maybe(string) },
+  ...{ field: maybe(string), retryAfterSeconds: maybe(count), fault: maybe(string), faultKind: maybe(string) },
+  wasted: boolean,
+});
+
+export const LedgerSummary: Schema<LedgerSummaryType> = object({
+  ...{ total: count, wasted: count, ownersServed: count },
+  byOutcome: v.record(string, count),
+});
+
+/** A token as a bar in its owner's lane. */
+export const TokenView = object({
+  fingerprint: string,
+  owner: string,
+  app: string,
+  issuedAtMs: number,
+  expiresAtMs: number,
+  /** When it was revoked; the bar ends there. */
+  revokedAtMs: maybe(number),
+});
+export type TokenView = v.InferOutput<typeof TokenView>;
+
+export const LaneView = object({
+  /** The owner's id; empty for requests of unknown owners. */
+  id: string,
+  name: string,
+  /** Tokens of the window, oldest first, at most 60. */
+  tokens: listOf(TokenView),
+  /**
+   * Token requests and failed calls of the window, oldest first, at most 300: id, time, index of its kind (200, wasted,
+   * 429, 5xx, no usable answer, refused, in flight), and 1 if it was wasted.
+   */
+  marks: listOf(v.array(number)) as unknown as Schema<Mark[]>,
+});
+export type LaneView = v.InferOutput<typeof LaneView>;
+
+export type Band = BandType;
+export const Band: Schema<Band> = object({
+  ...{ id: count, kind: oneOf(['fault', 'scenario', 'frozen', 'jump']), name: maybe(string) },
+  ...{ fromMs: number, toMs: maybe(number) },
+});
+
+export type TimelineSecond = TimelineSecondType;
+export const TimelineSecond = listOf(count) as unknown as Schema<TimelineSecond>;
+
+/** `GET /api/picture`: lanes and time rail of a window that ends now or at `untilMs`. */
+export const PictureView = object({
+  windowMs: number,
+  /** In the directory's order; the worst first where `matching` exceeds the limit. */
+  lanes: listOf(LaneView),
+  /** How many owners match the search. */
+  matching: count,
+  seconds: listOf(TimelineSecond),
+  bands: listOf(Band),
+  /** Where `untilMs` is given: the requests of the window, oldest first, at most 500; or those named by `requests`. */
+  requests: maybe(listOf(LedgerEntry)),
+});
+export type PictureView = v.InferOutput<typeof PictureView>;
+
+export const AppView = object({
+  id: string,
+  name: string,
+  enabled: boolean,
+  clientId: string,
+  /** Fingerprints. The first is the current one; older ones are valid until `goodUntilMs`. */
+  secrets: listOf(object({ fingerprint: string, goodUntilMs: maybe(number) })),
+});
+export type AppView = v.InferOutput<typeof AppView>;
+
+export const AccessKeyView = object({
+  id: string,
+  app: string,
+  fingerprint: string,
+  enabled: boolean,
+  revoked: boolean,
+});
+export type AccessKeyView = v.InferOutput<typeof AccessKeyView>;
+
+export const OwnerView = object({
+  id: string,
+  name: string,
+  enabled: boolean,
+  accessKeys: listOf(AccessKeyView),
+  /** Token requests since the start or the last clearing of the ledger. */
+  tokenRequests: count,
+  /** When its newest usable token expires; absent without one. */
+  coveredUntilMs: maybe(number),
+});
+export type OwnerView = v.InferOutput<typeof OwnerView>;
+
+/** `GET /api/credentials?owner=…`: secrets, for the `.env` block and "copy as curl". */
+export const CredentialsView = object({
+  baseUrl: string,
+  clientId: string,
+  clientSecret: string,
+  owner: string,
+  accessKey: string,
+  /** The text of an `.env` file with these settings, and all access keys of the app up to 100. */
+  env: string,
+});
+export type CredentialsView = v.InferOutput<typeof CredentialsView>;
+
+/** `POST /api/try`: one token request that the sandbox sent to itself, and one to `/echo` with the token. */
+export const TryView = object({
+  /** Absent: the connection failed, as `socketError` says. */
+  status: maybe(count),
+  socketError: maybe(string),
+  /** The answer with the token masked, cut at 2,000 characters. */
+  body: string,
+  echoStatus: maybe(count),
+  echoOwner: maybe(string),
+});
+export type TryView = v.InferOutput<typeof TryView>;
+
+/** `POST /api/preview`: the answer that a token request would get, without sending one. */
+export const PreviewView = object({
+  /** Absent: the client gets no complete answer. */
+  status: maybe(count),
+  headers: v.record(string, string),
+  body: string,
+  /** What the client sees besides the answer, or instead of it. */
+  note: maybe(string),
+});
+export type PreviewView = v.InferOutput<typeof PreviewView>;
+
+export const Fact: Schema<FactType> = object({
+  ...{ basis: oneOf(['documented', 'assumed']), statement: string, setting: maybe(v.keyof(object(SETTINGS))) },
+});
+
+export type ScenarioRun = ScenarioRunType;
+export const ScenarioRun: Schema<ScenarioRun> = object({
+  ...{ name: string, startedAtMs: number, endsAtMs: maybe(number), verdictAtMs: number, owner: maybe(string) },
+});
+
+export type ScenarioVerdict = ScenarioVerdictType;
+export const ScenarioVerdict: Schema<ScenarioVerdict> = object({
+  ...{ verdict: oneOf(['passed', 'failed', 'not tested']), passed: boolean, reason: maybe(string) },
+  conditions: listOf(object({ condition: string, observed: string, met: boolean })),
+  findings: listOf(
+    object({
+      ...{ expectation: string, observed: string, passed: boolean },
+      ...{ requests: maybe(listOf(count)), fromMs: maybe(number), toMs: maybe(number) },
+    }),
+  ),
+  ...{ startedAtMs: number, endedAtMs: number },
+});
+
+/** A scenario with the verdict of its last run. */
+export type ScenarioView = ScenarioText & { verdict?: ScenarioVerdict };
+export const ScenarioView: Schema<ScenarioView> = object({
+  ...{
+    name: v.picklist(SCENARIOS.map((scenario) => scenario.name)),
+    title: string,
+    description: string,
+    consequence: string,
+    requires: string,
+  },
+  ...{ durationMs: number, owners: count, verdict: maybe(ScenarioVerdict) },
+});
+
+/** `GET /api/state`: the initial state of a page. The event stream reports what changes after `lastEventId`. */
+export const StateView = object({
+  /** Base URL of the token plane. */
+  url: string,
+  lastEventId: string,
+  clock: ClockView,
+  figures: FiguresView,
+  /** The last requests, oldest first. Calls to /echo do not displace token requests. */
+  requests: listOf(LedgerEntry),
+  picture: PictureView,
+  faults: listOf(ACTIVE_FAULT),
+  profile: PROFILE,
+  apps: listOf(AppView),
+  scenario: maybe(ScenarioRun),
+});
+export type StateView = v.InferOutput<typeof StateView>;
+
+/** The only kind of event, `event: update`, at most ten a second. An absent member has not changed. */
+export type UpdateFrame = Pick<StateView, 'clock'> &
+  Partial<Pick<StateView, 'figures' | 'requests' | 'faults' | 'profile' | 'apps'>> &
+  Partial<Pick<PictureView, 'seconds' | 'bands'>> & {
+    // `requests` and `tokens` are those that are new or have changed, the newest 250 at most.
+    /** How many requests were left out of `requests`. */
+    requestsLeftOut?: number;
+    tokens?: TokenView[];
+    /** Owners or access keys have changed: fetch the shown ones again. */
+    ownersChanged?: true;
+    /** `null`: no scenario is running any more. */
+    scenario?: ScenarioRun | null;
+    /** Everything may have changed (a reset, or missed events that are no longer kept): fetch `/api/state` again. */
+    stale?: true;
+  };
+
+/** What `/openapi.json` refers to by name. */
+export const SHAPES = {
+  ...{ Health, ControlError, ClockView, FiguresView, LedgerEntry, LedgerSummary, TokenView, LaneView, Band },
+  ...{ TimelineSecond, PictureView, AppView, AccessKeyView, OwnerView, CredentialsView, TryView, PreviewView, Fact },
+  ...{
+    ScenarioRun,
+    ScenarioVerdict,
+    ScenarioView,
+    StateView,
+    FaultRule: FAULT_RULE,
+    FaultWhen: FAULT_WHEN,
+    ActiveFault: ACTIVE_FAULT,
+  },
+  ...{ Profile: PROFILE, ProfileChanges: PROFILE_CHANGES },
+};
