@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { OwnerTokenError } from '../src/errors.ts';
-import { hasMethods, isClock, nearest, OptionCheck } from '../src/option-check.ts';
+import { nearest, OptionCheck } from '../src/option-check.ts';
 
 interface Options {
   size?: number;
@@ -29,14 +29,6 @@ function problemsOf(options: object, check: (check: OptionCheck<Options>) => voi
 }
 
 describe('a check of options', () => {
-  it('finds nothing wrong with none', () => {
-    expect(problemsOf({})).toEqual([]);
-  });
-
-  it.each([[null], [undefined], ['size'], [7], [[]]])('takes no %j for options', (options) => {
-    expect(problemsOf(options as unknown as object)).toEqual(['options: expected an object']);
-  });
-
   it('lists all problems together, by path, without a value', () => {
     const problems = problemsOf({ size: 'canary-7c1d', hook: 'canary-7c1d', inner: { depth: 99 } }, (check) => {
       check.integer('size', 1, 5);
@@ -80,15 +72,6 @@ describe('a check of options', () => {
     expect(problemsOf({ ['x'.repeat(40)]: 1, snake_case: 1 })).not.toContain(hidden);
   });
 
-  it('lets an absent option pass unless it is required', () => {
-    const never = () => false;
-    expect(problemsOf({ size: undefined }, (check) => check.when('size', never, 'x'))).toEqual([]);
-    expect(problemsOf({}, (check) => check.required('size', never, 'x'))).toEqual(['size: required: x']);
-    expect(problemsOf({}, (check) => check.required('size', () => true, 'x'))).toEqual(['size: required: x']);
-    expect(problemsOf({ size: 1 }, (check) => check.required('size', never, 'x'))).toEqual(['size: expected x']);
-    expect(problemsOf({ size: 1 }, (check) => check.required('size', () => true, 'x'))).toEqual([]);
-  });
-
   it.each([
     [1, true],
     [5, true],
@@ -100,15 +83,6 @@ describe('a check of options', () => {
     [null, false],
   ])('takes %j for an integer from 1 to 5: %s', (size, passes) => {
     expect(problemsOf({ size }, (check) => check.integer('size', 1, 5))).toHaveLength(passes ? 0 : 1);
-  });
-
-  it('knows whether it has found anything, and gives the options as they came', () => {
-    const options = { size: 3 };
-    const check = new OptionCheck<Options>('Thing', options, KNOWN);
-    expect([check.clean, check.values.size]).toEqual([true, 3]);
-    check.problem('size', 'another');
-    expect(check.clean).toBe(false);
-    expect(() => new OptionCheck<Options>('Thing', null as unknown as Options, KNOWN).values.size).not.toThrow();
   });
 
   it('checks options inside options, whose problems are its own', () => {
@@ -141,35 +115,5 @@ describe('the nearest name', () => {
     ['maxOwnersAndMore', undefined],
   ])('to %s is %s', (name, near) => {
     expect(nearest(name, ['concurrency', 'maxOwners', 'clock'])).toBe(near);
-  });
-
-  it('is the nearer of two', () => {
-    expect(nearest('maxQueueM', ['maxQueued', 'maxQueueMs'])).toBe('maxQueued');
-    expect(nearest('maxQueueMz', ['maxQueued', 'maxQueueMs'])).toBe('maxQueueMs');
-  });
-
-  it('to anything is none of none', () => {
-    expect(nearest('anything', [])).toBeUndefined();
-  });
-});
-
-describe('what has methods', () => {
-  it('is an object or a function with all of them', () => {
-    const now = () => 0;
-    expect(hasMethods({ now, monotonic: now }, 'now', 'monotonic')).toBe(true);
-    expect(
-      hasMethods(
-        Object.assign(() => {}, { now }),
-        'now',
-      ),
-    ).toBe(true);
-    expect(hasMethods({ now, monotonic: 7 }, 'now', 'monotonic')).toBe(false);
-    for (const value of [null, undefined, 'text', 7]) expect(hasMethods(value, 'toString')).toBe(false);
-    expect(hasMethods(null)).toBe(false);
-  });
-
-  it('is a clock with both times', () => {
-    const now = () => 0;
-    expect([{ now, monotonic: now }, { now }, { monotonic: now }, 7].map(isClock)).toEqual([true, false, false, false]);
   });
 });

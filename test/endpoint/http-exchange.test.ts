@@ -16,7 +16,6 @@ import {
   ResultBatch,
   targetBelow,
 } from '../../src/endpoint/http-exchange.ts';
-import { LOOPBACK_CERTIFICATE } from '../helpers/loopback-certificate.ts';
 import {
   type Answer,
   end,
@@ -125,16 +124,6 @@ describe('results', () => {
       timers.setImmediate = real;
       syncBuiltinESMExports();
     }
-  });
-});
-
-describe('the request', () => {
-  it('is one POST with the body and its length in bytes', async () => {
-    await post();
-    const [call] = service.calls;
-    expect(call).toMatchObject({ method: 'POST', path: '/auth/v1/token', body: '{"a":"ä"}' });
-    expect(call?.headers).toMatchObject({ 'x-test': 'yes', 'content-length': '10' });
-    expect(service.calls).toHaveLength(1);
   });
 });
 
@@ -360,40 +349,5 @@ describe('an abort', () => {
     await connecting;
     controller.abort();
     expect(await pending).toMatchObject({ ...aborted, unreached: true });
-  });
-});
-
-describe('over TLS', () => {
-  let secure: LoopbackService;
-
-  beforeEach(async () => {
-    secure = await LoopbackService.start({ tls: true });
-  });
-
-  afterEach(() => secure.close());
-
-  it('is sent under a certificate that is trusted, and the connection is kept', async () => {
-    const trusting = new https.Agent({ keepAlive: true, ca: LOOPBACK_CERTIFICATE });
-    const { url } = secure;
-    expect(await post({ url, through: trusting })).toMatchObject({ status: 200 });
-    secure.next(json(400, {}), reset());
-    expect(await post({ url, through: trusting })).toMatchObject({ status: 400 });
-    expect(await post({ url, through: trusting })).toMatchObject({ stale: true, unreached: false });
-    expect(secure.connections).toBe(1);
-    trusting.destroy();
-  });
-
-  it('sends nothing under one that is not', async () => {
-    const own = keepAliveAgent(new URL(secure.url));
-    const received = await post({ url: secure.url, through: own });
-    expect(received).toMatchObject({ unreached: true, error: { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' } });
-    expect(secure.calls).toHaveLength(0);
-  });
-
-  it('has reached nothing when the connection breaks before it is secure', async () => {
-    const own = keepAliveAgent(new URL('https://localhost'));
-    service.onConnection((socket) => socket.destroy());
-    const url = service.url.replace('http:', 'https:');
-    expect(await post({ url, through: own })).toMatchObject({ unreached: true, stale: false });
   });
 });

@@ -125,23 +125,6 @@ describe('every other option', () => {
     expect(problemsOf({ baseUrl, agent: new Either() })).toBeUndefined();
   });
 
-  it('that does not exist is refused, with the nearest that does', () => {
-    expect(() => checkEndpointOptions({ ...GOOD, timeout: 5 } as never)).toThrow(/timeout: .*did you mean timeoutMs\?/);
-  });
-
-  it('is no secret in the complaint', () => {
-    const canary = 'canary-7f3a';
-    const wrong = { baseUrl: `ftp://${canary}`, clientId: [canary], clientSecret: { canary }, [canary]: canary };
-    const complain = () => checkEndpointOptions({ ...wrong, timeoutMs: canary } as never);
-    expect(complain).toThrow(/baseUrl/);
-    expect(complain).not.toThrow(canary);
-  });
-
-  it('all have their problems listed together', () => {
-    const expected = ['baseUrl', 'clientId', 'clientSecret', 'timeoutMs', 'clock'];
-    expect(problemsOf({ timeoutMs: 0, clock: {} }, {})?.paths).toEqual(expected);
-  });
-
   it.each([undefined, null, 'text', [], 7])('are refused as %s altogether', (options) => {
     expect(() => checkEndpointOptions(options as never)).toThrow(/options: expected an object/);
   });

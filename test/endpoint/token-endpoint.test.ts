@@ -1,4 +1,3 @@
-import { inspect } from 'node:util';
 import nock from 'nock';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { EndpointFailure } from '../../src/endpoint/classify-failure.ts';
@@ -204,38 +203,6 @@ describe('the issued token', () => {
 });
 
 describe('an answer that cannot be used', () => {
-  const unusable: [string, nock.Body | undefined][] = [
-    ['no fields', '{}'],
-    ['null', 'null'],
-    ['a list', '[]'],
-    ['a number', '7'],
-    ['nothing', ''],
-    ['HTML', '<html>maintenance</html>'],
-    ['a byte order mark', '\ufeff{"access_token":"t"}'],
-    ['cut JSON', '{"access_token":"t'],
-    ['broken characters', Buffer.from('{"access_token":"t","x":"\xff"}', 'latin1')],
-    ['an error object', '{"error":"no_such_error"}'],
-    ['an empty token', '{"access_token":""}'],
-    ['a token that is no string', '{"access_token":{"a":1}}'],
-    ['a token of 1 MB', JSON.stringify({ access_token: 'x'.repeat(1_000_000) })],
-    ['a token of 17 KB', JSON.stringify({ access_token: 'x'.repeat(17_000) })],
-    ['a line break in the token', '{"access_token":"a\\r\\nX-Evil: 1"}'],
-    ['a line break in the token type', '{"access_token":"a","token_type":"Bearer\\r\\nX-Evil:"}'],
-  ];
-
-  it.each(unusable)('%s is invalid_response', async (_what, body) => {
-    answer(200, body);
-    const error = await failureOf(endpoint().requestToken('key'));
-    expect(error).toMatchObject({ code: 'invalid_response', failureScope: 'owner', status: 200 });
-    expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
-    expect(error.message).not.toMatch(/maintenance|Evil|xxxx/);
-  });
-
-  it('is any with 204', async () => {
-    answer(204);
-    expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({ code: 'invalid_response', status: 204 });
-  });
-
   it('is also what parseResponse makes a useless token of', async () => {
     for (const made of [{}, { token: 7 }, { token: 'a b' }, { token: 'a', tokenType: 7 }]) {
       answer(200, {});
@@ -255,17 +222,6 @@ describe('an answer that cannot be used', () => {
 });
 
 describe('a refusal', () => {
-  it('has the code of its OAuth error, and is its owner’s at first', async () => {
-    answer(400, { error: 'invalid_grant' });
-    expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({
-      ...{ code: 'owner_refused', failureScope: 'owner', status: 400, oauthError: 'invalid_grant' },
-    });
-    answer(401, { error: 'invalid_client' });
-    expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({
-      ...{ code: 'client_refused', failureScope: 'owner', status: 401, oauthError: 'invalid_client' },
-    });
-  });
-
   it('may say when to come again, and the clock says what that means', async () => {
     const clock = new ManualClock();
     answer(429, 'slow', { 'Retry-After': new Date(clock.now() + 90_000).toUTCString() });
@@ -309,12 +265,6 @@ describe('a function of the user’s that fails', () => {
       throw own;
     };
     expect(await failureOf(endpoint({ parseResponse }).requestToken('key'))).toBe(own);
-  });
-
-  it('classifyFailure: source_failed', async () => {
-    answer(500);
-    const error = await failureOf(endpoint({ classifyFailure: boom }).requestToken('key'));
-    expect(error).toMatchObject({ code: 'source_failed', status: 500 });
   });
 
   it.each<[string, () => unknown, string]>([
@@ -370,12 +320,6 @@ describe('the secret', () => {
         });
       await made.requestToken('key');
     }
-  });
-
-  it('is in nothing that can be printed of the endpoint', async () => {
-    const made = endpoint();
-    expect(inspect(made, { depth: null, showHidden: true })).not.toMatch(/the-secret|the-id/);
-    expect(JSON.stringify(made)).toBe('{"origin":"https://service.example","timeoutMs":10000}');
   });
 });
 
@@ -470,11 +414,6 @@ describe('an answer that came whole', () => {
 });
 
 describe('a given fetch', () => {
-  it('makes the request instead', async () => {
-    const made = endpoint({ fetch: async () => new Response('{"access_token":"abc"}') });
-    expect(await made.requestToken('key')).toMatchObject({ token: 'abc' });
-  });
-
   it('that throws one of our errors is taken at its word; any other is a broken connection', async () => {
     const own = new OwnerTokenError('rate_limited', 'mine', { retryAfterMs: 5_000 });
     const throwing = (error: unknown) => endpoint({ fetch: () => Promise.reject(error) });
@@ -483,15 +422,6 @@ describe('a given fetch', () => {
       code: 'endpoint_unavailable',
     });
     expect(await failureOf(throwing(undefined).requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
-  });
-
-  it('that is deaf to its signal is waited for no longer than the deadline', async () => {
-    const clock = new ManualClock();
-    const made = endpoint({ clock, fetch: () => new Promise(() => {}) });
-    const failed = failureOf(made.requestToken('key'));
-    await settle();
-    clock.advance(10_000);
-    expect(await failed).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'owner' });
   });
 });
 

@@ -81,10 +81,14 @@ it('M5 the registry keeps no context alive: neither of its callers nor of its co
   await inContext(() => registry.reject('working-key-1', 'token-of-working-key-1'));
   setFlagsFromString('--expose-gc');
   const collectGarbage = runInNewContext('gc') as () => void;
-  await nextTurn();
-  collectGarbage();
   // Before Node 24, a cached promise would; the last contexts may still be on the stack.
-  expect(contexts.map((context) => context.deref()).slice(0, -2)).toEqual(Array.from({ length: 21 }));
+  const isReleased = () => contexts.slice(0, -2).every((context) => context.deref() === undefined);
+  // On a busy machine the hooks of promises that have settled hold their contexts for some turns; a leak holds on to them.
+  for (let turn = 0; turn < 20 && !isReleased(); turn++) {
+    await nextTurn();
+    collectGarbage();
+  }
+  expect([contexts.length, isReleased()]).toEqual([23, true]);
   await registry.close();
 });
 

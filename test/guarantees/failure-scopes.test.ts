@@ -8,7 +8,6 @@ import { callAtOnce, errorOf, keys, overHttp, scripted, tally, until } from '../
 import { type ScriptedCall, ScriptedSource } from '../helpers/scripted-source.ts';
 import { seeded } from '../helpers/seeded.mjs';
 
-const unavailable = () => new OwnerTokenError('endpoint_unavailable', 'down');
 const failWith = (make: () => unknown) => new ScriptedSource((call) => call.fail(make()));
 
 /** Three owners with tokens: the canaries of every check. */
@@ -159,21 +158,6 @@ describe('I2', () => {
     clock.advance(225_000);
     await registry.getToken('key-500');
     expect(registry.stats().pauses).toEqual({ owners: 0 });
-    await registry.close();
-  });
-
-  it('I2 any number of owners that are refused by name stop nobody else', async () => {
-    await using service = await LoopbackService.start();
-    service.always((call) =>
-      (String(call.accessKey).startsWith('revoked') ? json(400, { error: 'invalid_grant' }) : token())(call),
-    );
-    const { registry } = overHttp(service);
-    for (let index = 0; index < 50; index++) {
-      expect((await errorOf(registry.getToken(`revoked-${index}`))).failureScope).toBe('owner');
-      await registry.getToken(`good-${index}`);
-    }
-    for (let index = 50; index < 100; index++) await errorOf(registry.getToken(`revoked-${index}`));
-    await registry.getToken('good-100');
     await registry.close();
   });
 });
@@ -389,84 +373,7 @@ it.each([3, 20])(
   },
 );
 
-it('I4 resume() ends the pause at once', async () => {
-  const { registry, source } = scripted();
-  const limited = new OwnerTokenError('rate_limited', 'slow down', { failureScope: 'endpoint', retryAfterMs: 60_000 });
-  source.script((call) => call.fail(limited));
-  await errorOf(registry.getToken('a'));
-  source.script(undefined);
-  registry.resume('b'); // One owner's: the endpoint goes on pausing.
-  expect((await errorOf(registry.getToken('b'))).code).toBe('rate_limited');
-  registry.resume();
-  const all = keys(8).map((key) => registry.getToken(key));
-  await settle();
-  expect(source.calls).toHaveLength(9);
-  for (const call of source.calls.slice(1)) call.succeed();
-  await Promise.all(all);
-});
-
 describe('failures', () => {
-  it('jitter takes at most half of a pause, whatever `random` returns', async () => {
-    for (const [drawn, pauseMs] of [
-      [0, 500],
-      [0.999, 1_000],
-      [Number.NaN, 750],
-      [7, 750],
-      [-3, 750],
-      ['x', 750],
-    ] as const) {
-      const { registry, clock } = scripted(
-        { random: () => drawn as number },
-        failWith(() => new Error('no')),
-      );
-      const { retryAtMs } = await errorOf(registry.getToken('key-1'));
-      expect(Math.abs((retryAtMs ?? 0) - clock.now() - pauseMs)).toBeLessThanOrEqual(1);
-    }
-  });
-
-  it('of three owners in a row escalate to the endpoint only if canaries fail too, which keep their tokens and standing', async () => {
-    const kinds = [unavailable, () => new OwnerTokenError('invalid_response', 'nonsense'), unavailable];
-    const { registry, clock, source } = scripted();
-    source.script((call) => call.succeed());
-    const held = await withCanaries(registry);
-    source.script((call, index) =>
-      call.accessKey.startsWith('held') ? call.succeed() : call.fail((kinds[index % 3] as () => unknown)()),
-    );
-    for (const key of keys(9)) expect((await errorOf(registry.getToken(key))).failureScope).toBe('owner');
-    expect(registry.stats()).toMatchObject({ canaries: 1, pauses: { owners: 9 } });
-    expect(registry.stats().pauses.endpoint).toBeUndefined();
-    clock.advance(1_000);
-    source.script((call) => call.fail(unavailable()));
-    expect((await errorOf(registry.getToken('another'))).failureScope).toBe('owner');
-    await settle();
-    expect(registry.stats()).toMatchObject({ canaries: 3, pauses: { endpoint: { code: 'endpoint_unavailable' } } });
-    expect(await registry.getToken('held-1')).toBe(held[0]);
-    for (const key of ['held-1', 'held-2', 'held-3']) expect(registry.describe(key).phase).toBe('fresh');
-    await registry.close();
-  });
-
-  it('that a source attributes to the owner never escalate, and a success restarts the count', async () => {
-    const source = new ScriptedSource();
-    const { registry } = scripted({}, source);
-    const outcome = async (key: string, script: (call: ScriptedCall) => void) => {
-      source.script(script);
-      return registry.getToken(key).then(
-        () => 'ok',
-        (error: OwnerTokenError) => error.failureScope,
-      );
-    };
-    const onPurpose = () => new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'owner' });
-    for (const key of keys(10)) {
-      expect(await outcome(key, (call) => call.fail(onPurpose()))).toBe('owner');
-    }
-    for (const round of [1, 2, 3]) {
-      for (const n of [1, 2]) {
-        expect(await outcome(`anybody's ${round} ${n}`, (call) => call.fail(unavailable()))).toBe('owner');
-      }
-      expect(await outcome(`good ${round}`, (call) => call.succeed())).toBe('ok');
-    }
-  });
-
   it('a trial whose caller leaves, or whose owner is forgotten, does not leave the circuit without one', async () => {
     const { registry, clock, source } = scripted(
       {},

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/index.ts';
 import { LoopbackService, silence, token } from '../helpers/loopback-service.ts';
 import { settle } from '../helpers/manual-clock.ts';
-import { callAtOnce, errorOf, isSettled, keys, overHttp, scripted, shut, tally, until } from '../helpers/registries.ts';
+import { callAtOnce, errorOf, isSettled, keys, overHttp, scripted, shut, tally } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
 const DEADLINE_MS = 10_000;
@@ -257,20 +257,5 @@ describe('D6', () => {
     expect((await waiting).value).toBe('token-1-of-key-1');
     expect(registry.peek('key-1')).toBeUndefined();
     expect(registry.stats()).toMatchObject({ owners: 0, inFlight: 0 });
-  });
-
-  it('D6 an answer that comes late, after the newer one, changes nothing', async () => {
-    const { registry, source } = scripted();
-    const old = registry.getToken('key-1');
-    await settle();
-    registry.forget('key-1');
-    const newer = registry.getToken('key-1');
-    await settle();
-    source.call(1).succeed();
-    const kept = await newer;
-    source.call(0).succeed();
-    await old;
-    await until(() => registry.stats().inFlight === 0);
-    expect(registry.peek('key-1')).toBe(kept);
   });
 });

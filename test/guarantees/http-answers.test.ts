@@ -140,33 +140,6 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
       expect(service.calls).toHaveLength(1);
     });
-
-    it('behind a status that says enough is that status', async () => {
-      const made = endpoint(transport);
-      service.next(thenEnd(raw(head(429, { 'retry-after': '7', 'content-length': '99' }), 'begun')));
-      expect(await failureOf(made.requestToken('key'))).toMatchObject({ code: 'rate_limited', retryAfterMs: 7_000 });
-      service.next(status(401, 'not packed', gzip));
-      expect(await failureOf(made.requestToken('key'))).toMatchObject({ code: 'owner_refused', status: 401 });
-      service.next(status(503, 'x'.repeat(100_000)));
-      expect(await failureOf(made.requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable', status: 503 });
-    });
-
-    it('and the next call works', async () => {
-      const made = endpoint(transport);
-      for (const answer of [reset(), thenEnd(raw(begun)), raw('what?\r\n\r\n'), status(200, 'x', gzip)]) {
-        service.next(answer);
-        await failureOf(made.requestToken('key'));
-        expect(await made.requestToken('key')).toMatchObject({ token: expect.stringContaining('-of-key') });
-      }
-    });
-  });
-
-  it('a connection refused is the endpoint’s failure', async () => {
-    const gone = await LoopbackService.start();
-    const baseUrl = gone.url;
-    await gone.close();
-    const error = await failureOf(endpoint({ ...transport, baseUrl }).requestToken('key'));
-    expect(error).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'owner' });
   });
 
   it('J2 a certificate that is not trusted is the endpoint’s failure, and not tried again', async () => {
@@ -364,22 +337,6 @@ describe('the connections', () => {
   it('go to the host of the base URL, even below a path that looks like one', async () => {
     await endpoint({ baseUrl: `${service.url}//elsewhere.example` }).requestToken('key');
     expect(service.calls[0]?.path).toBe('//elsewhere.example/auth/v1/token');
-  });
-
-  it('carry no answer of one owner to another, when a service answers twice', async () => {
-    const target = endpoint();
-    const grant = JSON.stringify({ access_token: 'of-a' });
-    const twice = head(200, { 'content-length': String(grant.length) }) + grant;
-    service.next(raw(twice, twice));
-    expect(await target.requestToken('a')).toMatchObject({ token: 'of-a' });
-    expect(await target.requestToken('b')).toMatchObject({ token: 'token-2-of-b' });
-    service.next(raw(twice));
-    await target.requestToken('a');
-    await settle();
-    service.calls.at(-1)?.socket.write(twice);
-    await settle();
-    await settle();
-    expect(await target.requestToken('b')).toMatchObject({ token: 'token-4-of-b' });
   });
 });
 

@@ -128,24 +128,6 @@ describe('K1', () => {
     expect((await errorOf(registry.getToken('key-1'))).code).toBe('closed');
   });
 
-  it('K1 a source whose close hangs is waited for no longer either', async () => {
-    const { registry, clock } = scripted({
-      source: { requestToken: async () => ({ token: 'a-token' }), close: () => new Promise<void>(() => {}) },
-    });
-    const closed = registry.close({ timeoutMs: 100 });
-    await settle();
-    clock.advance(100);
-    await closed;
-  });
-
-  it('K1 an endpoint that was closed can be used again', async () => {
-    await using service = await LoopbackService.start();
-    const source = clientOf(service);
-    await new OwnerTokenRegistry({ source }).close();
-    await using second = new OwnerTokenRegistry({ source });
-    expect((await second.getToken('key-1')).value).toBe('token-1-of-key-1');
-  });
-
   describe('in a process of its own', () => {
     let children: Children;
     beforeAll(() => {

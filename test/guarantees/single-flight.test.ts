@@ -9,7 +9,7 @@ import {
   type OwnerTokenRegistryOptions,
   TokenEndpoint,
 } from '../../src/index.ts';
-import { json, LoopbackService, status, token } from '../helpers/loopback-service.ts';
+import { json, LoopbackService, status } from '../helpers/loopback-service.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { callAtOnce, errorOf, isSettled, overHttp, scripted, tally, until } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
@@ -69,22 +69,6 @@ describe('B1', () => {
     expect(tokens).toHaveLength(1);
     expect(service.countFor('key-1')).toBe(before + 1);
     await at.registry.close();
-  });
-
-  it('B1 calls that come while others are answered share too: never a second request while one is under way', async () => {
-    const { registry, source } = scripted({}, new ScriptedSource());
-    const given: Promise<unknown>[] = [];
-    for (let round = 0; round < 100; round++) {
-      given.push(registry.getToken('key-1'));
-      await Promise.resolve();
-    }
-    source.call(0).succeed();
-    for (let round = 0; round < 100; round++) {
-      given.push(registry.getToken('key-1'));
-      await Promise.resolve();
-    }
-    expect(new Set(await Promise.all(given)).size).toBe(1);
-    expect(source.calls).toHaveLength(1);
   });
 });
 
@@ -321,15 +305,4 @@ describe('B4', () => {
     expect((await newer).value).toBe('token-2-of-key-1');
     expect(registry.peek('key-1')).toBe(await newer);
   });
-});
-
-it('B1 a token of the service is given to all who joined, and to none who did not ask for that owner', async () => {
-  await using service = await LoopbackService.start();
-  service.always(token());
-  const { registry } = overHttp(service, { concurrency: 4 });
-  const calls = Array.from({ length: 2_000 }, (_, index) => `key-${index % 50}`);
-  const given = await Promise.all(calls.map((key) => registry.getToken(key)));
-  expect(service.calls).toHaveLength(50);
-  expect(given.every(({ value }, index) => value.endsWith(`-of-${calls[index]}`))).toBe(true);
-  await registry.close();
 });

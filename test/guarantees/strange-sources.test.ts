@@ -209,22 +209,3 @@ describe('M4 random values', () => {
     TIMEOUT_MS,
   );
 });
-
-it('M4 a label, policy or logger that throws fails no call', async () => {
-  const hostile = () => {
-    throw revoked();
-  };
-  const { registry } = scripted(
-    {
-      ownerLabel: hostile,
-      random: hostile,
-      logger: { debug: hostile, info: hostile, warn: hostile },
-      expiry: { lifetimeMs: () => 1_000, accepted: hostile, rejected: hostile },
-    },
-    ScriptedSource.answering(),
-  );
-  const token = await registry.getToken('key-1');
-  registry.accept('key-1', token);
-  expect(registry.reject('key-1', token)).toBe(true);
-  await registry.close();
-});

@@ -97,48 +97,10 @@ describe('F2', () => {
     expect(service.posts).toBe(2);
     expect(service).toMatchObject({ refused: 1_000, accepted: 1_001 });
   });
-
-  it('F2 1,000 concurrent rejects of one token: one is news, and one POST follows', async () => {
-    const { service, registry } = await withService();
-    const first = await registry.getToken('key');
-    const outcomes = await Promise.all(
-      times(1_000, async () => {
-        const wasHeld = registry.reject('key', first);
-        return { wasHeld, given: (await registry.getToken('key')).value };
-      }),
-    );
-    expect(outcomes.filter(({ wasHeld }) => wasHeld)).toHaveLength(1);
-    expect(new Set(outcomes.map(({ given }) => given))).toEqual(new Set(['token-2-of-key']));
-    expect(service.posts).toBe(2);
-  });
 });
 
 describe('F3', () => {
   const same = token({ access_token: 'the-same' });
-
-  it('F3 a caller who rejects T joins a flight that brings T again: is not given T', async () => {
-    const { endpoint, registry, clock } = await byHand(() => true);
-    endpoint.next(token({ access_token: 'the-same', expires_in: 100 })).always(silence());
-    const rejected = await registry.getToken('key');
-    clock.advance(99_000);
-    const joined = registry.getToken('key');
-    const request = await endpoint.arrived(2);
-    registry.reject('key', rejected);
-    const joiner = registry.getToken('key');
-    endpoint.always(token());
-    request.answer(same);
-    expect((await joiner).value).not.toBe('the-same');
-    expect((await joined).value).not.toBe('the-same');
-    expect(endpoint.calls).toHaveLength(3);
-  });
-
-  it('F3 the service insists on T: one further request, then token_rejected', async () => {
-    const { endpoint, registry } = await byHand(() => true);
-    endpoint.always(same);
-    registry.reject('key', await registry.getToken('key'));
-    expect(await errorOf(registry.getToken('key'))).toMatchObject({ code: 'token_rejected' });
-    expect(endpoint.calls).toHaveLength(3);
-  });
 
   it('F3 a call is not made again with the token that was refused', async () => {
     const { endpoint, registry, resources } = await byHand(() => false);
@@ -172,17 +134,6 @@ describe('F4', () => {
 });
 
 describe('F5', () => {
-  it('F5 a fresh token is refused for 2 s, under load: no storm', async () => {
-    const { service, registry, clock } = await withService({ lagMs: 2_000 });
-    const call = registry.ownerFetch('key');
-    for (let tenths = 0; tenths < 600; tenths++) {
-      await Promise.all(times(5, () => statusOf(call(service.url)).catch(() => {})));
-      clock.advance(100);
-    }
-    // A minute of 50 calls a second: as many requests as pauses that double from a second allow.
-    expect(service.posts).toBeLessThanOrEqual(10);
-  });
-
   it('F5 a source that holds a new token back until it is known: no call is refused', async () => {
     const clock = new ManualClock();
     await using service = await IssuingService.start({ lagMs: 2_000, lifetimeSeconds: 60, now: () => clock.now() });

@@ -41,17 +41,6 @@ function watched<T>(promise: Promise<T>): { value?: T; error?: unknown; settled:
 }
 
 describe('sharing', () => {
-  it('one replica makes the request, twenty get its token', async () => {
-    const fleet = new ModelFleet(new FleetSource());
-    const calls = replicas(fleet, 20).map(({ registry }) => registry.getToken(KEY));
-    await fleet.pass(500);
-    expect(fleet.source.calls).toHaveLength(1);
-    fleet.source.call(0).succeed({ response: { expires_in: 3600 } });
-    await settle();
-    expect(values(await Promise.all(calls)).size).toBe(1);
-    expect(fleet.source.calls).toHaveLength(1);
-  });
-
   it('a hit runs no script, whatever the state of Redis', async () => {
     const fleet = new ModelFleet();
     const { registry } = fleet.replica();
@@ -70,31 +59,6 @@ describe('sharing', () => {
     expect(scripts).toEqual([]);
   });
 
-  it('each owner gets its own token', async () => {
-    const fleet = new ModelFleet();
-    const [a, b] = replicas(fleet, 2) as [ModelReplica, ModelReplica];
-    for (const owner of ['one', 'two', 'One', '']) {
-      const [mine, tsuccessors] = [await a.registry.getToken(`${owner}.`), await b.registry.getToken(`${owner}.`)];
-      expect(mine.value).toBe(tsuccessors.value);
-      expect(mine.value).toMatch(new RegExp(`-of-${owner}\\.$`));
-    }
-    expect(fleet.source.calls).toHaveLength(4);
-  });
-
-  it('followers without a subscription poll', async () => {
-    const fleet = new ModelFleet(new FleetSource());
-    const unsubscribed = fleet.model.port();
-    delete unsubscribed.subscribe;
-    const [leader, follower] = [fleet.replica({ redis: unsubscribed }), fleet.replica({ redis: unsubscribed })];
-    const first = leader.registry.getToken(KEY);
-    await settle();
-    const second = watched(follower.registry.getToken(KEY));
-    await fleet.pass(1000);
-    fleet.source.call(0).succeed();
-    await fleet.pass(200);
-    expect(second.value?.value).toBe((await first).value);
-  });
-
   it('L5: clocks minutes apart agree on when the token ends, each by its own', async () => {
     const fleet = new ModelFleet();
     const skews = [0, 300_000, -300_000];
@@ -106,19 +70,6 @@ describe('sharing', () => {
       expect(tsuccessors.expiresAtMs - skewMs).toBe(token?.expiresAtMs);
     }
     expect(fleet.source.calls).toHaveLength(1);
-  });
-
-  it('a refresh is one request for all, and the others share the new token without one', async () => {
-    const fleet = new ModelFleet();
-    const all = replicas(fleet, 5);
-    for (const { registry } of all) await registry.getToken(KEY);
-    await fleet.pass(3_000_000, 1_000_000);
-    for (const { registry } of all) await registry.getToken(KEY);
-    await fleet.pass(1000);
-    const tokens = await Promise.all(all.map(({ registry }) => registry.getToken(KEY)));
-    expect(values(tokens).size).toBe(1);
-    expect(tokens[0]?.value).toMatch(/^token-2-/);
-    expect(fleet.source.calls.map(({ request }) => request.reason)).toEqual(['absent', 'refresh']);
   });
 
   it('a service that answers a refresh with the same token gets one request too', async () => {
@@ -180,21 +131,6 @@ describe('rejections', () => {
     expect(fleet.source.calls).toHaveLength(2);
   });
 
-  it('no later call gets a rejected token', async () => {
-    const fleet = new ModelFleet();
-    const [first] = (await holding(fleet, 1)) as [ModelReplica];
-    first.registry.reject(KEY, await first.registry.getToken(KEY));
-    fleet.source.script(undefined);
-    const again = first.registry.getToken(KEY);
-    await settle();
-    const cold = watched(fleet.replica().registry.getToken(KEY));
-    await fleet.pass(500);
-    expect(cold.settled).toBe(false);
-    fleet.source.call(1).succeed();
-    await settle();
-    expect(cold.value?.value).toBe((await again).value);
-  });
-
   it('of a token requested without Redis: the time of its request is its generation', async () => {
     const fleet = new ModelFleet();
     const [before, away] = (await holding(fleet, 2)) as [ModelReplica, ModelReplica];
@@ -254,25 +190,6 @@ describe('rejections', () => {
     first.registry.reject(KEY, await first.registry.getToken(KEY));
     await first.registry.getToken(KEY);
     expect(asked).toEqual(['acquire', 'publish']);
-  });
-
-  it('F7: under a service that revokes the previous token with each new one, the replicas settle on one', async () => {
-    const fleet = new ModelFleet();
-    const all = replicas(fleet, 2);
-    const isLive = (token: AccessToken) => token.value.startsWith(`token-${fleet.source.calls.length}-`);
-    const lost: string[] = [];
-    for (let round = 0; round < 200; round++) {
-      for (const { registry } of all) {
-        const token = await registry.getToken(KEY);
-        if (isLive(token)) continue;
-        registry.reject(KEY, token);
-        if (!isLive(await registry.getToken(KEY))) lost.push(`${round}`);
-      }
-      await fleet.pass(60_000, 60_000);
-    }
-    expect(lost).toEqual([]);
-    // 200 minutes of hour-long tokens.
-    expect(fleet.source.calls.length).toBeLessThanOrEqual(6);
   });
 
   it('after the rejection in one replica the others stop serving that token at once', async () => {
@@ -410,38 +327,6 @@ describe('failures', () => {
 });
 
 describe('leaders', () => {
-  it('L2: a leader that dies costs one more request and at most one lease of delay', async () => {
-    const fleet = new ModelFleet(new FleetSource());
-    const leader = fleet.replica();
-    void leader.registry.getToken(KEY).catch(() => {});
-    await settle();
-    const followers = replicas(fleet, 5).map(({ registry }) => registry.getToken(KEY));
-    await settle();
-    leader.health = 'hung';
-    await fleet.pass(2900);
-    expect(fleet.source.calls).toHaveLength(1);
-    await fleet.pass(300);
-    expect(fleet.source.calls).toHaveLength(2);
-    fleet.source.call(1).succeed();
-    await fleet.pass(600);
-    expect(values(await Promise.all(followers)).size).toBe(1);
-    expect(fleet.source.calls).toHaveLength(2);
-  });
-
-  it('L2: a leader that takes longer than its lease costs one request for each lease, and serves them all', async () => {
-    const fleet = new ModelFleet(new FleetSource());
-    const calls = replicas(fleet, 6).map(({ registry }) => registry.getToken(KEY));
-    await fleet.pass(5_000);
-    expect(fleet.source.calls).toHaveLength(2);
-    fleet.source.call(0).succeed();
-    await fleet.pass(600);
-    fleet.source.call(1).succeed();
-    const tokens = (await Promise.all(calls)).map(({ value }) => value);
-    // The second leader has its own.
-    expect(new Set(tokens).size).toBe(2);
-    expect(tokens.filter((value) => value.startsWith('token-1-'))).toHaveLength(5);
-  });
-
   it('a follower that has waited for two leases requests its own token', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const all = replicas(fleet, 5);
@@ -557,44 +442,6 @@ describe('without help from Redis', () => {
     expect(fleet.source.calls).toHaveLength(2);
   });
 
-  it('a read that succeeds does not end the trouble while writes fail', async () => {
-    const fleet = new ModelFleet();
-    for (const owner of ['read', 'read-2']) await fleet.replica().registry.getToken(owner);
-    const redis = fleet.model.port(async (answer) => {
-      const reply = answer() as string[];
-      if (reply[0] !== 'token') throw new Error('OOM command not allowed');
-      return reply as never;
-    });
-    const { registry, shared } = fleet.replica({ redis });
-    await registry.getToken('write');
-    expect(shared.stats().sharing).toBe(false);
-    await fleet.pass(1_100);
-    await registry.getToken('read');
-    await fleet.pass(2_100);
-    await registry.getToken('read-2');
-    expect(shared.stats()).toMatchObject({ sharing: false, shared: 0 });
-  });
-
-  it('a client that reports a lost connection is believed at once, and when it is back', async () => {
-    const fleet = new ModelFleet();
-    const state = { isReady: true };
-    let sent = 0;
-    const port = fleet.model.port(async (answer) => {
-      sent++;
-      return answer();
-    });
-    const { registry, shared } = fleet.replica({ redis: { ...port, isReady: () => state.isReady } });
-    await registry.getToken('before');
-    const before = sent;
-    state.isReady = false;
-    await registry.getToken('during');
-    expect([shared.stats().sharing, sent]).toEqual([false, before]);
-    state.isReady = true;
-    await fleet.pass(1_000);
-    await registry.getToken('after');
-    expect(shared.stats()).toMatchObject({ sharing: true, fallback: 1, leader: 2 });
-  });
-
   it('a client that has never been connected is given the time of a reply to connect', async () => {
     const fleet = new ModelFleet();
     const state = { isReady: false };
@@ -664,35 +511,6 @@ describe('without help from Redis', () => {
     await get();
     expect(fleet.source.calls).toHaveLength(2);
   });
-
-  it('flushed: one more request', async () => {
-    const fleet = new ModelFleet();
-    for (const { registry } of replicas(fleet, 3)) await registry.getToken(KEY);
-    fleet.model.flush();
-    for (const { registry } of replicas(fleet, 3)) await registry.getToken(KEY);
-    expect(fleet.source.calls).toHaveLength(2);
-  });
-
-  it('L3: values that do not open are a miss and an event, and are replaced', async () => {
-    const fleet = new ModelFleet();
-    const [first, second] = replicas(fleet, 2) as [ModelReplica, ModelReplica];
-    await first.registry.getToken('one');
-    await first.registry.getToken('two');
-    const records = [...fleet.model.keys.values()].filter((fields) => fields.has('v'));
-    const [one, two] = records.map((fields) => fields.get('v') ?? '');
-    // Swapped between the owners.
-    records[0]?.set('v', two ?? '');
-    records[1]?.set('v', one ?? '');
-    expect((await second.registry.getToken('one')).value).toMatch(/-of-one$/);
-    expect((await second.registry.getToken('two')).value).toMatch(/-of-two$/);
-    expect(fleet.source.calls).toHaveLength(4);
-    expect(events).toEqual([
-      { event: 'unreadable', count: 1 },
-      { event: 'unreadable', count: 2 },
-    ]);
-    await fleet.replica().registry.getToken('one');
-    expect(fleet.source.calls).toHaveLength(4);
-  });
 });
 
 describe('policies', () => {
@@ -744,14 +562,6 @@ describe('policies', () => {
     expect(shorter.expiresAtMs).toBe(made + 57_000);
     expect(longer.expiresAtMs).toBeLessThanOrEqual(made + 600_000);
     expect(fleet.source.calls).toHaveLength(1);
-  });
-
-  it('a token near its end is not shared', async () => {
-    const fleet = new ModelFleet();
-    await fleet.replica().registry.getToken(KEY);
-    await fleet.pass(3_589_500, 3_589_500);
-    const token = await fleet.replica().registry.getToken(KEY);
-    expect(token.value).toMatch(/^token-2-/);
   });
 });
 

@@ -1,5 +1,4 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { nextTurn } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { Flight } from '../../src/registry/flight.ts';
 import { OwnerTable } from '../../src/registry/owner-table.ts';
@@ -92,34 +91,6 @@ describe('the owners', () => {
     expect([...table.working(), ...table.failing()]).toEqual([]);
   });
 
-  it('are no longer failing once all are resumed; each recovery is reported once, at the latest when its slot is read', async () => {
-    const resumed: string[] = [];
-    const lifted = (paused: unknown) => void resumed.push((paused as Slot).owner);
-    const table = new OwnerTable(1_000, { evicted: () => {}, lifted });
-    const names = Array.from({ length: 600 }, (_, n) => `owner_${n}`);
-    const slots = names.map((name) => stored(table, name, 'failure'));
-    table.resumeAll();
-    expect(counts(table)).toEqual([600, 0, 0, 0]);
-    expect(resumed).toEqual(names.slice(0, 256));
-    const [read, again, forgotten] = [slots[599], slots[598], slots[597]] as [Slot, Slot, Slot];
-    expect(table.peek(read.accessKey)?.trouble?.failure).toBeUndefined();
-    failed(again, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
-    table.store(again);
-    table.forget(forgotten.accessKey);
-    table.resumeAll();
-    for (let turn = 0; turn < 5; turn++) await nextTurn();
-    expect([...resumed].sort()).toEqual([...names].sort());
-  });
-
-  it('are resumed one by one too; a recovery is reported only of one that failed', () => {
-    const resumed: unknown[] = [];
-    const table = new OwnerTable(2, { evicted: () => {}, lifted: (slot) => void resumed.push(slot) });
-    const [failing, healthy] = [stored(table, 'owner_a', 'failure'), stored(table, 'owner_b', 'token')];
-    for (const slot of [failing, healthy, failing]) table.resume(slot);
-    expect(resumed).toEqual([failing]);
-    expect(counts(table)).toEqual([2, 1, 0, 0]);
-  });
-
   it('that fail displace none with a token', () => {
     const { table, evicted } = tableOfTwo();
     stored(table, 'owner_a', 'token');
@@ -130,32 +101,6 @@ describe('the owners', () => {
     table.use('a');
     stored(table, 'owner_f', 'token');
     expect(evicted).toEqual(['owner_b', 'owner_e']);
-  });
-
-  it('allocate no cache when they are cleared; the next owner of each kind does', () => {
-    const lengths: number[] = [];
-    const Counted = class extends Float64Array {
-      constructor(length: number) {
-        super(length);
-        lengths.push(length);
-      }
-    };
-    vi.stubGlobal('Float64Array', Counted);
-    const { table } = tableOfTwo();
-    expect(lengths).toEqual([3]);
-    const held = stored(table, 'owner_a', 'token');
-    stored(table, 'owner_b', 'failure');
-    expect(lengths).toEqual([3, 3]);
-    table.clear();
-    table.forget('a');
-    expect([lengths.length, counts(table), table.use('a'), table.peek('b')]).toEqual([
-      ...[2, [0, 0, 0, 0], undefined, undefined],
-    ]);
-    expect(table.freshToken('a', 0)).toBeUndefined();
-    stored(table, 'owner_b', 'failure');
-    expect([lengths.length, counts(table)]).toEqual([3, [1, 0, 1, 0]]);
-    table.store(held);
-    expect([lengths.length, counts(table)]).toEqual([4, [2, 1, 1, 0]]);
   });
 
   it('give back the requests unsettled when they are cleared, even if these are read later', () => {

@@ -1,14 +1,12 @@
 import diagnostics from 'node:diagnostics_channel';
 import { describe, expect, it, vi } from 'vitest';
 import {
-  AccessToken,
   type ExpiryPolicy,
   OwnerTokenError,
   OwnerTokenRegistry,
   type OwnerTokenRegistryOptions,
   TokenEndpoint,
 } from '../../src/index.ts';
-import { Fingerprints } from '../../src/registry/fingerprints.ts';
 import { shortNames } from '../helpers/log-lines.ts';
 import { LoopbackService, status, token } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
@@ -43,16 +41,6 @@ function log() {
 }
 
 describe('getToken', () => {
-  it('asks once for many callers of a cold owner, and serves all later ones from what is held', async () => {
-    const source = ScriptedSource.answering();
-    const { registry } = make(source);
-    const tokens = await Promise.all(Array.from({ length: 1000 }, () => registry.getToken('key-1')));
-    expect(new Set(tokens).size).toBe(1);
-    await registry.getToken('key-1');
-    expect(source.calls).toHaveLength(1);
-    expect(registry.stats()).toMatchObject({ owners: 1, usable: 1, hits: 1, joined: 999, requests: 1, inFlight: 0 });
-  });
-
   it('backs off from an owner that is refused for good up to a day, where its cap says so', async () => {
     const DAY_MS = 86_400_000;
     const refused = new OwnerTokenError('owner_refused', 'revoked', { oauthError: 'invalid_grant' });
@@ -71,57 +59,6 @@ describe('getToken', () => {
     // It recovers by itself, with the next call after the pause.
     source.script((call) => call.succeed());
     await registry.getToken('key-1');
-  });
-
-  it('serves past the refresh point and asks once in the background', async () => {
-    const source = ScriptedSource.answering(100);
-    const { registry, clock } = make(source);
-    const first = await registry.getToken('key-1');
-    clock.advance(70_000);
-    source.script(undefined);
-    expect(await registry.getToken('key-1')).toBe(first);
-    expect(await registry.getToken('key-1')).toBe(first);
-    expect(source.calls).toHaveLength(2);
-    expect(source.call(1).request).toMatchObject({ reason: 'refresh', held: first });
-    source.call(1).succeed({ response: { expires_in: 100 } });
-    await settle();
-    expect((await registry.getToken('key-1')).value).not.toBe(first.value);
-  });
-
-  it('shares a failure, pauses the owner alone, and refuses at once until the pause is over', async () => {
-    const source = new ScriptedSource((call) => call.fail(new Error('no')));
-    const { registry, clock } = make(source);
-    const outcomes = await Promise.allSettled(Array.from({ length: 10 }, () => registry.getToken('key-1')));
-    expect(outcomes.every((outcome) => outcome.status === 'rejected')).toBe(true);
-    expect(source.calls).toHaveLength(1);
-    await expect(registry.getToken('key-1')).rejects.toMatchObject({
-      code: 'source_failed',
-      failureScope: 'owner',
-      retryAtMs: clock.now() + 750,
-    });
-    expect(source.calls).toHaveLength(1);
-    clock.advance(750);
-    source.script((call) => call.succeed());
-    await registry.getToken('key-1');
-    expect(source.calls).toHaveLength(2);
-  });
-
-  it('refuses what is no access key, and throws nothing at once', async () => {
-    const { registry, source } = answering();
-    for (const accessKey of ['', undefined, 7]) {
-      const call = registry.getToken(accessKey as string);
-      await expect(call).rejects.toMatchObject({ code: 'invalid_access_key' });
-    }
-    expect(source.calls).toEqual([]);
-  });
-
-  it('rejects with the reason of a signal that is aborted already, even where a token is held', async () => {
-    const { registry } = answering();
-    await registry.getToken('key-1');
-    const signal = AbortSignal.abort('enough');
-    await expect(registry.getToken('key-1', { signal })).rejects.toBe('enough');
-    await expect(registry.getToken('key-2', { signal })).rejects.toBe('enough');
-    expect(registry.stats()).toMatchObject({ hits: 0, requests: 1 });
   });
 
   it('is heard by those who listen, each outcome with its owner', async () => {
@@ -161,37 +98,6 @@ describe('getToken', () => {
     expect(lines).toContainEqual({ event: 'owner.evicted', registry: 'default', owner: registry.fingerprint('key-2') });
   });
 
-  it('refuses with the pause that ends last', async () => {
-    const { registry, source } = refusing({ pauses: { owner: { baseMs: 60_000, capMs: 60_000 } } });
-    await registry.getToken('key-1').catch(() => {});
-    source.script((call) => call.fail(down));
-    await registry.getToken('key-2').catch(() => {});
-    await expect(registry.getToken('key-1')).rejects.toMatchObject({ code: 'source_failed' });
-    await expect(registry.getToken('key-3')).rejects.toMatchObject({ code: 'endpoint_unavailable' });
-  });
-
-  it('past the refresh point starts no request while a pause of any scope is in force', async () => {
-    for (const scope of ['client', 'endpoint'] as const) {
-      const source = ScriptedSource.answering(100);
-      const { registry, clock } = scripted({}, source);
-      const held = await registry.getToken('key-1');
-      clock.advance(80_000);
-      source.script((call) =>
-        call.fail(new OwnerTokenError('rate_limited', 'no', { failureScope: scope, retryAfterMs: 5_000 })),
-      );
-      await errorOf(registry.getToken('key-2'));
-      for (let call = 0; call < 10; call++) expect(await registry.getToken('key-1')).toBe(held);
-      await settle();
-      expect(source.calls).toHaveLength(2);
-      source.script((call) => call.succeed());
-      clock.advance(5_000);
-      expect(await registry.getToken('key-1')).toBe(held);
-      await settle();
-      expect(source.calls).toHaveLength(3);
-      expect(registry.stats().pauses).toEqual({ owners: 0 });
-    }
-  });
-
   it('rejects with an error that says when it failed, how long ago that is, and when the next attempt is made', async () => {
     const { registry, clock, source } = scripted({}, new ScriptedSource((call) => call.fail(new Error('no'))));
     const failedAtMs = clock.now();
@@ -205,21 +111,6 @@ describe('getToken', () => {
     for (let call = 0; call < 20; call++)
       expect((await errorOf(registry.getToken('key-1'))).retryAtMs).toBe(failedAtMs + 750);
     expect(source.calls).toHaveLength(1);
-  });
-
-  it('asks an injected clock for both its times at each hit, and for nothing else', async () => {
-    const asked: string[] = [];
-    const tell = (name: string, time: number) => () => {
-      asked.push(name);
-      return time;
-    };
-    const clock = { now: tell('now', 1e12), monotonic: tell('monotonic', 5) };
-    const registry = new OwnerTokenRegistry({ source: ScriptedSource.answering(), clock });
-    await registry.getToken('key-1');
-    asked.length = 0;
-    await registry.getToken('key-1');
-    expect(asked.sort()).toEqual(['monotonic', 'now']);
-    await registry.close();
   });
 
   it('gives the source the reason, the held token, and the rejected one', async () => {
@@ -252,32 +143,6 @@ describe('getToken', () => {
     expect(lifetimeMs({ token: 'opaque', response: { expires_in: -1 } })).toBe(300_000);
     expect(lifetimeMs({ token: 'opaque' })).toBe(300_000);
   });
-
-  it('corrects a date in the future, keeps another scheme, and refuses what is no token', async () => {
-    const { registry, clock, source } = scripted({}, ScriptedSource.answering(100));
-    const startMs = clock.now();
-    source.script((call) =>
-      call.succeed({ requestedAtMs: startMs + 3_600_000, tokenType: 'bearer', response: { expires_in: 100 } }),
-    );
-    expect(await registry.getToken('key-1')).toMatchObject({
-      issuedAtMs: startMs,
-      expiresAtMs: startMs + 95_000,
-      tokenType: 'Bearer',
-    });
-    source.script((call) => call.succeed({ token: 'abc', tokenType: 'DPoP' }));
-    expect((await registry.getToken('key-2')).authorization).toBe('DPoP abc');
-    for (const bad of [
-      { token: '' },
-      { token: 'a b' },
-      { token: 'a\r\nb' },
-      { tokenType: 'a b' },
-      { requestedAtMs: Number.NaN },
-    ]) {
-      source.script((call) => call.succeed(bad));
-      expect((await errorOf(registry.getToken(`bad ${JSON.stringify(bad)}`))).code).toBe('invalid_response');
-      registry.resume();
-    }
-  });
 });
 
 describe('peek', () => {
@@ -292,21 +157,6 @@ describe('peek', () => {
     expect(registry.peek('key-1')).toBeUndefined();
     expect(() => registry.peek('')).toThrow(expect.objectContaining({ code: 'invalid_access_key' }));
     expect(source.calls).toHaveLength(1);
-  });
-
-  it('gives the token of an owner that was dropped while its next one is asked for', async () => {
-    const { registry, clock, source } = answering({ maxOwners: 1 });
-    const token = await registry.getToken('key-1');
-    clock.advance(70_000);
-    source.script((call) => call.accessKey === 'key-2' && call.succeed());
-    await registry.getToken('key-1');
-    await registry.getToken('key-2');
-    expect(registry.stats()).toMatchObject({ evictions: 1, inFlight: 1 });
-    expect(registry.peek('key-1')).toBe(token);
-    expect(await registry.getToken('key-1')).toBe(token);
-    source.call(1).succeed();
-    await settle();
-    expect(registry.peek('key-1')?.value).not.toBe(token.value);
   });
 });
 
@@ -325,65 +175,6 @@ describe('reject', () => {
     expect(registry.reject('key-1', second.value)).toBe(true);
     expect(registry.stats()).toMatchObject({ rejections: 2, usable: 0 });
   });
-
-  it('remembers as the last one refused what is reported where none is held', async () => {
-    const { registry, clock, source } = answering();
-    const token = await registry.getToken('key-1');
-    clock.advance(95_000);
-    source.script(undefined);
-    void registry.getToken('key-1');
-    await settle();
-    expect(registry.reject('key-1', token)).toBe(false);
-    source.call(1).succeed({ token: token.value });
-    await settle();
-    expect(source.call(2).request).toMatchObject({ reason: 'rejected', rejected: token });
-    source.call(2).succeed({ response: { expires_in: 100 } });
-    await settle();
-    // With a newer one held, a late report changes nothing.
-    expect(registry.reject('key-1', token)).toBe(false);
-    expect(registry.peek('key-1')).toBeDefined();
-  });
-
-  it('computes each token’s fingerprint once, and the owner’s only for a log line', async () => {
-    const computed = [vi.spyOn(Fingerprints.prototype, 'ofToken'), vi.spyOn(Fingerprints.prototype, 'namesOf')];
-    const computedWith = async (options: Partial<OwnerTokenRegistryOptions>) => {
-      for (const each of computed) each.mockClear();
-      const { registry } = answering(options);
-      registry.reject('key-1', await registry.getToken('key-1'));
-      await registry.getToken('key-1');
-      return computed.map((each) => each.mock.calls.length);
-    };
-    // Two tokens: the rejected one, and the next one, which is compared with it.
-    expect(await computedWith({})).toEqual([2, 0]);
-    expect(await computedWith({ logger: log().logger })).toEqual([2, 1]);
-    for (const each of computed) each.mockRestore();
-  });
-
-  it('recognises a token that came from another registry, with another fingerprint', async () => {
-    const { registry, source } = answering();
-    registry.reject('key-1', await registry.getToken('key-1'));
-    source.script(undefined);
-    const waiting = registry.getToken('key-1');
-    await settle();
-    const times = { issuedAtMs: 0, refreshAtMs: 1, expiresAtMs: 2 };
-    const foreign = { value: 'next', tokenType: 'Bearer', fingerprint: 'token_elsewhere', ...times };
-    registry.reject('key-1', new AccessToken(foreign));
-    source.call(1).succeed({ token: 'next' });
-    await settle();
-    source.call(2).succeed({ token: 'another' });
-    expect((await waiting).value).toBe('another');
-  });
-
-  it('pauses the owner after three fresh tokens in a row', async () => {
-    const { lines, logger } = log();
-    const { registry, clock } = answering({ logger });
-    for (let n = 0; n < 3; n++) expect(registry.reject('key-1', await registry.getToken('key-1'))).toBe(true);
-    await expect(registry.getToken('key-1')).rejects.toMatchObject({
-      ...{ code: 'token_rejected', retryAtMs: clock.now() + 750 },
-    });
-    expect(registry.describe('key-1')).toMatchObject({ phase: 'backing-off', code: 'token_rejected' });
-    expect(lines.filter(({ event }) => event === 'token.rejected')).toHaveLength(3);
-  });
 });
 
 describe('evidence', () => {
@@ -397,19 +188,6 @@ describe('evidence', () => {
     return { heard, ...answering({ expiry }) };
   };
 
-  it('goes to the policy with the token’s age, each rejection once', async () => {
-    const { heard, registry, clock } = learning();
-    const token = await registry.getToken('key-1');
-    clock.advance(5);
-    registry.accept('key-1', token);
-    registry.reject('key-1', token);
-    registry.reject('key-1', token);
-    expect(heard).toEqual([
-      ['accepted', 5],
-      ['rejected', 5],
-    ]);
-  });
-
   it('names owner and token by their digests, since two owners may have one label', async () => {
     const rejected = vi.fn();
     const { registry } = answering({ expiry: { lifetimeMs: () => 100_000, rejected }, ownerLabel: () => 'customer' });
@@ -417,19 +195,6 @@ describe('evidence', () => {
     registry.reject('key-1', token);
     const digest = expect.stringMatching(/^owner_[\w-]{16}$/);
     expect(rejected).toHaveBeenCalledWith({ owner: digest, token: token.fingerprint, ageMs: 0 });
-  });
-
-  it('that cannot be given to the policy keeps no rejected token in use', async () => {
-    const expiry = {
-      lifetimeMs: () => 100_000,
-      get rejected(): never {
-        throw new Error('no');
-      },
-    };
-    const { registry } = answering({ expiry });
-    const token = await registry.getToken('key-1');
-    expect(registry.reject('key-1', token)).toBe(true);
-    expect(registry.peek('key-1')).toBeUndefined();
   });
 
   it('is only of tokens that are ours, of owners that are held', async () => {
@@ -452,23 +217,6 @@ describe('evidence', () => {
     const other = await broken.getToken('key-1');
     for (let n = 0; n < 2; n++) broken.accept('key-1', other);
     expect(lines.filter(({ event }) => event === 'hook.failed')).toHaveLength(1);
-  });
-});
-
-describe('accept', () => {
-  it('of a token that was rejected elsewhere lifts the owner’s backoff, and logs that', async () => {
-    const { lines, logger } = log();
-    const { registry } = answering({ logger });
-    let last = await registry.getToken('key-1');
-    for (let n = 0; n < 3; n++) {
-      last = await registry.getToken('key-1');
-      registry.reject('key-1', last);
-    }
-    expect(registry.describe('key-1').phase).toBe('backing-off');
-    registry.accept('key-1', last);
-    expect(registry.describe('key-1').phase).toBe('empty');
-    expect(lines.filter(({ event }) => event === 'pause.lifted')).toHaveLength(1);
-    expect((await registry.getToken('key-1')).value).not.toBe(last.value);
   });
 });
 
@@ -544,33 +292,9 @@ describe('describe', () => {
     expect(phase().phase).toBe('expired');
     expect(source.calls).toHaveLength(3);
   });
-
-  it('shows an open circuit for an owner it does not know', async () => {
-    const { registry, clock, source } = answering();
-    source.script((call) => call.fail(down));
-    await registry.getToken('key-2').catch(() => {});
-    const refused = { phase: 'backing-off', code: 'endpoint_unavailable', retryAtMs: clock.now() + 5_000 };
-    expect(registry.describe('key-3')).toEqual(refused);
-    clock.advance(5_000);
-    source.script(undefined);
-    const waiting = registry.getToken('key-3');
-    expect(registry.describe('key-3').phase).toBe('requesting');
-    await settle();
-    source.call(-1).succeed();
-    await waiting;
-  });
 });
 
 describe('fingerprint', () => {
-  it('is the owner’s name everywhere, its label where there is one', async () => {
-    const { registry } = refusing();
-    const name = registry.fingerprint('key-1');
-    expect(name).toMatch(/^owner_/);
-    await expect(registry.getToken('key-1')).rejects.toMatchObject({ owner: name });
-    expect(registry.fingerprint('key-1')).toBe(name);
-    expect(answering({ ownerLabel: () => 'Smith' }).registry.fingerprint('key-1')).toBe('Smith');
-  });
-
   it('a label stands for it in errors and reports too', async () => {
     const { registry } = scripted(
       { ownerLabel: (key) => `customer ${key.length}` },
@@ -588,21 +312,6 @@ describe('fingerprint', () => {
 });
 
 describe('what is built on tokens', () => {
-  it('ownerFetch calls on the owner’s behalf, within what the source or the options allow', async () => {
-    const sent: (string | null)[] = [];
-    const fetch = (async (_input: unknown, init: RequestInit) => {
-      sent.push(new Headers(init.headers).get('authorization'));
-      return new Response();
-    }) as typeof globalThis.fetch;
-    const source = Object.assign(ScriptedSource.answering(), { origin: 'https://api.example.com' });
-    const { registry } = make(source, { calls: { fetch } });
-    await registry.ownerFetch('key-1')('https://api.example.com/x');
-    expect(sent).toEqual([`Bearer ${registry.peek('key-1')?.value}`]);
-    const elsewhere = registry.ownerFetch('key-1', { allowedOrigins: ['https://other.example.com'] });
-    await expect(elsewhere('https://api.example.com/x')).rejects.toMatchObject({ code: 'origin_refused' });
-    expect(() => registry.ownerFetch('')).toThrow(expect.objectContaining({ code: 'invalid_access_key' }));
-  });
-
   it('ownerFetch sends tokens only to the source’s origin, unless the options allow another', async () => {
     await using service = await LoopbackService.start();
     await using elsewhere = await LoopbackService.start();
@@ -619,12 +328,6 @@ describe('what is built on tokens', () => {
     expect(elsewhere.calls[0]?.headers.authorization).toBe('Bearer token-1-of-key-1');
     const { registry: originless } = scripted({}, ScriptedSource.answering());
     expect((await errorOf(originless.ownerFetch('key-1')(service.url))).code).toBe('origin_refused');
-  });
-
-  it('warmUp obtains a token for each owner', async () => {
-    const { registry } = answering();
-    expect(await registry.warmUp(['key-1', 'key-2', ''])).toMatchObject({ total: 3, ready: 2, failedCount: 1 });
-    expect(registry.stats().usable).toBe(2);
   });
 });
 
@@ -728,56 +431,6 @@ describe('stats', () => {
 });
 
 describe('close', () => {
-  it('ends every call with closed, drops what is held, and closes the source once', async () => {
-    const { lines, logger } = log();
-    const { registry, source } = answering({ logger });
-    await registry.getToken('key-1');
-    source.script(undefined);
-    const waiting = registry.getToken('key-2');
-    await settle();
-    const { signal } = source.call(1).request;
-    signal.addEventListener('abort', () => source.call(1).fail(signal.reason));
-    const closed = registry.close();
-    expect(registry.close()).toBe(closed);
-    await expect(waiting).rejects.toMatchObject({ code: 'closed', owner: registry.fingerprint('key-2') });
-    await closed;
-    await expect(registry.getToken('key-1')).rejects.toMatchObject({ code: 'closed' });
-    expect([registry.peek('key-1'), registry.stats().owners, source.closed]).toEqual([undefined, 0, 1]);
-    expect(lines).toContainEqual({ event: 'registry.closed', registry: 'default', abandoned: 0 });
-  });
-
-  it('keeps no token that comes too late', async () => {
-    const { registry, source, clock } = make(new ScriptedSource());
-    const waiting = registry.getToken('key-1');
-    await settle();
-    const closed = registry.close({ timeoutMs: 10 });
-    await expect(waiting).rejects.toMatchObject({ code: 'closed' });
-    clock.advance(10);
-    await closed;
-    source.call(0).succeed();
-    await settle();
-    expect(registry.stats()).toMatchObject({ owners: 0, inFlight: 0 });
-  });
-
-  it('ignores a source whose close throws, rejects or hangs, and one without a close', async () => {
-    const closes: [string[], (() => Promise<void>) | undefined][] = [
-      [['hook.failed', 'registry.closed'], () => expect.fail('no')],
-      [['hook.failed', 'registry.closed'], async () => expect.fail('no')],
-      [['registry.closed'], () => new Promise(() => {})],
-      [['registry.closed'], undefined],
-    ];
-    for (const [events, close] of closes) {
-      const { lines, logger } = log();
-      const source = Object.assign(ScriptedSource.answering(), { close }) as ScriptedSource;
-      const { registry, clock } = make(source, { logger });
-      const closed = registry.close({ timeoutMs: 10 });
-      await settle();
-      clock.advance(10);
-      await closed;
-      expect(lines.map(({ event }) => event)).toEqual(events);
-    }
-  });
-
   it('is what `await using` does, and refuses options that are none', async () => {
     const { registry, source } = answering();
     await expect(registry.close({ timeoutMs: -1 })).rejects.toMatchObject({ code: 'invalid_options' });
@@ -788,15 +441,6 @@ describe('close', () => {
 });
 
 describe('registries', () => {
-  it('share nothing: a token of one is a stranger to another', async () => {
-    const [one, other] = [answering().registry, answering().registry];
-    const token = await one.getToken('key-1');
-    await other.getToken('key-1');
-    expect(other.reject('key-1', tokenOf('another'))).toBe(false);
-    one.reject('key-1', token);
-    expect(other.peek('key-1')).toBeDefined();
-  });
-
   it('refuse a signal that is none, before anything is asked', async () => {
     const { registry, source } = answering();
     const signal = {} as AbortSignal;
@@ -835,15 +479,6 @@ describe('registries', () => {
     broken = false;
     await registry.getToken('key-1');
     expect(source.calls).toHaveLength(1);
-  });
-
-  it('work on the system’s clocks', async () => {
-    const registry = new OwnerTokenRegistry({ source: ScriptedSource.answering(100) });
-    const before = Date.now() - 20;
-    const token = await registry.getToken('key-1');
-    expect(token.issuedAtMs).toBeGreaterThan(before);
-    expect(await registry.getToken('key-1')).toBe(token);
-    await registry.close();
   });
 
   it('have a name, by which logs and metrics tell them apart', () => {

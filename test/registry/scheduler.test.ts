@@ -203,6 +203,21 @@ describe('the queue', () => {
     await shut(registry, clock);
     await Promise.all([first, call]);
   });
+
+  it.each(['a quota', 'an open circuit'])('that is full refuses a call which %s would hold back', async (what) => {
+    const { registry, clock, source } = scripted({ maxQueued: 1, ...(what === 'a quota' && { requestsPerSecond: 1 }) });
+    const failure = { failureScope: 'endpoint', retryAfterMs: 1_000 } as const;
+    source.script((call) =>
+      what === 'a quota' ? call.succeed() : call.fail(new OwnerTokenError('endpoint_unavailable', 'down', failure)),
+    );
+    await registry.getToken('first').catch(() => {});
+    source.script((call) => call.succeed());
+    const waiting = registry.getToken('second');
+    expect(registry.stats().queued).toBe(1);
+    expect((await errorOf(registry.getToken('third'))).code).toBe('queue_full');
+    expect(await asTimePasses(waiting, clock, 50)).toBeDefined();
+    await registry.close();
+  });
 });
 
 describe('a request that is sent again', () => {

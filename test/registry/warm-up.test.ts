@@ -1,12 +1,9 @@
-import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { Time } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from '../../src/registry/warm-up.ts';
-import { json, LoopbackService, silence, token } from '../helpers/loopback-service.ts';
 import { asTimePasses, ManualClock, settle } from '../helpers/manual-clock.ts';
-import { isSettled, keys, overHttp } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
 /** One key that is being tried, waiting for the test to answer. */
@@ -109,17 +106,6 @@ describe('warmUp', () => {
     expect(tokens.mostUnderWay).toBe(3);
   });
 
-  it('pulls no key before it can be tried', async () => {
-    const tokens = new ScriptedTokens();
-    const keys = Keys.upTo(1_000);
-    const aborting = new AbortController();
-    const report = tokens.run(keys, { signal: aborting.signal }, 3);
-    await settle();
-    expect(keys.pulled).toBe(3);
-    aborting.abort(new Error('enough'));
-    await expect(report).rejects.toThrow('enough');
-  });
-
   it('takes any iterable, and none at all', async () => {
     const generator = function* () {
       yield* keysUpTo(3);
@@ -149,12 +135,6 @@ describe('warmUp', () => {
         { owner: 'key 4', code: 'source_failed' },
       ],
     });
-  });
-
-  it('names the first hundred and counts them all', async () => {
-    const report = await new ScriptedTokens((tried) => tried.fail(refused())).run(keysUpTo(250));
-    expect(report).toMatchObject({ total: 250, ready: 0, failedCount: 250 });
-    expect(report.failed).toHaveLength(100);
   });
 
   it('counts no more owners as ready than the registry holds, and warns of the rest', async () => {
@@ -187,12 +167,6 @@ describe('progress', () => {
       [2, 2, 2],
     ]);
     expect(seen.every(({ total }) => total === 4)).toBe(true);
-  });
-
-  it('does not tell a total that is not known', async () => {
-    const totals: unknown[] = [];
-    const report = await succeeding().run(Keys.upTo(3), { onProgress: ({ total }) => totals.push(total) }, 1);
-    expect([totals, report.total]).toEqual([[undefined, undefined, undefined], 3]);
   });
 
   it('that throws ends it', async () => {
@@ -257,31 +231,6 @@ describe('what ends it early', () => {
     await settle();
     expect(tokens.underWay).toBe(0);
   });
-
-  it('is the registry when it closes', async () => {
-    const closed = new OwnerTokenError('closed', 'the registry is closed');
-    const tokens = new ScriptedTokens();
-    const report = tokens.run(keysUpTo(10));
-    await settle();
-    tokens.closing.abort(closed);
-    await expect(report).rejects.toBe(closed);
-    await expect(tokens.run(keysUpTo(10))).rejects.toBe(closed);
-  });
-});
-
-describe('what is left of it', () => {
-  it('is no listener, and no warning of any', async () => {
-    const warnings: string[] = [];
-    const warned = ({ name }: Error) => warnings.push(name);
-    process.on('warning', warned);
-    const tokens = new ScriptedTokens((tried) => setImmediate(tried.succeed));
-    await tokens.run(keysUpTo(50), {}, 25);
-    await settle();
-    process.off('warning', warned);
-    expect(tokens.mostUnderWay).toBe(25);
-    expect(warnings).toEqual([]);
-    expect(getEventListeners(tokens.signal as AbortSignal, 'abort')).toEqual([]);
-  });
 });
 
 describe('a pause of all owners', () => {
@@ -313,20 +262,6 @@ describe('a pause of all owners', () => {
     expect(tokens.clock.pendingTimers).toBe(0);
   });
 
-  it('is waited out by those whom the probe makes wait, a moment at a time', async () => {
-    const tokens = limiting(1, 1_000, 'queue_full');
-    const report = tokens.run(keysUpTo(4), {}, 1);
-    for (let waits = 0; waits < 10; waits++) {
-      await settle();
-      expect(tokens.tries.length).toBe(2 + waits);
-      tokens.clock.advance(99);
-      await settle();
-      expect(tokens.tries.length).toBe(2 + waits);
-      tokens.clock.advance(1);
-    }
-    expect(await report).toMatchObject({ ready: 4, failedCount: 0 });
-  });
-
   it('is waited for a minute, then the rest is counted', async () => {
     const tokens = limiting(5, 60_001);
     const seen: number[] = [];
@@ -334,42 +269,6 @@ describe('a pause of all owners', () => {
     expect(report).toMatchObject({ total: 50, ready: 5, failedCount: 45 });
     expect(report.failed[0]).toEqual({ owner: 'an-owner', code: 'rate_limited' });
     expect(tokens.clock.pendingTimers).toBe(0);
-  });
-
-  it('counts its minute from the last success', async () => {
-    const tokens = limiting(1, 40_000);
-    const second = limiting(0, 40_000);
-    const both = new ScriptedTokens((tried, index) => {
-      const current = tried.accessKey === 'key-3' ? second : tokens;
-      current.clock.advance(both.clock.now() - current.clock.now());
-      current.script?.(tried, index);
-    });
-    const report = both.run(keysUpTo(3), {}, 1);
-    for (const _ of [1, 2]) {
-      await settle();
-      both.clock.advance(40_000);
-    }
-    expect(await report).toMatchObject({ ready: 3 });
-  });
-
-  it('is waited out whether it is the client’s or the endpoint’s, and whatever its code', async () => {
-    const credentials = 'the client secret could not be read';
-    for (const error of [
-      new OwnerTokenError('client_refused', 'no', { failureScope: 'client' }),
-      new OwnerTokenError('source_failed', credentials, { failureScope: 'client' }),
-      new OwnerTokenError('redirect_refused', 'no', { failureScope: 'endpoint' }),
-      new OwnerTokenError('endpoint_unavailable', 'no', { failureScope: 'endpoint' }),
-    ]) {
-      const tokens = new ScriptedTokens((tried, index) => (index < 2 ? tried.fail(error) : tried.succeed()));
-      const report = tokens.run(keysUpTo(50), {}, 1);
-      await settle();
-      expect(tokens.tries.length).toBe(1);
-      for (const _ of [1, 2]) {
-        tokens.clock.advance(100);
-        await settle();
-      }
-      expect(await report).toEqual({ total: 50, ready: 50, failedCount: 0, failed: [] });
-    }
   });
 
   it.each([
@@ -429,18 +328,6 @@ describe('with a registry', () => {
     await registry.close();
   });
 
-  it('refused credentials are waited for, because a replaced secret may take a moment to spread', async () => {
-    const clock = new ManualClock();
-    const source = new ScriptedSource((call) =>
-      clock.monotonic() < 20_000 ? call.fail(new OwnerTokenError('client_refused', 'no')) : call.succeed(),
-    );
-    const registry = new OwnerTokenRegistry({ source, clock, random: () => 0.5 });
-    const report = await asTimePasses(registry.warmUp(keysUpTo(200)), clock);
-    expect(report).toEqual({ total: 200, ready: 200, failedCount: 0, failed: [] });
-    expect(clock.monotonic()).toBeLessThan(60_000);
-    await registry.close();
-  });
-
   it('credentials that stay refused are waited for a minute at most, by trial requests alone', async () => {
     const clock = new ManualClock();
     const source = new ScriptedSource((call) => call.fail(new OwnerTokenError('client_refused', 'no')));
@@ -459,55 +346,5 @@ describe('with a registry', () => {
     ]);
     await registry.close();
     await expect(registry.warmUp(['key'])).rejects.toMatchObject({ code: 'closed' });
-  });
-});
-
-describe('against a service', () => {
-  it('obtains a token for each owner, no more at once than concurrency, and rides out a rate limit', async () => {
-    await using service = await LoopbackService.start();
-    const { registry, clock } = overHttp(service, { concurrency: 4 });
-    await registry.getToken('key-1');
-    service.next(token(), json(429, {}, { 'retry-after': '5' }));
-    const progress: number[] = [];
-    const report = registry.warmUp(keys(30), { onProgress: ({ ready }) => void progress.push(ready) });
-    expect(await asTimePasses(report, clock, 500, registry)).toEqual({
-      total: 30,
-      ready: 30,
-      failedCount: 0,
-      failed: [],
-    });
-    expect(progress).toEqual(Array.from({ length: 30 }, (_, index) => index + 1));
-    expect(service.countFor('key-1')).toBe(1);
-    expect(new Set(service.calls.map((call) => call.accessKey)).size).toBe(30);
-    await registry.close();
-  });
-
-  it('aborted rejects with the reason, and leaves what is under way to those who wait for it', async () => {
-    await using service = await LoopbackService.start();
-    service.always(silence());
-    const { registry } = overHttp(service, { concurrency: 2 });
-    const caller = new AbortController();
-    const warmedUp = registry.warmUp(keys(10), { signal: caller.signal });
-    await service.arrived(2);
-    const waiting = registry.getToken('key-1');
-    const reason = new Error('enough');
-    caller.abort(reason);
-    await expect(warmedUp).rejects.toBe(reason);
-    expect(await isSettled(waiting)).toBe(false);
-    for (const call of service.calls) call.answer(token());
-    await waiting;
-    expect(service.calls).toHaveLength(2);
-    await registry.close();
-  });
-
-  it('with credentials that are refused it counts the owners, and makes no POST for each', async () => {
-    await using service = await LoopbackService.start();
-    service.always(json(401, { error: 'invalid_client' }));
-    const { registry, clock } = overHttp(service);
-    const report = await asTimePasses(registry.warmUp(keys(500)), clock, 500, registry);
-    expect(report).toMatchObject({ total: 500, ready: 0, failedCount: 500 });
-    expect(report.failed).toHaveLength(100);
-    expect(service.calls.length).toBeLessThanOrEqual(500 / 4);
-    await registry.close();
   });
 });
