@@ -50,7 +50,7 @@ export function breakerTransitions(): string[] {
   on('a failure whose source gave it the scope client or endpoint', () => fail('a', given));
   for (const end of [() => succeed('y', true), () => fail('y', refused, true), () => step({ kind: 'resumed' })]) {
     open();
-    on('a trial succeeds, or fails for its owner alone; resume()', end);
+    on('a trial succeeds, or fails for its owner alone, or resume()', end);
   }
   open();
   on('a trial fails, the next pause is longer', () => fail('y', down, true));
