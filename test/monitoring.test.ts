@@ -121,9 +121,18 @@ describe('the files of docs/monitoring', () => {
     expect(missing).toEqual([]);
   });
 
-  it('say in each alert what to do', () => {
-    const alerts = rules.match(/- alert: /g)?.length ?? 0;
-    expect(alerts).toBeGreaterThan(4);
-    expect(rules.match(/runbook: docs\/\w+\.md/g)).toHaveLength(alerts);
+  it('link each alert to a heading of the runbooks that says what it means, where to look, what to do and when it is over', () => {
+    const alerts = [...rules.matchAll(/- alert: (\w+)[\s\S]*?runbook_url: (\S+)/g)].map(([, alert, url]) => ({
+      alert,
+      url,
+    }));
+    expect(alerts.length).toBe(rules.match(/- alert: /g)?.length);
+    const runbooks = read('../runbooks.md')
+      .split(/^## /m)
+      .filter((section) => section.startsWith('OwnerToken'))
+      .map((section) => ({ alert: section.split('\n', 1)[0] ?? '', parts: section.match(/^\*\*[A-Z].*?\*\*/gm) }));
+    const parts = ['**Means**', '**Look at**', '**Do**', '**Over when**'];
+    expect(runbooks).toEqual(alerts.map(({ alert }) => ({ alert, parts })));
+    expect(alerts.map(({ url }) => url)).toEqual(alerts.map(({ alert }) => `RUNBOOKS#${alert?.toLowerCase()}`));
   });
 });
