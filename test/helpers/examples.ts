@@ -9,10 +9,11 @@ import { exportsOf, isEntryPoint, packageName, pathsBelow, ROOT, readSource } fr
  * - `ts setup`: complete as it stands, and what the `continued` blocks of its page begin with
  * - `ts continued`: continues the page's setup
  * - `ts redis`: needs a running Redis
- * - `ts decorators`: uses TypeScript's experimental decorators
+ * - `ts file:NAME`: a file of a recipe, which the other files of all recipes import; one that promises output runs
+ * - `ts no-run`: checked but not run, because it would serve until it is stopped; it may import the files of recipes
  * - `js elsewhere`, `ts elsewhere`: a file of `.ci/projects` or `docs/examples` that runs with the package
  *
- * Each `@example` of a doc comment in `src` is an example too. It uses every name that the package exports, and those of
+ * Each `@example` of a doc comment in `src` is an example too, and each block of `site/examples.md`. It uses every name that the package exports, and those of
  * {@link SURROUNDINGS}, as if they were declared. One marked `ts no-run` is checked but not run, because it needs Redis.
  *
  * A comment `// → text` promises a line of output. The example must print the promised lines in this order, perhaps with
@@ -31,13 +32,13 @@ export interface Example {
   readonly runs: boolean;
 }
 
-const FLAGS = ['setup', 'continued', 'redis', 'decorators'];
+const FLAGS = /^(setup|continued|redis|no-run|file:[\w-]+\.ts)$/;
 
 /** The examples are written here and run. */
 export const EXAMPLES_FOLDER = join(ROOT, 'reports/examples');
 
-/** Examples with experimental decorators have a folder of their own, with a `tsconfig.json` that turns them on. */
-export const DECORATORS_FOLDER = join(EXAMPLES_FOLDER, 'decorators');
+/** The files of recipes stand side by side, with a `tsconfig.json` that turns on the decorators of NestJS. */
+export const RECIPES_FOLDER = join(EXAMPLES_FOLDER, 'recipes');
 
 /** All pages for readers, as paths from the root of the project. */
 export function pages(): string[] {
@@ -46,29 +47,41 @@ export function pages(): string[] {
   return ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', ...below.sort()];
 }
 
+/** The page whose examples are those of the doc comments and of {@link METHODS}. */
+export const REFERENCE = 'docs/api.md';
+
+/** Examples of methods, for the reference. */
+const METHODS = 'site/examples.md';
+
 /** The examples of one page that run. */
 export function examplesOf(page: string): Example[] {
+  if (page === REFERENCE) return [];
   const blocks = blocksOf(page);
   const setup = blocks.find(({ info }) => info === 'ts setup')?.code;
   return blocks
     .filter(({ info }) => /^(ts|js)\b/.test(info) && !info.includes('elsewhere'))
     .map(({ info, code, line }) => {
       const place = `${page}:${line}`;
-      const [, flag] = info.split(' ');
-      if (flag && !FLAGS.includes(flag)) throw new Error(`${place}: unknown flag ${flag}`);
-      const language = info.slice(0, 2);
-      const hasDecorators = info.includes('decorators');
-      const continued = info.includes('continued');
+      const [language = '', ...flags] = info.split(' ');
+      const unknown = flags.find((flag) => !FLAGS.test(flag));
+      if (unknown) throw new Error(`${place}: unknown flag ${unknown}`);
+      const continued = flags.includes('continued');
       if (continued && setup === undefined) throw new Error(`${place}: the page has no \`ts setup\` to continue`);
+      const name = flags.find((flag) => flag.startsWith('file:'))?.slice('file:'.length);
+      const isOfRecipe = name !== undefined || flags.includes('no-run');
+      const promised = promisedIn(code);
       return {
         page,
         place,
-        file: join(hasDecorators ? DECORATORS_FOLDER : EXAMPLES_FOLDER, `${place.replace(/[^\w.]/g, '-')}.${language}`),
+        file: join(
+          isOfRecipe ? RECIPES_FOLDER : EXAMPLES_FOLDER,
+          name ?? `${place.replace(/[^\w.]/g, '-')}.${language}`,
+        ),
         code: `${continued ? `${setup}\n` : ''}${code}\nexport {};\n`,
         language,
-        needsRedis: info.includes('redis'),
-        promised: promisedIn(code),
-        runs: true,
+        needsRedis: flags.includes('redis'),
+        promised,
+        runs: isOfRecipe ? promised.length > 0 : true,
       };
     });
 }
@@ -83,15 +96,14 @@ await using registry = new Registry_({ source: new Endpoint_({ baseUrl, clientId
 const accessKey = sandbox.accessKeys[0] ?? '';
 `;
 
-/** The examples of all doc comments. */
+/** The examples of all doc comments, and those of methods. */
 export function docCommentExamples(): Example[] {
   const origins = new Map(
     readSource()
       .filter(({ path }) => isEntryPoint(path))
       .flatMap((file) => exportsOf(file).map((name) => [name, packageName(file.path)] as const)),
   );
-  return pathsBelow('src').flatMap((path) => {
-    const page = `src/${path}`;
+  return [...pathsBelow('src').map((path) => `src/${path}`), METHODS].flatMap((page) => {
     return blocksOf(page, (line) => line.replace(/^ *\* ?/, '')).map(({ info, code, line }) => {
       const words = new Set(code.match(/\w+/g));
       const imports = [...origins]
@@ -148,7 +160,7 @@ export function linksOf(page: string): string[] {
     });
 }
 
-/** The anchors of a page: `<a name>`, and those of headings as GitHub and npm derive them. */
+/** The anchors of a page: `<a name>`, and those of headings as GitHub and npm derive them, numbered where they repeat. */
 export function anchorsOf(page: string): string[] {
   const named = [...proseOf(page).matchAll(/<a name="([\w-]+)">/g)].map(([, name]) => name ?? '');
   const headings = [...proseOf(page).matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
@@ -157,7 +169,13 @@ export function anchorsOf(page: string): string[] {
       .replace(/[^\p{Letter}\p{Number}\p{Mark}_\- ]/gu, '')
       .replaceAll(' ', '-'),
   );
-  return [...named, ...headings];
+  const counts = new Map<string, number>();
+  const numbered = headings.map((slug) => {
+    const count = counts.get(slug) ?? 0;
+    counts.set(slug, count + 1);
+    return count === 0 ? slug : `${slug}-${count}`;
+  });
+  return [...named, ...numbered];
 }
 
 /** The text of a page without its code blocks. */
