@@ -3,7 +3,9 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { format } from 'node:util';
+import { Application, TSConfigReader, TypeDocReader } from 'typedoc';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { referenceOf } from '../site/reference.mjs';
 import { LOG_EVENTS } from '../src/diagnostics.ts';
 import { ERROR_CODES, ERRORS } from '../src/errors.ts';
 import { logField } from '../src/logger.ts';
@@ -18,13 +20,14 @@ import { startCorporateNetwork } from './helpers/corporate-network.ts';
 import {
   anchorsOf,
   brokenPromise,
-  DECORATORS_FOLDER,
   docCommentExamples,
   EXAMPLES_FOLDER,
   examplesOf,
   linksOf,
   namesIn,
   pages,
+  RECIPES_FOLDER,
+  REFERENCE,
   rowsOf,
 } from './helpers/examples.ts';
 import { noRedis, type RedisServer, startRedis } from './helpers/redis-server.ts';
@@ -40,12 +43,14 @@ const textOf = (page: string) => readFileSync(join(ROOT, page), 'utf8');
 const namesOf = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name ?? '');
 const en = (value: number) => value.toLocaleString('en');
 
-const examples = [...pages().flatMap(examplesOf), ...docCommentExamples()].filter(({ runs }) => runs);
+const written = [...pages().flatMap(examplesOf), ...docCommentExamples()];
+const examples = written.filter(({ runs }) => runs);
 
 /** What an example prints from now on, with `console.log` or pino. */
 function capturePrinted(): string[] {
   const printed: string[] = [];
   vi.spyOn(console, 'log').mockImplementation((...values: unknown[]) => void printed.push(format(...values)));
+  vi.spyOn(console, 'warn').mockImplementation(() => {}); // recipes log failures with it
   vi.spyOn(process.stdout, 'write').mockImplementation((text) => printed.push(String(text).trimEnd()) > 0);
   return printed;
 }
@@ -57,10 +62,10 @@ describe('examples', () => {
 
   beforeAll(async () => {
     rmSync(EXAMPLES_FOLDER, { recursive: true, force: true });
-    mkdirSync(DECORATORS_FOLDER, { recursive: true });
+    mkdirSync(RECIPES_FOLDER, { recursive: true });
     const config = { extends: join(ROOT, 'tsconfig.json'), compilerOptions: { experimentalDecorators: true } };
-    writeFileSync(join(DECORATORS_FOLDER, 'tsconfig.json'), JSON.stringify({ ...config, include: ['*'] }));
-    for (const { file, code } of examples) writeFileSync(file, code);
+    writeFileSync(join(RECIPES_FOLDER, 'tsconfig.json'), JSON.stringify({ ...config, include: ['*'] }));
+    for (const { file, code } of written) writeFileSync(file, code);
     sandbox = await startSandbox();
     network = await startCorporateNetwork();
     if (!noRedis) redis = await startRedis();
@@ -134,6 +139,28 @@ describe('pages', () => {
       }
     }
     expect(pages().filter((page) => !reached.has(page))).toEqual([]);
+  });
+});
+
+describe('the reference of the API', () => {
+  it('says what the doc comments say, and nothing public lacks one (after a change: npm run docs:api)', async () => {
+    const reading = await Application.bootstrap({ options: join(ROOT, 'typedoc.json') }, [
+      new TypeDocReader(),
+      new TSConfigReader(),
+    ]);
+    const project = await reading.convert();
+    if (!project) throw new Error('TypeDoc cannot read the sources');
+    reading.validate(project);
+    expect(referenceOf(project)).toBe(textOf(REFERENCE));
+    expect(reading.logger.hasErrors() || reading.logger.hasWarnings()).toBe(false);
+  }, 300_000); // TypeDoc takes ten seconds of processor time, which other tests may have
+
+  it('describes each method of the registry with an example', () => {
+    const sections = textOf(REFERENCE).split(/^####? /m);
+    const methods = sections.filter((section) => section.startsWith('OwnerTokenRegistry.'));
+    expect(methods.length).toBeGreaterThan(10);
+    // The signature is the first block of code.
+    expect(methods.filter((section) => section.split('```ts').length < 3)).toEqual([]);
   });
 });
 
