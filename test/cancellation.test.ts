@@ -1,5 +1,5 @@
 import { getEventListeners } from 'node:events';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { Cancellation } from '../src/cancellation.ts';
 
 /** A request as a source gets it. */
@@ -8,71 +8,67 @@ function cancellable() {
   return { cancellation, request: cancellation.addTo({ reason: 'absent' }) };
 }
 
-describe('the signal of a request', () => {
-  it('is one genuine signal, aborted with the request and for the same reason', () => {
-    const { cancellation, request } = cancellable();
-    const { signal } = request;
-    expect(signal).toBeInstanceOf(AbortSignal);
-    expect(request.signal).toBe(signal);
-    const reasons: unknown[] = [];
-    signal.addEventListener('abort', () => reasons.push(signal.reason));
-    expect(signal.aborted).toBe(false);
-    cancellation.abort('closed');
-    expect(reasons).toEqual(['closed']);
-    expect(signal.aborted).toBe(true);
-  });
-
-  it('is aborted already if it is first read after the request has ended', () => {
-    const { cancellation, request } = cancellable();
-    cancellation.abort('closed');
-    expect(request.signal).toMatchObject({ aborted: true, reason: 'closed' });
-  });
-
-  it.each([
-    ['copies', (request: object) => ({ ...request })],
-    ['proxies', (request: object) => new Proxy(request, {})],
-    ['objects that inherit from it', (request: object) => Object.create(request) as object],
-  ])('belongs to %s of the request too', (_what, made) => {
-    const { cancellation, request } = cancellable();
-    const { signal } = made(request) as typeof request;
-    expect(signal).toBe(request.signal);
-    cancellation.abort('closed');
-    expect(signal.reason).toBe('closed');
-  });
+it('the signal of a request is one genuine signal, aborted with the request and for the same reason', () => {
+  const { cancellation, request } = cancellable();
+  const { signal } = request;
+  expect(signal).toBeInstanceOf(AbortSignal);
+  expect(request.signal).toBe(signal);
+  const reasons: unknown[] = [];
+  signal.addEventListener('abort', () => reasons.push(signal.reason));
+  expect(signal.aborted).toBe(false);
+  cancellation.abort('closed');
+  expect(reasons).toEqual(['closed']);
+  expect(signal.aborted).toBe(true);
 });
 
-describe('what a source of this package listens to', () => {
-  it('is the cancellation itself, for the request that it was made for', () => {
-    const { cancellation, request } = cancellable();
-    expect(Cancellation.of(request)).toBe(cancellation);
-  });
+it('the signal of a request is aborted already if it is first read after the request has ended', () => {
+  const { cancellation, request } = cancellable();
+  cancellation.abort('closed');
+  expect(request.signal).toMatchObject({ aborted: true, reason: 'closed' });
+});
 
-  it('is the signal of anything else, which may be another one', () => {
-    const { request } = cancellable();
-    const { signal } = new AbortController();
-    expect(Cancellation.of({ ...request })).toBe(request.signal);
-    expect(Cancellation.of({ ...request, signal })).toBe(signal);
-    expect(Cancellation.of(Object.create(request, { signal: { value: signal } }) as object)).toBe(signal);
-    const get = (target: object, name: string) => (name === 'signal' ? signal : Reflect.get(target, name));
-    expect(Cancellation.of(new Proxy(request, { get } as ProxyHandler<typeof request>))).toBe(signal);
-    expect(Cancellation.of({ signal })).toBe(signal);
-    expect(Cancellation.of({})).toBeUndefined();
-  });
+it.each([
+  ['copies', (request: object) => ({ ...request })],
+  ['proxies', (request: object) => new Proxy(request, {})],
+  ['objects that inherit from it', (request: object) => Object.create(request) as object],
+])('the signal of a request belongs to %s of the request too', (_what, made) => {
+  const { cancellation, request } = cancellable();
+  const { signal } = made(request) as typeof request;
+  expect(signal).toBe(request.signal);
+  cancellation.abort('closed');
+  expect(signal.reason).toBe('closed');
+});
 
-  it('calls every listener that was not removed, once', () => {
-    const { cancellation, request } = cancellable();
-    const called: string[] = [];
-    const removed = () => called.push('removed');
-    cancellation.addEventListener('abort', removed);
-    cancellation.addEventListener('abort', () => called.push(`first: ${cancellation.reason}`));
-    cancellation.addEventListener('abort', () => called.push('second'));
-    cancellation.removeEventListener('abort', removed);
-    expect(getEventListeners(request.signal, 'abort')).toEqual([]);
-    cancellation.throwIfAborted();
-    cancellation.abort('closed');
-    cancellation.abort('again');
-    expect(called).toEqual(['first: closed', 'second']);
-    expect(cancellation.aborted).toBe(true);
-    expect(() => cancellation.throwIfAborted()).toThrow('closed');
-  });
+it('what a source of this package listens to is the cancellation itself, for the request that it was made for', () => {
+  const { cancellation, request } = cancellable();
+  expect(Cancellation.of(request)).toBe(cancellation);
+});
+
+it('what a source of this package listens to is the signal of anything else, which may be another one', () => {
+  const { request } = cancellable();
+  const { signal } = new AbortController();
+  expect(Cancellation.of({ ...request })).toBe(request.signal);
+  expect(Cancellation.of({ ...request, signal })).toBe(signal);
+  expect(Cancellation.of(Object.create(request, { signal: { value: signal } }) as object)).toBe(signal);
+  const get = (target: object, name: string) => (name === 'signal' ? signal : Reflect.get(target, name));
+  expect(Cancellation.of(new Proxy(request, { get } as ProxyHandler<typeof request>))).toBe(signal);
+  expect(Cancellation.of({ signal })).toBe(signal);
+  expect(Cancellation.of({})).toBeUndefined();
+});
+
+it('what a source of this package listens to calls every listener that was not removed, once', () => {
+  const { cancellation, request } = cancellable();
+  const called: string[] = [];
+  const removed = () => called.push('removed');
+  cancellation.addEventListener('abort', removed);
+  cancellation.addEventListener('abort', () => called.push(`first: ${cancellation.reason}`));
+  cancellation.addEventListener('abort', () => called.push('second'));
+  cancellation.removeEventListener('abort', removed);
+  expect(getEventListeners(request.signal, 'abort')).toEqual([]);
+  cancellation.throwIfAborted();
+  cancellation.abort('closed');
+  cancellation.abort('again');
+  expect(called).toEqual(['first: closed', 'second']);
+  expect(cancellation.aborted).toBe(true);
+  expect(() => cancellation.throwIfAborted()).toThrow('closed');
 });

@@ -15,43 +15,39 @@ import { seeded } from './helpers/seeded.mjs';
 
 const DAY_MS = 86_400_000;
 
-describe('the timeline', () => {
-  it('never runs slower than either clock, and never takes a life for shorter than it was', () => {
-    const random = seeded(11);
-    const clock = { wallMs: 1_000_000, monotonicMs: 0 };
-    const timeline = new Timeline();
-    const instants: Instant[] = [];
-    for (let step = 0; step < 500; step++) {
-      const passedMs = random() < 0.3 ? random() * 1e6 : random() * 3;
-      clock.monotonicMs += random() < 0.1 ? 0 : passedMs;
-      clock.wallMs += passedMs;
-      if (random() < 0.2) clock.wallMs += (random() - 0.5) * 10 ** Math.floor(random() * 8);
-      instants.push(timeline.at(clock.wallMs, clock.monotonicMs));
+it('the timeline never runs slower than either clock, and never takes a life for shorter than it was', () => {
+  const random = seeded(11);
+  const clock = { wallMs: 1_000_000, monotonicMs: 0 };
+  const timeline = new Timeline();
+  const instants: Instant[] = [];
+  for (let step = 0; step < 500; step++) {
+    const passedMs = random() < 0.3 ? random() * 1e6 : random() * 3;
+    clock.monotonicMs += random() < 0.1 ? 0 : passedMs;
+    clock.wallMs += passedMs;
+    if (random() < 0.2) clock.wallMs += (random() - 0.5) * 10 ** Math.floor(random() * 8);
+    instants.push(timeline.at(clock.wallMs, clock.monotonicMs));
+  }
+  for (const [index, since] of instants.entries()) {
+    for (const now of instants.slice(index)) {
+      const byEither = Math.max(now.wallMs - since.wallMs, now.monotonicMs - since.monotonicMs);
+      if (elapsedMs(since, now) < byEither - 1e-3) expect(elapsedMs(since, now)).toBe(byEither);
     }
-    for (const [index, since] of instants.entries()) {
-      for (const now of instants.slice(index)) {
-        const byEither = Math.max(now.wallMs - since.wallMs, now.monotonicMs - since.monotonicMs);
-        if (elapsedMs(since, now) < byEither - 1e-3) expect(elapsedMs(since, now)).toBe(byEither);
-      }
-    }
-  });
+  }
 });
 
-describe('the time of a given clock', () => {
-  it('is read anew from both times, for an instant and for a hit', () => {
-    const clock = new ManualClock(5_000);
-    const time = new Time(clock);
-    expect(time.now()).toEqual({ wallMs: 5_000, monotonicMs: 0, timelineMs: 5_000, aheadMs: 0 });
-    expect(time.seconds()).toBe(5);
-    clock.suspend(1_000);
-    expect(time.seconds()).toBe(6);
-    clock.advance(1_000);
-    expect(time.seconds()).toBe(7);
-    clock.jumpWall(-5_000);
-    expect(time.now()).toEqual({ wallMs: 2_000, monotonicMs: 1_000, timelineMs: 7_000, aheadMs: 5_000 });
-    clock.advance(999);
-    expect(time.seconds()).toBe(7);
-  });
+it('the time of a given clock is read anew from both times, for an instant and for a hit', () => {
+  const clock = new ManualClock(5_000);
+  const time = new Time(clock);
+  expect(time.now()).toEqual({ wallMs: 5_000, monotonicMs: 0, timelineMs: 5_000, aheadMs: 0 });
+  expect(time.seconds()).toBe(5);
+  clock.suspend(1_000);
+  expect(time.seconds()).toBe(6);
+  clock.advance(1_000);
+  expect(time.seconds()).toBe(7);
+  clock.jumpWall(-5_000);
+  expect(time.now()).toEqual({ wallMs: 2_000, monotonicMs: 1_000, timelineMs: 7_000, aheadMs: 5_000 });
+  clock.advance(999);
+  expect(time.seconds()).toBe(7);
 });
 
 it('the time of the system’s own clocks follows a faked Date at once, and forgets it afterwards', () => {
@@ -77,7 +73,7 @@ describe('a timer', () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
   afterEach(() => void vi.useRealTimers());
 
-  it.each([24, 25, 50, 365])('of %i days runs on that very day', (days) => {
+  it.each([24, 25, 50, 365])('a timer of %i days runs on that very day', (days) => {
     const fn = vi.fn();
     startTimer(undefined, fn, days * DAY_MS);
     vi.advanceTimersByTime(days * DAY_MS - 1);
@@ -86,7 +82,7 @@ describe('a timer', () => {
     expect(fn).toHaveBeenCalledTimes(1);
   });
 
-  it('is cancelled, although the clock returns what Node’s own setTimeout does', () => {
+  it('a timer is cancelled, although the clock returns what Node’s own setTimeout does', () => {
     const fn = vi.fn();
     const clock = { ...systemClock, setTimeout: (called: () => void, ms: number) => setTimeout(called, ms) as never };
     const cancel = startTimer(clock, fn, 10);
@@ -97,7 +93,7 @@ describe('a timer', () => {
     startTimer({ ...systemClock, setTimeout: () => undefined as never }, fn, 10)();
   });
 
-  it('is cancelled in any of its parts', () => {
+  it('a timer is cancelled in any of its parts', () => {
     const fn = vi.fn();
     const cancel = startTimer(undefined, fn, 60 * DAY_MS);
     vi.advanceTimersByTime(30 * DAY_MS);
@@ -108,26 +104,22 @@ describe('a timer', () => {
   });
 });
 
-describe('waiting no longer than', () => {
-  it('ends when the time is up', async () => {
-    const clock = new ManualClock();
-    let over = false;
-    const waiting = settledWithin(new Time(clock), 1000, new Promise(() => {})).then(() => {
-      over = true;
-    });
-    clock.advance(999);
-    await Promise.resolve();
-    expect(over).toBe(false);
-    clock.advance(1);
-    await waiting;
-    expect(over).toBe(true);
+it('a wait with a time limit ends when the time is up', async () => {
+  const clock = new ManualClock();
+  let over = false;
+  const waiting = settledWithin(new Time(clock), 1000, new Promise(() => {})).then(() => {
+    over = true;
   });
+  clock.advance(999);
+  await Promise.resolve();
+  expect(over).toBe(false);
+  clock.advance(1);
+  await waiting;
+  expect(over).toBe(true);
 });
 
-describe('a moment to come', () => {
-  it('is told by the wall clock, never early, and never before now', () => {
-    expect([5_000, 5_000.1, 6_000, 0].map((ms) => onWallClock(ms, machine()(5_000)))).toEqual([
-      ...[1_005_000, 1_005_001, 1_006_000, 1_005_000],
-    ]);
-  });
+it('a moment to come is told by the wall clock, never early, and never before now', () => {
+  expect([5_000, 5_000.1, 6_000, 0].map((ms) => onWallClock(ms, machine()(5_000)))).toEqual([
+    ...[1_005_000, 1_005_001, 1_006_000, 1_005_000],
+  ]);
 });

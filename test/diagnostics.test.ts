@@ -43,23 +43,21 @@ const TOKEN = new AccessToken({
 });
 const until = (retryAtMonotonicMs: number) => ({ retryAtMonotonicMs });
 
-describe('a lookup', () => {
-  it('is published to subscribers, and logged nowhere', () => {
-    const { reports, lines } = reporting();
-    expect(reports.hasLookupSubscribers).toBe(false);
-    reports.lookup(SLOT, 'serve');
-    const heard = publishedOn('owner-token-registry:lookup');
-    expect(reports.hasLookupSubscribers).toBe(true);
-    reports.lookup(SLOT, 'wait');
-    expect(heard).toEqual([{ registry: 'crm', owner: 'owner_x', outcome: 'wait' }]);
-    expect(lines).toEqual([]);
-  });
+it('a lookup is published to subscribers, and logged nowhere', () => {
+  const { reports, lines } = reporting();
+  expect(reports.hasLookupSubscribers).toBe(false);
+  reports.lookup(SLOT, 'serve');
+  const heard = publishedOn('owner-token-registry:lookup');
+  expect(reports.hasLookupSubscribers).toBe(true);
+  reports.lookup(SLOT, 'wait');
+  expect(heard).toEqual([{ registry: 'crm', owner: 'owner_x', outcome: 'wait' }]);
+  expect(lines).toEqual([]);
 });
 
 describe('a request', () => {
   const TRACE = 'tracing:owner-token-registry:request';
 
-  it('that succeeds is logged with its duration', async () => {
+  it('a request that succeeds is logged with its duration', async () => {
     const { reports, lines, clock } = reporting();
     const message = reports.newRequest(SLOT, 'absent');
     expect(await reports.requestSent(message, async () => 'sent')).toBe('sent');
@@ -77,7 +75,7 @@ describe('a request', () => {
     expect(message.durationMs).toBe(250);
   });
 
-  it('that fails is logged with everything that tells causes apart', async () => {
+  it('a request that fails is logged with everything that tells causes apart', async () => {
     const { reports, lines, clock } = reporting();
     const message = reports.newRequest(SLOT, 'refresh');
     await reports.requestSent(message, async () => {});
@@ -99,7 +97,7 @@ describe('a request', () => {
     ]);
   });
 
-  it('is traced from start to end with one message, and what it calls runs within', async () => {
+  it('a request is traced from start to end with one message, and what it calls runs within', async () => {
     const { reports, clock } = reporting();
     const heard: string[] = [];
     const message = reports.newRequest(SLOT, 'absent');
@@ -126,7 +124,7 @@ describe('a request', () => {
   });
 
   it.each(['start', 'asyncStart', 'asyncEnd', 'error'])(
-    'has its owner in a copy of the message if %s is the only channel with a subscriber',
+    'a request has its owner in a copy of the message if %s is the only channel with a subscriber',
     async (part) => {
       const { reports } = reporting();
       const copies: object[] = [];
@@ -140,7 +138,7 @@ describe('a request', () => {
     },
   );
 
-  it('may be frozen by a subscriber once it has failed', () => {
+  it('a request may be frozen by a subscriber once it has failed', () => {
     const { reports } = reporting();
     const ended = publishedOn(`${TRACE}:asyncEnd`);
     const freeze = (data: unknown) => void Object.freeze(data);
@@ -151,7 +149,7 @@ describe('a request', () => {
     expect(ended).toEqual([message]);
   });
 
-  it('runs inside what a subscriber to its start asks for, such as a span', async () => {
+  it('a request runs inside what a subscriber to its start asks for, such as a span', async () => {
     const { reports } = reporting();
     const order: string[] = [];
     const listen = (data: unknown) => {
@@ -167,159 +165,151 @@ describe('a request', () => {
   });
 });
 
-describe('a rejection', () => {
-  it('is reported by fingerprints', () => {
-    const { reports, lines } = reporting();
-    const rejection = { owner: 'owner_x', token: 'token_x', wasHeld: true };
-    const report = () => reports.rejected({ owner: 'owner_x' }, 'token_x', true);
-    report();
-    const heard = publishedOn('owner-token-registry:rejection');
-    report();
-    expect(heard).toEqual([{ registry: 'crm', ...rejection }]);
-    const line = ['info', { event: 'token.rejected', registry: 'crm', ...rejection }, 'token reported as rejected'];
-    expect(lines).toEqual([line, line]);
-  });
+it('a rejection is reported by fingerprints', () => {
+  const { reports, lines } = reporting();
+  const rejection = { owner: 'owner_x', token: 'token_x', wasHeld: true };
+  const report = () => reports.rejected({ owner: 'owner_x' }, 'token_x', true);
+  report();
+  const heard = publishedOn('owner-token-registry:rejection');
+  report();
+  expect(heard).toEqual([{ registry: 'crm', ...rejection }]);
+  const line = ['info', { event: 'token.rejected', registry: 'crm', ...rejection }, 'token reported as rejected'];
+  expect(lines).toEqual([line, line]);
 });
 
-describe('a pause', () => {
-  it('is one line however many requests fail into it, and another when it is extended', () => {
-    const { reports, lines } = reporting();
-    const heard = publishedOn('owner-token-registry:pause');
-    const refused = new OwnerTokenError('client_refused', 'wrong secret', { retryAtMs: 5_000 });
-    for (let n = 0; n < 20; n++) reports.paused('client', until(1_000), refused);
-    reports.paused('client', until(900), refused);
-    reports.paused('client', until(3_000), refused);
-    expect(lines.map(([level, { event, code }]) => [level, event, code])).toEqual(
-      Array(2).fill(['error', 'pause.began', 'client_refused']),
-    );
-    const message = { registry: 'crm', scope: 'client', action: 'paused', code: 'client_refused', retryAtMs: 5_000 };
-    expect(heard).toEqual([message, message]);
-  });
-
-  it('of each owner is one of its own, though two have the same label', () => {
-    const { reports, lines } = reporting();
-    for (const slot of [{ owner: 'label' }, { owner: 'label' }]) reports.paused(slot, until(1_000), failure());
-    expect(lines).toHaveLength(2);
-  });
-
-  it.each([
-    ['client', 1_000, 'error'],
-    ['endpoint', 60_000, 'warn'],
-    ['endpoint', 60_001, 'error'],
-    [SLOT, 300_000, 'warn'],
-  ] as const)('of %j for %i ms is logged as %s', (paused, ms, level) => {
-    const { reports, lines, clock } = reporting();
-    reports.paused(paused, until(1), failure({ retryAtMs: clock.now() + ms }));
-    expect(lines.map(([at]) => at)).toEqual([level]);
-  });
-
-  it('that is lifted says how long it lasted and how many calls it refused', () => {
-    const { reports, lines, clock } = reporting();
-    const heard = publishedOn('owner-token-registry:pause');
-    reports.paused('endpoint', until(1_000), failure());
-    reports.refused('endpoint');
-    clock.advance(700);
-    reports.paused('endpoint', until(3_000), failure());
-    reports.refused('endpoint', 4);
-    clock.advance(300);
-    reports.lifted('endpoint');
-    const over = { durationMs: 1_000, refused: 5 };
-    const fields = { event: 'pause.lifted', registry: 'crm', failureScope: 'endpoint', ...over };
-    expect(lines[2]).toEqual(['info', fields, 'token requests resumed']);
-    expect(heard[2]).toEqual({ registry: 'crm', scope: 'endpoint', action: 'lifted', ...over });
-    reports.lifted('endpoint');
-    expect(heard[3]).toEqual({ registry: 'crm', scope: 'endpoint', action: 'lifted' });
-    expect(reports.refusedCalls).toEqual({ owner: 0, client: 0, endpoint: 5 });
-  });
-
-  it('of an owner ends with its next success, which is reported like its failure', async () => {
-    const { reports, lines, clock } = reporting();
-    const message = reports.newRequest(SLOT, 'absent');
-    await reports.requestSent(message, async () => {});
-    clock.advance(100);
-    reports.requestFailed(message, failure());
-    reports.paused(SLOT, until(1_000), failure(), message);
-    reports.refused(SLOT);
-    clock.advance(2_000);
-    const heard = publishedOn('owner-token-registry:pause');
-    for (let n = 0; n < 2; n++) {
-      reports.requestSucceeded(reports.newRequest(SLOT, 'absent'), TOKEN, SLOT, clock.monotonic());
-    }
-    const fields = { event: 'pause.lifted', failureScope: 'owner', owner: 'owner_x', durationMs: 2_100, refused: 1 };
-    expect(lines.filter(([level]) => level !== 'debug').slice(1)).toEqual([
-      ['info', { registry: 'crm', ...fields }, 'token requests resumed'],
-    ]);
-    expect(heard).toMatchObject([{ scope: 'owner', owner: 'owner_x', action: 'lifted', durationMs: 2_100 }]);
-  });
+it('a pause is one line however many requests fail into it, and another when it is extended', () => {
+  const { reports, lines } = reporting();
+  const heard = publishedOn('owner-token-registry:pause');
+  const refused = new OwnerTokenError('client_refused', 'wrong secret', { retryAtMs: 5_000 });
+  for (let n = 0; n < 20; n++) reports.paused('client', until(1_000), refused);
+  reports.paused('client', until(900), refused);
+  reports.paused('client', until(3_000), refused);
+  expect(lines.map(([level, { event, code }]) => [level, event, code])).toEqual(
+    Array(2).fill(['error', 'pause.began', 'client_refused']),
+  );
+  const message = { registry: 'crm', scope: 'client', action: 'paused', code: 'client_refused', retryAtMs: 5_000 };
+  expect(heard).toEqual([message, message]);
 });
 
-describe('names', () => {
-  it.each<[string, Logger | 'warn' | 'silent' | undefined]>([
-    ['is silent', 'silent'],
-    ['there is none', undefined],
-    ['writes warnings only', 'warn'],
-    ['says so', { debug() {}, info() {}, warn() {}, isLevelEnabled: (level) => level === 'warn' }],
-  ])('are not computed for a request that succeeds where a logger %s', async (_, logger) => {
-    const now = () => new Time(new ManualClock()).now();
-    const reports = new Diagnostics(logger, { registry: 'crm', host: undefined, now });
-    const computed = () => {
-      throw new Error('computed');
-    };
-    const unnamed = Object.defineProperty({ owner: '' }, 'owner', { get: computed });
-    const fingerprint = { ofToken: computed };
-    const message = reports.newRequest(unnamed, 'absent');
-    await reports.requestSent(message, async () => {});
-    reports.requestSucceeded(message, new AccessToken({ ...TOKEN, value: 'v', fingerprint }), unnamed, 0);
-    reports.evicted(unnamed);
-  });
+it('a pause of each owner is one of its own, though two have the same label', () => {
+  const { reports, lines } = reporting();
+  for (const slot of [{ owner: 'label' }, { owner: 'label' }]) reports.paused(slot, until(1_000), failure());
+  expect(lines).toHaveLength(2);
 });
 
-describe('what else is logged', () => {
-  it('is an owner evicted, and a registry closed', () => {
-    const { reports, lines } = reporting();
-    reports.evicted(SLOT);
-    reports.closed(3);
-    expect(lines).toEqual([
-      ['debug', { event: 'owner.evicted', registry: 'crm', owner: 'owner_x' }, 'least recently used owner evicted'],
-      ['info', { event: 'registry.closed', registry: 'crm', abandoned: 3 }, 'registry closed'],
-    ]);
-  });
+it.each([
+  ['client', 1_000, 'error'],
+  ['endpoint', 60_000, 'warn'],
+  ['endpoint', 60_001, 'error'],
+  [SLOT, 300_000, 'warn'],
+] as const)('a pause of %j for %i ms is logged as %s', (paused, ms, level) => {
+  const { reports, lines, clock } = reporting();
+  reports.paused(paused, until(1), failure({ retryAtMs: clock.now() + ms }));
+  expect(lines.map(([at]) => at)).toEqual([level]);
+});
 
-  it('is a lifetime that is not known, once of each kind', () => {
-    const { reports, lines } = reporting();
-    for (const kind of ['absent', 'absurd', 'absent']) reports.lifetimeUnknown(SLOT, kind, 300_000);
-    const fields = { event: 'lifetime.unknown', registry: 'crm', owner: 'owner_x', assumedMs: 300_000 };
-    expect(lines.map(([level, each]) => [level, each])).toEqual([
-      ['warn', { ...fields, kind: 'absent' }],
-      ['warn', { ...fields, kind: 'absurd' }],
-    ]);
-    expect(lines[0]?.[2]).toContain('docs/expiry.md');
-  });
+it('a pause that is lifted says how long it lasted and how many calls it refused', () => {
+  const { reports, lines, clock } = reporting();
+  const heard = publishedOn('owner-token-registry:pause');
+  reports.paused('endpoint', until(1_000), failure());
+  reports.refused('endpoint');
+  clock.advance(700);
+  reports.paused('endpoint', until(3_000), failure());
+  reports.refused('endpoint', 4);
+  clock.advance(300);
+  reports.lifted('endpoint');
+  const over = { durationMs: 1_000, refused: 5 };
+  const fields = { event: 'pause.lifted', registry: 'crm', failureScope: 'endpoint', ...over };
+  expect(lines[2]).toEqual(['info', fields, 'token requests resumed']);
+  expect(heard[2]).toEqual({ registry: 'crm', scope: 'endpoint', action: 'lifted', ...over });
+  reports.lifted('endpoint');
+  expect(heard[3]).toEqual({ registry: 'crm', scope: 'endpoint', action: 'lifted' });
+  expect(reports.refusedCalls).toEqual({ owner: 0, client: 0, endpoint: 5 });
+});
 
-  it('is a warm-up of more owners than fit, once', () => {
-    const { reports, lines } = reporting();
-    for (let n = 0; n < 2; n++) reports.warmUpExceeded(500);
-    expect(lines.map(([level, fields]) => [level, fields])).toEqual([
-      ['warn', { event: 'warmup.exceeded', registry: 'crm', maxOwners: 500 }],
-    ]);
-  });
+it('a pause of an owner ends with its next success, which is reported like its failure', async () => {
+  const { reports, lines, clock } = reporting();
+  const message = reports.newRequest(SLOT, 'absent');
+  await reports.requestSent(message, async () => {});
+  clock.advance(100);
+  reports.requestFailed(message, failure());
+  reports.paused(SLOT, until(1_000), failure(), message);
+  reports.refused(SLOT);
+  clock.advance(2_000);
+  const heard = publishedOn('owner-token-registry:pause');
+  for (let n = 0; n < 2; n++) {
+    reports.requestSucceeded(reports.newRequest(SLOT, 'absent'), TOKEN, SLOT, clock.monotonic());
+  }
+  const fields = { event: 'pause.lifted', failureScope: 'owner', owner: 'owner_x', durationMs: 2_100, refused: 1 };
+  expect(lines.filter(([level]) => level !== 'debug').slice(1)).toEqual([
+    ['info', { registry: 'crm', ...fields }, 'token requests resumed'],
+  ]);
+  expect(heard).toMatchObject([{ scope: 'owner', owner: 'owner_x', action: 'lifted', durationMs: 2_100 }]);
+});
 
-  it('is a hook that threw, once of each, without its message', () => {
-    const { reports, lines } = reporting();
-    for (let n = 0; n < 2; n++) reports.hookFailed('expiry.accepted', new RangeError('canary-7c1d'));
-    reports.hookFailed('source.close', 'canary-7c1d');
-    expect(lines).toMatchObject([
-      ['warn', { hook: 'expiry.accepted', cause: { name: 'RangeError' } }, 'a hook threw; the error was ignored'],
-      ['warn', { hook: 'source.close', cause: { name: 'Error' } }, 'a hook threw; the error was ignored'],
-    ]);
-    expect(JSON.stringify(lines)).not.toContain('canary');
-  });
+it.each<[string, Logger | 'warn' | 'silent' | undefined]>([
+  ['is silent', 'silent'],
+  ['there is none', undefined],
+  ['writes warnings only', 'warn'],
+  ['says so', { debug() {}, info() {}, warn() {}, isLevelEnabled: (level) => level === 'warn' }],
+])('names are not computed for a request that succeeds where a logger %s', async (_, logger) => {
+  const now = () => new Time(new ManualClock()).now();
+  const reports = new Diagnostics(logger, { registry: 'crm', host: undefined, now });
+  const computed = () => {
+    throw new Error('computed');
+  };
+  const unnamed = Object.defineProperty({ owner: '' }, 'owner', { get: computed });
+  const fingerprint = { ofToken: computed };
+  const message = reports.newRequest(unnamed, 'absent');
+  await reports.requestSent(message, async () => {});
+  reports.requestSucceeded(message, new AccessToken({ ...TOKEN, value: 'v', fingerprint }), unnamed, 0);
+  reports.evicted(unnamed);
+});
 
-  it('leaves out what is not known, and times that no date has', () => {
-    const { reports, lines } = reporting('');
-    reports.paused('endpoint', until(1), failure({ retryAtMs: 9e15 }));
-    expect(Object.keys(lines[0]?.[1] ?? {})).toEqual([
-      ...['event', 'registry', 'code', 'message', 'failureScope', 'retryInMs'],
-    ]);
-  });
+it('what else is logged is an owner evicted, and a registry closed', () => {
+  const { reports, lines } = reporting();
+  reports.evicted(SLOT);
+  reports.closed(3);
+  expect(lines).toEqual([
+    ['debug', { event: 'owner.evicted', registry: 'crm', owner: 'owner_x' }, 'least recently used owner evicted'],
+    ['info', { event: 'registry.closed', registry: 'crm', abandoned: 3 }, 'registry closed'],
+  ]);
+});
+
+it('what else is logged is a lifetime that is not known, once of each kind', () => {
+  const { reports, lines } = reporting();
+  for (const kind of ['absent', 'absurd', 'absent']) reports.lifetimeUnknown(SLOT, kind, 300_000);
+  const fields = { event: 'lifetime.unknown', registry: 'crm', owner: 'owner_x', assumedMs: 300_000 };
+  expect(lines.map(([level, each]) => [level, each])).toEqual([
+    ['warn', { ...fields, kind: 'absent' }],
+    ['warn', { ...fields, kind: 'absurd' }],
+  ]);
+  expect(lines[0]?.[2]).toContain('docs/expiry.md');
+});
+
+it('what else is logged is a warm-up of more owners than fit, once', () => {
+  const { reports, lines } = reporting();
+  for (let n = 0; n < 2; n++) reports.warmUpExceeded(500);
+  expect(lines.map(([level, fields]) => [level, fields])).toEqual([
+    ['warn', { event: 'warmup.exceeded', registry: 'crm', maxOwners: 500 }],
+  ]);
+});
+
+it('what else is logged is a hook that threw, once of each, without its message', () => {
+  const { reports, lines } = reporting();
+  for (let n = 0; n < 2; n++) reports.hookFailed('expiry.accepted', new RangeError('canary-7c1d'));
+  reports.hookFailed('source.close', 'canary-7c1d');
+  expect(lines).toMatchObject([
+    ['warn', { hook: 'expiry.accepted', cause: { name: 'RangeError' } }, 'a hook threw; the error was ignored'],
+    ['warn', { hook: 'source.close', cause: { name: 'Error' } }, 'a hook threw; the error was ignored'],
+  ]);
+  expect(JSON.stringify(lines)).not.toContain('canary');
+});
+
+it('what else is logged leaves out what is not known, and times that no date has', () => {
+  const { reports, lines } = reporting('');
+  reports.paused('endpoint', until(1), failure({ retryAtMs: 9e15 }));
+  expect(Object.keys(lines[0]?.[1] ?? {})).toEqual([
+    ...['event', 'registry', 'code', 'message', 'failureScope', 'retryInMs'],
+  ]);
 });

@@ -11,7 +11,7 @@ import { ScrubbedCause } from '../src/scrubbed-cause.ts';
 
 const CANARY = 'canary-7c1d';
 
-describe('what a code means', () => {
+describe('the meaning of a code', () => {
   it.each([
     ['owner_refused', 'owner', 'client', false],
     ['client_refused', 'owner', 'client', false],
@@ -34,12 +34,12 @@ describe('what a code means', () => {
     expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope, isGiven: false });
   });
 
-  it('is told for every code', () => {
+  it('the meaning of a code is told for every code', () => {
     expect(ERROR_CODES).toHaveLength(15);
     for (const code of ERROR_CODES) expect(() => new OwnerTokenError(code, '')).not.toThrow();
   });
 
-  it('is not known for any other, which a source in JavaScript may give', () => {
+  it('the meaning of a code is not known for any other, which a source in JavaScript may give', () => {
     const wrong = CANARY as OwnerTokenErrorCode;
     expect(() => new OwnerTokenError(wrong, '')).toThrow(
       /^unknown OwnerTokenError code; expected one of owner_refused, /,
@@ -47,13 +47,13 @@ describe('what a code means', () => {
     expect(() => new OwnerTokenError(wrong, '')).not.toThrow(CANARY);
   });
 
-  it('is not what every object has', () => {
+  it('the meaning of a code is not what every object has', () => {
     for (const name of ['constructor', 'toString', '__proto__']) {
       expect(() => new OwnerTokenError(name as OwnerTokenErrorCode, '')).toThrow('unknown OwnerTokenError code');
     }
   });
 
-  it('follows the scope that a failure is attributed to, unless it names its own cause', () => {
+  it('the meaning of a code follows the scope that a failure is attributed to, unless it names its own cause', () => {
     const inScopes = (code: OwnerTokenErrorCode) =>
       (['owner', 'client', 'endpoint'] as const).map((scope) => codeInScope(code, scope));
     for (const code of ['owner_refused', 'client_refused', 'endpoint_unavailable', 'invalid_response'] as const) {
@@ -64,11 +64,14 @@ describe('what a code means', () => {
     }
   });
 
-  it.each(['owner', 'client', 'endpoint'] as const)('says what a given scope says: %s', (failureScope) => {
-    const error = new OwnerTokenError('endpoint_unavailable', '', { failureScope, oauthError: 'invalid_grant' });
-    expect(error.failureScope).toBe(failureScope);
-    expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: failureScope, isGiven: true });
-  });
+  it.each(['owner', 'client', 'endpoint'] as const)(
+    'the meaning of a code says what a given scope says: %s',
+    (failureScope) => {
+      const error = new OwnerTokenError('endpoint_unavailable', '', { failureScope, oauthError: 'invalid_grant' });
+      expect(error.failureScope).toBe(failureScope);
+      expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: failureScope, isGiven: true });
+    },
+  );
 
   it.each([
     ['invalid_grant', 'owner'],
@@ -77,7 +80,7 @@ describe('what a code means', () => {
     ['invalid_client', 'client'],
     ['key_was_revoked', 'client'],
     [CANARY, 'client'],
-  ])('of a refusal with the OAuth error %s speaks of the %s', (oauthError, scope) => {
+  ])('the meaning of a code of a refusal with the OAuth error %s speaks of the %s', (oauthError, scope) => {
     const error = new OwnerTokenError('owner_refused', '', { oauthError });
     expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope, isGiven: false });
   });
@@ -89,7 +92,7 @@ describe('an error', () => {
     ...{ oauthError: 'temporarily_unavailable', cause: new RangeError(CANARY) },
   };
 
-  it('keeps the facts it was given, and dates itself where it got no date', () => {
+  it('an error keeps the facts it was given, and dates itself where it got no date', () => {
     const { cause: _, ...kept } = facts;
     expect(new OwnerTokenError('rate_limited', 'why', facts)).toMatchObject({ ...kept, cause: { name: 'RangeError' } });
     const before = Date.now();
@@ -99,7 +102,7 @@ describe('an error', () => {
     expect(bare.cause).toBeUndefined();
   });
 
-  it('drops an OAuth error that looks like none', () => {
+  it('an error drops an OAuth error that looks like none', () => {
     expect(new OwnerTokenError('owner_refused', '', { oauthError: CANARY }).oauthError).toBeUndefined();
   });
 
@@ -111,16 +114,16 @@ describe('an error', () => {
     [Number.POSITIVE_INFINITY, undefined],
     [Number.NaN, undefined],
     ['5000', undefined],
-  ])('takes a retryAfterMs of %s as %s', (given, kept) => {
+  ])('an error takes a retryAfterMs of %s as %s', (given, kept) => {
     expect(new OwnerTokenError('rate_limited', '', { retryAfterMs: given as number }).retryAfterMs).toBe(kept);
   });
 
-  it.each([null, 'nobody', 'constructor', 7, ['client']])('refuses the failure scope %j', (failureScope) => {
+  it.each([null, 'nobody', 'constructor', 7, ['client']])('an error refuses the failure scope %j', (failureScope) => {
     const wrong = { failureScope: failureScope as 'owner' };
     expect(() => new OwnerTokenError('rate_limited', '', wrong)).toThrow('unknown failureScope; expected one of owner');
   });
 
-  it('reads each option once, so that a changing getter smuggles nothing in', () => {
+  it('an error reads each option once, so that a changing getter smuggles nothing in', () => {
     let reads = 0;
     const changing = {
       get oauthError() {
@@ -134,13 +137,13 @@ describe('an error', () => {
     expect(error).toMatchObject({ oauthError: 'invalid_grant', retryAfterMs: 5_000 });
   });
 
-  it('is whole as JSON, its message included', () => {
+  it('an error is whole as JSON, its message included', () => {
     const shown = JSON.parse(JSON.stringify(new OwnerTokenError('rate_limited', 'why', facts)));
     expect(shown).toMatchObject({ name: 'OwnerTokenError', code: 'rate_limited', message: 'why', status: 503 });
     expect(JSON.stringify(shown)).not.toContain(CANARY);
   });
 
-  it('is restated with other facts of place and time, and all else as it was', () => {
+  it('an error is restated with other facts of place and time, and all else as it was', () => {
     const error = new OwnerTokenError('rate_limited', 'why', facts);
     const again = OwnerTokenError.restated(error, { message: 'again', owner: 'owner_y', retryAtMs: undefined });
     expect(again).not.toBe(error);
@@ -151,7 +154,7 @@ describe('an error', () => {
     expect(OwnerTokenError.restated(error, {}).message).toBe('why');
   });
 
-  it('escalates after restating like the original, unless its scope was given then or before', () => {
+  it('an error escalates after restating like the original, unless its scope was given then or before', () => {
     const timeout = new OwnerTokenError('endpoint_unavailable', '');
     const again = OwnerTokenError.restated(timeout, {});
     expect(again.failureScope).toBe('owner');
@@ -166,120 +169,105 @@ describe('an error', () => {
   });
 });
 
-describe('an OAuth error', () => {
-  it.each(['invalid_grant', 'ab', 'a'.repeat(20), 'aa_bb_cc_dd_ee'])('may look like %s', (value) => {
-    expect(looksLikeOauthError(value)).toBe(true);
-  });
-
-  it.each([
-    ...[
-      '',
-      'a',
-      'a'.repeat(21),
-      'Invalid_grant',
-      'invalid-grant',
-      'invalid_grant ',
-      ' invalid_grant',
-      'invalid__grant',
-    ],
-    ...['aa_bb_cc_dd_ee_ff', 'invalid_grant\n', 'v2_error', 7, undefined, ['invalid_grant']],
-  ])('does not look like %j', (value) => {
-    expect(looksLikeOauthError(value)).toBe(false);
-  });
+it.each(['invalid_grant', 'ab', 'a'.repeat(20), 'aa_bb_cc_dd_ee'])('an OAuth error may look like %s', (value) => {
+  expect(looksLikeOauthError(value)).toBe(true);
 });
 
-describe('a scrubbed cause', () => {
-  it('keeps name, code and frames, and nothing that was said', () => {
-    const thrown = Object.assign(new TypeError(`says ${CANARY}\n    at ${CANARY} (/x.js:1:1)`), { code: 'ECONNRESET' });
-    const scrubbed = ScrubbedCause.of(thrown);
-    expect(scrubbed).toMatchObject({ name: 'TypeError', code: 'ECONNRESET' });
-    expect(scrubbed.frames?.length).toBeGreaterThan(0);
-    expect(scrubbed.frames?.length).toBeLessThanOrEqual(8);
-    expect(scrubbed.frames?.[0]).toMatch(/^at .*errors\.test\.ts:\d+:\d+\)?$/);
-    expect(inspect(scrubbed, { depth: 9, showHidden: true })).not.toContain(CANARY);
-  });
+it.each([
+  ...['', 'a', 'a'.repeat(21), 'Invalid_grant', 'invalid-grant', 'invalid_grant ', ' invalid_grant', 'invalid__grant'],
+  ...['aa_bb_cc_dd_ee_ff', 'invalid_grant\n', 'v2_error', 7, undefined, ['invalid_grant']],
+])('an OAuth error does not look like %j', (value) => {
+  expect(looksLikeOauthError(value)).toBe(false);
+});
 
-  it('stays as it is when it is scrubbed again', () => {
-    const scrubbed = ScrubbedCause.of(new Error('x'));
-    expect(ScrubbedCause.of(scrubbed)).toBe(scrubbed);
-  });
+it('a scrubbed cause keeps name, code and frames, and nothing that was said', () => {
+  const thrown = Object.assign(new TypeError(`says ${CANARY}\n    at ${CANARY} (/x.js:1:1)`), { code: 'ECONNRESET' });
+  const scrubbed = ScrubbedCause.of(thrown);
+  expect(scrubbed).toMatchObject({ name: 'TypeError', code: 'ECONNRESET' });
+  expect(scrubbed.frames?.length).toBeGreaterThan(0);
+  expect(scrubbed.frames?.length).toBeLessThanOrEqual(8);
+  expect(scrubbed.frames?.[0]).toMatch(/^at .*errors\.test\.ts:\d+:\d+\)?$/);
+  expect(inspect(scrubbed, { depth: 9, showHidden: true })).not.toContain(CANARY);
+});
 
-  it.each([
-    ['a string', CANARY],
-    ['undefined', undefined],
-    ['null', null],
-    ['a function', () => CANARY],
-    ['an object without anything', {}],
-    ['names that are none', { name: CANARY, code: CANARY, cause: CANARY, stack: 7, message: 7 }],
-    ['names that are longer than names are', { name: `${'E'.repeat(42)}Error`, code: 'E'.repeat(42) }],
-    [
-      'getters that throw',
-      new Proxy(
-        {},
-        {
-          get: () => {
-            throw new Error(CANARY);
-          },
+it('a scrubbed cause stays as it is when it is scrubbed again', () => {
+  const scrubbed = ScrubbedCause.of(new Error('x'));
+  expect(ScrubbedCause.of(scrubbed)).toBe(scrubbed);
+});
+
+it.each([
+  ['a string', CANARY],
+  ['undefined', undefined],
+  ['null', null],
+  ['a function', () => CANARY],
+  ['an object without anything', {}],
+  ['names that are none', { name: CANARY, code: CANARY, cause: CANARY, stack: 7, message: 7 }],
+  ['names that are longer than names are', { name: `${'E'.repeat(42)}Error`, code: 'E'.repeat(42) }],
+  [
+    'getters that throw',
+    new Proxy(
+      {},
+      {
+        get: () => {
+          throw new Error(CANARY);
         },
-      ),
-    ],
-    ['a message that is not in its stack', { message: CANARY, stack: 'at f (/x.js:1:1)' }],
-    ['a stack without a message', { stack: 'at f (/x.js:1:1)' }],
-    ['a message without a stack', { message: CANARY }],
-  ])('is an Error and no more, of %s', (_, thrown) => {
-    expect({ ...ScrubbedCause.of(thrown) }).toEqual({ name: 'Error' });
-  });
-
-  it.each(['Error', 'TypeError', 'AxiosError', 'DOMException'])('keeps the name %s', (name) => {
-    expect(ScrubbedCause.of({ name }).name).toBe(name);
-  });
-
-  it('takes of a stack only what follows the message and is a frame', () => {
-    const frames = ['    at a (/a.js:1:2)', `    at ${'x'.repeat(301)}:1:2`, `    ${CANARY}`, '  at /b.js:3:4'];
-    const stack = ['Error: why', ...frames].join('\n');
-    expect(ScrubbedCause.of({ message: 'why', stack }).frames).toEqual(['at a (/a.js:1:2)', 'at /b.js:3:4']);
-  });
-
-  it('takes no frames of a stack that does not begin with the message: they could be lines of another one', () => {
-    const frame = `at ${CANARY} (/a.js:1:2)`;
-    const framesOf = (message: string, stack: string) => ScrubbedCause.of({ message, stack }).frames;
-    expect(framesOf('why', `Error: why it was\n    ${frame}`)).toBeUndefined();
-    expect(framesOf('why', `Error: said\n    ${frame}\nError: why\n    ${frame}`)).toBeUndefined();
-    expect(framesOf('', `Error: said\n    ${frame}`)).toBeUndefined();
-    expect(framesOf('', 'Error\n    at f (/a.js:1:2)')).toEqual(['at f (/a.js:1:2)']);
-    expect(framesOf('why', 'TypeError [ERR_X]: why\n    at f (/a.js:1:2)')).toEqual(['at f (/a.js:1:2)']);
-  });
-
-  it('is made in linear time, however long message and stack are', () => {
-    // A search for the message anywhere in this stack compares it 2,000,000 times.
-    const message = 'a'.repeat(1_000_000);
-    const stack = `Error: ${message}b${'a'.repeat(3_000_000)}b`;
-    expect(ScrubbedCause.of({ message, stack }).frames).toBeUndefined();
-    const many = `Error: ${message}\n${'at :1'.repeat(1_000_000)}\n${'    at f (/a.js:1:2)\n'.repeat(1_000_000)}`;
-    expect(ScrubbedCause.of({ message, stack: many }).frames).toBeUndefined();
-  });
-
-  it('keeps eight frames and four causes', () => {
-    const frame = '    at f (/x.js:1:1)';
-    const stack = ['Error: why', ...Array(20).fill(frame)].join('\n');
-    expect(ScrubbedCause.of({ message: 'why', stack }).frames).toHaveLength(8);
-    const endless: { name: string; cause?: object } = { name: 'Error' };
-    endless.cause = endless;
-    let depth = 0;
-    for (let each: ScrubbedCause | undefined = ScrubbedCause.of(endless); each; each = each.cause) depth++;
-    expect(depth).toBe(4);
-  });
-
-  it('keeps no cause that is no object', () => {
-    expect(ScrubbedCause.of({ cause: null }).cause).toBeUndefined();
-    expect(ScrubbedCause.of({ cause: 'x' }).cause).toBeUndefined();
-  });
+      },
+    ),
+  ],
+  ['a message that is not in its stack', { message: CANARY, stack: 'at f (/x.js:1:1)' }],
+  ['a stack without a message', { stack: 'at f (/x.js:1:1)' }],
+  ['a message without a stack', { message: CANARY }],
+])('a scrubbed cause is an Error and no more, of %s', (_, thrown) => {
+  expect({ ...ScrubbedCause.of(thrown) }).toEqual({ name: 'Error' });
 });
 
-describe('instanceof', () => {
-  it('is false for a value that throws when it is looked at', () => {
-    const { proxy, revoke } = Proxy.revocable({}, {});
-    revoke();
-    expect((proxy as unknown) instanceof OwnerTokenError).toBe(false);
-  });
+it.each(['Error', 'TypeError', 'AxiosError', 'DOMException'])('a scrubbed cause keeps the name %s', (name) => {
+  expect(ScrubbedCause.of({ name }).name).toBe(name);
+});
+
+it('a scrubbed cause takes of a stack only what follows the message and is a frame', () => {
+  const frames = ['    at a (/a.js:1:2)', `    at ${'x'.repeat(301)}:1:2`, `    ${CANARY}`, '  at /b.js:3:4'];
+  const stack = ['Error: why', ...frames].join('\n');
+  expect(ScrubbedCause.of({ message: 'why', stack }).frames).toEqual(['at a (/a.js:1:2)', 'at /b.js:3:4']);
+});
+
+it('a scrubbed cause takes no frames of a stack that does not begin with the message: they could be lines of another one', () => {
+  const frame = `at ${CANARY} (/a.js:1:2)`;
+  const framesOf = (message: string, stack: string) => ScrubbedCause.of({ message, stack }).frames;
+  expect(framesOf('why', `Error: why it was\n    ${frame}`)).toBeUndefined();
+  expect(framesOf('why', `Error: said\n    ${frame}\nError: why\n    ${frame}`)).toBeUndefined();
+  expect(framesOf('', `Error: said\n    ${frame}`)).toBeUndefined();
+  expect(framesOf('', 'Error\n    at f (/a.js:1:2)')).toEqual(['at f (/a.js:1:2)']);
+  expect(framesOf('why', 'TypeError [ERR_X]: why\n    at f (/a.js:1:2)')).toEqual(['at f (/a.js:1:2)']);
+});
+
+it('a scrubbed cause is made in linear time, however long message and stack are', () => {
+  // A search for the message anywhere in this stack compares it 2,000,000 times.
+  const message = 'a'.repeat(1_000_000);
+  const stack = `Error: ${message}b${'a'.repeat(3_000_000)}b`;
+  expect(ScrubbedCause.of({ message, stack }).frames).toBeUndefined();
+  const many = `Error: ${message}\n${'at :1'.repeat(1_000_000)}\n${'    at f (/a.js:1:2)\n'.repeat(1_000_000)}`;
+  expect(ScrubbedCause.of({ message, stack: many }).frames).toBeUndefined();
+});
+
+it('a scrubbed cause keeps eight frames and four causes', () => {
+  const frame = '    at f (/x.js:1:1)';
+  const stack = ['Error: why', ...Array(20).fill(frame)].join('\n');
+  expect(ScrubbedCause.of({ message: 'why', stack }).frames).toHaveLength(8);
+  const endless: { name: string; cause?: object } = { name: 'Error' };
+  endless.cause = endless;
+  let depth = 0;
+  for (let each: ScrubbedCause | undefined = ScrubbedCause.of(endless); each; each = each.cause) depth++;
+  expect(depth).toBe(4);
+});
+
+it('a scrubbed cause keeps no cause that is no object', () => {
+  expect(ScrubbedCause.of({ cause: null }).cause).toBeUndefined();
+  expect(ScrubbedCause.of({ cause: 'x' }).cause).toBeUndefined();
+});
+
+it('instanceof is false for a value that throws when it is looked at', () => {
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  expect((proxy as unknown) instanceof OwnerTokenError).toBe(false);
 });

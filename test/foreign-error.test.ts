@@ -128,23 +128,27 @@ describe.each(Object.keys(CLIENTS))('an error of %s', (client) => {
   });
 });
 
-describe('a redirect', () => {
-  it.each(['axios', 'ky', 'undici', 'a wrapper of fetch'])('that %s does not follow is one', async (client) => {
+it.each(['axios', 'ky', 'undici', 'a wrapper of fetch'])(
+  'a redirect that %s does not follow is one',
+  async (client) => {
     const error = await read(client, status(307, '', { location: 'https://elsewhere.example' }));
     expect(error).toMatchObject({ code: 'redirect_refused', status: 307 });
-  });
-});
+  },
+);
 
 describe('an HTML page', () => {
   const page = '<!DOCTYPE html><html><body>Request blocked</body></html>';
 
-  it.each(['axios', 'got', 'ofetch', 'undici'])('with a 403, for %s, is a gateway speaking', async (client) => {
-    expect(await read(client, status(403, page, { 'content-type': 'text/html' }))).toMatchObject({
-      ...{ code: 'invalid_response', status: 403 },
-    });
-  });
+  it.each(['axios', 'got', 'ofetch', 'undici'])(
+    'an HTML page with a 403, for %s, is a gateway speaking',
+    async (client) => {
+      expect(await read(client, status(403, page, { 'content-type': 'text/html' }))).toMatchObject({
+        ...{ code: 'invalid_response', status: 403 },
+      });
+    },
+  );
 
-  it.each(['got', 'openid-client'])('with a 200, for %s, is an unusable answer', async (client) => {
+  it.each(['got', 'openid-client'])('an HTML page with a 200, for %s, is an unusable answer', async (client) => {
     expect(await read(client, status(200, page, { 'content-type': 'text/html' }))).toMatchObject({
       code: 'invalid_response',
     });
@@ -183,7 +187,7 @@ describe('a thrown value', () => {
       new Error('x', { cause: coded('UND_ERR_ABORTED') }),
       { code: 'endpoint_unavailable' },
     ],
-  ])('with %s is read', (_what, thrown, expected) => {
+  ])('a thrown value with %s is read', (_what, thrown, expected) => {
     expect(readForeignError(thrown, NOW_MS)).toMatchObject(expected);
   });
 
@@ -205,11 +209,11 @@ describe('a thrown value', () => {
         },
       ),
     ],
-  ])('with %s is not', (_what, thrown) => {
+  ])('a thrown value with %s is not read', (_what, thrown) => {
     expect(readForeignError(thrown, NOW_MS)).toBeUndefined();
   });
 
-  it('with endless headers or causes ends all the same', () => {
+  it('a thrown value with endless headers or causes ends all the same', () => {
     const ring: Record<string, unknown> = {
       headers: {
         *[Symbol.iterator]() {

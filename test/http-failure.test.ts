@@ -40,7 +40,7 @@ describe('Retry-After', () => {
     expect(retryAfterMsOf(value, NOW_MS)).toBeUndefined();
   });
 
-  it('is always nothing, or finite and not negative', () => {
+  it('Retry-After is always nothing, or finite and not negative', () => {
     fc.assert(
       fc.property(fc.string(), fc.integer(), (value, nowMs) => {
         const ms = retryAfterMsOf(value, nowMs);
@@ -50,29 +50,27 @@ describe('Retry-After', () => {
   });
 });
 
-describe('an HTML page', () => {
-  it.each([
-    // nginx, byte by byte.
-    '<html>\r\n<head><title>400 No required SSL certificate was sent</title></head>\r\n<body>\r\n<center>',
-    '<!DOCTYPE HTML PUBLIC "-//IETF//DTD HTML 2.0//EN">\n<html><head>', // Apache
-    '<html><body><h1>403 Forbidden</h1>\nRequest forbidden by administrative rules.\n</body></html>', // HAProxy
-    '<!DOCTYPE html>\n<!--[if lt IE 7]> <html class="no-js ie6 oldie" lang="en-US"> <![endif]-->', // Cloudflare
-    '<HTML><HEAD>\n<TITLE>Access Denied</TITLE>', // Akamai
-    '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE html>',
-    '\ufeff\n <!-- blocked -->\n<!-- by policy --><html>',
-    '<h1>Bad Request</h1>',
-  ])('is recognized by its beginning: %j', (page) => {
-    expect(isHtml(page)).toBe(true);
-  });
+it.each([
+  // nginx, byte by byte.
+  '<html>\r\n<head><title>400 No required SSL certificate was sent</title></head>\r\n<body>\r\n<center>',
+  '<!DOCTYPE HTML PUBLIC "-//IETF//DTD HTML 2.0//EN">\n<html><head>', // Apache
+  '<html><body><h1>403 Forbidden</h1>\nRequest forbidden by administrative rules.\n</body></html>', // HAProxy
+  '<!DOCTYPE html>\n<!--[if lt IE 7]> <html class="no-js ie6 oldie" lang="en-US"> <![endif]-->', // Cloudflare
+  '<HTML><HEAD>\n<TITLE>Access Denied</TITLE>', // Akamai
+  '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE html>',
+  '\ufeff\n <!-- blocked -->\n<!-- by policy --><html>',
+  '<h1>Bad Request</h1>',
+])('an HTML page is recognized by its beginning: %j', (page) => {
+  expect(isHtml(page)).toBe(true);
+});
 
-  it.each([
-    ...['', 'upstream connect error', '{"error":"<html>"}', '<error>no</error>', '<?xml version="1.0"?><error/>'],
-    ...['see <html>', '<htmlx>', '<headers>', undefined, { page: '<html>' }],
-  ])('is not %j', (body) => {
-    expect(isHtml(body)).toBe(false);
-  });
+it.each([
+  ...['', 'upstream connect error', '{"error":"<html>"}', '<error>no</error>', '<?xml version="1.0"?><error/>'],
+  ...['see <html>', '<htmlx>', '<headers>', undefined, { page: '<html>' }],
+])('an HTML page is not %j', (body) => {
+  expect(isHtml(body)).toBe(false);
+});
 
-  it('takes no time to recognize, however a long text begins', () => {
-    expect(isHtml(`${'<!--'.repeat(20_000)}<html>`)).toBe(false);
-  });
+it('an HTML page takes no time to recognize, however a long text begins', () => {
+  expect(isHtml(`${'<!--'.repeat(20_000)}<html>`)).toBe(false);
 });

@@ -40,7 +40,7 @@ describe('a logger', () => {
     ],
   ];
 
-  it.each(KINDS)('like %s loses nothing', async (_name, make) => {
+  it.each(KINDS)('a logger like %s loses nothing', async (_name, make) => {
     const { stream, written } = collecting();
     const write = writerFor(make(stream));
     for (const level of ['debug', 'info', 'warn', 'error'] as const)
@@ -52,7 +52,7 @@ describe('a logger', () => {
     for (const value of Object.values(FIELDS)) expect(written().split(String(value)).length).toBeGreaterThanOrEqual(5);
   });
 
-  it('without error() gets errors as warnings', () => {
+  it('a logger without error() gets errors as warnings', () => {
     const lines: unknown[] = [];
     const write = writerFor({ debug() {}, info() {}, warn: (...args) => void lines.push(args) });
     write('error', FIELDS, 'paused');
@@ -69,7 +69,7 @@ describe('a logger', () => {
     ]);
   });
 
-  it('that throws, or rejects, is ignored', async () => {
+  it('a logger that throws, or rejects, is ignored', async () => {
     const broken = () => {
       throw new Error('no');
     };
@@ -79,7 +79,7 @@ describe('a logger', () => {
     await new Promise((resolve) => setImmediate(resolve));
   });
 
-  it('may use `this`, as a class of one’s own does', () => {
+  it('a logger may use `this`, as a class of one’s own does', () => {
     class Counting {
       lines = 0;
       debug() {}
@@ -93,7 +93,7 @@ describe('a logger', () => {
     expect(logger.lines).toBe(1);
   });
 
-  it('is created from a level, silent below it', () => {
+  it('a logger is created from a level, silent below it', () => {
     expect(() => writerFor('fatal')('error', FIELDS, 'not written')).not.toThrow();
   });
 
@@ -129,7 +129,7 @@ describe('a logger', () => {
   });
 
   // What a logger made from a level writes is tested by `secrets.test.ts`, in a process of its own.
-  it.each([undefined, 'silent'] as const)('may be %s', (logger) => {
+  it.each([undefined, 'silent'] as const)('a logger may be %s', (logger) => {
     expect(() => writerFor(logger)('error', {}, '')).not.toThrow();
   });
 });
@@ -295,18 +295,18 @@ describe('the names of fields', () => {
     expect(names.filter((name) => reserved.some((each) => collides(name, each)))).toEqual([]);
   });
 
-  it('in the sources would collide', () => {
+  it('the names that the sources use would collide without a prefix', () => {
     const reserved = Object.values(RESERVED).flat();
     const colliding = LOG_FIELDS.filter((name) => reserved.some((each) => collides(name, each)));
     expect(colliding).toEqual(expect.arrayContaining(['event', 'registry', 'code', 'message', 'status']));
   });
 
-  it('do not collide with each other, nor nest in each other', () => {
+  it('the names of fields do not collide with each other, nor nest in each other', () => {
     expect(new Set(names).size).toBe(names.length);
     expect(names.filter((name) => names.some((other) => other.startsWith(`${name}.`)))).toEqual([]);
   });
 
-  it('are in a namespace of their own, or in OpenTelemetry’s conventions', () => {
+  it('the names of fields are in a namespace of their own, or in OpenTelemetry’s conventions', () => {
     expect(names.filter((name) => !/^owner_token\.[a-z_.]+$/.test(name)).sort()).toEqual([...SHARED].sort());
   });
 
@@ -317,7 +317,7 @@ describe('the names of fields', () => {
     expect(JSON.parse(written())).toMatchObject({ message: 'token requests paused', 'error.message': 'wrong secret' });
   });
 
-  it('leave the text of a winston line as it is', async () => {
+  it('the names of fields leave the text of a winston line as it is', async () => {
     const { stream, written } = collecting();
     const transports = [new winston.transports.Stream({ stream })];
     writerFor(winston.createLogger({ transports }))('warn', FIELDS, 'token requests paused');

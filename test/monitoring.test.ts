@@ -109,7 +109,7 @@ describe('the files of docs/monitoring', () => {
     }
   });
 
-  it('show every metric on the dashboard', () => {
+  it('the files of docs/monitoring show every metric on the dashboard', () => {
     const selectors = QUERIES.filter(([name]) => name.startsWith('the panel')).flatMap(([, query]) =>
       selectorsIn(query),
     );

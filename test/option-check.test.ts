@@ -44,7 +44,7 @@ describe('a check of options', () => {
     ]);
   });
 
-  it('says of an empty string that it is empty, since a variable that is not set is the usual cause', () => {
+  it('a check of options says of an empty string that it is empty, since a variable that is not set is the usual cause', () => {
     const problems = problemsOf({ name: '', inner: { depth: '' } }, (check) => {
       check.required('name', (value) => value !== '', 'a name');
       check.nested<{ depth?: number }>('inner', ['depth'])?.integer('depth', 0, 9);
@@ -56,7 +56,7 @@ describe('a check of options', () => {
     ]);
   });
 
-  it('refuses what it does not know, with the nearest of what it knows', () => {
+  it('a check of options refuses what it does not know, with the nearest of what it knows', () => {
     expect(problemsOf({ sise: 1, Name: 1, unrelated: 1 })).toEqual([
       'sise: unknown option; did you mean size?',
       'Name: unknown option; did you mean name?',
@@ -64,7 +64,7 @@ describe('a check of options', () => {
     ]);
   });
 
-  it('shows an unknown name only if it is made of letters', () => {
+  it('a check of options shows an unknown name only if it is made of letters', () => {
     const hidden = '(a name with characters other than letters): unknown option';
     for (const name of ['canary-7c1d', '7', '', 'a b', 'x'.repeat(41)]) {
       expect(problemsOf({ [name]: 1 })).toEqual([hidden]);
@@ -81,7 +81,7 @@ describe('a check of options', () => {
     ['3', false],
     [Number.NaN, false],
     [null, false],
-  ])('takes %j for an integer from 1 to 5: %s', (size, passes) => {
+  ])('a check of options takes %j for an integer from 1 to 5: %s', (size, passes) => {
     expect(problemsOf({ size }, (check) => check.integer('size', 1, 5))).toHaveLength(passes ? 0 : 1);
   });
 
@@ -101,19 +101,17 @@ describe('a check of options', () => {
   });
 });
 
-describe('the nearest name', () => {
-  it.each([
-    ['concurency', 'concurrency'],
-    ['CONCURRENCY', 'concurrency'],
-    ['maxOwner', 'maxOwners'],
-    ['xaxOwnxrx', 'maxOwners'],
-    ['clok', 'clock'],
-    ['clxxk', 'clock'],
-    ['clxxx', undefined],
-    ['xaxOxnxrx', undefined],
-    ['c', undefined],
-    ['maxOwnersAndMore', undefined],
-  ])('to %s is %s', (name, near) => {
-    expect(nearest(name, ['concurrency', 'maxOwners', 'clock'])).toBe(near);
-  });
+it.each([
+  ['concurency', 'concurrency'],
+  ['CONCURRENCY', 'concurrency'],
+  ['maxOwner', 'maxOwners'],
+  ['xaxOwnxrx', 'maxOwners'],
+  ['clok', 'clock'],
+  ['clxxk', 'clock'],
+  ['clxxx', undefined],
+  ['xaxOxnxrx', undefined],
+  ['c', undefined],
+  ['maxOwnersAndMore', undefined],
+])('the nearest name to %s is %s', (name, near) => {
+  expect(nearest(name, ['concurrency', 'maxOwners', 'clock'])).toBe(near);
 });

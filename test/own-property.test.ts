@@ -47,27 +47,25 @@ function codeThrownBy(make: () => unknown): string {
 const CREDENTIALS = { baseUrl: 'https://service.example', clientId: 'id', clientSecret: 'secret' };
 const source: TokenSource = { requestToken: async () => ({ token: 't' }) };
 
-describe('a property', () => {
-  it('is that of the object or of its class, also if Object.prototype has one of that name', () => {
-    class Config {
-      get fromClass(): number {
-        return 1;
-      }
+it('a property is that of the object or of its class, also if Object.prototype has one of that name', () => {
+  class Config {
+    get fromClass(): number {
+      return 1;
     }
-    expect(property(new Config(), 'fromClass')).toBe(1);
+  }
+  expect(property(new Config(), 'fromClass')).toBe(1);
+  expect(property({ own: 2 }, 'own')).toBe(2);
+  expect(property({}, 'absent')).toBeUndefined();
+  expect(property(Object.create(null), 'toString')).toBeUndefined();
+  polluted({ own: 'evil', absent: 'evil' }, () => {
     expect(property({ own: 2 }, 'own')).toBe(2);
     expect(property({}, 'absent')).toBeUndefined();
-    expect(property(Object.create(null), 'toString')).toBeUndefined();
-    polluted({ own: 'evil', absent: 'evil' }, () => {
-      expect(property({ own: 2 }, 'own')).toBe(2);
-      expect(property({}, 'absent')).toBeUndefined();
-      expect(property(Object.assign(Object.create(null), { own: 3 }), 'own')).toBe(3);
-    });
+    expect(property(Object.assign(Object.create(null), { own: 3 }), 'own')).toBe(3);
   });
 });
 
 describe('a polluted Object.prototype', () => {
-  it('does not allow plain http', () => {
+  it('a polluted Object.prototype does not allow plain http', () => {
     const options = { ...CREDENTIALS, baseUrl: 'http://service.example' };
     const make = () => new TokenEndpoint(options);
     expect(polluted({ allowInsecureHttp: true }, () => codeThrownBy(make))).toBe('insecure_url');
@@ -91,7 +89,7 @@ describe('a polluted Object.prototype', () => {
     );
   });
 
-  it('opens no other origin: not by options of ownerFetch, and not as that of a source without one', async () => {
+  it('a polluted Object.prototype opens no other origin: not by options of ownerFetch, and not as that of a source without one', async () => {
     const evil = { allowedOrigins: ['https://evil.example'], origin: 'https://evil.example' };
     polluted(evil, () => {
       const registry = new OwnerTokenRegistry({ source, calls: {} });
@@ -100,7 +98,7 @@ describe('a polluted Object.prototype', () => {
     });
   });
 
-  it('does not turn an empty object into a token, an answer of the service into a success, or into a refusal', async () => {
+  it('a polluted Object.prototype does not turn an empty object into a token, an answer of the service into a success, or into a refusal', async () => {
     const evil = { access_token: 'evil', token: 'evil' };
     polluted(evil, () => {
       expect(() => parseTokenResponse({})).toThrow('access_token is missing');
@@ -119,7 +117,7 @@ describe('a polluted Object.prototype', () => {
     }
   });
 
-  it('adds nothing to a request', async () => {
+  it('a polluted Object.prototype adds nothing to a request', async () => {
     await using service = await LoopbackService.start();
     const tokenRequest = () => ({ body: '{"appliance_owner_scope":"key"}' });
     const endpoint = new TokenEndpoint({ ...CREDENTIALS, baseUrl: service.url, tokenRequest });
@@ -130,18 +128,16 @@ describe('a polluted Object.prototype', () => {
   });
 });
 
-describe('options in an object of a class', () => {
-  it('may be its accessors, and each is read once', () => {
-    let reads = 0;
-    class Config {
-      readonly clientId = 'id';
-      readonly clientSecret = 'secret';
-      get baseUrl(): string {
-        reads++;
-        return 'https://service.example';
-      }
+it('options in an object of a class may be its accessors, and each is read once', () => {
+  let reads = 0;
+  class Config {
+    readonly clientId = 'id';
+    readonly clientSecret = 'secret';
+    get baseUrl(): string {
+      reads++;
+      return 'https://service.example';
     }
-    expect(new TokenEndpoint(new Config()).origin).toBe('https://service.example');
-    expect(reads).toBe(1);
-  });
+  }
+  expect(new TokenEndpoint(new Config()).origin).toBe('https://service.example');
+  expect(reads).toBe(1);
 });

@@ -26,36 +26,33 @@ function chatty(depth = 3): Error {
   });
 }
 
-describe('objects of this library', () => {
-  it('show nothing of what they hold, whatever state they are in', async () => {
-    await using service = await LoopbackService.start();
-    service.always(token({ access_token: SECRETS.token }));
-    const source = new TokenEndpoint({ baseUrl: service.url, clientId: 'the-client', clientSecret });
-    const registry = new OwnerTokenRegistry({ source, calls: { allowedOrigins: [service.url] } });
-    const seen: unknown[] = [];
-    const look = () =>
-      seen.push(writtenDown(registry), writtenDown(source), writtenDown(registry.ownerFetch(accessKey)));
-    look();
-    const waiting = registry.getToken(accessKey);
-    look();
-    seen.push(writtenDown(waiting));
-    await waiting;
-    service.next(reset());
-    seen.push(writtenDown(await registry.getToken(otherAccessKey).catch((error: unknown) => error)));
-    look();
-    seen.push(
-      writtenDown([
-        registry.stats(),
-        registry.describe(accessKey),
-        registry.fingerprint(accessKey),
-        registry.peek(accessKey),
-      ]),
-    );
-    seen.push(writtenDown(await registry.warmUp([accessKey, otherAccessKey, ''])));
-    await registry.close();
-    look();
-    expect(leaksIn(seen.join('\n'))).toEqual([]);
-  });
+it('objects of this library show nothing of what they hold, whatever state they are in', async () => {
+  await using service = await LoopbackService.start();
+  service.always(token({ access_token: SECRETS.token }));
+  const source = new TokenEndpoint({ baseUrl: service.url, clientId: 'the-client', clientSecret });
+  const registry = new OwnerTokenRegistry({ source, calls: { allowedOrigins: [service.url] } });
+  const seen: unknown[] = [];
+  const look = () => seen.push(writtenDown(registry), writtenDown(source), writtenDown(registry.ownerFetch(accessKey)));
+  look();
+  const waiting = registry.getToken(accessKey);
+  look();
+  seen.push(writtenDown(waiting));
+  await waiting;
+  service.next(reset());
+  seen.push(writtenDown(await registry.getToken(otherAccessKey).catch((error: unknown) => error)));
+  look();
+  seen.push(
+    writtenDown([
+      registry.stats(),
+      registry.describe(accessKey),
+      registry.fingerprint(accessKey),
+      registry.peek(accessKey),
+    ]),
+  );
+  seen.push(writtenDown(await registry.warmUp([accessKey, otherAccessKey, ''])));
+  await registry.close();
+  look();
+  expect(leaksIn(seen.join('\n'))).toEqual([]);
 });
 
 describe('logs and channels', () => {
@@ -171,7 +168,7 @@ describe('the command line', () => {
     ['the request, in HTML', (call) => status(500, `<p>${call.body}</p>`)(call)],
     ['a redirect with the secret', (call) => status(302, '', { location: `/${call.fields.client_secret}` })(call)],
     ['nothing', reset()],
-  ])('prints none when the service answers with %s', async (_, answer) => {
+  ])('the command line prints none when the service answers with %s', async (_, answer) => {
     await using service = await LoopbackService.start();
     service.always(answer);
     for (const flags of [[], ['--json']]) {
@@ -187,7 +184,7 @@ describe('the command line', () => {
     [`--${clientSecret}`],
     [clientSecret],
     ['--json', `--show-token=${clientSecret}`],
-  ])('repeats none of its arguments: %s', async (...flags) => {
+  ])('the command line repeats none of its arguments: %s', async (...flags) => {
     const { out, err, code } = await runCommand(['token', ...flags], variables('https://localhost:1'));
     expect(leaksIn(out + err)).toEqual([]);
     expect(code).toBe(2);
@@ -197,7 +194,7 @@ describe('the command line', () => {
     ['a base URL that is the secret', { OTR_BASE_URL: clientSecret }, 2],
     ['a base URL with the secret', { OTR_BASE_URL: `https://${clientSecret}.invalid` }, 1],
     ['an access key with a line break', { OTR_ACCESS_KEY: `${accessKey}\n` }, 1],
-  ])('prints none for %s', async (_, changed, expected) => {
+  ])('the command line prints none for %s', async (_, changed, expected) => {
     await using sandbox = await startSandbox({ owners: 1 });
     const { out, err, code } = await runCommand(['token'], {
       ...variables(sandbox.url, sandbox.clientSecret),

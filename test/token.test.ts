@@ -14,7 +14,7 @@ const fields = {
 describe('an access token', () => {
   const token = new AccessToken(fields);
 
-  it('gives its secret by two names and no other way', () => {
+  it('an access token gives its secret by two names and no other way', () => {
     expect([token.value, token.authorization]).toEqual(['canary-7c1d', 'Bearer canary-7c1d']);
     const shown = { tokenType: 'Bearer', fingerprint: 'token_abc', issuedAtMs: 1, refreshAtMs: 2, expiresAtMs: 3 };
     expect({ ...token }).toEqual(shown);
@@ -23,7 +23,7 @@ describe('an access token', () => {
     expect(`${token}`).toBe('AccessToken(token_abc)');
   });
 
-  it('is inspected with the options of whoever inspects, and without its secret', () => {
+  it('an access token is inspected with the options of whoever inspects, and without its secret', () => {
     const shown = inspect({ token }, { compact: true, breakLength: Number.POSITIVE_INFINITY });
     expect(shown).toContain("token: AccessToken { tokenType: 'Bearer', issuedAtMs: 1,");
     expect(shown).toContain("fingerprint: 'token_abc'");
@@ -32,7 +32,7 @@ describe('an access token', () => {
     expect(inspect(token, { colors: false })).not.toContain('\x1b[');
   });
 
-  it('is shown without its secret even where hidden properties and getters are asked for', () => {
+  it('an access token is shown without its secret even where hidden properties and getters are asked for', () => {
     for (const customInspect of [true, false]) {
       const shown = inspect({ token }, { showHidden: true, getters: true, customInspect, depth: 9 });
       expect(shown).toMatch(/fingerprint: (\[Getter: )?'token_abc'/);
@@ -40,7 +40,7 @@ describe('an access token', () => {
     }
   });
 
-  it('is one of its own class, and of a subclass only if made so', () => {
+  it('an access token is one of its own class, and of a subclass only if made so', () => {
     class Special extends AccessToken {}
     expect([token instanceof AccessToken, new Special(fields) instanceof AccessToken]).toEqual([true, true]);
     expect([token instanceof Special, new Special(fields) instanceof Special]).toEqual([false, true]);
@@ -51,7 +51,7 @@ describe('an access token', () => {
     }
   });
 
-  it('has its fingerprint computed when that is first read, at most once', () => {
+  it('an access token has its fingerprint computed when that is first read, at most once', () => {
     const ofToken = vi.fn((value: string) => `token_of_${value}`);
     const unread = new AccessToken({ ...fields, fingerprint: { ofToken } });
     expect(unread.value).toBe('canary-7c1d');
@@ -100,7 +100,7 @@ describe('an issued token', () => {
     { token: 'a', tokenType: 'x'.repeat(64) },
     { token: 'a', requestedAtMs: 0 },
     { token: 'a', requestedAtMs: -1.5 },
-  ])('is good: %#', (issued) => {
+  ])('an issued token is good: %#', (issued) => {
     expect(problemOfIssued(issued)).toBeUndefined();
     expect(readIssued(issued)).toEqual(issued);
   });
@@ -130,43 +130,41 @@ describe('an issued token', () => {
     [{ token: 'a', requestedAtMs: Number.NaN }, NO_NUMBER],
     [{ token: 'a', requestedAtMs: Number.POSITIVE_INFINITY }, NO_NUMBER],
     [{ token: 'a', requestedAtMs: '5' }, NO_NUMBER],
-  ])('is refused in words that do not quote it: %#', (issued, problem) => {
+  ])('an issued token is refused in words that do not quote it: %#', (issued, problem) => {
     expect(problemOfIssued(issued)).toBe(problem);
     expect(readIssued(issued)).toEqual({ problem });
   });
 });
 
-describe('what a source returns', () => {
-  it('may be an instance with accessors', () => {
-    class Answer {
-      get token() {
-        return 'abc';
-      }
-      get tokenType() {
-        return 'DPoP';
-      }
-      get requestedAtMs() {
-        return 5;
-      }
-      get response() {
-        return { a: 1 };
-      }
+it('what a source returns may be an instance with accessors', () => {
+  class Answer {
+    get token() {
+      return 'abc';
     }
-    expect(readIssued(new Answer())).toEqual({
-      ...{ token: 'abc', tokenType: 'DPoP', requestedAtMs: 5 },
-      response: { a: 1 },
-    });
+    get tokenType() {
+      return 'DPoP';
+    }
+    get requestedAtMs() {
+      return 5;
+    }
+    get response() {
+      return { a: 1 };
+    }
+  }
+  expect(readIssued(new Answer())).toEqual({
+    ...{ token: 'abc', tokenType: 'DPoP', requestedAtMs: 5 },
+    response: { a: 1 },
   });
+});
 
-  it('is read once, so that nothing else is used than was checked', () => {
-    const reads: string[] = [];
-    const changing = new Proxy({} as IssuedToken, {
-      get: (_, name) => {
-        reads.push(String(name));
-        return name === 'token' ? (reads.length === 1 ? 'good' : 'bad\r\nX-Evil: 1') : undefined;
-      },
-    });
-    expect(readIssued(changing)).toEqual({ token: 'good' });
-    expect(reads).toEqual([...new Set(reads)]);
+it('what a source returns is read once, so that nothing else is used than was checked', () => {
+  const reads: string[] = [];
+  const changing = new Proxy({} as IssuedToken, {
+    get: (_, name) => {
+      reads.push(String(name));
+      return name === 'token' ? (reads.length === 1 ? 'good' : 'bad\r\nX-Evil: 1') : undefined;
+    },
   });
+  expect(readIssued(changing)).toEqual({ token: 'good' });
+  expect(reads).toEqual([...new Set(reads)]);
 });

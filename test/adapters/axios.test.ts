@@ -72,7 +72,7 @@ describe('axios', () => {
     expect(intercepted).toBe(2);
   });
 
-  it('takes a 401 that is no error to it for one all the same', async () => {
+  it('axios takes a 401 that is no error to it for one all the same', async () => {
     await using service = await accepting('t2');
     const client = clientFor(new NumberedTokens(), service.origin, { validateStatus: null });
     expect((await client.get('/')).status).toBe(200);
@@ -82,7 +82,7 @@ describe('axios', () => {
     );
   });
 
-  it('lets go of a 401 that is streamed', async () => {
+  it('axios lets go of a 401 that is streamed', async () => {
     let letGo = () => {};
     const closed = new Promise<void>((resolve) => {
       letGo = resolve;
@@ -99,7 +99,7 @@ describe('axios', () => {
     await closed;
   });
 
-  it('shows no token in the settings of answers and errors', async () => {
+  it('axios shows no token in the settings of answers and errors', async () => {
     for (const good of ['t1', 'none']) {
       await using service = await accepting(good);
       const client = clientFor(new NumberedTokens(), service.origin);
@@ -117,13 +117,13 @@ describe('axios', () => {
     expect(inspect(failed, { depth: 9 })).not.toContain('Bearer');
   });
 
-  it("is not led astray by the caller's other credentials", async () => {
+  it("axios is not led astray by the caller's other credentials", async () => {
     await using service = await accepting('t1');
     const client = clientFor(new NumberedTokens(), service.origin, { auth: { username: 'u', password: 'p' } });
     expect((await client.get('/', { headers: { Authorization: false } })).status).toBe(200);
   });
 
-  it('follows the rules for an absolute URL, and calls what the caller wants to see of redirects', async () => {
+  it('axios follows the rules for an absolute URL, and calls what the caller wants to see of redirects', async () => {
     const seen: unknown[] = [];
     await using service = await ResourceService.start(({ path }, response) => {
       if (path === '/base/from') response.writeHead(302, { location: '/to' });
@@ -139,7 +139,7 @@ describe('axios', () => {
     }
   });
 
-  it('sends a form again', async () => {
+  it('axios sends a form again', async () => {
     await using service = await accepting('t2');
     const form = new FormData();
     form.append('name', 'value');
@@ -147,7 +147,7 @@ describe('axios', () => {
     expect(service.tokens).toEqual(['t1', 't2']);
   });
 
-  it('cancels in the way of axios', async () => {
+  it('axios cancels in the way of axios', async () => {
     const tokens = new NumberedTokens();
     tokens.gate = new Promise(() => {});
     const aborting = new AbortController();
@@ -184,7 +184,7 @@ describe('an axios instance of all owners', () => {
     causeOf,
   });
 
-  it('presents the token of the owner that the config names, and none where it names none', async () => {
+  it('an axios instance of all owners presents the token of the owner that the config names, and none where it names none', async () => {
     await using service = await ResourceService.start();
     const { client, stop } = shared(twoTenants(), service.origin);
     await client.get('/', as('acme'));
@@ -195,7 +195,7 @@ describe('an axios instance of all owners', () => {
     expect(service.tokens).toEqual(['t1', 't5', undefined, undefined]);
   });
 
-  it('rejects exactly the token that was sent, and shows interceptors one call', async () => {
+  it('an axios instance of all owners rejects exactly the token that was sent, and shows interceptors one call', async () => {
     await using service = await ResourceService.start(({ token = '' }, response) => {
       response.writeHead(['t2', 't5'].includes(token) ? 200 : 401).end();
     });
@@ -211,7 +211,7 @@ describe('an axios instance of all owners', () => {
     expect([tokens.acme.rejected, tokens.beta.rejected]).toEqual([['t1'], []]);
   });
 
-  it('leaves no token in a config that later interceptors and logs see', async () => {
+  it('an axios instance of all owners leaves no token in a config that later interceptors and logs see', async () => {
     await using service = await ResourceService.start((_, response) => response.writeHead(500).end());
     const { client } = shared(twoTenants(), service.origin);
     const error = await failureOf(client.get('/', as('acme')));
@@ -219,7 +219,7 @@ describe('an axios instance of all owners', () => {
     expect(JSON.stringify([error, error.config])).not.toMatch(/Bearer|t1/);
   });
 
-  describe('with axios-mock-adapter', () => {
+  describe('axios with axios-mock-adapter', () => {
     it('answers from the mock, which sees the token, and nothing is sent', async () => {
       const { client } = shared(twoTenants(), ORIGIN);
       const mock = mocking(client);
@@ -229,7 +229,7 @@ describe('an axios instance of all owners', () => {
       mock.restore();
     });
 
-    it('repeats a call that the mock answers with 401, and no other', async () => {
+    it('axios with axios-mock-adapter repeats a call that the mock answers with 401, and no other', async () => {
       const tokens = twoTenants();
       const { client } = shared(tokens, ORIGIN);
       const mock = mocking(client);
@@ -244,7 +244,7 @@ describe('an axios instance of all owners', () => {
       expect(tokens.acme).toMatchObject({ rejected: ['t1'], accepted: ['t2'] });
     });
 
-    it('refuses another origin before the mock sees the call', async () => {
+    it('axios with axios-mock-adapter refuses another origin before the mock sees the call', async () => {
       const { client } = shared(twoTenants(), ORIGIN);
       const mock = mocking(client);
       mock.onAny().reply(200);
@@ -254,7 +254,7 @@ describe('an axios instance of all owners', () => {
     });
   });
 
-  describe('with axios-retry', () => {
+  describe('axios with axios-retry', () => {
     it('retries a 503 with the token, and counts a rejected token as no attempt of its own', async () => {
       const statuses = [503, 401, 200];
       await using service = await ResourceService.start((_, response) => {
@@ -268,7 +268,7 @@ describe('an axios instance of all owners', () => {
       expect(tokens.acme.rejected).toEqual(['t1']);
     });
 
-    it('sends at most two tokens for each attempt', async () => {
+    it('axios with axios-retry sends at most two tokens for each attempt', async () => {
       await using service = await ResourceService.start((_, response) => response.writeHead(401).end());
       const { client } = shared(twoTenants(), service.origin);
       axiosRetry(client, { retries: 2, retryCondition: () => true });
@@ -276,7 +276,7 @@ describe('an axios instance of all owners', () => {
       expect(service.tokens).toEqual(['t1', 't2', 't3', 't4', 't5', 't6']);
     });
 
-    it('can tell a token that cannot be obtained from a service that cannot be reached', async () => {
+    it('axios with axios-retry can tell a token that cannot be obtained from a service that cannot be reached', async () => {
       const tokens = twoTenants();
       tokens.acme.failure = new OwnerTokenError('owner_refused', 'the service refuses this owner');
       const { client } = shared(tokens, ORIGIN);

@@ -21,7 +21,7 @@ describe('got', () => {
   const clientFor = (tokens: NumberedTokens, origin: string) =>
     got.extend(ownerTokenHooks(ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)))));
 
-  it('sends JSON and forms again, and parses the final answer', async () => {
+  it('got sends JSON and forms again, and parses the final answer', async () => {
     await using service = await ResourceService.start(({ token, body }, response) => {
       response.writeHead(token === 't2' ? 200 : 401).end(JSON.stringify({ body }));
     });
@@ -45,7 +45,7 @@ describe('got', () => {
     expect(tokens.rejected).toEqual(['t1', 't2']);
   });
 
-  it('shows no token in its errors', async () => {
+  it('got shows no token in its errors', async () => {
     await using service = await ResourceService.start((_, response) => response.writeHead(403).end());
     for (const url of [service.origin, 'http://127.0.0.1:1']) {
       const client = clientFor(new NumberedTokens(), new URL(url).origin).extend({ retry: { limit: 0 } });
@@ -56,7 +56,7 @@ describe('got', () => {
     }
   });
 
-  it('keeps other hooks and other retries going', async () => {
+  it('got keeps other hooks and other retries going', async () => {
     const statuses = [503, 401, 200];
     await using service = await ResourceService.start((_, response, index) =>
       response.writeHead(statuses[index] ?? 500).end(),
@@ -74,7 +74,7 @@ describe('got', () => {
     expect(seen).toEqual([503, 200]);
   });
 
-  it('presents the token on streams as well', async () => {
+  it('got presents the token on streams as well', async () => {
     await using service = await ResourceService.start();
     let body = '';
     for await (const chunk of clientFor(new NumberedTokens(), service.origin).stream(service.origin)) body += chunk;
@@ -84,7 +84,7 @@ describe('got', () => {
     ).rejects.toMatchObject({ cause: { code: 'origin_refused' } });
   });
 
-  it('keeps the calls of one instance apart', async () => {
+  it('got keeps the calls of one instance apart', async () => {
     await using service = await ResourceService.start(({ token }, response) => {
       response.writeHead(token === 't2' ? 200 : 401).end();
     });

@@ -27,7 +27,7 @@ describe('undici', () => {
   const callFor = (tokens: NumberedTokens, origin: string) =>
     ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)));
 
-  it('takes headers in every form, of any case', async () => {
+  it('undici takes headers in every form, of any case', async () => {
     await using service = await ResourceService.start();
     const dispatcher = dispatcherFor(callFor(new NumberedTokens(), service.origin));
     for (const headers of [
@@ -46,7 +46,7 @@ describe('undici', () => {
     expect(service.received.map(({ headers }) => headers['x-a'])).toEqual([...Array(4).fill('1, 2'), undefined]);
   });
 
-  it('sends bytes, blobs and forms again', async () => {
+  it('undici sends bytes, blobs and forms again', async () => {
     const form = new FormData();
     form.append('name', 'value');
     for (const body of [Buffer.from('value'), new Blob(['value']), form]) {
@@ -92,7 +92,7 @@ describe('undici', () => {
     }
   });
 
-  it('presents the token where the protocol is upgraded', async () => {
+  it('undici presents the token where the protocol is upgraded', async () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;

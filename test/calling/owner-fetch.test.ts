@@ -47,8 +47,8 @@ const failureOf = async (call: Promise<unknown>) => {
   return error as OwnerTokenError;
 };
 
-describe('presenting the token', () => {
-  it('is by an Authorization header', async () => {
+describe('the token of a call', () => {
+  it('the token of a call is presented in an Authorization header', async () => {
     await using service = await ResourceService.start();
     const response = await fetchFor(new NumberedTokens(), service.origin)(`${service.origin}/a?b=c`);
     expect(await response.text()).toBe('ok');
@@ -57,7 +57,7 @@ describe('presenting the token', () => {
     ]);
   });
 
-  it('is in another way when told', async () => {
+  it('the token of a call is presented in another way if `present` says so', async () => {
     await using service = await ResourceService.start();
     const call = fetchFor(new NumberedTokens(), service.origin, {
       present: (token, headers) => headers.set('x-token', token.value),
@@ -66,7 +66,7 @@ describe('presenting the token', () => {
     expect(service.received[0]?.headers).toMatchObject({ 'x-token': 't1', authorization: 'Basic mine' });
   });
 
-  it('takes the place of an Authorization header of the caller, and leaves their objects alone', async () => {
+  it('the token of a call takes the place of an Authorization header of the caller, and leaves their objects alone', async () => {
     await using service = await ResourceService.start();
     const call = fetchFor(new NumberedTokens(), service.origin);
     const headers = new Headers({ authorization: 'Bearer stale', accept: 'text/plain' });
@@ -81,7 +81,7 @@ describe('presenting the token', () => {
     expect(Object.fromEntries(headers)).toEqual({ authorization: 'Bearer stale', accept: 'text/plain' });
   });
 
-  it('fails with source_failed when present() throws, without what it said', async () => {
+  it('a call fails with source_failed when present() throws, without what it said', async () => {
     const tokens = new NumberedTokens();
     const present = (token: { value: string }) => {
       throw new Error(`cannot present ${token.value}`);
@@ -92,135 +92,129 @@ describe('presenting the token', () => {
   });
 });
 
-describe('what may be called', () => {
-  it('is the origin of the source, else nothing is asked for or sent', async () => {
-    await using service = await ResourceService.start();
-    const tokens = new NumberedTokens();
-    const call = fetchFor(tokens, 'https://api.example.com');
-    for (const url of [service.origin, 'http://api.example.com', 'https://api.example.com:444', 'data:,x', 'blob:x']) {
-      expect(await failureOf(call(url))).toMatchObject({ name: 'OwnerTokenError', code: 'origin_refused' });
-    }
-    expect(tokens.asked).toBe(0);
-    expect(service.connections).toBe(0);
-  });
-
-  it('is http and https alone: a blob: URL has the origin of whoever made it', async () => {
-    const origin = 'https://api.example.com';
-    const call = fetchFor(new NumberedTokens(), origin);
-    for (const url of [`blob:${origin}/1b9d6bcd`, new URL(`blob:${origin}/1b9d6bcd`)]) {
-      expect(new URL(url).origin).toBe(origin);
-      expect(await failureOf(call(url))).toMatchObject({ code: 'origin_refused' });
-    }
-  });
-
-  it('is not what only looks like it', async () => {
-    const tokens = new NumberedTokens();
-    const call = fetchFor(tokens, 'https://api.example.com');
-    for (const url of [
-      'https://api.example.com.evil.example/',
-      'https://api.example.com@evil.example/',
-      'https://api.example.com:443@evil.example/',
-      'https://api.example.com\\@evil.example:1/../',
-      'https://evil.example/https://api.example.com/',
-      'https://evil.example\\@api.example.com/',
-      '\thttps://evil.example/',
-      '//api.example.com/',
-    ]) {
-      const origin = URL.canParse(url) ? new URL(url).origin : undefined;
-      if (origin === 'https://api.example.com') continue;
-      const failure = await failureOf(call(url));
-      expect(failure, url).toMatchObject(origin ? { code: 'origin_refused' } : { code: 'ERR_INVALID_URL' });
-    }
-    expect(tokens.asked).toBe(0);
-    for (const url of ['HTTPS://API.example.com:443/x', ' https://api.example.com/x', 'https:api.example.com?q']) {
-      expect(() => call.check(url), url).not.toThrow();
-    }
-  });
-
-  it('is what a list says instead', async () => {
-    await using service = await ResourceService.start();
-    const tokens = new NumberedTokens();
-    const call = fetchFor(tokens, 'https://api.example.com', { allowedOrigins: [`${service.origin}/`] });
-    expect((await call(new URL(service.origin))).status).toBe(200);
-    expect(await failureOf(call('https://api.example.com'))).toMatchObject({ code: 'origin_refused' });
-  });
-
-  it('is nothing where neither is known', async () => {
-    await using service = await ResourceService.start();
-    const tokens = new NumberedTokens();
-    const error = await failureOf(fetchFor(tokens, undefined)(service.origin));
-    expect(error).toMatchObject({ code: 'origin_refused', message: expect.stringContaining('set allowedOrigins') });
-    expect(await failureOf(fetchFor(tokens, service.origin, { allowedOrigins: [] })(service.origin))).toMatchObject({
-      code: 'origin_refused',
-    });
-    expect(tokens.asked).toBe(0);
-  });
-
-  it('has to be an origin, nothing more and nothing less', () => {
-    const bad = ['https://a.example/path', 'a.example', 'ftp://a.example', 'https://u:p@a.example', 'https://a/?q', 7];
-    for (const entry of bad) {
-      const options = { allowedOrigins: [entry as string] };
-      expect(() => callRules(options, rulesOfSource(undefined))).toThrow('allowedOrigins: expected a list of origins');
-    }
-    expect(() => callRules({ presnt: 1 } as object, rulesOfSource(undefined))).toThrow('did you mean present?');
-  });
-
-  it('is a URL: anything else throws what fetch throws', async () => {
-    await expect(fetchFor(new NumberedTokens(), 'https://api.example.com')('/relative')).rejects.toThrow(TypeError);
-  });
+it('what may be called is the origin of the source, else nothing is asked for or sent', async () => {
+  await using service = await ResourceService.start();
+  const tokens = new NumberedTokens();
+  const call = fetchFor(tokens, 'https://api.example.com');
+  for (const url of [service.origin, 'http://api.example.com', 'https://api.example.com:444', 'data:,x', 'blob:x']) {
+    expect(await failureOf(call(url))).toMatchObject({ name: 'OwnerTokenError', code: 'origin_refused' });
+  }
+  expect(tokens.asked).toBe(0);
+  expect(service.connections).toBe(0);
 });
 
-describe('a 401', () => {
-  it('rejects the token that was used, and the call is made once more with another', async () => {
-    await using service = await accepting('t2');
-    const tokens = new NumberedTokens();
-    const response = await fetchFor(tokens, service.origin)(service.origin);
-    expect([response.status, await response.text()]).toEqual([200, 'ok']);
-    expect(service.tokens).toEqual(['t1', 't2']);
-    expect(tokens).toMatchObject({ rejected: ['t1'], accepted: ['t2'] });
-  });
-
-  it('is returned the second time, its token rejected too', async () => {
-    await using service = await accepting();
-    const tokens = new NumberedTokens();
-    const response = await fetchFor(tokens, service.origin)(service.origin);
-    expect([response.status, await response.text()]).toEqual([401, 'refused']);
-    expect(service.tokens).toEqual(['t1', 't2']);
-    expect(tokens).toMatchObject({ rejected: ['t1', 't2'], accepted: [] });
-  });
-
-  it('of a token that is given again is not sent again', async () => {
-    await using service = await accepting();
-    const tokens = new NumberedTokens();
-    tokens.reject = () => true;
-    expect(await failureOf(fetchFor(tokens, service.origin)(service.origin))).toMatchObject({ code: 'token_rejected' });
-    expect(service.tokens).toEqual(['t1']);
-  });
-
-  it('that is short is read to its end, and its connection used again', async () => {
-    await using service = await accepting('t2');
-    // A new token takes a round trip as a rule; by then a short answer has been read.
-    const call = fetchFor(takingTheirTime(new NumberedTokens()), service.origin);
-    expect(await (await call(service.origin)).text()).toBe('ok');
-    expect(service.connections).toBe(1);
-  });
+it('what may be called is http and https alone: a blob: URL has the origin of whoever made it', async () => {
+  const origin = 'https://api.example.com';
+  const call = fetchFor(new NumberedTokens(), origin);
+  for (const url of [`blob:${origin}/1b9d6bcd`, new URL(`blob:${origin}/1b9d6bcd`)]) {
+    expect(new URL(url).origin).toBe(origin);
+    expect(await failureOf(call(url))).toMatchObject({ code: 'origin_refused' });
+  }
 });
 
-describe('a 401 that stalls', () => {
-  it('is not waited for, and its socket is closed', async () => {
-    await using service = await ResourceService.start(({ token }, response) => {
-      if (token === 't2') response.end('ok');
-      else response.writeHead(401).write('and so on');
-    });
-    expect((await fetchFor(new NumberedTokens(), service.origin)(service.origin)).status).toBe(200);
-    const [stalled] = service.sockets;
-    await once(stalled as Socket, 'close');
-    expect(service.sockets).not.toContain(stalled);
+it('what may be called is not what only looks like it', async () => {
+  const tokens = new NumberedTokens();
+  const call = fetchFor(tokens, 'https://api.example.com');
+  for (const url of [
+    'https://api.example.com.evil.example/',
+    'https://api.example.com@evil.example/',
+    'https://api.example.com:443@evil.example/',
+    'https://api.example.com\\@evil.example:1/../',
+    'https://evil.example/https://api.example.com/',
+    'https://evil.example\\@api.example.com/',
+    '\thttps://evil.example/',
+    '//api.example.com/',
+  ]) {
+    const origin = URL.canParse(url) ? new URL(url).origin : undefined;
+    if (origin === 'https://api.example.com') continue;
+    const failure = await failureOf(call(url));
+    expect(failure, url).toMatchObject(origin ? { code: 'origin_refused' } : { code: 'ERR_INVALID_URL' });
+  }
+  expect(tokens.asked).toBe(0);
+  for (const url of ['HTTPS://API.example.com:443/x', ' https://api.example.com/x', 'https:api.example.com?q']) {
+    expect(() => call.check(url), url).not.toThrow();
+  }
+});
+
+it('what may be called is what a list says instead', async () => {
+  await using service = await ResourceService.start();
+  const tokens = new NumberedTokens();
+  const call = fetchFor(tokens, 'https://api.example.com', { allowedOrigins: [`${service.origin}/`] });
+  expect((await call(new URL(service.origin))).status).toBe(200);
+  expect(await failureOf(call('https://api.example.com'))).toMatchObject({ code: 'origin_refused' });
+});
+
+it('what may be called is nothing where neither is known', async () => {
+  await using service = await ResourceService.start();
+  const tokens = new NumberedTokens();
+  const error = await failureOf(fetchFor(tokens, undefined)(service.origin));
+  expect(error).toMatchObject({ code: 'origin_refused', message: expect.stringContaining('set allowedOrigins') });
+  expect(await failureOf(fetchFor(tokens, service.origin, { allowedOrigins: [] })(service.origin))).toMatchObject({
+    code: 'origin_refused',
   });
+  expect(tokens.asked).toBe(0);
+});
+
+it('what may be called has to be an origin, nothing more and nothing less', () => {
+  const bad = ['https://a.example/path', 'a.example', 'ftp://a.example', 'https://u:p@a.example', 'https://a/?q', 7];
+  for (const entry of bad) {
+    const options = { allowedOrigins: [entry as string] };
+    expect(() => callRules(options, rulesOfSource(undefined))).toThrow('allowedOrigins: expected a list of origins');
+  }
+  expect(() => callRules({ presnt: 1 } as object, rulesOfSource(undefined))).toThrow('did you mean present?');
+});
+
+it('what may be called is a URL: anything else throws what fetch throws', async () => {
+  await expect(fetchFor(new NumberedTokens(), 'https://api.example.com')('/relative')).rejects.toThrow(TypeError);
+});
+
+it('a 401 rejects the token that was used, and the call is made once more with another', async () => {
+  await using service = await accepting('t2');
+  const tokens = new NumberedTokens();
+  const response = await fetchFor(tokens, service.origin)(service.origin);
+  expect([response.status, await response.text()]).toEqual([200, 'ok']);
+  expect(service.tokens).toEqual(['t1', 't2']);
+  expect(tokens).toMatchObject({ rejected: ['t1'], accepted: ['t2'] });
+});
+
+it('a 401 is returned the second time, its token rejected too', async () => {
+  await using service = await accepting();
+  const tokens = new NumberedTokens();
+  const response = await fetchFor(tokens, service.origin)(service.origin);
+  expect([response.status, await response.text()]).toEqual([401, 'refused']);
+  expect(service.tokens).toEqual(['t1', 't2']);
+  expect(tokens).toMatchObject({ rejected: ['t1', 't2'], accepted: [] });
+});
+
+it('a 401 of a token that is given again is not sent again', async () => {
+  await using service = await accepting();
+  const tokens = new NumberedTokens();
+  tokens.reject = () => true;
+  expect(await failureOf(fetchFor(tokens, service.origin)(service.origin))).toMatchObject({ code: 'token_rejected' });
+  expect(service.tokens).toEqual(['t1']);
+});
+
+it('a 401 that is short is read to its end, and its connection used again', async () => {
+  await using service = await accepting('t2');
+  // A new token takes a round trip as a rule; by then a short answer has been read.
+  const call = fetchFor(takingTheirTime(new NumberedTokens()), service.origin);
+  expect(await (await call(service.origin)).text()).toBe('ok');
+  expect(service.connections).toBe(1);
+});
+
+it('a 401 that stalls is not waited for, and its socket is closed', async () => {
+  await using service = await ResourceService.start(({ token }, response) => {
+    if (token === 't2') response.end('ok');
+    else response.writeHead(401).write('and so on');
+  });
+  expect((await fetchFor(new NumberedTokens(), service.origin)(service.origin)).status).toBe(200);
+  const [stalled] = service.sockets;
+  await once(stalled as Socket, 'close');
+  expect(service.sockets).not.toContain(stalled);
 });
 
 describe('every other answer', () => {
-  it('passes through, and only success is taken as acceptance', async () => {
+  it('every other answer passes through, and only success is taken as acceptance', async () => {
     const statuses = [200, 201, 204, 206, 304, 300, 400, 402, 403, 404, 409, 429, 500, 503];
     await using service = await ResourceService.start((_, response, index) => {
       response.writeHead(statuses[index] ?? 0, { 'x-mark': String(index) }).end();
@@ -271,7 +265,7 @@ describe('the body', () => {
     });
   }
 
-  it('is not sent again when it is a stream: the 401 is returned, its token rejected all the same', async () => {
+  it('the body is not sent again when it is a stream: the 401 is returned, its token rejected all the same', async () => {
     const streams = [
       () => new Blob(['streamed']).stream(),
       async function* () {
@@ -289,7 +283,7 @@ describe('the body', () => {
     }
   });
 
-  it('is what it was when the call began, as are URL and headers', async () => {
+  it('the body is what it was when the call began, as are URL and headers', async () => {
     await using service = await ResourceService.start();
     const tokens = new NumberedTokens();
     let open = () => {};
@@ -321,65 +315,63 @@ describe('the body', () => {
   });
 });
 
-describe('a Request', () => {
-  it('is sent with all that it says, and sent again', async () => {
+it('a Request is sent with all that it says, and sent again', async () => {
+  await using service = await accepting('t2');
+  const request = new Request(`${service.origin}/path`, {
+    method: 'POST',
+    body: JSON.stringify({ a: 1 }),
+    headers: { 'content-type': 'application/json', 'x-own': 'yes', authorization: 'Bearer stale' },
+  });
+  expect((await fetchFor(new NumberedTokens(), service.origin)(request)).status).toBe(200);
+  expect(request.headers.get('authorization')).toBe('Bearer stale');
+  expect(service.tokens).toEqual(['t1', 't2']);
+  for (const { method, path, headers, body } of service.received) {
+    expect({ method, path, body }).toEqual({ method: 'POST', path: '/path', body: '{"a":1}' });
+    expect(headers).toMatchObject({ 'content-type': 'application/json', 'x-own': 'yes', 'content-length': '7' });
+  }
+});
+
+it('a Request gives way to what is said beside it', async () => {
+  await using service = await accepting('t2');
+  const call = fetchFor(new NumberedTokens(), service.origin);
+  const request = new Request(service.origin, { method: 'POST', body: 'of the request', headers: { 'x-a': '1' } });
+  await call(request, { method: 'PUT', body: 'beside it', headers: { 'x-b': '2' } });
+  for (const { method, body, headers } of service.received) {
+    expect({ method, body }).toEqual({ method: 'PUT', body: 'beside it' });
+    expect(headers).toMatchObject({ 'x-b': '2' });
+    expect(headers).not.toHaveProperty('x-a');
+  }
+  expect(service.received).toHaveLength(2);
+});
+
+it('a Request may be what another URL is called with, as with fetch', async () => {
+  await using service = await accepting('t2');
+  const call = fetchFor(new NumberedTokens(), service.origin);
+  const like = new Request('https://elsewhere.example', { method: 'POST', body: 'x', headers: { 'x-a': '1' } });
+  expect(((await call(service.origin, { ...like, ...{} })) && (await call(service.origin, like))).status).toBe(200);
+  expect(service.received.at(-1)).toMatchObject({ method: 'POST', body: 'x', headers: { 'x-a': '1' } });
+});
+
+it('a Request with a longer body than is kept is sent whole, and not again', async () => {
+  for (const [size, statuses] of [
+    [1_048_576, 200],
+    [1_048_577, 401],
+  ] as const) {
     await using service = await accepting('t2');
-    const request = new Request(`${service.origin}/path`, {
-      method: 'POST',
-      body: JSON.stringify({ a: 1 }),
-      headers: { 'content-type': 'application/json', 'x-own': 'yes', authorization: 'Bearer stale' },
-    });
-    expect((await fetchFor(new NumberedTokens(), service.origin)(request)).status).toBe(200);
-    expect(request.headers.get('authorization')).toBe('Bearer stale');
-    expect(service.tokens).toEqual(['t1', 't2']);
-    for (const { method, path, headers, body } of service.received) {
-      expect({ method, path, body }).toEqual({ method: 'POST', path: '/path', body: '{"a":1}' });
-      expect(headers).toMatchObject({ 'content-type': 'application/json', 'x-own': 'yes', 'content-length': '7' });
+    const request = new Request(service.origin, { method: 'POST', body: 'x'.repeat(size) });
+    const response = await fetchFor(new NumberedTokens(), service.origin)(request);
+    expect(response.status).toBe(statuses);
+    for (const { body, headers } of service.received) {
+      expect([body.length, headers['content-length']]).toEqual([size, String(size)]);
     }
-  });
+  }
+});
 
-  it('gives way to what is said beside it', async () => {
-    await using service = await accepting('t2');
-    const call = fetchFor(new NumberedTokens(), service.origin);
-    const request = new Request(service.origin, { method: 'POST', body: 'of the request', headers: { 'x-a': '1' } });
-    await call(request, { method: 'PUT', body: 'beside it', headers: { 'x-b': '2' } });
-    for (const { method, body, headers } of service.received) {
-      expect({ method, body }).toEqual({ method: 'PUT', body: 'beside it' });
-      expect(headers).toMatchObject({ 'x-b': '2' });
-      expect(headers).not.toHaveProperty('x-a');
-    }
-    expect(service.received).toHaveLength(2);
-  });
-
-  it('may be what another URL is called with, as with fetch', async () => {
-    await using service = await accepting('t2');
-    const call = fetchFor(new NumberedTokens(), service.origin);
-    const like = new Request('https://elsewhere.example', { method: 'POST', body: 'x', headers: { 'x-a': '1' } });
-    expect(((await call(service.origin, { ...like, ...{} })) && (await call(service.origin, like))).status).toBe(200);
-    expect(service.received.at(-1)).toMatchObject({ method: 'POST', body: 'x', headers: { 'x-a': '1' } });
-  });
-
-  it('with a longer body than is kept is sent whole, and not again', async () => {
-    for (const [size, statuses] of [
-      [1_048_576, 200],
-      [1_048_577, 401],
-    ] as const) {
-      await using service = await accepting('t2');
-      const request = new Request(service.origin, { method: 'POST', body: 'x'.repeat(size) });
-      const response = await fetchFor(new NumberedTokens(), service.origin)(request);
-      expect(response.status).toBe(statuses);
-      for (const { body, headers } of service.received) {
-        expect([body.length, headers['content-length']]).toEqual([size, String(size)]);
-      }
-    }
-  });
-
-  it('whose body breaks fails as it does with fetch', async () => {
-    await using service = await ResourceService.start();
-    const body = new ReadableStream({ pull: (controller) => controller.error(new Error('broken off')) });
-    const request = new Request(service.origin, { method: 'POST', body, duplex: 'half' } as RequestInit);
-    await expect(fetchFor(new NumberedTokens(), service.origin)(request)).rejects.toThrow();
-  });
+it('a Request whose body breaks fails as it does with fetch', async () => {
+  await using service = await ResourceService.start();
+  const body = new ReadableStream({ pull: (controller) => controller.error(new Error('broken off')) });
+  const request = new Request(service.origin, { method: 'POST', body, duplex: 'half' } as RequestInit);
+  await expect(fetchFor(new NumberedTokens(), service.origin)(request)).rejects.toThrow();
 });
 
 describe('a look-alike of a Request', () => {
@@ -444,7 +436,7 @@ describe('a look-alike of a Request', () => {
 
   const urlIn = (input: Request | string | URL) => (input instanceof Request ? input.url : input);
 
-  it('that is the Request of a package is sent with all that it says, and sent again', async () => {
+  it('a look-alike of a Request that is the Request of a package is sent with all that it says, and sent again', async () => {
     await using service = await accepting('t2');
     const call = fetchFor(new NumberedTokens(), service.origin, { fetch: undici.fetch as never });
     const headers = { 'content-type': 'text/plain', 'x-own': 'yes' };
@@ -457,7 +449,7 @@ describe('a look-alike of a Request', () => {
     ]);
   });
 
-  it('ends with its own signal, unless another is given', async () => {
+  it('a look-alike of a Request ends with its own signal, unless another is given', async () => {
     await using service = await ResourceService.start();
     const call = fetchFor(new NumberedTokens(), service.origin, { fetch: undici.fetch as never });
     const request = new undici.Request(service.origin, { signal: AbortSignal.abort('enough') });
@@ -492,7 +484,7 @@ describe('redirects', () => {
     expect(tokens.accepted).toEqual(['t1']);
   });
 
-  it('with a body that does not end are broken off', async () => {
+  it('redirects with a body that does not end are broken off', async () => {
     let brokenOff = () => {};
     const broken = new Promise<void>((resolve) => {
       brokenOff = resolve;
@@ -508,7 +500,7 @@ describe('redirects', () => {
     await broken;
   });
 
-  it('to any other origin are refused, and nothing is sent there', async () => {
+  it('redirects to any other origin are refused, and nothing is sent there', async () => {
     await using elsewhere = await ResourceService.start();
     for (const status of [301, 302, 303, 307, 308]) {
       await using service = await redirecting(status, () => elsewhere.origin);
@@ -548,7 +540,7 @@ describe('redirects', () => {
     });
   }
 
-  it('that need a stream again fail, as with fetch', async () => {
+  it('redirects that need a stream again fail, as with fetch', async () => {
     await using service = await redirecting(307);
     const stream = () => ({ method: 'POST', body: new Blob(['x']).stream(), duplex: 'half' }) as RequestInit;
     await expect(fetch(service.origin, stream())).rejects.toThrow(TypeError);
@@ -556,7 +548,7 @@ describe('redirects', () => {
     expect(service.received.map(({ path }) => path)).toEqual(['/', '/']);
   });
 
-  it('are left to the caller who says manual, and fail for the one who says error', async () => {
+  it('redirects are left to the caller who says manual, and fail for the one who says error', async () => {
     await using service = await redirecting(302, () => 'https://elsewhere.example');
     const call = fetchFor(new NumberedTokens(), service.origin);
     for (const args of [
@@ -570,7 +562,7 @@ describe('redirects', () => {
     await expect(call(new Request(service.origin, { redirect: 'error' }))).rejects.toThrow(TypeError);
   });
 
-  it('are followed 20 times and no more', async () => {
+  it('redirects are followed 20 times and no more', async () => {
     for (const count of [20, 21]) {
       await using service = await ResourceService.start((_, response, index) => {
         if (index < count) response.writeHead(302, { location: `/${index + 1}` });
@@ -583,7 +575,7 @@ describe('redirects', () => {
     }
   });
 
-  it('are repeated where the token was refused, not from the start', async () => {
+  it('redirects are repeated where the token was refused, not from the start', async () => {
     await using service = await ResourceService.start(({ path, token }, response) => {
       if (path === '/orders') response.writeHead(303, { location: '/orders/1' }).end();
       else response.writeHead(token === 't2' ? 200 : 401).end();
@@ -597,7 +589,7 @@ describe('redirects', () => {
     ]);
   });
 
-  it('are repeated once in all, however many refuse', async () => {
+  it('redirects are repeated once in all, however many refuse', async () => {
     const scripts = [401, 302, 401];
     await using service = await ResourceService.start((_, response, index) => {
       response.writeHead(scripts[index] ?? 200, { location: '/end' }).end();
@@ -607,7 +599,7 @@ describe('redirects', () => {
     expect(tokens.rejected).toEqual(['t1', 't2']);
   });
 
-  it('without a place to go to are answers, and ones to no URL failures', async () => {
+  it('redirects without a place to go to are answers, and ones to no URL failures', async () => {
     const locations = [undefined, 'http://'];
     await using service = await ResourceService.start((_, response, index) => {
       const location = locations[index];
@@ -618,7 +610,7 @@ describe('redirects', () => {
     await expect(call(service.origin)).rejects.toThrow('has an invalid URL');
   });
 
-  it('to a blob: or any other URL that is not http are refused, whatever its origin', async () => {
+  it('redirects to a blob: or any other URL that is not http are refused, whatever its origin', async () => {
     for (const target of ['blob:', 'ftp:', 'data:']) {
       await using service = await ResourceService.start((_, response) => {
         response.writeHead(302, { location: `${target}${service.origin}/1b9d6bcd` }).end();
@@ -640,7 +632,7 @@ describe('redirects', () => {
 describe("the caller's signal", () => {
   const reason = new Error('enough');
 
-  it('ends the wait for a token', async () => {
+  it("the caller's signal ends the wait for a token", async () => {
     await using service = await ResourceService.start();
     const tokens = new NumberedTokens();
     tokens.gate = new Promise(() => {});
@@ -655,7 +647,7 @@ describe("the caller's signal", () => {
     expect(service.connections).toBe(0);
   });
 
-  it('ends the wait for the second token', async () => {
+  it("the caller's signal ends the wait for the second token", async () => {
     const aborting = new AbortController();
     const tokens = new NumberedTokens();
     await using service = await ResourceService.start((_, response) => {
@@ -672,7 +664,7 @@ describe("the caller's signal", () => {
     expect(service.received).toHaveLength(1);
   });
 
-  it('ends the exchange, a redirect and the reading of the body', async () => {
+  it("the caller's signal ends the exchange, a redirect and the reading of the body", async () => {
     for (const phase of ['exchange', 'redirect', 'request redirect', 'body']) {
       const aborting = new AbortController();
       const { signal } = aborting;

@@ -8,7 +8,7 @@ import { settle } from '../helpers/manual-clock.ts';
 const URL_A = 'https://a.example/start';
 
 describe('the first hop', () => {
-  it('takes settings from behind accessors too', () => {
+  it('the first hop takes settings from behind accessors too', () => {
     const hop = firstHop(URL_A, new Request(URL_A, { method: 'PUT', headers: { a: '1' } }));
     expect([hop.method, hop.headers?.get('a')]).toEqual(['PUT', '1']);
     const bare = Object.assign(Object.create(null), { method: 'PUT' });
@@ -36,46 +36,42 @@ describe('the first hop', () => {
   });
 });
 
-describe('another sending', () => {
-  it('has the same body, where that can be sent again', () => {
-    expect(retryOf(firstHop(URL_A, { method: 'PUT', body: 'x' }))?.init.body).toBe('x');
-    const bare = firstHop(URL_A);
-    expect(retryOf(bare)).toBe(bare);
-    expect(retryOf(firstHop(URL_A, { method: 'PUT', body: new Blob(['x']).stream(), duplex: 'half' }))).toBeUndefined();
-  });
-
-  it('of a request is not made with a body over a mebibyte', async () => {
-    const sendable = async (bytes: number) => {
-      const request = new Request(URL_A, { method: 'PUT', body: new Uint8Array(bytes) });
-      const hop = firstHop(request);
-      await request.arrayBuffer();
-      await settle();
-      return retryOf(hop) !== undefined;
-    };
-    expect([await sendable(1_048_576), await sendable(1_048_577)]).toEqual([true, false]);
-  });
+it('a second attempt has the same body, where that can be sent again', () => {
+  expect(retryOf(firstHop(URL_A, { method: 'PUT', body: 'x' }))?.init.body).toBe('x');
+  const bare = firstHop(URL_A);
+  expect(retryOf(bare)).toBe(bare);
+  expect(retryOf(firstHop(URL_A, { method: 'PUT', body: new Blob(['x']).stream(), duplex: 'half' }))).toBeUndefined();
 });
 
-describe('an answer that nobody wants', () => {
-  it('that is a Node stream, as some fetches give, is destroyed', () => {
-    const body = Readable.from(['x']);
-    discard({ body } as unknown as Response);
-    expect(body.destroyed).toBe(true);
-  });
-
-  it('may fail to cancel', async () => {
-    const cancel = vi.fn(() => Promise.reject(new Error('no')));
-    const endless = () => new ReadableStream({ pull: (at) => at.enqueue(new Uint8Array(70_000)), cancel });
-    discard(new Response(endless()));
-    cancelBody(firstHop('https://a.example/', { method: 'POST', body: endless(), duplex: 'half' }), new Error('why'));
+it('a second attempt of a request is not made with a body over a mebibyte', async () => {
+  const sendable = async (bytes: number) => {
+    const request = new Request(URL_A, { method: 'PUT', body: new Uint8Array(bytes) });
+    const hop = firstHop(request);
+    await request.arrayBuffer();
     await settle();
-    expect(cancel).toHaveBeenCalledTimes(2);
-  });
+    return retryOf(hop) !== undefined;
+  };
+  expect([await sendable(1_048_576), await sendable(1_048_577)]).toEqual([true, false]);
+});
 
-  it('may have no body, or one that fails', async () => {
-    discard(new Response(null));
-    const broken = new ReadableStream({ pull: (controller) => controller.error(new Error('no')) });
-    expect(fetchFailed('why', new Response(broken))).toEqual(new TypeError('fetch failed: why'));
-    await settle();
-  });
+it('an unwanted answer that is a Node stream, as some fetches give, is destroyed', () => {
+  const body = Readable.from(['x']);
+  discard({ body } as unknown as Response);
+  expect(body.destroyed).toBe(true);
+});
+
+it('an unwanted answer may fail to cancel', async () => {
+  const cancel = vi.fn(() => Promise.reject(new Error('no')));
+  const endless = () => new ReadableStream({ pull: (at) => at.enqueue(new Uint8Array(70_000)), cancel });
+  discard(new Response(endless()));
+  cancelBody(firstHop('https://a.example/', { method: 'POST', body: endless(), duplex: 'half' }), new Error('why'));
+  await settle();
+  expect(cancel).toHaveBeenCalledTimes(2);
+});
+
+it('an unwanted answer may have no body, or one that fails', async () => {
+  discard(new Response(null));
+  const broken = new ReadableStream({ pull: (controller) => controller.error(new Error('no')) });
+  expect(fetchFailed('why', new Response(broken))).toEqual(new TypeError('fetch failed: why'));
+  await settle();
 });

@@ -46,195 +46,189 @@ const TIMEOUT = errorWith('ETIMEDOUT');
 const UNAVAILABLE = ['endpoint_unavailable', 'endpoint', false];
 const BAD_ANSWER = ['invalid_response', 'endpoint', false];
 
-describe('an answer with a status', () => {
-  it.each([
-    ['invalid_grant', 'owner_refused', 'owner'],
-    ['invalid_scope', 'owner_refused', 'owner'],
-    ['access_denied', 'owner_refused', 'owner'],
-    ['invalid_client', 'client_refused', 'client'],
-    ['unauthorized_client', 'client_refused', 'client'],
-    ['invalid_request', 'client_refused', 'client'],
-    ['unsupported_grant_type', 'client_refused', 'client'],
-    ['key_was_revoked', 'owner_refused', 'client'],
-    ['constructor', 'owner_refused', 'client'],
-  ])('of 4xx and %s is %s and speaks of the %s', (error, code, scope) => {
-    for (const status of [400, 401, 403, 499]) {
-      expect(classified({ status, body: { error } })).toEqual([code, scope, false]);
-    }
-    expect(errorFor({ status: 400, body: { error } })).toMatchObject({ status: 400, oauthError: error });
-  });
-
-  it.each([
-    [400, ['owner_refused', 'client', false]],
-    [401, ['owner_refused', 'client', false]],
-    [404, ['owner_refused', 'client', false]],
-    [407, UNAVAILABLE],
-    [408, UNAVAILABLE],
-    [421, UNAVAILABLE],
-    [425, UNAVAILABLE],
-    [405, ['client_refused', 'client', false]],
-    [415, ['client_refused', 'client', false]],
-    [429, ['rate_limited', 'endpoint', false]],
-    [500, UNAVAILABLE],
-    [503, UNAVAILABLE],
-    [599, UNAVAILABLE],
-    [600, UNAVAILABLE],
-    [999, UNAVAILABLE],
-  ])('of %i without a code has a reading of its own', (status, expected) => {
-    expect(classified({ status })).toEqual(expected);
-    expect(classified({ status, body: { error: 'Not Found' } })).toEqual(expected);
-  });
-
-  it('of 4xx with an HTML page is that of a gateway, unless the status itself says more', () => {
-    for (const status of [400, 401, 403, 404, 405, 413, 415, 451, 495, 496]) {
-      expect(classified({ status, body: '<html>No required SSL certificate was sent' })).toEqual(BAD_ANSWER);
-    }
-    expect(classified({ status: 407, body: '<html>' })).toEqual(UNAVAILABLE);
-    expect(classified({ status: 408, body: '<html>' })).toEqual(UNAVAILABLE);
-    expect(classified({ status: 429, body: '<html>' })[0]).toBe('rate_limited');
-    expect(classified({ status: 502, body: '<html>' })).toEqual(UNAVAILABLE);
-    expect(errorFor({ status: 400, body: '<html>' })).toMatchObject({
-      message: 'the token endpoint responded with 400 and an HTML page: a gateway answered, not the service',
-      retryable: true,
-    });
-    expect(errorFor({ status: 404, body: '<html>' }).message).toMatch('404: check baseUrl');
-    expect(shown({ status: 400, body: '<html>' }).kind).toBe('status');
-  });
-
-  it('of 404 without a code may mean that the address is wrong', () => {
-    expect(errorFor({ status: 404 }).message).toBe('the token endpoint responded with 404: check baseUrl');
-    expect(errorFor({ status: 404, body: { error: 'not_found' } }).message).toMatch(/404 \(not_found\): check baseUrl/);
-    expect(errorFor({ status: 404, body: { error: 'invalid_grant' } }).message).not.toContain('baseUrl');
-  });
-
-  it('of 429 is a rate limit and of 5xx an outage, whatever code it brings', () => {
-    expect(classified({ status: 429, body: { error: 'invalid_client' } })).toEqual([
-      ...['rate_limited', 'endpoint', false],
-    ]);
-    expect(classified({ status: 503, body: { error: 'invalid_client' } })).toEqual(UNAVAILABLE);
-    expect(errorFor({ status: 503, body: { error: 'server_error' } }).oauthError).toBe('server_error');
-  });
-
-  it('of 405 goes by its code where it brings one', () => {
-    expect(classified({ status: 405, body: { error: 'invalid_grant' } })).toEqual([
-      ...['owner_refused', 'owner', false],
-    ]);
-  });
-
-  it('that redirects is refused, with a status or without', () => {
-    const expected = ['redirect_refused', 'endpoint', false];
-    expect(classified({ status: 302, error: redirected() })).toEqual(expected);
-    expect(classified({ error: redirected() })).toEqual(expected);
-    expect(shown({ error: redirected() }).kind).toBe('status');
-  });
-
-  it('is judged by it, whatever became of the body', () => {
-    expect(classified({ status: 429, error: TIMEOUT })[0]).toBe('rate_limited');
-    expect(classified({ status: 405, error: errorWith('Z_DATA_ERROR') })[0]).toBe('client_refused');
-    expect(classified({ status: 500, error: errorWith('ECONNRESET'), problem: 'it is not JSON' })[0]).toBe(
-      'endpoint_unavailable',
-    );
-  });
+it.each([
+  ['invalid_grant', 'owner_refused', 'owner'],
+  ['invalid_scope', 'owner_refused', 'owner'],
+  ['access_denied', 'owner_refused', 'owner'],
+  ['invalid_client', 'client_refused', 'client'],
+  ['unauthorized_client', 'client_refused', 'client'],
+  ['invalid_request', 'client_refused', 'client'],
+  ['unsupported_grant_type', 'client_refused', 'client'],
+  ['key_was_revoked', 'owner_refused', 'client'],
+  ['constructor', 'owner_refused', 'client'],
+])('an answer of 4xx and %s is %s and speaks of the %s', (error, code, scope) => {
+  for (const status of [400, 401, 403, 499]) {
+    expect(classified({ status, body: { error } })).toEqual([code, scope, false]);
+  }
+  expect(errorFor({ status: 400, body: { error } })).toMatchObject({ status: 400, oauthError: error });
 });
 
-describe('an exchange that broke off', () => {
-  it('by its deadline may be the doing of anyone', () => {
-    expect(classified({ error: TIMEOUT })).toEqual(UNAVAILABLE);
-    expect(classified({ status: 200, error: TIMEOUT })).toEqual(UNAVAILABLE);
-    expect(shown({ status: 200, error: TIMEOUT })).toEqual({ kind: 'timeout', status: 200 });
-    expect(errorFor({ error: TIMEOUT }).cause?.code).toBe('ETIMEDOUT');
+it.each([
+  [400, ['owner_refused', 'client', false]],
+  [401, ['owner_refused', 'client', false]],
+  [404, ['owner_refused', 'client', false]],
+  [407, UNAVAILABLE],
+  [408, UNAVAILABLE],
+  [421, UNAVAILABLE],
+  [425, UNAVAILABLE],
+  [405, ['client_refused', 'client', false]],
+  [415, ['client_refused', 'client', false]],
+  [429, ['rate_limited', 'endpoint', false]],
+  [500, UNAVAILABLE],
+  [503, UNAVAILABLE],
+  [599, UNAVAILABLE],
+  [600, UNAVAILABLE],
+  [999, UNAVAILABLE],
+])('an answer of %i without a code has a reading of its own', (status, expected) => {
+  expect(classified({ status })).toEqual(expected);
+  expect(classified({ status, body: { error: 'Not Found' } })).toEqual(expected);
+});
+
+it('an answer of 4xx with an HTML page is that of a gateway, unless the status itself says more', () => {
+  for (const status of [400, 401, 403, 404, 405, 413, 415, 451, 495, 496]) {
+    expect(classified({ status, body: '<html>No required SSL certificate was sent' })).toEqual(BAD_ANSWER);
+  }
+  expect(classified({ status: 407, body: '<html>' })).toEqual(UNAVAILABLE);
+  expect(classified({ status: 408, body: '<html>' })).toEqual(UNAVAILABLE);
+  expect(classified({ status: 429, body: '<html>' })[0]).toBe('rate_limited');
+  expect(classified({ status: 502, body: '<html>' })).toEqual(UNAVAILABLE);
+  expect(errorFor({ status: 400, body: '<html>' })).toMatchObject({
+    message: 'the token endpoint responded with 400 and an HTML page: a gateway answered, not the service',
+    retryable: true,
   });
+  expect(errorFor({ status: 404, body: '<html>' }).message).toMatch('404: check baseUrl');
+  expect(shown({ status: 400, body: '<html>' }).kind).toBe('status');
+});
 
-  it('before there was a connection stops the endpoint', () => {
-    expect(classified({ unreached: true, error: errorWith('ECONNRESET') })).toEqual(UNAVAILABLE);
-    expect(shown({ unreached: true, error: errorWith('ECONNRESET') }).kind).toBe('network');
-  });
+it('an answer of 404 without a code may mean that the address is wrong', () => {
+  expect(errorFor({ status: 404 }).message).toBe('the token endpoint responded with 404: check baseUrl');
+  expect(errorFor({ status: 404, body: { error: 'not_found' } }).message).toMatch(/404 \(not_found\): check baseUrl/);
+  expect(errorFor({ status: 404, body: { error: 'invalid_grant' } }).message).not.toContain('baseUrl');
+});
 
-  it.each(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET', 'HPE_INVALID_EOF_STATE', 'ERR_STREAM_PREMATURE_CLOSE', undefined])(
-    'with %s is a broken connection',
-    (code) => {
-      expect(classified({ error: errorWith(code) })).toEqual(UNAVAILABLE);
-      expect(classified({ status: 200, error: errorWith(code) })).toEqual(UNAVAILABLE);
-      expect(shown({ error: errorWith(code) }).kind).toBe('network');
-    },
+it('an answer of 429 is a rate limit and of 5xx an outage, whatever code it brings', () => {
+  expect(classified({ status: 429, body: { error: 'invalid_client' } })).toEqual([
+    ...['rate_limited', 'endpoint', false],
+  ]);
+  expect(classified({ status: 503, body: { error: 'invalid_client' } })).toEqual(UNAVAILABLE);
+  expect(errorFor({ status: 503, body: { error: 'server_error' } }).oauthError).toBe('server_error');
+});
+
+it('an answer of 405 goes by its code where it brings one', () => {
+  expect(classified({ status: 405, body: { error: 'invalid_grant' } })).toEqual([...['owner_refused', 'owner', false]]);
+});
+
+it('an answer that redirects is refused, whether its status is known or not', () => {
+  const expected = ['redirect_refused', 'endpoint', false];
+  expect(classified({ status: 302, error: redirected() })).toEqual(expected);
+  expect(classified({ error: redirected() })).toEqual(expected);
+  expect(shown({ error: redirected() }).kind).toBe('status');
+});
+
+it('an answer is judged by its status, whatever became of the body', () => {
+  expect(classified({ status: 429, error: TIMEOUT })[0]).toBe('rate_limited');
+  expect(classified({ status: 405, error: errorWith('Z_DATA_ERROR') })[0]).toBe('client_refused');
+  expect(classified({ status: 500, error: errorWith('ECONNRESET'), problem: 'it is not JSON' })[0]).toBe(
+    'endpoint_unavailable',
   );
+});
 
-  it.each(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'EADDRNOTAVAIL'])(
-    'with %s had no connection, as a fetch tells it too',
-    (code) => {
-      expect(classified({ error: errorWith(code) })).toEqual(UNAVAILABLE);
-      expect(classified({ error: errorWith(undefined, errorWith(code)) })).toEqual(UNAVAILABLE);
-      const aggregate = Object.assign(new AggregateError([errorWith(code), errorWith(code)]), { code: undefined });
-      expect(classified({ error: errorWith(undefined, aggregate) })).toEqual(UNAVAILABLE);
-    },
-  );
+it('an exchange that broke off by its deadline may be the doing of anyone', () => {
+  expect(classified({ error: TIMEOUT })).toEqual(UNAVAILABLE);
+  expect(classified({ status: 200, error: TIMEOUT })).toEqual(UNAVAILABLE);
+  expect(shown({ status: 200, error: TIMEOUT })).toEqual({ kind: 'timeout', status: 200 });
+  expect(errorFor({ error: TIMEOUT }).cause?.code).toBe('ETIMEDOUT');
+});
 
-  it.each([
-    'DEPTH_ZERO_SELF_SIGNED_CERT',
-    'CERT_HAS_EXPIRED',
-    'CERT_NOT_YET_VALID',
-    'ERR_TLS_CERT_ALTNAME_INVALID',
-    'ERR_SSL_WRONG_VERSION_NUMBER',
-    'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION',
-    'SELF_SIGNED_CERT_IN_CHAIN',
-    'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-    'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
-    'HOSTNAME_MISMATCH',
-    'INVALID_CA',
-    'EPROTO',
-  ])('with %s had no secure one', (code) => {
+it('an exchange that broke off before there was a connection stops the endpoint', () => {
+  expect(classified({ unreached: true, error: errorWith('ECONNRESET') })).toEqual(UNAVAILABLE);
+  expect(shown({ unreached: true, error: errorWith('ECONNRESET') }).kind).toBe('network');
+});
+
+it.each(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET', 'HPE_INVALID_EOF_STATE', 'ERR_STREAM_PREMATURE_CLOSE', undefined])(
+  'an exchange that broke off with %s is a broken connection',
+  (code) => {
+    expect(classified({ error: errorWith(code) })).toEqual(UNAVAILABLE);
+    expect(classified({ status: 200, error: errorWith(code) })).toEqual(UNAVAILABLE);
+    expect(shown({ error: errorWith(code) }).kind).toBe('network');
+  },
+);
+
+it.each(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'EADDRNOTAVAIL'])(
+  'an exchange that broke off with %s had no connection, as a fetch tells it too',
+  (code) => {
+    expect(classified({ error: errorWith(code) })).toEqual(UNAVAILABLE);
     expect(classified({ error: errorWith(undefined, errorWith(code)) })).toEqual(UNAVAILABLE);
-    expect(shown({ unreached: true, error: errorWith(code) })).toEqual({ kind: 'tls' });
-  });
+    const aggregate = Object.assign(new AggregateError([errorWith(code), errorWith(code)]), { code: undefined });
+    expect(classified({ error: errorWith(undefined, aggregate) })).toEqual(UNAVAILABLE);
+  },
+);
 
-  it('with UND_ERR_ABORTED had no connection, as when a proxy refuses the tunnel, unless an answer had begun', () => {
-    expect(classified({ error: errorWith(undefined, errorWith('UND_ERR_ABORTED')) })).toEqual(UNAVAILABLE);
-    expect(classified({ status: 200, error: errorWith('UND_ERR_ABORTED') })).toEqual(UNAVAILABLE);
-  });
+it.each([
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'CERT_HAS_EXPIRED',
+  'CERT_NOT_YET_VALID',
+  'ERR_TLS_CERT_ALTNAME_INVALID',
+  'ERR_SSL_WRONG_VERSION_NUMBER',
+  'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'HOSTNAME_MISMATCH',
+  'INVALID_CA',
+  'EPROTO',
+])('an exchange that broke off with %s had no secure one', (code) => {
+  expect(classified({ error: errorWith(undefined, errorWith(code)) })).toEqual(UNAVAILABLE);
+  expect(shown({ unreached: true, error: errorWith(code) })).toEqual({ kind: 'tls' });
+});
 
-  it.each(['ETIMEDOUT', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])(
-    'with %s timed out',
-    (code) => {
-      expect(classified({ error: errorWith(undefined, errorWith(code)), unreached: true })).toEqual(UNAVAILABLE);
-      expect(shown({ error: errorWith(code) }).kind).toBe('timeout');
-    },
-  );
+it('an exchange that broke off with UND_ERR_ABORTED had no connection, as when a proxy refuses the tunnel, unless an answer had begun', () => {
+  expect(classified({ error: errorWith(undefined, errorWith('UND_ERR_ABORTED')) })).toEqual(UNAVAILABLE);
+  expect(classified({ status: 200, error: errorWith('UND_ERR_ABORTED') })).toEqual(UNAVAILABLE);
+});
 
-  it.each([
-    'HPE_INVALID_CONSTANT',
-    'HPE_HEADER_OVERFLOW',
-    'HPE_INVALID_CHUNK_SIZE',
-    'Z_DATA_ERROR',
-    'Z_BUF_ERROR',
-    'ERR_BUFFER_TOO_LARGE',
-    'ERR__ERROR_FORMAT_PADDING_1',
-    'ERR_BROTLI_DECODER_ERROR_UNREACHABLE',
-    'ERR_UNUSABLE_BODY',
-    'UND_ERR_HEADERS_OVERFLOW',
-    'UND_ERR_RES_CONTENT_LENGTH_MISMATCH',
-    'UND_ERR_RESPONSE',
-  ])('with %s brought an answer that cannot be used', (code) => {
-    expect(classified({ status: 200, error: errorWith(code) })).toEqual(BAD_ANSWER);
-    expect(classified({ error: errorWith(undefined, errorWith(code)) })).toEqual(BAD_ANSWER);
-    expect(shown({ error: errorWith(code) }).kind).toBe('body');
-  });
+it.each(['ETIMEDOUT', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])(
+  'an exchange that broke off with %s timed out',
+  (code) => {
+    expect(classified({ error: errorWith(undefined, errorWith(code)), unreached: true })).toEqual(UNAVAILABLE);
+    expect(shown({ error: errorWith(code) }).kind).toBe('timeout');
+  },
+);
 
-  it('with a parser error is a bad answer by its name alone, where it has no code', () => {
-    const nameless = Object.assign(new Error('?'), { name: 'HTTPParserError' });
-    expect(classified({ error: errorWith(undefined, nameless) })).toEqual(BAD_ANSWER);
-  });
+it.each([
+  'HPE_INVALID_CONSTANT',
+  'HPE_HEADER_OVERFLOW',
+  'HPE_INVALID_CHUNK_SIZE',
+  'Z_DATA_ERROR',
+  'Z_BUF_ERROR',
+  'ERR_BUFFER_TOO_LARGE',
+  'ERR__ERROR_FORMAT_PADDING_1',
+  'ERR_BROTLI_DECODER_ERROR_UNREACHABLE',
+  'ERR_UNUSABLE_BODY',
+  'UND_ERR_HEADERS_OVERFLOW',
+  'UND_ERR_RES_CONTENT_LENGTH_MISMATCH',
+  'UND_ERR_RESPONSE',
+])('an exchange that broke off with %s brought an answer that cannot be used', (code) => {
+  expect(classified({ status: 200, error: errorWith(code) })).toEqual(BAD_ANSWER);
+  expect(classified({ error: errorWith(undefined, errorWith(code)) })).toEqual(BAD_ANSWER);
+  expect(shown({ error: errorWith(code) }).kind).toBe('body');
+});
 
-  it('with causes in a ring, or no error at all, is judged all the same', () => {
-    const ring: { cause?: unknown } = {};
-    ring.cause = ring;
-    for (const error of [ring, null, undefined, 'text', 7]) expect(classified({ error })).toEqual(UNAVAILABLE);
-  });
+it('an exchange that broke off with a parser error is a bad answer by its name alone, where it has no code', () => {
+  const nameless = Object.assign(new Error('?'), { name: 'HTTPParserError' });
+  expect(classified({ error: errorWith(undefined, nameless) })).toEqual(BAD_ANSWER);
+});
+
+it('an exchange that broke off with causes in a ring, or no error at all, is judged all the same', () => {
+  const ring: { cause?: unknown } = {};
+  ring.cause = ring;
+  for (const error of [ring, null, undefined, 'text', 7]) expect(classified({ error })).toEqual(UNAVAILABLE);
 });
 
 describe('a complete answer with a problem', () => {
   const problem = 'the token is empty';
 
-  it('is a bad answer, and the message names the problem', () => {
+  it('a complete answer with a problem is a bad answer, and the message names the problem', () => {
     const failed = { status: 200, problem, body: { error: 'server_error' } };
     expect(classified(failed)).toEqual(BAD_ANSWER);
     expect(errorFor(failed)).toMatchObject({ status: 200, message: expect.stringContaining(problem) });
@@ -243,107 +237,102 @@ describe('a complete answer with a problem', () => {
   it.each([
     ['invalid_grant', 'owner_refused', 'owner'],
     ['invalid_client', 'client_refused', 'client'],
-  ])('is classified by its OAuth code %s, as some services answer errors with 200', (error, code, scope) => {
-    expect(classified({ status: 200, problem, body: { error } })).toEqual([code, scope, false]);
-    expect(errorFor({ status: 200, problem, body: { error } }).message).toBe(
-      `the token endpoint responded with 200 (${error})`,
-    );
-  });
-});
-
-describe('classifyFailure', () => {
-  it('is shown the kind and whatever is known', () => {
-    const body = { error: 'invalid_grant', hint: 'x' };
-    expect(shown({ status: 400, body, retryAfter: '5' })).toEqual({
-      ...{ kind: 'status', status: 400, oauthError: 'invalid_grant', retryAfterMs: 5_000 },
-      body,
-    });
-    expect(shown({ status: 500, body: 'oops' })).toEqual({ kind: 'status', status: 500, body: 'oops' });
-    expect(shown({})).toEqual({ kind: 'network' });
-  });
-
-  it.each([
-    [{ status: 500 }, 'owner', 'endpoint_unavailable'],
-    [{ status: 429 }, 'owner', 'rate_limited'],
-    [{ status: 405 }, 'owner', 'owner_refused'],
-    [{ status: 400, body: { error: 'invalid_client' } }, 'owner', 'owner_refused'],
-    [{ status: 405 }, 'client', 'client_refused'],
-    [{ status: 500 }, 'client', 'client_refused'],
-    [{ status: 429 }, 'client', 'rate_limited'],
-    [{ status: 400, body: { error: 'invalid_grant' } }, 'client', 'client_refused'],
-    [{ status: 400, body: { error: 'invalid_grant' } }, 'endpoint', 'endpoint_unavailable'],
-  ] as const)('of %j that returns %s gives that scope, and the code %s', (failed, scope, code) => {
-    expect(classified(failed, { classifyFailure: () => scope })).toEqual([code, scope, true]);
-  });
-
-  it('that says nothing leaves the default', () => {
-    expect(classified({ status: 500 }, { classifyFailure: () => undefined })).toEqual(UNAVAILABLE);
-  });
-
-  it('that throws, or says what is no scope, is a failure of the user’s own', () => {
-    const boom = () => {
-      throw new RangeError('secret words');
-    };
-    const error = errorFor({ status: 503, retryAfter: '9' }, { classifyFailure: boom });
-    expect(error).toMatchObject({ code: 'source_failed', failureScope: 'owner', status: 503, retryAfterMs: 9_000 });
-    expect(error.cause?.name).toBe('RangeError');
-    for (const said of ['nobody', 1, null, Promise.resolve('owner')]) {
-      expect(classified({ status: 503 }, { classifyFailure: () => said as 'owner' })[0]).toBe('source_failed');
-    }
-  });
-});
-
-describe('Retry-After', () => {
-  it('is kept for every status', () => {
-    for (const status of [302, 400, 429, 500, 503]) {
-      expect(errorFor({ status, retryAfter: '60' }).retryAfterMs).toBe(60_000);
-    }
-  });
-});
-
-describe('the OAuth code', () => {
-  it.each([[null], ['invalid_grant'], [[]], [{}], [{ error: 7 }], [{ error: 'Invalid Grant' }], [{ error: '' }]])(
-    'is not in %j',
-    (body) => {
-      expect(oauthErrorOf(body, [])).toBeUndefined();
+  ])(
+    'a complete answer with a problem is classified by its OAuth code %s, as some services answer errors with 200',
+    (error, code, scope) => {
+      expect(classified({ status: 200, problem, body: { error } })).toEqual([code, scope, false]);
+      expect(errorFor({ status: 200, problem, body: { error } }).message).toBe(
+        `the token endpoint responded with 200 (${error})`,
+      );
     },
   );
+});
 
-  it('is dropped where it may be an echo of what was sent, in whole, in part, or within more', () => {
-    for (const error of ['correct_horse_battery', 'horse_battery', 'bad_correct_horse_battery', 'horse']) {
-      expect(oauthErrorOf({ error }, ['id', 'Correct_Horse_Battery'])).toBeUndefined();
-    }
-    expect(oauthErrorOf({ error: 'key_revoked' }, ['Correct_Horse_Battery'])).toBe('key_revoked');
+it('classifyFailure is shown the kind and whatever is known', () => {
+  const body = { error: 'invalid_grant', hint: 'x' };
+  expect(shown({ status: 400, body, retryAfter: '5' })).toEqual({
+    ...{ kind: 'status', status: 400, oauthError: 'invalid_grant', retryAfterMs: 5_000 },
+    body,
   });
+  expect(shown({ status: 500, body: 'oops' })).toEqual({ kind: 'status', status: 500, body: 'oops' });
+  expect(shown({})).toEqual({ kind: 'network' });
+});
 
-  it('is kept where it is a word of the standard, whatever was sent', () => {
-    expect(oauthErrorOf({ error: 'invalid_client' }, ['client', 'a', 'my_invalid_client_key'])).toBe('invalid_client');
-  });
+it.each([
+  [{ status: 500 }, 'owner', 'endpoint_unavailable'],
+  [{ status: 429 }, 'owner', 'rate_limited'],
+  [{ status: 405 }, 'owner', 'owner_refused'],
+  [{ status: 400, body: { error: 'invalid_client' } }, 'owner', 'owner_refused'],
+  [{ status: 405 }, 'client', 'client_refused'],
+  [{ status: 500 }, 'client', 'client_refused'],
+  [{ status: 429 }, 'client', 'rate_limited'],
+  [{ status: 400, body: { error: 'invalid_grant' } }, 'client', 'client_refused'],
+  [{ status: 400, body: { error: 'invalid_grant' } }, 'endpoint', 'endpoint_unavailable'],
+] as const)('classifyFailure of %j that returns %s gives that scope, and the code %s', (failed, scope, code) => {
+  expect(classified(failed, { classifyFailure: () => scope })).toEqual([code, scope, true]);
+});
+
+it('classifyFailure that says nothing leaves the default', () => {
+  expect(classified({ status: 500 }, { classifyFailure: () => undefined })).toEqual(UNAVAILABLE);
+});
+
+it('classifyFailure that throws, or says what is no scope, is a failure of the user’s own', () => {
+  const boom = () => {
+    throw new RangeError('secret words');
+  };
+  const error = errorFor({ status: 503, retryAfter: '9' }, { classifyFailure: boom });
+  expect(error).toMatchObject({ code: 'source_failed', failureScope: 'owner', status: 503, retryAfterMs: 9_000 });
+  expect(error.cause?.name).toBe('RangeError');
+  for (const said of ['nobody', 1, null, Promise.resolve('owner')]) {
+    expect(classified({ status: 503 }, { classifyFailure: () => said as 'owner' })[0]).toBe('source_failed');
+  }
+});
+
+it('Retry-After is kept for every status', () => {
+  for (const status of [302, 400, 429, 500, 503]) {
+    expect(errorFor({ status, retryAfter: '60' }).retryAfterMs).toBe(60_000);
+  }
+});
+
+it.each([[null], ['invalid_grant'], [[]], [{}], [{ error: 7 }], [{ error: 'Invalid Grant' }], [{ error: '' }]])(
+  'the OAuth code is not in %j',
+  (body) => {
+    expect(oauthErrorOf(body, [])).toBeUndefined();
+  },
+);
+
+it('the OAuth code is dropped where it may be an echo of what was sent, in whole, in part, or within more', () => {
+  for (const error of ['correct_horse_battery', 'horse_battery', 'bad_correct_horse_battery', 'horse']) {
+    expect(oauthErrorOf({ error }, ['id', 'Correct_Horse_Battery'])).toBeUndefined();
+  }
+  expect(oauthErrorOf({ error: 'key_revoked' }, ['Correct_Horse_Battery'])).toBe('key_revoked');
+});
+
+it('the OAuth code is kept where it is a word of the standard, whatever was sent', () => {
+  expect(oauthErrorOf({ error: 'invalid_client' }, ['client', 'a', 'my_invalid_client_key'])).toBe('invalid_client');
 });
 
 describe('the description', () => {
   const shownOf = (error_description: unknown, sent: string[] = []) =>
     shown({ status: 400, body: { error: 'invalid_request', error_description } }, sent).errorDescription;
 
-  it('is shown to classifyFailure in a form that a terminal can print', () => {
+  it('the description is shown to classifyFailure in a form that a terminal can print', () => {
     expect(shownOf('The tenant is suspended.')).toBe('The tenant is suspended.');
     expect(shownOf('a\r\nb\u001b[31m\u202ec')).toBe('a b [31m c');
     expect(shownOf('x'.repeat(1_000))).toHaveLength(300);
     for (const none of ['', '\n', 7, {}, undefined]) expect(shownOf(none)).toBeUndefined();
   });
 
-  it('is dropped where it repeats what was sent, also with white space in between', () => {
+  it('the description is dropped where it repeats what was sent, also with white space in between', () => {
     expect(shownOf('no owner with key canary-key-1', ['canary-key-1'])).toBeUndefined();
     expect(shownOf('no owner with key canary\n-key-1', ['canary-key-1'])).toBeUndefined();
     expect(shownOf('no owner with this key', ['canary-key-1'])).toBe('no owner with this key');
   });
 });
 
-describe('the error', () => {
-  it('holds facts alone: time, status, code, wait; and of the cause nothing that it said', () => {
-    const error = errorFor({ status: 200, error: errorWith('ECONNRESET'), body: { a: 'secret' }, retryAfter: '3' });
-    expect(error).toMatchObject({ failedAtMs: NOW_MS, status: 200, retryAfterMs: 3_000 });
-    expect(error.cause).toMatchObject({ name: 'Error', code: 'ECONNRESET' });
-    expect(JSON.stringify(error)).not.toContain('secret');
-  });
+it('the error holds facts alone: time, status, code, wait; and of the cause nothing that it said', () => {
+  const error = errorFor({ status: 200, error: errorWith('ECONNRESET'), body: { a: 'secret' }, retryAfter: '3' });
+  expect(error).toMatchObject({ failedAtMs: NOW_MS, status: 200, retryAfterMs: 3_000 });
+  expect(error.cause).toMatchObject({ name: 'Error', code: 'ECONNRESET' });
+  expect(JSON.stringify(error)).not.toContain('secret');
 });

@@ -46,57 +46,53 @@ function streamOf(...parts: unknown[]): { stream: ReadableStream; letGo: Promise
   return { stream, letGo };
 }
 
-describe('the request', () => {
-  it('is one POST with the body, that neither follows redirects nor is cached', async () => {
-    let seen: RequestInit | undefined;
-    await post(
-      answering((init) => {
-        seen = init;
-        return new Response('{}');
-      }),
-    );
-    expect(seen).toMatchObject({ method: 'POST', redirect: 'manual', cache: 'no-store', body: '{"a":"ä"}' });
-    await postAndGet(status(200, 'ok'));
-    expect(service.calls[0]).toMatchObject({ method: 'POST', path: '/auth/v1/token', body: '{"a":"ä"}' });
-    expect(service.calls[0]?.headers).toMatchObject({ 'x-test': 'yes', 'content-length': '10' });
-  });
-
-  it('is never sent again', async () => {
-    await postAndGet(status(200, 'ok'));
-    await service.dropConnections();
-    service.always(({ socket }) => void socket.destroy());
-    const received = await post(fetch);
-    expect(received.stale).toBeFalsy();
-    expect(received.error).toBeInstanceOf(TypeError);
-  });
+it('the request is one POST with the body, that neither follows redirects nor is cached', async () => {
+  let seen: RequestInit | undefined;
+  await post(
+    answering((init) => {
+      seen = init;
+      return new Response('{}');
+    }),
+  );
+  expect(seen).toMatchObject({ method: 'POST', redirect: 'manual', cache: 'no-store', body: '{"a":"ä"}' });
+  await postAndGet(status(200, 'ok'));
+  expect(service.calls[0]).toMatchObject({ method: 'POST', path: '/auth/v1/token', body: '{"a":"ä"}' });
+  expect(service.calls[0]?.headers).toMatchObject({ 'x-test': 'yes', 'content-length': '10' });
 });
 
-describe('an answer', () => {
-  it('may be empty', async () => {
-    const received = await post(answering(() => new Response(null, { status: 204 })));
-    expect(received).toMatchObject({ status: 204, body: Buffer.alloc(0) });
-  });
+it('the request is never sent again', async () => {
+  await postAndGet(status(200, 'ok'));
+  await service.dropConnections();
+  service.always(({ socket }) => void socket.destroy());
+  const received = await post(fetch);
+  expect(received.stale).toBeFalsy();
+  expect(received.error).toBeInstanceOf(TypeError);
+});
 
-  it('is taken up to the cap, decoded, and refused beyond it', async () => {
-    const packed = (bytes: number) => status(200, zlib.gzipSync(Buffer.alloc(bytes)), { 'content-encoding': 'gzip' });
-    expect((await postAndGet(packed(1_000))).body).toHaveLength(1_000);
-    const refused = await postAndGet(packed(1_001));
-    expect(refused).toMatchObject({ status: 200, error: { code: 'ERR_UNUSABLE_BODY' } });
-    expect(refused).not.toHaveProperty('body');
-  });
+it('an answer may be empty', async () => {
+  const received = await post(answering(() => new Response(null, { status: 204 })));
+  expect(received).toMatchObject({ status: 204, body: Buffer.alloc(0) });
+});
 
-  it('without an end is let go of at the cap', async () => {
-    const received = await postAndGet(flood(head(200, { 'content-length': '1000000000' })));
-    expect(received).toMatchObject({ status: 200, error: { code: 'ERR_UNUSABLE_BODY' } });
-    await service.calls[0]?.gone;
-  });
+it('an answer is taken up to the cap, decoded, and refused beyond it', async () => {
+  const packed = (bytes: number) => status(200, zlib.gzipSync(Buffer.alloc(bytes)), { 'content-encoding': 'gzip' });
+  expect((await postAndGet(packed(1_000))).body).toHaveLength(1_000);
+  const refused = await postAndGet(packed(1_001));
+  expect(refused).toMatchObject({ status: 200, error: { code: 'ERR_UNUSABLE_BODY' } });
+  expect(refused).not.toHaveProperty('body');
+});
 
-  it('of no bytes is refused, and let go of', async () => {
-    const { stream, letGo } = streamOf('text');
-    const received = await post(answering(() => new Response(stream)));
-    expect(received.error).toBeInstanceOf(Error);
-    await letGo;
-  });
+it('an answer without an end is let go of at the cap', async () => {
+  const received = await postAndGet(flood(head(200, { 'content-length': '1000000000' })));
+  expect(received).toMatchObject({ status: 200, error: { code: 'ERR_UNUSABLE_BODY' } });
+  await service.calls[0]?.gone;
+});
+
+it('an answer of no bytes is refused, and let go of', async () => {
+  const { stream, letGo } = streamOf('text');
+  const received = await post(answering(() => new Response(stream)));
+  expect(received.error).toBeInstanceOf(Error);
+  await letGo;
 });
 
 describe('a redirect', () => {
@@ -107,7 +103,7 @@ describe('a redirect', () => {
     expect(service.calls).toHaveLength(1);
   });
 
-  it('that the fetch hid, or followed all the same, is refused without a status', async () => {
+  it('a redirect that the fetch hid, or followed all the same, is refused without a status', async () => {
     const hidden = Object.defineProperty(new Response(null), 'type', { value: 'opaqueredirect' });
     const followed = Object.defineProperty(new Response('{}'), 'redirected', { value: true });
     for (const response of [hidden, followed]) {
@@ -118,63 +114,59 @@ describe('a redirect', () => {
   });
 });
 
-describe('a fetch that fails', () => {
-  it('is told of, whether it rejects, throws or gives no response', async () => {
-    const boom = new TypeError('fetch failed');
-    const failing: (typeof fetch)[] = [
-      () => Promise.reject(boom),
-      () => {
-        throw boom;
-      },
-    ];
-    for (const each of failing) expect(await post(each)).toEqual({ error: boom });
-    const none = answering(() => undefined as unknown as Response);
-    expect((await post(none)).error).toBeInstanceOf(TypeError);
-  });
+it('a fetch that fails is told of, whether it rejects, throws or gives no response', async () => {
+  const boom = new TypeError('fetch failed');
+  const failing: (typeof fetch)[] = [
+    () => Promise.reject(boom),
+    () => {
+      throw boom;
+    },
+  ];
+  for (const each of failing) expect(await post(each)).toEqual({ error: boom });
+  const none = answering(() => undefined as unknown as Response);
+  expect((await post(none)).error).toBeInstanceOf(TypeError);
 });
 
-describe('an abort', () => {
-  it('ends a request that nobody answers, and its connection', async () => {
-    const controller = new AbortController();
-    service.next(silence());
-    const pending = post(fetch, controller.signal);
-    const call = await service.arrived(1);
-    controller.abort();
-    expect(await pending).toMatchObject({ error: { code: 'closed' } });
-    await call.gone;
-  });
+it('an abort ends a request that nobody answers, and its connection', async () => {
+  const controller = new AbortController();
+  service.next(silence());
+  const pending = post(fetch, controller.signal);
+  const call = await service.arrived(1);
+  controller.abort();
+  expect(await pending).toMatchObject({ error: { code: 'closed' } });
+  await call.gone;
+});
 
-  it('never takes for whole what a fetch deaf to it had begun, and lets go of that', async () => {
-    const controller = new AbortController();
-    const { stream, letGo } = streamOf(Buffer.from('{"begun":'));
-    const pending = post(
-      answering(() => new Response(stream)),
-      controller.signal,
-    );
-    await settle();
-    controller.abort();
-    const received = await pending;
-    expect(received).toMatchObject({ status: 200, error: { code: 'closed' } });
-    expect(received).not.toHaveProperty('body');
-    await letGo;
-  });
+it('an abort never takes for whole what a fetch deaf to it had begun, and lets go of that', async () => {
+  const controller = new AbortController();
+  const { stream, letGo } = streamOf(Buffer.from('{"begun":'));
+  const pending = post(
+    answering(() => new Response(stream)),
+    controller.signal,
+  );
+  await settle();
+  controller.abort();
+  const received = await pending;
+  expect(received).toMatchObject({ status: 200, error: { code: 'closed' } });
+  expect(received).not.toHaveProperty('body');
+  await letGo;
+});
 
-  it('lets go of an answer that a fetch deaf to it brings afterwards', async () => {
-    const controller = new AbortController();
-    const { stream, letGo } = streamOf();
-    let bring!: (response: Response) => void;
-    const late = new Promise<Response>((resolve) => {
-      bring = resolve;
-    });
-    const pending = post(
-      answering(() => late),
-      controller.signal,
-    );
-    controller.abort();
-    bring(new Response(stream));
-    await letGo;
-    expect(await pending).toMatchObject({ error: { code: 'closed' } });
+it('an abort lets go of an answer that a fetch deaf to it brings afterwards', async () => {
+  const controller = new AbortController();
+  const { stream, letGo } = streamOf();
+  let bring!: (response: Response) => void;
+  const late = new Promise<Response>((resolve) => {
+    bring = resolve;
   });
+  const pending = post(
+    answering(() => late),
+    controller.signal,
+  );
+  controller.abort();
+  bring(new Response(stream));
+  await letGo;
+  expect(await pending).toMatchObject({ error: { code: 'closed' } });
 });
 
 describe('a proxy that requires authentication', () => {
@@ -187,12 +179,12 @@ describe('a proxy that requires authentication', () => {
       }),
     });
 
-  it('shows as status 407, and no other refusal of a proxy as an answer of the service', async () => {
+  it('a proxy that requires authentication shows as status 407, and no other refusal of a proxy as an answer of the service', async () => {
     expect((await post(rejecting(refused(407)))).status).toBe(407);
     expect((await post(rejecting(refused(403)))).status).toBeUndefined();
   });
 
-  it('is looked for in a few causes only, and in errors only', async () => {
+  it('a proxy that requires authentication is looked for in a few causes only, and in errors only', async () => {
     const ring = new Error('around');
     ring.cause = ring;
     const odd = Object.defineProperty(new Error('x'), 'message', { value: 7 });

@@ -88,43 +88,41 @@ function listening(onData: () => void): http.Agent {
   return reporting;
 }
 
-describe('results', () => {
-  it('are delivered together, once all responses that have arrived are read', async () => {
-    const events: string[] = [];
-    const through = listening(() => events.push('read'));
-    service.always(silence());
-    const posts = [1, 2, 3].map(async () => {
-      await post({ through });
-      events.push('delivered');
-    });
-    await service.arrived(3);
-    for (const call of service.calls) call.answer(token());
-    await Promise.all(posts);
-    expect(events).toEqual(['read', 'read', 'read', 'delivered', 'delivered', 'delivered']);
-    through.destroy();
+it('results are delivered together, once all responses that have arrived are read', async () => {
+  const events: string[] = [];
+  const through = listening(() => events.push('read'));
+  service.always(silence());
+  const posts = [1, 2, 3].map(async () => {
+    await post({ through });
+    events.push('delivered');
   });
+  await service.arrived(3);
+  for (const call of service.calls) call.answer(token());
+  await Promise.all(posts);
+  expect(events).toEqual(['read', 'read', 'read', 'delivered', 'delivered', 'delivered']);
+  through.destroy();
+});
 
-  it('stay complete responses even if the exchange is aborted before they are delivered', async () => {
-    const controller = new AbortController();
-    const through = listening(() => setImmediate(() => controller.abort()));
-    expect(await post({ through, signal: controller.signal })).toMatchObject({ status: 200, body: expect.anything() });
-    expect(controller.signal.aborted).toBe(true);
-    through.destroy();
-  });
+it('results stay complete responses even if the exchange is aborted before they are delivered', async () => {
+  const controller = new AbortController();
+  const through = listening(() => setImmediate(() => controller.abort()));
+  expect(await post({ through, signal: controller.signal })).toMatchObject({ status: 200, body: expect.anything() });
+  expect(controller.signal.aborted).toBe(true);
+  through.destroy();
+});
 
-  it('do not wait for faked timers, whether the global ones are faked or those of the module', async () => {
-    const { setImmediate: real } = timers;
-    vi.useFakeTimers();
-    timers.setImmediate = globalThis.setImmediate;
+it('results do not wait for faked timers, whether the global ones are faked or those of the module', async () => {
+  const { setImmediate: real } = timers;
+  vi.useFakeTimers();
+  timers.setImmediate = globalThis.setImmediate;
+  syncBuiltinESMExports();
+  try {
+    expect(await post()).toMatchObject({ status: 200 });
+  } finally {
+    vi.useRealTimers();
+    timers.setImmediate = real;
     syncBuiltinESMExports();
-    try {
-      expect(await post()).toMatchObject({ status: 200 });
-    } finally {
-      vi.useRealTimers();
-      timers.setImmediate = real;
-      syncBuiltinESMExports();
-    }
-  });
+  }
 });
 
 describe('an answer', () => {
@@ -135,7 +133,7 @@ describe('an answer', () => {
     expect(received).not.toHaveProperty('error');
   });
 
-  it('may come in chunks, after informational ones, and end with the connection', async () => {
+  it('an answer may come in chunks, after informational ones, and end with the connection', async () => {
     const chunked = head(200, { 'transfer-encoding': 'chunked' });
     const first = await postAndGet(raw(head(103), head(100), chunked, '3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n'));
     expect(first.body?.toString()).toBe('abcde');
@@ -143,13 +141,13 @@ describe('an answer', () => {
     expect(second.body?.toString()).toBe('to the end');
   });
 
-  it('of two for one request counts only once, and never for the next request', async () => {
+  it('an answer of two for one request counts only once, and never for the next request', async () => {
     const one = (body: string) => head(200, { 'content-length': '3' }) + body;
     expect((await postAndGet(raw(one('own'), one('odd')))).body?.toString()).toBe('own');
     expect((await postAndGet(raw(one('new')))).body?.toString()).toBe('new');
   });
 
-  it('that arrives unasked on an idle connection is nobody’s', async () => {
+  it('an answer that arrives unasked on an idle connection is nobody’s', async () => {
     const one = (body: string) => head(200, { 'content-length': '3' }) + body;
     await postAndGet(raw(one('own')));
     const idle = service.calls[0]?.socket;
@@ -213,7 +211,7 @@ describe('a body that cannot be used', () => {
     expect(await post()).toMatchObject({ status: 200 });
   });
 
-  it('keeps no connection on which more of it may come', async () => {
+  it('a body that cannot be used keeps no connection on which more of it may come', async () => {
     await postAndGet(raw(head(200, { 'content-length': '2000' }), 'x'.repeat(1_001)));
     await service.calls[0]?.gone;
     await postAndGet(raw('no HTTP at all\r\n\r\n'));
@@ -232,91 +230,85 @@ function gzipped(): Record<string, string> {
   return { 'content-encoding': 'gzip' };
 }
 
-describe('a connection that fails', () => {
-  it('before it stands: nothing was reached', async () => {
-    const gone = await LoopbackService.start();
-    const { url } = gone;
-    await gone.close();
-    expect(await post({ url })).toMatchObject({ unreached: true, stale: false, error: { code: 'ECONNREFUSED' } });
-  });
-
-  it('once it stood: something may have been', async () => {
-    expect(await postAndGet(reset())).toMatchObject({ unreached: false, stale: false, error: { code: 'ECONNRESET' } });
-    expect(await postAndGet(end())).toMatchObject({ unreached: false, stale: false, error: { code: 'ECONNRESET' } });
-  });
-
-  it('in the middle of a body: the status is known', async () => {
-    const received = await postAndGet(thenEnd(raw(head(200, { 'content-length': '100' }), 'begun')));
-    expect(received).toMatchObject({ status: 200, error: { code: 'ECONNRESET' }, stale: false });
-    expect(received).not.toHaveProperty('body');
-  });
-
-  it('by an agent that throws: nothing was reached', async () => {
-    const broken = new https.Agent();
-    expect(await post({ through: broken })).toMatchObject({ unreached: true, error: expect.any(TypeError) });
-  });
+it('a connection that fails before it stands: nothing was reached', async () => {
+  const gone = await LoopbackService.start();
+  const { url } = gone;
+  await gone.close();
+  expect(await post({ url })).toMatchObject({ unreached: true, stale: false, error: { code: 'ECONNREFUSED' } });
 });
 
-describe('the agent of an endpoint', () => {
-  it('reads the proxy from the environment only if the global agent of Node does', () => {
-    const url = new URL('https://api.example.com');
-    expect(keepAliveAgent(url)).not.toHaveProperty('options.proxyEnv');
-    const globalOptions = https.globalAgent.options as { proxyEnv?: object };
-    onTestFinished(() => void delete globalOptions.proxyEnv);
-    globalOptions.proxyEnv = { HTTPS_PROXY: 'http://proxy.example:3128' };
-    // Without the timeout, a tunnel to a proxy that never answers would stay open for good.
-    expect(keepAliveAgent(url)).toMatchObject({ options: { proxyEnv: globalOptions.proxyEnv, timeout: 30_000 } });
-  });
+it('a connection that fails once it stood: something may have been', async () => {
+  expect(await postAndGet(reset())).toMatchObject({ unreached: false, stale: false, error: { code: 'ECONNRESET' } });
+  expect(await postAndGet(end())).toMatchObject({ unreached: false, stale: false, error: { code: 'ECONNRESET' } });
 });
 
-describe('a connection that was kept', () => {
-  it('is stored by the origin of the endpoint alone', async () => {
-    await warm();
-    expect(Object.keys(agent.freeSockets)).toEqual([service.url]);
-  });
+it('a connection that fails in the middle of a body: the status is known', async () => {
+  const received = await postAndGet(thenEnd(raw(head(200, { 'content-length': '100' }), 'begun')));
+  expect(received).toMatchObject({ status: 200, error: { code: 'ECONNRESET' }, stale: false });
+  expect(received).not.toHaveProperty('body');
+});
 
-  it('is kept for 30 s', async () => {
-    await warm();
-    expect(idle()).toMatchObject([{ timeout: 30_000 }]);
-  });
+it('a connection that fails by an agent that throws: nothing was reached', async () => {
+  const broken = new https.Agent();
+  expect(await post({ through: broken })).toMatchObject({ unreached: true, error: expect.any(TypeError) });
+});
 
-  it('is kept for a second less than the service says', async () => {
-    service.next(json(200, {}, { 'keep-alive': 'timeout=5' }));
-    await warm();
-    expect(idle()).toMatchObject([{ timeout: 4_000 }]);
-  });
+it('the agent of an endpoint reads the proxy from the environment only if the global agent of Node does', () => {
+  const url = new URL('https://api.example.com');
+  expect(keepAliveAgent(url)).not.toHaveProperty('options.proxyEnv');
+  const globalOptions = https.globalAgent.options as { proxyEnv?: object };
+  onTestFinished(() => void delete globalOptions.proxyEnv);
+  globalOptions.proxyEnv = { HTTPS_PROXY: 'http://proxy.example:3128' };
+  // Without the timeout, a tunnel to a proxy that never answers would stay open for good.
+  expect(keepAliveAgent(url)).toMatchObject({ options: { proxyEnv: globalOptions.proxyEnv, timeout: 30_000 } });
+});
 
-  it('is reused without a new timeout', async () => {
-    await warm();
-    const [socket] = idle();
-    const setTimeout = vi.spyOn(socket as Socket, 'setTimeout');
-    await warm();
-    expect(idle()).toEqual([socket]);
-    expect(setTimeout).not.toHaveBeenCalled();
-  });
+it('a connection that was kept is stored by the origin of the endpoint alone', async () => {
+  await warm();
+  expect(Object.keys(agent.freeSockets)).toEqual([service.url]);
+});
 
-  it('is dropped when idle, and left alone in use', async () => {
-    service.next(silence());
-    const pending = post();
-    const call = await service.arrived(1);
-    await warm();
-    expect(service.openConnections).toBe(2);
-    dropIdleSockets(agent);
-    await service.calls[1]?.gone;
-    call.answer(token());
-    expect(await pending).toMatchObject({ status: 200 });
-  });
+it('a connection that was kept is kept for 30 s', async () => {
+  await warm();
+  expect(idle()).toMatchObject([{ timeout: 30_000 }]);
+});
+
+it('a connection that was kept is kept for a second less than the service says', async () => {
+  service.next(json(200, {}, { 'keep-alive': 'timeout=5' }));
+  await warm();
+  expect(idle()).toMatchObject([{ timeout: 4_000 }]);
+});
+
+it('a connection that was kept is reused without a new timeout', async () => {
+  await warm();
+  const [socket] = idle();
+  const setTimeout = vi.spyOn(socket as Socket, 'setTimeout');
+  await warm();
+  expect(idle()).toEqual([socket]);
+  expect(setTimeout).not.toHaveBeenCalled();
+});
+
+it('a connection that was kept is dropped when idle, and left alone in use', async () => {
+  service.next(silence());
+  const pending = post();
+  const call = await service.arrived(1);
+  await warm();
+  expect(service.openConnections).toBe(2);
+  dropIdleSockets(agent);
+  await service.calls[1]?.gone;
+  call.answer(token());
+  expect(await pending).toMatchObject({ status: 200 });
 });
 
 describe('an abort', () => {
   const aborted = { error: { code: 'closed' } };
 
-  it('before the start sends nothing', async () => {
+  it('an abort before the start sends nothing', async () => {
     expect(await post({ signal: AbortSignal.abort() })).toMatchObject(aborted);
     expect(service.connections).toBe(0);
   });
 
-  it('ends a request that nobody answers, and its connection', async () => {
+  it('an abort ends a request that nobody answers, and its connection', async () => {
     const controller = new AbortController();
     service.next(silence());
     const pending = post({ signal: controller.signal });
@@ -326,7 +318,7 @@ describe('an abort', () => {
     await call.gone;
   });
 
-  it('ends a body that does not go on', async () => {
+  it('an abort ends a body that does not go on', async () => {
     const controller = new AbortController();
     service.next(raw(head(200, { 'content-length': '100' }), 'begun'));
     const pending = post({ signal: controller.signal });
@@ -337,7 +329,7 @@ describe('an abort', () => {
     await call.gone;
   });
 
-  it('ends a connection that is still being made', async () => {
+  it('an abort ends a connection that is still being made', async () => {
     const controller = new AbortController();
     const never = new http.Agent();
     const connecting = once(never, 'asked');

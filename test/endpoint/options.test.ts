@@ -17,78 +17,74 @@ function problemsOf(changes: object, from: object = GOOD): { code: string; paths
   }
 }
 
-describe('baseUrl', () => {
-  it.each([
-    ['https://service.example', 'https://service.example/'],
-    ['https://service.example/', 'https://service.example/'],
-    ['HTTPS://Service.Example:8443/tenant/', 'https://service.example:8443/tenant/'],
-    [new URL('https://service.example/x'), 'https://service.example/x'],
-  ])('takes %s', (baseUrl, expected) => {
-    expect(checkEndpointOptions({ ...GOOD, baseUrl }).baseUrl.href).toBe(expected);
-  });
-
-  it.each([
-    undefined,
-    null,
-    '',
-    7,
-    {},
-    'service.example',
-    '/auth',
-    'ftp://service.example',
-    'javascript:alert(1)',
-    'https://user@service.example',
-    'https://:password@service.example',
-    'https://service.example/?a=b',
-    'https://service.example?',
-    'https://service.example/#part',
-    'https://service.example#',
-    'https://',
-  ])('refuses %s', (baseUrl) => {
-    expect(problemsOf({ baseUrl })).toEqual({ code: 'invalid_options', paths: ['baseUrl'] });
-  });
+it.each([
+  ['https://service.example', 'https://service.example/'],
+  ['https://service.example/', 'https://service.example/'],
+  ['HTTPS://Service.Example:8443/tenant/', 'https://service.example:8443/tenant/'],
+  [new URL('https://service.example/x'), 'https://service.example/x'],
+])('baseUrl takes %s', (baseUrl, expected) => {
+  expect(checkEndpointOptions({ ...GOOD, baseUrl }).baseUrl.href).toBe(expected);
 });
 
-describe('http without TLS', () => {
-  it.each([
-    'http://localhost',
-    'http://LOCALHOST:8080/x',
-    'http://127.0.0.1:3000',
-    'http://127.255.255.254',
-    'http://127.1',
-    'http://0x7f000001',
-    'http://[::1]:3000',
-  ])('is taken for this machine: %s', (baseUrl) => {
-    expect(problemsOf({ baseUrl })).toBeUndefined();
-  });
-
-  it.each([
-    'http://service.example',
-    'http://localhost.example',
-    'http://127.0.0.1.example',
-    'http://128.0.0.1',
-    'http://0.0.0.0',
-    'http://10.0.0.1',
-    'http://[::2]',
-    'http://[::ffff:127.0.0.1]',
-    'http://localhost.',
-  ])('is insecure for any other: %s', (baseUrl) => {
-    expect(problemsOf({ baseUrl })).toEqual({ code: 'insecure_url', paths: [] });
-    expect(problemsOf({ baseUrl, allowInsecureHttp: false })?.code).toBe('insecure_url');
-    expect(problemsOf({ baseUrl, allowInsecureHttp: true })).toBeUndefined();
-  });
-
-  it('is one problem among others where there are others', () => {
-    const expected = { code: 'invalid_options', paths: ['clientId', 'baseUrl'] };
-    expect(problemsOf({ baseUrl: 'http://service.example', clientId: '' })).toEqual(expected);
-    expect(problemsOf({ baseUrl: 'http://service.example', allowInsecureHttp: 'yes' })?.paths).toEqual([
-      'allowInsecureHttp',
-      'baseUrl',
-    ]);
-  });
+it.each([
+  undefined,
+  null,
+  '',
+  7,
+  {},
+  'service.example',
+  '/auth',
+  'ftp://service.example',
+  'javascript:alert(1)',
+  'https://user@service.example',
+  'https://:password@service.example',
+  'https://service.example/?a=b',
+  'https://service.example?',
+  'https://service.example/#part',
+  'https://service.example#',
+  'https://',
+])('baseUrl refuses %s', (baseUrl) => {
+  expect(problemsOf({ baseUrl })).toEqual({ code: 'invalid_options', paths: ['baseUrl'] });
 });
 
-describe('every other option', () => {
+it.each([
+  'http://localhost',
+  'http://LOCALHOST:8080/x',
+  'http://127.0.0.1:3000',
+  'http://127.255.255.254',
+  'http://127.1',
+  'http://0x7f000001',
+  'http://[::1]:3000',
+])('http without TLS is taken for this machine: %s', (baseUrl) => {
+  expect(problemsOf({ baseUrl })).toBeUndefined();
+});
+
+it.each([
+  'http://service.example',
+  'http://localhost.example',
+  'http://127.0.0.1.example',
+  'http://128.0.0.1',
+  'http://0.0.0.0',
+  'http://10.0.0.1',
+  'http://[::2]',
+  'http://[::ffff:127.0.0.1]',
+  'http://localhost.',
+])('http without TLS is insecure for any other: %s', (baseUrl) => {
+  expect(problemsOf({ baseUrl })).toEqual({ code: 'insecure_url', paths: [] });
+  expect(problemsOf({ baseUrl, allowInsecureHttp: false })?.code).toBe('insecure_url');
+  expect(problemsOf({ baseUrl, allowInsecureHttp: true })).toBeUndefined();
+});
+
+it('http without TLS is one problem among others where there are others', () => {
+  const expected = { code: 'invalid_options', paths: ['clientId', 'baseUrl'] };
+  expect(problemsOf({ baseUrl: 'http://service.example', clientId: '' })).toEqual(expected);
+  expect(problemsOf({ baseUrl: 'http://service.example', allowInsecureHttp: 'yes' })?.paths).toEqual([
+    'allowInsecureHttp',
+    'baseUrl',
+  ]);
+});
+
+describe('options', () => {
   const agent = new http.Agent();
 
   it.each<[string, unknown[], unknown[]]>([
@@ -125,7 +121,7 @@ describe('every other option', () => {
     expect(problemsOf({ baseUrl, agent: new Either() })).toBeUndefined();
   });
 
-  it.each([undefined, null, 'text', [], 7])('are refused as %s altogether', (options) => {
+  it.each([undefined, null, 'text', [], 7])('options are refused as %s altogether', (options) => {
     expect(() => checkEndpointOptions(options as never)).toThrow(/options: expected an object/);
   });
 });

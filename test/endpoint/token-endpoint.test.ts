@@ -37,7 +37,7 @@ function answer(status: number, body?: nock.Body, headers?: nock.ReplyHeaders): 
 }
 
 describe('the request', () => {
-  it('is that of the specification: one POST of four fields as JSON', async () => {
+  it('the request is that of the specification: one POST of four fields as JSON', async () => {
     let seen: { body: unknown; headers: Record<string, unknown> } | undefined;
     nock(BASE_URL)
       .post('/auth/v1/token')
@@ -63,7 +63,7 @@ describe('the request', () => {
     ['https://service.example/', '/auth/v1/token'],
     ['https://service.example/tenant/a', '/tenant/a/auth/v1/token'],
     ['https://service.example/tenant/a/', '/tenant/a/auth/v1/token'],
-  ])('goes below the base URL %s', async (baseUrl, path) => {
+  ])('the request goes below the base URL %s', async (baseUrl, path) => {
     nock(BASE_URL).post(path).reply(200, { access_token: 't' });
     const made = endpoint({ baseUrl });
     expect(made.origin).toBe('https://service.example');
@@ -78,7 +78,7 @@ describe('the request', () => {
     }
   });
 
-  it.each(['', undefined, null, 7, ['key']])('is not made for %j', async (key) => {
+  it.each(['', undefined, null, 7, ['key']])('the request is not made for %j', async (key) => {
     expect(await failureOf(endpoint().requestToken(key as string))).toMatchObject({ code: 'invalid_access_key' });
   });
 });
@@ -100,7 +100,7 @@ describe('the shape of the request', () => {
   it.each<[string, Partial<TokenEndpointOptions>]>([
     ['node:http', {}],
     ['fetch', { fetch }],
-  ])('is what the option says, over %s', async (_transport, transport) => {
+  ])('the shape of the request is what the option says, over %s', async (_transport, transport) => {
     const form = await sentWith({ tokenRequest: formRequest({ path: '/oauth/token' }), ...transport });
     expect(form).toMatchObject({
       path: '/oauth/token',
@@ -121,7 +121,7 @@ describe('the shape of the request', () => {
     });
   });
 
-  it('may send each owner to a path of its own', async () => {
+  it('the shape of the request may send each owner to a path of its own', async () => {
     const made = endpoint({ tokenRequest: ({ accessKey }) => ({ path: `/${accessKey}`, body: '' }) });
     for (const key of ['a', 'b', 'a']) {
       nock(BASE_URL)
@@ -132,7 +132,7 @@ describe('the shape of the request', () => {
   });
 
   it.each(['//evil.example/x', 'https://evil.example/x', '/../x', '/\\evil.example', '/x\r\nHost: evil.example'])(
-    'cannot lead anywhere else: %j is source_failed, and nothing is sent',
+    'the shape of the request cannot lead anywhere else: %j is source_failed, and nothing is sent',
     async (path) => {
       const error = await failureOf(endpoint({ tokenRequest: () => ({ path, body: '' }) }).requestToken('key'));
       expect(error).toMatchObject({ code: 'source_failed', message: expect.stringMatching(/^tokenRequest .*path: /) });
@@ -140,7 +140,7 @@ describe('the shape of the request', () => {
     },
   );
 
-  it('that throws is source_failed without what it said; one of our errors is passed on', async () => {
+  it('the shape of the request that throws is source_failed without what it said; one of our errors is passed on', async () => {
     const throwing = (thrown: Error) => () => {
       throw thrown;
     };
@@ -158,7 +158,7 @@ describe('the shape of the request', () => {
 });
 
 describe('the issued token', () => {
-  it('is the token with its type, the time before the request, and the answer as it came', async () => {
+  it('the issued token is the token with its type, the time before the request, and the answer as it came', async () => {
     const clock = new ManualClock();
     const atMs = clock.now();
     nock(BASE_URL)
@@ -182,7 +182,7 @@ describe('the issued token', () => {
     }
   });
 
-  it('is what parseResponse makes of the body, and no more', async () => {
+  it('the issued token is what parseResponse makes of the body, and no more', async () => {
     answer(200, { data: [{ jwt: 'abc' }] });
     const parseResponse = (body: unknown) => {
       const { data } = body as { data: { jwt: string }[] };
@@ -193,7 +193,7 @@ describe('the issued token', () => {
     expect(issued.requestedAtMs).not.toBe(5);
   });
 
-  it('has no response where the body is no object', async () => {
+  it('the issued token has no response where the body is no object', async () => {
     answer(200, '["abc"]');
     const issued = await endpoint({ parseResponse: (body) => ({ token: (body as string[])[0] ?? '' }) }).requestToken(
       'key',
@@ -203,7 +203,7 @@ describe('the issued token', () => {
 });
 
 describe('an answer that cannot be used', () => {
-  it('is also what parseResponse makes a useless token of', async () => {
+  it('an answer that cannot be used is also what parseResponse makes a useless token of', async () => {
     for (const made of [{}, { token: 7 }, { token: 'a b' }, { token: 'a', tokenType: 7 }]) {
       answer(200, {});
       const error = await failureOf(endpoint({ parseResponse: () => made as { token: string } }).requestToken('key'));
@@ -221,33 +221,31 @@ describe('an answer that cannot be used', () => {
   });
 });
 
-describe('a refusal', () => {
-  it('may say when to come again, and the clock says what that means', async () => {
-    const clock = new ManualClock();
-    answer(429, 'slow', { 'Retry-After': new Date(clock.now() + 90_000).toUTCString() });
-    expect(await failureOf(endpoint({ clock }).requestToken('key'))).toMatchObject({
-      ...{ code: 'rate_limited', failureScope: 'owner', retryAfterMs: 90_000, failedAtMs: clock.now() },
-    });
+it('a refusal may say when to come again, and the clock says what that means', async () => {
+  const clock = new ManualClock();
+  answer(429, 'slow', { 'Retry-After': new Date(clock.now() + 90_000).toUTCString() });
+  expect(await failureOf(endpoint({ clock }).requestToken('key'))).toMatchObject({
+    ...{ code: 'rate_limited', failureScope: 'owner', retryAfterMs: 90_000, failedAtMs: clock.now() },
   });
+});
 
-  it('is shown to classifyFailure with the parsed body, or its text, and goes by its word', async () => {
-    const seen: EndpointFailure[] = [];
-    const classifyFailure = (failed: EndpointFailure) => {
-      seen.push(failed);
-      return 'endpoint' as const;
-    };
-    answer(400, { error: 'locked', hint: 'h' });
-    expect((await failureOf(endpoint({ classifyFailure }).requestToken('key'))).failureScope).toBe('endpoint');
-    answer(502, 'bad gateway');
-    await failureOf(endpoint({ classifyFailure }).requestToken('key'));
-    answer(200, 'oops');
-    await failureOf(endpoint({ classifyFailure }).requestToken('key'));
-    expect(seen).toEqual([
-      { kind: 'status', status: 400, oauthError: 'locked', body: { error: 'locked', hint: 'h' } },
-      { kind: 'status', status: 502, body: 'bad gateway' },
-      { kind: 'body', status: 200, body: 'oops' },
-    ]);
-  });
+it('a refusal is shown to classifyFailure with the parsed body, or its text, and goes by its word', async () => {
+  const seen: EndpointFailure[] = [];
+  const classifyFailure = (failed: EndpointFailure) => {
+    seen.push(failed);
+    return 'endpoint' as const;
+  };
+  answer(400, { error: 'locked', hint: 'h' });
+  expect((await failureOf(endpoint({ classifyFailure }).requestToken('key'))).failureScope).toBe('endpoint');
+  answer(502, 'bad gateway');
+  await failureOf(endpoint({ classifyFailure }).requestToken('key'));
+  answer(200, 'oops');
+  await failureOf(endpoint({ classifyFailure }).requestToken('key'));
+  expect(seen).toEqual([
+    { kind: 'status', status: 400, oauthError: 'locked', body: { error: 'locked', hint: 'h' } },
+    { kind: 'status', status: 502, body: 'bad gateway' },
+    { kind: 'body', status: 200, body: 'oops' },
+  ]);
 });
 
 describe('a function of the user’s that fails', () => {
@@ -306,123 +304,113 @@ describe('a function of the user’s that fails', () => {
   });
 });
 
-describe('the secret', () => {
-  it('is read for each request, so that it can rotate', async () => {
-    let current = 'first';
-    const made = endpoint({ clientSecret: async () => current });
-    for (const secret of ['first', 'second']) {
-      current = secret;
-      nock(BASE_URL)
-        .post('/auth/v1/token', /"client_secret":"(first|second)"/)
-        .reply((_uri, body) => {
-          expect((body as { client_secret: string }).client_secret).toBe(secret);
-          return [200, { access_token: 't' }];
-        });
-      await made.requestToken('key');
-    }
-  });
+it('the secret is read for each request, so that it can rotate', async () => {
+  let current = 'first';
+  const made = endpoint({ clientSecret: async () => current });
+  for (const secret of ['first', 'second']) {
+    current = secret;
+    nock(BASE_URL)
+      .post('/auth/v1/token', /"client_secret":"(first|second)"/)
+      .reply((_uri, body) => {
+        expect((body as { client_secret: string }).client_secret).toBe(secret);
+        return [200, { access_token: 't' }];
+      });
+    await made.requestToken('key');
+  }
 });
 
-describe('identity', () => {
-  it('is the same for the same service and client, and another for any other', async () => {
-    const same = await endpoint().identity();
-    expect(same).toMatch(/^[\w-]{43}$/);
-    expect(await endpoint({ baseUrl: new URL(`${BASE_URL}/`), timeoutMs: 5 }).identity()).toBe(same);
-    expect(await endpoint({ clientSecret: async () => 'the-secret' }).identity()).toBe(same);
-    const others: Partial<TokenEndpointOptions>[] = [
-      { baseUrl: `${BASE_URL}/tenant` },
-      { clientId: 'other-id' },
-      { clientSecret: 'other' },
-      { clientId: 'the-idt', clientSecret: 'he-secret' },
-      { clientId: 'the-id10:', clientSecret: 'the-secret'.slice(3) },
-    ];
-    const all = await Promise.all([{}, ...others].map((options) => endpoint(options).identity()));
-    expect(new Set(all).size).toBe(all.length);
-  });
-
-  it('tells requests of different shapes apart, and equal ones not', async () => {
-    const shapes: Partial<TokenEndpointOptions>[] = [
-      ...[jsonRequest, formRequest, basicAuthRequest].flatMap((shape) => [
-        { tokenRequest: shape() },
-        { tokenRequest: shape({ path: '/oauth/token' }) },
-        { tokenRequest: shape({ parameters: { accessKey: 'tenant' } }) },
-      ]),
-      { tokenRequest: (credentials) => ({ ...jsonRequest()(credentials), headers: { 'X-Version': '2' } }) },
-    ];
-    const all = await Promise.all(shapes.map((options) => endpoint(options).identity()));
-    expect(new Set(all).size).toBe(all.length);
-    expect(await endpoint({}).identity()).toBe(all[0]);
-    expect(await endpoint({ tokenRequest: formRequest({ path: '/auth/v1/token' }) }).identity()).toBe(all[3]);
-  });
-
-  it('shows the function placeholders only, and fails as it does', async () => {
-    const seen: unknown[] = [];
-    const tokenRequest: TokenRequestShape = (credentials) => {
-      seen.push(JSON.stringify(credentials));
-      throw new Error('no such owner');
-    };
-    expect(await failureOf(endpoint({ tokenRequest }).identity())).toMatchObject({ code: 'source_failed' });
-    expect(seen).toHaveLength(1);
-    expect(seen[0]).not.toMatch(/the-id|the-secret/);
-  });
+it('identity is the same for the same service and client, and another for any other', async () => {
+  const same = await endpoint().identity();
+  expect(same).toMatch(/^[\w-]{43}$/);
+  expect(await endpoint({ baseUrl: new URL(`${BASE_URL}/`), timeoutMs: 5 }).identity()).toBe(same);
+  expect(await endpoint({ clientSecret: async () => 'the-secret' }).identity()).toBe(same);
+  const others: Partial<TokenEndpointOptions>[] = [
+    { baseUrl: `${BASE_URL}/tenant` },
+    { clientId: 'other-id' },
+    { clientSecret: 'other' },
+    { clientId: 'the-idt', clientSecret: 'he-secret' },
+    { clientId: 'the-id10:', clientSecret: 'the-secret'.slice(3) },
+  ];
+  const all = await Promise.all([{}, ...others].map((options) => endpoint(options).identity()));
+  expect(new Set(all).size).toBe(all.length);
 });
 
-describe('a signal', () => {
-  it('that is aborted ends the request at once, with closed and no scope', async () => {
-    const controller = new AbortController();
-    nock(BASE_URL).post('/auth/v1/token').delay(60_000).reply(200, {});
-    const clock = new ManualClock();
-    const failed = failureOf(endpoint({ clock }).requestToken('key', { signal: controller.signal }));
-    await settle();
-    controller.abort();
-    expect(await failed).toMatchObject({ code: 'closed', failureScope: undefined });
-    expect(clock.pendingTimers).toBe(0);
-  });
-
-  it('that was aborted before asks nobody for anything', async () => {
-    let asked = 0;
-    const made = endpoint({ clientSecret: () => String(++asked) });
-    expect(await failureOf(made.requestToken('key', { signal: AbortSignal.abort() }))).toMatchObject({
-      code: 'closed',
-    });
-    expect(asked).toBe(0);
-  });
-
-  it('that is aborted while the secret is awaited ends that too', async () => {
-    const controller = new AbortController();
-    const made = endpoint({ clientSecret: () => new Promise<string>(() => {}) });
-    const failed = failureOf(made.requestToken('key', { signal: controller.signal }));
-    controller.abort();
-    expect(await failed).toMatchObject({ code: 'closed' });
-  });
+it('identity tells requests of different shapes apart, and equal ones not', async () => {
+  const shapes: Partial<TokenEndpointOptions>[] = [
+    ...[jsonRequest, formRequest, basicAuthRequest].flatMap((shape) => [
+      { tokenRequest: shape() },
+      { tokenRequest: shape({ path: '/oauth/token' }) },
+      { tokenRequest: shape({ parameters: { accessKey: 'tenant' } }) },
+    ]),
+    { tokenRequest: (credentials) => ({ ...jsonRequest()(credentials), headers: { 'X-Version': '2' } }) },
+  ];
+  const all = await Promise.all(shapes.map((options) => endpoint(options).identity()));
+  expect(new Set(all).size).toBe(all.length);
+  expect(await endpoint({}).identity()).toBe(all[0]);
+  expect(await endpoint({ tokenRequest: formRequest({ path: '/auth/v1/token' }) }).identity()).toBe(all[3]);
 });
 
-describe('an answer that came whole', () => {
-  it('counts, though the signal was aborted in the same moment', async () => {
-    const controller = new AbortController();
-    const response = new Response(null, { status: 204 });
-    const { headers } = response;
-    Object.defineProperty(response, 'headers', {
-      get() {
-        controller.abort();
-        return headers;
-      },
-    });
-    const call = endpoint({ fetch: async () => response }).requestToken('key', { signal: controller.signal });
-    expect(await failureOf(call)).toMatchObject({ code: 'invalid_response', status: 204 });
-  });
+it('identity shows the function placeholders only, and fails as it does', async () => {
+  const seen: unknown[] = [];
+  const tokenRequest: TokenRequestShape = (credentials) => {
+    seen.push(JSON.stringify(credentials));
+    throw new Error('no such owner');
+  };
+  expect(await failureOf(endpoint({ tokenRequest }).identity())).toMatchObject({ code: 'source_failed' });
+  expect(seen).toHaveLength(1);
+  expect(seen[0]).not.toMatch(/the-id|the-secret/);
 });
 
-describe('a given fetch', () => {
-  it('that throws one of our errors is taken at its word; any other is a broken connection', async () => {
-    const own = new OwnerTokenError('rate_limited', 'mine', { retryAfterMs: 5_000 });
-    const throwing = (error: unknown) => endpoint({ fetch: () => Promise.reject(error) });
-    expect(await failureOf(throwing(own).requestToken('key'))).toBe(own);
-    expect(await failureOf(throwing(new Error('?')).requestToken('key'))).toMatchObject({
-      code: 'endpoint_unavailable',
-    });
-    expect(await failureOf(throwing(undefined).requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
+it('a signal that is aborted ends the request at once, with closed and no scope', async () => {
+  const controller = new AbortController();
+  nock(BASE_URL).post('/auth/v1/token').delay(60_000).reply(200, {});
+  const clock = new ManualClock();
+  const failed = failureOf(endpoint({ clock }).requestToken('key', { signal: controller.signal }));
+  await settle();
+  controller.abort();
+  expect(await failed).toMatchObject({ code: 'closed', failureScope: undefined });
+  expect(clock.pendingTimers).toBe(0);
+});
+
+it('a signal that was aborted before asks nobody for anything', async () => {
+  let asked = 0;
+  const made = endpoint({ clientSecret: () => String(++asked) });
+  expect(await failureOf(made.requestToken('key', { signal: AbortSignal.abort() }))).toMatchObject({
+    code: 'closed',
   });
+  expect(asked).toBe(0);
+});
+
+it('a signal that is aborted while the secret is awaited ends that too', async () => {
+  const controller = new AbortController();
+  const made = endpoint({ clientSecret: () => new Promise<string>(() => {}) });
+  const failed = failureOf(made.requestToken('key', { signal: controller.signal }));
+  controller.abort();
+  expect(await failed).toMatchObject({ code: 'closed' });
+});
+
+it('an answer that came whole counts, though the signal was aborted in the same moment', async () => {
+  const controller = new AbortController();
+  const response = new Response(null, { status: 204 });
+  const { headers } = response;
+  Object.defineProperty(response, 'headers', {
+    get() {
+      controller.abort();
+      return headers;
+    },
+  });
+  const call = endpoint({ fetch: async () => response }).requestToken('key', { signal: controller.signal });
+  expect(await failureOf(call)).toMatchObject({ code: 'invalid_response', status: 204 });
+});
+
+it('a given fetch that throws one of our errors is taken at its word; any other is a broken connection', async () => {
+  const own = new OwnerTokenError('rate_limited', 'mine', { retryAfterMs: 5_000 });
+  const throwing = (error: unknown) => endpoint({ fetch: () => Promise.reject(error) });
+  expect(await failureOf(throwing(own).requestToken('key'))).toBe(own);
+  expect(await failureOf(throwing(new Error('?')).requestToken('key'))).toMatchObject({
+    code: 'endpoint_unavailable',
+  });
+  expect(await failureOf(throwing(undefined).requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
 });
 
 describe('without certificate checks', () => {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { checkedRequest, isPath, sentIn, type TokenRequestParts } from '../../src/endpoint/token-request.ts';
 
 /** What is wrong with a request; undefined if nothing is. */
@@ -11,93 +11,89 @@ function problemOf(returned: unknown): string | undefined {
   }
 }
 
-describe('a path', () => {
-  it.each(['/', '/token', '/auth/v1/token', '/a/', '/a//b', '/a%2Fb/%C3%A9', '/t;v=1?api-version=2&x=%20', '/~x/:y@z'])(
-    'may be %s',
-    (path) => expect(isPath(path)).toBe(true),
-  );
+it.each(['/', '/token', '/auth/v1/token', '/a/', '/a//b', '/a%2Fb/%C3%A9', '/t;v=1?api-version=2&x=%20', '/~x/:y@z'])(
+  'a path may be %s',
+  (path) => expect(isPath(path)).toBe(true),
+);
 
-  it.each([
-    ...['', 'token', '//evil.example', '///evil.example', '/\\evil.example', '\\\\evil.example', '\\evil'],
-    ...['https://evil.example', 'https:/evil', '@evil.example', ':8443/x', '.evil.example/', '?a=b', '#x'],
-    ...['/..', '/../x', '/a/../../x', '/./x', '/%2e%2e/x', '/.%2E/x', '/a/..?x', '/a\\..\\b'],
-    ...['/a\r\nHost: evil', '/a\nb', '/a\tb', '/a b', '/a#b', '/é', '/a\u0000', ' /a', '/a ', '/\ud800'],
-    ...[undefined, null, 7, ['/a'], new URL('https://evil.example/a')],
-  ])('may not be %j', (path) => expect(isPath(path)).toBe(false));
+it.each([
+  ...['', 'token', '//evil.example', '///evil.example', '/\\evil.example', '\\\\evil.example', '\\evil'],
+  ...['https://evil.example', 'https:/evil', '@evil.example', ':8443/x', '.evil.example/', '?a=b', '#x'],
+  ...['/..', '/../x', '/a/../../x', '/./x', '/%2e%2e/x', '/.%2E/x', '/a/..?x', '/a\\..\\b'],
+  ...['/a\r\nHost: evil', '/a\nb', '/a\tb', '/a b', '/a#b', '/é', '/a\u0000', ' /a', '/a ', '/\ud800'],
+  ...[undefined, null, 7, ['/a'], new URL('https://evil.example/a')],
+])('a path may not be %j', (path) => expect(isPath(path)).toBe(false));
+
+it('a request is complete with a body alone: the documented path, and headers that fit the body', () => {
+  const common = { Accept: 'application/json', 'User-Agent': 'owner-token-registry' };
+  expect(checkedRequest({ body: '{}' })).toEqual({
+    path: '/auth/v1/token',
+    headers: { ...common, 'Content-Type': 'application/json' },
+    body: '{}',
+  });
+  expect(checkedRequest({ body: new URLSearchParams({ a: 'b c' }) })).toEqual({
+    path: '/auth/v1/token',
+    headers: { ...common, 'Content-Type': 'application/x-www-form-urlencoded' },
+    body: 'a=b+c',
+  });
 });
 
-describe('a request', () => {
-  it('is complete with a body alone: the documented path, and headers that fit the body', () => {
-    const common = { Accept: 'application/json', 'User-Agent': 'owner-token-registry' };
-    expect(checkedRequest({ body: '{}' })).toEqual({
-      path: '/auth/v1/token',
-      headers: { ...common, 'Content-Type': 'application/json' },
-      body: '{}',
-    });
-    expect(checkedRequest({ body: new URLSearchParams({ a: 'b c' }) })).toEqual({
-      path: '/auth/v1/token',
-      headers: { ...common, 'Content-Type': 'application/x-www-form-urlencoded' },
-      body: 'a=b+c',
-    });
-  });
+it('a request has its own headers beside the usual ones, which it may replace in any case', () => {
+  const headers = { accept: 'text/plain', 'CONTENT-TYPE': 'text/csv', 'X-Own': 'é\t!' };
+  expect(checkedRequest({ headers, body: '' }).headers).toEqual({ 'User-Agent': 'owner-token-registry', ...headers });
+});
 
-  it('has its own headers beside the usual ones, which it may replace in any case', () => {
-    const headers = { accept: 'text/plain', 'CONTENT-TYPE': 'text/csv', 'X-Own': 'é\t!' };
-    expect(checkedRequest({ headers, body: '' }).headers).toEqual({ 'User-Agent': 'owner-token-registry', ...headers });
-  });
+it.each<[unknown, string]>([
+  [undefined, 'expected an object with path, headers and body'],
+  ['text', 'expected an object with path, headers and body'],
+  [Promise.resolve({ body: '' }), 'expected an object with path, headers and body'],
+  [{ body: '', url: 'https://evil.example' }, 'expected no other properties than path, headers and body'],
+  [{ body: '', method: 'GET' }, 'expected no other properties than path, headers and body'],
+  [{}, 'body: expected a string or URLSearchParams'],
+  [{ body: { a: 1 } }, 'body: expected a string or URLSearchParams'],
+  [{ body: null }, 'body: expected a string or URLSearchParams'],
+  [{ body: '', path: '//evil.example' }, 'path: expected a percent-encoded path'],
+  [{ body: '', headers: [['a', 'b']] }, 'headers: expected an object'],
+  [{ body: '', headers: new Headers() }, 'headers: expected an object'],
+  [{ body: '', headers: 7 }, 'headers: expected an object'],
+  [{ body: '', headers: { 'a b': 'c' } }, 'headers: expected header names'],
+  [{ body: '', headers: { 'a\r\nb': 'c' } }, 'headers: expected header names'],
+  [{ body: '', headers: { '': 'c' } }, 'headers: expected header names'],
+  [{ body: '', headers: { a: 'b\r\nHost: evil' } }, 'headers: expected strings of characters'],
+  [{ body: '', headers: { a: '€' } }, 'headers: expected strings of characters'],
+  [{ body: '', headers: { a: undefined } }, 'headers: expected strings of characters'],
+  [{ body: '', headers: { HOST: 'evil' } }, 'headers: expected no host header'],
+  [{ body: '', headers: { 'Content-Length': '0' } }, 'headers: expected no content-length header'],
+  [{ body: '', headers: { 'transfer-encoding': 'chunked' } }, 'headers: expected no transfer-encoding header'],
+])('a request cannot be %j', (returned, problem) => {
+  expect(problemOf(returned)).toContain(problem);
+});
 
-  it.each<[unknown, string]>([
-    [undefined, 'expected an object with path, headers and body'],
-    ['text', 'expected an object with path, headers and body'],
-    [Promise.resolve({ body: '' }), 'expected an object with path, headers and body'],
-    [{ body: '', url: 'https://evil.example' }, 'expected no other properties than path, headers and body'],
-    [{ body: '', method: 'GET' }, 'expected no other properties than path, headers and body'],
-    [{}, 'body: expected a string or URLSearchParams'],
-    [{ body: { a: 1 } }, 'body: expected a string or URLSearchParams'],
-    [{ body: null }, 'body: expected a string or URLSearchParams'],
-    [{ body: '', path: '//evil.example' }, 'path: expected a percent-encoded path'],
-    [{ body: '', headers: [['a', 'b']] }, 'headers: expected an object'],
-    [{ body: '', headers: new Headers() }, 'headers: expected an object'],
-    [{ body: '', headers: 7 }, 'headers: expected an object'],
-    [{ body: '', headers: { 'a b': 'c' } }, 'headers: expected header names'],
-    [{ body: '', headers: { 'a\r\nb': 'c' } }, 'headers: expected header names'],
-    [{ body: '', headers: { '': 'c' } }, 'headers: expected header names'],
-    [{ body: '', headers: { a: 'b\r\nHost: evil' } }, 'headers: expected strings of characters'],
-    [{ body: '', headers: { a: '€' } }, 'headers: expected strings of characters'],
-    [{ body: '', headers: { a: undefined } }, 'headers: expected strings of characters'],
-    [{ body: '', headers: { HOST: 'evil' } }, 'headers: expected no host header'],
-    [{ body: '', headers: { 'Content-Length': '0' } }, 'headers: expected no content-length header'],
-    [{ body: '', headers: { 'transfer-encoding': 'chunked' } }, 'headers: expected no transfer-encoding header'],
-  ])('cannot be %j', (returned, problem) => {
-    expect(problemOf(returned)).toContain(problem);
-  });
+it('a request that cannot be sent is described without its values', () => {
+  const canary = 'canary-7f3a';
+  const wrong: unknown[] = [
+    { path: `//${canary}`, body: '' },
+    { body: { canary } },
+    { body: '', headers: { a: `${canary}\n` } },
+    { body: '', headers: { [`${canary} x`]: '' } },
+    { body: '', [canary]: '' },
+  ];
+  for (const each of wrong) {
+    expect(problemOf(each)).toBeDefined();
+    expect(problemOf(each)).not.toContain('canary');
+  }
+});
 
-  it('that cannot be sent is described without its values', () => {
-    const canary = 'canary-7f3a';
-    const wrong: unknown[] = [
-      { path: `//${canary}`, body: '' },
-      { body: { canary } },
-      { body: '', headers: { a: `${canary}\n` } },
-      { body: '', headers: { [`${canary} x`]: '' } },
-      { body: '', [canary]: '' },
-    ];
-    for (const each of wrong) {
-      expect(problemOf(each)).toBeDefined();
-      expect(problemOf(each)).not.toContain('canary');
-    }
-  });
-
-  it('is read once', () => {
-    let reads = 0;
-    const changing: TokenRequestParts = {
-      body: '',
-      get path() {
-        return reads++ === 0 ? '/token' : '//evil.example';
-      },
-    };
-    expect(checkedRequest(changing).path).toBe('/token');
-    expect(reads).toBe(1);
-  });
+it('a request is read once', () => {
+  let reads = 0;
+  const changing: TokenRequestParts = {
+    body: '',
+    get path() {
+      return reads++ === 0 ? '/token' : '//evil.example';
+    },
+  };
+  expect(checkedRequest(changing).path).toBe('/token');
+  expect(reads).toBe(1);
 });
 
 it('the values that a shape has put into headers count as sent, word by word', () => {

@@ -39,7 +39,7 @@ function endAt(policy: LearnedLifetime, lifetimeMs: number, tokens = 50): void {
 }
 
 describe('what is stated', () => {
-  it('is the guess until there is evidence, and more for explorers', () => {
+  it('what is stated is the guess until there is evidence, and more for explorers', () => {
     const values = stated(learnedLifetime({ guessMs: 2 * MINUTE_MS }));
     const guessed = values.filter((value) => value === 2 * MINUTE_MS);
     const explored = values.filter((value) => value !== 2 * MINUTE_MS);
@@ -49,7 +49,7 @@ describe('what is stated', () => {
     expect(Math.max(...explored)).toBeGreaterThan(HOUR_MS);
   });
 
-  it('is the same when the same token is asked about again, even after evidence', () => {
+  it('what is stated is the same when the same token is asked about again, even after evidence', () => {
     const policy = learnedLifetime();
     const before = stated(policy);
     endAt(policy, MINUTE_MS);
@@ -57,7 +57,7 @@ describe('what is stated', () => {
     expect(stated(policy, 1000)).not.toEqual(before);
   });
 
-  it('is remembered of so many tokens and no more', () => {
+  it('what is stated is remembered of so many tokens and no more', () => {
     const policy = learnedLifetime({ exploration: 0 });
     stated(policy);
     endAt(policy, MINUTE_MS);
@@ -108,7 +108,7 @@ describe('exploring', () => {
     return policy;
   }
 
-  it('while all above is open: every second token, as far as the scale is open, sixteen at once', () => {
+  it('exploring while all above is open: every second token, as far as the scale is open, sixteen at once', () => {
     const policy = learnedLifetime({ maxMs: HOUR_MS });
     expect(explorers(policy, 16).length).toBeGreaterThan(3);
     const more = explorers(policy, 400);
@@ -120,7 +120,7 @@ describe('exploring', () => {
     expect(policy.stats().evidence.explorers).toBe(16);
   });
 
-  it('once the lifetime is known: one token in sixteen, twice as far or a few times that, four at once', () => {
+  it('exploring once the lifetime is known: one token in sixteen, twice as far or a few times that, four at once', () => {
     const few = Array.from({ length: 20 }, () => explorers(knowing(), 16).length);
     expect(few.reduce((sum, count) => sum + count) / 20).toBeGreaterThan(0.4);
     expect(few.reduce((sum, count) => sum + count) / 20).toBeLessThan(1.8);
@@ -276,7 +276,7 @@ describe('evidence', () => {
     }
   });
 
-  it('reports that come late or twice say no more than the first', () => {
+  it('evidence reports that come late or twice say no more than the first', () => {
     const once = learnedLifetime();
     const twice = learnedLifetime();
     for (let index = 0; index < 10; index++) {
@@ -312,7 +312,7 @@ describe('evidence', () => {
     expect(estimateOf(policy)).toBe(2 * MINUTE_MS);
   });
 
-  it('of so many owners and no more the token is followed', () => {
+  it('the last token of so many owners is followed, and of no more', () => {
     const ignoredAfter = (others: number) => {
       const policy = learnedLifetime();
       live(policy, 'first', [0, 10_000]);
@@ -324,7 +324,7 @@ describe('evidence', () => {
     expect(ignoredAfter(10_000)).toBe(1);
   });
 
-  it('of more than 10,000 owners is kept for those that called last', () => {
+  it('evidence of more than 10,000 owners is kept for those that called last', () => {
     const policy = learnedLifetime();
     live(policy, 'first', [0]);
     for (let index = 0; index < 10_000; index++) {
@@ -365,29 +365,27 @@ describe('a snapshot', () => {
     ['scores in text', (good) => ({ ...good, scores: 'many' })],
     ['scores over the best', (good) => ({ ...good, scores: good.scores.map(() => 1) })],
     ['scores that are none', (good) => ({ ...good, scores: good.scores.map(() => null) })],
-  ])('is refused when it is %s', (_, spoil) => {
+  ])('a snapshot is refused when it is %s', (_, spoil) => {
     const snapshot = spoil(learnedLifetime().snapshot()) as never;
     expect(problemsOf({ snapshot })).toContain('snapshot: expected what snapshot() returned');
   });
 });
 
-describe('options', () => {
-  it.each([
-    [{ guessMs: 0 }, 'guessMs: expected milliseconds from minMs to maxMs'],
-    [{ guessMs: Number.NaN }, 'guessMs: expected'],
-    [{ guessMs: 31 * DAY_MS }, 'guessMs: expected'],
-    [{ guessMs: 5000, minMs: 10_000 }, 'guessMs: expected'],
-    [{ minMs: 999 }, 'minMs: expected milliseconds from 1000 to ten years'],
-    [{ minMs: '1000' }, 'minMs: expected milliseconds'],
-    [{ minMs: 20_000, maxMs: 10_000 }, 'minMs: expected no more than maxMs'],
-    [{ maxMs: Number.POSITIVE_INFINITY }, 'maxMs: expected milliseconds'],
-    [{ exploration: -0.1 }, 'exploration: expected a share from 0 to 0.05'],
-    [{ exploration: 0.06 }, 'exploration: expected a share'],
-    [{ gues: 5 }, 'gues: unknown option'],
-    [null, 'learnedLifetime: invalid options:\n  - options: expected an object'],
-  ])('refuses %j: %s', (options, path) => {
-    expect(problemsOf(options as never)).toContain(path);
-  });
+it.each([
+  [{ guessMs: 0 }, 'guessMs: expected milliseconds from minMs to maxMs'],
+  [{ guessMs: Number.NaN }, 'guessMs: expected'],
+  [{ guessMs: 31 * DAY_MS }, 'guessMs: expected'],
+  [{ guessMs: 5000, minMs: 10_000 }, 'guessMs: expected'],
+  [{ minMs: 999 }, 'minMs: expected milliseconds from 1000 to ten years'],
+  [{ minMs: '1000' }, 'minMs: expected milliseconds'],
+  [{ minMs: 20_000, maxMs: 10_000 }, 'minMs: expected no more than maxMs'],
+  [{ maxMs: Number.POSITIVE_INFINITY }, 'maxMs: expected milliseconds'],
+  [{ exploration: -0.1 }, 'exploration: expected a share from 0 to 0.05'],
+  [{ exploration: 0.06 }, 'exploration: expected a share'],
+  [{ gues: 5 }, 'gues: unknown option'],
+  [null, 'learnedLifetime: invalid options:\n  - options: expected an object'],
+])('options refuse %j: %s', (options, path) => {
+  expect(problemsOf(options as never)).toContain(path);
 });
 
 function problemsOf(options: LearnedLifetimeOptions): string {

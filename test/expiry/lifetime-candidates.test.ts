@@ -1,6 +1,6 @@
 /** The scores by themselves: what one report takes from which candidate. */
 
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { areScores, Candidates, nextEdgeMs } from '../../src/expiry/lifetime-candidates.ts';
 
 const MINUTE_MS = 60_000;
@@ -13,117 +13,111 @@ const scoreAt = (candidates: Candidates, ms: number) => candidates.scores[bin(ms
 /** Nothing is preferred. */
 const level = () => new Candidates(1000);
 
-describe('candidates', () => {
-  it('begin open above the guess, and below it the less likely the further', () => {
-    const candidates = new Candidates(5 * MINUTE_MS);
-    expect(scoreAt(candidates, 5 * MINUTE_MS)).toBe(0);
-    expect(scoreAt(candidates, HOUR_MS)).toBe(0);
-    expect(scoreAt(candidates, 2.5 * MINUTE_MS)).toBe(-7);
-    expect(scoreAt(candidates, 1.25 * MINUTE_MS)).toBe(-9);
-    expect(candidates.scores[bin(5 * MINUTE_MS) - 1]).toBe(-5.25);
-    expect(scoreAt(candidates, 1000)).toBe(-12);
-    expect(candidates.lowestMs).toBeLessThanOrEqual(5 * MINUTE_MS);
-    expect(candidates.lowestMs).toBeGreaterThan(5 * MINUTE_MS * 0.91);
-    expect(candidates.highestMs).toBe(1000 * 2 ** (227 / 8));
-  });
-
-  it('lose 4.5 when a token is accepted beyond them, those it had passed before not again', () => {
-    const candidates = level();
-    candidates.outlived(10 * MINUTE_MS, 20 * MINUTE_MS);
-    expect(scoreAt(candidates, 9 * MINUTE_MS)).toBe(0);
-    expect(scoreAt(candidates, 10 * MINUTE_MS)).toBe(-4.5);
-    expect(scoreAt(candidates, 15 * MINUTE_MS)).toBe(-4.5);
-    expect(scoreAt(candidates, 20 * MINUTE_MS)).toBe(0);
-  });
-
-  it('lose 1.6 when a token ends in a bracket elsewhere, on either side', () => {
-    const candidates = level();
-    candidates.ended(10 * MINUTE_MS, 20 * MINUTE_MS, 1);
-    expect(scoreAt(candidates, 9 * MINUTE_MS)).toBe(-1.6);
-    expect(scoreAt(candidates, 10 * MINUTE_MS)).toBe(0);
-    expect(scoreAt(candidates, 20 * MINUTE_MS)).toBe(0);
-    expect(scoreAt(candidates, 22 * MINUTE_MS)).toBe(-1.6);
-    expect(candidates.scores.at(-1)).toBe(-1.6);
-  });
-
-  it('lose in proportion to the weight of the report', () => {
-    const candidates = level();
-    candidates.ended(0, 20 * MINUTE_MS, 0.25);
-    expect(scoreAt(candidates, HOUR_MS)).toBeCloseTo(-0.4, 10);
-    expect(scoreAt(candidates, 1000)).toBe(0);
-  });
-
-  it('count from the best, and never fall below the floor', () => {
-    const candidates = level();
-    for (let index = 0; index < 10; index++) candidates.ended(10 * MINUTE_MS, 11 * MINUTE_MS, 1);
-    expect(scoreAt(candidates, 10.5 * MINUTE_MS)).toBe(0);
-    expect(scoreAt(candidates, HOUR_MS)).toBe(-12);
-    candidates.outlived(0, 30 * MINUTE_MS);
-    expect(scoreAt(candidates, 10.5 * MINUTE_MS)).toBe(0);
-    expect(scoreAt(candidates, HOUR_MS)).toBe(-7.5);
-    expect(scoreAt(candidates, 5 * MINUTE_MS)).toBe(-12);
-  });
-
-  it('are possible within 5 of the best', () => {
-    const candidates = level();
-    candidates.outlived(0, HOUR_MS);
-    expect(candidates.lowestMs).toBe(1000);
-    candidates.outlived(0, HOUR_MS);
-    expect(candidates.lowestMs).toBeGreaterThan(HOUR_MS * 0.91);
-    expect(candidates.lowestMs).toBeLessThanOrEqual(HOUR_MS);
-    for (let index = 0; index < 4; index++) candidates.ended(HOUR_MS, 1.1 * HOUR_MS, 1);
-    expect(candidates.highestMs).toBeGreaterThan(1.1 * HOUR_MS);
-    expect(candidates.highestMs).toBeLessThan(1.1 * 1.1 * HOUR_MS);
-  });
-
-  it('are not possible at 5 below the best', () => {
-    const scores = Array(227).fill(-5).with(8, 0).with(15, -4.9);
-    expect(new Candidates(1000, scores)).toMatchObject({ lowestMs: 2_000, highestMs: 4_000 });
-  });
-
-  it('tell how much of the likelihood is near a lifetime', () => {
-    const candidates = level();
-    expect(candidates.likelihoodNear(HOUR_MS)).toBeCloseTo(3 / 227, 10);
-    expect(candidates.likelihoodNear(1000)).toBeCloseTo(2 / 227, 10);
-    for (let index = 0; index < 10; index++) candidates.ended(HOUR_MS, HOUR_MS, 1);
-    expect(candidates.likelihoodNear(HOUR_MS)).toBeGreaterThan(0.99);
-    expect(candidates.likelihoodNear(2 * HOUR_MS)).toBeLessThan(0.01);
-  });
-
-  it('take ages off the scale as its ends', () => {
-    const candidates = level();
-    candidates.outlived(0, Number.POSITIVE_INFINITY);
-    candidates.outlived(0, Number.POSITIVE_INFINITY);
-    expect(candidates.lowestMs).toBe(1000 * 2 ** (226 / 8));
-    candidates.ended(0, 1, 1);
-    expect(candidates.scores).toHaveLength(227);
-  });
-
-  it('come back from their scores', () => {
-    const candidates = level();
-    candidates.ended(HOUR_MS, HOUR_MS, 1);
-    const restored = new Candidates(MINUTE_MS, [...candidates.scores]);
-    expect(restored.scores).toEqual(candidates.scores);
-  });
+it('candidates begin open above the guess, and below it the less likely the further', () => {
+  const candidates = new Candidates(5 * MINUTE_MS);
+  expect(scoreAt(candidates, 5 * MINUTE_MS)).toBe(0);
+  expect(scoreAt(candidates, HOUR_MS)).toBe(0);
+  expect(scoreAt(candidates, 2.5 * MINUTE_MS)).toBe(-7);
+  expect(scoreAt(candidates, 1.25 * MINUTE_MS)).toBe(-9);
+  expect(candidates.scores[bin(5 * MINUTE_MS) - 1]).toBe(-5.25);
+  expect(scoreAt(candidates, 1000)).toBe(-12);
+  expect(candidates.lowestMs).toBeLessThanOrEqual(5 * MINUTE_MS);
+  expect(candidates.lowestMs).toBeGreaterThan(5 * MINUTE_MS * 0.91);
+  expect(candidates.highestMs).toBe(1000 * 2 ** (227 / 8));
 });
 
-describe('nextEdgeMs', () => {
-  it('is where the next bin begins', () => {
-    expect(nextEdgeMs(0)).toBe(1000 * 2 ** (1 / 8));
-    expect(nextEdgeMs(1500)).toBe(1000 * 2 ** (5 / 8));
-    for (const ms of [1000, HOUR_MS, 30 * HOUR_MS]) expect(nextEdgeMs(ms)).toBeGreaterThan(ms);
-  });
+it('candidates lose 4.5 when a token is accepted beyond them, those it had passed before not again', () => {
+  const candidates = level();
+  candidates.outlived(10 * MINUTE_MS, 20 * MINUTE_MS);
+  expect(scoreAt(candidates, 9 * MINUTE_MS)).toBe(0);
+  expect(scoreAt(candidates, 10 * MINUTE_MS)).toBe(-4.5);
+  expect(scoreAt(candidates, 15 * MINUTE_MS)).toBe(-4.5);
+  expect(scoreAt(candidates, 20 * MINUTE_MS)).toBe(0);
 });
 
-describe('areScores', () => {
-  it('takes as many numbers as there are bins, from the floor to 0', () => {
-    const good = [...level().scores];
-    expect(areScores(good)).toBe(true);
-    expect(areScores(good.map(() => -12))).toBe(true);
-    expect(areScores(good.slice(1))).toBe(false);
-    expect(areScores(good.with(3, 0.1))).toBe(false);
-    expect(areScores(good.with(3, -12.1))).toBe(false);
-    expect(areScores((good as unknown[]).with(3, '0'))).toBe(false);
-    expect(areScores(new Float64Array(227))).toBe(false);
-  });
+it('candidates lose 1.6 when a token ends in a bracket elsewhere, on either side', () => {
+  const candidates = level();
+  candidates.ended(10 * MINUTE_MS, 20 * MINUTE_MS, 1);
+  expect(scoreAt(candidates, 9 * MINUTE_MS)).toBe(-1.6);
+  expect(scoreAt(candidates, 10 * MINUTE_MS)).toBe(0);
+  expect(scoreAt(candidates, 20 * MINUTE_MS)).toBe(0);
+  expect(scoreAt(candidates, 22 * MINUTE_MS)).toBe(-1.6);
+  expect(candidates.scores.at(-1)).toBe(-1.6);
+});
+
+it('candidates lose in proportion to the weight of the report', () => {
+  const candidates = level();
+  candidates.ended(0, 20 * MINUTE_MS, 0.25);
+  expect(scoreAt(candidates, HOUR_MS)).toBeCloseTo(-0.4, 10);
+  expect(scoreAt(candidates, 1000)).toBe(0);
+});
+
+it('candidates count from the best, and never fall below the floor', () => {
+  const candidates = level();
+  for (let index = 0; index < 10; index++) candidates.ended(10 * MINUTE_MS, 11 * MINUTE_MS, 1);
+  expect(scoreAt(candidates, 10.5 * MINUTE_MS)).toBe(0);
+  expect(scoreAt(candidates, HOUR_MS)).toBe(-12);
+  candidates.outlived(0, 30 * MINUTE_MS);
+  expect(scoreAt(candidates, 10.5 * MINUTE_MS)).toBe(0);
+  expect(scoreAt(candidates, HOUR_MS)).toBe(-7.5);
+  expect(scoreAt(candidates, 5 * MINUTE_MS)).toBe(-12);
+});
+
+it('candidates are possible within 5 of the best', () => {
+  const candidates = level();
+  candidates.outlived(0, HOUR_MS);
+  expect(candidates.lowestMs).toBe(1000);
+  candidates.outlived(0, HOUR_MS);
+  expect(candidates.lowestMs).toBeGreaterThan(HOUR_MS * 0.91);
+  expect(candidates.lowestMs).toBeLessThanOrEqual(HOUR_MS);
+  for (let index = 0; index < 4; index++) candidates.ended(HOUR_MS, 1.1 * HOUR_MS, 1);
+  expect(candidates.highestMs).toBeGreaterThan(1.1 * HOUR_MS);
+  expect(candidates.highestMs).toBeLessThan(1.1 * 1.1 * HOUR_MS);
+});
+
+it('candidates are not possible at 5 below the best', () => {
+  const scores = Array(227).fill(-5).with(8, 0).with(15, -4.9);
+  expect(new Candidates(1000, scores)).toMatchObject({ lowestMs: 2_000, highestMs: 4_000 });
+});
+
+it('candidates tell how much of the likelihood is near a lifetime', () => {
+  const candidates = level();
+  expect(candidates.likelihoodNear(HOUR_MS)).toBeCloseTo(3 / 227, 10);
+  expect(candidates.likelihoodNear(1000)).toBeCloseTo(2 / 227, 10);
+  for (let index = 0; index < 10; index++) candidates.ended(HOUR_MS, HOUR_MS, 1);
+  expect(candidates.likelihoodNear(HOUR_MS)).toBeGreaterThan(0.99);
+  expect(candidates.likelihoodNear(2 * HOUR_MS)).toBeLessThan(0.01);
+});
+
+it('candidates take ages off the scale as its ends', () => {
+  const candidates = level();
+  candidates.outlived(0, Number.POSITIVE_INFINITY);
+  candidates.outlived(0, Number.POSITIVE_INFINITY);
+  expect(candidates.lowestMs).toBe(1000 * 2 ** (226 / 8));
+  candidates.ended(0, 1, 1);
+  expect(candidates.scores).toHaveLength(227);
+});
+
+it('candidates come back from their scores', () => {
+  const candidates = level();
+  candidates.ended(HOUR_MS, HOUR_MS, 1);
+  const restored = new Candidates(MINUTE_MS, [...candidates.scores]);
+  expect(restored.scores).toEqual(candidates.scores);
+});
+
+it('nextEdgeMs is where the next bin begins', () => {
+  expect(nextEdgeMs(0)).toBe(1000 * 2 ** (1 / 8));
+  expect(nextEdgeMs(1500)).toBe(1000 * 2 ** (5 / 8));
+  for (const ms of [1000, HOUR_MS, 30 * HOUR_MS]) expect(nextEdgeMs(ms)).toBeGreaterThan(ms);
+});
+
+it('areScores takes as many numbers as there are bins, from the floor to 0', () => {
+  const good = [...level().scores];
+  expect(areScores(good)).toBe(true);
+  expect(areScores(good.map(() => -12))).toBe(true);
+  expect(areScores(good.slice(1))).toBe(false);
+  expect(areScores(good.with(3, 0.1))).toBe(false);
+  expect(areScores(good.with(3, -12.1))).toBe(false);
+  expect(areScores((good as unknown[]).with(3, '0'))).toBe(false);
+  expect(areScores(new Float64Array(227))).toBe(false);
 });

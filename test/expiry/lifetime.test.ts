@@ -6,72 +6,57 @@ import { assessLifetime, DEFAULT_LIFETIME_MS, MAX_LIFETIME_MS, planLife } from '
 
 const NOW_MS = Date.UTC(2030, 0, 1);
 
-describe('assessLifetime', () => {
-  it.each([
-    [1, 1],
-    [0.5, 0.5],
-    [3_600_000, 3_600_000],
-    [MAX_LIFETIME_MS, MAX_LIFETIME_MS],
-    [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY],
-  ])('takes %d at its word', (value, lifetimeMs) => {
-    expect(assessLifetime(value)).toEqual({ lifetimeMs });
-  });
+it.each([
+  [1, 1],
+  [0.5, 0.5],
+  [3_600_000, 3_600_000],
+  [MAX_LIFETIME_MS, MAX_LIFETIME_MS],
+  [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY],
+])('assessLifetime takes %d at its word', (value, lifetimeMs) => {
+  expect(assessLifetime(value)).toEqual({ lifetimeMs });
+});
 
-  it.each([
-    [undefined, 'absent'],
-    [Number.NaN, 'unreadable'],
-    ['3600', 'unreadable'],
-    [null, 'unreadable'],
-    [[3600], 'absent'],
-    [{}, 'absent'],
-    [{ lifetimeMs: '3600' }, 'unreadable'],
-    [{ lifetimeMs: 0, refreshAfterMs: 5000 }, 'not_positive'],
-    [0, 'not_positive'],
-    [-1, 'not_positive'],
-    [Number.NEGATIVE_INFINITY, 'not_positive'],
-    [MAX_LIFETIME_MS + 1, 'absurd'],
-    [Number.MAX_VALUE, 'absurd'],
-  ])('counts %s as the default, because it is %s', (value, problem) => {
-    expect(assessLifetime(value)).toEqual({ lifetimeMs: DEFAULT_LIFETIME_MS, problem });
-  });
+it.each([
+  [undefined, 'absent'],
+  [Number.NaN, 'unreadable'],
+  ['3600', 'unreadable'],
+  [null, 'unreadable'],
+  [[3600], 'absent'],
+  [{}, 'absent'],
+  [{ lifetimeMs: '3600' }, 'unreadable'],
+  [{ lifetimeMs: 0, refreshAfterMs: 5000 }, 'not_positive'],
+  [0, 'not_positive'],
+  [-1, 'not_positive'],
+  [Number.NEGATIVE_INFINITY, 'not_positive'],
+  [MAX_LIFETIME_MS + 1, 'absurd'],
+  [Number.MAX_VALUE, 'absurd'],
+])('assessLifetime counts %s as the default, because it is %s', (value, problem) => {
+  expect(assessLifetime(value)).toEqual({ lifetimeMs: DEFAULT_LIFETIME_MS, problem });
+});
 
-  it('takes a hint when to refresh, of a second or more, if it is before the end', () => {
-    const hinted = (lifetimeMs: number, refreshAfterMs: unknown) => assessLifetime({ lifetimeMs, refreshAfterMs });
-    for (const refreshAfterMs of [1000, 1800_000, 3_599_999.5]) {
-      expect(hinted(3_600_000, refreshAfterMs)).toEqual({ lifetimeMs: 3_600_000, refreshAfterMs });
-    }
-    expect(hinted(Infinity, 5000)).toEqual({ lifetimeMs: Infinity, refreshAfterMs: 5000 });
-    for (const unusable of [
-      999,
-      0,
-      -5,
-      Number.NaN,
-      -Infinity,
-      '1800',
-      null,
-      {},
-      undefined,
-      3_600_000,
-      1e20,
-      Infinity,
-    ]) {
-      expect(hinted(3_600_000, unusable)).toEqual({ lifetimeMs: 3_600_000 });
-    }
-    expect(hinted(500, 1000)).toEqual({ lifetimeMs: 500 });
-    expect(hinted(Infinity, Infinity)).toEqual({ lifetimeMs: Infinity });
-  });
+it('assessLifetime takes a hint when to refresh, of a second or more, if it is before the end', () => {
+  const hinted = (lifetimeMs: number, refreshAfterMs: unknown) => assessLifetime({ lifetimeMs, refreshAfterMs });
+  for (const refreshAfterMs of [1000, 1800_000, 3_599_999.5]) {
+    expect(hinted(3_600_000, refreshAfterMs)).toEqual({ lifetimeMs: 3_600_000, refreshAfterMs });
+  }
+  expect(hinted(Infinity, 5000)).toEqual({ lifetimeMs: Infinity, refreshAfterMs: 5000 });
+  for (const unusable of [999, 0, -5, Number.NaN, -Infinity, '1800', null, {}, undefined, 3_600_000, 1e20, Infinity]) {
+    expect(hinted(3_600_000, unusable)).toEqual({ lifetimeMs: 3_600_000 });
+  }
+  expect(hinted(500, 1000)).toEqual({ lifetimeMs: 500 });
+  expect(hinted(Infinity, Infinity)).toEqual({ lifetimeMs: Infinity });
+});
 
-  it('gives a usable lifetime for anything at all', () => {
-    fc.assert(
-      fc.property(fc.oneof(fc.anything(), fc.double()), (value) => {
-        const { lifetimeMs, problem } = assessLifetime(value);
-        expect(lifetimeMs).toBeGreaterThan(0);
-        expect(lifetimeMs === Number.POSITIVE_INFINITY).toBe(value === Number.POSITIVE_INFINITY);
-        if (problem) expect(lifetimeMs).toBe(DEFAULT_LIFETIME_MS);
-        else expect(lifetimeMs).toBe(value);
-      }),
-    );
-  });
+it('assessLifetime gives a usable lifetime for anything at all', () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.anything(), fc.double()), (value) => {
+      const { lifetimeMs, problem } = assessLifetime(value);
+      expect(lifetimeMs).toBeGreaterThan(0);
+      expect(lifetimeMs === Number.POSITIVE_INFINITY).toBe(value === Number.POSITIVE_INFINITY);
+      if (problem) expect(lifetimeMs).toBe(DEFAULT_LIFETIME_MS);
+      else expect(lifetimeMs).toBe(value);
+    }),
+  );
 });
 
 describe('planLife', () => {
@@ -86,19 +71,19 @@ describe('planLife', () => {
     expect(plan(40 * 86_400_000).expiresAtMs).toBe(NOW_MS + 40 * 86_400_000 - 10_000);
   });
 
-  it('draws the refresh point in the window, counted from the request', () => {
+  it('planLife draws the refresh point in the window, counted from the request', () => {
     expect(plan(100_000, 0).refreshAtMs).toBe(NOW_MS + 60_000);
     expect(plan(100_000, 0.5).refreshAtMs).toBe(NOW_MS + 70_000);
     expect(plan(100_000, 1 - 1e-12).refreshAtMs).toBeCloseTo(NOW_MS + 80_000, 0);
   });
 
-  it('draws once', () => {
+  it('planLife draws once', () => {
     let draws = 0;
     planLife({ requestedAtMs: 0, lifetimeMs: 1000, refreshWindow: [0.6, 0.8], random: () => ++draws / 10 });
     expect(draws).toBe(1);
   });
 
-  it('never refreshes past the end', () => {
+  it('planLife never refreshes past the end', () => {
     expect(plan(1000, 0.9, [0.9, 1])).toEqual({ refreshAtMs: NOW_MS + 950, expiresAtMs: NOW_MS + 950 });
   });
 

@@ -68,13 +68,13 @@ describe('E1: expires_in as it comes', () => {
 describe('expiresIn', () => {
   const response = { ttl: 5, data: { expires_in: 60 }, 'data.flat': 7, nothing: null };
 
-  it('reads another field, in another unit', () => {
+  it('expiresIn reads another field, in another unit', () => {
     expect(expiresIn({ field: 'ttl' }).lifetimeMs({ token: 't', response })).toBe(5000);
     expect(expiresIn({ field: 'ttl', unit: 'ms' }).lifetimeMs({ token: 't', response })).toBe(5);
     expect(expiresIn({ field: 'ttl', unit: 'min' }).lifetimeMs({ token: 't', response })).toBe(300_000);
   });
 
-  it('reads when to refresh beside the lifetime, in its unit: refresh_in, or else refresh_after', () => {
+  it('expiresIn reads when to refresh beside the lifetime, in its unit: refresh_in, or else refresh_after', () => {
     const of = (fields: object, options = {}) =>
       expiresIn(options).lifetimeMs({ token: 't', response: { expires_in: 3600, ...fields } });
     expect(of({ refresh_in: 1800 })).toEqual({ lifetimeMs: 3_600_000, refreshAfterMs: 1_800_000 });
@@ -102,7 +102,7 @@ describe('expiresIn', () => {
     );
   });
 
-  it('follows a path, through objects only and their own properties', () => {
+  it('expiresIn follows a path, through objects only and their own properties', () => {
     const at = (field: string) => expiresIn({ field }).lifetimeMs({ token: 't', response });
     expect(at('data.expires_in')).toBe(60_000);
     expect(at('ttl.expires_in')).toBeUndefined();
@@ -119,7 +119,7 @@ describe('expiresIn', () => {
     [{ unit: ['s'] }, "unit: expected 'ms', 's' or 'min'"],
     [{ felid: 'ttl' }, 'felid: unknown option; did you mean field?'],
     [null, 'options: expected an object'],
-  ])('refuses %j', (options, problem) => {
+  ])('expiresIn refuses %j', (options, problem) => {
     expect(codeOf(() => expiresIn(options as never))).toBe('invalid_options');
     expect(() => expiresIn(options as never)).toThrow(`expiresIn: invalid options:\n  - ${problem}`);
   });
@@ -145,7 +145,7 @@ describe('E5: what a JWT says of itself', () => {
     expect(nowMs).toBeLessThanOrEqual(Date.now());
   });
 
-  it('passes on an exp before its iat, so that it can be told', () => {
+  it('E5: what a JWT says of itself passes on an exp before its iat, so that it can be told', () => {
     expect(assessLifetime(lifetimeOf(jwt({ iat: 2000, exp: 1000 }))).problem).toBe('not_positive');
   });
 
@@ -162,7 +162,7 @@ describe('E5: what a JWT says of itself', () => {
 });
 
 describe('fixedLifetime and untilRejected', () => {
-  it('say the same of every token', () => {
+  it('fixedLifetime and untilRejected say the same of every token', () => {
     expect(fixedLifetime(60_000).lifetimeMs({ token: 't', response: { expires_in: 5 } })).toBe(60_000);
     expect(untilRejected().lifetimeMs({ token: 't', response: { expires_in: 5 } })).toBe(Number.POSITIVE_INFINITY);
   });
@@ -183,13 +183,13 @@ describe('firstKnown', () => {
     values.map((value) => ({ lifetimeMs: () => value as number }));
   const first = (...values: unknown[]) => firstKnown(...saying(...values)).lifetimeMs({ token: 't' });
 
-  it('gives the first lifetime that is usable', () => {
+  it('firstKnown gives the first lifetime that is usable', () => {
     expect(first(undefined, 5000, 6000)).toBe(5000);
     expect(first(Number.NaN, -1, Number.MAX_VALUE, 6000)).toBe(6000);
     expect(first(undefined, Number.POSITIVE_INFINITY)).toBe(Number.POSITIVE_INFINITY);
   });
 
-  it('gives the first statement where none is usable', () => {
+  it('firstKnown gives the first statement where none is usable', () => {
     expect(first(undefined, Number.NaN, -1)).toBeNaN();
     expect(first(0, Number.NaN)).toBe(0);
     expect(first(undefined, undefined)).toBeUndefined();
@@ -225,12 +225,12 @@ describe('firstKnown', () => {
     expect(heard).toEqual(['a accepted 1', 'b accepted 1', 'a rejected 2', 'b rejected 2']);
   });
 
-  it('lets what a policy throws pass', () => {
+  it('firstKnown lets what a policy throws pass', () => {
     const broken = { lifetimeMs: () => expect.fail('broken') } satisfies ExpiryPolicy;
     expect(() => firstKnown(broken, fixedLifetime(5)).lifetimeMs({ token: 't' })).toThrow('broken');
   });
 
-  it.each([undefined, {}, () => 5, 'expiresIn'])('refuses %s as a policy', (policy) => {
+  it.each([undefined, {}, () => 5, 'expiresIn'])('firstKnown refuses %s as a policy', (policy) => {
     expect(codeOf(() => firstKnown(fixedLifetime(5), policy as never))).toBe('invalid_options');
     expect(() => firstKnown(policy as never)).toThrow('firstKnown: expected one or more policies');
   });

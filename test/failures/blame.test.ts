@@ -163,13 +163,13 @@ describe('while the circuit is closed', () => {
   });
 });
 
-describe('while canaries are asked', () => {
+describe('a check by canaries', () => {
   it('other requests may start only if the check began with hangs', () => {
     expect([mayStart(checking().blame), mayStart(known().slow('abc').asked('y').blame)]).toEqual([false, true]);
     expect(mayStart(known().slow('abc').asked('y').fails('d').blame)).toBe(false);
   });
 
-  it('begins anew each time: no canary of an earlier check counts', () => {
+  it('a check by canaries begins anew each time: no canary of an earlier check counts', () => {
     const story = checking().trialFails('y').asked('x').succeeds('z');
     story.nowMs = 1_000;
     story.fails('def');
@@ -238,7 +238,7 @@ describe('while canaries are asked', () => {
     expect(story.view).toEqual(view);
   });
 
-  it('remembers which were asked', () => {
+  it('a check by canaries remembers which were asked', () => {
     expect(checking().trialFails('y').asked('x').blame).toMatchObject({ asked: ['y', 'x'], outstanding: 1 });
   });
 
@@ -265,7 +265,7 @@ describe('while canaries are asked', () => {
   });
 });
 
-describe('while the circuit is open', () => {
+describe('an open circuit', () => {
   const due = (story: Story) => story.is({ kind: 'due' });
 
   it('the canaries of the check may be asked again at once, but those of a trial only once no other is free', () => {
@@ -273,7 +273,7 @@ describe('while the circuit is open', () => {
     expect(due(open()).asked('y').trialFails('y').blame.asked).toEqual(['y']);
   });
 
-  it('refuses calls if its pause lasts longer than a second; others may wait', () => {
+  it('an open circuit refuses calls if its pause lasts longer than a second; others may wait', () => {
     const { blame } = open(REFUSED);
     expect([-1, 0, 1].map((nowMs) => refusingCircuit(blame, nowMs)?.scope)).toEqual(['client', undefined, undefined]);
   });
@@ -353,7 +353,7 @@ describe('while the circuit is open', () => {
     expect([story.step.askCanary, mayStart(story.blame)]).toEqual([false, false]);
   });
 
-  it('once no canary is free, all may be asked again', () => {
+  it('all canaries may be asked again once none is free', () => {
     const story = due(open()).asked(undefined);
     expect([story.blame.asked, mayStart(story.blame)]).toEqual([[], 'trial']);
   });
@@ -384,7 +384,7 @@ describe('before anyone has succeeded', () => {
     expect(story.blame.tried).toBe(gaps.length);
   });
 
-  it('ends with the first success: no refused call is admitted', () => {
+  it('the first success ends the admission of refused calls', () => {
     const story = open();
     const { blame } = story;
     for (let call = 0; call < 20; call++) expect(story.is({ kind: 'refused' }).step.admit).toBeUndefined();
@@ -397,7 +397,7 @@ describe('an owner that is forgotten', () => {
     ['a suspect', known().fails('ab'), 'a', { suspects: ['b'], canaries: ['y', 'x'] }],
     ['a canary', known().fails('ab'), 'y', { suspects: ['a', 'b'], canaries: ['x'] }],
     ['a canary that is asked', checking(), 'y', { canaries: ['x'], asked: [], outstanding: 1 }],
-  ])('is no longer %s', (_, story, owner, expected) => {
+  ])('an owner that is forgotten is no longer %s', (_, story, owner, expected) => {
     expect(story.is({ kind: 'forgotten', owner }).blame).toMatchObject(expected);
   });
 

@@ -53,7 +53,7 @@ describe('the quota', () => {
     expect(pacing.sent(5_000).pace.nextStartMs).toBe(5_020);
   });
 
-  it('is not there by default: any number of requests may start at once', () => {
+  it('the quota is not there by default: any number of requests may start at once', () => {
     expect(new Pacing().sent(1_000, 100).pace.nextStartMs).toBe(1_000);
     expect(initialPace().nextStartMs).toBeLessThan(0);
   });
@@ -87,11 +87,11 @@ describe('the rate', () => {
       })(),
     ],
     ['any number of other failures', new Pacing().sent(0, 100).refused(500, 50)],
-  ])('is not cut for %s', (_, { pace }) => {
+  ])('the rate is not cut for %s', (_, { pace }) => {
     expect(isPaced(pace)).toBe(false);
   });
 
-  it('counts a 429 of an owner again once another one had one', () => {
+  it('the rate counts a 429 of an owner again once another one had one', () => {
     const pacing = new Pacing().sent(0, 100);
     for (const owner of ['a', 'b', 'a', 'b']) pacing.pace = paceFailed(pacing.pace, owner, 500);
     expect(isPaced(pacing.pace)).toBe(true);
@@ -132,7 +132,7 @@ describe('the rate', () => {
       20 + 0.75 * 40,
     ],
   ] as const)(
-    'is cut at four 429s in a row to what was sent, less their share: a burst %s',
+    'the rate is cut at four 429s in a row to what was sent, less their share: a burst %s',
     (_, nowMs, bursts, perSecond) => {
       const pacing = new Pacing();
       for (const [atMs, count] of bursts) pacing.sent(atMs, count);
@@ -142,7 +142,7 @@ describe('the rate', () => {
     },
   );
 
-  it('is cut again after half a second, by half at most, and never below five a second', () => {
+  it('the rate is cut again after half a second, by half at most, and never below five a second', () => {
     const pacing = new Pacing().sent(0, 100).busy(500, 4);
     const first = pacing.pace.perSecond;
     expect(pacing.busy(999, 40).pace.perSecond).toBe(first);
@@ -151,7 +151,7 @@ describe('the rate', () => {
     expect(pacing.pace.perSecond).toBe(5);
   });
 
-  it('is cut from the learned one where less than that was sent', () => {
+  it('the rate is cut from the learned one where less than that was sent', () => {
     const pacing = new Pacing().sent(0, 100).busy(500, 4).sent(900, 200);
     expect(pacing.busy(1_000, 4).pace.perSecond).toEqual(expect.closeTo(200 * (1 - SHARE) ** 2, 6));
   });
@@ -160,17 +160,17 @@ describe('the rate', () => {
     ['right then', 1_000, 0.9 * 80],
     ['two seconds later', 3_000, 0.9 * 80 * 0.9 ** 2],
     ['a minute later', 61_000, 5],
-  ])('is not cut below nine tenths of the best rate of tokens, which fades: %s', (_, nowMs, expected) => {
+  ])('the rate is not cut below nine tenths of the best rate of tokens, which fades: %s', (_, nowMs, expected) => {
     const pacing = new Pacing().issued(500).issued(1_000, 79).sent(nowMs).busy(nowMs, 40);
     expect(pacing.pace.perSecond).toEqual(expect.closeTo(expected, 6));
   });
 
-  it('keeps the best rate of tokens while later ones are fewer', () => {
+  it('the rate keeps the best rate of tokens while later ones are fewer', () => {
     const { pace } = new Pacing().issued(0, 80).issued(2_100, 3);
     expect(pace.best).toEqual({ perSecond: 80, atMs: 0 });
   });
 
-  it('of tokens issued within less than a second counts as one of a second', () => {
+  it('the rate of tokens issued within less than a second counts as one of a second', () => {
     expect(new Pacing().issued(0, 80).issued(100, 20).pace.best).toEqual({ perSecond: 100, atMs: 100 });
   });
 
@@ -187,20 +187,20 @@ describe('the rate', () => {
     expect(pacing.pace.raisedAtMs).toBe(9_500);
   });
 
-  it('does not rise with a 429', () => {
+  it('the rate does not rise with a 429', () => {
     const pacing = new Pacing().sent(0, 100).busy(500, 4);
     const cut = pacing.pace.perSecond;
     expect(pacing.busy(900).pace.perSecond).toBe(cut);
   });
 
-  it('is forgotten once a minute has passed since the last cut', () => {
+  it('the rate is forgotten once a minute has passed since the last cut', () => {
     const pacing = new Pacing().sent(0, 100).busy(500, 4);
     expect(isPaced(pacing.sent(60_500).pace)).toBe(true);
     expect(isPaced(pacing.sent(60_501).pace)).toBe(false);
     expect(pacing.sent(70_000).pace.nextStartMs).toBe(70_000);
   });
 
-  it('is forgotten with its share of 429s where it was learned from an outage', () => {
+  it('the rate is forgotten with its share of 429s where it was learned from an outage', () => {
     const pacing = new Pacing(20).sent(0, 100).busy(500, 6);
     pacing.pace = paceRestarted(pacing.pace);
     expect(pacing.pace).toMatchObject({ busyShare: 0, quotaPerSecond: 20, perSecond: Number.POSITIVE_INFINITY });

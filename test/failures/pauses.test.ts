@@ -38,14 +38,14 @@ describe('the pause of an owner', () => {
     expect(lengthMs(DOWN, count, false, { ...RANGES, owner })).toBe(expectedMs);
   });
 
-  it.each([REFUSED, DOWN])('is as long as Retry-After says, whatever its cap', ({ code }) => {
+  it.each([REFUSED, DOWN])('the pause of an owner is as long as Retry-After says, whatever its cap', ({ code }) => {
     const error = new OwnerTokenError(code, 'no', { retryAfterMs: 3_600_000 });
     expect(ownerPause(error, 5, true, RANGES, NOW_MS, 0)).toEqual({
       ...{ error, count: 5, retryAtMonotonicMs: NOW_MS + 3_600_000 },
     });
   });
 
-  it('tells a hang from a failure by half a second', () => {
+  it('the pause of an owner tells a hang from a failure by half a second', () => {
     expect(HUNG_AFTER_MS).toBe(500);
   });
 });
@@ -57,14 +57,17 @@ describe('the pause of a circuit', () => {
   it.each([
     ['client', REFUSED, 'client_refused', [1_000, 2_000, 4_000], 60_000],
     ['endpoint', DOWN, 'endpoint_unavailable', [500, 1_000, 2_000], 30_000],
-  ] as const)('of the %s doubles from its base up to its cap, with the code of its scope', (...row) => {
-    const [scope, error, code, first, capMs] = row;
-    for (const [n, lengthMs] of [...first.entries(), [40, capMs] as const]) {
-      const { retryAtMonotonicMs, ...rest } = pause(scope, error, n + 1);
-      expect(retryAtMonotonicMs - NOW_MS).toBe(lengthMs);
-      expect(rest).toMatchObject({ count: n + 1, error: { code, failureScope: scope, message: 'no' } });
-    }
-  });
+  ] as const)(
+    'the pause of a circuit of the %s doubles from its base up to its cap, with the code of its scope',
+    (...row) => {
+      const [scope, error, code, first, capMs] = row;
+      for (const [n, lengthMs] of [...first.entries(), [40, capMs] as const]) {
+        const { retryAtMonotonicMs, ...rest } = pause(scope, error, n + 1);
+        expect(retryAtMonotonicMs - NOW_MS).toBe(lengthMs);
+        expect(rest).toMatchObject({ count: n + 1, error: { code, failureScope: scope, message: 'no' } });
+      }
+    },
+  );
 
   it.each([
     [1_000, 0.5, 1_000],
@@ -76,7 +79,7 @@ describe('the pause of a circuit', () => {
     expect(retryAtMonotonicMs - NOW_MS).toBe(expectedMs);
   });
 
-  it('is not shortened by Retry-After', () => {
+  it('the pause of a circuit is not shortened by Retry-After', () => {
     const { retryAtMonotonicMs } = pause('client', failure('owner_refused', { retryAfterMs: 1_000 }), 4);
     expect(retryAtMonotonicMs - NOW_MS).toBe(8_000);
   });
@@ -91,7 +94,7 @@ describe('the jitter', () => {
     expect(drawLength(1, RANGES.client, jitter)).toBe(expectedMs);
   });
 
-  it('takes half of the cap at most, after any number of failures', () => {
+  it('the jitter takes half of the cap at most, after any number of failures', () => {
     expect(drawLength(100_000, RANGES.client, 0)).toBe(30_000);
   });
 });

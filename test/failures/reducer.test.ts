@@ -99,32 +99,30 @@ function paced(): Story {
   return story.succeeds(1);
 }
 
-describe('the room', () => {
-  it.each([
-    ['nothing was sent', undefined, 0, 5_000, 16],
-    ['nothing has succeeded', 1_000, 0, 1_009, 16],
-    ['ten milliseconds have passed', 1_000, 0, 1_010, 17],
-    ['five have succeeded', 1_000, 5, 1_000, 21],
-    ['five have succeeded and 25 ms have passed', 1_000, 5, 1_025, 23],
-    ['the limit is reached', 1_000, 5, 9_000, 100],
-  ])('is as large as the ramp says when %s', (_, firstSentMs, successes, nowMs, expected) => {
-    const health = { ...initialHealth<string>(), firstSentMs, successes };
-    expect(roomAt(health, 100, nowMs)).toBe(expected);
-    expect(roomGrowsAtMs(health, 100, nowMs)).toBe(expected === 100 ? undefined : nowMs + 10);
-  });
+it.each([
+  ['nothing was sent', undefined, 0, 5_000, 16],
+  ['nothing has succeeded', 1_000, 0, 1_009, 16],
+  ['ten milliseconds have passed', 1_000, 0, 1_010, 17],
+  ['five have succeeded', 1_000, 5, 1_000, 21],
+  ['five have succeeded and 25 ms have passed', 1_000, 5, 1_025, 23],
+  ['the limit is reached', 1_000, 5, 9_000, 100],
+])('the room is as large as the ramp says when %s', (_, firstSentMs, successes, nowMs, expected) => {
+  const health = { ...initialHealth<string>(), firstSentMs, successes };
+  expect(roomAt(health, 100, nowMs)).toBe(expected);
+  expect(roomGrowsAtMs(health, 100, nowMs)).toBe(expected === 100 ? undefined : nowMs + 10);
+});
 
-  it('is the limit at once if that is less', () => {
-    expect([roomAt(initialHealth(), 4, 0), roomGrowsAtMs(initialHealth(), 4, 0)]).toEqual([4, undefined]);
-  });
+it('the room is the limit at once if that is less', () => {
+  expect([roomAt(initialHealth(), 4, 0), roomGrowsAtMs(initialHealth(), 4, 0)]).toEqual([4, undefined]);
+});
 
-  it('grows from the first request on, with each success', () => {
-    const story = new Story();
-    story.nowMs = 70;
-    story.is({ kind: 'sent' });
-    story.nowMs = 90;
-    story.is({ kind: 'sent' }).succeeds(3);
-    expect(story.health).toMatchObject({ firstSentMs: 70, successes: 3 });
-  });
+it('the room grows from the first request on, with each success', () => {
+  const story = new Story();
+  story.nowMs = 70;
+  story.is({ kind: 'sent' });
+  story.nowMs = 90;
+  story.is({ kind: 'sent' }).succeeds(3);
+  expect(story.health).toMatchObject({ firstSentMs: 70, successes: 3 });
 });
 
 describe('a request is slow', () => {
@@ -207,13 +205,16 @@ describe('a failed request is sent again', () => {
     ['a 429', BUSY, 5, undefined],
     ['a 503', down({ status: 503 }), 4, 150],
     ['a 500', down({ status: 500 }), 1, undefined],
-  ])('while requests are paced, up to five times: %s after %s resends', (_, error, resends, expected) => {
-    expect(paced().fails('z', error, { resends }).step.resendAfterMs).toBe(expected);
-  });
+  ])(
+    'a failed request is sent again while requests are paced, up to five times: %s after %s resends',
+    (_, error, resends, expected) => {
+      expect(paced().fails('z', error, { resends }).step.resendAfterMs).toBe(expected);
+    },
+  );
 });
 
 describe('the pace', () => {
-  it('is learned from first failures alone', () => {
+  it('the pace is learned from first failures alone', () => {
     expect(rich().is({ kind: 'sent' }).fails('abcd', BUSY, { ownerFailures: 1 }).health.pace.busyShare).toBe(0);
     expect(paced().health.pace.perSecond).toBeLessThan(Number.POSITIVE_INFINITY);
   });
@@ -223,11 +224,11 @@ describe('the pace', () => {
     [down({ status: 503 }), true],
     [down({ status: 500 }), false],
     [REFUSED, false],
-  ])('is learned from 429 and 503: %s', (error, isBusy) => {
+  ])('the pace is learned from 429 and 503: %s', (error, isBusy) => {
     expect(rich().fails('a', error).health.pace.busyShare > 0).toBe(isBusy);
   });
 
-  it('has the given quota', () => {
+  it('the pace has the given quota', () => {
     expect(initialHealth(7).pace.quotaPerSecond).toBe(7);
   });
 
@@ -241,7 +242,7 @@ describe('the pace', () => {
     expect(isPaced(paced().succeeds(1))).toBe(true);
   });
 
-  it('is forgotten by resume, and by no other event', () => {
+  it('the pace is forgotten by resume, and by no other event', () => {
     expect(isPaced(paced().is({ kind: 'forgotten', owner: 'a' }))).toBe(true);
     expect(isPaced(paced().is({ kind: 'resumed' }))).toBe(false);
   });
@@ -316,7 +317,7 @@ describe('the scope of a failure, and its owner’s pause', () => {
     expect(story.verdict).toEqual(verdict);
   });
 
-  it('are the circuit’s for a failure that opened it while canaries were in flight', () => {
+  it('the scope of a failure, and its owner’s pause are the circuit’s for a failure that opened it while canaries were in flight', () => {
     const story = known().fails('abc').asked(undefined);
     expect(story.health.blame.circuit).toMatchObject({ scope: 'endpoint' });
     const old = known()

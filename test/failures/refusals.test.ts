@@ -7,58 +7,54 @@ import { failureOf, pauseAfterRejections, refusal, withOutcome } from '../../src
 const now: Instant = { wallMs: 1_005_000, monotonicMs: 5_000, timelineMs: 1_005_000, aheadMs: 0 };
 const down = new OwnerTokenError('endpoint_unavailable', 'it is down', { failedAtMs: 1_002_000, status: 503 });
 
-describe('what a source threw', () => {
-  it('stays what it is if it is one of ours, but is the owner’s and dated by our clock', () => {
-    const error = failureOf(down, 'owner_x', 'key-123', now);
-    expect(error).not.toBe(down);
-    expect(error).toMatchObject({
-      ...{ code: 'endpoint_unavailable', message: 'it is down', status: 503 },
-      ...{ owner: 'owner_x', failedAtMs: now.wallMs, retryAtMs: undefined },
-    });
-    expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
+it('what a source threw stays what it is if it is one of ours, but is the owner’s and dated by our clock', () => {
+  const error = failureOf(down, 'owner_x', 'key-123', now);
+  expect(error).not.toBe(down);
+  expect(error).toMatchObject({
+    ...{ code: 'endpoint_unavailable', message: 'it is down', status: 503 },
+    ...{ owner: 'owner_x', failedAtMs: now.wallMs, retryAtMs: undefined },
   });
-
-  it('has no retryAtMs: the pause sets it', () => {
-    const early = new OwnerTokenError('rate_limited', '', { retryAtMs: 9 });
-    expect(failureOf(early, 'owner_x', 'key-123', now).retryAtMs).toBeUndefined();
-  });
-
-  it('has every occurrence of the access key redacted in its message', () => {
-    const says = (accessKey: string) =>
-      failureOf(new OwnerTokenError('source_failed', `no ${accessKey}, no ${accessKey}`), 'o', accessKey, now).message;
-    expect(says('key-12')).toBe('no [access key], no [access key]');
-    expect(says('$&.*[a]')).toBe('no [access key], no [access key]');
-    // So short a key is in too many words.
-    expect(says('key-1')).toBe('no key-1, no key-1');
-  });
-
-  it('is the owner’s source_failed otherwise, with nothing of what it said', () => {
-    const error = failureOf(new RangeError('canary-7c1d'), 'owner_x', 'key-123', now);
-    expect(error).toMatchObject({
-      ...{ code: 'source_failed', failureScope: 'owner', owner: 'owner_x', failedAtMs: now.wallMs },
-      ...{ message: 'the token source, or a function given to it, threw', cause: { name: 'RangeError' } },
-    });
-    expect(JSON.stringify(error)).not.toContain('canary');
-  });
+  expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
 });
 
-describe('the failure that callers get', () => {
-  it.each([
-    ['the time of the next attempt', { retryAtMonotonicMs: 6_000 }, 1_006_000],
-    ['no earlier one than in 100 ms', { retryAtMonotonicMs: 5_001 }, 1_005_100],
-    ['none without a pause', undefined, undefined],
-  ])('has its scope, the code of that, and %s', (_, pause, retryAtMs) => {
-    const outcome = withOutcome(down, 'client', pause, now);
-    expect(outcome).toMatchObject({ code: 'client_refused', message: 'it is down', failureScope: 'client' });
-    expect(outcome.retryAtMs).toBe(retryAtMs);
+it('what a source threw has no retryAtMs: the pause sets it', () => {
+  const early = new OwnerTokenError('rate_limited', '', { retryAtMs: 9 });
+  expect(failureOf(early, 'owner_x', 'key-123', now).retryAtMs).toBeUndefined();
+});
+
+it('what a source threw has every occurrence of the access key redacted in its message', () => {
+  const says = (accessKey: string) =>
+    failureOf(new OwnerTokenError('source_failed', `no ${accessKey}, no ${accessKey}`), 'o', accessKey, now).message;
+  expect(says('key-12')).toBe('no [access key], no [access key]');
+  expect(says('$&.*[a]')).toBe('no [access key], no [access key]');
+  // So short a key is in too many words.
+  expect(says('key-1')).toBe('no key-1, no key-1');
+});
+
+it('what a source threw is the owner’s source_failed otherwise, with nothing of what it said', () => {
+  const error = failureOf(new RangeError('canary-7c1d'), 'owner_x', 'key-123', now);
+  expect(error).toMatchObject({
+    ...{ code: 'source_failed', failureScope: 'owner', owner: 'owner_x', failedAtMs: now.wallMs },
+    ...{ message: 'the token source, or a function given to it, threw', cause: { name: 'RangeError' } },
   });
+  expect(JSON.stringify(error)).not.toContain('canary');
+});
+
+it.each([
+  ['the time of the next attempt', { retryAtMonotonicMs: 6_000 }, 1_006_000],
+  ['no earlier one than in 100 ms', { retryAtMonotonicMs: 5_001 }, 1_005_100],
+  ['none without a pause', undefined, undefined],
+])('the failure that callers get has its scope, the code of that, and %s', (_, pause, retryAtMs) => {
+  const outcome = withOutcome(down, 'client', pause, now);
+  expect(outcome).toMatchObject({ code: 'client_refused', message: 'it is down', failureScope: 'client' });
+  expect(outcome.retryAtMs).toBe(retryAtMs);
 });
 
 describe('fresh tokens that were refused', () => {
   const range = { baseMs: 1_000, capMs: 60_000 };
   const pauseAfter = (count: number) => pauseAfterRejections({ owner: 'owner_x' }, count, range, now, () => 0.5);
 
-  it('are no reason to pause until there are three in a row', () => {
+  it('fresh tokens that were refused are no reason to pause until there are three in a row', () => {
     expect([0, 1, 2].map(pauseAfter)).toEqual([undefined, undefined, undefined]);
   });
 
@@ -76,7 +72,7 @@ describe('a refusal', () => {
   const refused = (retryAtMonotonicMs: number, error = down) =>
     refusal({ error, count: 1, retryAtMonotonicMs }, 'owner_y', now);
 
-  it('is the cached failure with its age, this owner and the time of the next attempt', () => {
+  it('a refusal is the cached failure with its age, this owner and the time of the next attempt', () => {
     const error = refused(6_250);
     expect(error).not.toBe(down);
     expect(error).toMatchObject({
@@ -86,12 +82,15 @@ describe('a refusal', () => {
     });
   });
 
-  it.each([5_000, 4_000, 5_099])('says to come again in 100 ms at least, though its pause ends at %d', (retryAtMs) => {
-    expect(refused(retryAtMs)).toMatchObject({
-      retryAtMs: now.wallMs + 100,
-      message: 'token requests are paused; next attempt in 0.1 s (last failure 3.0 s ago): it is down',
-    });
-  });
+  it.each([5_000, 4_000, 5_099])(
+    'a refusal says to come again in 100 ms at least, though its pause ends at %d',
+    (retryAtMs) => {
+      expect(refused(retryAtMs)).toMatchObject({
+        retryAtMs: now.wallMs + 100,
+        message: 'token requests are paused; next attempt in 0.1 s (last failure 3.0 s ago): it is down',
+      });
+    },
+  );
 
   it.each([
     [1_000, '1.0 s ago'],

@@ -1,6 +1,6 @@
 /** Row K1, on the endpoint: what it holds, and when nothing of that keeps the process alive. */
 
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { TokenEndpoint } from '../../src/endpoint/token-endpoint.ts';
 import { LoopbackService, silence, token } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
@@ -31,46 +31,42 @@ async function keepingAlive(): Promise<string[]> {
   return [...resources, ...Array.from({ length: clock.pendingTimers }, () => 'Timeout')].sort();
 }
 
-describe('K1 the process', () => {
-  it('is kept alive by a request under way, and not by what is left of it', async () => {
-    const before = await keepingAlive();
-    service.next(silence());
-    const pending = endpoint.requestToken('key');
-    const call = await service.arrived(1);
-    const during = await keepingAlive();
-    expect(during.length - before.length).toBe(2);
-    call.answer(token());
-    await pending;
-    expect(await keepingAlive()).toEqual(before);
-    expect(service.openConnections).toBe(1);
-  });
-
-  it('is not kept alive by a request that failed or was given up', async () => {
-    const before = await keepingAlive();
-    const controller = new AbortController();
-    service.always(silence());
-    const pending = endpoint.requestToken('key', { signal: controller.signal });
-    const call = await service.arrived(1);
-    controller.abort();
-    await expect(pending).rejects.toMatchObject({ code: 'closed' });
-    await call.gone;
-    expect(await keepingAlive()).toEqual(before);
-  });
+it('K1 the process is kept alive by a request under way, and not by what is left of it', async () => {
+  const before = await keepingAlive();
+  service.next(silence());
+  const pending = endpoint.requestToken('key');
+  const call = await service.arrived(1);
+  const during = await keepingAlive();
+  expect(during.length - before.length).toBe(2);
+  call.answer(token());
+  await pending;
+  expect(await keepingAlive()).toEqual(before);
+  expect(service.openConnections).toBe(1);
 });
 
-describe('K1 close()', () => {
-  it('leaves no idle connection, may come twice and at any time, and is not the end', async () => {
-    await endpoint.close();
-    service.next(silence(), silence(), silence());
-    const calls = ['a', 'b', 'c'].map((key) => endpoint.requestToken(key));
-    await service.arrived(3);
-    await endpoint.close();
-    for (const call of service.calls) call.answer(token());
-    await Promise.all(calls);
-    await settle();
-    expect(service.openConnections).toBe(3);
-    await Promise.all([endpoint.close(), endpoint.close()]);
-    await Promise.all(service.calls.map((call) => call.gone));
-    expect(await endpoint.requestToken('again')).toMatchObject({ token: 'token-4-of-again' });
-  });
+it('K1 the process is not kept alive by a request that failed or was given up', async () => {
+  const before = await keepingAlive();
+  const controller = new AbortController();
+  service.always(silence());
+  const pending = endpoint.requestToken('key', { signal: controller.signal });
+  const call = await service.arrived(1);
+  controller.abort();
+  await expect(pending).rejects.toMatchObject({ code: 'closed' });
+  await call.gone;
+  expect(await keepingAlive()).toEqual(before);
+});
+
+it('K1 close() leaves no idle connection, may come twice and at any time, and is not the end', async () => {
+  await endpoint.close();
+  service.next(silence(), silence(), silence());
+  const calls = ['a', 'b', 'c'].map((key) => endpoint.requestToken(key));
+  await service.arrived(3);
+  await endpoint.close();
+  for (const call of service.calls) call.answer(token());
+  await Promise.all(calls);
+  await settle();
+  expect(service.openConnections).toBe(3);
+  await Promise.all([endpoint.close(), endpoint.close()]);
+  await Promise.all(service.calls.map((call) => call.gone));
+  expect(await endpoint.requestToken('again')).toMatchObject({ token: 'token-4-of-again' });
 });

@@ -51,7 +51,7 @@ const TRANSPORTS: [string, Partial<TokenEndpointOptions>][] = [
 ];
 
 describe.each(TRANSPORTS)('through %s', (_name, transport) => {
-  describe('J1 a redirect is refused, and no second request leaves', () => {
+  describe('J1 a redirect', () => {
     let elsewhere: LoopbackService;
 
     beforeEach(async () => {
@@ -60,16 +60,19 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
 
     afterEach(() => elsewhere.close());
 
-    it.each([300, 301, 302, 303, 304, 307, 308])('with %i', async (code) => {
-      const targets = [`${elsewhere.url}/x`, elsewhere.url.replace('http:', 'https:'), '/auth/v1/token', '//x', ''];
-      for (const location of targets) {
-        service.next(raw(head(code, { location, 'content-length': code === 304 ? '0' : '9999' })));
-        const error = await failureOf(endpoint(transport).requestToken('key'));
-        expect(error).toMatchObject({ code: 'redirect_refused', failureScope: 'owner', status: code });
-      }
-      expect(service.calls).toHaveLength(targets.length);
-      expect(elsewhere.connections).toBe(0);
-    });
+    it.each([300, 301, 302, 303, 304, 307, 308])(
+      'J1 a redirect with %i is refused, and no second request leaves',
+      async (code) => {
+        const targets = [`${elsewhere.url}/x`, elsewhere.url.replace('http:', 'https:'), '/auth/v1/token', '//x', ''];
+        for (const location of targets) {
+          service.next(raw(head(code, { location, 'content-length': code === 304 ? '0' : '9999' })));
+          const error = await failureOf(endpoint(transport).requestToken('key'));
+          expect(error).toMatchObject({ code: 'redirect_refused', failureScope: 'owner', status: code });
+        }
+        expect(service.calls).toHaveLength(targets.length);
+        expect(elsewhere.connections).toBe(0);
+      },
+    );
   });
 
   describe('J3 a 200 that is no grant is invalid_response', () => {
@@ -162,15 +165,13 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
   });
 });
 
-describe('J2 http without TLS', () => {
-  it('is refused for any host but this machine, unless asked for', () => {
-    const baseUrl = 'http://service.example';
-    expect(() => endpoint({ baseUrl })).toThrow(expect.objectContaining({ code: 'insecure_url' }));
-    expect(endpoint({ baseUrl, allowInsecureHttp: true }).origin).toBe(baseUrl);
-  });
+it('J2 http without TLS is refused for any host but this machine, unless asked for', () => {
+  const baseUrl = 'http://service.example';
+  expect(() => endpoint({ baseUrl })).toThrow(expect.objectContaining({ code: 'insecure_url' }));
+  expect(endpoint({ baseUrl, allowInsecureHttp: true }).origin).toBe(baseUrl);
 });
 
-describe('J4 a keep-alive connection closed as the request is sent', () => {
+describe('J4 a kept connection that closes as the request is sent', () => {
   /** So many requests at once, each over a connection of its own that is then kept. */
   async function warm(target: TokenEndpoint, count = 1): Promise<void> {
     service.always(silence());
@@ -182,7 +183,7 @@ describe('J4 a keep-alive connection closed as the request is sent', () => {
     await settle();
   }
 
-  it('costs the call nothing: it is sent once more, over a new connection', async () => {
+  it('J4 a kept connection that closes as the request is sent costs the call nothing: it is sent once more, over a new connection', async () => {
     const target = endpoint();
     await warm(target);
     service.next(end());
@@ -191,7 +192,7 @@ describe('J4 a keep-alive connection closed as the request is sent', () => {
     expect(service.calls[2]?.body).toBe(service.calls[1]?.body);
   });
 
-  it('is not tried on the others that were kept as long', async () => {
+  it('J4 a kept connection that closes as the request is sent is not tried on the others that were kept as long', async () => {
     const target = endpoint();
     await warm(target, 3);
     service.next(end());
@@ -200,7 +201,7 @@ describe('J4 a keep-alive connection closed as the request is sent', () => {
     expect(service.openConnections).toBe(1);
   });
 
-  it('is tried once more and not twice', async () => {
+  it('J4 a kept connection that closes as the request is sent is tried once more and not twice', async () => {
     const target = endpoint();
     await warm(target);
     service.always(end());
@@ -208,7 +209,7 @@ describe('J4 a keep-alive connection closed as the request is sent', () => {
     expect(service.countFor('key')).toBe(2);
   });
 
-  it('gets no second try when anything of an answer had come', async () => {
+  it('J4 a kept connection that closes as the request is sent gets no second try when anything of an answer had come', async () => {
     const target = endpoint();
     const starts = ['H', head(100), head(103), head(200, { 'content-length': '9' })];
     for (const start of starts) {
@@ -219,14 +220,14 @@ describe('J4 a keep-alive connection closed as the request is sent', () => {
     expect(service.countFor('key')).toBe(starts.length);
   });
 
-  it('gets none on a connection that is new', async () => {
+  it('J4 a kept connection that closes as the request is sent gets none on a connection that is new', async () => {
     service.next(end(), reset());
     expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({ failureScope: 'owner' });
     expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({ failureScope: 'owner' });
     expect(service.countFor('key')).toBe(2);
   });
 
-  it('gets none when the service answers with an error', async () => {
+  it('J4 a kept connection that closes as the request is sent gets none when the service answers with an error', async () => {
     const target = endpoint();
     await warm(target);
     for (const code of [400, 401, 403, 500, 503]) {
@@ -236,7 +237,7 @@ describe('J4 a keep-alive connection closed as the request is sent', () => {
     expect(service.countFor('key')).toBe(5);
   });
 
-  it('has both tries within one deadline', async () => {
+  it('J4 a kept connection that closes as the request is sent has both tries within one deadline', async () => {
     const clock = new ManualClock();
     const target = endpoint({ clock });
     await warm(target);
@@ -252,7 +253,7 @@ describe('J4 a keep-alive connection closed as the request is sent', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
-  it('gets none once the deadline or the signal has ended the call', async () => {
+  it('J4 a kept connection that closes as the request is sent gets none once the deadline or the signal has ended the call', async () => {
     const controller = new AbortController();
     const target = endpoint();
     await warm(target);
@@ -266,7 +267,7 @@ describe('J4 a keep-alive connection closed as the request is sent', () => {
     expect(service.calls).toHaveLength(2);
   });
 
-  it('works so with an agent of the user’s, whose other connections are let be', async () => {
+  it('J4 a kept connection that closes as the request is sent works so with an agent of the user’s, whose other connections are let be', async () => {
     const agent = new http.Agent({ keepAlive: true });
     const target = endpoint({ agent });
     await warm(target, 2);
@@ -280,7 +281,7 @@ describe('J4 a keep-alive connection closed as the request is sent', () => {
     agent.destroy();
   });
 
-  it('works so over TLS', async () => {
+  it('J4 a kept connection that closes as the request is sent works so over TLS', async () => {
     await using secure = await LoopbackService.start({ tls: true });
     const agent = new https.Agent({ keepAlive: true, ca: LOOPBACK_CERTIFICATE });
     const target = endpoint({ baseUrl: secure.url, agent });
@@ -292,7 +293,7 @@ describe('J4 a keep-alive connection closed as the request is sent', () => {
     agent.destroy();
   });
 
-  it('is left to a given fetch, which knows its connections', async () => {
+  it('J4 a kept connection that closes as the request is sent is left to a given fetch, which knows its connections', async () => {
     let asked = 0;
     const counted: typeof fetch = (...given) => {
       asked++;
@@ -307,7 +308,7 @@ describe('J4 a keep-alive connection closed as the request is sent', () => {
 });
 
 describe('the connections', () => {
-  it('are kept, and as many as are in use at once', async () => {
+  it('the connections are kept, and as many as are in use at once', async () => {
     const target = endpoint();
     for (let round = 0; round < 3; round++) {
       await Promise.all(['a', 'b', 'c', 'd'].map((key) => target.requestToken(key)));
@@ -316,7 +317,7 @@ describe('the connections', () => {
     expect(service.connections).toBe(4);
   });
 
-  it('are dropped by close() where idle; the endpoint can still be used', async () => {
+  it('the connections are dropped by close() where idle; the endpoint can still be used', async () => {
     const target = endpoint();
     await target.requestToken('key');
     service.next(silence());

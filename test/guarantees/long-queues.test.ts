@@ -30,7 +30,7 @@ describe('a queue of 5,000 owners', () => {
   /** Opens the circuit for longer than calls wait for it. */
   const down = new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint', retryAfterMs: 60_000 });
 
-  it('is refused in slices when a circuit opens', async () => {
+  it('a queue of 5,000 owners is refused in slices when a circuit opens', async () => {
     const { registry, source } = scripted({ concurrency: 1 });
     const [first, ...queued] = keys(OWNERS).map((key) => registry.getToken(key));
     first?.catch(() => {});
@@ -42,7 +42,7 @@ describe('a queue of 5,000 owners', () => {
     await registry.close();
   });
 
-  it('is refused in one slice per turn, however many requests fail at the same time', async () => {
+  it('a queue of 5,000 owners is refused in one slice per turn, however many requests fail at the same time', async () => {
     const { registry, source } = scripted({ concurrency: 16 });
     const calls = keys(OWNERS).map((key) => registry.getToken(key));
     await settle();
@@ -54,7 +54,7 @@ describe('a queue of 5,000 owners', () => {
     await registry.close();
   });
 
-  it('is ended in slices when the registry closes', async () => {
+  it('a queue of 5,000 owners is ended in slices when the registry closes', async () => {
     const { registry, source } = scripted({ concurrency: 1 });
     const calls = keys(OWNERS).map((key) => registry.getToken(key));
     await settle();
@@ -67,53 +67,51 @@ describe('a queue of 5,000 owners', () => {
   });
 });
 
-describe('resume with 5,000 owners that back off', () => {
-  it('ends every pause at once, and reports each recovery once, in slices', async () => {
-    const lifted: unknown[] = [];
-    const info = (line: object) => {
-      const { event, owner } = shortNames(line);
-      if (event === 'pause.lifted') lifted.push(owner);
-    };
-    const logger = { debug: () => {}, info, warn: () => {} };
-    const { registry, source } = scripted({ maxOwners: OWNERS, maxQueued: OWNERS, logger });
-    const refused = new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' });
-    source.script((call) => call.fail(refused));
-    await Promise.allSettled(keys(OWNERS).map((key) => registry.getToken(key)));
-    expect(registry.stats().pauses.owners).toBe(OWNERS);
+it('resume with 5,000 owners that back off ends every pause at once, and reports each recovery once, in slices', async () => {
+  const lifted: unknown[] = [];
+  const info = (line: object) => {
+    const { event, owner } = shortNames(line);
+    if (event === 'pause.lifted') lifted.push(owner);
+  };
+  const logger = { debug: () => {}, info, warn: () => {} };
+  const { registry, source } = scripted({ maxOwners: OWNERS, maxQueued: OWNERS, logger });
+  const refused = new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' });
+  source.script((call) => call.fail(refused));
+  await Promise.allSettled(keys(OWNERS).map((key) => registry.getToken(key)));
+  expect(registry.stats().pauses.owners).toBe(OWNERS);
 
-    registry.resume();
-    expect(registry.stats().pauses.owners).toBe(0);
-    expect(lifted.length).toBeLessThanOrEqual(SLICE);
-    expect(registry.describe(`key-${OWNERS}`)).toEqual({ phase: 'empty' });
-    const again = `key-${OWNERS - 1}`;
-    await expect(registry.getToken(again)).rejects.toMatchObject({ code: 'owner_refused' });
-    expect(source.countFor(again)).toBe(2);
-    registry.resume(); // While the first one is still under way.
-    const fails = `key-${OWNERS - 2}`;
-    await expect(registry.getToken(fails)).rejects.toMatchObject({ code: 'owner_refused' });
+  registry.resume();
+  expect(registry.stats().pauses.owners).toBe(0);
+  expect(lifted.length).toBeLessThanOrEqual(SLICE);
+  expect(registry.describe(`key-${OWNERS}`)).toEqual({ phase: 'empty' });
+  const again = `key-${OWNERS - 1}`;
+  await expect(registry.getToken(again)).rejects.toMatchObject({ code: 'owner_refused' });
+  expect(source.countFor(again)).toBe(2);
+  registry.resume(); // While the first one is still under way.
+  const fails = `key-${OWNERS - 2}`;
+  await expect(registry.getToken(fails)).rejects.toMatchObject({ code: 'owner_refused' });
 
-    for (let turn = 0; turn < 2 * (OWNERS / SLICE) + 20; turn++) await settle();
-    expect(lifted).toHaveLength(OWNERS + 1);
-    expect(new Set(lifted).size).toBe(OWNERS);
-    expect(lifted.filter((owner) => owner === registry.fingerprint(again))).toHaveLength(2);
-    expect(registry.stats().pauses.owners).toBe(1);
-    expect(registry.describe(fails)).toMatchObject({ phase: 'backing-off' });
-    await registry.close();
-  });
+  for (let turn = 0; turn < 2 * (OWNERS / SLICE) + 20; turn++) await settle();
+  expect(lifted).toHaveLength(OWNERS + 1);
+  expect(new Set(lifted).size).toBe(OWNERS);
+  expect(lifted.filter((owner) => owner === registry.fingerprint(again))).toHaveLength(2);
+  expect(registry.stats().pauses.owners).toBe(1);
+  expect(registry.describe(fails)).toMatchObject({ phase: 'backing-off' });
+  await registry.close();
+});
 
-  it('counts the rejected tokens of an owner anew at once', async () => {
-    const { registry } = scripted({ maxOwners: OWNERS }, ScriptedSource.answering(86_400));
-    const rejectFresh = async (key: string, times: number) => {
-      for (let n = 0; n < times; n++) registry.reject(key, await registry.getToken(key));
-    };
-    for (const key of keys(1_000)) await rejectFresh(key, 3);
-    const held = await registry.getToken('key-1001');
-    registry.resume();
-    registry.reject('key-1000', held);
-    await rejectFresh('key-1000', 2);
-    await expect(registry.getToken('key-1000')).resolves.toBeDefined();
-    await registry.close();
-  });
+it('resume with 5,000 owners that back off counts the rejected tokens of an owner anew at once', async () => {
+  const { registry } = scripted({ maxOwners: OWNERS }, ScriptedSource.answering(86_400));
+  const rejectFresh = async (key: string, times: number) => {
+    for (let n = 0; n < times; n++) registry.reject(key, await registry.getToken(key));
+  };
+  for (const key of keys(1_000)) await rejectFresh(key, 3);
+  const held = await registry.getToken('key-1001');
+  registry.resume();
+  registry.reject('key-1000', held);
+  await rejectFresh('key-1000', 2);
+  await expect(registry.getToken('key-1000')).resolves.toBeDefined();
+  await registry.close();
 });
 
 describe('a warm-up', () => {
@@ -134,7 +132,7 @@ describe('a warm-up', () => {
     await registry.close();
   });
 
-  it('reports no more ready than maxOwners, and warns once', async () => {
+  it('a warm-up reports no more ready than maxOwners, and warns once', async () => {
     const warned: object[] = [];
     const logger = { debug: () => {}, info: () => {}, warn: (fields: object) => warned.push(shortNames(fields)) };
     const { registry } = scripted({ maxOwners: 3, logger }, ScriptedSource.answering(86_400));

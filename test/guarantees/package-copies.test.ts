@@ -104,7 +104,7 @@ describe('a bundled application', () => {
     return { stdout, stderr, status };
   };
 
-  it('runs as one ES module, without any package beside it', () => {
+  it('a bundled application runs as one ES module, without any package beside it', () => {
     expect(run(ELSEWHERE)).toEqual({ stdout: 'abc\n', stderr: '', status: 0 });
   });
 

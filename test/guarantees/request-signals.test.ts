@@ -6,122 +6,118 @@ import { settle } from '../helpers/manual-clock.ts';
 import { errorOf, keys, scripted } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
-describe('the signal of a request', () => {
-  it('is its own, so that listeners of many requests never add up to a warning', async () => {
-    const warned: Error[] = [];
-    const collect = (warning: Error) => warned.push(warning);
-    process.on('warning', collect);
-    const { registry, source } = scripted();
-    const calls = keys(16).map((key) => registry.getToken(key));
-    await settle();
-    const signals = source.calls.map(({ request }) => request.signal);
-    expect(new Set(signals).size).toBe(16);
-    for (const signal of signals) signal.addEventListener('abort', () => {});
-    await settle();
-    process.off('warning', collect);
-    expect(warned).toEqual([]);
-    for (const call of source.calls) call.succeed();
-    await Promise.all(calls);
-    expect(signals.filter(({ aborted }) => aborted)).toEqual([]);
-    await registry.close();
-  });
-
-  it('is aborted when the registry closes, with `closed`', async () => {
-    const { registry, source } = scripted();
-    const call = registry.getToken('key-1');
-    await settle();
-    const { signal } = source.call(0).request;
-    signal.addEventListener('abort', () => source.call(0).fail(signal.reason));
-    await registry.close();
-    expect((await errorOf(call)).code).toBe('closed');
-    expect(signal.reason).toMatchObject({ code: 'closed' });
-  });
-
-  it('is aborted once nobody waits and the token would not be kept; that is no failure', async () => {
-    const { registry, source } = scripted();
-    const caller = new AbortController();
-    const call = registry.getToken('key-1', { signal: caller.signal });
-    await settle();
-    const { signal } = source.call(0).request;
-    registry.forget('key-1');
-    expect(signal.aborted).toBe(false);
-    caller.abort(new Error('left'));
-    await expect(call).rejects.toThrow('left');
-    expect(signal.aborted).toBe(true);
-    source.call(0).fail(signal.reason);
-    await settle();
-    expect(registry.stats()).toMatchObject({ failures: 0, inFlight: 0, owners: 0 });
-    expect(registry.describe('key-1').phase).toBe('empty');
-    await registry.close();
-  });
-
-  it('is not aborted when callers leave a request whose token will be kept', async () => {
-    const { registry, source } = scripted();
-    const caller = new AbortController();
-    const call = registry.getToken('key-1', { signal: caller.signal });
-    await settle();
-    caller.abort(new Error('left'));
-    await expect(call).rejects.toThrow('left');
-    expect(source.call(0).request.signal.aborted).toBe(false);
-    source.call(0).succeed();
-    await settle();
-    expect(registry.peek('key-1')).toBeDefined();
-    await registry.close();
-  });
+it('the signal of a request is its own, so that listeners of many requests never add up to a warning', async () => {
+  const warned: Error[] = [];
+  const collect = (warning: Error) => warned.push(warning);
+  process.on('warning', collect);
+  const { registry, source } = scripted();
+  const calls = keys(16).map((key) => registry.getToken(key));
+  await settle();
+  const signals = source.calls.map(({ request }) => request.signal);
+  expect(new Set(signals).size).toBe(16);
+  for (const signal of signals) signal.addEventListener('abort', () => {});
+  await settle();
+  process.off('warning', collect);
+  expect(warned).toEqual([]);
+  for (const call of source.calls) call.succeed();
+  await Promise.all(calls);
+  expect(signals.filter(({ aborted }) => aborted)).toEqual([]);
+  await registry.close();
 });
 
-describe('the signal of a caller', () => {
-  it('keeps its limit of listeners, and gets one listener for all calls', async () => {
-    const { registry, source } = scripted();
-    const { signal } = new AbortController();
-    const before = getMaxListeners(signal);
-    const calls = keys(100).map((key) => registry.getToken(key, { signal }));
-    expect(getMaxListeners(signal)).toBe(before);
-    expect(getEventListeners(signal, 'abort')).toHaveLength(1);
-    source.script((call) => call.succeed());
-    for (const call of source.calls) call.succeed();
+it('the signal of a request is aborted when the registry closes, with `closed`', async () => {
+  const { registry, source } = scripted();
+  const call = registry.getToken('key-1');
+  await settle();
+  const { signal } = source.call(0).request;
+  signal.addEventListener('abort', () => source.call(0).fail(signal.reason));
+  await registry.close();
+  expect((await errorOf(call)).code).toBe('closed');
+  expect(signal.reason).toMatchObject({ code: 'closed' });
+});
+
+it('the signal of a request is aborted once nobody waits and the token would not be kept; that is no failure', async () => {
+  const { registry, source } = scripted();
+  const caller = new AbortController();
+  const call = registry.getToken('key-1', { signal: caller.signal });
+  await settle();
+  const { signal } = source.call(0).request;
+  registry.forget('key-1');
+  expect(signal.aborted).toBe(false);
+  caller.abort(new Error('left'));
+  await expect(call).rejects.toThrow('left');
+  expect(signal.aborted).toBe(true);
+  source.call(0).fail(signal.reason);
+  await settle();
+  expect(registry.stats()).toMatchObject({ failures: 0, inFlight: 0, owners: 0 });
+  expect(registry.describe('key-1').phase).toBe('empty');
+  await registry.close();
+});
+
+it('the signal of a request is not aborted when callers leave a request whose token will be kept', async () => {
+  const { registry, source } = scripted();
+  const caller = new AbortController();
+  const call = registry.getToken('key-1', { signal: caller.signal });
+  await settle();
+  caller.abort(new Error('left'));
+  await expect(call).rejects.toThrow('left');
+  expect(source.call(0).request.signal.aborted).toBe(false);
+  source.call(0).succeed();
+  await settle();
+  expect(registry.peek('key-1')).toBeDefined();
+  await registry.close();
+});
+
+it('the signal of a caller keeps its limit of listeners, and gets one listener for all calls', async () => {
+  const { registry, source } = scripted();
+  const { signal } = new AbortController();
+  const before = getMaxListeners(signal);
+  const calls = keys(100).map((key) => registry.getToken(key, { signal }));
+  expect(getMaxListeners(signal)).toBe(before);
+  expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+  source.script((call) => call.succeed());
+  for (const call of source.calls) call.succeed();
+  await settle();
+  for (const call of source.calls) if (!call.settled) call.succeed();
+  await Promise.all(calls);
+  expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+  await registry.close();
+});
+
+it('the signal of a caller may be null or undefined, which count as none', async () => {
+  const { registry } = scripted({}, ScriptedSource.answering());
+  const token = await registry.getToken('key-1', { signal: null });
+  expect(await registry.getToken('key-1', { signal: undefined })).toBe(token);
+  expect(await registry.warmUp(['key-1'], { signal: undefined })).toMatchObject({ ready: 1 });
+  await registry.close({ timeoutMs: undefined });
+});
+
+it('the signal of a caller once aborted leaves nothing of its call in memory while the request goes on', async () => {
+  const { registry, source } = scripted();
+  const kept = registry.getToken('key-1');
+  const collected: string[] = [];
+  const registryOfGone = new FinalizationRegistry<string>((name) => collected.push(name));
+  const leave = async () => {
+    const caller = new AbortController();
+    registryOfGone.register(caller.signal, 'signal');
+    const call = registry.getToken('key-1', { signal: caller.signal });
+    caller.abort(new Error('left'));
+    await expect(call).rejects.toThrow('left');
+  };
+  await leave();
+  expect(registry.stats().waiting).toBe(1);
+  const { setFlagsFromString } = await import('node:v8');
+  const { runInNewContext } = await import('node:vm');
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  for (let round = 0; round < 50 && collected.length === 0; round++) {
+    collect();
     await settle();
-    for (const call of source.calls) if (!call.settled) call.succeed();
-    await Promise.all(calls);
-    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
-    await registry.close();
-  });
-
-  it('may be null or undefined, which count as none', async () => {
-    const { registry } = scripted({}, ScriptedSource.answering());
-    const token = await registry.getToken('key-1', { signal: null });
-    expect(await registry.getToken('key-1', { signal: undefined })).toBe(token);
-    expect(await registry.warmUp(['key-1'], { signal: undefined })).toMatchObject({ ready: 1 });
-    await registry.close({ timeoutMs: undefined });
-  });
-
-  it('once aborted leaves nothing of its call in memory while the request goes on', async () => {
-    const { registry, source } = scripted();
-    const kept = registry.getToken('key-1');
-    const collected: string[] = [];
-    const registryOfGone = new FinalizationRegistry<string>((name) => collected.push(name));
-    const leave = async () => {
-      const caller = new AbortController();
-      registryOfGone.register(caller.signal, 'signal');
-      const call = registry.getToken('key-1', { signal: caller.signal });
-      caller.abort(new Error('left'));
-      await expect(call).rejects.toThrow('left');
-    };
-    await leave();
-    expect(registry.stats().waiting).toBe(1);
-    const { setFlagsFromString } = await import('node:v8');
-    const { runInNewContext } = await import('node:vm');
-    setFlagsFromString('--expose-gc');
-    const collect = runInNewContext('gc') as () => void;
-    for (let round = 0; round < 50 && collected.length === 0; round++) {
-      collect();
-      await settle();
-    }
-    expect(collected).toEqual(['signal']);
-    source.call(0).succeed();
-    await kept;
-    await registry.close();
-  });
+  }
+  expect(collected).toEqual(['signal']);
+  source.call(0).succeed();
+  await kept;
+  await registry.close();
 });
 
 describe('forget and forgetAll', () => {

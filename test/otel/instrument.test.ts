@@ -107,7 +107,7 @@ const failureOf = (accessKey: string): Promise<OwnerTokenError> =>
   );
 
 describe('metrics', () => {
-  it('tell what the registry did, by OpenTelemetry names', async () => {
+  it('metrics tell what the registry did, by OpenTelemetry names', async () => {
     const stop = instrument(registry, { meterProvider, tracerProvider });
     await Promise.all([registry.getToken('a'), registry.getToken('a'), registry.getToken('b')]);
     await registry.getToken('a');
@@ -132,7 +132,7 @@ describe('metrics', () => {
     expect(await series('owner_token.requests')).not.toMatchObject({ miss: requests });
   });
 
-  it('tell refreshes from requests for calls that found no usable token', async () => {
+  it('metrics tell refreshes from requests for calls that found no usable token', async () => {
     instrument(registry, { meterProvider, tracerProvider });
     await registry.getToken('a');
     clock.advance(90_000);
@@ -142,7 +142,7 @@ describe('metrics', () => {
     expect(await series('owner_token.request.duration')).toEqual({ absent: 1, refresh: 1 });
   });
 
-  it('tell durations and waits in seconds', async () => {
+  it('metrics tell durations and waits in seconds', async () => {
     const slow: TokenSource = {
       requestToken: () =>
         new Promise((resolve) =>
@@ -167,7 +167,7 @@ describe('metrics', () => {
     expect(scraped).toMatch(/^owner_token_request_queue_duration_seconds_sum\{.*\} 0\.2$/m);
   });
 
-  it('tell the state of the circuits', async () => {
+  it('metrics tell the state of the circuits', async () => {
     instrument(registry, { meterProvider, tracerProvider });
     await failureOf('invalid-client');
     expect(await series('owner_token.circuit.state')).toMatchObject({
@@ -176,7 +176,7 @@ describe('metrics', () => {
     });
   });
 
-  it('tell the outcomes of a fleet', async () => {
+  it('metrics tell the outcomes of a fleet', async () => {
     const stats = { sharing: true, shared: 5, leader: 3, fallback: 2, refused: 1, unreadable: 0 };
     instrument(registry, { meterProvider, tracerProvider, fleet: { stats: () => stats } as never });
     expect(await series('owner_token.fleet.requests')).toEqual({ shared: 5, leader: 3, fallback: 2, refused: 1 });
@@ -188,7 +188,7 @@ describe('metrics', () => {
     expect(await series('owner_token.request.duration')).toEqual({ [`${registry.fingerprint('a')} absent`]: 1 });
   });
 
-  it('are recorded in the context of their span, for exemplars', async () => {
+  it('metrics are recorded in the context of their span, for exemplars', async () => {
     const recordedIn: unknown[] = [];
     const meter = meterProvider.getMeter('test');
     const getMeter = () =>
@@ -205,7 +205,7 @@ describe('metrics', () => {
     expect(recordedIn).toEqual([request?.spanContext().spanId, request?.spanContext().spanId]);
   });
 
-  it('of two registries stay apart by name', async () => {
+  it('metrics of two registries stay apart by name', async () => {
     const other = new OwnerTokenRegistry({ source, clock, name: 'erp' });
     instrument(registry, { meterProvider, tracerProvider });
     await other.getToken('a');
@@ -213,7 +213,7 @@ describe('metrics', () => {
     await other.close();
   });
 
-  it('are scraped from the Prometheus exporter over HTTP', async () => {
+  it('metrics are scraped from the Prometheus exporter over HTTP', async () => {
     const port = 9_464 + Math.floor(process.pid % 20_000);
     const prometheus = new PrometheusExporter({ port, host: '127.0.0.1' });
     const scraped = new MeterProvider({ readers: [prometheus] });
@@ -232,7 +232,7 @@ describe('metrics', () => {
 describe('spans', () => {
   const spanNamed = (name: string) => memory.getFinishedSpans().filter((span) => span.name === name);
 
-  it('stand between the caller and the HTTP client', async () => {
+  it('spans stand between the caller and the HTTP client', async () => {
     instrument(registry, { meterProvider, tracerProvider });
     const caller = tracer.startSpan('caller');
     await context.with(trace.setSpan(context.active(), caller), () => registry.getToken('a'));
@@ -248,7 +248,7 @@ describe('spans', () => {
     });
   });
 
-  it('of a failure have its code, and none of its secrets', async () => {
+  it('spans of a failure have its code, and none of its secrets', async () => {
     instrument(registry, { meterProvider, tracerProvider });
     await failureOf('revoked');
     const [request] = spanNamed('owner_token.request');
@@ -256,7 +256,7 @@ describe('spans', () => {
     expect(request?.attributes).toMatchObject({ 'error.type': 'owner_refused', 'http.response.status_code': 400 });
   });
 
-  it('of a refresh are roots, linked to the call that started it', async () => {
+  it('spans of a refresh are roots, linked to the call that started it', async () => {
     instrument(registry, { meterProvider, tracerProvider });
     await registry.getToken('a');
     memory.reset();
@@ -270,7 +270,7 @@ describe('spans', () => {
     expect(spanNamed('POST')[0]?.parentSpanContext?.spanId).toBe(request?.spanContext().spanId);
   });
 
-  it('end once each: what has ended is not kept until the reports stop', async () => {
+  it('spans end once each: what has ended is not kept until the reports stop', async () => {
     const ended = new Map<Span, number>();
     const counting: TracerProvider = {
       getTracer: () => ({
@@ -295,7 +295,7 @@ describe('spans', () => {
     expect([...ended.values()]).toEqual([1, 1, 1]);
   });
 
-  it('leave in place what others run the request in, another registry report among them', async () => {
+  it('spans leave in place what others run the request in, another registry report among them', async () => {
     const seen: unknown[] = [];
     const store = new AsyncLocalStorage<string>();
     const looking: TokenSource = {
@@ -320,7 +320,7 @@ describe('spans', () => {
     expect(requests).toContain(spanNamed('POST')[0]?.parentSpanContext?.spanId);
   });
 
-  it('end when the request is abandoned, and when the reports stop', async () => {
+  it('spans end when the request is abandoned, and when the reports stop', async () => {
     const hanging: TokenSource = {
       requestToken: (_, { signal }) =>
         new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
@@ -344,62 +344,54 @@ describe('spans', () => {
   });
 });
 
-describe('the instrumentation', () => {
-  it('is one for the SDK, which gives it providers and switches it off', async () => {
-    const instrumentation = new OwnerTokenInstrumentation();
-    expect(instrumentation).toBeInstanceOf(InstrumentationBase);
-    const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
-    expect(instrumentation.instrumentationVersion).toBe(version);
-    const stopAll = registerInstrumentations({
-      instrumentations: [instrumentation],
-      meterProvider,
-      tracerProvider,
-    });
-    const stop = instrumentation.observe(registry);
-    await registry.getToken('a');
-    expect(await series('owner_token.request.duration')).toEqual({ absent: 1 });
-    instrumentation.disable();
-    await registry.getToken('b');
-    instrumentation.enable();
-    await registry.getToken('c');
-    expect(await series('owner_token.request.duration')).toEqual({ absent: 2 });
-    instrumentation.setConfig({ ownerAttribute: 'customer' });
-    expect(instrumentation.getConfig()).toEqual({ enabled: true, ownerAttribute: 'customer' });
-    await registry.getToken('d');
-    expect(await series('owner_token.request.duration')).toMatchObject({ [`${registry.fingerprint('d')} absent`]: 1 });
-    stop();
-    await registry.getToken('e');
-    expect(memory.getFinishedSpans().filter(({ name }) => name === 'owner_token.request')).toHaveLength(3);
-    stopAll();
+it('the instrumentation is one for the SDK, which gives it providers and switches it off', async () => {
+  const instrumentation = new OwnerTokenInstrumentation();
+  expect(instrumentation).toBeInstanceOf(InstrumentationBase);
+  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  expect(instrumentation.instrumentationVersion).toBe(version);
+  const stopAll = registerInstrumentations({
+    instrumentations: [instrumentation],
+    meterProvider,
+    tracerProvider,
   });
-
-  it('reports nothing while its configuration disables it', async () => {
-    const instrumentation = new OwnerTokenInstrumentation({ enabled: false });
-    instrumentation.setMeterProvider(meterProvider);
-    stops.push(instrumentation.observe(registry));
-    await registry.getToken('a');
-    expect(await series('owner_token.request.duration')).toEqual({});
-    instrumentation.enable();
-    await registry.getToken('b');
-    expect(await series('owner_token.request.duration')).toEqual({ absent: 1 });
-  });
+  const stop = instrumentation.observe(registry);
+  await registry.getToken('a');
+  expect(await series('owner_token.request.duration')).toEqual({ absent: 1 });
+  instrumentation.disable();
+  await registry.getToken('b');
+  instrumentation.enable();
+  await registry.getToken('c');
+  expect(await series('owner_token.request.duration')).toEqual({ absent: 2 });
+  instrumentation.setConfig({ ownerAttribute: 'customer' });
+  expect(instrumentation.getConfig()).toEqual({ enabled: true, ownerAttribute: 'customer' });
+  await registry.getToken('d');
+  expect(await series('owner_token.request.duration')).toMatchObject({ [`${registry.fingerprint('d')} absent`]: 1 });
+  stop();
+  await registry.getToken('e');
+  expect(memory.getFinishedSpans().filter(({ name }) => name === 'owner_token.request')).toHaveLength(3);
+  stopAll();
 });
 
-describe('wrong arguments', () => {
-  it.each([
-    [() => instrumentOf({} as never, { meterprovider: 1 } as never), 'instrument', 'meterprovider: unknown option'],
-    [
-      () => registerMetrics(promClient, [{}] as never, { fleet: 1 } as never),
-      'registerMetrics',
-      'fleet: unknown option',
-    ],
-    [
-      () => new OwnerTokenInstrumentation().observe({} as never, { nane: 1 } as never),
-      'observe',
-      'nane: unknown option; did you mean name?',
-    ],
-  ])('are all listed: %#', (call, of, problem) => {
-    expect(call).toThrow(`${of}: invalid options:\n  - ${problem}`);
-    expect(call).toThrow('registry: expected an OwnerTokenRegistry');
-  });
+it('the instrumentation reports nothing while its configuration disables it', async () => {
+  const instrumentation = new OwnerTokenInstrumentation({ enabled: false });
+  instrumentation.setMeterProvider(meterProvider);
+  stops.push(instrumentation.observe(registry));
+  await registry.getToken('a');
+  expect(await series('owner_token.request.duration')).toEqual({});
+  instrumentation.enable();
+  await registry.getToken('b');
+  expect(await series('owner_token.request.duration')).toEqual({ absent: 1 });
+});
+
+it.each([
+  [() => instrumentOf({} as never, { meterprovider: 1 } as never), 'instrument', 'meterprovider: unknown option'],
+  [() => registerMetrics(promClient, [{}] as never, { fleet: 1 } as never), 'registerMetrics', 'fleet: unknown option'],
+  [
+    () => new OwnerTokenInstrumentation().observe({} as never, { nane: 1 } as never),
+    'observe',
+    'nane: unknown option; did you mean name?',
+  ],
+])('wrong arguments are all listed: %#', (call, of, problem) => {
+  expect(call).toThrow(`${of}: invalid options:\n  - ${problem}`);
+  expect(call).toThrow('registry: expected an OwnerTokenRegistry');
 });

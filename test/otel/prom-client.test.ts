@@ -81,7 +81,7 @@ describe('registerMetrics', () => {
     expect(await register.getMetricsAsJSON()).toEqual([]);
   });
 
-  it('refuses anything else as a register', () => {
+  it('registerMetrics refuses anything else as a register', () => {
     const register = {} as never;
     expect(() => registerMetrics(promClient, registries, { register })).toThrow(
       'register: expected a Registry of prom-client',

@@ -1,35 +1,33 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { Names, namingKeyFrom } from '../../src/redis/names.ts';
 import { anyString } from '../helpers/any-string.ts';
 
 const names = new Names('otr', new Uint8Array(32).fill(1));
 
-describe('names', () => {
-  it('are the same in every replica with the same key, and say nothing of what they name', () => {
-    const name = names.ofOwner('identity', 'ACCESS-KEY');
-    expect(new Names('otr', new Uint8Array(32).fill(1)).ofOwner('identity', 'ACCESS-KEY')).toBe(name);
-    expect(name).toMatch(/^otr:3:[\w-]{43}$/);
-    expect(new Names('otr', new Uint8Array(32).fill(2)).ofOwner('identity', 'ACCESS-KEY')).not.toBe(name);
-  });
+it('names are the same in every replica with the same key, and say nothing of what they name', () => {
+  const name = names.ofOwner('identity', 'ACCESS-KEY');
+  expect(new Names('otr', new Uint8Array(32).fill(1)).ofOwner('identity', 'ACCESS-KEY')).toBe(name);
+  expect(name).toMatch(/^otr:3:[\w-]{43}$/);
+  expect(new Names('otr', new Uint8Array(32).fill(2)).ofOwner('identity', 'ACCESS-KEY')).not.toBe(name);
+});
 
-  it('differ for whatever differs: identity, key, where one ends and the other begins', () => {
-    const pairs = fc.tuple(anyString, anyString);
-    fc.assert(
-      fc.property(pairs, pairs, ([identityA, keyA], [identityB, keyB]) => {
-        const same = identityA === identityB && keyA === keyB;
-        return (names.ofOwner(identityA, keyA) === names.ofOwner(identityB, keyB)) === same;
-      }),
-    );
-    expect(names.ofOwner('a', 'bc')).not.toBe(names.ofOwner('ab', 'c'));
-    expect(names.proofOf('1', 'name')).not.toBe(names.proofOf('2', 'name'));
-    // Both are U+FFFD in UTF-8.
-    expect(names.ofOwner('a', '\ud800')).not.toBe(names.ofOwner('a', '\ud801'));
-  });
+it('names differ for whatever differs: identity, key, where one ends and the other begins', () => {
+  const pairs = fc.tuple(anyString, anyString);
+  fc.assert(
+    fc.property(pairs, pairs, ([identityA, keyA], [identityB, keyB]) => {
+      const same = identityA === identityB && keyA === keyB;
+      return (names.ofOwner(identityA, keyA) === names.ofOwner(identityB, keyB)) === same;
+    }),
+  );
+  expect(names.ofOwner('a', 'bc')).not.toBe(names.ofOwner('ab', 'c'));
+  expect(names.proofOf('1', 'name')).not.toBe(names.proofOf('2', 'name'));
+  // Both are U+FFFD in UTF-8.
+  expect(names.ofOwner('a', '\ud800')).not.toBe(names.ofOwner('a', '\ud801'));
+});
 
-  it('come from a key that the sealing key does not equal', () => {
-    const sealingKey = new Uint8Array(32).fill(7);
-    expect(namingKeyFrom(sealingKey)).not.toEqual(sealingKey);
-    expect(namingKeyFrom(sealingKey)).toEqual(namingKeyFrom(sealingKey));
-  });
+it('names come from a key that the sealing key does not equal', () => {
+  const sealingKey = new Uint8Array(32).fill(7);
+  expect(namingKeyFrom(sealingKey)).not.toEqual(sealingKey);
+  expect(namingKeyFrom(sealingKey)).toEqual(namingKeyFrom(sealingKey));
 });

@@ -219,7 +219,7 @@ describe.skipIf(noRedis)('real clients', () => {
 });
 
 describe('ports', () => {
-  it('refuse a client of the other family, which would pass for a Redis that is down', () => {
+  it('ports refuse a client of the other family, which would pass for a Redis that is down', () => {
     expect(() => fromNodeRedis({ evalsha: () => {}, eval: () => {} } as never)).toThrow(/evalSha/);
     expect(() => fromIoredis({ evalSha: () => {}, eval: () => {} } as never)).toThrow(/evalsha/);
     expect(() => fromIoredis({ evalsha: () => {}, eval: () => {} } as never, { subscriber: {} as never })).toThrow(

@@ -33,7 +33,7 @@ function linked(isReady?: () => boolean | undefined) {
 const OK = ['free', '1900000000000000'];
 
 describe('the link to Redis', () => {
-  it('waits for its deadline, and no longer', async () => {
+  it('the link to Redis waits for its deadline, and no longer', async () => {
     const { run, pass } = linked();
     const call = run();
     await pass(249);

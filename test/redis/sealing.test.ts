@@ -16,14 +16,14 @@ const HERE = sealContext('token', 'name', 42);
 const sealed = (sealer: Sealer, token: object = TOKEN) => sealer.seal(token, HERE) ?? '';
 
 describe('a sealed token', () => {
-  it('opens as what it was', () => {
+  it('a sealed token opens as what it was', () => {
     const sealer = new Sealer([OLD]);
     expect(sealer.open(sealed(sealer), HERE)).toEqual(TOKEN);
     const bare = { token: 'x', requestedAtUs: 1, lifetimeMs: null };
     expect(sealer.open(sealed(sealer, bare), HERE)).toEqual(bare);
   });
 
-  it('shows nothing of itself, and is never the same twice', () => {
+  it('a sealed token shows nothing of itself, and is never the same twice', () => {
     const sealer = new Sealer([OLD]);
     expect(Buffer.from(sealed(sealer), 'base64url').toString('latin1')).not.toContain('canary');
     expect(sealed(sealer)).not.toBe(sealed(sealer));
@@ -39,14 +39,14 @@ describe('a sealed token', () => {
     expect(new Sealer([NEW]).open(value, HERE)).toBeUndefined();
   });
 
-  it('opens with any key of the ring, and is sealed with the first', () => {
+  it('a sealed token opens with any key of the ring, and is sealed with the first', () => {
     const [before, during, after] = [new Sealer([OLD]), new Sealer([NEW, OLD]), new Sealer([NEW])];
     expect(during.open(sealed(before), HERE)).toEqual(TOKEN);
     expect(after.open(sealed(during), HERE)).toEqual(TOKEN);
     expect(before.open(sealed(during), HERE)).toBeUndefined();
   });
 
-  it('that is too large is not made', () => {
+  it('a sealed token that is too large is not made', () => {
     const large = { ...TOKEN, response: { padding: 'x'.repeat(140_000) } };
     expect(new Sealer([OLD]).seal(large, HERE)).toBeUndefined();
   });

@@ -131,7 +131,7 @@ describe('rejections', () => {
     expect(fleet.source.calls).toHaveLength(2);
   });
 
-  it('of a token requested without Redis: the time of its request is its generation', async () => {
+  it('rejections of a token requested without Redis: the time of its request is its generation', async () => {
     const fleet = new ModelFleet();
     const [before, away] = (await holding(fleet, 2)) as [ModelReplica, ModelReplica];
     await fleet.pass(1000);
@@ -239,7 +239,7 @@ describe('failures', () => {
   const refused = () =>
     new OwnerTokenError('owner_refused', 'canary', { status: 400, oauthError: 'invalid_grant', retryAfterMs: 7_000 });
 
-  it('of a leader reach the calls that waited for it, and nobody else', async () => {
+  it('failures of a leader reach the calls that waited for it, and nobody else', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const [leader, ...followers] = replicas(fleet, 5).map(({ shared }) => shared);
     const calls = [leader, ...followers].map((shared) =>
@@ -260,7 +260,7 @@ describe('failures', () => {
     expect(fleet.source.calls).toHaveLength(3);
   });
 
-  it('keep a scope that was put there on purpose', async () => {
+  it('failures keep a scope that was put there on purpose', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const [leader, follower] = replicas(fleet, 2) as [ModelReplica, ModelReplica];
     const calls = [leader, follower].map(({ shared }) => watched(shared.requestToken(KEY, requestOf())));
@@ -285,7 +285,7 @@ describe('failures', () => {
   it.each([
     ['a closing replica', new OwnerTokenError('endpoint_unavailable', 'aborted'), true],
     ['a call that did not concern the service', new OwnerTokenError('closed', 'closed'), false],
-  ])('of %s are not shared: the next replica leads', async (_, error, isAborted) => {
+  ])('failures of %s are not shared: the next replica leads', async (_, error, isAborted) => {
     const fleet = new ModelFleet(new FleetSource());
     const controller = new AbortController();
     const leading = watched(fleet.replica().shared.requestToken(KEY, requestOf({ signal: controller.signal })));
@@ -301,7 +301,7 @@ describe('failures', () => {
     expect(following.value).toBeDefined();
   });
 
-  it('of a source that throws anything else are the source’s', async () => {
+  it('failures of a source that throws anything else are the source’s', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const calls = replicas(fleet, 2).map(({ shared }) => watched(shared.requestToken(KEY, requestOf())));
     await settle();
@@ -311,7 +311,7 @@ describe('failures', () => {
     expect(String(calls[1]?.error)).not.toContain('canary');
   });
 
-  it('that cannot be decrypted count for nothing: a follower leads', async () => {
+  it('failures that cannot be decrypted count for nothing: a follower leads', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const calls = replicas(fleet, 2).map(({ shared }) => watched(shared.requestToken(KEY, requestOf())));
     await settle();
@@ -568,7 +568,7 @@ describe('policies', () => {
 describe('keys', () => {
   const [old, fresh] = [SEALING_KEY, SEALING_KEY.map((byte) => byte ^ 0xff)];
 
-  it('rotate without one request more when the naming key is given', async () => {
+  it('keys rotate without one request more when the naming key is given', async () => {
     const fleet = new ModelFleet();
     const namingKey = SEALING_KEY.map((byte) => byte ^ 0x55);
     for (const sealingKeys of [[old], [old, fresh], [fresh, old], [fresh]]) {
@@ -583,7 +583,7 @@ describe('keys', () => {
     expect(events).toEqual([]);
   });
 
-  it('that differ are reported: replicas of one prefix that share nothing', async () => {
+  it('keys that differ are reported: replicas of one prefix that share nothing', async () => {
     const fleet = new ModelFleet();
     await fleet.replica({ sealingKeys: [old] }).registry.getToken(KEY);
     await fleet.replica({ sealingKeys: [fresh] }).registry.getToken(KEY);
@@ -771,7 +771,7 @@ describe('a quota', () => {
   }
 
   it.each(['up', 'hung'] as const)(
-    'holds for all replicas together, each keeping to its share (Redis %s)',
+    'a quota holds for all replicas together, each keeping to its share (Redis %s)',
     async (health) => {
       const { fleet, all, times } = await counted(5);
       fleet.health = health;
@@ -800,7 +800,7 @@ describe('a quota', () => {
     expect(calls.filter(({ value }) => value).length).toBeGreaterThan(190);
   });
 
-  it('before the replicas have counted each other ten are assumed', async () => {
+  it('a quota is shared by ten replicas until they have counted each other', async () => {
     const fleet = new ModelFleet();
     const { registry } = fleet.replica({ requestsPerSecond: PER_SECOND });
     for (let index = 0; index < 20; index++) void registry.getToken(`owner-${index}`);

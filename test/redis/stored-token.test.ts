@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { assessLifetime, type ExpiryPolicy } from '../../src/expiry/lifetime.ts';
 import { expiresIn, firstKnown, fixedLifetime, jwtExp } from '../../src/expiry/policies.ts';
 import { expiresAtMs, issuedTokenFrom, type SharedToken } from '../../src/redis/stored-token.ts';
@@ -15,58 +15,56 @@ const lifetimeBy = (policy: ExpiryPolicy) => (grant: IssuedToken) =>
   assessLifetime(policy.lifetimeMs(grant)).lifetimeMs;
 const lifetimeMs = lifetimeBy(expiresIn());
 
-describe('a shared token', () => {
-  it('is as it was first obtained, its age counted from before the record was asked', () => {
-    const token = shared({ tokenType: 'DPoP' });
-    const grant = issuedTokenFrom(token, { ageMs: 60_000.5, askedAtMs: NOW, nowMs: NOW }, lifetimeMs);
-    const { response, tokenType } = token;
-    expect(grant).toEqual({ token: 'opaque', tokenType, response, requestedAtMs: NOW - 60_001 });
-  });
+it('a shared token is as it was first obtained, its age counted from before the record was asked', () => {
+  const token = shared({ tokenType: 'DPoP' });
+  const grant = issuedTokenFrom(token, { ageMs: 60_000.5, askedAtMs: NOW, nowMs: NOW }, lifetimeMs);
+  const { response, tokenType } = token;
+  expect(grant).toEqual({ token: 'opaque', tokenType, response, requestedAtMs: NOW - 60_001 });
+});
 
-  it('is none when the token is over, or its age cannot be', () => {
-    const of = (ageMs: number) => issuedTokenFrom(shared(), { ageMs, askedAtMs: NOW, nowMs: NOW }, lifetimeMs);
-    expect(of(588_900)).toBeDefined();
-    // Less than a second is left: it would end on its way.
-    expect(of(589_100)).toBeUndefined();
-    expect(of(-1)).toBeUndefined();
-    expect(of(Number.NaN)).toBeUndefined();
-  });
+it('a shared token is none when the token is over, or its age cannot be', () => {
+  const of = (ageMs: number) => issuedTokenFrom(shared(), { ageMs, askedAtMs: NOW, nowMs: NOW }, lifetimeMs);
+  expect(of(588_900)).toBeDefined();
+  // Less than a second is left: it would end on its way.
+  expect(of(589_100)).toBeUndefined();
+  expect(of(-1)).toBeUndefined();
+  expect(of(Number.NaN)).toBeUndefined();
+});
 
-  it('is none when a JWT is over by its own word, unless it is kept until rejected', () => {
-    const token = shared({ token: jwt({ exp: NOW / 1000 - 1 }) });
-    const at = { ageMs: 0, askedAtMs: NOW, nowMs: NOW };
-    expect(issuedTokenFrom(token, at, lifetimeMs)).toBeUndefined();
-    expect(issuedTokenFrom({ ...token, lifetimeMs: Infinity }, at, () => Infinity)).toBeDefined();
-  });
+it('a shared token is none when a JWT is over by its own word, unless it is kept until rejected', () => {
+  const token = shared({ token: jwt({ exp: NOW / 1000 - 1 }) });
+  const at = { ageMs: 0, askedAtMs: NOW, nowMs: NOW };
+  expect(issuedTokenFrom(token, at, lifetimeMs)).toBeUndefined();
+  expect(issuedTokenFrom({ ...token, lifetimeMs: Infinity }, at, () => Infinity)).toBeDefined();
+});
 
-  it('is none where the policy would keep for ever what another knows an end of', () => {
-    const at = { ageMs: 0, askedAtMs: NOW, nowMs: NOW };
-    expect(issuedTokenFrom(shared(), at, () => Infinity)).toBeUndefined();
-  });
+it('a shared token is none where the policy would keep for ever what another knows an end of', () => {
+  const at = { ageMs: 0, askedAtMs: NOW, nowMs: NOW };
+  expect(issuedTokenFrom(shared(), at, () => Infinity)).toBeUndefined();
+});
 
-  it('never outlives the truth that was sealed: any policy, any age, clocks any minutes apart', () => {
-    const policies = [
-      expiresIn(),
-      jwtExp(),
-      firstKnown(expiresIn(), jwtExp()),
-      fixedLifetime(60_000),
-      fixedLifetime(7_200_000),
-    ];
-    const minutes = fc.integer({ min: -30, max: 30 });
-    const numbers = fc.tuple(fc.nat(policies.length - 1), fc.nat(policies.length - 1), minutes, fc.nat(3_000_000));
-    fc.assert(
-      fc.property(numbers, fc.boolean(), fc.boolean(), ([mine, theirs, skewMin, ageMs], stated, iat) => {
-        const issued = NOW / 1000;
-        const token = jwt({ exp: issued + 3600, ...(iat && { iat: issued }) });
-        const grant = { token, requestedAtMs: NOW, ...(stated && { response: { expires_in: 3600 } }) };
-        const life = (index: number, of: IssuedToken) => lifetimeBy(policies[index] as ExpiryPolicy)(of);
-        const sealed = { ...grant, requestedAtUs: 1, lifetimeMs: life(theirs, grant) };
-        const askedAtMs = NOW + ageMs + skewMin * 60_000;
-        const adopted = issuedTokenFrom(sealed, { ageMs, askedAtMs, nowMs: askedAtMs }, (of) => life(mine, of));
-        if (!adopted) return true;
-        const ends = expiresAtMs(adopted.requestedAtMs ?? Number.NaN, life(mine, adopted));
-        return ends <= askedAtMs - ageMs + sealed.lifetimeMs && ends > askedAtMs && adopted.token === token;
-      }),
-    );
-  });
+it('a shared token never outlives the truth that was sealed: any policy, any age, clocks any minutes apart', () => {
+  const policies = [
+    expiresIn(),
+    jwtExp(),
+    firstKnown(expiresIn(), jwtExp()),
+    fixedLifetime(60_000),
+    fixedLifetime(7_200_000),
+  ];
+  const minutes = fc.integer({ min: -30, max: 30 });
+  const numbers = fc.tuple(fc.nat(policies.length - 1), fc.nat(policies.length - 1), minutes, fc.nat(3_000_000));
+  fc.assert(
+    fc.property(numbers, fc.boolean(), fc.boolean(), ([mine, theirs, skewMin, ageMs], stated, iat) => {
+      const issued = NOW / 1000;
+      const token = jwt({ exp: issued + 3600, ...(iat && { iat: issued }) });
+      const grant = { token, requestedAtMs: NOW, ...(stated && { response: { expires_in: 3600 } }) };
+      const life = (index: number, of: IssuedToken) => lifetimeBy(policies[index] as ExpiryPolicy)(of);
+      const sealed = { ...grant, requestedAtUs: 1, lifetimeMs: life(theirs, grant) };
+      const askedAtMs = NOW + ageMs + skewMin * 60_000;
+      const adopted = issuedTokenFrom(sealed, { ageMs, askedAtMs, nowMs: askedAtMs }, (of) => life(mine, of));
+      if (!adopted) return true;
+      const ends = expiresAtMs(adopted.requestedAtMs ?? Number.NaN, life(mine, adopted));
+      return ends <= askedAtMs - ageMs + sealed.lifetimeMs && ends > askedAtMs && adopted.token === token;
+    }),
+  );
 });

@@ -34,7 +34,7 @@ function channel() {
 }
 
 describe('wake-ups', () => {
-  it('come with a message about that record; other messages are passed on', async () => {
+  it('wake-ups come with a message about that record; other messages are passed on', async () => {
     const { subscribe, send } = channel();
     const { wakeups, waits, told } = setUp({ subscribe });
     wakeups.watch('warm').stop();
@@ -46,7 +46,7 @@ describe('wake-ups', () => {
     expect([mine.over, other.over, told]).toEqual([true, false, ['news of somebody']]);
   });
 
-  it('that come before the wait are not lost, and count once', async () => {
+  it('wake-ups that come before the wait are not lost, and count once', async () => {
     const { subscribe, send } = channel();
     const { wakeups, waits } = setUp({ subscribe });
     const watch = wakeups.watch('mine');
@@ -60,7 +60,7 @@ describe('wake-ups', () => {
     expect(next.over).toBe(false);
   });
 
-  it('without a subscription the record is read every 150 ms, with one every second', async () => {
+  it('a record is read every 150 ms without a subscription, and every second with one', async () => {
     const { subscribe } = channel();
     for (const [port, ms] of [
       [{}, 150],
@@ -97,7 +97,7 @@ describe('wake-ups', () => {
     expect(second.over).toBe(false);
   });
 
-  it('end with the lease, and with the signal', async () => {
+  it('wake-ups end with the lease, and with the signal', async () => {
     const { wakeups, waits, clock } = setUp();
     const lease = waits(wakeups.watch('mine'), 20);
     clock.advance(20);

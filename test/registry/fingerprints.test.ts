@@ -3,44 +3,42 @@ import { Fingerprints } from '../../src/registry/fingerprints.ts';
 
 const KEY = new Uint8Array(16).fill(7);
 
-describe('fingerprints', () => {
-  it('are the same with the same key, in every replica', () => {
-    const [one, other] = [new Fingerprints(KEY), new Fingerprints(KEY)];
-    expect(one.namesOf('key-1').owner).toBe(other.namesOf('key-1').owner);
-    expect(one.ofToken('token-1')).toBe(other.ofToken('token-1'));
-    // Written down, since operators search their logs for them across releases.
-    expect([one.namesOf('key-1').owner, one.ofToken('token-1')]).toMatchInlineSnapshot(`
+it('fingerprints are the same with the same key, in every replica', () => {
+  const [one, other] = [new Fingerprints(KEY), new Fingerprints(KEY)];
+  expect(one.namesOf('key-1').owner).toBe(other.namesOf('key-1').owner);
+  expect(one.ofToken('token-1')).toBe(other.ofToken('token-1'));
+  // Written down, since operators search their logs for them across releases.
+  expect([one.namesOf('key-1').owner, one.ofToken('token-1')]).toMatchInlineSnapshot(`
       [
         "owner_3du2JDV-zp2xTbl_",
         "token_Ngkhs2cg8yBaLXad",
       ]
     `);
-  });
+});
 
-  it('are others with another key, and with none', () => {
-    const names = [new Fingerprints(KEY), new Fingerprints(new Uint8Array(16)), new Fingerprints(), new Fingerprints()];
-    expect(new Set(names.map((each) => each.namesOf('key-1').owner)).size).toBe(4);
-  });
+it('fingerprints are others with another key, and with none', () => {
+  const names = [new Fingerprints(KEY), new Fingerprints(new Uint8Array(16)), new Fingerprints(), new Fingerprints()];
+  expect(new Set(names.map((each) => each.namesOf('key-1').owner)).size).toBe(4);
+});
 
-  it('tell owner from owner and token from token, and never give one string one name in both roles', () => {
-    const names = new Fingerprints(KEY);
-    expect(names.namesOf('a').owner).not.toBe(names.namesOf('b').owner);
-    expect(names.ofToken('a')).not.toBe(names.ofToken('b'));
-    expect(names.namesOf('a').owner.replace('owner_', '')).not.toBe(names.ofToken('a').replace('token_', ''));
-  });
+it('fingerprints tell owner from owner and token from token, and never give one string one name in both roles', () => {
+  const names = new Fingerprints(KEY);
+  expect(names.namesOf('a').owner).not.toBe(names.namesOf('b').owner);
+  expect(names.ofToken('a')).not.toBe(names.ofToken('b'));
+  expect(names.namesOf('a').owner.replace('owner_', '')).not.toBe(names.ofToken('a').replace('token_', ''));
+});
 
-  it('say what they name, in 96 bits', () => {
-    const names = new Fingerprints(KEY);
-    expect(names.namesOf('a').owner).toMatch(/^owner_[\w-]{16}$/);
-    expect(names.ofToken('a')).toMatch(/^token_[\w-]{16}$/);
-  });
+it('fingerprints say what they name, in 96 bits', () => {
+  const names = new Fingerprints(KEY);
+  expect(names.namesOf('a').owner).toMatch(/^owner_[\w-]{16}$/);
+  expect(names.ofToken('a')).toMatch(/^token_[\w-]{16}$/);
 });
 
 describe('labels', () => {
   const named = (label: (accessKey: string) => string) => new Fingerprints(KEY, label).namesOf('key-1').owner;
   const unnamed = new Fingerprints(KEY).namesOf('key-1').owner;
 
-  it('take the place of an owner’s fingerprint, not of a token’s', () => {
+  it('labels take the place of an owner’s fingerprint, not of a token’s', () => {
     expect(named((accessKey) => `customer ${accessKey.length}`)).toBe('customer 5');
     expect(new Fingerprints(KEY, () => 'x').ofToken('t')).toBe(new Fingerprints(KEY).ofToken('t'));
   });
@@ -56,7 +54,7 @@ describe('labels', () => {
         throw new Error('no');
       },
     ],
-  ])('that %s are none', (_, label) => {
+  ])('labels that %s are none', (_, label) => {
     expect(named(label)).toBe(unnamed);
   });
 });

@@ -18,14 +18,14 @@ describe('the date of a grant', () => {
     return dateIssued(issued, time(sentMs), time(nowMs, jumpedMs)).requestedAtMs;
   };
 
-  it('is then by whichever clock says longer ago', () => {
+  it('the date of a grant is by whichever clock says longer ago, where the source says none', () => {
     // Set back by 50 while the answer was on its way: by the new time it was asked for at 50.
     expect(dated(undefined, 100, 300, -50)).toBe(1_000_050);
     // Set on by 50: by the old time it was asked for at 100.
     expect(dated(undefined, 100, 300, 50)).toBe(1_000_100);
   });
 
-  it('goes back with a clock that was set back since, but not for two readings that differ a little', () => {
+  it('the date of a grant goes back with a clock that was set back since, but not for two readings that differ a little', () => {
     expect(dated(1_000_100, 100, 1000, -600)).toBe(999_500);
     expect(dated(1_000_100, 100, 1000, -21)).toBe(1_000_079);
     expect(dated(1_000_100, 100, 1000, -20)).toBe(1_000_100);
@@ -33,7 +33,7 @@ describe('the date of a grant', () => {
   });
 
   it.each([undefined, {}, { token: 'line\nbreak' }, { token: 't', requestedAtMs: Number.NaN }])(
-    'is refused together with a grant that is none: %j',
+    'the date of a grant is refused together with a grant that is none: %j',
     (grant) => {
       expect(() => dateIssued(grant as IssuedToken, at(0), at(1))).toThrow(
         invalidResponse('the token source returned no usable token: '),
@@ -58,7 +58,7 @@ describe('the token that is held', () => {
   };
   const jwt = (claims: object) => `x.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.y`;
 
-  it('is refreshed as early as the hint asks, whether or not the token ends', () => {
+  it('the token that is held is refreshed as early as the hint asks, whether or not the token ends', () => {
     const hint = { refreshAfterMs: 8000 };
     const ending = hold(grantOf('t'), 60_000, at(100), undefined, hint);
     expect(ending.token).toMatchObject({ refreshAtMs: 1_007_000, expiresAtMs: 1_057_000 });
@@ -66,7 +66,7 @@ describe('the token that is held', () => {
     expect(endless.token).toMatchObject({ refreshAtMs: 1_007_000, expiresAtMs: Infinity });
   });
 
-  it('is none when it says of itself that it has ended, unless it is kept until rejected', () => {
+  it('the token that is held is none when it says of itself that it has ended, unless it is kept until rejected', () => {
     const ended = grantOf(jwt({ exp: 1000.5 }));
     expect(() => hold(ended, 1000, at(499))).not.toThrow();
     expect(() => hold(ended, 1000, at(500))).toThrow(invalidResponse('had expired on arrival'));
@@ -74,17 +74,17 @@ describe('the token that is held', () => {
     expect(() => hold(grantOf(jwt({ iat: 1 })), 1000, at(500))).not.toThrow();
   });
 
-  describe('when the very same comes again', () => {
+  describe('a token that the service issues again', () => {
     const first = hold(grantOf('t'), 1000, at(0));
 
-    it('keeps its end, and is refreshed in proportion to what is left', () => {
+    it('a token that the service issues again keeps its end, and is refreshed in proportion to what is left', () => {
       const again = hold(grantOf('t', 1_000_475), 1000, at(475), first);
       expect(again.token).toMatchObject({ issuedAtMs: 1_000_475, expiresAtMs: 1_000_950 });
       // Half of its life is left: the refresh point, 700 of 950, comes after 350.
       expect(again.token.refreshAtMs).toBe(1_000_825);
     });
 
-    it('keeps its end on the timeline when the wall clock was set back', () => {
+    it('a token that the service issues again keeps its end on the timeline when the wall clock was set back', () => {
       const again = hold(grantOf('t', 1_000_100), 1000, machine()(400, -300), first);
       expect(again.token.expiresAtMs + again.aheadMs).toBe(1_000_950);
       expect(again.token.refreshAtMs).toBeLessThanOrEqual(again.token.expiresAtMs);
@@ -102,7 +102,7 @@ describe('the age of a token', () => {
     new Fingerprints(),
   );
 
-  it('is that on the timeline while it is held, by the wall clock after, and never below zero', () => {
+  it('the age of a token is that on the timeline while it is held, by the wall clock after, and never below zero', () => {
     const slot = createSlot('owner_x');
     const setBack = machine()(200, -100);
     expect(ageMsOf(slot, held.token, setBack)).toBe(100);

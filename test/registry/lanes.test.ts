@@ -28,15 +28,15 @@ function startOrder(lanes: Lanes, nowMs: number, onlyCanaries = false): string[]
 describe('the queue', () => {
   const reversed = () => LANES.toReversed().map((lane) => flight(lane, lane));
 
-  it('starts canaries, known owners, new ones, refreshes, and owners known to fail, in this order', () => {
+  it('the queue starts canaries, known owners, new ones, refreshes, and owners known to fail, in this order', () => {
     expect(startOrder(lanesOf(...reversed()), 0)).toEqual(['canary', 'known', 'new', 'refresh', 'failing']);
   });
 
-  it('starts canaries alone while a circuit stops all others', () => {
+  it('the queue starts canaries alone while a circuit stops all others', () => {
     expect(startOrder(lanesOf(...reversed()), 0, true)).toEqual(['canary']);
   });
 
-  it('starts the oldest of a lane first, until it has waited for more than a second: then the newest', () => {
+  it('the queue starts the oldest of a lane first, until it has waited for more than a second: then the newest', () => {
     const three = () => lanesOf(flight('a', 'new', 0), flight('b', 'new', 400), flight('c', 'new', 800));
     expect(startOrder(three(), 1_000)).toEqual(['a', 'b', 'c']);
     expect(startOrder(three(), 1_001)).toEqual(['c', 'b', 'a']);
@@ -46,7 +46,7 @@ describe('the queue', () => {
     expect(startOrder(lanes, 1_001)).toEqual(['b', 'c']);
   });
 
-  it('is as long as all lanes together, and iterates over them in order', () => {
+  it('the queue is as long as all lanes together, and iterates over them in order', () => {
     const lanes = lanesOf(...reversed(), flight('second', 'known'));
     expect(lanes.length).toBe(6);
     expect([...lanes].map(({ accessKey }) => accessKey)).toEqual([
@@ -54,7 +54,7 @@ describe('the queue', () => {
     ]);
   });
 
-  it('knows the oldest of each lane, and of all', () => {
+  it('the queue knows the oldest of each lane, and of all', () => {
     const old = flight('old', 'failing', 3);
     const lanes = lanesOf(
       flight('a', 'canary', 7),
@@ -69,7 +69,7 @@ describe('the queue', () => {
     expect(new Lanes().longestWaiting).toBeUndefined();
   });
 
-  it('has a request until that leaves its lane', () => {
+  it('the queue has a request until that leaves its lane', () => {
     const [a, b] = [flight('a', 'known'), flight('b', 'known')];
     const lanes = lanesOf(a);
     expect([lanes.has(a), lanes.has(b)]).toEqual([true, false]);

@@ -24,7 +24,7 @@ function namesOf(list: LinkedList<Item>) {
 }
 
 describe('a linked list', () => {
-  it('adds items to its end, and knows its own', () => {
+  it('a linked list adds items to its end, and knows its own', () => {
     const { list, item } = listOf('bc');
     const added = { name: 'd' };
     expect([list.has(item('b')), list.has(added)]).toEqual([true, false]);
@@ -38,7 +38,7 @@ describe('a linked list', () => {
     ['abc', 'b', 'ac'],
     ['abc', 'c', 'ab'],
     ['a', 'a', ''],
-  ])('of %s removes %s, which leaves %s', (names, name, left) => {
+  ])('a linked list of %s removes %s, which leaves %s', (names, name, left) => {
     const { list, item } = listOf(names);
     expect(list.remove(item(name))).toBe(true);
     expect(namesOf(list)).toBe(left);
@@ -54,7 +54,7 @@ describe('a linked list', () => {
     expect([namesOf(list), namesOf(other.list)]).toEqual(['b', 'ab']);
   });
 
-  it('leaves no link in a removed item', () => {
+  it('a linked list leaves no link in a removed item', () => {
     const { list, item } = listOf('abc');
     list.remove(item('b'));
     expect(item('b')).toEqual({ name: 'b' });

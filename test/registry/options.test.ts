@@ -19,85 +19,81 @@ function problemsOf(options: object): string[] {
   return [];
 }
 
-describe('defaults', () => {
-  it('are those of the documentation', () => {
-    vi.spyOn(Math, 'random').mockReturnValue(0.25);
-    const { random, expiry, fingerprints, time, ...settings } = settingsOf();
-    expect(settings).toEqual({
-      source,
-      maxOwners: 10_000,
-      concurrency: 100,
-      requestsPerSecond: undefined,
-      host: undefined,
-      maxQueued: 10_000,
-      maxQueueMs: 30_000,
-      requestTimeoutMs: 30_000,
-      longestRequestMs: 30_000,
-      name: 'default',
-      refreshWindow: [0.6, 0.8],
-      pauses: {
-        owner: { baseMs: 1_000, capMs: 300_000 },
-        client: { baseMs: 1_000, capMs: 30_000 },
-        endpoint: { baseMs: 500, capMs: 30_000 },
-      },
-      calls: { origins: new Set(), present: undefined, fetch: undefined },
-      logger: undefined,
-    });
-    expect(fingerprints.namesOf('key-1').owner).toMatch(/^owner_/);
-    expect(time.now().wallMs).toBeGreaterThan(0);
-    expect(random()).toBe(0.25);
-    const jwt = `x.${Buffer.from('{"iat":5,"exp":9}').toString('base64url')}.y`;
-    expect(expiry.lifetimeMs({ token: 'opaque', response: { expires_in: 7 } })).toBe(7_000);
-    expect(expiry.lifetimeMs({ token: jwt, response: {} })).toBe(4_000);
-    expect(expiry.lifetimeMs({ token: jwt, response: { expires_in: 7 } })).toBe(7_000);
+it('defaults are those of the documentation', () => {
+  vi.spyOn(Math, 'random').mockReturnValue(0.25);
+  const { random, expiry, fingerprints, time, ...settings } = settingsOf();
+  expect(settings).toEqual({
+    source,
+    maxOwners: 10_000,
+    concurrency: 100,
+    requestsPerSecond: undefined,
+    host: undefined,
+    maxQueued: 10_000,
+    maxQueueMs: 30_000,
+    requestTimeoutMs: 30_000,
+    longestRequestMs: 30_000,
+    name: 'default',
+    refreshWindow: [0.6, 0.8],
+    pauses: {
+      owner: { baseMs: 1_000, capMs: 300_000 },
+      client: { baseMs: 1_000, capMs: 30_000 },
+      endpoint: { baseMs: 500, capMs: 30_000 },
+    },
+    calls: { origins: new Set(), present: undefined, fetch: undefined },
+    logger: undefined,
   });
-
-  it('are taken for what is given as undefined', () => {
-    const given = settingsOf({
-      ...{ maxOwners: undefined, expiry: undefined, random: undefined, calls: undefined, clock: undefined },
-      pauses: { owner: undefined, client: { baseMs: 2, capMs: 3 } },
-    } as unknown as Partial<OwnerTokenRegistryOptions>);
-    expect(given.maxOwners).toBe(10_000);
-    expect(given.expiry).toBeDefined();
-    expect(given.calls.origins).toEqual(new Set());
-    expect(given.pauses).toMatchObject({ owner: { baseMs: 1_000 }, client: { baseMs: 2, capMs: 3 } });
-  });
-
-  it('are replaced by what is given', () => {
-    const expiry = fixedLifetime(5);
-    const clock = new ManualClock();
-    const given = settingsOf({ expiry, clock, maxOwners: 1, logger: 'info', ownerLabel: () => 'the label' });
-    expect(given).toMatchObject({ expiry, maxOwners: 1, logger: 'info' });
-    expect(given.time.now()).toMatchObject({ wallMs: clock.now(), monotonicMs: 0 });
-    expect(given.fingerprints.namesOf('key-1').owner).toBe('the label');
-  });
-
-  it('are for calls to go where tokens come from, unless other origins are listed', () => {
-    const origin = 'https://tokens.example.com';
-    const withOrigin = Object.assign(new ScriptedSource(), { origin });
-    expect(settingsOf({ source: withOrigin }).calls.origins).toEqual(new Set([origin]));
-    const calls = { allowedOrigins: ['https://api.example.com'] };
-    expect(settingsOf({ source: withOrigin, calls }).calls.origins).toEqual(new Set(calls.allowedOrigins));
-  });
+  expect(fingerprints.namesOf('key-1').owner).toMatch(/^owner_/);
+  expect(time.now().wallMs).toBeGreaterThan(0);
+  expect(random()).toBe(0.25);
+  const jwt = `x.${Buffer.from('{"iat":5,"exp":9}').toString('base64url')}.y`;
+  expect(expiry.lifetimeMs({ token: 'opaque', response: { expires_in: 7 } })).toBe(7_000);
+  expect(expiry.lifetimeMs({ token: jwt, response: {} })).toBe(4_000);
+  expect(expiry.lifetimeMs({ token: jwt, response: { expires_in: 7 } })).toBe(7_000);
 });
 
-describe('a random', () => {
-  it.each([
-    ['0', () => 0, 0],
-    ['a number below 1', () => 0.999, 0.999],
-    ['1', () => 1, 0.5],
-    ['a negative number', () => -0.1, 0.5],
-    ['no number', () => Number.NaN, 0.5],
-    [
-      'an exception',
-      () => {
-        throw new Error('no');
-      },
-      0.5,
-    ],
-  ])('that gives %s counts as it should', (_, random, drawn) => {
-    expect(settingsOf({ random }).random()).toBe(drawn);
-  });
+it('defaults are taken for what is given as undefined', () => {
+  const given = settingsOf({
+    ...{ maxOwners: undefined, expiry: undefined, random: undefined, calls: undefined, clock: undefined },
+    pauses: { owner: undefined, client: { baseMs: 2, capMs: 3 } },
+  } as unknown as Partial<OwnerTokenRegistryOptions>);
+  expect(given.maxOwners).toBe(10_000);
+  expect(given.expiry).toBeDefined();
+  expect(given.calls.origins).toEqual(new Set());
+  expect(given.pauses).toMatchObject({ owner: { baseMs: 1_000 }, client: { baseMs: 2, capMs: 3 } });
+});
+
+it('defaults are replaced by what is given', () => {
+  const expiry = fixedLifetime(5);
+  const clock = new ManualClock();
+  const given = settingsOf({ expiry, clock, maxOwners: 1, logger: 'info', ownerLabel: () => 'the label' });
+  expect(given).toMatchObject({ expiry, maxOwners: 1, logger: 'info' });
+  expect(given.time.now()).toMatchObject({ wallMs: clock.now(), monotonicMs: 0 });
+  expect(given.fingerprints.namesOf('key-1').owner).toBe('the label');
+});
+
+it('defaults are for calls to go where tokens come from, unless other origins are listed', () => {
+  const origin = 'https://tokens.example.com';
+  const withOrigin = Object.assign(new ScriptedSource(), { origin });
+  expect(settingsOf({ source: withOrigin }).calls.origins).toEqual(new Set([origin]));
+  const calls = { allowedOrigins: ['https://api.example.com'] };
+  expect(settingsOf({ source: withOrigin, calls }).calls.origins).toEqual(new Set(calls.allowedOrigins));
+});
+
+it.each([
+  ['0', () => 0, 0],
+  ['a number below 1', () => 0.999, 0.999],
+  ['1', () => 1, 0.5],
+  ['a negative number', () => -0.1, 0.5],
+  ['no number', () => Number.NaN, 0.5],
+  [
+    'an exception',
+    () => {
+      throw new Error('no');
+    },
+    0.5,
+  ],
+])('a random that gives %s counts as it should', (_, random, drawn) => {
+  expect(settingsOf({ random }).random()).toBe(drawn);
 });
 
 describe('options', () => {
@@ -183,7 +179,7 @@ describe('options', () => {
     expect(problemsOf({ [name]: value })).toEqual([problem]);
   });
 
-  it('have their problems listed all at once', () => {
+  it('options have their problems listed all at once', () => {
     expect(problemsOf({ maxOwners: 0, pauses: { client: {} }, calls: 5 })).toHaveLength(4);
     expect(() => registrySettings(undefined as unknown as OwnerTokenRegistryOptions)).toThrow(
       /^OwnerTokenRegistry: invalid options:\n {2}- options: expected an object/,
@@ -191,13 +187,14 @@ describe('options', () => {
   });
 });
 
-describe('how long close waits', () => {
-  it('is 5 s unless something else is said', () => {
-    expect(closeTimeoutMs({})).toBe(5_000);
-    expect([0, 3_600_000].map((timeoutMs) => closeTimeoutMs({ timeoutMs }))).toEqual([0, 3_600_000]);
-  });
-
-  it.each([{ timeoutMs: -1 }, { timeoutMs: 3_600_001 }, { timeout: 5 }, null])('may not be %j', (options) => {
-    expect(() => closeTimeoutMs(options as object)).toThrow(/^close: invalid options:/);
-  });
+it('how long close waits is 5 s unless something else is said', () => {
+  expect(closeTimeoutMs({})).toBe(5_000);
+  expect([0, 3_600_000].map((timeoutMs) => closeTimeoutMs({ timeoutMs }))).toEqual([0, 3_600_000]);
 });
+
+it.each([{ timeoutMs: -1 }, { timeoutMs: 3_600_001 }, { timeout: 5 }, null])(
+  'how long close waits may not be %j',
+  (options) => {
+    expect(() => closeTimeoutMs(options as object)).toThrow(/^close: invalid options:/);
+  },
+);

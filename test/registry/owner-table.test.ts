@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { Flight } from '../../src/registry/flight.ts';
 import { OwnerTable } from '../../src/registry/owner-table.ts';
@@ -28,91 +28,89 @@ afterEach(() => vi.unstubAllGlobals());
 
 const counts = ({ size, usable, failingCount, evictions }: OwnerTable) => [size, usable, failingCount, evictions];
 
-describe('the owners', () => {
-  it('are counted with a token and failing, as they are stored', () => {
-    const { table } = tableOfTwo();
-    expect(counts(table)).toEqual([0, 0, 0, 0]);
-    stored(table, 'owner_a', 'token');
-    const slot = stored(table, 'owner_b', 'failure');
-    expect(counts(table)).toEqual([2, 1, 1, 0]);
-    succeeded(slot, { token: tokenOf('b'), aheadMs: 0 });
+it('the owners are counted with a token and failing, as they are stored', () => {
+  const { table } = tableOfTwo();
+  expect(counts(table)).toEqual([0, 0, 0, 0]);
+  stored(table, 'owner_a', 'token');
+  const slot = stored(table, 'owner_b', 'failure');
+  expect(counts(table)).toEqual([2, 1, 1, 0]);
+  succeeded(slot, { token: tokenOf('b'), aheadMs: 0 });
+  table.store(slot);
+  expect(counts(table)).toEqual([2, 2, 0, 0]);
+  failed(slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
+  table.store(slot);
+  expect(counts(table)).toEqual([2, 2, 1, 0]);
+});
+
+it('the owners that are evicted or forgotten are no longer failing', () => {
+  const { table, evicted } = tableOfTwo();
+  for (const owner of ['owner_a', 'owner_b', 'owner_c']) stored(table, owner, 'failure');
+  expect([counts(table), evicted]).toEqual([[2, 0, 2, 1], ['owner_a']]);
+  table.forget('b');
+  expect(counts(table)).toEqual([1, 0, 1, 1]);
+  table.clear();
+  expect(counts(table)).toEqual([0, 0, 0, 1]);
+});
+
+it('the owners are failing until their pause is lifted, also while a request is in flight', () => {
+  const { table } = tableOfTwo();
+  const [a, b] = [stored(table, 'owner_a', 'failure'), stored(table, 'owner_b', 'failure')];
+  table.began(newFlight('a', a));
+  expect([...table.failing()]).toEqual([a, b]);
+  lifted(b);
+  table.lifted(b);
+  expect([...table.failing()]).toEqual([a]);
+});
+
+it('the owners that fail are listed in the order of their first failure, those without a token first', () => {
+  const table = new OwnerTable(9, { evicted: () => {}, lifted: () => {} });
+  const again = (slot: Slot) => {
+    failed(slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 2, retryAtMonotonicMs: 1 });
     table.store(slot);
-    expect(counts(table)).toEqual([2, 2, 0, 0]);
-    failed(slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
-    table.store(slot);
-    expect(counts(table)).toEqual([2, 2, 1, 0]);
-  });
+    return slot;
+  };
+  const withToken = again(stored(table, 'owner_a', 'token'));
+  const [b, c] = [stored(table, 'owner_b', 'failure'), stored(table, 'owner_c', 'failure')];
+  again(b);
+  expect([...table.failing()]).toEqual([b, c, withToken]);
+  succeeded(b, { token: tokenOf('b'), aheadMs: 0 });
+  table.store(b);
+  expect([...table.failing()]).toEqual([c, withToken]);
+});
 
-  it('that are evicted or forgotten are no longer failing', () => {
-    const { table, evicted } = tableOfTwo();
-    for (const owner of ['owner_a', 'owner_b', 'owner_c']) stored(table, owner, 'failure');
-    expect([counts(table), evicted]).toEqual([[2, 0, 2, 1], ['owner_a']]);
-    table.forget('b');
-    expect(counts(table)).toEqual([1, 0, 1, 1]);
-    table.clear();
-    expect(counts(table)).toEqual([0, 0, 0, 1]);
-  });
+it('the owners that work are listed from the one used last, without those that fail', () => {
+  const table = new OwnerTable(9, { evicted: () => {}, lifted: () => {} });
+  const [a, b, c] = ['a', 'b', 'c'].map((name) => stored(table, `owner_${name}`, 'token'));
+  stored(table, 'owner_d', 'failure');
+  table.use('a');
+  failed(b as Slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
+  table.store(b as Slot);
+  expect([...table.working()]).toEqual([a, c]);
+  table.clear();
+  expect([...table.working(), ...table.failing()]).toEqual([]);
+});
 
-  it('are failing until their pause is lifted, also while a request is in flight', () => {
-    const { table } = tableOfTwo();
-    const [a, b] = [stored(table, 'owner_a', 'failure'), stored(table, 'owner_b', 'failure')];
-    table.began(newFlight('a', a));
-    expect([...table.failing()]).toEqual([a, b]);
-    lifted(b);
-    table.lifted(b);
-    expect([...table.failing()]).toEqual([a]);
-  });
+it('the owners that fail displace none with a token', () => {
+  const { table, evicted } = tableOfTwo();
+  stored(table, 'owner_a', 'token');
+  for (const owner of ['owner_b', 'owner_c', 'owner_d']) stored(table, owner, 'failure');
+  expect(evicted).toEqual(['owner_b']);
+  expect(table.peek('a')?.held).toBeDefined();
+  stored(table, 'owner_e', 'token');
+  table.use('a');
+  stored(table, 'owner_f', 'token');
+  expect(evicted).toEqual(['owner_b', 'owner_e']);
+});
 
-  it('that fail are listed in the order of their first failure, those without a token first', () => {
-    const table = new OwnerTable(9, { evicted: () => {}, lifted: () => {} });
-    const again = (slot: Slot) => {
-      failed(slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 2, retryAtMonotonicMs: 1 });
-      table.store(slot);
-      return slot;
-    };
-    const withToken = again(stored(table, 'owner_a', 'token'));
-    const [b, c] = [stored(table, 'owner_b', 'failure'), stored(table, 'owner_c', 'failure')];
-    again(b);
-    expect([...table.failing()]).toEqual([b, c, withToken]);
-    succeeded(b, { token: tokenOf('b'), aheadMs: 0 });
-    table.store(b);
-    expect([...table.failing()]).toEqual([c, withToken]);
-  });
-
-  it('that work are listed from the one used last, without those that fail', () => {
-    const table = new OwnerTable(9, { evicted: () => {}, lifted: () => {} });
-    const [a, b, c] = ['a', 'b', 'c'].map((name) => stored(table, `owner_${name}`, 'token'));
-    stored(table, 'owner_d', 'failure');
-    table.use('a');
-    failed(b as Slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
-    table.store(b as Slot);
-    expect([...table.working()]).toEqual([a, c]);
-    table.clear();
-    expect([...table.working(), ...table.failing()]).toEqual([]);
-  });
-
-  it('that fail displace none with a token', () => {
-    const { table, evicted } = tableOfTwo();
-    stored(table, 'owner_a', 'token');
-    for (const owner of ['owner_b', 'owner_c', 'owner_d']) stored(table, owner, 'failure');
-    expect(evicted).toEqual(['owner_b']);
-    expect(table.peek('a')?.held).toBeDefined();
-    stored(table, 'owner_e', 'token');
-    table.use('a');
-    stored(table, 'owner_f', 'token');
-    expect(evicted).toEqual(['owner_b', 'owner_e']);
-  });
-
-  it('give back the requests unsettled when they are cleared, even if these are read later', () => {
-    const { table } = tableOfTwo();
-    const flights = ['a', 'b', 'c'].map((owner) => newFlight(owner));
-    for (const flight of flights) table.began(flight);
-    table.detach(flights[1] as Flight);
-    const rest = table.clear();
-    const anew = newFlight('a');
-    table.began(anew);
-    table.detach(flights[2] as Flight);
-    expect([...rest]).toEqual([flights[0], flights[2]]);
-    expect(table.isCurrent(anew)).toBe(true);
-  });
+it('the owners give back the requests unsettled when they are cleared, even if these are read later', () => {
+  const { table } = tableOfTwo();
+  const flights = ['a', 'b', 'c'].map((owner) => newFlight(owner));
+  for (const flight of flights) table.began(flight);
+  table.detach(flights[1] as Flight);
+  const rest = table.clear();
+  const anew = newFlight('a');
+  table.began(anew);
+  table.detach(flights[2] as Flight);
+  expect([...rest]).toEqual([flights[0], flights[2]]);
+  expect(table.isCurrent(anew)).toBe(true);
 });

@@ -40,141 +40,135 @@ function log() {
   return { lines, logger: { debug: write, info: write, warn: write } };
 }
 
-describe('getToken', () => {
-  it('backs off from an owner that is refused for good up to a day, where its cap says so', async () => {
-    const DAY_MS = 86_400_000;
-    const refused = new OwnerTokenError('owner_refused', 'revoked', { oauthError: 'invalid_grant' });
-    const source = new ScriptedSource((call) => call.fail(refused));
-    const { registry, clock } = make(source, { pauses: { owner: { baseMs: 1000, capMs: DAY_MS } } });
-    const lengthsMs = [];
-    for (let attempt = 1; attempt <= 20; attempt++) {
-      const { retryAtMs = Number.NaN } = await errorOf(registry.getToken('key-1'));
-      expect(source.calls).toHaveLength(attempt);
-      // Jitter draws three quarters of it here.
-      lengthsMs.push((retryAtMs - clock.now()) / 0.75);
-      clock.advance(retryAtMs - clock.now());
-    }
-    expect(lengthsMs.slice(0, 3)).toEqual([1000, 2000, 4000]);
-    expect(lengthsMs.slice(-4)).toEqual([65_536_000, DAY_MS, DAY_MS, DAY_MS]);
-    // It recovers by itself, with the next call after the pause.
-    source.script((call) => call.succeed());
-    await registry.getToken('key-1');
-  });
-
-  it('is heard by those who listen, each outcome with its owner', async () => {
-    const { registry, clock, source } = answering();
-    const heard: unknown[] = [];
-    const listen = (message: unknown) => void heard.push((message as { outcome: string }).outcome);
-    diagnostics.subscribe('owner-token-registry:lookup', listen);
-    await Promise.all([registry.getToken('key-1'), registry.getToken('key-1')]);
-    await registry.getToken('key-1');
-    clock.advance(70_000);
-    source.script(undefined);
-    await registry.getToken('key-1');
-    await registry.getToken('key-1');
-    source.call(1).fail(new Error('no'));
-    await settle();
-    await registry.getToken('key-1');
-    registry.reject('key-1', (await registry.getToken('key-1')).value);
-    await registry.getToken('key-1').catch(() => {});
-    diagnostics.unsubscribe('owner-token-registry:lookup', listen);
-    expect(heard).toEqual([...['request', 'wait', 'serve', 'serve-and-refresh', 'serve', 'serve', 'serve', 'refuse']]);
-    expect(registry.stats()).toMatchObject({ hits: 5, joined: 1, requests: 2, refreshes: 1, failures: 1 });
-  });
-
-  it('evicts the least recently used owner, for which looking at it is no use, and logs it', async () => {
-    const { lines, logger } = log();
-    const { registry, source } = answering({ maxOwners: 3, logger });
-    for (const key of keys(3)) await registry.getToken(key);
-    await registry.getToken('key-1');
-    registry.peek('key-2');
-    registry.describe('key-2');
-    registry.fingerprint('key-2');
-    registry.stats();
-    await registry.getToken('key-4');
-    expect(keys(4).map((key) => registry.peek(key) !== undefined)).toEqual([true, false, true, true]);
-    expect(registry.stats()).toMatchObject({ owners: 3, evictions: 1 });
-    expect(source.calls).toHaveLength(4);
-    expect(lines).toContainEqual({ event: 'owner.evicted', registry: 'default', owner: registry.fingerprint('key-2') });
-  });
-
-  it('rejects with an error that says when it failed, how long ago that is, and when the next attempt is made', async () => {
-    const { registry, clock, source } = scripted({}, new ScriptedSource((call) => call.fail(new Error('no'))));
-    const failedAtMs = clock.now();
-    const first = await errorOf(registry.getToken('key-1'));
-    expect(first).toMatchObject({ failedAtMs, retryAtMs: failedAtMs + 750 });
-    clock.advance(200);
-    const second = await errorOf(registry.getToken('key-1'));
-    expect(second).toMatchObject({ code: first.code, failedAtMs, retryAtMs: failedAtMs + 750, retryable: true });
-    expect(second.message).toMatch(/next attempt in 0\.\d s \(last failure just now\)/);
-    // Drawn once: however often it is asked, the moment stays.
-    for (let call = 0; call < 20; call++)
-      expect((await errorOf(registry.getToken('key-1'))).retryAtMs).toBe(failedAtMs + 750);
-    expect(source.calls).toHaveLength(1);
-  });
-
-  it('gives the source the reason, the held token, and the rejected one', async () => {
-    const { registry, source, clock } = scripted({}, ScriptedSource.answering(100));
-    const first = await registry.getToken('key-1');
-    clock.advance(80_000);
-    await registry.getToken('key-1');
-    await settle();
-    const second = await registry.getToken('key-1');
-    clock.advance(100_000);
-    const third = await registry.getToken('key-1');
-    registry.reject('key-1', third);
-    await registry.getToken('key-1');
-    const told = source.calls.map(({ request: { reason, held, rejected } }) => ({ reason, held, rejected }));
-    expect(told).toEqual([
-      { reason: 'absent' },
-      { reason: 'refresh', held: first },
-      { reason: 'expired' },
-      { reason: 'rejected', rejected: third },
-    ]);
-    expect(second).not.toBe(first);
-    for (const { request } of source.calls) expect(request.signal.aborted).toBe(false);
-  });
-
-  it("tells a source what the registry's policy makes of a grant", async () => {
-    const { registry, source } = scripted({}, ScriptedSource.answering());
-    await registry.getToken('key-1');
-    const { lifetimeMs } = source.call(0).request;
-    expect(lifetimeMs({ token: 'opaque', response: { expires_in: 60 } })).toBe(60_000);
-    expect(lifetimeMs({ token: 'opaque', response: { expires_in: -1 } })).toBe(300_000);
-    expect(lifetimeMs({ token: 'opaque' })).toBe(300_000);
-  });
+it('getToken backs off from an owner that is refused for good up to a day, where its cap says so', async () => {
+  const DAY_MS = 86_400_000;
+  const refused = new OwnerTokenError('owner_refused', 'revoked', { oauthError: 'invalid_grant' });
+  const source = new ScriptedSource((call) => call.fail(refused));
+  const { registry, clock } = make(source, { pauses: { owner: { baseMs: 1000, capMs: DAY_MS } } });
+  const lengthsMs = [];
+  for (let attempt = 1; attempt <= 20; attempt++) {
+    const { retryAtMs = Number.NaN } = await errorOf(registry.getToken('key-1'));
+    expect(source.calls).toHaveLength(attempt);
+    // Jitter draws three quarters of it here.
+    lengthsMs.push((retryAtMs - clock.now()) / 0.75);
+    clock.advance(retryAtMs - clock.now());
+  }
+  expect(lengthsMs.slice(0, 3)).toEqual([1000, 2000, 4000]);
+  expect(lengthsMs.slice(-4)).toEqual([65_536_000, DAY_MS, DAY_MS, DAY_MS]);
+  // It recovers by itself, with the next call after the pause.
+  source.script((call) => call.succeed());
+  await registry.getToken('key-1');
 });
 
-describe('peek', () => {
-  it('gives the token that is usable now, and never asks for one', async () => {
-    const { registry, clock, source } = answering();
-    expect(registry.peek('key-1')).toBeUndefined();
-    const token = await registry.getToken('key-1');
-    expect(registry.peek('key-1')).toBe(token);
-    clock.advance(94_999);
-    expect(registry.peek('key-1')).toBe(token);
-    clock.advance(1);
-    expect(registry.peek('key-1')).toBeUndefined();
-    expect(() => registry.peek('')).toThrow(expect.objectContaining({ code: 'invalid_access_key' }));
-    expect(source.calls).toHaveLength(1);
-  });
+it('getToken is heard by those who listen, each outcome with its owner', async () => {
+  const { registry, clock, source } = answering();
+  const heard: unknown[] = [];
+  const listen = (message: unknown) => void heard.push((message as { outcome: string }).outcome);
+  diagnostics.subscribe('owner-token-registry:lookup', listen);
+  await Promise.all([registry.getToken('key-1'), registry.getToken('key-1')]);
+  await registry.getToken('key-1');
+  clock.advance(70_000);
+  source.script(undefined);
+  await registry.getToken('key-1');
+  await registry.getToken('key-1');
+  source.call(1).fail(new Error('no'));
+  await settle();
+  await registry.getToken('key-1');
+  registry.reject('key-1', (await registry.getToken('key-1')).value);
+  await registry.getToken('key-1').catch(() => {});
+  diagnostics.unsubscribe('owner-token-registry:lookup', listen);
+  expect(heard).toEqual([...['request', 'wait', 'serve', 'serve-and-refresh', 'serve', 'serve', 'serve', 'refuse']]);
+  expect(registry.stats()).toMatchObject({ hits: 5, joined: 1, requests: 2, refreshes: 1, failures: 1 });
 });
 
-describe('reject', () => {
-  it('drops exactly the token that is held, given as itself or as a string', async () => {
-    const { registry, source } = answering();
-    const token = await registry.getToken('key-1');
-    expect(registry.reject('key-1', 'another')).toBe(false);
-    expect(registry.reject('key-2', token)).toBe(false);
-    expect(registry.reject('key-1', undefined as unknown as string)).toBe(false);
-    expect(registry.peek('key-1')).toBe(token);
-    expect(registry.reject('key-1', token)).toBe(true);
-    expect(registry.reject('key-1', token)).toBe(false);
-    const second = await registry.getToken('key-1');
-    expect(source.call(1).request).toMatchObject({ reason: 'rejected', rejected: token });
-    expect(registry.reject('key-1', second.value)).toBe(true);
-    expect(registry.stats()).toMatchObject({ rejections: 2, usable: 0 });
-  });
+it('getToken evicts the least recently used owner, for which looking at it is no use, and logs it', async () => {
+  const { lines, logger } = log();
+  const { registry, source } = answering({ maxOwners: 3, logger });
+  for (const key of keys(3)) await registry.getToken(key);
+  await registry.getToken('key-1');
+  registry.peek('key-2');
+  registry.describe('key-2');
+  registry.fingerprint('key-2');
+  registry.stats();
+  await registry.getToken('key-4');
+  expect(keys(4).map((key) => registry.peek(key) !== undefined)).toEqual([true, false, true, true]);
+  expect(registry.stats()).toMatchObject({ owners: 3, evictions: 1 });
+  expect(source.calls).toHaveLength(4);
+  expect(lines).toContainEqual({ event: 'owner.evicted', registry: 'default', owner: registry.fingerprint('key-2') });
+});
+
+it('getToken rejects with an error that says when it failed, how long ago that is, and when the next attempt is made', async () => {
+  const { registry, clock, source } = scripted({}, new ScriptedSource((call) => call.fail(new Error('no'))));
+  const failedAtMs = clock.now();
+  const first = await errorOf(registry.getToken('key-1'));
+  expect(first).toMatchObject({ failedAtMs, retryAtMs: failedAtMs + 750 });
+  clock.advance(200);
+  const second = await errorOf(registry.getToken('key-1'));
+  expect(second).toMatchObject({ code: first.code, failedAtMs, retryAtMs: failedAtMs + 750, retryable: true });
+  expect(second.message).toMatch(/next attempt in 0\.\d s \(last failure just now\)/);
+  // Drawn once: however often it is asked, the moment stays.
+  for (let call = 0; call < 20; call++)
+    expect((await errorOf(registry.getToken('key-1'))).retryAtMs).toBe(failedAtMs + 750);
+  expect(source.calls).toHaveLength(1);
+});
+
+it('getToken gives the source the reason, the held token, and the rejected one', async () => {
+  const { registry, source, clock } = scripted({}, ScriptedSource.answering(100));
+  const first = await registry.getToken('key-1');
+  clock.advance(80_000);
+  await registry.getToken('key-1');
+  await settle();
+  const second = await registry.getToken('key-1');
+  clock.advance(100_000);
+  const third = await registry.getToken('key-1');
+  registry.reject('key-1', third);
+  await registry.getToken('key-1');
+  const told = source.calls.map(({ request: { reason, held, rejected } }) => ({ reason, held, rejected }));
+  expect(told).toEqual([
+    { reason: 'absent' },
+    { reason: 'refresh', held: first },
+    { reason: 'expired' },
+    { reason: 'rejected', rejected: third },
+  ]);
+  expect(second).not.toBe(first);
+  for (const { request } of source.calls) expect(request.signal.aborted).toBe(false);
+});
+
+it("getToken tells a source what the registry's policy makes of a grant", async () => {
+  const { registry, source } = scripted({}, ScriptedSource.answering());
+  await registry.getToken('key-1');
+  const { lifetimeMs } = source.call(0).request;
+  expect(lifetimeMs({ token: 'opaque', response: { expires_in: 60 } })).toBe(60_000);
+  expect(lifetimeMs({ token: 'opaque', response: { expires_in: -1 } })).toBe(300_000);
+  expect(lifetimeMs({ token: 'opaque' })).toBe(300_000);
+});
+
+it('peek gives the token that is usable now, and never asks for one', async () => {
+  const { registry, clock, source } = answering();
+  expect(registry.peek('key-1')).toBeUndefined();
+  const token = await registry.getToken('key-1');
+  expect(registry.peek('key-1')).toBe(token);
+  clock.advance(94_999);
+  expect(registry.peek('key-1')).toBe(token);
+  clock.advance(1);
+  expect(registry.peek('key-1')).toBeUndefined();
+  expect(() => registry.peek('')).toThrow(expect.objectContaining({ code: 'invalid_access_key' }));
+  expect(source.calls).toHaveLength(1);
+});
+
+it('reject drops exactly the token that is held, given as itself or as a string', async () => {
+  const { registry, source } = answering();
+  const token = await registry.getToken('key-1');
+  expect(registry.reject('key-1', 'another')).toBe(false);
+  expect(registry.reject('key-2', token)).toBe(false);
+  expect(registry.reject('key-1', undefined as unknown as string)).toBe(false);
+  expect(registry.peek('key-1')).toBe(token);
+  expect(registry.reject('key-1', token)).toBe(true);
+  expect(registry.reject('key-1', token)).toBe(false);
+  const second = await registry.getToken('key-1');
+  expect(source.call(1).request).toMatchObject({ reason: 'rejected', rejected: token });
+  expect(registry.reject('key-1', second.value)).toBe(true);
+  expect(registry.stats()).toMatchObject({ rejections: 2, usable: 0 });
 });
 
 describe('evidence', () => {
@@ -188,7 +182,7 @@ describe('evidence', () => {
     return { heard, ...answering({ expiry }) };
   };
 
-  it('names owner and token by their digests, since two owners may have one label', async () => {
+  it('evidence names owner and token by their digests, since two owners may have one label', async () => {
     const rejected = vi.fn();
     const { registry } = answering({ expiry: { lifetimeMs: () => 100_000, rejected }, ownerLabel: () => 'customer' });
     const token = await registry.getToken('key-1');
@@ -197,7 +191,7 @@ describe('evidence', () => {
     expect(rejected).toHaveBeenCalledWith({ owner: digest, token: token.fingerprint, ageMs: 0 });
   });
 
-  it('is only of tokens that are ours, of owners that are held', async () => {
+  it('evidence is only of tokens that are ours, of owners that are held', async () => {
     const { heard, registry } = learning();
     const token = await registry.getToken('key-1');
     registry.accept('key-1', token.value as unknown as typeof token);
@@ -206,7 +200,7 @@ describe('evidence', () => {
     expect(heard).toEqual([]);
   });
 
-  it('is asked for by no policy that does not say so, and one that throws is told of once', async () => {
+  it('evidence is asked for by no policy that does not say so, and one that throws is told of once', async () => {
     const { registry } = answering();
     const token = await registry.getToken('key-1');
     expect(() => registry.accept('key-1', token)).not.toThrow();
@@ -220,78 +214,74 @@ describe('evidence', () => {
   });
 });
 
-describe('forget', () => {
-  it('drops the token, pause and request of that owner alone, and returns whether there was any', async () => {
-    const source = ScriptedSource.answering();
-    const { registry } = scripted({}, source);
-    expect(registry.forget('key-1')).toBe(false);
-    await registry.getToken('key-2');
-    await registry.getToken('key-1');
-    expect([registry.forget('key-1'), registry.forget('key-1')]).toEqual([true, false]);
-    source.script((call) => call.fail(new Error('no')));
-    await errorOf(registry.getToken('key-1'));
-    expect([registry.forget('key-1'), registry.forget('key-1')]).toEqual([true, false]);
-    source.script(undefined);
-    const waiting = registry.getToken('key-1'); // No pause is left: it asks at once.
-    await settle();
-    expect(source.calls).toHaveLength(4);
-    expect([registry.forget('key-1'), registry.forget('key-1')]).toEqual([true, false]);
-    source.call(3).succeed();
-    expect((await waiting).value).toMatch(/^token-/);
-    expect(registry.describe('key-1')).toEqual({ phase: 'empty' });
-    expect(registry.stats()).toMatchObject({ owners: 1, inFlight: 0 });
-    expect(registry.peek('key-2')).toBeDefined();
-  });
-
-  it('of all owners drops every token, pause and request, and settles the callers that wait', async () => {
-    const source = ScriptedSource.answering();
-    const { registry } = scripted({}, source);
-    await registry.getToken('key-1');
-    source.script((call) => call.fail(new Error('no')));
-    await errorOf(registry.getToken('key-2'));
-    source.script(undefined);
-    const waiting = registry.getToken('key-3');
-    await settle();
-    registry.forgetAll();
-    expect(keys(3).map((key) => registry.describe(key).phase)).toEqual(['empty', 'empty', 'empty']);
-    source.call(2).succeed();
-    expect((await waiting).value).toBe('token-2-of-key-3');
-    expect(registry.stats()).toMatchObject({ owners: 0, usable: 0, inFlight: 0, pauses: { owners: 0 } });
-  });
+it('forget drops the token, pause and request of that owner alone, and returns whether there was any', async () => {
+  const source = ScriptedSource.answering();
+  const { registry } = scripted({}, source);
+  expect(registry.forget('key-1')).toBe(false);
+  await registry.getToken('key-2');
+  await registry.getToken('key-1');
+  expect([registry.forget('key-1'), registry.forget('key-1')]).toEqual([true, false]);
+  source.script((call) => call.fail(new Error('no')));
+  await errorOf(registry.getToken('key-1'));
+  expect([registry.forget('key-1'), registry.forget('key-1')]).toEqual([true, false]);
+  source.script(undefined);
+  const waiting = registry.getToken('key-1'); // No pause is left: it asks at once.
+  await settle();
+  expect(source.calls).toHaveLength(4);
+  expect([registry.forget('key-1'), registry.forget('key-1')]).toEqual([true, false]);
+  source.call(3).succeed();
+  expect((await waiting).value).toMatch(/^token-/);
+  expect(registry.describe('key-1')).toEqual({ phase: 'empty' });
+  expect(registry.stats()).toMatchObject({ owners: 1, inFlight: 0 });
+  expect(registry.peek('key-2')).toBeDefined();
 });
 
-describe('describe', () => {
-  it('returns the phase of an owner, and only the fields that apply', async () => {
-    const { registry, clock, source } = scripted();
-    const phase = () => registry.describe('key-1');
-    expect(phase()).toEqual({ phase: 'empty' });
-    const first = registry.getToken('key-1');
-    expect(phase()).toEqual({ phase: 'requesting' });
-    await settle();
-    source.call(0).fail(new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' }));
-    await errorOf(first);
-    expect(phase()).toEqual({ phase: 'backing-off', code: 'owner_refused', retryAtMs: clock.now() + 750 });
-    clock.advance(750);
-    expect(phase()).toEqual({ phase: 'empty', code: 'owner_refused', retryAtMs: clock.now() });
-    const second = registry.getToken('key-1');
-    await settle();
-    source.call(1).succeed({ response: { expires_in: 100 } });
-    const { expiresAtMs } = await second;
-    expect(phase()).toEqual({ phase: 'fresh', expiresAtMs });
-    clock.advance(70_000);
-    expect(phase()).toEqual({ phase: 'refresh-due', expiresAtMs });
-    await registry.getToken('key-1');
-    await settle();
-    source.call(2).fail(new OwnerTokenError('rate_limited', 'no', { retryAfterMs: 60_000 }));
-    await settle();
-    const paused = { code: 'rate_limited', retryAtMs: clock.now() + 60_000 };
-    expect(phase()).toEqual({ phase: 'refresh-due', expiresAtMs, ...paused });
-    clock.advance(25_000);
-    expect(phase()).toEqual({ phase: 'backing-off', ...paused });
-    clock.advance(35_000);
-    expect(phase().phase).toBe('expired');
-    expect(source.calls).toHaveLength(3);
-  });
+it('forget of all owners drops every token, pause and request, and settles the callers that wait', async () => {
+  const source = ScriptedSource.answering();
+  const { registry } = scripted({}, source);
+  await registry.getToken('key-1');
+  source.script((call) => call.fail(new Error('no')));
+  await errorOf(registry.getToken('key-2'));
+  source.script(undefined);
+  const waiting = registry.getToken('key-3');
+  await settle();
+  registry.forgetAll();
+  expect(keys(3).map((key) => registry.describe(key).phase)).toEqual(['empty', 'empty', 'empty']);
+  source.call(2).succeed();
+  expect((await waiting).value).toBe('token-2-of-key-3');
+  expect(registry.stats()).toMatchObject({ owners: 0, usable: 0, inFlight: 0, pauses: { owners: 0 } });
+});
+
+it('describe returns the phase of an owner, and only the fields that apply', async () => {
+  const { registry, clock, source } = scripted();
+  const phase = () => registry.describe('key-1');
+  expect(phase()).toEqual({ phase: 'empty' });
+  const first = registry.getToken('key-1');
+  expect(phase()).toEqual({ phase: 'requesting' });
+  await settle();
+  source.call(0).fail(new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' }));
+  await errorOf(first);
+  expect(phase()).toEqual({ phase: 'backing-off', code: 'owner_refused', retryAtMs: clock.now() + 750 });
+  clock.advance(750);
+  expect(phase()).toEqual({ phase: 'empty', code: 'owner_refused', retryAtMs: clock.now() });
+  const second = registry.getToken('key-1');
+  await settle();
+  source.call(1).succeed({ response: { expires_in: 100 } });
+  const { expiresAtMs } = await second;
+  expect(phase()).toEqual({ phase: 'fresh', expiresAtMs });
+  clock.advance(70_000);
+  expect(phase()).toEqual({ phase: 'refresh-due', expiresAtMs });
+  await registry.getToken('key-1');
+  await settle();
+  source.call(2).fail(new OwnerTokenError('rate_limited', 'no', { retryAfterMs: 60_000 }));
+  await settle();
+  const paused = { code: 'rate_limited', retryAtMs: clock.now() + 60_000 };
+  expect(phase()).toEqual({ phase: 'refresh-due', expiresAtMs, ...paused });
+  clock.advance(25_000);
+  expect(phase()).toEqual({ phase: 'backing-off', ...paused });
+  clock.advance(35_000);
+  expect(phase().phase).toBe('expired');
+  expect(source.calls).toHaveLength(3);
 });
 
 describe('fingerprint', () => {
@@ -331,117 +321,111 @@ describe('what is built on tokens', () => {
   });
 });
 
-describe('resume', () => {
-  it('lifts one owner’s pause, and no other', async () => {
-    const { lines, logger } = log();
-    const { registry, source } = refusing({ logger });
-    for (const key of ['key-1', 'key-2']) await registry.getToken(key).catch(() => {});
-    registry.resume('key-1');
-    registry.resume('key-3');
-    source.script((call) => call.succeed());
-    await registry.getToken('key-1');
-    await expect(registry.getToken('key-2')).rejects.toMatchObject({ code: 'source_failed' });
-    const lifted = { event: 'pause.lifted', failureScope: 'owner', owner: registry.fingerprint('key-1') };
-    expect(lines.filter(({ event }) => event === 'pause.lifted')).toMatchObject([lifted]);
-  });
+it('resume lifts one owner’s pause, and no other', async () => {
+  const { lines, logger } = log();
+  const { registry, source } = refusing({ logger });
+  for (const key of ['key-1', 'key-2']) await registry.getToken(key).catch(() => {});
+  registry.resume('key-1');
+  registry.resume('key-3');
+  source.script((call) => call.succeed());
+  await registry.getToken('key-1');
+  await expect(registry.getToken('key-2')).rejects.toMatchObject({ code: 'source_failed' });
+  const lifted = { event: 'pause.lifted', failureScope: 'owner', owner: registry.fingerprint('key-1') };
+  expect(lines.filter(({ event }) => event === 'pause.lifted')).toMatchObject([lifted]);
+});
 
-  it('lifts every pause', async () => {
-    const { lines, logger } = log();
-    const { registry, source } = refusing({ logger });
-    await registry.getToken('key-1').catch(() => {});
-    source.script((call) => call.fail(down));
-    await registry.getToken('key-2').catch(() => {});
-    registry.resume();
-    expect(lines.filter(({ event }) => event === 'pause.lifted')).toMatchObject([
-      { failureScope: 'owner', owner: registry.fingerprint('key-1') },
-      { failureScope: 'owner', owner: registry.fingerprint('key-2') },
-      { failureScope: 'endpoint' },
-    ]);
-    source.script((call) => call.succeed());
-    await Promise.all(['key-1', 'key-2', 'key-3'].map((key) => registry.getToken(key)));
-    expect(registry.stats().pauses).toEqual({ owners: 0 });
-    expect(source.calls).toHaveLength(5);
-  });
+it('resume lifts every pause', async () => {
+  const { lines, logger } = log();
+  const { registry, source } = refusing({ logger });
+  await registry.getToken('key-1').catch(() => {});
+  source.script((call) => call.fail(down));
+  await registry.getToken('key-2').catch(() => {});
+  registry.resume();
+  expect(lines.filter(({ event }) => event === 'pause.lifted')).toMatchObject([
+    { failureScope: 'owner', owner: registry.fingerprint('key-1') },
+    { failureScope: 'owner', owner: registry.fingerprint('key-2') },
+    { failureScope: 'endpoint' },
+  ]);
+  source.script((call) => call.succeed());
+  await Promise.all(['key-1', 'key-2', 'key-3'].map((key) => registry.getToken(key)));
+  expect(registry.stats().pauses).toEqual({ owners: 0 });
+  expect(source.calls).toHaveLength(5);
+});
 
-  it('takes three more fresh tokens that are refused, after it lifted that pause', async () => {
-    const { registry } = answering();
-    for (let n = 0; n < 3; n++) registry.reject('key-1', await registry.getToken('key-1'));
-    registry.resume('key-1');
-    for (let n = 0; n < 2; n++) registry.reject('key-1', await registry.getToken('key-1'));
-    await expect(registry.getToken('key-1')).resolves.toBeDefined();
+it('resume takes three more fresh tokens that are refused, after it lifted that pause', async () => {
+  const { registry } = answering();
+  for (let n = 0; n < 3; n++) registry.reject('key-1', await registry.getToken('key-1'));
+  registry.resume('key-1');
+  for (let n = 0; n < 2; n++) registry.reject('key-1', await registry.getToken('key-1'));
+  await expect(registry.getToken('key-1')).resolves.toBeDefined();
+});
+
+it('stats are plain numbers, zero at first', () => {
+  const { registry } = answering();
+  expect(registry.stats()).toEqual({
+    ...{
+      owners: 0,
+      usable: 0,
+      inFlight: 0,
+      slow: 0,
+      concurrency: 100,
+      queued: 0,
+      waiting: 0,
+      hits: 0,
+      joined: 0,
+      requests: 0,
+      refreshes: 0,
+    },
+    ...{ canaries: 0, failures: 0, rejections: 0, evictions: 0, pauses: { owners: 0 } },
+    refused: { owner: 0, client: 0, endpoint: 0 },
   });
 });
 
-describe('stats', () => {
-  it('are plain numbers, zero at first', () => {
-    const { registry } = answering();
-    expect(registry.stats()).toEqual({
-      ...{
-        owners: 0,
-        usable: 0,
-        inFlight: 0,
-        slow: 0,
-        concurrency: 100,
-        queued: 0,
-        waiting: 0,
-        hits: 0,
-        joined: 0,
-        requests: 0,
-        refreshes: 0,
-      },
-      ...{ canaries: 0, failures: 0, rejections: 0, evictions: 0, pauses: { owners: 0 } },
-      refused: { owner: 0, client: 0, endpoint: 0 },
-    });
+it('stats are counted as they happen', async () => {
+  const { registry, clock, source } = scripted({ concurrency: 1, maxOwners: 2 }, ScriptedSource.answering(100));
+  await callAtOnce(3, registry, 'key-1');
+  await registry.getToken('key-1');
+  clock.advance(80_000);
+  await registry.getToken('key-1');
+  await settle();
+  registry.reject('key-1', await registry.getToken('key-1'));
+  source.script((call) => call.fail(new Error('no')));
+  await errorOf(registry.getToken('key-2'));
+  source.script(undefined);
+  const left = new AbortController();
+  const waiting = [
+    registry.getToken('key-1'),
+    registry.getToken('key-1'),
+    registry.getToken('key-3', { signal: left.signal }),
+  ];
+  await settle();
+  const { pauses, ...counts } = registry.stats();
+  expect(counts).toEqual({
+    ...{ owners: 2, usable: 0, inFlight: 1, slow: 0, concurrency: 1, queued: 1, waiting: 3 },
+    ...{ hits: 3, joined: 3, requests: 4, refreshes: 1, canaries: 0, failures: 1, rejections: 1, evictions: 0 },
+    refused: { owner: 0, client: 0, endpoint: 0 },
   });
-
-  it('are counted as they happen', async () => {
-    const { registry, clock, source } = scripted({ concurrency: 1, maxOwners: 2 }, ScriptedSource.answering(100));
-    await callAtOnce(3, registry, 'key-1');
-    await registry.getToken('key-1');
-    clock.advance(80_000);
-    await registry.getToken('key-1');
-    await settle();
-    registry.reject('key-1', await registry.getToken('key-1'));
-    source.script((call) => call.fail(new Error('no')));
-    await errorOf(registry.getToken('key-2'));
-    source.script(undefined);
-    const left = new AbortController();
-    const waiting = [
-      registry.getToken('key-1'),
-      registry.getToken('key-1'),
-      registry.getToken('key-3', { signal: left.signal }),
-    ];
-    await settle();
-    const { pauses, ...counts } = registry.stats();
-    expect(counts).toEqual({
-      ...{ owners: 2, usable: 0, inFlight: 1, slow: 0, concurrency: 1, queued: 1, waiting: 3 },
-      ...{ hits: 3, joined: 3, requests: 4, refreshes: 1, canaries: 0, failures: 1, rejections: 1, evictions: 0 },
-      refused: { owner: 0, client: 0, endpoint: 0 },
-    });
-    expect(pauses).toEqual({ owners: 1 });
-    left.abort();
-    await errorOf(waiting[2] as never).catch(() => {});
-    source.script((call) => call.succeed());
-    source.call(3).succeed();
-    await Promise.all(waiting.slice(0, 2));
-    for (const key of ['key-4', 'key-5']) await registry.getToken(key);
-    expect(registry.stats()).toMatchObject({ owners: 3, evictions: 1, inFlight: 0, queued: 0, waiting: 0 });
-    expect(JSON.parse(JSON.stringify(registry.stats()))).toEqual(registry.stats());
-  });
+  expect(pauses).toEqual({ owners: 1 });
+  left.abort();
+  await errorOf(waiting[2] as never).catch(() => {});
+  source.script((call) => call.succeed());
+  source.call(3).succeed();
+  await Promise.all(waiting.slice(0, 2));
+  for (const key of ['key-4', 'key-5']) await registry.getToken(key);
+  expect(registry.stats()).toMatchObject({ owners: 3, evictions: 1, inFlight: 0, queued: 0, waiting: 0 });
+  expect(JSON.parse(JSON.stringify(registry.stats()))).toEqual(registry.stats());
 });
 
-describe('close', () => {
-  it('is what `await using` does, and refuses options that are none', async () => {
-    const { registry, source } = answering();
-    await expect(registry.close({ timeoutMs: -1 })).rejects.toMatchObject({ code: 'invalid_options' });
-    await registry[Symbol.asyncDispose]();
-    expect(source.closed).toBe(1);
-    await expect(registry.warmUp(['key-1'])).rejects.toMatchObject({ code: 'closed' });
-  });
+it('close is what `await using` does, and refuses options that are none', async () => {
+  const { registry, source } = answering();
+  await expect(registry.close({ timeoutMs: -1 })).rejects.toMatchObject({ code: 'invalid_options' });
+  await registry[Symbol.asyncDispose]();
+  expect(source.closed).toBe(1);
+  await expect(registry.warmUp(['key-1'])).rejects.toMatchObject({ code: 'closed' });
 });
 
 describe('registries', () => {
-  it('refuse a signal that is none, before anything is asked', async () => {
+  it('registries refuse a signal that is none, before anything is asked', async () => {
     const { registry, source } = answering();
     const signal = {} as AbortSignal;
     await expect(registry.getToken('key-1', { signal })).rejects.toMatchObject({ code: 'invalid_options' });
@@ -449,7 +433,7 @@ describe('registries', () => {
     expect(source.calls).toHaveLength(0);
   });
 
-  it('refuse a signal in place of the options', async () => {
+  it('registries refuse a signal in place of the options', async () => {
     const { registry, source } = answering();
     const call = registry.getToken('key-1', new AbortController().signal as { signal?: AbortSignal });
     await expect(call).rejects.toMatchObject({
@@ -459,7 +443,7 @@ describe('registries', () => {
     expect(source.calls).toHaveLength(0);
   });
 
-  it('refuse a bad access key in accept too, whatever the policy', async () => {
+  it('registries refuse a bad access key in accept too, whatever the policy', async () => {
     const { registry } = answering();
     expect(() => registry.accept('', tokenOf('a'))).toThrow(expect.objectContaining({ code: 'invalid_access_key' }));
   });
@@ -481,11 +465,11 @@ describe('registries', () => {
     expect(source.calls).toHaveLength(1);
   });
 
-  it('have a name, by which logs and metrics tell them apart', () => {
+  it('registries have a name, by which logs and metrics tell them apart', () => {
     expect([answering().registry.name, answering({ name: 'billing' }).registry.name]).toEqual(['default', 'billing']);
   });
 
-  it('do nothing until the first call: no request, no timer', async () => {
+  it('registries do nothing until the first call: no request, no timer', async () => {
     const { clock, source, registry } = scripted({}, ScriptedSource.answering());
     await settle();
     clock.advance(1e9);

@@ -27,184 +27,181 @@ async function pass(clock: ManualClock, ms: number, stepMs = 50): Promise<void> 
   }
 }
 
-describe('the order', () => {
-  it('is known owners, new ones, refreshes, and failing ones, although they were wanted in another order', async () => {
-    const { registry, clock, source } = answering({ concurrency: 1 });
-    for (const key of ['due', 'known']) await registry.getToken(key);
-    registry.reject('known', (await registry.getToken('known')).value);
-    source.script((call) => call.fail(refused()));
-    await errorOf(registry.getToken('failing'));
-    clock.advance(85_000);
-    source.calls.length = 0;
-    source.script(undefined);
-    const calls = ['first', 'failing', 'due', 'new', 'known'].map((key) => registry.getToken(key));
-    const order: string[] = [];
-    for (let n = 0; n < 5; n++) {
-      await settle();
-      expect(registry.stats().inFlight).toBe(1);
-      order.push(source.call(-1).accessKey);
-      source.call(-1).succeed();
-    }
-    await Promise.all(calls);
-    expect(order).toEqual(['first', 'known', 'new', 'due', 'failing']);
-    await registry.close();
-  });
-
-  it('is that of a call for a queued refresh once a caller joins it', async () => {
-    const { registry, clock, source } = answering({ concurrency: 1 });
-    await registry.getToken('due');
-    clock.advance(85_000);
-    source.script(undefined);
-    const first = registry.getToken('first');
+it('the order is known owners, new ones, refreshes, and failing ones, although they were wanted in another order', async () => {
+  const { registry, clock, source } = answering({ concurrency: 1 });
+  for (const key of ['due', 'known']) await registry.getToken(key);
+  registry.reject('known', (await registry.getToken('known')).value);
+  source.script((call) => call.fail(refused()));
+  await errorOf(registry.getToken('failing'));
+  clock.advance(85_000);
+  source.calls.length = 0;
+  source.script(undefined);
+  const calls = ['first', 'failing', 'due', 'new', 'known'].map((key) => registry.getToken(key));
+  const order: string[] = [];
+  for (let n = 0; n < 5; n++) {
     await settle();
-    void registry.getToken('due'); // Served; its refresh is queued.
-    const newcomer = registry.getToken('new');
-    clock.advance(20_000); // Its token has ended.
-    const joined = registry.getToken('due');
+    expect(registry.stats().inFlight).toBe(1);
+    order.push(source.call(-1).accessKey);
     source.call(-1).succeed();
-    await first;
-    await settle();
-    expect(source.call(-1).accessKey).toBe('due');
-    source.call(-1).succeed();
-    await joined;
-    await shut(registry, clock);
-    await newcomer.catch(() => {});
-  });
-
-  it('is newest first once the oldest has waited for a second', async () => {
-    const { registry, clock, source } = scripted({ concurrency: 1 });
-    const calls = ['first', 'a', 'b', 'c'].map((key) => registry.getToken(key));
-    await pass(clock, 1_050);
-    const order: string[] = [];
-    for (let n = 0; n < 4; n++) {
-      order.push(source.call(-1).accessKey);
-      source.call(-1).succeed();
-      await settle();
-    }
-    await Promise.all(calls);
-    expect(order).toEqual(['first', 'c', 'b', 'a']);
-    await registry.close();
-  });
+  }
+  await Promise.all(calls);
+  expect(order).toEqual(['first', 'known', 'new', 'due', 'failing']);
+  await registry.close();
 });
 
-describe('the room', () => {
-  it('begins with sixteen places, and grows by one with each success and each 10 ms', async () => {
-    const { registry, clock, source } = scripted();
-    const calls = keys(200).map((key) => registry.getToken(key));
-    const sent = async () => {
-      await settle();
-      return source.calls.length;
-    };
-    expect(await sent()).toBe(16);
-    clock.advance(50);
-    expect(await sent()).toBe(21);
-    source.call(0).succeed();
-    expect(await sent()).toBe(23);
-    clock.advance(900);
-    expect([await sent(), registry.stats().inFlight]).toEqual([101, 100]);
-    source.script((call) => call.succeed());
-    for (const call of source.calls) call.succeed();
-    await Promise.all(calls);
-    await registry.close();
-  });
-
-  it('frees a permit when a request is slow, for at most as many slow requests as the limit', async () => {
-    const { registry, clock, source } = answering({ concurrency: 2 });
-    await registry.getToken('known');
-    source.script(undefined);
-    const calls = keys(9).map((key) => registry.getToken(key).catch(() => {}));
-    const sent: number[] = [];
-    for (const ms of [0, 950, 50, 1_000, 1_000]) {
-      await pass(clock, ms);
-      sent.push(source.calls.length - 1);
-    }
-    // After a second both are slow. A second later the next two are, but no more than two give their places up.
-    expect(sent).toEqual([2, 2, 4, 4, 4]);
-    expect(registry.stats()).toMatchObject({ inFlight: 4, slow: 4, concurrency: 2 });
-    source.call(1).succeed();
-    await settle();
-    expect(source.calls.length - 1).toBe(5);
-    await shut(registry, clock);
-    await Promise.all(calls);
-  });
-
-  it('is free while a source has released its permit, and taken again before it goes on', async () => {
-    const { registry, clock, source } = scripted({ concurrency: 1 });
-    const [first, second] = ['first', 'second'].map((key) => registry.getToken(key));
-    await settle();
-    const { permit } = source.call(0).request;
-    permit?.release();
-    permit?.release();
-    await settle();
-    expect([source.calls.length, registry.stats().inFlight]).toEqual([2, 2]);
-    let hasPermit = false;
-    void Promise.all([permit?.take(), permit?.take()]).then(() => {
-      hasPermit = true;
-    });
-    await settle();
-    expect([hasPermit, registry.stats().queued]).toEqual([false, 1]);
-    source.call(1).succeed();
-    await second;
-    await settle();
-    expect([hasPermit, registry.stats().queued]).toEqual([true, 0]);
-    source.call(0).succeed();
-    await first;
-    await registry.close();
-    expect(clock.pendingTimers).toBe(0);
-  });
+it('the order is that of a call for a queued refresh once a caller joins it', async () => {
+  const { registry, clock, source } = answering({ concurrency: 1 });
+  await registry.getToken('due');
+  clock.advance(85_000);
+  source.script(undefined);
+  const first = registry.getToken('first');
+  await settle();
+  void registry.getToken('due'); // Served; its refresh is queued.
+  const newcomer = registry.getToken('new');
+  clock.advance(20_000); // Its token has ended.
+  const joined = registry.getToken('due');
+  source.call(-1).succeed();
+  await first;
+  await settle();
+  expect(source.call(-1).accessKey).toBe('due');
+  source.call(-1).succeed();
+  await joined;
+  await shut(registry, clock);
+  await newcomer.catch(() => {});
 });
 
-describe('the queue', () => {
-  it('refuses a call after maxQueueMs, and not a millisecond earlier', async () => {
-    const { registry, clock } = scripted({ concurrency: 1, maxQueueMs: 5_000 });
-    const first = registry.getToken('first').catch(() => {});
-    const waiting = errorOf(registry.getToken('second'));
+it('the order is newest first once the oldest has waited for a second', async () => {
+  const { registry, clock, source } = scripted({ concurrency: 1 });
+  const calls = ['first', 'a', 'b', 'c'].map((key) => registry.getToken(key));
+  await pass(clock, 1_050);
+  const order: string[] = [];
+  for (let n = 0; n < 4; n++) {
+    order.push(source.call(-1).accessKey);
+    source.call(-1).succeed();
     await settle();
-    clock.advance(4_999);
-    await settle();
-    expect(registry.stats().queued).toBe(1);
-    clock.advance(1);
-    expect(await waiting).toMatchObject({ code: 'queue_timeout', failureScope: undefined, retryable: true });
-    expect((await waiting).message).toContain('waited 5000 ms for its turn (maxQueueMs)');
-    expect(registry.stats()).toMatchObject({ queued: 0, inFlight: 1 });
-    await shut(registry, clock);
-    await first;
-  });
+  }
+  await Promise.all(calls);
+  expect(order).toEqual(['first', 'c', 'b', 'a']);
+  await registry.close();
+});
 
-  it('refuses a source that waits for its permit as long, and aborts it', async () => {
-    const { registry, clock, source } = scripted({ concurrency: 1, maxQueueMs: 5_000 });
-    const away = errorOf(registry.getToken('away'));
-    const first = registry.getToken('first').catch(() => {});
+it('the room begins with sixteen places, and grows by one with each success and each 10 ms', async () => {
+  const { registry, clock, source } = scripted();
+  const calls = keys(200).map((key) => registry.getToken(key));
+  const sent = async () => {
     await settle();
-    const { permit, signal } = source.call(0).request;
-    permit?.release();
-    await settle();
-    const taken = permit?.take().catch((error: unknown) => error);
-    clock.advance(5_000);
-    expect((await away).code).toBe('queue_timeout');
-    expect([signal.aborted, await taken]).toEqual([true, await away]);
-    await shut(registry, clock);
-    await first;
-  });
+    return source.calls.length;
+  };
+  expect(await sent()).toBe(16);
+  clock.advance(50);
+  expect(await sent()).toBe(21);
+  source.call(0).succeed();
+  expect(await sent()).toBe(23);
+  clock.advance(900);
+  expect([await sent(), registry.stats().inFlight]).toEqual([101, 100]);
+  source.script((call) => call.succeed());
+  for (const call of source.calls) call.succeed();
+  await Promise.all(calls);
+  await registry.close();
+});
 
-  it('that is full refuses a call at once, unless a refresh can go; a refresh is dropped', async () => {
-    const { registry, clock, source } = answering({ concurrency: 1, maxQueued: 1 });
-    for (const key of ['due-1', 'due-2']) await registry.getToken(key);
-    clock.advance(85_000);
-    source.script(undefined);
-    const first = registry.getToken('first').catch(() => {});
-    await settle();
-    await registry.getToken('due-1');
-    await registry.getToken('due-2'); // No place for its refresh.
-    expect(registry.stats().queued).toBe(1);
-    const call = registry.getToken('call').catch(() => {}); // Takes the place of the first refresh.
-    expect([registry.stats().queued, registry.describe('due-1').phase]).toEqual([1, 'refresh-due']);
-    expect((await errorOf(registry.getToken('one more'))).code).toBe('queue_full');
-    await shut(registry, clock);
-    await Promise.all([first, call]);
-  });
+it('the room frees a permit when a request is slow, for at most as many slow requests as the limit', async () => {
+  const { registry, clock, source } = answering({ concurrency: 2 });
+  await registry.getToken('known');
+  source.script(undefined);
+  const calls = keys(9).map((key) => registry.getToken(key).catch(() => {}));
+  const sent: number[] = [];
+  for (const ms of [0, 950, 50, 1_000, 1_000]) {
+    await pass(clock, ms);
+    sent.push(source.calls.length - 1);
+  }
+  // After a second both are slow. A second later the next two are, but no more than two give their places up.
+  expect(sent).toEqual([2, 2, 4, 4, 4]);
+  expect(registry.stats()).toMatchObject({ inFlight: 4, slow: 4, concurrency: 2 });
+  source.call(1).succeed();
+  await settle();
+  expect(source.calls.length - 1).toBe(5);
+  await shut(registry, clock);
+  await Promise.all(calls);
+});
 
-  it.each(['a quota', 'an open circuit'])('that is full refuses a call which %s would hold back', async (what) => {
+it('the room is free while a source has released its permit, and taken again before it goes on', async () => {
+  const { registry, clock, source } = scripted({ concurrency: 1 });
+  const [first, second] = ['first', 'second'].map((key) => registry.getToken(key));
+  await settle();
+  const { permit } = source.call(0).request;
+  permit?.release();
+  permit?.release();
+  await settle();
+  expect([source.calls.length, registry.stats().inFlight]).toEqual([2, 2]);
+  let hasPermit = false;
+  void Promise.all([permit?.take(), permit?.take()]).then(() => {
+    hasPermit = true;
+  });
+  await settle();
+  expect([hasPermit, registry.stats().queued]).toEqual([false, 1]);
+  source.call(1).succeed();
+  await second;
+  await settle();
+  expect([hasPermit, registry.stats().queued]).toEqual([true, 0]);
+  source.call(0).succeed();
+  await first;
+  await registry.close();
+  expect(clock.pendingTimers).toBe(0);
+});
+
+it('the queue refuses a call after maxQueueMs, and not a millisecond earlier', async () => {
+  const { registry, clock } = scripted({ concurrency: 1, maxQueueMs: 5_000 });
+  const first = registry.getToken('first').catch(() => {});
+  const waiting = errorOf(registry.getToken('second'));
+  await settle();
+  clock.advance(4_999);
+  await settle();
+  expect(registry.stats().queued).toBe(1);
+  clock.advance(1);
+  expect(await waiting).toMatchObject({ code: 'queue_timeout', failureScope: undefined, retryable: true });
+  expect((await waiting).message).toContain('waited 5000 ms for its turn (maxQueueMs)');
+  expect(registry.stats()).toMatchObject({ queued: 0, inFlight: 1 });
+  await shut(registry, clock);
+  await first;
+});
+
+it('the queue refuses a source that waits for its permit as long, and aborts it', async () => {
+  const { registry, clock, source } = scripted({ concurrency: 1, maxQueueMs: 5_000 });
+  const away = errorOf(registry.getToken('away'));
+  const first = registry.getToken('first').catch(() => {});
+  await settle();
+  const { permit, signal } = source.call(0).request;
+  permit?.release();
+  await settle();
+  const taken = permit?.take().catch((error: unknown) => error);
+  clock.advance(5_000);
+  expect((await away).code).toBe('queue_timeout');
+  expect([signal.aborted, await taken]).toEqual([true, await away]);
+  await shut(registry, clock);
+  await first;
+});
+
+it('the queue that is full refuses a call at once, unless a refresh can go; a refresh is dropped', async () => {
+  const { registry, clock, source } = answering({ concurrency: 1, maxQueued: 1 });
+  for (const key of ['due-1', 'due-2']) await registry.getToken(key);
+  clock.advance(85_000);
+  source.script(undefined);
+  const first = registry.getToken('first').catch(() => {});
+  await settle();
+  await registry.getToken('due-1');
+  await registry.getToken('due-2'); // No place for its refresh.
+  expect(registry.stats().queued).toBe(1);
+  const call = registry.getToken('call').catch(() => {}); // Takes the place of the first refresh.
+  expect([registry.stats().queued, registry.describe('due-1').phase]).toEqual([1, 'refresh-due']);
+  expect((await errorOf(registry.getToken('one more'))).code).toBe('queue_full');
+  await shut(registry, clock);
+  await Promise.all([first, call]);
+});
+
+it.each(['a quota', 'an open circuit'])(
+  'the queue that is full refuses a call which %s would hold back',
+  async (what) => {
     const { registry, clock, source } = scripted({ maxQueued: 1, ...(what === 'a quota' && { requestsPerSecond: 1 }) });
     const failure = { failureScope: 'endpoint', retryAfterMs: 1_000 } as const;
     source.script((call) =>
@@ -217,8 +214,8 @@ describe('the queue', () => {
     expect((await errorOf(registry.getToken('third'))).code).toBe('queue_full');
     expect(await asTimePasses(waiting, clock, 50)).toBeDefined();
     await registry.close();
-  });
-});
+  },
+);
 
 describe('a request that is sent again', () => {
   it('settles its callers once, with the outcome of the second one', async () => {
@@ -238,7 +235,7 @@ describe('a request that is sent again', () => {
     await registry.close();
   });
 
-  it('waits for its turn no longer than is left of maxQueueMs', async () => {
+  it('a request that is sent again waits for its turn no longer than is left of maxQueueMs', async () => {
     const { registry, clock, source } = answering({ concurrency: 1, maxQueueMs: 800 });
     for (const key of keys(10)) await registry.getToken(key);
     source.script((call) => (call.accessKey === 'a' ? call.fail(down()) : undefined));
@@ -253,7 +250,7 @@ describe('a request that is sent again', () => {
     await blocking;
   });
 
-  it('is dropped when its callers leave in the meantime', async () => {
+  it('a request that is sent again is dropped when its callers leave in the meantime', async () => {
     const { registry, clock, source } = answering();
     for (const key of keys(10)) await registry.getToken(key);
     source.script((call) => call.fail(down()));
@@ -273,7 +270,7 @@ describe('an open circuit', () => {
   const outage = (retryAfterMs?: number) =>
     new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint', retryAfterMs });
 
-  it('makes calls wait if its pause ends within a second, and refuses them otherwise, refreshes too', async () => {
+  it('an open circuit makes calls wait if its pause ends within a second, and refuses them otherwise, refreshes too', async () => {
     const { registry, clock, source } = answering();
     await registry.getToken('held');
     source.script((call) => call.fail(outage(2_000)));
@@ -294,7 +291,7 @@ describe('an open circuit', () => {
     await registry.close();
   });
 
-  it('refuses the calls that are queued when it opens, and lets sent requests end', async () => {
+  it('an open circuit refuses the calls that are queued when it opens, and lets sent requests end', async () => {
     const { registry, source } = scripted({ concurrency: 2 });
     const calls = keys(5).map((key) =>
       registry.getToken(key).then(
@@ -315,7 +312,7 @@ describe('an open circuit', () => {
     await registry.close();
   });
 
-  it('is tested by a refresh of an owner that succeeded lately, in nobody’s async context', async () => {
+  it('an open circuit is tested by a refresh of an owner that succeeded lately, in nobody’s async context', async () => {
     const context = new AsyncLocalStorage<string>();
     const { registry, clock, source } = answering();
     const held = await registry.getToken('held');
@@ -342,7 +339,7 @@ describe('an open circuit', () => {
     await registry.close();
   });
 
-  it('is no longer tested by an owner that was forgotten, or is busy', async () => {
+  it('an open circuit is no longer tested by an owner that was forgotten, or is busy', async () => {
     const { registry, clock, source } = answering();
     for (const key of ['forgotten', 'busy']) await registry.getToken(key);
     registry.forget('forgotten');

@@ -35,7 +35,7 @@ class Stage {
 }
 
 describe('the cache of slots', () => {
-  it('returns the token of each owner while it is certainly fresh', async () => {
+  it('the cache of slots returns the token of each owner while it is certainly fresh', async () => {
     const stage = new Stage(2);
     for (const owner of ['a', 'b']) stage.store(owner);
     expect(await Promise.all(['a', 'b', 'c'].map((owner) => stage.valueOf(owner)))).toEqual(['a', 'b', undefined]);
@@ -48,7 +48,7 @@ describe('the cache of slots', () => {
     expect([await stage.valueOf('a', second - 1), await stage.valueOf('a', second)]).toEqual(['a', undefined]);
   });
 
-  it('returns the same promise for every hit', () => {
+  it('the cache of slots returns the same promise for every hit', () => {
     const stage = new Stage(1);
     stage.store('a');
     const token = stage.cache.freshToken('a', 1_000);
@@ -56,7 +56,7 @@ describe('the cache of slots', () => {
     expect(stage.cache.freshToken('a', 1_001)).toBe(token);
   });
 
-  it('returns the new token after a refresh, and none after a rejection', async () => {
+  it('the cache of slots returns the new token after a refresh, and none after a rejection', async () => {
     const stage = new Stage(1);
     const slot = stage.store('a');
     stage.store('a', 'new');
@@ -67,7 +67,7 @@ describe('the cache of slots', () => {
     expect([stage.cache.peek('a'), stage.cache.size, stage.evicted]).toEqual([slot, 1, []]);
   });
 
-  it('evicts the owner used least recently, and reuses its index', async () => {
+  it('the cache of slots evicts the owner used least recently, and reuses its index', async () => {
     const stage = new Stage(3);
     for (const owner of ['a', 'b', 'c']) stage.store(owner);
     void stage.cache.freshToken('a', 1_000);
@@ -94,7 +94,7 @@ describe('the cache of slots', () => {
     expect([await stage.valueOf('b'), await stage.valueOf('c'), stage.evicted]).toEqual(['b2', 'c2', []]);
   });
 
-  it('never mixes up owners in 5,000 random operations', async () => {
+  it('the cache of slots never mixes up owners in 5,000 random operations', async () => {
     const stage = new Stage(20);
     const values = new Map<string, string>();
     const random = seeded(1);

@@ -59,7 +59,7 @@ const ALONE = { requesting: false, circuit: undefined };
 describe('the held token', () => {
   const isFresh = (slot: Slot, now: Instant) => phaseOf(slot, now, ALONE) === 'fresh';
 
-  it('is fresh up to its refresh point, usable up to its end', () => {
+  it('the held token is fresh up to its refresh point, usable up to its end', () => {
     const slot = slotWith({ held: heldToken() });
     expect([599, 600].map((ms) => isFresh(slot, at(ms)))).toEqual([true, false]);
     expect([949, 950].map((ms) => isUsable(slot, at(ms)))).toEqual([true, false]);
@@ -70,20 +70,20 @@ describe('the held token', () => {
     ['the wall clock alone', (time, ms) => time(0, ms)],
     ['the monotonic clock alone', (time, ms) => time(ms, -ms)],
     ['the monotonic clock, while the wall clock is set back further', (time, ms) => time(ms, -500 - ms)],
-  ])('ends no later by %s', (_, pass) => {
+  ])('the held token ends no later by %s', (_, pass) => {
     const slot = slotWith({ held: heldToken() });
     expect([599, 600].map((ms) => isFresh(slot, pass(machine(), ms)))).toEqual([true, false]);
     expect([949, 950].map((ms) => isUsable(slot, pass(machine(), ms)))).toEqual([true, false]);
   });
 
-  it('ends earlier by what the wall clock was set forward, even if it was set back at once', () => {
+  it('the held token ends earlier by what the wall clock was set forward, even if it was set back at once', () => {
     const time = machine();
     const slot = slotWith({ held: heldToken() });
     time(0, 300);
     expect([649, 650].map((ms) => isUsable(slot, time(ms)))).toEqual([true, false]);
   });
 
-  it('counts on the wall clock as it is when the token is stored', () => {
+  it('the held token counts on the wall clock as it is when the token is stored', () => {
     const time = machine();
     const { aheadMs } = time(100, -60);
     const { token } = heldToken();
@@ -92,20 +92,20 @@ describe('the held token', () => {
     expect([1009, 1010].map((ms) => isUsable(slot, time(ms, -60)))).toEqual([true, false]);
   });
 
-  it('is certainly fresh before the second of the timeline that contains its refresh point', () => {
+  it('the held token is certainly fresh before the second of the timeline that contains its refresh point', () => {
     const { token } = heldToken('one', { lifetimeMs: 11_000 });
     const secondOf = (aheadMs: number) => freshUntilSecond(slotWith({ held: { token, aheadMs } }));
     expect([0, 399, 400, 5_000].map(secondOf)).toEqual([1_006, 1_006, 1_007, 1_011]);
   });
 
-  it('that never expires is certainly fresh for good', () => {
+  it('the held token that never expires is certainly fresh for good', () => {
     const { token } = heldToken('one', { lifetimeMs: Number.POSITIVE_INFINITY });
     const slot = slotWith({ held: { token, aheadMs: 0 } });
     expect(freshUntilSecond(slot)).toBe(Infinity);
     expect(isFresh(slot, at(2 ** 31 * 1000))).toBe(true);
   });
 
-  it('is none in a new slot, and nothing else is known there', () => {
+  it('a new slot holds no token, and nothing else is known there', () => {
     const slot = createSlot('owner_x');
     expect(freshUntilSecond(slot)).toBe(-Infinity);
     expect(isUsable(slot, at(0))).toBe(false);
@@ -142,137 +142,133 @@ describe('the table of phases', () => {
     expect(decide(slot, at(ms), around)).toBe(decision);
   });
 
-  it('knows the pause that is in force, and no other', () => {
+  it('the table of phases knows the pause that is in force, and no other', () => {
     expect(backoffOf(slotWith({ failure }), at(1999))).toBe(failure);
     expect(backoffOf(slotWith({ failure }), at(2000))).toBeUndefined();
     expect(backoffOf(slotWith({}), at(0))).toBeUndefined();
   });
 });
 
-describe('a request', () => {
-  it('says why it is made', () => {
-    const slot = slotWith({});
-    expect(reasonOf(slot)).toBe('absent');
-    failed(slot, failureUntil(1));
-    expect(reasonOf(slot)).toBe('absent');
-    succeeded(slot, heldToken());
-    expect(reasonOf(slot)).toBe('refresh');
-    expect(dropEnded(slot, at(950))).toBe(true);
-    expect(reasonOf(slot)).toBe('expired');
-    denied(slot, 'token_one', heldToken().token);
-    expect(reasonOf(slot)).toBe('rejected');
-  });
-
-  it('lets a token that has ended go, and no other, with the streak of rejections', () => {
-    const slot = slotWith({ held: heldToken() });
-    expect(dropEnded(slot, at(949))).toBe(false);
-    expect(slot.trouble).toBeUndefined();
-    rejected(slot, slot.held as AccessToken, at(1));
-    succeeded(slot, heldToken('two'));
-    expect(dropEnded(slot, at(950))).toBe(true);
-    expect(slot).toMatchObject({
-      held: undefined,
-      trouble: { freshRejections: 0, issuedAtMs: heldToken().token.issuedAtMs },
-    });
-    expect(dropEnded(slot, at(950))).toBe(false);
-  });
-
-  it('that succeeds puts its token in the place of all that was known', () => {
-    const slot = slotWith({ failure: failureUntil(2000) });
-    denied(slot, 'token_old', heldToken('old').token);
-    const held = heldToken('new');
-    succeeded(slot, held);
-    expect(slot).toMatchObject({ held: held.token, trouble: { failure: undefined, lastRejected: undefined } });
-    expect(slot.trouble?.denylist).toEqual(['token_old']);
-  });
-
-  it('that succeeds releases all that was stored of the trouble, unless a rejection must be remembered', () => {
-    const slot = slotWith({ held: heldToken(), failure: failureUntil(2000) });
-    dropEnded(slot, at(950));
-    succeeded(slot, heldToken('two'));
-    expect(slot.trouble).toBeUndefined();
-    rejected(slot, slot.held as AccessToken, at(1));
-    succeeded(slot, heldToken('three'));
-    expect(slot.trouble).toMatchObject({ freshRejections: 1 });
-    succeeded(slot, heldToken('four'));
-    expect(slot.trouble).toBeUndefined();
-  });
-
-  it('that fails leaves a usable token alone', () => {
-    const held = heldToken();
-    const failure = failureUntil(2000);
-    const slot = slotWith({ held });
-    failed(slot, failure);
-    expect(slot).toMatchObject({ held: held.token, trouble: { failure, issuedAtMs: heldToken().token.issuedAtMs } });
-  });
+it('a request says why it is made', () => {
+  const slot = slotWith({});
+  expect(reasonOf(slot)).toBe('absent');
+  failed(slot, failureUntil(1));
+  expect(reasonOf(slot)).toBe('absent');
+  succeeded(slot, heldToken());
+  expect(reasonOf(slot)).toBe('refresh');
+  expect(dropEnded(slot, at(950))).toBe(true);
+  expect(reasonOf(slot)).toBe('expired');
+  denied(slot, 'token_one', heldToken().token);
+  expect(reasonOf(slot)).toBe('rejected');
 });
 
-describe('a rejection', () => {
-  it('drops the token and keeps it as the last rejected', () => {
-    const held = heldToken();
-    const slot = slotWith({ held });
-    rejected(slot, held.token, at(500));
-    expect(slot).toMatchObject({ held: undefined, trouble: { lastRejected: held.token } });
+it('a request lets a token that has ended go, and no other, with the streak of rejections', () => {
+  const slot = slotWith({ held: heldToken() });
+  expect(dropEnded(slot, at(949))).toBe(false);
+  expect(slot.trouble).toBeUndefined();
+  rejected(slot, slot.held as AccessToken, at(1));
+  succeeded(slot, heldToken('two'));
+  expect(dropEnded(slot, at(950))).toBe(true);
+  expect(slot).toMatchObject({
+    held: undefined,
+    trouble: { freshRejections: 0, issuedAtMs: heldToken().token.issuedAtMs },
   });
+  expect(dropEnded(slot, at(950))).toBe(false);
+});
 
-  it('is quick within a tenth of the life and ten seconds; in a row they are counted', () => {
-    const quick = (lifetimeMs: number, atMs: number, issuedAtMs = 0) => {
-      const slot = slotWith({ held: heldToken() });
-      rejected(slot, slot.held as AccessToken, at(1));
-      succeeded(slot, heldToken('t', { lifetimeMs, issuedAtMs }));
-      return rejected(slot, slot.held as AccessToken, at(atMs));
-    };
-    // Counted over the life that is served: 950 of 1000.
-    expect([95, 96].map((ms) => quick(1000, ms))).toEqual([2, 0]);
-    expect([10_000, 10_001].map((ms) => quick(3_600_000, ms))).toEqual([2, 0]);
-    // Counted from when it was issued.
-    expect([5_095, 5_096].map((ms) => quick(1000, ms, 5_000))).toEqual([2, 0]);
-    expect([10_000, 10_001].map((ms) => quick(Number.POSITIVE_INFINITY, ms))).toEqual([2, 0]);
-  });
+it('a request that succeeds puts its token in the place of all that was known', () => {
+  const slot = slotWith({ failure: failureUntil(2000) });
+  denied(slot, 'token_old', heldToken('old').token);
+  const held = heldToken('new');
+  succeeded(slot, held);
+  expect(slot).toMatchObject({ held: held.token, trouble: { failure: undefined, lastRejected: undefined } });
+  expect(slot.trouble?.denylist).toEqual(['token_old']);
+});
 
-  it('is quick by the age on the timeline, however far that is ahead of the wall clock', () => {
-    const quick = (atMs: number) => {
-      const slot = slotWith({ held: { ...heldToken(), aheadMs: 60 } });
-      return rejected(slot, slot.held as AccessToken, at(atMs));
-    };
-    expect([155, 156].map(quick)).toEqual([1, 0]);
-  });
+it('a request that succeeds releases all that was stored of the trouble, unless a rejection must be remembered', () => {
+  const slot = slotWith({ held: heldToken(), failure: failureUntil(2000) });
+  dropEnded(slot, at(950));
+  succeeded(slot, heldToken('two'));
+  expect(slot.trouble).toBeUndefined();
+  rejected(slot, slot.held as AccessToken, at(1));
+  succeeded(slot, heldToken('three'));
+  expect(slot.trouble).toMatchObject({ freshRejections: 1 });
+  succeeded(slot, heldToken('four'));
+  expect(slot.trouble).toBeUndefined();
+});
 
-  it('is no longer in a row once a token was replaced without one', () => {
-    const slot = slotWith({ held: heldToken('a') });
-    expect(rejected(slot, slot.held as AccessToken, at(1))).toBe(1);
-    succeeded(slot, heldToken('b'));
-    succeeded(slot, heldToken('c'));
-    expect(rejected(slot, slot.held as AccessToken, at(1))).toBe(1);
-  });
+it('a request that fails leaves a usable token alone', () => {
+  const held = heldToken();
+  const failure = failureUntil(2000);
+  const slot = slotWith({ held });
+  failed(slot, failure);
+  expect(slot).toMatchObject({ held: held.token, trouble: { failure, issuedAtMs: heldToken().token.issuedAtMs } });
+});
 
-  it('is denied once, for the last four tokens', () => {
-    const slot = slotWith({});
-    expect(['a', 'b', 'c', 'b', 'd', 'e'].map((each) => denied(slot, each))).toEqual([
-      ...[true, true, true, false, true, true],
-    ]);
-    expect(slot.trouble?.denylist).toEqual(['e', 'd', 'c', 'b']);
-    expect(['a', 'b'].map((each) => isDenied(slot, each))).toEqual([false, true]);
-  });
+it('a rejection drops the token and keeps it as the last rejected', () => {
+  const held = heldToken();
+  const slot = slotWith({ held });
+  rejected(slot, held.token, at(500));
+  expect(slot).toMatchObject({ held: undefined, trouble: { lastRejected: held.token } });
+});
 
-  it('of an earlier token keeps that token for the next request, unless one is held or the token is not known', () => {
-    const { token } = heldToken('old');
-    const holding = slotWith({ held: heldToken() });
-    denied(holding, token.fingerprint, token);
-    expect(holding.trouble?.lastRejected).toBeUndefined();
-    const empty = slotWith({});
-    denied(empty, token.fingerprint, token);
-    denied(empty, 'token_unknown');
-    expect(empty.trouble?.lastRejected).toBe(token);
-  });
+it('a rejection is quick within a tenth of the life and ten seconds; in a row they are counted', () => {
+  const quick = (lifetimeMs: number, atMs: number, issuedAtMs = 0) => {
+    const slot = slotWith({ held: heldToken() });
+    rejected(slot, slot.held as AccessToken, at(1));
+    succeeded(slot, heldToken('t', { lifetimeMs, issuedAtMs }));
+    return rejected(slot, slot.held as AccessToken, at(atMs));
+  };
+  // Counted over the life that is served: 950 of 1000.
+  expect([95, 96].map((ms) => quick(1000, ms))).toEqual([2, 0]);
+  expect([10_000, 10_001].map((ms) => quick(3_600_000, ms))).toEqual([2, 0]);
+  // Counted from when it was issued.
+  expect([5_095, 5_096].map((ms) => quick(1000, ms, 5_000))).toEqual([2, 0]);
+  expect([10_000, 10_001].map((ms) => quick(Number.POSITIVE_INFINITY, ms))).toEqual([2, 0]);
+});
 
-  it('needs a fingerprint only if the owner has denied tokens', () => {
-    const failing = slotWith({ failure: failureUntil(1) });
-    expect([slotWith({}), failing].map(hasDeniedTokens)).toEqual([false, false]);
-    expect(isDenied(slotWith({}), 'a')).toBe(false);
-    denied(failing, 'a');
-    expect(hasDeniedTokens(failing)).toBe(true);
-  });
+it('a rejection is quick by the age on the timeline, however far that is ahead of the wall clock', () => {
+  const quick = (atMs: number) => {
+    const slot = slotWith({ held: { ...heldToken(), aheadMs: 60 } });
+    return rejected(slot, slot.held as AccessToken, at(atMs));
+  };
+  expect([155, 156].map(quick)).toEqual([1, 0]);
+});
+
+it('a rejection is no longer in a row once a token was replaced without one', () => {
+  const slot = slotWith({ held: heldToken('a') });
+  expect(rejected(slot, slot.held as AccessToken, at(1))).toBe(1);
+  succeeded(slot, heldToken('b'));
+  succeeded(slot, heldToken('c'));
+  expect(rejected(slot, slot.held as AccessToken, at(1))).toBe(1);
+});
+
+it('a rejection is denied once, for the last four tokens', () => {
+  const slot = slotWith({});
+  expect(['a', 'b', 'c', 'b', 'd', 'e'].map((each) => denied(slot, each))).toEqual([
+    ...[true, true, true, false, true, true],
+  ]);
+  expect(slot.trouble?.denylist).toEqual(['e', 'd', 'c', 'b']);
+  expect(['a', 'b'].map((each) => isDenied(slot, each))).toEqual([false, true]);
+});
+
+it('a rejection of an earlier token keeps that token for the next request, unless one is held or the token is not known', () => {
+  const { token } = heldToken('old');
+  const holding = slotWith({ held: heldToken() });
+  denied(holding, token.fingerprint, token);
+  expect(holding.trouble?.lastRejected).toBeUndefined();
+  const empty = slotWith({});
+  denied(empty, token.fingerprint, token);
+  denied(empty, 'token_unknown');
+  expect(empty.trouble?.lastRejected).toBe(token);
+});
+
+it('a rejection needs a fingerprint only if the owner has denied tokens', () => {
+  const failing = slotWith({ failure: failureUntil(1) });
+  expect([slotWith({}), failing].map(hasDeniedTokens)).toEqual([false, false]);
+  expect(isDenied(slotWith({}), 'a')).toBe(false);
+  denied(failing, 'a');
+  expect(hasDeniedTokens(failing)).toBe(true);
 });
 
 describe('an accepted token', () => {
@@ -287,21 +283,21 @@ describe('an accepted token', () => {
     return slot;
   };
 
-  it('that is held keeps a later rejection of it from counting as fresh', () => {
+  it('an accepted token that is held keeps a later rejection of it from counting as fresh', () => {
     const held = heldToken();
     const slot = slotWith({ held });
     expect(accepted(slot, held.token)).toBe(false);
     expect(rejected(slot, held.token, at(1))).toBe(0);
   });
 
-  it('says nothing of the next token', () => {
+  it('an accepted token says nothing of the next token', () => {
     const slot = slotWith({ held: heldToken() });
     accepted(slot, slot.held as AccessToken);
     succeeded(slot, heldToken('two'));
     expect(rejected(slot, slot.held as AccessToken, at(1))).toBe(1);
   });
 
-  it('ends the streak of rejections and the backoff that it led to, though it is on the denylist', () => {
+  it('an accepted token ends the streak of rejections and the backoff that it led to, though it is on the denylist', () => {
     const slot = distrusted(tokenRejected());
     const { token } = heldToken();
     denied(slot, token.fingerprint);
@@ -309,7 +305,7 @@ describe('an accepted token', () => {
     expect(slot.trouble).toMatchObject({ freshRejections: 0, failure: undefined });
   });
 
-  it('ends the streak of rejections where it has led to no backoff yet', () => {
+  it('an accepted token ends the streak of rejections where it has led to no backoff yet', () => {
     const slot = distrusted();
     const { token } = heldToken();
     denied(slot, token.fingerprint);
@@ -317,7 +313,7 @@ describe('an accepted token', () => {
     expect(slot.trouble).toMatchObject({ freshRejections: 0, failure: undefined });
   });
 
-  it('leaves a backoff for another reason in force', () => {
+  it('an accepted token leaves a backoff for another reason in force', () => {
     const failure = failureUntil(2000);
     const slot = distrusted();
     succeeded(slot, heldToken());
@@ -326,7 +322,7 @@ describe('an accepted token', () => {
     expect(slot.trouble).toMatchObject({ freshRejections: 0, failure });
   });
 
-  it('that the owner neither holds nor denies changes nothing', () => {
+  it('an accepted token that the owner neither holds nor denies changes nothing', () => {
     const slot = distrusted(tokenRejected());
     denied(slot, 'token_other');
     const before = { ...slot.trouble };
@@ -335,38 +331,32 @@ describe('an accepted token', () => {
   });
 });
 
-describe('a pause', () => {
-  it('ends before its time, with the streak of rejections', () => {
-    const slot = slotWith({ held: heldToken() });
-    rejected(slot, slot.held as AccessToken, at(1));
-    expect(lifted(slot)).toBe(false);
-    expect(slot.trouble).toMatchObject({ freshRejections: 1 });
-    failed(slot, failureUntil(2000));
-    expect(lifted(slot)).toBe(true);
-    expect(slot.trouble).toMatchObject({ freshRejections: 0, failure: undefined });
-    expect(lifted(slotWith({}))).toBe(false);
-  });
+it('a pause ends before its time, with the streak of rejections', () => {
+  const slot = slotWith({ held: heldToken() });
+  rejected(slot, slot.held as AccessToken, at(1));
+  expect(lifted(slot)).toBe(false);
+  expect(slot.trouble).toMatchObject({ freshRejections: 1 });
+  failed(slot, failureUntil(2000));
+  expect(lifted(slot)).toBe(true);
+  expect(slot.trouble).toMatchObject({ freshRejections: 0, failure: undefined });
+  expect(lifted(slotWith({}))).toBe(false);
 });
 
-describe('forgetting', () => {
-  it('drops token and failure, and tells whether there was either', () => {
-    const slot = slotWith({ held: heldToken() });
-    expect(forgotten(slot)).toBe(true);
-    expect(slot).toMatchObject({ held: undefined });
-    expect(forgotten(slot)).toBe(false);
-    const pausing = slotWith({ failure: failureUntil(1) });
-    expect(forgotten(pausing)).toBe(true);
-    expect(pausing.trouble).toBeUndefined();
-  });
+it('forgetting drops token and failure, and tells whether there was either', () => {
+  const slot = slotWith({ held: heldToken() });
+  expect(forgotten(slot)).toBe(true);
+  expect(slot).toMatchObject({ held: undefined });
+  expect(forgotten(slot)).toBe(false);
+  const pausing = slotWith({ failure: failureUntil(1) });
+  expect(forgotten(pausing)).toBe(true);
+  expect(pausing.trouble).toBeUndefined();
 });
 
-describe('the names of an owner', () => {
-  it('are computed when first asked for, at most once', () => {
-    const namesOf = vi.fn((accessKey: string) => ({ owner: `label of ${accessKey}`, digest: 'owner_digest' }));
-    const slot = new Slot('a', { namesOf });
-    succeeded(slot, heldToken());
-    expect(namesOf).not.toHaveBeenCalled();
-    expect([slot.owner, slot.names.digest, slot.owner]).toEqual(['label of a', 'owner_digest', 'label of a']);
-    expect(namesOf).toHaveBeenCalledTimes(1);
-  });
+it('the names of an owner are computed when first asked for, at most once', () => {
+  const namesOf = vi.fn((accessKey: string) => ({ owner: `label of ${accessKey}`, digest: 'owner_digest' }));
+  const slot = new Slot('a', { namesOf });
+  succeeded(slot, heldToken());
+  expect(namesOf).not.toHaveBeenCalled();
+  expect([slot.owner, slot.names.digest, slot.owner]).toEqual(['label of a', 'owner_digest', 'label of a']);
+  expect(namesOf).toHaveBeenCalledTimes(1);
 });

@@ -106,7 +106,7 @@ describe('warmUp', () => {
     expect(tokens.mostUnderWay).toBe(3);
   });
 
-  it('takes any iterable, and none at all', async () => {
+  it('warmUp takes any iterable, and none at all', async () => {
     const generator = function* () {
       yield* keysUpTo(3);
     };
@@ -116,7 +116,7 @@ describe('warmUp', () => {
     expect(await succeeding().run([])).toEqual({ total: 0, ready: 0, failedCount: 0, failed: [] });
   });
 
-  it('names those that failed: the owner, or the place of what is no key', async () => {
+  it('warmUp names those that failed: the owner, or the place of what is no key', async () => {
     const outcomes = [
       refused(),
       new OwnerTokenError('invalid_access_key', 'no'),
@@ -137,14 +137,14 @@ describe('warmUp', () => {
     });
   });
 
-  it('counts no more owners as ready than the registry holds, and warns of the rest', async () => {
+  it('warmUp counts no more owners as ready than the registry holds, and warns of the rest', async () => {
     const tokens = succeeding();
     tokens.maxOwners = 2;
     expect(await tokens.run(keysUpTo(4))).toEqual({ total: 4, ready: 2, failedCount: 0, failed: [] });
     expect(tokens.exceeded).toEqual([2, 2]);
   });
 
-  it('refuses what cannot be meant, a lone key above all', async () => {
+  it('warmUp refuses what cannot be meant, a lone key above all', async () => {
     for (const keys of ['one-key', 7, null, {}]) {
       await expect(succeeding().run(keys as string[])).rejects.toMatchObject({ code: 'invalid_options' });
     }
@@ -155,82 +155,78 @@ describe('warmUp', () => {
   });
 });
 
-describe('progress', () => {
-  it('is told after each key, in reports that stay as they were', async () => {
-    const seen: WarmUpReport[] = [];
-    const tokens = new ScriptedTokens((tried, index) => (index % 2 ? tried.fail(refused()) : tried.succeed()));
-    await tokens.run(keysUpTo(4), { onProgress: (done) => seen.push(done) }, 1);
-    expect(seen.map(({ ready, failedCount, failed }) => [ready, failedCount, failed.length])).toEqual([
-      [1, 0, 0],
-      [1, 1, 1],
-      [2, 1, 1],
-      [2, 2, 2],
-    ]);
-    expect(seen.every(({ total }) => total === 4)).toBe(true);
-  });
-
-  it('that throws ends it', async () => {
-    const thrown = new Error('of the listener');
-    const keys = Keys.upTo(100);
-    const onProgress = () => {
-      throw thrown;
-    };
-    const tokens = new ScriptedTokens((tried, index) => index === 2 && tried.succeed());
-    await expect(tokens.run(keys, { onProgress })).rejects.toBe(thrown);
-    await settle();
-    expect([keys.closed, tokens.underWay]).toEqual([1, 0]);
-  });
+it('the progress of a warm-up is told after each key, in reports that stay as they were', async () => {
+  const seen: WarmUpReport[] = [];
+  const tokens = new ScriptedTokens((tried, index) => (index % 2 ? tried.fail(refused()) : tried.succeed()));
+  await tokens.run(keysUpTo(4), { onProgress: (done) => seen.push(done) }, 1);
+  expect(seen.map(({ ready, failedCount, failed }) => [ready, failedCount, failed.length])).toEqual([
+    [1, 0, 0],
+    [1, 1, 1],
+    [2, 1, 1],
+    [2, 2, 2],
+  ]);
+  expect(seen.every(({ total }) => total === 4)).toBe(true);
 });
 
-describe('what ends it early', () => {
-  it('is the signal: it rejects with its reason, lets everybody go and closes the iterable', async () => {
-    const aborting = new AbortController();
-    const reason = new Error('enough');
-    const tokens = new ScriptedTokens();
-    const keys = Keys.upTo(100);
-    let told = 0;
-    const report = tokens.run(keys, { signal: aborting.signal, onProgress: () => told++ });
-    await settle();
-    aborting.abort(reason);
-    await expect(report).rejects.toBe(reason);
-    await settle();
-    expect([tokens.tries.length, tokens.underWay, keys.closed, told]).toEqual([4, 0, 1, 0]);
-  });
+it('the progress of a warm-up that throws ends it', async () => {
+  const thrown = new Error('of the listener');
+  const keys = Keys.upTo(100);
+  const onProgress = () => {
+    throw thrown;
+  };
+  const tokens = new ScriptedTokens((tried, index) => index === 2 && tried.succeed());
+  await expect(tokens.run(keys, { onProgress })).rejects.toBe(thrown);
+  await settle();
+  expect([keys.closed, tokens.underWay]).toEqual([1, 0]);
+});
 
-  it('is a signal that was aborted before: nothing is pulled', async () => {
-    const keys = Keys.upTo(100);
-    const reason = new Error('before');
-    await expect(succeeding().run(keys, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
-    expect(keys.pulled).toBe(0);
-  });
+it('what ends a warm-up early is the signal: it rejects with its reason, lets everybody go and closes the iterable', async () => {
+  const aborting = new AbortController();
+  const reason = new Error('enough');
+  const tokens = new ScriptedTokens();
+  const keys = Keys.upTo(100);
+  let told = 0;
+  const report = tokens.run(keys, { signal: aborting.signal, onProgress: () => told++ });
+  await settle();
+  aborting.abort(reason);
+  await expect(report).rejects.toBe(reason);
+  await settle();
+  expect([tokens.tries.length, tokens.underWay, keys.closed, told]).toEqual([4, 0, 1, 0]);
+});
 
-  it('does not wait for an iterable that gives no next key', async () => {
-    const aborting = new AbortController();
-    let answer = (_: IteratorResult<string>) => {};
-    const keys = new Keys((index) =>
-      index === 0 ? { done: false, value: 'key' } : new Promise((resolve) => (answer = resolve)),
-    );
-    const report = succeeding().run(keys, { signal: aborting.signal });
-    await settle();
-    aborting.abort(new Error('enough'));
-    await expect(report).rejects.toThrow('enough');
-    answer({ done: false, value: 'late' });
-    await settle();
-    expect(keys.closed).toBe(1);
-  });
+it('what ends a warm-up early is a signal that was aborted before: nothing is pulled', async () => {
+  const keys = Keys.upTo(100);
+  const reason = new Error('before');
+  await expect(succeeding().run(keys, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+  expect(keys.pulled).toBe(0);
+});
 
-  it('is an iterable that throws, once those under way are let go', async () => {
-    const thrown = new Error('of the iterable');
-    const tokens = new ScriptedTokens();
-    const keys = function* () {
-      yield 'key-1';
-      yield 'key-2';
-      throw thrown;
-    };
-    await expect(tokens.run(keys())).rejects.toBe(thrown);
-    await settle();
-    expect(tokens.underWay).toBe(0);
-  });
+it('what ends a warm-up early is not held up by an iterable that gives no next key', async () => {
+  const aborting = new AbortController();
+  let answer = (_: IteratorResult<string>) => {};
+  const keys = new Keys((index) =>
+    index === 0 ? { done: false, value: 'key' } : new Promise((resolve) => (answer = resolve)),
+  );
+  const report = succeeding().run(keys, { signal: aborting.signal });
+  await settle();
+  aborting.abort(new Error('enough'));
+  await expect(report).rejects.toThrow('enough');
+  answer({ done: false, value: 'late' });
+  await settle();
+  expect(keys.closed).toBe(1);
+});
+
+it('what ends a warm-up early is an iterable that throws, once those under way are let go', async () => {
+  const thrown = new Error('of the iterable');
+  const tokens = new ScriptedTokens();
+  const keys = function* () {
+    yield 'key-1';
+    yield 'key-2';
+    throw thrown;
+  };
+  await expect(tokens.run(keys())).rejects.toBe(thrown);
+  await settle();
+  expect(tokens.underWay).toBe(0);
 });
 
 describe('a pause of all owners', () => {
@@ -248,7 +244,7 @@ describe('a pause of all owners', () => {
     return tokens;
   };
 
-  it('is waited out, not counted as everybody failing', async () => {
+  it('a pause of all owners is waited out, not counted as everybody failing', async () => {
     const tokens = limiting(5, 20_000);
     const report = tokens.run(keysUpTo(50));
     await settle();
@@ -262,7 +258,7 @@ describe('a pause of all owners', () => {
     expect(tokens.clock.pendingTimers).toBe(0);
   });
 
-  it('is waited for a minute, then the rest is counted', async () => {
+  it('a pause of all owners is waited for a minute, then the rest is counted', async () => {
     const tokens = limiting(5, 60_001);
     const seen: number[] = [];
     const report = await tokens.run(keysUpTo(50), { onProgress: ({ failedCount }) => seen.push(failedCount) });
@@ -277,22 +273,25 @@ describe('a pause of all owners', () => {
     ['what is not retryable counts', 1, new OwnerTokenError('redirect_refused', 'no', { retryAtMs: 1 })],
     ['what may pass counts', 3, new OwnerTokenError('endpoint_unavailable', 'no', { retryAtMs: 1 })],
     ['a refused client counts', 3, new OwnerTokenError('client_refused', 'no', { retryAtMs: 1 })],
-  ])('is another matter than a failure of one owner: %s at try %d', async (_, tries, error) => {
+  ])('a pause of all owners is another matter than a failure of one owner: %s at try %d', async (_, tries, error) => {
     const tokens = new ScriptedTokens((tried) => tried.fail(error));
     const report = await asTimePasses(tokens.run(keysUpTo(50)), tokens.clock);
     expect(report).toMatchObject({ total: 50, ready: 0, failedCount: 50 });
     expect(tokens.tries.length).toBe(50 * tries);
   });
 
-  it.each(['rate_limited', 'queue_timeout', 'queue_full'] as const)('is like %s, which is waited out', async (code) => {
-    const tokens: ScriptedTokens = new ScriptedTokens((tried) => {
-      if (tokens.clock.monotonic() < 30_000) tried.fail(new OwnerTokenError(code, 'no', { failureScope: 'owner' }));
-      else tried.succeed();
-    });
-    expect(await asTimePasses(tokens.run(keysUpTo(5)), tokens.clock)).toMatchObject({ ready: 5, failedCount: 0 });
-  });
+  it.each(['rate_limited', 'queue_timeout', 'queue_full'] as const)(
+    'a pause of all owners is like %s, which is waited out',
+    async (code) => {
+      const tokens: ScriptedTokens = new ScriptedTokens((tried) => {
+        if (tokens.clock.monotonic() < 30_000) tried.fail(new OwnerTokenError(code, 'no', { failureScope: 'owner' }));
+        else tried.succeed();
+      });
+      expect(await asTimePasses(tokens.run(keysUpTo(5)), tokens.clock)).toMatchObject({ ready: 5, failedCount: 0 });
+    },
+  );
 
-  it('ends with the signal, and leaves no timer', async () => {
+  it('a pause of all owners ends with the signal, and leaves no timer', async () => {
     const aborting = new AbortController();
     const tokens = limiting(0, 30_000);
     const report = tokens.run(keysUpTo(50), { signal: aborting.signal });

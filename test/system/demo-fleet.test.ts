@@ -72,7 +72,7 @@ describe('demo --fleet', () => {
     expect(stdout).toContain('REDIS_URL');
   });
 
-  it('without Redis names the next step', () => {
+  it('demo --fleet without Redis names the next step', () => {
     const { status, stdout, stderr } = run([], { PATH: '/nowhere' });
     expect(status).toBe(1);
     expect(stdout).toBe('');
@@ -82,14 +82,14 @@ describe('demo --fleet', () => {
   it.each([
     ['nothing listens', 'redis://127.0.0.1:1', 'ECONNREFUSED'],
     ['the URL is invalid', 'canary', 'ERR_INVALID_URL'],
-  ])('fails at once if %s at REDIS_URL', (_, url, reason) => {
+  ])('demo --fleet fails at once if %s at REDIS_URL', (_, url, reason) => {
     const { status, stdout, stderr, signal } = run([], { PATH: process.env.PATH, REDIS_URL: url });
     expect({ status, stdout, signal }).toEqual({ status: 1, stdout: '', signal: null });
     expect(stderr).toContain(`REDIS_URL: no connection to this Redis (${reason})`);
     expect(stderr).not.toContain('canary');
   });
 
-  it('gives up on a Redis that accepts and says nothing', async () => {
+  it('demo --fleet gives up on a Redis that accepts and says nothing', async () => {
     const silent = createServer();
     await once(silent.listen(0, '127.0.0.1'), 'listening');
     const { port } = silent.address() as { port: number };
@@ -113,7 +113,7 @@ describe('demo --fleet', () => {
     silent.close();
   });
 
-  it.skipIf(noRedis)('reports a missing client before it starts anything', () => {
+  it.skipIf(noRedis)('demo --fleet reports a missing client before it starts anything', () => {
     const { status, stdout, stderr } = run([], { PATH: process.env.PATH }, bareDir);
     expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
     expect(stderr).toContain('no Redis client is installed: npm install redis (or ioredis)');
@@ -130,7 +130,7 @@ describe('demo --fleet', () => {
     ['SIGINT', 130],
     ['SIGTERM', 130],
     ['SIGKILL', null],
-  ])('leaves no Redis behind when it gets %s', { timeout: 60_000 }, async (signal, code) => {
+  ])('demo --fleet leaves no Redis behind when it gets %s', { timeout: 60_000 }, async (signal, code) => {
     const child = spawn(process.execPath, [join(outDir, 'main.mjs'), 'demo', '--fleet'], {
       env: { PATH: process.env.PATH },
       stdio: ['ignore', 'pipe', 'inherit'],

@@ -21,7 +21,7 @@ const RESULT: DemoResult = {
 };
 
 describe('demo', () => {
-  it('runs against the sandbox, passes all its checks, and exits with 0', async () => {
+  it('demo runs against the sandbox, passes all its checks, and exits with 0', async () => {
     const { code, out, err } = await runCommand(['demo', '--json']);
     expect(err).toBe('');
     const result = JSON.parse(out);
@@ -52,12 +52,12 @@ describe('demo', () => {
     expect(picture.filter(({ length }) => length > 60)).toEqual([]);
   });
 
-  it('stops when it is interrupted', async () => {
+  it('demo stops when it is interrupted', async () => {
     const { code } = await runCommand(['demo', '--json'], {}, AbortSignal.abort());
     expect(code).toBe(130);
   });
 
-  it('draws requests in proportion, waiting times, each owner and the failed checks', () => {
+  it('demo draws requests in proportion, waiting times, each owner and the failed checks', () => {
     const picture = drawResult(RESULT);
     expect(picture).toContain('cold start          █░░░░');
     expect(picture).toMatch(/ 3 for 4,000/);

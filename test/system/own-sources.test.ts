@@ -119,11 +119,11 @@ describe('the template of the docs', () => {
     return outcome;
   }
 
-  it('gives a token', async () => {
+  it('the template of the docs gives a token', async () => {
     expect(await codeWith(json(200, { access_token: 't', expires_in: 60 }))).toMatchObject({ value: 't' });
   });
 
-  it('follows no redirect', async () => {
+  it('the template of the docs follows no redirect', async () => {
     await using elsewhere = await LoopbackService.start();
     const redirect = status(307, '', { location: `${elsewhere.url}/auth/v1/token` });
     expect(await codeWith(redirect)).toMatchObject({ code: 'redirect_refused', status: 307 });
@@ -138,7 +138,7 @@ describe('the template of the docs', () => {
     ['an HTML page with a 200', status(200, '<html>log in</html>'), { code: 'invalid_response', retryable: true }],
     ['no token', json(200, {}), { code: 'invalid_response' }],
     ['an outage', status(502, '<html>bad gateway</html>'), { code: 'endpoint_unavailable' }],
-  ])('tells %s as what it is', async (_what, answer, expected) => {
+  ])('the template of the docs tells %s as what it is', async (_what, answer, expected) => {
     expect(await codeWith(answer)).toMatchObject(expected);
   });
 });

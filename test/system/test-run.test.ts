@@ -63,7 +63,7 @@ describe('the counts at the end of a CI run', () => {
     return { status, lines: stdout.trim().split('\n') };
   }
 
-  it('are one plain line where everything passed, with the other lines of Node counted once', () => {
+  it('the counts at the end of a CI run are one plain line where everything passed, with the other lines of Node counted once', () => {
     const one = [report('unit', [passed('a')]), report('system', [passed('b')])].join(',');
     const { status, lines } = countsOf(one, report('node-22', [passed('a'), passed('b')]));
     expect([status, lines.at(-1)]).toEqual([0, '2 passed, 0 failed']);
