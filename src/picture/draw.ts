@@ -1,6 +1,6 @@
 /** Draws lanes and time rail on a canvas. Its colours are those of the style sheet, read at each drawing. */
 
-import { type Band, kindOf, type Lane, MARK_KINDS, type MarkKind, type Seconds } from './data.ts';
+import { type Band, kindOf, type Lane, MARK_KINDS, type Mark, type MarkKind, type Seconds } from './data.ts';
 import { bandSpan, columnsOf, type Layout, laneY, nowX, placeMarks, shapeAt, spansOf, ticksOf, xOf } from './layout.ts';
 import { timeWord } from './words.ts';
 
@@ -89,7 +89,7 @@ function drawLane(
   const seen = new Set<number>();
   const deviceOf = (length: number) => Math.round(length * scale);
   const side = spriteSide(radius, scale);
-  placeMarks(lane.marks, layout, (mark, x, y) => {
+  const draw = (mark: Mark, x: number, y: number) => {
     const [left, up] = [deviceOf(x) - side / 2, deviceOf(top + y) - side / 2];
     // Marks of one kind at one place are drawn once, however many there are.
     const place = (left * 4096 + up) * 8 + mark[2];
@@ -97,7 +97,14 @@ function drawLane(
     if (sprite) context.drawImage(sprite, left / scale, up / scale, side / scale, side / scale);
     seen.add(place);
     if (mark[0] === selected) ring(surface, x, top + y, radius + 4);
+  };
+  // A narrow lane has no room to stack marks: a success must not hide a failure.
+  const failures: Parameters<typeof draw>[] = [];
+  placeMarks(lane.marks, layout, (mark, x, y) => {
+    if (kindOf(mark) === 'ok') draw(mark, x, y);
+    else failures.push([mark, x, y]);
   });
+  for (const failure of failures) draw(...failure);
 }
 
 function ring({ context, palette }: Surface, x: number, y: number, radius: number): void {

@@ -1,6 +1,6 @@
 /** The geometry of the picture: time to the right, owners downwards. Pure. */
 
-import type { Band, Bar, Mark, MarkKind, Seconds } from './data.ts';
+import { type Band, type Bar, kindOf, type Mark, type MarkKind, type Seconds } from './data.ts';
 
 export interface Layout {
   /** The span of the past that is shown. */
@@ -98,7 +98,7 @@ export function markNear(marks: readonly Mark[], layout: Layout, x: number, y: n
   let nearestPx = reachPx;
   placeMarks(marks, layout, (mark, atX, atY) => {
     const px = Math.hypot(atX - x, (atY - y) * 0.5);
-    if (px > nearestPx) return;
+    if (px > nearestPx || (px === nearestPx && kindOf(mark) === 'ok')) return;
     nearestPx = px;
     nearest = { mark, x: atX, y: atY };
   });
