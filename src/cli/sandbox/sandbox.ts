@@ -10,6 +10,7 @@ import {
   type SandboxOptions,
   SCENARIOS,
   type ScenarioName,
+  StateFileError,
 } from '../../sandbox/index.ts';
 import { EXIT, type Output, readFlags, type Terminal, UsageError } from '../command.ts';
 import { exitCodeOf, judge } from './judge.ts';
@@ -87,6 +88,10 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
     for (const name of scenarios) sandbox.runScenario(name);
     await aborted(terminal.signal);
     return EXIT.ok;
+  } catch (error) {
+    if (!(error instanceof StateFileError)) throw error;
+    terminal.err.write(`owner-token-registry sandbox: the last changes were not saved: ${error.message}\n`);
+    return EXIT.failed;
   } finally {
     if (flags['secrets-folder'] === undefined) rmSync(folder, { recursive: true, force: true });
   }

@@ -44,7 +44,7 @@ async function running<T>(
   args: string[],
   look: (running: Running) => Promise<T>,
   env: Record<string, string> = {},
-): Promise<{ code: number; seen: T; out: string }> {
+): Promise<{ code: number; seen: T; out: string; text: string }> {
   const stop = new AbortController();
   const printed = new EventEmitter();
   let text = '';
@@ -74,7 +74,8 @@ async function running<T>(
   };
   const first = await Promise.race([until(/\S/), ended.then(() => text)]);
   const seen = await look({ first, printed: () => text, until }).finally(() => stop.abort());
-  return { seen, code: await ended, out: outText };
+  const code = await ended;
+  return { seen, code, out: outText, text };
 }
 
 const FREE = ['--port', '0', '--portal-port', '0'];
@@ -333,6 +334,17 @@ describe('ports', () => {
 });
 
 describe('--state', () => {
+  it('says so when the last changes cannot be saved, and exits with 1', async () => {
+    const gone = mkdtempSync(join(folder, 'gone-'));
+    const { code, text } = await running([...FREE, '--state', join(gone, 'state.json')], async () =>
+      rmSync(gone, { recursive: true }),
+    );
+    expect(code).toBe(1);
+    expect(text).toMatch(
+      /\nowner-token-registry sandbox: the last changes were not saved: state file .* folder does not/,
+    );
+  });
+
   const accessKeys = async (args: string[]) =>
     (await running(['--json', ...FREE, ...args], async ({ first }) => JSON.parse(first).accessKeys as string[])).seen;
 
