@@ -162,6 +162,7 @@ export function sandboxLike(
   const statedMs = isUsable(lifetime) ? lifetime.lifetimeMs : Number.POSITIVE_INFINITY;
   const lifetimeMs = jwtMs !== undefined && jwtMs > 0 ? Math.min(statedMs, jwtMs) : statedMs;
   const profile = {
+    ...(usesForm && { acceptForms: true }),
     ...shapeFor(answer),
     tokenFormat: jwt ? 'jwt' : 'opaque',
     ...(revokesPrevious !== undefined && { revokePrevious: revokesPrevious }),
@@ -172,7 +173,6 @@ export function sandboxLike(
   };
   const fields = sandboxFields(profile);
   const differences = [
-    ...(usesForm ? ['the request: a form (sandbox: JSON)'] : []),
     ...differenceOf('token', path, fields.token),
     ...differenceOf('token type', tokenType?.path, fields.type),
     ...differenceOf('lifetime', lifetime?.path, fields.lifetime),

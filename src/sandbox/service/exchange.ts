@@ -56,7 +56,7 @@ export function exchangeOf(world: World, req: IncomingMessage, body: BodyResult)
 }
 
 function tokenExchange(world: World, req: IncomingMessage, method: string, body: BodyResult): Exchange {
-  const [fields, problem] = readOrRefuse(req, body);
+  const [fields, problem] = readOrRefuse(world, req, body);
   const parties = partiesOf(world.directory, fields);
   const sentKey = fields.appliance_owner_scope;
   const facts: LedgerFacts = {
@@ -70,12 +70,12 @@ function tokenExchange(world: World, req: IncomingMessage, method: string, body:
   return { facts, respond: (how) => respondToken(world, fields, parties, problem, how?.wrongOwner) };
 }
 
-function readOrRefuse(req: IncomingMessage, body: BodyResult): [TokenRequestFields, Refusal?] {
+function readOrRefuse(world: World, req: IncomingMessage, body: BodyResult): [TokenRequestFields, Refusal?] {
   if (req.method !== 'POST') {
     const description = 'a token is requested with POST';
     return [{}, { status: 405, error: 'invalid_request', description, headers: { allow: 'POST' } }];
   }
-  if ('text' in body) return readTokenRequest(req.headers['content-type'], body.text);
+  if ('text' in body) return readTokenRequest(req.headers, body.text, world.profile.acceptForms);
   return [
     {},
     { ...badRequest(`the body is over ${MAX_BODY_BYTES} bytes`), status: 413, headers: { connection: 'close' } },

@@ -1,7 +1,9 @@
 /**
  * Strict check of the documented token request, the one documented part of the service: a JSON object with four
- * string fields, `grant_type` being `client_credentials`.
+ * string fields, `grant_type` being `client_credentials`. Forms are accepted where the profile says so.
  */
+
+import type { IncomingHttpHeaders } from 'node:http';
 
 /** An error in the terms of RFC 6749 §5.2. Names a field, never its value. */
 export interface Refusal {
@@ -32,9 +34,15 @@ const MEANT = {
  * documented order, then the grant type. Returns the fields of a refused request too, so that the ledger can attribute
  * it to an owner.
  */
-export function readTokenRequest(contentType: string | undefined, body: string): [TokenRequestFields, Refusal?] {
-  if (!isJson(contentType)) return [{}, wrongMediaType()];
-  const parsed = parseObject(body);
+export function readTokenRequest(
+  headers: IncomingHttpHeaders,
+  body: string,
+  acceptForms: boolean,
+): [TokenRequestFields, Refusal?] {
+  const contentType = headers['content-type'];
+  const isForm = acceptForms && /^application\/x-www-form-urlencoded\b/i.test(contentType ?? '');
+  if (!isForm && !isJson(contentType)) return [{}, wrongMediaType()];
+  const parsed = isForm ? parseForm(body, headers.authorization) : parseObject(body);
   if (!parsed) return [{}, badRequest('the body is not a JSON object', undefined, { expected: MEANT })];
   const fields: TokenRequestFields = {};
   let refusal: Refusal | undefined;
@@ -61,6 +69,14 @@ function wrongMediaType(): Refusal {
 
 const isJson = (contentType: string | undefined): boolean =>
   /^application\/json[ \t]*(;[ \t]*charset="?utf-8"?[ \t]*)?$/i.test(contentType ?? '');
+
+/** Client id and secret are in the form, or form-encoded in HTTP Basic. */
+function parseForm(body: string, authorization = ''): Record<string, unknown> {
+  const basic = Buffer.from(/^basic +(\S+)$/i.exec(authorization)?.[1] ?? '', 'base64').toString();
+  const [, id, secret] = /^([^:]*):(.*)$/s.exec(basic) ?? [];
+  const pair = id === undefined ? '' : `client_id=${id}&client_secret=${secret}&`;
+  return Object.fromEntries(new URLSearchParams(pair + body));
+}
 
 function parseObject(body: string): Record<string, unknown> | undefined {
   try {

@@ -64,6 +64,7 @@ export function factsOf(profile: Profile): Fact[] {
     documented('grant_type must be client_credentials.'),
     documented('appliance_owner_scope is the access key between the integrator and one appliance owner.'),
     documented('A token is valid for one appliance owner: the one that the access key names.'),
+    assumed('acceptForms', `A form gets ${profile.acceptForms ? 'a token, too' : '415'}.`),
     assumed('shape', SHAPES[shape]),
     assumed('odd', shape === 'odd' ? oddWords(profile) : 'A successful answer has no further deviations.'),
     assumed('tokenFormat', profile.tokenFormat === 'jwt' ? 'A token is a JWT.' : 'A token is opaque.'),

@@ -12,6 +12,8 @@ import { between, boolean, checked, field, integer, maybe, object, oneOf, type S
  * ```
  */
 export interface Profile {
+  /** Whether a token request may also be a form, with client id and secret in it or in HTTP Basic (RFC 6749 §2.3.1). */
+  acceptForms: boolean;
   /**
    * The fields of a successful answer. `rfc6749`: `access_token`, `token_type`, `expires_in`. `minimal`: only
    * the first. `odd`: see {@link Profile.odd}. `hostile`: cycles through unusable or dangerous bodies.
@@ -68,6 +70,7 @@ export interface ProfileChanges extends Partial<Omit<Profile, 'odd'>> {
 }
 
 export const DEFAULT_PROFILE: Readonly<Profile> = Object.freeze({
+  acceptForms: false,
   shape: 'rfc6749',
   odd: Object.freeze({ lifetimeAs: 'string', camelCase: true, wrapped: true } as const),
   tokenFormat: 'opaque',
@@ -97,6 +100,7 @@ const ODD = {
 
 /** The settings with what the portal's form shows for them. */
 export const SETTINGS = {
+  acceptForms: field(boolean, { label: 'Forms and HTTP Basic are accepted too' }),
   shape: choice('Response fields', {
     rfc6749: 'As RFC 6749',
     minimal: 'Minimal: token alone',

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
+import { basicAuthRequest, formRequest, OwnerTokenRegistry, TokenEndpoint } from '../../../src/index.ts';
 import { FACTS, type ProfileChanges, type Sandbox, startSandbox } from '../../../src/sandbox/index.ts';
 import { MALFORMED_ANSWERS } from '../../../src/sandbox/service/malformed-answers.ts';
 import { DEFAULT_PROFILE } from '../../../src/sandbox/state/profile.ts';
@@ -49,6 +50,21 @@ describe('the shape of an answer', () => {
     sandbox.setProfile({ shape: 'rfc6749' });
     await tokenFor(sandbox);
     expect(sandbox.ledger.wasted).toBe(0);
+  });
+});
+
+describe('a form', () => {
+  it.each([
+    ['with the credentials in it', formRequest],
+    ['with the credentials in HTTP Basic', basicAuthRequest],
+  ])('%s is accepted where the profile says so, and refused elsewhere', async (_, shape) => {
+    const { url, clientId, clientSecret, accessKeys } = await start({ acceptForms: true });
+    const source = new TokenEndpoint({ baseUrl: url, clientId, clientSecret, tokenRequest: shape() });
+    await using tokens = new OwnerTokenRegistry({ source });
+    const token = await tokens.getToken(accessKeys[0] ?? '');
+    expect((await echo(sandbox, token.value)).json).toEqual({ owner: sandbox.owners[0]?.id });
+    sandbox.setProfile({ acceptForms: false });
+    await expect(tokens.getToken(accessKeys[1] ?? '')).rejects.toMatchObject({ status: 415 });
   });
 });
 

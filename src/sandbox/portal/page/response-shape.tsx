@@ -31,8 +31,9 @@ export function ResponseShape({ model }: { model: Model }) {
   );
 }
 
-/** The settings in the order of the form: those of a token, and those of an error. */
+/** The settings in the order of the form: those of a request, a token and an error. */
 const GROUPS = [
+  ['A request', ['acceptForms']],
   ['A token', ['shape', 'odd', 'tokenFormat', 'lifetimeSeconds', 'replicationLagMs', 'revokePrevious']],
   ['An error', ['errorForm', 'revokedKey', 'revokedKeyEndsTokens']],
 ] as const;
