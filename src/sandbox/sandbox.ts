@@ -163,15 +163,7 @@ export class RunningSandbox implements Sandbox {
   }
 
   get env(): string {
-    const { world, url, portal, files } = this.#context;
-    const { clientId, clientSecret, accessKeys } = this;
-    return environmentOf(
-      world,
-      actions.firstApp(world),
-      { baseUrl: url, clientId, clientSecret, accessKey: accessKeys[0] ?? '' },
-      portal(),
-      files,
-    );
+    return environmentOf(this.#context, actions.firstApp(this.#world));
   }
 
   get owners(): SandboxOwner[] {

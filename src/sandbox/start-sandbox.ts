@@ -1,7 +1,6 @@
 import { isLoopback } from './control/access.ts';
-import type { ControlContext } from './control/context.ts';
+import type { ControlContext, PortalAddress } from './control/context.ts';
 import { ControlPlane } from './control/control-plane.ts';
-import type { PortalAddress } from './control/environment.ts';
 import { Feed } from './control/feed.ts';
 import { type ResolvedOptions, resolveOptions, type SandboxOptions } from './options.ts';
 import { RunningSandbox, type Sandbox } from './sandbox.ts';

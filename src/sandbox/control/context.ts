@@ -1,6 +1,11 @@
 import type { SecretFiles } from '../state/secret-files.ts';
 import type { World } from '../state/world.ts';
-import type { PortalAddress } from './environment.ts';
+
+/** Where the control plane is reached. */
+export interface PortalAddress {
+  readonly url: string;
+  readonly token: string | undefined;
+}
 
 /** What the routes of the control plane have access to. */
 export interface ControlContext {

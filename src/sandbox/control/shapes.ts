@@ -223,6 +223,8 @@ export const ScenarioView: Schema<ScenarioView> = object({
 export const StateView = object({
   /** Base URL of the token plane. */
   url: string,
+  /** The text of the `.env` file of {@link CredentialsView}, with dots for the secrets. */
+  env: string,
   lastEventId: string,
   clock: ClockView,
   figures: FiguresView,

@@ -34,9 +34,11 @@ export const PICTURE_QUERY = object({
 type PictureQuery = v.InferOutput<typeof PICTURE_QUERY>;
 
 /** The initial state of a page. The event stream reports what changes after `lastEventId`. */
-export function stateView({ world, url, begin }: ControlContext, query: PictureQuery = {}): StateView {
+export function stateView(context: ControlContext, query: PictureQuery = {}): StateView {
+  const { world, url, begin } = context;
   return {
     url,
+    env: environmentOf(context, firstApp(world), undefined, () => '•'.repeat(16)),
     lastEventId: begin(),
     clock: clockView(world),
     figures: figuresView(world),
@@ -141,14 +143,15 @@ function worstFirst(world: World, ids: readonly string[], requests: ReadonlyMap<
 
 /** The settings of an integration for one owner and app, by default the first of each. Holds secrets. */
 export function credentialsView(context: ControlContext, ownerId?: string, appId?: string): CredentialsView {
-  const { world, url, portal } = context;
+  const { world, url } = context;
   const app = appOf(world, appId);
   const [firstOwner] = world.directory.owners.keys();
   const owner = ownerOf(world, ownerId ?? firstOwner ?? '');
   const key = currentKey(world, owner.id, app.id);
   if (!key) throw new NotFound('this owner has no access key for this app');
-  const clientSecret = app.secrets[0]?.value ?? '';
-  const credentials = { baseUrl: url, clientId: app.clientId, clientSecret, accessKey: key.value };
-  const files = app === firstApp(world) ? context.files : undefined;
-  return { ...credentials, owner: owner.id, env: environmentOf(world, app, credentials, portal(), files) };
+  const { clientId, secrets } = app;
+  return {
+    ...{ baseUrl: url, clientId, clientSecret: secrets[0]?.value ?? '', owner: owner.id, accessKey: key.value },
+    env: environmentOf(context, app, key.value),
+  };
 }

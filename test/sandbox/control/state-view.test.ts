@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import type { PictureView, StateView } from '../../../src/sandbox/control/shapes.ts';
+import type { CredentialsView, PictureView, StateView } from '../../../src/sandbox/control/shapes.ts';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/index.ts';
 import { askToken } from '../client.ts';
 
@@ -51,4 +51,13 @@ it('the figures count the owners that a token was requested for, served or not',
   await askToken(sandbox, sandbox.accessKeys[1]);
   await askToken(sandbox, 'unknown');
   expect((await get<StateView>('/api/state')).figures).toMatchObject({ owners: 3, ownersAsked: 2, ownersCovered: 1 });
+});
+
+it('the settings of an integration have dots for secrets until they are asked for, and the same lines', async () => {
+  const { env: hidden } = await get<StateView>('/api/state');
+  const { env } = await get<CredentialsView>('/api/credentials');
+  const namesOf = (text: string) => [...text.matchAll(/^\w+(?==)/gm)].map(([name]) => name);
+  expect(namesOf(hidden)).toEqual(namesOf(env));
+  expect(hidden.match(/•{16}/g)).toHaveLength(4);
+  expect(env).toBe(sandbox.env);
 });

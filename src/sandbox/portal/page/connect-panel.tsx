@@ -1,7 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { CredentialsView, TryView } from '../../control/shapes.ts';
 import { ask } from './api.ts';
-import { hiddenEnv } from './curl.ts';
 import type { Model } from './model.ts';
 import { Action, CopyButton } from './parts.tsx';
 
@@ -18,7 +17,7 @@ export function ConnectPanel({ model }: { model: Model }) {
       <div class="columns">
         <div>
           <h2>Put this into its .env</h2>
-          <pre class="env">{shown?.env ?? hiddenEnv(model.url, location.origin, model.figures.owners)}</pre>
+          <pre class="env">{shown?.env ?? model.env}</pre>
           <div class="row">
             <CopyButton text={async () => (await credentials()).env}>Copy with secrets</CopyButton>
             <Action

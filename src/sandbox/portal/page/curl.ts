@@ -18,10 +18,3 @@ export function curlOf(entry: Pick<LedgerEntry, 'kind' | 'owner'>, url: string, 
   const command = `curl -sS '${url}/auth/v1/token' \\\n  -H 'content-type: application/json' -d @- <<END`;
   return `${note}${command}\n${JSON.stringify(fields, null, 2)}\nEND`;
 }
-
-/** The settings of an integration in `.env` format before they are fetched: dots in the place of secrets. */
-export function hiddenEnv(url: string, portalUrl: string, owners: number): string {
-  const names = ['OTR_CLIENT_ID', 'OTR_CLIENT_SECRET', 'OTR_ACCESS_KEY', ...(owners <= 100 ? ['OTR_ACCESS_KEYS'] : [])];
-  const hidden = names.map((name) => `${name}=${'•'.repeat(16)}`);
-  return [`OTR_BASE_URL=${url}`, ...hidden, `PORTAL_URL=${portalUrl}`].join('\n');
-}

@@ -43,6 +43,7 @@ export interface Picture {
 
 export interface Model extends Picture {
   readonly url: string;
+  readonly env: string;
   /** The sandbox's time at the moment when the page's own clock showed `seenAtMs`. */
   readonly clock: ClockView & {
     readonly seenAtMs: number;
@@ -67,9 +68,10 @@ const MAX_SECONDS = 4 * 3600;
 
 /** The model that a page begins with. @param seenAtMs the page's own clock. @param before the model until now. */
 export function modelOf(state: StateView, seenAtMs: number, before?: Model): Model {
-  const { url, figures, apps, faults, profile, scenario, picture } = state;
+  const { url, env, figures, apps, faults, profile, scenario, picture } = state;
   return {
     url,
+    env,
     clock: { ...state.clock, seenAtMs },
     figures,
     ...pictureOf(picture, trimmed(state.requests, MAX_REQUESTS)),

@@ -66,6 +66,7 @@ const start = (changes: Partial<StateView> = {}, lanes = [lane('a'), lane('b')])
   modelOf(
     {
       url: 'http://127.0.0.1:1',
+      env: '',
       lastEventId: 'x-1',
       clock,
       figures,
