@@ -68,6 +68,7 @@ export class Cancellation implements Cancellable {
   }
 
   removeEventListener(_type: 'abort', listener: () => void): void {
-    this.#listeners = this.#listeners.filter((each) => each !== listener);
+    const at = this.#listeners.indexOf(listener);
+    if (at >= 0) this.#listeners = this.#listeners.toSpliced(at, 1);
   }
 }

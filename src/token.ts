@@ -5,7 +5,7 @@
 
 import { inspect } from 'node:util';
 import { hasInstance } from './brand.ts';
-import { property } from './own-property.ts';
+import { properties } from './own-property.ts';
 import type { NewsSource } from './source-news.ts';
 
 /**
@@ -295,7 +295,7 @@ const MAX_TOKEN_LENGTH = 16_384;
  */
 export function parseTokenResponse(body: unknown): { token: string; tokenType?: string } {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) throw new TypeError('it is not a JSON object');
-  const [token, tokenType] = ['access_token', 'token_type'].map((name) => property(body, name));
+  const [token, tokenType] = properties(body, 'access_token', 'token_type');
   if (typeof token !== 'string') throw new TypeError('access_token is missing or not a string: see parseResponse');
   return { token, ...(typeof tokenType === 'string' && tokenType !== '' && { tokenType }) };
 }
@@ -303,7 +303,7 @@ export function parseTokenResponse(body: unknown): { token: string; tokenType?: 
 /** A checked copy of what a source returned, or why it is unusable. Reads each property once: it may be an accessor. */
 export function readIssued(returned: unknown): IssuedToken | { readonly problem: string } {
   const names: (keyof IssuedToken)[] = ['token', 'tokenType', 'requestedAtMs', 'response'];
-  const [token, tokenType, requestedAtMs, response] = names.map((name) => property(Object(returned), name));
+  const [token, tokenType, requestedAtMs, response] = properties(Object(returned), ...names);
   const copy = { token, tokenType, requestedAtMs, response } as IssuedToken;
   const problem = problemOfIssued(typeof returned === 'object' ? returned && copy : returned);
   return problem === undefined ? copy : { problem };

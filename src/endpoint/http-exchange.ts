@@ -85,8 +85,9 @@ export function keepAliveAgent(url: URL): http.Agent {
   // all options for each request, and one more doubles the table that it copies them into.
   const options = { keepAlive: true, ...(proxyEnv && { proxyEnv, timeout: IDLE_SOCKET_MS }) };
   const agent = url.protocol === 'https:' ? new https.Agent(options) : new http.Agent(options);
+  const { origin } = url;
   // All requests go to one place. Node would put its name together three times per request.
-  agent.getName = () => url.origin;
+  agent.getName = () => origin;
   // Only the method that keeps idle connections sees `timeout`: as an option of the agent, it also makes Node set a timeout
   // for each request. A copy, because V8 would run the agent itself more slowly if it were a prototype.
   const limited = { options: { timeout: IDLE_SOCKET_MS } };
@@ -109,13 +110,12 @@ export class ResultBatch {
   #results: (() => void)[] = [];
 
   add(deliver: () => void): void {
-    if (this.#results.push(deliver) === 1) setImmediate(() => this.#deliverAll());
-  }
-
-  #deliverAll(): void {
-    const results = this.#results;
-    this.#results = [];
-    for (const deliver of results) deliver();
+    if (this.#results.push(deliver) > 1) return;
+    setImmediate(() => {
+      const results = this.#results;
+      this.#results = [];
+      for (const each of results) each();
+    });
   }
 }
 
@@ -169,7 +169,8 @@ function readBody(
   done: (body: Buffer) => void,
   fail: (error: unknown) => void,
 ): void {
-  const decode = decoderFor(response.headers['content-encoding']);
+  const coding = response.headers['content-encoding'];
+  const decode = coding === undefined ? undefined : decoderFor(coding);
   const maxRawBytes = decode ? maxBytes + ENCODING_OVERHEAD_BYTES : maxBytes;
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -197,8 +198,8 @@ type Decode = (body: Buffer, options: { maxOutputLength: number }) => Buffer;
  * The decoder of a content coding; undefined if none is needed. The request asks for no coding, but some services
  * compress all the same.
  */
-function decoderFor(contentEncoding: string | undefined): Decode | undefined {
-  switch (contentEncoding?.trim().toLowerCase() ?? '') {
+function decoderFor(coding: string): Decode | undefined {
+  switch (coding.trim().toLowerCase()) {
     case '':
     case 'identity':
       return undefined;

@@ -11,7 +11,7 @@ import { Cancellation } from '../cancellation.ts';
 import { type Clock, systemClock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { isSuccess } from '../http-failure.ts';
-import { property } from '../own-property.ts';
+import { properties } from '../own-property.ts';
 import {
   type IssuedToken,
   parseTokenResponse,
@@ -109,15 +109,14 @@ export class TokenEndpoint implements TokenSource {
     }
     const deadline = new Deadline(this.#clock, this.timeoutMs, request && Cancellation.of(request));
     try {
-      const secret = this.#currentSecret(deadline);
-      // Awaiting a string would cost a promise per request.
-      const clientSecret = typeof secret === 'string' ? secret : await secret;
+      const given = this.#clientSecret;
+      const clientSecret = typeof given === 'string' ? given : await this.#readSecret(given, deadline);
       const request = this.#build({ clientId: this.#clientId, clientSecret, accessKey });
       const requestedAtMs = this.#clock.now();
       const result = await this.#exchange(request, deadline);
-      if (result.error instanceof OwnerTokenError) throw result.error;
+      if (result.error && result.error instanceof OwnerTokenError) throw result.error;
       const read = this.#read(result, requestedAtMs);
-      if (isIssued(read)) return read;
+      if (read.issued) return read.issued;
       const sent = [this.#clientId, clientSecret, accessKey, ...sentIn(request.headers)];
       throw classify(result, read, { nowMs: this.#clock.now(), sent, classifyFailure: this.#classifyFailure });
     } finally {
@@ -133,7 +132,8 @@ export class TokenEndpoint implements TokenSource {
   async identity(): Promise<string> {
     const deadline = new Deadline(this.#clock, this.timeoutMs, undefined);
     try {
-      const secret = await this.#currentSecret(deadline);
+      const given = this.#clientSecret;
+      const secret = typeof given === 'string' ? given : await this.#readSecret(given, deadline);
       const { path, headers, body } = this.#build(PLACEHOLDERS);
       const url = targetBelow(this.#baseUrl, path).url.href;
       const parts = [url, this.#clientId, secret, JSON.stringify(headers), body];
@@ -149,11 +149,6 @@ export class TokenEndpoint implements TokenSource {
   /** Closes the idle connections of its own agent. The endpoint can still be used afterwards. */
   async close(): Promise<void> {
     if (this.#ownAgent) dropIdleSockets(this.#ownAgent);
-  }
-
-  #currentSecret(deadline: Deadline): string | Promise<string> {
-    const given = this.#clientSecret;
-    return typeof given === 'string' ? given : this.#readSecret(given, deadline);
   }
 
   async #readSecret(given: () => string | Promise<string>, deadline: Deadline): Promise<string> {
@@ -202,23 +197,23 @@ export class TokenEndpoint implements TokenSource {
   }
 
   /** The token in a complete 2xx response, or why there is none. A complete response counts even past the deadline. */
-  #read({ status, body }: ExchangeResult, requestedAtMs: number): IssuedToken | UnusableBody {
-    if (!body || status === undefined) return {};
+  #read({ status, body }: ExchangeResult, requestedAtMs: number): Read {
+    if (!body || status === undefined) return { issued: undefined };
     const { isJson, content } = readJson(body);
-    if (!isSuccess(status)) return { body: content };
-    if (!isJson) return { body: content, problem: 'it is not JSON' };
-    const parsed = this.#parse(content, requestedAtMs);
-    const problem = isIssued(parsed) ? problemOfIssued(parsed) : parsed.problem;
-    return problem === undefined ? (parsed as IssuedToken) : { body: content, problem };
+    if (!isSuccess(status)) return { issued: undefined, body: content };
+    if (!isJson) return { issued: undefined, body: content, problem: 'it is not JSON' };
+    return { body: content, ...this.#parse(content, requestedAtMs) };
   }
 
-  #parse(content: unknown, requestedAtMs: number): IssuedToken | { problem: string } {
+  #parse(content: unknown, requestedAtMs: number): Read {
     try {
       const parsed: object = (this.#parseResponse ?? parseTokenResponse)(content);
-      const [token, tokenType] = [property(parsed, 'token'), property(parsed, 'tokenType')];
-      return { token, tokenType, requestedAtMs, response: objectOf(content) } as IssuedToken;
+      const [token, tokenType] = properties(parsed, 'token', 'tokenType');
+      const issued = { token, tokenType, requestedAtMs, response: objectOf(content) } as IssuedToken;
+      const problem = problemOfIssued(issued);
+      return problem === undefined ? { issued } : { issued: undefined, problem };
     } catch (cause) {
-      if (!this.#parseResponse) return { problem: (cause as TypeError).message };
+      if (!this.#parseResponse) return { issued: undefined, problem: (cause as TypeError).message };
       if (cause instanceof OwnerTokenError) throw cause;
       throw new OwnerTokenError('source_failed', 'parseResponse threw', { failedAtMs: this.#clock.now(), cause });
     }
@@ -227,12 +222,15 @@ export class TokenEndpoint implements TokenSource {
 
 /** What `identity()` describes the shape of the request with. */
 const PLACEHOLDERS: TokenRequestCredentials = Object.freeze({
-  ...{ clientId: 'a client id', clientSecret: 'a client secret', accessKey: 'an access key' },
+  clientId: 'a client id',
+  clientSecret: 'a client secret',
+  accessKey: 'an access key',
 });
 
-/** Not `'token' in result`, which would find a token in a polluted `Object.prototype`. */
-function isIssued(result: object): result is IssuedToken {
-  return Object.hasOwn(result, 'token');
+/** What a response contains: a usable token, or anything else. */
+interface Read extends UnusableBody {
+  /** Always its own property: `Object.prototype` may be polluted. */
+  readonly issued: IssuedToken | undefined;
 }
 
 /**

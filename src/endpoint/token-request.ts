@@ -3,7 +3,7 @@
  * request may go, so what is returned may neither name another host nor leave the path of `baseUrl`.
  */
 
-import { property } from '../own-property.ts';
+import { properties } from '../own-property.ts';
 
 /**
  * What a {@link TokenRequestShape} makes a request from. These are secrets: do not log them.
@@ -85,16 +85,17 @@ export function checkedRequest(returned: unknown): CheckedRequest {
   if (typeof returned !== 'object' || returned === null || 'then' in returned) {
     throw new UnusableRequest('expected an object with path, headers and body');
   }
-  if (Object.keys(returned).some((name) => !PARTS.includes(name))) {
-    throw new UnusableRequest('expected no other properties than path, headers and body');
+  for (const name of Object.keys(returned)) {
+    if (!PARTS.includes(name)) throw new UnusableRequest('expected no other properties than path, headers and body');
   }
-  const path = property(returned, 'path') ?? DEFAULT_PATH;
+  const [givenPath, givenHeaders, body] = properties(returned, ...PARTS);
+  const path = givenPath ?? DEFAULT_PATH;
   // The usual path is not parsed for each request.
   if (path !== DEFAULT_PATH && !isPath(path)) throw new UnusableRequest(`path: expected ${PATH_EXPECTED}`);
-  const body = property(returned, 'body');
   const isForm = body instanceof URLSearchParams;
   if (!isForm && typeof body !== 'string') throw new UnusableRequest('body: expected a string or URLSearchParams');
-  const headers = withDefaults(property(returned, 'headers'), isForm ? FORM_HEADERS : JSON_HEADERS);
+  const defaults = isForm ? FORM_HEADERS : JSON_HEADERS;
+  const headers = givenHeaders === undefined ? defaults : withDefaults(givenHeaders, defaults);
   return { path, headers, body: isForm ? body.toString() : body };
 }
 
@@ -124,7 +125,6 @@ const REFUSED_HEADERS: readonly string[] = [
 ];
 
 function withDefaults(given: unknown, defaults: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-  if (given === undefined) return defaults;
   if (typeof given !== 'object' || given === null || Symbol.iterator in given) {
     throw new UnusableRequest('headers: expected an object with a string for each name');
   }

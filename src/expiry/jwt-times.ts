@@ -13,16 +13,16 @@ const MAX_DATE_MS = 8.64e15;
  * @see {@link https://www.rfc-editor.org/rfc/rfc7519#section-4.1.4 RFC 7519 §4.1.4, exp}
  */
 export function jwtTimes(token: string): { issuedAtMs?: number; expiresAtMs?: number } | undefined {
-  const claims = claimsOf(token);
+  const encoded = token.length > MAX_JWT_LENGTH ? undefined : /^[\w-]+\.([\w-]+)\.[\w-]*$/.exec(token)?.[1];
+  if (encoded === undefined) return undefined;
+  const claims = claimsIn(encoded);
   if (typeof claims !== 'object' || claims === null || Array.isArray(claims)) return undefined;
   const issuedAtMs = instantOf(claims, 'iat');
   const expiresAtMs = instantOf(claims, 'exp');
   return { ...(issuedAtMs !== undefined && { issuedAtMs }), ...(expiresAtMs !== undefined && { expiresAtMs }) };
 }
 
-function claimsOf(token: string): unknown {
-  const encoded = token.length > MAX_JWT_LENGTH ? undefined : /^[\w-]+\.([\w-]+)\.[\w-]*$/.exec(token)?.[1];
-  if (encoded === undefined) return undefined;
+function claimsIn(encoded: string): unknown {
   const json = Buffer.from(encoded, 'base64url').toString('utf8');
   let claims: unknown;
   try {

@@ -90,22 +90,16 @@ export interface AssessedLifetime extends StatedLifetime {
  * policy can state. Anything else is a problem and is replaced by {@link DEFAULT_LIFETIME_MS}, without a hint.
  */
 export function assessLifetime(stated: unknown): AssessedLifetime {
-  const { lifetimeMs, refreshAfterMs } = partsOf(stated);
+  const isObject = typeof stated === 'object' && stated !== null;
+  const { lifetimeMs, refreshAfterMs }: Parts = isObject ? stated : { lifetimeMs: stated };
   const problem = problemOfLifetime(lifetimeMs);
   if (problem) return { lifetimeMs: DEFAULT_LIFETIME_MS, problem };
   const usable = lifetimeMs as number;
-  return isUsableHint(refreshAfterMs, usable) ? { lifetimeMs: usable, refreshAfterMs } : { lifetimeMs: usable };
+  const hasHint = typeof refreshAfterMs === 'number' && refreshAfterMs >= MIN_REFRESH_AFTER_MS;
+  return hasHint && refreshAfterMs < usable ? { lifetimeMs: usable, refreshAfterMs } : { lifetimeMs: usable };
 }
 
-function partsOf(stated: unknown): { lifetimeMs: unknown; refreshAfterMs?: unknown } {
-  if (typeof stated !== 'object' || stated === null) return { lifetimeMs: stated };
-  const { lifetimeMs, refreshAfterMs } = stated as Partial<Record<keyof StatedLifetime, unknown>>;
-  return { lifetimeMs, refreshAfterMs };
-}
-
-function isUsableHint(value: unknown, lifetimeMs: number): value is number {
-  return typeof value === 'number' && value >= MIN_REFRESH_AFTER_MS && value < lifetimeMs;
-}
+type Parts = Partial<Record<keyof StatedLifetime, unknown>>;
 
 export function problemOfLifetime(stated: unknown): LifetimeProblem | undefined {
   if (stated === undefined) return 'absent';
