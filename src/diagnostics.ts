@@ -1,7 +1,7 @@
 /**
- * The events of a registry: one method per event, which publishes to a diagnostics channel and writes to the log.
- * Nothing else in the core logs. {@link LOG_EVENTS} lists the fields: names, numbers and codes. No method takes a
- * secret.
+ * Everything that a registry reports. {@link LOG_EVENTS} lists the log lines and their fields: names, numbers and codes, and
+ * no secret. {@link Diagnostics.emit} writes one; nothing else in the core logs. The other methods also publish to the
+ * diagnostics channels of requests, lookups and pauses.
  *
  * Reporting never fails a call: errors thrown by a logger are ignored.
  */
@@ -16,62 +16,15 @@ import type {
 } from './channel-messages.ts';
 import type { Instant } from './clock.ts';
 import type { FailureScope, OwnerTokenError, WiderScope } from './errors.ts';
-import { addressOf, isEnabled, type Level, type Logger, type Write, writerFor } from './logger.ts';
+import { type EventName, type FailureFields, type FieldsOf, LOG_EVENTS, ONCE_PER } from './log-events.ts';
+import { addressOf, isEnabled, type Level, type Logger, type LogLevel, type Write, writerFor } from './logger.ts';
 import { ScrubbedCause } from './scrubbed-cause.ts';
 import type { AccessToken, RequestReason } from './token.ts';
-
-const FAILURE_FIELDS = [
-  ...['owner', 'code', 'message', 'causeCode', 'status', 'oauthError', 'address', 'port', 'durationMs'],
-  ...['failureScope', 'retryInMs', 'retryAt'],
-] as const;
-
-type LogLevel = Parameters<Write>[0];
-
-/**
- * Every log event in one place: the methods of {@link Diagnostics} and `docs/observability.md` follow this table. Every
- * line also has the fields `event` and `registry`. `logField` gives their names in the log.
- */
-export const LOG_EVENTS = Object.freeze({
-  'request.sent': { level: 'debug', message: 'token request sent', fields: ['owner', 'reason', 'canary'] },
-  'request.succeeded': {
-    ...{ level: 'debug', message: 'token issued' },
-    fields: ['owner', 'reason', 'durationMs', 'token', 'expiresAtMs'],
-  },
-  'request.failed': { level: 'debug', message: 'token request failed', fields: ['reason', ...FAILURE_FIELDS] },
-  'pause.began': { level: 'warn', message: 'token requests paused', fields: FAILURE_FIELDS },
-  'pause.lifted': {
-    ...{ level: 'info', message: 'token requests resumed' },
-    fields: ['failureScope', 'owner', 'durationMs', 'refused'],
-  },
-  'token.rejected': { level: 'info', message: 'token reported as rejected', fields: ['owner', 'token', 'wasHeld'] },
-  'token.shared': {
-    ...{ level: 'warn', message: 'two owners received the same token: the service may ignore the access key' },
-    fields: ['owner', 'otherOwner'],
-  },
-  'lifetime.unknown': {
-    ...{ level: 'warn', message: 'the token lifetime is unknown: set an expiry policy (docs/expiry.md)' },
-    fields: ['owner', 'kind', 'assumedMs'],
-  },
-  'hook.failed': { level: 'warn', message: 'a hook threw; the error was ignored', fields: ['hook', 'cause'] },
-  'warmup.exceeded': {
-    ...{ level: 'warn', message: 'a warm-up obtained more tokens than the registry holds: raise maxOwners' },
-    fields: ['maxOwners'],
-  },
-  'owner.evicted': { level: 'debug', message: 'least recently used owner evicted', fields: ['owner'] },
-  'registry.closed': { level: 'info', message: 'registry closed', fields: ['abandoned'] },
-} as const satisfies Readonly<Record<string, { level: LogLevel; message: string; fields: readonly string[] }>>);
-
-type EventName = keyof typeof LOG_EVENTS;
-type FieldsOf<E extends EventName> = Partial<Record<(typeof LOG_EVENTS)[E]['fields'][number], unknown>>;
-type FailureFields = Record<(typeof FAILURE_FIELDS)[number], unknown>;
 
 const lookups: Channel = channel('owner-token-registry:lookup');
 const rejections: Channel = channel('owner-token-registry:rejection');
 const pauses: Channel = channel('owner-token-registry:pause');
 const requests = tracingChannel<object, RequestMessage>('owner-token-registry:request');
-
-/** An endpoint pause longer than this is logged as an error, because the service asked for it. */
-const LONG_PAUSE_MS = 60_000;
 
 /** An owner's slot. Its name may be computed when it is first read. */
 type Named = { readonly owner: string };
@@ -140,7 +93,7 @@ export class Diagnostics {
   readonly #logger: Logger | Level | undefined;
   readonly #write: Write;
   readonly #reporter: Reporter;
-  /** Warnings that are logged only once; bounded by the kinds of warning there are. */
+  /** Bounded by the kinds of warning there are. */
   readonly #warned = new Set<string>();
   /** By slot, so that an owner's outage ends with its slot; by the next two objects for the wider scopes. */
   readonly #outages = new WeakMap<object, Outage>();
@@ -160,8 +113,17 @@ export class Diagnostics {
   }
 
   lookup(slot: Named, outcome: LookupOutcome): void {
-    if (lookups.hasSubscribers)
-      lookups.publish({ registry: this.#reporter.registry, owner: slot.owner, outcome } satisfies LookupMessage);
+    if (!lookups.hasSubscribers) return;
+    lookups.publish({ registry: this.#reporter.registry, owner: slot.owner, outcome } satisfies LookupMessage);
+  }
+
+  /** Writes a line to the log. The fields are computed only if it is written. */
+  emit<E extends EventName>(event: E, fieldsOf: () => FieldsOf<E>, level: LogLevel = LOG_EVENTS[event].level): void {
+    if (this.#logger === undefined || !isEnabled(this.#logger, level)) return;
+    const fields: Record<string, unknown> = { event, registry: this.#reporter.registry, ...fieldsOf() };
+    const per = ONCE_PER[event];
+    if (per && this.#warned.size === this.#warned.add(`${event} ${fields[per]}`).size) return;
+    this.#write(level, fields, LOG_EVENTS[event].message);
   }
 
   newRequest(
@@ -175,7 +137,7 @@ export class Diagnostics {
 
   /** Runs a request inside its trace, so that what it calls (an HTTP client, for example) becomes part of it. */
   requestSent<T>(message: ReportedRequest, send: () => Promise<T>): Promise<T> {
-    this.#log('request.sent', () => ({ owner: message.owner, reason: message.reason, canary: message.canary }));
+    this.emit('request.sent', () => ({ owner: message.owner, reason: message.reason, canary: message.canary }));
     if (!requests.start.hasSubscribers) return send();
     return requests.start.runStores(message.exposeOwner(), () => {
       const sent = message.run ? message.run(send) : send();
@@ -189,16 +151,18 @@ export class Diagnostics {
     message.ended(nowMs);
     const issued = () => ({ token: token.fingerprint, expiresAtMs: token.expiresAtMs });
     const { reason, durationMs } = message;
-    this.#log('request.succeeded', () => ({ owner: message.owner, reason, durationMs, ...issued() }));
-    if (requests.asyncStart.hasSubscribers || requests.asyncEnd.hasSubscribers) Object.assign(message, issued());
-    this.#publishOutcome(message);
+    this.emit('request.succeeded', () => ({ owner: message.owner, reason, durationMs, ...issued() }));
+    if (requests.asyncStart.hasSubscribers || requests.asyncEnd.hasSubscribers) {
+      Object.assign(message, issued());
+      this.#publishOutcome(message);
+    }
     if (this.#outages.has(slot)) this.lifted(slot);
   }
 
   requestFailed(message: ReportedRequest, error: OwnerTokenError): void {
     message.error = error;
     message.ended(this.#reporter.now().monotonicMs);
-    this.#log('request.failed', () => ({ reason: message.reason, ...this.#failureFields(error, message) }));
+    this.emit('request.failed', () => ({ reason: message.reason, ...this.#failureFields(error, message) }));
     if (requests.error.hasSubscribers) requests.error.publish(message.exposeOwner());
     this.#publishOutcome(message);
   }
@@ -229,9 +193,9 @@ export class Diagnostics {
       const sinceMs = this.#reporter.now().monotonicMs - (request?.durationMs ?? 0);
       this.#outages.set(key, { sinceMs, retryAtMonotonicMs, refused: 0 });
     }
-    const fields = this.#failureFields(error, request);
-    const isLong = paused === 'endpoint' && (fields.retryInMs as number) > LONG_PAUSE_MS;
-    this.#log('pause.began', () => fields, paused === 'client' || isLong ? 'error' : 'warn');
+    // A refused client needs a person.
+    const level = paused === 'client' ? 'error' : 'warn';
+    this.emit('pause.began', () => this.#failureFields(error, request), level);
     const { code, retryAtMs } = error;
     this.#publishPause(paused, { action: 'paused', code, ...(retryAtMs !== undefined && { retryAtMs }) });
   }
@@ -252,48 +216,34 @@ export class Diagnostics {
       refused: outage.refused,
     };
     const owner = typeof paused === 'string' ? undefined : paused.owner;
-    this.#log('pause.lifted', () => ({ failureScope: scopeOf(paused), owner, ...since }));
+    this.emit('pause.lifted', () => ({ failureScope: scopeOf(paused), owner, ...since }));
     this.#publishPause(paused, { action: 'lifted', ...since });
   }
 
-  rejected(slot: Named, fingerprint: string, wasHeld: boolean): void {
-    this.#log('token.rejected', () => ({ owner: slot.owner, token: fingerprint, wasHeld }));
+  rejected(slot: Named, token: string, wasHeld: boolean): void {
+    this.emit('token.rejected', () => ({ owner: slot.owner, token, wasHeld }));
     if (!rejections.hasSubscribers) return;
     const { registry } = this.#reporter;
-    rejections.publish({ registry, owner: slot.owner, token: fingerprint, wasHeld } satisfies RejectionMessage);
-  }
-
-  tokenShared(slot: Named, other: Named): void {
-    if (this.#isNew('token.shared')) this.#log('token.shared', () => ({ owner: slot.owner, otherOwner: other.owner }));
-  }
-
-  warmUpExceeded(maxOwners: number): void {
-    if (this.#isNew('warm-up')) this.#log('warmup.exceeded', () => ({ maxOwners }));
-  }
-
-  evicted(slot: Named): void {
-    this.#log('owner.evicted', () => ({ owner: slot.owner }));
-  }
-
-  /** Logged once per kind. */
-  lifetimeUnknown(slot: Named, kind: string, assumedMs: number): void {
-    if (this.#isNew(`lifetime ${kind}`)) this.#log('lifetime.unknown', () => ({ owner: slot.owner, kind, assumedMs }));
+    rejections.publish({ registry, owner: slot.owner, token, wasHeld } satisfies RejectionMessage);
   }
 
   /** A user's function threw, but its result is not needed. */
   hookFailed(hook: 'expiry.accepted' | 'expiry.rejected' | 'source.close', thrown: unknown): void {
-    if (this.#isNew(`hook ${hook}`)) this.#log('hook.failed', () => ({ hook, cause: ScrubbedCause.of(thrown) }));
-  }
-
-  closed(abandoned: number): void {
-    this.#log('registry.closed', () => ({ abandoned }));
+    this.emit('hook.failed', () => ({ hook, cause: ScrubbedCause.of(thrown) }));
   }
 
   #failureFields(error: OwnerTokenError, request: RequestMessage | undefined): FailureFields {
     const { code, message, status, oauthError, failureScope, retryAtMs } = error;
     return {
-      ...{ owner: error.owner ?? request?.owner, code, message, causeCode: causeCodeOf(error.cause) },
-      ...{ status, oauthError, ...addressOf(this.#reporter.host), durationMs: request?.durationMs, failureScope },
+      owner: error.owner ?? request?.owner,
+      code,
+      message,
+      causeCode: causeCodeOf(error.cause),
+      status,
+      oauthError,
+      ...addressOf(this.#reporter.host),
+      durationMs: request?.durationMs,
+      failureScope,
       retryInMs: retryAtMs === undefined ? undefined : Math.max(0, retryAtMs - this.#reporter.now().wallMs),
       retryAt: isoTime(retryAtMs),
     };
@@ -313,15 +263,6 @@ export class Diagnostics {
 
   #keyOf(paused: Paused): object {
     return typeof paused === 'string' ? this.#circuits[paused] : paused;
-  }
-
-  #isNew(warning: string): boolean {
-    return this.#warned.size < this.#warned.add(warning).size;
-  }
-
-  #log<E extends EventName>(event: E, fieldsOf: () => FieldsOf<E>, level: LogLevel = LOG_EVENTS[event].level): void {
-    if (!isEnabled(this.#logger, level)) return;
-    this.#write(level, { event, registry: this.#reporter.registry, ...fieldsOf() }, LOG_EVENTS[event].message);
   }
 }
 

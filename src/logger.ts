@@ -66,6 +66,11 @@ export const NAME_EXPECTED = 'a name of 1 to 100 characters';
 /** The levels that are used. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
+/** A kind of log line. */
+export function logLine<L extends LogLevel, F extends readonly string[]>(level: L, message: string, ...fields: F) {
+  return { level, message, fields } as const;
+}
+
 /** Writes one line. Fields that are undefined are left out, and the others renamed by {@link logField}. Never throws. */
 export type Write = (level: LogLevel, fields: Readonly<Record<string, unknown>>, message: string) => void;
 
@@ -97,8 +102,7 @@ export function addressOf(host = ''): { address: string | undefined; port: numbe
 }
 
 /** Whether lines of this level are written, as far as the logger tells. */
-export function isEnabled(logger: Logger | Level | undefined, level: LogLevel): boolean {
-  if (logger === undefined) return false;
+export function isEnabled(logger: Logger | Level, level: LogLevel): boolean {
   if (typeof logger === 'string') return LEVELS.indexOf(level) >= LEVELS.indexOf(logger);
   try {
     return logger.isLevelEnabled?.(level) !== false;

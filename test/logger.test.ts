@@ -347,7 +347,6 @@ describe('a level', () => {
   };
 
   it.each<[string, Parameters<typeof isEnabled>[0], boolean, boolean]>([
-    ['without a logger', undefined, false, false],
     ['with the same level as logger', 'info', true, false],
     ['with a logger of another level', { ...logger, isLevelEnabled: (level) => level === 'debug' }, false, true],
     ['with a logger that does not tell', logger, true, true],

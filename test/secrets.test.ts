@@ -2,7 +2,6 @@
 
 import diagnostics from 'node:diagnostics_channel';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { LOG_EVENTS } from '../src/diagnostics.ts';
 import { type Logger, OwnerTokenError, OwnerTokenRegistry, TokenEndpoint } from '../src/index.ts';
 import { logField } from '../src/logger.ts';
 import { startSandbox } from '../src/sandbox/index.ts';

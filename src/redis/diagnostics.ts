@@ -4,7 +4,7 @@
  */
 
 import { channel } from 'node:diagnostics_channel';
-import { type Level, type Logger, type Write, writerFor } from '../logger.ts';
+import { type Level, type Logger, logLine, type Write, writerFor } from '../logger.ts';
 import type { RedisTrouble } from './redis-circuit.ts';
 
 /**
@@ -48,21 +48,18 @@ export interface SharingMessage {
   readonly replicas?: number;
 }
 
-const line = <L extends Parameters<Write>[0], F extends readonly string[]>(level: L, message: string, ...fields: F) =>
-  ({ level, message, fields }) as const;
-
 /** Every log line of sharing. Each also has the fields `event` and `registry`, like the registry's own. */
 export const SHARING_EVENTS = Object.freeze({
-  'sharing.suspended': line('warn', 'tokens are not shared: Redis is unavailable', 'trouble'),
-  'sharing.resumed': line('info', 'tokens are shared again'),
-  'sharing.unreadable': line('warn', 'cannot decrypt a stored token: do all replicas have the same keys?', 'count'),
-  'sharing.subscribe_failed': line('warn', 'cannot subscribe to wake-ups: followers poll instead'),
-  'sharing.key_mismatch': line(
+  'sharing.suspended': logLine('warn', 'tokens are not shared: Redis is unavailable', 'trouble'),
+  'sharing.resumed': logLine('info', 'tokens are shared again'),
+  'sharing.unreadable': logLine('warn', 'cannot decrypt a stored token: do all replicas have the same keys?', 'count'),
+  'sharing.subscribe_failed': logLine('warn', 'cannot subscribe to wake-ups: followers poll instead'),
+  'sharing.key_mismatch': logLine(
     'warn',
     'replicas with this prefix use a different key: they share nothing with this one',
     'replicas',
   ),
-} as const satisfies Readonly<Record<`sharing.${SharingEvent}`, ReturnType<typeof line>>>);
+} as const satisfies Readonly<Record<`sharing.${SharingEvent}`, ReturnType<typeof logLine>>>);
 
 const sharing = channel('owner-token-registry:sharing');
 

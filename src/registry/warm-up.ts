@@ -71,7 +71,7 @@ export interface WarmUpParts {
   readonly concurrency: number;
   readonly maxOwners: number;
   readonly time: Time;
-  readonly diagnostics: Pick<Diagnostics, 'warmUpExceeded'>;
+  readonly diagnostics: Pick<Diagnostics, 'emit'>;
   /** Aborted when the registry closes; the warm-up then rejects with its reason. */
   readonly closing: AbortSignal;
 }
@@ -168,7 +168,7 @@ class Run {
     const { failedCount, failed } = this.report;
     if (error === undefined) {
       const { maxOwners, diagnostics } = this.#parts;
-      if (++this.#obtained > maxOwners) diagnostics.warmUpExceeded(maxOwners);
+      if (++this.#obtained > maxOwners) diagnostics.emit('warmup.exceeded', () => ({ maxOwners }));
       this.report = { ...this.report, ready: Math.min(this.#obtained, maxOwners) };
     } else {
       const known = isOwnerTokenError(error) ? error : undefined;

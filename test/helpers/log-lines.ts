@@ -1,4 +1,4 @@
-import { LOG_EVENTS } from '../../src/diagnostics.ts';
+import { LOG_EVENTS } from '../../src/log-events.ts';
 import { logField } from '../../src/logger.ts';
 import { SHARING_EVENTS } from '../../src/redis/diagnostics.ts';
 

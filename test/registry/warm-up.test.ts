@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Time } from '../../src/clock.ts';
+import type { Diagnostics } from '../../src/diagnostics.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from '../../src/registry/warm-up.ts';
@@ -35,7 +36,10 @@ class ScriptedTokens {
     const time = new Time(this.clock);
     const getToken = (accessKey: string, { signal }: { signal: AbortSignal }) => this.#getToken(accessKey, signal);
     const parts = { tokens: { getToken }, concurrency, closing: this.closing.signal, time };
-    const diagnostics = { warmUpExceeded: (maxOwners: number) => void this.exceeded.push(maxOwners) };
+    const emit: Diagnostics['emit'] = (_event, fieldsOf) => {
+      this.exceeded.push((fieldsOf() as { maxOwners: number }).maxOwners);
+    };
+    const diagnostics = { emit };
     return warmUp({ ...parts, maxOwners: this.maxOwners, diagnostics }, keys, options);
   }
 
