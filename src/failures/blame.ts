@@ -166,7 +166,8 @@ export function reduceBlame<O>(
 }
 
 function afterSuccess<O>(blame: Blame<O>, { owner, number }: Sent<O>, nowMs: number): Blame<O> {
-  const others = blame.canaries.filter((each) => each !== owner).slice(0, CANARIES_KEPT - 1);
+  const at = blame.canaries.indexOf(owner);
+  const others = at < 0 ? blame.canaries.slice(0, CANARIES_KEPT - 1) : blame.canaries.toSpliced(at, 1);
   return {
     ...(blame.phase === 'closed' ? blame : { ...closed(blame), trustedUntilMs: nowMs + TRUST_MS }),
     suspects: [],

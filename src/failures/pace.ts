@@ -94,7 +94,7 @@ export function paceFailed(pace: Pace, busy: unknown, nowMs: number): Pace {
 function paceAnswered(pace: Pace, isBusy: boolean, nowMs: number): Pace {
   const busyShare = pace.busyShare + ((isBusy ? 1 : 0) - pace.busyShare) / ANSWERS_AVERAGED;
   if (busyShare > BUSY_SHARE && nowMs - pace.cutAtMs >= CUT_INTERVAL_MS) return cut(pace, busyShare, nowMs);
-  if (isBusy || !isPaced(pace)) return { ...pace, busyShare };
+  if (isBusy || pace.perSecond === Number.POSITIVE_INFINITY) return { ...pace, busyShare };
   const seconds = Math.min(1, (nowMs - pace.raisedAtMs) / 1_000);
   return { ...pace, busyShare, perSecond: pace.perSecond * RAISE_PER_SECOND ** seconds, raisedAtMs: nowMs };
 }

@@ -94,9 +94,11 @@ export function roomAt({ firstSentMs, successes }: Health<unknown>, concurrency:
   return Math.min(concurrency, RAMP.permits + successes + Math.floor(sinceMs / RAMP.msPerPermit));
 }
 
-/** When the room next grows by time alone; undefined if it has reached the limit. */
-export function roomGrowsAtMs<O>(health: Health<O>, concurrency: number, nowMs: number): number | undefined {
-  return roomAt(health, concurrency, nowMs) < concurrency ? nowMs + RAMP.msPerPermit : undefined;
+/** When a queued request may start merely because time has passed; infinite if that takes an outcome. */
+export function mayStartAtMs<O>(health: Health<O>, concurrency: number, nowMs: number): number {
+  const { nextStartMs } = health.pace;
+  if (nowMs < nextStartMs) return nextStartMs;
+  return roomAt(health, concurrency, nowMs) < concurrency ? nowMs + RAMP.msPerPermit : Number.POSITIVE_INFINITY;
 }
 
 /** How long a request may take before it frees its permit for another one. */

@@ -1,12 +1,11 @@
 /**
  * One token request from its creation until its callers are settled, shared by its owner's concurrent callers
- * (single-flight). It is its own entry in the lists of the scheduler.
+ * (single-flight), and those callers. One whose signal aborts leaves at once; the others still wait.
  */
 
 import { AsyncContext } from '../async-context.ts';
 import type { Cancellation } from '../cancellation.ts';
 import type { AccessToken } from '../token.ts';
-import type { Linked, LinkedList } from './linked-list.ts';
 import type { Slot } from './slot.ts';
 
 /**
@@ -17,8 +16,11 @@ import type { Slot } from './slot.ts';
  */
 export type FlightPhase = 'queued' | 'starting' | 'sent' | 'settled';
 
-/** Its priority; see `lanes.ts`. */
-export type LaneName = 'canary' | 'known' | 'new' | 'refresh' | 'failing';
+/** Its priority; see `queue.ts`. */
+export type Lane = 'trial' | 'known' | 'new' | 'refresh' | 'failing';
+
+/** Where an unsettled request is; see `queue.ts`. */
+export type Place = Lane | 'retrying' | 'running' | 'slow' | 'released';
 
 /** A caller with a signal, which may leave before the request settles. */
 export interface Waiter {
@@ -27,12 +29,17 @@ export interface Waiter {
   readonly reject: (reason: unknown) => void;
 }
 
-export class Flight implements Linked<Flight> {
+export class Flight {
   readonly accessKey: string;
   readonly slot: Slot;
   phase: FlightPhase = 'queued';
-  lane: LaneName;
-  /** Set for a canary or another trial: the round of the circuit in which it was asked. Its outcome counts in no other. */
+  /** Its priority, also while it is in no lane. */
+  lane: Lane;
+  /** Where it is in the scheduler's queue, and its neighbours there. Changed only by `queue.ts`. */
+  place: Place | undefined;
+  previous: Flight | undefined;
+  next: Flight | undefined;
+  /** Set for a canary or another trial: the round of the circuit in which it was sent. Its outcome counts in no other. */
   trialRound: number | undefined;
   /** Requests are numbered in the order in which they start. */
   number = 0;
@@ -50,59 +57,122 @@ export class Flight implements Linked<Flight> {
   resume: (() => void) | undefined;
   /** The async context of the call that began the request, for `AsyncLocalStorage`. */
   readonly context = new AsyncContext('OwnerTokenRequest');
-  /** Callers with a signal. Changed only by `waiters.ts`; created when first needed, because most have none. */
+  /** What callers without a signal wait for. */
+  readonly outcome: Promise<AccessToken>;
+  resolve!: (token: AccessToken) => void;
+  reject!: (error: unknown) => void;
+  /** Its callers. Changed only by {@link Waiters}; the set is created when first needed, because most have no signal. */
+  waitingWithoutSignal = 0;
   waiters: Set<Waiter> | undefined;
-  /** Links in the scheduler's list that it is in. */
-  list: LinkedList<Flight> | undefined;
-  previous: Flight | undefined;
-  next: Flight | undefined;
-  #waitingWithoutSignal = 0;
-  readonly #outcome: Promise<AccessToken>;
-  #resolve!: (token: AccessToken) => void;
-  #reject!: (error: unknown) => void;
 
-  constructor(accessKey: string, slot: Slot, lane: LaneName, nowMs: number) {
-    this.accessKey = accessKey;
+  constructor(slot: Slot, lane: Lane, nowMs: number) {
+    this.accessKey = slot.accessKey;
     this.slot = slot;
     this.lane = lane;
     this.queuedAtMs = nowMs;
-    this.#outcome = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
+    this.outcome = new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
     });
   }
 
   /** How many callers wait. */
   get waiting(): number {
-    return (this.waiters?.size ?? 0) + this.#waitingWithoutSignal;
+    return (this.waiters?.size ?? 0) + this.waitingWithoutSignal;
+  }
+}
+
+/** The callers that share one signal, each with the request it waits for. */
+interface Sharing {
+  readonly flights: Map<Waiter, Flight>;
+  readonly onAbort: () => void;
+}
+
+/**
+ * The callers of all requests. Adds one listener per signal, no matter how many calls share it: adding a listener takes time
+ * linear in the existing ones, and Node warns about the eleventh.
+ */
+export class Waiters {
+  /** How many callers wait, with a signal or without. */
+  count = 0;
+  readonly #bySignal = new Map<AbortSignal, Sharing>();
+  readonly #onAbort: (leaving: Iterable<[Waiter, Flight]>) => void;
+
+  /** @param onAbort called with the callers whose signal has aborted, and their requests. */
+  constructor(onAbort: (leaving: Iterable<[Waiter, Flight]>) => void) {
+    this.#onAbort = onAbort;
   }
 
-  /** Waits without a signal: all such callers get the same promise. */
-  wait(): Promise<AccessToken> {
-    this.#waitingWithoutSignal++;
-    return this.#outcome;
+  /** Callers without a signal all get the same promise. */
+  wait(flight: Flight, signal: AbortSignal | undefined): Promise<AccessToken> {
+    this.count++;
+    if (!signal) {
+      flight.waitingWithoutSignal++;
+      return flight.outcome;
+    }
+    return new Promise((resolve, reject) => {
+      const waiter = { signal, resolve, reject };
+      flight.waiters ??= new Set();
+      flight.waiters.add(waiter);
+      this.#sharing(signal).flights.set(waiter, flight);
+    });
   }
 
-  /** Nobody waits any more. */
-  settled(): void {
-    this.waiters = undefined;
-    this.#waitingWithoutSignal = 0;
-  }
-
-  resolve(token: AccessToken): void {
-    this.#resolve(token);
-    if (!this.waiters) return;
-    for (const waiter of this.waiters) {
+  /** All callers get the token, but those whose signal has aborted. */
+  resolve(flight: Flight, token: AccessToken): void {
+    flight.resolve(token);
+    for (const waiter of this.#release(flight)) {
       // Of many callers that share a signal, not all may have left yet.
       if (waiter.signal.aborted) waiter.reject(waiter.signal.reason);
       else waiter.resolve(token);
     }
   }
 
-  reject(error: unknown): void {
+  /** All callers get the error. */
+  reject(flight: Flight, error: unknown): void {
     // Marks the promise as handled: a refresh has no caller. Diagnostics report the failure.
-    this.#outcome.catch(() => {});
-    this.#reject(error);
-    if (this.waiters) for (const waiter of this.waiters) waiter.reject(error);
+    flight.outcome.catch(() => {});
+    flight.reject(error);
+    for (const waiter of this.#release(flight)) waiter.reject(error);
+  }
+
+  /** Rejects a caller whose signal has aborted. False if its request has settled in the meantime. */
+  leave(waiter: Waiter, flight: Flight): boolean {
+    if (!flight.waiters?.delete(waiter)) return false;
+    this.count--;
+    waiter.reject(waiter.signal.reason);
+    return true;
+  }
+
+  /** Nobody waits for the request any more. Returns its callers with a signal. */
+  #release(flight: Flight): Iterable<Waiter> {
+    const { waiters = [] } = flight;
+    this.count -= flight.waiting;
+    flight.waitingWithoutSignal = 0;
+    flight.waiters = undefined;
+    for (const waiter of waiters) {
+      const { signal } = waiter;
+      const sharing = this.#bySignal.get(signal);
+      sharing?.flights.delete(waiter);
+      if (sharing?.flights.size !== 0) continue;
+      this.#bySignal.delete(signal);
+      signal.removeEventListener('abort', sharing.onAbort);
+    }
+    return waiters;
+  }
+
+  #sharing(signal: AbortSignal): Sharing {
+    let sharing = this.#bySignal.get(signal);
+    if (!sharing) {
+      const flights = new Map<Waiter, Flight>();
+      const onAbort = () => {
+        this.#bySignal.delete(signal);
+        this.#onAbort(flights);
+      };
+      sharing = { flights, onAbort };
+      this.#bySignal.set(signal, sharing);
+      signal.addEventListener('abort', sharing.onAbort, { once: true });
+    }
+    return sharing;
   }
 }

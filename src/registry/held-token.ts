@@ -3,13 +3,7 @@
 import { elapsedMs, type Instant, MAX_READING_ERROR_MS } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { jwtTimes } from '../expiry/jwt-times.ts';
-import {
-  type AssessedLifetime,
-  assessLifetime,
-  type ExpiryPolicy,
-  planLife,
-  type StatedLifetime,
-} from '../expiry/lifetime.ts';
+import { planLife, type StatedLifetime } from '../expiry/lifetime.ts';
 import { AccessToken, type AccessTokenFields, type IssuedToken, readIssued, schemeOf } from '../token.ts';
 import type { RegistrySettings } from './options.ts';
 import { type HeldToken, heldForMs, type Slot } from './slot.ts';
@@ -41,11 +35,6 @@ export function dateIssued(returned: IssuedToken, sent: Instant, now: Instant): 
   return { ...issued, requestedAtMs: setBackMs > MAX_READING_ERROR_MS ? stated - setBackMs : stated };
 }
 
-/** The lifetime to use for a token, and why the stated one cannot be used. */
-export function lifetimeOf(policy: ExpiryPolicy, issued: DatedToken): AssessedLifetime {
-  return assessLifetime(policy.lifetimeMs(issued));
-}
-
 /**
  * Creates the token to hold.
  *
@@ -65,7 +54,10 @@ export function heldTokenFrom(
   const planned = planLife({ requestedAtMs, lifetimeMs, refreshAfterMs, refreshWindow, random });
   const { aheadMs } = now;
   const endMs = slot.held?.value === issued.token ? slot.held.expiresAtMs + slot.aheadMs - aheadMs : Infinity;
-  const life = inWholeMs(withoutExtending(planned, requestedAtMs, endMs));
+  const { refreshAtMs, expiresAtMs } =
+    planned.expiresAtMs <= endMs ? planned : shortened(planned, requestedAtMs, endMs);
+  // Rounded down, which is safe, because a token keeps whole milliseconds in less memory.
+  const life = { refreshAtMs: Math.floor(refreshAtMs), expiresAtMs: Math.floor(expiresAtMs) };
   if (now.timelineMs - aheadMs >= life.expiresAtMs || hasPassedOwnExp(issued, lifetimeMs, now)) {
     throw new OwnerTokenError('invalid_response', 'the token had expired on arrival: check the clocks on both sides');
   }
@@ -80,16 +72,10 @@ export function heldTokenFrom(
 }
 
 /** Limits a plan to the existing expiry and scales the refresh point. Plans no refresh if hardly any life is left. */
-function withoutExtending(planned: Life, requestedAtMs: number, endMs: number): Life {
-  if (planned.expiresAtMs <= endMs) return planned;
+function shortened(planned: Life, requestedAtMs: number, endMs: number): Life {
   const rest = (endMs - requestedAtMs) / (planned.expiresAtMs - requestedAtMs);
   const refreshAtMs = rest < MIN_REST_SHARE ? endMs : requestedAtMs + (planned.refreshAtMs - requestedAtMs) * rest;
   return { refreshAtMs, expiresAtMs: endMs };
-}
-
-/** Rounded down, which is safe, because a token keeps whole milliseconds in less memory. */
-function inWholeMs({ refreshAtMs, expiresAtMs }: Life): Life {
-  return { refreshAtMs: Math.floor(refreshAtMs), expiresAtMs: Math.floor(expiresAtMs) };
 }
 
 /** Whether a JWT's own `exp` has passed. Ignored for tokens kept until they are rejected. */

@@ -21,7 +21,7 @@ const promiseOf = new AsyncContext('OwnerTokens').bind((token: AccessToken) => P
 export class OwnerTable {
   /** Slots evicted because their cache was full. */
   evictions = 0;
-  readonly #diagnostics: Pick<Diagnostics, 'evicted' | 'lifted'>;
+  readonly #diagnostics: Pick<Diagnostics, 'emit' | 'lifted'>;
   readonly #newCache: () => SlotCache;
   /**
    * A cache allocates up to 36 bytes for each possible owner up front. This one is created by the constructor, so that no
@@ -38,12 +38,12 @@ export class OwnerTable {
   /** Owners whose pause has ended, although their slots do not show it yet. */
   #resumed = new Set<Slot>();
 
-  constructor(maxOwners: number, diagnostics: Pick<Diagnostics, 'evicted' | 'lifted'>) {
+  constructor(maxOwners: number, diagnostics: Pick<Diagnostics, 'emit' | 'lifted'>) {
     this.#diagnostics = diagnostics;
     const evicted = (slot: Slot) => {
       this.evictions++;
       this.#removeFailure(slot);
-      diagnostics.evicted(slot);
+      diagnostics.emit('owner.evicted', () => ({ owner: slot.owner }));
     };
     this.#newCache = () => new SlotCache(maxOwners, evicted);
     this.#withToken = this.#newCache();
@@ -82,11 +82,12 @@ export class OwnerTable {
 
   /** The slot; counts as a use in the LRU order. */
   use(accessKey: string): Slot | undefined {
-    return (
+    const slot =
       this.#withToken?.use(accessKey) ??
       this.#withoutToken?.use(accessKey) ??
-      this.#flights.get(accessKey)?.flight?.slot
-    );
+      this.#flights.get(accessKey)?.flight?.slot;
+    if (slot) this.#catchUp(slot);
+    return slot;
   }
 
   /** The slot; does not change the LRU order. */
@@ -95,7 +96,7 @@ export class OwnerTable {
       this.#withToken?.peek(accessKey) ??
       this.#withoutToken?.peek(accessKey) ??
       this.#flights.get(accessKey)?.flight?.slot;
-    if (slot) this.settle(slot);
+    if (slot) this.#catchUp(slot);
     return slot;
   }
 
@@ -106,7 +107,7 @@ export class OwnerTable {
 
   /** Whether callers join this request and its outcome is stored; false once it is detached. */
   isCurrent(flight: Flight): boolean {
-    return this.flightOf(flight.accessKey) === flight;
+    return this.#flights.get(flight.accessKey)?.flight === flight;
   }
 
   began(flight: Flight): void {
@@ -129,8 +130,8 @@ export class OwnerTable {
     inSlices(this.#resumed, (slot) => this.resume(slot));
   }
 
-  /** Called before a slot is read: clears it if {@link resumeAll} has yet to do so. */
-  settle(slot: Slot): void {
+  /** Clears a slot that is read before {@link resumeAll} has done so. */
+  #catchUp(slot: Slot): void {
     if (this.#resumed.has(slot)) this.resume(slot);
   }
 

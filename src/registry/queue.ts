@@ -1,9 +1,14 @@
 /**
- * The order in which queued requests start.
+ * Where each unsettled request is, and which queued one starts next.
+ *
+ *     lanes ──start──▶ running ──far slower than usual──▶ slow
+ *       ▲                │
+ *       │                └──its source waits for another replica──▶ released ──back to a lane──▶
+ *       └──after 50 to 150 ms──◀ retrying
  *
  * | lane | requests |
  * |---|---|
- * | canary | canaries, and before the first success callers' trials; they start even while a circuit stops all others |
+ * | trial | canaries, and before the first success callers' trials; they start even while a circuit stops all others |
  * | known | owners that had a token |
  * | new | owners that never had one |
  * | refresh | refreshes that no caller waits for |
@@ -13,69 +18,123 @@
  * the newest does (adaptive LIFO): in a queue longer than callers are willing to wait, FIFO would serve nobody in time.
  */
 
-import type { Flight, LaneName } from './flight.ts';
-import { LinkedList } from './linked-list.ts';
+import type { Flight, Lane, Place } from './flight.ts';
 import type { Slot } from './slot.ts';
 
-export const LANES: readonly LaneName[] = ['canary', 'known', 'new', 'refresh', 'failing'];
+export const LANES: readonly Lane[] = ['trial', 'known', 'new', 'refresh', 'failing'];
 
 /** Once the oldest request of a lane has waited this long, the newest goes first. */
 const NEWEST_FIRST_AFTER_MS = 1_000;
 
 /** The lane of a request that a caller waits for. */
-export function laneOf({ held, trouble }: Slot): LaneName {
+export function laneOf({ held, trouble }: Slot): Lane {
   if (trouble?.failure) return 'failing';
   return held || trouble?.issuedAtMs !== undefined ? 'known' : 'new';
 }
 
-export class Lanes {
-  readonly #lanes: Readonly<Record<LaneName, LinkedList<Flight>>>;
+/** Whether the request holds a permit: it is at the service, and does not wait for another replica. */
+export function hasPermit({ place }: Flight): boolean {
+  return place === 'running' || place === 'slow';
+}
 
-  constructor() {
-    const list = () => new LinkedList<Flight>();
-    this.#lanes = { canary: list(), known: list(), new: list(), refresh: list(), failing: list() };
+/**
+ * A doubly linked list: the requests hold the links.
+ *
+ * Not a `Map` or `Set`, which V8 rehashes into a new table that the old one references: once an old table is promoted to the
+ * old generation, all later ones survive minor collections. `test/system/allocations.test.ts` bounds what is left over.
+ */
+interface List {
+  first: Flight | undefined;
+  last: Flight | undefined;
+  length: number;
+}
+
+const newList = (): List => ({ first: undefined, last: undefined, length: 0 });
+
+export class RequestQueue {
+  /** Requests in the lanes. */
+  waiting = 0;
+  /** The requests in each place. `running` is in the order of their start. */
+  readonly lists: Readonly<Record<Place, Readonly<List>>> = {
+    trial: newList(),
+    known: newList(),
+    new: newList(),
+    refresh: newList(),
+    failing: newList(),
+    retrying: newList(),
+    running: newList(),
+    slow: newList(),
+    released: newList(),
+  };
+
+  /** Requests that were not sent yet, or wait for their retry. */
+  get queued(): number {
+    return this.waiting + this.lists.retrying.length;
   }
 
-  get length(): number {
-    let length = 0;
-    for (const name of LANES) length += this.#lanes[name].length;
-    return length;
+  get inFlight(): number {
+    const { running, slow, released } = this.lists;
+    return running.length + slow.length + released.length;
   }
 
-  push(flight: Flight): void {
-    this.#lanes[flight.lane].push(flight);
+  /** Takes the request out of its place, and adds it to the end of another; undefined: to none. */
+  move(flight: Flight, to: Place | undefined): void {
+    if (flight.place) this.#unlink(flight, this.lists[flight.place]);
+    flight.place = to;
+    if (!to) return;
+    const list: List = this.lists[to];
+    flight.previous = list.last;
+    if (list.last) list.last.next = flight;
+    else list.first = flight;
+    list.last = flight;
+    list.length++;
+    if (to === flight.lane) this.waiting++;
   }
 
-  has(flight: Flight): boolean {
-    return this.#lanes[flight.lane].has(flight);
+  /** Leaves no links in the request, because they would keep its neighbours alive. */
+  #unlink(flight: Flight, list: List): void {
+    const { previous, next } = flight;
+    if (previous) previous.next = next;
+    else list.first = next;
+    if (next) next.previous = previous;
+    else list.last = previous;
+    flight.previous = undefined;
+    flight.next = undefined;
+    list.length--;
+    if (flight.place === flight.lane) this.waiting--;
   }
 
-  /** The request to start next. @param onlyCanaries while a circuit stops all others. */
-  next(nowMs: number, onlyCanaries: boolean): Flight | undefined {
-    const names = onlyCanaries ? LANES.slice(0, 1) : LANES;
-    for (const name of names) {
-      const { first, last } = this.#lanes[name];
+  /** Adds the request to a lane, which may be another one than before. */
+  enqueue(flight: Flight, lane: Lane): void {
+    this.move(flight, undefined);
+    flight.lane = lane;
+    this.move(flight, lane);
+  }
+
+  /** The request to start next. @param onlyTrials while a circuit stops all others. */
+  next(nowMs: number, onlyTrials: boolean): Flight | undefined {
+    for (const lane of LANES) {
+      const { first, last } = this.lists[lane];
       if (first) return nowMs - first.queuedAtMs > NEWEST_FIRST_AFTER_MS ? last : first;
+      if (onlyTrials) return undefined;
     }
     return undefined;
-  }
-
-  /** The oldest request of a lane. */
-  oldest(name: LaneName): Flight | undefined {
-    return this.#lanes[name].first;
   }
 
   /** The request that has waited longest. */
   get longestWaiting(): Flight | undefined {
     let longest: Flight | undefined;
-    for (const name of LANES) {
-      const { first } = this.#lanes[name];
+    for (const lane of LANES) {
+      const { first } = this.lists[lane];
       if (first && (!longest || first.queuedAtMs < longest.queuedAtMs)) longest = first;
     }
     return longest;
   }
 
+  /** Do not move requests while iterating. */
   *[Symbol.iterator](): Generator<Flight> {
-    for (const name of LANES) yield* this.#lanes[name];
+    for (const { first } of Object.values(this.lists)) {
+      for (let flight = first; flight; flight = flight.next) yield flight;
+    }
   }
 }

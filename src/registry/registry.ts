@@ -7,7 +7,7 @@ import { callRules, type OwnerFetch, type OwnerFetchOptions, ownerFetchFor } fro
 import { type Instant, onWallClock, settledWithin, type Time } from '../clock.ts';
 import { Diagnostics } from '../diagnostics.ts';
 import { OwnerTokenError } from '../errors.ts';
-import type { Circuit } from '../failures/blame.ts';
+import { type Circuit, refusingCircuit } from '../failures/blame.ts';
 import type { Pause } from '../failures/pauses.ts';
 import { pauseAfterRejections, refusal } from '../failures/refusals.ts';
 import { AccessToken } from '../token.ts';
@@ -264,9 +264,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   #answer(accessKey: string, signal?: AbortSignal): Promise<AccessToken> {
     const slot = this.#owners.use(accessKeyOf(accessKey)) ?? new Slot(accessKey, this.#settings.fingerprints);
     const now = this.#time.now();
-    checkSignal(signal);
-    this.#owners.settle(slot);
-    if (dropEnded(slot, now)) this.#owners.store(slot);
+    if (signal) checkSignal(signal);
+    if (slot.held && dropEnded(slot, now)) this.#owners.store(slot);
     // Checked after the last point at which a logger may have closed the registry: storing can evict an owner.
     if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
     const flight = this.#owners.flightOf(accessKey);
@@ -276,19 +275,19 @@ export class OwnerTokenRegistry implements AsyncDisposable {
       switch (decision) {
         case 'serve-and-refresh':
         case 'serve':
-          if (decision === 'serve-and-refresh') this.#requests.refresh(accessKey, slot);
+          if (decision === 'serve-and-refresh') this.#requests.refresh(slot, now);
           this.#counts.hits++;
           return Promise.resolve(slot.held as AccessToken);
         case 'wait':
           this.#counts.joined++;
-          return this.#requests.join(flight as Flight, signal);
+          return this.#requests.join(flight as Flight, signal, now);
         case 'refuse': {
-          const tried = backoffOf(slot, now) ? undefined : this.#requests.tryRefused(accessKey, slot, signal);
+          const tried = backoffOf(slot, now) ? undefined : this.#requests.tryRefused(slot, signal, now);
           if (!tried) throw this.#refusal(slot, now, around);
           return tried;
         }
         case 'request':
-          return this.#requests.begin(accessKey, slot, signal);
+          return this.#requests.begin(slot, signal, now);
       }
     } finally {
       // Reported last: a subscriber that calls the registry must find the decision carried out.
@@ -303,7 +302,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   #around(flight: Flight | undefined, now: Instant): Around {
-    return { requesting: flight !== undefined, circuit: this.#requests.scheduler.refusingCircuit(now.monotonicMs) };
+    return { requesting: flight !== undefined, circuit: refusingCircuit(this.#requests.scheduler.blame, now.monotonicMs) };
   }
 
   /** Drops the held token. Pauses the owner if three fresh tokens in a row were rejected. */
@@ -336,6 +335,6 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     await settledWithin(this.#time, endsAtMs - this.#time.now().monotonicMs, sourceClosed).catch((thrown) =>
       this.#diagnostics.hookFailed('source.close', thrown),
     );
-    this.#diagnostics.closed(abandoned);
+    this.#diagnostics.emit('registry.closed', () => ({ abandoned }));
   }
 }

@@ -7,20 +7,20 @@ import { Cancellation } from '../cancellation.ts';
 import { type Instant, inSlices, nextTurn, settledWithin, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import type { OwnerTokenError } from '../errors.ts';
+import { assessLifetime } from '../expiry/lifetime.ts';
 import type { FailedEvent, Step } from '../failures/reducer.ts';
 import { withOutcome } from '../failures/refusals.ts';
 import type { AccessToken, IssuedToken, RequestReason } from '../token.ts';
-import { Flight, type LaneName, type Waiter } from './flight.ts';
-import { dateIssued, heldTokenFrom, lifetimeOf } from './held-token.ts';
-import { laneOf } from './lanes.ts';
+import { Flight, Waiters } from './flight.ts';
+import { dateIssued, heldTokenFrom } from './held-token.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
+import { hasPermit, laneOf } from './queue.ts';
 import { errorOf, Scheduler, SLICE } from './scheduler.ts';
 import {
   dropEnded,
   forgotten,
   type HeldToken,
-  hasDeniedTokens,
   isDenied,
   isUsable,
   reasonOf,
@@ -29,7 +29,6 @@ import {
   type Slot,
 } from './slot.ts';
 import { callSource, closedError, readFailure, type SourceCall, wasAborted } from './source-call.ts';
-import { Waiters } from './waiters.ts';
 
 export class Requests {
   /** Calls of the source, those among them that were refreshes, and failed requests. */
@@ -39,7 +38,11 @@ export class Requests {
   readonly #time: Time;
   readonly #owners: OwnerTable;
   readonly #diagnostics: Diagnostics;
-  readonly #waiters = new Waiters((leaving) => this.#drop(leaving, ([waiter, flight]) => this.#leave(waiter, flight)));
+  readonly #waiters: Waiters = new Waiters((leaving) =>
+    this.#drop(leaving, ([waiter, flight]) => {
+      if (this.#waiters.leave(waiter, flight)) this.#dropIfUseless(flight);
+    }),
+  );
   /** The token that was stored last. */
   #last: { readonly slot: Slot; readonly token: string } | undefined;
   #whenIdle: (() => void) | undefined;
@@ -59,10 +62,11 @@ export class Requests {
     return this.#waiters.count;
   }
 
-  begin(accessKey: string, slot: Slot, signal: AbortSignal | undefined, lane = laneOf(slot)): Promise<AccessToken> {
-    const flight = this.#create(accessKey, slot, lane);
+  begin(slot: Slot, signal: AbortSignal | undefined, now: Instant, lane = laneOf(slot)): Promise<AccessToken> {
+    const flight = new Flight(slot, lane, now.monotonicMs);
+    this.#owners.began(flight);
     const outcome = this.#waiters.wait(flight, signal);
-    this.scheduler.add(flight);
+    this.scheduler.add(flight, now);
     return outcome;
   }
 
@@ -70,25 +74,22 @@ export class Requests {
    * Before the first success, begins a request for some of the calls that the circuit refuses, ever fewer: nothing else can
    * show that the service works. Undefined for all other calls.
    */
-  tryRefused(accessKey: string, slot: Slot, signal: AbortSignal | undefined): Promise<AccessToken> | undefined {
-    const { admit } = this.scheduler.step({ kind: 'refused' }, this.#time.now());
-    return admit ? this.begin(accessKey, slot, signal, 'canary') : undefined;
+  tryRefused(slot: Slot, signal: AbortSignal | undefined, now: Instant): Promise<AccessToken> | undefined {
+    const { admit } = this.scheduler.step({ kind: 'refused' }, now);
+    return admit ? this.begin(slot, signal, now, 'trial') : undefined;
   }
 
-  join(flight: Flight, signal: AbortSignal | undefined): Promise<AccessToken> {
-    this.scheduler.promote(flight);
+  join(flight: Flight, signal: AbortSignal | undefined, now: Instant): Promise<AccessToken> {
+    this.scheduler.promote(flight, now);
     return this.#waiters.wait(flight, signal);
   }
 
   /** Begins a request that no caller waits for, unless the queue is full. */
-  refresh(accessKey: string, slot: Slot): void {
-    if (this.scheduler.hasQueueSpace()) this.scheduler.add(this.#create(accessKey, slot, 'refresh'));
-  }
-
-  #create(accessKey: string, slot: Slot, lane: LaneName): Flight {
-    const flight = new Flight(accessKey, slot, lane, this.#time.now().monotonicMs);
+  refresh(slot: Slot, now: Instant): void {
+    if (!this.scheduler.hasQueueSpace(now)) return;
+    const flight = new Flight(slot, 'refresh', now.monotonicMs);
     this.#owners.began(flight);
-    return flight;
+    this.scheduler.add(flight, now);
   }
 
   /** Calls the source, and once more if it returns a token that is on the owner's denylist. */
@@ -98,7 +99,7 @@ export class Requests {
     flight.phase = 'sent';
     const abort = new Cancellation();
     flight.abort = abort;
-    let call = this.#newCall(flight, abort, this.#reasonOf(flight));
+    let call = this.#firstCall(flight, abort);
     let deniedBefore: OwnerTokenError | undefined;
     try {
       for (;;) {
@@ -113,7 +114,7 @@ export class Requests {
         this.#diagnostics.requestFailed(call.message, deniedBefore);
         abort.throwIfAborted();
         await this.scheduler.takePermit(flight);
-        call = this.#newCall(flight, abort, 'rejected');
+        call = this.#newCall(flight, abort, 'rejected', this.#time.now());
       }
     } catch (thrown) {
       flight.cancelTimer?.();
@@ -121,18 +122,19 @@ export class Requests {
     }
   }
 
-  /** A refresh may have been queued for longer than its token lived. */
-  #reasonOf({ slot, accessKey }: Flight): RequestReason {
-    if (dropEnded(slot, this.#time.now()) && this.#owners.flightOf(accessKey)?.slot === slot) this.#owners.store(slot);
-    return reasonOf(slot);
+  #firstCall(flight: Flight, abort: Cancellation): SourceCall {
+    const { slot, accessKey } = flight;
+    const now = this.#time.now();
+    // A refresh may have been queued for longer than its token lived.
+    if (slot.held && dropEnded(slot, now) && this.#owners.flightOf(accessKey)?.slot === slot) this.#owners.store(slot);
+    return this.#newCall(flight, abort, reasonOf(slot), now);
   }
 
-  #newCall(flight: Flight, abort: Cancellation, reason: RequestReason): SourceCall {
+  #newCall(flight: Flight, abort: Cancellation, reason: RequestReason, sent: Instant): SourceCall {
     this.counts.requests++;
     if (reason === 'refresh') this.counts.refreshes++;
-    const sent = this.#time.now();
     const message = this.#diagnostics.newRequest(flight.slot, reason, sent.monotonicMs, flight.queuedAtMs);
-    if (this.scheduler.isTrial(flight) && flight.lane === 'canary') message.canary = true;
+    if (flight.lane === 'trial' && this.scheduler.isTrial(flight)) message.canary = true;
     return { flight, abort, message, sent };
   }
 
@@ -140,10 +142,12 @@ export class Requests {
   #heldFrom(returned: IssuedToken, { flight: { slot }, sent }: SourceCall, now: Instant): HeldToken | undefined {
     const { expiry, fingerprints } = this.#settings;
     const issued = dateIssued(returned, sent, now);
-    const fingerprint = hasDeniedTokens(slot) ? fingerprints.ofToken(issued.token) : undefined;
-    if (fingerprint !== undefined && isDenied(slot, fingerprint)) return undefined;
-    const life = lifetimeOf(expiry, issued);
-    if (life.problem) this.#diagnostics.lifetimeUnknown(slot, life.problem, life.lifetimeMs);
+    // No fingerprint is computed in vain.
+    const fingerprint = slot.trouble?.denylist.length ? fingerprints.ofToken(issued.token) : undefined;
+    if (fingerprint && isDenied(slot, fingerprint)) return undefined;
+    const life = assessLifetime(expiry.lifetimeMs(issued));
+    const { problem: kind, lifetimeMs: assumedMs } = life;
+    if (kind) this.#diagnostics.emit('lifetime.unknown', () => ({ owner: slot.owner, kind, assumedMs }));
     return heldTokenFrom(this.#settings, issued, life, slot, now, fingerprint ?? fingerprints);
   }
 
@@ -151,7 +155,7 @@ export class Requests {
     const { slot, accessKey, number } = flight;
     const tookMs = now.monotonicMs - sent.monotonicMs;
     // Without a permit, the token came from another replica, which is no evidence about the service now.
-    if (this.scheduler.isSent(flight)) {
+    if (hasPermit(flight)) {
       const isTrial = this.scheduler.isTrial(flight);
       flight.trialRound = undefined;
       this.scheduler.step({ kind: 'succeeded', owner: accessKey, number, isTrial, tookMs }, now);
@@ -161,17 +165,18 @@ export class Requests {
       this.#owners.store(slot);
       this.#compareWithLast(slot, held.token.value);
     } else this.scheduler.step({ kind: 'forgotten', owner: accessKey }, now);
-    flight.resolve(held.token);
-    this.#waiters.settled(flight);
-    this.#end(flight);
+    this.#waiters.resolve(flight, held.token);
+    this.#end(flight, now);
     this.#diagnostics.requestSucceeded(message, held.token, slot, now.monotonicMs);
     this.scheduler.react(now);
   }
 
   /** Warns if two owners received the same token, because the service may ignore the access key. */
   #compareWithLast(slot: Slot, token: string): void {
-    if (this.#last?.token === token && this.#last.slot !== slot) this.#diagnostics.tokenShared(slot, this.#last.slot);
+    const last = this.#last;
     this.#last = { slot, token };
+    if (last?.token !== token || last.slot === slot) return;
+    this.#diagnostics.emit('token.shared', () => ({ owner: slot.owner, otherOwner: last.slot.owner }));
   }
 
   #failed(call: SourceCall, thrown: unknown): void {
@@ -180,7 +185,7 @@ export class Requests {
     const error = readFailure(thrown, flight, now);
     // A request that has settled already was refused while its source waited for a permit.
     if (flight.phase !== 'sent' || wasAborted(abort, error)) {
-      this.#end(flight);
+      this.#end(flight, now);
       this.#diagnostics.requestAbandoned(message);
       this.scheduler.react(now);
       return;
@@ -199,7 +204,7 @@ export class Requests {
   #stepOfFailure({ flight, sent }: SourceCall, error: OwnerTokenError, now: Instant): Step<string> {
     const { slot, accessKey, number, resends } = flight;
     const isTrial = this.scheduler.isTrial(flight);
-    const isOwn = this.scheduler.isSent(flight);
+    const isOwn = hasPermit(flight);
     if (isOwn) flight.trialRound = undefined;
     const event: FailedEvent<string> = {
       ...{ kind: 'failed', owner: accessKey, error, resends, jitter: this.#settings.random() },
@@ -219,10 +224,10 @@ export class Requests {
       recordFailure(slot, ownerPause);
       this.#owners.store(slot);
     }
-    const pause = ownerPause ?? (scope === 'owner' ? undefined : this.scheduler.circuit);
+    const pause = ownerPause ?? (scope === 'owner' ? undefined : this.scheduler.blame.circuit);
     const reported = withOutcome(error, scope, pause, now);
-    this.#end(flight);
-    this.#reject(flight, reported);
+    this.#end(flight, now);
+    this.#waiters.reject(flight, reported);
     this.#diagnostics.requestFailed(message, reported);
     if (ownerPause && scope === 'owner') this.#diagnostics.paused(slot, ownerPause, reported, message);
     this.scheduler.react(now, message);
@@ -233,31 +238,27 @@ export class Requests {
     const { abort } = flight;
     if (flight.phase === 'sent') {
       // Its source waits for a permit. The request ends when the source settles, or by the time limit.
-      this.scheduler.setAside(flight);
+      this.scheduler.queue.move(flight, 'released');
       flight.phase = 'settled';
       this.#owners.detach(flight);
       abort?.abort(error);
     } else this.#end(flight);
-    this.#reject(flight, error);
-  }
-
-  #reject(flight: Flight, error: OwnerTokenError): void {
-    flight.reject(error);
-    this.#waiters.settled(flight);
+    this.#waiters.reject(flight, error);
   }
 
   /** The request leaves every list. */
-  #end(flight: Flight): void {
+  #end(flight: Flight, now?: Instant): void {
+    const { queue } = this.scheduler;
     flight.phase = 'settled';
     flight.cancelTimer?.();
     this.#owners.detach(flight);
-    this.scheduler.remove(flight);
-    if (this.scheduler.isTrial(flight)) {
+    queue.move(flight, undefined);
+    if (flight.trialRound !== undefined && this.scheduler.isTrial(flight)) {
       flight.trialRound = undefined;
-      this.scheduler.step({ kind: 'inconclusive', jitter: this.#settings.random() }, this.#time.now());
+      const event = { kind: 'inconclusive', jitter: this.#settings.random() } as const;
+      this.scheduler.step(event, now ?? this.#time.now());
     }
-    const { queued, inFlight } = this.scheduler.load;
-    if (queued + inFlight === 0) this.#whenIdle?.();
+    if (this.#whenIdle && queue.queued + queue.inFlight === 0) this.#whenIdle();
   }
 
   /** The held token was rejected. A request already sent may return the same token, so its outcome is not stored. */
@@ -280,16 +281,14 @@ export class Requests {
 
   /** All owners were forgotten: clears their slots, and drops the requests that no caller waits for. */
   forgetAll(flights: Iterable<Flight>): void {
+    const now = this.#time.now();
+    const { canaries, suspects } = this.scheduler.blame;
     this.#last = undefined;
-    this.scheduler.forgetOwners();
+    for (const owner of [...canaries, ...suspects]) this.scheduler.step({ kind: 'forgotten', owner }, now);
     this.#drop(flights, (flight) => {
       forgotten(flight.slot);
       this.#dropIfUseless(flight);
     });
-  }
-
-  #leave(waiter: Waiter, flight: Flight): void {
-    if (this.#waiters.leave(waiter, flight)) this.#dropIfUseless(flight);
   }
 
   /** Works in slices. No request starts in the meantime, because it may be one that is about to be dropped. */
@@ -315,26 +314,26 @@ export class Requests {
       if (index > 0 && index % SLICE === 0) await nextTurn();
       this.#closeRequest(flight);
     }
-    if (this.scheduler.load.inFlight > 0) {
+    if (this.scheduler.queue.inFlight > 0) {
       const idle = new Promise<void>((resolve) => {
         this.#whenIdle = resolve;
       });
       await settledWithin(this.#time, endsAtMs - this.#time.now().monotonicMs, idle);
     }
-    return this.scheduler.load.inFlight;
+    return this.scheduler.queue.inFlight;
   }
 
   #closeRequest(flight: Flight): void {
     const { abort, phase } = flight;
     const now = this.#time.now();
-    this.#reject(flight, closedError(flight.slot.owner, now));
+    this.#waiters.reject(flight, closedError(flight.slot.owner, now));
     // A source that never settles must not keep the process alive.
     flight.cancelTimer?.();
     if (phase !== 'sent') {
-      this.#end(flight);
+      this.#end(flight, now);
       return;
     }
-    this.scheduler.setAside(flight);
+    this.scheduler.queue.move(flight, 'released');
     abort?.abort(closedError(undefined, now));
   }
 }

@@ -1,6 +1,7 @@
 /**
- * Decides when a request starts: which comes next, how many at once, how fast. `lanes.ts` gives the order, and
- * `failures/reducer.ts` what the outcomes so far allow. Every change ends with {@link Scheduler.startNext}.
+ * Decides when a request starts: which comes next, how many at once, how fast. `queue.ts` gives the order, and
+ * `failures/reducer.ts` what the outcomes so far allow; its state is kept here. Every change ends with
+ * {@link Scheduler.startNext}.
  */
 
 import { AsyncContext } from '../async-context.ts';
@@ -8,15 +9,22 @@ import type { Cancellation } from '../cancellation.ts';
 import { type Instant, inMicrotask, nextTurn, type Time } from '../clock.ts';
 import type { Diagnostics, ReportedRequest } from '../diagnostics.ts';
 import { OwnerTokenError, type OwnerTokenErrorCode } from '../errors.ts';
-import type { Circuit } from '../failures/blame.ts';
-import type { HealthEvent, Step } from '../failures/reducer.ts';
-import { refusal } from '../failures/refusals.ts';
+import { type Blame, type Circuit, mayStart, refusingCircuit, trialDueAtMs } from '../failures/blame.ts';
+import {
+  type Health,
+  type HealthEvent,
+  initialHealth,
+  mayStartAtMs,
+  reduce,
+  roomAt,
+  type Step,
+  slowAfterMs,
+} from '../failures/reducer.ts';
+import { refusal, withOutcome } from '../failures/refusals.ts';
 import { Flight } from './flight.ts';
-import { LANES, laneOf } from './lanes.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
-import { Places } from './places.ts';
-import { ServiceHealth } from './service-health.ts';
+import { hasPermit, LANES, laneOf, RequestQueue } from './queue.ts';
 import type { Slot } from './slot.ts';
 import { WakeTimer } from './wake-timer.ts';
 
@@ -25,20 +33,29 @@ export const SLICE = 128;
 
 /** Outside any caller's async context, because a canary is nobody's request. */
 const newCanary = new AsyncContext('OwnerTokenCanary').bind(
-  (slot: Slot, nowMs: number) => new Flight(slot.accessKey, slot, 'canary', nowMs),
+  (slot: Slot, nowMs: number) => new Flight(slot, 'trial', nowMs),
 );
+
+/** What the scheduler has others do later. */
+interface Later {
+  /** Sends a request that may start. */
+  send(flight: Flight): void;
+  /** Fails a request that waits. */
+  refuse(flight: Flight, error: OwnerTokenError): void;
+}
 
 export class Scheduler {
   /** How many canaries were sent. */
   canaries = 0;
+  readonly queue = new RequestQueue();
   readonly #settings: RegistrySettings;
   readonly #time: Time;
   readonly #owners: OwnerTable;
   readonly #diagnostics: Diagnostics;
-  readonly #send: (flight: Flight) => void;
-  readonly #refuse: (flight: Flight, error: OwnerTokenError) => void;
-  readonly #places = new Places();
-  readonly #health: ServiceHealth;
+  readonly #later: Later;
+  #health: Health<string>;
+  /** The circuit that was reported last. */
+  #reported: Circuit | undefined;
   /** Wakes when a request is overdue, may start, or is slow, or when a trial is due. */
   readonly #timer: WakeTimer;
   #started = 0;
@@ -47,89 +64,77 @@ export class Scheduler {
   /** The next slice of refusals is due in the next turn of the event loop. */
   #isRefusing = false;
 
-  /** @param later `send` sends a request that may start; `refuse` fails one that waits. */
-  constructor(
-    settings: RegistrySettings,
-    owners: OwnerTable,
-    diagnostics: Diagnostics,
-    later: { send(flight: Flight): void; refuse(flight: Flight, error: OwnerTokenError): void },
-  ) {
+  constructor(settings: RegistrySettings, owners: OwnerTable, diagnostics: Diagnostics, later: Later) {
     this.#settings = settings;
     this.#time = settings.time;
     this.#owners = owners;
     this.#diagnostics = diagnostics;
-    this.#send = later.send;
-    this.#refuse = later.refuse;
-    this.#health = new ServiceHealth(settings, diagnostics);
+    this.#later = later;
+    this.#health = initialHealth(settings.requestsPerSecond);
     this.#timer = new WakeTimer(this.#time, () => this.#wake());
   }
 
-  get load(): Pick<Places, 'queued' | 'inFlight' | 'slow'> {
-    return this.#places;
-  }
-
-  /** The open circuit, and whether its trial is in flight. */
-  get circuit(): ServiceHealth['circuit'] {
-    return this.#health.circuit;
-  }
-
-  /** The circuit that refuses calls now. */
-  refusingCircuit(nowMs: number): Circuit | undefined {
-    return this.#health.refusingCircuit(nowMs);
+  /** What the outcomes so far say of the service. */
+  get blame(): Blame<string> {
+    return this.#health.blame;
   }
 
   /** Queues the request. If the queue is full, it takes the place of the oldest refresh, or is refused. */
-  add(flight: Flight): void {
-    const now = this.#time.now();
+  add(flight: Flight, now: Instant): void {
     if (!this.hasQueueSpace(now)) {
-      const displaced = this.#places.lanes.oldest('refresh') ?? flight;
+      const displaced = this.queue.lists.refresh.first ?? flight;
       const message = 'the queue of token requests is full: raise maxQueued or concurrency, or make fewer calls';
-      this.#refuse(displaced, errorOf(displaced, 'queue_full', message, now));
+      this.#later.refuse(displaced, errorOf(displaced, 'queue_full', message, now));
       if (displaced === flight) return;
     }
-    this.#places.queue(flight, flight.lane);
+    this.queue.move(flight, flight.lane);
     this.startNext(now);
   }
 
   /** Whether the queue takes one more request. A request that may start at once needs no space in it. */
-  hasQueueSpace({ monotonicMs }: Instant = this.#time.now()): boolean {
-    if (this.#places.lanes.length < this.#settings.maxQueued) return true;
-    return this.#hasRoom(monotonicMs) && this.#health.mayStart === true && monotonicMs >= this.#health.nextStartMs;
+  hasQueueSpace({ monotonicMs }: Instant): boolean {
+    if (this.queue.waiting < this.#settings.maxQueued) return true;
+    return this.#hasRoom(monotonicMs) && mayStart(this.#health.blame) === true;
   }
 
+  /** Whether one more request may run now. */
   #hasRoom(nowMs: number): boolean {
-    return this.#places.counted(this.#settings.concurrency) < this.#health.roomAt(nowMs);
+    if (nowMs < this.#health.pace.nextStartMs) return false;
+    const { concurrency } = this.#settings;
+    const { running, slow } = this.queue.lists;
+    // Slow requests beyond as many as the limit count too.
+    const counted = running.length + Math.max(0, slow.length - concurrency);
+    return counted < roomAt(this.#health, concurrency, nowMs);
   }
 
   /** A caller now waits for a queued refresh. */
-  promote(flight: Flight): void {
-    if (flight.lane !== 'refresh' || !this.#places.lanes.has(flight)) return;
-    flight.queuedAtMs = this.#time.now().monotonicMs;
-    this.#places.queue(flight, laneOf(flight.slot));
+  promote(flight: Flight, now: Instant): void {
+    if (flight.place !== 'refresh') return;
+    flight.queuedAtMs = now.monotonicMs;
+    this.queue.enqueue(flight, laneOf(flight.slot));
   }
 
   /** Starts as many queued requests as may start now. */
-  startNext(now = this.#time.now()): void {
+  startNext(now: Instant = this.#time.now()): void {
     if (this.#isClosed || this.#blocks > 0) return;
     this.#noticeSlow(now);
-    if ((this.#health.trialDueAtMs ?? Number.POSITIVE_INFINITY) <= now.monotonicMs) this.step({ kind: 'due' }, now);
-    this.#refuseQueued(now);
-    for (let flight = this.#next(now); flight; flight = this.#next(now)) this.#start(flight, now);
+    if (this.#health.blame.circuit) this.#attendCircuit(now);
+    while (this.queue.waiting > 0 && this.#hasRoom(now.monotonicMs)) {
+      const mayNext = mayStart(this.#health.blame);
+      const flight = this.queue.next(now.monotonicMs, !mayNext);
+      if (!flight) break;
+      if (mayNext === 'trial' && flight.lane !== 'trial') {
+        flight.trialRound = this.#health.blame.round;
+        this.step({ kind: 'asked', owner: flight.accessKey, jitter: 0 }, now);
+      }
+      this.#start(flight, now);
+    }
     this.#watch(now);
   }
 
-  #next({ monotonicMs }: Instant): Flight | undefined {
-    if (!this.#hasRoom(monotonicMs) || monotonicMs < this.#health.nextStartMs) return undefined;
-    return this.#places.lanes.next(monotonicMs, !this.#health.mayStart);
-  }
-
   #start(flight: Flight, now: Instant): void {
-    if (flight.lane !== 'canary' && this.#health.mayStart === 'trial') {
-      flight.trialRound = this.#health.round;
-      this.step({ kind: 'asked', owner: flight.accessKey, jitter: 0 }, now);
-    }
     if (flight.phase === 'queued') flight.cancelTimer?.();
-    this.#places.move(flight, this.#places.running);
+    this.queue.move(flight, 'running');
     flight.number = ++this.#started;
     flight.startedAtMs = now.monotonicMs;
     this.step({ kind: 'sent' }, now);
@@ -139,37 +144,40 @@ export class Scheduler {
     }
     flight.phase = 'starting';
     // Deferred, so that a caller can still leave in the same turn, and a source never runs inside the caller's own call.
-    inMicrotask(() => flight.context.runInAsyncScope(this.#send, undefined, flight));
+    inMicrotask(() => flight.context.runInAsyncScope(this.#later.send, undefined, flight));
   }
 
   /** A request that takes far longer than usual frees its permit for another one, and makes its owner a suspect. */
   #noticeSlow(now: Instant): void {
-    const { running, slow } = this.#places;
-    for (let flight = running.first; flight; flight = running.first) {
-      if (flight.startedAtMs + this.#health.slowAfterMs > now.monotonicMs) return;
-      this.#places.move(flight, slow);
+    for (let flight = this.queue.lists.running.first; flight; flight = this.queue.lists.running.first) {
       const { accessKey: owner, number, startedAtMs } = flight;
+      if (startedAtMs + slowAfterMs(this.#health) > now.monotonicMs) return;
+      this.queue.move(flight, 'slow');
       const deadlineMs = startedAtMs + this.#settings.longestRequestMs;
       this.step({ kind: 'slow', owner, number, isTrial: this.isTrial(flight), deadlineMs }, now);
     }
   }
 
   #watch(now: Instant): void {
-    const { lanes, running } = this.#places;
-    const waiting = lanes.longestWaiting;
-    const overdueAtMs = waiting && waiting.queuedAtMs + this.#settings.maxQueueMs;
-    const startAtMs = waiting && this.#health.mayStartAtMs(now.monotonicMs);
-    const slowAtMs = running.first && running.first.startedAtMs + this.#health.slowAfterMs;
-    this.#timer.set([overdueAtMs, startAtMs, slowAtMs, this.#health.trialDueAtMs], now);
+    let wakeAtMs = (this.#health.blame.circuit && trialDueAtMs(this.#health.blame)) ?? Number.POSITIVE_INFINITY;
+    const running = this.queue.lists.running.first;
+    if (running) wakeAtMs = Math.min(wakeAtMs, running.startedAtMs + slowAfterMs(this.#health));
+    const waiting = this.queue.waiting > 0 ? this.queue.longestWaiting : undefined;
+    if (waiting) {
+      const { maxQueueMs, concurrency } = this.#settings;
+      const startsAtMs = mayStartAtMs(this.#health, concurrency, now.monotonicMs);
+      wakeAtMs = Math.min(wakeAtMs, startsAtMs, waiting.queuedAtMs + maxQueueMs);
+    }
+    this.#timer.set(wakeAtMs, now);
   }
 
   #wake(): void {
     const now = this.#time.now();
     // What is left after one slice is overdue too, so the next timer fires at once.
     for (let left = SLICE; left > 0; left--) {
-      const flight = this.#places.lanes.longestWaiting;
+      const flight = this.queue.longestWaiting;
       if (!flight || flight.queuedAtMs + this.#settings.maxQueueMs > now.monotonicMs) break;
-      this.#refuse(flight, this.#overdue(flight, now));
+      this.#later.refuse(flight, this.#overdue(flight, now));
     }
     this.startNext(now);
   }
@@ -180,22 +188,18 @@ export class Scheduler {
     return errorOf(flight, 'queue_timeout', message, now);
   }
 
-  /** Whether the request holds a permit: it is at the service, and does not wait for another replica. */
-  isSent(flight: Flight): boolean {
-    return this.#places.isSent(flight);
-  }
-
   /** The source only waits for another process, so another request may start. */
   releasePermit(flight: Flight): void {
-    if (!this.isSent(flight)) return;
-    this.#places.move(flight, this.#places.released);
+    if (!hasPermit(flight)) return;
+    this.queue.move(flight, 'released');
     this.startNext();
   }
 
   /** Queues a sent request for a permit, unless it holds one. Concurrent calls share one wait. */
   async takePermit(flight: Flight): Promise<void> {
-    if (this.#places.released.has(flight)) {
-      flight.queuedAtMs = this.#time.now().monotonicMs;
+    if (flight.place === 'released') {
+      const now = this.#time.now();
+      flight.queuedAtMs = now.monotonicMs;
       flight.permitWait = new Promise((resolve, reject) => {
         const abort = flight.abort as Cancellation;
         const leave = () => reject(abort.reason);
@@ -206,8 +210,8 @@ export class Scheduler {
           resolve();
         };
       });
-      this.#places.queue(flight, flight.lane);
-      this.startNext();
+      this.queue.move(flight, flight.lane);
+      this.startNext(now);
     }
     await flight.permitWait;
   }
@@ -217,45 +221,37 @@ export class Scheduler {
     flight.phase = 'queued';
     flight.abort = undefined;
     flight.resends++;
-    this.#places.move(flight, this.#places.retrying);
+    this.queue.move(flight, 'retrying');
     flight.cancelTimer = this.#time.startTimer(() => {
       const now = this.#time.now();
       const leftMs = flight.queuedAtMs + this.#settings.maxQueueMs - now.monotonicMs;
-      const giveUp = () => this.#refuse(flight, this.#overdue(flight, this.#time.now()));
+      const giveUp = () => this.#later.refuse(flight, this.#overdue(flight, this.#time.now()));
       if (leftMs <= 0) return giveUp();
       // Has its own timer, because `longestWaiting` reads only the first of each lane, and this request joins at the end.
       flight.cancelTimer = this.#time.startTimer(giveUp, leftMs);
-      this.#places.queue(flight, laneOf(flight.slot));
+      this.queue.enqueue(flight, laneOf(flight.slot));
       this.startNext(now);
     }, afterMs);
   }
 
-  /** The request has settled. */
-  remove(flight: Flight): void {
-    this.#places.take(flight);
-  }
-
-  /** The request was refused while its source waits. It is removed when the source settles. */
-  setAside(flight: Flight): void {
-    this.#places.move(flight, this.#places.released);
-  }
-
   step(event: HealthEvent<string>, now: Instant): Step<string> {
-    const step = this.#health.step(event, now);
+    const step = reduce(this.#health, event, this.#settings.pauses, now.monotonicMs);
+    this.#health = step.health;
     if (step.askCanary && !this.#isClosed) this.#askCanary(now);
     return step;
   }
 
   /** Refreshes the token of an owner that succeeded recently, to see whether the service works. */
   #askCanary(now: Instant): void {
-    const owner = this.#health.nextCanary((accessKey) => this.#isFree(accessKey));
+    const { canaries, asked, round } = this.#health.blame;
+    const owner = canaries.find((accessKey) => !asked.includes(accessKey) && this.#isFree(accessKey));
     const slot = owner === undefined ? undefined : this.#owners.peek(owner);
     if (slot) {
       this.canaries++;
       const flight = newCanary(slot, now.monotonicMs);
-      flight.trialRound = this.#health.round;
+      flight.trialRound = round;
       this.#owners.began(flight);
-      this.#places.queue(flight, 'canary');
+      this.queue.move(flight, 'trial');
     }
     this.step({ kind: 'asked', owner, jitter: this.#settings.random() }, now);
   }
@@ -267,39 +263,50 @@ export class Scheduler {
 
   /** Whether it is a canary or another trial whose outcome is awaited. */
   isTrial({ trialRound }: Flight): boolean {
-    return trialRound === this.#health.round;
+    return trialRound === this.#health.blame.round;
   }
 
-  /** Reports what an outcome has changed, and starts what may start now. */
+  /** An outcome has changed what is known: reports a circuit that opened or closed, and starts what may start now. */
   react(now: Instant, message?: ReportedRequest): void {
-    this.#health.report(now, message);
+    if (this.#health.blame.circuit !== this.#reported) this.#reportCircuit(now, message);
     this.startNext(now);
   }
 
+  #reportCircuit(now: Instant, message: ReportedRequest | undefined): void {
+    const { circuit } = this.#health.blame;
+    const reported = this.#reported;
+    this.#reported = circuit;
+    if (reported && reported.scope !== circuit?.scope) this.#diagnostics.lifted(reported.scope);
+    if (!circuit) return;
+    const { scope, error } = circuit;
+    this.#diagnostics.paused(scope, circuit, withOutcome(error, scope, circuit, now), message);
+  }
+
+  /** While the circuit is open: sends the trial that is due, and refuses the queued requests if the pause is long. */
+  #attendCircuit(now: Instant): void {
+    const dueAtMs = trialDueAtMs(this.#health.blame);
+    if (dueAtMs !== undefined && dueAtMs <= now.monotonicMs) this.step({ kind: 'due' }, now);
+    const circuit = refusingCircuit(this.#health.blame, now.monotonicMs);
+    if (circuit && !this.#isRefusing) this.#refuseQueued(circuit, now);
+  }
+
   /** Refuses the queued requests that the circuit stops, in slices, because each refusal creates an error. */
-  #refuseQueued(now: Instant): void {
-    const circuit = this.refusingCircuit(now.monotonicMs);
-    if (!circuit || this.#isRefusing) return;
-    const { lanes } = this.#places;
+  #refuseQueued(circuit: Circuit, now: Instant): void {
     let left = SLICE;
-    for (const name of LANES.slice(1)) {
-      for (let flight = lanes.oldest(name); flight; flight = lanes.oldest(name)) {
+    for (const lane of LANES.slice(1)) {
+      for (let flight = this.queue.lists[lane].first; flight; flight = this.queue.lists[lane].first) {
         if (left-- === 0) {
-          this.#refuseNextSlice();
+          this.#isRefusing = true;
+          void nextTurn().then(() => {
+            this.#isRefusing = false;
+            this.startNext();
+          });
           return;
         }
         this.#diagnostics.refused(circuit.scope, flight.waiting);
-        this.#refuse(flight, refusal(circuit, flight.slot.owner, now));
+        this.#later.refuse(flight, refusal(circuit, flight.slot.owner, now));
       }
     }
-  }
-
-  #refuseNextSlice(): void {
-    this.#isRefusing = true;
-    void nextTurn().then(() => {
-      this.#isRefusing = false;
-      this.startNext();
-    });
   }
 
   /** Closes the circuit without a trial. */
@@ -307,11 +314,6 @@ export class Scheduler {
     const now = this.#time.now();
     this.step({ kind: 'resumed' }, now);
     this.react(now);
-  }
-
-  /** All owners were forgotten. */
-  forgetOwners(): void {
-    for (const owner of this.#health.owners) this.step({ kind: 'forgotten', owner }, this.#time.now());
   }
 
   /** Starts nothing until {@link Scheduler.unblock} has been called as often. */
@@ -328,7 +330,7 @@ export class Scheduler {
   close(): Flight[] {
     this.#isClosed = true;
     this.#timer.stop();
-    return [...this.#places];
+    return [...this.queue];
   }
 }
 

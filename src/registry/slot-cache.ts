@@ -44,12 +44,14 @@ export class SlotCache {
 
   /** The slot; counts as a use in the LRU order. */
   use(accessKey: string): Slot | undefined {
-    return this.#slotAt(this.#indexes.get(accessKey));
+    const index = this.#indexes.get(accessKey);
+    return index === undefined ? undefined : this.#slots[index];
   }
 
   /** The slot; does not change the LRU order. */
   peek(accessKey: string): Slot | undefined {
-    return this.#slotAt(this.#indexes.peek(accessKey));
+    const index = this.#indexes.peek(accessKey);
+    return index === undefined ? undefined : this.#slots[index];
   }
 
   /**
@@ -73,9 +75,5 @@ export class SlotCache {
 
   delete(accessKey: string): void {
     this.#indexes.delete(accessKey);
-  }
-
-  #slotAt(index: number | undefined): Slot | undefined {
-    return index === undefined ? undefined : this.#slots[index];
   }
 }

@@ -114,11 +114,6 @@ export function isUsable(slot: Slot, now: Instant): slot is Slot & { held: Acces
   return slot.held !== undefined && now.timelineMs - slot.aheadMs < slot.held.expiresAtMs;
 }
 
-/** Whether the held token may be served and is not yet due for a refresh. */
-function isFresh(slot: Slot, now: Instant): boolean {
-  return slot.held !== undefined && now.timelineMs - slot.aheadMs < slot.held.refreshAtMs;
-}
-
 /** The age of the held token. */
 export function heldForMs({ aheadMs }: Slot, { issuedAtMs }: AccessToken, now: Instant): number {
   return now.timelineMs - aheadMs - issuedAtMs;
@@ -131,11 +126,13 @@ export function backoffOf(slot: Slot, now: Instant): Pause | undefined {
 }
 
 export function phaseOf(slot: Slot, now: Instant, around: Surroundings): Phase {
-  if (isFresh(slot, now)) return 'fresh';
-  if (isUsable(slot, now)) return 'refresh-due';
+  const { held, aheadMs } = slot;
+  const nowMs = now.timelineMs - aheadMs;
+  if (held && nowMs < held.refreshAtMs) return 'fresh';
+  if (held && nowMs < held.expiresAtMs) return 'refresh-due';
   if (around.requesting) return 'requesting';
-  if (around.circuit || backoffOf(slot, now)) return 'backing-off';
-  return slot.held ? 'expired' : 'empty';
+  if (around.circuit || (slot.trouble && backoffOf(slot, now))) return 'backing-off';
+  return held ? 'expired' : 'empty';
 }
 
 /** What to do for a caller: the last column of the table. */
@@ -203,11 +200,6 @@ export function denied(slot: Slot, fingerprint: string, token?: AccessToken): bo
   return true;
 }
 
-/** Whether any token is on the denylist. Asked first, so that no fingerprint is computed in vain. */
-export function hasDeniedTokens({ trouble }: Slot): boolean {
-  return trouble !== undefined && trouble.denylist.length > 0;
-}
-
 /** Whether this token is on the denylist. */
 export function isDenied({ trouble }: Slot, fingerprint: string): boolean {
   return trouble?.denylist.includes(fingerprint) ?? false;
@@ -220,7 +212,7 @@ export function isDenied({ trouble }: Slot, fingerprint: string): boolean {
 export function accepted(slot: Slot, token: AccessToken): boolean {
   const { trouble } = slot;
   if (slot.held === token) slot.wasAccepted = true;
-  else if (!hasDeniedTokens(slot) || !isDenied(slot, token.fingerprint)) return false;
+  else if (!trouble?.denylist.length || !isDenied(slot, token.fingerprint)) return false;
   if (!trouble) return false;
   trouble.freshRejections = 0;
   return trouble.failure?.error.code === 'token_rejected' && lifted(slot);

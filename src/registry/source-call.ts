@@ -4,10 +4,11 @@ import type { Cancellation } from '../cancellation.ts';
 import type { Instant, Time } from '../clock.ts';
 import type { Diagnostics, ReportedRequest } from '../diagnostics.ts';
 import { OwnerTokenError } from '../errors.ts';
+import { assessLifetime } from '../expiry/lifetime.ts';
 import { failureOf } from '../failures/refusals.ts';
 import type { IssuedToken, RequestPermit, TokenRequest } from '../token.ts';
 import type { Flight } from './flight.ts';
-import { dateIssued, lifetimeOf } from './held-token.ts';
+import { dateIssued } from './held-token.ts';
 import type { RegistrySettings } from './options.ts';
 import type { Scheduler } from './scheduler.ts';
 
@@ -59,7 +60,8 @@ export function callSource(
   const { accessKey, slot } = flight;
   const request: TokenRequest = abort.addTo({
     reason: message.reason,
-    lifetimeMs: (issued: IssuedToken) => lifetimeOf(expiry, dateIssued(issued, call.sent, time.now())).lifetimeMs,
+    lifetimeMs: (issued: IssuedToken) =>
+      assessLifetime(expiry.lifetimeMs(dateIssued(issued, call.sent, time.now()))).lifetimeMs,
     timeoutMs: requestTimeoutMs,
     permit: permitOf(call, scheduler, time),
     // Last, because V8 keeps what follows a spread outside the object.

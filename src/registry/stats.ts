@@ -2,10 +2,10 @@
 
 import { type Instant, onWallClock } from '../clock.ts';
 import type { FailureScope, OwnerTokenErrorCode } from '../errors.ts';
+import type { Blame } from '../failures/blame.ts';
 import type { Pause } from '../failures/pauses.ts';
 import type { OwnerTable } from './owner-table.ts';
 import type { Requests } from './requests.ts';
-import type { Scheduler } from './scheduler.ts';
 import { backoffOf, isUsable, type Phase, phaseOf, type Slot, type Surroundings } from './slot.ts';
 
 /**
@@ -149,27 +149,29 @@ export function registryStats(
 ): RegistryStats {
   const { size, usable, evictions } = owners;
   const { waiting, scheduler } = requests;
-  const { inFlight, slow, queued } = scheduler.load;
-  const pauses = { owners: owners.failingCount, ...circuitStat(scheduler.circuit, now) };
+  const { queue, canaries, blame } = scheduler;
+  const { inFlight, queued, lists } = queue;
+  const pauses = { owners: owners.failingCount, ...circuitStat(blame, now) };
   return {
     owners: size,
     usable,
     inFlight,
-    slow: slow.length,
+    slow: lists.slow.length,
     queued,
     waiting,
     ...counts,
     evictions,
     ...requests.counts,
-    canaries: scheduler.canaries,
+    canaries,
     pauses,
   };
 }
 
 /** The open circuit, by its scope. */
-function circuitStat(circuit: Scheduler['circuit'], now: Instant): Omit<PauseStats, 'owners'> {
+function circuitStat({ circuit, outstanding }: Blame<string>, now: Instant): Omit<PauseStats, 'owners'> {
   if (!circuit) return {};
-  const { scope, error, count, retryAtMonotonicMs, probing } = circuit;
+  const { scope, error, count, retryAtMonotonicMs } = circuit;
+  const { code, failedAtMs } = error;
   const retryAtMs = onWallClock(retryAtMonotonicMs, now);
-  return { [scope]: { code: error.code, failedAtMs: error.failedAtMs, retryAtMs, failures: count, probing } };
+  return { [scope]: { code, failedAtMs, retryAtMs, failures: count, probing: outstanding > 0 } };
 }

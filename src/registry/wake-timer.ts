@@ -1,4 +1,4 @@
-/** One timer for many due times: fires at the earliest that was set. */
+/** The timer of the scheduler: fires at the time that was set last, or earlier. */
 
 import type { Instant, Time } from '../clock.ts';
 
@@ -13,16 +13,13 @@ export class WakeTimer {
     this.#wake = wake;
   }
 
-  /** @param times monotonic; undefined: not due. */
-  set(times: readonly (number | undefined)[], { monotonicMs }: Instant): void {
-    const atMs = Math.min(...times.map((ms) => ms ?? Number.POSITIVE_INFINITY));
-    if (atMs === Number.POSITIVE_INFINITY) {
-      this.stop();
-      return;
-    }
+  /** @param atMs monotonic; infinite: nothing is due. */
+  set(atMs: number, { monotonicMs }: Instant): void {
     // A timer that fires too early wakes the scheduler once for nothing, which costs less than restarting it each time.
-    if (this.#cancel && atMs >= this.#atMs) return;
-    this.stop();
+    if (this.#cancel && atMs >= this.#atMs && atMs !== Number.POSITIVE_INFINITY) return;
+    this.#cancel?.();
+    this.#cancel = undefined;
+    if (atMs === Number.POSITIVE_INFINITY) return;
     this.#atMs = atMs;
     const fire = () => {
       this.#cancel = undefined;

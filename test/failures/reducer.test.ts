@@ -7,7 +7,7 @@ import {
   initialHealth,
   reduce,
   roomAt,
-  roomGrowsAtMs,
+  mayStartAtMs,
   type Step,
   slowAfterMs,
 } from '../../src/failures/reducer.ts';
@@ -109,11 +109,11 @@ it.each([
 ])('the room is as large as the ramp says when %s', (_, firstSentMs, successes, nowMs, expected) => {
   const health = { ...initialHealth<string>(), firstSentMs, successes };
   expect(roomAt(health, 100, nowMs)).toBe(expected);
-  expect(roomGrowsAtMs(health, 100, nowMs)).toBe(expected === 100 ? undefined : nowMs + 10);
+  expect(mayStartAtMs(health, 100, nowMs)).toBe(expected === 100 ? Infinity : nowMs + 10);
 });
 
 it('the room is the limit at once if that is less', () => {
-  expect([roomAt(initialHealth(), 4, 0), roomGrowsAtMs(initialHealth(), 4, 0)]).toEqual([4, undefined]);
+  expect([roomAt(initialHealth(), 4, 0), mayStartAtMs(initialHealth(), 4, 0)]).toEqual([4, Infinity]);
 });
 
 it('the room grows from the first request on, with each success', () => {

@@ -2,7 +2,7 @@
 export const MUTATED = [
   'registry/slot',
   'registry/slot-cache',
-  'registry/lanes',
+  'registry/queue',
   'registry/scheduler',
   'failures/blame',
   'failures/pace',

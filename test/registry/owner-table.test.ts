@@ -1,4 +1,5 @@
 import { afterEach, expect, it, vi } from 'vitest';
+import type { Diagnostics } from '../../src/diagnostics.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { Flight } from '../../src/registry/flight.ts';
 import { OwnerTable } from '../../src/registry/owner-table.ts';
@@ -9,7 +10,11 @@ import { createSlot } from '../helpers/slots.ts';
 /** A table for two owners of either kind, with the names of those evicted. */
 function tableOfTwo() {
   const evicted: string[] = [];
-  const table = new OwnerTable(2, { evicted: ({ owner }) => void evicted.push(owner), lifted: () => {} });
+  const emit: Diagnostics['emit'] = (event, fieldsOf) => {
+    expect(event).toBe('owner.evicted');
+    evicted.push((fieldsOf() as { owner: string }).owner);
+  };
+  const table = new OwnerTable(2, { emit, lifted: () => {} });
   return { table, evicted };
 }
 
@@ -22,7 +27,7 @@ function stored(table: OwnerTable, owner: string, what: 'token' | 'failure'): Sl
   return slot;
 }
 
-const newFlight = (owner: string, slot = createSlot(owner)) => new Flight(owner, slot, 'new', 0);
+const newFlight = (owner: string, slot = createSlot(owner)) => new Flight(slot, 'new', 0);
 
 afterEach(() => vi.unstubAllGlobals());
 
@@ -63,7 +68,7 @@ it('the owners are failing until their pause is lifted, also while a request is 
 });
 
 it('the owners that fail are listed in the order of their first failure, those without a token first', () => {
-  const table = new OwnerTable(9, { evicted: () => {}, lifted: () => {} });
+  const table = new OwnerTable(9, { emit: () => {}, lifted: () => {} });
   const again = (slot: Slot) => {
     failed(slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 2, retryAtMonotonicMs: 1 });
     table.store(slot);
@@ -79,7 +84,7 @@ it('the owners that fail are listed in the order of their first failure, those w
 });
 
 it('the owners that work are listed from the one used last, without those that fail', () => {
-  const table = new OwnerTable(9, { evicted: () => {}, lifted: () => {} });
+  const table = new OwnerTable(9, { emit: () => {}, lifted: () => {} });
   const [a, b, c] = ['a', 'b', 'c'].map((name) => stored(table, `owner_${name}`, 'token'));
   stored(table, 'owner_d', 'failure');
   table.use('a');

@@ -1,81 +1,104 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
-import { Flight, type LaneName } from '../../src/registry/flight.ts';
-import { LANES, Lanes, laneOf } from '../../src/registry/lanes.ts';
+import { Flight, type Lane } from '../../src/registry/flight.ts';
+import { hasPermit, LANES, laneOf, RequestQueue } from '../../src/registry/queue.ts';
 import { failed, succeeded } from '../../src/registry/slot.ts';
 import { tokenOf } from '../helpers/numbered-tokens.ts';
 import { createProvenSlot, createSlot } from '../helpers/slots.ts';
 
-const flight = (name: string, lane: LaneName, queuedAtMs = 0) => new Flight(name, createSlot(name), lane, queuedAtMs);
+const flight = (name: string, lane: Lane, queuedAtMs = 0) => new Flight(createSlot(name), lane, queuedAtMs);
 
-/** Lanes with these requests, pushed in this order. */
-function lanesOf(...flights: Flight[]): Lanes {
-  const lanes = new Lanes();
-  for (const each of flights) lanes.push(each);
-  return lanes;
+/** A queue with these requests, each at the end of its lane. */
+function queueOf(...flights: Flight[]): RequestQueue {
+  const queue = new RequestQueue();
+  for (const each of flights) queue.move(each, each.lane);
+  return queue;
 }
 
+const names = (flights: Iterable<Flight>) => [...flights].map(({ accessKey }) => accessKey);
+
 /** The names of all requests, in the order in which they start at this time. */
-function startOrder(lanes: Lanes, nowMs: number, onlyCanaries = false): string[] {
-  const names: string[] = [];
-  for (let next = lanes.next(nowMs, onlyCanaries); next; next = lanes.next(nowMs, onlyCanaries)) {
-    names.push(next.accessKey);
-    next.list?.remove(next);
+function startOrder(queue: RequestQueue, nowMs: number, onlyTrials = false): string[] {
+  const order: Flight[] = [];
+  for (let next = queue.next(nowMs, onlyTrials); next; next = queue.next(nowMs, onlyTrials)) {
+    order.push(next);
+    queue.move(next, undefined);
   }
-  return names;
+  return names(order);
 }
 
 describe('the queue', () => {
   const reversed = () => LANES.toReversed().map((lane) => flight(lane, lane));
 
-  it('the queue starts canaries, known owners, new ones, refreshes, and owners known to fail, in this order', () => {
-    expect(startOrder(lanesOf(...reversed()), 0)).toEqual(['canary', 'known', 'new', 'refresh', 'failing']);
+  it('the queue starts trials, known owners, new ones, refreshes, and owners known to fail, in this order', () => {
+    expect(startOrder(queueOf(...reversed()), 0)).toEqual(['trial', 'known', 'new', 'refresh', 'failing']);
   });
 
-  it('the queue starts canaries alone while a circuit stops all others', () => {
-    expect(startOrder(lanesOf(...reversed()), 0, true)).toEqual(['canary']);
+  it('the queue starts trials alone while a circuit stops all others', () => {
+    expect(startOrder(queueOf(...reversed()), 0, true)).toEqual(['trial']);
   });
 
   it('the queue starts the oldest of a lane first, until it has waited for more than a second: then the newest', () => {
-    const three = () => lanesOf(flight('a', 'new', 0), flight('b', 'new', 400), flight('c', 'new', 800));
+    const three = () => queueOf(flight('a', 'new', 0), flight('b', 'new', 400), flight('c', 'new', 800));
     expect(startOrder(three(), 1_000)).toEqual(['a', 'b', 'c']);
     expect(startOrder(three(), 1_001)).toEqual(['c', 'b', 'a']);
-    const lanes = three();
-    const oldest = lanes.oldest('new') as Flight;
-    oldest.list?.remove(oldest);
-    expect(startOrder(lanes, 1_001)).toEqual(['b', 'c']);
+    const queue = three();
+    queue.move(queue.lists.new.first as Flight, 'running');
+    expect(startOrder(queue, 1_001)).toEqual(['b', 'c']);
   });
 
-  it('the queue is as long as all lanes together, and iterates over them in order', () => {
-    const lanes = lanesOf(...reversed(), flight('second', 'known'));
-    expect(lanes.length).toBe(6);
-    expect([...lanes].map(({ accessKey }) => accessKey)).toEqual([
-      ...['canary', 'known', 'second', 'new', 'refresh', 'failing'],
-    ]);
-  });
-
-  it('the queue knows the oldest of each lane, and of all', () => {
+  it('the queue knows the request that has waited longest in any lane', () => {
     const old = flight('old', 'failing', 3);
-    const lanes = lanesOf(
-      flight('a', 'canary', 7),
-      flight('b', 'new', 5),
-      flight('c', 'new', 6),
-      old,
-      flight('d', 'refresh', 4),
-    );
-    expect(lanes.oldest('new')?.accessKey).toBe('b');
-    expect(lanes.oldest('known')).toBeUndefined();
-    expect(lanes.longestWaiting).toBe(old);
-    expect(new Lanes().longestWaiting).toBeUndefined();
+    const others = [flight('a', 'trial', 7), flight('b', 'new', 5), flight('c', 'new', 6), flight('d', 'refresh', 4)];
+    expect(queueOf(...others, old).longestWaiting).toBe(old);
+    expect(new RequestQueue().longestWaiting).toBeUndefined();
   });
 
-  it('the queue has a request until that leaves its lane', () => {
-    const [a, b] = [flight('a', 'known'), flight('b', 'known')];
-    const lanes = lanesOf(a);
-    expect([lanes.has(a), lanes.has(b)]).toEqual([true, false]);
-    a.list?.remove(a);
-    expect([lanes.has(a), lanes.length, lanes.next(0, false)]).toEqual([false, 0, undefined]);
+  it('the queue has each request in one place, and counts those that wait, are queued and are in flight', () => {
+    const [a, b] = [flight('a', 'known'), flight('b', 'new')];
+    const queue = queueOf(a, b);
+    const counts = () => [queue.waiting, queue.queued, queue.inFlight];
+    expect(counts()).toEqual([2, 2, 0]);
+    for (const place of ['running', 'slow', 'released'] as const) {
+      queue.move(a, place);
+      expect([a.place, ...counts()]).toEqual([place, 1, 1, 1]);
+    }
+    queue.move(a, 'retrying');
+    expect(counts()).toEqual([1, 2, 0]);
+    queue.enqueue(a, 'failing');
+    queue.enqueue(b, 'known');
+    expect([a.lane, a.place, ...counts()]).toEqual(['failing', 'failing', 2, 2, 0]);
+    queue.move(b, undefined);
+    expect([names(queue), ...counts()]).toEqual([['a'], 1, 1, 0]);
   });
+
+  it.each([
+    ['abc', 'a', 'bc'],
+    ['abc', 'b', 'ac'],
+    ['abc', 'c', 'ab'],
+    ['a', 'a', ''],
+  ])('the queue of %s without %s is %s, in either direction, and keeps no link in what has left', (all, name, left) => {
+    const flights = [...all].map((each) => flight(each, 'new'));
+    const queue = queueOf(...flights);
+    const leaving = flights.find(({ accessKey }) => accessKey === name) as Flight;
+    queue.move(leaving, undefined);
+    queue.move(leaving, undefined);
+    expect([leaving.place, leaving.previous, leaving.next]).toEqual([undefined, undefined, undefined]);
+    const back: Flight[] = [];
+    for (let each = queue.lists.new.last; each; each = each.previous) back.unshift(each);
+    expect([names(queue).join(''), names(back).join(''), queue.lists.new.length]).toEqual([left, left, left.length]);
+  });
+});
+
+it('a permit is held by a request that runs, also a slow one, and not by one that only waits for another replica', () => {
+  const queue = new RequestQueue();
+  const each = flight('a', 'new');
+  const places = ['new', 'running', 'slow', 'released', 'retrying'] as const;
+  const held = places.filter((place) => {
+    queue.move(each, place);
+    return hasPermit(each);
+  });
+  expect(held).toEqual(['running', 'slow']);
 });
 
 describe('the lane of a request', () => {
@@ -86,10 +109,10 @@ describe('the lane of a request', () => {
   failed(failing, failure);
 
   it.each([
-    ['of an owner that never had a token is that of new ones', createSlot('new'), 'new'],
-    ['of an owner with a token is that of known ones', holding, 'known'],
-    ['of an owner that had one is that of known ones', createProvenSlot('known'), 'known'],
-    ['of an owner whose last request failed is the last one', failing, 'failing'],
+    ['the lane of a request of an owner that never had a token is that of new ones', createSlot('new'), 'new'],
+    ['the lane of a request of an owner with a token is that of known ones', holding, 'known'],
+    ['the lane of a request of an owner that had one is that of known ones', createProvenSlot('known'), 'known'],
+    ['the lane of a request of an owner whose last request failed is the last one', failing, 'failing'],
   ])('%s', (_, slot, lane) => {
     expect(laneOf(slot)).toBe(lane);
   });

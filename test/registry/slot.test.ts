@@ -12,7 +12,6 @@ import {
   forgotten,
   freshUntilSecond,
   type HeldToken,
-  hasDeniedTokens,
   isDenied,
   isUsable,
   lifted,
@@ -263,12 +262,8 @@ it('a rejection of an earlier token keeps that token for the next request, unles
   expect(empty.trouble?.lastRejected).toBe(token);
 });
 
-it('a rejection needs a fingerprint only if the owner has denied tokens', () => {
-  const failing = slotWith({ failure: failureUntil(1) });
-  expect([slotWith({}), failing].map(hasDeniedTokens)).toEqual([false, false]);
+it('no token of an owner without rejections is denied', () => {
   expect(isDenied(slotWith({}), 'a')).toBe(false);
-  denied(failing, 'a');
-  expect(hasDeniedTokens(failing)).toBe(true);
 });
 
 describe('an accepted token', () => {

@@ -78,13 +78,6 @@ export const BROKEN_CORES = {
     ['a lifetime counts from the answer', 'requestedAtMs: now.wallMs - tookMs', 'requestedAtMs: now.wallMs'],
     ['a date from before the clock was set back stands', 'setBackMs > MAX_READING_ERROR_MS', 'setBackMs > 1e15'],
   ],
-  'registry/places': [
-    [
-      'the pool of slow requests has no bound',
-      'this.running.length + Math.max(0, this.slow.length - limit)',
-      'this.running.length',
-    ],
-  ],
   'registry/registry': [
     ['callers do not join', 'requesting: flight !== undefined', 'requesting: false && flight !== undefined'],
     [
@@ -100,21 +93,22 @@ export const BROKEN_CORES = {
       'if (flight) {\n      recordSuccess',
     ],
     ['a rejection does not detach what was sent', "if (flight?.phase === 'sent') this.detach(flight);", ''],
-    ['close leaves callers waiting', 'this.#reject(flight, closedError(flight.slot.owner, now));', ''],
+    ['close leaves callers waiting', 'this.#waiters.reject(flight, closedError(flight.slot.owner, now));', ''],
     ['the end of a request starts no other', '    this.scheduler.react(now, message);\n', ''],
   ],
   'registry/scheduler': [
     [
-      'one request too many is in flight',
-      'return this.#places.counted(this.#settings.concurrency) <',
-      'return this.#places.counted(this.#settings.concurrency) <=',
+      'the pool of slow requests has no bound',
+      'running.length + Math.max(0, slow.length - concurrency)',
+      'running.length',
     ],
+    ['one request too many is in flight', 'return counted < roomAt', 'return counted <= roomAt'],
     [
       'the queue has no bound',
-      'if (this.#places.lanes.length < this.#settings.maxQueued) return true;',
-      'if (this.#places) return true;',
+      'if (this.queue.waiting < this.#settings.maxQueued) return true;',
+      'if (this.queue) return true;',
     ],
-    ['maxQueueMs is ignored', '      this.#refuse(flight, this.#overdue(flight, now));\n', '      break;\n'],
+    ['maxQueueMs is ignored', '      this.#later.refuse(flight, this.#overdue(flight, now));\n', '      break;\n'],
     [
       'a retry begins a new wait',
       '    flight.resends++;\n',
@@ -124,13 +118,13 @@ export const BROKEN_CORES = {
     ['what is to be sent again too late is lost', 'if (leftMs <= 0) return giveUp();', 'if (leftMs <= 0) return;'],
     [
       'an open circuit holds nothing back',
-      'lanes.next(monotonicMs, !this.#health.mayStart)',
-      'lanes.next(monotonicMs, false)',
+      'this.queue.next(now.monotonicMs, !mayNext)',
+      'this.queue.next(now.monotonicMs, false)',
     ],
     [
       'what is queued as a circuit opens is lost',
-      '        this.#refuse(flight, refusal(circuit, flight.slot.owner, now));\n',
-      '        this.remove(flight);\n',
+      '        this.#later.refuse(flight, refusal(circuit, flight.slot.owner, now));\n',
+      '        this.queue.move(flight, undefined);\n',
     ],
     ['a canary is asked for twice', ' && !this.#owners.flightOf(accessKey)', ''],
     ['paused owners are canaries', ' && !slot.trouble?.failure;', ';'],
@@ -162,7 +156,7 @@ export const BROKEN_CORES = {
     ],
     [
       "an owner's pause does not hold back",
-      'if (around.circuit || backoffOf(slot, now)) return',
+      'if (around.circuit || (slot.trouble && backoffOf(slot, now))) return',
       'if (around.circuit) return',
     ],
   ],
@@ -173,7 +167,7 @@ export const BROKEN_CORES = {
       "  } catch (error) {\n    if (error) throw error;\n    const message = 'the token source threw a value",
     ],
   ],
-  'registry/waiters': [
+  'registry/flight': [
     ['an abort leaves its caller waiting', '    waiter.reject(waiter.signal.reason);\n', ''],
     [
       'an abort fails all who wait',
