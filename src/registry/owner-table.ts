@@ -30,7 +30,7 @@ export class OwnerTable {
   #withToken: SlotCache | undefined;
   #withoutToken: SlotCache | undefined;
   /**
-   * Boxed: `detach` empties the box, because a `Map` may retain removed values until a major GC (see `linked-list.ts`).
+   * Boxed: `detach` empties the box, because a `Map` may retain removed values until a major GC (see `queue.ts`).
    */
   #flights = new Map<string, { flight: Flight | undefined }>();
   /** Owners whose last request failed, those that have failed longest first: without a token, and with one. */

@@ -302,7 +302,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   #around(flight: Flight | undefined, now: Instant): Around {
-    return { requesting: flight !== undefined, circuit: refusingCircuit(this.#requests.scheduler.blame, now.monotonicMs) };
+    const { blame } = this.#requests.scheduler;
+    return { requesting: flight !== undefined, circuit: refusingCircuit(blame, now.monotonicMs) };
   }
 
   /** Drops the held token. Pauses the owner if three fresh tokens in a row were rejected. */

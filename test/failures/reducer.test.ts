@@ -5,9 +5,9 @@ import {
   type Health,
   type HealthEvent,
   initialHealth,
+  mayStartAtMs,
   reduce,
   roomAt,
-  mayStartAtMs,
   type Step,
   slowAfterMs,
 } from '../../src/failures/reducer.ts';

@@ -182,6 +182,6 @@ it('an owner with a token takes less than 300 bytes beyond its access key and to
 });
 
 it('a settled request leaves less than 700 bytes to a full collection', () => {
-  // 280 to 460 on Node 20 at present. With tables that change with each request (`linked-list.ts`) it was 1,950.
+  // 280 to 460 on Node 20 at present. With tables that change with each request (`queue.ts`) it was 1,950.
   expect(counted.surviving.bytes).toBeLessThan(700);
 });
