@@ -44,6 +44,7 @@ const tracer = tracerProvider.getTracer('test');
 const source: TokenSource = {
   async requestToken(accessKey) {
     tracer.startSpan('POST', { kind: SpanKind.CLIENT }).end();
+    if (accessKey === 'hangs') return new Promise(() => {});
     if (accessKey === 'revoked') throw new OwnerTokenError('owner_refused', 'refused', { status: 400 });
     if (accessKey === 'invalid-client')
       throw new OwnerTokenError('client_refused', 'wrong secret', { status: 401, failureScope: 'client' });
@@ -169,11 +170,34 @@ describe('metrics', () => {
 
   it('metrics tell the state of the circuits', async () => {
     instrument(registry, { meterProvider, tracerProvider });
-    await failureOf('invalid-client');
+    const { retryAtMs = 0 } = await failureOf('invalid-client');
     expect(await series('owner_token.circuit.state')).toMatchObject({
       ...{ 'client closed': 0, 'client open': 1, 'client half_open': 0 },
       ...{ 'endpoint closed': 1, 'endpoint open': 0, 'endpoint half_open': 0 },
     });
+    clock.advance(retryAtMs - clock.now());
+    const trial = registry.getToken('hangs').catch(() => {});
+    await settle();
+    expect(await series('owner_token.circuit.state')).toMatchObject({
+      ...{ 'client closed': 0, 'client open': 0, 'client half_open': 1 },
+    });
+    await registry.close({ timeoutMs: 0 });
+    await trial;
+  });
+
+  it('metrics count the calls that an open circuit refuses among the refused lookups', async () => {
+    const error = new OwnerTokenError('endpoint_unavailable', 'down', {
+      failureScope: 'endpoint',
+      retryAfterMs: 60_000,
+    });
+    const issued = { token: 'canary-token', response: { expires_in: 100 } };
+    const requestToken = (accessKey: string) =>
+      accessKey === 'served' ? Promise.resolve(issued) : Promise.reject(error);
+    await using down = new OwnerTokenRegistry({ source: { requestToken }, name: 'crm' });
+    instrument(down, { meterProvider, tracerProvider });
+    for (const key of ['served', 'a', 'b', 'c']) await down.getToken(key).catch(() => {});
+    expect(await series('owner_token.lookups')).toEqual({ hit: 0, joined: 0, refused: 2 });
+    expect(await series('owner_token.refusals')).toEqual({ owner: 0, client: 0, endpoint: 2 });
   });
 
   it('metrics tell the outcomes of a fleet', async () => {

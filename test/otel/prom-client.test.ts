@@ -12,16 +12,15 @@ const source: TokenSource = {
     return { token: `token-${accessKey}`, response: { expires_in: 100 } };
   },
 };
-const fleet = {
-  stats: () => ({ sharing: true, shared: 5, leader: 3, fallback: 2, refused: 1, unreadable: 4, mismatched: 2 }),
-} as never;
+const stats = { sharing: true, shared: 5, leader: 3, fallback: 2, refused: 1, unreadable: 4, mismatched: 2 };
+const fleets = { erp: { stats: () => ({ ...stats, sharing: false }) }, crm: { stats: () => stats } } as never;
 
 let registries: OwnerTokenRegistry[];
 let stop: () => void;
 
 beforeEach(() => {
   registries = ['crm', 'erp'].map((name) => new OwnerTokenRegistry({ source, name }));
-  stop = registerMetrics(promClient, registries, { fleets: { crm: fleet } });
+  stop = registerMetrics(promClient, registries, { fleets });
 });
 
 afterEach(async () => {
@@ -48,6 +47,7 @@ describe('registerMetrics', () => {
         'owner_token_circuit_state{owner_token_registry="crm",owner_token_scope="client",owner_token_circuit_state="closed"} 1',
         'owner_token_fleet_requests_total{owner_token_registry="crm",owner_token_fleet_outcome="leader"} 3',
         'owner_token_fleet_sharing{owner_token_registry="crm"} 1',
+        'owner_token_fleet_sharing{owner_token_registry="erp"} 0',
         'owner_token_fleet_mismatched_replicas{owner_token_registry="crm"} 2',
         'owner_token_fleet_unreadable_values_total{owner_token_registry="crm"} 4',
       ]),

@@ -326,6 +326,18 @@ describe('failures', () => {
   });
 });
 
+it('a token that one replica gets after a failure ends the pause of its owner in the others', async () => {
+  const fleet = new ModelFleet(new FleetSource((call) => call.fail(new OwnerTokenError('owner_refused', 'no'))));
+  const [first, second] = replicas(fleet, 2) as [ModelReplica, ModelReplica];
+  for (const { registry } of [first, second]) await registry.getToken(KEY).catch(() => {});
+  expect(second.registry.describe(KEY).phase).toBe('backing-off');
+  fleet.source.script((call) => call.succeed());
+  first.registry.resume(KEY);
+  const { value } = await first.registry.getToken(KEY);
+  await settle();
+  expect((await second.registry.getToken(KEY)).value).toBe(value);
+});
+
 describe('leaders', () => {
   it('a follower that has waited for two leases requests its own token', async () => {
     const fleet = new ModelFleet(new FleetSource());
@@ -745,6 +757,20 @@ describe('defects that an attack on a real fleet found', () => {
     await fleet.pass(1_000, 10);
     expect(call.value?.value).toMatch(/^token-2-/);
   });
+});
+
+it('a replica that has closed is no longer counted', async () => {
+  const fleet = new ModelFleet();
+  const [first, second] = replicas(fleet, 2) as [ModelReplica, ModelReplica];
+  const pass = async (what: string) => {
+    for (const { registry } of [first, second]) await registry.getToken(what).catch(() => {});
+    await fleet.pass(10_000, 1_000);
+  };
+  for (const round of ['a', 'b', 'c']) await pass(round);
+  expect(second.shared.stats().replicas).toBe(2);
+  await first.registry.close();
+  await pass('d');
+  expect(second.shared.stats().replicas).toBe(1);
 });
 
 describe('a quota', () => {

@@ -158,6 +158,17 @@ describe('wake-ups', () => {
     const hung = setUp({ subscribe: () => new Promise(() => {}) }).wakeups;
     hung.watch('mine');
     await hung.close();
+    let confirm = () => {};
+    const late: Subscribe = (name) =>
+      new Promise((resolve) => {
+        confirm = () => resolve(async () => void ended.push(`late ${name}`));
+      });
+    const { wakeups: closedEarly } = setUp({ subscribe: late });
+    closedEarly.watch('mine');
+    await closedEarly.close();
+    confirm();
+    await settle();
+    expect(ended).toEqual(['wake', 'late wake']);
     expect(wakeups.mode).toBe('c');
   });
 });
