@@ -26,8 +26,6 @@ export function docsOf(results) {
     hit: hitTables(results.hit),
     fill: ownTable(results.fill, ['owners per second; in a new process', ratesOf]),
     memory: ownTable(results.memory),
-    start: ownTable(results.start),
-    'owner-fetch': ownTable(results['owner-fetch']),
   };
   for (const [name, block] of Object.entries(blocks)) {
     const place = new RegExp(`(<!-- ${name} -->\\n)[^]*?(<!-- end -->)`);
@@ -60,7 +58,7 @@ function summaryOf({ hit, burst, fill, invalidated, outage, memory, start, 'owne
     `In an **outage** of five minutes, ${row(outage, 'ours').failed} of ${calls} calls fail; with the other libraries ${Math.min(...failed)} to ${Math.max(...failed)} do.`,
     `An **owner** needs ${figure(row(memory, 'ours', 1).min)} bytes of heap with ${en(first.owners)} owners, beside key and token; a bare \`lru-cache\` ${figure(row(memory, 'lru-cache get', 1).min)}.`,
     `A **full garbage collection** stops the process for ${figure(row(memory, 'ours', memory.tables.length - 1).pauseMs)} ms with ${en(last.owners)} owners.`,
-    `**Importing** the package takes ${figure(row(start, 'ours').min)} ms, the first registry ${figure(row(start, 'ours', 1).min)} ms.`,
+    `**Importing** the package takes ${figure(row(start, 'ours').min)} ms, the first registry ${figure(row(start, 'ours', 1).min)} ms, or ${figure(row(start, "ours, logger: 'info'", 1).min)} ms if it loads pino.`,
     `**\`ownerFetch\`** adds ${percent(Math.min(...overheads))} to ${percent(Math.max(...overheads))} % of CPU time to a \`fetch\`.`,
     `**Logging at \`debug\` and OpenTelemetry** cost a hit nothing, and a cold owner ${times(fill, 'ours, logging', 'ours')} and ${times(fill, 'ours, OpenTelemetry', 'ours')} as much.`,
   ]
@@ -119,7 +117,7 @@ function peersOf({ hit, fill, burst, invalidated, outage, memory, start }) {
 
 /** A row for each of our own variants and what they are compared with, and a column for each scene. */
 function ownTable({ tables, base, columns: [unit] }, [extra, extraOf] = []) {
-  const compared = (name) => /^(ours|ownerFetch|nothing|pino|lru-cache|bare|fetch|Map)/.test(name);
+  const compared = (name) => /^(ours|lru-cache|bare|Map)/.test(name);
   const names = [...new Set(tables.flatMap(({ rows }) => rows.map(({ name }) => name)))].filter(compared);
   const scenes = tables.map((table) => subtitleOf(table) ?? '');
   const rows = names.map((name) => {
