@@ -1,16 +1,17 @@
 import { licensePlugin } from 'rolldown-license-plugin';
 import { defineConfig, type UserConfig } from 'tsdown';
-import { bundlePage, type Page, portalPlugin } from './src/sandbox/portal/bundle.ts';
+import { bundlePage, LIVE_VIEW, liveViewPlugin, type Page, PORTAL, portalPlugin } from './src/picture/bundle.ts';
 
-// What the portal's script may bundle, named like what `deps.onlyBundle` allows everything else: nothing.
-const page = once(() => bundlePage(['preact', 'valibot']));
+// What the pages' scripts may bundle, named like what `deps.onlyBundle` allows everything else: nothing.
+const portal = once(() => bundlePage(PORTAL, ['preact', 'valibot']));
+const liveView = once(() => bundlePage(LIVE_VIEW, ['preact']));
 
 // What checks and describes the JSON of the sandbox: bundled, so that it costs no user of the library a dependency.
 const SCHEMAS = ['valibot', '@valibot/to-json-schema'];
 
 const ENTRY_POINTS = [
   'src/index.ts',
-  'src/{sandbox,redis,otel}/index.ts',
+  'src/{sandbox,redis,otel,live-view}/index.ts',
   'src/otel/{instrumentation,prom-client}.ts',
   'src/adapters/*.ts',
 ];
@@ -36,7 +37,7 @@ export default defineConfig([
     format: 'esm',
     deps: { onlyBundle: SCHEMAS },
     outputOptions: { chunkFileNames: 'shared/[name].js' },
-    plugins: [portalPlugin('files', page)],
+    plugins: [portalPlugin('files', portal), liveViewPlugin(liveView)],
   },
   {
     ...shared,
@@ -46,11 +47,12 @@ export default defineConfig([
     deps: { alwaysBundle: ['p-limit', 'yocto-queue'], onlyBundle: ['p-limit', 'yocto-queue', ...SCHEMAS] },
     outputOptions: { chunkFileNames: 'shared/[name].cjs' },
     plugins: [
-      portalPlugin('files', page),
+      portalPlugin('files', portal),
+      liveViewPlugin(liveView),
       licensePlugin({
         failOnUnlicensed: true,
         async done(bundled, context) {
-          const texts = [...bundled, ...(await page()).bundled].map(({ name, version, license, licenseText }) =>
+          const texts = [...bundled, ...(await portal()).bundled].map(({ name, version, license, licenseText }) =>
             [`${name} ${version} (${license})`, licenseText.trim()].join('\n\n'),
           );
           const source = ['What is bundled here, and its licences.', ...texts].join('\n\n---\n\n');

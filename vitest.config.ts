@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { configDefaults, defineConfig } from 'vitest/config';
-import { bundlePage, portalPlugin } from './src/sandbox/portal/bundle.ts';
+import { bundlePage, LIVE_VIEW, liveViewPlugin, PORTAL, portalPlugin } from './src/picture/bundle.ts';
 
 /** Played once in CI and not on every line of Node, because it runs in virtual time and no figure depends on the machine. */
 const ARENA = ['test/arena/{scenes,random}.test.ts'];
@@ -28,13 +28,16 @@ const SYSTEM = [
 const source = (path: string) => fileURLToPath(new URL(`src/${path}`, import.meta.url));
 
 export default defineConfig({
-  plugins: [portalPlugin('memory', () => bundlePage(['preact', 'valibot']))],
+  plugins: [
+    portalPlugin('memory', () => bundlePage(PORTAL, ['preact', 'valibot'])),
+    liveViewPlugin(() => bundlePage(LIVE_VIEW, ['preact'])),
+  ],
   resolve: {
     // Examples import the package by its name and run against the sources.
     alias: [
       { find: /^owner-token-registry$/, replacement: source('index.ts') },
       { find: /^owner-token-registry\/((?:adapters|otel)\/.+)$/, replacement: source('$1.ts') },
-      { find: /^owner-token-registry\/(\w+)$/, replacement: source('$1/index.ts') },
+      { find: /^owner-token-registry\/([\w-]+)$/, replacement: source('$1/index.ts') },
     ],
   },
   test: {

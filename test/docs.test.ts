@@ -290,6 +290,7 @@ describe('tables', () => {
     ['docs/calling.md', ['OwnerFetchOptions']],
     ['docs/expiry.md', ['LearnedLifetimeOptions']],
     ['docs/observability.md', ['InstrumentOptions']],
+    ['docs/live-view.md', ['LiveViewOptions']],
   ])('%s has every option, and no other', (page, interfaces) => {
     expect(namesIn(page, '| option |').sort()).toEqual(interfaces.flatMap(membersOf).sort());
   });

@@ -154,10 +154,10 @@ const MAX_BUFFERED_BODY_BYTES = 1_048_576;
  * Buffers the body of a `Request` while it is sent, because it is a stream even if it was created from a string. A body
  * over 1 MiB, or one that is not completely sent when it is needed again, cannot be sent again.
  */
-function bufferedBody(request: Request): () => Uint8Array | undefined {
+function bufferedBody(request: Request): () => Uint8Array<ArrayBuffer> | undefined {
   const copy = request.clone().body as AsyncIterable<Uint8Array>;
   const chunks: Uint8Array[] = [];
-  let whole: Uint8Array | undefined;
+  let whole: Uint8Array<ArrayBuffer> | undefined;
   const buffer = async () => {
     let length = 0;
     for await (const chunk of copy) {

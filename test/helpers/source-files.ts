@@ -33,7 +33,7 @@ export function pathsBelow(folder: string): string[] {
 
 /** Whether users import this file of `src`, by the name that {@link packageName} gives. */
 export const isEntryPoint = (path: string): boolean =>
-  /^(index|(sandbox|redis|otel)\/index|otel\/(instrumentation|prom-client)|adapters\/[^/]+)\.ts$/.test(path);
+  /^(index|(sandbox|redis|otel|live-view)\/index|otel\/(instrumentation|prom-client)|adapters\/[^/]+)\.ts$/.test(path);
 
 /** The name by which users import an entry point. */
 export const packageName = (path: string): string => {

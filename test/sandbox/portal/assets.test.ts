@@ -5,9 +5,9 @@ import { pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { rolldown } from 'rolldown';
 import { expect, it } from 'vitest';
+import { bundlePage, PORTAL, portalPlugin } from '../../../src/picture/bundle.ts';
 import { startSandbox } from '../../../src/sandbox/index.ts';
 import { portalAssets } from '../../../src/sandbox/portal/assets.ts';
-import { bundlePage, portalPlugin } from '../../../src/sandbox/portal/bundle.ts';
 import { ROOT } from '../../helpers/source-files.ts';
 import { call } from '../client.ts';
 
@@ -58,8 +58,8 @@ it('is built into files beside the package, each read when it is first asked for
 });
 
 it('bundles no package that is not named, and hands over the licence of each', async () => {
-  await expect(bundlePage([])).rejects.toThrow('the portal bundles preact');
-  const { bundled } = await bundlePage(['preact', 'valibot']);
+  await expect(bundlePage(PORTAL, [])).rejects.toThrow('the portal bundles preact');
+  const { bundled } = await bundlePage(PORTAL, ['preact', 'valibot']);
   const licensed = { license: 'MIT', licenseText: expect.stringContaining('MIT') };
   expect(bundled).toMatchObject([
     { name: 'preact', ...licensed },

@@ -1,0 +1,8 @@
+/** A placeholder for the page's script and style sheet, which `bundle.ts` puts in its place: in the package and in tests. */
+
+export const script = "document.querySelector('#live-view').textContent = 'The page is not built: run npm run build.';";
+
+export const style = '';
+
+/** Of this package. */
+export const version = 'unknown';

@@ -1,0 +1,56 @@
+/** A page that shows running registries, mounted in the user's own backend. */
+
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { answerByFetch, answerByNode, receivedByFetch, receivedByNode } from './exchange.ts';
+import { LiveView as View } from './live-view.ts';
+import { checkArguments, type LiveViewOptions, type ViewedRegistry } from './options.ts';
+
+export type { LiveViewOptions, ViewedRegistry } from './options.ts';
+
+/**
+ * A live view, to be mounted at a path of the host's own server.
+ *
+ * @example
+ * ```ts
+ * const view: LiveView = liveView(registry, { public: true });
+ * const answer = await view.fetch(new Request('http://localhost/tokens/'));
+ * console.log(answer.status); // → 200
+ * ```
+ */
+export interface LiveView {
+  /** For Express, Connect, Fastify, NestJS and `node:http`. Answers every request that it gets. */
+  readonly node: (req: IncomingMessage, res: ServerResponse) => void;
+  /** For Hono, Next and other routers that pass a `Request`. */
+  readonly fetch: (request: Request) => Promise<Response>;
+}
+
+/**
+ * A read-only page of running registries: which owners work, which do not, why, and until when. It listens to nothing and
+ * starts nothing until a page is open, and answers 403 until `authorize` or `public` says who may look.
+ *
+ * @param registries one, or several with different names.
+ * @throws OwnerTokenError `invalid_options`, listing every problem.
+ *
+ * @example
+ * ```ts
+ * import { createServer, type IncomingMessage } from 'node:http';
+ *
+ * const isSupport = ({ headers }: IncomingMessage) => headers['x-role'] === 'support'; // or your session
+ * const view = liveView(registry, { authorize: isSupport });
+ * const server = createServer(view.node);
+ * console.log(server.listening); // → false
+ * ```
+ */
+export function liveView(
+  registries: ViewedRegistry | Iterable<ViewedRegistry>,
+  options: LiveViewOptions = {},
+): LiveView {
+  const checked = checkArguments(registries, options);
+  const view = new View(checked.registries, checked.options);
+  return {
+    node: (req, res) => {
+      void view.answer(receivedByNode(req)).then((answer) => answerByNode(answer, req.method, res));
+    },
+    fetch: async (request) => answerByFetch(await view.answer(receivedByFetch(request)), request),
+  };
+}

@@ -1,0 +1,83 @@
+/** The arguments of `liveView`, and their check. */
+
+import type { IncomingMessage } from 'node:http';
+import type { Clock } from '../clock.ts';
+import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
+import type { SharedTokens } from '../redis/shared-tokens.ts';
+import type { OwnerTokenRegistry } from '../registry/registry.ts';
+
+/**
+ * What the live view needs of a registry.
+ *
+ * @example
+ * ```ts
+ * const viewed: ViewedRegistry = registry;
+ * console.log(viewed.name); // → default
+ * ```
+ */
+export type ViewedRegistry = Pick<OwnerTokenRegistry, 'name' | 'stats' | 'owners' | 'describe' | 'fingerprint'>;
+
+/**
+ * Options of {@link liveView}. Exactly one of `authorize` and `public` must be given for the page to be shown.
+ *
+ * @example
+ * ```ts
+ * import type { Request } from 'express';
+ *
+ * const options: LiveViewOptions = { authorize: (request: Request) => request.get('x-role') === 'support' };
+ * ```
+ */
+export interface LiveViewOptions {
+  /**
+   * Decides about each request: the `IncomingMessage` that `node` got, or the `Request` that `fetch` got. Refused unless it
+   * returns, or resolves to, `true`. The event stream of an open page is one request: closing the session does not end it.
+   */
+  authorize?(request: IncomingMessage | Request): boolean | Promise<boolean>;
+  /** `true`: everyone who reaches the address may look, because something in front decides. */
+  public?: boolean | undefined;
+  /** Whether an owner can be looked up by its access key, which the page sends in a body and keeps nowhere. Default: false. */
+  accessKeySearch?: boolean | undefined;
+  /** The `SharedTokens` of registries, by the registry's name, to show what sharing does. Default: none. */
+  fleets?: Readonly<Record<string, Pick<SharedTokens, 'stats'>>> | undefined;
+  /** The clock of the registries. Default: the system's. */
+  clock?: Clock | undefined;
+}
+
+/**
+ * Checks both arguments.
+ *
+ * @throws OwnerTokenError `invalid_options`, listing every problem.
+ */
+export function checkArguments(
+  given: ViewedRegistry | Iterable<ViewedRegistry>,
+  options: LiveViewOptions,
+): { registries: ViewedRegistry[]; options: LiveViewOptions } {
+  const known = ['authorize', 'public', 'accessKeySearch', 'fleets', 'clock'] as const;
+  const check = new OptionCheck<LiveViewOptions & { registries?: unknown }>('liveView', options, known);
+  const isIterable = typeof given === 'object' && given !== null && Symbol.iterator in given;
+  const registries = isIterable ? [...given] : [given];
+  const names = new Set<string>();
+  if (registries.length === 0) check.problem('registries', 'at least one registry');
+  for (const registry of registries) {
+    if (!hasMethods(registry, 'stats', 'owners', 'describe', 'fingerprint')) {
+      check.problem('registries', 'an OwnerTokenRegistry, or several');
+    } else if (names.size === names.add(registry.name).size) {
+      check.problem(
+        'registries',
+        `registries with different names (two are \`${registry.name}\`: set the option \`name\`)`,
+      );
+    }
+  }
+  check.functions('authorize');
+  const isBoolean = (value: unknown) => typeof value === 'boolean';
+  check.when('public', isBoolean, 'true or false');
+  check.when('accessKeySearch', isBoolean, 'true or false');
+  check.when('clock', isClock, 'an object with now() and monotonic()');
+  for (const [name, fleet] of Object.entries(check.values.fleets ?? {})) {
+    if (!names.has(name)) check.problem(`fleets.${name}`, `the name of a registry: ${[...names].join(', ')}`);
+    else if (!hasMethods(fleet, 'stats')) check.problem(`fleets.${name}`, 'a SharedTokens');
+  }
+  if (check.values.authorize && check.values.public)
+    check.problem('public', 'nothing beside `authorize`: choose one of the two');
+  return { registries, options: check.done() };
+}

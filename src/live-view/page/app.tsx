@@ -1,0 +1,126 @@
+import { useEffect, useState } from 'preact/hooks';
+import { plural, spanWord, timeWord } from '../../picture/words.ts';
+import type { RegistryView, Replica } from '../frames.ts';
+import type { Connection, Status } from './connection.ts';
+import { Figures } from './figures.tsx';
+import { Lanes } from './lanes.tsx';
+import { OwnersTable, ownersWord } from './owners-table.tsx';
+import { Find } from './search.tsx';
+
+const STATUS_WORDS: Readonly<Record<Status, string>> = {
+  connecting: 'Connecting',
+  live: 'Connected',
+  lost: 'Connection lost, trying again',
+  refused: 'You may no longer see this page: sign in again',
+};
+
+/** @param version the page's own clock when the connection's model last changed. */
+export function App({ connection, version }: { connection: Connection; version: number }) {
+  const { model, status } = connection;
+  const [chosen, choose] = useState('');
+  const [wanted, want] = useState('');
+  const registry = model.registries.find(({ name }) => name === chosen) ?? model.registries[0];
+  const nowMs = model.nowMs(version);
+  useEffect(() => {
+    document.documentElement.dataset.connection = status === 'live' || status === 'connecting' ? 'live' : 'lost';
+  }, [status]);
+  return (
+    <>
+      <a class="skip" href="#main">
+        Skip to content
+      </a>
+      <header>
+        <p class="name">Owner tokens</p>
+        <Registries registries={model.registries} chosen={registry?.name} onChoose={choose} />
+        <p class={status === 'live' ? 'connection' : 'connection lost'}>
+          <span aria-hidden="true">{status === 'live' ? '●' : '○'}</span> {STATUS_WORDS[status]}
+        </p>
+      </header>
+      <main id="main" tabIndex={-1}>
+        <h1>Owner tokens</h1>
+        <p class="news" role="status">
+          {model.news}
+        </p>
+        {registry ? (
+          <div class="live">
+            <Figures {...{ model, registry, nowMs }} />
+            <Failing registry={registry} nowMs={nowMs} />
+            <Find {...{ wanted, nowMs }} registry={registry.name} onWant={want} accessKeys={model.accessKeys} />
+            <Lanes {...{ model, registry, wanted, version }} still={status !== 'live'} onWant={want} />
+          </div>
+        ) : (
+          <p>{status === 'live' ? '' : `${STATUS_WORDS[status]} …`}</p>
+        )}
+      </main>
+      {model.replica && registry && <Footer replica={model.replica} registry={registry} nowMs={nowMs} />}
+    </>
+  );
+}
+
+function Registries(props: {
+  registries: readonly RegistryView[];
+  chosen: string | undefined;
+  onChoose: (name: string) => void;
+}) {
+  const { registries, chosen, onChoose } = props;
+  if (registries.length < 2) return <span class="fill" />;
+  return (
+    <fieldset class="switch fill">
+      <legend class="hidden">Registry</legend>
+      {registries.map(({ name, stats: { pauses } }) => (
+        <button key={name} type="button" aria-pressed={name === chosen} onClick={() => onChoose(name)}>
+          {name}
+          {(pauses.owners > 0 || pauses.client || pauses.endpoint) && (
+            <span role="img" aria-label=", fails">
+              {' '}
+              ▲
+            </span>
+          )}
+        </button>
+      ))}
+    </fieldset>
+  );
+}
+
+function Failing({ registry: { failing, stats }, nowMs }: { registry: RegistryView; nowMs: number }) {
+  const all = stats.pauses.owners;
+  return (
+    <section aria-labelledby="failing-heading">
+      <h2 id="failing-heading">Owners that need attention</h2>
+      {failing.length === 0 ? (
+        <p class="empty">{stats.owners === 0 ? 'No owner has asked for a token yet.' : 'None: no owner fails.'}</p>
+      ) : (
+        <OwnersTable label="Owners that need attention, worst first" owners={failing} nowMs={nowMs} />
+      )}
+      {all > failing.length && (
+        <p class="hint">
+          The first {failing.length} of {ownersWord(all)}. The search finds the others.
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Footer({ replica, registry, nowMs }: { replica: Replica; registry: RegistryView; nowMs: number }) {
+  const { host, pid, startedAtMs, version, node } = replica;
+  return (
+    <footer>
+      <p>
+        Replica <strong>{host}</strong>, process {pid}, started {timeWord(startedAtMs)} (
+        {spanWord(Math.max(1000, nowMs - startedAtMs))} ago). owner-token-registry {version}, Node {node}.
+      </p>
+      <p>{sharingWord(registry)}</p>
+    </footer>
+  );
+}
+
+function sharingWord({ fleet }: RegistryView): string {
+  if (!fleet) return 'Sharing between replicas: none is known to this page.';
+  const { sharing, replicas, shared, leader, fallback, mismatched } = fleet;
+  if (!sharing) return `Redis is unavailable: this replica requests its own tokens (${fallback} so far).`;
+  const others = mismatched > 0 ? ` ${plural(mismatched, 'replica')} with other keys cannot share.` : '';
+  return (
+    `Shares tokens with ${plural(Math.max(0, replicas - 1), 'other replica')}: ${shared} received, ${leader} requested for all, ` +
+    `${fallback} requested alone.${others}`
+  );
+}

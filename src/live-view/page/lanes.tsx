@@ -1,0 +1,119 @@
+import { useMemo, useState } from 'preact/hooks';
+import { kindOf } from '../../picture/data.ts';
+import { LanesTable } from '../../picture/lanes-table.tsx';
+import { Legend } from '../../picture/parts.tsx';
+import { Picture } from '../../picture/picture.tsx';
+import { countWord, MARK_WORDS, spanWord, timeWord } from '../../picture/words.ts';
+import type { RegistryView } from '../frames.ts';
+import { MAX_LANE_MARKS, type Model } from './model.ts';
+
+const WINDOWS = [60_000, 300_000, 900_000];
+
+/** The last minutes, or a part of them that was chosen on the rail. */
+interface Window {
+  readonly windowMs: number;
+  readonly untilMs?: number;
+}
+
+export function Lanes(props: {
+  model: Model;
+  registry: RegistryView;
+  wanted: string;
+  /** Changes whenever the model has changed. */
+  version: number;
+  still: boolean;
+  onWant: (owner: string) => void;
+}) {
+  const { model, registry, wanted, version, still, onWant } = props;
+  const [window, setWindow] = useState<Window>({ windowMs: 60_000 });
+  const [asTable, setAsTable] = useState(false);
+  const [selected, select] = useState<number>();
+  const { windowMs, untilMs } = window;
+  const picture = useMemo(() => model.picture(registry, wanted), [registry, wanted, version]);
+  const { lanes, bands, matching } = picture;
+  const nowMs = () => untilMs ?? model.nowMs(performance.now());
+  return (
+    <section class="lanes-section" aria-labelledby="lanes-heading">
+      <div class="row heading">
+        <h2 id="lanes-heading">Token requests</h2>
+        {untilMs !== undefined && (
+          <button type="button" onClick={() => setWindow({ windowMs: 60_000 })}>
+            Back to now
+          </button>
+        )}
+        <fieldset class="switch">
+          <legend class="hidden">Show the last</legend>
+          {WINDOWS.map((ms) => (
+            <button
+              key={ms}
+              type="button"
+              aria-pressed={untilMs === undefined && windowMs === ms}
+              onClick={() => setWindow({ windowMs: ms })}
+            >
+              {spanWord(ms)}
+            </button>
+          ))}
+        </fieldset>
+        <fieldset class="switch">
+          <legend class="hidden">Show as</legend>
+          {['Picture', 'Table'].map((word) => (
+            <button
+              key={word}
+              type="button"
+              aria-pressed={asTable === (word === 'Table')}
+              onClick={() => setAsTable(word === 'Table')}
+            >
+              {word}
+            </button>
+          ))}
+        </fieldset>
+      </div>
+      {!asTable && <Legend />}
+      {matching > lanes.length && (
+        <p class="hint worst">
+          The {countWord(lanes.length)} of {countWord(matching)} owners with the most failures and requests.
+        </p>
+      )}
+      {asTable ? (
+        <LanesTable lanes={lanes} nowMs={nowMs()} windowMs={windowMs} mostMarks={MAX_LANE_MARKS} />
+      ) : (
+        <Picture
+          {...{ lanes, bands, windowMs, nowMs, selected }}
+          seconds={model.seconds(registry.name)}
+          still={still || untilMs !== undefined}
+          onSelect={select}
+          onZoom={(span) =>
+            setWindow(span ? { windowMs: span.toMs - span.fromMs, untilMs: span.toMs } : { windowMs: 60_000 })
+          }
+          hrefOf={() => '#find-heading'}
+        />
+      )}
+      {lanes.length === 0 && <p class="empty">No token requests since this page was opened.</p>}
+      {selected !== undefined && <Selected {...{ model, selected, lanes }} onWant={onWant} />}
+    </section>
+  );
+}
+
+/** The request whose mark was clicked. The table of owners says the same by keyboard. */
+function Selected(
+  props: Pick<ReturnType<Model['picture']>, 'lanes'> & {
+    model: Model;
+    selected: number;
+    onWant: (owner: string) => void;
+  },
+) {
+  const request = props.model.requests.get(props.selected);
+  const lane = props.lanes.find(({ name }) => name === request?.owner);
+  const mark = lane?.marks.find(([id]) => id === props.selected);
+  if (!request || !mark) return null;
+  const { owner, reason, atMs, tookMs, code, status } = request;
+  const outcome = [MARK_WORDS[kindOf(mark)], code, status, tookMs !== undefined && `after ${spanWord(tookMs)}`];
+  return (
+    <p class="selected">
+      <button type="button" class="link" onClick={() => props.onWant(owner)}>
+        {owner}
+      </button>{' '}
+      at {timeWord(atMs)}: requested because its token was {reason}; {outcome.filter(Boolean).join(', ')}
+    </p>
+  );
+}
