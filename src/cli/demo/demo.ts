@@ -1,17 +1,18 @@
 /** `owner-token-registry demo`: runs the library against a sandbox and draws the result. */
 
-import { EXIT, type Output, readFlags, type Terminal } from '../command.ts';
+import { EXIT, type Output, readFlags, type Terminal, UsageError } from '../command.ts';
 import { ProgressLine } from '../progress-line.ts';
 import { bar, drawResult, thousands } from './picture.ts';
 import { type DemoResult, type Progress, runDemo } from './run.ts';
 
-export const usage = `Usage: owner-token-registry demo [--fleet] [--json]
+export const usage = `Usage: owner-token-registry demo [--fleet | --view] [--json]
 
 Starts a sandbox and obtains tokens for 200 owners over real HTTP, while thousands of calls arrive at once, tokens
 expire and are revoked, and a customer leaves. Draws the result. Exits with 1 if a check fails.
 
   --fleet  run eight replicas, without sharing and sharing tokens through Redis. Needs a Redis client (npm install redis, or
            ioredis) and redis-server, which it starts itself unless REDIS_URL names a running one
+  --view   run until Ctrl-C, with customers that fail and recover, and show it in the live view: a page in your browser
   --json   print one JSON object instead of the picture
 `;
 
@@ -19,13 +20,22 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   const flags = readFlags(args, {
     json: { type: 'boolean' },
     fleet: { type: 'boolean' },
+    view: { type: 'boolean' },
   });
+  if (flags.view && (flags.fleet || flags.json)) throw new UsageError('--view: cannot be combined with other options');
+  if (flags.view) return (await import('./view.ts')).runViewDemo(terminal);
   if (flags.fleet) return (await import('./fleet.ts')).runFleetDemo(terminal, flags.json ?? false);
   const progress = flags.json ? { report: () => {}, end: () => {} } : showProgress(terminal.out);
   const result = await runDemo(progress.report, terminal.signal).finally(progress.end);
-  terminal.out.write(flags.json ? `${JSON.stringify(summaryOf(result))}\n` : `\n${drawResult(result)}\n`);
+  terminal.out.write(
+    flags.json ? `${JSON.stringify(summaryOf(result))}\n` : `\n${drawResult(result)}\n\n${nextStep(terminal)}\n`,
+  );
   return result.checks.every(({ ok }) => ok) ? EXIT.ok : EXIT.failed;
 }
+
+/** How to see it live. Fits 60 columns, like the picture. */
+const nextStep = ({ env }: Terminal): string =>
+  `See it live: ${env.npm_lifecycle_event === 'demo' ? 'npm run demo -- --view' : 'npx owner-token-registry demo --view'}`;
 
 /** On a terminal, redraws one line; elsewhere, prints a line when a phase starts. */
 function showProgress(out: Output): { report: Progress; end: () => void } {
