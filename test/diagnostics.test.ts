@@ -246,25 +246,6 @@ it('a pause of an owner ends with its next success, which is reported like its f
   expect(heard).toMatchObject([{ scope: 'owner', owner: 'owner_x', action: 'lifted', durationMs: 2_100 }]);
 });
 
-it.each<[string, Logger | 'warn' | 'silent' | undefined]>([
-  ['is silent', 'silent'],
-  ['there is none', undefined],
-  ['writes warnings only', 'warn'],
-  ['says so', { debug() {}, info() {}, warn() {}, isLevelEnabled: (level) => level === 'warn' }],
-])('names are not computed for a request that succeeds where a logger %s', async (_, logger) => {
-  const now = () => new Time(new ManualClock()).now();
-  const reports = new Diagnostics(logger, { registry: 'crm', host: undefined, now });
-  const computed = () => {
-    throw new Error('computed');
-  };
-  const unnamed = Object.defineProperty({ owner: '' }, 'owner', { get: computed });
-  const fingerprint = { ofToken: computed };
-  const message = reports.newRequest(unnamed, 'absent');
-  await reports.requestSent(message, async () => {});
-  reports.requestSucceeded(message, new AccessToken({ ...TOKEN, value: 'v', fingerprint }), unnamed, 0);
-  reports.emit('owner.evicted', () => ({ owner: unnamed.owner }));
-});
-
 it('what else is logged is an owner evicted, and a registry closed', () => {
   const { reports, lines } = reporting();
   reports.emit('owner.evicted', () => SLOT);

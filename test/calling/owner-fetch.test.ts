@@ -231,7 +231,7 @@ describe('every other answer', () => {
     expect(service.received).toHaveLength(statuses.length);
   });
 
-  it('and every failure of the network is what fetch makes of it', async () => {
+  it('a failure of the network is what fetch makes of it', async () => {
     const service = await ResourceService.start();
     await service[Symbol.asyncDispose]();
     const error = await failureOf(fetchFor(new NumberedTokens(), service.origin)(service.origin));

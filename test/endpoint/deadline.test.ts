@@ -29,18 +29,6 @@ it('a deadline ends with the signal, at once, also when that was aborted before'
   expect(clock.pendingTimers).toBe(0);
 });
 
-it('a deadline takes a signal of a foreign make too', () => {
-  let abort: (() => void) | undefined;
-  const addEventListener = (_type: string, fn: () => void) => {
-    abort = fn;
-  };
-  const foreign = { aborted: false, addEventListener };
-  const signal = { ...foreign, removeEventListener() {} } as unknown as AbortSignal;
-  const deadline = new Deadline(new ManualClock(), 100, signal);
-  abort?.();
-  expect(deadline.reason).toMatchObject({ code: 'closed' });
-});
-
 it('a deadline leaves no timer and no listener once it is cancelled', async () => {
   const { signal } = new AbortController();
   const clock = new ManualClock();

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Deadline } from '../../src/endpoint/deadline.ts';
 import { postByFetch } from '../../src/endpoint/fetch-exchange.ts';
 import { type ExchangeResult, targetBelow } from '../../src/endpoint/http-exchange.ts';
-import { type Answer, flood, head, LoopbackService, raw, silence, status } from '../helpers/loopback-service.ts';
+import { type Answer, flood, head, LoopbackService, raw, status } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 
 let service: LoopbackService;
@@ -125,16 +125,6 @@ it('a fetch that fails is told of, whether it rejects, throws or gives no respon
   for (const each of failing) expect(await post(each)).toEqual({ error: boom });
   const none = answering(() => undefined as unknown as Response);
   expect((await post(none)).error).toBeInstanceOf(TypeError);
-});
-
-it('an abort ends a request that nobody answers, and its connection', async () => {
-  const controller = new AbortController();
-  service.next(silence());
-  const pending = post(fetch, controller.signal);
-  const call = await service.arrived(1);
-  controller.abort();
-  expect(await pending).toMatchObject({ error: { code: 'closed' } });
-  await call.gone;
 });
 
 it('an abort never takes for whole what a fetch deaf to it had begun, and lets go of that', async () => {

@@ -263,11 +263,6 @@ it('the agent of an endpoint reads the proxy from the environment only if the gl
   expect(keepAliveAgent(url)).toMatchObject({ options: { proxyEnv: globalOptions.proxyEnv, timeout: 30_000 } });
 });
 
-it('a connection that was kept is stored by the origin of the endpoint alone', async () => {
-  await warm();
-  expect(Object.keys(agent.freeSockets)).toEqual([service.url]);
-});
-
 it('a connection that was kept is kept for 30 s', async () => {
   await warm();
   expect(idle()).toMatchObject([{ timeout: 30_000 }]);
@@ -277,15 +272,6 @@ it('a connection that was kept is kept for a second less than the service says',
   service.next(json(200, {}, { 'keep-alive': 'timeout=5' }));
   await warm();
   expect(idle()).toMatchObject([{ timeout: 4_000 }]);
-});
-
-it('a connection that was kept is reused without a new timeout', async () => {
-  await warm();
-  const [socket] = idle();
-  const setTimeout = vi.spyOn(socket as Socket, 'setTimeout');
-  await warm();
-  expect(idle()).toEqual([socket]);
-  expect(setTimeout).not.toHaveBeenCalled();
 });
 
 it('a connection that was kept is dropped when idle, and left alone in use', async () => {

@@ -66,7 +66,7 @@ describe('what is stated', () => {
     expect(policy.lifetimeMs({ token: 'token-99' })).toBeLessThan(MINUTE_MS);
   });
 
-  it('explores less once the lifetime is known, and pays for each explorer', () => {
+  it('the policy explores less once the lifetime is known, and pays for each explorer', () => {
     const policy = learnedLifetime();
     endAt(policy, HOUR_MS);
     const before = policy.stats().evidence.explorers;
@@ -74,7 +74,7 @@ describe('what is stated', () => {
     expect(policy.stats().evidence.explorers - before).toBeLessThanOrEqual(2);
   });
 
-  it('explores again what it is paid for: calls that succeed, not such as are made together', () => {
+  it('the policy explores again what it is paid for: calls that succeed, not such as are made together', () => {
     const explorersAfter = (agesMs: (index: number) => number) => {
       const policy = learnedLifetime({ exploration: 0.01 });
       endAt(policy, HOUR_MS);

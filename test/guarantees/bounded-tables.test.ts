@@ -130,43 +130,6 @@ describe('H4', () => {
     await registry.close();
   });
 
-  it('H4 a queued waiter can leave, and its place is free at once', async () => {
-    const { registry, source } = scripted({ concurrency: 1, maxQueued: 1 });
-    const first = registry.getToken('key-1');
-    await settle();
-    const caller = new AbortController();
-    const queued = registry.getToken('key-2', { signal: caller.signal });
-    expect((await errorOf(registry.getToken('key-3'))).code).toBe('queue_full');
-    caller.abort(new Error('left'));
-    await expect(queued).rejects.toThrow('left');
-    const third = registry.getToken('key-3');
-    source.script((call) => call.succeed());
-    source.call(0).succeed();
-    await Promise.all([first, third]);
-    expect(source.calls.map(({ accessKey }) => accessKey)).toEqual(['key-1', 'key-3']);
-  });
-
-  it('H4 nobody waits longer than maxQueueMs while nobody is served: queue_timeout, by one timer for the whole queue', async () => {
-    const { registry, clock, source } = scripted({ concurrency: 1, maxQueueMs: 250 });
-    const first = registry.getToken('key-1');
-    await settle();
-    const early = [registry.getToken('key-2'), registry.getToken('key-3')];
-    clock.advance(100);
-    const late = registry.getToken('key-4');
-    // One for the queue, one for the request that was sent.
-    expect(clock.pendingTimers).toBe(2);
-    clock.advance(149);
-    expect(registry.stats()).toMatchObject({ queued: 3 });
-    clock.advance(1);
-    for (const each of early) expect(await errorOf(each)).toMatchObject({ code: 'queue_timeout', retryable: true });
-    expect(registry.stats()).toMatchObject({ queued: 1 });
-    source.script((call) => call.succeed());
-    source.call(0).succeed();
-    await Promise.all([first, late]);
-    expect(source.calls.map(({ accessKey }) => accessKey)).toEqual(['key-1', 'key-4']);
-    expect(clock.pendingTimers).toBe(0);
-  });
-
   it('H4 a queue full of refreshes still takes a waiting caller, whose token has been served to nobody', async () => {
     const source = ScriptedSource.answering(100);
     const { registry, clock } = scripted({ concurrency: 1, maxQueued: 2 }, source);

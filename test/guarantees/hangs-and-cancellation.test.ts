@@ -90,19 +90,6 @@ describe('D4', () => {
     await registry.close();
   });
 
-  it('D4 a joiner aborts: it settles at once, and nobody else notices', async () => {
-    const { registry, source } = scripted();
-    const first = registry.getToken('key-1');
-    const caller = new AbortController();
-    const joiner = registry.getToken('key-1', { signal: caller.signal });
-    await settle();
-    caller.abort(left);
-    await expect(joiner).rejects.toBe(left);
-    expect(await isSettled(first)).toBe(false);
-    source.call(0).succeed();
-    await first;
-  });
-
   it('D4 already aborted: never joins, never asks, and rejects even where a token is held', async () => {
     const { registry, source } = scripted({}, ScriptedSource.answering());
     const signal = AbortSignal.abort(left);

@@ -4,7 +4,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
-import { fixedLifetime, jwtExp, untilRejected } from '../../src/expiry/policies.ts';
+import { fixedLifetime } from '../../src/expiry/policies.ts';
 import { SHARING_EVENTS, type SharingMessage } from '../../src/redis/diagnostics.ts';
 import type { SharedTokensOptions } from '../../src/redis/options.ts';
 import { SharedTokens } from '../../src/redis/shared-tokens.ts';
@@ -27,7 +27,6 @@ afterEach(() => {
   events.length = 0;
 });
 
-const values = (tokens: AccessToken[]) => new Set(tokens.map((token) => token.value));
 const replicas = (fleet: ModelFleet, count: number) => Array.from({ length: count }, () => fleet.replica());
 
 /** What a promise came to, without waiting for it. */
@@ -116,21 +115,6 @@ describe('rejections', () => {
     return all;
   }
 
-  it('L4: the second replica to reject shares the new token, and a late rejection costs no request', async () => {
-    const fleet = new ModelFleet();
-    const all = await holding(fleet, 4);
-    const tokens: AccessToken[] = [];
-    const old = await (all[0] as ModelReplica).registry.getToken(KEY);
-    for (const { registry } of all) {
-      // Those that have heard of the first rejection have dropped it already.
-      registry.reject(KEY, old);
-      tokens.push(await registry.getToken(KEY));
-    }
-    expect(values(tokens).size).toBe(1);
-    expect(tokens[0]?.value).toMatch(/^token-2-/);
-    expect(fleet.source.calls).toHaveLength(2);
-  });
-
   it('rejections of a token requested without Redis: the time of its request is its generation', async () => {
     const fleet = new ModelFleet();
     const [before, away] = (await holding(fleet, 2)) as [ModelReplica, ModelReplica];
@@ -177,22 +161,7 @@ describe('rejections', () => {
     expect(fleet.source.calls).toHaveLength(2);
   });
 
-  it('the replica that led names the rejected generation in its first script', async () => {
-    const fleet = new ModelFleet();
-    const [first] = (await holding(fleet, 1)) as [ModelReplica];
-    const asked: string[] = [];
-    const { run } = fleet.model;
-    fleet.model.run = (name, key, args) => {
-      asked.push(name);
-      return run.call(fleet.model, name, key, args);
-    };
-    await fleet.pass(1, 1);
-    first.registry.reject(KEY, await first.registry.getToken(KEY));
-    await first.registry.getToken(KEY);
-    expect(asked).toEqual(['acquire', 'publish']);
-  });
-
-  it('after the rejection in one replica the others stop serving that token at once', async () => {
+  it('the others stop serving a token at once that one replica rejects', async () => {
     const fleet = new ModelFleet();
     const all = await holding(fleet, 3);
     const [first] = all as [ModelReplica];
@@ -526,45 +495,6 @@ describe('without help from Redis', () => {
 });
 
 describe('policies', () => {
-  const jwt = (claims: object) => `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.c2ln`;
-
-  it.each([
-    ['fixed', fixedLifetime(600_000)],
-    ['JWT with iat', jwtExp()],
-  ])('%s: the same end in every replica', async (_, expiry) => {
-    const fleet = new ModelFleet(
-      new FleetSource((call) => {
-        const now = Math.floor(fleet.clock.now() / 1000);
-        call.succeed({ token: jwt({ iat: now, exp: now + 600 }) });
-      }),
-    );
-    const first = await fleet.replica({ registry: { expiry } }).registry.getToken(KEY);
-    await fleet.pass(100_000, 50_000);
-    const second = await fleet.replica({ registry: { expiry } }).registry.getToken(KEY);
-    expect(second.expiresAtMs).toBe(first.expiresAtMs);
-    expect(fleet.source.calls).toHaveLength(1);
-  });
-
-  it('until rejected: shared as that', async () => {
-    const fleet = new ModelFleet();
-    const expiry = untilRejected();
-    await fleet.replica({ registry: { expiry } }).registry.getToken(KEY);
-    await fleet.pass(86_400_000, 43_200_000);
-    expect((await fleet.replica({ registry: { expiry } }).registry.getToken(KEY)).expiresAtMs).toBe(Infinity);
-    expect(fleet.source.calls).toHaveLength(1);
-  });
-
-  it('a JWT without iat, shared where the clock is five minutes slow, ends no later than by its exp', async () => {
-    const fleet = new ModelFleet(
-      new FleetSource((call) => call.succeed({ token: jwt({ exp: Math.floor(fleet.clock.now() / 1000) + 600 }) })),
-    );
-    await fleet.replica().registry.getToken(KEY);
-    const skewMs = -300_000;
-    const slow = await fleet.replica({ skewMs }).registry.getToken(KEY);
-    expect(slow.expiresAtMs).toBeLessThanOrEqual(fleet.clock.now() + skewMs + 600_000);
-    expect(fleet.source.calls).toHaveLength(1);
-  });
-
   it('a replica with a shorter policy keeps to it; one with a longer policy is limited to the sealed lifetime', async () => {
     const fleet = new ModelFleet();
     const made = fleet.clock.now();
