@@ -1,5 +1,5 @@
 import { hasFailed, kindOf, type Lane, liveBar } from './data.ts';
-import { Mark, Scroll, TokenState } from './parts.tsx';
+import { Mark, Table, TokenState } from './parts.tsx';
 import { countWord, MARK_WORDS, spanWord, timeWord } from './words.ts';
 
 interface Props {
@@ -15,34 +15,16 @@ interface Props {
 export function LanesTable(props: Props) {
   const { lanes, nowMs, windowMs } = props;
   return (
-    <Scroll label="Lanes as a table" class="tall">
-      <table>
-        <caption>
-          Requests of {spanWord(windowMs)} until {timeWord(nowMs)}, and tokens at that time
-        </caption>
-        <thead>
-          <tr>
-            <th scope="col">Owner</th>
-            <th scope="col">Token</th>
-            <th scope="col" class="number">
-              Requests
-            </th>
-            <th scope="col" class="number">
-              Failed
-            </th>
-            <th scope="col" class="number">
-              Wasted
-            </th>
-            <th scope="col">Last request</th>
-          </tr>
-        </thead>
-        <tbody>
-          {lanes.map((lane) => (
-            <LaneRow key={lane.id} lane={lane} {...props} />
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
+    <Table
+      label="Lanes as a table"
+      heads={['Owner', 'Token', { number: 'Requests' }, { number: 'Failed' }, { number: 'Wasted' }, 'Last request']}
+      caption={`Requests of ${spanWord(windowMs)} until ${timeWord(nowMs)}, and tokens at that time`}
+      looks={{ region: 'tall' }}
+    >
+      {lanes.map((lane) => (
+        <LaneRow key={lane.id} lane={lane} {...props} />
+      ))}
+    </Table>
   );
 }
 

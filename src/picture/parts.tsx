@@ -52,3 +52,41 @@ export function Scroll(props: { label: string; class?: string; children: Compone
     </section>
   );
 }
+
+/** The head of a column: of words, of numbers, or for screen readers alone. */
+export type Head = string | { readonly number: string } | { readonly hidden: string };
+
+/** A table in a scrolling region. `empty`: stands below it instead of rows. `looks`: classes of the region and the table. */
+export function Table(props: {
+  label: string;
+  heads: readonly Head[];
+  caption?: string;
+  looks?: { region?: string; table?: string };
+  empty?: string | false;
+  onKeyDown?: (event: KeyboardEvent) => void;
+  children: ComponentChildren;
+}) {
+  const { label, heads, caption, looks = {}, empty, onKeyDown, children } = props;
+  return (
+    <Scroll label={label} class={looks.region ?? ''}>
+      <table class={looks.table}>
+        {caption && <caption>{caption}</caption>}
+        <thead>
+          <tr>
+            {heads.map((head) => {
+              if (typeof head === 'string') return <th scope="col">{head}</th>;
+              const isNumber = 'number' in head;
+              return (
+                <th scope="col" class={isNumber ? 'number' : undefined}>
+                  {isNumber ? head.number : <span class="hidden">{head.hidden}</span>}
+                </th>
+              );
+            })}
+          </tr>
+        </thead>
+        <tbody onKeyDown={onKeyDown}>{children}</tbody>
+      </table>
+      {empty && <p class="empty">{empty}</p>}
+    </Scroll>
+  );
+}

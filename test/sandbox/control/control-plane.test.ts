@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { OPERATIONS } from '../../../src/sandbox/control/operations.ts';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/index.ts';
-import { FAULT_KIND_NAMES } from '../../../src/sandbox/state/fault-kinds.ts';
 import { askToken, type Call, call, echo, tokenFor } from '../client.ts';
 import { mismatches } from '../json-schema.ts';
 
@@ -179,17 +178,11 @@ describe('the rest of the controls', () => {
     expect((await ask('/api/requests/2')).status).toBe(404);
   });
 
-  it.each(FAULT_KIND_NAMES)('adds and removes a fault of the kind %s', async (kind) => {
-    const members = {
-      status: { status: 500 },
-      latency: { ms: 1 },
-      stall: { at: 'before_headers' },
-      reset: { at: 'in_body' },
-    };
-    const reply = await write('POST', '/api/faults', { kind, ...members[kind as 'status'], when: { next: 1 } });
-    expect(reply.json).toMatchObject({ kind, hits: 0, left: { requests: 1 } });
-    expect((await ask(`/api/faults/${reply.json.id}`, { method: 'DELETE' })).json).toEqual([]);
-    expect((await ask(`/api/faults/${reply.json.id}`, { method: 'DELETE' })).status).toBe(404);
+  it('adds and removes a fault', async () => {
+    const { json } = await write('POST', '/api/faults', { kind: 'status', status: 500, when: { next: 1 } });
+    expect(json).toMatchObject({ kind: 'status', hits: 0, left: { requests: 1 } });
+    expect((await ask(`/api/faults/${json.id}`, { method: 'DELETE' })).json).toEqual([]);
+    expect((await ask(`/api/faults/${json.id}`, { method: 'DELETE' })).status).toBe(404);
   });
 
   it('revokes tokens by fingerprint, by owner, and all', async () => {

@@ -29,3 +29,9 @@ export async function ask<T>(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: 
 export function tellFailure(error: unknown): string {
   return error instanceof Refused ? error.message : 'The sandbox cannot be reached.';
 }
+
+/** Sends a request, and resolves with what to announce then. */
+export async function send(said: string, ...request: Parameters<typeof ask>): Promise<string> {
+  await ask(...request);
+  return said;
+}

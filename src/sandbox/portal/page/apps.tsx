@@ -1,19 +1,15 @@
-import { useState } from 'preact/hooks';
-import { Scroll, State } from '../../../picture/parts.tsx';
+import { State, Table } from '../../../picture/parts.tsx';
 import { spanWord } from '../../../picture/words.ts';
 import type { AppView } from '../../control/shapes.ts';
-import { ask } from './api.ts';
+import { ask, send } from './api.ts';
 import { type Model, timeOf } from './model.ts';
-import { Action, Field, useAction, useTick } from './parts.tsx';
+import { Action, OneField, useTick } from './parts.tsx';
 
 /** The integration apps and their credentials. */
 export function Apps({ model }: { model: Model }) {
   const nowMs = timeOf(model, useTick(1000));
-  const [name, setName] = useState('');
-  const [busy, run] = useAction();
-  const add = async () => {
-    const app = await ask<AppView>('POST', '/api/apps', name.trim() === '' ? {} : { name: name.trim() });
-    setName('');
+  const add = async (name: string) => {
+    const app = await ask<AppView>('POST', '/api/apps', { ...(name && { name }) });
     return `${app.id} was added.`;
   };
   return (
@@ -22,38 +18,12 @@ export function Apps({ model }: { model: Model }) {
         An app is an integration: it requests tokens with a client id and a secret, for the owners that gave it an
         access key.
       </p>
-      <Scroll label="Apps">
-        <table class="stack">
-          <thead>
-            <tr>
-              <th scope="col">App</th>
-              <th scope="col">Client id</th>
-              <th scope="col">State</th>
-              <th scope="col">Client secrets</th>
-              <th scope="col">Change</th>
-            </tr>
-          </thead>
-          <tbody>
-            {model.apps.map((app) => (
-              <AppRow key={app.id} app={app} nowMs={nowMs} />
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
-      <form
-        class="row end"
-        onSubmit={(event) => {
-          event.preventDefault();
-          run(add);
-        }}
-      >
-        <Field label="Name of another app">
-          {(id) => <input id={id} type="text" value={name} onInput={(event) => setName(event.currentTarget.value)} />}
-        </Field>
-        <button type="submit" aria-busy={busy}>
-          Add app
-        </button>
-      </form>
+      <Table label="Apps" heads={['App', 'Client id', 'State', 'Client secrets', 'Change']} looks={{ table: 'stack' }}>
+        {model.apps.map((app) => (
+          <AppRow key={app.id} app={app} nowMs={nowMs} />
+        ))}
+      </Table>
+      <OneField label="Name of another app" button="Add app" act={add} />
     </>
   );
 }
@@ -98,10 +68,9 @@ function AppRow({ app, nowMs }: { app: AppView; nowMs: number }) {
           <Action
             look="quiet"
             label={`${enabled ? 'Disable' : 'Enable'} ${id}`}
-            act={async () => {
-              await ask('PATCH', `/api/apps/${id}`, { enabled: !enabled });
-              return `${id} is ${enabled ? 'disabled' : 'enabled'}.`;
-            }}
+            act={() =>
+              send(`${id} is ${enabled ? 'disabled' : 'enabled'}.`, 'PATCH', `/api/apps/${id}`, { enabled: !enabled })
+            }
           >
             {enabled ? 'Disable' : 'Enable'}
           </Action>

@@ -1,5 +1,5 @@
 import { spanWord, timeWord } from '../../../picture/words.ts';
-import { ask } from './api.ts';
+import { send } from './api.ts';
 import { type Model, timeOf } from './model.ts';
 import { Action, Confirm, useTick } from './parts.tsx';
 
@@ -16,42 +16,24 @@ export function ClockPanel({ model }: { model: Model }) {
           Sandbox time <strong class="number">{timeWord(nowMs)}</strong>
           {frozen && ', frozen'}
         </p>
-        <Action
-          act={async () => {
-            await ask('POST', '/api/clock', { frozen: !frozen });
-            return frozen ? 'Time runs.' : 'Time is frozen.';
-          }}
-        >
+        <Action act={() => send(frozen ? 'Time runs.' : 'Time is frozen.', 'POST', '/api/clock', { frozen: !frozen })}>
           {frozen ? 'Resume time' : 'Freeze time'}
         </Action>
         {STEPS_MS.map((ms) => (
           <Action
             key={ms}
             label={`Advance time by ${spanWord(ms)}`}
-            act={async () => {
-              await ask('POST', '/api/clock', { advanceMs: ms });
-              return `Time was advanced by ${spanWord(ms)}.`;
-            }}
+            act={() => send(`Time was advanced by ${spanWord(ms)}.`, 'POST', '/api/clock', { advanceMs: ms })}
           >
             +{spanWord(ms)}
           </Action>
         ))}
       </div>
       <div class="row">
-        <Action
-          act={async () => {
-            await ask('DELETE', '/api/requests');
-            return 'All requests are cleared.';
-          }}
-        >
-          Clear requests
-        </Action>
+        <Action act={() => send('All requests are cleared.', 'DELETE', '/api/requests')}>Clear requests</Action>
         <Confirm
           question="Discard owners, keys, faults, settings and requests?"
-          act={async () => {
-            await ask('POST', '/api/reset');
-            return 'The sandbox was reset.';
-          }}
+          act={() => send('The sandbox was reset.', 'POST', '/api/reset')}
         >
           Reset sandbox
         </Confirm>

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import type { AppView, OwnerView, PreviewView } from '../../control/shapes.ts';
 import { FAULT_KIND_NAMES, FAULT_KINDS } from '../../state/fault-kinds.ts';
 import type { FaultRule } from '../../state/fault-rules.ts';
-import { ask, Refused } from './api.ts';
+import { ask, Refused, send } from './api.ts';
 import {
   type FaultField,
   type FormValues,
@@ -125,13 +125,7 @@ function Presets() {
     <ul class="row presets" aria-label="Presets">
       {PRESETS.map(([title, rule]) => (
         <li key={title}>
-          <Action
-            look="chip"
-            act={async () => {
-              await ask('POST', '/api/faults', rule);
-              return `${title}: added.`;
-            }}
-          >
+          <Action look="chip" act={() => send(`${title}: added.`, 'POST', '/api/faults', rule)}>
             {title}
           </Action>
         </li>

@@ -1,4 +1,4 @@
-import { ask } from './api.ts';
+import { send } from './api.ts';
 import { type Figure, headlineOf } from './headline.ts';
 import { type Model, timeOf } from './model.ts';
 import { Action, useTick } from './parts.tsx';
@@ -60,10 +60,7 @@ function ActiveFaults({ active, nowMs }: { active: Model['faults']; nowMs: numbe
           <Action
             look="quiet"
             label={`Remove the fault ${faultWord(rule)}`}
-            act={async () => {
-              await ask('DELETE', `/api/faults/${rule.id}`);
-              return 'The fault is removed.';
-            }}
+            act={() => send('The fault is removed.', 'DELETE', `/api/faults/${rule.id}`)}
           >
             Remove
           </Action>

@@ -1,11 +1,11 @@
 import { useEffect, useState } from 'preact/hooks';
-import { Scroll, State, TokenState } from '../../../picture/parts.tsx';
+import { State, Table, TokenState } from '../../../picture/parts.tsx';
 import { Picture } from '../../../picture/picture.tsx';
 import type { Span } from '../../../picture/time-rail.tsx';
 import { countWord, plural } from '../../../picture/words.ts';
 import type { AccessKeyView, CredentialsView, LedgerEntry, OwnerView, TryView } from '../../control/shapes.ts';
 import { hashOf, setParams, useAddress } from './address.ts';
-import { ask, tellFailure } from './api.ts';
+import { ask, send, tellFailure } from './api.ts';
 import { Tried } from './connect-panel.tsx';
 import { type Model, merged, secondsOf, standsStill, timeOf } from './model.ts';
 import { Action, CopyButton, Facts, useTick } from './parts.tsx';
@@ -119,10 +119,9 @@ function OwnerState({ owner, model }: { owner: OwnerView; model: Model }) {
           Revoke tokens
         </Action>
         <Action
-          act={async () => {
-            await ask('PATCH', `/api/owners/${id}`, { enabled: !enabled });
-            return `${id} is ${enabled ? 'disabled' : 'enabled'}.`;
-          }}
+          act={() =>
+            send(`${id} is ${enabled ? 'disabled' : 'enabled'}.`, 'PATCH', `/api/owners/${id}`, { enabled: !enabled })
+          }
         >
           {enabled ? 'Disable owner' : 'Enable owner'}
         </Action>
@@ -141,10 +140,9 @@ function AccessKeys({ owner, model }: { owner: OwnerView; model: Model }) {
         {model.apps.map((app) => (
           <Action
             key={app.id}
-            act={async () => {
-              await ask('POST', `/api/owners/${owner.id}/keys`, { app: app.id });
-              return `${owner.id} has a new access key.`;
-            }}
+            act={() =>
+              send(`${owner.id} has a new access key.`, 'POST', `/api/owners/${owner.id}/keys`, { app: app.id })
+            }
           >
             {model.apps.length === 1 ? 'New key' : `New key for ${app.id}`}
           </Action>
@@ -160,25 +158,11 @@ function AccessKeys({ owner, model }: { owner: OwnerView; model: Model }) {
           </CopyButton>
         )}
       </div>
-      <Scroll label="Access keys">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Fingerprint</th>
-              <th scope="col">App</th>
-              <th scope="col">State</th>
-              <th scope="col">
-                <span class="hidden">Change</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {owner.accessKeys.map((key) => (
-              <KeyRow key={key.id} accessKey={key} />
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table label="Access keys" heads={['Fingerprint', 'App', 'State', { hidden: 'Change' }]}>
+        {owner.accessKeys.map((key) => (
+          <KeyRow key={key.id} accessKey={key} />
+        ))}
+      </Table>
     </>
   );
 }
@@ -200,20 +184,18 @@ function KeyRow({ accessKey }: { accessKey: AccessKeyView }) {
             <Action
               look="quiet"
               label={`${enabled ? 'Disable' : 'Enable'} access key ${fingerprint}`}
-              act={async () => {
-                await ask('PATCH', `/api/keys/${id}`, { enabled: !enabled });
-                return `The access key is ${enabled ? 'disabled' : 'enabled'}.`;
-              }}
+              act={() =>
+                send(`The access key is ${enabled ? 'disabled' : 'enabled'}.`, 'PATCH', `/api/keys/${id}`, {
+                  enabled: !enabled,
+                })
+              }
             >
               {enabled ? 'Disable' : 'Enable'}
             </Action>
             <Action
               look="quiet"
               label={`Revoke access key ${fingerprint}`}
-              act={async () => {
-                await ask('POST', `/api/keys/${id}/revoke`);
-                return 'The access key is revoked.';
-              }}
+              act={() => send('The access key is revoked.', 'POST', `/api/keys/${id}/revoke`)}
             >
               Revoke
             </Action>

@@ -1,5 +1,5 @@
 import { useContext, useEffect, useState } from 'preact/hooks';
-import { Scroll, State, TokenState } from '../../../picture/parts.tsx';
+import { State, Table, TokenState } from '../../../picture/parts.tsx';
 import { countWord, plural } from '../../../picture/words.ts';
 import type { OwnerView } from '../../control/shapes.ts';
 import { hashOf, setParams, useAddress } from './address.ts';
@@ -7,7 +7,7 @@ import { ask } from './api.ts';
 import { ConnectionContext } from './connection.ts';
 import { type Model, timeOf } from './model.ts';
 import { OwnerPage, WINDOW_MS } from './owner-page.tsx';
-import { Field, useAction, useTick } from './parts.tsx';
+import { OneField, useTick } from './parts.tsx';
 
 const SHOWN = 300;
 
@@ -48,26 +48,16 @@ function OwnerList({ model }: { model: Model }) {
             />
           </label>
         </div>
-        <Scroll label="Owners" class="tall">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Owner</th>
-                <th scope="col">Access key</th>
-                <th scope="col">Token</th>
-                <th scope="col" class="number">
-                  Requests
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {owners.map((owner) => (
-                <OwnerRow key={owner.id} owner={owner} nowMs={nowMs} />
-              ))}
-            </tbody>
-          </table>
-          {owners.length === 0 && <p class="empty">No owner matches the search.</p>}
-        </Scroll>
+        <Table
+          label="Owners"
+          heads={['Owner', 'Access key', 'Token', { number: 'Requests' }]}
+          looks={{ region: 'tall' }}
+          empty={owners.length === 0 && 'No owner matches the search.'}
+        >
+          {owners.map((owner) => (
+            <OwnerRow key={owner.id} owner={owner} nowMs={nowMs} />
+          ))}
+        </Table>
         {owners.length === SHOWN && <p class="hint">The first {SHOWN} are shown. Search for others.</p>}
       </section>
       <MoreOwners model={model} />
@@ -105,52 +95,27 @@ function keyWord({ enabled, accessKeys }: OwnerView): string {
 }
 
 function MoreOwners({ model }: { model: Model }) {
-  const [name, setName] = useState('');
-  const [count, setCount] = useState('200');
-  const [busy, run] = useAction();
-  const add = async () => {
-    const owner = await ask<OwnerView>('POST', '/api/owners', name.trim() === '' ? {} : { name: name.trim() });
-    setName('');
+  const add = async (name: string) => {
+    const owner = await ask<OwnerView>('POST', '/api/owners', { ...(name && { name }) });
     location.hash = hashOf('owners', { owner: owner.id });
     return `${owner.id} was added, with an access key.`;
   };
-  const seed = async () => {
+  const seed = async (count: string) => {
     const { owners } = await ask<{ owners: number }>('POST', '/api/seed', { owners: Number(count) });
     return `There are ${plural(owners, 'owner')}.`;
-  };
-  const submit = (action: () => Promise<string>) => (event: Event) => {
-    event.preventDefault();
-    run(action);
   };
   return (
     <section aria-labelledby="more-heading">
       <div class="row heading">
         <h2 id="more-heading">More owners</h2>
       </div>
-      <form class="row end" onSubmit={submit(add)}>
-        <Field label="Name">
-          {(id) => <input id={id} type="text" value={name} onInput={(event) => setName(event.currentTarget.value)} />}
-        </Field>
-        <button type="submit" aria-busy={busy}>
-          Add owner
-        </button>
-      </form>
-      <form class="row end" onSubmit={submit(seed)}>
-        <Field label={`Create owners up to (${countWord(model.figures.owners)} now)`}>
-          {(id) => (
-            <input
-              id={id}
-              type="text"
-              inputMode="numeric"
-              value={count}
-              onInput={(event) => setCount(event.currentTarget.value)}
-            />
-          )}
-        </Field>
-        <button type="submit" aria-busy={busy}>
-          Create
-        </button>
-      </form>
+      <OneField label="Name" button="Add owner" act={add} />
+      <OneField
+        label={`Create owners up to (${countWord(model.figures.owners)} now)`}
+        button="Create"
+        start="200"
+        act={seed}
+      />
     </section>
   );
 }

@@ -107,6 +107,47 @@ export function Field(props: {
   );
 }
 
+/** A form of one text field and a button. `act`: what the button does with the text; it empties a field without `start`. */
+export function OneField(props: {
+  label: string;
+  button: string;
+  start?: string;
+  act: (text: string) => Promise<string>;
+}) {
+  const { label, button, start = '', act } = props;
+  const [text, setText] = useState(start);
+  const [busy, run] = useAction();
+  const submit = async () => {
+    const said = await act(text.trim());
+    setText(start && text);
+    return said;
+  };
+  return (
+    <form
+      class="row end"
+      onSubmit={(event) => {
+        event.preventDefault();
+        run(submit);
+      }}
+    >
+      <Field label={label}>
+        {(id) => (
+          <input
+            id={id}
+            type="text"
+            inputMode={start ? 'numeric' : 'text'}
+            value={text}
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
+        )}
+      </Field>
+      <button type="submit" aria-busy={busy}>
+        {button}
+      </button>
+    </form>
+  );
+}
+
 export function Choice<T extends string>(props: {
   label: string;
   hint?: string;

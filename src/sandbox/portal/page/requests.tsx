@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useContext, useEffect, useState } from 'preact/hooks';
-import { Mark, Scroll } from '../../../picture/parts.tsx';
+import { Mark, Scroll, Table } from '../../../picture/parts.tsx';
 import { clockWord, spanWord, timeWord } from '../../../picture/words.ts';
 import type { CredentialsView, LedgerEntry, TryView } from '../../control/shapes.ts';
 import { failed, markOf } from '../../state/marks.ts';
@@ -12,6 +12,8 @@ import { Action, Check, Choice, CopyButton, Detail, Facts, Say } from './parts.t
 import { faultKindWord, outcomeWord, ownerWord, whyWord } from './words.ts';
 
 const SHOWN = 40;
+
+const NONE_YET = 'Requests appear here as they arrive.';
 
 const FILTERS = [
   ['tokens', 'Token requests'],
@@ -59,40 +61,23 @@ export function RequestList(props: {
         <Choice label="Show" value={filter} options={FILTERS} onChange={(value) => setParams({ filter: value })} />
       </div>
       {props.children}
-      <Scroll label="The last requests">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Time</th>
-              {!ofOneOwner && <th scope="col">Owner</th>}
-              <th scope="col">Outcome</th>
-              <th scope="col" class="number">
-                Status
-              </th>
-              <th scope="col" class="number">
-                Took
-              </th>
-            </tr>
-          </thead>
-          <tbody onKeyDown={moveBetweenRows}>
-            {shown.map((entry) => (
-              <RequestRow
-                key={entry.id}
-                entry={entry}
-                ofOneOwner={ofOneOwner}
-                chosen={entry.id === selected}
-                stop={entry.id === stop}
-                onSelect={onSelect}
-              />
-            ))}
-          </tbody>
-        </table>
-        {shown.length === 0 && (
-          <p class="empty">
-            {requests.length === 0 ? 'Requests appear here as they arrive.' : 'No request passes this filter.'}
-          </p>
-        )}
-      </Scroll>
+      <Table
+        label="The last requests"
+        heads={['Time', ...(ofOneOwner ? [] : ['Owner']), 'Outcome', { number: 'Status' }, { number: 'Took' }]}
+        empty={shown.length === 0 && (requests.length === 0 ? NONE_YET : 'No request passes this filter.')}
+        onKeyDown={moveBetweenRows}
+      >
+        {shown.map((entry) => (
+          <RequestRow
+            key={entry.id}
+            entry={entry}
+            ofOneOwner={ofOneOwner}
+            chosen={entry.id === selected}
+            stop={entry.id === stop}
+            onSelect={onSelect}
+          />
+        ))}
+      </Table>
     </section>
   );
 }

@@ -1,5 +1,5 @@
 import { useContext, useEffect, useState } from 'preact/hooks';
-import { Scroll } from '../../../picture/parts.tsx';
+import { Table } from '../../../picture/parts.tsx';
 import type { Fact } from '../../state/facts.ts';
 import { type OddShape, type Profile, type ProfileChanges, SETTINGS } from '../../state/profile.ts';
 import { fieldOf, type Schema } from '../../state/schema.ts';
@@ -102,26 +102,16 @@ function FactTable({ profile }: { profile: Profile }) {
   return (
     <section class="facts-section" aria-labelledby="facts-heading">
       <h2 id="facts-heading">What the sandbox does, and on what basis</h2>
-      <Scroll label="What is documented and what is assumed">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">What the sandbox does</th>
-              <th scope="col">Basis</th>
-            </tr>
-          </thead>
-          <tbody>
-            {facts.map(({ statement, basis }) => (
-              <tr key={statement}>
-                <td>{statement}</td>
-                <td>
-                  <span class={`basis ${basis}`}>{basis}</span>
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table label="What is documented and what is assumed" heads={['What the sandbox does', 'Basis']}>
+        {facts.map(({ statement, basis }) => (
+          <tr key={statement}>
+            <td>{statement}</td>
+            <td>
+              <span class={`basis ${basis}`}>{basis}</span>
+            </td>
+          </tr>
+        ))}
+      </Table>
     </section>
   );
 }

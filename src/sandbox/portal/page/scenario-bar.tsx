@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { spanWord } from '../../../picture/words.ts';
 import type { ScenarioRun, ScenarioView } from '../../control/shapes.ts';
-import { ask } from './api.ts';
+import { ask, send } from './api.ts';
 import { type Model, timeOf } from './model.ts';
 import { Action, useTick } from './parts.tsx';
 import { VerdictCard } from './verdict.tsx';
@@ -68,14 +68,7 @@ export function Running({ model, scenarios }: { model: Model; scenarios: readonl
           {isFault ? `, ${left(scenario.endsAtMs ?? 0)} left` : `, observing: verdict in ${left(scenario.verdictAtMs)}`}
         </span>
       </span>
-      <Action
-        act={async () => {
-          await ask('DELETE', '/api/scenarios');
-          return 'The scenario has ended.';
-        }}
-      >
-        End scenario
-      </Action>
+      <Action act={() => send('The scenario has ended.', 'DELETE', '/api/scenarios')}>End scenario</Action>
     </p>
   );
 }
