@@ -55,57 +55,25 @@ interface CodeFacts {
   readonly retryable: boolean;
   /** The code names its own cause and stays the same in every scope; other codes change with the scope. */
   readonly fixed?: true;
-  /** For the reference in `docs/errors.md`. */
-  readonly meaning: string;
 }
 
-/** What follows from each code: `retryable`, the scope it escalates to, and the documentation. */
+/** What follows from each code. `docs/errors.md` says what it means. */
 export const ERRORS: Readonly<Record<OwnerTokenErrorCode, CodeFacts>> = Object.freeze({
-  owner_refused: {
-    ...{ escalatesTo: 'client', retryable: false },
-    meaning: 'The service refuses this owner: its access key is wrong, revoked or not for this client',
-  },
-  client_refused: {
-    ...{ escalatesTo: 'client', retryable: false },
-    meaning: 'The service refuses the client: its id, its secret, or the form of the request',
-  },
-  rate_limited: {
-    ...{ escalatesTo: 'endpoint', retryable: true, fixed: true },
-    meaning: 'Too many requests (429)',
-  },
-  endpoint_unavailable: {
-    ...{ escalatesTo: 'endpoint', retryable: true },
-    meaning: 'No connection, no response in time, or a response that indicates a failure of the service, such as a 5xx',
-  },
-  invalid_response: {
-    ...{ escalatesTo: 'endpoint', retryable: true },
-    meaning: 'A response without a usable token',
-  },
-  redirect_refused: {
-    ...{ escalatesTo: 'endpoint', retryable: false, fixed: true },
-    meaning: 'The token endpoint redirects, and credentials are not forwarded',
-  },
-  token_rejected: {
-    ...{ escalatesTo: 'never', retryable: true, fixed: true },
-    meaning: 'The resources reject every newly issued token',
-  },
-  source_failed: {
-    ...{ escalatesTo: 'client', retryable: true, fixed: true },
-    meaning: 'A function of yours threw: a source, a secret provider, a policy, `parseResponse`, `present`',
-  },
-  queue_full: { retryable: true, meaning: '`maxQueued` owners are already waiting' },
-  queue_timeout: {
-    retryable: true,
-    meaning: 'The call waited `maxQueueMs` in the queue',
-  },
-  origin_refused: {
-    ...{ retryable: false },
-    meaning: '`ownerFetch` was asked, or redirected, to send a token to an origin that is not allowed',
-  },
-  insecure_url: { retryable: false, meaning: 'Plain http to another machine' },
-  invalid_options: { retryable: false, meaning: 'Options are wrong; the message lists all of them by path' },
-  invalid_access_key: { retryable: false, meaning: 'The access key is not a non-empty, well-formed string' },
-  closed: { retryable: false, meaning: 'The registry is closed, or the request was aborted' },
+  owner_refused: { escalatesTo: 'client', retryable: false },
+  client_refused: { escalatesTo: 'client', retryable: false },
+  rate_limited: { escalatesTo: 'endpoint', retryable: true, fixed: true },
+  endpoint_unavailable: { escalatesTo: 'endpoint', retryable: true },
+  invalid_response: { escalatesTo: 'endpoint', retryable: true },
+  redirect_refused: { escalatesTo: 'endpoint', retryable: false, fixed: true },
+  token_rejected: { escalatesTo: 'never', retryable: true, fixed: true },
+  source_failed: { escalatesTo: 'client', retryable: true, fixed: true },
+  queue_full: { retryable: true },
+  queue_timeout: { retryable: true },
+  origin_refused: { retryable: false },
+  insecure_url: { retryable: false },
+  invalid_options: { retryable: false },
+  invalid_access_key: { retryable: false },
+  closed: { retryable: false },
 });
 
 /**
@@ -276,10 +244,8 @@ export class OwnerTokenError extends Error {
     const { failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause } = error;
     const failureScope = OwnerTokenError.evidenceOf(error).isGiven ? error.failureScope : undefined;
     const code = changes.failureScope ? codeInScope(error.code, changes.failureScope) : error.code;
-    return new OwnerTokenError(code, message, {
-      ...{ failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause, failureScope },
-      ...facts,
-    });
+    const known = { failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause, failureScope };
+    return new OwnerTokenError(code, message, { ...known, ...facts });
   }
 
   /** Its properties, for `JSON.stringify`: no secret, and no stack. */
