@@ -11,6 +11,7 @@ import { createRequire } from 'node:module';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import type { TLSSocket } from 'node:tls';
+import { build } from 'esbuild';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from './helpers/loopback-certificate.ts';
 import { isEntryPoint, pathsBelow, ROOT } from './helpers/source-files.ts';
@@ -119,6 +120,27 @@ describe('the build', () => {
       expect(regions.filter((region) => /src\/(sandbox|cli|redis|otel|adapters)\//.test(region))).toEqual([]);
     });
   }
+
+  it('the main entry is at most 98 kB minified, and loads TLS, compression, crypto, p-limit and pino only when needed', async () => {
+    const { outputFiles, metafile } = await build({
+      entryPoints: [join(home, 'dist/index.js')],
+      bundle: true,
+      minify: true,
+      write: false,
+      metafile: true,
+      outdir: home,
+      platform: 'node',
+      format: 'esm',
+      packages: 'external',
+    });
+    expect(outputFiles[0]?.contents.length).toBeLessThan(98_000);
+    const loaded = Object.values(metafile.outputs).flatMap(({ imports }) =>
+      imports.filter(({ kind }) => kind === 'import-statement').map(({ path }) => path),
+    );
+    expect(loaded).toContain('lru-cache');
+    const late = ['node:https', 'node:tls', 'node:zlib', 'node:crypto', 'p-limit', 'pino'];
+    expect(late.filter((name) => loaded.includes(name))).toEqual([]);
+  });
 
   it('the build can be required where require() cannot load ES modules, as in Jest', () => {
     for (const { file } of entryPoints) {

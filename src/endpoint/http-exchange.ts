@@ -6,16 +6,19 @@
  */
 
 import http from 'node:http';
-import https from 'node:https';
+import type https from 'node:https';
 import type { Socket } from 'node:net';
 import timers from 'node:timers';
 import { urlToHttpOptions } from 'node:url';
-import zlib from 'node:zlib';
 import { isRedirect } from '../http-failure.ts';
 import type { Deadline } from './deadline.ts';
 
 /** Captured at load, so that the fake timers of a test cannot stall a response. */
 const { setImmediate } = timers;
+
+/** Loaded when first needed: TLS and compression would take a fifth of the import. */
+const nodeHttps = () => process.getBuiltinModule('node:https');
+const nodeZlib = () => process.getBuiltinModule('node:zlib');
 
 /** Where a request goes. */
 export interface Target {
@@ -80,11 +83,12 @@ const IDLE_SOCKET_MS = 30_000;
  * environment if Node's global agent does (`NODE_USE_ENV_PROXY`).
  */
 export function keepAliveAgent(url: URL): http.Agent {
-  const { proxyEnv } = https.globalAgent.options as { proxyEnv?: object };
+  const { Agent, globalAgent } = url.protocol === 'https:' ? nodeHttps() : http;
+  const { proxyEnv } = (globalAgent as https.Agent).options as { proxyEnv?: object };
   // With a proxy, `timeout` is also Node's only time limit for the tunnel to it. Both are left out otherwise: Node copies
   // all options for each request, and one more doubles the table that it copies them into.
   const options = { keepAlive: true, ...(proxyEnv && { proxyEnv, timeout: IDLE_SOCKET_MS }) };
-  const agent = url.protocol === 'https:' ? new https.Agent(options) : new http.Agent(options);
+  const agent: http.Agent = new Agent(options);
   const { origin } = url;
   // All requests go to one place. Node would put its name together three times per request.
   agent.getName = () => origin;
@@ -130,7 +134,7 @@ export function postOverHttp(exchange: Exchange, agent: http.Agent, batch: Resul
     const secure = options.protocol === 'https:';
     let request: http.ClientRequest;
     try {
-      request = (secure ? https : http).request(options);
+      request = (secure ? nodeHttps() : http).request(options);
     } catch (error) {
       // A user's agent may throw.
       return resolve({ error, unreached: true });
@@ -205,11 +209,11 @@ function decoderFor(coding: string): Decode | undefined {
       return undefined;
     case 'gzip':
     case 'x-gzip':
-      return zlib.gunzipSync;
+      return nodeZlib().gunzipSync;
     case 'deflate':
       return inflate;
     case 'br':
-      return zlib.brotliDecompressSync;
+      return nodeZlib().brotliDecompressSync;
     default:
       return () => {
         throw unusableBody('the content coding is unknown');
@@ -225,7 +229,7 @@ function decoderFor(coding: string): Decode | undefined {
 const inflate: Decode = (body, options) => {
   const start = body.length < 2 ? 0 : body.readUInt16BE(0);
   const isZlib = (start & 0x0f00) === 0x0800 && start % 31 === 0;
-  return isZlib ? zlib.inflateSync(body, options) : zlib.inflateRawSync(body, options);
+  return isZlib ? nodeZlib().inflateSync(body, options) : nodeZlib().inflateRawSync(body, options);
 };
 
 /** Whether a request's connection was established, and whether it was reused after the other side had closed it. */

@@ -5,7 +5,6 @@
  */
 
 import { isUtf8 } from 'node:buffer';
-import { createHash } from 'node:crypto';
 import type http from 'node:http';
 import { Cancellation } from '../cancellation.ts';
 import { type Clock, systemClock } from '../clock.ts';
@@ -70,7 +69,7 @@ export class TokenEndpoint implements TokenSource {
   readonly #parseResponse: TokenEndpointOptions['parseResponse'];
   readonly #classifyFailure: TokenEndpointOptions['classifyFailure'];
   readonly #fetch: typeof fetch | undefined;
-  readonly #agent: http.Agent;
+  readonly #agent: http.Agent | undefined;
   readonly #batch = new ResultBatch();
   /** Undefined if the user's agent or `fetch` manages the connections. */
   readonly #ownAgent: http.Agent | undefined;
@@ -92,8 +91,8 @@ export class TokenEndpoint implements TokenSource {
     this.#parseResponse = given.parseResponse;
     this.#classifyFailure = given.classifyFailure;
     this.#fetch = given.fetch;
-    this.#agent = given.agent ?? keepAliveAgent(baseUrl);
-    this.#ownAgent = given.agent ? undefined : this.#agent;
+    this.#ownAgent = given.agent || given.fetch ? undefined : keepAliveAgent(baseUrl);
+    this.#agent = given.agent ?? this.#ownAgent;
     this.#clock = given.clock ?? systemClock;
   }
 
@@ -137,7 +136,7 @@ export class TokenEndpoint implements TokenSource {
       const { path, headers, body } = this.#build(PLACEHOLDERS);
       const url = targetBelow(this.#baseUrl, path).url.href;
       const parts = [url, this.#clientId, secret, JSON.stringify(headers), body];
-      const hash = createHash('sha256');
+      const hash = process.getBuiltinModule('node:crypto').createHash('sha256');
       // The length prefixes make the concatenation unambiguous.
       for (const part of parts) hash.update(`${Buffer.byteLength(part)}:`).update(part);
       return hash.digest('base64url');
@@ -193,7 +192,7 @@ export class TokenEndpoint implements TokenSource {
 
   #post(exchange: Exchange): Promise<ExchangeResult> {
     if (this.#fetch) return postByFetch(exchange, this.#fetch);
-    return postOverHttp(exchange, this.#agent, this.#batch);
+    return postOverHttp(exchange, this.#agent as http.Agent, this.#batch);
   }
 
   /** The token in a complete 2xx response, or why there is none. A complete response counts even past the deadline. */

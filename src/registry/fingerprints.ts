@@ -1,6 +1,5 @@
 /** Names for secrets in logs and errors: keyed digests, so that nobody can find a secret by hashing guesses. */
 
-import { createHmac, randomBytes } from 'node:crypto';
 import { interned } from './access-key.ts';
 
 /** 96 bits, which are 16 characters. */
@@ -16,14 +15,14 @@ export interface OwnerNames {
 
 /** Names access keys and tokens. Replicas with the same key produce the same names. */
 export class Fingerprints {
-  readonly #key: Uint8Array;
+  #key: Uint8Array | undefined;
   readonly #label: ((accessKey: string) => string) | undefined;
 
   /**
    * @param key any length; random when absent.
    * @param label returns a custom name for an owner.
    */
-  constructor(key: Uint8Array = randomBytes(32), label?: (accessKey: string) => string) {
+  constructor(key?: Uint8Array, label?: (accessKey: string) => string) {
     this.#key = key;
     this.#label = label;
   }
@@ -49,6 +48,9 @@ export class Fingerprints {
 
   /** The purpose is part of the input, so that a string has different names as access key and as token. */
   #digest(prefix: string, purpose: string, secret: string): string {
+    // Loaded and drawn when first needed, because an import of `node:crypto` takes a tenth of the import.
+    const { createHmac, randomBytes } = process.getBuiltinModule('node:crypto');
+    this.#key ??= randomBytes(32);
     const digest = createHmac('sha256', this.#key).update(`${purpose}\0`).update(secret).digest();
     // Interned, because V8 keeps a string made of parts in several objects, and observers make every owner have one.
     return interned(`${prefix}_${digest.toString('base64url', 0, DIGEST_BYTES)}`);
