@@ -168,7 +168,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     });
   });
 
-  it('is never left loading, over fifteen reloads of an idle sandbox', { timeout: 240_000 }, async () => {
+  it('is never left loading, over fifty reloads of an idle sandbox', { timeout: 240_000 }, async () => {
     await start();
     // A browser that paints late: effects run when the state has long arrived, and nothing follows it.
     await page.addInitScript(`{
@@ -176,7 +176,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
       window.requestAnimationFrame = (paint) => later(() => paint(performance.now()), 300);
       window.setTimeout = (fn, ms = 0, ...rest) => later(fn, ms > 20 && ms <= 100 ? 300 : ms, ...rest);
     }`);
-    for (let reload = 0; reload < 15; reload++) {
+    for (let reload = 0; reload < 50; reload++) {
       await page.reload({ waitUntil: 'commit' });
       await page.locator('canvas.lanes').waitFor();
     }
