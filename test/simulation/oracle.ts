@@ -267,7 +267,9 @@ export class Oracle {
     }
     const isCurrent = this.#tokens.checkGiven(call, token);
     if (call.held === undefined) {
-      this.#circuits.delivered(owner, isCurrent);
+      // A request that was queued when its owner was forgotten serves its callers, and leaves nothing behind.
+      const wasForgotten = call.generation < (this.#tokens.generation[owner] as number);
+      this.#circuits.delivered(owner, isCurrent && !wasForgotten);
       if (isCurrent) this.#requests.succeeded(owner);
       if (this.registry.peek(this.#key(owner)) === token) this.#tokens.nowHeld(owner, token);
     }
