@@ -5,17 +5,28 @@ import { OwnerTokenError } from '../../index.ts';
 import { type Sandbox, type SandboxOptions, StateFileError, startSandbox } from '../../sandbox/index.ts';
 import { UsageError } from '../command.ts';
 
-export const OPTION_FLAGS = {
-  port: { type: 'string' },
-  'portal-port': { type: 'string' },
-  host: { type: 'string' },
-  owners: { type: 'string' },
-  lifetime: { type: 'string' },
-  seed: { type: 'string' },
-  config: { type: 'string' },
-  state: { type: 'string' },
-  'secrets-folder': { type: 'string' },
-} as const;
+/** The option of `startSandbox` that each flag sets. */
+const OPTION_OF = {
+  port: 'port',
+  'portal-port': 'portalPort',
+  host: 'host',
+  owners: 'owners',
+  lifetime: 'lifetimeSeconds',
+  seed: 'seed',
+  state: 'stateFile',
+  'secrets-folder': 'secretsFolder',
+} as const satisfies Record<string, keyof SandboxOptions>;
+
+type Flag = keyof typeof OPTION_OF;
+
+const FLAGS = Object.keys(OPTION_OF) as Flag[];
+
+/** Any other flag takes a number. */
+const TEXTS: readonly Flag[] = ['host', 'state', 'secrets-folder'];
+
+export const OPTION_FLAGS = Object.fromEntries([...FLAGS, 'config'].map((flag) => [flag, { type: 'string' }])) as {
+  readonly [F in Flag | 'config']: { readonly type: 'string' };
+};
 
 export type OptionFlags = { readonly [F in keyof typeof OPTION_FLAGS]?: string | undefined };
 
@@ -24,13 +35,6 @@ export const DEFAULT_PORTS = { port: 4010, portalPort: 4011 } as const;
 
 /** How far above its default a free port is searched for, in steps of two: both ports keep their parity. */
 const PORT_RANGE = 200;
-
-const NUMERIC_FLAGS = {
-  port: 'port',
-  'portal-port': 'portalPort',
-  owners: 'owners',
-  lifetime: 'lifetimeSeconds',
-} as const;
 
 /**
  * Starts a sandbox. A default port that is in use is replaced by the next free one; a given one is an error.
@@ -58,17 +62,11 @@ export async function openSandbox(flags: OptionFlags, defaults: SandboxOptions):
 }
 
 function optionsOf(flags: OptionFlags): SandboxOptions {
-  const given = Object.entries({ ...NUMERIC_FLAGS, seed: 'seed' }) as [keyof OptionFlags, keyof SandboxOptions][];
-  const numbers = given
-    .filter(([flag]) => flags[flag] !== undefined)
-    .map(([flag, option]) => [option, numberOf(flag, flags[flag] ?? '')]);
-  return {
-    ...(flags.config !== undefined && readConfig(flags.config)),
-    ...Object.fromEntries(numbers),
-    ...(flags.host !== undefined && { host: flags.host }),
-    ...(flags.state !== undefined && { stateFile: flags.state }),
-    ...(flags['secrets-folder'] !== undefined && { secretsFolder: flags['secrets-folder'] }),
-  };
+  const given = FLAGS.flatMap((flag) => {
+    const value = flags[flag];
+    return value === undefined ? [] : [[OPTION_OF[flag], TEXTS.includes(flag) ? value : numberOf(flag, value)]];
+  });
+  return { ...(flags.config !== undefined && readConfig(flags.config)), ...Object.fromEntries(given) };
 }
 
 /** The sandbox checks the range. */
@@ -117,19 +115,12 @@ function inUsersWords(error: unknown, flags: OptionFlags): unknown {
   }
   if (error instanceof StateFileError) return new UsageError(`--state: ${error.message}`);
   if (!(error instanceof OwnerTokenError) || error.code !== 'invalid_options') return error;
-  const named = Object.entries({
-    ...NUMERIC_FLAGS,
-    seed: 'seed',
-    host: 'host',
-    state: 'stateFile',
-    'secrets-folder': 'secretsFolder',
-  });
-  const flagOf = (option: string) => named.find(([flag, name]) => name === option && flags[flag as keyof OptionFlags]);
+  const flagOf = (option: string) => FLAGS.find((flag) => OPTION_OF[flag] === option && flags[flag]);
   return new UsageError(
     error.message
       .replace(/^.*\n/, 'invalid options:\n')
       .replaceAll(/^( {2}- )(\w+):/gm, (line, bullet: string, option: string) => {
-        const flag = flagOf(option)?.[0];
+        const flag = flagOf(option);
         return flag === undefined ? line : `${bullet}--${flag}:`;
       }),
   );
