@@ -62,7 +62,7 @@ export function runOperation(
   const given = {
     path: request.path,
     query: checked('query', known, parsedQuery(request.query, known.entries)),
-    body: body && checked('body', body, parsedBody(request.body)),
+    body: body && checked('request body', body, parsedBody(request.body)),
   };
   return run(context, given as never);
 }

@@ -12,7 +12,7 @@ import { FAULT_KIND_NAMES, faultMembers } from '../../../../src/sandbox/state/fa
 import { FAULT_RULE } from '../../../../src/sandbox/state/fault-rules.ts';
 import { checked } from '../../../../src/sandbox/state/schema.ts';
 
-const checkFaultRule = (rule: unknown) => checked('fault rule', FAULT_RULE, rule);
+const checkFaultRule = (rule: unknown) => checked('request body', FAULT_RULE, rule);
 
 const answers = (changes: Partial<FormValues>): FormValues => ({
   kind: 'silence',
