@@ -6,6 +6,26 @@
 import { OwnerTokenError } from './errors.ts';
 import { property } from './own-property.ts';
 
+/** What an option may be, and its default. A test compares the docs and the doc comments with it. */
+export interface OptionRule {
+  readonly passes: (value: unknown) => boolean;
+  /** In words, for the message. */
+  readonly expected: string;
+  readonly isRequired?: boolean;
+  readonly range?: readonly [min: number, max: number];
+  /** Used if the option is absent. */
+  readonly fallback?: unknown;
+}
+
+export const integer = (min: number, max: number, fallback?: number): OptionRule => ({
+  passes: (value) => Number.isInteger(value) && (value as number) >= min && (value as number) <= max,
+  expected: `an integer from ${min} to ${max}`,
+  range: [min, max],
+  fallback,
+});
+
+export const aFunction: OptionRule = { passes: (value) => typeof value === 'function', expected: 'a function' };
+
 /**
  * Collects the problems of one options object; {@link OptionCheck.done} throws if there are any, and returns the options as
  * they were when checked: each is read once, and none from `Object.prototype`.
@@ -63,13 +83,22 @@ export class OptionCheck<T extends object> {
     else this.when(name, passes, expected);
   }
 
+  /** Checks each option of the table, and fills in the defaults. */
+  table(rules: Readonly<Partial<Record<keyof T & string, OptionRule>>>): void {
+    for (const [name, { passes, expected, isRequired, fallback }] of Object.entries<OptionRule>(rules as Record<string, OptionRule>)) {
+      if (isRequired) this.required(name as keyof T & string, passes, expected);
+      else this.when(name as keyof T & string, passes, expected);
+      if (fallback !== undefined) this.#options[name] ??= fallback;
+    }
+  }
+
   integer(name: keyof T & string, min: number, max: number): void {
-    const passes = (value: unknown) => Number.isInteger(value) && (value as number) >= min && (value as number) <= max;
-    this.when(name, passes, `an integer from ${min} to ${max}`);
+    const { passes, expected } = integer(min, max);
+    this.when(name, passes, expected);
   }
 
   functions(...names: (keyof T & string)[]): void {
-    for (const name of names) this.when(name, (value) => typeof value === 'function', 'a function');
+    for (const name of names) this.when(name, aFunction.passes, aFunction.expected);
   }
 
   /** A check of a nested options object, whose problems count here. Undefined if it is absent. */
@@ -112,6 +141,8 @@ export function hasMethods(value: unknown, ...names: string[]): boolean {
 
 /** Whether a value can be a clock. */
 export const isClock = (value: unknown): boolean => hasMethods(value, 'now', 'monotonic');
+
+export const aClock: OptionRule = { passes: isClock, expected: 'an object with now() and monotonic()' };
 
 /** The known name closest to a mistyped one, within three edits and half its letters. */
 export function nearest(name: string, known: readonly string[]): string | undefined {

@@ -6,12 +6,14 @@ import { format } from 'node:util';
 import { Application, TSConfigReader, TypeDocReader } from 'typedoc';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { referenceOf } from '../site/reference.mjs';
+import { ENDPOINT_OPTIONS } from '../src/endpoint/options.ts';
 import { ERROR_CODES, ERRORS } from '../src/errors.ts';
 import { LOG_EVENTS } from '../src/log-events.ts';
 import { logField } from '../src/logger.ts';
+import type { OptionRule } from '../src/option-check.ts';
 import { METRICS } from '../src/otel/metrics.ts';
 import { SHARING_EVENTS } from '../src/redis/diagnostics.ts';
-import { type RegistrySettings, registrySettings } from '../src/registry/options.ts';
+import { REGISTRY_OPTIONS, type RegistrySettings, registrySettings } from '../src/registry/options.ts';
 import { type Sandbox, startSandbox } from '../src/sandbox/index.ts';
 import { DEFAULT_PROFILE } from '../src/sandbox/state/profile.ts';
 import { docsOf } from './bench/speed/docs.mjs';
@@ -31,7 +33,7 @@ import {
   rowsOf,
 } from './helpers/examples.ts';
 import { noRedis, type RedisServer, startRedis } from './helpers/redis-server.ts';
-import { membersOf, pathsBelow, ROOT } from './helpers/source-files.ts';
+import { commentsOf, membersOf, pathsBelow, ROOT } from './helpers/source-files.ts';
 import { runCommand } from './helpers/terminal.ts';
 import { tokenLifePicture } from './helpers/token-life-picture.ts';
 
@@ -296,7 +298,6 @@ describe('tables', () => {
   });
 
   it.each([
-    ['docs/options.md', '| option |', 1],
     ['docs/fleet-setup.md', '| option |', 1],
     ['docs/expiry.md', '| option |', 2],
     ['docs/sandbox.md', '| option |', 2],
@@ -318,6 +319,22 @@ describe('tables', () => {
     for (const [setting = '', values = ''] of rowsOf('docs/sandbox.md', '| setting |')) {
       const value = DEFAULT_PROFILE[setting.replaceAll('`', '') as keyof typeof DEFAULT_PROFILE];
       if (typeof value !== 'object') expect(values.replaceAll('`', '')).toMatch(new RegExp(`^${value}\\b`));
+    }
+  });
+
+  it.each([
+    ['OwnerTokenRegistryOptions', REGISTRY_OPTIONS],
+    ['TokenEndpointOptions', ENDPOINT_OPTIONS],
+  ])('the page of options and the doc comments of %s give the ranges and defaults that are checked', (type, rules) => {
+    const rows = new Map(rowsOf('docs/options.md', '| option |').map(([name = '', ...cells]) => [name, cells]));
+    const comments = commentsOf(type);
+    const numbers = Object.entries<OptionRule>(rules).filter(([, { range }]) => range);
+    expect(numbers.length).toBeGreaterThan(1);
+    for (const [name, { range = [], fallback }] of numbers) {
+      const [legal, standard] = [range.map(en).join(' to '), en(fallback as number)];
+      expect([name, ...(rows.get(`\`${name}\``) ?? []).slice(0, 2)]).toEqual([name, standard, legal]);
+      expect(comments[name]?.replace(/\s+\*? */g, ' ')).toContain(legal);
+      expect(comments[name]).toMatch(new RegExp(`default:? ${standard}[.;]`, 'i'));
     }
   });
 

@@ -4,7 +4,7 @@ import type { Agent as HttpAgent } from 'node:http';
 import type { Agent as HttpsAgent } from 'node:https';
 import type { Clock } from '../clock.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
-import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
+import { aClock, aFunction, hasMethods, integer, OptionCheck, type OptionRule } from '../option-check.ts';
 import type { IssuedToken } from '../token.ts';
 import type { EndpointFailure } from './classify-failure.ts';
 import type { TokenRequestShape } from './token-request.ts';
@@ -94,49 +94,54 @@ export interface TokenEndpointOptions {
   clock?: Clock | undefined;
 }
 
-const OPTIONS = [
-  'baseUrl',
-  'clientId',
-  'clientSecret',
-  'tokenRequest',
-  'timeoutMs',
-  'maxResponseBytes',
-  'parseResponse',
-  'classifyFailure',
-  'allowInsecureHttp',
-  'agent',
-  'fetch',
-  'clock',
-] as const satisfies (keyof TokenEndpointOptions)[];
+const aText = (value: unknown): boolean => typeof value === 'string' && value !== '';
 
-/** Checks all options, and returns them with the base URL parsed. */
-export function checkEndpointOptions(options: TokenEndpointOptions): TokenEndpointOptions & { baseUrl: URL } {
-  const check = new OptionCheck<TokenEndpointOptions>('TokenEndpoint', options, OPTIONS);
+/** Every option, what it may be, and its default. */
+export const ENDPOINT_OPTIONS: Readonly<Record<keyof TokenEndpointOptions, OptionRule>> = {
+  baseUrl: {
+    passes: (value) => parseBaseUrl(value) !== undefined,
+    expected: 'a URL such as https://api.example.com, with no credentials, query or fragment',
+    isRequired: true,
+  },
+  clientId: { passes: aText, expected: 'a non-empty string', isRequired: true },
+  clientSecret: {
+    passes: (value) => aText(value) || typeof value === 'function',
+    expected: 'a non-empty string, or a function that returns one',
+    isRequired: true,
+  },
+  tokenRequest: aFunction,
+  timeoutMs: integer(1, 600_000, 10_000),
+  maxResponseBytes: integer(1, 1_048_576, 65_536),
+  parseResponse: aFunction,
+  classifyFailure: aFunction,
+  allowInsecureHttp: { passes: (value) => typeof value === 'boolean', expected: 'true or false' },
+  agent: {
+    passes: (value) => hasMethods(value, 'addRequest'),
+    expected: 'an http.Agent or https.Agent that fits baseUrl',
+  },
+  fetch: aFunction,
+  clock: aClock,
+};
+
+/** The checked options, with the base URL parsed and the numbers filled in. */
+type CheckedOptions = TokenEndpointOptions & { baseUrl: URL; timeoutMs: number; maxResponseBytes: number };
+
+/** Checks all options. */
+export function checkEndpointOptions(options: TokenEndpointOptions): CheckedOptions {
+  const known = Object.keys(ENDPOINT_OPTIONS);
+  const check = new OptionCheck<TokenEndpointOptions>('TokenEndpoint', options, known);
+  check.table(ENDPOINT_OPTIONS);
   const { baseUrl, allowInsecureHttp, agent, fetch } = check.values;
-  const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
   const url = parseBaseUrl(baseUrl);
-  const expected = 'a URL such as https://api.example.com, with no credentials, query or fragment';
-  check.required('baseUrl', () => url !== undefined, expected);
-  check.required('clientId', isText, 'a non-empty string');
-  const isSecret = (value: unknown): boolean => isText(value) || typeof value === 'function';
-  check.required('clientSecret', isSecret, 'a non-empty string, or a function that returns one');
-  check.integer('timeoutMs', 1, 600_000);
-  check.integer('maxResponseBytes', 1, 1_048_576);
-  check.functions('tokenRequest', 'parseResponse', 'classifyFailure', 'fetch');
-  check.when('allowInsecureHttp', (value) => typeof value === 'boolean', 'true or false');
-  check.when(
-    'agent',
-    (value) => hasMethods(value, 'addRequest') && fits(value as HttpAgent, url),
-    'an http.Agent or https.Agent that fits baseUrl',
-  );
-  check.when('clock', isClock, 'an object with now() and monotonic()');
+  const { passes, expected } = ENDPOINT_OPTIONS.agent;
+  if (url && passes(agent) && !fits(agent as HttpAgent, url)) check.problem('agent', expected);
   if (agent && fetch) check.problem('agent', 'no agent together with fetch, which makes its own connections');
   const problem = 'an https: URL, because the host is not this machine, or allowInsecureHttp: true';
   if (url?.protocol === 'http:' && !isLoopback(url.hostname) && allowInsecureHttp !== true) {
     if (check.clean) throw new OwnerTokenError('insecure_url', `TokenEndpoint: baseUrl: expected ${problem}`);
     check.problem('baseUrl', problem);
   }
-  return Object.assign(check.done(), { baseUrl: url as URL });
+  return Object.assign(check.done(), { baseUrl: url }) as CheckedOptions;
 }
 
 function parseBaseUrl(baseUrl: unknown): URL | undefined {
@@ -153,7 +158,7 @@ function isLoopback(hostname: string): boolean {
 }
 
 /** Whether an agent serves the URL's protocol. Node's own agents have a fixed one; proxy agents do not. */
-function fits(agent: HttpAgent, url: URL | undefined): boolean {
+function fits(agent: HttpAgent, url: URL): boolean {
   const protocol: unknown = Object.getOwnPropertyDescriptor(agent, 'protocol')?.value;
-  return protocol === undefined || !url || protocol === url.protocol;
+  return protocol === undefined || protocol === url.protocol;
 }

@@ -86,8 +86,8 @@ export class TokenEndpoint implements TokenSource {
     this.#clientId = given.clientId;
     this.#clientSecret = given.clientSecret;
     this.#tokenRequest = given.tokenRequest ?? jsonRequest();
-    this.timeoutMs = given.timeoutMs ?? 10_000;
-    this.#maxResponseBytes = given.maxResponseBytes ?? 65_536;
+    this.timeoutMs = given.timeoutMs;
+    this.#maxResponseBytes = given.maxResponseBytes;
     this.#parseResponse = given.parseResponse;
     this.#classifyFailure = given.classifyFailure;
     this.#fetch = given.fetch;

@@ -14,7 +14,7 @@ import type { ExpiryPolicy } from '../expiry/lifetime.ts';
 import { expiresIn, firstKnown, jwtExp } from '../expiry/policies.ts';
 import type { PauseRange, PauseRanges } from '../failures/pauses.ts';
 import { isLogger, isName, type Level, LOGGER_EXPECTED, type Logger, NAME_EXPECTED } from '../logger.ts';
-import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
+import { aClock, aFunction, hasMethods, integer, OptionCheck, type OptionRule } from '../option-check.ts';
 import { property } from '../own-property.ts';
 import type { TokenSource } from '../token.ts';
 import { Fingerprints } from './fingerprints.ts';
@@ -118,37 +118,64 @@ export interface RegistrySettings
   readonly pauses: PauseRanges;
 }
 
+/** Options with options of their own, checked after the others. */
+const NESTED: OptionRule = { passes: () => true, expected: 'an object' };
+
 const PAUSES: PauseRanges = {
   owner: { baseMs: 1_000, capMs: 300_000 },
   client: { baseMs: 1_000, capMs: 30_000 },
   endpoint: { baseMs: 500, capMs: 30_000 },
 };
 
-const KNOWN: readonly (keyof OwnerTokenRegistryOptions & string)[] = [
-  'source',
-  'expiry',
-  'maxOwners',
-  'concurrency',
-  'requestsPerSecond',
-  'maxQueued',
-  'maxQueueMs',
-  'requestTimeoutMs',
-  'refreshWindow',
-  'name',
-  'logger',
-  'ownerLabel',
-  'fingerprintKey',
-  'calls',
-  'clock',
-  'random',
-  'pauses',
-];
-
-const MAX_OWNERS = 10_000_000;
-const MAX_CONCURRENCY = 10_000;
-const MAX_PER_SECOND = 1_000_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
+const MAX_PER_SECOND = 1_000_000;
+
+/** Every option, what it may be, and its default. */
+export const REGISTRY_OPTIONS: Readonly<Record<keyof OwnerTokenRegistryOptions, OptionRule>> = {
+  source: {
+    passes: (value) => hasMethods(value, 'requestToken'),
+    expected: 'a TokenSource, such as a TokenEndpoint',
+    isRequired: true,
+  },
+  expiry: {
+    passes: (value) => hasMethods(value, 'lifetimeMs'),
+    expected: 'an ExpiryPolicy, such as fixedLifetime(60_000)',
+  },
+  maxOwners: integer(1, 10_000_000, 10_000),
+  concurrency: integer(1, 10_000, 100),
+  requestsPerSecond: {
+    passes: (value) => typeof value === 'number' && value > 0 && value <= MAX_PER_SECOND,
+    expected: `a number over 0, up to ${MAX_PER_SECOND}`,
+  },
+  maxQueued: integer(1, 10_000_000, 10_000),
+  maxQueueMs: integer(1, HOUR_MS, 30_000),
+  requestTimeoutMs: integer(1, HOUR_MS, 30_000),
+  refreshWindow: {
+    passes: isWindow,
+    expected: 'two shares of the lifetime [from, to] with 0 < from <= to <= 1',
+    fallback: [0.6, 0.8],
+  },
+  name: { passes: isName, expected: NAME_EXPECTED, fallback: 'default' },
+  logger: { passes: isLogger, expected: LOGGER_EXPECTED },
+  ownerLabel: aFunction,
+  fingerprintKey: {
+    passes: (value) => value instanceof Uint8Array && value.length >= 16,
+    expected: 'a Uint8Array of at least 16 bytes',
+  },
+  calls: NESTED,
+  clock: aClock,
+  random: aFunction,
+  pauses: NESTED,
+};
+
+/** The options with a default in the table. */
+type Defaults = Required<
+  Pick<
+    RegistrySettings,
+    'maxOwners' | 'concurrency' | 'maxQueued' | 'maxQueueMs' | 'requestTimeoutMs' | 'refreshWindow' | 'name'
+  >
+>;
 
 /**
  * Checks all options and fills in what is absent.
@@ -156,51 +183,38 @@ const DAY_MS = 24 * HOUR_MS;
  * @throws OwnerTokenError `invalid_options`, listing every problem by path.
  */
 export function registrySettings(given: OwnerTokenRegistryOptions): RegistrySettings {
-  const check = new OptionCheck<OwnerTokenRegistryOptions>('OwnerTokenRegistry', given, KNOWN);
-  check.required('source', (value) => hasMethods(value, 'requestToken'), 'a TokenSource, such as a TokenEndpoint');
-  check.when('expiry', (value) => hasMethods(value, 'lifetimeMs'), 'an ExpiryPolicy, such as fixedLifetime(60_000)');
-  check.integer('maxOwners', 1, MAX_OWNERS);
-  check.integer('concurrency', 1, MAX_CONCURRENCY);
-  check.when('requestsPerSecond', isRate, `a number over 0, up to ${MAX_PER_SECOND}`);
-  check.integer('maxQueued', 1, MAX_OWNERS);
-  check.integer('maxQueueMs', 1, HOUR_MS);
-  check.integer('requestTimeoutMs', 1, HOUR_MS);
-  check.when('refreshWindow', isWindow, 'two shares of the lifetime [from, to] with 0 < from <= to <= 1');
-  check.when('name', isName, NAME_EXPECTED);
-  check.when('logger', isLogger, LOGGER_EXPECTED);
-  check.when('fingerprintKey', isKey, 'a Uint8Array of at least 16 bytes');
-  check.when('clock', isClock, 'an object with now() and monotonic()');
-  check.functions('ownerLabel', 'random');
+  const known = Object.keys(REGISTRY_OPTIONS);
+  const check = new OptionCheck<OwnerTokenRegistryOptions>('OwnerTokenRegistry', given, known);
+  check.table(REGISTRY_OPTIONS);
   const calls = check.nested<OwnerFetchOptions>('calls', OWNER_FETCH_OPTIONS);
   if (calls) checkOwnerFetchOptions(calls);
   checkPauses(check);
-  const options = check.done();
-  const { source, expiry, random, pauses, ownerLabel, fingerprintKey, clock, logger } = options;
-  const { requestTimeoutMs = 30_000 } = options;
+  const options = check.done() as OwnerTokenRegistryOptions & Defaults;
+  const { source, pauses, requestTimeoutMs } = options;
   const origin = property(source, 'origin');
   return {
     source,
     host: typeof origin === 'string' && URL.canParse(origin) ? new URL(origin).host : undefined,
-    maxOwners: options.maxOwners ?? 10_000,
-    concurrency: options.concurrency ?? 100,
+    maxOwners: options.maxOwners,
+    concurrency: options.concurrency,
     requestsPerSecond: options.requestsPerSecond,
-    maxQueued: options.maxQueued ?? 10_000,
-    maxQueueMs: options.maxQueueMs ?? 30_000,
+    maxQueued: options.maxQueued,
+    maxQueueMs: options.maxQueueMs,
     requestTimeoutMs,
     longestRequestMs: isMs(source.timeoutMs, requestTimeoutMs) ? source.timeoutMs : requestTimeoutMs,
-    name: options.name ?? 'default',
-    refreshWindow: options.refreshWindow ?? [0.6, 0.8],
-    expiry: expiry ?? firstKnown(expiresIn(), jwtExp()),
-    random: safeRandom(random ?? Math.random),
+    name: options.name,
+    refreshWindow: options.refreshWindow,
+    expiry: options.expiry ?? firstKnown(expiresIn(), jwtExp()),
+    random: safeRandom(options.random ?? Math.random),
     pauses: {
       owner: pauses?.owner ?? PAUSES.owner,
       client: pauses?.client ?? PAUSES.client,
       endpoint: pauses?.endpoint ?? PAUSES.endpoint,
     },
     calls: mergeCallRules(options.calls, rulesOfSource(origin)),
-    fingerprints: new Fingerprints(fingerprintKey, ownerLabel),
-    time: new Time(clock),
-    logger,
+    fingerprints: new Fingerprints(options.fingerprintKey, options.ownerLabel),
+    time: new Time(options.clock),
+    logger: options.logger,
   };
 }
 
@@ -217,10 +231,6 @@ function checkPauses(check: OptionCheck<OwnerTokenRegistryOptions>): void {
 
 const isMs = (value: unknown, max: number): value is number =>
   Number.isInteger(value) && (value as number) >= 1 && (value as number) <= max;
-
-const isRate = (value: unknown) => typeof value === 'number' && value > 0 && value <= MAX_PER_SECOND;
-
-const isKey = (value: unknown) => value instanceof Uint8Array && value.length >= 16;
 
 function isWindow(value: unknown): boolean {
   if (!Array.isArray(value) || value.length !== 2) return false;

@@ -135,6 +135,14 @@ export function membersOf(name: string): string[] {
   throw new Error(`there is no interface ${name}`);
 }
 
+/** The doc comment of each member of an interface. */
+export function commentsOf(name: string): Record<string, string> {
+  const [file] = readSource(`interface ${name} `);
+  const found = file?.tree.statements.find((each) => ts.isInterfaceDeclaration(each) && each.name.text === name);
+  const members = found && ts.isInterfaceDeclaration(found) ? [...found.members] : [];
+  return Object.fromEntries(members.map((member) => [member.name?.getText() ?? '', member.getFullText()]));
+}
+
 /** Module-level state: `let` and `var` declarations, mutable collections, and static fields. */
 export function moduleState(file: SourceFile): string[] {
   const found: string[] = [];
