@@ -40,7 +40,7 @@ export function State({ good, children }: { good: boolean; children: ComponentCh
 /** Whether an owner has a usable token, and for how long. */
 export function TokenState({ endMs, nowMs, none }: { endMs: number | undefined; nowMs: number; none: string }) {
   if (endMs === undefined || endMs <= nowMs) return <State good={false}>{none}</State>;
-  return <State good={true}>valid for {spanWord(endMs - nowMs)}</State>;
+  return <State good={true}>valid {endMs === Infinity ? 'until rejected' : `for ${spanWord(endMs - nowMs)}`}</State>;
 }
 
 /** A scrolling region that the keyboard can reach. */

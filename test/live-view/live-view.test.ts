@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { OwnerTokenError, OwnerTokenRegistry } from '../../src/index.ts';
 import type { Found, Frame } from '../../src/live-view/frames.ts';
 import { type LiveView, type LiveViewOptions, liveView } from '../../src/live-view/index.ts';
@@ -72,347 +72,338 @@ async function listen(handler: http.RequestListener) {
   return { url, [Symbol.dispose]: close };
 }
 
-describe('access', () => {
-  it('is refused without a decision, with a sentence that says what to do', async () => {
-    const { view } = viewed({});
-    for (const path of ['/tokens/', '/tokens/events', '/tokens/live-view.js', '/tokens']) {
-      const answer = await ask(view, path);
-      expect(answer.status).toBe(403);
-      expect(await answer.text()).toMatch(/Pass `authorize: \(request\) => …` to liveView\(\), or `public: true`/);
-    }
-    expect((await ask(view, '/tokens/search', json({ text: '' }))).status).toBe(403);
-  });
-
-  it.each<[string, LiveViewOptions['authorize'], number]>([
-    ['allows', () => true, 200],
-    ['allows later', async () => true, 200],
-    ['refuses', () => false, 403],
-    ['returns something truthy', () => 'yes' as unknown as boolean, 403],
-    [
-      'throws',
-      () => {
-        throw new Error('no session');
-      },
-      403,
-    ],
-    ['rejects', () => Promise.reject(new Error('no session')), 403],
-  ])('is decided by the host’s function: it %s', async (_, authorize, status) => {
-    const { view } = viewed({ authorize: authorize as NonNullable<LiveViewOptions['authorize']> });
-    expect((await ask(view)).status).toBe(status);
-    using server = await listen(view.node);
-    expect((await fetch(`${server.url}/tokens/`)).status).toBe(status);
-  });
-
-  it('is decided for the request of the framework itself', async () => {
-    const seen: unknown[] = [];
-    const { view } = viewed({ authorize: (request) => seen.push(request) > 0 });
-    const request = new Request('http://backend.example/tokens/');
-    await view.fetch(request);
-    using server = await listen(view.node);
-    await fetch(`${server.url}/tokens/`);
-    expect(seen[0]).toBe(request);
-    expect(seen[1]).toBeInstanceOf(http.IncomingMessage);
-  });
-
-  it.each<[string, Record<string, string>, number]>([
-    ['its own page', { 'sec-fetch-site': 'same-origin' }, 200],
-    ['the address bar', { 'sec-fetch-site': 'none' }, 200],
-    ['another site', { 'sec-fetch-site': 'cross-site' }, 403],
-    ['a sibling domain', { 'sec-fetch-site': 'same-site' }, 403],
-    ['its own page, in an older browser', { host: 'ops.example', origin: 'https://ops.example' }, 200],
-    [
-      'its own page, behind a proxy that changes the host',
-      { host: 'backend:8080', 'x-forwarded-host': 'ops.example', origin: 'https://ops.example' },
-      200,
-    ],
-    ['another origin', { host: 'ops.example', origin: 'https://evil.example' }, 403],
-    ['an opaque origin', { host: 'ops.example', origin: 'null' }, 403],
-    ['no browser', { host: 'ops.example' }, 200],
-  ])('to the data is given to the same origin only: %s', async (_, headers, status) => {
-    const { view } = viewed();
-    const answer = await ask(view, '/tokens/events', { headers });
-    expect(answer.status).toBe(status);
-    if (status === 200) await answer.body?.cancel();
-    const search = json({ text: 'a' });
-    const found = await ask(view, '/tokens/search', { ...search, headers: { ...search.headers, ...headers } });
-    expect(found.status).toBe(status);
-    // A link from elsewhere may lead to the page, which then loads its data itself.
-    expect((await ask(view, '/tokens/', { headers })).status).toBe(200);
-  });
-
-  it('is read-only: any other method is refused, and the search takes JSON only', async () => {
-    const { view } = viewed();
-    for (const method of ['POST', 'PUT', 'DELETE', 'PATCH']) {
-      expect((await ask(view, '/tokens/', { method })).status).toBe(405);
-    }
-    expect((await ask(view, '/tokens/search')).status).toBe(405);
-    expect((await ask(view, '/tokens/search', { method: 'POST', body: '{"text":""}' })).status).toBe(415);
-    for (const body of [{}, { text: 1 }, []]) expect((await ask(view, '/tokens/search', json(body))).status).toBe(400);
-    const long = { ...json({}), body: `{"text":"${'x'.repeat(100_000)}"}` };
-    expect((await ask(view, '/tokens/search', long)).status).toBe(400);
-  });
+it('access is refused without a decision, with a sentence that says what to do', async () => {
+  const { view } = viewed({});
+  for (const path of ['/tokens/', '/tokens/events', '/tokens/live-view.js', '/tokens']) {
+    const answer = await ask(view, path);
+    expect(answer.status).toBe(403);
+    expect(await answer.text()).toMatch(/Pass `authorize: \(request\) => …` to liveView\(\), or `public: true`/);
+  }
+  expect((await ask(view, '/tokens/search', json({ text: '' }))).status).toBe(403);
 });
 
-describe('every answer', () => {
-  it('has a strict content security policy, and the page nothing that it would refuse', async () => {
-    const { view } = viewed();
-    for (const path of ['/', '/live-view.js', '/live-view.css', '/x', '/x.ico', '/search']) {
-      const answer = await ask(view, path);
-      const policy = answer.headers.get('content-security-policy') ?? '';
-      expect(policy).toContain("default-src 'none'");
-      expect(policy).not.toContain('unsafe');
-      expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
-    }
-    const page = await (await ask(view)).text();
-    expect(page).not.toMatch(
-      /<style|style=|<script(?![^>]* src="live-view\.js")|\son\w+=|https?:\/\/(?!www\.w3\.org\/)/,
-    );
-  });
-
-  it('is the same over node:http as over fetch', async () => {
-    const { view } = viewed();
-    using server = await listen(view.node);
-    const facts = async (answer: Response) => {
-      const { status, headers } = answer;
-      const kept = ['content-type', 'cache-control', 'content-security-policy', 'location', 'allow'];
-      return { status, headers: kept.map((name) => headers.get(name)), text: await answer.text() };
-    };
-    const cases: [string, RequestInit?][] = [
-      ['/tokens/'],
-      ['/tokens/live-view.js'],
-      ['/tokens/live-view.css'],
-      ['/tokens'],
-      ['/tokens/favicon.ico'],
-      ['/tokens/', { method: 'HEAD' }],
-      ['/tokens/', { method: 'POST' }],
-      ['/tokens/events', { method: 'HEAD' }],
-      ['/tokens/search', json({ text: 'a' })],
-      ['/tokens/search', json({ accessKey: 'a' })],
-      ['/tokens/search', { ...json({}), body: 'no JSON' }],
-    ];
-    for (const [path, init] of cases) {
-      const direct = await facts(await ask(view, path, init));
-      expect(await facts(await fetch(server.url + path, { ...init, redirect: 'manual' })), path).toEqual(direct);
-    }
-  });
+it.each<[string, LiveViewOptions['authorize'], number]>([
+  ['allows', () => true, 200],
+  ['allows later', async () => true, 200],
+  ['refuses', () => false, 403],
+  ['returns something truthy', () => 'yes' as unknown as boolean, 403],
+  [
+    'throws',
+    () => {
+      throw new Error('no session');
+    },
+    403,
+  ],
+  ['rejects', () => Promise.reject(new Error('no session')), 403],
+])('access is decided by the host’s function: it %s', async (_, authorize, status) => {
+  const { view } = viewed({ authorize: authorize as NonNullable<LiveViewOptions['authorize']> });
+  expect((await ask(view)).status).toBe(status);
+  using server = await listen(view.node);
+  expect((await fetch(`${server.url}/tokens/`)).status).toBe(status);
 });
 
-describe('the mount path', () => {
-  it.each([
-    ['/tokens', './tokens/'],
-    ['/ops/crm-tokens?tab=1', './crm-tokens/'],
-    ['/a/http:evil.example/b', './b/'],
-  ])('%s leads to itself with a slash, relative so that it holds behind a proxy', async (path, location) => {
+it('access is decided for the request of the framework itself', async () => {
+  const seen: unknown[] = [];
+  const { view } = viewed({ authorize: (request) => seen.push(request) > 0 });
+  const request = new Request('http://backend.example/tokens/');
+  await view.fetch(request);
+  using server = await listen(view.node);
+  await fetch(`${server.url}/tokens/`);
+  expect(seen[0]).toBe(request);
+  expect(seen[1]).toBeInstanceOf(http.IncomingMessage);
+});
+
+it.each<[string, Record<string, string>, number]>([
+  ['its own page', { 'sec-fetch-site': 'same-origin' }, 200],
+  ['the address bar', { 'sec-fetch-site': 'none' }, 200],
+  ['another site', { 'sec-fetch-site': 'cross-site' }, 403],
+  ['a sibling domain', { 'sec-fetch-site': 'same-site' }, 403],
+  ['its own page, in an older browser', { host: 'ops.example', origin: 'https://ops.example' }, 200],
+  [
+    'its own page, behind a proxy that changes the host',
+    { host: 'backend:8080', 'x-forwarded-host': 'ops.example', origin: 'https://ops.example' },
+    200,
+  ],
+  ['another origin', { host: 'ops.example', origin: 'https://evil.example' }, 403],
+  ['an opaque origin', { host: 'ops.example', origin: 'null' }, 403],
+  ['no browser', { host: 'ops.example' }, 200],
+])('access to the data is given to the same origin only: %s', async (_, headers, status) => {
+  const { view } = viewed();
+  const answer = await ask(view, '/tokens/events', { headers });
+  expect(answer.status).toBe(status);
+  if (status === 200) await answer.body?.cancel();
+  const search = json({ text: 'a' });
+  const found = await ask(view, '/tokens/search', { ...search, headers: { ...search.headers, ...headers } });
+  expect(found.status).toBe(status);
+  // A link from elsewhere may lead to the page, which then loads its data itself.
+  expect((await ask(view, '/tokens/', { headers })).status).toBe(200);
+});
+
+it('access is read-only: any other method is refused, and the search takes JSON only', async () => {
+  const { view } = viewed();
+  for (const method of ['POST', 'PUT', 'DELETE', 'PATCH']) {
+    expect((await ask(view, '/tokens/', { method })).status).toBe(405);
+  }
+  expect((await ask(view, '/tokens/search')).status).toBe(405);
+  expect((await ask(view, '/tokens/search', { method: 'POST', body: '{"text":""}' })).status).toBe(415);
+  for (const body of [{}, { text: 1 }, []]) expect((await ask(view, '/tokens/search', json(body))).status).toBe(400);
+  const long = { ...json({}), body: `{"text":"${'x'.repeat(100_000)}"}` };
+  expect((await ask(view, '/tokens/search', long)).status).toBe(400);
+});
+
+it('every answer has a strict content security policy, and the page nothing that it would refuse', async () => {
+  const { view } = viewed();
+  for (const path of ['/', '/live-view.js', '/live-view.css', '/x', '/x.ico', '/search']) {
+    const answer = await ask(view, path);
+    const policy = answer.headers.get('content-security-policy') ?? '';
+    expect(policy).toContain("default-src 'none'");
+    expect(policy).not.toContain('unsafe');
+    expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
+  }
+  const page = await (await ask(view)).text();
+  expect(page).not.toMatch(/<style|style=|<script(?![^>]* src="live-view\.js")|\son\w+=|https?:\/\/(?!www\.w3\.org\/)/);
+});
+
+it('every answer is the same over node:http as over fetch', async () => {
+  const { view } = viewed();
+  using server = await listen(view.node);
+  const facts = async (answer: Response) => {
+    const { status, headers } = answer;
+    const kept = ['content-type', 'cache-control', 'content-security-policy', 'location', 'allow'];
+    return { status, headers: kept.map((name) => headers.get(name)), text: await answer.text() };
+  };
+  const cases: [string, RequestInit?][] = [
+    ['/tokens/'],
+    ['/tokens/live-view.js'],
+    ['/tokens/live-view.css'],
+    ['/tokens'],
+    ['/tokens/favicon.ico'],
+    ['/tokens/', { method: 'HEAD' }],
+    ['/tokens/', { method: 'POST' }],
+    ['/tokens/events', { method: 'HEAD' }],
+    ['/tokens/search', json({ text: 'a' })],
+    ['/tokens/search', json({ accessKey: 'a' })],
+    ['/tokens/search', { ...json({}), body: 'no JSON' }],
+  ];
+  for (const [path, init] of cases) {
+    const direct = await facts(await ask(view, path, init));
+    expect(await facts(await fetch(server.url + path, { ...init, redirect: 'manual' })), path).toEqual(direct);
+  }
+});
+
+it.each([
+  ['/tokens', './tokens/'],
+  ['/ops/crm-tokens?tab=1', './crm-tokens/'],
+  ['/a/http:evil.example/b', './b/'],
+])(
+  'the mount path %s leads to itself with a slash, relative so that it holds behind a proxy',
+  async (path, location) => {
     const { view } = viewed();
     const answer = await ask(view, path, { redirect: 'manual' });
     expect([answer.status, answer.headers.get('location')]).toEqual([308, location]);
-  });
+  },
+);
 
-  it('may be any path, or one that the framework has removed from the URL', async () => {
-    const { view } = viewed();
-    using server = await listen((req, res) => {
-      // As Express does for `app.use('/tokens', view.node)`.
-      const url = req.url ?? '';
-      Object.assign(req, { originalUrl: url, url: url.replace(/^\/tokens/, '') || '/' });
-      view.node(req, res);
-    });
-    expect((await fetch(`${server.url}/tokens`, { redirect: 'manual' })).status).toBe(308);
-    const followed = await fetch(`${server.url}/tokens`);
-    expect([followed.status, followed.url]).toEqual([200, `${server.url}/tokens/`]);
-    for (const file of ['', 'live-view.js', 'live-view.css']) {
-      expect((await ask(view, `/any/where/${file}`)).status).toBe(200);
-      expect((await fetch(`${server.url}/tokens/${file}`)).status).toBe(200);
-    }
+it('the mount path may be any path, or one that the framework has removed from the URL', async () => {
+  const { view } = viewed();
+  using server = await listen((req, res) => {
+    // As Express does for `app.use('/tokens', view.node)`.
+    const url = req.url ?? '';
+    Object.assign(req, { originalUrl: url, url: url.replace(/^\/tokens/, '') || '/' });
+    view.node(req, res);
   });
-
-  it('may have a body parser in front of it', async () => {
-    const { view, registry } = viewed();
-    await registry.getToken('key-1');
-    using server = await listen((req, res) => {
-      void req.toArray().then((parts) => view.node(Object.assign(req, { body: JSON.parse(parts.join('')) }), res));
-    });
-    const found = await fetch(`${server.url}/search`, json({ text: 'key-1' }));
-    expect(await found.json()).toMatchObject({ owners: { default: [{ owner: 'KEY-1' }] } });
-  });
+  expect((await fetch(`${server.url}/tokens`, { redirect: 'manual' })).status).toBe(308);
+  const followed = await fetch(`${server.url}/tokens`);
+  expect([followed.status, followed.url]).toEqual([200, `${server.url}/tokens/`]);
+  for (const file of ['', 'live-view.js', 'live-view.css']) {
+    expect((await ask(view, `/any/where/${file}`)).status).toBe(200);
+    expect((await fetch(`${server.url}/tokens/${file}`)).status).toBe(200);
+  }
 });
 
-describe('the stream', () => {
-  it('begins with the replica and the owners in use, and goes on twice a second with what has changed', async () => {
-    const { view, registry, clock, source } = viewed();
-    await registry.getToken('key-1');
-    const frames = await Frames.of(view);
-    const first = await frames.next();
-    expect(first).toMatchObject({
-      nowMs: clock.now(),
-      replica: { pid: process.pid, node: process.version, startedAtMs: Math.round(performance.timeOrigin) },
-      registries: [{ name: 'default', stats: registry.stats(), failing: [] }],
-      working: { default: [{ owner: 'KEY-1', phase: 'fresh', issuedAtMs: clock.now() }] },
-      requests: [],
-    });
-    source.script(undefined);
-    const call = registry.getToken('key-2');
-    await settle();
-    clock.advance(500);
-    const second = await frames.next();
-    expect(second.replica ?? second.working).toBeUndefined();
-    const begun = { id: 1, registry: 'default', owner: 'KEY-2', reason: 'absent', atMs: clock.now() - 500 };
-    expect(second.requests).toEqual([begun]);
-    source.call(-1).succeed({ response: { expires_in: 100 } });
-    const { fingerprint, expiresAtMs } = await call;
-    clock.advance(500);
-    const ended = { ...begun, tookMs: 500, token: fingerprint, expiresAtMs };
-    expect((await frames.next()).requests).toEqual([ended]);
-    registry.reject('key-2', await registry.getToken('key-2'));
-    clock.advance(500);
-    expect((await frames.next()).requests).toEqual([{ ...ended, rejectedAtMs: clock.now() - 500 }]);
-    clock.advance(500);
-    expect((await frames.next()).requests).toEqual([]);
-    await frames.close();
+it('the mount path may have a body parser in front of it', async () => {
+  const { view, registry } = viewed();
+  await registry.getToken('key-1');
+  using server = await listen((req, res) => {
+    void req.toArray().then((parts) => view.node(Object.assign(req, { body: JSON.parse(parts.join('')) }), res));
   });
-
-  it('has an owner that fails among 10,000 that work in the next frame, with the reason and the next attempt', async () => {
-    const { view, registry, clock, source } = viewed();
-    for (const accessKey of keys(10_000)) await registry.getToken(accessKey);
-    const frames = await Frames.of(view);
-    expect((await frames.next()).registries[0]).toMatchObject({ failing: [], stats: { usable: 10_000 } });
-    source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'revoked', { status: 400 })));
-    registry.reject('key-5000', await registry.getToken('key-5000'));
-    const { retryAtMs } = await errorOf(registry.getToken('key-5000'));
-    clock.advance(500);
-    const { registries, requests } = await frames.next();
-    const failure = { code: 'owner_refused', message: 'revoked', status: 400, failures: 1, retryAtMs };
-    expect(registries[0]?.failing).toMatchObject([{ owner: 'KEY-5000', phase: 'backing-off', failure }]);
-    expect(requests).toMatchObject([{ owner: 'KEY-5000', code: 'owner_refused', status: 400 }]);
-    await frames.close();
-  });
-
-  it('has circuits from when they open until they close, also one that was open before anybody looked', async () => {
-    const { view, registry, clock, source } = viewed();
-    const given = { failureScope: 'endpoint' } as const;
-    source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down', given)));
-    await errorOf(registry.getToken('key-1'));
-    const openedAtMs = clock.now();
-    clock.advance(100);
-    const frames = await Frames.of(view);
-    const outage = { registry: 'default', scope: 'endpoint', fromMs: openedAtMs };
-    expect((await frames.next()).outages).toMatchObject([outage]);
-    source.script((call) => call.succeed());
-    registry.resume();
-    clock.advance(500);
-    expect((await frames.next()).outages).toMatchObject([{ ...outage, toMs: openedAtMs + 100 }]);
-    await frames.close();
-  });
-
-  it('keeps the last 5,000 requests and no more, however many there are', async () => {
-    const { view, registry, clock } = viewed();
-    const frames = await Frames.of(view);
-    await frames.next();
-    for (const accessKey of keys(6_000)) await registry.getToken(accessKey);
-    clock.advance(500);
-    const { requests } = await frames.next();
-    expect([requests.length, requests[0]?.owner, requests.at(-1)?.owner]).toEqual([5_000, 'KEY-1001', 'KEY-6000']);
-    const other = await Frames.of(view);
-    expect((await other.next()).requests).toHaveLength(5_000);
-    await Promise.all([frames.close(), other.close()]);
-  });
-
-  it('tells the registries of a process apart, and does not record those that it does not show', async () => {
-    const clock = new ManualClock();
-    const [crm, billing, hidden] = ['crm', 'billing', 'hidden'].map(
-      (name) => new OwnerTokenRegistry({ source: ScriptedSource.answering(), clock, name }),
-    ) as [OwnerTokenRegistry, OwnerTokenRegistry, OwnerTokenRegistry];
-    const fleet = { stats: () => ({ sharing: true, replicas: 3 }) } as never;
-    const view = liveView([crm, billing], { ...OPEN, clock, fleets: { billing: fleet } });
-    const frames = await Frames.of(view);
-    expect((await frames.next()).registries.map(({ name, fleet }) => [name, fleet?.replicas])).toEqual([
-      ['crm', undefined],
-      ['billing', 3],
-    ]);
-    for (const registry of [hidden, billing]) await registry.getToken('key-1');
-    clock.advance(500);
-    expect((await frames.next()).requests).toMatchObject([{ registry: 'billing' }]);
-    await frames.close();
-  });
-
-  it('is subscribed to the channels only while a page is open, and never to lookups', async () => {
-    const { view, clock, registry } = viewed();
-    expect([isSubscribed(), clock.pendingTimers]).toEqual([[], 0]);
-    const frames = [await Frames.of(view), await Frames.of(view)] as const;
-    const subscribed = isSubscribed();
-    expect(subscribed).toHaveLength(4);
-    expect(subscribed).not.toContain('owner-token-registry:lookup');
-    await frames[0].close();
-    expect(isSubscribed()).toHaveLength(4);
-    await frames[1].close();
-    expect([isSubscribed(), clock.pendingTimers]).toEqual([[], 0]);
-    await registry.getToken('key-1');
-    const again = await Frames.of(view);
-    expect((await again.next()).requests).toEqual([]);
-    await again.close();
-  });
-
-  it('ends when the client of either kind is gone', async () => {
-    const { view } = viewed();
-    const gone = new AbortController();
-    await view.fetch(new Request('http://backend.example/tokens/events', { signal: gone.signal }));
-    expect(isSubscribed()).toHaveLength(4);
-    gone.abort();
-    expect(isSubscribed()).toEqual([]);
-    using server = await listen(view.node);
-    const client = new AbortController();
-    await fetch(`${server.url}/events`, { signal: client.signal });
-    expect(isSubscribed()).toHaveLength(4);
-    client.abort();
-    while (isSubscribed().length > 0) await new Promise(setImmediate);
-  });
-
-  it('is given to fifty pages at most', async () => {
-    const { view } = viewed();
-    const open = await Promise.all(Array.from({ length: 50 }, () => Frames.of(view)));
-    expect((await ask(view, '/events')).status).toBe(503);
-    await Promise.all(open.map((frames) => frames.close()));
-    expect(isSubscribed()).toEqual([]);
-  });
-
-  it('disconnects a page that does not read', async () => {
-    const { view, clock, registry } = viewed();
-    for (const accessKey of keys(200)) await registry.getToken(accessKey);
-    await Frames.of(view);
-    for (let frame = 0; frame < 50_000 && isSubscribed().length > 0; frame++) clock.advance(500);
-    expect(isSubscribed()).toEqual([]);
-  });
+  const found = await fetch(`${server.url}/search`, json({ text: 'key-1' }));
+  expect(await found.json()).toMatchObject({ owners: { default: [{ owner: 'KEY-1' }] } });
 });
 
-describe('the search', () => {
-  it('finds owners by part of a label, in any case, failing ones first', async () => {
-    const { view, registry, source } = viewed();
-    for (const accessKey of keys(20)) await registry.getToken(accessKey);
-    source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no')));
-    registry.reject('key-13', await registry.getToken('key-13'));
-    await errorOf(registry.getToken('key-13'));
-    const found = (await (await ask(view, '/search', json({ text: ' Key-1 ' }))).json()) as Found;
-    const owners = found.owners.default?.map(({ owner }) => owner) ?? [];
-    expect(owners).toHaveLength(11);
-    expect(owners[0]).toBe('KEY-13');
+it('the stream begins with the replica and the owners in use, and goes on twice a second with what has changed', async () => {
+  const { view, registry, clock, source } = viewed();
+  await registry.getToken('key-1');
+  const frames = await Frames.of(view);
+  const first = await frames.next();
+  expect(first).toMatchObject({
+    nowMs: clock.now(),
+    replica: { pid: process.pid, node: process.version, startedAtMs: Math.round(performance.timeOrigin) },
+    registries: [{ name: 'default', stats: registry.stats(), failing: [] }],
+    working: { default: [{ owner: 'KEY-1', phase: 'fresh', issuedAtMs: clock.now() }] },
+    requests: [],
   });
-
-  it('by access key is off unless it is turned on; then it gives the owner’s fingerprint and state', async () => {
-    const off = viewed();
-    expect((await ask(off.view, '/search', json({ accessKey: 'key-1' }))).status).toBe(403);
-    const { view, registry } = viewed({ ...OPEN, accessKeySearch: true });
-    await registry.getToken('key-1');
-    const found = async (accessKey: string) => (await ask(view, '/search', json({ accessKey }))).json();
-    expect(await found('key-1')).toMatchObject({ owners: { default: [{ owner: 'KEY-1', phase: 'fresh' }] } });
-    expect(await found('key-9')).toMatchObject({ owners: { default: [{ owner: 'KEY-9', phase: 'empty' }] } });
-    const refused = await ask(view, '/search', json({ accessKey: '' }));
-    expect([refused.status, await refused.text()]).toEqual([
-      400,
-      expect.stringContaining('the access key cannot be used'),
-    ]);
-  });
+  source.script(undefined);
+  const call = registry.getToken('key-2');
+  await settle();
+  clock.advance(500);
+  const second = await frames.next();
+  expect(second.replica ?? second.working).toBeUndefined();
+  const begun = { id: 1, registry: 'default', owner: 'KEY-2', reason: 'absent', atMs: clock.now() - 500 };
+  expect(second.requests).toEqual([begun]);
+  source.call(-1).succeed({ response: { expires_in: 100 } });
+  const { fingerprint, expiresAtMs } = await call;
+  clock.advance(500);
+  const ended = { ...begun, tookMs: 500, token: fingerprint, expiresAtMs };
+  expect((await frames.next()).requests).toEqual([ended]);
+  registry.reject('key-2', await registry.getToken('key-2'));
+  clock.advance(500);
+  expect((await frames.next()).requests).toEqual([{ ...ended, rejectedAtMs: clock.now() - 500 }]);
+  clock.advance(500);
+  expect((await frames.next()).requests).toEqual([]);
+  await frames.close();
 });
 
-it('sends no secret, in state, stream, search or page, whatever fails', async () => {
+it('the stream has an owner that fails among 10,000 that work in the next frame, with the reason and the next attempt', async () => {
+  const { view, registry, clock, source } = viewed();
+  for (const accessKey of keys(10_000)) await registry.getToken(accessKey);
+  const frames = await Frames.of(view);
+  expect((await frames.next()).registries[0]).toMatchObject({ failing: [], stats: { usable: 10_000 } });
+  source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'revoked', { status: 400 })));
+  registry.reject('key-5000', await registry.getToken('key-5000'));
+  const { retryAtMs } = await errorOf(registry.getToken('key-5000'));
+  clock.advance(500);
+  const { registries, requests } = await frames.next();
+  const failure = { code: 'owner_refused', message: 'revoked', status: 400, failures: 1, retryAtMs };
+  expect(registries[0]?.failing).toMatchObject([{ owner: 'KEY-5000', phase: 'backing-off', failure }]);
+  expect(requests).toMatchObject([{ owner: 'KEY-5000', code: 'owner_refused', status: 400 }]);
+  await frames.close();
+});
+
+it('the stream has circuits from when they open until they close, also one that was open before anybody looked', async () => {
+  const { view, registry, clock, source } = viewed();
+  const given = { failureScope: 'endpoint' } as const;
+  source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down', given)));
+  await errorOf(registry.getToken('key-1'));
+  const openedAtMs = clock.now();
+  clock.advance(100);
+  const frames = await Frames.of(view);
+  const outage = { registry: 'default', scope: 'endpoint', fromMs: openedAtMs };
+  expect((await frames.next()).outages).toMatchObject([outage]);
+  source.script((call) => call.succeed());
+  registry.resume();
+  clock.advance(500);
+  expect((await frames.next()).outages).toMatchObject([{ ...outage, toMs: openedAtMs + 100 }]);
+  await frames.close();
+});
+
+it('the stream keeps the last 5,000 requests and no more, however many there are', async () => {
+  const { view, registry, clock } = viewed();
+  const frames = await Frames.of(view);
+  await frames.next();
+  for (const accessKey of keys(6_000)) await registry.getToken(accessKey);
+  clock.advance(500);
+  const { requests } = await frames.next();
+  expect([requests.length, requests[0]?.owner, requests.at(-1)?.owner]).toEqual([5_000, 'KEY-1001', 'KEY-6000']);
+  const other = await Frames.of(view);
+  expect((await other.next()).requests).toHaveLength(5_000);
+  await Promise.all([frames.close(), other.close()]);
+});
+
+it('the stream tells the registries of a process apart, and does not record those that it does not show', async () => {
+  const clock = new ManualClock();
+  const [crm, billing, hidden] = ['crm', 'billing', 'hidden'].map(
+    (name) => new OwnerTokenRegistry({ source: ScriptedSource.answering(), clock, name }),
+  ) as [OwnerTokenRegistry, OwnerTokenRegistry, OwnerTokenRegistry];
+  const fleet = { stats: () => ({ sharing: true, replicas: 3 }) } as never;
+  const view = liveView([crm, billing], { ...OPEN, clock, fleets: { billing: fleet } });
+  const frames = await Frames.of(view);
+  expect((await frames.next()).registries.map(({ name, fleet }) => [name, fleet?.replicas])).toEqual([
+    ['crm', undefined],
+    ['billing', 3],
+  ]);
+  for (const registry of [hidden, billing]) await registry.getToken('key-1');
+  clock.advance(500);
+  expect((await frames.next()).requests).toMatchObject([{ registry: 'billing' }]);
+  await frames.close();
+});
+
+it('the stream is subscribed to the channels only while a page is open, and never to lookups', async () => {
+  const { view, clock, registry } = viewed();
+  expect([isSubscribed(), clock.pendingTimers]).toEqual([[], 0]);
+  const frames = [await Frames.of(view), await Frames.of(view)] as const;
+  const subscribed = isSubscribed();
+  expect(subscribed).toHaveLength(4);
+  expect(subscribed).not.toContain('owner-token-registry:lookup');
+  await frames[0].close();
+  expect(isSubscribed()).toHaveLength(4);
+  await frames[1].close();
+  expect([isSubscribed(), clock.pendingTimers]).toEqual([[], 0]);
+  await registry.getToken('key-1');
+  const again = await Frames.of(view);
+  expect((await again.next()).requests).toEqual([]);
+  await again.close();
+});
+
+it('the stream ends when the client of either kind is gone', async () => {
+  const { view } = viewed();
+  const gone = new AbortController();
+  await view.fetch(new Request('http://backend.example/tokens/events', { signal: gone.signal }));
+  expect(isSubscribed()).toHaveLength(4);
+  gone.abort();
+  expect(isSubscribed()).toEqual([]);
+  using server = await listen(view.node);
+  const client = new AbortController();
+  await fetch(`${server.url}/events`, { signal: client.signal });
+  expect(isSubscribed()).toHaveLength(4);
+  client.abort();
+  while (isSubscribed().length > 0) await new Promise(setImmediate);
+});
+
+it('the stream is given to fifty pages at most', async () => {
+  const { view } = viewed();
+  const open = await Promise.all(Array.from({ length: 50 }, () => Frames.of(view)));
+  expect((await ask(view, '/events')).status).toBe(503);
+  await Promise.all(open.map((frames) => frames.close()));
+  expect(isSubscribed()).toEqual([]);
+});
+
+it('the stream disconnects a page that does not read', async () => {
+  const { view, clock, registry } = viewed();
+  for (const accessKey of keys(200)) await registry.getToken(accessKey);
+  await Frames.of(view);
+  for (let frame = 0; frame < 50_000 && isSubscribed().length > 0; frame++) clock.advance(500);
+  expect(isSubscribed()).toEqual([]);
+});
+
+it('the search finds owners by part of a label, in any case, failing ones first', async () => {
+  const { view, registry, source } = viewed();
+  for (const accessKey of keys(20)) await registry.getToken(accessKey);
+  source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no')));
+  registry.reject('key-13', await registry.getToken('key-13'));
+  await errorOf(registry.getToken('key-13'));
+  const found = (await (await ask(view, '/search', json({ text: ' Key-1 ' }))).json()) as Found;
+  const owners = found.owners.default?.map(({ owner }) => owner) ?? [];
+  expect(owners).toHaveLength(11);
+  expect(owners[0]).toBe('KEY-13');
+});
+
+it('the search by access key is off unless it is turned on; then it gives the owner’s fingerprint and state', async () => {
+  const off = viewed();
+  expect((await ask(off.view, '/search', json({ accessKey: 'key-1' }))).status).toBe(403);
+  const { view, registry } = viewed({ ...OPEN, accessKeySearch: true });
+  await registry.getToken('key-1');
+  const found = async (accessKey: string) => (await ask(view, '/search', json({ accessKey }))).json();
+  expect(await found('key-1')).toMatchObject({ owners: { default: [{ owner: 'KEY-1', phase: 'fresh' }] } });
+  expect(await found('key-9')).toMatchObject({ owners: { default: [{ owner: 'KEY-9', phase: 'empty' }] } });
+  const refused = await ask(view, '/search', json({ accessKey: '' }));
+  expect([refused.status, await refused.text()]).toEqual([
+    400,
+    expect.stringContaining('the access key cannot be used'),
+  ]);
+});
+
+it('the live view sends no secret, in state, stream, search or page, whatever fails', async () => {
   const { accessKey, otherAccessKey, token, clientSecret } = SECRETS;
   const all = Object.values(SECRETS).join(' ');
   const source = new ScriptedSource((call) => {
@@ -444,14 +435,14 @@ it('sends no secret, in state, stream, search or page, whatever fails', async ()
   expect(leaksIn(texts.join('\n'))).toEqual([]);
 });
 
-it('has a script of at most 60 kB compressed, without a Node module', async () => {
+it('the live view has a script of at most 60 kB compressed, without a Node module', async () => {
   const script = await (await ask(viewed().view, '/live-view.js')).text();
   expect(script).toContain('EventSource');
   expect(/["'`]node:|createHmac|invalid_options/.test(script)).toBe(false);
   expect(gzipSync(script).length).toBeLessThan(60_000);
 });
 
-it('refuses arguments that cannot work, listing every problem', () => {
+it('the live view refuses arguments that cannot work, listing every problem', () => {
   const { registry } = viewed();
   const problemOf = (registries: unknown, options: object = OPEN) => {
     try {

@@ -50,6 +50,40 @@ describe('demo', () => {
     expect(Math.max(...drawn.map(({ length }) => length))).toBeLessThan(60);
     expect(picture.length).toBeGreaterThan(30);
     expect(picture.filter(({ length }) => length > 60)).toEqual([]);
+    expect(text.trimEnd().split('\n').at(-1)).toBe('See it live: npx owner-token-registry demo --view');
+  });
+
+  it('demo --view serves the live view of customers that make calls, until it is interrupted', async () => {
+    let text = '';
+    const out = {
+      write(chunk: string | Uint8Array) {
+        text += String(chunk);
+        return true;
+      },
+    };
+    const stop = new AbortController();
+    const ended = runCommandLine(['demo', '--view'], { env: {}, out, err: out, signal: stop.signal });
+    while (!text.includes('Ctrl-C')) await new Promise(setImmediate);
+    const url = /Live view: (\S+)/.exec(text)?.[1] ?? '';
+    expect(await (await fetch(url)).text()).toContain('live-view.js');
+    const requests = async (): Promise<number> => {
+      const { body } = await fetch(`${url}events`);
+      for await (const part of body ?? []) {
+        const [, first] = /"requests":(\d+)/.exec(Buffer.from(part).toString()) ?? [];
+        if (first !== undefined) return Number(first);
+      }
+      return 0;
+    };
+    while ((await requests()) === 0) await new Promise(setImmediate);
+    stop.abort();
+    expect(await ended).toBe(0);
+    await expect(fetch(url)).rejects.toThrow();
+  });
+
+  it('demo --view is an error together with other options', async () => {
+    const { code, err } = await runCommand(['demo', '--view', '--fleet']);
+    expect(code).toBe(2);
+    expect(err).toContain('--view: cannot be combined with other options');
   });
 
   it('demo stops when it is interrupted', async () => {

@@ -69,7 +69,7 @@ const lanes = async () => (await page.locator('canvas.lanes').getAttribute('aria
 /** Waits until the page shows what it should. */
 const shows = (read: () => Promise<unknown>) => expect.poll(read, { timeout: WAIT_MS, interval: 25 });
 
-describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, () => {
+describe.skipIf(skipsBrowser)('in Chromium', { timeout: 60_000 }, () => {
   beforeAll(async () => {
     browser = await launch();
   }, 120_000);
@@ -85,7 +85,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
     expect(troubles).toEqual([]);
   });
 
-  it('loads nothing from elsewhere, below the mount path with a slash, and says which replica it shows', async () => {
+  it('the live view loads nothing from elsewhere, below the mount path with a slash, and says which replica it shows', async () => {
     const { registry } = await registryOf(1);
     const port = await show(registry);
     expect(opened.loaded.filter((url) => !url.startsWith(`http://127.0.0.1:${port}/ops/tokens`))).toEqual([]);
@@ -94,7 +94,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
     await shows(lanes).toMatch(/^1 lane, 1 min: no requests/);
   });
 
-  it('says that a registry is empty, and shows its first owner without a reload', async () => {
+  it('the live view says that a registry is empty, and shows its first owner without a reload', async () => {
     const { registry } = await registryOf(0);
     await show(registry);
     await page.getByText('No owner has asked for a token yet.').waitFor();
@@ -105,7 +105,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
     await page.getByText('None: no owner fails.').waitFor();
   });
 
-  it('shows of 200 owners which fail, since when, why and until when, and finds the others', async () => {
+  it('the live view shows of 200 owners which fail, since when, why and until when, and finds the others', async () => {
     const { registry } = await registryOf(200, { dead: ['key-7', 'key-70'] });
     await show(registry);
     await shows(() => attention().count()).toBe(2);
@@ -125,7 +125,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
     expect(page.url()).not.toContain('customer');
   });
 
-  it('shows one owner of 10,000 that begins to fail, and its recovery', async () => {
+  it('the live view shows one owner of 10,000 that begins to fail, and its recovery', async () => {
     const { registry, source } = await registryOf(10_000);
     await show(registry);
     await shows(() => textOf(figure('Owners with a token'))).toMatch(/^10,000\s+of 10,000/);
@@ -141,7 +141,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
     await shows(lanes).toMatch(/^201 lanes/);
   });
 
-  it('says whose fault it is when the endpoint fails for all, and when the next attempt is', async () => {
+  it('the live view says whose fault it is when the endpoint fails for all, and when the next attempt is', async () => {
     const { registry, source } = await registryOf(3);
     await show(registry);
     expect(await textOf(figure('Endpoint'))).toMatch(/^works/);
@@ -153,7 +153,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
     expect(await seriousViolations(page)).toEqual([]);
   });
 
-  it('connects again by itself, and says that the process has restarted', async () => {
+  it('the live view connects again by itself, and says that the process has restarted', async () => {
     const { registry } = await registryOf(1);
     const port = await show(registry);
     expected = /ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY/;
@@ -173,7 +173,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
     await shows(() => textOf(figure('Owners with a token'))).toMatch(/^2\s+of 2/);
   });
 
-  it('says that the session has ended when the host refuses the page', async () => {
+  it('the live view says that the session has ended when the host refuses the page', async () => {
     const { registry } = await registryOf(1);
     let allowed = true;
     await show(registry, { authorize: () => allowed });
@@ -185,7 +185,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
     await page.getByText('Connected').waitFor();
   });
 
-  it('closes its stream while it is hidden', async () => {
+  it('the live view closes its stream while it is hidden', async () => {
     const { registry } = await registryOf(1);
     await show(registry);
     const hide = (state: string) =>
@@ -202,7 +202,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
     expect(before).toMatch(/^1\s+of 1/);
   });
 
-  it('looks up an owner by its access key where that is allowed, and keeps the key nowhere', async () => {
+  it('the live view looks up an owner by its access key where that is allowed, and keeps the key nowhere', async () => {
     const { registry } = await registryOf(3);
     await show(registry, { public: true, accessKeySearch: true });
     const field = page.getByLabel('Access key');
@@ -216,7 +216,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
     expect(opened.loaded.filter((url) => url.includes('key-2'))).toEqual([]);
   });
 
-  it('shows several registries, one at a time, and which of them need attention', async () => {
+  it('the live view shows several registries, one at a time, and which of them need attention', async () => {
     const [crm, billing] = [await registryOf(5), await registryOf(3, { name: 'billing', dead: ['key-1'] })];
     await show([crm.registry, billing.registry]);
     await shows(() => textOf(figure('Owners with a token'))).toMatch(/^5\s+of 5/);
@@ -225,7 +225,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
     await shows(() => attention().allInnerTexts()).toEqual([expect.stringContaining('customer 1')]);
   });
 
-  it('can be used with the keyboard alone: registry, search, time and table', async () => {
+  it('the live view can be used with the keyboard alone: registry, search, time and table', async () => {
     const { registry } = await registryOf(4);
     await show(registry);
     await registry.getToken('key-5');
@@ -250,7 +250,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
     ['a phone', { viewport: { width: 390, height: 800 }, hasTouch: true }],
     ['forced colours', { forcedColors: 'active' }],
   ] as const)(
-    'has no serious violation of accessibility, and nothing wider than the screen, on %s',
+    'the live view has no serious violation of accessibility, and nothing wider than the screen, on %s',
     async (_, context) => {
       const { registry } = await registryOf(30, { dead: ['key-3', 'key-4'] });
       await show(registry, { public: true, accessKeySearch: true }, context as Parameters<typeof open>[2]);

@@ -1,10 +1,10 @@
 import { useEffect, useState } from 'preact/hooks';
-import { plural, spanWord, timeWord } from '../../picture/words.ts';
+import { countWord, plural, spanWord, timeWord } from '../../picture/words.ts';
 import type { RegistryView, Replica } from '../frames.ts';
 import type { Connection, Status } from './connection.ts';
 import { Figures } from './figures.tsx';
 import { Lanes } from './lanes.tsx';
-import { OwnersTable, ownersWord } from './owners-table.tsx';
+import { OwnersTable } from './owners-table.tsx';
 import { Find } from './search.tsx';
 
 const STATUS_WORDS: Readonly<Record<Status, string>> = {
@@ -94,7 +94,7 @@ function Failing({ registry: { failing, stats }, nowMs }: { registry: RegistryVi
       )}
       {all > failing.length && (
         <p class="hint">
-          The first {failing.length} of {ownersWord(all)}. The search finds the others.
+          The first {failing.length} of {countWord(all)}. The search finds the others.
         </p>
       )}
     </section>

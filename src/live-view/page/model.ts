@@ -39,7 +39,7 @@ export class Model {
 
   /** @param seenAtMs the page's own clock. */
   take(frame: Frame, seenAtMs: number): void {
-    if (frame.replica) this.#meet(frame.replica, frame.nowMs);
+    if (frame.replica) this.#meet(frame.replica);
     [this.#nowMs, this.#seenAtMs] = [frame.nowMs, seenAtMs];
     this.registries = frame.registries;
     this.outages = frame.outages;
@@ -58,32 +58,43 @@ export class Model {
     return this.#nowMs + Math.max(0, pageMs - this.#seenAtMs);
   }
 
-  /** Another process, or another replica, knows nothing of the requests seen so far. */
-  #meet(replica: Replica, nowMs: number): void {
+  /** A new connection. Another process, or another replica, knows nothing of the requests seen so far. */
+  #meet(replica: Replica): void {
     const before = this.replica;
     this.replica = replica;
+    this.#forgetPending();
     if (!before || before.id === replica.id) return;
     const isRestart = replica.host === before.host && replica.startedAtMs > before.startedAtMs;
     this.news = isRestart ? 'The process has restarted.' : 'The connection leads to another replica now.';
     this.requests.clear();
     this.#seconds.clear();
     this.#past = [];
-    this.#nowMs = nowMs;
+  }
+
+  /** Nobody has seen how they ended, unless they are still in flight, and in the frame. */
+  #forgetPending(): void {
+    for (const [id, { registry, atMs, tookMs }] of this.requests) {
+      if (tookMs !== undefined) continue;
+      this.requests.delete(id);
+      this.#count(registry, atMs, PENDING, -1);
+    }
   }
 
   #note(request: RequestView): void {
     const before = this.requests.get(request.id);
     this.requests.set(request.id, request);
-    const seconds = this.#seconds.get(request.registry) ?? new Map<number, [number, ...number[]]>();
-    this.#seconds.set(request.registry, seconds);
-    const second = Math.floor(request.atMs / 1000);
+    if (before) this.#count(before.registry, before.atMs, kindOf(before), -1);
+    this.#count(request.registry, request.atMs, kindOf(request), 1);
+  }
+
+  /** Counts requests of a second by kind. */
+  #count(registry: string, atMs: number, kind: number, count: number): void {
+    const seconds = this.#seconds.get(registry) ?? new Map<number, [number, ...number[]]>();
+    this.#seconds.set(registry, seconds);
+    const second = Math.floor(atMs / 1000);
     const counts = seconds.get(second) ?? [second, ...MARK_KINDS.map(() => 0)];
     seconds.set(second, counts);
-    const add = (kind: number, count: number) => {
-      counts[kind + 1] = (counts[kind + 1] ?? 0) + count;
-    };
-    if (before) add(kindOf(before), -1);
-    add(kindOf(request), 1);
+    counts[kind + 1] = (counts[kind + 1] ?? 0) + count;
     for (const oldest of seconds.keys()) {
       if (seconds.size <= MAX_SECONDS) break;
       seconds.delete(oldest);
@@ -147,6 +158,8 @@ export class Model {
     return took.length > 0 ? { p50: at(0.5), p95: at(0.95) } : undefined;
   }
 }
+
+const PENDING = MARK_KINDS.indexOf('pending');
 
 type Stats = RegistryView['stats'];
 

@@ -1,5 +1,5 @@
 import { Scroll, State, TokenState } from '../../picture/parts.tsx';
-import { countWord, plural, spanWord, timeWord } from '../../picture/words.ts';
+import { countWord, spanWord, timeWord } from '../../picture/words.ts';
 import type { OwnerReport } from '../../registry/owners.ts';
 
 /** Owners with what is known of each. On a phone the cells stand one below the other. */
@@ -59,9 +59,8 @@ const PHASES = {
 
 function Token({ report: { phase, expiresAtMs }, nowMs }: { report: OwnerReport; nowMs: number }) {
   if (phase !== 'fresh' && phase !== 'refresh-due') return <State good={phase === 'requesting'}>{PHASES[phase]}</State>;
-  // An unknown end is null in JSON.
-  if (typeof expiresAtMs !== 'number') return <State good={true}>valid until rejected</State>;
-  return <TokenState endMs={expiresAtMs} nowMs={nowMs} none="expired" />;
+  // Infinity is null in JSON.
+  return <TokenState endMs={expiresAtMs ?? Infinity} nowMs={nowMs} none="expired" />;
 }
 
 const sentence = (message: string): string => message.charAt(0).toUpperCase() + message.slice(1);
@@ -73,5 +72,3 @@ const agoWord = (atMs: number, nowMs: number): string => wholeSeconds(nowMs - at
 /** When a request may start: one starts with a call, not by itself. */
 export const whenWord = (atMs: number, nowMs: number): string =>
   atMs <= nowMs ? 'with the next call' : `in ${wholeSeconds(atMs - nowMs)}, at ${timeWord(atMs)}`;
-
-export const ownersWord = (count: number): string => plural(count, 'owner');
