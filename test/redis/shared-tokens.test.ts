@@ -318,6 +318,24 @@ describe('leaders', () => {
     expect(fleet.source.calls).toHaveLength(5);
   });
 
+  it('N5: a follower holds no permit: with a concurrency of one, another owner is requested at once', async () => {
+    const fleet = new ModelFleet(new FleetSource());
+    void fleet.replica().registry.getToken(KEY);
+    await settle();
+    const { registry } = fleet.replica({ registry: { concurrency: 1 } });
+    const following = registry.getToken(KEY);
+    await settle();
+    const other = registry.getToken('OTHER');
+    await fleet.pass(100, 20);
+    expect(fleet.source.calls.map(({ accessKey }) => accessKey)).toEqual([KEY, 'OTHER']);
+    for (const call of fleet.source.calls) call.succeed();
+    await fleet.pass(600);
+    expect((await Promise.all([following, other])).map(({ value }) => value)).toEqual([
+      expect.stringMatching(/-of-ACCESS-KEY-1$/),
+      expect.stringMatching(/-of-OTHER$/),
+    ]);
+  });
+
   it('a leader whose token is too large to share, or whose policy throws, gives the lease back', async () => {
     const large = new FleetSource((call) => call.succeed({ response: { padding: 'x'.repeat(200_000) } }));
     const fleet = new ModelFleet(large);
