@@ -20,6 +20,7 @@ const PLATFORM = [
 const SYSTEM = [
   'test/system/**/*.test.ts',
   'test/arena/arena.test.ts',
+  'docs/examples/recipes/*.test.mjs',
   'test/{architecture,docs,packaging,types}.test.ts',
   'test/guarantees/fleet-flow.test.ts',
   'test/redis/record-scripts.test.ts',

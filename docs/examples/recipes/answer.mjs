@@ -1,0 +1,33 @@
+import { isOwnerTokenError } from 'owner-token-registry';
+
+/**
+ * Calls the API as one owner, and passes its response on. If there is none, the answer says why.
+ *
+ * @param call what `registry.ownerFetch(accessKey)` returned
+ * @param warn logs a failure; an `OwnerTokenError` has the owner's fingerprint and no secret
+ */
+export async function answerOf(call, url, warn) {
+  try {
+    const response = await call(url, { signal: AbortSignal.timeout(5_000) });
+    const headers = { 'content-type': response.headers.get('content-type') ?? 'text/plain' };
+    return { status: response.status, headers, body: await response.text() };
+  } catch (error) {
+    warn(error);
+    return answerTo(error);
+  }
+}
+
+/** The answer to a call that failed. */
+export function answerTo(error) {
+  // The API did not respond, or not in time: `fetch` rejects with errors of its own.
+  if (!isOwnerTokenError(error)) return jsonAnswer(502, { error: 'api_unreachable' });
+  if (!error.retryable) return jsonAnswer(502, { error: error.code });
+  // The service's rate limit becomes a 503 too: 429 would blame your caller.
+  const waitMs = (error.retryAtMs ?? Date.now() + 1_000) - Date.now();
+  const headers = { 'retry-after': String(Math.max(1, Math.ceil(waitMs / 1_000))) };
+  return jsonAnswer(503, { error: error.code }, headers);
+}
+
+export function jsonAnswer(status, body, headers = {}) {
+  return { status, headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) };
+}

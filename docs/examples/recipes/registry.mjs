@@ -1,0 +1,8 @@
+import { createRegistry } from './owner-tokens.mjs';
+
+const shared = globalThis;
+
+export function ownerTokens() {
+  shared.ownerTokens ??= createRegistry();
+  return shared.ownerTokens;
+}
