@@ -16,6 +16,7 @@ import { SHARING_EVENTS } from '../src/redis/diagnostics.ts';
 import { REGISTRY_OPTIONS, type RegistrySettings, registrySettings } from '../src/registry/options.ts';
 import { type Sandbox, startSandbox } from '../src/sandbox/index.ts';
 import { DEFAULT_PROFILE } from '../src/sandbox/state/profile.ts';
+import { docsOf as boardDocsOf } from './bench/board/docs.mjs';
 import { docsOf } from './bench/speed/docs.mjs';
 import { breakerTransitions } from './helpers/breaker-transitions.ts';
 import { startCorporateNetwork } from './helpers/corporate-network.ts';
@@ -32,13 +33,11 @@ import {
   REFERENCE,
   rowsOf,
 } from './helpers/examples.ts';
+import { recipesInJavaScript } from './helpers/recipe-files.ts';
 import { noRedis, type RedisServer, startRedis } from './helpers/redis-server.ts';
 import { commentsOf, membersOf, pathsBelow, ROOT } from './helpers/source-files.ts';
 import { runCommand } from './helpers/terminal.ts';
 import { tokenLifePicture } from './helpers/token-life-picture.ts';
-
-/** The results of `npm run bench -- board --docs`, by scene and library. */
-type Board = Record<string, Record<string, { good: boolean }>>;
 
 const textOf = (page: string) => readFileSync(join(ROOT, page), 'utf8');
 /** The names in backticks in a cell of a table. */
@@ -46,7 +45,8 @@ const namesOf = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name]
 const en = (value: number) => value.toLocaleString('en');
 
 const written = [...pages().flatMap(examplesOf), ...docCommentExamples()];
-const examples = written.filter(({ runs }) => runs);
+const recipes = recipesInJavaScript();
+const examples = [...written, ...recipes].filter(({ runs }) => runs);
 
 /** What an example prints from now on, with `console.log` or pino. */
 function capturePrinted(): string[] {
@@ -98,6 +98,12 @@ describe('examples', () => {
       expect(brokenPromise(example.promised, printed), `printed:\n${printed.join('\n')}`).toBeUndefined();
     });
   }
+});
+
+describe('recipes', () => {
+  it.each(recipes)('$place is the recipe without its types', async ({ file, code }) => {
+    await expect(code).toMatchFileSnapshot(file);
+  });
 });
 
 describe('the log line of a failure', () => {
@@ -264,15 +270,14 @@ describe('tables', () => {
     for (const { command, flag } of uses) expect((await runCommand([command, '--help'])).out).toContain(flag);
   });
 
-  it('the README compares as the board of behaviour has measured', () => {
-    const measured: Board = JSON.parse(textOf('test/bench/board/results.json'));
-    const rows = rowsOf('README.md', '| | **this library** |').slice(0, -1);
-    expect(rows.length).toBeGreaterThan(10);
-    const peers = ['owner-token-registry', 'openid-client', 'lru-cache', 'badgateway', 'octokit', 'msal-node'];
-    for (const [scene = '', ...answers] of rows) {
-      const id = /#([\w-]+)\)/.exec(scene)?.[1] ?? '';
-      expect([id, ...answers]).toEqual([id, ...peers.map((peer) => (measured[id]?.[peer]?.good ? 'yes' : '–'))]);
-    }
+  it('the behaviour board and the README show the stored run, in which every library played every scene', () => {
+    const run = JSON.parse(textOf('test/bench/board/results.json'));
+    const rendered = Object.entries(boardDocsOf(run));
+    expect(rendered.map(([path]) => path)).toEqual(['docs/behaviour-board.md', 'README.md']);
+    for (const [path, text] of rendered) expect(textOf(path)).toBe(text);
+    const { keys } = run.outcomes;
+    const mixture = { ...run, outcomes: { keys: { 'owner-token-registry': keys['owner-token-registry'] } } };
+    expect(() => boardDocsOf(mixture)).toThrow('lacks keys: badgateway');
   });
 
   it('the performance page shows the stored results, in its tables and pictures', () => {

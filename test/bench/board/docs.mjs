@@ -1,38 +1,32 @@
-/** Stores the outcomes of this run beside those of earlier ones, and renews the page and the README's table from all. */
+/** Stores one run, and renews the page of the board and the README's table from it. */
 
 import { readFileSync, writeFileSync } from 'node:fs';
-import { loadavg } from 'node:os';
-import { judgeFastest, markdown } from './report.mjs';
-import { scenes } from './scenes/index.mjs';
+import { idOf, players } from './players.mjs';
+import { partsOf } from './report.mjs';
 
+const ROOT = new URL('../../../', import.meta.url);
 const STORE = new URL('results.json', import.meta.url);
-const PAGE = new URL('../../../docs/behaviour-board.md', import.meta.url);
-const README = new URL('../../../README.md', import.meta.url);
-/** The columns of the README's table. */
-const IN_README = ['owner-token-registry', 'openid-client', 'lru-cache', 'badgateway', 'octokit', 'msal-node'];
 
-/** @param played the outcomes of one scene, by player. */
-export function renewDocs(scene, played) {
-  const all = JSON.parse(readFileSync(STORE, 'utf8'));
-  const conditions = { date: new Date().toISOString().slice(0, 10), node: process.version, load: loadavg()[0] };
-  const now = Object.entries(played).map(([player, outcome]) => [player, { ...outcome, ...conditions }]);
-  all[scene.id] = { ...all[scene.id], ...Object.fromEntries(now) };
-  judgeFastest(scene, all[scene.id]);
-  writeFileSync(STORE, `${JSON.stringify(all, null, 2)}\n`);
-  writeFileSync(PAGE, markdown(all));
-  writeFileSync(README, withAnswers(readFileSync(README, 'utf8'), all));
+/** @param run everything about one run: its time, its conditions, and the outcomes by scene and library. */
+export function renewDocs(run) {
+  const pages = docsOf(run);
+  writeFileSync(STORE, `${JSON.stringify(run, null, 1)}\n`);
+  for (const [page, text] of Object.entries(pages)) writeFileSync(new URL(page, ROOT), text);
 }
 
-function withAnswers(readme, all) {
-  const row = (values) => ` | ${values.join(' | ')} |`;
-  const won = (player) => scenes.filter(({ id }) => all[id][player].good).length;
-  return readme
-    .replace(/(\(docs\/behaviour-board\.md#([\w-]+)\)) \|.*$/gm, (_row, link, id) => {
-      return link + row(IN_README.map((player) => (all[id][player].good ? 'yes' : '–')));
-    })
-    .replace(/(\| \*\*of all \d+ scenes\*\*) \|.*$/m, (_row, head) => head + row(IN_README.map(won)))
-    .replace(/\(measured [\d-]+;/, `(measured ${datesOf(all).at(-1)};`);
+/** The pages as this run makes them, by their paths. Refuses a scene that some library did not play: nothing else compares. */
+export function docsOf(run) {
+  const missing = Object.entries(run.outcomes).flatMap(([id, outcomes]) =>
+    players.filter((player) => outcomes[idOf(player)] === undefined).map((player) => `${id}: ${player.name}`),
+  );
+  if (missing.length > 0) throw new Error(`each library plays in one run, and this one lacks ${missing.join('; ')}`);
+  const pages = Object.entries(partsOf(run)).map(([page, parts]) => {
+    const place = (name) => new RegExp(`(<!-- ${name} -->\\n)[^]*?(<!-- end -->)`);
+    const text = Object.entries(parts).reduce(
+      (all, [name, part]) => all.replace(place(name), (_all, begin, end) => `${begin}\n${part}\n\n${end}`),
+      readFileSync(new URL(page, ROOT), 'utf8'),
+    );
+    return [page, text];
+  });
+  return Object.fromEntries(pages);
 }
-
-const datesOf = (all) =>
-  [...new Set(Object.values(all).flatMap((scene) => Object.values(scene).map(({ date }) => date)))].sort();

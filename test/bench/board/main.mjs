@@ -1,19 +1,22 @@
 /**
- * How libraries that one would pick instead behave beside ours where it matters: each scene over real HTTP, against a
- * scripted service in a process of its own, with every token verified. All play with their defaults.
+ * How libraries that you might choose instead behave beside ours: each scene over real HTTP, against a scripted service in a
+ * process of its own, with every token verified. All play with their defaults, one after another in each scene, and begin
+ * with another one each time.
  *
  *   npm run bench -- board                                   everything
  *   npm run bench -- board --peers owner-token-registry      ours alone, from the sources as they are
  *   npm run bench -- board --scenes cold-300,hang-first      these scenes
  *   npm run bench -- board --json                            prints the results as JSON instead
- *   npm run bench -- board --docs                            also stores what was played, beside earlier results, and
- *                                                            renews docs/behaviour-board.md and the README's table
+ *   npm run bench -- board --docs                            also stores the run in place of the last one, and renews
+ *                                                            docs/behaviour-board.md and the README's table from it
  */
 
-import { fork } from 'node:child_process';
+import { execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
+import { cpus, loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import { bundle } from '../../helpers/bundle.mjs';
+import { peers, versionOf } from '../peers/index.mjs';
 import { renewDocs } from './docs.mjs';
 import { idOf, players } from './players.mjs';
 import { judgeFastest, table } from './report.mjs';
@@ -28,6 +31,10 @@ const { values } = parseArgs({
     ...{ json: { type: 'boolean' }, docs: { type: 'boolean' } },
   },
 });
+if (values.docs && values.peers) {
+  console.error('--docs shows runs in which every library played: leave out --peers');
+  process.exit(2);
+}
 const chosen = (all, names, of) => (names ? names.split(',').map((name) => find(all, name, of)) : all);
 const playing = chosen(players, values.peers, idOf);
 const played = chosen(scenes, values.scenes, ({ id }) => id);
@@ -36,26 +43,42 @@ const library = await bundle({ index: 'src/index.ts', redis: 'src/redis/index.ts
 process.env.BOARD_LIBRARY = library.index;
 process.env.BOARD_REDIS = library.redis;
 
-const results = {};
-for (const scene of played) {
-  results[scene.id] = await playWithAll(scene);
-  if (!values.json) console.log(table(scene, playing, results[scene.id]));
-  if (values.docs) renewDocs(scene, results[scene.id]);
+const conditions = conditionsNow();
+const outcomes = {};
+for (const [at, scene] of played.entries()) {
+  outcomes[scene.id] = await playWithAll(scene, at);
+  if (!values.json) console.log(table(scene, playing, outcomes[scene.id]));
+  if (values.docs) renewDocs({ ...conditions, endedAt: new Date().toISOString(), outcomes });
 }
-if (values.json) console.log(JSON.stringify(results, null, 2));
-const lost = played.filter(({ id }) => results[id]['owner-token-registry']?.good === false);
-if (lost.length > 0) console.error(`\nours is not good in: ${lost.map(({ id }) => id).join(', ')}`);
+if (values.json) console.log(JSON.stringify(outcomes, null, 2));
+const lost = played.filter(({ id }) => outcomes[id]['owner-token-registry']?.good === false);
+if (lost.length > 0) console.error(`\nours misses: ${lost.map(({ id }) => id).join(', ')}`);
 process.exitCode = lost.length > 0 ? 1 : 0;
 
-async function playWithAll(scene) {
-  const left = [...playing];
-  const outcomes = {};
+function conditionsNow() {
+  return {
+    startedAt: new Date().toISOString(),
+    commit: execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim(),
+    node: process.version,
+    machine: `${cpus().length} cores (${cpus()[0].model.trim()})`,
+    versions: Object.fromEntries(peers.map((peer) => [peer.packages[0], versionOf(peer)])),
+  };
+}
+
+/** @param at the scene's number: another library begins each time, so that none always plays first. */
+async function playWithAll(scene, at) {
+  const first = at % playing.length;
+  const left = [...playing.slice(first), ...playing.slice(0, first)];
+  const ofScene = {};
   const lane = async () => {
-    for (let player = left.shift(); player; player = left.shift()) outcomes[idOf(player)] = await play(scene, player);
+    for (let player = left.shift(); player; player = left.shift()) {
+      const [load] = loadavg();
+      ofScene[idOf(player)] = { ...(await play(scene, player)), load };
+    }
   };
   await Promise.all(Array.from({ length: scene.idle ? SIDE_BY_SIDE : 1 }, lane));
-  judgeFastest(scene, outcomes);
-  return outcomes;
+  judgeFastest(scene, ofScene);
+  return ofScene;
 }
 
 async function play(scene, player) {

@@ -1,4 +1,4 @@
-/** Who plays: ours, and those that one would pick instead. */
+/** Who plays: ours, and the libraries that you might choose instead. */
 
 import { peers } from '../peers/index.mjs';
 import { ours } from './ours.mjs';

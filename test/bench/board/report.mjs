@@ -1,20 +1,26 @@
-/** The board as text for a terminal, and as the page of the docs. */
+/** The board as text for a terminal, and as the parts of the docs that show it. */
 
-import { cpus } from 'node:os';
-import { versionOf } from '../peers/index.mjs';
 import { idOf, players } from './players.mjs';
 import { scenes } from './scenes/index.mjs';
 
-/** Whether the result may be due to the adapter, which wrote this part itself. */
-const isAdapters = ({ concerns }, { own = [] }) => concerns !== undefined && own.includes(concerns);
-const markOf = (scene, player, { good }) => (good ? 'good' : isAdapters(scene, player) ? '–†' : '–');
+/** The columns of the README's table. */
+const IN_README = ['owner-token-registry', 'openid-client', 'simple-oauth2', 'cockatiel', 'badgateway', 'msal-node'];
+/** Its rows. */
+const SCENES_IN_README = [
+  ...['single-flight', 'shared-failure', 'storm-401', 'revoked-key', 'outage', 'invalid-client', 'retry-after'],
+  ...['limit-parallel', 'limit-rate', 'clock-jumps', 'secrets', 'memory', 'fleet'],
+];
+
+/** † where a part that decides the result is the adapter's own code, and not the library's. */
+const isAdapters = ({ concerns }, { own = [] }) => concerns.some((part) => own.includes(part));
+const markOf = (scene, player, { good }) => (good ? 'yes' : '–') + (isAdapters(scene, player) ? '†' : '');
 
 export function table(scene, playing, outcomes) {
   const lines = playing.map((player) => {
     const outcome = outcomes[idOf(player)];
-    return `  ${markOf(scene, player, outcome).padEnd(4)}  ${player.name.padEnd(22)} ${outcome.figure}`;
+    return `  ${markOf(scene, player, outcome).padEnd(5)} ${player.name.padEnd(22)} ${outcome.figure}`;
   });
-  return [`\n${scene.id}: ${scene.title}\n  good: ${scene.good}`, ...lines].join('\n');
+  return [`\n${scene.id}: ${scene.title}\n  ${scene.good}`, ...lines].join('\n');
 }
 
 /** In scenes that compare times, an outcome is good only if it is near the best of all. */
@@ -27,58 +33,60 @@ export function judgeFastest({ fastest }, outcomes) {
   }
 }
 
-/** @param recorded by scene and player: the outcome, and `date`, `node` and `load` of its measurement. */
-export function markdown(recorded) {
-  const [ours, ...peers] = players;
-  const won = (player) => scenes.filter(({ id }) => recorded[id][idOf(player)].good).length;
+/** The parts of the pages between `<!-- name -->` and `<!-- end -->` that show one run. */
+export function partsOf(run) {
+  const shown = (ids) => ids.map((id) => players.find((player) => idOf(player) === id));
+  const played = scenes.filter(({ id }) => run.outcomes[id]);
+  const inReadme = played.filter(({ id }) => SCENES_IN_README.includes(id));
+  return {
+    'docs/behaviour-board.md': {
+      run: conditionsOf(run),
+      matrix: matrix(run, { players, rows: played, page: '' }),
+      scenes: played.map((scene) => sectionOf(scene, run.outcomes[scene.id])).join('\n\n'),
+    },
+    'README.md': {
+      'board-run': `${played.length} scenes, ${run.startedAt.slice(0, 10)}; [figures, versions and load](docs/behaviour-board.md):`,
+      board: matrix(run, { players: shown(IN_README), rows: inReadme, page: 'docs/behaviour-board.md' }),
+    },
+  };
+}
+
+function matrix({ outcomes }, { players: columns, rows, page }) {
   const row = (cells) => `| ${cells.join(' | ')} |`;
-  const matrix = scenes.map((scene) => {
-    const marks = players.map((player) => markOf(scene, player, recorded[scene.id][idOf(player)]));
-    return row([`[${scene.id}](#${scene.id})`, ...marks]);
-  });
-  const versions = peers.map((peer) => `${peer.packages[0]} ${versionOf(peer)}`).join(', ');
-  return `${[
-    '# Behaviour board',
-    INTRODUCTION,
-    `${measured(Object.values(recorded).flatMap(Object.values))}; ${cpus().length} cores (${cpus()[0].model.trim()}); ${versions}.
-\`npm run bench -- board --docs\` repeats it and writes this page. Times depend on what else the machine does: compare within a
-scene.`,
-    [
-      row(['scene', ...players.map(({ name }) => (name === ours.name ? '**ours**' : name))]),
-      row(['---', ...players.map(() => '---')]),
-      ...matrix,
-      row([`**of ${scenes.length}**`, ...players.map((player) => `**${won(player)}**`)]),
-    ].join('\n'),
-    NOTES,
-    '## The scenes',
-    ...scenes.map((scene) => section(scene, recorded[scene.id])),
-  ].join('\n\n')}\n`;
+  const won = (player) => Object.values(outcomes).filter((ofScene) => ofScene[idOf(player)].good).length;
+  return [
+    row(['criterion', ...columns.map(({ name }) => (idOf({ name }) === 'owner-token-registry' ? '**ours**' : name))]),
+    row(['---', ...columns.map(() => '---')]),
+    ...rows.map((scene) => {
+      const marks = columns.map((player) => markOf(scene, player, outcomes[scene.id][idOf(player)]));
+      return row([`[${scene.criterion}](${page}#${scene.id})`, ...marks]);
+    }),
+    row([`**met, of all ${Object.keys(outcomes).length}**`, ...columns.map((player) => `**${won(player)}**`)]),
+  ].join('\n');
 }
 
-function measured(runs) {
-  const dates = [...new Set(runs.map(({ date }) => date))].sort();
-  const nodes = [...new Set(runs.map(({ node }) => node))];
-  const most = Math.max(...runs.map(({ load }) => load));
-  return `Measured ${dates.join(' and ')} with Node ${nodes.join(', ')} at a load average of up to ${most.toFixed(1)}`;
+function conditionsOf({ startedAt, endedAt, commit, node, machine, versions, outcomes }) {
+  const loads = Object.values(outcomes).flatMap((ofScene) => Object.values(ofScene).map(({ load }) => load));
+  const time = (instant) => instant.slice(0, 16).replace('T', ' ');
+  const left = scenes.filter(({ id }) => !outcomes[id]).map(({ id }) => `\`${id}\``);
+  const named = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
+  const isOverloaded = Math.max(...loads) > 4 * Number.parseInt(machine, 10);
+  return `One run, ${time(startedAt)} to ${time(endedAt).slice(11)} UTC; commit ${commit}; Node ${node}; ${machine}; load average
+${Math.min(...loads).toFixed(1)} to ${Math.max(...loads).toFixed(1)}. ${named.join(', ')}.${left.length > 0 ? ` Not played in this run: ${left.join(', ')}.` : ''}${isOverloaded ? OVERLOADED : ''}`;
 }
 
-const INTRODUCTION = `What happens when things go wrong, with this library and with what one would pick instead. Every library plays every scene
-with its defaults, behind a small adapter written as its docs suggest (\`test/bench/peers\`), over real HTTP on loopback
-against a scripted token service in another process. Every token served is checked to be its owner's. Where time matters,
-the process's clocks are steered, so that no library can tell.`;
+const OVERLOADED = `
 
-const NOTES = `"good" is what the scene states below. † marks a result that may be the adapter's: it concerns the token request, the
-cache or the keys, which the library leaves to its user. The general caches (async-cache-dedupe, bentocache, lru-cache,
-p-memoize) send the request with \`fetch\` and ten seconds; openid-client and simple-oauth2 have no cache and get a Map of
-promises. octokit is made for GitHub, whose tokens live an hour.`;
+**The machine was overloaded in this run.** A criterion with a time in it says little here: any library may miss it for want of a
+processor.`;
 
-function section(scene, outcomes) {
+function sectionOf(scene, outcomes) {
   const rows = players.map((player) => {
-    const outcome = outcomes[idOf(player)];
-    return `| ${player.name} | ${markOf(scene, player, outcome)} | ${cellOf(outcome.figure)} |`;
+    const { load, ...outcome } = outcomes[idOf(player)];
+    return `| ${player.name} | ${markOf(scene, player, outcome)} | ${cellOf(outcome.figure)} | ${load.toFixed(1)} |`;
   });
-  const head = `### ${scene.id}\n\n${capital(scene.title)}. Good: ${scene.good}.`;
-  return `${head}\n\n| library | | figures |\n|---|---|---|\n${rows.join('\n')}`;
+  const head = `### ${scene.id}\n\n${capital(scene.title)}. Criterion: ${scene.good}.`;
+  return `${head}\n\n| library | met | figures | load |\n|---|---|---|--:|\n${rows.join('\n')}`;
 }
 
 const capital = (text) => text.replace(/^[a-z]/, (letter) => letter.toUpperCase());

@@ -24,7 +24,18 @@ export class Scene {
 
   realTimeout = (fn, ms) => realSetTimeout(fn, ms).unref();
 
-  open = () => this.player.open(this.#service);
+  /**
+   * After a 401 every library follows one rule, whatever its own `renew` does: if the owner's token is no longer the one
+   * that was refused, it is used; only otherwise it is renewed.
+   */
+  async open() {
+    const opened = await this.player.open(this.#service);
+    const renew = async (accessKey, refused) => {
+      const held = await opened.getToken(accessKey);
+      return held === refused ? opened.renew(accessKey, refused) : held;
+    };
+    return { ...opened, renew };
+  }
 
   /** The arguments of `replica.mjs`. */
   replicaOf = (redisPort) => [idOf(this.player), this.#service.tokenUrl, String(redisPort)];

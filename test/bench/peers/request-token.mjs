@@ -14,7 +14,7 @@ export async function requestToken({ tokenUrl, clientId, clientSecret }, accessK
   });
   if (!response.ok) {
     await response.body?.cancel();
-    throw new Error(`the token endpoint answered ${response.status}`);
+    throw Object.assign(new Error(`the token endpoint answered ${response.status}`), { status: response.status });
   }
   const { access_token: token, expires_in: expiresIn } = await response.json();
   if (typeof token !== 'string' || token === '') throw new Error('the token endpoint answered without a token');

@@ -44,7 +44,8 @@ async function burst(scene) {
 export const bounds = [
   {
     id: 'memory',
-    concerns: 'cache',
+    criterion: '6,000 further owners: ≤ 250 bytes kept for each',
+    concerns: ['cache'],
     title: '12,000 owners pass through, then 6,000 others',
     good: 'the second lot adds no more than 250 bytes an owner',
     timeoutMs: 40_000,
@@ -52,6 +53,8 @@ export const bounds = [
   },
   {
     id: 'burst',
+    criterion: '20,000 callers of one cold owner: no stall of 100 ms',
+    concerns: ['cache'],
     title: '20,000 callers for one cold owner',
     good: 'the event loop never stands still for 100 ms',
     timeoutMs: 40_000,

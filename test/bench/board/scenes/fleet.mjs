@@ -69,6 +69,8 @@ const freePort = () =>
 export const fleet = [
   {
     id: 'fleet',
+    criterion: 'four processes, one Redis, 200 owners: ≤ 202 requests, no token in the clear',
+    concerns: ['cache'],
     title: 'four processes and one Redis, 200 cold owners, each asked for by all four at once',
     good: 'one request per owner (1 % over); no token in the clear in Redis',
     run: fourProcesses,

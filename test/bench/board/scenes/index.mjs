@@ -7,10 +7,10 @@ import { secrets } from './secrets.mjs';
 import { sharing } from './sharing.mjs';
 
 /**
- * - `title` says what happens and `good` what is expected;
+ * - `title` says what happens, `good` what is expected, and `criterion` both in one line;
  * - `run(scene)` plays it and gives `{ good, figure }`;
  * - `idle`: it mostly waits, so several are played side by side; `fastest`: good only within this factor of the fastest;
- * - `concerns`: for whoever has this part in the adapter, the result may be the adapter's;
+ * - `concerns`: the parts that decide the result; where one of them is the adapter's own code, the result is the adapter's;
  * - `judgeOutput(result, output)` sees what was written to the console.
  */
-export const scenes = [...flow, ...sharing, ...lifetimes, ...failures, ...secrets, ...bounds, ...fleet];
+export const scenes = [...sharing, ...lifetimes, ...failures, ...secrets, ...bounds, ...fleet, ...flow];

@@ -103,7 +103,8 @@ async function clockJumps(scene) {
 export const lifetimes = [
   {
     id: 'short-lifetime',
-    concerns: 'cache',
+    criterion: 'a token of one minute, used for three: ≤ 8 requests, never served expired',
+    concerns: ['cache'],
     title: 'a token of one minute, called ten times a second for three minutes',
     good: 'never served expired; at most 8 requests',
     idle: true,
@@ -111,13 +112,16 @@ export const lifetimes = [
   },
   {
     id: 'odd-lifetimes',
-    concerns: 'request',
+    criterion: 'seven unusable values of `expires_in`: ≤ 2 requests for ten calls, renewed after 30 days',
+    concerns: ['request'],
     title: `\`expires_in\` is ${Object.keys(STATED).join(', ')}: ten calls, and one after 30 days`,
     good: 'at most 2 requests for the ten; renewed after 30 days',
     run: oddLifetimes,
   },
   {
     id: 'refresh-hangs',
+    criterion: 'the service hangs two minutes before the tokens end: every call served, p99 ≤ 50 ms',
+    concerns: ['cache'],
     title: 'tokens of an hour are 58 minutes old when the service hangs',
     good: 'every call served, p99 ≤ 50 ms',
     idle: true,
@@ -125,7 +129,8 @@ export const lifetimes = [
   },
   {
     id: 'clock-jumps',
-    concerns: 'cache',
+    criterion: 'the wall clock is set: no expired token, at most one request more for each owner',
+    concerns: ['cache'],
     title: 'the wall clock is set back an hour, or forward a day',
     good: 'no expired token served; at most one request more for each owner',
     run: clockJumps,

@@ -67,6 +67,8 @@ async function redirects(scene) {
 export const secrets = [
   {
     id: 'secrets',
+    criterion: 'printed objects and errors: no client secret, access key or token in them',
+    concerns: ['request', 'cache'],
     title: 'its objects and errors are printed (inspect, JSON, stack, cause); the service echoes the request',
     good: 'no client secret, access key or token in what is printed',
     run: printed,
@@ -74,7 +76,8 @@ export const secrets = [
   },
   {
     id: 'redirects',
-    concerns: 'request',
+    criterion: 'a redirect to another origin: the client secret is not sent there',
+    concerns: ['request'],
     title: 'the token endpoint redirects to another origin',
     good: 'the client secret is not sent there',
     run: redirects,

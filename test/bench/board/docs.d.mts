@@ -1,0 +1,2 @@
+/** Text by path. */
+export function docsOf(run: unknown): Readonly<Record<string, string>>;
