@@ -7,8 +7,8 @@ const manifest = JSON.parse(read('package.json'));
 const problems = ['repository', 'homepage', 'bugs']
   .filter((field) => !manifest[field])
   .map((field) => `package.json has no ${field}`);
-if (!read('CHANGELOG.md').includes(`## [${manifest.version}]`)) {
-  problems.push(`CHANGELOG.md has no heading for ${manifest.version}`);
+if (!new RegExp(`^## \\[${manifest.version}\\] - \\d{4}-\\d\\d-\\d\\d$`, 'm').test(read('CHANGELOG.md'))) {
+  problems.push(`CHANGELOG.md has no heading with a date for ${manifest.version}`);
 }
 const tag = process.env.GITHUB_REF_TYPE === 'tag' ? process.env.GITHUB_REF_NAME : undefined;
 if (tag && tag !== `v${manifest.version}`) problems.push(`the tag ${tag} is not v${manifest.version}`);
