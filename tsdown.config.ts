@@ -58,7 +58,7 @@ export default defineConfig([
           const texts = [...bundled, ...(await portal()).bundled].map(({ name, version, license, licenseText }) =>
             [`${name} ${version} (${license})`, licenseText.trim()].join('\n\n'),
           );
-          const source = ['What is bundled here, and its licences.', ...texts].join('\n\n---\n\n');
+          const source = ['What is bundled here, and its licences.', ...new Set(texts)].join('\n\n---\n\n');
           context.emitFile({ type: 'asset', fileName: 'THIRD-PARTY-LICENSES.txt', source: `${source}\n` });
         },
       }),
