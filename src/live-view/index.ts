@@ -49,7 +49,8 @@ export function liveView(
   const view = new View(checked.registries, checked.options);
   return {
     node: (req, res) => {
-      void view.answer(receivedByNode(req)).then((answer) => answerByNode(answer, req.method, res));
+      const answered = view.answer(receivedByNode(req)).then((answer) => answerByNode(answer, req.method, res));
+      answered.catch(() => res.destroy());
     },
     fetch: async (request) => answerByFetch(await view.answer(receivedByFetch(request)), request),
   };

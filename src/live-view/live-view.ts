@@ -136,7 +136,7 @@ export class LiveView {
   #registryViews(): RegistryView[] {
     return this.#registries.map((registry) => {
       const failing = registry.owners({ state: 'failing', limit: MAX_LISTED });
-      const fleet = this.#options.fleets?.[registry.name]?.stats();
+      const fleet = statsOf(this.#options.fleets?.[registry.name]);
       return { name: registry.name, stats: registry.stats(), failing, ...(fleet && { fleet }) };
     });
   }
@@ -160,6 +160,15 @@ export class LiveView {
 
 const FILES = ['', 'live-view.js', 'live-view.css', 'events'];
 const FOREIGN = 'Pages of other origins may not do this.';
+
+/** Without them if they throw: nothing that the page shows may break the host. */
+function statsOf(fleet: NonNullable<LiveViewOptions['fleets']>[string] | undefined): RegistryView['fleet'] {
+  try {
+    return fleet?.stats();
+  } catch {
+    return undefined;
+  }
+}
 
 function replicaOf(id: string, version: string): Replica {
   const startedAtMs = Math.round(performance.timeOrigin);

@@ -316,7 +316,12 @@ it('the stream tells the registries of a process apart, and does not record thos
     (name) => new OwnerTokenRegistry({ source: ScriptedSource.answering(), clock, name }),
   ) as [OwnerTokenRegistry, OwnerTokenRegistry, OwnerTokenRegistry];
   const fleet = { stats: () => ({ sharing: true, replicas: 3 }) } as never;
-  const view = liveView([crm, billing], { ...OPEN, clock, fleets: { billing: fleet } });
+  const broken = {
+    stats: () => {
+      throw new Error('closed');
+    },
+  };
+  const view = liveView([crm, billing], { ...OPEN, clock, fleets: { billing: fleet, crm: broken } });
   const frames = await Frames.of(view);
   expect((await frames.next()).registries.map(({ name, fleet }) => [name, fleet?.replicas])).toEqual([
     ['crm', undefined],
