@@ -1,4 +1,5 @@
 import { afterEach, expect, it, vi } from 'vitest';
+import { nextTurn } from '../../src/clock.ts';
 import type { Diagnostics } from '../../src/diagnostics.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { Flight } from '../../src/registry/flight.ts';
@@ -81,6 +82,28 @@ it('the owners that fail are listed in the order of their first failure, those w
   succeeded(b, { token: tokenOf('b'), aheadMs: 0 });
   table.store(b);
   expect([...table.failing()]).toEqual([c, withToken]);
+});
+
+it('owners are no longer failing once all are resumed, with a token or without, and twice before the first has ended', async () => {
+  const resumed: string[] = [];
+  const lifted = (paused: unknown) => void resumed.push((paused as Slot).owner);
+  const table = new OwnerTable(1_000, { evicted: () => {}, lifted });
+  const names = Array.from({ length: 300 }, (_, n) => `owner_${n}`);
+  for (const name of names) stored(table, name, 'failure');
+  const withToken = stored(table, 'owner_with', 'token');
+  failed(withToken, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
+  table.store(withToken);
+  table.resumeAll();
+  expect([...table.failing()]).toEqual([]);
+  // Its turn has not come yet.
+  expect(resumed).not.toContain('owner_299');
+  expect(table.peek('299')?.trouble?.failure).toBeUndefined();
+  table.resume(table.peek('299') as Slot);
+  stored(table, 'owner_later', 'failure');
+  table.resumeAll();
+  expect(table.failingCount).toBe(0);
+  while (resumed.length < 302) await nextTurn();
+  expect([...resumed].sort()).toEqual([...names, 'owner_later', 'owner_with'].sort());
 });
 
 it('the owners that work are listed from the one used last, without those that fail', () => {
