@@ -120,8 +120,16 @@ const FORM_HEADERS = Object.freeze({ ...JSON_HEADERS, 'Content-Type': 'applicati
 
 /** They decide where a request goes, or where it ends. */
 const REFUSED_HEADERS: readonly string[] = [
-  ...['host', 'content-length', 'transfer-encoding', 'connection', 'keep-alive', 'proxy-connection'],
-  ...['upgrade', 'expect', 'te', 'trailer'],
+  'host',
+  'content-length',
+  'transfer-encoding',
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'upgrade',
+  'expect',
+  'te',
+  'trailer',
 ];
 
 function withDefaults(given: unknown, defaults: Readonly<Record<string, string>>): Readonly<Record<string, string>> {

@@ -105,16 +105,20 @@ const TRY_ONE_OF = { first: 2, last: 20, triesPerStep: 5 } as const;
 
 export function initialBlame<O>(): Blame<O> {
   return {
-    ...{ phase: 'closed', circuit: undefined, isDue: false, suspects: [], canaries: [] },
-    ...{ asked: [], outstanding: 0, failedCanaries: 0 },
-    ...{
-      failure: undefined,
-      newestSuccess: 0,
-      trustedUntilMs: Number.NEGATIVE_INFINITY,
-      refused: 0,
-      tried: 0,
-      round: 0,
-    },
+    phase: 'closed',
+    circuit: undefined,
+    isDue: false,
+    suspects: [],
+    canaries: [],
+    asked: [],
+    outstanding: 0,
+    failedCanaries: 0,
+    failure: undefined,
+    newestSuccess: 0,
+    trustedUntilMs: Number.NEGATIVE_INFINITY,
+    round: 0,
+    refused: 0,
+    tried: 0,
   };
 }
 

@@ -50,8 +50,16 @@ const NO_METER: Meter = Object.freeze({ sinceMs: NEVER, count: 0, before: 0 });
 
 export function initialPace(quotaPerSecond = Number.POSITIVE_INFINITY): Pace {
   return {
-    ...{ quotaPerSecond, perSecond: Number.POSITIVE_INFINITY, nextStartMs: NEVER, busyShare: 0, lastBusy: undefined },
-    ...{ cutAtMs: NEVER, raisedAtMs: NEVER, sent: NO_METER, issued: NO_METER, best: { perSecond: 0, atMs: 0 } },
+    quotaPerSecond,
+    perSecond: Number.POSITIVE_INFINITY,
+    nextStartMs: NEVER,
+    busyShare: 0,
+    lastBusy: undefined,
+    cutAtMs: NEVER,
+    raisedAtMs: NEVER,
+    sent: NO_METER,
+    issued: NO_METER,
+    best: { perSecond: 0, atMs: 0 },
   };
 }
 

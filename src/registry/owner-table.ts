@@ -9,7 +9,7 @@ import { inSlices } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import type { AccessToken } from '../token.ts';
 import type { Flight } from './flight.ts';
-import { lifted, type Slot } from './slot.ts';
+import { endPause, type Slot } from './slot.ts';
 import { SlotCache } from './slot-cache.ts';
 
 /**
@@ -110,13 +110,13 @@ export class OwnerTable {
     return this.#flights.get(flight.accessKey)?.flight === flight;
   }
 
-  began(flight: Flight): void {
+  attach(flight: Flight): void {
     this.#flights.set(flight.accessKey, { flight });
   }
 
   /** Ends the owner's pause, if there is one. */
   resume(slot: Slot): void {
-    if (lifted(slot)) this.lifted(slot);
+    if (endPause(slot)) this.pauseEnded(slot);
   }
 
   /** Ends all pauses at once. Clears the slots one by one, in slices, because each recovery is reported. */
@@ -136,7 +136,7 @@ export class OwnerTable {
   }
 
   /** The slot no longer has a failure. */
-  lifted(slot: Slot): void {
+  pauseEnded(slot: Slot): void {
     this.#removeFailure(slot);
     this.#diagnostics.lifted(slot);
   }

@@ -26,15 +26,15 @@ import { OwnerTable } from './owner-table.ts';
 import { type OwnerReport, type OwnersOptions, ownerReports } from './owners.ts';
 import { Requests } from './requests.ts';
 import {
-  accepted,
+  addToDenylist,
   backoffOf,
+  clearSlot,
   decide,
-  denied,
   dropEnded,
-  failed,
-  forgotten,
+  dropRejected,
   isUsable,
-  rejected,
+  recordAccepted,
+  recordFailure,
   Slot,
   type Surroundings,
 } from './slot.ts';
@@ -143,7 +143,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     // Any other `AccessToken` may come from a registry with another `fingerprintKey`.
     const fingerprint = wasHeld ? held.fingerprint : this.#settings.fingerprints.ofToken(value);
     const known = wasHeld ? held : token instanceof AccessToken ? token : undefined;
-    const isFirstReport = denied(slot, fingerprint, known);
+    const isFirstReport = addToDenylist(slot, fingerprint, known);
     const ageMs = known ? ageMsOf(slot, known, now) : 0;
     if (wasHeld) this.#dropRejected(slot, held, now);
     if (isFirstReport && known) this.#tellPolicy('rejected', slot, known, ageMs);
@@ -158,7 +158,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   accept(accessKey: string, token: AccessToken): void {
     const slot = this.#owners.peek(accessKeyOf(accessKey));
     if (!slot || !(token instanceof AccessToken)) return;
-    if (accepted(slot, token)) this.#owners.lifted(slot);
+    if (recordAccepted(slot, token)) this.#owners.pauseEnded(slot);
     if (this.#settings.expiry.accepted)
       this.#tellPolicy('accepted', slot, token, ageMsOf(slot, token, this.#time.now()));
   }
@@ -175,7 +175,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     if (flight) this.#requests.detach(flight);
     if (slot) this.#requests.forget(slot);
     this.#owners.forget(accessKey);
-    return (slot !== undefined && forgotten(slot)) || flight !== undefined;
+    return (slot !== undefined && clearSlot(slot)) || flight !== undefined;
   }
 
   /**
@@ -310,8 +310,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   #dropRejected(slot: Slot, held: AccessToken, now: Instant): void {
     this.#counts.rejections++;
     const { pauses, random } = this.#settings;
-    const pause = pauseAfterRejections(slot, rejected(slot, held, now), pauses.owner, now, random);
-    if (pause) failed(slot, pause);
+    const pause = pauseAfterRejections(slot, dropRejected(slot, held, now), pauses.owner, now, random);
+    if (pause) recordFailure(slot, pause);
     this.#owners.store(slot);
     this.#requests.rejected(slot.accessKey);
     if (!pause) return;

@@ -18,14 +18,14 @@ import type { OwnerTable } from './owner-table.ts';
 import { hasPermit, laneOf } from './queue.ts';
 import { errorOf, Scheduler, SLICE } from './scheduler.ts';
 import {
+  clearSlot,
   dropEnded,
-  forgotten,
   type HeldToken,
   isDenied,
   isUsable,
   reasonOf,
-  failed as recordFailure,
-  succeeded as recordSuccess,
+  recordFailure,
+  recordSuccess,
   type Slot,
 } from './slot.ts';
 import { callSource, closedError, readFailure, type SourceCall, wasAborted } from './source-call.ts';
@@ -64,7 +64,7 @@ export class Requests {
 
   begin(slot: Slot, signal: AbortSignal | undefined, now: Instant, lane = laneOf(slot)): Promise<AccessToken> {
     const flight = new Flight(slot, lane, now.monotonicMs);
-    this.#owners.began(flight);
+    this.#owners.attach(flight);
     const outcome = this.#waiters.wait(flight, signal);
     this.scheduler.add(flight, now);
     return outcome;
@@ -88,7 +88,7 @@ export class Requests {
   refresh(slot: Slot, now: Instant): void {
     if (!this.scheduler.hasQueueSpace(now)) return;
     const flight = new Flight(slot, 'refresh', now.monotonicMs);
-    this.#owners.began(flight);
+    this.#owners.attach(flight);
     this.scheduler.add(flight, now);
   }
 
@@ -202,14 +202,19 @@ export class Requests {
   }
 
   #stepOfFailure({ flight, sent }: SourceCall, error: OwnerTokenError, now: Instant): Step<string> {
-    const { slot, accessKey, number, resends } = flight;
-    const isTrial = this.scheduler.isTrial(flight);
+    const { slot, accessKey: owner, resends } = flight;
     const isOwn = hasPermit(flight);
+    const isTrial = isOwn && this.scheduler.isTrial(flight);
     if (isOwn) flight.trialRound = undefined;
     const event: FailedEvent<string> = {
-      ...{ kind: 'failed', owner: accessKey, error, resends, jitter: this.#settings.random() },
+      kind: 'failed',
+      owner,
+      error,
+      resends,
+      jitter: this.#settings.random(),
       // What another replica was told says nothing of the service now.
-      ...(isOwn ? { number, isTrial } : { number: 0, isTrial: false }),
+      number: isOwn ? flight.number : 0,
+      isTrial,
       ownerFailures: slot.trouble?.failure?.count ?? 0,
       tookMs: now.monotonicMs - sent.monotonicMs,
       isNeeded: !isUsable(slot, now) && (flight.waiting > 0 || this.#owners.isCurrent(flight)),
@@ -235,13 +240,12 @@ export class Requests {
 
   /** Fails a request that waits. */
   #refuse(flight: Flight, error: OwnerTokenError): void {
-    const { abort } = flight;
     if (flight.phase === 'sent') {
       // Its source waits for a permit. The request ends when the source settles, or by the time limit.
       this.scheduler.queue.move(flight, 'released');
       flight.phase = 'settled';
       this.#owners.detach(flight);
-      abort?.abort(error);
+      flight.abort?.abort(error);
     } else this.#end(flight);
     this.#waiters.reject(flight, error);
   }
@@ -286,7 +290,7 @@ export class Requests {
     this.#last = undefined;
     for (const owner of [...canaries, ...suspects]) this.scheduler.step({ kind: 'forgotten', owner }, now);
     this.#drop(flights, (flight) => {
-      forgotten(flight.slot);
+      clearSlot(flight.slot);
       this.#dropIfUseless(flight);
     });
   }
@@ -329,10 +333,7 @@ export class Requests {
     this.#waiters.reject(flight, closedError(flight.slot.owner, now));
     // A source that never settles must not keep the process alive.
     flight.cancelTimer?.();
-    if (phase !== 'sent') {
-      this.#end(flight, now);
-      return;
-    }
+    if (phase !== 'sent') return this.#end(flight, now);
     this.scheduler.queue.move(flight, 'released');
     abort?.abort(closedError(undefined, now));
   }

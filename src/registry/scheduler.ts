@@ -250,7 +250,7 @@ export class Scheduler {
       this.canaries++;
       const flight = newCanary(slot, now.monotonicMs);
       flight.trialRound = round;
-      this.#owners.began(flight);
+      this.#owners.attach(flight);
       this.queue.move(flight, 'trial');
     }
     this.step({ kind: 'asked', owner, jitter: this.#settings.random() }, now);

@@ -171,7 +171,7 @@ export function reasonOf({ held, trouble }: Slot): RequestReason {
 }
 
 /** The owner's in-flight request returned a token. Only the denylist and a streak of rejections survive that. */
-export function succeeded(slot: Slot, { token, aheadMs }: HeldToken): void {
+export function recordSuccess(slot: Slot, { token, aheadMs }: HeldToken): void {
   const { trouble } = slot;
   if (trouble) {
     // If a token was replaced without being rejected, the streak ends.
@@ -183,7 +183,7 @@ export function succeeded(slot: Slot, { token, aheadMs }: HeldToken): void {
 }
 
 /** The owner's in-flight request failed. A usable token stays. */
-export function failed(slot: Slot, failure: Pause): void {
+export function recordFailure(slot: Slot, failure: Pause): void {
   troubleOf(slot).failure = failure;
 }
 
@@ -192,7 +192,7 @@ export function failed(slot: Slot, failure: Pause): void {
  *
  * @param token the token itself, if it is known.
  */
-export function denied(slot: Slot, fingerprint: string, token?: AccessToken): boolean {
+export function addToDenylist(slot: Slot, fingerprint: string, token?: AccessToken): boolean {
   const trouble = troubleOf(slot);
   if (!slot.held && token) trouble.lastRejected = token;
   if (trouble.denylist.includes(fingerprint)) return false;
@@ -209,17 +209,17 @@ export function isDenied({ trouble }: Slot, fingerprint: string): boolean {
  * A call with this token was accepted, so a rejection of it elsewhere is not the owner's fault. Ends the streak of
  * rejections and the pause that it caused. Returns whether there was such a pause.
  */
-export function accepted(slot: Slot, token: AccessToken): boolean {
+export function recordAccepted(slot: Slot, token: AccessToken): boolean {
   const { trouble } = slot;
   if (slot.held === token) slot.wasAccepted = true;
   else if (!trouble?.denylist.length || !isDenied(slot, token.fingerprint)) return false;
   if (!trouble) return false;
   trouble.freshRejections = 0;
-  return trouble.failure?.error.code === 'token_rejected' && lifted(slot);
+  return trouble.failure?.error.code === 'token_rejected' && endPause(slot);
 }
 
 /** The owner's pause ends. Returns whether there was one. */
-export function lifted({ trouble }: Slot): boolean {
+export function endPause({ trouble }: Slot): boolean {
   if (!trouble?.failure) return false;
   trouble.failure = undefined;
   trouble.freshRejections = 0;
@@ -227,7 +227,7 @@ export function lifted({ trouble }: Slot): boolean {
 }
 
 /** The service rejected the held token: drops it. Returns how many fresh ones in a row were rejected. */
-export function rejected(slot: Slot, held: AccessToken, now: Instant): number {
+export function dropRejected(slot: Slot, held: AccessToken, now: Instant): number {
   const lifetimeMs = held.expiresAtMs - held.issuedAtMs;
   const wasFresh = heldForMs(slot, held, now) <= Math.min(FRESH_MS, lifetimeMs * FRESH_SHARE) && !slot.wasAccepted;
   const trouble = drop(slot);
@@ -237,7 +237,7 @@ export function rejected(slot: Slot, held: AccessToken, now: Instant): number {
 }
 
 /** The owner was removed: drops its token and failure. Returns whether there was either. */
-export function forgotten(slot: Slot): boolean {
+export function clearSlot(slot: Slot): boolean {
   const wasHeld = slot.held !== undefined || slot.trouble?.failure !== undefined;
   hold(slot, undefined);
   slot.trouble = undefined;
@@ -253,7 +253,11 @@ function drop(slot: Slot): Trouble {
 
 function troubleOf(slot: Slot): Trouble {
   slot.trouble ??= {
-    ...{ failure: undefined, issuedAtMs: undefined, denylist: [], lastRejected: undefined, freshRejections: 0 },
+    failure: undefined,
+    issuedAtMs: undefined,
+    denylist: [],
+    lastRejected: undefined,
+    freshRejections: 0,
   };
   if (slot.held) slot.trouble.issuedAtMs = slot.held.issuedAtMs;
   return slot.trouble;

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Instant } from '../../src/clock.ts';
 import { Fingerprints } from '../../src/registry/fingerprints.ts';
 import { ageMsOf, type DatedToken, dateIssued, heldTokenFrom } from '../../src/registry/held-token.ts';
-import { type HeldToken, succeeded } from '../../src/registry/slot.ts';
+import { type HeldToken, recordSuccess } from '../../src/registry/slot.ts';
 import type { IssuedToken } from '../../src/token.ts';
 import { at, machine } from '../helpers/instants.ts';
 import { createSlot } from '../helpers/slots.ts';
@@ -106,7 +106,7 @@ describe('the age of a token', () => {
     const slot = createSlot('owner_x');
     const setBack = machine()(200, -100);
     expect(ageMsOf(slot, held.token, setBack)).toBe(100);
-    succeeded(slot, held);
+    recordSuccess(slot, held);
     expect(ageMsOf(slot, held.token, setBack)).toBe(200);
     slot.held = undefined;
     expect(ageMsOf(slot, held.token, machine()(50, -100))).toBe(0);

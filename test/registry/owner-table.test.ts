@@ -4,7 +4,7 @@ import type { Diagnostics } from '../../src/diagnostics.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { Flight } from '../../src/registry/flight.ts';
 import { OwnerTable } from '../../src/registry/owner-table.ts';
-import { failed, lifted, type Slot, succeeded } from '../../src/registry/slot.ts';
+import { endPause, recordFailure, recordSuccess, type Slot } from '../../src/registry/slot.ts';
 import { tokenOf } from '../helpers/numbered-tokens.ts';
 import { createSlot } from '../helpers/slots.ts';
 
@@ -22,8 +22,8 @@ function tableOfTwo() {
 /** Stores an owner with a token, or one that failed. */
 function stored(table: OwnerTable, owner: string, what: 'token' | 'failure'): Slot {
   const slot = createSlot(owner);
-  if (what === 'token') succeeded(slot, { token: tokenOf(owner), aheadMs: 0 });
-  else failed(slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
+  if (what === 'token') recordSuccess(slot, { token: tokenOf(owner), aheadMs: 0 });
+  else recordFailure(slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
   table.store(slot);
   return slot;
 }
@@ -40,10 +40,10 @@ it('the owners are counted with a token and failing, as they are stored', () => 
   stored(table, 'owner_a', 'token');
   const slot = stored(table, 'owner_b', 'failure');
   expect(counts(table)).toEqual([2, 1, 1, 0]);
-  succeeded(slot, { token: tokenOf('b'), aheadMs: 0 });
+  recordSuccess(slot, { token: tokenOf('b'), aheadMs: 0 });
   table.store(slot);
   expect(counts(table)).toEqual([2, 2, 0, 0]);
-  failed(slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
+  recordFailure(slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
   table.store(slot);
   expect(counts(table)).toEqual([2, 2, 1, 0]);
 });
@@ -61,17 +61,17 @@ it('the owners that are evicted or forgotten are no longer failing', () => {
 it('the owners are failing until their pause is lifted, also while a request is in flight', () => {
   const { table } = tableOfTwo();
   const [a, b] = [stored(table, 'owner_a', 'failure'), stored(table, 'owner_b', 'failure')];
-  table.began(newFlight('a', a));
+  table.attach(newFlight('a', a));
   expect([...table.failing()]).toEqual([a, b]);
-  lifted(b);
-  table.lifted(b);
+  endPause(b);
+  table.pauseEnded(b);
   expect([...table.failing()]).toEqual([a]);
 });
 
 it('the owners that fail are listed in the order of their first failure, those without a token first', () => {
   const table = new OwnerTable(9, { emit: () => {}, lifted: () => {} });
   const again = (slot: Slot) => {
-    failed(slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 2, retryAtMonotonicMs: 1 });
+    recordFailure(slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 2, retryAtMonotonicMs: 1 });
     table.store(slot);
     return slot;
   };
@@ -79,7 +79,7 @@ it('the owners that fail are listed in the order of their first failure, those w
   const [b, c] = [stored(table, 'owner_b', 'failure'), stored(table, 'owner_c', 'failure')];
   again(b);
   expect([...table.failing()]).toEqual([b, c, withToken]);
-  succeeded(b, { token: tokenOf('b'), aheadMs: 0 });
+  recordSuccess(b, { token: tokenOf('b'), aheadMs: 0 });
   table.store(b);
   expect([...table.failing()]).toEqual([c, withToken]);
 });
@@ -111,7 +111,7 @@ it('the owners that work are listed from the one used last, without those that f
   const [a, b, c] = ['a', 'b', 'c'].map((name) => stored(table, `owner_${name}`, 'token'));
   stored(table, 'owner_d', 'failure');
   table.use('a');
-  failed(b as Slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
+  recordFailure(b as Slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
   table.store(b as Slot);
   expect([...table.working()]).toEqual([a, c]);
   table.clear();
@@ -133,11 +133,11 @@ it('the owners that fail displace none with a token', () => {
 it('the owners give back the requests unsettled when they are cleared, even if these are read later', () => {
   const { table } = tableOfTwo();
   const flights = ['a', 'b', 'c'].map((owner) => newFlight(owner));
-  for (const flight of flights) table.began(flight);
+  for (const flight of flights) table.attach(flight);
   table.detach(flights[1] as Flight);
   const rest = table.clear();
   const anew = newFlight('a');
-  table.began(anew);
+  table.attach(anew);
   table.detach(flights[2] as Flight);
   expect([...rest]).toEqual([flights[0], flights[2]]);
   expect(table.isCurrent(anew)).toBe(true);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { Flight, type Lane } from '../../src/registry/flight.ts';
 import { hasPermit, LANES, laneOf, RequestQueue } from '../../src/registry/queue.ts';
-import { failed, succeeded } from '../../src/registry/slot.ts';
+import { recordFailure, recordSuccess } from '../../src/registry/slot.ts';
 import { tokenOf } from '../helpers/numbered-tokens.ts';
 import { createProvenSlot, createSlot } from '../helpers/slots.ts';
 
@@ -104,9 +104,9 @@ it('a permit is held by a request that runs, also a slow one, and not by one tha
 describe('the lane of a request', () => {
   const failure = { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 };
   const holding = createSlot('holding');
-  succeeded(holding, { token: tokenOf('t'), aheadMs: 0 });
+  recordSuccess(holding, { token: tokenOf('t'), aheadMs: 0 });
   const failing = createProvenSlot('failing');
-  failed(failing, failure);
+  recordFailure(failing, failure);
 
   it.each([
     ['the lane of a request of an owner that never had a token is that of new ones', createSlot('new'), 'new'],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { rejected, type Slot, succeeded } from '../../src/registry/slot.ts';
+import { dropRejected, recordSuccess, type Slot } from '../../src/registry/slot.ts';
 import { SlotCache } from '../../src/registry/slot-cache.ts';
 import { AccessToken } from '../../src/token.ts';
 import { at } from '../helpers/instants.ts';
@@ -24,7 +24,7 @@ class Stage {
   /** Gives the owner a token, or a new one, and stores the slot. */
   store(accessKey: string, value = accessKey, refreshAtMs?: number): Slot {
     const slot = this.cache.peek(accessKey) ?? createSlot(`owner_${accessKey}`);
-    succeeded(slot, { token: tokenNamed(value, refreshAtMs), aheadMs: 0 });
+    recordSuccess(slot, { token: tokenNamed(value, refreshAtMs), aheadMs: 0 });
     this.cache.set(slot, Promise.resolve(slot.held as AccessToken));
     return slot;
   }
@@ -61,7 +61,7 @@ describe('the cache of slots', () => {
     const slot = stage.store('a');
     stage.store('a', 'new');
     expect(await stage.valueOf('a')).toBe('new');
-    rejected(slot, slot.held as AccessToken, at(0));
+    dropRejected(slot, slot.held as AccessToken, at(0));
     stage.cache.set(slot);
     expect(await stage.valueOf('a', 0)).toBeUndefined();
     expect([stage.cache.peek('a'), stage.cache.size, stage.evicted]).toEqual([slot, 1, []]);

@@ -3,23 +3,23 @@ import type { Instant } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import type { Pause } from '../../src/failures/pauses.ts';
 import {
-  accepted,
+  addToDenylist,
   backoffOf,
+  clearSlot,
   decide,
-  denied,
   dropEnded,
-  failed,
-  forgotten,
+  dropRejected,
+  endPause,
   freshUntilSecond,
   type HeldToken,
   isDenied,
   isUsable,
-  lifted,
   phaseOf,
   reasonOf,
-  rejected,
+  recordAccepted,
+  recordFailure,
+  recordSuccess,
   Slot,
-  succeeded,
 } from '../../src/registry/slot.ts';
 import { AccessToken } from '../../src/token.ts';
 import { at, machine } from '../helpers/instants.ts';
@@ -48,8 +48,8 @@ const failureUntil = (retryAtMonotonicMs: number): Pause => ({
 
 function slotWith(facts: { held?: HeldToken; failure?: Pause }): Slot {
   const slot = createSlot('owner_x');
-  if (facts.held) succeeded(slot, facts.held);
-  if (facts.failure) failed(slot, facts.failure);
+  if (facts.held) recordSuccess(slot, facts.held);
+  if (facts.failure) recordFailure(slot, facts.failure);
   return slot;
 }
 
@@ -151,13 +151,13 @@ describe('the table of phases', () => {
 it('a request says why it is made', () => {
   const slot = slotWith({});
   expect(reasonOf(slot)).toBe('absent');
-  failed(slot, failureUntil(1));
+  recordFailure(slot, failureUntil(1));
   expect(reasonOf(slot)).toBe('absent');
-  succeeded(slot, heldToken());
+  recordSuccess(slot, heldToken());
   expect(reasonOf(slot)).toBe('refresh');
   expect(dropEnded(slot, at(950))).toBe(true);
   expect(reasonOf(slot)).toBe('expired');
-  denied(slot, 'token_one', heldToken().token);
+  addToDenylist(slot, 'token_one', heldToken().token);
   expect(reasonOf(slot)).toBe('rejected');
 });
 
@@ -165,8 +165,8 @@ it('a request lets a token that has ended go, and no other, with the streak of r
   const slot = slotWith({ held: heldToken() });
   expect(dropEnded(slot, at(949))).toBe(false);
   expect(slot.trouble).toBeUndefined();
-  rejected(slot, slot.held as AccessToken, at(1));
-  succeeded(slot, heldToken('two'));
+  dropRejected(slot, slot.held as AccessToken, at(1));
+  recordSuccess(slot, heldToken('two'));
   expect(dropEnded(slot, at(950))).toBe(true);
   expect(slot).toMatchObject({
     held: undefined,
@@ -177,9 +177,9 @@ it('a request lets a token that has ended go, and no other, with the streak of r
 
 it('a request that succeeds puts its token in the place of all that was known', () => {
   const slot = slotWith({ failure: failureUntil(2000) });
-  denied(slot, 'token_old', heldToken('old').token);
+  addToDenylist(slot, 'token_old', heldToken('old').token);
   const held = heldToken('new');
-  succeeded(slot, held);
+  recordSuccess(slot, held);
   expect(slot).toMatchObject({ held: held.token, trouble: { failure: undefined, lastRejected: undefined } });
   expect(slot.trouble?.denylist).toEqual(['token_old']);
 });
@@ -187,12 +187,12 @@ it('a request that succeeds puts its token in the place of all that was known', 
 it('a request that succeeds releases all that was stored of the trouble, unless a rejection must be remembered', () => {
   const slot = slotWith({ held: heldToken(), failure: failureUntil(2000) });
   dropEnded(slot, at(950));
-  succeeded(slot, heldToken('two'));
+  recordSuccess(slot, heldToken('two'));
   expect(slot.trouble).toBeUndefined();
-  rejected(slot, slot.held as AccessToken, at(1));
-  succeeded(slot, heldToken('three'));
+  dropRejected(slot, slot.held as AccessToken, at(1));
+  recordSuccess(slot, heldToken('three'));
   expect(slot.trouble).toMatchObject({ freshRejections: 1 });
-  succeeded(slot, heldToken('four'));
+  recordSuccess(slot, heldToken('four'));
   expect(slot.trouble).toBeUndefined();
 });
 
@@ -200,23 +200,23 @@ it('a request that fails leaves a usable token alone', () => {
   const held = heldToken();
   const failure = failureUntil(2000);
   const slot = slotWith({ held });
-  failed(slot, failure);
+  recordFailure(slot, failure);
   expect(slot).toMatchObject({ held: held.token, trouble: { failure, issuedAtMs: heldToken().token.issuedAtMs } });
 });
 
 it('a rejection drops the token and keeps it as the last rejected', () => {
   const held = heldToken();
   const slot = slotWith({ held });
-  rejected(slot, held.token, at(500));
+  dropRejected(slot, held.token, at(500));
   expect(slot).toMatchObject({ held: undefined, trouble: { lastRejected: held.token } });
 });
 
 it('a rejection is quick within a tenth of the life and ten seconds; in a row they are counted', () => {
   const quick = (lifetimeMs: number, atMs: number, issuedAtMs = 0) => {
     const slot = slotWith({ held: heldToken() });
-    rejected(slot, slot.held as AccessToken, at(1));
-    succeeded(slot, heldToken('t', { lifetimeMs, issuedAtMs }));
-    return rejected(slot, slot.held as AccessToken, at(atMs));
+    dropRejected(slot, slot.held as AccessToken, at(1));
+    recordSuccess(slot, heldToken('t', { lifetimeMs, issuedAtMs }));
+    return dropRejected(slot, slot.held as AccessToken, at(atMs));
   };
   // Counted over the life that is served: 950 of 1000.
   expect([95, 96].map((ms) => quick(1000, ms))).toEqual([2, 0]);
@@ -229,22 +229,22 @@ it('a rejection is quick within a tenth of the life and ten seconds; in a row th
 it('a rejection is quick by the age on the timeline, however far that is ahead of the wall clock', () => {
   const quick = (atMs: number) => {
     const slot = slotWith({ held: { ...heldToken(), aheadMs: 60 } });
-    return rejected(slot, slot.held as AccessToken, at(atMs));
+    return dropRejected(slot, slot.held as AccessToken, at(atMs));
   };
   expect([155, 156].map(quick)).toEqual([1, 0]);
 });
 
 it('a rejection is no longer in a row once a token was replaced without one', () => {
   const slot = slotWith({ held: heldToken('a') });
-  expect(rejected(slot, slot.held as AccessToken, at(1))).toBe(1);
-  succeeded(slot, heldToken('b'));
-  succeeded(slot, heldToken('c'));
-  expect(rejected(slot, slot.held as AccessToken, at(1))).toBe(1);
+  expect(dropRejected(slot, slot.held as AccessToken, at(1))).toBe(1);
+  recordSuccess(slot, heldToken('b'));
+  recordSuccess(slot, heldToken('c'));
+  expect(dropRejected(slot, slot.held as AccessToken, at(1))).toBe(1);
 });
 
 it('a rejection is denied once, for the last four tokens', () => {
   const slot = slotWith({});
-  expect(['a', 'b', 'c', 'b', 'd', 'e'].map((each) => denied(slot, each))).toEqual([
+  expect(['a', 'b', 'c', 'b', 'd', 'e'].map((each) => addToDenylist(slot, each))).toEqual([
     ...[true, true, true, false, true, true],
   ]);
   expect(slot.trouble?.denylist).toEqual(['e', 'd', 'c', 'b']);
@@ -254,11 +254,11 @@ it('a rejection is denied once, for the last four tokens', () => {
 it('a rejection of an earlier token keeps that token for the next request, unless one is held or the token is not known', () => {
   const { token } = heldToken('old');
   const holding = slotWith({ held: heldToken() });
-  denied(holding, token.fingerprint, token);
+  addToDenylist(holding, token.fingerprint, token);
   expect(holding.trouble?.lastRejected).toBeUndefined();
   const empty = slotWith({});
-  denied(empty, token.fingerprint, token);
-  denied(empty, 'token_unknown');
+  addToDenylist(empty, token.fingerprint, token);
+  addToDenylist(empty, 'token_unknown');
   expect(empty.trouble?.lastRejected).toBe(token);
 });
 
@@ -271,86 +271,86 @@ describe('an accepted token', () => {
   /** An owner whose last two tokens were rejected while fresh. */
   const distrusted = (failure?: Pause) => {
     const slot = slotWith({ held: heldToken() });
-    rejected(slot, slot.held as AccessToken, at(1));
-    succeeded(slot, heldToken('two'));
-    rejected(slot, slot.held as AccessToken, at(1));
-    if (failure) failed(slot, failure);
+    dropRejected(slot, slot.held as AccessToken, at(1));
+    recordSuccess(slot, heldToken('two'));
+    dropRejected(slot, slot.held as AccessToken, at(1));
+    if (failure) recordFailure(slot, failure);
     return slot;
   };
 
   it('an accepted token that is held keeps a later rejection of it from counting as fresh', () => {
     const held = heldToken();
     const slot = slotWith({ held });
-    expect(accepted(slot, held.token)).toBe(false);
-    expect(rejected(slot, held.token, at(1))).toBe(0);
+    expect(recordAccepted(slot, held.token)).toBe(false);
+    expect(dropRejected(slot, held.token, at(1))).toBe(0);
   });
 
   it('an accepted token says nothing of the next token', () => {
     const slot = slotWith({ held: heldToken() });
-    accepted(slot, slot.held as AccessToken);
-    succeeded(slot, heldToken('two'));
-    expect(rejected(slot, slot.held as AccessToken, at(1))).toBe(1);
+    recordAccepted(slot, slot.held as AccessToken);
+    recordSuccess(slot, heldToken('two'));
+    expect(dropRejected(slot, slot.held as AccessToken, at(1))).toBe(1);
   });
 
   it('an accepted token ends the streak of rejections and the backoff that it led to, though it is on the denylist', () => {
     const slot = distrusted(tokenRejected());
     const { token } = heldToken();
-    denied(slot, token.fingerprint);
-    expect(accepted(slot, token)).toBe(true);
+    addToDenylist(slot, token.fingerprint);
+    expect(recordAccepted(slot, token)).toBe(true);
     expect(slot.trouble).toMatchObject({ freshRejections: 0, failure: undefined });
   });
 
   it('an accepted token ends the streak of rejections where it has led to no backoff yet', () => {
     const slot = distrusted();
     const { token } = heldToken();
-    denied(slot, token.fingerprint);
-    expect(accepted(slot, token)).toBe(false);
+    addToDenylist(slot, token.fingerprint);
+    expect(recordAccepted(slot, token)).toBe(false);
     expect(slot.trouble).toMatchObject({ freshRejections: 0, failure: undefined });
   });
 
   it('an accepted token leaves a backoff for another reason in force', () => {
     const failure = failureUntil(2000);
     const slot = distrusted();
-    succeeded(slot, heldToken());
-    failed(slot, failure);
-    expect(accepted(slot, slot.held as AccessToken)).toBe(false);
+    recordSuccess(slot, heldToken());
+    recordFailure(slot, failure);
+    expect(recordAccepted(slot, slot.held as AccessToken)).toBe(false);
     expect(slot.trouble).toMatchObject({ freshRejections: 0, failure });
   });
 
   it('an accepted token that the owner neither holds nor denies changes nothing', () => {
     const slot = distrusted(tokenRejected());
-    denied(slot, 'token_other');
+    addToDenylist(slot, 'token_other');
     const before = { ...slot.trouble };
-    expect(accepted(slot, heldToken('stranger').token)).toBe(false);
+    expect(recordAccepted(slot, heldToken('stranger').token)).toBe(false);
     expect(slot.trouble).toEqual(before);
   });
 });
 
 it('a pause ends before its time, with the streak of rejections', () => {
   const slot = slotWith({ held: heldToken() });
-  rejected(slot, slot.held as AccessToken, at(1));
-  expect(lifted(slot)).toBe(false);
+  dropRejected(slot, slot.held as AccessToken, at(1));
+  expect(endPause(slot)).toBe(false);
   expect(slot.trouble).toMatchObject({ freshRejections: 1 });
-  failed(slot, failureUntil(2000));
-  expect(lifted(slot)).toBe(true);
+  recordFailure(slot, failureUntil(2000));
+  expect(endPause(slot)).toBe(true);
   expect(slot.trouble).toMatchObject({ freshRejections: 0, failure: undefined });
-  expect(lifted(slotWith({}))).toBe(false);
+  expect(endPause(slotWith({}))).toBe(false);
 });
 
 it('forgetting drops token and failure, and tells whether there was either', () => {
   const slot = slotWith({ held: heldToken() });
-  expect(forgotten(slot)).toBe(true);
+  expect(clearSlot(slot)).toBe(true);
   expect(slot).toMatchObject({ held: undefined });
-  expect(forgotten(slot)).toBe(false);
+  expect(clearSlot(slot)).toBe(false);
   const pausing = slotWith({ failure: failureUntil(1) });
-  expect(forgotten(pausing)).toBe(true);
+  expect(clearSlot(pausing)).toBe(true);
   expect(pausing.trouble).toBeUndefined();
 });
 
 it('the names of an owner are computed when first asked for, at most once', () => {
   const namesOf = vi.fn((accessKey: string) => ({ owner: `label of ${accessKey}`, digest: 'owner_digest' }));
   const slot = new Slot('a', { namesOf });
-  succeeded(slot, heldToken());
+  recordSuccess(slot, heldToken());
   expect(namesOf).not.toHaveBeenCalled();
   expect([slot.owner, slot.names.digest, slot.owner]).toEqual(['label of a', 'owner_digest', 'label of a']);
   expect(namesOf).toHaveBeenCalledTimes(1);
