@@ -1,4 +1,4 @@
-/** What a hop is made of. What calls come to with it, over redirects and refused tokens, is in `owner-fetch.test.ts`. */
+/** The parts of a hop. Redirects and second attempts over real sockets are in `owner-fetch.test.ts`. */
 
 import { Readable } from 'node:stream';
 import { describe, expect, it, vi } from 'vitest';

@@ -101,7 +101,7 @@ describe('exploring', () => {
   }
 
   /** A policy that knows the lifetime of an hour, with as much credit as it can have. */
-  function knowing(): LearnedLifetime {
+  function policyWithEvidence(): LearnedLifetime {
     const policy = learnedLifetime({ exploration: 0.05 });
     endAt(policy, HOUR_MS);
     for (let index = 0; index < 400; index++) live(policy, 'payer', [index * 8000]);
@@ -121,10 +121,10 @@ describe('exploring', () => {
   });
 
   it('exploring once the lifetime is known: one token in sixteen, twice as far or a few times that, four at once', () => {
-    const few = Array.from({ length: 20 }, () => explorers(knowing(), 16).length);
+    const few = Array.from({ length: 20 }, () => explorers(policyWithEvidence(), 16).length);
     expect(few.reduce((sum, count) => sum + count) / 20).toBeGreaterThan(0.4);
     expect(few.reduce((sum, count) => sum + count) / 20).toBeLessThan(1.8);
-    const factors = Array.from({ length: 20 }, () => explorers(knowing(), 400));
+    const factors = Array.from({ length: 20 }, () => explorers(policyWithEvidence(), 400));
     for (const each of factors) expect(each).toHaveLength(4);
     for (const factor of factors.flat()) expect(Math.log2(factor) % 1).toBe(0);
     const twice = factors.flat().filter((factor) => factor === 2).length;
@@ -135,7 +135,7 @@ describe('exploring', () => {
   });
 
   it('one that outlives the estimate makes place, once, and raises the share until a token ends again', () => {
-    const policy = knowing();
+    const policy = policyWithEvidence();
     expect(explorers(policy, 400)).toHaveLength(4);
     live(policy, 'long', [0.99 * HOUR_MS]);
     expect(explorers(policy, 400)).toEqual([]);
@@ -144,7 +144,7 @@ describe('exploring', () => {
     expect(explorers(policy, 400)).toEqual([]);
     const shareOf = (ends: boolean) => {
       const counts = Array.from({ length: 20 }, () => {
-        const again = knowing();
+        const again = policyWithEvidence();
         live(again, 'long', [1.2 * HOUR_MS], ends ? 1.3 * HOUR_MS : undefined);
         return explorers(again, 8).length;
       });
@@ -155,7 +155,7 @@ describe('exploring', () => {
   });
 
   it('one that was seen beyond the estimate and ends there costs credit too, but frees no second place', () => {
-    const policy = knowing();
+    const policy = policyWithEvidence();
     expect(explorers(policy, 400)).toHaveLength(4);
     live(policy, 'long', [1.2 * HOUR_MS], 1.25 * HOUR_MS);
     expect(explorers(policy, 400)).toEqual([]);

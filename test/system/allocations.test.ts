@@ -43,13 +43,13 @@ async function fewestBytes(rounds, calls, round) {
   return fewest;
 }
 
-/** Garbage per cold request that collections of young objects leave, once all that lasts is old. */
+/** Garbage per cold request that survives minor collections, once everything that lasts is in the old generation. */
 async function survivingBytes() {
   const fill = async (from, to) => {
     const keys = Array.from({ length: to - from }, (_, n) => 'surviving-' + (from + n));
     for (let n = 0; n < keys.length; n += 20) await Promise.all(keys.slice(n, n + 20).map((key) => registry.getToken(key)));
   };
-  // The table of owners does not grow between these.
+  // Between these counts the table of owners does not grow.
   const [warm, all] = [9_000, 15_000];
   await fill(0, warm);
   globalThis.gc();
