@@ -158,6 +158,7 @@ describe('an answer', () => {
 });
 
 const CODINGS: [string, (body: Buffer) => Buffer][] = [
+  ['', (body) => body],
   ['identity', (body) => body],
   ['gzip', (body) => zlib.gzipSync(body)],
   ['X-GZIP', (body) => zlib.gzipSync(body)],
@@ -166,7 +167,7 @@ const CODINGS: [string, (body: Buffer) => Buffer][] = [
   ['br', (body) => zlib.brotliCompressSync(body)],
 ];
 
-describe.each(CODINGS)('a body in %s', (coding, encode) => {
+describe.each(CODINGS)('a body with Content-Encoding "%s"', (coding, encode) => {
   const encoded = (body: Buffer) => status(200, encode(body), { 'content-encoding': coding });
 
   it('is decoded', async () => {
