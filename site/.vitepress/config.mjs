@@ -1,0 +1,73 @@
+/**
+ * The website: the Markdown files of the project as they are, with search, a sidebar and dark mode. Links and headings
+ * keep the form that GitHub and npm understand, and become those of the site here. A dead link fails the build.
+ */
+
+import { readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { defineConfig } from 'vitepress';
+import { linkTo, sidebarOf } from '../pages.mjs';
+
+const ROOT = join(import.meta.dirname, '../..');
+const { description } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+
+/** As GitHub makes the anchor of a heading, so that one link works in both places. */
+const anchorOf = (heading) =>
+  heading
+    .trim()
+    .toLowerCase()
+    .replace(/[^\p{Letter}\p{Number}\p{Mark}_\- ]/gu, '')
+    .replaceAll(' ', '-');
+
+export default defineConfig({
+  title: 'owner-token-registry',
+  description,
+  lang: 'en',
+  cleanUrls: true,
+  srcDir: '..',
+  outDir: '../reports/site',
+  srcExclude: ['{site,src,test,reports,dist,.ci}/**'],
+  rewrites: { 'README.md': 'index.md', 'SECURITY.md': 'security-policy.md', 'docs/:page(.*)': ':page' },
+  vite: { plugins: [vueOfThisPackage()] },
+  markdown: { anchor: { slugify: anchorOf }, config: useSiteLinks },
+  themeConfig: {
+    search: { provider: 'local' },
+    outline: [2, 3],
+    sidebar: sidebarOf(readFileSync(join(ROOT, 'README.md'), 'utf8')),
+    nav: [
+      { text: 'Getting started', link: '/getting-started' },
+      { text: 'Reference', link: '/api' },
+      { text: 'Changelog', link: '/CHANGELOG' },
+    ],
+  },
+});
+
+/** The pages are outside this package, so what they compile to would not find Vue. */
+function vueOfThisPackage() {
+  const here = join(import.meta.dirname, 'config.mjs');
+  return {
+    name: 'vue-of-this-package',
+    enforce: 'pre',
+    resolveId(id, importer, options) {
+      if (/^vue(\/|$)/.test(id) && importer?.includes('.md'))
+        return this.resolve(id, here, { ...options, skipSelf: true });
+    },
+  };
+}
+
+function useSiteLinks(markdown) {
+  markdown.core.ruler.push('site-links', ({ tokens, env }) => {
+    const page = relative(ROOT, env.realPath ?? env.path);
+    for (const link of tokens.flatMap(({ children }) => children ?? []).filter(({ type }) => type === 'link_open')) {
+      const href = linkTo(link.attrGet('href'), dirname(page));
+      // Source files are no part of the site: the text stays, without a link.
+      if (href === undefined) link.attrs = [['class', 'source-file']];
+      else link.attrSet('href', href);
+    }
+  });
+  const fence = markdown.renderer.rules.fence;
+  markdown.renderer.rules.fence = (tokens, at, ...rest) =>
+    tokens[at].info === 'mermaid'
+      ? `<MermaidDiagram code="${encodeURIComponent(tokens[at].content)}" />`
+      : fence(tokens, at, ...rest);
+}
