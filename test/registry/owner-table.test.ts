@@ -87,7 +87,7 @@ it('the owners that fail are listed in the order of their first failure, those w
 it('owners are no longer failing once all are resumed, with a token or without, and twice before the first has ended', async () => {
   const resumed: string[] = [];
   const lifted = (paused: unknown) => void resumed.push((paused as Slot).owner);
-  const table = new OwnerTable(1_000, { evicted: () => {}, lifted });
+  const table = new OwnerTable(1_000, { emit: () => {}, lifted });
   const names = Array.from({ length: 300 }, (_, n) => `owner_${n}`);
   for (const name of names) stored(table, name, 'failure');
   const withToken = stored(table, 'owner_with', 'token');
