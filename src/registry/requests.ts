@@ -333,8 +333,9 @@ export class Requests {
     this.#waiters.reject(flight, closedError(flight.slot.owner, now));
     // A source that never settles must not keep the process alive.
     flight.cancelTimer?.();
-    if (phase !== 'sent') return this.#end(flight, now);
-    this.scheduler.queue.move(flight, 'released');
-    abort?.abort(closedError(undefined, now));
+    if (phase === 'sent') {
+      this.scheduler.queue.move(flight, 'released');
+      abort?.abort(closedError(undefined, now));
+    } else this.#end(flight, now);
   }
 }
