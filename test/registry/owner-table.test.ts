@@ -91,7 +91,7 @@ it('owners are no longer failing once all are resumed, with a token or without, 
   const names = Array.from({ length: 300 }, (_, n) => `owner_${n}`);
   for (const name of names) stored(table, name, 'failure');
   const withToken = stored(table, 'owner_with', 'token');
-  failed(withToken, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
+  recordFailure(withToken, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
   table.store(withToken);
   table.resumeAll();
   expect([...table.failing()]).toEqual([]);
