@@ -85,7 +85,9 @@ export class OptionCheck<T extends object> {
 
   /** Checks each option of the table, and fills in the defaults. */
   table(rules: Readonly<Partial<Record<keyof T & string, OptionRule>>>): void {
-    for (const [name, { passes, expected, isRequired, fallback }] of Object.entries<OptionRule>(rules as Record<string, OptionRule>)) {
+    for (const [name, { passes, expected, isRequired, fallback }] of Object.entries<OptionRule>(
+      rules as Record<string, OptionRule>,
+    )) {
       if (isRequired) this.required(name as keyof T & string, passes, expected);
       else this.when(name as keyof T & string, passes, expected);
       if (fallback !== undefined) this.#options[name] ??= fallback;
