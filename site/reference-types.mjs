@@ -14,9 +14,11 @@ export function signatureText(name, { parameters = [], typeParameters = [], type
 export function typeText(type) {
   switch (type?.type) {
     case 'union':
+      // TypeScript orders them by which file it has read first.
       return type.types
         .filter((each) => each.name !== 'undefined' || type.types.length < 2)
         .map(inUnion)
+        .sort((a, b) => (a === 'null') - (b === 'null') || (a < b ? -1 : 1))
         .join(' | ');
     case 'intersection':
       return type.types.map(inUnion).join(' & ');
