@@ -12,7 +12,7 @@
 
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
 import { type Blame, type BlameEvent, type BlameStep, initialBlame, reduceBlame } from './blame.ts';
-import { initialPace, isPaced, type Pace, paceAnswered, paceRestarted, paceSent } from './pace.ts';
+import { initialPace, isPaced, type Pace, paceFailed, paceIssued, paceRestarted, paceSent } from './pace.ts';
 import { HUNG_AFTER_MS, ownerPause, type Pause, type PauseRanges } from './pauses.ts';
 
 /** @typeParam O identifies an owner. */
@@ -138,7 +138,7 @@ function succeeded<O>(
   return {
     health: {
       blame,
-      pace: paceAnswered(pace, undefined, nowMs),
+      pace: paceIssued(pace, nowMs),
       latencyMs: latencyMs + (event.tookMs - latencyMs) / LATENCIES_AVERAGED,
       savedTokens: Math.min(MOST_SAVED_TOKENS, savedTokens + 1),
       firstSentMs: health.firstSentMs,
@@ -151,7 +151,7 @@ function failed<O>(health: Health<O>, event: FailedEvent<O>, ranges: PauseRanges
   const isFirst = event.ownerFailures === 0;
   const { blame, ...todo } = reduceBlame(health.blame, { ...event, isFirst }, ranges, nowMs);
   const busy = isBusy(event.error) ? event.owner : undefined;
-  const pace = event.ownerFailures < ANSWERS_COUNTED ? paceAnswered(health.pace, busy, nowMs) : health.pace;
+  const pace = event.ownerFailures < ANSWERS_COUNTED ? paceFailed(health.pace, busy, nowMs) : health.pace;
   const next = { ...health, blame, pace };
   const resend = event.isTrial ? undefined : resendOf(next, event);
   if (resend !== undefined)

@@ -1,5 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { initialPace, isPaced, type Pace, paceAnswered, paceRestarted, paceSent } from '../../src/failures/pace.ts';
+import {
+  initialPace,
+  isPaced,
+  type Pace,
+  paceFailed,
+  paceIssued,
+  paceRestarted,
+  paceSent,
+} from '../../src/failures/pace.ts';
 
 /** A pace whose events happen at given times. Each 429 is of another owner unless it is named. */
 class Pacing {
@@ -16,17 +24,17 @@ class Pacing {
   }
 
   issued(nowMs: number, count = 1): this {
-    for (let n = 0; n < count; n++) this.pace = paceAnswered(this.pace, undefined, nowMs);
+    for (let n = 0; n < count; n++) this.pace = paceIssued(this.pace, nowMs);
     return this;
   }
 
   busy(nowMs: number, count = 1): this {
-    for (let n = 0; n < count; n++) this.pace = paceAnswered(this.pace, `owner ${this.#owners++}`, nowMs);
+    for (let n = 0; n < count; n++) this.pace = paceFailed(this.pace, `owner ${this.#owners++}`, nowMs);
     return this;
   }
 
   refused(nowMs: number, count = 1): this {
-    for (let n = 0; n < count; n++) this.pace = paceAnswered(this.pace, undefined, nowMs);
+    for (let n = 0; n < count; n++) this.pace = paceFailed(this.pace, undefined, nowMs);
     return this;
   }
 }
@@ -74,7 +82,7 @@ describe('the rate', () => {
       'any number of 429s of one owner',
       (() => {
         const pacing = new Pacing().sent(0, 100);
-        for (let n = 0; n < 50; n++) pacing.pace = paceAnswered(pacing.pace, 'one', 500);
+        for (let n = 0; n < 50; n++) pacing.pace = paceFailed(pacing.pace, 'one', 500);
         return pacing;
       })(),
     ],
@@ -85,7 +93,7 @@ describe('the rate', () => {
 
   it('the rate counts a 429 of an owner again once another one had one', () => {
     const pacing = new Pacing().sent(0, 100);
-    for (const owner of ['a', 'b', 'a', 'b']) pacing.pace = paceAnswered(pacing.pace, owner, 500);
+    for (const owner of ['a', 'b', 'a', 'b']) pacing.pace = paceFailed(pacing.pace, owner, 500);
     expect(isPaced(pacing.pace)).toBe(true);
   });
 
@@ -146,6 +154,24 @@ describe('the rate', () => {
   it('the rate is cut from the learned one where less than that was sent', () => {
     const pacing = new Pacing().sent(0, 100).busy(500, 4).sent(900, 200);
     expect(pacing.busy(1_000, 4).pace.perSecond).toEqual(expect.closeTo(200 * (1 - SHARE) ** 2, 6));
+  });
+
+  it.each([
+    ['right then', 1_000, 0.9 * 80],
+    ['two seconds later', 3_000, 0.9 * 80 * 0.9 ** 2],
+    ['a minute later', 61_000, 5],
+  ])('the rate is not cut below nine tenths of the best rate of tokens, which fades: %s', (_, nowMs, expected) => {
+    const pacing = new Pacing().issued(500).issued(1_000, 79).sent(nowMs).busy(nowMs, 40);
+    expect(pacing.pace.perSecond).toEqual(expect.closeTo(expected, 6));
+  });
+
+  it('the rate keeps the best rate of tokens while later ones are fewer', () => {
+    const { pace } = new Pacing().issued(0, 80).issued(2_100, 3);
+    expect(pace.best).toEqual({ perSecond: 80, atMs: 0 });
+  });
+
+  it('the rate of tokens issued within less than a second counts as one of a second', () => {
+    expect(new Pacing().issued(0, 80).issued(100, 20).pace.best).toEqual({ perSecond: 100, atMs: 100 });
   });
 
   it.each([
