@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { format } from 'node:util';
 import { Application, TSConfigReader, TypeDocReader } from 'typedoc';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { referenceOf } from '../site/reference.mjs';
+import { referenceOf } from '../docs/site/reference.mjs';
 import { ENDPOINT_OPTIONS } from '../src/endpoint/options.ts';
 import { ERROR_CODES, ERRORS } from '../src/errors.ts';
 import { LOG_EVENTS } from '../src/log-events.ts';

@@ -43,7 +43,9 @@ export const RECIPES_FOLDER = join(EXAMPLES_FOLDER, 'recipes');
 /** All pages for readers, as paths from the root of the project. */
 export function pages(): string[] {
   const docs = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' });
-  const below = docs.filter((path) => path.endsWith('.md')).map((path) => `docs/${path.replaceAll('\\', '/')}`);
+  const below = docs
+    .filter((path) => path.endsWith('.md') && !path.startsWith('site'))
+    .map((path) => `docs/${path.replaceAll('\\', '/')}`);
   return ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', ...below.sort()];
 }
 
@@ -51,7 +53,7 @@ export function pages(): string[] {
 export const REFERENCE = 'docs/api.md';
 
 /** Examples of methods, for the reference. */
-const METHODS = 'site/examples.md';
+const METHODS = 'docs/site/examples.md';
 
 /** The examples of one page that run. */
 export function examplesOf(page: string): Example[] {

@@ -79,7 +79,9 @@ class Reference {
       ...own.flatMap((each) => [`### ${each.name}`, ...this.#describe(each)]),
     ]);
     if (this.#examples.size > 0) {
-      throw new Error(`site/examples.md has examples of what does not exist: ${[...this.#examples.keys()].join(', ')}`);
+      throw new Error(
+        `docs/site/examples.md has examples of what does not exist: ${[...this.#examples.keys()].join(', ')}`,
+      );
     }
     const tables = ['## Errors', errorTable(), '## Channels', this.#channelTable()];
     return `${[INTRODUCTION, `${contents.join('\n')}\n- [Errors](#errors) · [Channels](#channels)`, ...sections, ...tables].join('\n\n')}\n`;
@@ -212,7 +214,7 @@ function examplesOfMethods() {
 
 /** The codes of errors as the page of errors has them, which a test compares with the code. */
 function errorTable() {
-  const page = readFileSync(new URL('../docs/errors.md', import.meta.url), 'utf8');
+  const page = readFileSync(new URL('../errors.md', import.meta.url), 'utf8');
   const [, ...rows] = /^\| code \|[\s\S]*?(?=\n\n)/m.exec(page)[0].split('\n');
   const cells = rows.slice(1).map((row) => row.split(' | '));
   const short = cells.map(

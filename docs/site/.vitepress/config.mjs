@@ -8,7 +8,7 @@ import { dirname, join, relative } from 'node:path';
 import { defineConfig } from 'vitepress';
 import { linkTo, sidebarOf } from '../pages.mjs';
 
-const ROOT = join(import.meta.dirname, '../..');
+const ROOT = join(import.meta.dirname, '../../..');
 const { description } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 
 /** As GitHub makes the anchor of a heading, so that one link works in both places. */
@@ -24,9 +24,9 @@ export default defineConfig({
   description,
   lang: 'en',
   cleanUrls: true,
-  srcDir: '..',
-  outDir: '../reports/site',
-  srcExclude: ['{site,src,test,reports,dist,.ci}/**'],
+  srcDir: '../..',
+  outDir: '../../reports/site',
+  srcExclude: ['{docs/site,src,test,reports,dist,.ci}/**'],
   rewrites: { 'README.md': 'index.md', 'SECURITY.md': 'security-policy.md', 'docs/:page(.*)': ':page' },
   vite: { plugins: [vueOfThisPackage()] },
   markdown: { anchor: { slugify: anchorOf }, config: useSiteLinks },
@@ -49,8 +49,10 @@ function vueOfThisPackage() {
     name: 'vue-of-this-package',
     enforce: 'pre',
     resolveId(id, importer, options) {
-      if (/^vue(\/|$)/.test(id) && importer?.includes('.md'))
-        return this.resolve(id, here, { ...options, skipSelf: true });
+      if (!/^vue(\/|$)/.test(id)) return undefined;
+      // What renders the pages in Node is written into this package, where Node finds Vue by its name.
+      if (options.ssr) return { id, external: true };
+      return importer?.includes('.md') ? this.resolve(id, here, { ...options, skipSelf: true }) : undefined;
     },
   };
 }
