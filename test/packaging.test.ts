@@ -121,7 +121,7 @@ describe('the build', () => {
     });
   }
 
-  it('the main entry is at most 98 kB minified, and loads TLS, compression, crypto, p-limit and pino only when needed', async () => {
+  it('the main entry is at most 98 kB minified, and loads TLS, compression, crypto and pino only when needed', async () => {
     const { outputFiles, metafile } = await build({
       entryPoints: [join(home, 'dist/index.js')],
       bundle: true,
@@ -138,7 +138,7 @@ describe('the build', () => {
       imports.filter(({ kind }) => kind === 'import-statement').map(({ path }) => path),
     );
     expect(loaded).toContain('lru-cache');
-    const late = ['node:https', 'node:tls', 'node:zlib', 'node:crypto', 'p-limit', 'pino'];
+    const late = ['node:https', 'node:tls', 'node:zlib', 'node:crypto', 'pino'];
     expect(late.filter((name) => loaded.includes(name))).toEqual([]);
   });
 

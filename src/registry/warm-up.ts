@@ -6,6 +6,7 @@
  */
 
 import { setMaxListeners } from 'node:events';
+import pLimit from 'p-limit';
 import { nextTurn, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import { isOwnerTokenError } from '../errors.ts';
@@ -144,8 +145,6 @@ class Run {
 
   /** Pulls keys and tries them. Leaving the loop early closes the iterable. */
   async tryAll(accessKeys: Iterable<string> | AsyncIterable<string>): Promise<void> {
-    // Loaded when first needed: most processes never warm up.
-    const { default: pLimit } = await import('p-limit');
     const limit = pLimit(this.#parts.concurrency);
     const trying = new Set<Promise<void>>();
     let pulled = 0;

@@ -1,5 +1,3 @@
-// A warm-up loads it when it is first needed, which takes more turns of the event loop than the tests wait.
-import 'p-limit';
 import type { Clock } from '../../src/clock.ts';
 
 /**
