@@ -55,19 +55,28 @@ function typescript() {
   run('npx', 'tsc', ...strict, '--module', 'node16', '--moduleResolution', 'node16', 'use.ts');
 }
 
+/** A file of a recipe, with imports as Next resolves them: without the extension. */
+function recipeFile(page, name) {
+  const text = readFileSync(join(import.meta.dirname, `../docs/recipes/${page}.md`), 'utf8');
+  return text
+    .split(`\`\`\`ts file:${name}.ts\n`)[1]
+    .split('```')[0]
+    .replace(/(from '\.\/.+)\.js'/g, "$1'");
+}
+
 /** The recipe, built where no secret is present and deployed as the folder that `output: 'standalone'` makes. */
 async function next() {
-  const recipe = readFileSync(join(import.meta.dirname, '../docs/recipes/nextjs.md'), 'utf8');
-  const [, imports, lib, route] = /(import .*)\n\n\/\/ lib\S*([\s\S]*)\/\/ app\S*([\s\S]*)\/\/ In this example/.exec(
-    recipe,
-  );
   mkdirSync(join(home, 'lib'));
-  mkdirSync(join(home, 'app/api/device'));
-  writeFileSync(join(home, 'lib/owner-tokens.ts'), `${imports}${lib}`);
-  writeFileSync(
-    join(home, 'app/api/device/route.ts'),
-    `${imports}\nimport { ownerTokens } from '@/lib/owner-tokens';\n${route}`,
-  );
+  mkdirSync(join(home, 'app/api/device'), { recursive: true });
+  for (const [page, name] of [
+    ['shared', 'answer'],
+    ['shared', 'owner-tokens'],
+    ['nextjs', 'registry'],
+  ]) {
+    writeFileSync(join(home, `lib/${name}.ts`), recipeFile(page, name));
+  }
+  const route = recipeFile('nextjs', 'route').replaceAll("from './", "from '../../../lib/");
+  writeFileSync(join(home, 'app/api/device/route.ts'), route);
   const output = run('node_modules/.bin/next', 'build');
   // In CI, Next warns of a missing build cache, which is not the package's.
   assert.doesNotMatch(output.replace(/^.*No build cache found.*$/m, ''), /warn|⚠/i);
@@ -87,7 +96,9 @@ async function next() {
   const server = spawn('node', ['server.js'], { cwd: deployed, env, detached: true });
   try {
     await firstMatch(server.stdout, /Ready/);
-    const answers = await Promise.all([1, 2].map(() => fetch(`http://127.0.0.1:${port}/api/device`)));
+    const answers = await Promise.all(
+      [1, 2].map(() => fetch(`http://127.0.0.1:${port}/api/device`, { headers: { 'x-tenant': 'acme' } })),
+    );
     assert.deepEqual(
       answers.map(({ status }) => status),
       [200, 200],
