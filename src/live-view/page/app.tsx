@@ -115,7 +115,7 @@ function Footer({ replica, registry, nowMs }: { replica: Replica; registry: Regi
 }
 
 function sharingWord({ fleet }: RegistryView): string {
-  if (!fleet) return 'Sharing between replicas: none is known to this page.';
+  if (!fleet) return 'No sharing between replicas is configured for this page.';
   const { sharing, replicas, shared, leader, fallback, mismatched } = fleet;
   if (!sharing) return `Redis is unavailable: this replica requests its own tokens (${fallback} so far).`;
   const others = mismatched > 0 ? ` ${plural(mismatched, 'replica')} with other keys cannot share.` : '';

@@ -34,7 +34,7 @@ function AppRow({ app, nowMs }: { app: AppView; nowMs: number }) {
     await ask('POST', `/api/apps/${id}/rotate`, { overlapMs });
     return overlapMs > 0
       ? `A new secret; the old one ends in ${spanWord(overlapMs)}.`
-      : 'A new secret; the old one ended.';
+      : 'New secret issued; the old one no longer works.';
   };
   return (
     <tr>

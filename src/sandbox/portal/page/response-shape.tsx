@@ -14,7 +14,7 @@ export function ResponseShape({ model }: { model: Model }) {
   const { profile } = model;
   const change = (changes: ProfileChanges) => {
     ask('PATCH', '/api/profile', changes).then(
-      () => say('Changed, for requests from now on.'),
+      () => say('Changed for all requests from now on.'),
       (error: unknown) => say(`Not done: ${tellFailure(error)}`),
     );
   };

@@ -35,8 +35,8 @@ const TOKEN_PROBLEMS: Readonly<Record<string, string>> = {
 
 const PROBLEMS: Readonly<Partial<Record<Outcome, string>>> = {
   rejected: 'The resource did not accept the token.',
-  wrong_owner: 'The token is of another owner than the one that the client meant.',
-  rate_limited: 'The client sent more requests than it may.',
+  wrong_owner: 'The token belongs to a different owner than the client intended.',
+  rate_limited: 'The client sent more requests than allowed.',
   server_error: 'The service failed.',
   bad_answer: 'The answer was complete, but there is no usable token in it.',
   socket_fault: 'The connection ended without a complete answer.',

@@ -49,7 +49,7 @@ describe('why a request failed', () => {
     [{ kind: 'echo', outcome: 'rejected', error: 'token_expired' }, 'The token had expired.'],
     [
       { outcome: 'rate_limited', retryAfterSeconds: 7, faultKind: 'status' },
-      'The client sent more requests than it may. It was told to wait 7 s. Cause: the fault “Error status”.',
+      'The client sent more requests than allowed. It was told to wait 7 s. Cause: the fault “Error status”.',
     ],
     [
       { outcome: 'aborted', durationMs: 1500, faultKind: 'silence' },
