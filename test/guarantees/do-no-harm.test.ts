@@ -174,7 +174,7 @@ describe('O5', () => {
     ['one request at a time', { concurrency: 1 }],
     ['a quota of one request a second', { requestsPerSecond: 1 }],
   ])(
-    'O5 with %s no call waits for its turn longer than maxQueueMs, and those that can be served are',
+    'O5 with %s no call waits in the queue longer than maxQueueMs, and those that can be served are',
     async (_, limit) => {
       const { registry, outcomes, call, pass } = stage(() => undefined, { ...limit, maxQueueMs: 3_000 });
       for (let tick = 0; tick < 100; tick++) {

@@ -342,7 +342,7 @@ describe('I5', () => {
 });
 
 it.each([3, 20])(
-  'I4 ten minutes of outage with no token held, %i owners called twice a second: few attempts, and all recover',
+  'I4 ten minutes of outage without a cached token, %i owners called twice a second: few attempts, and all recover',
   async (count) => {
     const { registry, clock, source } = scripted({ random: seeded(count) });
     const owners = keys(count);

@@ -90,7 +90,7 @@ describe('D4', () => {
     await registry.close();
   });
 
-  it('D4 already aborted: never joins, never asks, and rejects even where a token is held', async () => {
+  it('D4 already aborted: joins and sends no request, and rejects even if a token is cached', async () => {
     const { registry, source } = scripted({}, ScriptedSource.answering());
     const signal = AbortSignal.abort(left);
     await expect(registry.getToken('key-1', { signal })).rejects.toBe(left);
@@ -120,7 +120,7 @@ describe('D4', () => {
     await registry.close();
   });
 
-  it('D4 the only caller aborts in the moment of its call: nothing is sent either, and the turn is free', async () => {
+  it('D4 the only caller aborts right after its call: nothing is sent either, and the permit is free', async () => {
     const { registry, source } = scripted({ concurrency: 1 });
     const caller = new AbortController();
     const called = registry.getToken('key-1', { signal: caller.signal });
@@ -212,7 +212,7 @@ it('D5 an owner is evicted while its refresh is under way: it goes on being serv
 
 describe('D6', () => {
   it.each(['forget', 'forgetAll', 'reject'] as const)(
-    'D6 %s during a flight: its late answer is not stored',
+    'D6 %s during a request: its late answer is not stored',
     async (what) => {
       const source = ScriptedSource.answering(100);
       const { registry, clock } = scripted({}, source);

@@ -81,7 +81,7 @@ it("A2 a request for B while A's is pending makes its own POST", async () => {
 });
 
 describe('A3', () => {
-  it('A3 other base URL, other client id, or just two instances: no token and no flight is shared', async () => {
+  it('A3 other base URL, other client id, or just two instances: no token and no request is shared', async () => {
     await using here = await LoopbackService.start();
     await using there = await LoopbackService.start();
     for (const service of [here, there]) service.always(silence());

@@ -162,7 +162,7 @@ describe('C4', () => {
     expect(source.calls.length).toBeLessThan(12);
   });
 
-  it('C4 kept until rejected, the same token is never asked for again', async () => {
+  it('C4 a token cached until rejected is never requested again', async () => {
     const source = sameToken();
     const { registry, clock } = scripted({ expiry: untilRejected() }, source);
     for (let year = 0; year < 20; year++) {
@@ -172,7 +172,7 @@ describe('C4', () => {
     expect(source.calls).toHaveLength(1);
   });
 
-  it('C4 a refresh that brings a token already past its exp is a failure, and the held one goes on', async () => {
+  it('C4 a refresh that brings a token already past its exp is a failure, and the cached one is still served', async () => {
     const source = ScriptedSource.answering(100);
     const { registry, clock } = scripted({}, source);
     const held = await registry.getToken('key-1');

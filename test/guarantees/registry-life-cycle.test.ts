@@ -22,7 +22,7 @@ const clientOf = (service: { url: string }) =>
   new TokenEndpoint({ baseUrl: service.url, clientId: 'the-client', clientSecret: 'the-secret' });
 
 describe('K1', () => {
-  it('K1 close during flights: all who wait get closed, sockets are gone, nothing more is sent', async () => {
+  it('K1 close during requests: all waiting calls get closed, sockets are gone, nothing more is sent', async () => {
     await using service = await LoopbackService.start();
     service.always(silence());
     const registry = new OwnerTokenRegistry({ source: clientOf(service), concurrency: 2 });
@@ -302,7 +302,7 @@ describe('K3', () => {
 
   const combinations = Object.keys(PLACES).flatMap((place) => Object.keys(ACTS).map((act) => [place, act] as const));
   it.each(combinations)(
-    'K3 from %s, %s: every caller settles, one request at a time, nothing is left held',
+    'K3 from %s, %s: every caller settles, one request at a time, nothing is leaked',
     async (place, actName) => {
       let left = 20;
       let current: OwnerTokenRegistry | undefined;

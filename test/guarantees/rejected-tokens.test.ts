@@ -45,7 +45,7 @@ describe('F1', () => {
     expect(source.calls).toHaveLength(2);
   });
 
-  it('F1 of a token that is past its expiry, while its successor is asked for: nothing starts over', async () => {
+  it('F1 a rejection of an expired token while its successor is requested: nothing starts over', async () => {
     const { registry, source, clock } = scripted({}, ScriptedSource.answering(100));
     const old = await registry.getToken('key-1');
     clock.advance(100_000);
@@ -84,7 +84,7 @@ describe('F3', () => {
       source.script((call) => (left-- > 0 ? call.succeed({ token: insisted }) : call.succeed({ token: 'another' })));
   };
 
-  it('F3 a caller who rejects T while a flight is under way that brings T again is not given T', async () => {
+  it('F3 a caller that rejects T while a request in flight returns T again is not given T', async () => {
     const { registry, source, clock } = scripted({}, ScriptedSource.answering(100));
     const t = await registry.getToken('key-1');
     clock.advance(80_000);
@@ -103,7 +103,7 @@ describe('F3', () => {
     expect(registry.peek('key-1')?.value).toBe('another');
   });
 
-  it('F3 a service that insists: one further request, then token_rejected, and the owner alone pauses', async () => {
+  it('F3 a service that re-issues the rejected token: one further request, then token_rejected, and the owner alone pauses', async () => {
     const { registry, source, clock } = scripted({}, ScriptedSource.answering());
     const t = await registry.getToken('key-1');
     registry.reject('key-1', t);
@@ -138,7 +138,7 @@ describe('F3', () => {
     expect((await registry.getToken('key-1')).value).toBe('r1');
   });
 
-  it('F3 a rejected token is known by its string alone too, while the owner is held', async () => {
+  it('F3 a token can be rejected by its string alone, while the owner is cached', async () => {
     const { registry, source } = scripted({}, ScriptedSource.answering());
     await registry.getToken('key-1');
     expect(registry.reject('key-1', 'seen-elsewhere')).toBe(false);

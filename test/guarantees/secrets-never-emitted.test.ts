@@ -79,7 +79,7 @@ function client(service: { url: string }, emissions: Emissions, clock?: ManualCl
 const NO_PAUSE = { baseMs: 1, capMs: 1 };
 
 describe('G1', () => {
-  it('G1 canaries go through every way of answering, and appear in nothing that is emitted', async () => {
+  it('G1 planted secrets pass through every kind of answer, and appear in nothing that is emitted', async () => {
     await using service = await LoopbackService.start();
     using emissions = new Emissions();
     const clock = new ManualClock();
@@ -141,7 +141,7 @@ describe('G1', () => {
     expect(emissions.leaks).toEqual([]);
   });
 
-  it('G1 in what hangs and is given up: nothing is emitted of it either', async () => {
+  it('G1 nor are they emitted from a request that hangs and times out', async () => {
     await using service = await LoopbackService.start();
     using emissions = new Emissions();
     const clock = new ManualClock();

@@ -119,7 +119,7 @@ describe('B3 a hook that throws', () => {
     ['clientSecret', {}, { clientSecret: whileArmed(() => 'the-secret') }],
     ['clientSecret, later', {}, { clientSecret: () => (armed ? throwingLater() : 'the-secret') }],
   ])(
-    'B3 %s: the call rejects with source_failed, and no slot, turn or flight is left held',
+    'B3 %s: the call rejects with source_failed, and no slot, permit or request is leaked',
     async (what, options, endpointOptions) => {
       await using service = await LoopbackService.start();
       if (what === 'classifyFailure') service.next(json(400, { error: 'invalid_grant' }));
@@ -173,8 +173,8 @@ describe('B3 a hook that throws', () => {
     ['a logger', { logger: { debug: boom, info: boom, warn: boom } }],
     ['ownerLabel', { ownerLabel: boom }],
     ['random', { random: boom }],
-    ['a policy that is told of evidence', { expiry: { lifetimeMs: () => 60_000, accepted: boom, rejected: boom } }],
-  ])('B3 %s only tells or spreads: nothing fails by it, and nothing is left held', async (_, options) => {
+    ['a policy with evidence hooks', { expiry: { lifetimeMs: () => 60_000, accepted: boom, rejected: boom } }],
+  ])('B3 %s that throws fails no call and leaks nothing', async (_, options) => {
     const source = ScriptedSource.answering(100);
     const { registry, clock } = scripted({ concurrency: 1, maxOwners: 2, ...options }, source);
     for (const key of ['key-1', 'key-2', 'key-3']) await registry.getToken(key);
@@ -244,7 +244,7 @@ describe('B3 a hook that throws', () => {
 
 describe('B4', () => {
   it.each(['reject', 'forget'] as const)(
-    'B4 after a %s, the late answer of the old request leaves the newer one to be joined',
+    'B4 after a %s, callers join the newer request, whatever the old one answers late',
     async (what) => {
       const { registry, source, clock } = scripted({}, new ScriptedSource());
       const first = registry.getToken('key-1');
