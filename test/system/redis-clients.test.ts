@@ -194,14 +194,17 @@ describe.skipIf(noRedis)('the documented end of a process', () => {
 });
 
 describe.skipIf(noRedis)('L2: the documented rights, on one server', () => {
+  const nodeRedis = (RESP: 2 | 3) => async (port: number) => {
+    const client = createClient({ url: `redis://127.0.0.1:${port}`, RESP, ...USER });
+    const subscriber = client.duplicate();
+    closing.push(() => [client.destroy(), subscriber.destroy()]);
+    for (const each of [client, subscriber]) await each.connect();
+    return fromNodeRedis(client, { subscriber });
+  };
+  // ioredis and iovalkey know RESP2 only.
   const open: Record<string, (port: number) => Promise<RedisPort>> = {
-    'node-redis': async (port) => {
-      const client = createClient({ url: `redis://127.0.0.1:${port}`, ...USER });
-      const subscriber = client.duplicate();
-      closing.push(() => [client.destroy(), subscriber.destroy()]);
-      for (const each of [client, subscriber]) await each.connect();
-      return fromNodeRedis(client, { subscriber });
-    },
+    'node-redis, RESP2': nodeRedis(2),
+    'node-redis, RESP3': nodeRedis(3),
     ioredis: async (port) => {
       const client = new Redis(port, USER);
       const subscriber = client.duplicate();
