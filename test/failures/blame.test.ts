@@ -330,7 +330,8 @@ describe('an open circuit', () => {
     const story = due(open()).asked('y');
     story.nowMs = 700;
     end(story);
-    expect(story.blame).toMatchObject({ phase: 'closed', circuit: undefined, isDue: false, trustedUntilMs: 1_700 });
+    const closed = { phase: 'closed', circuit: undefined, isDue: false, trustedUntilMs: 1_700, round: 1 };
+    expect(story.blame).toMatchObject(closed);
     expect(mayStart(story.blame)).toBe(true);
   });
 
@@ -364,6 +365,17 @@ describe('an open circuit', () => {
       expect(story.blame).toMatchObject({ phase: 'closed', circuit: undefined, isDue: false, suspects: [] });
     }
   });
+});
+
+it('a request that was sent before the newest success is no evidence in a check, even if it fails after it', () => {
+  const story = known().slow('abc');
+  expect(story.fails('d', DOWN, { number: 2 }).blame.failure).toBeUndefined();
+  expect(story.fails('e', DOWN, { number: 9 }).blame.failure).toBe(DOWN);
+});
+
+it('no trial becomes due while a canary of the check before is in flight', () => {
+  const { blame } = checking().fails('d', errorWith({ failureScope: 'client' }));
+  expect([blame.phase, blame.outstanding, trialDueAtMs(blame)]).toEqual(['open', 1, undefined]);
 });
 
 describe('before anyone has succeeded', () => {

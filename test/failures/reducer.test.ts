@@ -228,6 +228,18 @@ describe('the pace', () => {
     expect(rich().fails('a', error).health.pace.busyShare > 0).toBe(isBusy);
   });
 
+  it('the pace forgets the 429s before a success that ends a check: they were their owners’ own', () => {
+    const shareAfter = (owners: string) => known().fails(owners, BUSY).succeeds().health.pace.busyShare;
+    expect(shareAfter('ab')).toBeGreaterThan(0);
+    expect(shareAfter('abc')).toBe(0);
+  });
+
+  it('the pace counts the first three 429s in a row of one owner', () => {
+    const shareAfter = (ownerFailures: number) => known().fails('a', BUSY, { ownerFailures }).health.pace.busyShare;
+    expect(shareAfter(2)).toBeGreaterThan(0);
+    expect(shareAfter(3)).toBe(0);
+  });
+
   it('the pace has the given quota', () => {
     expect(initialHealth(7).pace.quotaPerSecond).toBe(7);
   });
@@ -246,6 +258,17 @@ describe('the pace', () => {
     expect(isPaced(paced().is({ kind: 'forgotten', owner: 'a' }))).toBe(true);
     expect(isPaced(paced().is({ kind: 'resumed' }))).toBe(false);
   });
+});
+
+it('repeated failures of the same owners begin no check', () => {
+  expect(known().fails('abc', DOWN, { ownerFailures: 1 }).health.blame.phase).toBe('closed');
+});
+
+it('an owner pauses for as long as the endpoint at most before the first success, unless the answer is about it', () => {
+  const pauseMs = (story: Story, error: OwnerTokenError) => story.fails('a', error, { ownerFailures: 12 }).verdict[2];
+  expect(pauseMs(new Story(), REFUSED)).toBe(30_000);
+  expect(pauseMs(new Story(), REVOKED)).toBe(300_000);
+  expect(pauseMs(known(), REFUSED)).toBe(300_000);
 });
 
 describe('the scope of a failure, and its owner’s pause', () => {
