@@ -59,10 +59,12 @@ export class LiveView {
     const { method, path } = received;
     const file = path.slice(path.lastIndexOf('/') + 1);
     const isGet = method === 'GET' || method === 'HEAD';
-    if (file === 'search') return method === 'POST' ? this.#search(received) : text(405, 'POST it', { allow: 'POST' });
+    if (file === 'search')
+      return method === 'POST' ? this.#search(received) : text(405, 'Send a POST.', { allow: 'POST' });
     if (!isGet) return text(405, 'This view is read-only.', { allow: 'GET, HEAD' });
     // The mount path itself. The address is relative, so that it holds behind a proxy that adds to the path.
-    if (!FILES.includes(file) && !file.includes('.')) return text(308, 'See below.', { location: `./${file}/` });
+    if (!FILES.includes(file) && !file.includes('.'))
+      return text(308, 'The page is at this path with a slash.', { location: `./${file}/` });
     if (!FILES.includes(file)) return text(404, 'There is no such file.');
     if (file !== '' && isForeign(received)) return text(403, FOREIGN);
     const built = await import('./built-page.ts');
