@@ -35,8 +35,8 @@ export async function renewPage(randomWorlds: number): Promise<void> {
     "The percentage of healthy tenants' calls served in time, and the requests that the service did not want. ✗: worse than",
     'plain by the rules above.',
     '',
-    `Of ${scenes} scenes (seed 1), the rules hold against plain for ${counts}. Of ${randomWorlds} random worlds, they hold`,
-    `for the registry against plain and the breaker in ${worlds}.`,
+    `Of ${scenes} scenes (seed 1), the rules hold against plain for ${counts}.`,
+    `Of ${randomWorlds} random worlds, they hold for the registry against plain and the breaker in ${worlds}.`,
     ...['', ...tables],
   ];
   writeFileSync(PAGE, `${lines.join('\n').trimEnd()}\n`);
