@@ -5,13 +5,14 @@
  *   npm run bench                        speed beside other libraries, in a few minutes
  *   npm run bench -- fleet portal        those named
  *   npm run bench -- board --peers ours  one of them, with its own options
+ *   npm run bench -- board --help        what it measures, and its options
  *
  * A benchmark is a folder with a `main.mjs`. What only those that compare us with other libraries need is a package of
  * its own, which is installed on first use.
  */
 
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 
 const COMPARING = ['board', 'speed'];
 
@@ -25,6 +26,13 @@ const unknown = asked.filter((name) => !all.includes(name));
 if (unknown.length > 0) {
   console.error(`no such benchmark: ${unknown.join(', ')}. There are: ${all.join(', ')}`);
   process.exit(2);
+}
+
+if (options.includes('--help')) {
+  const files = asked.length > 0 ? asked.map((name) => `${name}/main.mjs`) : ['run.mjs'];
+  for (const file of files) console.log(introductionOf(new URL(file, here)));
+  if (asked.length === 0) console.log(`The benchmarks are ${all.join(', ')}.`);
+  process.exit(0);
 }
 
 const chosen = asked.length > 0 ? asked : ['speed'];
@@ -46,4 +54,10 @@ function installPeers() {
   if (modifiedMs('node_modules/.package-lock.json') >= modifiedMs('package-lock.json')) return;
   const { status } = spawnSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: here, stdio: 'inherit' });
   if (status !== 0) process.exit(1);
+}
+
+/** The comment at the beginning of the file, as plain text. */
+function introductionOf(file) {
+  const [, comment] = /^\/\*\*([^]*?)\*\//.exec(readFileSync(file, 'utf8'));
+  return comment.replaceAll(/^ *\* ?/gm, '').trim();
 }
