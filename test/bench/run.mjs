@@ -58,6 +58,6 @@ function installPeers() {
 
 /** The comment at the beginning of the file, as plain text. */
 function introductionOf(file) {
-  const [, comment] = /^\/\*\*([^]*?)\*\//.exec(readFileSync(file, 'utf8'));
+  const [, comment] = /^\/\*\*(.*?)\*\//s.exec(readFileSync(file, 'utf8'));
   return comment.replaceAll(/^ *\* ?/gm, '').trim();
 }
