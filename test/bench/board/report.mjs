@@ -7,8 +7,7 @@ import { scenes } from './scenes/index.mjs';
 const IN_README = ['owner-token-registry', 'openid-client', 'simple-oauth2', 'cockatiel', 'badgateway', 'msal-node'];
 /** Its rows. */
 const SCENES_IN_README = [
-  ...['single-flight', 'shared-failure', 'storm-401', 'revoked-key', 'outage', 'invalid-client', 'retry-after'],
-  ...['limit-parallel', 'limit-rate', 'clock-jumps', 'secrets', 'memory', 'fleet'],
+  ...['single-flight', 'shared-failure', 'revoked-key', 'outage', 'invalid-client', 'limit-rate', 'secrets', 'fleet'],
 ];
 
 /** † where a part that decides the result is the adapter's own code, and not the library's. */
@@ -66,13 +65,13 @@ function matrix({ outcomes }, { players: columns, rows, page }) {
 }
 
 function conditionsOf({ startedAt, endedAt, commit, node, machine, versions, outcomes }) {
-  const loads = Object.values(outcomes).flatMap((ofScene) => Object.values(ofScene).map(({ load }) => load));
+  const all = Object.values(outcomes).flatMap((ofScene) => Object.values(ofScene));
   const time = (instant) => instant.slice(0, 16).replace('T', ' ');
   const left = scenes.filter(({ id }) => !outcomes[id]).map(({ id }) => `\`${id}\``);
   const named = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
-  const isOverloaded = Math.max(...loads) > 4 * Number.parseInt(machine, 10);
+  const isOverloaded = Math.max(...all.map(({ load }) => load)) > 4 * Number.parseInt(machine, 10);
   return `One run, ${time(startedAt)} to ${time(endedAt).slice(11)} UTC; commit ${commit}; Node ${node}; ${machine}; load average
-${Math.min(...loads).toFixed(1)} to ${Math.max(...loads).toFixed(1)}. ${named.join(', ')}.${left.length > 0 ? ` Not played in this run: ${left.join(', ')}.` : ''}${isOverloaded ? OVERLOADED : ''}`;
+${rangeOf(all)}. ${named.join(', ')}.${left.length > 0 ? ` Not played in this run: ${left.join(', ')}.` : ''}${isOverloaded ? OVERLOADED : ''}`;
 }
 
 const OVERLOADED = `
@@ -80,13 +79,22 @@ const OVERLOADED = `
 **The machine was overloaded in this run.** A criterion with a time in it says little here: any library may miss it for want of a
 processor.`;
 
+/** One row for all libraries with the same outcome. */
 function sectionOf(scene, outcomes) {
-  const rows = players.map((player) => {
-    const { load, ...outcome } = outcomes[idOf(player)];
-    return `| ${player.name} | ${markOf(scene, player, outcome)} | ${cellOf(outcome.figure)} | ${load.toFixed(1)} |`;
-  });
-  const head = `### ${scene.id}\n\n${capital(scene.title)}. Criterion: ${scene.good}.`;
-  return `${head}\n\n| library | met | figures | load |\n|---|---|---|--:|\n${rows.join('\n')}`;
+  const rows = new Map();
+  for (const player of players) {
+    const outcome = outcomes[idOf(player)];
+    const row = `${markOf(scene, player, outcome)} | ${cellOf(outcome.figure)}`;
+    rows.set(row, [...(rows.get(row) ?? []), player.name]);
+  }
+  const head = `### ${scene.id}\n\n${capital(scene.title)}. Criterion: ${scene.good}. Load average ${rangeOf(Object.values(outcomes))}.`;
+  const lines = [...rows].map(([row, names]) => `| ${names.join(', ')} | ${row} |`);
+  return `${head}\n\n| library | met | figures |\n|---|---|---|\n${lines.join('\n')}`;
+}
+
+function rangeOf(outcomes) {
+  const loads = outcomes.map(({ load }) => load);
+  return `${Math.min(...loads).toFixed(1)} to ${Math.max(...loads).toFixed(1)}`;
 }
 
 const capital = (text) => text.replace(/^[a-z]/, (letter) => letter.toUpperCase());
