@@ -16,6 +16,11 @@ const ENTRY_POINTS = [
   'src/adapters/*.ts',
 ];
 
+/** What the main entry consists of, in one file: Node takes about half a millisecond to find and link each. */
+const core = {
+  groups: [{ name: 'core', test: /\/src\/((registry|failures|endpoint|expiry|calling)\/)?[\w-]+\.ts$/ }],
+};
+
 const shared = {
   platform: 'node',
   target: 'node20.19',
@@ -39,7 +44,7 @@ export default defineConfig([
     entry: [...ENTRY_POINTS, 'src/cli/main.ts'],
     format: 'esm',
     deps: { onlyBundle: SCHEMAS },
-    outputOptions: { chunkFileNames: 'shared/[name].js', comments },
+    outputOptions: { chunkFileNames: 'shared/[name].js', codeSplitting: core, comments },
     plugins: [portalPlugin('files', portal), liveViewPlugin(liveView)],
   },
   {
@@ -48,7 +53,7 @@ export default defineConfig([
     copy: 'src/edge.cjs',
     format: 'cjs',
     deps: { alwaysBundle: ['p-limit', 'yocto-queue'], onlyBundle: ['p-limit', 'yocto-queue', ...SCHEMAS] },
-    outputOptions: { chunkFileNames: 'shared/[name].cjs', comments },
+    outputOptions: { chunkFileNames: 'shared/[name].cjs', codeSplitting: core, comments },
     plugins: [
       portalPlugin('files', portal),
       liveViewPlugin(liveView),

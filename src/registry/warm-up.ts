@@ -6,7 +6,6 @@
  */
 
 import { setMaxListeners } from 'node:events';
-import pLimit from 'p-limit';
 import { nextTurn, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import { isOwnerTokenError } from '../errors.ts';
@@ -145,6 +144,8 @@ class Run {
 
   /** Pulls keys and tries them. Leaving the loop early closes the iterable. */
   async tryAll(accessKeys: Iterable<string> | AsyncIterable<string>): Promise<void> {
+    // Loaded when first needed, because few processes warm up.
+    const { default: pLimit } = await import('p-limit');
     const limit = pLimit(this.#parts.concurrency);
     const trying = new Set<Promise<void>>();
     let pulled = 0;

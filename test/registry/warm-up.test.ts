@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { Time } from '../../src/clock.ts';
 import type { Diagnostics } from '../../src/diagnostics.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
@@ -95,6 +95,9 @@ class Keys implements AsyncIterableIterator<string> {
 }
 
 const refused = (facts: object = {}) => new OwnerTokenError('owner_refused', 'no', { owner: 'an-owner', ...facts });
+
+// The first warm-up of a process loads it.
+beforeAll(() => import('p-limit'));
 
 describe('warmUp', () => {
   it('obtains a token for each key, as many at once as may be', async () => {
