@@ -41,7 +41,7 @@ export interface Clock {
   setTimeout?(fn: () => void, ms: number): () => void;
 }
 
-/** One moment by both clocks and on the {@link Timeline}. */
+/** One moment by both clocks and on the timeline of a {@link Time}. */
 export interface Instant {
   readonly wallMs: number;
   readonly monotonicMs: number;
@@ -69,21 +69,42 @@ export const MAX_READING_ERROR_MS = 20;
 /** The longest delay that Node's timers take; a longer one would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
+/** Milliseconds between two instants, by the clock that advanced more. */
+export function elapsedMs(since: Instant, now: Instant): number {
+  return now.timelineMs - since.wallMs - since.aheadMs;
+}
+
 /**
- * The one scale on which tokens expire. It starts as wall-clock time and advances, from sample to sample, by the larger
- * of the two clocks' advances. So it never runs slower than either clock, whichever one jumps: a token may end early,
- * after the wall clock was set forward and back, but never late.
+ * Time as a registry reads it: from two clocks, and on the one scale on which tokens expire, the timeline. It starts as
+ * wall-clock time and advances, from reading to reading, by the larger of the two clocks' advances. So it never runs slower
+ * than either clock, whichever one jumps: a token may end early, after the wall clock was set forward and back, but never
+ * late.
  *
  * Each clock has an offset to the timeline. If the clocks disagree, the offset of the one behind is raised, and no
  * offset is ever lowered. Differences up to {@link MAX_READING_ERROR_MS} are ignored, because rounding causes them in
- * every sample, and they would add up. So a token's life must start at the earlier of the two times and end at the
+ * every reading, and they would add up. So a token's life must start at the earlier of the two times and end at the
  * later.
  */
-export class Timeline {
+export class Time {
+  /** {@link startTimer} on this clock. */
+  readonly startTimer: (fn: () => void, ms: number) => () => void;
+  readonly #clock: Clock | undefined;
   #wallOffsetMs = 0;
   #monotonicOffsetMs = Number.NaN;
+  #second = 0;
+  /** Until this time of `hrtime.bigint()`, the cheapest clock to read, `#second` is valid. */
+  #validUntilNs = -1n;
 
-  at(wallMs: number, monotonicMs: number): Instant {
+  /** @param clock default: the system's clocks, in whole milliseconds. */
+  constructor(clock?: Clock) {
+    this.#clock = clock;
+    this.startTimer = startTimer.bind(undefined, clock);
+  }
+
+  now(): Instant {
+    const clock = this.#clock;
+    const wallMs = clock ? clock.now() : Date.now();
+    const monotonicMs = clock ? clock.monotonic() : Math.floor(performance.now());
     if (Number.isNaN(this.#monotonicOffsetMs)) this.#monotonicOffsetMs = wallMs - monotonicMs;
     const gapMs = wallMs + this.#wallOffsetMs - (monotonicMs + this.#monotonicOffsetMs);
     if (gapMs > MAX_READING_ERROR_MS) this.#monotonicOffsetMs += gapMs;
@@ -93,31 +114,6 @@ export class Timeline {
     const timelineMs = Math.max(byWallMs, byMonotonicMs);
     const aheadMs = Math.floor(Math.min(byWallMs, byMonotonicMs) - wallMs);
     return { wallMs, monotonicMs, timelineMs, aheadMs };
-  }
-}
-
-/** Milliseconds between two instants, by the clock that advanced more. */
-export function elapsedMs(since: Instant, now: Instant): number {
-  return now.timelineMs - since.wallMs - since.aheadMs;
-}
-
-/** Time as a registry reads it. */
-export class Time {
-  readonly #clock: Clock | undefined;
-  readonly #timeline = new Timeline();
-  #second = 0;
-  /** Until this time of `hrtime.bigint()`, the cheapest clock to read, `#second` is valid. */
-  #validUntilNs = -1n;
-
-  /** @param clock default: the system's clocks, in whole milliseconds. */
-  constructor(clock?: Clock) {
-    this.#clock = clock;
-  }
-
-  now(): Instant {
-    const clock = this.#clock;
-    if (clock) return this.#timeline.at(clock.now(), clock.monotonic());
-    return this.#timeline.at(Date.now(), Math.floor(performance.now()));
   }
 
   /**
@@ -136,11 +132,6 @@ export class Time {
     this.#validUntilNs = isSampled ? sampledNs + BigInt(validForMs) * 1_000_000n : -1n;
     return this.#second;
   }
-
-  /** Calls `fn` once, `ms` milliseconds (monotonic) from now, and returns a function that cancels it. */
-  startTimer(fn: () => void, ms: number): () => void {
-    return startTimer(this.#clock, fn, ms);
-  }
 }
 
 /**
@@ -152,8 +143,10 @@ export function onWallClock(monotonicMs: number, now: Instant): number {
 }
 
 /**
- * Starts a timer on the given clock, or a real timer if the clock has none, and returns a function that cancels it.
- * Delays over 24.8 days are split into several timers.
+ * Calls `fn` once, `ms` milliseconds (monotonic) from now: by the given clock, or by real timers if it has none. Delays over
+ * 24.8 days are split into several timers.
+ *
+ * @returns what cancels it.
  */
 export function startTimer(clock: Clock | undefined, fn: () => void, ms: number): () => void {
   if (clock?.setTimeout) {
