@@ -92,21 +92,17 @@ export interface AssessedLifetime extends StatedLifetime {
 export function assessLifetime(stated: unknown): AssessedLifetime {
   const isObject = typeof stated === 'object' && stated !== null;
   const { lifetimeMs, refreshAfterMs }: Parts = isObject ? stated : { lifetimeMs: stated };
-  const problem = problemOfLifetime(lifetimeMs);
-  if (problem) return { lifetimeMs: DEFAULT_LIFETIME_MS, problem };
-  const usable = lifetimeMs as number;
+  if (lifetimeMs === undefined) return unusable('absent');
+  if (typeof lifetimeMs !== 'number' || Number.isNaN(lifetimeMs)) return unusable('unreadable');
+  if (lifetimeMs <= 0) return unusable('not_positive');
+  if (lifetimeMs > MAX_LIFETIME_MS && lifetimeMs !== Infinity) return unusable('absurd');
   const hasHint = typeof refreshAfterMs === 'number' && refreshAfterMs >= MIN_REFRESH_AFTER_MS;
-  return hasHint && refreshAfterMs < usable ? { lifetimeMs: usable, refreshAfterMs } : { lifetimeMs: usable };
+  return hasHint && refreshAfterMs < lifetimeMs ? { lifetimeMs, refreshAfterMs } : { lifetimeMs };
 }
 
 type Parts = Partial<Record<keyof StatedLifetime, unknown>>;
 
-export function problemOfLifetime(stated: unknown): LifetimeProblem | undefined {
-  if (stated === undefined) return 'absent';
-  if (typeof stated !== 'number' || Number.isNaN(stated)) return 'unreadable';
-  if (stated <= 0) return 'not_positive';
-  return stated > MAX_LIFETIME_MS && stated !== Infinity ? 'absurd' : undefined;
-}
+const unusable = (problem: LifetimeProblem) => ({ lifetimeMs: DEFAULT_LIFETIME_MS, problem });
 
 /**
  * Safety margin before expiry: a share of the lifetime, so that even a five-second token is reused, but at most 10 s.

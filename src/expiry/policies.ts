@@ -4,13 +4,7 @@ import { systemClock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { hasMethods, OptionCheck } from '../option-check.ts';
 import { jwtTimes } from './jwt-times.ts';
-import {
-  assessLifetime,
-  type ExpiryPolicy,
-  problemOfLifetime,
-  type StatedLifetime,
-  type TokenAge,
-} from './lifetime.ts';
+import { assessLifetime, type ExpiryPolicy, type StatedLifetime, type TokenAge } from './lifetime.ts';
 
 const UNITS_MS = { ms: 1, s: 1000, min: 60_000 } as const;
 
@@ -53,30 +47,26 @@ export function expiresIn(given: ExpiresInOptions = {}): ExpiryPolicy {
   check.when('unit', (value) => typeof value === 'string' && Object.hasOwn(UNITS_MS, value), "'ms', 's' or 'min'");
   const options = check.done();
   const path = (options.field ?? 'expires_in').split('.');
-  // Where some responses state when to refresh, beside the lifetime and in its unit. No RFC defines these two.
-  const refreshIn = path.with(-1, 'refresh_in');
-  const refreshAfter = path.with(-1, 'refresh_after');
+  const field = path.pop() as string;
   const unitMs = UNITS_MS[options.unit ?? 's'];
   return {
     lifetimeMs({ response }) {
-      const stated = valueAt(response, path);
-      if (stated === undefined || stated === null) return undefined;
+      const holder = path.reduce(ownValue, response as unknown);
+      const stated = ownValue(holder, field);
+      if (stated == null) return undefined;
       const lifetimeMs = numberOf(stated) * unitMs;
       // 1e999 is valid JSON and parses as Infinity, which would mean "until rejected". Only a policy may state that.
       const finiteMs = Math.abs(lifetimeMs) === Infinity ? Math.sign(lifetimeMs) * Number.MAX_VALUE : lifetimeMs;
-      const hint = valueAt(response, refreshIn) ?? valueAt(response, refreshAfter);
+      // No RFC defines these two.
+      const hint = ownValue(holder, 'refresh_in') ?? ownValue(holder, 'refresh_after');
       return hint == null ? finiteMs : { lifetimeMs: finiteMs, refreshAfterMs: numberOf(hint) * unitMs };
     },
   };
 }
 
-function valueAt(from: unknown, path: readonly string[]): unknown {
-  let value = from;
-  for (const name of path) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
-    value = (value as Record<string, unknown>)[name];
-  }
-  return value;
+function ownValue(from: unknown, name: string): unknown {
+  const isHolder = typeof from === 'object' && from !== null && Object.hasOwn(from, name);
+  return isHolder ? (from as Record<string, unknown>)[name] : undefined;
 }
 
 function numberOf(value: unknown): number {
@@ -118,7 +108,7 @@ export function jwtExp(): ExpiryPolicy {
  * ```
  */
 export function fixedLifetime(ms: number): ExpiryPolicy {
-  if (problemOfLifetime(ms) || ms === Infinity) {
+  if (typeof ms !== 'number' || assessLifetime(ms).problem || ms === Infinity) {
     throw new OwnerTokenError('invalid_options', 'fixedLifetime: expected milliseconds, over 0 and up to ten years');
   }
   return { lifetimeMs: () => ms };
