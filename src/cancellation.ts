@@ -1,8 +1,11 @@
 /**
- * How the registry ends a token request. A source sees a genuine `AbortSignal`, but one that is created only when it is
+ * How a token request ends early: by the registry, or at the time limit of the token endpoint. A source sees a genuine `AbortSignal`, but one that is created only when it is
  * read: creating it and listening to it costs as much as the rest of the registry's work on a request. Sources of this
  * package listen to the {@link Cancellation} itself.
  */
+
+import { type Clock, startTimer } from './clock.ts';
+import { OwnerTokenError } from './errors.ts';
 
 /** The part of an `AbortSignal` that is enough to listen to it. */
 export interface Cancellable {
@@ -71,4 +74,53 @@ export class Cancellation implements Cancellable {
     const at = this.#listeners.indexOf(listener);
     if (at >= 0) this.#listeners = this.#listeners.toSpliced(at, 1);
   }
+}
+
+/**
+ * The time limit of one request to the token endpoint, from reading the secret to the last byte of the response. Not an
+ * `AbortSignal` either: its steps follow one another, so one listener is enough.
+ */
+export class Deadline {
+  /** Why the request must end: a timeout, or `closed` if the caller's signal aborts first. Undefined while it may run. */
+  reason: Error | undefined;
+  /** Set by the step that is running. Called at most once, with the reason. */
+  onEnd: ((reason: Error) => void) | undefined;
+  readonly #outer: Cancellable | undefined;
+  readonly #onAbort = (): void => this.#end(new OwnerTokenError('closed', 'the token request was aborted'));
+  readonly #cancelTimer: () => void;
+
+  /** Starts at once; `outer` ends it too. */
+  constructor(clock: Clock, timeoutMs: number, outer: Cancellable | undefined) {
+    this.#outer = outer;
+    this.#cancelTimer = startTimer(clock, () => this.#end(timeoutError()), timeoutMs);
+    outer?.addEventListener('abort', this.#onAbort);
+    // An already aborted signal does not notify new listeners.
+    if (outer?.aborted) this.#onAbort();
+  }
+
+  /** Settles like `work`, or rejects with the reason as soon as the deadline ends, even if `work` never settles. */
+  race<T>(work: PromiseLike<T> | T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      if (this.reason) reject(this.reason);
+      this.onEnd = reject;
+      Promise.resolve(work).then(resolve, reject);
+    });
+  }
+
+  /** Removes the timer and the listener. Must be called when the request is done. */
+  cancel(): void {
+    this.#cancelTimer();
+    this.#outer?.removeEventListener('abort', this.#onAbort);
+  }
+
+  #end(reason: Error): void {
+    this.cancel();
+    this.reason = reason;
+    this.onEnd?.(reason);
+  }
+}
+
+/** Has the code of a system timeout, so that failures are classified by code alone. */
+function timeoutError(): Error {
+  return Object.assign(new Error('the deadline passed'), { name: 'TimeoutError', code: 'ETIMEDOUT' });
 }

@@ -11,9 +11,16 @@ export type {
 export type { Clock } from './clock.ts';
 export type { EndpointFailure } from './endpoint/classify-failure.ts';
 export type { TokenEndpointOptions } from './endpoint/options.ts';
-export { basicAuthRequest, formRequest, jsonRequest, type RequestShapeOptions } from './endpoint/request-shapes.ts';
 export { TokenEndpoint } from './endpoint/token-endpoint.ts';
-export type { TokenRequestCredentials, TokenRequestParts, TokenRequestShape } from './endpoint/token-request.ts';
+export {
+  basicAuthRequest,
+  formRequest,
+  jsonRequest,
+  type RequestShapeOptions,
+  type TokenRequestCredentials,
+  type TokenRequestParts,
+  type TokenRequestShape,
+} from './endpoint/token-request.ts';
 export {
   ERROR_CODES,
   type FailureScope,

@@ -300,32 +300,26 @@ export function parseTokenResponse(body: unknown): { token: string; tokenType?: 
   return { token, ...(typeof tokenType === 'string' && tokenType !== '' && { tokenType }) };
 }
 
-/** A checked copy of what a source returned, or why it is unusable. Reads each property once: it may be an accessor. */
-export function readIssued(returned: unknown): IssuedToken | { readonly problem: string } {
-  const names: (keyof IssuedToken)[] = ['token', 'tokenType', 'requestedAtMs', 'response'];
-  const [token, tokenType, requestedAtMs, response] = properties(Object(returned), ...names);
-  const copy = { token, tokenType, requestedAtMs, response } as IssuedToken;
-  const problem = problemOfIssued(typeof returned === 'object' ? returned && copy : returned);
-  return problem === undefined ? copy : { problem };
-}
-
 /**
- * Why an issued token cannot be used, without quoting it. A token with a line break, for example, would split
- * the header that carries it.
+ * A checked copy of what a source returned, or why it cannot be used, without quoting it. Reads each property once: it may be
+ * an accessor. A token with a line break, for example, would split the header that carries it.
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#appendix-A.12 RFC 6749 A.12, access_token = 1*VSCHAR}
  */
-export function problemOfIssued(issued: unknown): string | undefined {
-  if (typeof issued !== 'object' || issued === null) return 'the source returned no token';
-  const { token, tokenType, requestedAtMs } = issued as Partial<Record<keyof IssuedToken, unknown>>;
-  if (typeof token !== 'string') return 'the token is not a string';
-  if (token === '') return 'the token is empty';
-  if (token.length > MAX_TOKEN_LENGTH) return `the token is longer than ${MAX_TOKEN_LENGTH} characters`;
-  if (!/^[\x21-\x7e]+$/.test(token)) return 'the token has characters that a header cannot carry';
+export function readIssued(returned: unknown): IssuedToken | { readonly problem: string } {
+  if (typeof returned !== 'object' || returned === null) return { problem: 'the source returned no token' };
+  const names: (keyof IssuedToken)[] = ['token', 'tokenType', 'requestedAtMs', 'response'];
+  const [token, tokenType, requestedAtMs, response] = properties(returned, ...names);
+  if (typeof token !== 'string') return { problem: 'the token is not a string' };
+  if (token === '') return { problem: 'the token is empty' };
+  if (token.length > MAX_TOKEN_LENGTH) return { problem: `the token is longer than ${MAX_TOKEN_LENGTH} characters` };
+  if (!/^[\x21-\x7e]+$/.test(token)) return { problem: 'the token has characters that a header cannot carry' };
   if (tokenType !== undefined && !(typeof tokenType === 'string' && /^[\w!#$%&'*+.^`|~-]{1,64}$/.test(tokenType))) {
-    return 'the token type is not an authentication scheme';
+    return { problem: 'the token type is not an authentication scheme' };
   }
-  if (requestedAtMs !== undefined && !Number.isFinite(requestedAtMs)) return 'requestedAtMs is not a finite number';
-  return undefined;
+  if (requestedAtMs !== undefined && !Number.isFinite(requestedAtMs)) {
+    return { problem: 'requestedAtMs is not a finite number' };
+  }
+  return { token, tokenType, requestedAtMs, response } as IssuedToken;
 }
 
 /** The scheme to send. Many services answer `bearer` but accept only `Bearer`. */

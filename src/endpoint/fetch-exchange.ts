@@ -5,8 +5,8 @@
  * A user's `fetch` may follow redirects, ignore the signal or return an endless body: none of that is trusted.
  */
 
+import type { Deadline } from '../cancellation.ts';
 import { isRedirect } from '../http-failure.ts';
-import type { Deadline } from './deadline.ts';
 import { type Exchange, type ExchangeResult, redirected, unusableBody } from './http-exchange.ts';
 
 const SAFE_INIT = {

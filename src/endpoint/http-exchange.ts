@@ -10,8 +10,8 @@ import type https from 'node:https';
 import type { Socket } from 'node:net';
 import timers from 'node:timers';
 import { urlToHttpOptions } from 'node:url';
+import type { Deadline } from '../cancellation.ts';
 import { isRedirect } from '../http-failure.ts';
-import type { Deadline } from './deadline.ts';
 
 /** Captured at load, so that the fake timers of a test cannot stall a response. */
 const { setImmediate } = timers;
@@ -154,9 +154,8 @@ export function postOverHttp(exchange: Exchange, agent: http.Agent, batch: Resul
     request.on('response', (received) => {
       response = received;
       response.on('error', fail);
-      const { status, retryAfter } = headOf(response);
-      if (isRedirect(status as number)) fail(redirected());
-      else readBody(response, exchange.maxResponseBytes, (body) => end({ status, retryAfter, body }), fail);
+      if (isRedirect(response.statusCode as number)) fail(redirected());
+      else readBody(response, exchange.maxResponseBytes, end, fail);
     });
     request.end(exchange.body);
   });
@@ -170,7 +169,7 @@ function headOf(response: http.IncomingMessage | undefined): Pick<ExchangeResult
 function readBody(
   response: http.IncomingMessage,
   maxBytes: number,
-  done: (body: Buffer) => void,
+  end: (result: ExchangeResult) => void,
   fail: (error: unknown) => void,
 ): void {
   const coding = response.headers['content-encoding'];
@@ -186,7 +185,7 @@ function readBody(
   response.on('end', () => {
     const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
     try {
-      done(decode ? decode(body, { maxOutputLength: maxBytes }) : body);
+      end({ ...headOf(response), body: decode ? decode(body, { maxOutputLength: maxBytes }) : body });
     } catch (error) {
       fail(error);
     }

@@ -6,20 +6,12 @@
 
 import { isUtf8 } from 'node:buffer';
 import type http from 'node:http';
-import { Cancellation } from '../cancellation.ts';
+import { Cancellation, Deadline } from '../cancellation.ts';
 import { type Clock, systemClock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { isSuccess } from '../http-failure.ts';
-import { properties } from '../own-property.ts';
-import {
-  type IssuedToken,
-  parseTokenResponse,
-  problemOfIssued,
-  type TokenRequest,
-  type TokenSource,
-} from '../token.ts';
+import { type IssuedToken, parseTokenResponse, readIssued, type TokenRequest, type TokenSource } from '../token.ts';
 import { classify, type UnusableBody } from './classify-failure.ts';
-import { Deadline } from './deadline.ts';
 import { postByFetch } from './fetch-exchange.ts';
 import {
   dropIdleSockets,
@@ -32,11 +24,11 @@ import {
   targetBelow,
 } from './http-exchange.ts';
 import { checkEndpointOptions, type TokenEndpointOptions } from './options.ts';
-import { jsonRequest } from './request-shapes.ts';
 import {
   type CheckedRequest,
   checkedRequest,
   DEFAULT_PATH,
+  jsonRequest,
   sentIn,
   type TokenRequestCredentials,
   type TokenRequestShape,
@@ -201,18 +193,14 @@ export class TokenEndpoint implements TokenSource {
     const { isJson, content } = readJson(body);
     if (!isSuccess(status)) return { issued: undefined, body: content };
     if (!isJson) return { issued: undefined, body: content, problem: 'it is not JSON' };
-    return { body: content, ...this.#parse(content, requestedAtMs) };
-  }
-
-  #parse(content: unknown, requestedAtMs: number): Read {
     try {
-      const parsed: object = (this.#parseResponse ?? parseTokenResponse)(content);
-      const [token, tokenType] = properties(parsed, 'token', 'tokenType');
-      const issued = { token, tokenType, requestedAtMs, response: objectOf(content) } as IssuedToken;
-      const problem = problemOfIssued(issued);
-      return problem === undefined ? { issued } : { issued: undefined, problem };
+      const parsed = readIssued((this.#parseResponse ?? parseTokenResponse)(content));
+      if ('problem' in parsed) return { issued: undefined, body: content, problem: parsed.problem };
+      const isObject = typeof content === 'object' && content !== null && !Array.isArray(content);
+      const response = isObject ? (content as IssuedToken['response']) : undefined;
+      return { issued: { ...parsed, requestedAtMs, response } };
     } catch (cause) {
-      if (!this.#parseResponse) return { issued: undefined, problem: (cause as TypeError).message };
+      if (!this.#parseResponse) return { issued: undefined, body: content, problem: (cause as TypeError).message };
       if (cause instanceof OwnerTokenError) throw cause;
       throw new OwnerTokenError('source_failed', 'parseResponse threw', { failedAtMs: this.#clock.now(), cause });
     }
@@ -245,11 +233,6 @@ function readJson(body: Buffer): { isJson: boolean; content: unknown } {
     // It is text, then.
   }
   return { isJson: false, content: text };
-}
-
-function objectOf(content: unknown): Record<string, unknown> | undefined {
-  const isObject = typeof content === 'object' && content !== null && !Array.isArray(content);
-  return isObject ? (content as Record<string, unknown>) : undefined;
 }
 
 /** Node's own warning does not say what is at stake here. */

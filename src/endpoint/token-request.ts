@@ -1,9 +1,11 @@
 /**
- * A token request: what a shape makes of the credentials, and the check of it. The origin of `baseUrl` bounds where a
+ * Token requests: the ready-made shapes, which make them of the credentials, and the check of what a shape returned. The origin of `baseUrl` bounds where a
  * request may go, so what is returned may neither name another host nor leave the path of `baseUrl`.
  */
 
+import { OptionCheck } from '../option-check.ts';
 import { properties } from '../own-property.ts';
+import { formEncoded } from './echoes.ts';
 
 /**
  * What a {@link TokenRequestShape} makes a request from. These are secrets: do not log them.
@@ -66,6 +68,143 @@ export type TokenRequestShape = (credentials: TokenRequestCredentials) => TokenR
 
 export const DEFAULT_PATH = '/auth/v1/token';
 
+/**
+ * Options of the ready-made shapes.
+ *
+ * @example
+ * ```ts
+ * const options: RequestShapeOptions = { path: '/oauth/token', parameters: { accessKey: 'tenant' } };
+ * ```
+ */
+export interface RequestShapeOptions {
+  /** As in `TokenRequestParts`. Default: `/auth/v1/token`. */
+  path?: string | undefined;
+  /** Names of the parameters: not empty, and all different. */
+  parameters?:
+    | {
+        /** Default: `grant_type`; its value is `client_credentials`. */
+        grantType?: string | undefined;
+        /** Default: `client_id`. */
+        clientId?: string | undefined;
+        /** Default: `client_secret`. */
+        clientSecret?: string | undefined;
+        /** Default: `appliance_owner_scope`. */
+        accessKey?: string | undefined;
+      }
+    | undefined;
+}
+
+type Parameter = keyof NonNullable<RequestShapeOptions['parameters']>;
+type Names = Readonly<Record<Parameter, string>>;
+
+/** The names in the documented request. */
+const NAMES: Names = Object.freeze({
+  grantType: 'grant_type',
+  clientId: 'client_id',
+  clientSecret: 'client_secret',
+  accessKey: 'appliance_owner_scope',
+});
+
+const GRANT_TYPE = 'client_credentials';
+
+/**
+ * The documented request, and the default: all four parameters in a JSON object.
+ *
+ * @throws {OwnerTokenError} `invalid_options`
+ *
+ * @example
+ * ```ts
+ * const tokenRequest = jsonRequest({ path: '/auth/v2/token' });
+ * const source = new TokenEndpoint({ baseUrl, clientId, clientSecret, tokenRequest });
+ * ```
+ */
+export function jsonRequest(options: RequestShapeOptions = {}): TokenRequestShape {
+  const { path, names } = checkedOptions('jsonRequest', options);
+  return ({ clientId, clientSecret, accessKey }) => ({
+    path,
+    body: JSON.stringify({
+      [names.grantType]: GRANT_TYPE,
+      [names.clientId]: clientId,
+      [names.clientSecret]: clientSecret,
+      [names.accessKey]: accessKey,
+    }),
+  });
+}
+
+/**
+ * All four parameters in a form, as OAuth servers take them (`client_secret_post`).
+ *
+ * @throws {OwnerTokenError} `invalid_options`
+ * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-4.4.2 RFC 6749 §4.4.2}
+ *
+ * @example
+ * ```ts
+ * const tokenRequest = formRequest({ path: '/oauth/token', parameters: { accessKey: 'tenant' } });
+ * const source = new TokenEndpoint({ baseUrl, clientId, clientSecret, tokenRequest });
+ * ```
+ */
+export function formRequest(options: RequestShapeOptions = {}): TokenRequestShape {
+  const { path, names } = checkedOptions('formRequest', options);
+  return ({ clientId, clientSecret, accessKey }) => ({
+    path,
+    body: new URLSearchParams([
+      [names.grantType, GRANT_TYPE],
+      [names.clientId, clientId],
+      [names.clientSecret, clientSecret],
+      [names.accessKey, accessKey],
+    ]),
+  });
+}
+
+/**
+ * Grant type and access key in a form, client id and client secret by HTTP Basic (`client_secret_basic`). Both are
+ * form-encoded before they are joined, as the RFC says, which matters for characters other than letters, digits, `*`, `-`,
+ * `.` and `_`; a server that does not decode them needs a shape of its own.
+ *
+ * @throws {OwnerTokenError} `invalid_options`
+ * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-2.3.1 RFC 6749 §2.3.1}
+ *
+ * @example
+ * ```ts
+ * const tokenRequest = basicAuthRequest({ path: '/oauth/token', parameters: { accessKey: 'tenant' } });
+ * const source = new TokenEndpoint({ baseUrl, clientId, clientSecret, tokenRequest });
+ * ```
+ */
+export function basicAuthRequest(options: RequestShapeOptions = {}): TokenRequestShape {
+  const { path, names } = checkedOptions('basicAuthRequest', options, ['grantType', 'accessKey']);
+  return ({ clientId, clientSecret, accessKey }) => {
+    const credentials = Buffer.from(`${formEncoded(clientId)}:${formEncoded(clientSecret)}`).toString('base64');
+    return {
+      path,
+      headers: { Authorization: `Basic ${credentials}` },
+      body: new URLSearchParams([
+        [names.grantType, GRANT_TYPE],
+        [names.accessKey, accessKey],
+      ]),
+    };
+  };
+}
+
+/** The path and the parameter names, with their defaults. */
+function checkedOptions(
+  subject: string,
+  options: RequestShapeOptions,
+  parameters: readonly Parameter[] = ['grantType', 'clientId', 'clientSecret', 'accessKey'],
+): { path: string; names: Names } {
+  const check = new OptionCheck<RequestShapeOptions>(subject, options, ['path', 'parameters']);
+  check.when('path', isPath, PATH_EXPECTED);
+  const given = check.nested<Partial<Names>>('parameters', parameters);
+  for (const name of parameters) {
+    given?.when(name, (value) => typeof value === 'string' && value !== '', 'a non-empty string');
+  }
+  const names = { ...NAMES, ...given?.values } as Names;
+  if (new Set(parameters.map((name) => names[name])).size < parameters.length) {
+    check.problem('parameters', 'a different name for each parameter');
+  }
+  const { path = DEFAULT_PATH } = check.done();
+  return { path, names };
+}
+
 /** A request that cannot be sent. The message names the part and what was expected, and quotes no value. */
 export class UnusableRequest extends TypeError {}
 
@@ -101,7 +240,7 @@ export function checkedRequest(returned: unknown): CheckedRequest {
 
 const PARTS: readonly string[] = ['path', 'headers', 'body'] satisfies (keyof TokenRequestParts)[];
 
-export const PATH_EXPECTED =
+const PATH_EXPECTED =
   'a percent-encoded path that begins with one "/", without "." and ".." segments and without a fragment';
 
 /** Whether a value is a path in its normal form: a URL parser would leave it as it is. */

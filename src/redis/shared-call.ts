@@ -13,7 +13,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
-import { type IssuedToken, problemOfIssued, type TokenRequest, type TokenSource } from '../token.ts';
+import { type IssuedToken, readIssued, type TokenRequest, type TokenSource } from '../token.ts';
 import type { KnownTokens } from './known-tokens.ts';
 import type { Names } from './names.ts';
 import type { Pace, Turn } from './pace.ts';
@@ -192,9 +192,8 @@ export class SharedCall {
     try {
       if (!lease) await this.#prepareToSend();
       const sentAtMs = clock.monotonic();
-      const issued = await source.requestToken(this.#accessKey, this.#request);
-      const problem = problemOfIssued(issued);
-      if (problem) throw new OwnerTokenError('invalid_response', problem);
+      const issued = readIssued(await source.requestToken(this.#accessKey, this.#request));
+      if ('problem' in issued) throw new OwnerTokenError('invalid_response', issued.problem);
       // Generations are times, so one can stand in for the other. 0: Redis has never replied, and refuses the token.
       const sentAtUs = lease?.sinceUs ?? link.time.at(sentAtMs) ?? 0;
       const generation = lease?.generation ?? sentAtUs;

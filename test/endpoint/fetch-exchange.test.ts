@@ -1,6 +1,6 @@
 import zlib from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Deadline } from '../../src/endpoint/deadline.ts';
+import { Deadline } from '../../src/cancellation.ts';
 import { postByFetch } from '../../src/endpoint/fetch-exchange.ts';
 import { type ExchangeResult, targetBelow } from '../../src/endpoint/http-exchange.ts';
 import { type Answer, flood, head, LoopbackService, raw, status } from '../helpers/loopback-service.ts';

@@ -7,7 +7,7 @@ import type { Socket } from 'node:net';
 import timers from 'node:timers';
 import zlib from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { Deadline } from '../../src/endpoint/deadline.ts';
+import { Deadline } from '../../src/cancellation.ts';
 import {
   dropIdleSockets,
   type ExchangeResult,

@@ -4,8 +4,8 @@ import { inspect } from 'node:util';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { TokenEndpointOptions } from '../../src/endpoint/options.ts';
-import { basicAuthRequest, formRequest } from '../../src/endpoint/request-shapes.ts';
 import { TokenEndpoint } from '../../src/endpoint/token-endpoint.ts';
+import { basicAuthRequest, formRequest } from '../../src/endpoint/token-request.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { type Answer, head, json, LoopbackService, raw, status, thenEnd } from '../helpers/loopback-service.ts';
 
