@@ -177,13 +177,6 @@ export function settledWithin(time: Time, ms: number, promise: Promise<unknown>)
   });
 }
 
-const RESOLVED = Promise.resolve();
-
-/** Calls `fn` after the current turn's code. Unlike `queueMicrotask`, promises cannot be faked. */
-export function inMicrotask(fn: () => void): void {
-  void RESOLVED.then(fn);
-}
-
 /** Resolves in the next iteration of the event loop. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => {

@@ -48,10 +48,17 @@ export {
 export type { PauseRange, PauseRanges } from './failures/pauses.ts';
 export type { Level, LogFunction, Logger } from './logger.ts';
 export type { OwnerTokenRegistryOptions } from './registry/options.ts';
-export type { OwnerFailure, OwnerReport, OwnersOptions } from './registry/owners.ts';
 export { OwnerTokenRegistry } from './registry/registry.ts';
+export type {
+  OwnerFailure,
+  OwnerReport,
+  OwnerState,
+  OwnersOptions,
+  PauseStat,
+  PauseStats,
+  RegistryStats,
+} from './registry/reports.ts';
 export type { Phase } from './registry/slot.ts';
-export type { OwnerState, PauseStat, PauseStats, RegistryStats } from './registry/stats.ts';
 export type { WarmUpFailure, WarmUpOptions, WarmUpReport } from './registry/warm-up.ts';
 export type { ScrubbedCause } from './scrubbed-cause.ts';
 export type { NewsSource, SourceNews } from './source-news.ts';

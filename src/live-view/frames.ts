@@ -2,8 +2,7 @@
 
 import type { OwnerTokenErrorCode, WiderScope } from '../errors.ts';
 import type { SharingStats } from '../redis/shared-tokens.ts';
-import type { OwnerReport } from '../registry/owners.ts';
-import type { RegistryStats } from '../registry/stats.ts';
+import type { OwnerReport, RegistryStats } from '../registry/reports.ts';
 import type { RequestReason } from '../token.ts';
 
 /** The process that the page shows. */

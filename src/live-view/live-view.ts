@@ -14,7 +14,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { startTimer } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
-import type { OwnerReport } from '../registry/owners.ts';
+import type { OwnerReport } from '../registry/reports.ts';
 import { isForeign, refusalOf, SECURITY_HEADERS } from './access.ts';
 import type { Answer, Received, Viewer } from './exchange.ts';
 import { type Found, type Frame, MAX_FOUND, type RegistryView, type Replica } from './frames.ts';

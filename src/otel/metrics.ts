@@ -5,7 +5,7 @@
 
 import { hasMethods, OptionCheck } from '../option-check.ts';
 import type { SharingStats } from '../redis/shared-tokens.ts';
-import type { RegistryStats } from '../registry/stats.ts';
+import type { RegistryStats } from '../registry/reports.ts';
 
 /**
  * A registry to report.

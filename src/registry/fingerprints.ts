@@ -1,17 +1,9 @@
 /** Names for secrets in logs and errors: keyed digests, so that nobody can find a secret by hashing guesses. */
 
-import { interned } from './access-key.ts';
+import { interned, type OwnerNames } from './slot.ts';
 
 /** 96 bits, which are 16 characters. */
 const DIGEST_BYTES = 12;
-
-/** What an owner is called. */
-export interface OwnerNames {
-  /** Its label if it has a usable one, or else the digest. */
-  readonly owner: string;
-  /** The digest of its access key: unlike labels, digests are unique. */
-  readonly digest: string;
-}
 
 /** Names access keys and tokens. Replicas with the same key produce the same names. */
 export class Fingerprints {

@@ -22,6 +22,17 @@ export type Lane = 'trial' | 'known' | 'new' | 'refresh' | 'failing';
 /** Where an unsettled request is; see `queue.ts`. */
 export type Place = Lane | 'retrying' | 'running' | 'slow' | 'released';
 
+/** The lane of a request that a caller waits for. */
+export function laneOf({ held, trouble }: Slot): Lane {
+  if (trouble?.failure) return 'failing';
+  return held || trouble?.issuedAtMs !== undefined ? 'known' : 'new';
+}
+
+/** Whether the request holds a permit: it is at the service, and does not wait for another replica. */
+export function hasPermit({ place }: Flight): boolean {
+  return place === 'running' || place === 'slow';
+}
+
 /** A caller with a signal, which may leave before the request settles. */
 export interface Waiter {
   readonly signal: AbortSignal;
@@ -65,10 +76,10 @@ export class Flight {
   waitingWithoutSignal = 0;
   waiters: Set<Waiter> | undefined;
 
-  constructor(slot: Slot, lane: Lane, nowMs: number) {
+  constructor(slot: Slot, lane: Lane | undefined, nowMs: number) {
     this.accessKey = slot.accessKey;
     this.slot = slot;
-    this.lane = lane;
+    this.lane = lane ?? laneOf(slot);
     this.queuedAtMs = nowMs;
     this.outcome = new Promise((resolve, reject) => {
       this.resolve = resolve;

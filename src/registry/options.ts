@@ -205,7 +205,7 @@ export function registrySettings(given: OwnerTokenRegistryOptions): RegistrySett
     name: options.name,
     refreshWindow: options.refreshWindow,
     expiry: options.expiry ?? firstKnown(expiresIn(), jwtExp()),
-    random: safeRandom(options.random ?? Math.random),
+    random: options.random ? safeRandom(options.random) : Math.random,
     pauses: {
       owner: pauses?.owner ?? PAUSES.owner,
       client: pauses?.client ?? PAUSES.client,

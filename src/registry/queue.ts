@@ -19,23 +19,11 @@
  */
 
 import type { Flight, Lane, Place } from './flight.ts';
-import type { Slot } from './slot.ts';
 
 export const LANES: readonly Lane[] = ['trial', 'known', 'new', 'refresh', 'failing'];
 
 /** Once the oldest request of a lane has waited this long, the newest goes first. */
 const NEWEST_FIRST_AFTER_MS = 1_000;
-
-/** The lane of a request that a caller waits for. */
-export function laneOf({ held, trouble }: Slot): Lane {
-  if (trouble?.failure) return 'failing';
-  return held || trouble?.issuedAtMs !== undefined ? 'known' : 'new';
-}
-
-/** Whether the request holds a permit: it is at the service, and does not wait for another replica. */
-export function hasPermit({ place }: Flight): boolean {
-  return place === 'running' || place === 'slow';
-}
 
 /**
  * A doubly linked list: the requests hold the links.
@@ -111,12 +99,13 @@ export class RequestQueue {
     this.move(flight, lane);
   }
 
-  /** The request to start next. @param onlyTrials while a circuit stops all others. */
-  next(nowMs: number, onlyTrials: boolean): Flight | undefined {
+  /** Moves the request that starts next to `running`. @param onlyTrials while a circuit stops all others. */
+  takeNext(nowMs: number, onlyTrials: boolean): Flight | undefined {
     for (const lane of LANES) {
       const { first, last } = this.lists[lane];
-      if (first) return nowMs - first.queuedAtMs > NEWEST_FIRST_AFTER_MS ? last : first;
-      if (onlyTrials) return undefined;
+      const next = first && nowMs - first.queuedAtMs > NEWEST_FIRST_AFTER_MS ? last : first;
+      if (next) this.move(next, 'running');
+      if (next || onlyTrials) return next;
     }
     return undefined;
   }

@@ -7,13 +7,10 @@ import { callRules, type OwnerFetch, type OwnerFetchOptions, ownerFetchFor } fro
 import { type Instant, onWallClock, settledWithin, type Time } from '../clock.ts';
 import { Diagnostics } from '../diagnostics.ts';
 import { OwnerTokenError } from '../errors.ts';
-import { type Circuit, refusingCircuit } from '../failures/blame.ts';
-import type { Pause } from '../failures/pauses.ts';
-import { pauseAfterRejections, refusal } from '../failures/refusals.ts';
+import { refusingCircuit } from '../failures/blame.ts';
+import { pauseAfterRejections } from '../failures/refusals.ts';
 import { AccessToken } from '../token.ts';
-import { accessKeyOf } from './access-key.ts';
 import type { Flight } from './flight.ts';
-import { ageMsOf } from './held-token.ts';
 import {
   checkSignal,
   closeTimeoutMs,
@@ -23,11 +20,13 @@ import {
   signalInPlaceOfOptions,
 } from './options.ts';
 import { OwnerTable } from './owner-table.ts';
-import { type OwnerReport, type OwnersOptions, ownerReports } from './owners.ts';
+import type { OwnerReport, OwnerState, OwnersOptions, RegistryStats } from './reports.ts';
+import { ownerReports, ownerState, registryStats } from './reports.ts';
 import { Requests } from './requests.ts';
 import {
+  accessKeyOf,
   addToDenylist,
-  backoffOf,
+  ageMsOf,
   clearSlot,
   decide,
   dropEnded,
@@ -39,11 +38,7 @@ import {
   type Surroundings,
 } from './slot.ts';
 import { closedError } from './source-call.ts';
-import { sourceNews } from './source-news.ts';
-import { type OwnerState, ownerState, pauseInForce, type RegistryStats, registryStats } from './stats.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from './warm-up.ts';
-
-type Around = Surroundings & { readonly circuit: Circuit | undefined };
 
 /**
  * Maps each appliance owner's access key to its own access token. Calls for one owner share one token request; calls
@@ -78,7 +73,16 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     this.#diagnostics = new Diagnostics(settings.logger, { registry: name, host, now: () => time.now() });
     this.#owners = new OwnerTable(settings.maxOwners, this.#diagnostics);
     this.#requests = new Requests(settings, this.#owners, this.#diagnostics);
-    settings.source.listen?.(sourceNews(this, this.#requests.scheduler));
+    settings.source.listen?.({
+      rejected: (accessKey, isToken) => {
+        const held = this.peek(accessKey);
+        if (held && isToken(held.value)) this.reject(accessKey, held);
+      },
+      recovered: (accessKey) => {
+        this.resume(accessKey);
+        this.#requests.scheduler.liftCircuit();
+      },
+    });
   }
 
   /** Names the registry in logs, diagnostics and metrics. */
@@ -188,7 +192,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /** What is known about this owner: "which customer is this, and why does it not work?" */
   describe(accessKey: string): OwnerState {
-    const slot = this.#owners.peek(accessKeyOf(accessKey)) ?? new Slot(accessKey, this.#settings.fingerprints);
+    const slot = this.#owners.peek(accessKey) ?? new Slot(accessKey, this.#settings.fingerprints);
     const now = this.#time.now();
     return ownerState(slot, now, this.#around(this.#owners.flightOf(accessKey), now));
   }
@@ -202,7 +206,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /** The owner's name in logs, errors and reports: its label if `ownerLabel` returns one, or else a keyed digest. */
   fingerprint(accessKey: string): string {
-    return this.#owners.peek(accessKeyOf(accessKey))?.owner ?? new Slot(accessKey, this.#settings.fingerprints).owner;
+    return (this.#owners.peek(accessKey) ?? new Slot(accessKey, this.#settings.fingerprints)).owner;
   }
 
   /**
@@ -262,13 +266,14 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /** Handles every call that is not certainly a hit on a fresh token. */
   #answer(accessKey: string, signal?: AbortSignal): Promise<AccessToken> {
-    const slot = this.#owners.use(accessKeyOf(accessKey)) ?? new Slot(accessKey, this.#settings.fingerprints);
     const now = this.#time.now();
-    if (signal) checkSignal(signal);
-    if (slot.held && dropEnded(slot, now)) this.#owners.store(slot);
-    // Checked after the last point at which a logger may have closed the registry: storing can evict an owner.
-    if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
+    const known = this.#owners.use(accessKey);
+    if (known?.held && dropEnded(known, now)) this.#owners.store(known);
+    // After the last point at which a logger may have called the registry: storing can evict an owner.
     const flight = this.#owners.flightOf(accessKey);
+    const slot = known ?? new Slot(accessKey, this.#settings.fingerprints);
+    if (signal) checkSignal(signal);
+    if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
     const around = this.#around(flight, now);
     const decision = decide(slot, now, around);
     try {
@@ -281,11 +286,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
         case 'wait':
           this.#counts.joined++;
           return this.#requests.join(flight as Flight, signal, now);
-        case 'refuse': {
-          const tried = backoffOf(slot, now) ? undefined : this.#requests.tryRefused(slot, signal, now);
-          if (!tried) throw this.#refusal(slot, now, around);
-          return tried;
-        }
+        case 'refuse':
+          return this.#requests.refuse(slot, signal, now, around.circuit);
         case 'request':
           return this.#requests.begin(slot, signal, now);
       }
@@ -295,15 +297,9 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     }
   }
 
-  #refusal(slot: Slot, now: Instant, around: Around): OwnerTokenError {
-    const pause = pauseInForce(slot, now, around) as Pause;
-    this.#diagnostics.refused(pause === around.circuit ? around.circuit.scope : slot);
-    return refusal(pause, slot.owner, now);
-  }
-
-  #around(flight: Flight | undefined, now: Instant): Around {
-    const { blame } = this.#requests.scheduler;
-    return { requesting: flight !== undefined, circuit: refusingCircuit(blame, now.monotonicMs) };
+  #around(flight: Flight | undefined, now: Instant): Surroundings {
+    const { blame } = this.#requests.scheduler.health;
+    return { requesting: flight !== undefined, circuit: blame.circuit && refusingCircuit(blame, now.monotonicMs) };
   }
 
   /** Drops the held token. Pauses the owner if three fresh tokens in a row were rejected. */

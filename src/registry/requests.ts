@@ -7,28 +7,36 @@ import { Cancellation } from '../cancellation.ts';
 import { type Instant, inSlices, nextTurn, settledWithin, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import type { OwnerTokenError } from '../errors.ts';
-import { assessLifetime } from '../expiry/lifetime.ts';
+import type { Circuit } from '../failures/blame.ts';
+import type { Pause } from '../failures/pauses.ts';
 import type { FailedEvent, Step } from '../failures/reducer.ts';
-import { withOutcome } from '../failures/refusals.ts';
-import type { AccessToken, IssuedToken, RequestReason } from '../token.ts';
-import { Flight, Waiters } from './flight.ts';
-import { dateIssued, heldTokenFrom } from './held-token.ts';
+import { refusal, withOutcome } from '../failures/refusals.ts';
+import type { AccessToken, RequestReason } from '../token.ts';
+import { Flight, hasPermit, type Lane, Waiters } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
-import { hasPermit, laneOf } from './queue.ts';
 import { errorOf, Scheduler, SLICE } from './scheduler.ts';
 import {
+  backoffOf,
   clearSlot,
   dropEnded,
   type HeldToken,
-  isDenied,
   isUsable,
+  laterPause,
   reasonOf,
   recordFailure,
   recordSuccess,
   type Slot,
 } from './slot.ts';
-import { callSource, closedError, readFailure, type SourceCall, wasAborted } from './source-call.ts';
+import {
+  callSource,
+  closedError,
+  heldFrom,
+  readFailure,
+  type SourceCall,
+  takePermit,
+  wasAborted,
+} from './source-call.ts';
 
 export class Requests {
   /** Calls of the source, those among them that were refreshes, and failed requests. */
@@ -62,21 +70,29 @@ export class Requests {
     return this.#waiters.count;
   }
 
-  begin(slot: Slot, signal: AbortSignal | undefined, now: Instant, lane = laneOf(slot)): Promise<AccessToken> {
+  begin(slot: Slot, signal: AbortSignal | undefined, now: Instant, lane?: Lane): Promise<AccessToken> {
     const flight = new Flight(slot, lane, now.monotonicMs);
-    this.#owners.attach(flight);
     const outcome = this.#waiters.wait(flight, signal);
+    this.#owners.attach(flight);
     this.scheduler.add(flight, now);
     return outcome;
   }
 
   /**
-   * Before the first success, begins a request for some of the calls that the circuit refuses, ever fewer: nothing else can
-   * show that the service works. Undefined for all other calls.
+   * A pause refuses the call. Before the first success, a request begins for some of the calls that the circuit refuses, ever
+   * fewer: nothing else can show that the service works.
    */
-  tryRefused(slot: Slot, signal: AbortSignal | undefined, now: Instant): Promise<AccessToken> | undefined {
-    const { admit } = this.scheduler.step({ kind: 'refused' }, now);
-    return admit ? this.begin(slot, signal, now, 'trial') : undefined;
+  refuse(
+    slot: Slot,
+    signal: AbortSignal | undefined,
+    now: Instant,
+    circuit: Circuit | undefined,
+  ): Promise<AccessToken> {
+    const backoff = backoffOf(slot, now);
+    if (!backoff && this.scheduler.step({ kind: 'refused' }, now).admit) return this.begin(slot, signal, now, 'trial');
+    const pause = laterPause(circuit, backoff) as Pause;
+    this.#diagnostics.refused(circuit && pause === circuit ? circuit.scope : slot);
+    throw refusal(pause, slot.owner, now);
   }
 
   join(flight: Flight, signal: AbortSignal | undefined, now: Instant): Promise<AccessToken> {
@@ -97,37 +113,32 @@ export class Requests {
     // All callers may have left since the request started, or the registry may have closed.
     if (flight.phase === 'settled') return;
     flight.phase = 'sent';
+    const { slot } = flight;
     const abort = new Cancellation();
     flight.abort = abort;
-    let call = this.#firstCall(flight, abort);
+    const sent = this.#time.now();
+    // A refresh may have been queued for longer than its token lived.
+    if (slot.held && dropEnded(slot, sent) && this.#owners.isCurrent(flight)) this.#owners.store(slot);
+    let call = this.#newCall(flight, abort, reasonOf(slot), sent);
     let deniedBefore: OwnerTokenError | undefined;
     try {
       for (;;) {
         const { returned } = await callSource(this.#settings, this.#diagnostics, call, this.scheduler);
-        flight.cancelTimer?.();
         const now = this.#time.now();
-        const held = this.#heldFrom(returned, call, now);
+        const held = heldFrom(this.#settings, this.#diagnostics, call, returned, now);
         if (held) return this.#succeeded(call, held, now);
         if (deniedBefore) throw deniedBefore;
+        flight.cancelTimer?.();
         const message = 'the service re-issued a token that was reported as rejected';
         deniedBefore = errorOf(flight, 'token_rejected', message, now);
         this.#diagnostics.requestFailed(call.message, deniedBefore);
         abort.throwIfAborted();
-        await this.scheduler.takePermit(flight);
+        await takePermit(call, this.scheduler);
         call = this.#newCall(flight, abort, 'rejected', this.#time.now());
       }
     } catch (thrown) {
-      flight.cancelTimer?.();
       this.#failed(call, thrown);
     }
-  }
-
-  #firstCall(flight: Flight, abort: Cancellation): SourceCall {
-    const { slot, accessKey } = flight;
-    const now = this.#time.now();
-    // A refresh may have been queued for longer than its token lived.
-    if (slot.held && dropEnded(slot, now) && this.#owners.flightOf(accessKey)?.slot === slot) this.#owners.store(slot);
-    return this.#newCall(flight, abort, reasonOf(slot), now);
   }
 
   #newCall(flight: Flight, abort: Cancellation, reason: RequestReason, sent: Instant): SourceCall {
@@ -138,35 +149,20 @@ export class Requests {
     return { flight, abort, message, sent };
   }
 
-  /** The token to hold; undefined if it is on the denylist. */
-  #heldFrom(returned: IssuedToken, { flight: { slot }, sent }: SourceCall, now: Instant): HeldToken | undefined {
-    const { expiry, fingerprints } = this.#settings;
-    const issued = dateIssued(returned, sent, now);
-    // No fingerprint is computed in vain.
-    const fingerprint = slot.trouble?.denylist.length ? fingerprints.ofToken(issued.token) : undefined;
-    if (fingerprint && isDenied(slot, fingerprint)) return undefined;
-    const life = assessLifetime(expiry.lifetimeMs(issued));
-    const { problem: kind, lifetimeMs: assumedMs } = life;
-    if (kind) this.#diagnostics.emit('lifetime.unknown', () => ({ owner: slot.owner, kind, assumedMs }));
-    return heldTokenFrom(this.#settings, issued, life, slot, now, fingerprint ?? fingerprints);
-  }
-
   #succeeded({ flight, sent, message }: SourceCall, held: HeldToken, now: Instant): void {
-    const { slot, accessKey, number } = flight;
+    const { slot, accessKey: owner, number } = flight;
     const tookMs = now.monotonicMs - sent.monotonicMs;
     // Without a permit, the token came from another replica, which is no evidence about the service now.
     if (hasPermit(flight)) {
-      const isTrial = this.scheduler.isTrial(flight);
-      flight.trialRound = undefined;
-      this.scheduler.step({ kind: 'succeeded', owner: accessKey, number, isTrial, tookMs }, now);
+      const isTrial = this.scheduler.endTrial(flight);
+      this.scheduler.step({ kind: 'succeeded', owner, number, isTrial, tookMs }, now);
     }
-    if (this.#owners.isCurrent(flight)) {
+    if (this.#end(flight, now)) {
       recordSuccess(slot, held);
       this.#owners.store(slot);
       this.#compareWithLast(slot, held.token.value);
-    } else this.scheduler.step({ kind: 'forgotten', owner: accessKey }, now);
+    } else this.scheduler.step({ kind: 'forgotten', owner }, now);
     this.#waiters.resolve(flight, held.token);
-    this.#end(flight, now);
     this.#diagnostics.requestSucceeded(message, held.token, slot, now.monotonicMs);
     this.scheduler.react(now);
   }
@@ -204,8 +200,6 @@ export class Requests {
   #stepOfFailure({ flight, sent }: SourceCall, error: OwnerTokenError, now: Instant): Step<string> {
     const { slot, accessKey: owner, resends } = flight;
     const isOwn = hasPermit(flight);
-    const isTrial = isOwn && this.scheduler.isTrial(flight);
-    if (isOwn) flight.trialRound = undefined;
     const event: FailedEvent<string> = {
       kind: 'failed',
       owner,
@@ -214,7 +208,7 @@ export class Requests {
       jitter: this.#settings.random(),
       // What another replica was told says nothing of the service now.
       number: isOwn ? flight.number : 0,
-      isTrial,
+      isTrial: isOwn && this.scheduler.endTrial(flight),
       ownerFailures: slot.trouble?.failure?.count ?? 0,
       tookMs: now.monotonicMs - sent.monotonicMs,
       isNeeded: !isUsable(slot, now) && (flight.waiting > 0 || this.#owners.isCurrent(flight)),
@@ -229,7 +223,7 @@ export class Requests {
       recordFailure(slot, ownerPause);
       this.#owners.store(slot);
     }
-    const pause = ownerPause ?? (scope === 'owner' ? undefined : this.scheduler.blame.circuit);
+    const pause = ownerPause ?? (scope === 'owner' ? undefined : this.scheduler.health.blame.circuit);
     const reported = withOutcome(error, scope, pause, now);
     this.#end(flight, now);
     this.#waiters.reject(flight, reported);
@@ -250,19 +244,19 @@ export class Requests {
     this.#waiters.reject(flight, error);
   }
 
-  /** The request leaves every list. */
-  #end(flight: Flight, now?: Instant): void {
+  /** The request leaves every list. Returns whether its outcome is to be stored. */
+  #end(flight: Flight, now?: Instant): boolean {
     const { queue } = this.scheduler;
     flight.phase = 'settled';
     flight.cancelTimer?.();
-    this.#owners.detach(flight);
+    const wasCurrent = this.#owners.detach(flight);
     queue.move(flight, undefined);
-    if (flight.trialRound !== undefined && this.scheduler.isTrial(flight)) {
-      flight.trialRound = undefined;
+    if (this.scheduler.endTrial(flight)) {
       const event = { kind: 'inconclusive', jitter: this.#settings.random() } as const;
       this.scheduler.step(event, now ?? this.#time.now());
     }
     if (this.#whenIdle && queue.queued + queue.inFlight === 0) this.#whenIdle();
+    return wasCurrent;
   }
 
   /** The held token was rejected. A request already sent may return the same token, so its outcome is not stored. */
@@ -286,7 +280,7 @@ export class Requests {
   /** All owners were forgotten: clears their slots, and drops the requests that no caller waits for. */
   forgetAll(flights: Iterable<Flight>): void {
     const now = this.#time.now();
-    const { canaries, suspects } = this.scheduler.blame;
+    const { canaries, suspects } = this.scheduler.health.blame;
     this.#last = undefined;
     for (const owner of [...canaries, ...suspects]) this.scheduler.step({ kind: 'forgotten', owner }, now);
     this.#drop(flights, (flight) => {

@@ -5,11 +5,10 @@
  */
 
 import { AsyncContext } from '../async-context.ts';
-import type { Cancellation } from '../cancellation.ts';
-import { type Instant, inMicrotask, nextTurn, type Time } from '../clock.ts';
+import { type Instant, nextTurn, type Time } from '../clock.ts';
 import type { Diagnostics, ReportedRequest } from '../diagnostics.ts';
 import { OwnerTokenError, type OwnerTokenErrorCode } from '../errors.ts';
-import { type Blame, type Circuit, mayStart, refusingCircuit, trialDueAtMs } from '../failures/blame.ts';
+import { type Circuit, mayStart, refusingCircuit, trialDueAtMs } from '../failures/blame.ts';
 import {
   type Health,
   type HealthEvent,
@@ -21,12 +20,14 @@ import {
   slowAfterMs,
 } from '../failures/reducer.ts';
 import { refusal, withOutcome } from '../failures/refusals.ts';
-import { Flight } from './flight.ts';
+import { Flight, hasPermit, laneOf } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
-import { hasPermit, LANES, laneOf, RequestQueue } from './queue.ts';
+import { LANES, RequestQueue } from './queue.ts';
 import type { Slot } from './slot.ts';
-import { WakeTimer } from './wake-timer.ts';
+
+/** Unlike `queueMicrotask`, the handlers of a promise cannot be faked by a test. */
+const RESOLVED = Promise.resolve();
 
 /** How many requests are refused in one turn of the event loop. */
 export const SLICE = 128;
@@ -48,16 +49,18 @@ export class Scheduler {
   /** How many canaries were sent. */
   canaries = 0;
   readonly queue = new RequestQueue();
+  /** What the outcomes so far say of the service. Changed only by {@link Scheduler.step}. */
+  health: Health<string>;
   readonly #settings: RegistrySettings;
   readonly #time: Time;
   readonly #owners: OwnerTable;
   readonly #diagnostics: Diagnostics;
   readonly #later: Later;
-  #health: Health<string>;
   /** The circuit that was reported last. */
   #reported: Circuit | undefined;
-  /** Wakes when a request is overdue, may start, or is slow, or when a trial is due. */
-  readonly #timer: WakeTimer;
+  /** The timer that wakes the scheduler at {@link Scheduler.#wakeAtMs} or earlier, and what cancels it. */
+  #wakeAtMs = 0;
+  #cancelWake: (() => void) | undefined;
   #started = 0;
   #isClosed = false;
   #blocks = 0;
@@ -70,13 +73,7 @@ export class Scheduler {
     this.#owners = owners;
     this.#diagnostics = diagnostics;
     this.#later = later;
-    this.#health = initialHealth(settings.requestsPerSecond);
-    this.#timer = new WakeTimer(this.#time, () => this.#wake());
-  }
-
-  /** What the outcomes so far say of the service. */
-  get blame(): Blame<string> {
-    return this.#health.blame;
+    this.health = initialHealth(settings.requestsPerSecond);
   }
 
   /** Queues the request. If the queue is full, it takes the place of the oldest refresh, or is refused. */
@@ -94,17 +91,17 @@ export class Scheduler {
   /** Whether the queue takes one more request. A request that may start at once needs no space in it. */
   hasQueueSpace({ monotonicMs }: Instant): boolean {
     if (this.queue.waiting < this.#settings.maxQueued) return true;
-    return this.#hasRoom(monotonicMs) && mayStart(this.#health.blame) === true;
+    return this.#hasRoom(monotonicMs) && mayStart(this.health.blame) === true;
   }
 
   /** Whether one more request may run now. */
   #hasRoom(nowMs: number): boolean {
-    if (nowMs < this.#health.pace.nextStartMs) return false;
+    if (nowMs < this.health.pace.nextStartMs) return false;
     const { concurrency } = this.#settings;
     const { running, slow } = this.queue.lists;
     // Slow requests beyond as many as the limit count too.
     const counted = running.length + Math.max(0, slow.length - concurrency);
-    return counted < roomAt(this.#health, concurrency, nowMs);
+    return counted < roomAt(this.health, concurrency, nowMs);
   }
 
   /** A caller now waits for a queued refresh. */
@@ -118,13 +115,13 @@ export class Scheduler {
   startNext(now: Instant = this.#time.now()): void {
     if (this.#isClosed || this.#blocks > 0) return;
     this.#noticeSlow(now);
-    if (this.#health.blame.circuit) this.#attendCircuit(now);
+    if (this.health.blame.circuit) this.#attendCircuit(now);
     while (this.queue.waiting > 0 && this.#hasRoom(now.monotonicMs)) {
-      const mayNext = mayStart(this.#health.blame);
-      const flight = this.queue.next(now.monotonicMs, !mayNext);
+      const mayNext = mayStart(this.health.blame);
+      const flight = this.queue.takeNext(now.monotonicMs, !mayNext);
       if (!flight) break;
       if (mayNext === 'trial' && flight.lane !== 'trial') {
-        flight.trialRound = this.#health.blame.round;
+        flight.trialRound = this.health.blame.round;
         this.step({ kind: 'asked', owner: flight.accessKey, jitter: 0 }, now);
       }
       this.#start(flight, now);
@@ -134,7 +131,6 @@ export class Scheduler {
 
   #start(flight: Flight, now: Instant): void {
     if (flight.phase === 'queued') flight.cancelTimer?.();
-    this.queue.move(flight, 'running');
     flight.number = ++this.#started;
     flight.startedAtMs = now.monotonicMs;
     this.step({ kind: 'sent' }, now);
@@ -144,34 +140,43 @@ export class Scheduler {
     }
     flight.phase = 'starting';
     // Deferred, so that a caller can still leave in the same turn, and a source never runs inside the caller's own call.
-    inMicrotask(() => flight.context.runInAsyncScope(this.#later.send, undefined, flight));
+    void RESOLVED.then(() => flight.context.runInAsyncScope(this.#later.send, undefined, flight));
   }
 
   /** A request that takes far longer than usual frees its permit for another one, and makes its owner a suspect. */
   #noticeSlow(now: Instant): void {
     for (let flight = this.queue.lists.running.first; flight; flight = this.queue.lists.running.first) {
       const { accessKey: owner, number, startedAtMs } = flight;
-      if (startedAtMs + slowAfterMs(this.#health) > now.monotonicMs) return;
+      if (startedAtMs + slowAfterMs(this.health) > now.monotonicMs) return;
       this.queue.move(flight, 'slow');
       const deadlineMs = startedAtMs + this.#settings.longestRequestMs;
       this.step({ kind: 'slow', owner, number, isTrial: this.isTrial(flight), deadlineMs }, now);
     }
   }
 
+  /** Sets the timer to when a request is overdue, may start or is slow, or a trial is due. */
   #watch(now: Instant): void {
-    let wakeAtMs = (this.#health.blame.circuit && trialDueAtMs(this.#health.blame)) ?? Number.POSITIVE_INFINITY;
+    let wakeAtMs = (this.health.blame.circuit && trialDueAtMs(this.health.blame)) ?? Number.POSITIVE_INFINITY;
     const running = this.queue.lists.running.first;
-    if (running) wakeAtMs = Math.min(wakeAtMs, running.startedAtMs + slowAfterMs(this.#health));
+    if (running) wakeAtMs = Math.min(wakeAtMs, running.startedAtMs + slowAfterMs(this.health));
     const waiting = this.queue.waiting > 0 ? this.queue.longestWaiting : undefined;
     if (waiting) {
       const { maxQueueMs, concurrency } = this.#settings;
-      const startsAtMs = mayStartAtMs(this.#health, concurrency, now.monotonicMs);
+      const startsAtMs = mayStartAtMs(this.health, concurrency, now.monotonicMs);
       wakeAtMs = Math.min(wakeAtMs, startsAtMs, waiting.queuedAtMs + maxQueueMs);
     }
-    this.#timer.set(wakeAtMs, now);
+    const isNever = wakeAtMs === Number.POSITIVE_INFINITY;
+    // A timer that fires too early wakes the scheduler once for nothing, which costs less than restarting it each time.
+    if (this.#cancelWake && wakeAtMs >= this.#wakeAtMs && !isNever) return;
+    this.#cancelWake?.();
+    this.#wakeAtMs = wakeAtMs;
+    // Rounded up: with fractions, rounding errors would make the timer fire too early again and again.
+    const inMs = Math.max(0, Math.ceil(wakeAtMs - now.monotonicMs));
+    this.#cancelWake = isNever ? undefined : this.#time.startTimer(() => this.#wake(), inMs);
   }
 
   #wake(): void {
+    this.#cancelWake = undefined;
     const now = this.#time.now();
     // What is left after one slice is overdue too, so the next timer fires at once.
     for (let left = SLICE; left > 0; left--) {
@@ -195,29 +200,17 @@ export class Scheduler {
     this.startNext();
   }
 
-  /** Queues a sent request for a permit, unless it holds one. Concurrent calls share one wait. */
-  async takePermit(flight: Flight): Promise<void> {
-    if (flight.place === 'released') {
-      const now = this.#time.now();
-      flight.queuedAtMs = now.monotonicMs;
-      flight.permitWait = new Promise((resolve, reject) => {
-        const abort = flight.abort as Cancellation;
-        const leave = () => reject(abort.reason);
-        abort.addEventListener('abort', leave);
-        flight.resume = () => {
-          flight.permitWait = undefined;
-          abort.removeEventListener('abort', leave);
-          resolve();
-        };
-      });
-      this.queue.move(flight, flight.lane);
-      this.startNext(now);
-    }
-    await flight.permitWait;
+  /** A sent request needs a permit again. */
+  requeue(flight: Flight): void {
+    const now = this.#time.now();
+    flight.queuedAtMs = now.monotonicMs;
+    this.queue.move(flight, flight.lane);
+    this.startNext(now);
   }
 
   /** Queues a failed request again after a moment. It keeps its callers. */
   retryLater(flight: Flight, afterMs: number): void {
+    flight.cancelTimer?.();
     flight.phase = 'queued';
     flight.abort = undefined;
     flight.resends++;
@@ -235,15 +228,15 @@ export class Scheduler {
   }
 
   step(event: HealthEvent<string>, now: Instant): Step<string> {
-    const step = reduce(this.#health, event, this.#settings.pauses, now.monotonicMs);
-    this.#health = step.health;
+    const step = reduce(this.health, event, this.#settings.pauses, now.monotonicMs);
+    this.health = step.health;
     if (step.askCanary && !this.#isClosed) this.#askCanary(now);
     return step;
   }
 
   /** Refreshes the token of an owner that succeeded recently, to see whether the service works. */
   #askCanary(now: Instant): void {
-    const { canaries, asked, round } = this.#health.blame;
+    const { canaries, asked, round } = this.health.blame;
     const owner = canaries.find((accessKey) => !asked.includes(accessKey) && this.#isFree(accessKey));
     const slot = owner === undefined ? undefined : this.#owners.peek(owner);
     if (slot) {
@@ -263,17 +256,24 @@ export class Scheduler {
 
   /** Whether it is a canary or another trial whose outcome is awaited. */
   isTrial({ trialRound }: Flight): boolean {
-    return trialRound === this.#health.blame.round;
+    return trialRound === this.health.blame.round;
+  }
+
+  /** {@link Scheduler.isTrial}, for its outcome, which counts once. */
+  endTrial(flight: Flight): boolean {
+    const isTrial = this.isTrial(flight);
+    flight.trialRound = undefined;
+    return isTrial;
   }
 
   /** An outcome has changed what is known: reports a circuit that opened or closed, and starts what may start now. */
   react(now: Instant, message?: ReportedRequest): void {
-    if (this.#health.blame.circuit !== this.#reported) this.#reportCircuit(now, message);
+    if (this.health.blame.circuit !== this.#reported) this.#reportCircuit(now, message);
     this.startNext(now);
   }
 
   #reportCircuit(now: Instant, message: ReportedRequest | undefined): void {
-    const { circuit } = this.#health.blame;
+    const { circuit } = this.health.blame;
     const reported = this.#reported;
     this.#reported = circuit;
     if (reported && reported.scope !== circuit?.scope) this.#diagnostics.lifted(reported.scope);
@@ -284,9 +284,9 @@ export class Scheduler {
 
   /** While the circuit is open: sends the trial that is due, and refuses the queued requests if the pause is long. */
   #attendCircuit(now: Instant): void {
-    const dueAtMs = trialDueAtMs(this.#health.blame);
+    const dueAtMs = trialDueAtMs(this.health.blame);
     if (dueAtMs !== undefined && dueAtMs <= now.monotonicMs) this.step({ kind: 'due' }, now);
-    const circuit = refusingCircuit(this.#health.blame, now.monotonicMs);
+    const circuit = refusingCircuit(this.health.blame, now.monotonicMs);
     if (circuit && !this.#isRefusing) this.#refuseQueued(circuit, now);
   }
 
@@ -329,7 +329,7 @@ export class Scheduler {
   /** Starts nothing any more. Returns all unsettled requests. */
   close(): Flight[] {
     this.#isClosed = true;
-    this.#timer.stop();
+    this.#cancelWake?.();
     return [...this.queue];
   }
 }

@@ -21,10 +21,23 @@
  */
 
 import type { Instant } from '../clock.ts';
+import { OwnerTokenError } from '../errors.ts';
+import type { Circuit } from '../failures/blame.ts';
 import type { Pause } from '../failures/pauses.ts';
 import type { AccessToken, RequestReason } from '../token.ts';
-import { interned } from './access-key.ts';
-import type { Fingerprints, OwnerNames } from './fingerprints.ts';
+
+/** What an owner is called. */
+export interface OwnerNames {
+  /** Its label if it has a usable one, or else the digest. */
+  readonly owner: string;
+  /** The digest of its access key: unlike labels, digests are unique. */
+  readonly digest: string;
+}
+
+/** Names an owner by its access key. */
+interface Names {
+  namesOf(accessKey: string): OwnerNames;
+}
 
 /** A token to hold, and how far the timeline is ahead of its instants, which are wall-clock times. */
 export interface HeldToken {
@@ -43,11 +56,11 @@ export class Slot {
   wasAccepted = false;
   /** What else is known; most owners have nothing here. */
   trouble: Trouble | undefined = undefined;
-  #names: OwnerNames | Pick<Fingerprints, 'namesOf'>;
+  #names: OwnerNames | Names;
 
-  constructor(accessKey: string, fingerprints: Pick<Fingerprints, 'namesOf'>) {
-    this.accessKey = interned(accessKey);
-    this.#names = fingerprints;
+  constructor(accessKey: string, names: Names) {
+    this.accessKey = interned(accessKeyOf(accessKey));
+    this.#names = names;
   }
 
   /** Computed when first needed, because a digest costs as much as many hits, and a healthy owner may need none. */
@@ -96,7 +109,7 @@ export interface Surroundings {
   /** Whether a request is in flight that a caller would join. */
   readonly requesting: boolean;
   /** The open circuit, if it refuses calls. */
-  readonly circuit: Pause | undefined;
+  readonly circuit: Circuit | undefined;
 }
 
 const DENYLIST_LENGTH = 4;
@@ -104,25 +117,31 @@ const DENYLIST_LENGTH = 4;
 const FRESH_SHARE = 0.1;
 const FRESH_MS = 10_000;
 
-/** The held token is certainly fresh before this second of the timeline. */
-export function freshUntilSecond({ held, aheadMs }: Slot): number {
-  return held ? Math.floor((held.refreshAtMs + aheadMs) / 1000) : -Infinity;
-}
-
 /** Whether the held token may be served. */
 export function isUsable(slot: Slot, now: Instant): slot is Slot & { held: AccessToken } {
   return slot.held !== undefined && now.timelineMs - slot.aheadMs < slot.held.expiresAtMs;
 }
 
 /** The age of the held token. */
-export function heldForMs({ aheadMs }: Slot, { issuedAtMs }: AccessToken, now: Instant): number {
+function heldForMs({ aheadMs }: Slot, { issuedAtMs }: AccessToken, now: Instant): number {
   return now.timelineMs - aheadMs - issuedAtMs;
+}
+
+/** A token's age: on the timeline while it is held, by the wall clock after. */
+export function ageMsOf(slot: Slot, token: AccessToken, now: Instant): number {
+  return Math.max(0, slot.held === token ? heldForMs(slot, token, now) : now.wallMs - token.issuedAtMs);
 }
 
 /** The owner's backoff, if it is in force. */
 export function backoffOf(slot: Slot, now: Instant): Pause | undefined {
   const failure = slot.trouble?.failure;
   return failure && now.monotonicMs < failure.retryAtMonotonicMs ? failure : undefined;
+}
+
+/** Whichever pause ends later. */
+export function laterPause(a: Pause | undefined, b: Pause | undefined): Pause | undefined {
+  if (!a || !b) return a ?? b;
+  return a.retryAtMonotonicMs >= b.retryAtMonotonicMs ? a : b;
 }
 
 export function phaseOf(slot: Slot, now: Instant, around: Surroundings): Phase {
@@ -268,4 +287,36 @@ function hold(slot: Slot, token: AccessToken | undefined, aheadMs = 0): void {
   slot.held = token;
   slot.aheadMs = aheadMs;
   slot.wasAccepted = false;
+}
+
+/** More than a header or body should carry. */
+const MAX_LENGTH = 16_384;
+
+/**
+ * Returns the access key if it can identify an owner.
+ *
+ * Unpaired surrogates are refused because UTF-8 cannot encode them: two different keys would become the same key on the
+ * way to the service, and in every digest.
+ *
+ * @throws OwnerTokenError `invalid_access_key`
+ */
+export function accessKeyOf(given: unknown): string {
+  if (typeof given === 'string' && given !== '' && given.length <= MAX_LENGTH && given.isWellFormed()) return given;
+  const expected = `a non-empty string of well-formed Unicode, at most ${MAX_LENGTH} characters`;
+  const hint = given === '' ? '; it is empty (is its environment variable set?)' : '';
+  throw new OwnerTokenError('invalid_access_key', `the access key cannot be used: expected ${expected}${hint}`);
+}
+
+/**
+ * The access key as a string to keep: one that V8 has interned, as it does with the names of properties.
+ *
+ * - It is a copy if the given string is a slice of a longer one, which would otherwise stay in memory as a whole.
+ * - V8 makes the given string a reference to the interned one, and the next garbage collection replaces it by that. So a
+ *   caller that keeps its access keys looks them up by the very string that the table holds: V8 compares two pointers
+ *   instead of the text of two strings.
+ */
+export function interned(accessKey: string): string {
+  // Without a prototype, so that `__proto__` is a name like any other.
+  const [name] = Object.keys({ __proto__: null, [accessKey]: true });
+  return name as string;
 }

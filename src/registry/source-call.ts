@@ -1,16 +1,27 @@
-/** One call of the source: its arguments, its time limit, and how its failure is read. */
+/** One call of the source: its arguments, its time limit, and what becomes of its outcome: a token to hold, or an error. */
 
 import type { Cancellation } from '../cancellation.ts';
-import type { Instant, Time } from '../clock.ts';
+import { elapsedMs, type Instant, MAX_READING_ERROR_MS, type Time } from '../clock.ts';
 import type { Diagnostics, ReportedRequest } from '../diagnostics.ts';
 import { OwnerTokenError } from '../errors.ts';
-import { assessLifetime } from '../expiry/lifetime.ts';
+import { jwtTimes } from '../expiry/jwt-times.ts';
+import { assessLifetime, planLife, type StatedLifetime } from '../expiry/lifetime.ts';
 import { failureOf } from '../failures/refusals.ts';
-import type { IssuedToken, RequestPermit, TokenRequest } from '../token.ts';
+import {
+  AccessToken,
+  type AccessTokenFields,
+  type IssuedToken,
+  type RequestPermit,
+  readIssued,
+  schemeOf,
+  type TokenRequest,
+} from '../token.ts';
 import type { Flight } from './flight.ts';
-import { dateIssued } from './held-token.ts';
 import type { RegistrySettings } from './options.ts';
 import type { Scheduler } from './scheduler.ts';
+import { type HeldToken, isDenied, type Slot } from './slot.ts';
+
+type Permits = Pick<Scheduler, 'releasePermit' | 'requeue'>;
 
 /** One call of the source. A request makes a second one if the first returned a token on the owner's denylist. */
 export interface SourceCall {
@@ -22,11 +33,7 @@ export interface SourceCall {
 }
 
 /** The permit of a request, which its source releases while it only waits for another process. */
-function permitOf(
-  call: SourceCall,
-  scheduler: Pick<Scheduler, 'releasePermit' | 'takePermit'>,
-  time: Time,
-): RequestPermit {
+function permitOf(call: SourceCall, scheduler: Permits, time: Time): RequestPermit {
   const { flight, abort } = call;
   // A source may keep running after its call has ended and the request is being retried.
   const isCurrent = () => flight.abort === abort && flight.phase === 'sent';
@@ -37,10 +44,27 @@ function permitOf(
     take: async () => {
       abort.throwIfAborted();
       if (!isCurrent()) return;
-      await scheduler.takePermit(flight);
+      await takePermit(call, scheduler);
       call.sent = time.now();
     },
   };
+}
+
+/** Queues the request for a permit, unless it holds one. Concurrent calls share one wait. */
+export async function takePermit({ flight, abort }: SourceCall, scheduler: Permits): Promise<void> {
+  if (flight.place === 'released') {
+    flight.permitWait = new Promise((resolve, reject) => {
+      const leave = () => reject(abort.reason);
+      abort.addEventListener('abort', leave);
+      flight.resume = () => {
+        flight.permitWait = undefined;
+        abort.removeEventListener('abort', leave);
+        resolve();
+      };
+    });
+    scheduler.requeue(flight);
+  }
+  await flight.permitWait;
 }
 
 /**
@@ -54,7 +78,7 @@ export function callSource(
   { source, expiry, time, requestTimeoutMs }: RegistrySettings,
   diagnostics: Diagnostics,
   call: SourceCall,
-  scheduler: Pick<Scheduler, 'releasePermit' | 'takePermit'>,
+  scheduler: Permits,
 ): Promise<{ readonly returned: IssuedToken }> {
   const { flight, abort, message } = call;
   const { accessKey, slot } = flight;
@@ -85,6 +109,106 @@ export function callSource(
     }, requestTimeoutMs);
     diagnostics.requestSent(message, send).then((returned) => resolve({ returned }), reject);
   });
+}
+
+/**
+ * The token to hold; undefined if it is on the owner's denylist.
+ *
+ * @throws OwnerTokenError `invalid_response`
+ */
+export function heldFrom(
+  settings: RegistrySettings,
+  diagnostics: Diagnostics,
+  { flight: { slot }, sent }: SourceCall,
+  returned: IssuedToken,
+  now: Instant,
+): HeldToken | undefined {
+  const { expiry, fingerprints } = settings;
+  const issued = dateIssued(returned, sent, now);
+  // No fingerprint is computed in vain.
+  const fingerprint = slot.trouble?.denylist.length ? fingerprints.ofToken(issued.token) : undefined;
+  if (fingerprint && isDenied(slot, fingerprint)) return undefined;
+  const life = assessLifetime(expiry.lifetimeMs(issued));
+  const { problem: kind, lifetimeMs: assumedMs } = life;
+  if (kind) diagnostics.emit('lifetime.unknown', () => ({ owner: slot.owner, kind, assumedMs }));
+  return heldTokenFrom(settings, issued, life, slot, now, fingerprint ?? fingerprints);
+}
+
+/** A validated token, and the time from which its lifetime counts. */
+export type DatedToken = IssuedToken & { readonly requestedAtMs: number };
+
+type Life = Pick<AccessToken, 'refreshAtMs' | 'expiresAtMs'>;
+
+/** A re-issued token with less than this share of its life left is not refreshed again. */
+const MIN_REST_SHARE = 0.05;
+
+/**
+ * Validates and dates what a source returned. If the source gives no date, or one in the future (another clock, or one
+ * that was set back since), the lifetime counts from just before the request, by the clock that gives the earlier time.
+ * If the wall clock was set back during the request, the source's date is set back with it.
+ *
+ * @throws OwnerTokenError `invalid_response`
+ */
+export function dateIssued(returned: IssuedToken, sent: Instant, now: Instant): DatedToken {
+  const issued = readIssued(returned);
+  if ('problem' in issued) {
+    throw new OwnerTokenError('invalid_response', `the token source returned no usable token: ${issued.problem}`);
+  }
+  const stated = issued.requestedAtMs;
+  const tookMs = elapsedMs(sent, now);
+  if (stated === undefined || stated > now.wallMs) return { ...issued, requestedAtMs: now.wallMs - tookMs };
+  const setBackMs = tookMs - (now.wallMs - sent.wallMs);
+  return { ...issued, requestedAtMs: setBackMs > MAX_READING_ERROR_MS ? stated - setBackMs : stated };
+}
+
+/**
+ * Creates the token to hold.
+ *
+ * @param slot if it holds the same token already, the token keeps its expiry.
+ * @param fingerprint of the token if it is known already, or else what computes it on first use.
+ * @throws OwnerTokenError `invalid_response` if the token has already expired.
+ */
+export function heldTokenFrom(
+  { refreshWindow, random }: Pick<RegistrySettings, 'refreshWindow' | 'random'>,
+  issued: DatedToken,
+  { lifetimeMs, refreshAfterMs }: StatedLifetime,
+  slot: Pick<Slot, 'held' | 'aheadMs'>,
+  now: Instant,
+  fingerprint: AccessTokenFields['fingerprint'],
+): HeldToken {
+  const { requestedAtMs } = issued;
+  const planned = planLife({ requestedAtMs, lifetimeMs, refreshAfterMs, refreshWindow, random });
+  const { aheadMs } = now;
+  const endMs = slot.held?.value === issued.token ? slot.held.expiresAtMs + slot.aheadMs - aheadMs : Infinity;
+  const { refreshAtMs, expiresAtMs } =
+    planned.expiresAtMs <= endMs ? planned : shortened(planned, requestedAtMs, endMs);
+  // Rounded down, which is safe, because a token keeps whole milliseconds in less memory.
+  const life = { refreshAtMs: Math.floor(refreshAtMs), expiresAtMs: Math.floor(expiresAtMs) };
+  if (now.timelineMs - aheadMs >= life.expiresAtMs || hasPassedOwnExp(issued, lifetimeMs, now)) {
+    throw new OwnerTokenError('invalid_response', 'the token had expired on arrival: check the clocks on both sides');
+  }
+  const token = new AccessToken({
+    value: issued.token,
+    tokenType: schemeOf(issued.tokenType),
+    fingerprint,
+    issuedAtMs: requestedAtMs,
+    ...life,
+  });
+  return { token, aheadMs };
+}
+
+/** Limits a plan to the existing expiry and scales the refresh point. Plans no refresh if hardly any life is left. */
+function shortened(planned: Life, requestedAtMs: number, endMs: number): Life {
+  const rest = (endMs - requestedAtMs) / (planned.expiresAtMs - requestedAtMs);
+  const refreshAtMs = rest < MIN_REST_SHARE ? endMs : requestedAtMs + (planned.refreshAtMs - requestedAtMs) * rest;
+  return { refreshAtMs, expiresAtMs: endMs };
+}
+
+/** Whether a JWT's own `exp` has passed. Ignored for tokens kept until they are rejected. */
+function hasPassedOwnExp(issued: IssuedToken, lifetimeMs: number, now: Instant): boolean {
+  if (lifetimeMs === Number.POSITIVE_INFINITY) return false;
+  const endMs = jwtTimes(issued.token)?.expiresAtMs;
+  return endMs !== undefined && now.wallMs >= endMs;
 }
 
 /** Never throws, even if accessors of the thrown value do. */

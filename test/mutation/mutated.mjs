@@ -1,7 +1,6 @@
 /** The files in which everything is decided, by their path below `src` and `test`. */
 export const MUTATED = [
   'registry/slot',
-  'registry/slot-cache',
   'registry/queue',
   'registry/scheduler',
   'failures/blame',

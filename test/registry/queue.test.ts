@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
-import { Flight, type Lane } from '../../src/registry/flight.ts';
-import { hasPermit, LANES, laneOf, RequestQueue } from '../../src/registry/queue.ts';
+import { Flight, hasPermit, type Lane, laneOf } from '../../src/registry/flight.ts';
+import { LANES, RequestQueue } from '../../src/registry/queue.ts';
 import { recordFailure, recordSuccess } from '../../src/registry/slot.ts';
 import { tokenOf } from '../helpers/numbered-tokens.ts';
 import { createProvenSlot, createSlot } from '../helpers/slots.ts';
@@ -20,10 +20,7 @@ const names = (flights: Iterable<Flight>) => [...flights].map(({ accessKey }) =>
 /** The names of all requests, in the order in which they start at this time. */
 function startOrder(queue: RequestQueue, nowMs: number, onlyTrials = false): string[] {
   const order: Flight[] = [];
-  for (let next = queue.next(nowMs, onlyTrials); next; next = queue.next(nowMs, onlyTrials)) {
-    order.push(next);
-    queue.move(next, undefined);
-  }
+  for (let next = queue.takeNext(nowMs, onlyTrials); next; next = queue.takeNext(nowMs, onlyTrials)) order.push(next);
   return names(order);
 }
 

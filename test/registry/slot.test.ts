@@ -1,17 +1,20 @@
 import { describe, expect, it, vi } from 'vitest';
 import type { Instant } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
+import type { Circuit } from '../../src/failures/blame.ts';
 import type { Pause } from '../../src/failures/pauses.ts';
 import {
+  accessKeyOf,
   addToDenylist,
+  ageMsOf,
   backoffOf,
   clearSlot,
   decide,
   dropEnded,
   dropRejected,
   endPause,
-  freshUntilSecond,
   type HeldToken,
+  interned,
   isDenied,
   isUsable,
   phaseOf,
@@ -91,22 +94,8 @@ describe('the held token', () => {
     expect([1009, 1010].map((ms) => isUsable(slot, time(ms, -60)))).toEqual([true, false]);
   });
 
-  it('the held token is certainly fresh before the second of the timeline that contains its refresh point', () => {
-    const { token } = heldToken('one', { lifetimeMs: 11_000 });
-    const secondOf = (aheadMs: number) => freshUntilSecond(slotWith({ held: { token, aheadMs } }));
-    expect([0, 399, 400, 5_000].map(secondOf)).toEqual([1_006, 1_006, 1_007, 1_011]);
-  });
-
-  it('the held token that never expires is certainly fresh for good', () => {
-    const { token } = heldToken('one', { lifetimeMs: Number.POSITIVE_INFINITY });
-    const slot = slotWith({ held: { token, aheadMs: 0 } });
-    expect(freshUntilSecond(slot)).toBe(Infinity);
-    expect(isFresh(slot, at(2 ** 31 * 1000))).toBe(true);
-  });
-
   it('a new slot holds no token, and nothing else is known there', () => {
     const slot = createSlot('owner_x');
-    expect(freshUntilSecond(slot)).toBe(-Infinity);
     expect(isUsable(slot, at(0))).toBe(false);
     expect(slot).toMatchObject({ owner: 'owner_x', held: undefined, wasAccepted: false, trouble: undefined });
   });
@@ -116,8 +105,9 @@ describe('the table of phases', () => {
   const held = heldToken();
   const failure = failureUntil(2000);
   const requesting = { requesting: true, circuit: undefined };
-  const paused = { requesting: false, circuit: failureUntil(1) };
-  const both = { ...requesting, ...{ circuit: failureUntil(1) } };
+  const circuit: Circuit = { scope: 'endpoint', ...failureUntil(1) };
+  const paused = { requesting: false, circuit };
+  const both = { requesting: true, circuit };
   it.each([
     ['fresh', 'serve', { held }, 0, ALONE],
     ['fresh', 'serve', { held, failure }, 0, both],
@@ -354,4 +344,58 @@ it('the names of an owner are computed when first asked for, at most once', () =
   expect(namesOf).not.toHaveBeenCalled();
   expect([slot.owner, slot.names.digest, slot.owner]).toEqual(['label of a', 'owner_digest', 'label of a']);
   expect(namesOf).toHaveBeenCalledTimes(1);
+});
+
+it('the age of a token is that on the timeline while it is held, by the wall clock after, and never below zero', () => {
+  const slot = createSlot('owner_x');
+  const held = heldToken();
+  const setBack = machine()(200, -100);
+  expect(ageMsOf(slot, held.token, setBack)).toBe(100);
+  recordSuccess(slot, held);
+  expect(ageMsOf(slot, held.token, setBack)).toBe(200);
+  slot.held = undefined;
+  expect(ageMsOf(slot, held.token, machine()(50, -100))).toBe(0);
+});
+
+it.each([
+  ['a letter', 'k'],
+  ['a space, which is a character like any other', ' '],
+  ['a line break', 'a\nb'],
+  ['a character outside the first plane', 'key-\u{1F511}'],
+  ['the longest there can be', 'k'.repeat(16_384)],
+])('an access key may be %s, and stays as it is', (_, accessKey) => {
+  expect(accessKeyOf(accessKey)).toBe(accessKey);
+});
+
+it.each([
+  ['absent', undefined],
+  ['null', null],
+  ['a number', 42],
+  ['an object with a length', ['canary-7c1d']],
+  ['a String object', Object('canary-7c1d')],
+  ['empty', ''],
+  ['too long by one', 'k'.repeat(16_385)],
+  ['half a surrogate pair', 'canary-7c1d\ud83d'],
+])('an access key may not be %s, and is not repeated', (_, given) => {
+  const refused = expect.objectContaining({
+    code: 'invalid_access_key',
+    retryable: false,
+    message: expect.not.stringContaining('canary'),
+  });
+  expect(() => accessKeyOf(given)).toThrow(refused);
+});
+
+it.each([
+  '__proto__',
+  'constructor',
+  '0',
+  '12345',
+  '4294967294',
+  '0123',
+  '-1',
+  ' ',
+  'ключ-\u{1F511}',
+  'k'.repeat(16_384),
+])('an interned access key is the same text: %.20s', (accessKey) => {
+  expect(interned(accessKey)).toBe(accessKey);
 });

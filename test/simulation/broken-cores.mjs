@@ -74,10 +74,6 @@ export const BROKEN_CORES = {
       '    } catch (error) {\n      throw error;\n      // A logger must not fail',
     ],
   ],
-  'registry/held-token': [
-    ['a lifetime counts from the answer', 'requestedAtMs: now.wallMs - tookMs', 'requestedAtMs: now.wallMs'],
-    ['a date from before the clock was set back stands', 'setBackMs > MAX_READING_ERROR_MS', 'setBackMs > 1e15'],
-  ],
   'registry/registry': [
     ['callers do not join', 'requesting: flight !== undefined', 'requesting: false && flight !== undefined'],
     [
@@ -89,8 +85,8 @@ export const BROKEN_CORES = {
   'registry/requests': [
     [
       'a detached answer is stored',
-      'if (this.#owners.isCurrent(flight)) {\n      recordSuccess',
-      'if (flight) {\n      recordSuccess',
+      'if (this.#end(flight, now)) {\n      recordSuccess',
+      'if (this.#end(flight, now) || flight) {\n      recordSuccess',
     ],
     ['a rejection does not detach what was sent', "if (flight?.phase === 'sent') this.detach(flight);", ''],
     ['close leaves callers waiting', 'this.#waiters.reject(flight, closedError(flight.slot.owner, now));', ''],
@@ -114,12 +110,16 @@ export const BROKEN_CORES = {
       '    flight.resends++;\n',
       '    flight.resends++;\n    flight.queuedAtMs = this.#time.now().monotonicMs + afterMs;\n',
     ],
-    ['the timer of the queue is not stopped', '    this.#timer.stop();\n', ''],
+    [
+      'the timer of the queue is not stopped',
+      '    this.#isClosed = true;\n    this.#cancelWake?.();',
+      '    this.#isClosed = true;',
+    ],
     ['what is to be sent again too late is lost', 'if (leftMs <= 0) return giveUp();', 'if (leftMs <= 0) return;'],
     [
       'an open circuit holds nothing back',
-      'this.queue.next(now.monotonicMs, !mayNext)',
-      'this.queue.next(now.monotonicMs, false)',
+      'this.queue.takeNext(now.monotonicMs, !mayNext)',
+      'this.queue.takeNext(now.monotonicMs, false)',
     ],
     [
       'what is queued as a circuit opens is lost',
@@ -129,7 +129,7 @@ export const BROKEN_CORES = {
     ['a canary is asked for twice', ' && !this.#owners.flightOf(accessKey)', ''],
     ['paused owners are canaries', ' && !slot.trouble?.failure;', ';'],
   ],
-  'registry/slot-cache': [
+  'registry/owner-table': [
     [
       'a token is served a second longer',
       'second < (this.#freshUntilSeconds[index] as number)',
@@ -161,6 +161,8 @@ export const BROKEN_CORES = {
     ],
   ],
   'registry/source-call': [
+    ['a lifetime counts from the answer', 'requestedAtMs: now.wallMs - tookMs', 'requestedAtMs: now.wallMs'],
+    ['a date from before the clock was set back stands', 'setBackMs > MAX_READING_ERROR_MS', 'setBackMs > 1e15'],
     [
       'a thrown value that cannot be read is thrown on',
       "  } catch {\n    const message = 'the token source threw a value",

@@ -11,7 +11,7 @@ import {
   type MarkKind,
   type Second,
 } from '../../picture/data.ts';
-import type { OwnerReport } from '../../registry/owners.ts';
+import type { OwnerReport } from '../../registry/reports.ts';
 import type { Frame, OutageView, RegistryView, Replica, RequestView } from '../frames.ts';
 
 const MAX_REQUESTS = 5_000;

@@ -1,6 +1,6 @@
 import { Scroll, State, TokenState } from '../../picture/parts.tsx';
 import { countWord, spanWord, timeWord } from '../../picture/words.ts';
-import type { OwnerReport } from '../../registry/owners.ts';
+import type { OwnerReport } from '../../registry/reports.ts';
 
 /** Owners with what is known of each. On a phone the cells stand one below the other. */
 export function OwnersTable(props: { label: string; owners: readonly OwnerReport[]; nowMs: number }) {

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import type { OwnerReport } from '../../registry/owners.ts';
+import type { OwnerReport } from '../../registry/reports.ts';
 import { MAX_FOUND, type Search } from '../frames.ts';
 import { search } from './connection.ts';
 import { OwnersTable } from './owners-table.tsx';

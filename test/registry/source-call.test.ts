@@ -1,11 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { Instant } from '../../src/clock.ts';
 import { Fingerprints } from '../../src/registry/fingerprints.ts';
-import { ageMsOf, type DatedToken, dateIssued, heldTokenFrom } from '../../src/registry/held-token.ts';
-import { type HeldToken, recordSuccess } from '../../src/registry/slot.ts';
+import type { HeldToken } from '../../src/registry/slot.ts';
+import { type DatedToken, dateIssued, heldTokenFrom } from '../../src/registry/source-call.ts';
 import type { IssuedToken } from '../../src/token.ts';
 import { at, machine } from '../helpers/instants.ts';
-import { createSlot } from '../helpers/slots.ts';
 
 const invalidResponse = (message: string) =>
   expect.objectContaining({ code: 'invalid_response', message: expect.stringContaining(message) });
@@ -89,26 +88,5 @@ describe('the token that is held', () => {
       expect(again.token.expiresAtMs + again.aheadMs).toBe(1_000_950);
       expect(again.token.refreshAtMs).toBeLessThanOrEqual(again.token.expiresAtMs);
     });
-  });
-});
-
-describe('the age of a token', () => {
-  const held = heldTokenFrom(
-    { refreshWindow: [0.6, 0.8], random: () => 0.5 },
-    { token: 't', requestedAtMs: 1_000_000 },
-    { lifetimeMs: 1000 },
-    { held: undefined, aheadMs: 0 },
-    at(0),
-    new Fingerprints(),
-  );
-
-  it('the age of a token is that on the timeline while it is held, by the wall clock after, and never below zero', () => {
-    const slot = createSlot('owner_x');
-    const setBack = machine()(200, -100);
-    expect(ageMsOf(slot, held.token, setBack)).toBe(100);
-    recordSuccess(slot, held);
-    expect(ageMsOf(slot, held.token, setBack)).toBe(200);
-    slot.held = undefined;
-    expect(ageMsOf(slot, held.token, machine()(50, -100))).toBe(0);
   });
 });
