@@ -12,10 +12,10 @@ describe('a call', () => {
   // `node test/helpers/walk.mjs --functions miss` lists the functions. The clock adds a few: it is sampled every 10 ms.
   it.each([
     ['hit', 5, 5, 4],
-    ['refused call', 46, 8, 18],
-    ['miss', 174, 25, 93],
-    ['failure', 254, 27, 124],
-    ['401 with a new token', 262, 30, 141],
+    ['refused call', 41, 8, 16],
+    ['miss', 162, 23, 89],
+    ['failure', 246, 25, 122],
+    ['401 with a new token', 249, 28, 137],
   ])('that is a %s makes about %i calls at most, in %i files, and moves %i times between them', (kind, ...most) => {
     const { calls, files, moves } = walks[kind] as Walk;
     const [mostCalls, mostFiles, mostMoves] = most;
