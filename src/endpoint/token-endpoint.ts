@@ -15,7 +15,6 @@ import { classify, type UnusableBody } from './classify-failure.ts';
 import { postByFetch } from './fetch-exchange.ts';
 import {
   dropIdleSockets,
-  type Exchange,
   type ExchangeResult,
   keepAliveAgent,
   postOverHttp,
@@ -104,7 +103,12 @@ export class TokenEndpoint implements TokenSource {
       const clientSecret = typeof given === 'string' ? given : await this.#readSecret(given, deadline);
       const request = this.#build({ clientId: this.#clientId, clientSecret, accessKey });
       const requestedAtMs = this.#clock.now();
-      const result = await this.#exchange(request, deadline);
+      let result = await this.#post(request, deadline);
+      if (result.stale) {
+        // The other idle connections are probably closed too.
+        await this.close();
+        result = await this.#post(request, deadline);
+      }
       if (result.error && result.error instanceof OwnerTokenError) throw result.error;
       const read = this.#read(result, requestedAtMs);
       if (read.issued) return read.issued;
@@ -171,18 +175,9 @@ export class TokenEndpoint implements TokenSource {
     }
   }
 
-  /** Sends the request, once more if a reused connection turned out to be closed. */
-  async #exchange({ path, headers, body }: CheckedRequest, deadline: Deadline): Promise<ExchangeResult> {
+  #post({ path, headers, body }: CheckedRequest, deadline: Deadline): Promise<ExchangeResult> {
     if (path !== this.#target.path) this.#target = targetBelow(this.#baseUrl, path);
     const exchange = { target: this.#target, headers, body, maxResponseBytes: this.#maxResponseBytes, deadline };
-    const result = await this.#post(exchange);
-    if (!result.stale) return result;
-    // The other idle connections are probably closed too.
-    await this.close();
-    return this.#post(exchange);
-  }
-
-  #post(exchange: Exchange): Promise<ExchangeResult> {
     if (this.#fetch) return postByFetch(exchange, this.#fetch);
     return postOverHttp(exchange, this.#agent as http.Agent, this.#batch);
   }
