@@ -16,12 +16,10 @@
 import { OwnerTokenError } from './errors.ts';
 import {
   codeOfFailure,
-  codesOf,
   type HttpFailure,
   isHtml,
   isRedirect,
   isSuccess,
-  isUnreached,
   kindOfError,
   refusalOf,
   retryAfterMsOf,
@@ -75,7 +73,7 @@ function failureOf(thrown: unknown, holders: readonly object[]): HttpFailure | u
   const body = bodies.find(isHtml);
   if (status !== undefined) return { kind: isSuccess(status) ? 'body' : 'status', status, oauthError, body };
   if (refusalOf(oauthError)) return { kind: 'body', oauthError };
-  const kind = kindOf(thrown) ?? (oauthError === undefined ? undefined : 'network');
+  const kind = kindOfError(thrown) ?? (oauthError === undefined ? undefined : 'network');
   return kind && { kind, oauthError };
 }
 
@@ -106,27 +104,6 @@ function oauthErrorIn(holder: object): string | undefined {
   const code = property(holder, 'error');
   if (typeof code !== 'string') return undefined;
   return refusalOf(code) || OUTAGE_CODES.includes(code) ? code : undefined;
-}
-
-/** Codes and names of the clients' own errors, where they hide those of Node. */
-const KIND_OF_CLIENT_CODE: readonly (readonly [RegExp, HttpFailure['kind']])[] = [
-  [/^(TimeoutError|ECONNABORTED|OAUTH_TIMEOUT)$/, 'timeout'],
-  [/^(ECONNRESET|EPIPE|ERR_NETWORK|UND_ERR_(SOCKET|CLOSED|DESTROYED)|HPE_INVALID_EOF_STATE)$/, 'network'],
-  [/^(ERR_STREAM_PREMATURE_CLOSE|ERR_HTTP2_[A-Z_]+|ERR_PROXY_TUNNEL)$/, 'network'],
-  // A SyntaxError is that of JSON.parse: a program has no other once it runs.
-  [/^(SyntaxError|ERR_BODY_PARSE_FAILURE|OAUTH_(RESPONSE_IS_NOT_[A-Z]+|PARSE_ERROR|INVALID_RESPONSE))$/, 'body'],
-];
-
-/** Undefined if nothing shows that the request failed: the error may be a programming error in the source. */
-function kindOf(thrown: unknown): HttpFailure['kind'] | undefined {
-  const known = kindOfError(thrown);
-  if (known) return known;
-  if (isUnreached(thrown)) return 'network';
-  for (const code of codesOf(thrown)) {
-    const kind = KIND_OF_CLIENT_CODE.find(([pattern]) => pattern.test(code))?.[1];
-    if (kind) return kind;
-  }
-  return undefined;
 }
 
 function retryAfterIn(holder: object): string | undefined {

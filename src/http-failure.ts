@@ -106,7 +106,14 @@ function httpDateMs(value: string): number {
   return isAsctime ? Date.parse(`${value} GMT`) : Number.NaN;
 }
 
-/** The failure kind of the error codes of Node's sockets, TLS, HTTP parser, zlib and brotli, of undici, and our own. */
+/** undici ends a request with UND_ERR_ABORTED if its proxy refuses the tunnel, with a 407 for example. */
+const UNREACHED =
+  /^(ECONNREFUSED|ENOTFOUND|EAI_[A-Z]+|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL|UND_ERR_ABORTED)$/;
+
+/**
+ * The failure kind of the error codes of Node's sockets, TLS, HTTP parser, zlib and brotli, of undici, and our own. Then
+ * codes and names that clients put in their place.
+ */
 const KIND_OF_CODE: readonly (readonly [RegExp, HttpFailure['kind']])[] = [
   [/^ERR_REDIRECTED$/, 'status'],
   [/^(ERR_TLS_|ERR_SSL_|ERR_OSSL_|EPROTO$|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MIS)/, 'tls'],
@@ -115,31 +122,30 @@ const KIND_OF_CODE: readonly (readonly [RegExp, HttpFailure['kind']])[] = [
   // HPE_INVALID_EOF_STATE is a truncated response: the connection broke.
   [/^(HPE_(?!INVALID_EOF_STATE$)|Z_|ERR_(BROTLI|_ERROR)_|UND_ERR_(HEADERS_OVERFLOW|RES_|RESPONSE))/, 'body'],
   [/^(ERR_BUFFER_TOO_LARGE|ERR_UNUSABLE_BODY|HTTPParserError)$/, 'body'],
+  [UNREACHED, 'network'],
+  [/^(ECONNRESET|EPIPE|ERR_NETWORK|UND_ERR_(SOCKET|CLOSED|DESTROYED)|HPE_INVALID_EOF_STATE)$/, 'network'],
+  [/^(ERR_STREAM_PREMATURE_CLOSE|ERR_HTTP2_[A-Z_]+|ERR_PROXY_TUNNEL)$/, 'network'],
+  [/^(TimeoutError|ECONNABORTED|OAUTH_TIMEOUT)$/, 'timeout'],
+  // A SyntaxError is that of JSON.parse: a program has no other once it runs.
+  [/^(SyntaxError|ERR_BODY_PARSE_FAILURE|OAUTH_(RESPONSE_IS_NOT_[A-Z]+|PARSE_ERROR|INVALID_RESPONSE))$/, 'body'],
 ];
 
-/** The failure kind of an error, by the first known code of the error and its causes. */
+/** The failure kind of an error: the first in the table that a code of the error or of its causes has. */
 export function kindOfError(error: unknown): HttpFailure['kind'] | undefined {
-  for (const code of codesOf(error)) {
-    const kind = KIND_OF_CODE.find(([pattern]) => pattern.test(code))?.[1];
-    if (kind) return kind;
-  }
-  return undefined;
+  const codes = codesOf(error);
+  return KIND_OF_CODE.find(([pattern]) => codes.some((code) => pattern.test(code)))?.[1];
 }
 
 /** Whether the error code shows that no connection was established; a `fetch` gives no other evidence. */
 export function isUnreached(error: unknown): boolean {
-  return codesOf(error).some((code) => UNREACHED_CODES.test(code));
+  return codesOf(error).some((code) => UNREACHED.test(code));
 }
 
-/** undici ends a request with UND_ERR_ABORTED if its proxy refuses the tunnel, with a 407 for example. */
-const UNREACHED_CODES =
-  /^(ECONNREFUSED|ENOTFOUND|EAI_[A-Z]+|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL|UND_ERR_ABORTED)$/;
-
 /**
- * The codes of an error and its causes, outermost first. Names count as codes because undici's parser errors have no
+ * The codes of an error and its causes. Names count as codes because undici's parser errors have no
  * code in Node 24. `fetch failed` wraps an AggregateError with one error per address.
  */
-export function codesOf(error: unknown, depth = 0): string[] {
+function codesOf(error: unknown, depth = 0): string[] {
   if (typeof error !== 'object' || error === null || depth > 4) return [];
   const own = [property(error, 'code'), property(error, 'name')].filter((each) => typeof each === 'string');
   const errors = property(error, 'errors');

@@ -86,8 +86,7 @@ export function classify(
   const failure: EndpointFailure = { kind, status, oauthError, errorDescription, retryAfterMs, body };
   const facts = { status, oauthError, retryAfterMs, failedAtMs: nowMs, cause };
   const code = codeOfFailure(failure);
-  const concernsAll = concernsEveryOwner(failure, result);
-  const message = messageOf(failure, concernsAll, problem);
+  const message = messageOf(failure, result, problem);
   try {
     const given = classifyFailure?.(failure);
     if (given !== undefined) {
@@ -107,13 +106,11 @@ function kindOf({ status, error }: ExchangeResult, problem: string | undefined):
   return problem === undefined ? (kindOfError(error) ?? 'network') : 'body';
 }
 
-/** No owner can be the cause: no connection, no secure one, or a proxy in between that refuses. */
-function concernsEveryOwner({ kind, status }: EndpointFailure, { unreached, error }: ExchangeResult): boolean {
-  if (kind === 'tls' || status === 407) return true;
-  return kind === 'network' && status === undefined && (unreached === true || isUnreached(error));
-}
-
-function messageOf(failure: EndpointFailure, concernsAll: boolean, problem: string | undefined): string {
+function messageOf(
+  failure: EndpointFailure,
+  { unreached, error }: ExchangeResult,
+  problem: string | undefined,
+): string {
   const { kind, status, oauthError } = failure;
   const answered = `the token endpoint responded with ${status}${oauthError ? ` (${oauthError})` : ''}`;
   if (codeOfFailure(failure) === 'redirect_refused') {
@@ -130,8 +127,9 @@ function messageOf(failure: EndpointFailure, concernsAll: boolean, problem: stri
     case 'tls':
       return 'could not establish a secure connection to the token endpoint';
     case 'network':
-      if (concernsAll) return 'could not connect to the token endpoint';
-      return 'the connection to the token endpoint broke';
+      if (status !== undefined || !(unreached || isUnreached(error)))
+        return 'the connection to the token endpoint broke';
+      return 'could not connect to the token endpoint';
   }
 }
 
