@@ -147,33 +147,6 @@ describe('D4', () => {
     expect(await joined).toBe(await registry.getToken('key-1'));
     expect(source.calls).toHaveLength(1);
   });
-
-  it('D4 one signal over a thousand calls leaves no listener, and warns of none', async () => {
-    const warned: Error[] = [];
-    const collect = (warning: Error) => warned.push(warning);
-    process.on('warning', collect);
-    const { registry, source } = scripted();
-    const caller = new AbortController();
-    let listeners = 0;
-    const { addEventListener, removeEventListener } = caller.signal;
-    caller.signal.addEventListener = (...args: Parameters<typeof addEventListener>) => {
-      listeners++;
-      addEventListener.apply(caller.signal, args);
-    };
-    caller.signal.removeEventListener = (...args: Parameters<typeof removeEventListener>) => {
-      listeners--;
-      removeEventListener.apply(caller.signal, args);
-    };
-    const called = Array.from({ length: 1_000 }, () => registry.getToken('key-1', { signal: caller.signal }));
-    await settle();
-    expect(listeners).toBe(1);
-    source.call(0).succeed();
-    await Promise.all(called);
-    expect(listeners).toBe(0);
-    await settle();
-    process.off('warning', collect);
-    expect(warned).toEqual([]);
-  });
 });
 
 it('D5 maxOwners 2 and three owners in flight: all three are served with their own', async () => {

@@ -12,7 +12,6 @@ import { failureOf } from '../helpers/failure.ts';
 import { LOOPBACK_CERTIFICATE } from '../helpers/loopback-certificate.ts';
 import {
   type Answer,
-  drip,
   end,
   head,
   json,
@@ -308,50 +307,8 @@ describe('J4 a kept connection that closes as the request is sent', () => {
 });
 
 describe('the connections', () => {
-  it('the connections are kept, and as many as are in use at once', async () => {
-    const target = endpoint();
-    for (let round = 0; round < 3; round++) {
-      await Promise.all(['a', 'b', 'c', 'd'].map((key) => target.requestToken(key)));
-      await settle();
-    }
-    expect(service.connections).toBe(4);
-  });
-
-  it('the connections are dropped by close() where idle; the endpoint can still be used', async () => {
-    const target = endpoint();
-    await target.requestToken('key');
-    service.next(silence());
-    const pending = target.requestToken('slow');
-    const call = await service.arrived(2);
-    const other = target.requestToken('key');
-    await other;
-    await settle();
-    expect(service.openConnections).toBe(2);
-    await target.close();
-    await target.close();
-    await service.calls[2]?.gone;
-    call.answer(token());
-    expect(await pending).toMatchObject({ token: 'token-2-of-slow' });
-    expect(await target.requestToken('again')).toMatchObject({ token: 'token-4-of-again' });
-  });
-
   it('go to the host of the base URL, even below a path that looks like one', async () => {
     await endpoint({ baseUrl: `${service.url}//elsewhere.example` }).requestToken('key');
     expect(service.calls[0]?.path).toBe('//elsewhere.example/auth/v1/token');
-  });
-});
-
-describe('F6 the token endpoint’s own 401 and 403', () => {
-  it.each([401, 403])('%i is an answer: one POST, no second try', async (code) => {
-    service.always(json(code, {}, { 'www-authenticate': 'Bearer' }));
-    expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({ code: 'owner_refused', status: code });
-    expect(service.calls).toHaveLength(1);
-  });
-});
-
-describe('the service of the tests', () => {
-  it('drips, and stops when nobody listens', async () => {
-    service.next(drip(`${head(200, { 'content-length': '20' })}{"access_token":"t"}`, 0));
-    expect(await endpoint().requestToken('key')).toMatchObject({ token: 't' });
   });
 });

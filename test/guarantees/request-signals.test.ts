@@ -3,38 +3,8 @@
 import { getEventListeners, getMaxListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { settle } from '../helpers/manual-clock.ts';
-import { errorOf, keys, scripted } from '../helpers/registries.ts';
+import { keys, scripted } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
-
-it('the signal of a request is its own, so that listeners of many requests never add up to a warning', async () => {
-  const warned: Error[] = [];
-  const collect = (warning: Error) => warned.push(warning);
-  process.on('warning', collect);
-  const { registry, source } = scripted();
-  const calls = keys(16).map((key) => registry.getToken(key));
-  await settle();
-  const signals = source.calls.map(({ request }) => request.signal);
-  expect(new Set(signals).size).toBe(16);
-  for (const signal of signals) signal.addEventListener('abort', () => {});
-  await settle();
-  process.off('warning', collect);
-  expect(warned).toEqual([]);
-  for (const call of source.calls) call.succeed();
-  await Promise.all(calls);
-  expect(signals.filter(({ aborted }) => aborted)).toEqual([]);
-  await registry.close();
-});
-
-it('the signal of a request is aborted when the registry closes, with `closed`', async () => {
-  const { registry, source } = scripted();
-  const call = registry.getToken('key-1');
-  await settle();
-  const { signal } = source.call(0).request;
-  signal.addEventListener('abort', () => source.call(0).fail(signal.reason));
-  await registry.close();
-  expect((await errorOf(call)).code).toBe('closed');
-  expect(signal.reason).toMatchObject({ code: 'closed' });
-});
 
 it('the signal of a request is aborted once nobody waits and the token would not be kept; that is no failure', async () => {
   const { registry, source } = scripted();
@@ -51,20 +21,6 @@ it('the signal of a request is aborted once nobody waits and the token would not
   await settle();
   expect(registry.stats()).toMatchObject({ failures: 0, inFlight: 0, owners: 0 });
   expect(registry.describe('key-1').phase).toBe('empty');
-  await registry.close();
-});
-
-it('the signal of a request is not aborted when callers leave a request whose token will be kept', async () => {
-  const { registry, source } = scripted();
-  const caller = new AbortController();
-  const call = registry.getToken('key-1', { signal: caller.signal });
-  await settle();
-  caller.abort(new Error('left'));
-  await expect(call).rejects.toThrow('left');
-  expect(source.call(0).request.signal.aborted).toBe(false);
-  source.call(0).succeed();
-  await settle();
-  expect(registry.peek('key-1')).toBeDefined();
   await registry.close();
 });
 

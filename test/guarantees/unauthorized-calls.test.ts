@@ -1,6 +1,5 @@
 /** F. Rejections, over real sockets: the token endpoint and the resources of one service, and `ownerFetch` between. */
 
-import diagnostics from 'node:diagnostics_channel';
 import { afterEach, describe, expect, it } from 'vitest';
 import { OwnerTokenRegistry, type OwnerTokenRegistryOptions, TokenEndpoint } from '../../src/index.ts';
 import { type Issuing, IssuingService } from '../helpers/issuing-service.ts';
@@ -57,35 +56,6 @@ async function statusOf(call: Promise<Response>): Promise<number> {
 
 const times = <T>(count: number, make: () => T): T[] => Array.from({ length: count }, make);
 
-describe('F1', () => {
-  it('F1 a late 401 that carries the old token leaves the new one alone and costs no POST', async () => {
-    let holdBack = (): void => {};
-    const held = new Promise<void>((resolve) => {
-      holdBack = resolve;
-    });
-    const endpoint = await LoopbackService.start();
-    await using resources = await ResourceService.start(async ({ path, token = '' }, response) => {
-      if (path === '/slow' && token.startsWith('token-1-')) await held;
-      response.writeHead(token.startsWith('token-1-') ? 401 : 200).end();
-    });
-    const source = new TokenEndpoint({ baseUrl: endpoint.url, ...CLIENT });
-    const registry = new OwnerTokenRegistry({ source });
-    cleanups.push(
-      () => registry.close(),
-      () => endpoint.close(),
-    );
-    const call = registry.ownerFetch('key', { allowedOrigins: [resources.origin] });
-    const slow = statusOf(call(`${resources.origin}/slow`));
-    await until(() => resources.received.length === 1);
-    expect(await statusOf(call(`${resources.origin}/quick`))).toBe(200);
-    const second = registry.peek('key');
-    holdBack();
-    expect(await slow).toBe(200);
-    expect(registry.peek('key')).toBe(second);
-    expect(endpoint.calls).toHaveLength(2);
-  });
-});
-
 describe('F2', () => {
   it('F2 1,000 concurrent 401s for one token: one POST, and every call succeeds at its second try', async () => {
     const { service, registry } = await withService();
@@ -107,29 +77,6 @@ describe('F3', () => {
     endpoint.always(same);
     expect(await errorOf(registry.ownerFetch('key')(resources.origin))).toMatchObject({ code: 'token_rejected' });
     expect(resources.tokens).toEqual(['the-same']);
-  });
-});
-
-describe('F4', () => {
-  it('F4 every fresh token is rejected: few requests for that owner, an event, no loop, and others are served', async () => {
-    const { endpoint, resources, registry, clock } = await byHand((presented) => presented.endsWith('of-healthy'));
-    const pauses: unknown[] = [];
-    const listen = (message: unknown) => void pauses.push(message);
-    diagnostics.subscribe('owner-token-registry:pause', listen);
-    cleanups.push(() => diagnostics.unsubscribe('owner-token-registry:pause', listen));
-    const outcomes: Record<string, number> = {};
-    for (let second = 0; second < 600; second++) {
-      const call = registry.ownerFetch('forbidden')(resources.origin);
-      const outcome = await statusOf(call).catch((error) => error.code);
-      outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
-      if (second % 60 === 0) expect(await statusOf(registry.ownerFetch('healthy')(resources.origin))).toBe(200);
-      clock.advance(1_000);
-    }
-    expect(Object.keys(outcomes).sort()).toEqual(['401', 'token_rejected']);
-    expect(endpoint.countFor('forbidden')).toBeLessThanOrEqual(15);
-    expect(endpoint.countFor('forbidden')).toBeGreaterThan(5);
-    expect(endpoint.countFor('healthy')).toBe(1);
-    expect(pauses).toContainEqual(expect.objectContaining({ scope: 'owner', code: 'token_rejected' }));
   });
 });
 
