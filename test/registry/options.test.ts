@@ -51,17 +51,6 @@ it('defaults are those of the documentation', () => {
   expect(expiry.lifetimeMs({ token: jwt, response: { expires_in: 7 } })).toBe(7_000);
 });
 
-it('defaults are taken for what is given as undefined', () => {
-  const given = settingsOf({
-    ...{ maxOwners: undefined, expiry: undefined, random: undefined, calls: undefined, clock: undefined },
-    pauses: { owner: undefined, client: { baseMs: 2, capMs: 3 } },
-  } as unknown as Partial<OwnerTokenRegistryOptions>);
-  expect(given.maxOwners).toBe(10_000);
-  expect(given.expiry).toBeDefined();
-  expect(given.calls.origins).toEqual(new Set());
-  expect(given.pauses).toMatchObject({ owner: { baseMs: 1_000 }, client: { baseMs: 2, capMs: 3 } });
-});
-
 it('defaults are replaced by what is given', () => {
   const expiry = fixedLifetime(5);
   const clock = new ManualClock();

@@ -11,7 +11,7 @@ import { shortNames } from '../helpers/log-lines.ts';
 import { LoopbackService, status, token } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 import { tokenOf } from '../helpers/numbered-tokens.ts';
-import { callAtOnce, errorOf, keys, scripted, tally } from '../helpers/registries.ts';
+import { callAtOnce, errorOf, keys, scripted } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
 function make(source: ScriptedSource, options: Partial<OwnerTokenRegistryOptions> = {}) {
@@ -39,26 +39,6 @@ function log() {
   const write = (fields: object) => void lines.push(shortNames(fields) as { event: string });
   return { lines, logger: { debug: write, info: write, warn: write } };
 }
-
-it('getToken backs off from an owner that is refused for good up to a day, where its cap says so', async () => {
-  const DAY_MS = 86_400_000;
-  const refused = new OwnerTokenError('owner_refused', 'revoked', { oauthError: 'invalid_grant' });
-  const source = new ScriptedSource((call) => call.fail(refused));
-  const { registry, clock } = make(source, { pauses: { owner: { baseMs: 1000, capMs: DAY_MS } } });
-  const lengthsMs = [];
-  for (let attempt = 1; attempt <= 20; attempt++) {
-    const { retryAtMs = Number.NaN } = await errorOf(registry.getToken('key-1'));
-    expect(source.calls).toHaveLength(attempt);
-    // Jitter draws three quarters of it here.
-    lengthsMs.push((retryAtMs - clock.now()) / 0.75);
-    clock.advance(retryAtMs - clock.now());
-  }
-  expect(lengthsMs.slice(0, 3)).toEqual([1000, 2000, 4000]);
-  expect(lengthsMs.slice(-4)).toEqual([65_536_000, DAY_MS, DAY_MS, DAY_MS]);
-  // It recovers by itself, with the next call after the pause.
-  source.script((call) => call.succeed());
-  await registry.getToken('key-1');
-});
 
 it('getToken is heard by those who listen, each outcome with its owner', async () => {
   const { registry, clock, source } = answering();
@@ -95,21 +75,6 @@ it('getToken evicts the least recently used owner, for which looking at it is no
   expect(registry.stats()).toMatchObject({ owners: 3, evictions: 1 });
   expect(source.calls).toHaveLength(4);
   expect(lines).toContainEqual({ event: 'owner.evicted', registry: 'default', owner: registry.fingerprint('key-2') });
-});
-
-it('getToken rejects with an error that says when it failed, how long ago that is, and when the next attempt is made', async () => {
-  const { registry, clock, source } = scripted({}, new ScriptedSource((call) => call.fail(new Error('no'))));
-  const failedAtMs = clock.now();
-  const first = await errorOf(registry.getToken('key-1'));
-  expect(first).toMatchObject({ failedAtMs, retryAtMs: failedAtMs + 750 });
-  clock.advance(200);
-  const second = await errorOf(registry.getToken('key-1'));
-  expect(second).toMatchObject({ code: first.code, failedAtMs, retryAtMs: failedAtMs + 750, retryable: true });
-  expect(second.message).toMatch(/next attempt in 0\.\d s \(last failure just now\)/);
-  // Drawn once: however often it is asked, the moment stays.
-  for (let call = 0; call < 20; call++)
-    expect((await errorOf(registry.getToken('key-1'))).retryAtMs).toBe(failedAtMs + 750);
-  expect(source.calls).toHaveLength(1);
 });
 
 it('getToken gives the source the reason, the held token, and the rejected one', async () => {
@@ -236,22 +201,6 @@ it('forget drops the token, pause and request of that owner alone, and returns w
   expect(registry.peek('key-2')).toBeDefined();
 });
 
-it('forget of all owners drops every token, pause and request, and settles the callers that wait', async () => {
-  const source = ScriptedSource.answering();
-  const { registry } = scripted({}, source);
-  await registry.getToken('key-1');
-  source.script((call) => call.fail(new Error('no')));
-  await errorOf(registry.getToken('key-2'));
-  source.script(undefined);
-  const waiting = registry.getToken('key-3');
-  await settle();
-  registry.forgetAll();
-  expect(keys(3).map((key) => registry.describe(key).phase)).toEqual(['empty', 'empty', 'empty']);
-  source.call(2).succeed();
-  expect((await waiting).value).toBe('token-2-of-key-3');
-  expect(registry.stats()).toMatchObject({ owners: 0, usable: 0, inFlight: 0, pauses: { owners: 0 } });
-});
-
 it('describe returns the phase of an owner, and only the fields that apply', async () => {
   const { registry, clock, source } = scripted();
   const phase = () => registry.describe('key-1');
@@ -352,35 +301,6 @@ it('resume lifts every pause', async () => {
   expect(source.calls).toHaveLength(5);
 });
 
-it('resume takes three more fresh tokens that are refused, after it lifted that pause', async () => {
-  const { registry } = answering();
-  for (let n = 0; n < 3; n++) registry.reject('key-1', await registry.getToken('key-1'));
-  registry.resume('key-1');
-  for (let n = 0; n < 2; n++) registry.reject('key-1', await registry.getToken('key-1'));
-  await expect(registry.getToken('key-1')).resolves.toBeDefined();
-});
-
-it('stats are plain numbers, zero at first', () => {
-  const { registry } = answering();
-  expect(registry.stats()).toEqual({
-    ...{
-      owners: 0,
-      usable: 0,
-      inFlight: 0,
-      slow: 0,
-      concurrency: 100,
-      queued: 0,
-      waiting: 0,
-      hits: 0,
-      joined: 0,
-      requests: 0,
-      refreshes: 0,
-    },
-    ...{ canaries: 0, failures: 0, rejections: 0, evictions: 0, pauses: { owners: 0 } },
-    refused: { owner: 0, client: 0, endpoint: 0 },
-  });
-});
-
 it('stats are counted as they happen', async () => {
   const { registry, clock, source } = scripted({ concurrency: 1, maxOwners: 2 }, ScriptedSource.answering(100));
   await callAtOnce(3, registry, 'key-1');
@@ -467,14 +387,5 @@ describe('registries', () => {
 
   it('registries have a name, by which logs and metrics tell them apart', () => {
     expect([answering().registry.name, answering({ name: 'billing' }).registry.name]).toEqual(['default', 'billing']);
-  });
-
-  it('registries do nothing until the first call: no request, no timer', async () => {
-    const { clock, source, registry } = scripted({}, ScriptedSource.answering());
-    await settle();
-    clock.advance(1e9);
-    await settle();
-    expect([source.calls.length, clock.pendingTimers]).toEqual([0, 0]);
-    expect(tally(await callAtOnce(1, registry, 'key-1')).tokens).toHaveLength(1);
   });
 });

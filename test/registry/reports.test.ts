@@ -15,10 +15,6 @@ function withDead(...dead: string[]) {
   return scripted({ ownerLabel: (accessKey) => accessKey.toUpperCase().replace('KEY-', 'OWNER ') }, source);
 }
 
-it('the list of owners is empty at first', () => {
-  expect(withDead().registry.owners()).toEqual([]);
-});
-
 it('the list of owners has those that fail first, then the one used last, each by its label and never by its key', async () => {
   const { registry } = withDead('key-2');
   for (const accessKey of keys(3)) await registry.getToken(accessKey).catch(() => {});

@@ -4,7 +4,6 @@ import { OwnerTokenError } from '../../src/errors.ts';
 import type { Circuit } from '../../src/failures/blame.ts';
 import type { Pause } from '../../src/failures/pauses.ts';
 import {
-  accessKeyOf,
   addToDenylist,
   ageMsOf,
   backoffOf,
@@ -355,34 +354,6 @@ it('the age of a token is that on the timeline while it is held, by the wall clo
   expect(ageMsOf(slot, held.token, setBack)).toBe(200);
   slot.held = undefined;
   expect(ageMsOf(slot, held.token, machine()(50, -100))).toBe(0);
-});
-
-it.each([
-  ['a letter', 'k'],
-  ['a space, which is a character like any other', ' '],
-  ['a line break', 'a\nb'],
-  ['a character outside the first plane', 'key-\u{1F511}'],
-  ['the longest there can be', 'k'.repeat(16_384)],
-])('an access key may be %s, and stays as it is', (_, accessKey) => {
-  expect(accessKeyOf(accessKey)).toBe(accessKey);
-});
-
-it.each([
-  ['absent', undefined],
-  ['null', null],
-  ['a number', 42],
-  ['an object with a length', ['canary-7c1d']],
-  ['a String object', Object('canary-7c1d')],
-  ['empty', ''],
-  ['too long by one', 'k'.repeat(16_385)],
-  ['half a surrogate pair', 'canary-7c1d\ud83d'],
-])('an access key may not be %s, and is not repeated', (_, given) => {
-  const refused = expect.objectContaining({
-    code: 'invalid_access_key',
-    retryable: false,
-    message: expect.not.stringContaining('canary'),
-  });
-  expect(() => accessKeyOf(given)).toThrow(refused);
 });
 
 it.each([

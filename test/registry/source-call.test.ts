@@ -3,7 +3,6 @@ import type { Instant } from '../../src/clock.ts';
 import { Fingerprints } from '../../src/registry/fingerprints.ts';
 import type { HeldToken } from '../../src/registry/slot.ts';
 import { type DatedToken, dateIssued, heldTokenFrom } from '../../src/registry/source-call.ts';
-import type { IssuedToken } from '../../src/token.ts';
 import { at, machine } from '../helpers/instants.ts';
 
 const invalidResponse = (message: string) =>
@@ -30,15 +29,6 @@ describe('the date of a grant', () => {
     expect(dated(1_000_100, 100, 1000, -20)).toBe(1_000_100);
     expect(dated(1_000_100, 100, 1000, 600)).toBe(1_000_100);
   });
-
-  it.each([undefined, {}, { token: 'line\nbreak' }, { token: 't', requestedAtMs: Number.NaN }])(
-    'the date of a grant is refused together with a grant that is none: %j',
-    (grant) => {
-      expect(() => dateIssued(grant as IssuedToken, at(0), at(1))).toThrow(
-        invalidResponse('the token source returned no usable token: '),
-      );
-    },
-  );
 });
 
 describe('the token that is held', () => {

@@ -333,24 +333,4 @@ describe('with a registry', () => {
     expect(refused).toBeLessThan(200);
     await registry.close();
   });
-
-  it('credentials that stay refused are waited for a minute at most, by trial requests alone', async () => {
-    const clock = new ManualClock();
-    const source = new ScriptedSource((call) => call.fail(new OwnerTokenError('client_refused', 'no')));
-    const registry = new OwnerTokenRegistry({ source, clock, random: () => 0.5, concurrency: 16 });
-    const report = await asTimePasses(registry.warmUp([...keysUpTo(200), '', 7 as never as string]), clock);
-    expect(report).toMatchObject({ total: 202, ready: 0, failedCount: 202 });
-    expect(new Set(report.failed.map(({ code }) => code))).toEqual(new Set(['client_refused']));
-    expect(clock.monotonic()).toBeLessThanOrEqual(60_000);
-    // Of the keys that are tried at once, half at most after each of seven pauses.
-    expect(source.calls.length).toBeLessThanOrEqual(16 + 7 * (1 + 16 / 2));
-    expect(JSON.stringify(report)).not.toContain('key-1');
-    const broken = await registry.warmUp(['', 7 as never as string]);
-    expect(broken.failed).toEqual([
-      { owner: 'key 1', code: 'invalid_access_key' },
-      { owner: 'key 2', code: 'invalid_access_key' },
-    ]);
-    await registry.close();
-    await expect(registry.warmUp(['key'])).rejects.toMatchObject({ code: 'closed' });
-  });
 });
