@@ -288,12 +288,6 @@ it('classifyFailure that throws, or says what is no scope, is a failure of the u
   }
 });
 
-it('Retry-After is kept for every status', () => {
-  for (const status of [302, 400, 429, 500, 503]) {
-    expect(errorFor({ status, retryAfter: '60' }).retryAfterMs).toBe(60_000);
-  }
-});
-
 it.each([[null], ['invalid_grant'], [[]], [{}], [{ error: 7 }], [{ error: 'Invalid Grant' }], [{ error: '' }]])(
   'the OAuth code is not in %j',
   (body) => {

@@ -70,14 +70,6 @@ describe('the request', () => {
     await made.requestToken('key');
   });
 
-  it('carries any access key byte for byte', async () => {
-    for (const key of ['__proto__', ' Key ', 'é', 'e\u0301', '"\\\u2028\n', 'k'.repeat(10_000)]) {
-      const body = (sent: Record<string, unknown>) => sent.appliance_owner_scope === key;
-      nock(BASE_URL).post('/auth/v1/token', body).reply(200, { access_token: 't' });
-      await endpoint().requestToken(key);
-    }
-  });
-
   it.each(['', undefined, null, 7, ['key']])('the request is not made for %j', async (key) => {
     expect(await failureOf(endpoint().requestToken(key as string))).toMatchObject({ code: 'invalid_access_key' });
   });
@@ -210,23 +202,6 @@ describe('an answer that cannot be used', () => {
       expect(error.code).toBe('invalid_response');
     }
   });
-
-  it('over the cap is refused, of whatever size that is', async () => {
-    answer(200, '{"access_token":"t"}');
-    expect(await endpoint({ maxResponseBytes: 20 }).requestToken('key')).toMatchObject({ token: 't' });
-    answer(200, '{"access_token":"t"}');
-    expect(await failureOf(endpoint({ maxResponseBytes: 19 }).requestToken('key'))).toMatchObject({
-      ...{ code: 'invalid_response', status: 200 },
-    });
-  });
-});
-
-it('a refusal may say when to come again, and the clock says what that means', async () => {
-  const clock = new ManualClock();
-  answer(429, 'slow', { 'Retry-After': new Date(clock.now() + 90_000).toUTCString() });
-  expect(await failureOf(endpoint({ clock }).requestToken('key'))).toMatchObject({
-    ...{ code: 'rate_limited', failureScope: 'owner', retryAfterMs: 90_000, failedAtMs: clock.now() },
-  });
 });
 
 it('a refusal is shown to classifyFailure with the parsed body, or its text, and goes by its word', async () => {
@@ -294,29 +269,6 @@ describe('a function of the user’s that fails', () => {
     }
     expect(clock.pendingTimers).toBe(0);
   });
-
-  it('none leaves a timer', async () => {
-    const clock = new ManualClock();
-    answer(200, {});
-    await failureOf(endpoint({ clock, parseResponse: boom }).requestToken('key'));
-    await failureOf(endpoint({ clock, clientSecret: boom }).requestToken('key'));
-    expect(clock.pendingTimers).toBe(0);
-  });
-});
-
-it('the secret is read for each request, so that it can rotate', async () => {
-  let current = 'first';
-  const made = endpoint({ clientSecret: async () => current });
-  for (const secret of ['first', 'second']) {
-    current = secret;
-    nock(BASE_URL)
-      .post('/auth/v1/token', /"client_secret":"(first|second)"/)
-      .reply((_uri, body) => {
-        expect((body as { client_secret: string }).client_secret).toBe(secret);
-        return [200, { access_token: 't' }];
-      });
-    await made.requestToken('key');
-  }
 });
 
 it('identity is the same for the same service and client, and another for any other', async () => {
@@ -359,17 +311,6 @@ it('identity shows the function placeholders only, and fails as it does', async 
   expect(await failureOf(endpoint({ tokenRequest }).identity())).toMatchObject({ code: 'source_failed' });
   expect(seen).toHaveLength(1);
   expect(seen[0]).not.toMatch(/the-id|the-secret/);
-});
-
-it('a signal that is aborted ends the request at once, with closed and no scope', async () => {
-  const controller = new AbortController();
-  nock(BASE_URL).post('/auth/v1/token').delay(60_000).reply(200, {});
-  const clock = new ManualClock();
-  const failed = failureOf(endpoint({ clock }).requestToken('key', { signal: controller.signal }));
-  await settle();
-  controller.abort();
-  expect(await failed).toMatchObject({ code: 'closed', failureScope: undefined });
-  expect(clock.pendingTimers).toBe(0);
 });
 
 it('a signal that was aborted before asks nobody for anything', async () => {
