@@ -44,7 +44,7 @@ const failureOf = async (call: Promise<unknown>): Promise<AxiosError> => {
 };
 
 describe('axios', () => {
-  adapterSuite({ makeClient, causeOf });
+  adapterSuite({ name: 'axios', makeClient, causeOf });
 
   const clientFor = (tokens: NumberedTokens, origin: string, config = {}) => {
     const call = ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)));
@@ -56,7 +56,7 @@ describe('axios', () => {
       response.end(JSON.stringify({ body }));
     });
 
-  it('transforms once and intercepts once, however often it is sent', async () => {
+  it('axios transforms and intercepts a call once, however often it is sent', async () => {
     await using service = await accepting('t2');
     const client = clientFor(new NumberedTokens(), service.origin);
     let intercepted = 0;
@@ -72,7 +72,7 @@ describe('axios', () => {
     expect(intercepted).toBe(2);
   });
 
-  it('axios takes a 401 that is no error to it for one all the same', async () => {
+  it('axios repeats a call after a 401 even if validateStatus accepts it', async () => {
     await using service = await accepting('t2');
     const client = clientFor(new NumberedTokens(), service.origin, { validateStatus: null });
     expect((await client.get('/')).status).toBe(200);
@@ -82,7 +82,7 @@ describe('axios', () => {
     );
   });
 
-  it('axios lets go of a 401 that is streamed', async () => {
+  it('axios destroys the stream of a 401 response', async () => {
     let letGo = () => {};
     const closed = new Promise<void>((resolve) => {
       letGo = resolve;
@@ -99,7 +99,7 @@ describe('axios', () => {
     await closed;
   });
 
-  it('axios shows no token in the settings of answers and errors', async () => {
+  it('axios shows no token in the config of responses and errors', async () => {
     for (const good of ['t1', 'none']) {
       await using service = await accepting(good);
       const client = clientFor(new NumberedTokens(), service.origin);
@@ -117,13 +117,13 @@ describe('axios', () => {
     expect(inspect(failed, { depth: 9 })).not.toContain('Bearer');
   });
 
-  it("axios is not led astray by the caller's other credentials", async () => {
+  it("axios sends the token in place of the caller's basic credentials", async () => {
     await using service = await accepting('t1');
     const client = clientFor(new NumberedTokens(), service.origin, { auth: { username: 'u', password: 'p' } });
     expect((await client.get('/', { headers: { Authorization: false } })).status).toBe(200);
   });
 
-  it('axios follows the rules for an absolute URL, and calls what the caller wants to see of redirects', async () => {
+  it("axios checks the origin of an absolute URL, and calls the caller's beforeRedirect", async () => {
     const seen: unknown[] = [];
     await using service = await ResourceService.start(({ path }, response) => {
       if (path === '/base/from') response.writeHead(302, { location: '/to' });
@@ -147,7 +147,7 @@ describe('axios', () => {
     expect(service.tokens).toEqual(['t1', 't2']);
   });
 
-  it('axios cancels in the way of axios', async () => {
+  it('axios rejects a cancelled call with its own CanceledError', async () => {
     const tokens = new NumberedTokens();
     tokens.gate = new Promise(() => {});
     const aborting = new AbortController();
@@ -176,6 +176,7 @@ describe('an axios instance of all owners', () => {
   const twoTenants = () => ({ acme: new NumberedTokens(), beta: new NumberedTokens(5) });
 
   adapterSuite({
+    name: 'a shared axios instance',
     makeClient: (call) => {
       const client = axios.create();
       attachOwnerTokens(axios, client, () => call);
@@ -184,7 +185,7 @@ describe('an axios instance of all owners', () => {
     causeOf,
   });
 
-  it('an axios instance of all owners presents the token of the owner that the config names, and none where it names none', async () => {
+  it('a shared axios instance presents the token of the owner named in the config, and none if it names none', async () => {
     await using service = await ResourceService.start();
     const { client, stop } = shared(twoTenants(), service.origin);
     await client.get('/', as('acme'));
@@ -195,7 +196,7 @@ describe('an axios instance of all owners', () => {
     expect(service.tokens).toEqual(['t1', 't5', undefined, undefined]);
   });
 
-  it('an axios instance of all owners rejects exactly the token that was sent, and shows interceptors one call', async () => {
+  it('a shared axios instance rejects exactly the token that was sent, and shows interceptors one call', async () => {
     await using service = await ResourceService.start(({ token = '' }, response) => {
       response.writeHead(['t2', 't5'].includes(token) ? 200 : 401).end();
     });
@@ -211,7 +212,7 @@ describe('an axios instance of all owners', () => {
     expect([tokens.acme.rejected, tokens.beta.rejected]).toEqual([['t1'], []]);
   });
 
-  it('an axios instance of all owners leaves no token in a config that later interceptors and logs see', async () => {
+  it('a shared axios instance leaves no token in a config that interceptors and logs see', async () => {
     await using service = await ResourceService.start((_, response) => response.writeHead(500).end());
     const { client } = shared(twoTenants(), service.origin);
     const error = await failureOf(client.get('/', as('acme')));
@@ -220,7 +221,7 @@ describe('an axios instance of all owners', () => {
   });
 
   describe('axios with axios-mock-adapter', () => {
-    it('answers from the mock, which sees the token, and nothing is sent', async () => {
+    it('axios-mock-adapter answers the call and sees its token, and nothing is sent', async () => {
       const { client } = shared(twoTenants(), ORIGIN);
       const mock = mocking(client);
       mock.onGet('/devices').reply(200, { devices: [] });
@@ -229,7 +230,7 @@ describe('an axios instance of all owners', () => {
       mock.restore();
     });
 
-    it('axios with axios-mock-adapter repeats a call that the mock answers with 401, and no other', async () => {
+    it('axios with axios-mock-adapter repeats a call after a 401 of the mock, and after no other status', async () => {
       const tokens = twoTenants();
       const { client } = shared(tokens, ORIGIN);
       const mock = mocking(client);
@@ -255,7 +256,7 @@ describe('an axios instance of all owners', () => {
   });
 
   describe('axios with axios-retry', () => {
-    it('retries a 503 with the token, and counts a rejected token as no attempt of its own', async () => {
+    it('axios-retry retries a 503 with the token, and does not count the repetition after a 401 as an attempt', async () => {
       const statuses = [503, 401, 200];
       await using service = await ResourceService.start((_, response) => {
         response.writeHead(statuses.shift() ?? 500).end();
@@ -276,7 +277,7 @@ describe('an axios instance of all owners', () => {
       expect(service.tokens).toEqual(['t1', 't2', 't3', 't4', 't5', 't6']);
     });
 
-    it('axios with axios-retry can tell a token that cannot be obtained from a service that cannot be reached', async () => {
+    it('axios-retry can distinguish a token that cannot be obtained from a service that cannot be reached', async () => {
       const tokens = twoTenants();
       tokens.acme.failure = new OwnerTokenError('owner_refused', 'the service refuses this owner');
       const { client } = shared(tokens, ORIGIN);

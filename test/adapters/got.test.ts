@@ -16,7 +16,7 @@ const makeClient =
   };
 
 describe('got', () => {
-  adapterSuite({ makeClient, causeOf: (thrown) => (thrown as RequestError).cause ?? thrown });
+  adapterSuite({ name: 'got', makeClient, causeOf: (thrown) => (thrown as RequestError).cause ?? thrown });
 
   const clientFor = (tokens: NumberedTokens, origin: string) =>
     got.extend(ownerTokenHooks(ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)))));
@@ -36,7 +36,7 @@ describe('got', () => {
     expect(service.received.map(({ body }) => body)).toEqual(['{"a":1}', '{"a":1}', 'a=1', 'a=1']);
   });
 
-  it('throws the second 401 where it throws statuses', async () => {
+  it('got throws the second 401, as it throws other error statuses', async () => {
     await using service = await ResourceService.start((_, response) => response.writeHead(401).end());
     const tokens = new NumberedTokens();
     await expect(clientFor(tokens, service.origin)(service.origin)).rejects.toMatchObject({
@@ -56,7 +56,7 @@ describe('got', () => {
     }
   });
 
-  it('got keeps other hooks and other retries going', async () => {
+  it("got still runs the caller's hooks and its own retries", async () => {
     const statuses = [503, 401, 200];
     await using service = await ResourceService.start((_, response, index) =>
       response.writeHead(statuses[index] ?? 500).end(),

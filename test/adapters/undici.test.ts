@@ -22,12 +22,12 @@ const makeClient =
   };
 
 describe('undici', () => {
-  adapterSuite({ makeClient });
+  adapterSuite({ name: 'undici', makeClient });
 
   const callFor = (tokens: NumberedTokens, origin: string) =>
     ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)));
 
-  it('undici takes headers in every form, of any case', async () => {
+  it('undici accepts headers in every form and any case', async () => {
     await using service = await ResourceService.start();
     const dispatcher = dispatcherFor(callFor(new NumberedTokens(), service.origin));
     for (const headers of [
@@ -63,7 +63,7 @@ describe('undici', () => {
     }
   });
 
-  it('breaks off a 401 that is long or stalls, and uses the connection of a short one again', async () => {
+  it('undici cancels a 401 response that is long or stalls, and reuses the connection of a short one', async () => {
     for (const first of ['short', 'long', 'stalled'] as const) {
       let bytes = 0;
       const fill = Buffer.alloc(16_384);
@@ -92,7 +92,7 @@ describe('undici', () => {
     }
   });
 
-  it('undici presents the token where the protocol is upgraded', async () => {
+  it('undici presents the token when the protocol is upgraded', async () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -108,7 +108,7 @@ describe('undici', () => {
     server.close();
   });
 
-  it('wants to know the origin', async () => {
+  it('undici needs an origin in the options of each call', async () => {
     await using service = await ResourceService.start();
     const pool = new Pool(service.origin).compose(ownerTokenInterceptor(callFor(new NumberedTokens(), service.origin)));
     await expect(pool.request({ path: '/', method: 'GET' })).rejects.toThrow('known origins only');

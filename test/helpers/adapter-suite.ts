@@ -22,13 +22,15 @@ export interface ClientCall {
 export type Client = (url: string, call?: ClientCall) => Promise<{ status: number; body: string }>;
 
 export interface Traits {
+  /** Of the client, for the titles. */
+  readonly name: string;
   readonly makeClient: (call: OwnerFetch) => Client;
   /** The library's own error in what this client throws. */
   readonly causeOf?: (thrown: unknown) => unknown;
 }
 
 /** The tests that every adapter must pass: another HTTP client obeys the rules of `ownerFetch`. */
-export function adapterSuite({ makeClient, causeOf = (thrown) => thrown }: Traits): void {
+export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown }: Traits): void {
   const clientFor = (tokens: NumberedTokens, origin: string, options?: OwnerFetchOptions) =>
     makeClient(ownerFetchFor(tokens, 'key', callRules(options, rulesOfSource(origin))));
   const accepting = (...good: string[]) =>
@@ -44,7 +46,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown }: Trait
     return causeOf(thrown);
   };
 
-  it("presents the token in place of the caller's, and leaves other headers alone", async () => {
+  it(`${name} presents the token in place of the caller's Authorization header, and keeps other headers`, async () => {
     await using service = await ResourceService.start();
     const tokens = new NumberedTokens();
     const headers = { Authorization: 'Bearer stale', 'X-Own': 'yes' };
@@ -59,7 +61,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown }: Trait
     expect(tokens.accepted).toEqual(['t1']);
   });
 
-  it('presents it as the `present` option does', async () => {
+  it(`${name} presents the token as the option present does`, async () => {
     await using service = await ResourceService.start();
     const client = clientFor(new NumberedTokens(), service.origin, {
       present: (token, headers) => headers.set('x-token', token.value),
@@ -68,7 +70,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown }: Trait
     expect(service.received[0]?.headers).toMatchObject({ 'x-token': 't1', authorization: 'Basic mine' });
   });
 
-  it('makes a call once more after a 401, with another token and the same body', async () => {
+  it(`${name} repeats a call once after a 401, with another token and the same body`, async () => {
     await using service = await accepting('t2');
     const tokens = new NumberedTokens();
     const answer = await clientFor(tokens, service.origin)(service.origin, { method: 'POST', body: 'text' });
@@ -80,7 +82,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown }: Trait
     expect(tokens).toMatchObject({ rejected: ['t1'], accepted: ['t2'] });
   });
 
-  it('returns the second 401, and rejects its token too', async () => {
+  it(`${name} returns the second 401, and rejects its token too`, async () => {
     await using service = await accepting();
     const tokens = new NumberedTokens();
     expect(await clientFor(tokens, service.origin)(service.origin)).toEqual({ status: 401, body: 'refused' });
@@ -88,7 +90,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown }: Trait
     expect(tokens).toMatchObject({ rejected: ['t1', 't2'], accepted: [] });
   });
 
-  it('does not send a stream again: returns the 401 and rejects its token', async () => {
+  it(`${name} does not send a stream again, but returns the 401 and rejects its token`, async () => {
     await using service = await accepting('t2');
     const tokens = new NumberedTokens();
     const body = Readable.from([Buffer.from('str'), Buffer.from('eam')]);
@@ -98,7 +100,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown }: Trait
     expect(tokens.rejected).toEqual(['t1']);
   });
 
-  it('returns every other status unchanged', async () => {
+  it(`${name} returns every other status unchanged`, async () => {
     for (const status of [204, 400, 403, 404, 418, 501]) {
       await using service = await ResourceService.start((_, response) => response.writeHead(status).end());
       const tokens = new NumberedTokens();
@@ -108,7 +110,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown }: Trait
     }
   });
 
-  it('sends nothing to an origin that is not allowed, and requests no token', async () => {
+  it(`${name} requests no token for an origin that is not allowed, and sends nothing there`, async () => {
     await using service = await ResourceService.start();
     const tokens = new NumberedTokens();
     const failure = await failureOf(clientFor(tokens, 'https://api.example.com')(service.origin));
@@ -116,13 +118,13 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown }: Trait
     expect([service.connections, tokens.asked]).toEqual([0, 0]);
   });
 
-  it('throws the error for which no token is available', async () => {
+  it(`${name} throws the error that keeps it from getting a token`, async () => {
     const tokens = new NumberedTokens();
     tokens.failure = new OwnerTokenError('owner_refused', 'no');
     expect(await failureOf(clientFor(tokens, 'http://127.0.0.1:1')('http://127.0.0.1:1'))).toBe(tokens.failure);
   });
 
-  it('rejects when the signal aborts, also while it waits for a token', async () => {
+  it(`${name} rejects when the signal aborts, also while it waits for a token`, async () => {
     await using service = await ResourceService.start();
     const tokens = new NumberedTokens();
     const client = clientFor(tokens, service.origin);
@@ -137,7 +139,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown }: Trait
   });
 
   describe('redirects', () => {
-    it('to allowed origins carry the token', async () => {
+    it(`${name} carries the token along redirects to allowed origins`, async () => {
       await using target = await ResourceService.start();
       await using service = await ResourceService.start((_, response) => {
         response.writeHead(302, { location: `${target.origin}/end` }).end();
@@ -153,7 +155,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown }: Trait
       expect(target.received).toMatchObject([{ path: '/end', token: 't1' }, { headers: { 'x-token': 't1' } }]);
     });
 
-    it('to any other origin are refused, and nothing is sent there', async () => {
+    it(`${name} refuses a redirect to any other origin, and sends nothing there`, async () => {
       await using target = await ResourceService.start();
       for (const status of [301, 302, 303, 307, 308]) {
         await using service = await ResourceService.start((_, response) => {

@@ -164,7 +164,7 @@ it('every answer has a strict content security policy, and the page nothing that
   expect(page).not.toMatch(/<style|style=|<script(?![^>]* src="live-view\.js")|\son\w+=|https?:\/\/(?!www\.w3\.org\/)/);
 });
 
-it('every answer is the same over node:http as over fetch', async () => {
+it('the answers over node:http equal those over fetch', async () => {
   const { view } = viewed();
   using server = await listen(view.node);
   const facts = async (answer: Response) => {
@@ -264,7 +264,7 @@ it('the stream begins with the replica and the owners in use, and goes on twice 
   await frames.close();
 });
 
-it('the stream has an owner that fails among 10,000 that work in the next frame, with the reason and the next attempt', async () => {
+it('the stream shows in its next frame which of 10,000 owners fails, with the reason and the next attempt', async () => {
   const { view, registry, clock, source } = viewed();
   for (const accessKey of keys(10_000)) await registry.getToken(accessKey);
   const frames = await Frames.of(view);
@@ -280,7 +280,7 @@ it('the stream has an owner that fails among 10,000 that work in the next frame,
   await frames.close();
 });
 
-it('the stream has circuits from when they open until they close, also one that was open before anybody looked', async () => {
+it('the stream shows circuits from their opening to their closing, including one that opened before the page', async () => {
   const { view, registry, clock, source } = viewed();
   const given = { failureScope: 'endpoint' } as const;
   source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down', given)));
@@ -297,7 +297,7 @@ it('the stream has circuits from when they open until they close, also one that 
   await frames.close();
 });
 
-it('the stream keeps the last 5,000 requests and no more, however many there are', async () => {
+it('the stream keeps only the last 5,000 requests', async () => {
   const { view, registry, clock } = viewed();
   const frames = await Frames.of(view);
   await frames.next();
@@ -350,7 +350,7 @@ it('the stream is subscribed to the channels only while a page is open, and neve
   await again.close();
 });
 
-it('the stream ends when the client of either kind is gone', async () => {
+it('the stream ends when its client disconnects, over node:http as over fetch', async () => {
   const { view } = viewed();
   const gone = new AbortController();
   await view.fetch(new Request('http://backend.example/tokens/events', { signal: gone.signal }));
@@ -365,7 +365,7 @@ it('the stream ends when the client of either kind is gone', async () => {
   while (isSubscribed().length > 0) await new Promise(setImmediate);
 });
 
-it('the stream is given to fifty pages at most', async () => {
+it('the stream serves at most fifty pages at once', async () => {
   const { view } = viewed();
   const open = await Promise.all(Array.from({ length: 50 }, () => Frames.of(view)));
   expect((await ask(view, '/events')).status).toBe(503);
@@ -408,7 +408,7 @@ it('the search by access key is off unless it is turned on; then it gives the ow
   ]);
 });
 
-it('the live view sends no secret, in state, stream, search or page, whatever fails', async () => {
+it('the live view sends no secret in its state, stream, search results or page, whatever fails', async () => {
   const { accessKey, otherAccessKey, token, clientSecret } = SECRETS;
   const all = Object.values(SECRETS).join(' ');
   const source = new ScriptedSource((call) => {

@@ -108,7 +108,7 @@ const failureOf = (accessKey: string): Promise<OwnerTokenError> =>
   );
 
 describe('metrics', () => {
-  it('metrics tell what the registry did, by OpenTelemetry names', async () => {
+  it('metrics report what the registry did, under OpenTelemetry names', async () => {
     const stop = instrument(registry, { meterProvider, tracerProvider });
     await Promise.all([registry.getToken('a'), registry.getToken('a'), registry.getToken('b')]);
     await registry.getToken('a');
@@ -133,7 +133,7 @@ describe('metrics', () => {
     expect(await series('owner_token.requests')).not.toMatchObject({ miss: requests });
   });
 
-  it('metrics tell refreshes from requests for calls that found no usable token', async () => {
+  it('metrics distinguish refreshes from requests of calls that found no usable token', async () => {
     instrument(registry, { meterProvider, tracerProvider });
     await registry.getToken('a');
     clock.advance(90_000);
@@ -143,7 +143,7 @@ describe('metrics', () => {
     expect(await series('owner_token.request.duration')).toEqual({ absent: 1, refresh: 1 });
   });
 
-  it('metrics tell durations and waits in seconds', async () => {
+  it('metrics report durations and waits in seconds', async () => {
     const slow: TokenSource = {
       requestToken: () =>
         new Promise((resolve) =>
@@ -168,7 +168,7 @@ describe('metrics', () => {
     expect(scraped).toMatch(/^owner_token_request_queue_duration_seconds_sum\{.*\} 0\.2$/m);
   });
 
-  it('metrics tell the state of the circuits', async () => {
+  it('metrics report the state of the circuits', async () => {
     instrument(registry, { meterProvider, tracerProvider });
     const { retryAtMs = 0 } = await failureOf('invalid-client');
     expect(await series('owner_token.circuit.state')).toMatchObject({
@@ -185,7 +185,7 @@ describe('metrics', () => {
     await trial;
   });
 
-  it('metrics count the calls that an open circuit refuses among the refused lookups', async () => {
+  it('metrics count calls refused by an open circuit as refused lookups', async () => {
     const error = new OwnerTokenError('endpoint_unavailable', 'down', {
       failureScope: 'endpoint',
       retryAfterMs: 60_000,
@@ -200,19 +200,19 @@ describe('metrics', () => {
     expect(await series('owner_token.refusals')).toEqual({ owner: 0, client: 0, endpoint: 2 });
   });
 
-  it('metrics tell the outcomes of a fleet', async () => {
+  it('metrics report the outcomes of a fleet', async () => {
     const stats = { sharing: true, shared: 5, leader: 3, fallback: 2, refused: 1, unreadable: 0 };
     instrument(registry, { meterProvider, tracerProvider, fleet: { stats: () => stats } as never });
     expect(await series('owner_token.fleet.requests')).toEqual({ shared: 5, leader: 3, fallback: 2, refused: 1 });
   });
 
-  it('carry an owner only if asked to, and then its fingerprint', async () => {
+  it('metrics carry an owner only on request, and then its fingerprint', async () => {
     instrument(registry, { meterProvider, tracerProvider, ownerAttribute: 'customer' });
     await registry.getToken('a');
     expect(await series('owner_token.request.duration')).toEqual({ [`${registry.fingerprint('a')} absent`]: 1 });
   });
 
-  it('metrics are recorded in the context of their span, for exemplars', async () => {
+  it('metrics are recorded in the context of their span, so that exemplars link to it', async () => {
     const recordedIn: unknown[] = [];
     const meter = meterProvider.getMeter('test');
     const getMeter = () =>
@@ -229,7 +229,7 @@ describe('metrics', () => {
     expect(recordedIn).toEqual([request?.spanContext().spanId, request?.spanContext().spanId]);
   });
 
-  it('metrics of two registries stay apart by name', async () => {
+  it('metrics of two registries are told apart by name', async () => {
     const other = new OwnerTokenRegistry({ source, clock, name: 'erp' });
     instrument(registry, { meterProvider, tracerProvider });
     await other.getToken('a');
@@ -256,7 +256,7 @@ describe('metrics', () => {
 describe('spans', () => {
   const spanNamed = (name: string) => memory.getFinishedSpans().filter((span) => span.name === name);
 
-  it('spans stand between the caller and the HTTP client', async () => {
+  it("spans are children of the caller's span and parents of the HTTP client's", async () => {
     instrument(registry, { meterProvider, tracerProvider });
     const caller = tracer.startSpan('caller');
     await context.with(trace.setSpan(context.active(), caller), () => registry.getToken('a'));
@@ -272,7 +272,7 @@ describe('spans', () => {
     });
   });
 
-  it('spans of a failure have its code, and none of its secrets', async () => {
+  it('spans of failed requests have the error code, and no secret', async () => {
     instrument(registry, { meterProvider, tracerProvider });
     await failureOf('revoked');
     const [request] = spanNamed('owner_token.request');
@@ -280,7 +280,7 @@ describe('spans', () => {
     expect(request?.attributes).toMatchObject({ 'error.type': 'owner_refused', 'http.response.status_code': 400 });
   });
 
-  it('spans of a refresh are roots, linked to the call that started it', async () => {
+  it('spans of refreshes are root spans, linked to the call that started them', async () => {
     instrument(registry, { meterProvider, tracerProvider });
     await registry.getToken('a');
     memory.reset();
@@ -294,7 +294,7 @@ describe('spans', () => {
     expect(spanNamed('POST')[0]?.parentSpanContext?.spanId).toBe(request?.spanContext().spanId);
   });
 
-  it('spans end once each: what has ended is not kept until the reports stop', async () => {
+  it('spans end once, and are released when they end', async () => {
     const ended = new Map<Span, number>();
     const counting: TracerProvider = {
       getTracer: () => ({
@@ -319,7 +319,7 @@ describe('spans', () => {
     expect([...ended.values()]).toEqual([1, 1, 1]);
   });
 
-  it('spans leave in place what others run the request in, another registry report among them', async () => {
+  it('spans keep the wrappers of other subscribers around the request, such as a second instrumentation', async () => {
     const seen: unknown[] = [];
     const store = new AsyncLocalStorage<string>();
     const looking: TokenSource = {
@@ -344,7 +344,7 @@ describe('spans', () => {
     expect(requests).toContain(spanNamed('POST')[0]?.parentSpanContext?.spanId);
   });
 
-  it('spans end when the request is abandoned, and when the reports stop', async () => {
+  it('spans end when the request is abandoned, and when reporting stops', async () => {
     const hanging: TokenSource = {
       requestToken: (_, { signal }) =>
         new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
@@ -368,7 +368,7 @@ describe('spans', () => {
   });
 });
 
-it('the instrumentation is one for the SDK, which gives it providers and switches it off', async () => {
+it('the instrumentation takes its providers from the SDK, which can also disable it', async () => {
   const instrumentation = new OwnerTokenInstrumentation();
   expect(instrumentation).toBeInstanceOf(InstrumentationBase);
   const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));

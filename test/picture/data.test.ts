@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type Bar, countsBetween, liveBar, type Second } from '../../src/picture/data.ts';
 
-it('counts the seconds that begin in a span, each once in spans that follow each other', () => {
+it('a span counts the seconds that begin in it, so that adjacent spans count each second once', () => {
   const seconds = new Map<number, Second>([9, 10, 11, 12].map((second) => [second, [second, 100]]));
   expect(countsBetween(seconds, 10_000, 12_000)[0]).toBe(200);
   expect(countsBetween(seconds, 9001, 10_001)[0]).toBe(100);
@@ -11,11 +11,11 @@ it('counts the seconds that begin in a span, each once in spans that follow each
 describe('the live bar', () => {
   const bar = (id: string, toMs: number): Bar => ({ id, fromMs: 0, toMs, cut: false });
 
-  it('is the one that lasts longest', () => {
+  it('the live bar is the one that lasts longest', () => {
     expect(liveBar({ bars: [bar('t', 1000), bar('u', 2000), bar('v', 1500)] }, 500)?.id).toBe('u');
   });
 
-  it('is none from the millisecond on in which it ends', () => {
+  it('a bar is no longer live from the millisecond in which it ends', () => {
     expect(liveBar({ bars: [bar('t', 1000)] }, 999)).toBeDefined();
     expect(liveBar({ bars: [bar('t', 1000)] }, 1000)).toBeUndefined();
   });

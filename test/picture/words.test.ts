@@ -13,9 +13,9 @@ describe('words', () => {
     [4_800_000, '1 h 20 min'],
     [7_200_000, '2 h'],
     [86_400_000 * 3, '3 days'],
-  ])('says %d ms as %s', (ms, word) => expect(spanWord(ms)).toBe(word));
+  ])('a duration of %d ms is written as %s', (ms, word) => expect(spanWord(ms)).toBe(word));
 
-  it('counts with the right word', () => {
+  it('a count is followed by the singular or the plural', () => {
     expect([plural(1, 'owner'), plural(0, 'owner'), plural(1200, 'owner')]).toEqual([
       '1 owner',
       '0 owners',

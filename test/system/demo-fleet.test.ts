@@ -39,7 +39,7 @@ afterAll(() => {
   for (const folder of [outDir, bareDir]) rmSync(folder, { recursive: true, force: true });
 });
 
-it.skipIf(noRedis)('leaves no connection open that was being made when the demo was ended', async () => {
+it.skipIf(noRedis)('a client that is still connecting when the demo ends leaves no connection open', async () => {
   const server = await startRedis();
   const admin = new Redis(server.port);
   try {
@@ -67,7 +67,7 @@ function run(args: string[], env: NodeJS.ProcessEnv, folder = outDir) {
 }
 
 describe('demo --fleet', () => {
-  it('mentions REDIS_URL in its help', () => {
+  it('demo --help mentions REDIS_URL', () => {
     const { stdout } = run(['--help'], {});
     expect(stdout).toContain('REDIS_URL');
   });
@@ -101,7 +101,7 @@ describe('demo --fleet', () => {
     expect(stderr).toContain('REDIS_URL: no connection to this Redis (no response within 5 s)');
   });
 
-  it('connects no client if the time was up before it was loaded', async () => {
+  it('demo --fleet connects no client that is loaded after the deadline', async () => {
     const silent = createServer().unref();
     await once(silent.listen(0, '127.0.0.1'), 'listening');
     let connections = 0;
@@ -119,7 +119,7 @@ describe('demo --fleet', () => {
     expect(stderr).toContain('no Redis client is installed: npm install redis (or ioredis)');
   });
 
-  it.skipIf(noRedis)('requests each owner once', { timeout: 60_000 }, () => {
+  it.skipIf(noRedis)('demo --fleet requests one token per owner', { timeout: 60_000 }, () => {
     const { status, stdout, stderr } = run(['--json'], { PATH: process.env.PATH });
     expect(stderr).toBe('');
     expect(JSON.parse(stdout)).toMatchObject({ ok: true, unshared: 1600 });

@@ -31,7 +31,7 @@ describe('demo', () => {
     expect(code).toBe(0);
   });
 
-  it('fits 60 columns, and rewrites one line of progress on a terminal', async () => {
+  it('demo fits 60 columns, and rewrites one line of progress on a terminal', async () => {
     let text = '';
     const out = {
       isTTY: true,
@@ -80,7 +80,7 @@ describe('demo', () => {
     await expect(fetch(url)).rejects.toThrow();
   });
 
-  it('demo --view is an error together with other options', async () => {
+  it('demo --view cannot be combined with other options', async () => {
     const { code, err } = await runCommand(['demo', '--view', '--fleet']);
     expect(code).toBe(2);
     expect(err).toContain('--view: cannot be combined with other options');
@@ -91,7 +91,7 @@ describe('demo', () => {
     expect(code).toBe(130);
   });
 
-  it('demo draws requests in proportion, waiting times, each owner and the failed checks', () => {
+  it('demo draws requests in proportion, waiting times, every owner and the failed checks', () => {
     const picture = drawResult(RESULT);
     expect(picture).toContain('cold start          █░░░░');
     expect(picture).toMatch(/ 3 for 4,000/);

@@ -64,14 +64,14 @@ describe('without a proxy', () => {
     'fetch of undici': viaUndici(new Agent({ connect: { ...CA, ...CLIENT } })),
   };
   for (const [name, transport] of Object.entries(transports)) {
-    it(`${name}: a private CA and a client certificate`, async () => {
+    it(`${name} trusts a private CA and presents a client certificate`, async () => {
       await using service = await startService({ mutual: true });
       expect(await tokenOver(service.baseUrl, transport)).toBe('issued');
       expect(service.clients).toEqual([true]);
     });
   }
 
-  it('a private CA alone, and a client certificate that is missing', async () => {
+  it('a private CA is enough unless the service demands a client certificate', async () => {
     await using open = await startService({ mutual: false });
     await using mutual = await startService({ mutual: true });
     const agent = new https.Agent({ keepAlive: true, ...CA });
@@ -97,7 +97,7 @@ describe('behind a proxy', () => {
   for (const [name, transportTo] of Object.entries(transports)) {
     for (const scheme of ['http', 'https'] as const) {
       for (const mutual of [false, true]) {
-        it(`${name}: over ${scheme} to ${mutual ? 'mutual TLS' : 'a private CA'}`, async () => {
+        it(`${name} tunnels through a proxy over ${scheme} to a service with ${mutual ? 'mutual TLS' : 'a private CA'}`, async () => {
           await using service = await startService({ mutual });
           await using proxy = await ConnectProxy.start(scheme);
           const transport = transportTo(proxy.url);
@@ -109,7 +109,7 @@ describe('behind a proxy', () => {
       }
     }
 
-    it(`${name}: with credentials for the proxy, and without`, async () => {
+    it(`${name} authenticates to a proxy, and fails without credentials`, async () => {
       await using service = await startService({ mutual: false });
       await using proxy = await ConnectProxy.start('http', 'user:password');
       const withPassword = proxy.url.replace('://', '://user:password@');

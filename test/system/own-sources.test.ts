@@ -96,11 +96,11 @@ async function requestsOf(make: (url: string, clock: ManualClock) => TokenSource
   return service.calls.length;
 }
 
-describe.each(Object.entries(FAULTS))('with %s', (_fault, answer) => {
+describe.each(Object.entries(FAULTS))('with %s', (fault, answer) => {
   const ofEndpoint = requestsOf((baseUrl, clock) => new TokenEndpoint({ baseUrl, ...CREDENTIALS, clock }), answer);
 
   it.each(Object.entries(SOURCES))(
-    'a source with %s makes at most 1.5 times the requests of a TokenEndpoint',
+    `a source with %s makes at most 1.5 times the requests of a TokenEndpoint, with ${fault}`,
     async (_name, make) => {
       const [count, most] = [await requestsOf(make, answer), 1.5 * (await ofEndpoint)];
       expect(count).toBeLessThanOrEqual(most);
@@ -138,7 +138,7 @@ describe('the template of the docs', () => {
     ['an HTML page with a 200', status(200, '<html>log in</html>'), { code: 'invalid_response', retryable: true }],
     ['no token', json(200, {}), { code: 'invalid_response' }],
     ['an outage', status(502, '<html>bad gateway</html>'), { code: 'endpoint_unavailable' }],
-  ])('the template of the docs tells %s as what it is', async (_what, answer, expected) => {
+  ])('the template of the docs reports %s with the right error code', async (_what, answer, expected) => {
     expect(await codeWith(answer)).toMatchObject(expected);
   });
 });

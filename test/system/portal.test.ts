@@ -73,7 +73,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
   });
 
   describe('the first visit', () => {
-    it('loads nothing from elsewhere, and has settings for an integration, secrets only when asked for', async () => {
+    it('the portal loads nothing from elsewhere, and shows the settings of an integration, with secrets only on request', async () => {
       await start();
       expect(opened.loaded.filter((url) => !url.startsWith(`${sandbox.portalUrl}/`))).toEqual([]);
       const secrets = [sandbox.clientSecret, sandbox.accessKeys[0] ?? ''];
@@ -86,7 +86,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
       for (const secret of secrets) await shows(() => page.content()).not.toContain(secret);
     });
 
-    it('sends one request, and shows it everywhere', async () => {
+    it('the portal sends one request, and shows it in every place', async () => {
       await start();
       expect(await textOf(figure('Success'))).toMatch(/^–/);
       await button('Send one request').click();
@@ -103,7 +103,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
   });
 
   describe('the lanes', () => {
-    it('show a wasted request, an error, a rate limit, a socket fault and a revoked token, and say so in the table', async () => {
+    it("the portal's lanes show a wasted request, an error, a rate limit, a socket fault and a revoked token, and its table names them", async () => {
       await start();
       const [a, b, c, d, e] = sandbox.accessKeys;
       await askToken(sandbox, a);
@@ -135,7 +135,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
       ]);
     });
 
-    it('of 200 owners fit one screen, and a click on a mark shows its request', async () => {
+    it("the portal's lanes of 200 owners fit one screen, and a click on a mark shows its request", async () => {
       await start({ owners: 200 });
       await Promise.all(sandbox.accessKeys.map((key) => askToken(sandbox, key)));
       await shows(lanes).toMatch(/^200 lanes, 1 min: 200 × 200\./);
@@ -157,7 +157,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
       expect(page.url()).toMatch(/search=owner-12/);
     });
 
-    it('stand still when held, and go on afterwards', async () => {
+    it("the portal's lanes stand still while held, and move on afterwards", async () => {
       await start();
       await button('Hold').click();
       await askToken(sandbox);
@@ -168,7 +168,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     });
   });
 
-  it('is never left loading, over fifty reloads of an idle sandbox', { timeout: 240_000 }, async () => {
+  it('the portal finishes loading in each of fifty reloads of an idle sandbox', { timeout: 240_000 }, async () => {
     await start();
     // A browser that paints late: effects run when the state has long arrived, and nothing follows it.
     await page.addInitScript(`{
@@ -203,7 +203,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
       await shows(lanes).toContain('1 × 200, 1 × 5xx');
     };
 
-    it('is zoomed to by dragging over the rail, with its requests, and left again', async () => {
+    it("the portal's past is zoomed to by dragging over the rail, with its requests, and left again", async () => {
       await startWithPast();
       const [from, to] = [await placeAt(0.7), await placeAt(0.98)];
       await page.mouse.move(from.x, from.y);
@@ -224,7 +224,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
       await shows(() => page.locator('.requests tbody tr').count()).toBe(3);
     });
 
-    it('is zoomed to with a finger', async () => {
+    it("the portal's past is zoomed to with a finger", async () => {
       await startWithPast({ hasTouch: true });
       const devtools = await page.context().newCDPSession(page);
       const touch = (type: 'touchStart' | 'touchMove' | 'touchEnd', touchPoints: { x: number; y: number }[]) =>
@@ -237,7 +237,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
       await shows(lanes).toMatch(/: 1 × 5xx\./);
     });
 
-    it('is zoomed to and left again with the keyboard alone', async () => {
+    it("the portal's past is zoomed to and left again with the keyboard alone", async () => {
       await startWithPast();
       // The selection starts at a fixed time and ends where the cursor is, which moves with the clock.
       await button('Freeze time').click();
@@ -255,7 +255,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
       await shows(() => held().count()).toBe(0);
     });
 
-    it('is in the address, with the requests that a verdict names', async () => {
+    it("the portal's address holds the zoomed range, with the requests that a verdict names", async () => {
       await startWithPast();
       const ids = sandbox.ledger.entries().map(({ id }) => id);
       await askToken(sandbox, sandbox.accessKeys[3]);
@@ -268,7 +268,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     });
   });
 
-  it('says why a request failed, and sends it again', async () => {
+  it('the portal says why a request failed, and sends it again', async () => {
     await start();
     sandbox.faults.add({ kind: 'status', status: 503, when: { next: 1 } });
     await askToken(sandbox, sandbox.accessKeys[1]);
@@ -282,7 +282,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await page.getByText('the sandbox does not know its access key').waitFor();
   });
 
-  it('calls an outage one in its headline, with connections refused and success until then', async () => {
+  it("the portal's headline reports an outage, with refused connections and the success rate until then", async () => {
     await start({ lifetimeSeconds: 10 });
     for (const key of sandbox.accessKeys) await askToken(sandbox, key);
     await shows(() => textOf(figure('Success'))).toMatch(/^100%/);
@@ -293,7 +293,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await shows(() => page.locator('.figures').getByRole('img', { name: 'alarm' }).count()).toBe(3);
   });
 
-  it('shows outcomes and owners in full on a phone, and the current tab in forced colours', async () => {
+  it('the portal shows outcomes and owners in full on a phone, and the current tab in forced colours', async () => {
     await start({ owners: 3 }, { viewport: { width: 390, height: 800 } });
     await askToken(sandbox);
     await askToken(sandbox);
@@ -308,7 +308,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     expect(await seriousViolations(page)).toEqual([]);
   });
 
-  it('shows one request in detail, as a command without secrets until they are asked for', async () => {
+  it('the portal shows one request in detail, as a command without secrets unless requested', async () => {
     await start({}, { permissions: ['clipboard-read', 'clipboard-write'] });
     await askToken(sandbox, sandbox.accessKeys[1]);
     await page.locator('.requests tbody button').click();
@@ -323,7 +323,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await shows(() => textOf(detail.locator('pre'))).toContain(sandbox.accessKeys[1]);
   });
 
-  it('runs a scenario with one click, tells what is left of it and of its fault, and ends it', async () => {
+  it('the portal runs a scenario with one click, shows the time left of it and of its fault, and ends it', async () => {
     await start();
     await button('Rate-limit storm').click();
     await says('Rate-limit storm: started.');
@@ -339,7 +339,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await shows(() => textOf(figure('Owners covered'))).toMatch(/^0\s+of 200/);
   });
 
-  it('judges a run, and leads from a finding to its requests', async () => {
+  it('the portal judges a run, and links a finding to its requests', async () => {
     await start();
     sandbox.clock.freeze();
     await askAll(sandbox.accessKeys);
@@ -363,7 +363,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await page.getByText(/Last run at .*: failed/).waitFor();
   });
 
-  it('says that a run was not tested, and why', async () => {
+  it('the portal says that a run was not tested, and why', async () => {
     await start();
     await button('Rate-limit storm').click();
     await button('End scenario').click();
@@ -371,7 +371,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     expect(await textOf(page.locator('.verdict.not-tested'))).toContain('The run ended early');
   });
 
-  it('shows the same picture after a reload, whatever calls to /echo came between', async () => {
+  it('the portal shows the same picture after a reload, however many calls to /echo came in between', async () => {
     await start({ owners: 20 });
     for (const key of sandbox.accessKeys) await askToken(sandbox, key);
     const token = await tokenFor(sandbox);
@@ -382,7 +382,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     expect(await textOf(figure('Token requests'))).toContain('21 since the start');
   });
 
-  it('counts success of token requests alone, in the window', async () => {
+  it("the portal's success rate counts only token requests in the window", async () => {
     await start();
     const token = await tokenFor(sandbox);
     for (let n = 0; n < 50; n++) await echo(sandbox, token);
@@ -394,7 +394,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await shows(() => textOf(figure('Success'))).toMatch(/^–/);
   });
 
-  it('draws a fault as a band that stays when it is over, and reads out a moment by keyboard', async () => {
+  it('the portal draws a fault as a band that remains after its end, and reads out a moment by keyboard', async () => {
     await start();
     sandbox.faults.add({ kind: 'status', status: 503, when: { next: 1 } });
     await askToken(sandbox);
@@ -419,7 +419,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await shows(() => page.locator('.lane-name').count()).toBe(1);
   });
 
-  it('shows the worst owners first where there are more than lanes', async () => {
+  it('the portal shows the worst owners first if there are more owners than lanes', async () => {
     await start({ owners: 400 });
     await askToken(sandbox, sandbox.accessKeys[398]);
     sandbox.faults.add({ kind: 'status', status: 503, when: { next: 1 } });
@@ -429,7 +429,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await shows(async () => (await page.locator('.lane-name').allInnerTexts())[0]).toBe('Appliance owner 400');
   });
 
-  it('moves time on, freezes it, and starts again from the beginning', async () => {
+  it('the portal advances time, freezes it, and starts over', async () => {
     await start();
     await askToken(sandbox);
     await shows(() => textOf(figure('Owners covered'))).toMatch(/^1\b/);
@@ -447,7 +447,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await shows(() => page.locator('.requests tbody tr').count()).toBe(0);
   });
 
-  it('tells of a lost connection, and comes back by itself to whatever is there then', async () => {
+  it('the portal reports a lost connection, and reconnects by itself to the current state', async () => {
     await start();
     const portalPort = Number(new URL(sandbox.portalUrl).port);
     expected = /./;
@@ -458,7 +458,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await page.locator('.connection').getByText('Connected').waitFor();
   });
 
-  it('dims the page and stops its time while the connection is lost', async () => {
+  it('the portal dims the page and stops its clock while the connection is lost', async () => {
     await start({}, { movesTime: true });
     await askToken(sandbox);
     await shows(lanes).toContain('1 × 200');
@@ -489,7 +489,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
       page.evaluate(`Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
         document.dispatchEvent(new Event('visibilitychange'))`);
 
-    it('closes its event stream, and is up to date when it is seen again', async () => {
+    it('the portal closes its event stream while hidden, and is up to date when shown again', async () => {
       await start();
       await page.evaluate(`{ const { close } = EventSource.prototype;
         EventSource.prototype.close = function () { close.call(this); window.closed_ = true; } }`);
@@ -502,7 +502,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
       await shows(lanes).toContain('2 × 200');
     });
 
-    it('loses nothing of its picture in three seconds, whatever calls to /echo come between', async () => {
+    it('the portal loses nothing of its picture while hidden for three seconds, however many calls to /echo come in between', async () => {
       await start({ owners: 20 }, { movesTime: true });
       const token = await tokenFor(sandbox);
       for (const key of sandbox.accessKeys.slice(1)) await askToken(sandbox, key);
@@ -520,7 +520,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     const figureValues = () => Promise.all(['Success', 'Owners covered'].map((name) => textOf(figure(name))));
   });
 
-  it('works where a control token is required, and keeps it out of the address', async () => {
+  it('the portal works with a required control token, and keeps it out of the address', async () => {
     sandbox = await startSandbox({ host: '0.0.0.0' });
     opened = await open(browser, `${sandbox.portalUrl}/?token=${sandbox.portalToken}`);
     page = opened.page;
@@ -539,7 +539,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
         return { tag: it.tagName, text: (it.getAttribute('aria-label') || it.innerText || it.id || '').trim(), outline: style.outlineStyle };
       })()`) as Promise<{ tag: string; text: string; outline: string }>;
 
-    it('every control of every screen is reached, with its focus to be seen', async () => {
+    it("the portal's controls can all be reached by keyboard, with visible focus", async () => {
       await start({ owners: 3, faults: [{ kind: 'status', status: 503, when: { next: 2 } }] });
       await askToken(sandbox);
       for (const screen of SCREENS) {
@@ -568,7 +568,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
       expect({ screen, visited: await page.evaluate('window.visited.size') }).toEqual({ screen, visited: count });
     };
 
-    it('adds a fault and removes it, with the keyboard alone', async () => {
+    it('the portal adds and removes a fault with the keyboard alone', async () => {
       await start();
       await page.keyboard.press('Tab');
       expect((await focused()).text).toBe('Skip to content');
@@ -597,7 +597,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
       expect(sandbox.faults.list()).toEqual([]);
     });
 
-    it('runs a scenario and reads its verdict, with the keyboard alone', async () => {
+    it('the portal runs a scenario and shows its verdict with the keyboard alone', async () => {
       await start();
       sandbox.clock.freeze();
       await askAll(sandbox.accessKeys);
@@ -615,7 +615,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
       await shows(() => page.locator('.verdict').count()).toBe(0);
     });
 
-    it('opens an owner, revokes its access key, and comes back to where it was', async () => {
+    it('the portal opens an owner, revokes its access key, and returns to the previous place, with the keyboard alone', async () => {
       await start({ owners: 200 });
       await page.goto(`${sandbox.portalUrl}/#/owners`);
       await page.getByLabel('Search').fill('owner-150');
@@ -633,7 +633,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     });
   });
 
-  it('says why something was not done', async () => {
+  it('the portal says why an action was refused', async () => {
     expected = /400 \(Bad Request\)/;
     await start();
     await page.goto(`${sandbox.portalUrl}/#/faults`);
@@ -647,7 +647,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await page.locator('.field .problem').getByText('expected 0 to 2592000 seconds').waitFor();
   });
 
-  it('changes what is not documented, and says on what grounds it does what', async () => {
+  it('the portal changes assumed behaviour of the service, and states the grounds of each assumption', async () => {
     await start();
     await page.goto(`${sandbox.portalUrl}/#/response`);
     await page.getByLabel('Response fields').selectOption('odd');
@@ -660,7 +660,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     expect(await page.locator('.basis.assumed').count()).toBeGreaterThan(5);
   });
 
-  it('axe finds nothing serious, and nothing is cut off, on any screen, in both schemes and at both widths', async () => {
+  it('the portal has no serious accessibility violation and cuts nothing off, on any screen, in both colour schemes and at both widths', async () => {
     await start({ owners: 12 });
     sandbox.faults.add({ kind: 'status', status: 503, when: { next: 2 } });
     for (const key of [...sandbox.accessKeys, sandbox.accessKeys[0]]) await askToken(sandbox, key);

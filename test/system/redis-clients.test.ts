@@ -112,7 +112,7 @@ describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
   };
 
   it.each(Object.entries(connect))(
-    '%s shares again with the documented options',
+    '%s shares again after a connection died silently, with the documented options',
     { timeout: 60_000 },
     async (_, open) => {
       const { proxy } = await startBehindProxy();
@@ -140,7 +140,7 @@ describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
     return { server, proxy };
   }
 
-  it('ioredis shares again on every node of a cluster', { timeout: 60_000 }, async () => {
+  it('ioredis shares again on every node of a cluster after its connections died silently', { timeout: 60_000 }, async () => {
     const cluster = await startRedisCluster();
     const proxies = await Promise.all(cluster.ports.map((port) => TcpProxy.start(port)));
     const through = proxies.map(({ port }) => ({ host: '127.0.0.1', port }));
@@ -172,7 +172,7 @@ describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
 });
 
 describe.skipIf(noRedis)('the documented end of a process', () => {
-  it('leaves no connection of node-redis open that was being made', async () => {
+  it('the documented shutdown leaves no connection open that node-redis was still making', async () => {
     const server = await startRedis();
     const admin = new Redis(server.port);
     closing.push(
@@ -218,7 +218,7 @@ describe.skipIf(noRedis)('L2: the documented rights, on one server', () => {
       return fromIoredis(client, { subscriber });
     },
   };
-  it.each(Object.entries(open))('%s: are enough', async (_, connect) => {
+  it.each(Object.entries(open))('%s needs only the documented rights on one server', async (_, connect) => {
     const server = await startRedis();
     const admin = new Redis(server.port);
     closing.push(
@@ -293,7 +293,7 @@ describe.skipIf(noRedis)('L2: the documented rights, on a cluster whose slots mo
     return { ports: cluster.ports, nodes, owners, finish };
   }
 
-  it.each(Object.keys(open))('%s: are enough', { timeout: 60_000 }, async (name) => {
+  it.each(Object.keys(open))('%s needs only the documented rights on a cluster whose slots move', { timeout: 60_000 }, async (name) => {
     if (isBefore7 && name.includes('sharded')) return;
     const { ports, nodes, owners, finish } = await resharding();
     const connect = open[name] as (ports: number[]) => Promise<RedisPort>;
@@ -310,7 +310,7 @@ describe.skipIf(noRedis)('L2: the documented rights, on a cluster whose slots mo
   });
 
   it.skipIf(isBefore7).each(['ioredis, sharded channels', 'node-redis, sharded channels'])(
-    '%s: a follower listens on the channel of its record alone, and is woken on it',
+    '%s: a follower on a cluster listens on the channel of its record alone, and is woken on it',
     { timeout: 60_000 },
     async (name) => {
       const { ports, nodes } = await resharding();
@@ -362,7 +362,7 @@ describe.skipIf(noRedis)('L2: the documented rights, behind sentinels', () => {
     },
   };
 
-  it.each(Object.keys(open))('%s: are enough, through a failover', { timeout: 60_000 }, async (name) => {
+  it.each(Object.keys(open))('%s needs only the documented rights behind sentinels, through a failover', { timeout: 60_000 }, async (name) => {
     const master = await startRedis();
     const rights = documentedRights('sentinel');
     const user = ['--user', ...rights.filter((right) => right !== 'reset')];

@@ -174,7 +174,7 @@ describe.skipIf(noRedis)('L2: Redis', () => {
   });
 
   it.each(TROUBLES.map((trouble) => [trouble.what, trouble] as const))(
-    '%s',
+    'L2: sharing survives a Redis that is %s, and resumes after it',
     async (_, { begin, end, told, isSilent, mayBeTold }) => {
       await using at = await scene();
       const events: SharingMessage[] = [];

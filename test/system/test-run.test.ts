@@ -69,7 +69,7 @@ describe('the counts at the end of a CI run', () => {
     expect([status, lines.at(-1)]).toEqual([0, '2 passed, 0 failed']);
   });
 
-  it('name every test that was skipped or passed only when repeated', () => {
+  it('the counts at the end of a CI run name every test that was skipped or passed only when repeated', () => {
     const path = report('odd', [passed('a'), skipped('needs Redis'), repeated('flaky')]);
     const { status, lines } = countsOf(path, report('other', [skipped('needs GLIDE')]));
     expect([status, lines.at(-1)]).toEqual([0, '2 passed, 0 failed, 1 skipped, 1 passed only when repeated']);
@@ -79,7 +79,7 @@ describe('the counts at the end of a CI run', () => {
     expect(lines.join('\n')).toContain('other: skipped: needs GLIDE');
   });
 
-  it('fail the run for more than two tests that passed only when repeated, wherever they did', () => {
+  it('a CI run fails for more than two tests that passed only when repeated, on whatever line of Node', () => {
     const two = report('two', [repeated('a'), repeated('b')]);
     expect(countsOf(two).status).toBe(0);
     const { status, lines } = countsOf(two, report('third', [repeated('a')]));
@@ -89,7 +89,7 @@ describe('the counts at the end of a CI run', () => {
     ]);
   });
 
-  it('fail the run for a failure on any line of Node, a missing report and a run without tests', () => {
+  it('a CI run fails for a failure on any line of Node, a missing report or a run without tests', () => {
     const good = report('good', [passed('a')]);
     expect(countsOf(good, report('bad', [failed('a')]))).toMatchObject({ status: 1 });
     expect(countsOf(good, join(folder, 'none')).lines.at(-1)).toBe('1 passed, 1 failed');

@@ -55,7 +55,7 @@ it('the model of the live view draws a token from its issue to its end, or to it
   ]);
 });
 
-it('the model of the live view forgets requests in flight whose end it has missed, when it connects again', () => {
+it('the model of the live view forgets requests in flight when it reconnects, because it may have missed their end', () => {
   const model = new Model();
   const done = request(2, { tookMs: 1, token: 'token_x' });
   model.take(frame({ replica: REPLICA, requests: [request(1), done, request(3)] }), 0);
@@ -65,7 +65,7 @@ it('the model of the live view forgets requests in flight whose end it has misse
   expect(model.news).toBe('');
 });
 
-it('the model of the live view begins anew with another process, and says whether it has restarted', () => {
+it('the model of the live view starts over with another process, and says whether it has restarted', () => {
   const model = new Model();
   model.take(frame({ replica: REPLICA, requests: [request(1, { tookMs: 1, token: 'token_x' })] }), 0);
   model.take(frame({ replica: { ...REPLICA, id: 'b', pid: 8, startedAtMs: NOW } }), 0);
