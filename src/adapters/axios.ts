@@ -215,7 +215,6 @@ async function send<C extends AxiosConfigLike, R extends AxiosResponseLike>(
       refusedRedirect = refused(error);
       throw error;
     }
-    for (const name of Object.keys(options.headers)) if (presented.has(name)) delete options.headers[name];
     Object.assign(options.headers, Object.fromEntries(presented));
     config.beforeRedirect?.(options, response, request);
   };
