@@ -43,17 +43,6 @@ const TOKEN = new AccessToken({
 });
 const until = (retryAtMonotonicMs: number) => ({ retryAtMonotonicMs });
 
-it('a lookup is published to subscribers, and logged nowhere', () => {
-  const { reports, lines } = reporting();
-  expect(reports.hasLookupSubscribers).toBe(false);
-  reports.lookup(SLOT, 'serve');
-  const heard = publishedOn('owner-token-registry:lookup');
-  expect(reports.hasLookupSubscribers).toBe(true);
-  reports.lookup(SLOT, 'wait');
-  expect(heard).toEqual([{ registry: 'crm', owner: 'owner_x', outcome: 'wait' }]);
-  expect(lines).toEqual([]);
-});
-
 describe('a request', () => {
   const TRACE = 'tracing:owner-token-registry:request';
 
@@ -253,27 +242,6 @@ it('what else is logged is an owner evicted, and a registry closed', () => {
   expect(lines).toEqual([
     ['debug', { event: 'owner.evicted', registry: 'crm', owner: 'owner_x' }, 'least recently used owner evicted'],
     ['info', { event: 'registry.closed', registry: 'crm', abandoned: 3 }, 'registry closed'],
-  ]);
-});
-
-it('what else is logged is a lifetime that is not known, once of each kind', () => {
-  const { reports, lines } = reporting();
-  for (const kind of ['absent', 'absurd', 'absent']) {
-    reports.emit('lifetime.unknown', () => ({ ...SLOT, kind, assumedMs: 300_000 }));
-  }
-  const fields = { event: 'lifetime.unknown', registry: 'crm', owner: 'owner_x', assumedMs: 300_000 };
-  expect(lines.map(([level, each]) => [level, each])).toEqual([
-    ['warn', { ...fields, kind: 'absent' }],
-    ['warn', { ...fields, kind: 'absurd' }],
-  ]);
-  expect(lines[0]?.[2]).toContain('docs/expiry.md');
-});
-
-it('what else is logged is a warm-up of more owners than fit, once', () => {
-  const { reports, lines } = reporting();
-  for (let n = 0; n < 2; n++) reports.emit('warmup.exceeded', () => ({ maxOwners: 500 }));
-  expect(lines.map(([level, fields]) => [level, fields])).toEqual([
-    ['warn', { event: 'warmup.exceeded', registry: 'crm', maxOwners: 500 }],
   ]);
 });
 

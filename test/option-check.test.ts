@@ -72,19 +72,6 @@ describe('a check of options', () => {
     expect(problemsOf({ ['x'.repeat(40)]: 1, snake_case: 1 })).not.toContain(hidden);
   });
 
-  it.each([
-    [1, true],
-    [5, true],
-    [0, false],
-    [6, false],
-    [1.5, false],
-    ['3', false],
-    [Number.NaN, false],
-    [null, false],
-  ])('a check of options takes %j for an integer from 1 to 5: %s', (size, passes) => {
-    expect(problemsOf({ size }, (check) => check.integer('size', 1, 5))).toHaveLength(passes ? 0 : 1);
-  });
-
   it('checks options inside options, whose problems are its own', () => {
     const inside = (inner: unknown) =>
       problemsOf({ inner }, (check) => {

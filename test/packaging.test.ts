@@ -7,7 +7,6 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import https from 'node:https';
-import { createRequire } from 'node:module';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import type { TLSSocket } from 'node:tls';
@@ -182,39 +181,6 @@ describe('the build', () => {
       expect([ran.stdout.trim(), ran.stderr, ran.status]).toEqual(['[[],true]', '', 0]);
     },
   );
-
-  it('M6: its ES module and its CommonJS copy know each other: errors, tokens, sources', async () => {
-    type Copy = typeof import('../src/index.ts');
-    const esm = (await import(/* @vite-ignore */ join(home, 'dist/index.js'))) as Copy;
-    const cjs = createRequire(join(home, 'package.json'))('owner-token-registry') as Copy;
-    expect(esm.OwnerTokenRegistry).not.toBe(cjs.OwnerTokenRegistry);
-    for (const [copy, other] of [
-      [esm, cjs],
-      [cjs, esm],
-    ] as const) {
-      const error = new other.OwnerTokenError('owner_refused', 'refused');
-      let asked = 0;
-      const source = {
-        requestToken: async (key: string) => {
-          asked++;
-          if (key === 'refused') throw error;
-          return { token: `token-${asked}`, response: { expires_in: 60 } };
-        },
-      };
-      const registry = new copy.OwnerTokenRegistry({ source });
-      const thrown: unknown = await registry.getToken('refused').catch((reason: unknown) => reason);
-      for (const { OwnerTokenError, isOwnerTokenError } of [esm, cjs]) {
-        expect(thrown).toBeInstanceOf(OwnerTokenError);
-        expect(isOwnerTokenError(thrown)).toBe(true);
-      }
-      expect(thrown).toMatchObject({ code: 'owner_refused', failureScope: 'owner' });
-      const token = await registry.getToken('accepted');
-      expect(token).toBeInstanceOf(other.AccessToken);
-      expect(registry.reject('accepted', token)).toBe(true);
-      expect((await registry.getToken('accepted')).value).toBe('token-3');
-      await registry.close();
-    }
-  });
 
   it('the build lets node:test end though nobody closes the sandbox and the registry', () => {
     const code = `

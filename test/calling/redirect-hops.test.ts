@@ -2,7 +2,7 @@
 
 import { Readable } from 'node:stream';
 import { describe, expect, it, vi } from 'vitest';
-import { cancelBody, discard, fetchFailed, firstHop, retryOf } from '../../src/calling/redirect-hops.ts';
+import { cancelBody, discard, fetchFailed, firstHop } from '../../src/calling/redirect-hops.ts';
 import { settle } from '../helpers/manual-clock.ts';
 
 const URL_A = 'https://a.example/start';
@@ -34,24 +34,6 @@ describe('the first hop', () => {
     const blob = new Blob(['x']);
     expect([bodyOf(blob), bodyOf('x'), bodyOf(null)]).toEqual([blob, 'x', null]);
   });
-});
-
-it('a second attempt has the same body, where that can be sent again', () => {
-  expect(retryOf(firstHop(URL_A, { method: 'PUT', body: 'x' }))?.init.body).toBe('x');
-  const bare = firstHop(URL_A);
-  expect(retryOf(bare)).toBe(bare);
-  expect(retryOf(firstHop(URL_A, { method: 'PUT', body: new Blob(['x']).stream(), duplex: 'half' }))).toBeUndefined();
-});
-
-it('a second attempt of a request is not made with a body over a mebibyte', async () => {
-  const sendable = async (bytes: number) => {
-    const request = new Request(URL_A, { method: 'PUT', body: new Uint8Array(bytes) });
-    const hop = firstHop(request);
-    await request.arrayBuffer();
-    await settle();
-    return retryOf(hop) !== undefined;
-  };
-  expect([await sendable(1_048_576), await sendable(1_048_577)]).toEqual([true, false]);
 });
 
 it('an unwanted answer that is a Node stream, as some fetches give, is destroyed', () => {

@@ -222,20 +222,6 @@ describe('evidence', () => {
     expect(estimateOf(policy)).toBeLessThan(before);
   });
 
-  it('one owner counts little among others whose tokens live on', () => {
-    const policy = learnedLifetime();
-    endAt(policy, HOUR_MS);
-    const before = estimateOf(policy);
-    for (let index = 0; index < 200; index++) {
-      policy.accepted({ owner: 'sick', token: `s${index}`, ageMs: MINUTE_MS });
-      policy.rejected({ owner: 'sick', token: `s${index}`, ageMs: 1.1 * MINUTE_MS });
-      const ageMs = (5 + (index % 50)) * MINUTE_MS;
-      if (index % 4 === 0) live(policy, `well-${index}`, [0, ageMs * 0.98], ageMs);
-      else live(policy, `well-${index}`, [0, 0.98 * HOUR_MS]);
-    }
-    expect(estimateOf(policy)).toBe(before);
-  });
-
   it('tokens never seen accepted count half when they are refused later: they ended somewhere before', () => {
     const policy = learnedLifetime({ guessMs: HOUR_MS });
     for (let index = 0; index < 100; index++) live(policy, `t${index}`, [], 20 * MINUTE_MS);
@@ -303,17 +289,6 @@ describe('evidence', () => {
     };
     expect(ignoredAfter(9_999)).toBe(0);
     expect(ignoredAfter(10_000)).toBe(1);
-  });
-
-  it('evidence of more than 10,000 owners is kept for those that called last', () => {
-    const policy = learnedLifetime();
-    live(policy, 'first', [0]);
-    for (let index = 0; index < 10_000; index++) {
-      live(policy, `t${index}`, [0]);
-      if (index === 9_000) live(policy, 'first', [10_000]);
-    }
-    live(policy, 'first', [], 12_000);
-    expect(policy.stats().evidence.ignored).toBe(0);
   });
 });
 

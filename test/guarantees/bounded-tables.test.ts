@@ -156,21 +156,6 @@ describe('H4', () => {
   });
 });
 
-it('H4 the service never sees more requests at once than `concurrency` allows', async () => {
-  await using service = await LoopbackService.start();
-  service.always(silence());
-  const { registry } = overHttp(service, { concurrency: 3 });
-  const all = keys(30).map((key) => registry.getToken(key));
-  for (let answered = 0; answered < 30; answered += 3) {
-    await service.arrived(answered + 3);
-    await settle();
-    expect(service.calls).toHaveLength(answered + 3);
-    for (const call of service.calls.slice(answered)) call.answer(token());
-  }
-  await Promise.all(all);
-  await registry.close();
-});
-
 it('M7 ten thousand unknown keys that fail evict no cached token', async () => {
   const { registry, source } = scripted({ maxOwners: 500, concurrency: 100 }, ScriptedSource.answering());
   const held = keys(500);

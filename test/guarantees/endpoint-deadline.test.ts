@@ -109,14 +109,4 @@ describe.each(TRANSPORTS)('D1 through %s', (_name, transport) => {
     await call.over;
     expect(call.outcome).toMatchObject({ code: 'rate_limited', failureScope: 'owner', retryAfterMs: 30_000 });
   });
-
-  it('sixteen at once are over together, and hold nothing up', async () => {
-    service.always(silence());
-    const calls = Array.from({ length: 16 }, (_, index) => watch(endpoint.requestToken(`key-${index}`)));
-    await service.arrived(16);
-    clock.advance(10_000);
-    await Promise.all(calls.map((call) => call.over));
-    await Promise.all(service.calls.map((call) => call.gone));
-    expect(calls.map((call) => call.outcome?.code)).toEqual(Array(16).fill('endpoint_unavailable'));
-  });
 });

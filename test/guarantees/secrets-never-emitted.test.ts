@@ -237,32 +237,12 @@ describe('G3', () => {
   const endpointWith = (options: object) => () => new TokenEndpoint({ ...endpoint, ...options } as never);
   const bad = clientSecret;
   const NAMES = [
-    'source',
-    'expiry',
-    'maxOwners',
-    'concurrency',
-    'maxQueued',
-    'maxQueueMs',
-    'refreshWindow',
-    'logger',
-    'ownerLabel',
-    'fingerprintKey',
-    'calls',
-    'clock',
-    'random',
-    'pauses',
+    ...'source expiry maxOwners concurrency maxQueued maxQueueMs refreshWindow'.split(' '),
+    ...'logger ownerLabel fingerprintKey calls clock random pauses'.split(' '),
   ];
   const ENDPOINT_NAMES = [
-    'baseUrl',
-    'tokenRequest',
-    'timeoutMs',
-    'maxResponseBytes',
-    'parseResponse',
-    'classifyFailure',
-    'allowInsecureHttp',
-    'agent',
-    'fetch',
-    'clock',
+    ...'baseUrl tokenRequest timeoutMs maxResponseBytes parseResponse'.split(' '),
+    ...'classifyFailure allowInsecureHttp agent fetch clock'.split(' '),
   ];
 
   it.each<[string, () => unknown]>([

@@ -145,17 +145,6 @@ describe('M4 a source that does not settle', () => {
     expect(registry.stats().pauses.endpoint?.probing).toBe(false);
     await registry.close();
   });
-
-  it('M4 leaves no timer once the registry has closed', async () => {
-    const { registry, clock } = scripted();
-    const call = registry.getToken('key-1');
-    await settle();
-    const closed = registry.close({ timeoutMs: 100 });
-    expect((await errorOf(call)).code).toBe('closed');
-    clock.advance(100);
-    await closed;
-    expect(clock.pendingTimers).toBe(0);
-  });
 });
 
 describe('M4 random values', () => {

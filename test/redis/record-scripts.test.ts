@@ -147,29 +147,6 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     const { leaseMs = 3000, avoid = '0', rejected = '0', followed = '0' } = changes;
     return [call, leaseMs, avoid, rejected, followed, 'c', 'wake', 'k', 'proof'];
   };
-  const release = (call: string, failure = '') => [call, 'wake', 'k', failure];
-
-  it('a call that resends gets its lease again, another waits, and a publish serves both', async () => {
-    const { run } = pair();
-    await client.flushAll();
-    const lead = await run(scripts.ACQUIRE, 'k', acquire('c1'));
-    expect(lead.what).toBe('lead');
-    expect(await run(scripts.ACQUIRE, 'k', acquire('c1'))).toMatchObject({ what: 'lead', rest: lead.rest });
-    const generation = lead.rest[0] ?? '';
-    const waits = await run(scripts.ACQUIRE, 'k', acquire('c2'));
-    expect(waits).toMatchObject({ what: 'wait', rest: [expect.anything(), generation] });
-    expect(await run(scripts.PUBLISH, 'k', publish('c1', generation, 'T1'))).toMatchObject({ what: 'stored' });
-    expect(await run(scripts.ACQUIRE, 'k', acquire('c2'))).toMatchObject({ what: 'token', rest: [generation, 'T1'] });
-    expect(await run(scripts.ACQUIRE, 'k', acquire('c3', { avoid: generation }))).toMatchObject({ what: 'lead' });
-  });
-
-  it('a call that only reads takes no lease', async () => {
-    const { run } = pair();
-    await client.flushAll();
-    expect(await run(scripts.ACQUIRE, 'k', acquire('c1', { leaseMs: 0 }))).toMatchObject({ what: 'free' });
-    expect(await run(scripts.ACQUIRE, 'k', acquire('c2'))).toMatchObject({ what: 'lead' });
-    expect(await run(scripts.ACQUIRE, 'k', acquire('c1', { leaseMs: 0 }))).toMatchObject({ what: 'wait' });
-  });
 
   it('L2: the generation is a fencing token: a thawed leader stores nothing over a newer token', async () => {
     const { run } = pair();
@@ -185,15 +162,6 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     });
   });
 
-  it('a leader that took longer than its lease still serves those that wait for its successor', async () => {
-    const { run } = pair();
-    await client.flushAll();
-    const slow = (await run(scripts.ACQUIRE, 'k', acquire('slow', { leaseMs: 1 }))).rest[0] ?? '';
-    await expect.poll(async () => (await run(scripts.ACQUIRE, 'k', acquire('successor'))).what, PATIENT).toBe('lead');
-    expect(await run(scripts.PUBLISH, 'k', publish('slow', slow, 'T1'))).toMatchObject({ what: 'stored' });
-    expect(await run(scripts.ACQUIRE, 'k', acquire('other'))).toMatchObject({ what: 'token', rest: [slow, 'T1'] });
-  });
-
   it('L4: a late rejection of an old generation leaves the newer token, and a rejected one does not come back', async () => {
     const { run } = pair();
     await client.flushAll();
@@ -205,37 +173,6 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     expect(await run(scripts.PUBLISH, 'k', publish('c1', first, 'T1'))).toMatchObject({ what: 'refused' });
     await run(scripts.PUBLISH, 'k', publish('c2', second, 'T2'));
     expect(await run(scripts.ACQUIRE, 'k', rejecting)).toMatchObject({ what: 'token', rest: [second, 'T2'] });
-  });
-
-  it('a failure reaches the calls that waited for its lease, and no other', async () => {
-    const { run } = pair();
-    await client.flushAll();
-    const generation = (await run(scripts.ACQUIRE, 'k', acquire('c1'))).rest[0] ?? '';
-    expect(await run(scripts.RELEASE, 'k', release('c2', 'F2'))).toMatchObject({ what: 'lost' });
-    expect(await run(scripts.RELEASE, 'k', release('c1', 'F1'))).toMatchObject({ what: 'released' });
-    const followed = acquire('c3', { followed: generation });
-    expect(await run(scripts.ACQUIRE, 'k', followed)).toMatchObject({ what: 'failure', rest: ['F1'] });
-    const next = await run(scripts.ACQUIRE, 'k', acquire('c4'));
-    expect(next.what).toBe('lead');
-    await run(scripts.RELEASE, 'k', release('c4'));
-    expect((await run(scripts.ACQUIRE, 'k', acquire('c5', { followed: next.rest[0] ?? '' }))).what).toBe('lead');
-  });
-
-  it('replicas are counted while they announce themselves, and those with another naming key apart', async () => {
-    const { run, model } = pair();
-    await client.flushAll();
-    expect(await run(scripts.ANNOUNCE, 'k', ['r1', 'key', 0])).toMatchObject({ rest: ['1', '0'] });
-    expect(await run(scripts.ANNOUNCE, 'k', ['r2', 'key', 0])).toMatchObject({ rest: ['2', '0'] });
-    expect(await run(scripts.ANNOUNCE, 'k', ['r3', 'other', 0])).toMatchObject({ rest: ['3', '2'] });
-    await client.hSet('k', 'r1', 'key 17');
-    model.keys.get('k')?.set('r1', 'key 17');
-    expect(await run(scripts.ANNOUNCE, 'k', ['r2', 'key', 0])).toMatchObject({ rest: ['2', '1'] });
-    expect(await run(scripts.ANNOUNCE, 'k', ['r3', 'other', 1])).toMatchObject({ rest: ['1', '1'] });
-    expect(await run(scripts.ANNOUNCE, 'k', ['r2', 'key', 0])).toMatchObject({ rest: ['1', '0'] });
-    // A key of another type heals.
-    await client.set('k', 'a string');
-    model.flush();
-    expect(await run(scripts.ANNOUNCE, 'k', ['r2', 'key', 0])).toMatchObject({ rest: ['1', '0'] });
   });
 
   it('generations grow across a flush, and a key of another type is replaced', async () => {

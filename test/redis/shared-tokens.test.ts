@@ -58,19 +58,6 @@ describe('sharing', () => {
     expect(scripts).toEqual([]);
   });
 
-  it('L5: clocks minutes apart agree on when the token ends, each by its own', async () => {
-    const fleet = new ModelFleet();
-    const skews = [0, 300_000, -300_000];
-    const [first, ...others] = skews.map((skewMs) => ({ skewMs, ...fleet.replica({ skewMs }) }));
-    const token = await first?.registry.getToken(KEY);
-    await fleet.pass(60_000, 10_000);
-    for (const { skewMs, registry } of others) {
-      const tsuccessors = await registry.getToken(KEY);
-      expect(tsuccessors.expiresAtMs - skewMs).toBe(token?.expiresAtMs);
-    }
-    expect(fleet.source.calls).toHaveLength(1);
-  });
-
   it('a service that answers a refresh with the same token gets one request too', async () => {
     const fleet = new ModelFleet(
       new FleetSource((call) => call.succeed({ token: 'same', response: { expires_in: 3600 } })),
@@ -316,24 +303,6 @@ describe('leaders', () => {
     expect(fleet.source.calls).toHaveLength(2);
     await fleet.pass(700);
     expect(fleet.source.calls).toHaveLength(5);
-  });
-
-  it('N5: a follower holds no permit: with a concurrency of one, another owner is requested at once', async () => {
-    const fleet = new ModelFleet(new FleetSource());
-    void fleet.replica().registry.getToken(KEY);
-    await settle();
-    const { registry } = fleet.replica({ registry: { concurrency: 1 } });
-    const following = registry.getToken(KEY);
-    await settle();
-    const other = registry.getToken('OTHER');
-    await fleet.pass(100, 20);
-    expect(fleet.source.calls.map(({ accessKey }) => accessKey)).toEqual([KEY, 'OTHER']);
-    for (const call of fleet.source.calls) call.succeed();
-    await fleet.pass(600);
-    expect((await Promise.all([following, other])).map(({ value }) => value)).toEqual([
-      expect.stringMatching(/-of-ACCESS-KEY-1$/),
-      expect.stringMatching(/-of-OTHER$/),
-    ]);
   });
 
   it('a leader whose token is too large to share, or whose policy throws, gives the lease back', async () => {

@@ -167,13 +167,6 @@ describe('options', () => {
   ])('%s may not be %j', (name, value, problem) => {
     expect(problemsOf({ [name]: value })).toEqual([problem]);
   });
-
-  it('options have their problems listed all at once', () => {
-    expect(problemsOf({ maxOwners: 0, pauses: { client: {} }, calls: 5 })).toHaveLength(4);
-    expect(() => registrySettings(undefined as unknown as OwnerTokenRegistryOptions)).toThrow(
-      /^OwnerTokenRegistry: invalid options:\n {2}- options: expected an object/,
-    );
-  });
 });
 
 it('how long close waits is 5 s unless something else is said', () => {

@@ -144,13 +144,6 @@ describe('warmUp', () => {
     });
   });
 
-  it('warmUp counts no more owners as ready than the registry holds, and warns of the rest', async () => {
-    const tokens = succeeding();
-    tokens.maxOwners = 2;
-    expect(await tokens.run(keysUpTo(4))).toEqual({ total: 4, ready: 2, failedCount: 0, failed: [] });
-    expect(tokens.exceeded).toEqual([2, 2]);
-  });
-
   it('warmUp refuses what cannot be meant, a lone key above all', async () => {
     for (const keys of ['one-key', 7, null, {}]) {
       await expect(succeeding().run(keys as string[])).rejects.toMatchObject({ code: 'invalid_options' });
