@@ -138,14 +138,20 @@ describe('F3', () => {
     expect((await registry.getToken('key-1')).value).toBe('r1');
   });
 
-  it('F3 a token can be rejected by its string alone, while the owner is cached', async () => {
-    const { registry, source } = scripted({}, ScriptedSource.answering());
-    await registry.getToken('key-1');
-    expect(registry.reject('key-1', 'seen-elsewhere')).toBe(false);
-    registry.reject('key-1', (await registry.getToken('key-1')).value);
-    insisting('seen-elsewhere', 1)(source);
-    expect((await registry.getToken('key-1')).value).toBe('another');
-  });
+  it.each(['its string', 'a token of a registry with another fingerprintKey'])(
+    'F3 a token that was seen elsewhere can be rejected by %s, while the owner is cached',
+    async (what) => {
+      const { registry, source } = scripted({}, ScriptedSource.answering());
+      const elsewhere = scripted({ fingerprintKey: new Uint8Array(16) }, ScriptedSource.answering()).registry;
+      const seen = await elsewhere.getToken('key-1');
+      source.script((call) => call.succeed({ token: 'first' }));
+      const first = await registry.getToken('key-1');
+      expect(registry.reject('key-1', what === 'its string' ? seen.value : seen)).toBe(false);
+      registry.reject('key-1', first.value);
+      insisting(seen.value, 1)(source);
+      expect((await registry.getToken('key-1')).value).toBe('another');
+    },
+  );
 });
 
 describe('F4', () => {
