@@ -2,7 +2,6 @@
 export const MUTATED = [
   'registry/slot',
   'registry/queue',
-  'registry/scheduler',
   'failures/blame',
   'failures/pace',
   'failures/pauses',
