@@ -30,6 +30,8 @@ it('the list of owners has those that fail first, then the one used last, each b
   expect(registry.owners({ limit: 1 })).toEqual(listed.slice(0, 1));
   expect(registry.owners({ state: 'failing' })).toEqual(listed.slice(0, 1));
   expect(registry.owners({ state: 'working' })).toEqual(listed.slice(1));
+  registry.forgetAll();
+  expect(registry.owners()).toEqual([]);
 });
 
 it('the list of owners says since when an owner fails, why, how often, until when, and when it had its last token', async () => {
