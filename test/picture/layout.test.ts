@@ -71,14 +71,17 @@ describe('marks', () => {
     expect(new Set(movedBy.map(String)).size).toBe(1);
   });
 
-  it.each([1, 5, 40, 60, 200, 250])('marks stay in their lane with %d lanes, because stacks move closer together', (lanes) => {
-    const many = Array.from({ length: 40 }, (_, n) => mark(n + 1, 5000));
-    const { radius, pitch } = layout(lanes);
-    for (const { y } of placed(many, layout(lanes))) {
-      expect(y - radius).toBeGreaterThanOrEqual(0);
-      expect(y + radius).toBeLessThanOrEqual(pitch);
-    }
-  });
+  it.each([1, 5, 40, 60, 200, 250])(
+    'marks stay in their lane with %d lanes, because stacks move closer together',
+    (lanes) => {
+      const many = Array.from({ length: 40 }, (_, n) => mark(n + 1, 5000));
+      const { radius, pitch } = layout(lanes);
+      for (const { y } of placed(many, layout(lanes))) {
+        expect(y - radius).toBeGreaterThanOrEqual(0);
+        expect(y + radius).toBeLessThanOrEqual(pitch);
+      }
+    },
+  );
 
   it('marks outside the visible range are not drawn', () => {
     expect(placed([mark(1, 200_000), mark(2, 10_000), mark(3, -200_000)]).map(({ id }) => id)).toEqual([2]);

@@ -140,7 +140,9 @@ describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
     return { server, proxy };
   }
 
-  it('ioredis shares again on every node of a cluster after its connections died silently', { timeout: 60_000 }, async () => {
+  it('ioredis shares again on every node of a cluster after its connections died silently', {
+    timeout: 60_000,
+  }, async () => {
     const cluster = await startRedisCluster();
     const proxies = await Promise.all(cluster.ports.map((port) => TcpProxy.start(port)));
     const through = proxies.map(({ port }) => ({ host: '127.0.0.1', port }));
@@ -293,21 +295,25 @@ describe.skipIf(noRedis)('L2: the documented rights, on a cluster whose slots mo
     return { ports: cluster.ports, nodes, owners, finish };
   }
 
-  it.each(Object.keys(open))('%s needs only the documented rights on a cluster whose slots move', { timeout: 60_000 }, async (name) => {
-    if (isBefore7 && name.includes('sharded')) return;
-    const { ports, nodes, owners, finish } = await resharding();
-    const connect = open[name] as (ports: number[]) => Promise<RedisPort>;
-    const clients = [await connect(ports), await connect(ports)] as const;
-    await exercise(clients, owners);
-    await finish();
-    // Its clients still have the old map of the slots.
-    const source = FleetSource.answering();
-    const shared = clients.map((port) => sharedOver(source, port));
-    for (const one of shared) for (const owner of owners.slice(1)) await one.requestToken(owner, requestOf());
-    expect(source.calls).toHaveLength(0);
-    expect(shared.map((one) => one.stats())).toMatchObject(Array(2).fill({ shared: 19, fallback: 0 }));
-    for (const node of nodes) expect(await denied(node)).toEqual([]);
-  });
+  it.each(Object.keys(open))(
+    '%s needs only the documented rights on a cluster whose slots move',
+    { timeout: 60_000 },
+    async (name) => {
+      if (isBefore7 && name.includes('sharded')) return;
+      const { ports, nodes, owners, finish } = await resharding();
+      const connect = open[name] as (ports: number[]) => Promise<RedisPort>;
+      const clients = [await connect(ports), await connect(ports)] as const;
+      await exercise(clients, owners);
+      await finish();
+      // Its clients still have the old map of the slots.
+      const source = FleetSource.answering();
+      const shared = clients.map((port) => sharedOver(source, port));
+      for (const one of shared) for (const owner of owners.slice(1)) await one.requestToken(owner, requestOf());
+      expect(source.calls).toHaveLength(0);
+      expect(shared.map((one) => one.stats())).toMatchObject(Array(2).fill({ shared: 19, fallback: 0 }));
+      for (const node of nodes) expect(await denied(node)).toEqual([]);
+    },
+  );
 
   it.skipIf(isBefore7).each(['ioredis, sharded channels', 'node-redis, sharded channels'])(
     '%s: a follower on a cluster listens on the channel of its record alone, and is woken on it',
@@ -362,42 +368,48 @@ describe.skipIf(noRedis)('L2: the documented rights, behind sentinels', () => {
     },
   };
 
-  it.each(Object.keys(open))('%s needs only the documented rights behind sentinels, through a failover', { timeout: 60_000 }, async (name) => {
-    const master = await startRedis();
-    const rights = documentedRights('sentinel');
-    const user = ['--user', ...rights.filter((right) => right !== 'reset')];
-    const replica = await startRedis({ args: ['--replicaof', '127.0.0.1', `${master.port}`, ...user] });
-    const [admin, heir] = [new Redis(master.port), new Redis(replica.port)];
-    closing.push(
-      () => master.kill(),
-      () => replica.kill(),
-      () => [admin.disconnect(), heir.disconnect()],
-    );
-    await admin.call('ACL', 'SETUSER', ...rights);
-    const port = await startSentinel(master.port);
-    const source = FleetSource.answering();
-    const shared = sharedOver(source, await (open[name] as (port: number) => Promise<RedisPort>)(port));
-    await expect
-      .poll(async () => (await shared.requestToken('warm', requestOf())) && shared.stats().leader, { timeout: 10_000 })
-      .toBeGreaterThan(0);
-    const watcher = new Redis(port);
-    watcher.on('error', () => {});
-    closing.push(() => watcher.disconnect());
-    await expect
-      .poll(async () => `${await watcher.call('SENTINEL', 'REPLICAS', 'main')}`, { timeout: 15_000 })
-      .toContain(`${replica.port}`);
-    expect(await denied(admin)).toEqual([]);
-    admin.disconnect();
-    await master.kill();
-    let calls = 0;
-    const leads = async () => {
-      const before = shared.stats().leader;
-      await shared.requestToken(`owner-${calls++}`, requestOf());
-      return shared.stats().leader > before;
-    };
-    await expect.poll(leads, { timeout: 30_000, interval: 250 }).toBe(true);
-    expect(await denied(heir)).toEqual([]);
-  });
+  it.each(Object.keys(open))(
+    '%s needs only the documented rights behind sentinels, through a failover',
+    { timeout: 60_000 },
+    async (name) => {
+      const master = await startRedis();
+      const rights = documentedRights('sentinel');
+      const user = ['--user', ...rights.filter((right) => right !== 'reset')];
+      const replica = await startRedis({ args: ['--replicaof', '127.0.0.1', `${master.port}`, ...user] });
+      const [admin, heir] = [new Redis(master.port), new Redis(replica.port)];
+      closing.push(
+        () => master.kill(),
+        () => replica.kill(),
+        () => [admin.disconnect(), heir.disconnect()],
+      );
+      await admin.call('ACL', 'SETUSER', ...rights);
+      const port = await startSentinel(master.port);
+      const source = FleetSource.answering();
+      const shared = sharedOver(source, await (open[name] as (port: number) => Promise<RedisPort>)(port));
+      await expect
+        .poll(async () => (await shared.requestToken('warm', requestOf())) && shared.stats().leader, {
+          timeout: 10_000,
+        })
+        .toBeGreaterThan(0);
+      const watcher = new Redis(port);
+      watcher.on('error', () => {});
+      closing.push(() => watcher.disconnect());
+      await expect
+        .poll(async () => `${await watcher.call('SENTINEL', 'REPLICAS', 'main')}`, { timeout: 15_000 })
+        .toContain(`${replica.port}`);
+      expect(await denied(admin)).toEqual([]);
+      admin.disconnect();
+      await master.kill();
+      let calls = 0;
+      const leads = async () => {
+        const before = shared.stats().leader;
+        await shared.requestToken(`owner-${calls++}`, requestOf());
+        return shared.stats().leader > before;
+      };
+      await expect.poll(leads, { timeout: 30_000, interval: 250 }).toBe(true);
+      expect(await denied(heir)).toEqual([]);
+    },
+  );
 
   async function startSentinel(master: number): Promise<number> {
     const port = await freePort();
