@@ -16,6 +16,7 @@ describe('a text repeats what was sent', () => {
     ['in Base64 for URLs', Buffer.from(SECRET).toString('base64url')],
     ['in hex', Buffer.from(SECRET).toString('hex').toUpperCase()],
     ['in part', SECRET.slice(3, 11)],
+    ['in its last eight characters', SECRET.slice(-8)],
     ['in part of its Base64', Buffer.from(SECRET).toString('base64').slice(5, 14)],
   ])('%s', (_how, echo) => {
     expect(repeatsSent(`you sent ${echo}, which is wrong`, ['id', SECRET])).toBe(true);
