@@ -8,6 +8,7 @@ import { hasMethods } from '../option-check.ts';
 import type { RecordScript } from './record-scripts.ts';
 
 type Subscribe = NonNullable<RedisPort['subscribe']>;
+type Command = (channel: string) => Promise<unknown>;
 
 /**
  * What sharing needs of Redis. `fromNodeRedis` and `fromIoredis` make one; `docs/fleet-setup.md` shows one for another client.
@@ -204,34 +205,25 @@ export function fromNodeRedis(
   options: RedisSubscribers<NodeRedisSubscriber, NodeRedisShardedSubscriber> = {},
 ): RedisPort {
   const { subscriber: common, shardedSubscriber: sharded } = options;
-  expectMethods('fromNodeRedis', 'client', client, ['evalSha', 'eval']);
-  if (common) expectMethods('fromNodeRedis', 'subscriber', common, ['subscribe', 'unsubscribe']);
-  if (sharded) expectMethods('fromNodeRedis', 'shardedSubscriber', sharded, ['sSubscribe', 'sUnsubscribe']);
-  const hear =
-    (begin: NodeRedisSubscriber['subscribe'], end: NodeRedisSubscriber['unsubscribe']): Subscribe =>
-    async (channel, onMessage) => {
+  expectMethods('fromNodeRedis: client', client, 'evalSha', 'eval');
+  if (common) expectMethods('fromNodeRedis: subscriber', common, 'subscribe', 'unsubscribe');
+  if (sharded) expectMethods('fromNodeRedis: shardedSubscriber', sharded, 'sSubscribe', 'sUnsubscribe');
+  type Begin = NodeRedisSubscriber['subscribe'];
+  const listen = (begin: Begin, end: Begin): Subscribe => {
+    return async (channel, onMessage) => {
       const listener = (message: string | Uint8Array) => onMessage(String(message));
       await begin(channel, listener);
       return async () => void (await end(channel, listener));
     };
+  };
   return {
     isReady: () => client.isReady,
     run: runner(
       ({ sha }, key, args) => client.evalSha(sha, { keys: [key], arguments: [...args] }),
       ({ source }, key, args) => client.eval(source, { keys: [key], arguments: [...args] }),
     ),
-    ...(common && {
-      subscribe: hear(
-        (...to) => common.subscribe(...to),
-        (...to) => common.unsubscribe(...to),
-      ),
-    }),
-    ...(sharded && {
-      subscribeSharded: hear(
-        (...to) => sharded.sSubscribe(...to),
-        (...to) => sharded.sUnsubscribe(...to),
-      ),
-    }),
+    ...(common && { subscribe: listen(common.subscribe.bind(common), common.unsubscribe.bind(common)) }),
+    ...(sharded && { subscribeSharded: listen(sharded.sSubscribe.bind(sharded), sharded.sUnsubscribe.bind(sharded)) }),
   };
 }
 
@@ -256,31 +248,17 @@ export function fromIoredis(
 ): RedisPort {
   const { subscriber: common, shardedSubscriber: sharded } = options;
   const events = ['on', 'off', 'listenerCount'];
-  expectMethods('fromIoredis', 'client', client, ['evalsha', 'eval']);
-  if (common) expectMethods('fromIoredis', 'subscriber', common, ['subscribe', 'unsubscribe', ...events]);
-  if (sharded) expectMethods('fromIoredis', 'shardedSubscriber', sharded, ['ssubscribe', 'sunsubscribe', ...events]);
+  expectMethods('fromIoredis: client', client, 'evalsha', 'eval');
+  if (common) expectMethods('fromIoredis: subscriber', common, 'subscribe', 'unsubscribe', ...events);
+  if (sharded) expectMethods('fromIoredis: shardedSubscriber', sharded, 'ssubscribe', 'sunsubscribe', ...events);
   return {
     isReady: () => (client.status === undefined ? undefined : client.status === 'ready'),
     run: runner(
       ({ sha }, key, args) => client.evalsha(sha, 1, key, ...args),
       ({ source }, key, args) => client.eval(source, 1, key, ...args),
     ),
-    ...(common && {
-      subscribe: channels(
-        'message',
-        common,
-        (to) => common.subscribe(to),
-        (to) => common.unsubscribe(to),
-      ),
-    }),
-    ...(sharded && {
-      subscribeSharded: channels(
-        'smessage',
-        sharded,
-        (to) => sharded.ssubscribe(to),
-        (to) => sharded.sunsubscribe(to),
-      ),
-    }),
+    ...(common && { subscribe: channels('message', common, common.subscribe, common.unsubscribe) }),
+    ...(sharded && { subscribeSharded: channels('smessage', sharded, sharded.ssubscribe, sharded.sunsubscribe) }),
   };
 }
 
@@ -309,33 +287,27 @@ function runner(bySha: RedisPort['run'], whole: RedisPort['run']): RedisPort['ru
 function channels<Event extends string>(
   event: Event,
   connection: Emitter<Event>,
-  begin: (channel: string) => Promise<unknown>,
-  end: (channel: string) => Promise<unknown>,
+  begin: Command,
+  end: Command,
 ): Subscribe {
   const listeners = new Map<string, (message: string) => void>();
   const dispatch = (channel: string, message: string) => listeners.get(channel)?.(message);
   return async (channel, onMessage) => {
+    await begin.call(connection, channel);
     if (listeners.size === 0) connection.on(event, dispatch);
     listeners.set(channel, onMessage);
-    const stop = async () => {
+    return async () => {
       if (listeners.get(channel) !== onMessage) return;
       listeners.delete(channel);
       if (listeners.size === 0) connection.off(event, dispatch);
       // Another port may listen to the same channel on this connection.
-      if (connection.listenerCount(event) <= Math.min(listeners.size, 1)) await end(channel);
+      if (connection.listenerCount(event) <= Math.min(listeners.size, 1)) await end.call(connection, channel);
     };
-    try {
-      await begin(channel);
-    } catch (error) {
-      await stop().catch(() => {});
-      throw error;
-    }
-    return stop;
   };
 }
 
 /** A client of the other family would fail at its first call, as if Redis were down. */
-function expectMethods(of: string, name: string, value: unknown, methods: string[]): void {
+function expectMethods(what: string, value: unknown, ...methods: string[]): void {
   if (hasMethods(value, ...methods)) return;
-  throw new OwnerTokenError('invalid_options', `${of}: ${name}: expected an object with ${methods.join(', ')}`);
+  throw new OwnerTokenError('invalid_options', `${what}: expected an object with ${methods.join(', ')}`);
 }
