@@ -2,15 +2,8 @@
  * From a token response to what the record stores, and back.
  *
  * A replica's registry dates a shared token with its own expiry policy, so the {@link IssuedToken} it is given must lead
- * that policy to an expiry no later than the one sealed with the token. The first of three forms that does so is used:
- *
- * 1. As issued, with its age taken from this replica's clock. Right for policies that read the response, a JWT's
- *    `exp` − `iat`, or nothing.
- * 2. Dated back by the difference between this policy's lifetime and the sealed one.
- * 3. With the sealed lifetime as `expires_in`. Right for a JWT without `iat`, whose end the policy computes from a clock
- *    that may be minutes off.
- *
- * If no form fits, this replica cannot use the token and requests its own.
+ * that policy to an expiry no later than the one sealed with the token. If the policy gives it a longer lifetime, the
+ * token is dated back by the difference. If that does not help, this replica cannot use the token and requests its own.
  */
 
 import { jwtTimes } from '../expiry/jwt-times.ts';
@@ -55,7 +48,8 @@ export function sealToken(
     const others = Object.fromEntries(Object.entries(response).filter(([, value]) => value !== token));
     const wire: WireToken = { token, tokenType, response: others, own, requestedAtUs, lifetimeMs };
     const usableUntilUs = Math.floor(requestedAtUs + (expiresAtMs(0, lifetimeMs) - lastMsOf(lifetimeMs)) * 1000);
-    return { sealed: sealer.seal(wire, context), usableUntilUs };
+    const sealed = sealer.seal(wire, context);
+    return sealed && { sealed, usableUntilUs };
   } catch {
     // A policy that throws, or a response that is not JSON: the registry reports it.
     return undefined;
@@ -90,16 +84,19 @@ export function issuedTokenFrom(
 ): IssuedToken | undefined {
   // After the server's clock was set back, the age of what was stored before is unknown.
   if (!(ageMs >= 0)) return undefined;
-  const requestedAtMs = Math.floor(askedAtMs - ageMs);
-  const asIssued: IssuedToken = { token, tokenType, response, requestedAtMs };
-  const datedBack = { ...asIssued, requestedAtMs: Math.floor(requestedAtMs - (lifetimeOf(asIssued) - lifetimeMs)) };
-  const stated = { ...asIssued, response: { ...response, expires_in: lifetimeMs / 1000 } };
-  const expiryOf = (issued: IssuedToken) => expiresAtMs(issued.requestedAtMs ?? 0, lifetimeOf(issued));
-  const fits = (issued: IssuedToken) => expiryOf(issued) <= requestedAtMs + lifetimeMs;
-  const issued = [asIssued, datedBack, stated].find((form) => Number.isFinite(form.requestedAtMs) && fits(form));
-  if (!issued || expiryOf(issued) <= nowMs + lastMsOf(lifetimeMs)) return undefined;
+  const issuedAt = (atMs: number) => ({ token, tokenType, response, requestedAtMs: Math.floor(atMs) });
+  let issued = issuedAt(askedAtMs - ageMs);
+  const sealedEndMs = issued.requestedAtMs + lifetimeMs;
+  let ownMs = lifetimeOf(issued);
+  if (ownMs > lifetimeMs) {
+    issued = issuedAt(sealedEndMs - ownMs);
+    ownMs = lifetimeOf(issued);
+  }
+  const endsAtMs = expiresAtMs(issued.requestedAtMs, ownMs);
+  // Also false for NaN, where this policy has no end and the sealed token has one.
+  if (!(endsAtMs <= sealedEndMs && endsAtMs > nowMs + lastMsOf(lifetimeMs))) return undefined;
   // A registry refuses a JWT past its `exp`, unless its policy keeps tokens until they are rejected.
-  const statedEndMs = lifetimeOf(issued) === Infinity ? undefined : jwtTimes(token)?.expiresAtMs;
+  const statedEndMs = ownMs === Infinity ? undefined : jwtTimes(token)?.expiresAtMs;
   return statedEndMs !== undefined && statedEndMs <= nowMs ? undefined : issued;
 }
 
