@@ -5,7 +5,7 @@
 
 import { channel } from 'node:diagnostics_channel';
 import { type Level, type Logger, logLine, type Write, writerFor } from '../logger.ts';
-import type { RedisTrouble } from './redis-circuit.ts';
+import type { RedisTrouble } from './redis-link.ts';
 
 /**
  * What changed in how a replica shares tokens.
@@ -79,27 +79,18 @@ export class SharingDiagnostics {
     this.#write = writerFor(logger);
   }
 
-  /** @param trouble why Redis is unavailable; undefined: it is available again. */
-  changed(trouble: RedisTrouble | undefined): void {
-    this.#emit(trouble ? 'suspended' : 'resumed', trouble ? { trouble } : {});
-  }
-
   unreadable(): void {
     const count = ++this.unreadableCount;
-    this.#emit('unreadable', { count }, isPowerOfTen(count));
-  }
-
-  subscribeFailed(): void {
-    this.#emit('subscribe_failed', {});
+    this.report('unreadable', { count }, isPowerOfTen(count));
   }
 
   /** @param replicas number of replicas with another naming key; reported when it rises from 0. */
   keyMismatch(replicas: number): void {
-    if (replicas > 0 && this.mismatched === 0) this.#emit('key_mismatch', { replicas });
+    if (replicas > 0 && this.mismatched === 0) this.report('key_mismatch', { replicas });
     this.mismatched = replicas;
   }
 
-  #emit(event: SharingEvent, fields: Omit<SharingMessage, 'registry' | 'event'>, isLogged = true): void {
+  report(event: SharingEvent, fields: Omit<SharingMessage, 'registry' | 'event'> = {}, isLogged = true): void {
     const registry = this.#registry;
     if (sharing.hasSubscribers) sharing.publish({ registry, event, ...fields } satisfies SharingMessage);
     if (!isLogged) return;

@@ -2,7 +2,7 @@
  * One token request per owner over all replicas, through an existing Redis or Valkey.
  *
  * Where to start: `shared-tokens.ts` is the source, `shared-call.ts` follows one call, `record-scripts.ts` is the protocol,
- * `redis-link.ts` and `redis-circuit.ts` bound how long Redis can delay a call, `wakeups.ts` wakes followers,
+ * `redis-link.ts` bounds how long Redis can delay a call, `wakeups.ts` wakes followers,
  * `stored-token.ts` and `stored-failure.ts` convert tokens and failures to and from their stored form.
  */
 
@@ -21,5 +21,5 @@ export {
   type RedisSubscribers,
 } from './ports.ts';
 export type { RecordScript } from './record-scripts.ts';
-export type { RedisTrouble } from './redis-circuit.ts';
+export type { RedisTrouble } from './redis-link.ts';
 export { SharedTokens, type SharingStats } from './shared-tokens.ts';

@@ -1,13 +1,33 @@
 /**
  * The only way to Redis: each operation has its own deadline and passes the circuit breaker. Client libraries do not protect
  * their callers: they queue commands without limit while Redis is unavailable, and none of them times out a hung server.
+ *
+ * | circuit | an operation | Redis fails |
+ * |---|---|---|
+ * | closed | is sent | opens it |
+ * | open | is refused, until the pause ends; then it waits for the probe | no change: that operation was sent before |
+ * | half-open | waits for the probe | opens it if it is the probe |
+ *
+ * Redis fails with an error, with a lost connection, or by leaving an operation without a reply for a second. Only the probe
+ * closes the circuit: it writes, so reads that succeed while writes fail prove nothing.
  */
 
 import { type Clock, nextTurn, startTimer } from '../clock.ts';
 import type { RedisPort } from './ports.ts';
 import type { RecordScript } from './record-scripts.ts';
-import { RedisCircuit, type RedisTrouble } from './redis-circuit.ts';
 import { ServerTime } from './server-time.ts';
+
+/**
+ * Why Redis is unavailable. `timeout`: no reply within a second. `connection`: the client is not connected. `read_only`: a
+ * replica or a server that accepts no writes. `full`: out of memory. `denied`: missing permissions or credentials.
+ * `refused`: any other error of the server. `protocol_error`: a reply that none of the scripts returns.
+ *
+ * @example
+ * ```ts
+ * const needsAPerson: RedisTrouble[] = ['denied', 'full'];
+ * ```
+ */
+export type RedisTrouble = 'timeout' | 'connection' | 'read_only' | 'full' | 'denied' | 'refused' | 'protocol_error';
 
 /** A script's reply: a word, the server's time in microseconds, and the word's arguments. */
 export type Reply = readonly [what: string, nowUs: string, ...rest: string[]];
@@ -29,22 +49,29 @@ export interface RedisLinkOptions {
 /** An operation that has no reply after this long shows that Redis is unavailable. Nobody waits that long for it. */
 export const SILENCE_MS = 1_000;
 
+/**
+ * How long the circuit stays open, less up to half as jitter, so that the replicas do not probe in step. After a lost
+ * connection the client says when it is back. Otherwise the pause is long enough for a client that restarts its socket
+ * timeout of 2 s with each command to notice that the connection is dead.
+ */
+const PAUSE_MS = { connection: 1_000, other: 4_000 } as const;
+
 export class RedisLink {
   readonly time = new ServerTime();
   readonly #options: RedisLinkOptions;
-  readonly #circuit: RedisCircuit;
   readonly #pending = new Set<Promise<unknown>>();
   #probing: Promise<void> | undefined;
   #wasConnected = false;
+  /** When the circuit's pause ends (monotonic); undefined while it is closed. */
+  #openUntilMs: number | undefined;
 
   constructor(options: RedisLinkOptions) {
     this.#options = options;
-    this.#circuit = new RedisCircuit(options.random);
   }
 
   /** Whether operations are sent now. */
   get isAvailable(): boolean {
-    return this.#circuit.isClosed;
+    return this.#openUntilMs === undefined;
   }
 
   /** Settles once every operation that was sent has a reply or has passed its deadline. */
@@ -54,7 +81,7 @@ export class RedisLink {
 
   /** The reply, or undefined if there is none in time. Never rejects. While a probe is in flight it waits for that first. */
   async run(operation: Operation, deadlineMs = this.#options.deadlineMs): Promise<Reply | undefined> {
-    if (this.#circuit.isDue(this.#options.clock.monotonic())) await this.#probe();
+    if (this.#openUntilMs !== undefined && this.#openUntilMs <= this.#options.clock.monotonic()) await this.#probe();
     return this.isAvailable ? this.#send(operation, deadlineMs) : undefined;
   }
 
@@ -63,7 +90,7 @@ export class RedisLink {
     this.#probing ??= this.#send(probe.operation, deadlineMs, true).then((reply) => {
       this.#probing = undefined;
       if (!reply) return;
-      this.#circuit.close();
+      this.#openUntilMs = undefined;
       onChange(undefined);
       probe.onReply(reply);
     });
@@ -77,18 +104,16 @@ export class RedisLink {
     // A client that was never connected may be connecting, which it does within the deadline or not.
     if (isReady === false && this.#wasConnected) return this.#failed('connection', isProbe);
     const answer = this.#answerTo(operation);
-    const outcome = await this.#tracked(within(answer, deadlineMs, clock));
+    const inTime = within(answer, deadlineMs, clock);
+    this.#pending.add(inTime);
+    const outcome = await inTime;
+    this.#pending.delete(inTime);
     if (typeof outcome !== 'string') return outcome;
     if (isProbe || outcome !== 'timeout') return this.#failed(outcome, isProbe);
     void within(answer, Math.max(0, SILENCE_MS - deadlineMs), clock).then((later) => {
       if (typeof later === 'string') this.#failed(later, false);
     });
     return undefined;
-  }
-
-  async #tracked<T>(outcome: Promise<T>): Promise<T> {
-    this.#pending.add(outcome);
-    return outcome.finally(() => this.#pending.delete(outcome));
   }
 
   async #answerTo([script, key, args]: Operation): Promise<Reply | RedisTrouble> {
@@ -104,8 +129,12 @@ export class RedisLink {
   }
 
   #failed(trouble: RedisTrouble, isProbe: boolean): undefined {
-    const { clock, onChange } = this.#options;
-    if (this.#circuit.failed(clock.monotonic(), trouble, isProbe)) onChange(trouble);
+    const { clock, random, onChange } = this.#options;
+    const wasAvailable = this.isAvailable;
+    if (!wasAvailable && !isProbe) return;
+    const pauseMs = PAUSE_MS[trouble === 'connection' ? trouble : 'other'];
+    this.#openUntilMs = clock.monotonic() + pauseMs * (0.5 + random() / 2);
+    if (wasAvailable) onChange(trouble);
   }
 }
 
@@ -126,10 +155,7 @@ function within<T>(work: Promise<T>, ms: number, clock: Clock): Promise<T | 'tim
 
 /** A reply as strings: some clients give numbers and buffers. Undefined for anything that the scripts do not return. */
 function replyOf(raw: unknown): Reply | undefined {
-  if (!Array.isArray(raw) || raw.length < 2 || raw.length > 4) return undefined;
-  const words = raw.map((item) => (Buffer.isBuffer(item) || typeof item === 'number' ? String(item) : item));
-  if (!words.every((word) => typeof word === 'string') || !(Number(words[1]) > 0)) return undefined;
-  return words as unknown as Reply;
+  return Array.isArray(raw) && Number(raw[1]) > 0 ? (raw.map(String) as unknown as Reply) : undefined;
 }
 
 /**

@@ -8,23 +8,21 @@
 const WINDOW_MS = 3_600_000;
 
 export class ServerTime {
-  #currentUs: number | undefined;
+  #currentUs = Number.NEGATIVE_INFINITY;
   #previousUs = Number.NEGATIVE_INFINITY;
-  #windowEndsMs = 0;
+  #windowEndsMs = Number.NEGATIVE_INFINITY;
 
   sample(serverUs: number, nowMs: number): void {
-    const aheadUs = serverUs - Math.ceil(nowMs * 1000);
-    if (this.#currentUs === undefined || nowMs >= this.#windowEndsMs) {
-      this.#previousUs = this.#currentUs ?? aheadUs;
-      this.#currentUs = aheadUs;
+    if (nowMs >= this.#windowEndsMs) {
+      this.#previousUs = this.#currentUs;
+      this.#currentUs = Number.NEGATIVE_INFINITY;
       this.#windowEndsMs = nowMs + WINDOW_MS;
     }
-    this.#currentUs = Math.max(this.#currentUs, aheadUs);
+    this.#currentUs = Math.max(this.#currentUs, serverUs - Math.ceil(nowMs * 1000));
   }
 
-  /** Microseconds at a monotonic moment of this process; undefined before the first sample. */
-  at(monotonicMs: number): number | undefined {
-    if (this.#currentUs === undefined) return undefined;
-    return Math.floor(monotonicMs * 1000) + Math.max(this.#currentUs, this.#previousUs);
+  /** Microseconds at a monotonic moment of this process; 0 before the first sample. */
+  at(monotonicMs: number): number {
+    return Math.max(0, Math.floor(monotonicMs * 1000) + Math.max(this.#currentUs, this.#previousUs));
   }
 }
