@@ -10,22 +10,18 @@ import { createHmac } from 'node:crypto';
 export const FORMAT_VERSION = '3';
 
 export class Names {
+  /** The channel of all wake-ups and rejections. */
+  readonly channel: string;
+  /** The record that lists the replicas. */
+  readonly replicas: string;
   readonly #prefix: string;
   readonly #key: Uint8Array;
 
   constructor(prefix: string, key: Uint8Array) {
     this.#prefix = `${prefix}:${FORMAT_VERSION}`;
     this.#key = key;
-  }
-
-  /** The channel of all wake-ups and rejections. */
-  get channel(): string {
-    return `${this.#prefix}:wake`;
-  }
-
-  /** The record that lists the replicas. */
-  get replicas(): string {
-    return `${this.#prefix}:replicas`;
+    this.channel = `${this.#prefix}:wake`;
+    this.replicas = `${this.#prefix}:replicas`;
   }
 
   /** Tells naming keys apart. */

@@ -67,11 +67,7 @@ export function checkSharedTokensOptions(options: SharedTokensOptions): SharedTo
   const check = new OptionCheck<SharedTokensOptions>('SharedTokens', options, [...KNOWN, ...MORE]);
   const named = 'a token source with identity(): without it, replicas of different clients would share tokens';
   check.required('source', (value) => hasMethods(value, 'requestToken', 'identity'), named);
-  check.required(
-    'redis',
-    isPort,
-    'fromNodeRedis(client), fromIoredis(client), or a RedisPort with functions as methods',
-  );
+  check.required('redis', isPort, 'fromNodeRedis(client), fromIoredis(client), or a RedisPort of your own');
   const keys = `1 to 16 keys, each a Uint8Array of ${SEALING_KEY_BYTES} random bytes`;
   check.required('sealingKeys', isKeyRing, keys);
   check.when('namingKey', (value) => isBytes(value) && value.length >= 32, 'a Uint8Array of at least 32 random bytes');

@@ -1,7 +1,6 @@
 /** Counts the replicas of the fleet. Each announces itself in one record from time to time, as long as it is called. */
 
 import { randomUUID } from 'node:crypto';
-import type { Clock } from '../clock.ts';
 import type { Names } from './names.ts';
 import { ANNOUNCE } from './record-scripts.ts';
 import type { Operation, RedisLink, Reply } from './redis-link.ts';
@@ -16,7 +15,6 @@ export class Replicas {
   /** At the last count; 0 before the first. */
   count = 0;
   readonly #names: Names;
-  readonly #clock: Clock;
   readonly #onMismatch: (mismatched: number) => void;
   readonly #id = randomUUID();
   #counts = 0;
@@ -24,9 +22,8 @@ export class Replicas {
   #everyMs: number = ANNOUNCE_EVERY_MS.first;
 
   /** @param onMismatch called with how many of the replicas have another naming key. */
-  constructor(names: Names, clock: Clock, onMismatch: (mismatched: number) => void) {
+  constructor(names: Names, onMismatch: (mismatched: number) => void) {
     this.#names = names;
-    this.#clock = clock;
     this.#onMismatch = onMismatch;
   }
 
@@ -47,8 +44,7 @@ export class Replicas {
   }
 
   /** Announces this replica and counts all, if it is time to. */
-  announce(link: RedisLink): void {
-    const nowMs = this.#clock.monotonic();
+  announce(link: RedisLink, nowMs: number): void {
     if (nowMs < this.#announceAtMs) return;
     this.#announceAtMs = nowMs + this.#everyMs;
     this.#everyMs = Math.min(this.#everyMs * 2, ANNOUNCE_EVERY_MS.last);

@@ -14,13 +14,13 @@ import { randomBytes } from 'node:crypto';
 import type { Clock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { type IssuedToken, readIssued, type TokenRequest, type TokenSource } from '../token.ts';
+import type { SharingDiagnostics } from './diagnostics.ts';
 import type { KnownTokens } from './known-tokens.ts';
 import type { Names } from './names.ts';
 import type { Pace, Turn } from './pace.ts';
 import { ACQUIRE, PUBLISH, RELEASE } from './record-scripts.ts';
 import { type RedisLink, SILENCE_MS } from './redis-link.ts';
 import { type Sealer, sealContext } from './sealing.ts';
-import { sleep } from './sleep.ts';
 import { openFailure, sealFailure } from './stored-failure.ts';
 import { issuedTokenFrom, openToken, sealToken } from './stored-token.ts';
 import type { Wakeups, Watch } from './wakeups.ts';
@@ -39,9 +39,9 @@ export interface Sharing {
   readonly clock: Clock;
   readonly random: () => number;
   readonly counts: { shared: number; leader: number; fallback: number; refused: number };
-  onUnreadable(): void;
+  readonly diagnostics: SharingDiagnostics;
   /** Since when Redis has not replied to a call in time (monotonic). */
-  stoppedAtMs: number | undefined;
+  stoppedAtMs?: number | undefined;
 }
 
 /** How many leases a call waits for at most: that of a leader which died, and that of its successor. */
@@ -54,9 +54,6 @@ const MAX_DELAY_MS = 1_000;
 const QUOTA_SHARE = 2 / 3;
 const DEFAULT_TIMEOUT_MS = 30_000;
 
-/** Returns undefined if the record must be read again. */
-type Outcome = Promise<IssuedToken | undefined>;
-
 export class SharedCall {
   /** Holds the lease. A replica may have several calls for one owner, of different generations. */
   readonly #id = randomBytes(12).toString('base64url');
@@ -65,6 +62,7 @@ export class SharedCall {
   readonly #name: string;
   readonly #accessKey: string;
   readonly #request: TokenRequest;
+  readonly #watch: Watch;
   readonly #startedMs: number;
   /** No token of this or an earlier generation is wanted. */
   #avoid = 0;
@@ -82,25 +80,26 @@ export class SharedCall {
     this.#name = name;
     this.#accessKey = accessKey;
     this.#request = request;
+    this.#watch = sharing.wakeups.watch(name, request.signal);
     this.#startedMs = sharing.clock.monotonic();
     this.#heardMs = this.#startedMs;
   }
 
   async obtain(): Promise<IssuedToken> {
-    const watch = this.#sharing.wakeups.watch(this.#name);
     try {
       for (;;) {
         this.#request.signal.throwIfAborted();
-        const issued = await this.#read(watch);
+        const issued = await this.#read();
         if (issued) return issued;
       }
     } finally {
-      watch.stop();
+      this.#watch.stop();
       this.#leaveLine();
     }
   }
 
-  async #read(watch: Watch): Outcome {
+  /** Returns undefined if the record must be read again. */
+  async #read(): Promise<IssuedToken | undefined> {
     const { clock, counts, sealer, known } = this.#sharing;
     const [readAtMs, askedAtMs] = [clock.monotonic(), clock.now()];
     const [what, now, first = '', second = ''] = (await this.#acquire()) ?? [];
@@ -112,7 +111,7 @@ export class SharedCall {
       case 'token':
         return this.#share(Number(now), Number(first), second, askedAtMs);
       case 'wait':
-        return this.#follow(watch, Number(first) / 1000, Number(second), readAtMs);
+        return this.#follow(Number(first) / 1000, Number(second), readAtMs);
       case 'failure': {
         const error = openFailure(sealer, sealContext('failure', this.#name, this.#followed), first);
         this.#followed = 0;
@@ -122,7 +121,7 @@ export class SharedCall {
         throw error;
       }
       case 'free':
-        return void (await this.#prepareToSend(watch));
+        return void (await this.#prepareToSend(true));
       case 'lead':
         return this.#send({ generation: Number(first), sinceUs: Number(now) });
       default:
@@ -151,18 +150,18 @@ export class SharedCall {
    * @param askedAtMs this replica's wall clock before it read the record.
    */
   #share(nowUs: number, generation: number, sealed: string, askedAtMs: number): IssuedToken | undefined {
-    const { sealer, known, link, clock, counts, onUnreadable } = this.#sharing;
+    const { sealer, known, link, clock, counts, diagnostics } = this.#sharing;
     const [name, { reason, held, rejected }] = [this.#name, this.#request];
     this.#avoid = Math.max(this.#avoid, generation);
     const shared = openToken(sealer, sealContext('token', name, generation), sealed);
-    if (!shared) return void onUnreadable();
+    if (!shared) return void diagnostics.unreadable();
     const { token, requestedAtUs } = shared;
     const knownAs = known.generationOf(name, token);
     known.remember(name, this.#accessKey, token, generation);
     // The service may have answered another replica's refresh with the same token, and would do the same for ours.
     const isToReplace = reason === 'refresh' && token === held?.value && !(knownAs > 0 && knownAs < generation);
     if (token === rejected?.value || isToReplace) return undefined;
-    const ageMs = (Math.max(nowUs, link.time.at(clock.monotonic()) ?? 0) - requestedAtUs) / 1000;
+    const ageMs = (Math.max(nowUs, link.time.at(clock.monotonic())) - requestedAtUs) / 1000;
     try {
       const at = { ageMs, askedAtMs, nowMs: clock.now() };
       const issued = issuedTokenFrom(shared, at, (form) => this.#request.lifetimeMs(form));
@@ -174,7 +173,7 @@ export class SharedCall {
     }
   }
 
-  async #follow(watch: Watch, remainingMs: number, generation: number, readAtMs: number): Outcome {
+  async #follow(remainingMs: number, generation: number, readAtMs: number): Promise<IssuedToken | undefined> {
     const { clock, leaseMs } = this.#sharing;
     const nowMs = clock.monotonic();
     this.#leaveLine();
@@ -182,7 +181,7 @@ export class SharedCall {
     if (nowMs >= this.#followsUntilMs) return this.#send();
     this.#followed = generation;
     this.#releasePermit();
-    return void (await watch.next(remainingMs, readAtMs, this.#request.signal));
+    return void (await this.#watch.next(remainingMs, readAtMs));
   }
 
   /** Requests a token: as the leader, whose lease has a generation and began at a time of the server, or as a fallback. */
@@ -195,7 +194,7 @@ export class SharedCall {
       const issued = readIssued(await source.requestToken(this.#accessKey, this.#request));
       if ('problem' in issued) throw new OwnerTokenError('invalid_response', issued.problem);
       // Generations are times, so one can stand in for the other. 0: Redis has never replied, and refuses the token.
-      const sentAtUs = lease?.sinceUs ?? link.time.at(sentAtMs) ?? 0;
+      const sentAtUs = lease?.sinceUs ?? link.time.at(sentAtMs);
       const generation = lease?.generation ?? sentAtUs;
       known.remember(this.#name, this.#accessKey, issued.token, generation);
       this.#publish(issued, generation, sentAtUs, !lease);
@@ -215,17 +214,12 @@ export class SharedCall {
   /** Not awaited, because the caller has its token already. */
   #publish(issued: IssuedToken, generation: number, requestedAtUs: number, isLeaseless: boolean): void {
     const { sealer, link, names } = this.#sharing;
-    const context = sealContext('token', this.#name, generation);
-    const { sealed, usableUntilUs = 0 } = sealToken(sealer, context, issued, this.#request, requestedAtUs) ?? {};
-    const stored = [
-      generation,
-      sealed ?? '',
-      usableUntilUs,
-      isLeaseless ? 1 : 0,
-      names.proofOf('recovered', this.#name),
-    ];
-    if (sealed === undefined) this.#release('');
-    else void link.run([PUBLISH, this.#name, [this.#id, names.channel, this.#name, ...stored]]);
+    const name = this.#name;
+    const shared = sealToken(sealer, sealContext('token', name, generation), issued, this.#request, requestedAtUs);
+    if (shared) {
+      const stored = [generation, shared.sealed, shared.usableUntilUs, isLeaseless ? 1 : 0];
+      void link.run([PUBLISH, name, [this.#id, names.channel, name, ...stored, names.proofOf('recovered', name)]]);
+    } else this.#release('');
   }
 
   #release(failure: string): void {
@@ -233,8 +227,12 @@ export class SharedCall {
     void link.run([RELEASE, this.#name, [this.#id, names.channel, this.#name, failure]]);
   }
 
-  /** Waits until the call may send its own request: for its send time, if there is a quota, and a permit. */
-  async #prepareToSend(watch?: Watch): Promise<void> {
+  /**
+   * Waits until the call may send its own request: for its send time, if there is a quota, and a permit.
+   *
+   * @param canRead returns earlier when the record may have changed.
+   */
+  async #prepareToSend(canRead = false): Promise<void> {
     const { pace, clock } = this.#sharing;
     const { signal, timeoutMs = DEFAULT_TIMEOUT_MS, permit } = this.#request;
     this.#turn ??= pace?.enter();
@@ -243,13 +241,10 @@ export class SharedCall {
       const leftMs = this.#startedMs + timeoutMs * QUOTA_SHARE - nowMs;
       if (leftMs <= 0) throw new OwnerTokenError('queue_timeout', 'requestsPerSecond left no room for this request');
       this.#releasePermit();
-      const { over, wake } = sleep(clock, leftMs, signal);
-      this.#turn.onCome = wake;
-      // A wake-up may mean that another replica has got the token.
-      await Promise.race([over, watch?.next(leftMs, nowMs, signal) ?? over]);
-      wake();
+      this.#turn.onCome = this.#watch.wake;
+      await this.#watch.next(leftMs, nowMs);
       signal.throwIfAborted();
-      if (watch && !this.#turn.isNow) return;
+      if (canRead && !this.#turn.isNow) return;
     }
     if (!this.#hasPermit) await permit?.take();
     this.#hasPermit = true;
@@ -276,6 +271,6 @@ export class SharedCall {
     const nowMs = clock.monotonic();
     this.#sharing.stoppedAtMs ??= nowMs;
     const leftMs = Math.min(stoppedAtMs ?? 0, this.#heardMs) + MAX_DELAY_MS - nowMs;
-    if (stoppedAtMs !== undefined && leftMs > 0) await sleep(clock, random() * leftMs, this.#request.signal).over;
+    if (stoppedAtMs !== undefined && leftMs > 0) await this.#watch.sleep(random() * leftMs);
   }
 }

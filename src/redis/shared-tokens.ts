@@ -68,7 +68,6 @@ export class SharedTokens implements TokenSource {
   readonly origin?: string | undefined;
   readonly #sharing: Sharing;
   readonly #replicas: Replicas;
-  readonly #diagnostics: SharingDiagnostics;
   #news: SourceNews | undefined;
 
   /** @throws {OwnerTokenError} `invalid_options`, listing every problem. */
@@ -78,37 +77,29 @@ export class SharedTokens implements TokenSource {
     const { clock = systemClock, random = Math.random, requestsPerSecond } = options;
     const diagnostics = new SharingDiagnostics(options.name ?? 'default', options.logger);
     const names = new Names(prefix, options.namingKey ?? namingKeyFrom(sealingKeys.at(-1) as Uint8Array));
-    const replicas = new Replicas(names, clock, (mismatched) => diagnostics.keyMismatch(mismatched));
+    const replicas = new Replicas(names, (mismatched) => diagnostics.keyMismatch(mismatched));
     const [sealer, known, common] = [new Sealer(sealingKeys), new KnownTokens(), { port, clock, random }];
     const wakeups = new Wakeups({
       ...{ ...common, channel: names.channel },
       onOther: (message) => this.#onMessage(message),
-      onSubscribeFailed: () => diagnostics.subscribeFailed(),
+      onSubscribeFailed: () => diagnostics.report('subscribe_failed'),
     });
     const link = new RedisLink({
       ...{ ...common, deadlineMs: redisTimeoutMs, probe: replicas },
-      onChange: (trouble) => {
-        diagnostics.changed(trouble);
-        if (trouble) wakeups.wakeAll();
-      },
+      onChange: (trouble) => diagnostics.report(trouble ? 'suspended' : 'resumed', trouble && { trouble }),
     });
-    const onUnreadable = () => diagnostics.unreadable();
     const intervalMs = () => (replicas.assumed * 1_000) / (requestsPerSecond ?? Infinity);
     const pace = requestsPerSecond === undefined ? undefined : new Pace(clock, intervalMs);
     const counts = { shared: 0, leader: 0, fallback: 0, refused: 0 };
-    this.#sharing = {
-      ...{ source, link, wakeups, names, sealer, known, pace, leaseMs, clock, random, counts, onUnreadable },
-      stoppedAtMs: undefined,
-    };
+    this.#sharing = { source, link, wakeups, names, sealer, known, pace, leaseMs, clock, random, counts, diagnostics };
     const origin = property(source, 'origin');
     if (typeof origin === 'string') this.origin = origin;
     this.#replicas = replicas;
-    this.#diagnostics = diagnostics;
   }
 
   /** The owner's token: another replica's, or a new one for all. */
   async requestToken(accessKey: string, request: TokenRequest): Promise<IssuedToken> {
-    const { source, link, names } = this.#sharing;
+    const { source, link, names, clock } = this.#sharing;
     let name: string;
     try {
       name = names.ofOwner(await this.identity(), accessKey);
@@ -116,7 +107,7 @@ export class SharedTokens implements TokenSource {
       // Without an identity there is no sharing; the source answers for itself.
       return source.requestToken(accessKey, request);
     }
-    this.#replicas.announce(link);
+    this.#replicas.announce(link, clock.monotonic());
     return new SharedCall(this.#sharing, name, accessKey, request).obtain();
   }
 
@@ -134,8 +125,8 @@ export class SharedTokens implements TokenSource {
 
   /** Plain numbers, no secrets. Takes the same time however many owners there are. */
   stats(): SharingStats {
-    const { link, counts } = this.#sharing;
-    const { unreadableCount: unreadable, mismatched } = this.#diagnostics;
+    const { link, counts, diagnostics } = this.#sharing;
+    const { unreadableCount: unreadable, mismatched } = diagnostics;
     return { sharing: link.isAvailable, ...counts, unreadable, replicas: this.#replicas.count, mismatched };
   }
 

@@ -7,12 +7,14 @@
  * process that waits until the last has left. A script publishes on the channels that the waiting followers listen to.
  */
 
-import type { Clock } from '../clock.ts';
+import { type Clock, startTimer } from '../clock.ts';
 import type { RedisPort } from './ports.ts';
-import { sleep } from './sleep.ts';
 
-/** How long a follower waits before it reads the record again. With a subscription only a lost message takes this long. */
-const POLL_MS = { unsubscribed: 150, subscribed: 1_000 } as const;
+/**
+ * How long a follower waits before it reads the record again. With a subscription only a lost message takes this long, or a
+ * Redis that has become unavailable: this and the time for a reply are a second.
+ */
+const POLL_MS = { unsubscribed: 150, subscribed: 750 } as const;
 
 const SUBSCRIBE_AGAIN_MS = 30_000;
 
@@ -27,15 +29,18 @@ export interface WakeupsOptions {
   onSubscribeFailed(): void;
 }
 
-/** One call's wait for one record. */
+/** One call's waits for one record. */
 export interface Watch {
+  /** Settles after `ms`, after a message since the last wait, or when the call is aborted. */
+  sleep(ms: number): Promise<void>;
   /**
-   * Settles when it is time to read the record again: after a message, at the next poll, after `ms`, or when the signal is
-   * aborted.
+   * Sleeps until it is time to read the record again, at most `ms`.
    *
    * @param readAtMs the monotonic time at which the record was last read.
    */
-  next(ms: number, readAtMs: number, signal: AbortSignal): Promise<void>;
+  next(ms: number, readAtMs: number): Promise<void>;
+  /** Ends the sleep, or the next one. */
+  wake(): void;
   /** The call waits no more. */
   stop(): void;
 }
@@ -56,7 +61,6 @@ export class Wakeups {
   /** By channel. */
   readonly #subscriptions = new Map<string, Subscription>();
   #subscribeAgainAtMs = Number.NEGATIVE_INFINITY;
-  #isClosed = false;
 
   constructor(options: WakeupsOptions) {
     const { subscribe, subscribeSharded } = options.port;
@@ -65,7 +69,7 @@ export class Wakeups {
   }
 
   /** Begins to listen for a record. Call it before the record is read, so that no message is missed in between. */
-  watch(name: string): Watch {
+  watch(name: string, signal: AbortSignal): Watch {
     const { clock } = this.#options;
     // Subscribing to a record's own channel is worth its cost only once the call waits.
     if (this.mode === 'c') this.#subscribe(name);
@@ -75,16 +79,24 @@ export class Wakeups {
       isWoken = true;
       endSleep();
     };
+    const sleep = async (ms: number) => {
+      const cancel = startTimer(clock, wake, ms);
+      await new Promise<void>((resolve) => {
+        endSleep = resolve;
+        if (isWoken) resolve();
+      });
+      cancel();
+      isWoken = false;
+    };
+    signal.addEventListener('abort', wake);
     const wakes = this.#wakes.get(name) ?? new Set();
     this.#wakes.set(name, wakes.add(wake));
     return {
-      next: async (ms, readAtMs, signal) => {
-        const sleeping = sleep(clock, isWoken ? 0 : Math.min(ms, this.#pollMs(name, readAtMs)), signal);
-        endSleep = sleeping.wake;
-        await sleeping.over;
-        isWoken = false;
-      },
+      sleep,
+      next: (ms, readAtMs) => sleep(Math.min(ms, this.#pollMs(name, readAtMs))),
+      wake,
       stop: () => {
+        signal.removeEventListener('abort', wake);
         wakes.delete(wake);
         if (wakes.size > 0) return;
         this.#wakes.delete(name);
@@ -93,13 +105,8 @@ export class Wakeups {
     };
   }
 
-  /** Redis has become unavailable. */
-  wakeAll(): void {
-    for (const wakes of this.#wakes.values()) for (const wake of wakes) wake();
-  }
-
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.#subscribeAgainAtMs = Infinity;
     await Promise.all([...this.#subscriptions.keys()].map((channel) => this.#unsubscribe(channel)));
   }
 
@@ -115,8 +122,7 @@ export class Wakeups {
     const { port, clock, onSubscribeFailed } = this.#options;
     const channel = this.#channelOf(name);
     const subscribe = port.subscribeSharded ?? port.subscribe;
-    if (!subscribe || this.#isClosed || this.#subscriptions.has(channel)) return;
-    if (clock.monotonic() < this.#subscribeAgainAtMs) return;
+    if (!subscribe || this.#subscriptions.has(channel) || clock.monotonic() < this.#subscribeAgainAtMs) return;
     const begun = subscribe(channel, (message) => this.#onMessage(message));
     const subscription: Subscription = { sinceMs: Infinity, begun };
     this.#subscriptions.set(channel, subscription);

@@ -13,12 +13,13 @@ function setUp(port: Partial<RedisPort> = {}) {
     onOther: (message) => told.push(message),
     onSubscribeFailed: () => told.push('subscribe_failed'),
   });
-  const waits = (watch: Watch, ms = 60_000, signal = new AbortController().signal) => {
+  const watch = (name: string, signal = new AbortController().signal) => wakeups.watch(name, signal);
+  const waits = (at: Watch, ms = 60_000) => {
     const seen = { over: false };
-    void watch.next(ms, clock.monotonic(), signal).then(() => Object.assign(seen, { over: true }));
+    void at.next(ms, clock.monotonic()).then(() => Object.assign(seen, { over: true }));
     return seen;
   };
-  return { clock, told, wakeups, waits };
+  return { clock, told, wakeups, watch, waits };
 }
 
 /** A subscription whose messages are sent by hand. */
@@ -36,10 +37,10 @@ function channel() {
 describe('wake-ups', () => {
   it('wake-ups come with a message about that record; other messages are passed on', async () => {
     const { subscribe, send } = channel();
-    const { wakeups, waits, told } = setUp({ subscribe });
-    wakeups.watch('warm').stop();
+    const { watch, waits, told } = setUp({ subscribe });
+    watch('warm').stop();
     await settle();
-    const [mine, other] = [waits(wakeups.watch('mine')), waits(wakeups.watch('other'))];
+    const [mine, other] = [waits(watch('mine')), waits(watch('other'))];
     send('mine');
     send('news of somebody');
     await settle();
@@ -48,28 +49,28 @@ describe('wake-ups', () => {
 
   it('wake-ups that come before the wait are not lost, and count once', async () => {
     const { subscribe, send } = channel();
-    const { wakeups, waits } = setUp({ subscribe });
-    const watch = wakeups.watch('mine');
+    const { watch, waits } = setUp({ subscribe });
+    const mine = watch('mine');
     await settle();
     send('mine');
-    const wait = waits(watch);
+    const wait = waits(mine);
     await settle();
     expect(wait.over).toBe(true);
-    const next = waits(watch);
+    const next = waits(mine);
     await settle();
     expect(next.over).toBe(false);
   });
 
-  it('a record is read every 150 ms without a subscription, and every second with one', async () => {
+  it('a record is read every 150 ms without a subscription, and every 750 ms with one', async () => {
     const { subscribe } = channel();
     for (const [port, ms] of [
       [{}, 150],
-      [{ subscribe }, 1_000],
+      [{ subscribe }, 750],
     ] as const) {
-      const { wakeups, waits, clock } = setUp(port);
-      const watch = wakeups.watch('mine');
+      const { watch, waits, clock } = setUp(port);
+      const mine = watch('mine');
       await settle();
-      const wait = waits(watch);
+      const wait = waits(mine);
       clock.advance(ms - 1);
       await settle();
       expect(wait.over).toBe(false);
@@ -82,29 +83,29 @@ describe('wake-ups', () => {
   it('a subscription that was confirmed after the record was read may have missed a message', async () => {
     let confirm = () => {};
     const subscribe: Subscribe = () => new Promise((resolve) => (confirm = () => resolve(async () => {})));
-    const { wakeups, waits, clock } = setUp({ subscribe });
-    const watch = wakeups.watch('mine');
-    const first = waits(watch);
+    const { watch, waits, clock } = setUp({ subscribe });
+    const mine = watch('mine');
+    const first = waits(mine);
     clock.advance(10);
     confirm();
     await settle();
     clock.advance(140);
     await settle();
     expect(first.over).toBe(true);
-    const second = waits(watch);
-    clock.advance(999);
+    const second = waits(mine);
+    clock.advance(749);
     await settle();
     expect(second.over).toBe(false);
   });
 
   it('wake-ups end with the lease, and with the signal', async () => {
-    const { wakeups, waits, clock } = setUp();
-    const lease = waits(wakeups.watch('mine'), 20);
+    const { watch, waits, clock } = setUp();
+    const lease = waits(watch('mine'), 20);
     clock.advance(20);
     await settle();
     expect(lease.over).toBe(true);
     const controller = new AbortController();
-    const aborted = waits(wakeups.watch('mine'), 20, controller.signal);
+    const aborted = waits(watch('mine', controller.signal), 20);
     controller.abort();
     await settle();
     expect([aborted.over, clock.pendingTimers]).toEqual([true, 0]);
@@ -116,25 +117,25 @@ describe('wake-ups', () => {
       tries++;
       throw new Error('NOPERM');
     };
-    const { wakeups, told, clock } = setUp({ subscribe });
+    const { watch, told, clock } = setUp({ subscribe });
     for (let call = 0; call < 5; call++) {
-      wakeups.watch('mine').stop();
+      watch('mine').stop();
       await settle();
     }
     expect([tries, told]).toEqual([1, ['subscribe_failed']]);
     clock.advance(30_000);
-    wakeups.watch('mine').stop();
+    watch('mine').stop();
     await settle();
     expect(tries).toBe(2);
   });
 
   it('sharded: each record has a channel of its own, from the first call that waits to the last', async () => {
     const { subscribe, send, open, ended } = channel();
-    const { wakeups, waits } = setUp({ subscribeSharded: subscribe });
+    const { wakeups, watch, waits } = setUp({ subscribeSharded: subscribe });
     expect(wakeups.mode).toBe('s');
-    const watches = [wakeups.watch('one'), wakeups.watch('one')] as const;
+    const watches = [watch('one'), watch('one')] as const;
     expect([...open.keys()]).toEqual([]);
-    const [first] = watches.map((watch) => waits(watch));
+    const [first] = watches.map((each) => waits(each));
     await settle();
     expect([...open.keys()]).toEqual(['one']);
     send('one', 'one');
@@ -150,22 +151,22 @@ describe('wake-ups', () => {
 
   it('closing unsubscribes, and does not wait for a subscription that is not confirmed', async () => {
     const { subscribe, ended } = channel();
-    const { wakeups } = setUp({ subscribe });
-    wakeups.watch('mine');
+    const { wakeups, watch } = setUp({ subscribe });
+    watch('mine');
     await settle();
     await wakeups.close();
     expect(ended).toEqual(['wake']);
-    const hung = setUp({ subscribe: () => new Promise(() => {}) }).wakeups;
+    const hung = setUp({ subscribe: () => new Promise(() => {}) });
     hung.watch('mine');
-    await hung.close();
+    await hung.wakeups.close();
     let confirm = () => {};
     const late: Subscribe = (name) =>
       new Promise((resolve) => {
         confirm = () => resolve(async () => void ended.push(`late ${name}`));
       });
-    const { wakeups: closedEarly } = setUp({ subscribe: late });
+    const closedEarly = setUp({ subscribe: late });
     closedEarly.watch('mine');
-    await closedEarly.close();
+    await closedEarly.wakeups.close();
     confirm();
     await settle();
     expect(ended).toEqual(['wake', 'late wake']);
