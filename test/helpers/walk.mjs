@@ -10,7 +10,7 @@ import { pathToFileURL } from 'node:url';
 import ts from 'typescript';
 
 const ROOT = join(import.meta.dirname, '../..');
-const FOLDERS = ['', 'registry', 'failures', 'endpoint', 'expiry', 'calling'];
+const FOLDERS = ['', 'registry', 'failures', 'endpoint', 'expiry', 'calling', 'redis'];
 const ENTERED = '__entered';
 
 /** Traces each kind of call once it is warm. */
@@ -19,7 +19,8 @@ export async function traceWalks() {
   try {
     for (const folder of FOLDERS) compile(folder, out);
     globalThis[ENTERED] = () => {};
-    return await walkAll(await import(/* @vite-ignore */ pathToFileURL(join(out, 'index.js')).href));
+    const load = (path) => import(/* @vite-ignore */ pathToFileURL(join(out, path)).href);
+    return await walkAll({ ...(await load('index.js')), ...(await load('redis/index.js')) });
   } finally {
     rmSync(out, { recursive: true, force: true });
   }
@@ -73,12 +74,18 @@ function nameOf(node) {
 }
 
 /** The kinds of calls, each against a real service on this machine. */
-async function walkAll({ OwnerTokenRegistry, TokenEndpoint }) {
+async function walkAll({ OwnerTokenRegistry, TokenEndpoint, SharedTokens, fromNodeRedis }) {
   let entered = [];
   globalThis[ENTERED] = (place) => void entered.push(place);
   const service = await startService();
   const source = new TokenEndpoint({ baseUrl: service.url, clientId: 'client', clientSecret: 'secret' });
   const registry = new OwnerTokenRegistry({ source });
+  const redis = fakeRedis();
+  const [leader, follower] = [1, 2].map(() => {
+    const sealingKeys = [Buffer.from(Array.from({ length: 32 }, (_, index) => index))];
+    const shared = new SharedTokens({ source, redis: fromNodeRedis(redis, { subscriber: redis }), sealingKeys });
+    return new OwnerTokenRegistry({ source: shared });
+  });
   const resource = (key) => registry.ownerFetch(key)(`${service.url}/resource`);
   const revoke = (key) => service.revoke(registry.peek(key)?.value);
   const kinds = {
@@ -96,6 +103,14 @@ async function walkAll({ OwnerTokenRegistry, TokenEndpoint }) {
       },
       call: (key) => resource(key),
     },
+    "leader's miss": { before: () => {}, call: (key) => leader.getToken(key) },
+    "follower's miss": {
+      before: async (key) => {
+        await leader.getToken(key);
+        redis.hideNext();
+      },
+      call: (key) => follower.getToken(key),
+    },
   };
   const traces = {};
   for (const [kind, { before, call }] of Object.entries(kinds)) {
@@ -109,12 +124,49 @@ async function walkAll({ OwnerTokenRegistry, TokenEndpoint }) {
       traces[kind] = [...entered];
     }
   }
-  await registry.close();
+  for (const each of [registry, leader, follower]) await each.close();
   await source.close();
   await service.close();
   return {
     walks: Object.fromEntries(Object.entries(traces).map(([kind, places]) => [kind, figuresOf(places)])),
     entered: traces,
+  };
+}
+
+/** A client of a Redis with one token per record. Its records are never rejected, expired or damaged. */
+function fakeRedis() {
+  const records = new Map();
+  let listener = () => {};
+  let isHidden = false;
+  const reply = (...words) => [words[0], `${Date.now() * 1000}`, ...words.slice(1)];
+  const run = async (key, words) => {
+    const stored = records.get(key);
+    if (words.length === 3) return reply('listed', '2', '0');
+    if (words.length === 4) return reply('released');
+    if (words.length === 8) {
+      records.set(key, { generation: words[3], sealed: words[4] });
+      return reply('stored');
+    }
+    if (isHidden) {
+      isHidden = false;
+      setImmediate(() => listener(key));
+      return reply('wait', '3000000', stored.generation);
+    }
+    return stored ? reply('token', stored.generation, stored.sealed) : reply('lead', `${Date.now() * 1000}`);
+  };
+  return {
+    isReady: true,
+    eval: (_, { keys, arguments: words }) => run(keys[0], words),
+    evalSha: (_, { keys, arguments: words }) => run(keys[0], words),
+    async subscribe(_, onMessage) {
+      const other = listener;
+      listener = (message) => [other, onMessage].forEach((each) => void each(message));
+    },
+    async unsubscribe() {},
+    /** As if the next call came just before the token: it has to wait for the wake-up. */
+    hideNext() {
+      isHidden = true;
+    },
   };
 }
 
