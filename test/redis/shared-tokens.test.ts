@@ -58,6 +58,43 @@ describe('sharing', () => {
     expect(scripts).toEqual([]);
   });
 
+<<<<<<< HEAD
+=======
+  it('20 replicas that need a cold owner at once run two scripts each: a wake-up leads to one read, and none polls', async () => {
+    const fleet = new ModelFleet(new FleetSource());
+    const scripts: string[] = [];
+    const { run } = fleet.model;
+    fleet.model.run = (name, key, args) => {
+      scripts.push(name);
+      return run.call(fleet.model, name, key, args);
+    };
+    const all = replicas(fleet, 20);
+    fleet.source.script((call) => call.succeed({ response: { expires_in: 3600 } }));
+    for (const { registry } of all) await registry.getToken('warm');
+    scripts.length = 0;
+    fleet.source.script(undefined);
+    const calls = all.map(({ registry }) => registry.getToken(KEY));
+    await fleet.pass(300, 10);
+    fleet.source.call(1).succeed({ response: { expires_in: 3600 } });
+    await fleet.pass(100, 10);
+    expect(new Set((await Promise.all(calls)).map(({ value }) => value)).size).toBe(1);
+    expect(scripts.sort()).toEqual([...Array(39).fill('acquire'), 'publish']);
+  });
+
+  it('L5: clocks minutes apart agree on when the token ends, each by its own', async () => {
+    const fleet = new ModelFleet();
+    const skews = [0, 300_000, -300_000];
+    const [first, ...others] = skews.map((skewMs) => ({ skewMs, ...fleet.replica({ skewMs }) }));
+    const token = await first?.registry.getToken(KEY);
+    await fleet.pass(60_000, 10_000);
+    for (const { skewMs, registry } of others) {
+      const tsuccessors = await registry.getToken(KEY);
+      expect(tsuccessors.expiresAtMs - skewMs).toBe(token?.expiresAtMs);
+    }
+    expect(fleet.source.calls).toHaveLength(1);
+  });
+
+>>>>>>> 403545c (Bound the walk and the scripts of a shared miss)
   it('a service that answers a refresh with the same token gets one request too', async () => {
     const fleet = new ModelFleet(
       new FleetSource((call) => call.succeed({ token: 'same', response: { expires_in: 3600 } })),
