@@ -16,9 +16,9 @@ describe('a call', () => {
     ['miss', 162, 23, 89],
     ['failure', 246, 25, 122],
     ['401 with a new token', 249, 28, 137],
-  ])('a %s makes at most about %i calls, in %i files, and moves %i times between them', (kind, ...most) => {
     ["leader's miss", 256, 34, 155],
     ["follower's miss", 248, 33, 155],
+  ])('a %s makes at most about %i calls, in %i files, and moves %i times between them', (kind, ...most) => {
     const { calls, files, moves } = walks[kind] as Walk;
     const [mostCalls, mostFiles, mostMoves] = most;
     expect(calls).toBeLessThan(mostCalls + 8);
