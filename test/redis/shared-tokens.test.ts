@@ -58,8 +58,6 @@ describe('sharing', () => {
     expect(scripts).toEqual([]);
   });
 
-<<<<<<< HEAD
-=======
   it('20 replicas that need a cold owner at once run two scripts each: a wake-up leads to one read, and none polls', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const scripts: string[] = [];
@@ -81,20 +79,6 @@ describe('sharing', () => {
     expect(scripts.sort()).toEqual([...Array(39).fill('acquire'), 'publish']);
   });
 
-  it('L5: clocks minutes apart agree on when the token ends, each by its own', async () => {
-    const fleet = new ModelFleet();
-    const skews = [0, 300_000, -300_000];
-    const [first, ...others] = skews.map((skewMs) => ({ skewMs, ...fleet.replica({ skewMs }) }));
-    const token = await first?.registry.getToken(KEY);
-    await fleet.pass(60_000, 10_000);
-    for (const { skewMs, registry } of others) {
-      const tsuccessors = await registry.getToken(KEY);
-      expect(tsuccessors.expiresAtMs - skewMs).toBe(token?.expiresAtMs);
-    }
-    expect(fleet.source.calls).toHaveLength(1);
-  });
-
->>>>>>> 403545c (Bound the walk and the scripts of a shared miss)
   it('a service that answers a refresh with the same token gets one request too', async () => {
     const fleet = new ModelFleet(
       new FleetSource((call) => call.succeed({ token: 'same', response: { expires_in: 3600 } })),
