@@ -76,8 +76,8 @@ ${rangeOf(all)}. ${named.join(', ')}.${left.length > 0 ? ` Not played in this ru
 
 const OVERLOADED = `
 
-**The machine was overloaded in this run.** A criterion with a time in it says little here: any library may miss it for want of a
-processor.`;
+**The machine was overloaded in this run.** A criterion with a time in it says little here: any library may miss it for lack of
+CPU time.`;
 
 /** One row for all libraries with the same outcome. */
 function sectionOf(scene, outcomes) {

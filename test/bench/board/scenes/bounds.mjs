@@ -44,10 +44,10 @@ async function burst(scene) {
 export const bounds = [
   {
     id: 'memory',
-    criterion: '6,000 further owners: ≤ 250 bytes kept for each',
+    criterion: '6,000 more owners: ≤ 250 bytes of heap each',
     concerns: ['cache'],
     title: '12,000 owners pass through, then 6,000 others',
-    good: 'the second lot adds no more than 250 bytes an owner',
+    good: 'the second group adds at most 250 bytes per owner',
     timeoutMs: 40_000,
     run: memory,
   },
@@ -56,7 +56,7 @@ export const bounds = [
     criterion: '20,000 callers of one cold owner: no stall of 100 ms',
     concerns: ['cache'],
     title: '20,000 callers for one cold owner',
-    good: 'the event loop never stands still for 100 ms',
+    good: 'the event loop is never blocked for 100 ms',
     timeoutMs: 40_000,
     run: burst,
   },

@@ -69,10 +69,10 @@ const freePort = () =>
 export const fleet = [
   {
     id: 'fleet',
-    criterion: 'four processes, one Redis, 200 owners: ≤ 202 requests, no token in the clear',
+    criterion: 'four processes, one Redis, 200 owners: ≤ 202 requests, no plaintext token in Redis',
     concerns: ['cache'],
-    title: 'four processes and one Redis, 200 cold owners, each asked for by all four at once',
-    good: 'one request per owner (1 % over); no token in the clear in Redis',
+    title: 'four processes and one Redis, 200 cold owners, each called by all four at once',
+    good: 'one request per owner, give or take 1 %; no plaintext token in Redis',
     run: fourProcesses,
   },
 ];

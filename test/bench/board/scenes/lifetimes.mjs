@@ -103,9 +103,9 @@ async function clockJumps(scene) {
 export const lifetimes = [
   {
     id: 'short-lifetime',
-    criterion: 'a token of one minute, used for three: ≤ 8 requests, never served expired',
+    criterion: 'a one-minute token, used for three minutes: ≤ 8 requests, never served expired',
     concerns: ['cache'],
-    title: 'a token of one minute, called ten times a second for three minutes',
+    title: 'a one-minute token, used ten times a second for three minutes',
     good: 'never served expired; at most 8 requests',
     idle: true,
     run: shortLifetime,
@@ -114,7 +114,7 @@ export const lifetimes = [
     id: 'odd-lifetimes',
     criterion: 'seven unusable values of `expires_in`: ≤ 2 requests for ten calls, renewed after 30 days',
     concerns: ['request'],
-    title: `\`expires_in\` is ${Object.keys(STATED).join(', ')}: ten calls, and one after 30 days`,
+    title: `\`expires_in\` is ${Object.keys(STATED).join(', ')}: ten calls, then one after 30 days`,
     good: 'at most 2 requests for the ten; renewed after 30 days',
     run: oddLifetimes,
   },
@@ -129,10 +129,10 @@ export const lifetimes = [
   },
   {
     id: 'clock-jumps',
-    criterion: 'the wall clock is set: no expired token, at most one request more for each owner',
+    criterion: 'the wall clock is changed: no expired token, at most one extra request per owner',
     concerns: ['cache'],
     title: 'the wall clock is set back an hour, or forward a day',
-    good: 'no expired token served; at most one request more for each owner',
+    good: 'no expired token served; at most one extra request per owner',
     run: clockJumps,
   },
 ];

@@ -70,7 +70,7 @@ export const secrets = [
     criterion: 'printed objects and errors: no client secret, access key or token in them',
     concerns: ['request', 'cache'],
     title: 'its objects and errors are printed (inspect, JSON, stack, cause); the service echoes the request',
-    good: 'no client secret, access key or token in what is printed',
+    good: 'no client secret, access key or token in the output',
     run: printed,
     judgeOutput,
   },

@@ -107,7 +107,7 @@ export const sharing = [
     criterion: '1,000 callers of an owner whose request fails, then 20 more: ≤ 2 requests',
     concerns: ['cache'],
     title: '1,000 callers of an owner whose request fails, then 20 one after another',
-    good: 'one request, and at most one more',
+    good: 'one request, then at most one more',
     run: sharedFailure,
   },
   {
@@ -120,9 +120,9 @@ export const sharing = [
   },
   {
     id: 'revoked-key',
-    criterion: 'a revoked key, asked for 100 times in 5 s: ≤ 6 requests, no other owner fails',
+    criterion: 'a revoked key, called 100 times in 5 s: ≤ 6 requests, no other owner fails',
     concerns: ['cache'],
-    title: 'one key of 1,000 is revoked, and asked for every 50 ms for 5 s',
+    title: 'one key of 1,000 is revoked, and called every 50 ms for 5 s',
     good: 'no other owner fails; at most 6 requests for it',
     idle: true,
     run: revokedKey,
