@@ -1,5 +1,6 @@
 /** The dashboard and the alert rules against what prom-client and OpenTelemetry's Prometheus exporter really export. */
 
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PrometheusExporter, PrometheusSerializer } from '@opentelemetry/exporter-prometheus';
@@ -15,6 +16,11 @@ import { ROOT } from './helpers/source-files.ts';
 const read = (name: string) => readFileSync(join(ROOT, 'docs/monitoring', name), 'utf8');
 const rules = read('prometheus-alerts.yaml');
 const dashboard = read('grafana-dashboard.json');
+
+const INCIDENTS = join(ROOT, 'test/alert-rules.yaml');
+const promtool = (...args: string[]) => spawnSync('promtool', args, { encoding: 'utf8' });
+/** With `REQUIRE_PROMTOOL=1` the tests run and fail where promtool is not installed (Debian: `apt install prometheus`). */
+const noPromtool = promtool('--version').error !== undefined && process.env.REQUIRE_PROMTOOL !== '1';
 
 /** The queries on our metrics; the rules for Redis are on another exporter's. */
 const QUERIES = [
@@ -134,5 +140,21 @@ describe('the files of docs/monitoring', () => {
     const parts = ['**Means**', '**Look at**', '**Do**', '**Over when**'];
     expect(runbooks).toEqual(alerts.map(({ alert }) => ({ alert, parts })));
     expect(alerts.map(({ url }) => url)).toEqual(alerts.map(({ alert }) => `RUNBOOKS#${alert?.toLowerCase()}`));
+  });
+});
+
+describe('alert-rules.yaml', () => {
+  it('has an incident for every alert', () => {
+    const alerts = [...rules.matchAll(/- alert: (\w+)/g)].map(([, alert]) => alert);
+    const inIncidents = [...readFileSync(INCIDENTS, 'utf8').matchAll(/alertname="(\w+)"/g)].map(([, alert]) => alert);
+    expect([...new Set(inIncidents)].sort()).toEqual(alerts.sort());
+  });
+
+  it.skipIf(noPromtool).each([
+    ['check', join(ROOT, 'docs/monitoring/prometheus-alerts.yaml')],
+    ['test', INCIDENTS],
+  ])('promtool %s rules succeeds', (command, file) => {
+    const { status, stdout, stderr } = promtool(command, 'rules', file);
+    expect({ status, output: stdout + stderr }).toEqual({ status: 0, output: expect.stringContaining('SUCCESS') });
   });
 });
