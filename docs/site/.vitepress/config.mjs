@@ -23,6 +23,7 @@ export default defineConfig({
   title: 'owner-token-registry',
   description,
   lang: 'en',
+  head: [['link', { rel: 'icon', href: 'data:,' }]], // none; without this, browsers ask for /favicon.ico and log a 404
   cleanUrls: true,
   srcDir: '../..',
   outDir: '../../reports/site',

@@ -17,6 +17,6 @@ export const MermaidDiagram = defineComponent({
     };
     onMounted(draw);
     watch(isDark, draw);
-    return () => (svg.value ? h('div', { innerHTML: svg.value }) : h('pre', source));
+    return () => (svg.value ? h('div', { class: 'mermaid-diagram', innerHTML: svg.value }) : h('pre', source));
   },
 });
