@@ -18,6 +18,7 @@ import { type Sandbox, startSandbox } from '../src/sandbox/index.ts';
 import { DEFAULT_PROFILE } from '../src/sandbox/state/profile.ts';
 import { docsOf as boardDocsOf } from './bench/board/docs.mjs';
 import { docsOf } from './bench/speed/docs.mjs';
+import { pagesWithFigures } from './bench/stored.mjs';
 import { breakerTransitions } from './helpers/breaker-transitions.ts';
 import { startCorporateNetwork } from './helpers/corporate-network.ts';
 import {
@@ -284,6 +285,15 @@ describe('tables', () => {
     const rendered = Object.entries(docsOf(JSON.parse(textOf('test/bench/speed/results.json'))));
     expect(rendered.length).toBeGreaterThan(4);
     for (const [path, text] of rendered) expect(textOf(`docs/${path}`)).toBe(text);
+  });
+
+  it('pages of the fleet, the live view, learned lifetimes, mutants and the simulation show the stored figures', () => {
+    const rendered = Object.entries(pagesWithFigures());
+    expect(rendered.length).toBeGreaterThan(4);
+    for (const [path, text] of rendered) {
+      expect(text).toContain('Measured 20');
+      expect(textOf(path)).toBe(text);
+    }
   });
 
   it('the page of observability has every field of the statistics, and no other', () => {

@@ -11,8 +11,9 @@ export default {
   vitest: { configFile: 'test/mutation/vitest.config.mjs' },
   coverageAnalysis: 'perTest',
   concurrency: 1,
-  reporters: ['clear-text', 'html'],
+  reporters: ['clear-text', 'html', 'json'],
   clearTextReporter: { allowColor: false, reportTests: false, reportMutants: true },
   htmlReporter: { fileName: 'reports/mutation.html' },
+  jsonReporter: { fileName: 'reports/mutation.json' },
   thresholds: { high: 100, low: 99, break: 99 },
 };

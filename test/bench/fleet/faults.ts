@@ -115,31 +115,30 @@ interface Row {
   readonly blockedMs: number;
 }
 
-/** @param only the names of the faults; all if empty. @returns what missed its limit. */
-export async function faults(pool: ReplicaPool, only: readonly string[]): Promise<string[]> {
-  print(
-    '',
-    'calls over 1 s',
-    'p99',
-    'worst',
-    'failed',
-    'requests per owner',
-    'shares again after',
-    'event loop blocked',
-  );
+/** As a page shows it. */
+export interface Table {
+  readonly columns: readonly string[];
+  readonly rows: string[][];
+}
+
+const COLUMNS = ['calls over 1 s', 'p99', 'worst', 'failed calls', 'requests per owner', 'shares again after'];
+
+/** @param only the names of the faults; all if empty. @returns the table, and what missed its limit. */
+export async function faults(pool: ReplicaPool, only: readonly string[]): Promise<{ missed: string[]; table: Table }> {
+  print(['', ...COLUMNS, 'event loop blocked']);
   const alone = await withoutRedis(pool);
-  show(alone, alone);
+  const rows = [show(alone)];
   const missed: string[] = [];
   for (const fault of FAULTS.filter(({ name }) => only.length === 0 || only.includes(name))) {
     const row = await measured(pool, fault);
-    show(row, alone);
+    rows.push(show(row));
     const { over, worstMs, failed } = summary(row.outcomes);
     const isLate = over > LIMIT.overShare || worstMs > summary(alone.outcomes).worstMs + LIMIT.worstMs;
     // A fault that ends by itself ends at an unknown time.
     const isBack = !fault.end || (row.backMs ?? 0) <= LIMIT.backMs;
     if (failed > 0 || !isBack || (isLate && !fault.name.startsWith('plus5'))) missed.push(fault.what);
   }
-  return missed;
+  return { missed, table: { columns: ['what happens to Redis', ...COLUMNS], rows } };
 }
 
 function optionsFor(service: Service): ReplicaOptions {
@@ -264,24 +263,18 @@ function summary(outcomes: readonly Outcome[]) {
   return { over, p99Ms: at(0.99), worstMs: at(1), failed: outcomes.filter(({ token }) => !token).length };
 }
 
-function show(row: Row, alone: Row): void {
+/** Prints a row. @returns its cells for the page. */
+function show(row: Row): string[] {
   const { over, p99Ms, worstMs, failed } = summary(row.outcomes);
-  const extra = row === alone ? '' : ` (+${seconds(worstMs - summary(alone.outcomes).worstMs)})`;
-  const back = row.backMs === undefined ? '' : seconds(row.backMs);
-  const per = row.perOwner.toFixed(2);
-  print(
-    row.what,
-    `${(over * 100).toFixed(1)} %`,
-    seconds(p99Ms),
-    `${seconds(worstMs)}${extra}`,
-    `${failed}`,
-    per,
-    back,
-    seconds(row.blockedMs),
-  );
+  const cells = [
+    ...[row.what, `${(over * 100).toFixed(1)} %`, seconds(p99Ms), seconds(worstMs), `${failed}`],
+    ...[row.perOwner.toFixed(1), row.backMs === undefined ? '' : seconds(row.backMs)],
+  ];
+  print([...cells, seconds(row.blockedMs)]);
+  return cells;
 }
 
-function print(what: string, ...columns: string[]): void {
+function print([what = '', ...columns]: readonly string[]): void {
   console.log(what.padEnd(32) + columns.map((column) => column.padStart(20)).join(''));
 }
 

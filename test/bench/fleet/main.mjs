@@ -6,13 +6,22 @@
  *   node test/bench/fleet/main.mjs hits killed      those named: fuzz, hits, wakes, killed, cost, refresh, cold, faults;
  *                                                   fault-hung and others for one row of faults; cost8 or refresh20 for
  *                                                   one number of processes; large for 50 processes and 1,000 owners
+ *   node test/bench/fleet/main.mjs faults --docs    also stores the faults' rows and renews docs/fleet-numbers.md. The other
+ *                                                   rows of that page are stored by hand: edit `results.json`, then run
+ *                                                   node test/bench/stored.mjs
  */
 
 import { bundle } from '../../helpers/bundle.mjs';
+import { storeFigures } from '../stored.mjs';
 
 const { figures, replica } = await bundle({
   figures: 'test/bench/fleet/figures.ts',
   replica: 'test/helpers/fleet-worker.ts',
 });
 const { main } = await import(figures);
-process.exitCode = await main(replica, process.argv.slice(2));
+const asked = process.argv.slice(2).filter((name) => name !== '--docs');
+const { status, faults } = await main(replica, asked);
+if (faults && process.argv.includes('--docs')) {
+  storeFigures('test/bench/fleet/results.json', 'npm run bench -- fleet', { faults });
+}
+process.exitCode = status;

@@ -2,11 +2,12 @@
  * Measures `learnedLifetime` beside fixed guesses and `untilRejected`, on the built package, in virtual time.
  *
  *   node test/bench/learned-lifetime/main.mjs            the table; exits with 1 when a figure is missed
- *   node test/bench/learned-lifetime/main.mjs --plot     the same, and draws docs/learned-lifetime.svg
+ *   node test/bench/learned-lifetime/main.mjs --docs     the same, stores the figures, and renews docs/expiry.md and its picture
  *   node test/bench/learned-lifetime/main.mjs --sweep    other numbers of owners and calls, the worst of several seeds
  */
 
 import { writeFileSync } from 'node:fs';
+import { storeFigures } from '../stored.mjs';
 import { drawPlot } from './plot.mjs';
 import { runWorld } from './world.mjs';
 
@@ -98,6 +99,20 @@ async function courses(lifetimes) {
   return all;
 }
 
+/** The paragraph of docs/expiry.md. */
+function textOf(results) {
+  const worst = (learned, figure) =>
+    Math.max(
+      ...results
+        .filter(({ policy }) => (policy === 'learnedLifetime') === learned)
+        .flatMap(({ measured }) => measured.map((each) => each[figure])),
+    );
+  const percent = (share) => `${(100 * share).toFixed(2)} %`;
+  return `In simulated workloads with lifetimes from 30 s to 24 h, in which 1 % of the tokens are revoked and 0.5 % of the calls get a 401
+for no reason, it makes at most ${worst(true, 'requests').toFixed(2)} times the requests of a policy that knows the lifetime, and repeats at most ${percent(worst(true, 'outlived'))} of
+the calls. Each fixed guess is right for one lifetime: others cost up to ${worst(false, 'requests').toFixed(0)} times the requests, or ${percent(worst(false, 'outlived'))} repeated calls.`;
+}
+
 async function sweep() {
   const seeds = [1, 2, 3, 4, 5];
   row('world'.padEnd(44), ...Object.keys(COUNTED).map((name) => name.padStart(21)));
@@ -130,9 +145,10 @@ if (process.argv.includes('--sweep')) {
   await sweep();
 } else {
   const { results, lifetimes } = await table();
-  if (process.argv.includes('--plot')) {
+  if (process.argv.includes('--docs')) {
+    const command = 'node test/bench/learned-lifetime/main.mjs --docs';
+    storeFigures('test/bench/learned-lifetime/results.json', command, { costs: { text: textOf(results) } });
     const file = new URL('../../../docs/learned-lifetime.svg', import.meta.url);
     writeFileSync(file, drawPlot(await courses(lifetimes), results));
-    console.log('drawn: docs/learned-lifetime.svg');
   }
 }

@@ -1,0 +1,1 @@
+export function pagesWithFigures(): Record<string, string>;

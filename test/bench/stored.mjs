@@ -1,0 +1,166 @@
+/**
+ * The figures that pages show, from the `results.json` of the benchmark that measured them: a file for each page, in it a table
+ * or a paragraph for each `<!-- figures name -->` of the page, with the run that it comes from.
+ *
+ *   node test/bench/stored.mjs      renews the pages after such a file was changed by hand
+ */
+
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { cpus, loadavg } from 'node:os';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = new URL('../../', import.meta.url);
+
+/** The files, and what is computed from their rows. */
+const STORES = {
+  'test/bench/fleet/results.json': { sizing: sizingOf, extrapolated: extrapolatedOf },
+  'test/bench/learned-lifetime/results.json': {},
+  'test/bench/live-view/results.json': {},
+  'test/mutation/results.json': { scores: scoresOf },
+  'test/simulation/results.json': {},
+};
+
+/** Stores what a run has just measured in place of the last one, and renews the page. */
+export function storeFigures(store, command, blocks) {
+  const { page, figures } = read(store);
+  const run = {
+    command,
+    date: new Date().toISOString().slice(0, 10),
+    commit: execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim(),
+    machine: `${cpus().length} cores (${cpus()[0].model.trim()})`,
+    load: loadavg()[0].toFixed(1),
+  };
+  for (const [name, block] of Object.entries(blocks)) figures[name] = { run, ...block };
+  writeFileSync(new URL(store, ROOT), jsonOf({ page, figures }));
+  renewPages();
+}
+
+/** The pages as the stored figures make them, by their paths. */
+export function pagesWithFigures() {
+  return Object.fromEntries(
+    Object.entries(STORES).map(([store, derived]) => {
+      const { page, figures } = read(store);
+      const text = readFileSync(new URL(page, ROOT), 'utf8');
+      return [
+        page,
+        text.replace(/(<!-- figures (\w+) -->\n)[\s\S]*?(?=\n<!-- end -->)/g, (_all, begin, name) => {
+          const lines = derived[name]?.(figures) ?? blockOf(figures[name]);
+          return `${begin}\n${lines}\n`;
+        }),
+      ];
+    }),
+  );
+}
+
+function renewPages() {
+  for (const [page, text] of Object.entries(pagesWithFigures())) writeFileSync(new URL(page, ROOT), text);
+}
+
+/** With a row on a line, so that a person can change it. */
+function jsonOf(content) {
+  const rowsApart = /\[\n\s+([^[\]]*?)\n\s+\]/g;
+  return `${JSON.stringify(content, null, 1).replace(rowsApart, (_all, cells) => `[${cells.replace(/,\n\s+/g, ', ')}]`)}\n`;
+}
+
+function read(store) {
+  return JSON.parse(readFileSync(new URL(store, ROOT), 'utf8'));
+}
+
+function blockOf({ run, columns, rows, text }) {
+  return `${text ?? tableOf(columns, rows)}\n\n${conditionsOf(run)}`;
+}
+
+function tableOf(columns, rows) {
+  return [columns, columns.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+}
+
+function conditionsOf({ command, date, commit, machine, load }) {
+  const busy = load === undefined ? 'load not recorded' : `load average ${load}`;
+  return `Measured ${date}, commit ${commit}, ${machine}, ${busy}: \`${command}\`.`;
+}
+
+/** A row for each file, and one for all. */
+function scoresOf({ scores: { run, rows } }) {
+  const sum = (at) => rows.reduce((total, row) => total + row[at], 0);
+  const lines = [...rows, ['all', sum(1), sum(2)]].map(([file, mutants, noticed]) => {
+    const score = ((100 * noticed) / mutants).toFixed(1).replace('100.0', '100');
+    return [file === 'all' ? file : `\`${file}\``, mutants, noticed, mutants - noticed, `${score} %`];
+  });
+  return blockOf({ run, columns: ['file', 'mutants', 'noticed', 'survived or not reached', 'score'], rows: lines });
+}
+
+const TOKEN_LIFE_S = 3_600;
+/** Each token is refreshed at 60 to 80 % of its life. */
+const PER_LIFE = 1.5;
+
+/** What 100,000 owners and 20 replicas need, by the measured cost of a script and size of a record. */
+function sizingOf(figures) {
+  const [owners, replicas] = [100_000, 20];
+  const [leastUs, mostUs] = scriptUs(figures);
+  const [, kilobytes] = figures.memory.rows.find(([characters]) => characters === '300');
+  const megabytes = (owners * 1024 * Number.parseFloat(kilobytes)) / 1e6;
+  const maxmemory = 2 ** Math.ceil(Math.log2(2 * megabytes));
+  const scripts = (owners * replicas * PER_LIFE) / TOKEN_LIFE_S;
+  const percent = (us) => Math.round(scripts * us * 1e-4);
+  const restart = (us) => Math.round(owners * replicas * us * 1e-6);
+  return tableOf(
+    ['what', 'rule', 'here'],
+    [
+      [
+        'records',
+        'about 700 bytes plus 1.5 × the size of the token response, per owner ([measured](#memory-of-a-record))',
+        `${Math.round(megabytes)} MB`,
+      ],
+      [
+        '`maxmemory`',
+        'twice the records: old ones stay after a rotated client secret or naming key',
+        `${maxmemory} MB, with \`volatile-ttl\``,
+      ],
+      [
+        'memory of the host',
+        'twice `maxmemory`: fragmentation, buffers, a fork for RDB or AOF',
+        `${2 * maxmemory} MB, each failover candidate too`,
+      ],
+      ['connections', 'two per process, one without a subscriber; on a cluster up to that per node', en(2 * replicas)],
+      [
+        'scripts',
+        'each replica reads each new token once: owners × replicas × 1.5 per token life',
+        `${en(round(scripts))} per second, ${percent(leastUs)} to ${percent(mostUs)} % of a core`,
+      ],
+      [
+        'requests to the service',
+        'owners × 1.5 per token life',
+        `${en(round((owners * PER_LIFE) / TOKEN_LIFE_S))} per second`,
+      ],
+      [
+        'all replicas restart',
+        'one script per owner and replica',
+        `${en(owners * replicas)} scripts, ${restart(leastUs)} to ${restart(mostUs)} s of a core`,
+      ],
+      ['Redis is empty', 'one request per owner', `${en(owners)}, as tokens end; with cold replicas at once`],
+      ['`maxOwners` of each registry', 'above the owners that the replica serves', '120,000'],
+    ],
+  );
+}
+
+function extrapolatedOf(figures) {
+  const [owners, replicas] = [100_000, 1_000];
+  const scripts = (owners * replicas * PER_LIFE) / TOKEN_LIFE_S;
+  const [least, most] = scriptUs(figures).map((us) => (scripts * us * 1e-6).toFixed(1));
+  const requests = (owners * PER_LIFE) / TOKEN_LIFE_S;
+  return `Extrapolated, never measured: **${en(replicas)} replicas × ${en(owners)} owners** run ${en(round(scripts))} scripts per second, ${least} to ${most} of
+a Redis core: take a cluster of three masters. The service gets ${en(round(requests))} requests per second instead of ${en(round(requests * replicas))}.`;
+}
+
+/** The least and the most CPU time of a script. */
+function scriptUs({ load: { rows } }) {
+  const row = rows.find(([what]) => what === 'owner and replica after a restart');
+  return /(\d+) to (\d+) µs/.exec(row.at(-1)).slice(1).map(Number);
+}
+
+/** To two digits. */
+const round = (value) => Number(value.toPrecision(2));
+const en = (value) => value.toLocaleString('en');
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) renewPages();
