@@ -1,12 +1,13 @@
 import type * as v from 'valibot';
 import { appOf, currentKey, firstApp, ownerOf } from '../state/actions.ts';
+import { groupedBy } from '../state/grouped-by.ts';
 import { failed, pictureMark } from '../state/marks.ts';
 import { NotFound } from '../state/problems.ts';
 import { maybe, number, object, string } from '../state/schema.ts';
 import type { World } from '../state/world.ts';
 import type { ControlContext } from './context.ts';
 import { environmentOf } from './environment.ts';
-import type { CredentialsView, LaneView, LedgerEntry, PictureView, StateView, TokenView } from './shapes.ts';
+import type { CredentialsView, LaneView, LedgerEntry, PictureView, StateView } from './shapes.ts';
 import { appViews, clockView, figuresView, tokenView } from './views.ts';
 
 const MAX_DRAWN = 500;
@@ -33,13 +34,12 @@ export const PICTURE_QUERY = object({
 
 type PictureQuery = v.InferOutput<typeof PICTURE_QUERY>;
 
-/** The initial state of a page. The event stream reports what changes after `lastEventId`. */
+/** The state of the sandbox as a page shows it. */
 export function stateView(context: ControlContext, query: PictureQuery = {}): StateView {
-  const { world, url, begin } = context;
+  const { world, url } = context;
   return {
     url,
     env: environmentOf(context, firstApp(world), undefined, () => '•'.repeat(16)),
-    lastEventId: begin(),
     clock: clockView(world),
     figures: figuresView(world),
     requests: lastRequests(world),
@@ -73,12 +73,13 @@ export function pictureView(world: World, query: PictureQuery): PictureView {
   const limit = Math.min(MAX_LANES, Math.max(1, query.limit ?? MAX_LANES));
   const shown = ids.length > limit ? worstFirst(world, ids, byOwner).slice(0, limit) : ids;
   if (query.owner === undefined && byOwner.has('')) shown.push('');
-  const tokens = tokensByOwner(world, fromMs, untilMs, new Set(shown));
+  const inWindow = [...world.tokens.endingAfter(fromMs)].filter(({ issuedAtMs }) => issuedAtMs <= untilMs);
+  const tokens = groupedBy(inWindow, ({ accessKey }) => accessKey.ownerId);
   const lanes = shown.map((id): LaneView => {
     const name = world.directory.owners.get(id)?.name ?? '';
     const newestFirst = (byOwner.get(id) ?? []).slice(0, MAX_LANE_REQUESTS);
     const marks = newestFirst.reverse().map(pictureMark);
-    return { id, name, tokens: (tokens.get(id) ?? []).slice(-MAX_LANE_TOKENS), marks };
+    return { id, name, tokens: (tokens.get(id) ?? []).slice(-MAX_LANE_TOKENS).map(tokenView), marks };
   });
   const seconds = world.ledger.timeline.since(fromMs).filter(([second]) => second * 1000 <= untilMs);
   const bands = world.history.since(fromMs).filter((band) => band.fromMs <= untilMs);
@@ -99,43 +100,19 @@ function matchingOwners({ directory }: World, { search = '', owner }: PictureQue
 
 /** The requests that began in the window, newest first. */
 function requestsByOwner(world: World, fromMs: number, untilMs: number): Map<string, LedgerEntry[]> {
-  const byOwner = new Map<string, LedgerEntry[]>();
-  for (const entry of world.ledger.drawn()) {
-    // Calls to /echo are kept when they fail, which may be long after they began: the order is not exact.
-    if (entry.atMs < fromMs || entry.atMs > untilMs) continue;
-    const list = byOwner.get(entry.owner ?? '');
-    if (list) list.push(entry);
-    else byOwner.set(entry.owner ?? '', [entry]);
-  }
-  return byOwner;
-}
-
-function tokensByOwner(
-  world: World,
-  fromMs: number,
-  untilMs: number,
-  owners: ReadonlySet<string>,
-): Map<string, TokenView[]> {
-  const byOwner = new Map<string, TokenView[]>();
-  for (const token of world.tokens.endingAfter(fromMs)) {
-    const owner = token.accessKey.ownerId;
-    if (!owners.has(owner) || token.issuedAtMs > untilMs) continue;
-    const list = byOwner.get(owner);
-    if (list) list.push(tokenView(token));
-    else byOwner.set(owner, [tokenView(token)]);
-  }
-  return byOwner;
+  // Calls to /echo are kept when they fail, which may be long after they began: the order is not exact.
+  const inWindow = [...world.ledger.drawn()].filter(({ atMs }) => atMs >= fromMs && atMs <= untilMs);
+  return groupedBy(inWindow, ({ owner = '' }) => owner);
 }
 
 /** Failures in the window weigh most, then wasted requests, then a missing token, then any request at all. */
 function worstFirst(world: World, ids: readonly string[], requests: ReadonlyMap<string, LedgerEntry[]>): string[] {
-  const nowMs = world.clock.now();
+  const covered = world.tokens.coveredOwners(world.clock.now());
   const weight = (id: string): number => {
     const own = requests.get(id) ?? [];
-    const covered = world.tokens.coveredUntil(id, nowMs) !== undefined;
     const failures = own.filter(failed).length;
     const wasted = own.filter((entry) => entry.wasted).length;
-    return failures * 1000 + wasted * 100 + (own.length > 0 ? (covered ? 1 : 50) : 0);
+    return failures * 1000 + wasted * 100 + (own.length > 0 ? (covered.has(id) ? 1 : 50) : 0);
   };
   const weighed = ids.map((id, index) => ({ id, index, weight: weight(id) }));
   return weighed.sort((a, b) => b.weight - a.weight || a.index - b.index).map(({ id }) => id);
@@ -151,7 +128,11 @@ export function credentialsView(context: ControlContext, ownerId?: string, appId
   if (!key) throw new NotFound('this owner has no access key for this app');
   const { clientId, secrets } = app;
   return {
-    ...{ baseUrl: url, clientId, clientSecret: secrets[0]?.value ?? '', owner: owner.id, accessKey: key.value },
+    baseUrl: url,
+    clientId,
+    clientSecret: secrets[0]?.value ?? '',
+    owner: owner.id,
+    accessKey: key.value,
     env: environmentOf(context, app, key.value),
   };
 }

@@ -1,6 +1,7 @@
 /** The world as the control plane shows it: ids and fingerprints, no secrets. */
 
 import type { AccessKey, App, Owner } from '../state/directory.ts';
+import { groupedBy } from '../state/grouped-by.ts';
 import type { Secrets } from '../state/secrets.ts';
 import type { IssuedToken } from '../state/tokens.ts';
 import type { World } from '../state/world.ts';
@@ -34,7 +35,6 @@ export function appViews({ directory, secrets }: World): AppView[] {
   return [...directory.apps.values()].map((app) => appView(app, secrets));
 }
 
-/** Takes constant time for any number of owners and requests. */
 export function figuresView({ ledger, tokens, clock, directory }: World): FiguresView {
   const { total } = ledger.summary();
   const ofTokens = ledger.summary({ kind: 'token' });
@@ -45,20 +45,16 @@ export function figuresView({ ledger, tokens, clock, directory }: World): Figure
     inFlight: ledger.tokensInFlight,
     owners: directory.owners.size,
     ownersAsked: ledger.ownersAsked,
-    ownersCovered: tokens.ownersCovered(clock.now()),
+    ownersCovered: tokens.coveredOwners(clock.now()).size,
   };
 }
 
 /** These owners with their access keys and counts. */
 export function ownerViews(world: World, owners: Iterable<Owner> = world.directory.owners.values()): OwnerView[] {
-  const keys = new Map<string, AccessKey[]>();
-  for (const key of world.directory.accessKeys.values()) {
-    const ofOwner = keys.get(key.ownerId);
-    if (ofOwner) ofOwner.push(key);
-    else keys.set(key.ownerId, [key]);
-  }
+  const keys = groupedBy(world.directory.accessKeys.values(), ({ ownerId }) => ownerId);
+  const covered = world.tokens.coveredOwners(world.clock.now());
   return [...owners].map(({ id, name, enabled }) => {
-    const coveredUntilMs = world.tokens.coveredUntil(id, world.clock.now());
+    const coveredUntilMs = covered.get(id);
     return {
       id,
       name,

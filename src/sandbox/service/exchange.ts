@@ -98,7 +98,7 @@ function respondToken(
   const other = wrongOwner ? anotherOwnersKey(world, accessKey) : undefined;
   const { value, token } = issue(world, other ?? accessKey, nowMs, other !== undefined);
   const { answer, usable } = tokenAnswer(world.profile, value, world.answers++);
-  if (!usable) world.tokens.markLost(token, nowMs);
+  if (!usable) token.delivered = false;
   const facts = { status: answer.status, token: token.fingerprint, tokenExpiresAtMs: token.expiresAtMs, wasted };
   const outcome = !usable ? 'bad_answer' : other ? 'wrong_owner' : 'issued';
   return { answer, outcome, facts, issued: token };

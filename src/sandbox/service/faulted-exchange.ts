@@ -13,7 +13,7 @@ export class FaultedExchange {
   readonly res: ServerResponse;
   readonly socket: Socket;
   readonly decision: FaultDecision;
-  readonly #world: Pick<World, 'clock' | 'tokens'>;
+  readonly #clock: World['clock'];
   readonly #exchange: Exchange;
   readonly #entry: OpenEntry;
   readonly #timers = new Set<() => void>();
@@ -22,7 +22,7 @@ export class FaultedExchange {
   #spoiled = false;
 
   constructor(
-    world: Pick<World, 'clock' | 'tokens'>,
+    clock: World['clock'],
     res: ServerResponse,
     exchange: Exchange,
     entry: OpenEntry,
@@ -32,7 +32,7 @@ export class FaultedExchange {
     this.res = res;
     this.socket = res.req.socket;
     this.decision = decision;
-    this.#world = world;
+    this.#clock = clock;
     this.#exchange = exchange;
     this.#entry = entry;
     entry.note({ fault: decision.id, faultKind: decision.effect?.kind ?? 'latency' });
@@ -40,7 +40,7 @@ export class FaultedExchange {
   }
 
   nowMs(): number {
-    return this.#world.clock.now();
+    return this.#clock.now();
   }
 
   /** Carries the request out and returns the correct answer. */
@@ -68,7 +68,7 @@ export class FaultedExchange {
 
   /** Calls `fn` after a delay on the sandbox's clock, unless the connection closes first. */
   later(ms: number, fn: () => void): void {
-    const cancel = this.#world.clock.setTimeout(() => {
+    const cancel = this.#clock.setTimeout(() => {
       this.#timers.delete(cancel);
       this.attempt(fn);
     }, ms);
@@ -89,7 +89,7 @@ export class FaultedExchange {
   }
 
   #tokenLost(): void {
-    if (this.#response?.issued) this.#world.tokens.markLost(this.#response.issued, this.nowMs());
+    if (this.#response?.issued) this.#response.issued.delivered = false;
   }
 
   #end(): void {

@@ -54,7 +54,7 @@ export class TokenPlane {
       const exchange = exchangeOf(this.#world, req, body);
       const entry = this.#world.ledger.open(exchange.facts);
       const decision = this.#world.faults.decide(exchange.facts);
-      if (decision) applyFault(new FaultedExchange(this.#world, res, exchange, entry, decision));
+      if (decision) applyFault(new FaultedExchange(this.#world.clock, res, exchange, entry, decision));
       else this.#answer(res, exchange, entry);
     });
   }
@@ -62,7 +62,7 @@ export class TokenPlane {
   #answer(res: ServerResponse, exchange: Exchange, entry: OpenEntry): void {
     const { answer, outcome, facts, issued } = exchange.respond();
     onceEnded(res, () => {
-      if (!res.writableFinished && issued) this.#world.tokens.markLost(issued, this.#world.clock.now());
+      if (!res.writableFinished && issued) issued.delivered = false;
       entry.close(res.writableFinished ? outcome : 'aborted', facts);
     });
     send(res, answer, this.#world.clock.now());

@@ -1,5 +1,6 @@
 /** What scenarios require for a verdict, and what they expect of an integration, over the record of a run. */
 
+import { groupedBy } from './grouped-by.ts';
 import type { LedgerEntry } from './ledger-entry.ts';
 import { ownersOf, type RecordedRequest, type RunRecord } from './run-record.ts';
 import { type Condition, type ConditionCheck, countOf, type Expectation, finding } from './verdict.ts';
@@ -209,7 +210,7 @@ const LEAST_GROWTH = 1.5;
 /** Compares the later half of the waits between an owner's attempts with the earlier half, over all owners. */
 export const growsWaits: Expectation = (record) => {
   const expectation = `Waits longer after each attempt: the later waits are at least ${LEAST_GROWTH} times the earlier`;
-  const many = [...attemptsOf(record).values()].filter(({ length }) => length >= ENOUGH_TO_GROW);
+  const many = attemptsOf(record).filter(({ length }) => length >= ENOUGH_TO_GROW);
   if (many.length === 0) return finding(expectation, `fewer than ${ENOUGH_TO_GROW} attempts for each owner`, true);
   let [earlierMs, laterMs] = [0, 0];
   for (const attempts of many) {
@@ -223,19 +224,11 @@ export const growsWaits: Expectation = (record) => {
 };
 
 /** The attempts of each owner that the fault met. */
-function attemptsOf(record: RunRecord): Map<string, Readonly<LedgerEntry>[]> {
-  const byOwner = new Map<string, Readonly<LedgerEntry>[]>();
-  for (const entry of record.faulted()) {
-    const attempts = byOwner.get(entry.owner ?? '');
-    if (attempts) attempts.push(entry);
-    else byOwner.set(entry.owner ?? '', [entry]);
-  }
-  return byOwner;
-}
+const attemptsOf = (record: RunRecord): Entries[] => [...groupedBy(record.faulted(), ({ owner }) => owner).values()];
 
 function worstOf(record: RunRecord, scoreOf: (attempts: Entries) => number): { score: number; attempts: Entries } {
   let worst: { score: number; attempts: Entries } = { score: 0, attempts: [] };
-  for (const attempts of attemptsOf(record).values()) {
+  for (const attempts of attemptsOf(record)) {
     const score = scoreOf(attempts);
     if (score > worst.score) worst = { score, attempts };
   }

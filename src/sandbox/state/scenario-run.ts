@@ -20,7 +20,7 @@ export function startScenario(world: World, name: string, options: { owner?: str
   const owner = scenario.ofOneOwner ? ownerOf(world, options.owner ?? firstOwner ?? '').id : undefined;
   finishScenario(world, 'another scenario started');
   const removeAdded = addOwners(world, scenario.owners);
-  const ownersCovered = world.tokens.ownersCovered(world.clock.now());
+  const ownersCovered = world.tokens.coveredOwners(world.clock.now()).size;
   const { fault, undo } = scenario.start(world, owner ?? '', ownersCovered);
   const run = runOf(scenario, world.clock.now(), owner);
   const { startedAtMs, endsAtMs: recoveryAtMs = startedAtMs, verdictAtMs: endsAtMs } = run;

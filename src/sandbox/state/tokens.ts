@@ -1,4 +1,3 @@
-import { Coverage } from './coverage.ts';
 import type { AccessKey } from './directory.ts';
 import type { Secrets } from './secrets.ts';
 
@@ -14,10 +13,8 @@ export interface IssuedToken {
   revokedAtMs: number | undefined;
   /** Whether a resource answered 401 to it, so that its holder knows it is useless. */
   refused: boolean;
-  /** Whether the answer with this token was sent completely. */
+  /** Whether the answer with this token was sent completely, to its owner. */
   delivered: boolean;
-  /** Whether it was dropped to bound memory. */
-  dropped?: true;
 }
 
 export type TokenState = 'live' | 'unknown' | 'expired' | 'revoked' | 'lagging';
@@ -42,7 +39,6 @@ export class Tokens {
   readonly #byValue = new Map<string, IssuedToken>();
   /** The newest token of each access key that went to its owner. */
   readonly #newest = new Map<string, IssuedToken>();
-  readonly #coverage = new Coverage();
   /** Called when a token was issued or revoked. */
   onChange: ((token: IssuedToken) => void) | undefined;
 
@@ -52,27 +48,22 @@ export class Tokens {
 
   issue(accessKey: AccessKey, nowMs: number, options: IssueOptions): { value: string; token: IssuedToken } {
     const id = this.#secrets.next('sbx_');
-    // Drawn at random: hashing the token would take longer than everything else here.
-    const fingerprint = this.#secrets.next('').slice(0, 10);
     const expiresAtMs = nowMs + options.lifetimeMs;
     const value = options.format === 'opaque' ? id : this.#secrets.jwt(claimsOf(id, accessKey, nowMs, expiresAtMs));
     const token: IssuedToken = {
-      fingerprint,
+      fingerprint: this.#secrets.fingerprint(value),
       accessKey,
       issuedAtMs: nowMs,
       expiresAtMs,
       usableFromMs: nowMs + options.replicationLagMs,
       revokedAtMs: options.stillborn ? nowMs : undefined,
       refused: false,
-      delivered: true,
+      delivered: !options.stray,
     };
     const previous = this.#newest.get(accessKey.id);
     if (previous && options.revokePrevious && !options.stray) this.#end(previous, nowMs);
     this.#byValue.set(value, token);
-    if (!options.stray) {
-      this.#newest.set(accessKey.id, token);
-      this.#coverage.add(token, nowMs);
-    }
+    if (!options.stray) this.#newest.set(accessKey.id, token);
     this.#dropOldest();
     this.onChange?.(token);
     return { value, token };
@@ -95,20 +86,13 @@ export class Tokens {
     return newest && isGood(newest, nowMs) ? newest : undefined;
   }
 
-  /** The number of owners with a usable token. */
-  ownersCovered(nowMs: number): number {
-    return this.#coverage.count(nowMs);
-  }
-
-  /** When the newest usable token of an owner expires; undefined without one. */
-  coveredUntil(owner: string, nowMs: number): number | undefined {
-    return this.#coverage.endOf(owner, nowMs);
-  }
-
-  /** Records that the answer with this token did not reach its client. */
-  markLost(token: IssuedToken, nowMs: number): void {
-    token.delivered = false;
-    this.#coverage.check(token.accessKey.ownerId, nowMs);
+  /** The owners that hold a usable token, with the end of the newest: delivered, not revoked, not expired. */
+  coveredOwners(nowMs: number): Map<string, number> {
+    const covered = new Map<string, number>();
+    for (const { accessKey, expiresAtMs, delivered, revokedAtMs } of this.#byValue.values()) {
+      if (delivered && revokedAtMs === undefined && nowMs < expiresAtMs) covered.set(accessKey.ownerId, expiresAtMs);
+    }
+    return covered;
   }
 
   /** Revokes this token, if it is known. */
@@ -141,27 +125,25 @@ export class Tokens {
   /** Restores a token from a state file. */
   restore(
     value: string,
-    facts: Pick<IssuedToken, 'fingerprint' | 'accessKey' | 'issuedAtMs' | 'expiresAtMs' | 'usableFromMs'> & {
+    facts: Pick<IssuedToken, 'accessKey' | 'issuedAtMs' | 'expiresAtMs' | 'usableFromMs'> & {
       revokedAtMs?: number;
     },
   ): void {
     const { revokedAtMs, ...rest } = facts;
-    const token = { ...rest, revokedAtMs, refused: false, delivered: true };
+    const fingerprint = this.#secrets.fingerprint(value);
+    const token = { ...rest, fingerprint, revokedAtMs, refused: false, delivered: true };
     this.#byValue.set(value, token);
     this.#newest.set(token.accessKey.id, token);
-    this.#coverage.add(token, token.issuedAtMs);
   }
 
   clear(): void {
     this.#byValue.clear();
     this.#newest.clear();
-    this.#coverage.clear();
   }
 
   #end(token: IssuedToken, nowMs: number): void {
     if (token.revokedAtMs !== undefined) return;
     token.revokedAtMs = nowMs;
-    this.#coverage.check(token.accessKey.ownerId, nowMs);
     this.onChange?.(token);
   }
 
@@ -169,9 +151,8 @@ export class Tokens {
   #dropOldest(): void {
     if (this.#byValue.size <= MAX_TOKENS) return;
     let left = MAX_TOKENS / 10;
-    for (const [value, token] of this.#byValue) {
+    for (const value of this.#byValue.keys()) {
       if (left-- === 0) return;
-      token.dropped = true;
       this.#byValue.delete(value);
     }
   }
