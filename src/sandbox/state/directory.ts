@@ -1,4 +1,4 @@
-import { type Secrets, sameSecret } from './secrets.ts';
+import type { Secrets } from './secrets.ts';
 
 /** An integration app, identified by a client id and its secret. */
 export interface App {
@@ -6,16 +6,12 @@ export interface App {
   name: string;
   enabled: boolean;
   readonly clientId: string;
-  /** The client id for comparison in constant time. */
-  readonly clientIdBytes: Buffer;
   /** The current secret first, then older ones that are valid for a while. */
   secrets: AppSecret[];
 }
 
 export interface AppSecret {
   readonly value: string;
-  /** The value for comparison in constant time. */
-  readonly bytes: Buffer;
   /** Epoch ms; undefined for the current one. */
   goodUntilMs?: number;
 }
@@ -82,10 +78,7 @@ export class Directory {
   /** Restores the content of a state file. */
   restore(apps: App[], owners: Owner[], accessKeys: AccessKey[]): void {
     this.clear();
-    for (const app of apps) {
-      const secrets = app.secrets.map((secret) => ({ ...secret, bytes: Buffer.from(secret.value) }));
-      this.apps.set(app.id, { ...app, clientIdBytes: Buffer.from(app.clientId), secrets });
-    }
+    for (const app of apps) this.apps.set(app.id, app);
     for (const owner of owners) this.owners.set(owner.id, owner);
     for (const key of accessKeys) this.#keep({ ...key, fingerprint: this.#secrets.fingerprint(key.value) });
   }
@@ -93,10 +86,9 @@ export class Directory {
   addApp(given: { id?: string; name?: string } = {}): App {
     const id = given.id ?? this.#freeId('app', this.apps);
     const clientId = this.#secrets.named('sbx-client-', id, 9);
-    const clientIdBytes = Buffer.from(clientId);
-    const app = { id, name: given.name ?? id, enabled: true, clientId, clientIdBytes, secrets: [] };
+    const secrets = [{ value: this.#secrets.named('sbx_secret_', id) }];
+    const app = { id, name: given.name ?? id, enabled: true, clientId, secrets };
     this.apps.set(id, app);
-    this.#addSecret(app, this.#secrets.named('sbx_secret_', id));
     return app;
   }
 
@@ -130,38 +122,29 @@ export class Directory {
     return this.#byValue.get(value);
   }
 
-  /** The app with this client id. Compares every app, so that timing reveals nothing. */
   findApp(clientId: string): App | undefined {
-    let found: App | undefined;
-    for (const app of this.apps.values()) if (sameSecret(clientId, app.clientIdBytes)) found = app;
-    return found;
+    return [...this.apps.values()].find((app) => app.clientId === clientId);
   }
 
   /** Whether this is the app's current secret or a still valid older one. */
   secretIsGood(app: App, secret: string, nowMs: number): boolean {
-    let good = false;
-    for (const { bytes, goodUntilMs } of app.secrets) {
-      if (sameSecret(secret, bytes) && (goodUntilMs === undefined || nowMs < goodUntilMs)) good = true;
-    }
-    return good;
+    return app.secrets.some(({ value, goodUntilMs = Number.POSITIVE_INFINITY }) => {
+      return value === secret && nowMs < goodUntilMs;
+    });
   }
 
   /** Gives an app a new secret. The old ones end after the overlap; without one, at once. */
   rotateSecret(app: App, nowMs: number, overlapMs: number): string {
     const endMs = nowMs + overlapMs;
     for (const old of app.secrets) old.goodUntilMs = Math.min(old.goodUntilMs ?? endMs, endMs);
-    app.secrets = app.secrets.filter((old) => (old.goodUntilMs ?? nowMs) > nowMs);
-    return this.#addSecret(app, this.#secrets.next('sbx_secret_'));
+    const value = this.#secrets.next('sbx_secret_');
+    app.secrets = [{ value }, ...app.secrets.filter((old) => (old.goodUntilMs ?? nowMs) > nowMs)];
+    return value;
   }
 
   #keep(key: AccessKey): void {
     this.accessKeys.set(key.id, key);
     this.#byValue.set(key.value, key);
-  }
-
-  #addSecret(app: App, value: string): string {
-    app.secrets.unshift({ value, bytes: Buffer.from(value) });
-    return value;
   }
 
   #freeId(prefix: string, taken: ReadonlyMap<string, unknown>): string {

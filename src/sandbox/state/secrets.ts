@@ -1,7 +1,5 @@
-import { createCipheriv, createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHmac, hash, randomBytes } from 'node:crypto';
 
-/** How many secrets are drawn from the key stream at a time, and of how many bytes each. */
-const BATCH = 128;
 const SECRET_BYTES = 24;
 
 /**
@@ -12,7 +10,6 @@ export class Secrets {
   #key: Buffer;
   #salt: string;
   #made = 0;
-  #batch: Buffer | undefined;
 
   constructor(seed: number | undefined) {
     this.#key = seed === undefined ? randomBytes(32) : createHmac('sha256', 'sandbox').update(`${seed}`).digest();
@@ -24,13 +21,9 @@ export class Secrets {
     return prefix + this.#derived(`named:${name}`).subarray(0, bytes).toString('base64url');
   }
 
-  /** A new secret, from the key stream. */
+  /** A new secret. */
   next(prefix: string): string {
-    const index = this.#made % BATCH;
-    if (index === 0 || !this.#batch) this.#batch = this.#draw(Math.floor(this.#made / BATCH));
-    this.#made++;
-    const from = index * SECRET_BYTES;
-    return prefix + this.#batch.toString('base64url', from, from + SECRET_BYTES);
+    return this.named(prefix, `next:${this.#made++}`);
   }
 
   /** A random secret, whatever the seed. */
@@ -51,7 +44,6 @@ export class Secrets {
     this.#key = Buffer.from(key, 'base64url');
     this.#salt = this.#derived('salt').toString('base64url');
     this.#made = made;
-    this.#batch = undefined;
   }
 
   /** A JWT with these claims, signed with a key that is never published. */
@@ -68,19 +60,6 @@ export class Secrets {
   #derived(name: string): Buffer {
     return createHmac('sha256', this.#key).update(name).digest();
   }
-
-  /** The batch of the key stream with this number. */
-  #draw(number: number): Buffer {
-    const iv = this.#derived(`batch:${number}`).subarray(0, 16);
-    return createCipheriv('aes-256-ctr', this.#key, iv).update(Buffer.alloc(BATCH * SECRET_BYTES));
-  }
-}
-
-/** Compares two secrets in a time that reveals at most their length. */
-export function sameSecret(given: string, kept: Buffer): boolean {
-  const bytes = Buffer.from(given);
-  const sameLength = bytes.length === kept.length;
-  return timingSafeEqual(sameLength ? bytes : kept, kept) && sameLength;
 }
 
 const encode = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');

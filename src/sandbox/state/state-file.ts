@@ -47,7 +47,6 @@ interface State {
 
 interface StoredToken {
   value: string;
-  fingerprint: string;
   accessKey: string;
   issuedAtMs: number;
   expiresAtMs: number;
@@ -301,9 +300,9 @@ function stateOf(world: World): State {
     apps: [...apps.values()],
     owners: [...owners.values()],
     accessKeys: [...accessKeys.values()],
-    tokens: tokens.map(([value, { fingerprint, accessKey, issuedAtMs, expiresAtMs, usableFromMs, revokedAtMs }]) => {
+    tokens: tokens.map(([value, { accessKey, issuedAtMs, expiresAtMs, usableFromMs, revokedAtMs }]) => {
       const times = { issuedAtMs, expiresAtMs, usableFromMs, ...(revokedAtMs !== undefined && { revokedAtMs }) };
-      return { value, fingerprint, accessKey: accessKey.id, ...times };
+      return { value, accessKey: accessKey.id, ...times };
     }),
   };
 }
