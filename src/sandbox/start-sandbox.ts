@@ -62,11 +62,14 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
     const token = isLoopback(host) ? undefined : world.secrets.random('sbx_control_');
     let portal: PortalAddress = { url: '', token };
     const context: ControlContext = {
-      ...{ world, url, files, portal: () => portal, begin: () => feed.stream.begin() },
+      world,
+      url,
+      files,
+      portal: () => portal,
       tokenPlaneListens: () => tokenPlane.listening,
     };
     const rules = { loopback: isLoopback(host), host, token };
-    controlPlane = new ControlPlane(context, feed.stream, rules, resolved.unref);
+    controlPlane = new ControlPlane(context, feed, rules, resolved.unref);
     const portalPort = await controlPlane.listen(resolved.portalPort, host);
     portal = { url: urlOf(host, portalPort), token };
     stateFile?.keepPorts({ port, portalPort });

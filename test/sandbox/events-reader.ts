@@ -2,7 +2,6 @@ import http from 'node:http';
 import type { UpdateFrame } from '../../src/sandbox/control/shapes.ts';
 
 export interface StreamEvent {
-  id: string;
   frame: UpdateFrame;
 }
 
@@ -15,9 +14,9 @@ export class EventsReader {
   #text = '';
   #wake: () => void = () => {};
 
-  static open(portalUrl: string, headers: http.OutgoingHttpHeaders = {}, query = ''): Promise<EventsReader> {
+  static open(portalUrl: string): Promise<EventsReader> {
     return new Promise((resolve, reject) => {
-      const req = http.get(`${portalUrl}/api/events${query}`, { headers, agent: false }, (res) => {
+      const req = http.get(`${portalUrl}/api/events`, { agent: false }, (res) => {
         resolve(new EventsReader(res));
       });
       req.on('error', reject);
@@ -54,8 +53,8 @@ export class EventsReader {
     this.#text = blocks.pop() ?? '';
     for (const block of blocks) {
       const fields = new Map(block.split('\n').map((line) => line.split(/: (.*)/s).slice(0, 2) as [string, string]));
-      const [id, data] = [fields.get('id'), fields.get('data')];
-      if (fields.get('event') === 'update' && id && data) this.events.push({ id, frame: JSON.parse(data) });
+      const data = fields.get('data');
+      if (fields.get('event') === 'update' && data) this.events.push({ frame: JSON.parse(data) });
       else this.others.push(block);
     }
     this.#wake();

@@ -13,6 +13,5 @@ export interface ControlContext {
   readonly url: string;
   readonly portal: () => PortalAddress;
   readonly files: SecretFiles | undefined;
-  begin(): string;
   tokenPlaneListens(): boolean;
 }

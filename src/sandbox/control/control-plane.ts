@@ -5,11 +5,10 @@ import { PortGate } from '../service/port-gate.ts';
 import { isCallersProblem, NotFound } from '../state/problems.ts';
 import { type AccessProblem, type AccessRules, isSame, problem, refuseAccess, TOKEN_COOKIE } from './access.ts';
 import type { ControlContext } from './context.ts';
+import type { Feed } from './feed.ts';
 import { type Match, matchOperation } from './match.ts';
-import { runOperation, Status } from './operation.ts';
-import { OPERATIONS } from './operations.ts';
+import { runOperation, Status, Stream } from './operation.ts';
 import type { ControlError } from './shapes.ts';
-import type { EventStream } from './sse.ts';
 
 /** Far larger than any rule or profile. */
 const MAX_BODY_BYTES = 1_000_000;
@@ -30,14 +29,14 @@ const SECURITY_HEADERS = {
 export class ControlPlane {
   readonly #context: ControlContext;
   readonly #rules: AccessRules;
-  readonly #stream: EventStream;
+  readonly #feed: Feed;
   readonly #gate: PortGate;
   readonly #assets = portalAssets();
 
-  constructor(context: ControlContext, stream: EventStream, rules: AccessRules, unref: boolean) {
+  constructor(context: ControlContext, feed: Feed, rules: AccessRules, unref: boolean) {
     this.#context = context;
     this.#rules = rules;
-    this.#stream = stream;
+    this.#feed = feed;
     const server: Server = createServer({ keepAliveTimeout: 60_000 }, (req, res) => this.#receive(req, res));
     this.#gate = new PortGate(server, unref);
   }
@@ -72,16 +71,9 @@ export class ControlPlane {
 
   #route(req: IncomingMessage, res: ServerResponse, url: URL): void {
     const { match, methods } = matchOperation(req.method ?? '', url.pathname);
-    if (match?.operation === OPERATIONS.followEvents) this.#attach(req, res, url);
-    else if (match) this.#run(match, req, res, url);
+    if (match) this.#run(match, req, res, url);
     else if (methods.length === 0) this.#sendAsset(req, res, url.pathname);
     else sendProblem(res, wrongMethod(methods), { allow: methods.join(', ') });
-  }
-
-  #attach(req: IncomingMessage, res: ServerResponse, url: URL): void {
-    const header = req.headers['last-event-id'];
-    const last = typeof header === 'string' ? header : (url.searchParams.get('lastEventId') ?? undefined);
-    if (!this.#stream.attach(res, last)) sendProblem(res, problem(503, 'too_many', 'too many pages are open'));
   }
 
   #run(match: Match, req: IncomingMessage, res: ServerResponse, url: URL): void {
@@ -95,11 +87,16 @@ export class ControlPlane {
   async #answer({ operation, path }: Match, body: string, res: ServerResponse, url: URL): Promise<void> {
     try {
       const result = await runOperation(operation, this.#context, { path, query: url.searchParams, body });
-      if (result instanceof Status) sendJson(res, result.status, result.body);
+      if (result instanceof Stream) this.#attach(res, result);
+      else if (result instanceof Status) sendJson(res, result.status, result.body);
       else sendJson(res, 200, result);
     } catch (error) {
       sendProblem(res, problemOf(error));
     }
+  }
+
+  #attach(res: ServerResponse, { state }: Stream): void {
+    if (!this.#feed.attach(res, state)) sendProblem(res, problem(503, 'too_many', 'too many pages are open'));
   }
 
   #sendAsset(req: IncomingMessage, res: ServerResponse, path: string): void {

@@ -4,6 +4,7 @@ import type * as v from 'valibot';
 import { BadRequest } from '../state/problems.ts';
 import { checked, object, type Schema } from '../state/schema.ts';
 import type { ControlContext } from './context.ts';
+import type { StateView } from './shapes.ts';
 
 /** The result of an operation is sent as JSON, with status 200 unless it is a `Status`. */
 export class Status<Body = unknown> {
@@ -13,6 +14,15 @@ export class Status<Body = unknown> {
   constructor(status: number, body: Body) {
     this.status = status;
     this.body = body;
+  }
+}
+
+/** The result of an operation that answers with events, of which the first holds the state. */
+export class Stream {
+  readonly state: () => StateView;
+
+  constructor(state: () => StateView) {
+    this.state = state;
   }
 }
 

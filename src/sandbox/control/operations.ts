@@ -10,7 +10,7 @@ import { SCENARIOS } from '../state/scenarios.ts';
 import { boolean, count, maybe, number, object, oneOf, type Schema, string } from '../state/schema.ts';
 import type { World } from '../state/world.ts';
 import { openapiDocument } from './openapi.ts';
-import { type Operation, operation, Status } from './operation.ts';
+import { type Operation, operation, Status, Stream } from './operation.ts';
 import { previewOf } from './preview.ts';
 import {
   AppView,
@@ -52,15 +52,15 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   ),
   getState: operation(
     'GET /api/state',
-    'The initial state of a page.',
+    'Everything that a page shows.',
     { query: PICTURE_QUERY, answer: StateView },
     (context, { query }) => stateView(context, query),
   ),
   followEvents: operation(
     'GET /api/events',
-    'Server-sent events named `update`, replayed from the header Last-Event-ID or from lastEventId.',
-    { query: object({ lastEventId: maybe(string) }) },
-    () => undefined,
+    'Server-sent events named `update`: the state first, then what changes.',
+    { query: PICTURE_QUERY },
+    (context, { query }) => new Stream(() => stateView(context, query)),
   ),
   getPicture: operation(
     'GET /api/picture',

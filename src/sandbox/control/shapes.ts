@@ -219,13 +219,12 @@ export const ScenarioView: Schema<ScenarioView> = object({
   ...{ durationMs: number, owners: count, verdict: maybe(ScenarioVerdict) },
 });
 
-/** `GET /api/state`: the initial state of a page. The event stream reports what changes after `lastEventId`. */
+/** `GET /api/state`, and the first event of `GET /api/events`. */
 export const StateView = object({
   /** Base URL of the token plane. */
   url: string,
   /** The text of the `.env` file of {@link CredentialsView}, with dots for the secrets. */
   env: string,
-  lastEventId: string,
   clock: ClockView,
   figures: FiguresView,
   /** The last requests, oldest first. Calls to /echo do not displace token requests. */
@@ -250,8 +249,8 @@ export type UpdateFrame = Pick<StateView, 'clock'> &
     ownersChanged?: true;
     /** `null`: no scenario is running any more. */
     scenario?: ScenarioRun | null;
-    /** Everything may have changed (a reset, or missed events that are no longer kept): fetch `/api/state` again. */
-    stale?: true;
+    /** In the first event of a connection, and when everything may have changed, such as after a reset. */
+    state?: StateView;
   };
 
 /** What `/openapi.json` refers to by name. */

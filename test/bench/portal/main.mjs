@@ -129,15 +129,20 @@ async function heapOf({ devtools }) {
   return usedSize / 1e6;
 }
 
-/** In the page: an event stream whose events come from the benchmark, after one from the server that shows their shape. */
+/** In the page: an event stream whose events come from the benchmark, after the server's state. */
 function replayed() {
   const sources = [];
   window.EventSource = class extends EventTarget {
     static CLOSED = 2;
-    constructor() {
+    constructor(url) {
       super();
       sources.push(this);
-      setTimeout(() => this.dispatchEvent(new Event('open')));
+      void this.begin(url);
+    }
+    async begin(url) {
+      const state = await (await fetch(url.replace('events', 'state'))).json();
+      this.dispatchEvent(new Event('open'));
+      this.dispatchEvent(new MessageEvent('update', { data: JSON.stringify({ clock: state.clock, state }) }));
     }
     close() {}
   };

@@ -1,7 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Feed } from '../../../src/sandbox/control/feed.ts';
-import type { UpdateFrame } from '../../../src/sandbox/control/shapes.ts';
+import type { StateView, UpdateFrame } from '../../../src/sandbox/control/shapes.ts';
+import { startSandbox } from '../../../src/sandbox/index.ts';
 import { Directory } from '../../../src/sandbox/state/directory.ts';
 import { Faults } from '../../../src/sandbox/state/faults.ts';
 import { History } from '../../../src/sandbox/state/history.ts';
@@ -11,6 +12,8 @@ import { Secrets } from '../../../src/sandbox/state/secrets.ts';
 import { Tokens } from '../../../src/sandbox/state/tokens.ts';
 import { VirtualClock } from '../../../src/sandbox/state/virtual-clock.ts';
 import type { World } from '../../../src/sandbox/state/world.ts';
+import { tokenFor } from '../client.ts';
+import { EventsReader, type StreamEvent } from '../events-reader.ts';
 
 function makeWorld(): World {
   const clock = new VirtualClock();
@@ -41,31 +44,32 @@ let world: World;
 let feed: Feed;
 let frames: UpdateFrame[];
 
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance', 'Date'] });
-  world = makeWorld();
-  feed = new Feed(world);
-  frames = [];
-  world.ledger.onChange = (entry) => feed.noteRequest(entry);
-  world.tokens.onChange = (token) => feed.noteToken(token);
-});
-
-afterEach(() => {
-  feed.close();
-  vi.useRealTimers();
-});
-
-/** A reader that only collects. */
-function read(): void {
+/** A reader that only collects the changes. */
+function read(writableLength = 0) {
   const write = (text: string) => {
-    const data = /^data: (.*)$/m.exec(text)?.[1];
-    if (data) frames.push(JSON.parse(data));
+    const frame: UpdateFrame = JSON.parse(/^data: (.*)$/m.exec(text)?.[1] ?? '{"state":{}}');
+    if (!frame.state) frames.push(frame);
   };
-  const reader = { writeHead() {}, write, on() {}, destroy() {}, writableLength: 0 };
-  feed.stream.attach(reader as unknown as ServerResponse, undefined);
+  const reader = { writeHead() {}, write, on() {}, destroy: vi.fn(), writableLength };
+  feed.attach(reader as unknown as ServerResponse, () => ({}) as StateView);
+  return reader;
 }
 
 describe('Feed', () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance', 'Date'] });
+    world = makeWorld();
+    feed = new Feed(world);
+    frames = [];
+    world.ledger.onChange = (entry) => feed.noteRequest(entry);
+    world.tokens.onChange = (token) => feed.noteToken(token);
+  });
+
+  afterEach(() => {
+    feed.close();
+    vi.useRealTimers();
+  });
+
   it('tells at once what comes after a pause, and then gathers for a tenth of a second', () => {
     read();
     world.ledger.open({ kind: 'echo', method: 'GET' });
@@ -104,7 +108,7 @@ describe('Feed', () => {
     expect(frames[1]?.requestsLeftOut).toBeUndefined();
   });
 
-  it('makes nothing while nobody reads, and whoever comes then is told to start anew', () => {
+  it('makes nothing while nobody reads', () => {
     world.ledger.open({ kind: 'echo', method: 'GET' });
     feed.note('faults');
     vi.advanceTimersByTime(1000);
@@ -114,11 +118,77 @@ describe('Feed', () => {
     expect(frames).toEqual([{ clock: expect.anything(), figures: expect.anything(), bands: [], faults: [] }]);
   });
 
+  it('cuts off a reader that does not read', () => {
+    const [idle, reader] = [read(10_000_001), read()];
+    feed.note('faults');
+    vi.advanceTimersByTime(1);
+    expect([idle, reader].map(({ destroy }) => destroy.mock.calls.length > 0)).toEqual([true, false]);
+    expect(frames).toHaveLength(1);
+  });
+
   it('is silent when closed', () => {
     read();
     feed.close();
     feed.note('faults');
     vi.advanceTimersByTime(1000);
     expect(frames).toEqual([]);
+  });
+});
+
+describe('the event stream', () => {
+  const hasRequest = (id: number) => (event: StreamEvent) =>
+    event.frame.requests?.some((one) => one.id === id) ?? false;
+
+  it('begins with the state, and then tells requests, tokens and what was changed', async () => {
+    await using sandbox = await startSandbox({ owners: 2 });
+    const reader = await EventsReader.open(sandbox.portalUrl);
+    expect(reader.response.headers['content-type']).toBe('text/event-stream');
+    await reader.until((event) => event.frame.state?.url === sandbox.url);
+    await tokenFor(sandbox);
+    const { frame } = await reader.until(hasRequest(1));
+    expect(reader.others).toEqual(['retry: 500']);
+    expect(frame).toMatchObject({
+      clock: { frozen: false },
+      figures: { total: 1 },
+      requests: [{ id: 1, kind: 'token', owner: 'owner-001', outcome: 'issued' }],
+      tokens: [{ owner: 'owner-001', app: 'app-1' }],
+    });
+    const id = sandbox.faults.add({ kind: 'latency', ms: 1 });
+    await reader.until((event) => event.frame.faults?.[0]?.id === id);
+    sandbox.setProfile({ shape: 'odd' });
+    await reader.until((event) => event.frame.profile?.shape === 'odd');
+    sandbox.addOwner({ id: 'third' });
+    await reader.until((event) => event.frame.ownersChanged === true);
+    sandbox.rotateClientSecret({ overlapMs: 1000 });
+    await reader.until((event) => event.frame.apps?.[0]?.secrets.length === 2);
+    sandbox.clock.freeze();
+    await reader.until((event) => event.frame.clock.frozen);
+    sandbox.runScenario('black-hole');
+    await reader.until((event) => event.frame.scenario?.name === 'black-hole');
+    sandbox.stopScenario();
+    await reader.until((event) => event.frame.scenario === null);
+    const seen = reader.events.length;
+    sandbox.reset();
+    await reader.until((event) => reader.events.indexOf(event) >= seen && event.frame.state !== undefined);
+  });
+
+  it('sends at most ten frames a second, however much happens', async () => {
+    await using sandbox = await startSandbox({ owners: 2 });
+    const reader = await EventsReader.open(sandbox.portalUrl);
+    const startMs = performance.now();
+    for (let n = 1; n <= 400; n++) await tokenFor(sandbox, sandbox.accessKeys[n % 2]);
+    await reader.until(hasRequest(400));
+    expect(reader.events.length).toBeLessThanOrEqual((performance.now() - startMs) / 100 + 3);
+    const told = new Set(reader.events.flatMap((event) => event.frame.requests?.map((request) => request.id) ?? []));
+    const leftOut = reader.events.reduce((sum, event) => sum + (event.frame.requestsLeftOut ?? 0), 0);
+    expect(told.size + leftOut).toBe(400);
+  });
+
+  it('ends at once when the sandbox is closed', async () => {
+    await using sandbox = await startSandbox();
+    const reader = await EventsReader.open(sandbox.portalUrl);
+    const ended = new Promise((resolve) => reader.response.on('close', resolve));
+    await sandbox.close();
+    await ended;
   });
 });

@@ -1,7 +1,7 @@
 import { createContext } from 'preact';
-import type { PictureView, StateView, UpdateFrame } from '../../control/shapes.ts';
+import type { PictureView, UpdateFrame } from '../../control/shapes.ts';
 import { ask, Refused } from './api.ts';
-import { changed, combined, type Model, modelOf, withConnection, withLostConnection, withPicture } from './model.ts';
+import { changed, combined, type Model, modelOf, withLostConnection, withPicture } from './model.ts';
 
 export type Status = 'connecting' | 'live' | 'lost';
 
@@ -32,18 +32,17 @@ const REFRESH_MS = 5000;
 const TAKE_MS = 250;
 const TAKE_SHARE = 0.1;
 
-/** If more characters of frames wait, the page has stood still: it drops them, and fetches the state later. */
-const MAX_WAITING = 4_000_000;
+/** If more characters of frames wait, the page has stood still: it drops them, and opens the stream again. */
+const MAX_WAITING = 10_000_000;
 
 /**
- * Keeps a model of the sandbox up to date: fetches the state once and follows the event stream from there. After a lost
- * connection the browser resumes the stream where it ended; only if that is impossible it fetches the state again. A
- * hidden page closes its stream, because a browser allows six connections to a host for all its pages together.
+ * Keeps a model of the sandbox up to date: follows the event stream, whose first event holds the state. After a lost
+ * connection the browser opens the stream again. A hidden page closes its stream, because a browser allows six
+ * connections to a host for all its pages together.
  */
 export class Connection {
   #snapshot: Snapshot = { model: undefined, status: 'connecting', problem: undefined };
   #source: EventSource | undefined;
-  #loading = false;
   #view: View = { windowMs: 60_000 };
   #incomplete = false;
   /** Frames that have arrived, unread, and when by the page's own clock. */
@@ -71,8 +70,8 @@ export class Connection {
 
   /** Call it when the page becomes visible or hidden. */
   show(visible: boolean): void {
-    if (visible && !this.#source) void this.load();
     if (!visible) this.#release();
+    else if (!this.#source) this.#follow();
   }
 
   /** Shows another window, search or owner. */
@@ -80,28 +79,6 @@ export class Connection {
     if (queryOf(view) === queryOf(this.#view)) return;
     this.#view = view;
     if (this.#snapshot.model) void this.#refresh();
-  }
-
-  /** Loads everything, unless that is in progress. */
-  async load(): Promise<void> {
-    if (this.#loading) return;
-    this.#loading = true;
-    this.#release();
-    try {
-      // The present first; a window of the past follows.
-      const windowMs = Math.max(60_000, this.#view.windowMs);
-      const view = { ...this.#view, windowMs, untilMs: undefined, requests: undefined };
-      const state = await ask<StateView>('GET', `/api/state?${queryOf(view)}`);
-      this.#show({ model: modelOf(state, performance.now(), this.#snapshot.model), problem: undefined });
-      this.#incomplete = isIncomplete(state.picture);
-      this.#follow(state.lastEventId);
-      if (queryOf(view) !== queryOf(this.#view)) void this.#refresh();
-    } catch (error) {
-      this.#lose(error instanceof Refused ? error.message : undefined);
-      setTimeout(() => void this.load(), RETRY_MS);
-    } finally {
-      this.#loading = false;
-    }
   }
 
   async #refresh(): Promise<void> {
@@ -123,14 +100,11 @@ export class Connection {
     this.#drop();
   }
 
-  #follow(lastEventId: string): void {
-    if (document.visibilityState === 'hidden') return;
-    const source = new EventSource(`/api/events?lastEventId=${encodeURIComponent(lastEventId)}`);
+  #follow(): void {
+    this.#release();
+    const source = new EventSource(`/api/events?${queryOf(presentOf(this.#view))}`);
     this.#source = source;
-    source.addEventListener('open', () => {
-      const { model } = this.#snapshot;
-      this.#show({ status: 'live', model: model && withConnection(model) });
-    });
+    source.addEventListener('open', () => this.#show({ status: 'live', problem: undefined }));
     source.addEventListener('update', ({ data }: MessageEvent<string>) => {
       this.#waitingLength += data.length;
       if (this.#waitingLength > MAX_WAITING) this.#waiting = [];
@@ -140,8 +114,20 @@ export class Connection {
     source.addEventListener('error', () => {
       this.#lose();
       // The browser retries by itself, except where the answer was not a stream.
-      if (source.readyState === EventSource.CLOSED) setTimeout(() => void this.load(), RETRY_MS);
+      if (source.readyState === EventSource.CLOSED) void this.#retry(source);
     });
+  }
+
+  /** Shows why the stream was refused, and tries again. */
+  async #retry(source: EventSource): Promise<void> {
+    const problem = await ask('GET', '/api/clock').then(
+      () => undefined,
+      (error: unknown) => (error instanceof Refused ? error.message : undefined),
+    );
+    this.#lose(problem);
+    setTimeout(() => {
+      if (this.#source === source) this.#follow();
+    }, RETRY_MS);
   }
 
   /** Takes all frames that have arrived as one change, and then rests. */
@@ -149,7 +135,7 @@ export class Connection {
     const startMs = performance.now();
     const [frames, length] = [this.#waiting, this.#waitingLength];
     this.#drop();
-    if (length > MAX_WAITING) void this.load();
+    if (length > MAX_WAITING) this.#follow();
     else if (frames.length > 0) this.#apply(combined(frames.map(({ text }) => JSON.parse(text))), frames.at(-1)?.atMs);
     const rest = () => {
       const restMs = Math.max(TAKE_MS, (performance.now() - startMs) / TAKE_SHARE);
@@ -168,12 +154,14 @@ export class Connection {
   }
 
   #apply(frame: UpdateFrame, atMs = performance.now()): void {
-    const { model } = this.#snapshot;
-    if (frame.stale) void this.load();
+    const before = this.#snapshot.model;
+    const model = frame.state ? modelOf(frame.state, atMs, before) : before;
     if (!model) return;
+    if (frame.state) this.#incomplete = isIncomplete(frame.state.picture);
     if (frame.requestsLeftOut || frame.ownersChanged) this.#incomplete = true;
     this.#show({ model: changed(model, frame, atMs) });
-    if (frame.ownersChanged) void this.#refresh();
+    // The state has the window that the stream was opened with.
+    if (frame.ownersChanged || frame.state) void this.#refresh();
   }
 
   #lose(problem?: string): void {
@@ -186,6 +174,14 @@ export class Connection {
     for (const reader of this.#readers) reader(this.#snapshot);
   }
 }
+
+/** The present first; a window of the past follows. */
+const presentOf = (view: View): View => ({
+  ...view,
+  windowMs: Math.max(60_000, view.windowMs),
+  untilMs: undefined,
+  requests: undefined,
+});
 
 const isIncomplete = ({ lanes, matching }: PictureView): boolean =>
   lanes.filter(({ id }) => id !== '').length < matching;

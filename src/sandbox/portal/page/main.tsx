@@ -7,6 +7,7 @@ if (home) {
   const connection = new Connection();
   home.textContent = '';
   render(<App connection={connection} />, home);
-  document.addEventListener('visibilitychange', () => connection.show(document.visibilityState === 'visible'));
-  void connection.load();
+  const show = () => connection.show(document.visibilityState === 'visible');
+  document.addEventListener('visibilitychange', show);
+  show();
 }

@@ -19,6 +19,7 @@ import type {
   UpdateFrame,
 } from '../../control/shapes.ts';
 import type { ActiveFault } from '../../state/fault-rules.ts';
+import { groupedBy } from '../../state/grouped-by.ts';
 import { pictureMark, succeeded } from '../../state/marks.ts';
 import type { Profile } from '../../state/profile.ts';
 import { secondOf } from '../../state/timeline.ts';
@@ -66,7 +67,7 @@ export const MAX_LANE_MARKS = 300;
 const MAX_LANE_BARS = 60;
 const MAX_SECONDS = 4 * 3600;
 
-/** The model that a page begins with. @param seenAtMs the page's own clock. @param before the model until now. */
+/** The model with a state. `seenAtMs`: the page's own clock. `before`: the model until now. */
 export function modelOf(state: StateView, seenAtMs: number, before?: Model): Model {
   const { url, env, figures, apps, faults, profile, scenario, picture } = state;
   return {
@@ -121,15 +122,21 @@ function bandOf({ id, kind, name = '', fromMs, toMs }: ServerBand): Band {
   return { id, look, word, fromMs, ...(toMs !== undefined && { toMs }) };
 }
 
-/** Several frames as one. */
-export function combined(frames: readonly UpdateFrame[]): UpdateFrame {
+/** Several frames as one. A state replaces all before it. */
+export function combined(all: readonly UpdateFrame[]): UpdateFrame {
+  const frames = all.slice(
+    Math.max(
+      0,
+      all.findLastIndex(({ state }) => state !== undefined),
+    ),
+  );
   const [requests, tokens, seconds] = (['requests', 'tokens', 'seconds'] as const).map((name) =>
     frames.flatMap((frame): unknown[] => frame[name] ?? []),
   );
   return Object.assign({}, ...frames, { requests, tokens, seconds });
 }
 
-/** The model after a frame. A `stale` frame changes only the clock here; the page then fetches the state again. */
+/** The model after a frame of changes. */
 export function changed(model: Model, frame: UpdateFrame, seenAtMs: number): Model {
   const { requests = [], tokens = [] } = frame;
   const hasNews = requests.length > 0 || tokens.length > 0;
@@ -172,12 +179,6 @@ export function withLostConnection(model: Model, pageMs: number): Model {
   return { ...model, clock: { ...model.clock, lostAtMs: model.clock.lostAtMs ?? pageMs } };
 }
 
-/** The model once the connection is back, before anything has come over it. */
-export function withConnection(model: Model): Model {
-  const { lostAtMs: _, ...clock } = model.clock;
-  return { ...model, clock };
-}
-
 /** The token requests of one lane by second. */
 export function secondsOf(lane: Lane): Seconds {
   const seconds = new Map<number, [number, ...number[]]>();
@@ -199,11 +200,11 @@ function changeLanes(
   tokens: readonly TokenView[],
 ): Map<string, Lane> {
   const after = new Map(lanes);
-  for (const [id, news] of grouped(requests)) {
+  for (const [id, news] of groupedBy(requests, ownerOf)) {
     const lane = after.get(id) ?? (id === '' ? laneOf(UNKNOWN) : undefined);
     if (lane) after.set(id, { ...lane, ...changeMarks(lane, news) });
   }
-  for (const [id, news] of grouped(tokens)) {
+  for (const [id, news] of groupedBy(tokens, ownerOf)) {
     const lane = after.get(id);
     if (lane) after.set(id, { ...lane, bars: mergedBars(lane.bars, news.map(barOf)) });
   }
@@ -223,16 +224,7 @@ function changeMarks(lane: Lane, news: readonly LedgerEntry[]): Pick<Lane, 'mark
   };
 }
 
-function grouped<T extends { owner?: string }>(items: readonly T[]): Map<string, T[]> {
-  const groups = new Map<string, T[]>();
-  for (const item of items) {
-    const group = groups.get(item.owner ?? '');
-    if (group) group.push(item);
-    else groups.set(item.owner ?? '', [item]);
-  }
-  return groups;
-}
-
+const ownerOf = ({ owner = '' }: { owner?: string }): string => owner;
 const idOf = ({ id }: LedgerEntry): number => id;
 const markId = ([id]: Mark): number => id;
 

@@ -16,7 +16,6 @@ import {
   modelOf,
   secondsOf,
   timeOf,
-  withConnection,
   withLostConnection,
   withPicture,
 } from '../../../../src/sandbox/portal/page/model.ts';
@@ -67,7 +66,6 @@ const start = (changes: Partial<StateView> = {}, lanes = [lane('a'), lane('b')])
     {
       url: 'http://127.0.0.1:1',
       env: '',
-      lastEventId: 'x-1',
       clock,
       figures,
       requests: [],
@@ -152,6 +150,16 @@ describe('the model', () => {
     expect(combined(frames).ownersChanged).toBe(true);
   });
 
+  it('of several frames begins with the last state', () => {
+    const state = { clock } as StateView;
+    const frames = [
+      { clock, requests: [request(1)] },
+      { clock, state },
+      { clock, requests: [request(2)] },
+    ];
+    expect(combined(frames)).toMatchObject({ state, requests: [{ id: 2 }] });
+  });
+
   it('leaves the present as it is while a window of the past is shown, and the other way round', () => {
     const past = withPicture(start(), pictureOf([lane('c')], { requests: [request(7)] }));
     expect([[...past.lanes.keys()], [...(past.past?.lanes.keys() ?? [])]]).toEqual([['a', 'b'], ['c']]);
@@ -217,7 +225,6 @@ describe('time', () => {
     const lost = withLostConnection(start(), 300);
     expect(timeOf(lost, 9000)).toBe(5200);
     expect(timeOf(withLostConnection(lost, 900), 9000)).toBe(5200);
-    expect(timeOf(withConnection(lost), 9000)).toBe(13_900);
     expect(timeOf(changed(lost, { clock: { nowMs: 9000, frozen: false } }, 400), 500)).toBe(9100);
   });
 });
