@@ -43,8 +43,18 @@ export type Outcome =
 
 /** All outcomes. */
 export const OUTCOMES: readonly Outcome[] = [
-  ...(['issued', 'accepted', 'refused', 'rejected', 'wrong_owner', 'rate_limited'] as const),
-  ...(['server_error', 'bad_answer', 'socket_fault', 'aborted', 'not_found', 'pending'] as const),
+  'issued',
+  'accepted',
+  'refused',
+  'rejected',
+  'wrong_owner',
+  'rate_limited',
+  'server_error',
+  'bad_answer',
+  'socket_fault',
+  'aborted',
+  'not_found',
+  'pending',
 ];
 
 /**

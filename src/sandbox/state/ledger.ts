@@ -4,7 +4,7 @@
  */
 
 import type { LedgerEntry, LedgerFacts, LedgerFilter, LedgerSummary, Outcome, SandboxLedger } from './ledger-entry.ts';
-import { Tallies } from './tallies.ts';
+import { matches, Tallies } from './tallies.ts';
 import { Timeline } from './timeline.ts';
 
 /** Follows the requests of a scenario as they begin and end. */
@@ -89,7 +89,7 @@ export class Ledger implements SandboxLedger {
 
   /** The number of owners that a token was requested for. */
   get ownersAsked(): number {
-    return this.#tallies.ownersAsked;
+    return this.#tallies.ownersWith({ kind: 'token' });
   }
 
   count(filter: LedgerFilter = {}): number {
@@ -105,7 +105,8 @@ export class Ledger implements SandboxLedger {
     const found: LedgerEntry[] = [];
     for (let index = oldest; index < this.#lastId; index++) {
       const entry = this.#entries[index % this.#capacity];
-      if (entry && matches(entry, filter)) found.push({ ...entry });
+      if (!entry || (filter.owner !== undefined && entry.owner !== filter.owner)) continue;
+      if (matches(entry, filter)) found.push({ ...entry });
     }
     return found;
   }
@@ -148,9 +149,3 @@ export interface OpenEntry {
   note(changes: Partial<LedgerEntry>): void;
   close(outcome: Outcome, changes?: Partial<LedgerEntry>): void;
 }
-
-const matches = (entry: LedgerEntry, filter: LedgerFilter): boolean =>
-  (filter.kind === undefined || entry.kind === filter.kind) &&
-  (filter.owner === undefined || entry.owner === filter.owner) &&
-  (filter.outcome === undefined || entry.outcome === filter.outcome) &&
-  (filter.wasted === undefined || entry.wasted === filter.wasted);

@@ -4,21 +4,12 @@
  * sandbox away.
  */
 
-import {
-  closeSync,
-  openSync,
-  readFileSync,
-  readlinkSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type { AccessKey, App, Owner } from './directory.ts';
-import { StateFileError } from './problems.ts';
+import { type StateFileCode, StateFileError } from './problems.ts';
 import { changedProfile, type Profile, type ProfileChanges } from './profile.ts';
+import type { IssuedToken } from './tokens.ts';
 import type { World } from './world.ts';
 
 const FORMAT = 1;
@@ -29,12 +20,13 @@ const WRITE_AFTER_MS = 200;
 /** Beyond this many tokens the oldest are not written. */
 const MAX_TOKENS = 10_000;
 
-interface State {
+/** What the file holds, as JSON. */
+interface StoredSandbox {
   format: typeof FORMAT;
-  /** The seed it was made with; absent: none. */
-  seed?: number;
+  /** The seed it was made with. */
+  seed: number | undefined;
   /** Where the planes listened last, for a start that is to use the same ports. */
-  ports?: Ports;
+  ports: Ports | undefined;
   secrets: { key: string; made: number };
   /** How far the sandbox's clock is ahead of the machine's. */
   aheadMs: number;
@@ -45,13 +37,10 @@ interface State {
   tokens: StoredToken[];
 }
 
-interface StoredToken {
+interface StoredToken extends Pick<IssuedToken, 'issuedAtMs' | 'expiresAtMs' | 'usableFromMs' | 'revokedAtMs'> {
   value: string;
+  /** Its id. */
   accessKey: string;
-  issuedAtMs: number;
-  expiresAtMs: number;
-  usableFromMs: number;
-  revokedAtMs?: number;
 }
 
 export interface Ports {
@@ -85,7 +74,7 @@ export class StateFile {
     this.#world = world;
     this.#path = targetOf(path);
     if (!this.#mayBeFile()) {
-      throw new StateFileError('state_not_a_file', path, 'this is not a regular file: give the path of a file');
+      throw this.#problem('state_not_a_file', 'this is not a regular file: give the path of a file');
     }
     this.#lock();
   }
@@ -103,14 +92,15 @@ export class StateFile {
     this.#ports = state.ports;
     if (given.seed !== undefined && given.seed !== state.seed) {
       const made = state.seed === undefined ? 'without a seed' : `with the seed ${state.seed}`;
-      throw this.#conflict(`it was created ${made}: leave out the seed, or use another file`);
+      throw this.#problem('state_conflict', `it was created ${made}: leave out the seed, or use another file`);
     }
     this.#restore(state);
     const { directory } = this.#world;
     const { owners, profile } = given;
     if (owners !== undefined && owners < directory.owners.size) {
       const hint = 'leave out the number of owners, or use another file';
-      throw this.#conflict(`it holds ${directory.owners.size} owners, and ${owners} were asked for: ${hint}`);
+      const why = `it holds ${directory.owners.size} owners, and ${owners} were asked for: ${hint}`;
+      throw this.#problem('state_conflict', why);
     }
     if (owners !== undefined) directory.seed(owners);
     if (profile) this.#world.profile = changedProfile(this.#world.profile, profile);
@@ -141,11 +131,7 @@ export class StateFile {
     this.#timer = undefined;
     const temporary = `${this.#path}.${process.pid}.tmp`;
     try {
-      const state: State = {
-        ...stateOf(this.#world),
-        ...(this.#seed !== undefined && { seed: this.#seed }),
-        ...(this.#ports && { ports: this.#ports }),
-      };
+      const state: StoredSandbox = { seed: this.#seed, ports: this.#ports, ...stateOf(this.#world) };
       writeFileSync(temporary, `${JSON.stringify(state, undefined, 1)}\n`, { mode: 0o600 });
       renameSync(temporary, this.#path);
     } catch (error) {
@@ -178,14 +164,12 @@ export class StateFile {
   #lock(): void {
     for (const lastTry of [false, true]) {
       try {
-        const file = openSync(this.#lockPath, 'wx', 0o600);
-        writeFileSync(file, `${process.pid}\n`);
-        closeSync(file);
+        writeFileSync(this.#lockPath, `${process.pid}\n`, { flag: 'wx', mode: 0o600 });
         return;
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw this.#unwritable(error);
-        const pid = lockHolder(this.#lockPath);
-        if (lastTry || (pid !== undefined && isAlive(pid))) throw this.#locked(pid);
+        const pid = holderOf(this.#lockPath);
+        if (lastTry || pid !== undefined) throw this.#locked(pid);
         rmSync(this.#lockPath, { force: true });
       }
     }
@@ -201,9 +185,9 @@ export class StateFile {
   }
 
   /** The parser's own message would quote the file, so it is not passed on. */
-  #parse(text: string): State {
+  #parse(text: string): StoredSandbox {
     try {
-      const state: State = JSON.parse(text);
+      const state: StoredSandbox = JSON.parse(text);
       if (state.format === FORMAT) return state;
     } catch {
       throw this.#damaged('it is not JSON');
@@ -211,7 +195,7 @@ export class StateFile {
     throw this.#damaged(`it is not a state of this version (format ${FORMAT})`);
   }
 
-  #restore(state: State): void {
+  #restore(state: StoredSandbox): void {
     const world = this.#world;
     try {
       world.clock.advance(Math.max(0, state.aheadMs));
@@ -228,23 +212,23 @@ export class StateFile {
   }
 
   #damaged(why: string): StateFileError {
-    return new StateFileError('state_damaged', this.#given, `damaged, ${why}. Move it away to start with a new one`);
-  }
-
-  #conflict(why: string): StateFileError {
-    return new StateFileError('state_conflict', this.#given, why);
+    return this.#problem('state_damaged', `damaged, ${why}. Move it away to start with a new one`);
   }
 
   #locked(pid: number | undefined): StateFileError {
     const by = pid === undefined ? 'another sandbox' : `another sandbox (process ${pid})`;
     const hint = `stop it, or use another file. If none runs, delete ${this.#lockPath}`;
-    return new StateFileError('state_locked', this.#given, `in use by ${by}: ${hint}`);
+    return this.#problem('state_locked', `in use by ${by}: ${hint}`);
   }
 
   #unwritable(error: unknown): StateFileError {
     const { code = 'unknown error' } = error as NodeJS.ErrnoException;
     const why = UNWRITABLE[code] ?? `it cannot be read or written (${code})`;
-    return new StateFileError('state_unwritable', this.#given, `${why}: choose a path in a writable folder`, error);
+    return this.#problem('state_unwritable', `${why}: choose a path in a writable folder`, error);
+  }
+
+  #problem(code: StateFileCode, why: string, cause?: unknown): StateFileError {
+    return new StateFileError(code, this.#given, why, cause);
   }
 }
 
@@ -256,39 +240,30 @@ const UNWRITABLE: Readonly<Record<string, string>> = {
   EACCES: 'no permission to read or write it',
 };
 
-/** The file that a path names, through symbolic links, also where their target does not exist yet. */
+/** The file that a path names, through symbolic links. */
 function targetOf(path: string): string {
   try {
     return realpathSync(path);
   } catch {
-    try {
-      return resolve(dirname(path), readlinkSync(path));
-    } catch {
-      return resolve(path);
-    }
+    return resolve(path);
   }
 }
 
-function lockHolder(path: string): number | undefined {
+/** The process that holds a lock, if it is alive. */
+function holderOf(path: string): number | undefined {
+  let pid = 0;
   try {
-    const pid = Number(readFileSync(path, 'utf8'));
-    return Number.isInteger(pid) && pid > 0 ? pid : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
+    pid = Number(readFileSync(path, 'utf8'));
+    if (!(pid > 0)) return undefined;
     process.kill(pid, 0);
-    return true;
+    return pid;
   } catch (error) {
     // It exists, and belongs to another user.
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
+    return (error as NodeJS.ErrnoException).code === 'EPERM' ? pid : undefined;
   }
 }
 
-function stateOf(world: World): State {
+function stateOf(world: World): Omit<StoredSandbox, 'seed' | 'ports'> {
   const nowMs = world.clock.now();
   const { apps, owners, accessKeys } = world.directory;
   const tokens = [...world.tokens.entries(nowMs)].slice(-MAX_TOKENS);
@@ -301,8 +276,7 @@ function stateOf(world: World): State {
     owners: [...owners.values()],
     accessKeys: [...accessKeys.values()],
     tokens: tokens.map(([value, { accessKey, issuedAtMs, expiresAtMs, usableFromMs, revokedAtMs }]) => {
-      const times = { issuedAtMs, expiresAtMs, usableFromMs, ...(revokedAtMs !== undefined && { revokedAtMs }) };
-      return { value, accessKey: accessKey.id, ...times };
+      return { value, accessKey: accessKey.id, issuedAtMs, expiresAtMs, usableFromMs, revokedAtMs };
     }),
   };
 }

@@ -5,9 +5,6 @@ export class Tallies {
   /** One counter for each of {@link SLOTS}. */
   #all: number[] = SLOTS.map(() => 0);
   readonly #byOwner = new Map<string | undefined, number[]>();
-  #ownersServed = 0;
-  /** The owners that a token was requested for. */
-  readonly #asked = new Set<string>();
 
   count(entry: Readonly<LedgerEntry>, by: 1 | -1): void {
     let counts = this.#byOwner.get(entry.owner);
@@ -15,53 +12,41 @@ export class Tallies {
       counts = SLOTS.map(() => 0);
       this.#byOwner.set(entry.owner, counts);
     }
-    if (entry.kind === 'token' && entry.owner !== undefined) this.#asked.add(entry.owner);
     const slot = slotOf(entry);
-    const servedBefore = isServed(counts);
     counts[slot] = (counts[slot] ?? 0) + by;
     this.#all[slot] = (this.#all[slot] ?? 0) + by;
-    if (entry.owner !== undefined && entry.outcome === 'issued') {
-      this.#ownersServed += Number(isServed(counts)) - Number(servedBefore);
-    }
   }
 
-  /** Takes constant time for any number of requests, except when it counts owners filtered by waste. */
   summary(filter: LedgerFilter = {}): LedgerSummary {
     const summary: LedgerSummary = { total: 0, wasted: 0, ownersServed: 0, byOutcome: {} };
-    for (const [slot, counted] of this.#countsOf(filter.owner).entries()) {
+    const counts = filter.owner === undefined ? this.#all : (this.#byOwner.get(filter.owner) ?? []);
+    for (const [slot, counted] of counts.entries()) {
       const facts = SLOTS[slot];
       if (counted === 0 || !facts || !matches(facts, filter)) continue;
       summary.total += counted;
       if (facts.wasted) summary.wasted += counted;
       summary.byOutcome[facts.outcome] = (summary.byOutcome[facts.outcome] ?? 0) + counted;
     }
-    return { ...summary, ownersServed: summary.byOutcome.issued ? this.#served(filter) : 0 };
+    return {
+      ...summary,
+      ownersServed: summary.byOutcome.issued ? this.ownersWith({ ...filter, outcome: 'issued' }) : 0,
+    };
   }
 
-  get ownersAsked(): number {
-    return this.#asked.size;
+  /** The number of known owners with such requests. */
+  ownersWith(filter: LedgerFilter): number {
+    const slots = SLOTS.flatMap((facts, slot) => (matches(facts, filter) ? slot : []));
+    const owners = filter.owner === undefined ? this.#byOwner.keys() : [filter.owner];
+    let found = 0;
+    for (const owner of owners) {
+      if (owner !== undefined && slots.some((slot) => this.#byOwner.get(owner)?.[slot])) found++;
+    }
+    return found;
   }
 
   clear(): void {
-    this.#asked.clear();
     this.#all = SLOTS.map(() => 0);
     this.#byOwner.clear();
-    this.#ownersServed = 0;
-  }
-
-  #countsOf(owner: string | undefined): readonly number[] {
-    return owner === undefined ? this.#all : (this.#byOwner.get(owner) ?? []);
-  }
-
-  #served(filter: LedgerFilter): number {
-    if (filter.owner !== undefined) return 1;
-    if (filter.wasted === undefined) return this.#ownersServed;
-    const { wasted } = filter;
-    let served = 0;
-    for (const [owner, counts] of this.#byOwner) {
-      if (owner !== undefined && counts[slotOf({ kind: 'token', outcome: 'issued', wasted })]) served++;
-    }
-    return served;
   }
 }
 
@@ -76,11 +61,8 @@ function slotOf({ kind, outcome, wasted }: SlotFacts): number {
   return (KINDS.indexOf(kind) * OUTCOMES.length + OUTCOMES.indexOf(outcome)) * 2 + (wasted ? 1 : 0);
 }
 
-const ISSUED = slotOf({ kind: 'token', outcome: 'issued', wasted: false });
-
-const isServed = (counts: readonly number[]): boolean => !!(counts[ISSUED] || counts[ISSUED + 1]);
-
-const matches = (facts: SlotFacts, filter: LedgerFilter): boolean =>
+/** Whether a request fits a filter, its owner aside. */
+export const matches = (facts: SlotFacts, filter: LedgerFilter): boolean =>
   (filter.kind === undefined || facts.kind === filter.kind) &&
   (filter.outcome === undefined || facts.outcome === filter.outcome) &&
   (filter.wasted === undefined || facts.wasted === filter.wasted);

@@ -123,15 +123,8 @@ export class Tokens {
   }
 
   /** Restores a token from a state file. */
-  restore(
-    value: string,
-    facts: Pick<IssuedToken, 'accessKey' | 'issuedAtMs' | 'expiresAtMs' | 'usableFromMs'> & {
-      revokedAtMs?: number;
-    },
-  ): void {
-    const { revokedAtMs, ...rest } = facts;
-    const fingerprint = this.#secrets.fingerprint(value);
-    const token = { ...rest, fingerprint, revokedAtMs, refused: false, delivered: true };
+  restore(value: string, facts: Omit<IssuedToken, 'fingerprint' | 'refused' | 'delivered'>): void {
+    const token = { ...facts, fingerprint: this.#secrets.fingerprint(value), refused: false, delivered: true };
     this.#byValue.set(value, token);
     this.#newest.set(token.accessKey.id, token);
   }
