@@ -34,7 +34,11 @@ export class TokenService {
     this.#agent = agentFor(baseUrl, network);
     this.#answers = new AnswerObserver(this.#agent);
     this.endpoint = new TokenEndpoint({
-      ...{ baseUrl, clientId, clientSecret, agent: this.#agent, ...options },
+      baseUrl,
+      clientId,
+      clientSecret,
+      agent: this.#agent,
+      ...options,
       classifyFailure: (failure) => {
         this.#failure = failure;
         return undefined;

@@ -59,7 +59,7 @@ export function Picture(props: PictureProps) {
             if (found) onSelect(found.mark[0]);
           }}
         >
-          <Canvas class="lanes" label={labelOf(lanes, now)} {...{ width, height, still, draw }} />
+          <Canvas class="lanes" label={labelOf(lanes, now)} width={width} height={height} still={still} draw={draw} />
           {hovered && <Tip found={hovered} lane={lanes[hovered.row]} layout={now} />}
         </div>
       </div>

@@ -22,7 +22,10 @@ async function verdictOf(make: Make, name: ScenarioName): Promise<Verdict> {
   const { url, clientId, clock } = sandbox;
   clock.freeze();
   const stage: Stage = {
-    ...{ url, clientId, clock, owners: sandbox.owners.slice(0, 100) },
+    url,
+    clientId,
+    clock,
+    owners: sandbox.owners.slice(0, 100),
     advance: (ms) => clock.advance(ms),
     secret: () => sandbox.clientSecret,
   };

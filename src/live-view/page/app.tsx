@@ -43,10 +43,17 @@ export function App({ connection, version }: { connection: Connection; version: 
         </p>
         {registry ? (
           <div class="live">
-            <Figures {...{ model, registry, nowMs }} />
+            <Figures model={model} registry={registry} nowMs={nowMs} />
             <Failing registry={registry} nowMs={nowMs} />
-            <Find {...{ wanted, nowMs }} registry={registry.name} onWant={want} accessKeys={model.accessKeys} />
-            <Lanes {...{ model, registry, wanted, version }} still={status !== 'live'} onWant={want} />
+            <Find wanted={wanted} nowMs={nowMs} registry={registry.name} onWant={want} accessKeys={model.accessKeys} />
+            <Lanes
+              model={model}
+              registry={registry}
+              wanted={wanted}
+              version={version}
+              still={status !== 'live'}
+              onWant={want}
+            />
           </div>
         ) : (
           <p>{status === 'live' ? '' : `${STATUS_WORDS[status]} …`}</p>

@@ -78,7 +78,11 @@ export function Lanes(props: {
         <LanesTable lanes={lanes} nowMs={nowMs()} windowMs={windowMs} mostMarks={MAX_LANE_MARKS} />
       ) : (
         <Picture
-          {...{ lanes, bands, windowMs, nowMs, selected }}
+          lanes={lanes}
+          bands={bands}
+          windowMs={windowMs}
+          nowMs={nowMs}
+          selected={selected}
           seconds={model.seconds(registry.name)}
           still={still || untilMs !== undefined}
           onSelect={select}
@@ -89,7 +93,7 @@ export function Lanes(props: {
         />
       )}
       {lanes.length === 0 && <p class="empty">No token requests since this page was opened.</p>}
-      {selected !== undefined && <Selected {...{ model, selected, lanes }} onWant={onWant} />}
+      {selected !== undefined && <Selected model={model} selected={selected} lanes={lanes} onWant={onWant} />}
     </section>
   );
 }

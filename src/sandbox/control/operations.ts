@@ -80,8 +80,11 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     'The last requests, oldest first: at most 1,000 unless `limit` says otherwise.',
     {
       query: object({
-        ...{ kind: maybe(oneOf(KINDS)), owner: maybe(string), outcome: maybe(oneOf(OUTCOMES)) },
-        ...{ wasted: maybe(boolean), limit: maybe(number) },
+        kind: maybe(oneOf(KINDS)),
+        owner: maybe(string),
+        outcome: maybe(oneOf(OUTCOMES)),
+        wasted: maybe(boolean),
+        limit: maybe(number),
       }),
       answer: v.array(LedgerEntry),
     },

@@ -57,15 +57,31 @@ export type FiguresView = v.InferOutput<typeof FiguresView>;
 
 export type LedgerEntry = LedgerEntryType;
 export const LedgerEntry: Schema<LedgerEntry> = object({
-  ...{ id: count, kind: oneOf(KINDS), atMs: number, durationMs: maybe(number), method: string, app: maybe(string) },
-  ...{ owner: maybe(string), accessKey: maybe(string), token: maybe(string), tokenExpiresAtMs: maybe(number) },
-  ...{ outcome: oneOf(OUTCOMES), status: maybe(count), error: maybe(string), description: maybe(string) },
-  ...{ field: maybe(string), retryAfterSeconds: maybe(count), fault: maybe(string), faultKind: maybe(string) },
+  id: count,
+  kind: oneOf(KINDS),
+  atMs: number,
+  durationMs: maybe(number),
+  method: string,
+  app: maybe(string),
+  owner: maybe(string),
+  accessKey: maybe(string),
+  token: maybe(string),
+  tokenExpiresAtMs: maybe(number),
+  outcome: oneOf(OUTCOMES),
+  status: maybe(count),
+  error: maybe(string),
+  description: maybe(string),
+  field: maybe(string),
+  retryAfterSeconds: maybe(count),
+  fault: maybe(string),
+  faultKind: maybe(string),
   wasted: boolean,
 });
 
 export const LedgerSummary: Schema<LedgerSummaryType> = object({
-  ...{ total: count, wasted: count, ownersServed: count },
+  total: count,
+  wasted: count,
+  ownersServed: count,
   byOutcome: v.record(string, count),
 });
 
@@ -97,8 +113,11 @@ export type LaneView = v.InferOutput<typeof LaneView>;
 
 export type Band = BandType;
 export const Band: Schema<Band> = object({
-  ...{ id: count, kind: oneOf(['fault', 'scenario', 'frozen', 'jump']), name: maybe(string) },
-  ...{ fromMs: number, toMs: maybe(number) },
+  id: count,
+  kind: oneOf(['fault', 'scenario', 'frozen', 'jump']),
+  name: maybe(string),
+  fromMs: number,
+  toMs: maybe(number),
 });
 
 export type TimelineSecond = TimelineSecondType;
@@ -185,38 +204,51 @@ export const PreviewView = object({
 export type PreviewView = v.InferOutput<typeof PreviewView>;
 
 export const Fact: Schema<FactType> = object({
-  ...{ basis: oneOf(['documented', 'assumed']), statement: string, setting: maybe(v.keyof(object(SETTINGS))) },
+  basis: oneOf(['documented', 'assumed']),
+  statement: string,
+  setting: maybe(v.keyof(object(SETTINGS))),
 });
 
 export type ScenarioRun = ScenarioRunType;
 export const ScenarioRun: Schema<ScenarioRun> = object({
-  ...{ name: string, startedAtMs: number, endsAtMs: maybe(number), verdictAtMs: number, owner: maybe(string) },
+  name: string,
+  startedAtMs: number,
+  endsAtMs: maybe(number),
+  verdictAtMs: number,
+  owner: maybe(string),
 });
 
 export type ScenarioVerdict = ScenarioVerdictType;
 export const ScenarioVerdict: Schema<ScenarioVerdict> = object({
-  ...{ verdict: oneOf(['passed', 'failed', 'not tested']), passed: boolean, reason: maybe(string) },
+  verdict: oneOf(['passed', 'failed', 'not tested']),
+  passed: boolean,
+  reason: maybe(string),
   conditions: listOf(object({ condition: string, observed: string, met: boolean })),
   findings: listOf(
     object({
-      ...{ expectation: string, observed: string, passed: boolean },
-      ...{ requests: maybe(listOf(count)), fromMs: maybe(number), toMs: maybe(number) },
+      expectation: string,
+      observed: string,
+      passed: boolean,
+      requests: maybe(listOf(count)),
+      fromMs: maybe(number),
+      toMs: maybe(number),
     }),
   ),
-  ...{ startedAtMs: number, endedAtMs: number },
+  startedAtMs: number,
+  endedAtMs: number,
 });
 
 /** A scenario with the verdict of its last run. */
 export type ScenarioView = ScenarioText & { verdict?: ScenarioVerdict };
 export const ScenarioView: Schema<ScenarioView> = object({
-  ...{
-    name: v.picklist(SCENARIOS.map((scenario) => scenario.name)),
-    title: string,
-    description: string,
-    consequence: string,
-    requires: string,
-  },
-  ...{ durationMs: number, owners: count, verdict: maybe(ScenarioVerdict) },
+  name: v.picklist(SCENARIOS.map((scenario) => scenario.name)),
+  title: string,
+  description: string,
+  consequence: string,
+  requires: string,
+  durationMs: number,
+  owners: count,
+  verdict: maybe(ScenarioVerdict),
 });
 
 /** `GET /api/state`, and the first event of `GET /api/events`. */
@@ -255,16 +287,31 @@ export type UpdateFrame = Pick<StateView, 'clock'> &
 
 /** What `/openapi.json` refers to by name. */
 export const SHAPES = {
-  ...{ Health, ControlError, ClockView, FiguresView, LedgerEntry, LedgerSummary, TokenView, LaneView, Band },
-  ...{ TimelineSecond, PictureView, AppView, AccessKeyView, OwnerView, CredentialsView, TryView, PreviewView, Fact },
-  ...{
-    ScenarioRun,
-    ScenarioVerdict,
-    ScenarioView,
-    StateView,
-    FaultRule: FAULT_RULE,
-    FaultWhen: FAULT_WHEN,
-    ActiveFault: ACTIVE_FAULT,
-  },
-  ...{ Profile: PROFILE, ProfileChanges: PROFILE_CHANGES },
+  Health,
+  ControlError,
+  ClockView,
+  FiguresView,
+  LedgerEntry,
+  LedgerSummary,
+  TokenView,
+  LaneView,
+  Band,
+  TimelineSecond,
+  PictureView,
+  AppView,
+  AccessKeyView,
+  OwnerView,
+  CredentialsView,
+  TryView,
+  PreviewView,
+  Fact,
+  ScenarioRun,
+  ScenarioVerdict,
+  ScenarioView,
+  StateView,
+  FaultRule: FAULT_RULE,
+  FaultWhen: FAULT_WHEN,
+  ActiveFault: ACTIVE_FAULT,
+  Profile: PROFILE,
+  ProfileChanges: PROFILE_CHANGES,
 };

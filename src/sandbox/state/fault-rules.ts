@@ -218,7 +218,11 @@ export const FAULT_RULE = rulesWith((kind) => ({
 
 /** Describes an added rule. */
 export const ACTIVE_FAULT = rulesWith(() => ({
-  ...{ id: string, target: targetOf(['token', 'echo', 'all']), when: WHEN },
-  ...{ addedAtMs: number, hits: count, endsAtMs: maybe(number) },
+  id: string,
+  target: targetOf(['token', 'echo', 'all']),
+  when: WHEN,
+  addedAtMs: number,
+  hits: count,
+  endsAtMs: maybe(number),
   left: maybe(v.union([object({ requests: count }), object({ ms: number })])),
 })) as Schema as Schema<ActiveFault>;

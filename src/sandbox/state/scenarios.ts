@@ -277,7 +277,12 @@ function revokeAllTokens(world: World): void {
 export const SCENARIOS: readonly ScenarioView[] = Object.freeze(
   SCENARIO_TABLE.map(({ name, title, description, consequence, requires, owners, faultMs = 0, observeMs }) =>
     Object.freeze({
-      ...{ name, title, description, consequence, requires, owners },
+      name,
+      title,
+      description,
+      consequence,
+      requires,
+      owners,
       durationMs: faultMs + observeMs,
     }),
   ),

@@ -4,8 +4,8 @@
  * sandbox away.
  */
 
-import { readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { readFileSync, readlinkSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import type { AccessKey, App, Owner } from './directory.ts';
 import { type StateFileCode, StateFileError } from './problems.ts';
 import { changedProfile, type Profile, type ProfileChanges } from './profile.ts';
@@ -240,12 +240,16 @@ const UNWRITABLE: Readonly<Record<string, string>> = {
   EACCES: 'no permission to read or write it',
 };
 
-/** The file that a path names, through symbolic links. */
+/** The file that a path names, through symbolic links, also where their target does not exist yet. */
 function targetOf(path: string): string {
   try {
     return realpathSync(path);
   } catch {
-    return resolve(path);
+    try {
+      return resolve(dirname(path), readlinkSync(path));
+    } catch {
+      return resolve(path);
+    }
   }
 }
 

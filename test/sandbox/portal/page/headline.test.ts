@@ -21,7 +21,12 @@ const figures = { total: 0, tokenRequests: 900, wasted: 0, inFlight: 2, owners: 
 const headline = (facts: Partial<Omit<Facts, 'figures'>> = {}, changed: Partial<Facts['figures']> = {}) =>
   headlineOf({
     figures: { ...figures, ...changed },
-    ...{ seconds: new Map(), faulty: false, frozen: false, windowMs: 60_000, nowMs: NOW_MS, ...facts },
+    seconds: new Map(),
+    faulty: false,
+    frozen: false,
+    windowMs: 60_000,
+    nowMs: NOW_MS,
+    ...facts,
   });
 
 describe('the rate', () => {
