@@ -1,5 +1,5 @@
 import { hasFailed, kindOf, type Lane, liveBar } from './data.ts';
-import { Mark, Table, TokenState } from './parts.tsx';
+import { Mark, Table, TokenStatus } from './parts.tsx';
 import { countWord, MARK_WORDS, spanWord, timeWord } from './words.ts';
 
 interface Props {
@@ -36,7 +36,7 @@ function LaneRow({ lane, nowMs, windowMs, mostMarks }: { lane: Lane } & Props) {
     <tr>
       <th scope="row">{lane.name}</th>
       <td>
-        <TokenState endMs={liveBar(lane, nowMs)?.toMs} nowMs={nowMs} none={endedWord(lane)} />
+        <TokenStatus endMs={liveBar(lane, nowMs)?.toMs} nowMs={nowMs} none={endedWord(lane)} />
       </td>
       <td class="number">{count(marks.length)}</td>
       <td class="number">{count(marks.filter((mark) => hasFailed(kindOf(mark))).length)}</td>

@@ -29,7 +29,7 @@ export function Legend() {
 }
 
 /** A state in words, with a shape. */
-export function State({ good, children }: { good: boolean; children: ComponentChildren }) {
+export function Status({ good, children }: { good: boolean; children: ComponentChildren }) {
   return (
     <span class={good ? 'state good' : 'state bad'}>
       <span aria-hidden="true">{good ? '●' : '○'}</span> {children}
@@ -38,9 +38,9 @@ export function State({ good, children }: { good: boolean; children: ComponentCh
 }
 
 /** Whether an owner has a usable token, and for how long. */
-export function TokenState({ endMs, nowMs, none }: { endMs: number | undefined; nowMs: number; none: string }) {
-  if (endMs === undefined || endMs <= nowMs) return <State good={false}>{none}</State>;
-  return <State good={true}>valid {endMs === Infinity ? 'until rejected' : `for ${spanWord(endMs - nowMs)}`}</State>;
+export function TokenStatus({ endMs, nowMs, none }: { endMs: number | undefined; nowMs: number; none: string }) {
+  if (endMs === undefined || endMs <= nowMs) return <Status good={false}>{none}</Status>;
+  return <Status good={true}>valid {endMs === Infinity ? 'until rejected' : `for ${spanWord(endMs - nowMs)}`}</Status>;
 }
 
 /** A scrolling region that the keyboard can reach. */

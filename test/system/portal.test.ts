@@ -438,11 +438,11 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await button('Freeze time').click();
     await page.getByText(', frozen').waitFor();
     expect(sandbox.clock.frozen).toBe(true);
+    page.once('dialog', (question) => question.dismiss());
     await button('Reset sandbox').click();
     expect(sandbox.ledger.count()).toBe(1);
-    await button('Cancel').click();
+    page.once('dialog', (question) => question.accept());
     await button('Reset sandbox').click();
-    await button('Yes, reset').click();
     await button('Freeze time').waitFor();
     await shows(() => page.locator('.requests tbody tr').count()).toBe(0);
   });

@@ -1,4 +1,4 @@
-import { Scroll, State, TokenState } from '../../picture/parts.tsx';
+import { Scroll, Status, TokenStatus } from '../../picture/parts.tsx';
 import { countWord, spanWord, timeWord } from '../../picture/words.ts';
 import type { OwnerReport } from '../../registry/reports.ts';
 
@@ -58,9 +58,10 @@ const PHASES = {
 } as const;
 
 function Token({ report: { phase, expiresAtMs }, nowMs }: { report: OwnerReport; nowMs: number }) {
-  if (phase !== 'fresh' && phase !== 'refresh-due') return <State good={phase === 'requesting'}>{PHASES[phase]}</State>;
+  if (phase !== 'fresh' && phase !== 'refresh-due')
+    return <Status good={phase === 'requesting'}>{PHASES[phase]}</Status>;
   // Infinity is null in JSON.
-  return <TokenState endMs={expiresAtMs ?? Infinity} nowMs={nowMs} none="expired" />;
+  return <TokenStatus endMs={expiresAtMs ?? Infinity} nowMs={nowMs} none="expired" />;
 }
 
 const sentence = (message: string): string => message.charAt(0).toUpperCase() + message.slice(1);

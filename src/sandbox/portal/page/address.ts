@@ -27,6 +27,12 @@ export function setParams(changes: Readonly<Record<string, string | undefined>>)
   dispatchEvent(new Event('addresschange'));
 }
 
+/** The request whose details are open, and what opens another one or none. */
+export function useSelected(): [selected: number | undefined, select: (id: number | undefined) => void] {
+  const { params } = useAddress();
+  return [Number(params.request) || undefined, (id) => setParams({ request: id?.toString() })];
+}
+
 export function useAddress(): Address {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {

@@ -1,9 +1,9 @@
-import { State, Table } from '../../../picture/parts.tsx';
+import { Status, Table } from '../../../picture/parts.tsx';
 import { spanWord } from '../../../picture/words.ts';
 import type { AppView } from '../../control/shapes.ts';
-import { ask, send } from './api.ts';
+import { ask } from './api.ts';
 import { type Model, timeOf } from './model.ts';
-import { Action, OneField, useTick } from './parts.tsx';
+import { Action, OneField, Toggle, useTick } from './parts.tsx';
 
 /** The integration apps and their credentials. */
 export function Apps({ model }: { model: Model }) {
@@ -46,7 +46,7 @@ function AppRow({ app, nowMs }: { app: AppView; nowMs: number }) {
         <code>{clientId}</code>
       </td>
       <td data-word="State">
-        <State good={enabled}>{enabled ? 'enabled' : 'disabled'}</State>
+        <Status good={enabled}>{enabled ? 'enabled' : 'disabled'}</Status>
       </td>
       <td data-word="Secrets">
         {secrets.map(({ fingerprint, goodUntilMs }) => (
@@ -65,15 +65,7 @@ function AppRow({ app, nowMs }: { app: AppView; nowMs: number }) {
           <Action look="quiet" label={`Rotate, 5 min overlap, the secret of ${id}`} act={rotate(300_000)}>
             Rotate, 5 min overlap
           </Action>
-          <Action
-            look="quiet"
-            label={`${enabled ? 'Disable' : 'Enable'} ${id}`}
-            act={() =>
-              send(`${id} is ${enabled ? 'disabled' : 'enabled'}.`, 'PATCH', `/api/apps/${id}`, { enabled: !enabled })
-            }
-          >
-            {enabled ? 'Disable' : 'Enable'}
-          </Action>
+          <Toggle path={`/api/apps/${id}`} name={id} enabled={enabled} />
         </div>
       </td>
     </tr>

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { CredentialsView, TryView } from '../../control/shapes.ts';
 import { ask } from './api.ts';
@@ -9,7 +10,7 @@ const credentials = () => ask<CredentialsView>('GET', '/api/credentials');
 /** A first step for new users: the settings, and a button that sends one request. Closed once there were requests. */
 export function ConnectPanel({ model }: { model: Model }) {
   const [shown, setShown] = useState<CredentialsView | undefined>();
-  const [tried, setTried] = useState<TryView | undefined>();
+  const [tried, sendOne] = useTry({});
   const [first] = useState(model.figures.total === 0);
   return (
     <details class="connect" open={first}>
@@ -33,24 +34,30 @@ export function ConnectPanel({ model }: { model: Model }) {
         <div>
           <h2>Or send one request from here</h2>
           <p>Sends one token request for the first owner, and one call to /echo with the token.</p>
-          <Action
-            look="main"
-            act={async () => {
-              setTried(await ask<TryView>('POST', '/api/try', {}));
-              return '1 request was sent.';
-            }}
-          >
+          <Action look="main" act={sendOne}>
             Send one request
           </Action>
-          {tried && <Tried tried={tried} />}
+          {tried}
         </div>
       </div>
     </details>
   );
 }
 
-/** What the two requests of a try were answered with. */
-export function Tried({ tried }: { tried: TryView }) {
+/** Sends a request from the page. `tried`: what it and its call of /echo were answered with. */
+export function useTry(body: {
+  owner?: string;
+  app?: string;
+}): [tried: ComponentChildren, send: () => Promise<string>] {
+  const [tried, setTried] = useState<TryView | undefined>();
+  const send = async () => {
+    setTried(await ask<TryView>('POST', '/api/try', body));
+    return '1 request was sent.';
+  };
+  return [tried && <Tried tried={tried} />, send];
+}
+
+function Tried({ tried }: { tried: TryView }) {
   const { status, socketError, body, echoStatus, echoOwner } = tried;
   return (
     <>

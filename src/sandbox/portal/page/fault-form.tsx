@@ -14,7 +14,7 @@ import {
   WHEN_FIELDS,
   WHEN_WORDS,
 } from './fault-rule.ts';
-import { Action, Choice, Field, useAction } from './parts.tsx';
+import { Action, Choice, Section, TextField, useAction } from './parts.tsx';
 import { Preview, usePreview } from './preview.tsx';
 
 const KINDS = FAULT_KIND_NAMES.map((kind) => [kind, FAULT_KINDS[kind].word] as const);
@@ -64,13 +64,11 @@ export function FaultForm({ apps }: { apps: readonly AppView[] }) {
   const fieldsOf = (fields: readonly FaultField[], prefix = '') =>
     fields.map((field) => {
       const wrong = problemOf(field, problem, prefix);
-      return <FieldInput key={prefix + field.name} {...{ field, prefix, values, change }} problem={wrong} />;
+      const name = prefix + field.name;
+      return <FieldInput key={name} name={name} field={field} values={values} change={change} problem={wrong} />;
     });
   return (
-    <section aria-labelledby="add-heading">
-      <div class="row heading">
-        <h2 id="add-heading">Add a fault</h2>
-      </div>
+    <Section title="Add a fault">
       <Presets />
       <form
         onSubmit={(event) => {
@@ -116,7 +114,7 @@ export function FaultForm({ apps }: { apps: readonly AppView[] }) {
           Add fault
         </button>
       </form>
-    </section>
+    </Section>
   );
 }
 
@@ -143,57 +141,48 @@ function OwnerField(props: { value: string; onChange: (owner: string) => void; p
     ask<OwnerView[]>('GET', `/api/owners?${query}`).then(setFound, () => {});
   };
   return (
-    <Field label="Owner id (empty: any)" problem={props.problem}>
-      {(id) => (
-        <>
-          <input
-            id={id}
-            type="text"
-            list="fault-owners"
-            value={props.value}
-            onInput={(event) => type(event.currentTarget.value)}
-          />
-          <datalist id="fault-owners">
-            {found.map((owner) => (
-              <option key={owner.id} value={owner.id}>
-                {owner.name}
-              </option>
-            ))}
-          </datalist>
-        </>
-      )}
-    </Field>
+    <>
+      <TextField
+        label="Owner id (empty: any)"
+        value={props.value}
+        problem={props.problem}
+        list="fault-owners"
+        onInput={type}
+      />
+      <datalist id="fault-owners">
+        {found.map((owner) => (
+          <option key={owner.id} value={owner.id}>
+            {owner.name}
+          </option>
+        ))}
+      </datalist>
+    </>
   );
 }
 
 function FieldInput(props: {
   field: FaultField;
-  prefix: string;
+  /** With its prefix. */
+  name: string;
   values: FormValues;
   change: (changes: Partial<FormValues>) => void;
   problem: string | undefined;
 }) {
-  const { field, prefix, values, change, problem } = props;
-  const value = values.fields[prefix + field.name] ?? field.start;
-  const set = (text: string) => change({ fields: { ...values.fields, [prefix + field.name]: text } });
+  const { field, name, values, change, problem } = props;
+  const value = values.fields[name] ?? field.start;
+  const set = (text: string) => change({ fields: { ...values.fields, [name]: text } });
   if (field.type === 'choice') {
     const options = (field.options ?? []).map((option) => [option, option.replace('_', ' ')] as const);
     return <Choice label={field.label} value={value} options={options} onChange={set} />;
   }
   return (
-    <Field label={field.type === 'seconds' ? `${field.label}, seconds` : field.label} problem={problem}>
-      {(id) => (
-        <input
-          id={id}
-          type="text"
-          inputMode={field.type === 'text' ? 'text' : 'decimal'}
-          aria-invalid={problem !== undefined}
-          aria-describedby={problem === undefined ? undefined : `${id}-problem`}
-          value={value}
-          onInput={(event) => set(event.currentTarget.value)}
-        />
-      )}
-    </Field>
+    <TextField
+      label={field.type === 'seconds' ? `${field.label}, seconds` : field.label}
+      value={value}
+      numeric={field.type !== 'text'}
+      problem={problem}
+      onInput={set}
+    />
   );
 }
 

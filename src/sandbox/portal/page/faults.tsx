@@ -3,29 +3,25 @@ import { countWord } from '../../../picture/words.ts';
 import { send } from './api.ts';
 import { FaultForm } from './fault-form.tsx';
 import { type Model, timeOf } from './model.ts';
-import { Action, useTick } from './parts.tsx';
+import { Action, Section, useTick } from './parts.tsx';
 import { faultWord, isActive, leftWord, targetWord, whenWord } from './words.ts';
 
 /** The fault rules, and the form for another. */
 export function Faults({ model }: { model: Model }) {
+  const removeAll = (
+    <Action disabled={model.faults.length === 0} act={() => send('Every fault is removed.', 'DELETE', '/api/faults')}>
+      Remove all
+    </Action>
+  );
   return (
     <div class="two">
-      <section aria-labelledby="rules-heading">
-        <div class="row heading">
-          <h2 id="rules-heading">Rules</h2>
-          <Action
-            disabled={model.faults.length === 0}
-            act={() => send('Every fault is removed.', 'DELETE', '/api/faults')}
-          >
-            Remove all
-          </Action>
-        </div>
+      <Section title="Rules" beside={removeAll}>
         <p class="hint">
           When several rules apply to a request, the oldest wins; latency adds its delay and lets the next one apply. A
           removed rule has no further effect.
         </p>
         <FaultTable model={model} />
-      </section>
+      </Section>
       <FaultForm apps={model.apps} />
     </div>
   );

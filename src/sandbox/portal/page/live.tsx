@@ -3,13 +3,13 @@ import { LanesTable } from '../../../picture/lanes-table.tsx';
 import { Legend } from '../../../picture/parts.tsx';
 import { Picture } from '../../../picture/picture.tsx';
 import { countWord, spanWord, timeWord } from '../../../picture/words.ts';
-import { hashOf, setParams, useAddress } from './address.ts';
+import { hashOf, setParams, useAddress, useSelected } from './address.ts';
 import { ConnectPanel } from './connect-panel.tsx';
 import { ConnectionContext } from './connection.ts';
 import { Figures } from './figures.tsx';
 import { type Lane, MAX_LANE_MARKS, type Model, standsStill, timeOf } from './model.ts';
-import { Check, Choice } from './parts.tsx';
-import { RequestDetail, RequestList } from './requests.tsx';
+import { Check, Choice, Search } from './parts.tsx';
+import { Requests } from './requests.tsx';
 import { ScenarioBar } from './scenario-bar.tsx';
 
 const WINDOWS: readonly (readonly [value: string, word: string])[] = [
@@ -39,8 +39,6 @@ export function Live({ model }: { model: Model }) {
   const connection = useContext(ConnectionContext);
   const view = useView();
   const { params, windowMs, untilMs, search } = view;
-  const selected = Number(params.request) || undefined;
-  const select = (id: number | undefined) => setParams({ request: id?.toString() });
   useEffect(
     () =>
       connection?.look({ windowMs, untilMs, search, requests: untilMs === undefined ? undefined : params.requests }),
@@ -52,18 +50,9 @@ export function Live({ model }: { model: Model }) {
       <ConnectPanel model={model} />
       <Figures model={model} windowMs={untilMs === undefined ? windowMs : 60_000} />
       <ScenarioBar model={model} />
-      <Lanes {...{ model, view, selected }} onSelect={select} />
+      <Lanes model={model} view={view} />
       <div class="beside">
-        {selected !== undefined && (
-          <RequestDetail
-            key={selected}
-            id={selected}
-            known={requests.findLast(({ id }) => id === selected)}
-            url={model.url}
-            onClose={() => select(undefined)}
-          />
-        )}
-        <RequestList requests={requests} selected={selected} onSelect={select}>
+        <Requests requests={requests} url={model.url}>
           {untilMs !== undefined && (
             <p class="hint">
               {params.requests ? 'Those that the verdict names.' : `From ${periodWord(windowMs, untilMs)}.`}{' '}
@@ -74,7 +63,7 @@ export function Live({ model }: { model: Model }) {
               )}
             </p>
           )}
-        </RequestList>
+        </Requests>
       </div>
     </div>
   );
@@ -83,8 +72,8 @@ export function Live({ model }: { model: Model }) {
 const periodWord = (windowMs: number, untilMs: number): string =>
   `${timeWord(untilMs - windowMs)} to ${timeWord(untilMs)}`;
 
-function Lanes(props: { model: Model; view: Shown; selected: number | undefined; onSelect: (id: number) => void }) {
-  const { model, view, selected, onSelect } = props;
+function Lanes({ model, view }: { model: Model; view: Shown }) {
+  const [selected, select] = useSelected();
   const { params, windowMs, untilMs, search, back } = view;
   const asTable = params.as === 'table';
   const picture = (untilMs === undefined ? undefined : model.past) ?? model;
@@ -96,7 +85,7 @@ function Lanes(props: { model: Model; view: Shown; selected: number | undefined;
   const nowMs = () => untilMs ?? timeOf(model, performance.now());
   return (
     <section class="lanes-section" aria-labelledby="lanes-heading">
-      <Controls {...{ model, view, asTable }} />
+      <Controls model={model} view={view} asTable={asTable} />
       {!asTable && <Legend />}
       {picture.matching > shown && shown > 0 && (
         <p class="hint worst">
@@ -111,7 +100,10 @@ function Lanes(props: { model: Model; view: Shown; selected: number | undefined;
           lanes={params.calls === '1' ? lanes.map(withCalls) : lanes}
           seconds={picture.seconds}
           bands={picture.bands}
-          {...{ windowMs, nowMs, selected, onSelect }}
+          windowMs={windowMs}
+          nowMs={nowMs}
+          selected={selected}
+          onSelect={select}
           still={untilMs !== undefined || standsStill(model)}
           onZoom={(span) =>
             span
@@ -158,15 +150,7 @@ function Controls({ model, view, asTable }: { model: Model; view: Shown; asTable
           options={isWindow(window) ? WINDOWS : [[window, spanWord(windowMs)], ...WINDOWS]}
           onChange={(value) => setParams({ window: value })}
         />
-        <label class="inline">
-          <span>Owner</span>
-          <input
-            type="search"
-            data-search="true"
-            value={search}
-            onInput={(event) => setParams({ search: event.currentTarget.value })}
-          />
-        </label>
+        <Search label="Owner" text={search} />
         <Check
           label="Calls to /echo"
           checked={params.calls === '1'}

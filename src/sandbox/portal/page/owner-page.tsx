@@ -1,15 +1,15 @@
 import { useEffect, useState } from 'preact/hooks';
-import { State, Table, TokenState } from '../../../picture/parts.tsx';
+import { Status, Table, TokenStatus } from '../../../picture/parts.tsx';
 import { Picture } from '../../../picture/picture.tsx';
 import type { Span } from '../../../picture/time-rail.tsx';
 import { countWord, plural } from '../../../picture/words.ts';
-import type { AccessKeyView, CredentialsView, LedgerEntry, OwnerView, TryView } from '../../control/shapes.ts';
-import { hashOf, setParams, useAddress } from './address.ts';
+import type { AccessKeyView, CredentialsView, LedgerEntry, OwnerView } from '../../control/shapes.ts';
+import { hashOf, useSelected } from './address.ts';
 import { ask, send, tellFailure } from './api.ts';
-import { Tried } from './connect-panel.tsx';
+import { useTry } from './connect-panel.tsx';
 import { type Model, merged, secondsOf, standsStill, timeOf } from './model.ts';
-import { Action, CopyButton, Facts, useTick } from './parts.tsx';
-import { RequestDetail, RequestList } from './requests.tsx';
+import { Action, CopyButton, Facts, Toggle, useFetched, useTick } from './parts.tsx';
+import { Requests } from './requests.tsx';
 
 const REFRESH_MS = 3000;
 
@@ -25,19 +25,14 @@ const zoom = (search: string, { fromMs, toMs }: Span): void => {
 /** One owner: its lane, requests, access keys and actions. */
 export function OwnerPage({ id, model }: { id: string; model: Model }) {
   const [owner, setOwner] = useState<OwnerView | undefined>();
-  const [known, setKnown] = useState<readonly LedgerEntry[]>([]);
   const [problem, setProblem] = useState('');
-  const { params } = useAddress();
-  const selected = Number(params.request) || undefined;
-  const select = (request: number | undefined) => setParams({ request: request?.toString() });
+  const [selected, select] = useSelected();
   const refresh = useTick(REFRESH_MS);
+  const query = new URLSearchParams({ owner: id, limit: '100' });
+  const known = useFetched<readonly LedgerEntry[]>(`/api/requests?${query}`, [], refresh, model.ownersVersion);
   useEffect(() => {
     ask<OwnerView>('GET', `/api/owners/${encodeURIComponent(id)}`).then(setOwner, (error) =>
       setProblem(tellFailure(error)),
-    );
-    ask<LedgerEntry[]>('GET', `/api/requests?${new URLSearchParams({ owner: id, limit: '100' })}`).then(
-      setKnown,
-      () => {},
     );
   }, [id, refresh, model.ownersVersion]);
   const lane = model.lanes.get(id);
@@ -71,16 +66,7 @@ export function OwnerPage({ id, model }: { id: string; model: Model }) {
       <div class="two">
         {owner && <OwnerState owner={owner} model={model} />}
         <div>
-          {selected !== undefined && (
-            <RequestDetail
-              key={selected}
-              id={selected}
-              known={requests.findLast((entry) => entry.id === selected)}
-              url={model.url}
-              onClose={() => select(undefined)}
-            />
-          )}
-          <RequestList requests={requests} ofOneOwner={true} selected={selected} onSelect={select} />
+          <Requests requests={requests} ofOneOwner={true} url={model.url} />
         </div>
       </div>
     </>
@@ -89,25 +75,19 @@ export function OwnerPage({ id, model }: { id: string; model: Model }) {
 
 function OwnerState({ owner, model }: { owner: OwnerView; model: Model }) {
   const { id, enabled, tokenRequests, coveredUntilMs } = owner;
-  const [tried, setTried] = useState<TryView | undefined>();
+  const [tried, sendOne] = useTry({ owner: id });
   const nowMs = timeOf(model, useTick(1000));
   return (
     <section aria-label={`State of ${id}`}>
       <Facts
         rows={[
-          ['State', <State good={enabled}>{enabled ? 'enabled' : 'disabled'}</State>],
-          ['Token', <TokenState endMs={coveredUntilMs} nowMs={nowMs} none="none" />],
+          ['State', <Status good={enabled}>{enabled ? 'enabled' : 'disabled'}</Status>],
+          ['Token', <TokenStatus endMs={coveredUntilMs} nowMs={nowMs} none="none" />],
           ['Requests', `${countWord(tokenRequests)} for a token`],
         ]}
       />
       <div class="row owner-actions">
-        <Action
-          look="main"
-          act={async () => {
-            setTried(await ask<TryView>('POST', '/api/try', { owner: id }));
-            return '1 request was sent.';
-          }}
-        >
+        <Action look="main" act={sendOne}>
           Send one request
         </Action>
         <Action
@@ -118,15 +98,9 @@ function OwnerState({ owner, model }: { owner: OwnerView; model: Model }) {
         >
           Revoke tokens
         </Action>
-        <Action
-          act={() =>
-            send(`${id} is ${enabled ? 'disabled' : 'enabled'}.`, 'PATCH', `/api/owners/${id}`, { enabled: !enabled })
-          }
-        >
-          {enabled ? 'Disable owner' : 'Enable owner'}
-        </Action>
+        <Toggle path={`/api/owners/${id}`} name={id} enabled={enabled} />
       </div>
-      {tried && <Tried tried={tried} />}
+      {tried}
       <AccessKeys owner={owner} model={model} />
     </section>
   );
@@ -176,22 +150,12 @@ function KeyRow({ accessKey }: { accessKey: AccessKeyView }) {
       </th>
       <td>{app}</td>
       <td>
-        <State good={enabled && !revoked}>{revoked ? 'revoked' : enabled ? 'enabled' : 'disabled'}</State>
+        <Status good={enabled && !revoked}>{revoked ? 'revoked' : enabled ? 'enabled' : 'disabled'}</Status>
       </td>
       <td>
         {!revoked && (
           <div class="row tight">
-            <Action
-              look="quiet"
-              label={`${enabled ? 'Disable' : 'Enable'} access key ${fingerprint}`}
-              act={() =>
-                send(`The access key is ${enabled ? 'disabled' : 'enabled'}.`, 'PATCH', `/api/keys/${id}`, {
-                  enabled: !enabled,
-                })
-              }
-            >
-              {enabled ? 'Disable' : 'Enable'}
-            </Action>
+            <Toggle path={`/api/keys/${id}`} name={`access key ${fingerprint}`} enabled={enabled} />
             <Action
               look="quiet"
               label={`Revoke access key ${fingerprint}`}

@@ -1,13 +1,13 @@
-import { useContext, useEffect, useState } from 'preact/hooks';
-import { State, Table, TokenState } from '../../../picture/parts.tsx';
+import { useContext, useEffect } from 'preact/hooks';
+import { Status, Table, TokenStatus } from '../../../picture/parts.tsx';
 import { countWord, plural } from '../../../picture/words.ts';
 import type { OwnerView } from '../../control/shapes.ts';
-import { hashOf, setParams, useAddress } from './address.ts';
+import { hashOf, useAddress } from './address.ts';
 import { ask } from './api.ts';
 import { ConnectionContext } from './connection.ts';
 import { type Model, timeOf } from './model.ts';
 import { OwnerPage, WINDOW_MS } from './owner-page.tsx';
-import { OneField, useTick } from './parts.tsx';
+import { OneField, Search, Section, useFetched, useTick } from './parts.tsx';
 
 const SHOWN = 300;
 
@@ -26,28 +26,13 @@ export function Owners({ model }: { model: Model }) {
 function OwnerList({ model }: { model: Model }) {
   const { params } = useAddress();
   const search = params.search ?? '';
-  const [owners, setOwners] = useState<readonly OwnerView[]>([]);
   const refresh = useTick(REFRESH_MS);
   const nowMs = timeOf(model, useTick(1000));
-  useEffect(() => {
-    const query = new URLSearchParams({ search, limit: `${SHOWN}` });
-    ask<OwnerView[]>('GET', `/api/owners?${query}`).then(setOwners, () => {});
-  }, [search, refresh, model.ownersVersion]);
+  const query = new URLSearchParams({ search, limit: `${SHOWN}` });
+  const owners = useFetched<readonly OwnerView[]>(`/api/owners?${query}`, [], refresh, model.ownersVersion);
   return (
     <div class="two">
-      <section aria-labelledby="owners-heading">
-        <div class="row heading">
-          <h2 id="owners-heading">{plural(model.figures.owners, 'owner')}</h2>
-          <label class="inline">
-            <span>Search</span>
-            <input
-              type="search"
-              data-search="true"
-              value={search}
-              onInput={(event) => setParams({ search: event.currentTarget.value })}
-            />
-          </label>
-        </div>
+      <Section title={plural(model.figures.owners, 'owner')} beside={<Search label="Search" text={search} />}>
         <Table
           label="Owners"
           heads={['Owner', 'Access key', 'Token', { number: 'Requests' }]}
@@ -59,7 +44,7 @@ function OwnerList({ model }: { model: Model }) {
           ))}
         </Table>
         {owners.length === SHOWN && <p class="hint">The first {SHOWN} are shown. Search for others.</p>}
-      </section>
+      </Section>
       <MoreOwners model={model} />
     </div>
   );
@@ -77,10 +62,10 @@ function OwnerRow({ owner, nowMs }: { owner: OwnerView; nowMs: number }) {
         <span class="hint block">{name}</span>
       </th>
       <td>
-        <State good={usable}>{keyWord(owner)}</State>
+        <Status good={usable}>{keyWord(owner)}</Status>
       </td>
       <td>
-        <TokenState endMs={coveredUntilMs} nowMs={nowMs} none="none" />
+        <TokenStatus endMs={coveredUntilMs} nowMs={nowMs} none="none" />
       </td>
       <td class="number">{countWord(tokenRequests)}</td>
     </tr>
@@ -105,10 +90,7 @@ function MoreOwners({ model }: { model: Model }) {
     return `There are ${plural(owners, 'owner')}.`;
   };
   return (
-    <section aria-labelledby="more-heading">
-      <div class="row heading">
-        <h2 id="more-heading">More owners</h2>
-      </div>
+    <Section title="More owners">
       <OneField label="Name" button="Add owner" act={add} />
       <OneField
         label={`Create owners up to (${countWord(model.figures.owners)} now)`}
@@ -116,6 +98,6 @@ function MoreOwners({ model }: { model: Model }) {
         start="200"
         act={seed}
       />
-    </section>
+    </Section>
   );
 }

@@ -2,7 +2,9 @@
 
 import { type ComponentChildren, createContext } from 'preact';
 import { useContext, useEffect, useId, useRef, useState } from 'preact/hooks';
-import { Refused, tellFailure } from './api.ts';
+import { setParams } from './address.ts';
+import { ask, Refused, send, tellFailure } from './api.ts';
+import { sentence } from './words.ts';
 
 /** Announces a text, for screen readers too. */
 export const Say = createContext<(text: string) => void>(() => {});
@@ -50,38 +52,57 @@ export function Action(props: {
   );
 }
 
-/** A button whose action cannot be undone: it asks first, in place. */
-export function Confirm(props: { children: string; question: string; act: () => Promise<string | undefined> }) {
-  const [asked, setAsked] = useState(false);
-  const cancel = useRef<HTMLButtonElement>(null);
-  useEffect(() => {
-    if (asked) cancel.current?.focus();
-  }, [asked]);
-  if (!asked) {
-    return (
-      <button type="button" class="danger" onClick={() => setAsked(true)}>
-        {props.children}
-      </button>
-    );
-  }
+/** A button that disables what is enabled, or the other way round. `name`: as the announcement begins, `key k1`. */
+export function Toggle({ path, name, enabled }: { path: string; name: string; enabled: boolean }) {
+  const word = enabled ? 'Disable' : 'Enable';
+  const said = `${sentence(name)} is ${enabled ? 'disabled' : 'enabled'}.`;
   return (
-    // biome-ignore lint/a11y/useSemanticElements: a fieldset would be announced as part of a form
-    <span class="row confirm" role="group" aria-label={props.children}>
-      <span>{props.question}</span>
-      <button type="button" ref={cancel} onClick={() => setAsked(false)}>
-        Cancel
-      </button>
-      <Action
-        look="danger"
-        act={async () => {
-          const done = await props.act();
-          setAsked(false);
-          return done;
-        }}
-      >
-        Yes, reset
-      </Action>
-    </span>
+    <Action look="quiet" label={`${word} ${name}`} act={() => send(said, 'PATCH', path, { enabled: !enabled })}>
+      {word}
+    </Action>
+  );
+}
+
+/** A button whose action cannot be undone: it asks first. */
+export function Confirm(props: { children: string; question: string; act: () => Promise<string | undefined> }) {
+  return (
+    <Action look="danger" act={async () => (confirm(props.question) ? props.act() : undefined)}>
+      {props.children}
+    </Action>
+  );
+}
+
+/** A section under its heading. `beside`: controls beside the heading. */
+export function Section(props: {
+  title: string;
+  class?: string;
+  beside?: ComponentChildren;
+  children: ComponentChildren;
+}) {
+  const id = useId();
+  return (
+    <section class={props.class} aria-labelledby={id}>
+      <div class="row heading">
+        <h2 id={id}>{props.title}</h2>
+        {props.beside}
+      </div>
+      {props.children}
+    </section>
+  );
+}
+
+/** The search for owners, which the address holds. */
+export function Search({ label, text }: { label: string; text: string }) {
+  return (
+    <label class="inline">
+      <span>{label}</span>
+      <input
+        type="search"
+        data-search="true"
+        value={text}
+        onInput={(event) => setParams({ search: event.currentTarget.value })}
+      />
+    </label>
   );
 }
 
@@ -104,6 +125,37 @@ export function Field(props: {
         </p>
       )}
     </div>
+  );
+}
+
+/** A field for a line of text. `onInput`: at each key; `onChange`: on Enter or when it loses the focus. */
+export function TextField(props: {
+  label: string;
+  value: string;
+  numeric?: boolean;
+  problem?: string | undefined;
+  /** The id of the list of its suggestions. */
+  list?: string;
+  onInput?: (text: string) => void;
+  onChange?: (text: string) => void;
+}) {
+  const { label, value, numeric, problem, list, onInput, onChange } = props;
+  return (
+    <Field label={label} problem={problem}>
+      {(id) => (
+        <input
+          id={id}
+          type="text"
+          inputMode={numeric ? 'decimal' : 'text'}
+          list={list}
+          aria-invalid={problem !== undefined}
+          aria-describedby={problem === undefined ? undefined : `${id}-problem`}
+          value={value}
+          onInput={(event) => onInput?.(event.currentTarget.value)}
+          onChange={(event) => onChange?.(event.currentTarget.value)}
+        />
+      )}
+    </Field>
   );
 }
 
@@ -130,17 +182,7 @@ export function OneField(props: {
         run(submit);
       }}
     >
-      <Field label={label}>
-        {(id) => (
-          <input
-            id={id}
-            type="text"
-            inputMode={start ? 'numeric' : 'text'}
-            value={text}
-            onInput={(event) => setText(event.currentTarget.value)}
-          />
-        )}
-      </Field>
+      <TextField label={label} value={text} numeric={start !== ''} onInput={setText} />
       <button type="submit" aria-busy={busy}>
         {button}
       </button>
@@ -214,6 +256,15 @@ export function useTick(everyMs: number): number {
     return () => clearInterval(timer);
   }, [everyMs]);
   return nowMs;
+}
+
+/** What the control plane answers, fetched again whenever `again` changes. Without an answer, the last one remains. */
+export function useFetched<T>(path: string, start: T, ...again: unknown[]): T {
+  const [fetched, setFetched] = useState(start);
+  useEffect(() => {
+    ask<T>('GET', path).then(setFetched, () => {});
+  }, [path, ...again]);
+  return fetched;
 }
 
 /** Names and values. A row without a value is left out. */

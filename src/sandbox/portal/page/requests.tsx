@@ -2,13 +2,13 @@ import type { ComponentChildren } from 'preact';
 import { useContext, useEffect, useState } from 'preact/hooks';
 import { Mark, Scroll, Table } from '../../../picture/parts.tsx';
 import { clockWord, spanWord, timeWord } from '../../../picture/words.ts';
-import type { CredentialsView, LedgerEntry, TryView } from '../../control/shapes.ts';
+import type { CredentialsView, LedgerEntry } from '../../control/shapes.ts';
 import { failed, markOf } from '../../state/marks.ts';
-import { setParams, useAddress } from './address.ts';
+import { setParams, useAddress, useSelected } from './address.ts';
 import { ask, tellFailure } from './api.ts';
-import { Tried } from './connect-panel.tsx';
+import { useTry } from './connect-panel.tsx';
 import { curlOf } from './curl.ts';
-import { Action, Check, Choice, CopyButton, Detail, Facts, Say } from './parts.tsx';
+import { Action, Check, Choice, CopyButton, Detail, Facts, Say, Section } from './parts.tsx';
 import { faultKindWord, outcomeWord, ownerWord, whyWord } from './words.ts';
 
 const SHOWN = 40;
@@ -37,48 +37,62 @@ function passes(entry: LedgerEntry, filter: Filter): boolean {
   }
 }
 
-/** The last requests, newest first. Enter or a click opens one; the arrow keys move between them. */
-export function RequestList(props: {
+/**
+ * The last requests, newest first, below the details of the selected one. Enter or a click selects one; the arrow keys move
+ * between them.
+ */
+export function Requests(props: {
   requests: readonly LedgerEntry[];
   /** Whether they are all of one owner, which then needs no column. */
   ofOneOwner?: boolean;
-  selected: number | undefined;
-  onSelect: (id: number | undefined) => void;
+  /** Of the token plane. */
+  url: string;
   children?: ComponentChildren;
 }) {
-  const { requests, ofOneOwner = false, selected, onSelect } = props;
+  const { requests, ofOneOwner = false, url } = props;
   const { params } = useAddress();
+  const [selected, select] = useSelected();
   const filter: Filter = FILTERS.find(([value]) => value === params.filter)?.[0] ?? 'tokens';
   const shown = requests
     .filter((entry) => passes(entry, filter))
     .slice(-SHOWN)
     .reverse();
   const stop = shown.some(({ id }) => id === selected) ? selected : shown[0]?.id;
+  const filterChoice = (
+    <Choice label="Show" value={filter} options={FILTERS} onChange={(value) => setParams({ filter: value })} />
+  );
   return (
-    <section class="requests" aria-labelledby="requests-heading">
-      <div class="row heading">
-        <h2 id="requests-heading">Requests</h2>
-        <Choice label="Show" value={filter} options={FILTERS} onChange={(value) => setParams({ filter: value })} />
-      </div>
-      {props.children}
-      <Table
-        label="The last requests"
-        heads={['Time', ...(ofOneOwner ? [] : ['Owner']), 'Outcome', { number: 'Status' }, { number: 'Took' }]}
-        empty={shown.length === 0 && (requests.length === 0 ? NONE_YET : 'No request passes this filter.')}
-        onKeyDown={moveBetweenRows}
-      >
-        {shown.map((entry) => (
-          <RequestRow
-            key={entry.id}
-            entry={entry}
-            ofOneOwner={ofOneOwner}
-            chosen={entry.id === selected}
-            stop={entry.id === stop}
-            onSelect={onSelect}
-          />
-        ))}
-      </Table>
-    </section>
+    <>
+      {selected !== undefined && (
+        <RequestDetail
+          key={selected}
+          id={selected}
+          known={requests.findLast(({ id }) => id === selected)}
+          url={url}
+          onClose={() => select(undefined)}
+        />
+      )}
+      <Section title="Requests" class="requests" beside={filterChoice}>
+        {props.children}
+        <Table
+          label="The last requests"
+          heads={['Time', ...(ofOneOwner ? [] : ['Owner']), 'Outcome', { number: 'Status' }, { number: 'Took' }]}
+          empty={shown.length === 0 && (requests.length === 0 ? NONE_YET : 'No request passes this filter.')}
+          onKeyDown={moveBetweenRows}
+        >
+          {shown.map((entry) => (
+            <RequestRow
+              key={entry.id}
+              entry={entry}
+              ofOneOwner={ofOneOwner}
+              chosen={entry.id === selected}
+              stop={entry.id === stop}
+              onSelect={select}
+            />
+          ))}
+        </Table>
+      </Section>
+    </>
   );
 }
 
@@ -118,7 +132,7 @@ function RequestRow(props: {
 }
 
 /** Everything known about one request, and how to repeat it. `known`: its entry in the list, if it is there. */
-export function RequestDetail(props: { id: number; known: LedgerEntry | undefined; url: string; onClose: () => void }) {
+function RequestDetail(props: { id: number; known: LedgerEntry | undefined; url: string; onClose: () => void }) {
   const { id, known, url, onClose } = props;
   const [fetched, setFetched] = useState<LedgerEntry | undefined>();
   const [problem, setProblem] = useState('');
@@ -169,22 +183,15 @@ function RequestFacts({ entry, url }: { entry: LedgerEntry; url: string }) {
 
 /** Sends the request again, as far as the sandbox knows it: with the current credentials of its owner and app. */
 function SendAgain({ entry: { owner, app } }: { entry: LedgerEntry }) {
-  const [tried, setTried] = useState<TryView | undefined>();
+  const [tried, sendAgain] = useTry({ ...(owner && { owner }), ...(app && { app }) });
   if (!owner) return <p class="hint">It cannot be sent again from here: the sandbox does not know its access key.</p>;
   return (
     <div class="again">
       <div class="row">
-        <Action
-          act={async () => {
-            setTried(await ask<TryView>('POST', '/api/try', { owner, ...(app && { app }) }));
-            return 'The request was sent again.';
-          }}
-        >
-          Send again
-        </Action>
+        <Action act={sendAgain}>Send again</Action>
         <span class="hint">With the current credentials of {owner}, and once to /echo.</span>
       </div>
-      {tried && <Tried tried={tried} />}
+      {tried}
     </div>
   );
 }

@@ -1,11 +1,11 @@
-import { useContext, useEffect, useState } from 'preact/hooks';
+import { useContext } from 'preact/hooks';
 import { Table } from '../../../picture/parts.tsx';
 import type { Fact } from '../../state/facts.ts';
 import { type OddShape, type Profile, type ProfileChanges, SETTINGS } from '../../state/profile.ts';
 import { fieldOf, type Schema } from '../../state/schema.ts';
 import { ask, tellFailure } from './api.ts';
 import type { Model } from './model.ts';
-import { Check, Choice, Field, Say } from './parts.tsx';
+import { Check, Choice, Say, Section, TextField, useFetched } from './parts.tsx';
 import { Preview, usePreview } from './preview.tsx';
 
 /** Everything that the service's documentation leaves open, each as a setting. */
@@ -20,11 +20,10 @@ export function ResponseShape({ model }: { model: Model }) {
   };
   return (
     <div class="two">
-      <section aria-labelledby="settings-heading">
-        <h2 id="settings-heading">Settings</h2>
+      <Section title="Settings">
         <p class="hint">All of this is assumed: the service documents only the request.</p>
         <Settings profile={profile} change={change} />
-      </section>
+      </Section>
       <Examples profile={profile} />
       <FactTable profile={profile} />
     </div>
@@ -64,18 +63,8 @@ function Setting(props: { schema: Schema; value: string | number | boolean; set:
   if (typeof value === 'boolean') return <Check label={label} checked={value} onChange={set} />;
   if (words) return <Choice label={label} value={`${value}`} options={Object.entries(words)} onChange={set} />;
   return (
-    <Field label={label}>
-      {(id) => (
-        <input
-          id={id}
-          type="text"
-          inputMode="decimal"
-          value={`${value}`}
-          // On Enter or when the field loses the focus, so that no half-typed number is sent.
-          onChange={(event) => set(Number(event.currentTarget.value))}
-        />
-      )}
-    </Field>
+    // Not at each key, so that no half-typed number is sent.
+    <TextField label={label} value={`${value}`} numeric={true} onChange={(text) => set(Number(text))} />
   );
 }
 
@@ -84,24 +73,19 @@ function Examples({ profile }: { profile: Profile }) {
   const answer = usePreview({}, profile);
   const refusal = usePreview({ error: true }, profile);
   return (
-    <section aria-labelledby="examples-heading" class="examples">
-      <h2 id="examples-heading">Live example</h2>
+    <Section title="Live example" class="examples">
       <p class="hint">A token</p>
       <Preview preview={answer} />
       <p class="hint">An error: unknown access key</p>
       <Preview preview={refusal} />
-    </section>
+    </Section>
   );
 }
 
 function FactTable({ profile }: { profile: Profile }) {
-  const [facts, setFacts] = useState<readonly Fact[]>([]);
-  useEffect(() => {
-    ask<Fact[]>('GET', '/api/facts').then(setFacts, () => {});
-  }, [profile]);
+  const facts = useFetched<readonly Fact[]>('/api/facts', [], profile);
   return (
-    <section class="facts-section" aria-labelledby="facts-heading">
-      <h2 id="facts-heading">What the sandbox does, and on what basis</h2>
+    <Section title="What the sandbox does, and on what basis" class="facts-section">
       <Table label="What is documented and what is assumed" heads={['What the sandbox does', 'Basis']}>
         {facts.map(({ statement, basis }) => (
           <tr key={statement}>
@@ -112,6 +96,6 @@ function FactTable({ profile }: { profile: Profile }) {
           </tr>
         ))}
       </Table>
-    </section>
+    </Section>
   );
 }

@@ -1,19 +1,14 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { spanWord } from '../../../picture/words.ts';
 import type { ScenarioRun, ScenarioView } from '../../control/shapes.ts';
 import { ask, send } from './api.ts';
 import { type Model, timeOf } from './model.ts';
-import { Action, useTick } from './parts.tsx';
+import { Action, Section, useFetched, useTick } from './parts.tsx';
 import { VerdictCard } from './verdict.tsx';
 
 /** The scenarios with their last verdicts, fetched again when a run has started or ended, or both since. */
-export function useScenarios(model: Model): readonly ScenarioView[] {
-  const [scenarios, setScenarios] = useState<readonly ScenarioView[]>([]);
-  useEffect(() => {
-    ask<ScenarioView[]>('GET', '/api/scenarios').then(setScenarios, () => {});
-  }, [model.ownersVersion, model.url]);
-  return scenarios;
-}
+export const useScenarios = (model: Model): readonly ScenarioView[] =>
+  useFetched<readonly ScenarioView[]>('/api/scenarios', [], model.ownersVersion);
 
 export async function start({ name, title }: ScenarioView): Promise<string> {
   const run = await ask<ScenarioRun>('POST', `/api/scenarios/${name}`, {});
@@ -29,8 +24,7 @@ export function ScenarioBar({ model }: { model: Model }) {
     .sort((a, b) => (b.verdict?.endedAtMs ?? 0) - (a.verdict?.endedAtMs ?? 0))[0];
   const shown = !model.scenario && last?.verdict && last.verdict.endedAtMs > seenAtMs ? last : undefined;
   return (
-    <section class="scenarios" aria-labelledby="scenario-heading">
-      <h2 id="scenario-heading">Run a scenario</h2>
+    <Section title="Run a scenario" class="scenarios">
       <ul>
         {scenarios.map((scenario) => (
           <li key={scenario.name} title={`${scenario.consequence} ${scenario.requires}`}>
@@ -48,7 +42,7 @@ export function ScenarioBar({ model }: { model: Model }) {
           </button>
         </VerdictCard>
       )}
-    </section>
+    </Section>
   );
 }
 
