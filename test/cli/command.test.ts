@@ -19,18 +19,6 @@ function refusalOf(...args: string[]): string {
 }
 
 describe('flags', () => {
-  it('are parsed in every form', () => {
-    const given = readFlags(['--json', '--port', '80', '--owner=a', '--owner', 'b'], FLAGS);
-    expect(given).toEqual({ json: true, port: '80', owner: ['a', 'b'] });
-  });
-
-  it('are absent when not given', () => expect(readFlags([], FLAGS)).toEqual({}));
-
-  it('take a value or none, as declared', () => {
-    expect(refusalOf('--port')).toContain('--port');
-    expect(refusalOf('--json=yes')).toContain('--json');
-  });
-
   it('that are unknown are rejected with the nearest name', () => {
     expect(refusalOf('--prot', '80')).toBe('unknown option --prot; did you mean --port?');
     expect(refusalOf('--colour')).toBe('unknown option');

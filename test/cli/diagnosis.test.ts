@@ -1,13 +1,13 @@
 /** What `token` and `doctor` say about the cause of a failure: real servers, each with one mistake. */
 
-import { createServer, type RequestListener, type Server } from 'node:http';
-import { createServer as createHttpsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { RequestListener } from 'node:http';
+import { createServer, type Server } from 'node:https';
 import { describe, expect, it } from 'vitest';
 import { adviceOnCertificate } from '../../src/cli/diagnosis.ts';
 import { type Profile, startSandbox } from '../../src/sandbox/index.ts';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../helpers/loopback-certificate.ts';
 import { runCommand } from '../helpers/terminal.ts';
+import { withServer } from '../helpers/with-server.ts';
 
 const CANARIES = { OTR_CLIENT_ID: 'canary-id', OTR_CLIENT_SECRET: 'canary-secret', OTR_ACCESS_KEY: 'canary-key' };
 
@@ -25,17 +25,8 @@ async function adviceFor(env: Record<string, string>): Promise<string> {
 }
 
 /** The advice for a service with this handler, at a path of its address. */
-async function adviceForService(answer: RequestListener | Server, path = '', scheme = 'http'): Promise<string> {
-  const server = typeof answer === 'function' ? createServer(answer) : answer;
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  try {
-    const { port } = server.address() as AddressInfo;
-    return await adviceFor({ ...CANARIES, OTR_BASE_URL: `${scheme}://127.0.0.1:${port}${path}` });
-  } finally {
-    server.closeAllConnections();
-    server.close();
-  }
-}
+const adviceForService = (answer: RequestListener | Server, path = '', scheme = 'http'): Promise<string> =>
+  withServer(answer, (port) => adviceFor({ ...CANARIES, OTR_BASE_URL: `${scheme}://127.0.0.1:${port}${path}` }));
 
 const answers =
   (status: number, body = '', headers: Record<string, string> = {}): RequestListener =>
@@ -82,24 +73,14 @@ describe('a wrong address', () => {
 
 describe('a wrong scheme', () => {
   it('http:// to a TLS port is recognised', async () => {
-    const server = createHttpsServer({ key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE });
-    expect(await adviceForService(server as unknown as Server)).toBe(
+    const server = createServer({ key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE });
+    expect(await adviceForService(server)).toBe(
       'OTR_BASE_URL begins with http://, but this port speaks TLS. Use https://.',
     );
   });
 
   it('https:// to a port without TLS is recognised', async () => {
-    const env = { ...CANARIES };
-    const server = createServer();
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    const token = await runCommand(['token'], { ...env, OTR_BASE_URL: url });
-    const doctor = await runCommand(['doctor'], { ...env, OTR_BASE_URL: url });
-    server.close();
-    for (const { code, out, err } of [token, doctor]) {
-      expect(code).toBe(1);
-      expect(out + err).toContain('this port does not speak TLS');
-    }
+    expect(await adviceForService(() => {}, '', 'https')).toContain('this port does not speak TLS');
   });
 
   it('a plain failure of an http port is not mistaken for TLS', async () => {
@@ -130,12 +111,10 @@ describe('a gateway', () => {
 
 describe('a service that accepts connections and hangs', () => {
   it('is not mistaken for one that cannot be reached', async () => {
-    const server = createServer(() => {});
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const env = { ...CANARIES, OTR_BASE_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
-    const { out } = await runCommand(['doctor', '--timeout', '0.2'], env);
-    server.closeAllConnections();
-    server.close();
+    const { out } = await withServer(
+      () => {},
+      (port) => runCommand(['doctor', '--timeout', '0.2'], { ...CANARIES, OTR_BASE_URL: `http://127.0.0.1:${port}` }),
+    );
     expect(out).toContain('accepts connections but does not answer in time');
     expect(out).not.toMatch(/Is OTR_BASE_URL right|can this machine reach/);
   });
@@ -157,8 +136,7 @@ describe('a certificate', () => {
   const tls = { key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE };
 
   it('of an unknown issuer has its remedy', async () => {
-    const server = createHttpsServer(tls) as unknown as Server;
-    expect(await adviceForService(server, '', 'https')).toBe(
+    expect(await adviceForService(createServer(tls), '', 'https')).toBe(
       'This machine does not trust the issuer. If you do, pass its certificate with --ca or NODE_EXTRA_CA_CERTS.',
     );
   });

@@ -1,8 +1,8 @@
-import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { RequestListener } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Sandbox, startSandbox } from '../../src/sandbox/index.ts';
 import { runCommand } from '../helpers/terminal.ts';
+import { withServer } from '../helpers/with-server.ts';
 
 let sandbox: Sandbox;
 let env: Record<string, string>;
@@ -59,54 +59,12 @@ describe('a token', () => {
   });
 });
 
-describe('arguments', () => {
-  it.each([[['--client-secret=canary-3b']], [['canary-3b']]])(
-    '%j are rejected without being repeated, and nothing is sent',
-    async (args) => {
-      const ended = await runCommand(['token', ...args], env);
-      expect(ended.code).toBe(2);
-      expect(ended.out + ended.err).not.toContain('canary');
-      expect(sandbox.ledger.entries()).toEqual([]);
-    },
-  );
-});
-
-describe('a failure', () => {
-  it.each([
-    ['OTR_CLIENT_SECRET', /invalid_client.*client_refused.*\n.*OTR_CLIENT_SECRET/],
-    ['OTR_ACCESS_KEY', /owner_refused.*\n.*OTR_ACCESS_KEY/],
-  ])('of a wrong %s names the next step', async (name, expected) => {
-    const ended = await runCommand(['token'], { ...env, [name]: 'canary-wrong' });
-    expect(ended).toMatchObject({ code: 1, out: '' });
-    expect(ended.err).toMatch(expected);
-    expect(ended.err).not.toContain('canary');
-    expectNoSecrets(ended);
-  });
-
-  it('of a wrong address names the next step', async () => {
-    await sandbox.close();
-    const { code, err } = await runCommand(['token'], env);
-    expect(code).toBe(1);
-    expect(err).toMatch(
-      /endpoint_unavailable.*ECONNREFUSED.*\nNothing is listening on the host and port of OTR_BASE_URL/,
-    );
-  });
-});
-
 const NOW = Math.floor(Date.now() / 1000);
 const jwt = (claims: object) => `eyJhbGciOiJub25lIn0.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.c2ln`;
 
 /** Runs `use` against a service with this handler. */
-async function withService(answer: RequestListener, use: (url: string) => Promise<void>): Promise<void> {
-  const server = createServer(answer).listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  try {
-    await use(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-  } finally {
-    server.closeAllConnections();
-    server.close();
-  }
-}
+const withService = (answer: RequestListener, use: (url: string) => Promise<void>): Promise<void> =>
+  withServer(answer, (port) => use(`http://127.0.0.1:${port}`));
 
 it.each([
   [{ access_token: 't', token_type: 'DPoP', expires_in: 60 }, /token type dpop, which the library does not support/],

@@ -183,14 +183,6 @@ describe('sandbox', () => {
     expect(existsSync(temporary.OTR_CLIENT_SECRET_FILE ?? '')).toBe(false);
   });
 
-  it('prints the same credentials for the same seed', async () => {
-    const credentials = async () => {
-      const { seen } = await running([...FREE, '--print-env', '--seed', '7'], async ({ first }) => first);
-      return seen.split('\n').filter((line) => !/_(URL|FILE)=|^#/.test(line));
-    };
-    expect(await credentials()).toEqual(await credentials());
-  });
-
   it('prints a banner with its addresses, the place of the credentials, and a request that works', async () => {
     const { seen } = await running([...FREE, '--owners', '2'], async ({ first }) => {
       const curl = /^ {2}(curl .*)$/m.exec(first)?.[1] ?? '';
@@ -347,11 +339,6 @@ describe('--state', () => {
 
   const accessKeys = async (args: string[]) =>
     (await running(['--json', ...FREE, ...args], async ({ first }) => JSON.parse(first).accessKeys as string[])).seen;
-
-  it('keeps owners and access keys', async () => {
-    const state = join(folder, 'state.json');
-    expect(await accessKeys(['--state', state])).toEqual(await accessKeys(['--state', state]));
-  });
 
   it('takes --owners beside an existing file, and refuses what contradicts it', async () => {
     const state = join(folder, 'owners.json');
