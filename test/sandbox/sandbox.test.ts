@@ -51,12 +51,6 @@ describe('a token request', () => {
     expect(JSON.stringify(sandbox.ledger.entries())).not.toContain('canary');
   });
 
-  it('compares access keys byte for byte', async () => {
-    for (const key of [`${sandbox.accessKeys[0]} `, sandbox.accessKeys[0]?.toUpperCase()]) {
-      expect((await askToken(sandbox, key)).json.error).toBe('invalid_grant');
-    }
-  });
-
   it('as a form is answered with the JSON that was meant', async () => {
     const headers = { 'content-type': 'application/x-www-form-urlencoded' };
     const body = 'grant_type=client_credentials&client_secret=canary';
@@ -113,12 +107,6 @@ describe('the echo resource', () => {
 });
 
 describe('revoking', () => {
-  it('ends a token', async () => {
-    const token = await tokenFor(sandbox);
-    sandbox.revokeToken(token);
-    expect((await echo(sandbox, token)).status).toBe(401);
-  });
-
   it('ends an access key with its tokens, and nobody else', async () => {
     const [gone = '', stays = ''] = sandbox.accessKeys;
     const tokens = [await tokenFor(sandbox, gone), await tokenFor(sandbox, stays)] as const;
@@ -265,12 +253,6 @@ describe('startSandbox', () => {
     expect(await facts(7)).toEqual(await facts(7));
     const differs = [await facts(7), await facts(8), await facts(), await facts()].flat();
     expect(new Set(differs).size).toBe(differs.length);
-  });
-
-  it('serves as many owners as it was asked for', async () => {
-    await using many = await startSandbox({ owners: 250 });
-    expect(new Set(many.accessKeys).size).toBe(250);
-    expect((await askToken(many, many.accessKeys.at(-1))).status).toBe(200);
   });
 
   it('refuses unknown and bad options together, with the nearest name and no value', async () => {

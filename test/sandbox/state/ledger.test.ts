@@ -37,13 +37,4 @@ describe('Ledger', () => {
     expect(ledger.find(2)).toBeUndefined();
     expect(ledger.find(0)).toBeUndefined();
   });
-
-  it('tells every change of a request', () => {
-    const ledger = new Ledger(new ManualClock(), 10);
-    const told: string[] = [];
-    ledger.onChange = ({ outcome }) => told.push(outcome);
-    ledger.open(REQUEST).close('issued', { wasted: true });
-    expect(told).toEqual(['pending', 'issued']);
-    expect(ledger.wasted).toBe(1);
-  });
 });

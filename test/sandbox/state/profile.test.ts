@@ -162,12 +162,6 @@ describe('profile settings', () => {
     await expect(startSandbox({ profile: { shape: 'round' as 'odd' } })).rejects.toThrow('profile.shape');
   });
 
-  it('are handed out as a copy', async () => {
-    await start({});
-    sandbox.profile.odd.wrapped = false;
-    expect(sandbox.profile.odd.wrapped).toBe(true);
-  });
-
   it('are each labelled as assumed', async () => {
     await start({});
     const labelled = FACTS.filter((fact) => fact.setting).map((fact) => [fact.setting, fact.basis]);

@@ -14,7 +14,6 @@ import {
   type Lane,
   type Model,
   modelOf,
-  secondsOf,
   timeOf,
   withLostConnection,
   withPicture,
@@ -133,12 +132,6 @@ describe('the model', () => {
     expect([marks(model.lanes.get('a')), model.lanes.get('a')?.calls.map(([id]) => id)]).toEqual([[1, 3], [2]]);
   });
 
-  it('replaces the counts of a second', () => {
-    const before = start({ picture: pictureOf([], { seconds: [[10, 5, 0, 0, 0, 0, 0, 1]] }) });
-    const model = changed(before, { clock, seconds: [[10, 6, 0, 0, 0, 0, 0, 0]] }, 200);
-    expect([model.seconds.get(10), before.seconds.get(10)?.at(-1)]).toEqual([[10, 6, 0, 0, 0, 0, 0, 0], 1]);
-  });
-
   it('is the same after several frames as after all of them at once', () => {
     const frames = [
       { clock, requests: [request(1, { outcome: 'pending' })], seconds: [[0, 0, 0, 0, 0, 0, 0, 1]] as const },
@@ -168,11 +161,6 @@ describe('the model', () => {
     expect(withPicture(later, pictureOf([])).past).toBeUndefined();
   });
 
-  it('takes another picture whole', () => {
-    const model = withPicture(start(), pictureOf([lane('c')], { matching: 900 }));
-    expect([[...model.lanes.keys()], model.matching]).toEqual([['c'], 900]);
-  });
-
   it('has another version after a scenario that began and ended within one update', () => {
     const before = start();
     const run = { name: 'outage', verdictAtMs: 9, startedAtMs: 1 };
@@ -185,12 +173,6 @@ describe('the model', () => {
       200,
     );
     expect([after.scenario, after.ownersVersion > before.ownersVersion]).toEqual([undefined, true]);
-  });
-
-  it('ends a scenario when it is told null, and not before', () => {
-    const before = start({ scenario: { name: 'outage', verdictAtMs: 9, startedAtMs: 1 } });
-    expect(changed(before, { clock }, 200).scenario).toBeDefined();
-    expect(changed(before, { clock, scenario: null }, 200).scenario).toBeUndefined();
   });
 
   it('keeps requests by number, whatever comes in which order, and each once', () => {
@@ -227,20 +209,4 @@ describe('time', () => {
     expect(timeOf(withLostConnection(lost, 900), 9000)).toBe(5200);
     expect(timeOf(changed(lost, { clock: { nowMs: 9000, frozen: false } }, 400), 500)).toBe(9100);
   });
-});
-
-it('the seconds of a lane count its marks', () => {
-  const drawn = start({}, [
-    lane('a', {
-      marks: [
-        [1, 10, 0],
-        [2, 20, 0],
-        [3, 1500, 1],
-      ],
-    }),
-  ]).lanes.get('a');
-  expect(drawn && [...secondsOf(drawn).values()]).toEqual([
-    [0, 2, 0, 0, 0, 0, 0, 0],
-    [1, 0, 1, 0, 0, 0, 0, 0],
-  ]);
 });
