@@ -199,16 +199,22 @@ describe('rejections', () => {
     expect(registry.peek(KEY)).toBeDefined();
   });
 
-  it('an old record that somebody puts back after a rejection is not served where it was known', async () => {
+  it('an old record that somebody puts back is served only by a replica that never heard of the rejection', async () => {
     const fleet = new ModelFleet();
-    const [knows] = (await holding(fleet, 1)) as [ModelReplica];
+    const [rejects, hears] = (await holding(fleet, 2)) as [ModelReplica, ModelReplica];
     const [name, old] = [...fleet.model.keys].find(([, record]) => record.has('v')) ?? ['', new Map()];
-    const revoked = await knows.registry.getToken(KEY);
-    knows.registry.reject(KEY, revoked);
-    await knows.registry.getToken(KEY);
-    fleet.model.keys.set(name, new Map(old));
-    knows.registry.forget(KEY);
-    expect((await knows.registry.getToken(KEY)).value).not.toBe(revoked.value);
+    const revoked = await rejects.registry.getToken(KEY);
+    rejects.registry.reject(KEY, revoked);
+    await rejects.registry.getToken(KEY);
+    await settle();
+    const tokenFrom = async ({ registry }: ModelReplica) => {
+      fleet.model.keys.set(name, new Map(old));
+      registry.forget(KEY);
+      return (await registry.getToken(KEY)).value;
+    };
+    expect(await tokenFrom(rejects)).not.toBe(revoked.value);
+    expect(await tokenFrom(hears)).not.toBe(revoked.value);
+    expect(await tokenFrom(fleet.replica())).toBe(revoked.value);
   });
 });
 
@@ -337,6 +343,21 @@ describe('leaders', () => {
     await fleet.replica().shared.requestToken('OTHER', requestOf({ lifetimeMs }));
     await fleet.replica().registry.getToken('OTHER');
     expect(large.countFor('OTHER')).toBe(2);
+  });
+
+  it('a flush of Redis, after which no wake-up comes, delays a follower by less than a second', async () => {
+    const fleet = new ModelFleet(new FleetSource(), () => 1 - Number.EPSILON);
+    const [leader, follower] = replicas(fleet, 2) as [ModelReplica, ModelReplica];
+    void leader.registry.getToken(KEY);
+    await fleet.pass(300, 50);
+    const following = watched(follower.registry.getToken(KEY));
+    await fleet.pass(200, 50);
+    fleet.model.flush();
+    fleet.source.call(0).succeed({ response: { expires_in: 3600 } });
+    await settle();
+    expect(following.settled).toBe(false);
+    await fleet.pass(1_000, 50);
+    expect([following.value !== undefined, fleet.source.calls.length]).toEqual([true, 1]);
   });
 
   it('a leader answers without waiting for Redis to store its token', async () => {
