@@ -39,7 +39,12 @@ const SLOT = Object.freeze({ owner: 'owner_x' });
 const failure = (options: OwnerTokenErrorOptions = {}) =>
   new OwnerTokenError('endpoint_unavailable', 'it broke', options);
 const TOKEN = new AccessToken({
-  ...{ value: 'v', tokenType: 'Bearer', fingerprint: 'token_x', issuedAtMs: 0, refreshAtMs: 3, expiresAtMs: 5 },
+  value: 'v',
+  tokenType: 'Bearer',
+  fingerprint: 'token_x',
+  issuedAtMs: 0,
+  refreshAtMs: 3,
+  expiresAtMs: 5,
 });
 const until = (retryAtMonotonicMs: number) => ({ retryAtMonotonicMs });
 
@@ -77,9 +82,19 @@ describe('a request', () => {
     expect(lines[1]).toEqual([
       'debug',
       {
-        ...{ event: 'request.failed', registry: 'crm', owner: 'owner_x', reason: 'refresh', message: 'it broke' },
-        ...{ code: 'endpoint_unavailable', causeCode: 'ENOTFOUND', status: 503, oauthError: 'slow_down' },
-        ...{ address: 'service.example', durationMs: 120, failureScope: 'owner', retryInMs: 1_500 },
+        event: 'request.failed',
+        registry: 'crm',
+        owner: 'owner_x',
+        reason: 'refresh',
+        message: 'it broke',
+        code: 'endpoint_unavailable',
+        causeCode: 'ENOTFOUND',
+        status: 503,
+        oauthError: 'slow_down',
+        address: 'service.example',
+        durationMs: 120,
+        failureScope: 'owner',
+        retryInMs: 1_500,
         retryAt: new Date(retryAtMs).toISOString(),
       },
       'token request failed',

@@ -88,8 +88,13 @@ describe('the meaning of a code', () => {
 
 describe('an error', () => {
   const facts = {
-    ...{ failedAtMs: 5, retryAtMs: 9, retryAfterMs: 4_000, status: 503, owner: 'owner_x' },
-    ...{ oauthError: 'temporarily_unavailable', cause: new RangeError(CANARY) },
+    failedAtMs: 5,
+    retryAtMs: 9,
+    retryAfterMs: 4_000,
+    status: 503,
+    owner: 'owner_x',
+    oauthError: 'temporarily_unavailable',
+    cause: new RangeError(CANARY),
   };
 
   it('an error keeps the facts it was given, and dates itself where it got no date', () => {

@@ -48,7 +48,9 @@ const CLIENTS: Record<string, (url: string, timeoutMs: number) => Promise<unknow
   },
   undici: async (url, headersTimeout) => {
     const { statusCode, headers, body } = await request(url, {
-      ...{ method: 'POST', body: JSON.stringify(form), headersTimeout },
+      method: 'POST',
+      body: JSON.stringify(form),
+      headersTimeout,
       headers: { 'content-type': 'application/json' },
     });
     const text = await body.text();
@@ -143,7 +145,8 @@ describe('an HTML page', () => {
     'an HTML page with a 403, for %s, is a gateway speaking',
     async (client) => {
       expect(await read(client, status(403, page, { 'content-type': 'text/html' }))).toMatchObject({
-        ...{ code: 'invalid_response', status: 403 },
+        code: 'invalid_response',
+        status: 403,
       });
     },
   );

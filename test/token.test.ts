@@ -135,7 +135,9 @@ it('what a source returns may be an instance with accessors', () => {
     }
   }
   expect(readIssued(new Answer())).toEqual({
-    ...{ token: 'abc', tokenType: 'DPoP', requestedAtMs: 5 },
+    token: 'abc',
+    tokenType: 'DPoP',
+    requestedAtMs: 5,
     response: { a: 1 },
   });
 });

@@ -144,8 +144,14 @@ const DISCARDED = Object.freeze(new Error('the 401 is discarded'));
 
 /** The controller for a request that was never sent. */
 const NOT_STARTED = Object.freeze({
-  ...{ paused: false, aborted: false, reason: null, rawHeaders: null, rawTrailers: null },
-  ...{ pause() {}, resume() {}, abort() {} },
+  paused: false,
+  aborted: false,
+  reason: null,
+  rawHeaders: null,
+  rawTrailers: null,
+  pause() {},
+  resume() {},
+  abort() {},
 });
 
 function urlOf({ origin, path }: DispatchOptionsLike): URL {

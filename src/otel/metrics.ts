@@ -41,87 +41,86 @@ export interface Metric {
   readonly kind: 'histogram' | 'counter' | 'gauge' | 'state';
   readonly unit: string;
   readonly description: string;
-  /** Its attributes, apart from the registry's name, which every series has. */
   readonly attributes: readonly string[];
+}
+
+/** `attributes` apart from the registry's name, which every series has. */
+function metric(kind: Metric['kind'], unit: string, description: string, ...attributes: string[]): Metric {
+  return { kind, unit, description, attributes };
 }
 
 /** The attribute of every series. */
 export const REGISTRY_ATTRIBUTE = 'owner_token.registry';
 
 export const METRICS = Object.freeze({
-  'owner_token.request.duration': {
-    ...{ kind: 'histogram', unit: 's', attributes: ['owner_token.request.reason', 'error.type'] },
-    description: 'Duration of token requests, failed ones included.',
-  },
-  'owner_token.request.queue.duration': {
-    ...{ kind: 'histogram', unit: 's', attributes: ['owner_token.request.reason'] },
-    description: 'How long token requests waited for a permit.',
-  },
-  'owner_token.active_requests': {
-    ...{ kind: 'gauge', unit: '{request}', attributes: [] },
-    description: 'In-flight token requests.',
-  },
-  'owner_token.queued_requests': {
-    ...{ kind: 'gauge', unit: '{request}', attributes: [] },
-    description: 'Token requests that wait for a permit.',
-  },
-  'owner_token.waiting_calls': {
-    ...{ kind: 'gauge', unit: '{call}', attributes: [] },
-    description: 'Calls that wait for a token request.',
-  },
-  'owner_token.owners': {
-    ...{ kind: 'gauge', unit: '{owner}', attributes: ['owner_token.owner.state'] },
-    description:
-      'Owners in the cache (held), those with a token (usable), and those that back off after a failure (paused).',
-  },
-  'owner_token.circuit.state': {
-    ...{ kind: 'state', unit: '1', attributes: ['owner_token.scope', 'owner_token.circuit.state'] },
-    description: 'State of the circuit breakers of client and endpoint: 1 for the current state, 0 for the others.',
-  },
-  'owner_token.lookups': {
-    ...{ kind: 'counter', unit: '{call}', attributes: ['owner_token.lookup.outcome'] },
-    description:
-      'Calls served from the cache (hit), that joined an in-flight request (joined), or refused by a pause (refused).',
-  },
-  'owner_token.requests': {
-    ...{ kind: 'counter', unit: '{request}', attributes: ['owner_token.request.kind'] },
-    description: 'Token requests: for a call that found no usable token (miss), or ahead of expiry (refresh).',
-  },
-  'owner_token.failures': {
-    ...{ kind: 'counter', unit: '{request}', attributes: [] },
-    description: 'Failed token requests.',
-  },
-  'owner_token.refusals': {
-    ...{ kind: 'counter', unit: '{call}', attributes: ['owner_token.scope'] },
-    description: 'Calls refused by a pause, by its scope.',
-  },
-  'owner_token.rejections': {
-    ...{ kind: 'counter', unit: '{token}', attributes: [] },
-    description: 'Cached tokens that were reported as rejected.',
-  },
-  'owner_token.evictions': {
-    ...{ kind: 'counter', unit: '{owner}', attributes: [] },
-    description: 'Owners evicted because the cache was full.',
-  },
-  'owner_token.fleet.requests': {
-    ...{ kind: 'counter', unit: '{request}', attributes: ['owner_token.fleet.outcome'] },
-    description:
-      "Token requests of a fleet: served by another replica's token (shared), made for the fleet (leader), made alone " +
+  'owner_token.request.duration': metric(
+    'histogram',
+    's',
+    'Duration of token requests, failed ones included.',
+    'owner_token.request.reason',
+    'error.type',
+  ),
+  'owner_token.request.queue.duration': metric(
+    'histogram',
+    's',
+    'How long token requests waited for a permit.',
+    'owner_token.request.reason',
+  ),
+  'owner_token.active_requests': metric('gauge', '{request}', 'In-flight token requests.'),
+  'owner_token.queued_requests': metric('gauge', '{request}', 'Token requests that wait for a permit.'),
+  'owner_token.waiting_calls': metric('gauge', '{call}', 'Calls that wait for a token request.'),
+  'owner_token.owners': metric(
+    'gauge',
+    '{owner}',
+    'Owners in the cache (held), those with a token (usable), and those that back off after a failure (paused).',
+    'owner_token.owner.state',
+  ),
+  'owner_token.circuit.state': metric(
+    'state',
+    '1',
+    'State of the circuit breakers of client and endpoint: 1 for the current state, 0 for the others.',
+    'owner_token.scope',
+    'owner_token.circuit.state',
+  ),
+  'owner_token.lookups': metric(
+    'counter',
+    '{call}',
+    'Calls served from the cache (hit), that joined an in-flight request (joined), or refused by a pause (refused).',
+    'owner_token.lookup.outcome',
+  ),
+  'owner_token.requests': metric(
+    'counter',
+    '{request}',
+    'Token requests: for a call that found no usable token (miss), or ahead of expiry (refresh).',
+    'owner_token.request.kind',
+  ),
+  'owner_token.failures': metric('counter', '{request}', 'Failed token requests.'),
+  'owner_token.refusals': metric('counter', '{call}', 'Calls refused by a pause, by its scope.', 'owner_token.scope'),
+  'owner_token.rejections': metric('counter', '{token}', 'Cached tokens that were reported as rejected.'),
+  'owner_token.evictions': metric('counter', '{owner}', 'Owners evicted because the cache was full.'),
+  'owner_token.fleet.requests': metric(
+    'counter',
+    '{request}',
+    "Token requests of a fleet: served by another replica's token (shared), made for the fleet (leader), made alone " +
       'because Redis was unavailable (fallback), or refused because of a shared failure (refused).',
-  },
-  'owner_token.fleet.sharing': {
-    ...{ kind: 'gauge', unit: '{replica}', attributes: [] },
-    description: '1 while this replica shares tokens through Redis, else 0.',
-  },
-  'owner_token.fleet.mismatched_replicas': {
-    ...{ kind: 'gauge', unit: '{replica}', attributes: [] },
-    description: 'Replicas with the same prefix and another naming key, at the last count.',
-  },
-  'owner_token.fleet.unreadable_values': {
-    ...{ kind: 'counter', unit: '{value}', attributes: [] },
-    description: 'Stored values that did not open: other sealing keys, damage or a forgery.',
-  },
-} as const satisfies Readonly<Record<string, Metric>>);
+    'owner_token.fleet.outcome',
+  ),
+  'owner_token.fleet.sharing': metric(
+    'gauge',
+    '{replica}',
+    '1 while this replica shares tokens through Redis, else 0.',
+  ),
+  'owner_token.fleet.mismatched_replicas': metric(
+    'gauge',
+    '{replica}',
+    'Replicas with the same prefix and another naming key, at the last count.',
+  ),
+  'owner_token.fleet.unreadable_values': metric(
+    'counter',
+    '{value}',
+    'Stored values that did not open: other sealing keys, damage or a forgery.',
+  ),
+});
 
 export type MetricName = keyof typeof METRICS;
 

@@ -251,7 +251,10 @@ describe('a complete answer with a problem', () => {
 it('classifyFailure is shown the kind and whatever is known', () => {
   const body = { error: 'invalid_grant', hint: 'x' };
   expect(shown({ status: 400, body, retryAfter: '5' })).toEqual({
-    ...{ kind: 'status', status: 400, oauthError: 'invalid_grant', retryAfterMs: 5_000 },
+    kind: 'status',
+    status: 400,
+    oauthError: 'invalid_grant',
+    retryAfterMs: 5_000,
     body,
   });
   expect(shown({ status: 500, body: 'oops' })).toEqual({ kind: 'status', status: 500, body: 'oops' });

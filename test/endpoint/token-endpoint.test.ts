@@ -53,8 +53,10 @@ describe('the request', () => {
       appliance_owner_scope: 'the key',
     });
     expect(seen?.headers).toMatchObject({
-      ...{ 'content-type': 'application/json', accept: 'application/json' },
-      ...{ 'user-agent': 'owner-token-registry', 'content-length': '119' },
+      'content-type': 'application/json',
+      accept: 'application/json',
+      'user-agent': 'owner-token-registry',
+      'content-length': '119',
     });
   });
 
@@ -160,7 +162,9 @@ describe('the issued token', () => {
         return [200, { access_token: 'abc', token_type: 'bearer', expires_in: 10, extra: [1] }];
       });
     const expected: IssuedToken = {
-      ...{ token: 'abc', tokenType: 'bearer', requestedAtMs: atMs },
+      token: 'abc',
+      tokenType: 'bearer',
+      requestedAtMs: atMs,
       response: { access_token: 'abc', token_type: 'bearer', expires_in: 10, extra: [1] },
     };
     expect(await endpoint({ clock }).requestToken('key')).toEqual(expected);

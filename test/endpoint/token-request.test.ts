@@ -20,20 +20,26 @@ function sentBy(shape: ReturnType<typeof jsonRequest>) {
 }
 
 const FIELDS = {
-  ...{ grant_type: 'client_credentials', client_id: 'the id', client_secret: 'a:b/c+d%' },
+  grant_type: 'client_credentials',
+  client_id: 'the id',
+  client_secret: 'a:b/c+d%',
   appliance_owner_scope: 'key&=é',
 };
 
 it('the shape of JSON is the documented request', () => {
   expect(sentBy(jsonRequest())).toEqual({
-    ...{ path: '/auth/v1/token', type: 'application/json', authorization: undefined },
+    path: '/auth/v1/token',
+    type: 'application/json',
+    authorization: undefined,
     fields: FIELDS,
   });
 });
 
 it('the shape of a form has the same parameters', () => {
   expect(sentBy(formRequest())).toEqual({
-    ...{ path: '/auth/v1/token', type: 'application/x-www-form-urlencoded', authorization: undefined },
+    path: '/auth/v1/token',
+    type: 'application/x-www-form-urlencoded',
+    authorization: undefined,
     fields: FIELDS,
   });
   expect(formRequest()(CREDENTIALS).body.toString()).toBe(

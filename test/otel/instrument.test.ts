@@ -172,14 +172,20 @@ describe('metrics', () => {
     instrument(registry, { meterProvider, tracerProvider });
     const { retryAtMs = 0 } = await failureOf('invalid-client');
     expect(await series('owner_token.circuit.state')).toMatchObject({
-      ...{ 'client closed': 0, 'client open': 1, 'client half_open': 0 },
-      ...{ 'endpoint closed': 1, 'endpoint open': 0, 'endpoint half_open': 0 },
+      'client closed': 0,
+      'client open': 1,
+      'client half_open': 0,
+      'endpoint closed': 1,
+      'endpoint open': 0,
+      'endpoint half_open': 0,
     });
     clock.advance(retryAtMs - clock.now());
     const trial = registry.getToken('hangs').catch(() => {});
     await settle();
     expect(await series('owner_token.circuit.state')).toMatchObject({
-      ...{ 'client closed': 0, 'client open': 0, 'client half_open': 1 },
+      'client closed': 0,
+      'client open': 0,
+      'client half_open': 1,
     });
     await registry.close({ timeoutMs: 0 });
     await trial;
