@@ -30,7 +30,7 @@ interface Manifest {
 const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
 
 /** The modules of Node that the main entry imports. It loads the others, p-limit and pino when they are first needed. */
-const EAGER = 'async_hooks buffer console diagnostics_channel events http os timers url util'
+const EAGER = 'async_hooks buffer diagnostics_channel events http timers url util'
   .split(' ')
   .map((name) => `node:${name}`);
 
@@ -267,7 +267,10 @@ describe('the build', () => {
     const { port } = silent.address() as AddressInfo;
     const env = {
       ...process.env,
-      ...{ OTR_BASE_URL: `http://127.0.0.1:${port}`, OTR_CLIENT_ID: 'a', OTR_CLIENT_SECRET: 'b', OTR_ACCESS_KEY: 'c' },
+      OTR_BASE_URL: `http://127.0.0.1:${port}`,
+      OTR_CLIENT_ID: 'a',
+      OTR_CLIENT_SECRET: 'b',
+      OTR_ACCESS_KEY: 'c',
     };
     const child = spawn(process.execPath, [bin, 'token'], { env, stdio: ['ignore', 'pipe', 'pipe'] });
     const exited = once(child, 'exit');
