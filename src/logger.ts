@@ -1,5 +1,7 @@
 /** The loggers that a registry accepts, and how it calls them. */
 
+import { Console } from 'node:console';
+import { hostname } from 'node:os';
 import { hasMethods } from './option-check.ts';
 
 /**
@@ -148,7 +150,6 @@ const NAME = 'owner-token-registry';
 
 /** Writes lines as pino does. */
 function createJsonLogger(level: Level): Logger {
-  const { hostname } = process.getBuiltinModule('node:os');
   const shared = { pid: process.pid, hostname: hostname(), name: NAME };
   const { log } = standardOutput();
   const lineOf = (name: LogLevel, number: number) => (fields: object, msg: string) => {
@@ -164,9 +165,8 @@ function createJsonLogger(level: Level): Logger {
 }
 
 /** Not the global console, to which AWS Lambda and test runners add something of their own, unless a runtime has no other. */
-function standardOutput(): Pick<typeof console, 'log'> {
+function standardOutput(): Pick<Console, 'log'> {
   try {
-    const { Console } = process.getBuiltinModule('node:console');
     return new Console(process.stdout);
   } catch {
     return globalThis.console;

@@ -30,7 +30,7 @@ interface Manifest {
 const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
 
 /** The modules of Node that the main entry imports. It loads the others, p-limit and pino when they are first needed. */
-const EAGER = 'async_hooks buffer diagnostics_channel events http timers url util'
+const EAGER = 'async_hooks buffer console diagnostics_channel events http os timers url util'
   .split(' ')
   .map((name) => `node:${name}`);
 
