@@ -72,7 +72,8 @@ function blockOf({ run, columns, rows, text }) {
 }
 
 function tableOf(columns, rows) {
-  return [columns, columns.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+  const row = (cells) => `| ${cells.join(' | ')} |`;
+  return [row(columns), `|${'---|'.repeat(columns.length)}`, ...rows.map(row)].join('\n');
 }
 
 function conditionsOf({ command, date, commit, machine, load }) {
@@ -85,7 +86,7 @@ function scoresOf({ scores: { run, rows } }) {
   const sum = (at) => rows.reduce((total, row) => total + row[at], 0);
   const lines = [...rows, ['all', sum(1), sum(2)]].map(([file, mutants, noticed]) => {
     const score = ((100 * noticed) / mutants).toFixed(1).replace('100.0', '100');
-    return [file === 'all' ? file : `\`${file}\``, mutants, noticed, mutants - noticed, `${score} %`];
+    return [file === 'all' ? file : `\`${file}\``, en(mutants), en(noticed), en(mutants - noticed), `${score} %`];
   });
   return blockOf({ run, columns: ['file', 'mutants', 'noticed', 'survived or not reached', 'score'], rows: lines });
 }
