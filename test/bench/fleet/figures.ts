@@ -1,4 +1,4 @@
-import { Sealer } from '../../../src/redis/sealing.ts';
+import { Sealer, sealContext } from '../../../src/redis/sealing.ts';
 import { type Replica, ReplicaPool } from '../../helpers/fleet.ts';
 import type { Outcome, ReplicaOptions } from '../../helpers/fleet-worker.ts';
 import { noRedis, type RedisServer, startRedis } from '../../helpers/redis-server.ts';
@@ -213,7 +213,7 @@ async function refresh(pool: ReplicaPool, processes: number): Promise<void> {
 function fuzz(): void {
   const sealer = new Sealer([Uint8Array.from({ length: 32 }, (_, index) => index)]);
   const shared = { token: 'token', response: { access_token: 'token' } };
-  const context = (name: string) => ({ kind: 'token', name, generation: 1 }) as const;
+  const context = (name: string) => sealContext('token', name, 1);
   const [mine, theirs] = ['mine', 'theirs'].map((name) =>
     Buffer.from(sealer.seal(shared, context(name)) ?? '', 'base64url'),
   );
