@@ -90,7 +90,7 @@ export interface OwnerFailure {
 export interface OwnerReport extends OwnerState {
   /** Label or fingerprint of the owner. */
   readonly owner: string;
-  /** Epoch ms: when the last token was requested that the service issued, as far as it is remembered. */
+  /** Epoch ms: when the last issued token was requested, if that is still known. */
   readonly issuedAtMs?: number;
   /** Why the owner fails; absent if its last request succeeded. */
   readonly failure?: OwnerFailure;

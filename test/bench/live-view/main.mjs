@@ -14,6 +14,8 @@ import { liveView } from '../../../dist/live-view/index.js';
 import { storeFigures } from '../stored.mjs';
 
 const OWNERS = 10_000;
+/** Ratios of the same workload differ by this share on a shared machine. */
+const NOISE = 0.05;
 const FIGURES = { hitRatio: 1.1, frameMs: 1_000, scriptBytes: 60_000, grownMB: 5 };
 
 const keys = Array.from({ length: OWNERS }, (_, index) => `access-key-of-owner-${index}`);
@@ -85,7 +87,11 @@ async function hitRatio() {
   console.log(`hit: ${middle(without).toFixed(0)} ns without a page, ${middle(withPage).toFixed(0)} ns with one`);
   console.log(`     ratio ${middle(ratios).toFixed(3)} (middle of 31 pairs; at most ${FIGURES.hitRatio})`);
   assert.ok(middle(ratios) <= FIGURES.hitRatio);
-  return ['a hit with an open page, compared with none', `${middle(ratios).toFixed(2)} times`];
+  const isNoise = Math.abs(middle(ratios) - 1) < NOISE;
+  return [
+    'a hit with an open page, compared with none',
+    `${middle(ratios).toFixed(2)} times${isNoise ? ', within the noise' : ''}`,
+  ];
 }
 
 async function frameCost() {
