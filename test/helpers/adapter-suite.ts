@@ -29,7 +29,7 @@ export interface Traits {
   readonly causeOf?: (thrown: unknown) => unknown;
 }
 
-/** The tests that every adapter must pass: another HTTP client obeys the rules of `ownerFetch`. */
+/** The tests that `ownerFetch` and every adapter must pass: each HTTP client obeys the same rules. */
 export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown }: Traits): void {
   const clientFor = (tokens: NumberedTokens, origin: string, options?: OwnerFetchOptions) =>
     makeClient(ownerFetchFor(tokens, 'key', callRules(options, rulesOfSource(origin))));
@@ -100,13 +100,13 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown }:
     expect(tokens.rejected).toEqual(['t1']);
   });
 
-  it(`${name} returns every other status unchanged`, async () => {
-    for (const status of [204, 400, 403, 404, 418, 501]) {
+  it(`${name} returns every other status unchanged, and takes only success for acceptance`, async () => {
+    for (const status of [204, 304, 400, 403, 404, 409, 418, 501]) {
       await using service = await ResourceService.start((_, response) => response.writeHead(status).end());
       const tokens = new NumberedTokens();
       expect(await clientFor(tokens, service.origin)(service.origin)).toEqual({ status, body: '' });
       expect(service.received).toHaveLength(1);
-      expect([tokens.accepted.length, tokens.rejected.length]).toEqual([status === 204 ? 1 : 0, 0]);
+      expect([tokens.accepted.length, tokens.rejected.length]).toEqual([status < 400 ? 1 : 0, 0]);
     }
   });
 
