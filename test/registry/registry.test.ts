@@ -1,4 +1,3 @@
-import diagnostics from 'node:diagnostics_channel';
 import { describe, expect, it, vi } from 'vitest';
 import {
   type ExpiryPolicy,
@@ -39,27 +38,6 @@ function log() {
   const write = (fields: object) => void lines.push(shortNames(fields) as { event: string });
   return { lines, logger: { debug: write, info: write, warn: write } };
 }
-
-it('getToken is heard by those who listen, each outcome with its owner', async () => {
-  const { registry, clock, source } = answering();
-  const heard: unknown[] = [];
-  const listen = (message: unknown) => void heard.push((message as { outcome: string }).outcome);
-  diagnostics.subscribe('owner-token-registry:lookup', listen);
-  await Promise.all([registry.getToken('key-1'), registry.getToken('key-1')]);
-  await registry.getToken('key-1');
-  clock.advance(70_000);
-  source.script(undefined);
-  await registry.getToken('key-1');
-  await registry.getToken('key-1');
-  source.call(1).fail(new Error('no'));
-  await settle();
-  await registry.getToken('key-1');
-  registry.reject('key-1', (await registry.getToken('key-1')).value);
-  await registry.getToken('key-1').catch(() => {});
-  diagnostics.unsubscribe('owner-token-registry:lookup', listen);
-  expect(heard).toEqual([...['request', 'wait', 'serve', 'serve-and-refresh', 'serve', 'serve', 'serve', 'refuse']]);
-  expect(registry.stats()).toMatchObject({ hits: 5, joined: 1, requests: 2, refreshes: 1, failures: 1 });
-});
 
 it('getToken evicts the least recently used owner, for which looking at it is no use, and logs it', async () => {
   const { lines, logger } = log();
