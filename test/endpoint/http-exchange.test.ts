@@ -184,36 +184,14 @@ describe.each(CODINGS)('a body with Content-Encoding "%s"', (coding, encode) => 
   });
 });
 
-describe('a body that cannot be used', () => {
-  const refused: [string, Answer, string][] = [
-    ['50 MB that pack to 50 KB', status(200, zlib.gzipSync(Buffer.alloc(5e7)), gzipped()), 'ERR_UNUSABLE_BODY'],
-    [
-      '5 MB that pack to less than the cap',
-      status(200, zlib.brotliCompressSync(Buffer.alloc(5e6)), { 'content-encoding': 'br' }),
-      'ERR_BUFFER_TOO_LARGE',
-    ],
-    ['wrong gzip', status(200, 'not packed at all', gzipped()), 'Z_DATA_ERROR'],
-    ['cut gzip', status(200, zlib.gzipSync('cut short').subarray(0, 20), gzipped()), 'Z_BUF_ERROR'],
-    ['one byte of deflate', status(200, 'x', { 'content-encoding': 'deflate' }), 'Z_BUF_ERROR'],
-    ['an unknown coding', status(200, 'x', { 'content-encoding': 'zstd' }), 'ERR_UNUSABLE_BODY'],
-    ['two codings', status(200, 'x', { 'content-encoding': 'gzip, br' }), 'ERR_UNUSABLE_BODY'],
-    ['another protocol', raw(head(101, { connection: 'upgrade', upgrade: 'websocket' })), 'ERR_UNUSABLE_BODY'],
-    ['garbage', raw('\0\x01\x02 what is this\r\n\r\n'), 'HPE_INVALID_CONSTANT'],
-    ['20 KB of headers', raw(head(200, { 'x-long': 'x'.repeat(20_000) })), 'HPE_HEADER_OVERFLOW'],
-    ['a garbled chunk', raw(head(200, { 'transfer-encoding': 'chunked' }), 'zz\r\n'), 'HPE_INVALID_CHUNK_SIZE'],
-  ];
-
-  it.each(refused)('%s: says so, and the next exchange is none the worse', async (_what, answer, code) => {
-    const received = await postAndGet(answer);
-    expect(received.error).toMatchObject({ code });
-    expect(received.stale || received.unreached || received.body).toBeFalsy();
-    expect(await post()).toMatchObject({ status: 200 });
-  });
+it.each<[string, Answer, string]>([
+  ['an unknown coding', status(200, 'x', { 'content-encoding': 'zstd' }), 'ERR_UNUSABLE_BODY'],
+  ['two codings', status(200, 'x', { 'content-encoding': 'gzip, br' }), 'ERR_UNUSABLE_BODY'],
+  ['one byte of deflate', status(200, 'x', { 'content-encoding': 'deflate' }), 'Z_BUF_ERROR'],
+  ['another protocol', raw(head(101, { connection: 'upgrade', upgrade: 'websocket' })), 'ERR_UNUSABLE_BODY'],
+])('a response with %s cannot be used', async (_what, answer, code) => {
+  expect((await postAndGet(answer)).error).toMatchObject({ code });
 });
-
-function gzipped(): Record<string, string> {
-  return { 'content-encoding': 'gzip' };
-}
 
 it('a connection that fails before it stands: nothing was reached', async () => {
   const gone = await LoopbackService.start();

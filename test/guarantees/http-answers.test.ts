@@ -141,6 +141,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       expect(error).toMatchObject({ code, failureScope: 'owner' });
       expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
       expect(service.calls).toHaveLength(1);
+      expect(await endpoint(transport).requestToken('key')).toHaveProperty('token');
     });
   });
 

@@ -1,9 +1,7 @@
-/** Row M6: two copies of the package in one process know each other, and an application bundled with it runs. */
+/** Row M6: two copies of the package in one process know each other. */
 
-import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { buildSync, type Format } from 'esbuild';
@@ -12,8 +10,6 @@ import type * as Library from '../../src/index.ts';
 import { ROOT } from '../helpers/source-files.ts';
 
 const HOME = join(ROOT, 'reports/copies');
-/** Outside the project, and with a pino that cannot be loaded, so that the bundle is on its own. */
-const ELSEWHERE = mkdtempSync(join(tmpdir(), 'copies-'));
 
 function bundle(entry: string, outfile: string, format: Format): string {
   const options = { bundle: true, platform: 'node', logLevel: 'error', absWorkingDir: ROOT } as const;
@@ -26,16 +22,12 @@ let copies: [esm: Copy, cjs: Copy];
 
 beforeAll(async () => {
   mkdirSync(HOME, { recursive: true });
-  mkdirSync(join(ELSEWHERE, 'node_modules/pino'), { recursive: true });
-  writeFileSync(join(ELSEWHERE, 'node_modules/pino/package.json'), JSON.stringify({ name: 'pino', exports: {} }));
   const esm = bundle('src/index.ts', join(HOME, 'copy.mjs'), 'esm');
   const cjs = bundle('src/index.ts', join(HOME, 'copy.cjs'), 'cjs');
   copies = [await import(pathToFileURL(esm).href), createRequire(import.meta.url)(cjs)];
 });
 
-afterAll(() => {
-  for (const folder of [HOME, ELSEWHERE]) rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => rmSync(HOME, { recursive: true, force: true }));
 
 describe('M6 two copies', () => {
   it('M6 are two: their classes are not the same', () => {
@@ -86,38 +78,5 @@ describe('M6 two copies', () => {
       expect((await one.getToken('key')).value).toBe('token-2');
       await Promise.all([one.close(), other.close()]);
     }
-  });
-});
-
-describe('a bundled application', () => {
-  const APPLICATION = `
-    import { OwnerTokenRegistry } from '${ROOT}/src/index.ts';
-    const source = { requestToken: async () => ({ token: 'abc' }) };
-    const registry = new OwnerTokenRegistry({ source, logger: process.argv[2] });
-    console.log((await registry.getToken('key')).value);
-    await registry.close();
-  `;
-  const run = (folder: string, ...args: string[]) => {
-    writeFileSync(join(HOME, 'application.mjs'), APPLICATION);
-    const file = bundle(join(HOME, 'application.mjs'), join(folder, 'bundle.mjs'), 'esm');
-    const { stdout, stderr, status } = spawnSync(process.execPath, [file, ...args], { encoding: 'utf8' });
-    return { stdout, stderr, status };
-  };
-
-  it('a bundled application runs as one ES module, without any package beside it', () => {
-    expect(run(ELSEWHERE)).toEqual({ stdout: 'abc\n', stderr: '', status: 0 });
-  });
-
-  it('logs the same lines with pino beside it and without', () => {
-    const [withPino, without] = [HOME, ELSEWHERE].map((folder) => run(folder, 'debug'));
-    // Standard output takes the lines in their order, but for the one that the application prints itself.
-    const linesOf = (text = '') => text.split('\n').filter((line) => line.startsWith('{'));
-    const alike = (line: string) =>
-      line.replace(/(?<="(?:time|pid|owner_token.\w+)":)(?:\d+|"(?:owner|token)_[^"]+")/g, '0');
-    expect(linesOf(without?.stdout).map(alike)).toEqual(linesOf(withPino?.stdout).map(alike));
-    expect(linesOf(without?.stdout).map((line) => JSON.parse(line)['owner_token.event'])).toEqual([
-      ...['request.sent', 'lifetime.unknown', 'request.succeeded', 'registry.closed'],
-    ]);
-    expect([withPino?.stderr, without?.stderr]).toEqual(['', '']);
   });
 });
