@@ -5,8 +5,7 @@
  * millisecond. An owner that the service refuses counts as failed at once, one with any other failure after three tries.
  */
 
-import { setMaxListeners } from 'node:events';
-import { nextTurn, type Time } from '../clock.ts';
+import { nextTurn, settledWithin, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import { isOwnerTokenError } from '../errors.ts';
 import { OptionCheck } from '../option-check.ts';
@@ -96,108 +95,83 @@ export async function warmUp(
   accessKeys: Iterable<string> | AsyncIterable<string>,
   given: WarmUpOptions = {},
 ): Promise<WarmUpReport> {
-  const options = checkArguments(accessKeys, given);
+  const { signal: own, onProgress } = checkArguments(accessKeys, given);
+  const { concurrency, maxOwners, closing, diagnostics } = parts;
+  // Whatever ends the warm-up early also detaches the calls that wait.
   const ending = new AbortController();
-  const signals = [parts.closing, ending.signal];
-  const signal = AbortSignal.any(options.signal ? [options.signal, ...signals] : signals);
+  const signal = AbortSignal.any(own ? [own, closing, ending.signal] : [closing, ending.signal]);
   signal.throwIfAborted();
-  setMaxListeners(0, signal); // One for each key that waits for a pause to end.
-  const stop = (reason: unknown) => ending.abort(reason);
-  const run = new Run(parts, signal, stop, totalOf(accessKeys), options.onProgress ?? undefined);
-  try {
-    // An iterable that is slow to yield its next key does not delay the end; it is closed as soon as it yields.
-    await new Promise<void>((resolve, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-      run.tryAll(accessKeys).then(resolve, stop);
-    });
-  } finally {
-    stop(undefined); // Removes all remaining listeners.
-  }
-  return run.report;
-}
-
-/** A running warm-up. Everything that ends it early calls `stop`, which also detaches all waiting calls. */
-class Run {
-  /** Replaced, never mutated, because `onProgress` may have kept it. */
-  report: WarmUpReport;
-  readonly #parts: WarmUpParts;
-  readonly #signal: AbortSignal;
-  readonly #stop: (reason: unknown) => void;
-  readonly #onProgress: ((done: WarmUpReport) => void) | undefined;
-  #lastSuccessMs: number;
-  #obtained = 0;
-
-  constructor(
-    parts: WarmUpParts,
-    signal: AbortSignal,
-    stop: (reason: unknown) => void,
-    total: number | undefined,
-    onProgress: ((done: WarmUpReport) => void) | undefined,
-  ) {
-    this.#parts = parts;
-    this.#signal = signal;
-    this.#stop = stop;
-    this.#onProgress = onProgress;
-    this.#lastSuccessMs = parts.time.now().monotonicMs;
-    this.report = { total, ready: 0, failedCount: 0, failed: [] };
-  }
-
-  /** Pulls keys and tries them. Leaving the loop early closes the iterable. */
-  async tryAll(accessKeys: Iterable<string> | AsyncIterable<string>): Promise<void> {
+  const ended = new Promise<never>((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+  // Replaced, never mutated, because `onProgress` may have kept it.
+  let report: WarmUpReport = { total: totalOf(accessKeys), ready: 0, failedCount: 0, failed: [] };
+  let obtained = 0;
+  const obtain = obtainer(parts, signal, ended);
+  const tryKey = async (accessKey: string, position: number) => {
+    const error = await obtain(accessKey);
+    if (error !== undefined) report = withFailure(report, error, position);
+    else {
+      if (++obtained > maxOwners) diagnostics.emit('warmup.exceeded', () => ({ maxOwners }));
+      report = { ...report, ready: Math.min(obtained, maxOwners) };
+    }
+    onProgress?.(report);
+  };
+  const tryAll = async () => {
     // Loaded when first needed, because few processes warm up.
     const { default: pLimit } = await import('p-limit');
-    const limit = pLimit(this.#parts.concurrency);
+    const limit = pLimit(concurrency);
     const trying = new Set<Promise<void>>();
     let pulled = 0;
+    // Leaving the loop early closes the iterable.
     for await (const accessKey of accessKeys) {
-      this.#signal.throwIfAborted();
+      signal.throwIfAborted();
       const position = ++pulled;
-      const tried: Promise<void> = limit(() => this.#try(accessKey, position))
-        .catch(this.#stop)
+      const tried: Promise<void> = limit(() => tryKey(accessKey, position))
+        .catch((thrown) => ending.abort(thrown))
         .finally(() => trying.delete(tried));
       trying.add(tried);
       if (pulled % KEYS_PER_TURN === 0) await nextTurn();
-      // A no-op takes the next free slot, so a key is pulled only when one is free.
+      // A no-op takes the next free place, so a key is pulled only when there is one.
       await limit(() => {});
     }
-    this.report = { ...this.report, total: pulled };
+    report = { ...report, total: pulled };
     await Promise.all(trying);
+  };
+  try {
+    // An iterable that is slow to yield its next key does not delay the end; it is closed as soon as it yields.
+    await Promise.race([tryAll(), ended]);
+  } finally {
+    ending.abort();
   }
+  return report;
+}
 
-  async #try(accessKey: string, position: number): Promise<void> {
-    const error = await this.#obtain(accessKey);
-    const { failedCount, failed } = this.report;
-    if (error === undefined) {
-      const { maxOwners, diagnostics } = this.#parts;
-      if (++this.#obtained > maxOwners) diagnostics.emit('warmup.exceeded', () => ({ maxOwners }));
-      this.report = { ...this.report, ready: Math.min(this.#obtained, maxOwners) };
-    } else {
-      const known = isOwnerTokenError(error) ? error : undefined;
-      const named = { owner: known?.owner ?? `key ${position}`, code: known?.code ?? 'source_failed' };
-      const next = failed.length < MAX_NAMED_FAILURES ? [...failed, named] : failed;
-      this.report = { ...this.report, failedCount: failedCount + 1, failed: next };
-    }
-    this.#onProgress?.(this.report);
-  }
-
-  /** Tries one key until it has a token, or fails in a way that is not waited for. Returns that failure. */
-  async #obtain(accessKey: string): Promise<unknown> {
-    const { tokens, time } = this.#parts;
+/** Returns what tries one key until it has a token, or fails in a way that is not waited for, and returns that failure. */
+function obtainer({ tokens, time }: WarmUpParts, signal: AbortSignal, ended: Promise<never>) {
+  let lastSuccessMs = time.now().monotonicMs;
+  return async (accessKey: string): Promise<unknown> => {
     for (let tries = 1; ; tries++) {
       try {
-        await tokens.getToken(accessKey, { signal: this.#signal });
-        this.#lastSuccessMs = time.now().monotonicMs;
+        await tokens.getToken(accessKey, { signal });
+        lastSuccessMs = time.now().monotonicMs;
         return undefined;
       } catch (error) {
-        this.#signal.throwIfAborted();
+        signal.throwIfAborted();
         const now = time.now();
         const waitMs = waitAfter(error, tries, now.wallMs);
-        const waitedMs = now.monotonicMs - this.#lastSuccessMs;
+        const waitedMs = now.monotonicMs - lastSuccessMs;
         if (waitMs === undefined || waitedMs + waitMs > MAX_PATIENCE_MS) return error ?? new Error();
-        await pause(time, waitMs, this.#signal);
+        await settledWithin(time, waitMs, ended);
       }
     }
-  }
+  };
+}
+
+function withFailure(report: WarmUpReport, error: unknown, position: number): WarmUpReport {
+  const { owner = `key ${position}`, code = 'source_failed' } = isOwnerTokenError(error) ? error : {};
+  const failed = [...report.failed, { owner, code }].slice(0, MAX_NAMED_FAILURES);
+  return { ...report, failedCount: report.failedCount + 1, failed };
 }
 
 /** How long to wait after a failure before the next try; undefined if it counts at once. */
@@ -209,20 +183,6 @@ function waitAfter(error: unknown, tries: number, nowMs: number): number | undef
   const mayPass = (retryable || code === 'client_refused') && code !== 'token_rejected' && tries < MAX_OWN_TRIES;
   if (!isEverybodys && !isTooMuch && !mayPass) return undefined;
   return Math.max(MIN_WAIT_MS, (error.retryAtMs ?? nowMs) - nowMs);
-}
-
-function pause(time: Time, ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const aborted = () => {
-      cancel();
-      reject(signal.reason);
-    };
-    const cancel = time.startTimer(() => {
-      signal.removeEventListener('abort', aborted);
-      resolve();
-    }, ms);
-    signal.addEventListener('abort', aborted, { once: true });
-  });
 }
 
 /** The number of keys, if it is known without pulling them. */

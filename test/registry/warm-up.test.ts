@@ -43,13 +43,18 @@ class ScriptedTokens {
   #getToken(accessKey: string, signal: AbortSignal): Promise<void> {
     this.signal = signal;
     this.mostUnderWay = Math.max(this.mostUnderWay, ++this.underWay);
+    let leave = () => {};
     return new Promise<void>((succeed, fail) => {
-      if (signal.aborted) fail(signal.reason);
-      signal.addEventListener('abort', () => fail(signal.reason), { once: true });
+      leave = () => fail(signal.reason);
+      if (signal.aborted) leave();
+      signal.addEventListener('abort', leave);
       const tried = { accessKey, succeed, fail };
       this.tries.push(tried);
       this.script?.(tried, this.tries.length - 1);
-    }).finally(() => this.underWay--);
+    }).finally(() => {
+      this.underWay--;
+      signal.removeEventListener('abort', leave);
+    });
   }
 }
 
