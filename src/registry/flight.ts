@@ -1,5 +1,5 @@
 /**
- * One token request from its creation until its callers are settled, shared by its owner's concurrent callers
+ * One token request from its creation until its callers have its outcome, shared by its owner's concurrent callers
  * (single-flight), and those callers. One whose signal aborts leaves at once; the others still wait.
  */
 
@@ -12,14 +12,14 @@ import type { Slot } from './slot.ts';
  * - `queued`: not sent yet, or to be retried; can still be dropped.
  * - `starting`: will be sent within the same tick; can still be dropped.
  * - `sent`: the source was called; `abort` cancels that call.
- * - `settled`: its callers have the outcome.
+ * - `ended`: its callers have the outcome, or have all left.
  */
-export type FlightPhase = 'queued' | 'starting' | 'sent' | 'settled';
+export type FlightPhase = 'queued' | 'starting' | 'sent' | 'ended';
 
 /** Its priority; see `queue.ts`. */
 export type Lane = 'trial' | 'known' | 'new' | 'refresh' | 'failing';
 
-/** Where an unsettled request is; see `queue.ts`. */
+/** Where a request is until it ends; see `queue.ts`. */
 export type Place = Lane | 'retrying' | 'running' | 'slow' | 'released';
 
 /** The lane of a request that a caller waits for. */
@@ -28,12 +28,7 @@ export function laneOf({ held, trouble }: Slot): Lane {
   return held || trouble?.issuedAtMs !== undefined ? 'known' : 'new';
 }
 
-/** Whether the request holds a permit: it is at the service, and does not wait for another replica. */
-export function hasPermit({ place }: Flight): boolean {
-  return place === 'running' || place === 'slow';
-}
-
-/** A caller with a signal, which may leave before the request settles. */
+/** A caller with a signal, which may leave before the request ends. */
 export interface Waiter {
   readonly signal: AbortSignal;
   readonly resolve: (token: AccessToken) => void;
@@ -147,7 +142,7 @@ export class Waiters {
     for (const waiter of this.#release(flight)) waiter.reject(error);
   }
 
-  /** Rejects a caller whose signal has aborted. False if its request has settled in the meantime. */
+  /** Rejects a caller whose signal has aborted. False if its request has ended in the meantime. */
   leave(waiter: Waiter, flight: Flight): boolean {
     if (!flight.waiters?.delete(waiter)) return false;
     this.count--;

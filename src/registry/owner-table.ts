@@ -1,7 +1,7 @@
 /**
  * Stores the owners' slots. Beyond `maxOwners`, the least recently used slots are evicted. Owners with a token and
  * owners without one (failing, or rejected) are evicted separately, so that failures of unknown keys never displace a
- * token. An in-flight request keeps its owner's slot here until it settles, so eviction never touches it.
+ * token. An in-flight request keeps its owner's slot here until it ends, so eviction never touches it.
  */
 
 import { LRUCache } from 'lru-cache';
@@ -116,7 +116,7 @@ export class OwnerTable {
 
   /** Ends the owner's pause, if there is one. */
   resume(slot: Slot): void {
-    if (endPause(slot)) this.pauseEnded(slot);
+    if (endPause(slot)) this.reportRecovery(slot);
   }
 
   /** Ends all pauses at once. Clears the slots one by one, in slices, because each recovery is reported. */
@@ -136,7 +136,7 @@ export class OwnerTable {
   }
 
   /** The slot no longer has a failure. */
-  pauseEnded(slot: Slot): void {
+  reportRecovery(slot: Slot): void {
     this.#removeFailure(slot);
     this.#diagnostics.lifted(slot);
   }
@@ -173,7 +173,7 @@ export class OwnerTable {
   }
 
   /**
-   * Drops the caches, because `lru-cache` clears itself in quadratic time. Returns the unsettled requests, read from the
+   * Drops the caches, because `lru-cache` clears itself in quadratic time. Returns the requests that have not ended, read from the
    * old map without a copy, because only the new one changes from now on.
    */
   clear(): Iterable<Flight> {

@@ -1,5 +1,5 @@
 /**
- * Where each unsettled request is, and which queued one starts next.
+ * Where each request is until it ends, and which queued one starts next.
  *
  *     lanes ──start──▶ running ──far slower than usual──▶ slow
  *       ▲                │

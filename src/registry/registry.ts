@@ -162,7 +162,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   accept(accessKey: string, token: AccessToken): void {
     const slot = this.#owners.peek(accessKeyOf(accessKey));
     if (!slot || !(token instanceof AccessToken)) return;
-    if (recordAccepted(slot, token)) this.#owners.pauseEnded(slot);
+    if (recordAccepted(slot, token)) this.#owners.reportRecovery(slot);
     if (this.#settings.expiry.accepted)
       this.#tellPolicy('accepted', slot, token, ageMsOf(slot, token, this.#time.now()));
   }
@@ -309,7 +309,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const pause = pauseAfterRejections(slot, dropRejected(slot, held, now), pauses.owner, now, random);
     if (pause) recordFailure(slot, pause);
     this.#owners.store(slot);
-    this.#requests.rejected(slot.accessKey);
+    this.#requests.detachSent(slot.accessKey);
     if (!pause) return;
     const retryAtMs = onWallClock(pause.retryAtMonotonicMs, now);
     this.#diagnostics.paused(slot, pause, OwnerTokenError.restated(pause.error, { retryAtMs }));

@@ -1,6 +1,6 @@
 /**
- * Owns each token request from its creation until its callers are settled, at most one per owner. Read it from the top: a
- * request is created, sent, and settled; or its callers leave, and it is dropped. `scheduler.ts` decides when it is sent.
+ * Owns each token request from its creation until its callers have its outcome, at most one per owner. Read it from the top: a
+ * request is created, sent, and ends; or its callers leave, and it is dropped. `scheduler.ts` decides when it is sent.
  */
 
 import { Cancellation } from '../cancellation.ts';
@@ -12,10 +12,10 @@ import type { Pause } from '../failures/pauses.ts';
 import type { FailedEvent, Step } from '../failures/reducer.ts';
 import { refusal, withOutcome } from '../failures/refusals.ts';
 import type { AccessToken, RequestReason } from '../token.ts';
-import { Flight, hasPermit, type Lane, Waiters } from './flight.ts';
+import { Flight, type Lane, Waiters } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
-import { errorOf, Scheduler, SLICE } from './scheduler.ts';
+import { errorOf, hasPermit, Scheduler, SLICE } from './scheduler.ts';
 import {
   backoffOf,
   clearSlot,
@@ -111,7 +111,7 @@ export class Requests {
   /** Calls the source, and once more if it returns a token that is on the owner's denylist. */
   async #send(flight: Flight): Promise<void> {
     // All callers may have left since the request started, or the registry may have closed.
-    if (flight.phase === 'settled') return;
+    if (flight.phase === 'ended') return;
     flight.phase = 'sent';
     const { slot } = flight;
     const abort = new Cancellation();
@@ -179,7 +179,7 @@ export class Requests {
     const { flight, abort, message } = call;
     const now = this.#time.now();
     const error = readFailure(thrown, flight, now);
-    // A request that has settled already was refused while its source waited for a permit.
+    // A request that has ended already was refused while its source waited for a permit.
     if (flight.phase !== 'sent' || wasAborted(abort, error)) {
       this.#end(flight, now);
       this.#diagnostics.requestAbandoned(message);
@@ -194,7 +194,7 @@ export class Requests {
       this.scheduler.react(now);
       return;
     }
-    this.#settleFailure(call, error, step, now);
+    this.#failForGood(call, error, step, now);
   }
 
   #stepOfFailure({ flight, sent }: SourceCall, error: OwnerTokenError, now: Instant): Step<string> {
@@ -216,7 +216,7 @@ export class Requests {
     return this.scheduler.step(event, now);
   }
 
-  #settleFailure({ flight, message }: SourceCall, error: OwnerTokenError, step: Step<string>, now: Instant): void {
+  #failForGood({ flight, message }: SourceCall, error: OwnerTokenError, step: Step<string>, now: Instant): void {
     const { scope = 'owner', ownerPause } = step;
     const { slot } = flight;
     if (ownerPause && this.#owners.isCurrent(flight)) {
@@ -237,7 +237,7 @@ export class Requests {
     if (flight.phase === 'sent') {
       // Its source waits for a permit. The request ends when the source settles, or by the time limit.
       this.scheduler.queue.move(flight, 'released');
-      flight.phase = 'settled';
+      flight.phase = 'ended';
       this.#owners.detach(flight);
       flight.abort?.abort(error);
     } else this.#end(flight);
@@ -247,11 +247,11 @@ export class Requests {
   /** The request leaves every list. Returns whether its outcome is to be stored. */
   #end(flight: Flight, now?: Instant): boolean {
     const { queue } = this.scheduler;
-    flight.phase = 'settled';
+    flight.phase = 'ended';
     flight.cancelTimer?.();
     const wasCurrent = this.#owners.detach(flight);
     queue.move(flight, undefined);
-    if (this.scheduler.endTrial(flight)) {
+    if (flight.trialRound !== undefined && this.scheduler.endTrial(flight)) {
       const event = { kind: 'inconclusive', jitter: this.#settings.random() } as const;
       this.scheduler.step(event, now ?? this.#time.now());
     }
@@ -260,7 +260,7 @@ export class Requests {
   }
 
   /** The held token was rejected. A request already sent may return the same token, so its outcome is not stored. */
-  rejected(accessKey: string): void {
+  detachSent(accessKey: string): void {
     const flight = this.#owners.flightOf(accessKey);
     if (flight?.phase === 'sent') this.detach(flight);
   }
@@ -297,14 +297,14 @@ export class Requests {
 
   /** Drops a request that no caller waits for. Once sent, it is aborted instead, unless its token will be stored. */
   #dropIfUseless(flight: Flight): void {
-    if (flight.waiting > 0 || flight.phase === 'settled') return;
+    if (flight.waiting > 0 || flight.phase === 'ended') return;
     if (flight.phase !== 'sent') this.#end(flight);
     else if (!this.#owners.isCurrent(flight)) flight.abort?.abort(new DOMException('no callers', 'AbortError'));
   }
 
   /**
    * Rejects every caller with `closed` and aborts the sent requests; `timeoutMs` does not cut this short. Then waits for
-   * what is left of `timeoutMs` until all requests have settled. Returns how many have not.
+   * what is left of `timeoutMs` until all requests have ended. Returns how many have not.
    */
   async close(timeoutMs: number): Promise<number> {
     const endsAtMs = this.#time.now().monotonicMs + timeoutMs;

@@ -20,7 +20,7 @@ import {
   slowAfterMs,
 } from '../failures/reducer.ts';
 import { refusal, withOutcome } from '../failures/refusals.ts';
-import { Flight, hasPermit, laneOf } from './flight.ts';
+import { Flight, laneOf } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
 import { LANES, RequestQueue } from './queue.ts';
@@ -36,6 +36,11 @@ export const SLICE = 128;
 const newCanary = new AsyncContext('OwnerTokenCanary').bind(
   (slot: Slot, nowMs: number) => new Flight(slot, 'trial', nowMs),
 );
+
+/** Whether the request holds a permit: it is at the service, and does not wait for another replica. */
+export function hasPermit({ place }: Flight): boolean {
+  return place === 'running' || place === 'slow';
+}
 
 /** What the scheduler has others do later. */
 interface Later {
@@ -326,7 +331,7 @@ export class Scheduler {
     this.startNext();
   }
 
-  /** Starts nothing any more. Returns all unsettled requests. */
+  /** Starts nothing any more. Returns all requests that have not ended. */
   close(): Flight[] {
     this.#isClosed = true;
     this.#cancelWake?.();

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
-import { Flight, hasPermit, type Lane, laneOf } from '../../src/registry/flight.ts';
+import { Flight, type Lane, laneOf } from '../../src/registry/flight.ts';
 import { LANES, RequestQueue } from '../../src/registry/queue.ts';
+import { hasPermit } from '../../src/registry/scheduler.ts';
 import { recordFailure, recordSuccess } from '../../src/registry/slot.ts';
 import { tokenOf } from '../helpers/numbered-tokens.ts';
 import { createProvenSlot, createSlot } from '../helpers/slots.ts';
