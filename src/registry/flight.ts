@@ -5,6 +5,8 @@
 
 import { AsyncContext } from '../async-context.ts';
 import type { Cancellation } from '../cancellation.ts';
+import type { Instant } from '../clock.ts';
+import { OwnerTokenError, type OwnerTokenErrorCode } from '../errors.ts';
 import type { AccessToken } from '../token.ts';
 import type { Slot } from './slot.ts';
 
@@ -86,6 +88,11 @@ export class Flight {
   get waiting(): number {
     return (this.waiters?.size ?? 0) + this.waitingWithoutSignal;
   }
+}
+
+/** The error of a request that gets no token for a reason of its own: the queue, or the denylist. */
+export function errorOf({ slot }: Flight, code: OwnerTokenErrorCode, message: string, now: Instant): OwnerTokenError {
+  return new OwnerTokenError(code, message, { owner: slot.owner, failedAtMs: now.wallMs });
 }
 
 /** The callers that share one signal, each with the request it waits for. */

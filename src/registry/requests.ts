@@ -12,10 +12,10 @@ import type { Pause } from '../failures/pauses.ts';
 import type { FailedEvent, Step } from '../failures/reducer.ts';
 import { refusal, withOutcome } from '../failures/refusals.ts';
 import type { AccessToken, RequestReason } from '../token.ts';
-import { Flight, type Lane, Waiters } from './flight.ts';
+import { errorOf, Flight, type Lane, Waiters } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
-import { errorOf, hasPermit, Scheduler, SLICE } from './scheduler.ts';
+import { hasPermit, Scheduler, SLICE } from './scheduler.ts';
 import {
   backoffOf,
   clearSlot,

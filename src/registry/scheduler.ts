@@ -7,7 +7,7 @@
 import { AsyncContext } from '../async-context.ts';
 import { type Instant, nextTurn, type Time } from '../clock.ts';
 import type { Diagnostics, ReportedRequest } from '../diagnostics.ts';
-import { OwnerTokenError, type OwnerTokenErrorCode } from '../errors.ts';
+import type { OwnerTokenError } from '../errors.ts';
 import { type Circuit, mayStart, refusingCircuit, trialDueAtMs } from '../failures/blame.ts';
 import {
   type Health,
@@ -20,7 +20,7 @@ import {
   slowAfterMs,
 } from '../failures/reducer.ts';
 import { refusal, withOutcome } from '../failures/refusals.ts';
-import { Flight, laneOf } from './flight.ts';
+import { errorOf, Flight, laneOf } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
 import { LANES, RequestQueue } from './queue.ts';
@@ -337,8 +337,4 @@ export class Scheduler {
     this.#cancelWake?.();
     return [...this.queue];
   }
-}
-
-export function errorOf({ slot }: Flight, code: OwnerTokenErrorCode, message: string, now: Instant): OwnerTokenError {
-  return new OwnerTokenError(code, message, { owner: slot.owner, failedAtMs: now.wallMs });
 }

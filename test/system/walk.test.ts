@@ -13,9 +13,9 @@ describe('a call', () => {
   it.each([
     ['hit', 5, 5, 4],
     ['refused call', 41, 8, 16],
-    ['miss', 162, 23, 89],
-    ['failure', 246, 25, 122],
-    ['401 with a new token', 249, 28, 137],
+    ['miss', 158, 23, 87],
+    ['failure', 243, 25, 120],
+    ['401 with a new token', 246, 28, 135],
     ["leader's miss", 256, 34, 155],
     ["follower's miss", 248, 33, 155],
   ])('a %s makes at most about %i calls, in %i files, and moves %i times between them', (kind, ...most) => {
