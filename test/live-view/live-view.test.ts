@@ -72,7 +72,7 @@ async function listen(handler: http.RequestListener) {
   return { url, [Symbol.dispose]: close };
 }
 
-it('access is refused without a decision, with a sentence that says what to do', async () => {
+it('access to the live view is refused without a decision, with a sentence that says what to do', async () => {
   const { view } = viewed({});
   for (const path of ['/tokens/', '/tokens/events', '/tokens/live-view.js', '/tokens']) {
     const answer = await ask(view, path);
@@ -95,14 +95,14 @@ it.each<[string, LiveViewOptions['authorize'], number]>([
     403,
   ],
   ['rejects', () => Promise.reject(new Error('no session')), 403],
-])('access is decided by the host’s function: it %s', async (_, authorize, status) => {
+])('access to the live view is decided by the host’s function: it %s', async (_, authorize, status) => {
   const { view } = viewed({ authorize: authorize as NonNullable<LiveViewOptions['authorize']> });
   expect((await ask(view)).status).toBe(status);
   using server = await listen(view.node);
   expect((await fetch(`${server.url}/tokens/`)).status).toBe(status);
 });
 
-it('access is decided for the request of the framework itself', async () => {
+it('access to the live view is decided for the request of the framework itself', async () => {
   const seen: unknown[] = [];
   const { view } = viewed({ authorize: (request) => seen.push(request) > 0 });
   const request = new Request('http://backend.example/tokens/');
@@ -127,7 +127,7 @@ it.each<[string, Record<string, string>, number]>([
   ['another origin', { host: 'ops.example', origin: 'https://evil.example' }, 403],
   ['an opaque origin', { host: 'ops.example', origin: 'null' }, 403],
   ['no browser', { host: 'ops.example' }, 200],
-])('access to the data is given to the same origin only: %s', async (_, headers, status) => {
+])('the data of the live view is given to the same origin only: %s', async (_, headers, status) => {
   const { view } = viewed();
   const answer = await ask(view, '/tokens/events', { headers });
   expect(answer.status).toBe(status);
@@ -139,7 +139,7 @@ it.each<[string, Record<string, string>, number]>([
   expect((await ask(view, '/tokens/', { headers })).status).toBe(200);
 });
 
-it('access is read-only: any other method is refused, and the search takes JSON only', async () => {
+it('access to the live view is read-only: any other method is refused, and the search takes JSON only', async () => {
   const { view } = viewed();
   for (const method of ['POST', 'PUT', 'DELETE', 'PATCH']) {
     expect((await ask(view, '/tokens/', { method })).status).toBe(405);
@@ -151,7 +151,7 @@ it('access is read-only: any other method is refused, and the search takes JSON 
   expect((await ask(view, '/tokens/search', long)).status).toBe(400);
 });
 
-it('every answer has a strict content security policy, and the page nothing that it would refuse', async () => {
+it('every response of the live view has a strict content security policy, which its page obeys', async () => {
   const { view } = viewed();
   for (const path of ['/', '/live-view.js', '/live-view.css', '/x', '/x.ico', '/search']) {
     const answer = await ask(view, path);
@@ -164,7 +164,7 @@ it('every answer has a strict content security policy, and the page nothing that
   expect(page).not.toMatch(/<style|style=|<script(?![^>]* src="live-view\.js")|\son\w+=|https?:\/\/(?!www\.w3\.org\/)/);
 });
 
-it('the answers over node:http equal those over fetch', async () => {
+it('the responses of the live view over node:http equal those over fetch', async () => {
   const { view } = viewed();
   using server = await listen(view.node);
   const facts = async (answer: Response) => {
@@ -196,7 +196,7 @@ it.each([
   ['/ops/crm-tokens?tab=1', './crm-tokens/'],
   ['/a/http:evil.example/b', './b/'],
 ])(
-  'the mount path %s leads to itself with a slash, relative so that it holds behind a proxy',
+  'the mount path %s of the live view leads to itself with a slash, relative so that it holds behind a proxy',
   async (path, location) => {
     const { view } = viewed();
     const answer = await ask(view, path, { redirect: 'manual' });
@@ -204,7 +204,7 @@ it.each([
   },
 );
 
-it('the mount path may be any path, or one that the framework has removed from the URL', async () => {
+it('the mount path of the live view may be any path, or one that the framework has removed from the URL', async () => {
   const { view } = viewed();
   using server = await listen((req, res) => {
     // As Express does for `app.use('/tokens', view.node)`.
@@ -221,7 +221,7 @@ it('the mount path may be any path, or one that the framework has removed from t
   }
 });
 
-it('the mount path may have a body parser in front of it', async () => {
+it('the mount path of the live view may have a body parser in front of it', async () => {
   const { view, registry } = viewed();
   await registry.getToken('key-1');
   using server = await listen((req, res) => {
@@ -231,7 +231,7 @@ it('the mount path may have a body parser in front of it', async () => {
   expect(await found.json()).toMatchObject({ owners: { default: [{ owner: 'KEY-1' }] } });
 });
 
-it('the stream begins with the replica and the owners in use, and goes on twice a second with what has changed', async () => {
+it('the stream of the live view begins with the replica and the owners in use, and goes on twice a second with what has changed', async () => {
   const { view, registry, clock, source } = viewed();
   await registry.getToken('key-1');
   const frames = await Frames.of(view);
@@ -264,7 +264,7 @@ it('the stream begins with the replica and the owners in use, and goes on twice 
   await frames.close();
 });
 
-it('the stream shows in its next frame which of 10,000 owners fails, with the reason and the next attempt', async () => {
+it('the stream of the live view shows in its next frame which of 10,000 owners fails, with the reason and the next attempt', async () => {
   const { view, registry, clock, source } = viewed();
   for (const accessKey of keys(10_000)) await registry.getToken(accessKey);
   const frames = await Frames.of(view);
@@ -280,7 +280,7 @@ it('the stream shows in its next frame which of 10,000 owners fails, with the re
   await frames.close();
 });
 
-it('the stream shows circuits from their opening to their closing, including one that opened before the page', async () => {
+it('the stream of the live view shows circuits from their opening to their closing, including one that opened before the page', async () => {
   const { view, registry, clock, source } = viewed();
   const given = { failureScope: 'endpoint' } as const;
   source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down', given)));
@@ -297,7 +297,7 @@ it('the stream shows circuits from their opening to their closing, including one
   await frames.close();
 });
 
-it('the stream keeps only the last 5,000 requests', async () => {
+it('the stream of the live view keeps only the last 5,000 requests', async () => {
   const { view, registry, clock } = viewed();
   const frames = await Frames.of(view);
   await frames.next();
@@ -310,7 +310,7 @@ it('the stream keeps only the last 5,000 requests', async () => {
   await Promise.all([frames.close(), other.close()]);
 });
 
-it('the stream tells the registries of a process apart, and does not record those that it does not show', async () => {
+it('the stream of the live view tells the registries of a process apart, and does not record those that it does not show', async () => {
   const clock = new ManualClock();
   const [crm, billing, hidden] = ['crm', 'billing', 'hidden'].map(
     (name) => new OwnerTokenRegistry({ source: ScriptedSource.answering(), clock, name }),
@@ -333,7 +333,7 @@ it('the stream tells the registries of a process apart, and does not record thos
   await frames.close();
 });
 
-it('the stream is subscribed to the channels only while a page is open, and never to lookups', async () => {
+it('the stream of the live view is subscribed to the channels only while a page is open, and never to lookups', async () => {
   const { view, clock, registry } = viewed();
   expect([isSubscribed(), clock.pendingTimers]).toEqual([[], 0]);
   const frames = [await Frames.of(view), await Frames.of(view)] as const;
@@ -350,7 +350,7 @@ it('the stream is subscribed to the channels only while a page is open, and neve
   await again.close();
 });
 
-it('the stream ends when its client disconnects, over node:http as over fetch', async () => {
+it('the stream of the live view ends when its client disconnects, over node:http as over fetch', async () => {
   const { view } = viewed();
   const gone = new AbortController();
   await view.fetch(new Request('http://backend.example/tokens/events', { signal: gone.signal }));
@@ -365,7 +365,7 @@ it('the stream ends when its client disconnects, over node:http as over fetch', 
   while (isSubscribed().length > 0) await new Promise(setImmediate);
 });
 
-it('the stream serves at most fifty pages at once', async () => {
+it('the stream of the live view serves at most fifty pages at once', async () => {
   const { view } = viewed();
   const open = await Promise.all(Array.from({ length: 50 }, () => Frames.of(view)));
   expect((await ask(view, '/events')).status).toBe(503);
@@ -373,7 +373,7 @@ it('the stream serves at most fifty pages at once', async () => {
   expect(isSubscribed()).toEqual([]);
 });
 
-it('the stream disconnects a page that does not read', async () => {
+it('the stream of the live view disconnects a page that does not read', async () => {
   const { view, clock, registry } = viewed();
   for (const accessKey of keys(200)) await registry.getToken(accessKey);
   await Frames.of(view);
@@ -381,7 +381,7 @@ it('the stream disconnects a page that does not read', async () => {
   expect(isSubscribed()).toEqual([]);
 });
 
-it('the search finds owners by part of a label, in any case, failing ones first', async () => {
+it('the search of the live view finds owners by part of a label, in any case, failing ones first', async () => {
   const { view, registry, source } = viewed();
   for (const accessKey of keys(20)) await registry.getToken(accessKey);
   source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no')));
@@ -393,7 +393,7 @@ it('the search finds owners by part of a label, in any case, failing ones first'
   expect(owners[0]).toBe('KEY-13');
 });
 
-it('the search by access key is off unless it is turned on; then it gives the owner’s fingerprint and state', async () => {
+it('the search of the live view by access key is off by default; turned on, it gives the owner’s fingerprint and state', async () => {
   const off = viewed();
   expect((await ask(off.view, '/search', json({ accessKey: 'key-1' }))).status).toBe(403);
   const { view, registry } = viewed({ ...OPEN, accessKeySearch: true });

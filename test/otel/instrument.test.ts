@@ -421,7 +421,7 @@ it.each([
     'observe',
     'nane: unknown option; did you mean name?',
   ],
-])('wrong arguments are all listed: %#', (call, of, problem) => {
+])('instrument() and the instrumentation list every wrong argument: %#', (call, of, problem) => {
   expect(call).toThrow(`${of}: invalid options:\n  - ${problem}`);
   expect(call).toThrow('registry: expected an OwnerTokenRegistry');
 });
