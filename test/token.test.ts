@@ -93,9 +93,9 @@ describe('an issued token', () => {
   const NO_SCHEME = 'the token type is not an authentication scheme';
   const NO_NUMBER = 'requestedAtMs is not a finite number';
   it.each([
-    [undefined, 'the source returned no token'],
-    [null, 'the source returned no token'],
-    ['token', 'the source returned no token'],
+    [undefined, 'it is no object with a token'],
+    [null, 'it is no object with a token'],
+    ['token', 'it is no object with a token'],
     [{}, 'the token is not a string'],
     [{ token: 7 }, 'the token is not a string'],
     [{ token: '' }, 'the token is empty'],

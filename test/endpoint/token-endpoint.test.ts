@@ -200,9 +200,11 @@ describe('the issued token', () => {
 
 describe('an answer that cannot be used', () => {
   it('an answer that cannot be used is also what parseResponse makes a useless token of', async () => {
-    for (const made of [{}, { token: 7 }, { token: 'a b' }, { token: 'a', tokenType: 7 }]) {
+    for (const made of [undefined, 'a', {}, { token: 7 }, { token: 'a b' }, { token: 'a', tokenType: 7 }]) {
       answer(200, {});
-      const error = await failureOf(endpoint({ parseResponse: () => made as { token: string } }).requestToken('key'));
+      const error = await failureOf(
+        endpoint({ parseResponse: () => made as unknown as { token: string } }).requestToken('key'),
+      );
       expect(error.code).toBe('invalid_response');
     }
   });
