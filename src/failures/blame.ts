@@ -44,8 +44,10 @@ export interface Blame<O> {
   readonly failure: OwnerTokenError | undefined;
   /** The number of the most recently sent request that has succeeded. */
   readonly newestSuccess: number;
-  /** A canary has just succeeded: until this time no check begins. */
+  /** The service has shown that it works: until this time no check begins. */
   readonly trustedUntilMs: number;
+  /** How long it was trusted when the circuit last closed. */
+  readonly trustMs: number;
   /** Counts how often the circuit, or a check, has closed: a trial of an earlier round says nothing of this one. */
   readonly round: number;
   /** Before the first success: calls refused since the last one that was admitted, and how many were admitted. */
@@ -97,7 +99,8 @@ const SUSPECTS_BEFORE_ANY_SUCCESS = 10;
 const CANARIES_TO_ASK = 2;
 /** More than a check needs, because some may be busy, forgotten or evicted. */
 const CANARIES_KEPT = 16;
-const TRUST_MS = 1_000;
+/** A service that has shown that it works is trusted this long, but see {@link trusted}. */
+const TRUST_MS = { first: 1_000, most: 60_000 } as const;
 /** A call waits for a pause that ends within this time. A longer pause refuses it. */
 const PATIENCE_MS = 1_000;
 /** Before the first success, an open circuit admits one call in n: n is 2 at first, and grows by 1 per 5 admitted, up to 20. */
@@ -116,6 +119,7 @@ export function initialBlame<O>(): Blame<O> {
     failure: undefined,
     newestSuccess: 0,
     trustedUntilMs: Number.NEGATIVE_INFINITY,
+    trustMs: 0,
     round: 0,
     refused: 0,
     tried: 0,
@@ -163,7 +167,7 @@ export function reduceBlame<O>(
     case 'refused':
       return refused(blame);
     case 'resumed':
-      return { blame: { ...closed(blame), suspects: [] } };
+      return { blame: closed(blame) };
     case 'forgotten':
       return { blame: without(blame, event.owner) };
   }
@@ -173,7 +177,7 @@ function afterSuccess<O>(blame: Blame<O>, { owner, number }: Sent<O>, nowMs: num
   const at = blame.canaries.indexOf(owner);
   const others = at < 0 ? blame.canaries.slice(0, CANARIES_KEPT - 1) : blame.canaries.toSpliced(at, 1);
   return {
-    ...(blame.phase === 'closed' ? blame : { ...closed(blame), trustedUntilMs: nowMs + TRUST_MS }),
+    ...(blame.phase === 'closed' ? blame : trusted(blame, nowMs)),
     suspects: [],
     canaries: [owner, ...others],
     newestSuccess: Math.max(blame.newestSuccess, number),
@@ -217,7 +221,7 @@ function trialFailed<O>(blame: Blame<O>, event: Failed<O>, ranges: PauseRanges, 
   const { error, jitter } = event;
   if (phase === 'closed') return { blame };
   const { scope, isGiven } = OwnerTokenError.evidenceOf(error);
-  if (scope === 'owner') return { blame: { ...closed(blame), suspects: [], trustedUntilMs: nowMs + TRUST_MS } };
+  if (scope === 'owner') return { blame: trusted(blame, nowMs) };
   const outstanding = Math.max(0, blame.outstanding - 1);
   const next = { ...blame, outstanding, failure: error, failedCanaries: blame.failedCanaries + 1 };
   if (phase === 'checking' && !isGiven) return proceed(next, jitter, ranges, nowMs);
@@ -253,7 +257,7 @@ function noCanaryFree<O>(blame: Blame<O>, jitter: number, ranges: PauseRanges, n
   if (phase === 'open') return { blame: { ...blame, asked: [] } };
   if (phase === 'closed' || outstanding > 0) return { blame };
   if (failure) return { blame: opened(blame, failure, jitter, ranges, nowMs) };
-  return { blame: { ...closed(blame), suspects: [], trustedUntilMs: nowMs + TRUST_MS } };
+  return { blame: trusted(blame, nowMs) };
 }
 
 function refused<O>(blame: Blame<O>): BlameStep<O> {
@@ -276,7 +280,10 @@ function without<O>(blame: Blame<O>, owner: O): Blame<O> {
   };
 }
 
-/** Opens the circuit. The pause grows with each trial in a row that fails in the same scope. */
+/**
+ * Opens the circuit. The pause grows with the trials in a row that fail in the same scope. Because trials alternate, it doubles
+ * only when a canary and a caller have failed: in a service that fails in part, one trial says little.
+ */
 function opened<O>(
   blame: Blame<O>,
   error: OwnerTokenError,
@@ -287,12 +294,24 @@ function opened<O>(
   const evidence = OwnerTokenError.evidenceOf(error).scope;
   const scope: WiderScope = evidence === 'client' ? 'client' : 'endpoint';
   const count = blame.circuit?.scope === scope ? blame.circuit.count + 1 : 1;
-  const circuit = { scope, ...circuitPause(scope, error, count, ranges, nowMs, jitter) };
+  const doublings = blame.canaries.length > 0 ? Math.ceil(count / 2) : count;
+  const circuit = { scope, ...circuitPause(scope, error, doublings, ranges, nowMs, jitter), count };
   const asked = blame.phase === 'open' ? blame.asked : [];
   return { ...blame, phase: 'open', circuit, isDue: false, suspects: [], asked };
 }
 
+/**
+ * The service works. If its circuit was open less than a minute after the last time, it fails in part, and the next check would
+ * refuse calls that it may well serve: it is trusted twice as long as the last time.
+ */
+function trusted<O>(blame: Blame<O>, nowMs: number): Blame<O> {
+  if (!blame.circuit) return { ...closed(blame), trustedUntilMs: nowMs + TRUST_MS.first };
+  const lastMs = nowMs - blame.trustedUntilMs < TRUST_MS.most ? blame.trustMs : 0;
+  const trustMs = Math.min(Math.max(TRUST_MS.first, 2 * lastMs), TRUST_MS.most);
+  return { ...closed(blame), trustedUntilMs: nowMs + trustMs, trustMs };
+}
+
 function closed<O>(blame: Blame<O>): Blame<O> {
-  const checked = { asked: [], outstanding: 0, failedCanaries: 0, failure: undefined };
+  const checked = { suspects: [], asked: [], outstanding: 0, failedCanaries: 0, failure: undefined };
   return { ...blame, phase: 'closed', circuit: undefined, isDue: false, round: blame.round + 1, ...checked };
 }

@@ -6,7 +6,7 @@
  * | owner | a failure that concerns the owner or the client | `pauses.owner`: 1 s, 5 min |
  * | owner | a hang of over 500 ms | `pauses.owner`, up to the cap of `pauses.endpoint`: 1 s, 30 s |
  * | owner | any other failure that concerns the endpoint | 0.1 s, up to the cap of `pauses.endpoint` |
- * | client | failed canaries | `pauses.client`: 1 s, 30 s |
+ * | client | failed canaries | `pauses.client`: 0.5 s, 30 s |
  * | endpoint | failed canaries | `pauses.endpoint`: 0.5 s, 30 s |
  *
  * A pause doubles with each failure in a row, from the base up to the cap. Half of it is jitter, drawn once, when the
@@ -44,7 +44,7 @@ export interface PauseRange {
 export interface PauseRanges {
   /** Requests of one owner. Default: 1 s to 5 min. */
   readonly owner: PauseRange;
-  /** All requests, while the service refuses the client. Default: 1 s to 30 s. */
+  /** All requests, while the service refuses the client. Default: 0.5 s to 30 s. */
   readonly client: PauseRange;
   /** All requests, while the endpoint fails. Default: 0.5 s to 30 s. */
   readonly endpoint: PauseRange;

@@ -123,7 +123,7 @@ const NESTED: OptionRule = { passes: () => true, expected: 'an object' };
 
 const PAUSES: PauseRanges = {
   owner: { baseMs: 1_000, capMs: 300_000 },
-  client: { baseMs: 1_000, capMs: 30_000 },
+  client: { baseMs: 500, capMs: 30_000 },
   endpoint: { baseMs: 500, capMs: 30_000 },
 };
 

@@ -4,6 +4,7 @@ import {
   type Blame,
   type BlameEvent,
   type BlameStep,
+  type Circuit,
   initialBlame,
   mayStart,
   reduceBlame,
@@ -101,6 +102,7 @@ describe('while the circuit is closed', () => {
     expect(blame).toEqual({
       ...{ phase: 'closed', circuit: undefined, isDue: false, suspects: [], canaries: [], asked: [], outstanding: 0 },
       ...{ failedCanaries: 0, failure: undefined, newestSuccess: 0, trustedUntilMs: -Infinity, refused: 0, tried: 0 },
+      trustMs: 0,
       round: 0,
     });
   });
@@ -311,15 +313,16 @@ describe('an open circuit', () => {
     expect(story.blame).toBe(blame);
   });
 
-  it('a failed trial opens it for longer, and counts anew where the scope is another one', () => {
+  it('the pause doubles when a canary and a caller have failed, and is the base where the scope is another one', () => {
     const story = open();
-    story.nowMs = 500;
-    due(story).asked('y').trialFails('y');
-    const again = { scope: 'endpoint', count: 2, retryAtMonotonicMs: 1_500 };
-    expect(story.blame).toMatchObject({ phase: 'open', isDue: false, outstanding: 0, circuit: again });
-    story.nowMs = 1_500;
+    const pausesMs = Array.from({ length: 6 }, () => {
+      due(story).asked('y').trialFails('y');
+      return (story.blame.circuit as Circuit).retryAtMonotonicMs - story.nowMs;
+    });
+    expect(pausesMs).toEqual([500, 1_000, 1_000, 2_000, 2_000, 4_000]);
+    expect(story.blame).toMatchObject({ phase: 'open', isDue: false, outstanding: 0, circuit: { count: 7 } });
     due(story).asked('z').trialFails('z', REFUSED);
-    expect(story.blame.circuit).toMatchObject({ scope: 'client', count: 1, retryAtMonotonicMs: 2_500 });
+    expect(story.blame.circuit).toMatchObject({ scope: 'client', count: 1, retryAtMonotonicMs: story.nowMs + 1_000 });
   });
 
   it.each([
@@ -333,6 +336,18 @@ describe('an open circuit', () => {
     const closed = { phase: 'closed', circuit: undefined, isDue: false, trustedUntilMs: 1_700, round: 1 };
     expect(story.blame).toMatchObject(closed);
     expect(mayStart(story.blame)).toBe(true);
+  });
+
+  it('each time that it closes within a minute of the last trust, the service is trusted twice as long, up to a minute', () => {
+    const story = known();
+    const trustedMs = (waitMs: number) => {
+      story.nowMs = Math.max(story.nowMs, story.blame.trustedUntilMs) + waitMs;
+      story.fails('abc').asked('y').trialFails('y').asked('x').trialFails('x');
+      due(story).asked('y').trialSucceeds('y');
+      return story.blame.trustedUntilMs - story.nowMs;
+    };
+    expect([0, 1, 1, 59_999, 60_000].map(trustedMs)).toEqual([1_000, 2_000, 4_000, 8_000, 1_000]);
+    expect(Array.from({ length: 6 }, () => trustedMs(1)).slice(-2)).toEqual([32_000, 60_000]);
   });
 
   it('a slow trial refuses calls until its deadline', () => {

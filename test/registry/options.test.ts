@@ -36,7 +36,7 @@ it('defaults are those of the documentation', () => {
     refreshWindow: [0.6, 0.8],
     pauses: {
       owner: { baseMs: 1_000, capMs: 300_000 },
-      client: { baseMs: 1_000, capMs: 30_000 },
+      client: { baseMs: 500, capMs: 30_000 },
       endpoint: { baseMs: 500, capMs: 30_000 },
     },
     calls: { origins: new Set(), present: undefined, fetch: undefined },

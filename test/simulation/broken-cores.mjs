@@ -37,8 +37,8 @@ export const BROKEN_CORES = {
     ['no trial is ever due', '{ ...blame, isDue: true }', 'blame'],
     [
       'a trial about its owner alone closes nothing',
-      "if (scope === 'owner') return { blame: { ...closed(blame)",
-      'if (scope === null) return { blame: { ...closed(blame)',
+      "if (scope === 'owner') return { blame: trusted(",
+      'if (scope === null) return { blame: trusted(',
     ],
   ],
   'failures/pace': [['a quota is not kept', 'Math.max(nowMs, pace.nextStartMs) + intervalMs', 'nowMs']],

@@ -21,6 +21,15 @@ const trickle = (what: string, answer: Answer, perSecond: number, minutes: numbe
   rules: () => [sometimes(share, answer)],
 });
 
+/** Of three nodes behind a load balancer, two fail in the same way. */
+const twoOfThree = (what: string, answer: Answer): Scene => ({
+  name: `two nodes of three ${what} for two minutes`,
+  minutes: 6,
+  tokenLifeS: 600,
+  tenants: [tenants(200), newcomers(5)],
+  rules: () => [during([MIN, 3 * MIN], sometimes(2 / 3, answer))],
+});
+
 export const loneFailureScenes: readonly Scene[] = [
   trickle('get 429', refusal(429), 50, 3),
   trickle('get 429, Retry-After 1', refusal(429, 1), 50, 3),
@@ -41,6 +50,9 @@ export const loneFailureScenes: readonly Scene[] = [
     tenants: [tenants(200), newcomers(5)],
     rules: () => [during([MIN, 2 * MIN], sometimes(0.5, oauthError(401, 'invalid_client')))],
   },
+  twoOfThree('answer 500', refusal(500)),
+  twoOfThree('answer 403 with a page of HTML', htmlPage(403)),
+  twoOfThree('refuse connections', refusedConnection),
   {
     name: 'rolling deploy: one node of ten after another refuses for 20 s',
     minutes: 8,
