@@ -12,23 +12,7 @@ import type { World } from '../state/world.ts';
 import { openapiDocument } from './openapi.ts';
 import { type Operation, operation, Status, Stream } from './operation.ts';
 import { previewOf } from './preview.ts';
-import {
-  AppView,
-  ClockView,
-  CredentialsView,
-  Fact,
-  Health,
-  LedgerEntry,
-  LedgerSummary,
-  OwnerView,
-  PictureView,
-  PreviewView,
-  ScenarioRun,
-  ScenarioVerdict,
-  ScenarioView,
-  StateView,
-  TryView,
-} from './shapes.ts';
+import * as shapes from './shapes.ts';
 import { credentialsView, PICTURE_QUERY, pictureView, stateView } from './state-view.ts';
 import { tryOnce } from './try-once.ts';
 import { appView, appViews, clockView, ownerViews } from './views.ts';
@@ -39,11 +23,11 @@ const OF_OWNER_AND_APP = object({ owner: maybe(string), app: maybe(string) });
 
 /** Every operation of the control plane, by the name of a generated client's function. */
 export const OPERATIONS: Readonly<Record<string, Operation>> = {
-  getLiveness: operation('GET /livez', 'The process is up.', { answer: Health }, () => ({ status: 'ok' })),
+  getLiveness: operation('GET /livez', 'The process is up.', { answer: shapes.Health }, () => ({ status: 'ok' })),
   getReadiness: operation(
     'GET /readyz',
     'Ready for requests: 503 while a fault keeps the port of the token plane closed.',
-    { answer: Health },
+    { answer: shapes.Health },
     ({ tokenPlaneListens }) =>
       tokenPlaneListens() ? { status: 'ok' } : new Status(503, { status: 'token plane closed' }),
   ),
@@ -53,7 +37,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   getState: operation(
     'GET /api/state',
     'Everything that a page shows.',
-    { query: PICTURE_QUERY, answer: StateView },
+    { query: PICTURE_QUERY, answer: shapes.StateView },
     (context, { query }) => stateView(context, query),
   ),
   followEvents: operation(
@@ -65,13 +49,13 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   getPicture: operation(
     'GET /api/picture',
     'Lanes and timeline of a window that ends now or at `untilMs`: all lanes, or the worst 250.',
-    { query: PICTURE_QUERY, answer: PictureView },
+    { query: PICTURE_QUERY, answer: shapes.PictureView },
     ({ world }, { query }) => pictureView(world, query),
   ),
   listFacts: operation(
     'GET /api/facts',
     'What is documented and what is assumed.',
-    { answer: v.array(Fact) },
+    { answer: v.array(shapes.Fact) },
     ({ world }) => factsOf(world.profile),
   ),
 
@@ -86,36 +70,46 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
         wasted: maybe(boolean),
         limit: maybe(number),
       }),
-      answer: v.array(LedgerEntry),
+      answer: v.array(shapes.LedgerEntry),
     },
     ({ world }, { query: { limit = 1000, ...filter } }) => world.ledger.entries(filter).slice(-Math.max(1, limit)),
   ),
-  clearRequests: operation('DELETE /api/requests', 'Empties the ledger.', { answer: LedgerSummary }, ({ world }) => {
-    world.ledger.clear();
-    world.changed('all');
-    return world.ledger.summary();
-  }),
-  getRequest: operation('GET /api/requests/{id}', 'One request.', { answer: LedgerEntry }, ({ world }, { path }) =>
-    found(world.ledger.find(Number(path.id)), 'this request is unknown or no longer kept'),
+  clearRequests: operation(
+    'DELETE /api/requests',
+    'Empties the ledger.',
+    { answer: shapes.LedgerSummary },
+    ({ world }) => {
+      world.ledger.clear();
+      world.changed('all');
+      return world.ledger.summary();
+    },
+  ),
+  getRequest: operation(
+    'GET /api/requests/{id}',
+    'One request.',
+    { answer: shapes.LedgerEntry },
+    ({ world }, { path }) => found(world.ledger.find(Number(path.id)), 'this request is unknown or no longer kept'),
   ),
 
-  listApps: operation('GET /api/apps', 'All apps.', { answer: v.array(AppView) }, ({ world }) => appViews(world)),
+  listApps: operation('GET /api/apps', 'All apps.', { answer: v.array(shapes.AppView) }, ({ world }) =>
+    appViews(world),
+  ),
   addApp: operation(
     'POST /api/apps',
     'Adds an app.',
-    { body: actions.NEW_APP, answer: AppView },
+    { body: actions.NEW_APP, answer: shapes.AppView },
     ({ world }, { body }) => appView(actions.addApp(world, body), world.secrets),
   ),
   changeApp: operation(
     'PATCH /api/apps/{id}',
     'Renames, enables or disables an app.',
-    { body: actions.CHANGES, answer: AppView },
+    { body: actions.CHANGES, answer: shapes.AppView },
     ({ world }, { path, body }) => appView(actions.changeApp(world, path.id, body), world.secrets),
   ),
   rotateSecret: operation(
     'POST /api/apps/{id}/rotate',
     'Gives an app a new client secret. The old one stays valid for the overlap, which is 0 by default.',
-    { body: actions.ROTATION, answer: AppView },
+    { body: actions.ROTATION, answer: shapes.AppView },
     ({ world }, { path, body }) => {
       const app = actions.appOf(world, path.id);
       actions.rotateSecret(world, app, body.overlapMs);
@@ -126,43 +120,43 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   listOwners: operation(
     'GET /api/owners',
     'Owners with their access keys: all, or those that match a search.',
-    { query: object({ search: maybe(string), limit: maybe(number) }), answer: v.array(OwnerView) },
+    { query: object({ search: maybe(string), limit: maybe(number) }), answer: v.array(shapes.OwnerView) },
     ({ world }, { query }) => {
       const matching = world.directory.search(query.search ?? '');
       return ownerViews(world, matching.slice(0, Math.max(1, query.limit ?? matching.length)));
     },
   ),
-  getOwner: operation('GET /api/owners/{id}', 'One owner.', { answer: OwnerView }, ({ world }, { path }) =>
+  getOwner: operation('GET /api/owners/{id}', 'One owner.', { answer: shapes.OwnerView }, ({ world }, { path }) =>
     viewOf(world, path.id),
   ),
   addOwner: operation(
     'POST /api/owners',
     'Adds an owner, with an access key for an app (default: the first).',
-    { body: actions.NEW_OWNER, answer: OwnerView },
+    { body: actions.NEW_OWNER, answer: shapes.OwnerView },
     ({ world }, { body }) => viewOf(world, actions.addOwner(world, body).id),
   ),
   changeOwner: operation(
     'PATCH /api/owners/{id}',
     'Renames, enables or disables an owner.',
-    { body: actions.CHANGES, answer: OwnerView },
+    { body: actions.CHANGES, answer: shapes.OwnerView },
     ({ world }, { path, body }) => viewOf(world, actions.changeOwner(world, path.id, body).id),
   ),
   addAccessKey: operation(
     'POST /api/owners/{id}/keys',
     'Gives an owner another access key, for an app (default: the first).',
-    { body: object({ app: maybe(string) }), answer: OwnerView },
+    { body: object({ app: maybe(string) }), answer: shapes.OwnerView },
     ({ world }, { path, body }) => viewOf(world, actions.addAccessKey(world, path.id, body.app).ownerId),
   ),
   changeAccessKey: operation(
     'PATCH /api/keys/{id}',
     'Enables or disables an access key.',
-    { body: object({ enabled: boolean }), answer: OwnerView },
+    { body: object({ enabled: boolean }), answer: shapes.OwnerView },
     ({ world }, { path, body }) => viewOf(world, actions.enableAccessKey(world, path.id, body.enabled).ownerId),
   ),
   revokeAccessKey: operation(
     'POST /api/keys/{id}/revoke',
     'Revokes an access key permanently.',
-    { body: NOTHING, answer: OwnerView },
+    { body: NOTHING, answer: shapes.OwnerView },
     ({ world }, { path }) => {
       const key = actions.accessKeyOf(world, path.id);
       actions.revokeAccessKey(world, key);
@@ -172,7 +166,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   getCredentials: operation(
     'GET /api/credentials',
     'The settings of an integration, for one owner and one app (default: the first of each).',
-    { query: OF_OWNER_AND_APP, answer: CredentialsView, secret: true },
+    { query: OF_OWNER_AND_APP, answer: shapes.CredentialsView, secret: true },
     (context, { query }) => credentialsView(context, query.owner, query.app),
   ),
   revokeTokens: operation(
@@ -233,13 +227,13 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     },
   ),
 
-  getClock: operation('GET /api/clock', 'The time of the sandbox.', { answer: ClockView }, ({ world }) =>
+  getClock: operation('GET /api/clock', 'The time of the sandbox.', { answer: shapes.ClockView }, ({ world }) =>
     clockView(world),
   ),
   changeClock: operation(
     'POST /api/clock',
     'Advances the clock, and freezes or resumes it.',
-    { body: actions.CLOCK_CHANGES, answer: ClockView },
+    { body: actions.CLOCK_CHANGES, answer: shapes.ClockView },
     ({ world }, { body }) => {
       actions.changeClock(world, body);
       return clockView(world);
@@ -249,7 +243,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   listScenarios: operation(
     'GET /api/scenarios',
     'The scenarios, with the verdict of their last run.',
-    { answer: v.array(ScenarioView) },
+    { answer: v.array(shapes.ScenarioView) },
     ({ world }) =>
       SCENARIOS.map((scenario) => {
         const verdict = world.verdicts.get(scenario.name);
@@ -259,13 +253,13 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   startScenario: operation(
     'POST /api/scenarios/{name}',
     'Starts a scenario.',
-    { body: OF_OWNER, answer: ScenarioRun },
+    { body: OF_OWNER, answer: shapes.ScenarioRun },
     ({ world }, { path, body }) => startScenario(world, path.name, body).run,
   ),
   runScenario: operation(
     'POST /api/scenarios/{name}/run',
     'Runs a scenario to its end, for 30 to 90 seconds, and answers with its verdict.',
-    { body: OF_OWNER, answer: ScenarioVerdict },
+    { body: OF_OWNER, answer: shapes.ScenarioVerdict },
     ({ world }, { path, body }) => startScenario(world, path.name, body).verdict,
   ),
   stopScenario: operation(
@@ -278,13 +272,13 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   previewAnswer: operation(
     'POST /api/preview',
     'The answer that a token request would get now, if it were refused (`error`), or under a fault rule. Sends nothing.',
-    { body: object({ error: maybe(boolean), fault: maybe(FAULT_RULE) }), answer: PreviewView },
+    { body: object({ error: maybe(boolean), fault: maybe(FAULT_RULE) }), answer: shapes.PreviewView },
     ({ world }, { body }) => previewOf(world, body),
   ),
   tryOnce: operation(
     'POST /api/try',
     'Sends one token request and one call to /echo over the token plane.',
-    { body: OF_OWNER_AND_APP, answer: TryView },
+    { body: OF_OWNER_AND_APP, answer: shapes.TryView },
     (context, { body }) => tryOnce(credentialsView(context, body.owner, body.app)),
   ),
   createOwners: operation(
@@ -299,7 +293,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   reset: operation(
     'POST /api/reset',
     'Restores the state from the start.',
-    { body: NOTHING, answer: StateView },
+    { body: NOTHING, answer: shapes.StateView },
     (context) => {
       finishScenario(context.world, 'the sandbox was reset');
       actions.reset(context.world);
@@ -308,7 +302,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   ),
 };
 
-const viewOf = (world: World, ownerId: string): OwnerView =>
+const viewOf = (world: World, ownerId: string): shapes.OwnerView =>
   found(ownerViews(world, [actions.ownerOf(world, ownerId)])[0]);
 
 function found<Value>(value: Value | undefined, otherwise = 'it was removed meanwhile'): Value {
