@@ -577,19 +577,4 @@ describe('usage', () => {
     expect(ended.err).not.toContain('canary');
     expect(sandbox.ledger.entries()).toEqual([]);
   });
-
-  it('requires the variables', async () => {
-    const { code, err } = await runCommand(['doctor'], {});
-    expect(code).toBe(2);
-    expect(err).toContain('not set in the environment: OTR_BASE_URL');
-  });
-
-  it('Ctrl-C ends it, with exit code 130', { timeout: 5_000 }, async () => {
-    const interrupt = new AbortController();
-    const ended = await withServer(
-      () => interrupt.abort(),
-      (port) => runCommand(['doctor'], { ...CANARIES, OTR_BASE_URL: `http://127.0.0.1:${port}` }, interrupt.signal),
-    );
-    expect(ended).toEqual({ code: 130, out: '', err: '' });
-  });
 });

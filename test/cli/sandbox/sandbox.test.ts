@@ -337,27 +337,6 @@ describe('--state', () => {
     );
   });
 
-  const accessKeys = async (args: string[]) =>
-    (await running(['--json', ...FREE, ...args], async ({ first }) => JSON.parse(first).accessKeys as string[])).seen;
-
-  it('takes --owners beside an existing file, and refuses what contradicts it', async () => {
-    const state = join(folder, 'owners.json');
-    const few = await accessKeys(['--state', state, '--owners', '2', '--seed', '1']);
-    const more = await accessKeys(['--state', state, '--owners', '4']);
-    expect(more.slice(0, 2)).toEqual(few);
-    expect(more).toHaveLength(4);
-    for (const flags of [
-      ['--owners', '1'],
-      ['--seed', '2'],
-    ]) {
-      const { code, err } = await runCommand(['sandbox', ...FREE, '--state', state, ...flags]);
-      expect(code).toBe(2);
-      expect(err).toMatch(
-        /^owner-token-registry sandbox: --state: state file .*(leave out the (number of owners|seed))/,
-      );
-    }
-  });
-
   it.each([
     ['a path in no folder', () => join(folder, 'nowhere/state.json'), 'its folder does not exist'],
     ['a directory', () => folder, 'not a regular file'],
@@ -514,10 +493,5 @@ describe('--scenario with --exit-code', () => {
     });
     expect(seen).toEqual({ owners: 200, names: SCENARIOS.map(({ name }) => name) });
     expect(code).toBe(3);
-  });
-
-  it('is ended by Ctrl-C with 130', async () => {
-    const args = [...FREE, '--json', '--scenario', 'outage', '--exit-code'];
-    expect((await running(args, async ({ first }) => first)).code).toBe(130);
   });
 });

@@ -169,13 +169,6 @@ describe('the rest of the controls', () => {
     expect((await ask('/api/requests/2')).status).toBe(404);
   });
 
-  it('adds and removes a fault', async () => {
-    const { json } = await write('POST', '/api/faults', { kind: 'status', status: 500, when: { next: 1 } });
-    expect(json).toMatchObject({ kind: 'status', hits: 0, left: { requests: 1 } });
-    expect((await ask(`/api/faults/${json.id}`, { method: 'DELETE' })).json).toEqual([]);
-    expect((await ask(`/api/faults/${json.id}`, { method: 'DELETE' })).status).toBe(404);
-  });
-
   it('revokes tokens by fingerprint, by owner, and all', async () => {
     const token = await tokenFor(sandbox);
     const { tokens } = (await ask('/api/state')).json.picture.lanes[0];
@@ -189,14 +182,6 @@ describe('the rest of the controls', () => {
     expect((await write('POST', '/api/tokens/revoke', { all: true })).json).toEqual({ revoked: 1 });
     expect((await write('POST', '/api/tokens/revoke', { all: true, owner: 'x' })).status).toBe(400);
     expect((await write('POST', '/api/tokens/revoke')).status).toBe(400);
-  });
-
-  it('moves the clock', async () => {
-    const { json: frozen } = await write('POST', '/api/clock', { frozen: true });
-    const { json: later } = await write('POST', '/api/clock', { advanceMs: 60_000 });
-    expect(later).toEqual({ nowMs: frozen.nowMs + 60_000, frozen: true });
-    expect((await write('POST', '/api/clock', { frozen: false })).json.frozen).toBe(false);
-    expect((await write('POST', '/api/clock', { advanceMs: -1 })).status).toBe(400);
   });
 
   it('tries a request, and shows no secret', async () => {

@@ -16,11 +16,6 @@ async function start(profile: ProfileChanges): Promise<Sandbox> {
 afterEach(() => sandbox.close());
 
 describe('the shape of an answer', () => {
-  it('minimal has the token alone', async () => {
-    await start({ shape: 'minimal' });
-    expect(Object.keys((await askToken(sandbox)).json)).toEqual(['access_token']);
-  });
-
   it('odd differs in names, wrapping and how the lifetime is written, each by itself', async () => {
     await start({ shape: 'odd' });
     expect((await askToken(sandbox)).json).toEqual({

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Sandbox, SCENARIOS, type ScenarioName, startSandbox } from '../../../src/sandbox/index.ts';
+import { type Sandbox, SCENARIOS, startSandbox } from '../../../src/sandbox/index.ts';
 import { askToken, call } from '../client.ts';
 
 let sandbox: Sandbox;
@@ -47,11 +47,5 @@ describe('scenarios', () => {
     sandbox.runScenario('outage');
     sandbox.stopScenario();
     expect(sandbox.faults.list().map((fault) => fault.id)).toEqual([id]);
-  });
-
-  it('that do not exist are refused with those that do, and owners too', async () => {
-    expect(() => sandbox.runScenario('nothing' as ScenarioName)).toThrow(/cold-start, mass-expiry/);
-    expect(() => sandbox.runScenario('owner-revoked', { owner: 'nobody' })).toThrow('nobody');
-    expect((await ask('POST', '/api/scenarios/nothing')).status).toBe(404);
   });
 });

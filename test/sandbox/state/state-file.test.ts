@@ -75,14 +75,6 @@ describe('a state file', () => {
     },
   );
 
-  it('that cannot be created, or is a folder, is refused in words that say what to do', async () => {
-    const missing = start({ stateFile: join(folder, 'no', 'such', 'folder') });
-    await expect(missing).rejects.toMatchObject({ code: 'state_unwritable', cause: { code: 'ENOENT' } });
-    await expect(missing).rejects.toThrow(/its folder does not exist: choose a path in a writable folder/);
-    await expect(start({ stateFile: folder })).rejects.toMatchObject({ code: 'state_not_a_file' });
-    expect(readdirSync(folder)).toEqual([]);
-  });
-
   it('is used by one sandbox at a time', async () => {
     const first = await start();
     await expect(start()).rejects.toThrow(new RegExp(`in use by another sandbox \\(process ${process.pid}\\)`));

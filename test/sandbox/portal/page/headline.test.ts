@@ -85,12 +85,3 @@ it('success is amber below 99 %, red below 90 %, and 100 % only where nothing fa
   expect(success(98, 2)).toEqual(['98.0%', 'warning']);
   expect(success(1, 1)).toEqual(['50.0%', 'alarm']);
 });
-
-it('every figure says which period it is of', () => {
-  expect(Object.values(headline({ seconds: steady([1]) })).map(({ hint }) => hint)).toEqual([
-    'last 10 s; 900 since the start, 2 in flight',
-    '0 failures, last 1 min',
-    'of 8 have a usable token now',
-    'since the start, for owners with a good token',
-  ]);
-});
