@@ -5,7 +5,7 @@
  * millisecond. An owner that the service refuses counts as failed at once, one with any other failure after three tries.
  */
 
-import { nextTurn, settledWithin, type Time } from '../clock.ts';
+import { nextTurn, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import { isOwnerTokenError } from '../errors.ts';
 import { OptionCheck } from '../option-check.ts';
@@ -107,7 +107,9 @@ export async function warmUp(
   // Replaced, never mutated, because `onProgress` may have kept it.
   let report: WarmUpReport = { total: totalOf(accessKeys), ready: 0, failedCount: 0, failed: [] };
   let obtained = 0;
-  const obtain = obtainer(parts, signal, ended);
+  // What ends each wait, so that none outlasts the warm-up.
+  const waits = new Set<() => void>();
+  const obtain = obtainer(parts, signal, waits);
   const tryKey = async (accessKey: string, position: number) => {
     const error = await obtain(accessKey);
     if (error !== undefined) report = withFailure(report, error, position);
@@ -143,13 +145,24 @@ export async function warmUp(
     await Promise.race([tryAll(), ended]);
   } finally {
     ending.abort();
+    for (const end of waits) end();
   }
   return report;
 }
 
 /** Returns what tries one key until it has a token, or fails in a way that is not waited for, and returns that failure. */
-function obtainer({ tokens, time }: WarmUpParts, signal: AbortSignal, ended: Promise<never>) {
+function obtainer({ tokens, time }: WarmUpParts, signal: AbortSignal, waits: Set<() => void>) {
   let lastSuccessMs = time.now().monotonicMs;
+  const wait = (ms: number) =>
+    new Promise<void>((resolve) => {
+      const end = () => {
+        cancel();
+        waits.delete(end);
+        resolve();
+      };
+      const cancel = time.startTimer(end, ms);
+      waits.add(end);
+    });
   return async (accessKey: string): Promise<unknown> => {
     for (let tries = 1; ; tries++) {
       try {
@@ -162,7 +175,7 @@ function obtainer({ tokens, time }: WarmUpParts, signal: AbortSignal, ended: Pro
         const waitMs = waitAfter(error, tries, now.wallMs);
         const waitedMs = now.monotonicMs - lastSuccessMs;
         if (waitMs === undefined || waitedMs + waitMs > MAX_PATIENCE_MS) return error ?? new Error();
-        await settledWithin(time, waitMs, ended);
+        await wait(waitMs);
       }
     }
   };
