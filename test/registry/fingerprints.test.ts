@@ -16,19 +16,19 @@ it('fingerprints are the same with the same key, in every replica', () => {
     `);
 });
 
-it('fingerprints are others with another key, and with none', () => {
+it('fingerprints differ with another key, and with none', () => {
   const names = [new Fingerprints(KEY), new Fingerprints(new Uint8Array(16)), new Fingerprints(), new Fingerprints()];
   expect(new Set(names.map((each) => each.namesOf('key-1').owner)).size).toBe(4);
 });
 
-it('fingerprints tell owner from owner and token from token, and never give one string one name in both roles', () => {
+it('fingerprints differ between owners, between tokens, and between an owner and a token of the same text', () => {
   const names = new Fingerprints(KEY);
   expect(names.namesOf('a').owner).not.toBe(names.namesOf('b').owner);
   expect(names.ofToken('a')).not.toBe(names.ofToken('b'));
   expect(names.namesOf('a').owner.replace('owner_', '')).not.toBe(names.ofToken('a').replace('token_', ''));
 });
 
-it('fingerprints say what they name, in 96 bits', () => {
+it('fingerprints have a prefix that says what they name, and 96 bits', () => {
   const names = new Fingerprints(KEY);
   expect(names.namesOf('a').owner).toMatch(/^owner_[\w-]{16}$/);
   expect(names.ofToken('a')).toMatch(/^token_[\w-]{16}$/);
@@ -38,23 +38,23 @@ describe('labels', () => {
   const named = (label: (accessKey: string) => string) => new Fingerprints(KEY, label).namesOf('key-1').owner;
   const unnamed = new Fingerprints(KEY).namesOf('key-1').owner;
 
-  it('labels take the place of an owner’s fingerprint, not of a token’s', () => {
+  it('labels replace an owner’s fingerprint, not a token’s', () => {
     expect(named((accessKey) => `customer ${accessKey.length}`)).toBe('customer 5');
     expect(new Fingerprints(KEY, () => 'x').ofToken('t')).toBe(new Fingerprints(KEY).ofToken('t'));
   });
 
   it.each([
     ['are empty', () => ''],
-    ['are no strings', () => 42 as unknown as string],
+    ['are not strings', () => 42 as unknown as string],
     ['are undefined', () => undefined as unknown as string],
-    ['have the key in them', (accessKey: string) => `customer ${accessKey}!`],
+    ['contain the access key', (accessKey: string) => `customer ${accessKey}!`],
     [
-      'cannot be had',
+      'throw',
       () => {
         throw new Error('no');
       },
     ],
-  ])('labels that %s are none', (_, label) => {
+  ])('labels that %s are ignored', (_, label) => {
     expect(named(label)).toBe(unnamed);
   });
 });
