@@ -16,7 +16,7 @@ function withDead(...dead: string[]) {
 }
 
 it('the list of owners has those that fail first, then the one used last, each by its label and never by its key', async () => {
-  const { registry } = withDead('key-2');
+  const { registry, clock, source } = withDead('key-2');
   for (const accessKey of keys(3)) await registry.getToken(accessKey).catch(() => {});
   await registry.getToken('key-1');
   const listed = registry.owners();
@@ -30,6 +30,11 @@ it('the list of owners has those that fail first, then the one used last, each b
   expect(registry.owners({ limit: 1 })).toEqual(listed.slice(0, 1));
   expect(registry.owners({ state: 'failing' })).toEqual(listed.slice(0, 1));
   expect(registry.owners({ state: 'working' })).toEqual(listed.slice(1));
+  clock.advance(800_000);
+  source.script((call) => call.fail(refused()));
+  await registry.getToken('key-1');
+  await settle();
+  expect(registry.owners({ state: 'working' }).map(({ owner }) => owner)).toEqual(['OWNER 3']);
   registry.forgetAll();
   expect(registry.owners()).toEqual([]);
 });
