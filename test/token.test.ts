@@ -82,7 +82,7 @@ describe('an issued token', () => {
     { token: `!${'~'.repeat(16_383)}` },
     { token: 'a', tokenType: 'Bearer' },
     { token: 'a', tokenType: "dpop!#$%&'*+.^_`|~-1" },
-    { token: 'a', tokenType: 'x'.repeat(64) },
+    { token: 'a', tokenType: 'x'.repeat(20) },
     { token: 'a', requestedAtMs: 0 },
     { token: 'a', requestedAtMs: -1.5 },
   ])('an issued token is good: %#', (issued) => {
@@ -109,7 +109,7 @@ describe('an issued token', () => {
     [{ token: 'a', tokenType: '' }, NO_SCHEME],
     [{ token: 'a', tokenType: 'Bearer ' }, NO_SCHEME],
     [{ token: 'a', tokenType: ' Bearer' }, NO_SCHEME],
-    [{ token: 'a', tokenType: 'x'.repeat(65) }, NO_SCHEME],
+    [{ token: 'a', tokenType: 'x'.repeat(21) }, NO_SCHEME],
     [{ token: 'a', tokenType: null }, NO_SCHEME],
     [{ token: 'a', requestedAtMs: Number.NaN }, NO_NUMBER],
     [{ token: 'a', requestedAtMs: Number.POSITIVE_INFINITY }, NO_NUMBER],
