@@ -313,7 +313,7 @@ export function readIssued(returned: unknown): IssuedToken | { readonly problem:
   if (token === '') return { problem: 'the token is empty' };
   if (token.length > MAX_TOKEN_LENGTH) return { problem: `the token is longer than ${MAX_TOKEN_LENGTH} characters` };
   if (!/^[\x21-\x7e]+$/.test(token)) return { problem: 'the token has characters that a header cannot carry' };
-  // It is shown in logs, so it must be too short for a secret. The longest registered scheme has 17 characters.
+  // It is shown in logs, so it must be too short for a secret. The longest registered scheme, SCRAM-SHA-256, has 13 characters.
   if (tokenType !== undefined && !(typeof tokenType === 'string' && /^[\w!#$%&'*+.^`|~-]{1,20}$/.test(tokenType))) {
     return { problem: 'the token type is not an authentication scheme' };
   }
