@@ -111,14 +111,14 @@ export function dropIdleSockets(agent: http.Agent): void {
  * for a whole batch keeps it in the CPU's caches. Failures are deferred too, to keep the order of completion.
  */
 export class ResultBatch {
-  #results: (readonly [resolve: (result: ExchangeResult) => void, ExchangeResult])[] = [];
+  #results: (() => void)[] = [];
 
-  add(resolve: (result: ExchangeResult) => void, result: ExchangeResult): void {
-    if (this.#results.push([resolve, result]) > 1) return;
+  add(deliver: () => void): void {
+    if (this.#results.push(deliver) > 1) return;
     setImmediate(() => {
       const results = this.#results;
       this.#results = [];
-      for (const [resolve, result] of results) resolve(result);
+      for (const each of results) each();
     });
   }
 }
@@ -129,7 +129,7 @@ export function postOverHttp(exchange: Exchange, agent: http.Agent, batch: Resul
     const { deadline, headers } = exchange;
     const options: http.RequestOptions = { ...exchange.target.options, headers, agent };
     // May be called again: the first result counts, because the batch keeps their order.
-    const end = (result: ExchangeResult): void => batch.add(resolve, result);
+    const end = (result: ExchangeResult): void => batch.add(() => resolve(result));
     if (deadline.reason) return resolve({ error: deadline.reason });
     const secure = options.protocol === 'https:';
     let request: http.ClientRequest;
