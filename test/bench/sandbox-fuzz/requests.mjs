@@ -125,7 +125,7 @@ function controlRequest(random, sandbox) {
   );
   const query =
     random() < 0.15
-      ? `?${pick(random, ['owner', 'limit', 'lastEventId', 'token', junk(random)])}=${pick(random, ['owner-001', '3', '-1', junk(random)])}`
+      ? `?${pick(random, ['owner', 'limit', 'windowMs', 'token', junk(random)])}=${pick(random, ['owner-001', '3', '-1', junk(random)])}`
       : '';
   const body =
     method === 'GET' ? '' : mutated(random, () => JSON.stringify(thinned(random, controlBody(random, pattern))));
