@@ -47,7 +47,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
 /** The runtime dependencies, and the only files that may import them. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
-  'lru-cache': ['registry/owner-table.ts', 'redis/known-generations.ts', 'expiry/learned-lifetime.ts'],
+  'lru-cache': ['registry/owner-table.ts', 'expiry/learned-lifetime.ts'],
   'p-limit': ['registry/warm-up.ts'],
   // Optional peers.
   '@opentelemetry/api': ['otel/instrument.ts', 'otel/spans.ts'],
