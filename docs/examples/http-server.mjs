@@ -15,7 +15,8 @@ const server = http.createServer(async (request, response) => {
     const signal = AbortSignal.timeout(5_000);
     const apiResponse = await registry.ownerFetch(accessKey)(`${baseUrl}/echo`, { signal });
     const body = await apiResponse.text();
-    response.writeHead(apiResponse.status, { 'content-type': 'application/json' }).end(body);
+    const status = apiResponse.status === 401 ? 502 : apiResponse.status; // a 401 of yours would log your caller out
+    response.writeHead(status, { 'content-type': 'application/json' }).end(body);
   } catch (error) {
     // Without a token: an OwnerTokenError. Without a response of the API, or not in time: what fetch throws.
     if (!isOwnerTokenError(error)) return response.writeHead(502).end('api_unreachable');

@@ -9,6 +9,8 @@ import { isOwnerTokenError } from 'owner-token-registry';
 export async function answerOf(call, url, warn) {
   try {
     const response = await call(url, { signal: AbortSignal.timeout(5_000) });
+    // With a new token too: a 401 of yours would log your caller out.
+    if (response.status === 401) return jsonAnswer(502, { error: 'api_unauthorized' });
     const headers = { 'content-type': response.headers.get('content-type') ?? 'text/plain' };
     return { status: response.status, headers, body: await response.text() };
   } catch (error) {

@@ -12,8 +12,8 @@ let url;
 
 beforeEach(async () => {
   sandbox = await startSandbox();
-  const { url: baseUrl, clientId, clientSecret, clock } = sandbox;
-  registry = new OwnerTokenRegistry({ source: new TokenEndpoint({ baseUrl, clientId, clientSecret, clock }), clock });
+  const { url: baseUrl, clientId, clientSecret } = sandbox;
+  registry = new OwnerTokenRegistry({ source: new TokenEndpoint({ baseUrl, clientId, clientSecret }) });
   server = createApp(registry, baseUrl, async () => sandbox.accessKeys[0]).listen(0, '127.0.0.1');
   await once(server, 'listening');
   url = `http://127.0.0.1:${server.address().port}/device`;
@@ -25,7 +25,7 @@ afterEach(async () => {
   await sandbox.close();
 });
 
-test('passes the answer of the API on', async () => {
+test('returns the response of the API', async () => {
   const response = await fetch(url);
   expect(response.status).toBe(200);
   expect(await response.json()).toMatchObject({ owner: expect.any(String) });
@@ -34,6 +34,20 @@ test('passes the answer of the API on', async () => {
 test('needs one token for many requests', async () => {
   await Promise.all(Array.from({ length: 20 }, () => fetch(url)));
   expect(sandbox.ledger.count({ kind: 'token' })).toBe(1);
+});
+
+test('answers 502 for a revoked owner', async () => {
+  sandbox.revokeAccessKey(sandbox.accessKeys[0]);
+  const response = await fetch(url);
+  expect(response.status).toBe(502);
+  expect(await response.json()).toEqual({ error: 'owner_refused' });
+});
+
+test('answers 502 when the API answers 401 even to a new token', async () => {
+  sandbox.faults.add({ kind: 'status', status: 401, target: { path: 'echo' } });
+  const response = await fetch(url);
+  expect(response.status).toBe(502);
+  expect(await response.json()).toEqual({ error: 'api_unauthorized' });
 });
 
 test('says when to come back while the token service is down', async () => {
