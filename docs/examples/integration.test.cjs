@@ -25,7 +25,7 @@ test('works through an outage of the token endpoint', async () => {
   expect(response.status).toBe(200);
 });
 
-test('says which owner is refused', async () => {
+test('rejects with owner_refused for a revoked access key', async () => {
   const [accessKey] = sandbox.accessKeys;
   sandbox.revokeAccessKey(accessKey);
   await expect(registry.getToken(accessKey)).rejects.toMatchObject({ code: 'owner_refused', retryable: false });

@@ -27,7 +27,7 @@ test('works through an outage of the token endpoint', async () => {
   assert.equal(response.status, 200);
 });
 
-test('says which owner is refused', async () => {
+test('rejects with owner_refused for a revoked access key', async () => {
   const [accessKey] = sandbox.accessKeys;
   sandbox.revokeAccessKey(accessKey);
   await assert.rejects(registry.getToken(accessKey), { code: 'owner_refused', retryable: false });

@@ -26,7 +26,7 @@ describe('our integration', () => {
     expect(response.status).toBe(200);
   });
 
-  it('says which owner is refused', async () => {
+  it('rejects with owner_refused for a revoked access key', async () => {
     const [accessKey = ''] = sandbox.accessKeys;
     sandbox.revokeAccessKey(accessKey);
     await expect(registry.getToken(accessKey)).rejects.toMatchObject({ code: 'owner_refused', retryable: false });
