@@ -42,7 +42,8 @@ export async function diagnose(failed: FailedRequest, signal: AbortSignal): Prom
     isPortal: isAddressStatus(failed.error.status) && (await look(signal, (own) => isPortal(failed.credentials, own))),
   });
   const said = failed.failure?.errorDescription;
-  return said === undefined ? advice : `The service says: "${said}" ${advice}`;
+  if (said === undefined) return advice;
+  return `The service says: "${said}"${/[.!?]$/.test(said) ? '' : '.'} ${advice}`;
 }
 
 /** A port that speaks TLS cuts a plain request off, answers with a TLS alert, or with a bare 400. */
