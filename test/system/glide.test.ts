@@ -14,7 +14,7 @@ const reason = noRedis ? 'redis-server is not installed' : glide ? '' : 'GLIDE h
 
 /** `fromGlide` as the page has it. */
 async function fromGlide(): Promise<(client: object) => RedisPort> {
-  const example = examplesOf('docs/fleet-setup.md').find(({ code }) => code.includes('fromGlide'));
+  const example = examplesOf('docs/recipes/glide.md').find(({ code }) => code.includes('fromGlide'));
   mkdirSync(EXAMPLES_FOLDER, { recursive: true });
   const file = join(EXAMPLES_FOLDER, 'glide-port.ts');
   writeFileSync(file, example?.code ?? '');
