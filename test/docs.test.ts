@@ -89,6 +89,7 @@ describe('examples', () => {
         OTR_CLIENT_SECRET: sandbox.clientSecret,
         OTR_ACCESS_KEY: sandbox.accessKeys[0],
         OTR_SEALING_KEY: '0123456789abcdef'.repeat(4),
+        OTR_FINGERPRINT_KEY: 'fedcba9876543210'.repeat(4),
         // Without Redis, the fleet examples fall back to the endpoint, as a replica would.
         REDIS_URL: redis?.url ?? 'redis://127.0.0.1:1',
         ...(example.page === 'docs/networking.md' && network.env),
