@@ -139,7 +139,7 @@ function sizingOf(figures) {
         'one script per owner and replica',
         `${en(owners * replicas)} scripts, ${restart(leastUs)} to ${restart(mostUs)} s of a core`,
       ],
-      ['Redis is empty', 'one request per owner', `${en(owners)}, as tokens end; with cold replicas at once`],
+      ['Redis is empty', 'one request per owner', `${en(owners)}, as tokens expire; with cold replicas at once`],
       ['`maxOwners` of each registry', 'above the owners that the replica serves', '120,000'],
     ],
   );
