@@ -203,8 +203,8 @@ export const boundsAttempts: Expectation = (record) => {
   );
 };
 
-/** With fewer attempts, what separates them is the demand of the integration's callers, not its backoff. */
-const ENOUGH_TO_GROW = 6;
+/** Fewer attempts in 30 s are far enough apart. Also, it may be the demand of callers that separates them, or turns of owners. */
+const ENOUGH_TO_GROW = 8;
 const LEAST_GROWTH = 1.5;
 
 /** Compares the later half of the waits between an owner's attempts with the earlier half, over all owners. */

@@ -155,7 +155,7 @@ describe('a verdict', () => {
         }),
       );
     expect(await expectations(5, 100)).toEqual([]);
-    expect(await expectations(6, 100)).toEqual([
+    expect(await expectations(8, 100)).toEqual([
       'Sends at most 5 attempts for one owner within a second',
       'Waits longer after each attempt: the later waits are at least 1.5 times the earlier',
     ]);
