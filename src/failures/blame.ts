@@ -302,10 +302,12 @@ function opened<O>(
 
 /**
  * The service works. If its circuit was open less than a minute after the last time, it fails in part, and the next check would
- * refuse calls that it may well serve: it is trusted twice as long as the last time.
+ * refuse calls that it may well serve: it is trusted twice as long as the last time. But not after 429s, which slow calls down.
  */
 function trusted<O>(blame: Blame<O>, nowMs: number): Blame<O> {
-  if (!blame.circuit) return { ...closed(blame), trustedUntilMs: nowMs + TRUST_MS.first };
+  const { circuit } = blame;
+  if (!circuit || circuit.error.code === 'rate_limited')
+    return { ...closed(blame), trustedUntilMs: nowMs + TRUST_MS.first };
   const lastMs = nowMs - blame.trustedUntilMs < TRUST_MS.most ? blame.trustMs : 0;
   const trustMs = Math.min(Math.max(TRUST_MS.first, 2 * lastMs), TRUST_MS.most);
   return { ...closed(blame), trustedUntilMs: nowMs + trustMs, trustMs };

@@ -350,6 +350,17 @@ describe('an open circuit', () => {
     expect(Array.from({ length: 6 }, () => trustedMs(1)).slice(-2)).toEqual([32_000, 60_000]);
   });
 
+  it('the service is trusted for a second after a circuit that 429s opened', () => {
+    const story = known();
+    const limited = new OwnerTokenError('rate_limited', 'no', { status: 429 });
+    for (let round = 1; round < 3; round++) {
+      story.nowMs = round * 2_000;
+      story.fails('abc', limited).asked('y').trialFails('y', limited).asked('x').trialFails('x', limited);
+      due(story).asked('y').trialSucceeds('y');
+    }
+    expect(story.blame.trustedUntilMs - story.nowMs).toBe(1_000);
+  });
+
   it('a slow trial refuses calls until its deadline', () => {
     const story = due(open()).asked('y').slow('y', { isTrial: true });
     expect(story.blame.circuit).toMatchObject({ scope: 'endpoint', count: 1, retryAtMonotonicMs: 9_999 });

@@ -25,7 +25,8 @@ describe('M1', () => {
   });
 
   it('M1 the code follows the scope: in errors, refusals, descriptions, stats and reports', async () => {
-    const { registry, clock, source } = scripted();
+    const pauses = { client: { baseMs: 1_000, capMs: 30_000 } };
+    const { registry, clock, source } = scripted({ pauses });
     source.script((call) => call.fail(bare401()));
     const owners = keys(10);
     for (const key of owners.slice(0, 9)) {
