@@ -122,7 +122,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
       await shows(lanes).toContain(
         '2 × 200, 1 × wasted, 1 × 429, 1 × 5xx, 1 × no usable answer, 1 × refused or revoked.',
       );
-      for (const kind of ['ok', 'error', 'limited', 'refused']) expect(await painted(kind), kind).toBeGreaterThan(0);
+      for (const kind of ['ok', 'error', 'limited', 'refused']) await shows(() => painted(kind)).toBeGreaterThan(0);
       expect(await textOf(figure('Wasted requests'))).toMatch(/^1\b/);
       await button('Table').click();
       const rows = page.locator('.lanes-section tbody tr');
