@@ -7,7 +7,7 @@
  * | another call holds the lease | a follower | releases its permit, waits for a wake-up, and reads the record again |
  * | the lease that it waited for ended with a failure | refused | fails with it |
  * | nobody holds the lease | the leader | takes it, requests a token, and publishes that or the failure |
- * | nothing in time, or only leases of others for too long | a fallback | requests a token by itself and offers it to the others |
+ * | nothing in time, or leases of others for as long as one lasts | a fallback | requests a token by itself and offers it to the others |
  */
 
 import { randomBytes } from 'node:crypto';
@@ -44,8 +44,6 @@ export interface Sharing {
   stoppedAtMs?: number | undefined;
 }
 
-/** How many leases a call waits for at most: that of a leader which died, and that of its successor. */
-const MAX_LEASES = 2;
 
 /** Redis costs no call more than this: the time without a reply, and the jitter before its own request. */
 const MAX_DELAY_MS = 1_000;
@@ -177,7 +175,7 @@ export class SharedCall {
     const { clock, leaseMs } = this.#sharing;
     const nowMs = clock.monotonic();
     this.#leaveLine();
-    this.#followsUntilMs ??= nowMs + MAX_LEASES * leaseMs;
+    this.#followsUntilMs ??= nowMs + leaseMs;
     if (nowMs >= this.#followsUntilMs) return this.#send();
     this.#followed = generation;
     this.#releasePermit();
