@@ -1,7 +1,9 @@
 /** The arena itself: what it plays is reproducible, and its judge notices what it is there for. */
 
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { compare } from './compare.ts';
+import { WORSE } from './judge.ts';
 import { play } from './play.ts';
 import { randomWorld } from './random/index.ts';
 import { MIN, type Scene } from './scene.ts';
@@ -36,6 +38,17 @@ describe('the arena', () => {
   it('names no two scenes alike', () => {
     const names = Object.values(SCENES).flatMap((scenes) => scenes.map(({ name }) => name));
     expect(new Set(names).size).toBe(names.length);
+  });
+
+  it('has a page whose totals count its rows', () => {
+    const page = readFileSync('docs/arena.md', 'utf8');
+    const [, scenes, totals = ''] = /^Of (\d+) scenes .* against plain for (.*)\.$/m.exec(page) ?? [];
+    const rows = page.split('\n').filter((line) => /^\|.*\d %, /.test(line));
+    const columns = ['registry', 'plain', 'breaker', 'openid-client', 'badgateway'];
+    const held = columns.map((_, at) => rows.filter((row) => !row.split('|')[at + 2]?.includes(WORSE)).length);
+    expect(rows).toHaveLength(Object.values(SCENES).flat().length);
+    expect(Number(scenes)).toBe(rows.length);
+    expect(totals).toBe(columns.map((name, at) => `${name} in ${held[at]}`).join(', '));
   });
 
   it('leaves the clock of the process as it was', async () => {

@@ -2,7 +2,7 @@
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { compare } from './compare.ts';
-import { judge } from './judge.ts';
+import { cellOf, WORSE } from './judge.ts';
 import { peers } from './peers.ts';
 import type { Played } from './play.ts';
 import { randomWorld } from './random/index.ts';
@@ -48,10 +48,9 @@ async function rows(scenes: readonly Scene[], held: Map<string, number>): Promis
     const { run, baselines } = await compare(scene, 1, registry, [breaker, ...peers]);
     const [plain] = baselines as [Played];
     const cells = [run, ...baselines].map((each) => {
-      const isWorse = judge(each, scene, plain).length > 0;
-      if (!isWorse) held.set(each.subject, (held.get(each.subject) ?? 0) + 1);
-      const unwanted = each.outage + each.limit + each.dead;
-      return `${each.inTime.toFixed(1)} %, ${unwanted.toLocaleString('en')}${isWorse ? ' ✗' : ''}`;
+      const cell = cellOf(each, scene, plain);
+      if (!cell.endsWith(WORSE)) held.set(each.subject, (held.get(each.subject) ?? 0) + 1);
+      return cell;
     });
     lines.push(`| ${scene.name} | ${cells.join(' | ')} |`);
   }

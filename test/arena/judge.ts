@@ -82,3 +82,13 @@ function waitOf({ waitsMs }: Played, baseline: Played): number {
   const rank = Math.floor(0.99 * Math.min(baseline.waitsMs.length, waitsMs.length));
   return waitsMs[Math.min(rank, waitsMs.length - 1)] ?? 0;
 }
+
+/** Marks a run that is worse than plain's. */
+export const WORSE = ' ✗';
+
+/** What the table of docs/arena.md says of a run. */
+export function cellOf(played: Played, scene: Scene, plainly: Played): string {
+  const unwanted = played.outage + played.limit + played.dead;
+  const mark = judge(played, scene, plainly).length > 0 ? WORSE : '';
+  return `${played.inTime.toFixed(1)} %, ${unwanted.toLocaleString('en')}${mark}`;
+}
