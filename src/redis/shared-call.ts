@@ -44,7 +44,6 @@ export interface Sharing {
   stoppedAtMs?: number | undefined;
 }
 
-
 /** Redis costs no call more than this: the time without a reply, and the jitter before its own request. */
 const MAX_DELAY_MS = 1_000;
 
