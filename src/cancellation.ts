@@ -1,7 +1,7 @@
 /**
- * How a token request ends early: by the registry, or at the time limit of the token endpoint. A source sees a genuine `AbortSignal`, but one that is created only when it is
- * read: creating it and listening to it costs as much as the rest of the registry's work on a request. Sources of this
- * package listen to the {@link Cancellation} itself.
+ * How a token request ends early: the registry cancels it, or the token endpoint's time limit passes. A source gets a
+ * genuine `AbortSignal`, created only when the source reads it: creating one and listening to it costs as much as the rest
+ * of the registry's work on a request. The sources of this package listen to the {@link Cancellation} itself.
  */
 
 import { type Clock, startTimer } from './clock.ts';
@@ -78,7 +78,7 @@ export class Cancellation implements Cancellable {
 
 /**
  * The time limit of one request to the token endpoint, from reading the secret to the last byte of the response. Not an
- * `AbortSignal` either: its steps follow one another, so one listener is enough.
+ * `AbortSignal` either: the steps of a request follow one another, so one listener is enough.
  */
 export class Deadline {
   /** Why the request must end: a timeout, or `closed` if the caller's signal aborts first. Undefined while it may run. */

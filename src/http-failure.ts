@@ -111,8 +111,8 @@ const UNREACHED =
   /^(ECONNREFUSED|ENOTFOUND|EAI_[A-Z]+|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL|UND_ERR_ABORTED)$/;
 
 /**
- * The failure kind of the error codes of Node's sockets, TLS, HTTP parser, zlib and brotli, of undici, and our own. Then
- * codes and names that clients put in their place.
+ * The failure kind of each error code: first the codes of Node's sockets, TLS, HTTP parser, zlib and brotli, of undici, and
+ * our own; then the codes and names that HTTP clients replace them with.
  */
 const KIND_OF_CODE: readonly (readonly [RegExp, HttpFailure['kind']])[] = [
   [/^ERR_REDIRECTED$/, 'status'],
@@ -130,7 +130,7 @@ const KIND_OF_CODE: readonly (readonly [RegExp, HttpFailure['kind']])[] = [
   [/^(SyntaxError|ERR_BODY_PARSE_FAILURE|OAUTH_(RESPONSE_IS_NOT_[A-Z]+|PARSE_ERROR|INVALID_RESPONSE))$/, 'body'],
 ];
 
-/** The failure kind of an error: the first in the table that a code of the error or of its causes has. */
+/** The failure kind of an error: that of the first row that matches a code of the error or of its causes. */
 export function kindOfError(error: unknown): HttpFailure['kind'] | undefined {
   const codes = codesOf(error);
   return KIND_OF_CODE.find(([pattern]) => codes.some((code) => pattern.test(code)))?.[1];

@@ -1,6 +1,6 @@
 /**
- * Token requests: the ready-made shapes, which make them of the credentials, and the check of what a shape returned. The origin of `baseUrl` bounds where a
- * request may go, so what is returned may neither name another host nor leave the path of `baseUrl`.
+ * Token requests: the ready-made shapes, which build them from the credentials, and the check of what a shape returned. A
+ * request may go only to the origin of `baseUrl`, so a shape may neither name another host nor leave the path of `baseUrl`.
  */
 
 import { OptionCheck } from '../option-check.ts';

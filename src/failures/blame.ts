@@ -46,7 +46,7 @@ export interface Blame<O> {
   readonly newestSuccess: number;
   /** The service has shown that it works: until this time no check begins. */
   readonly trustedUntilMs: number;
-  /** How long it was trusted when the circuit last closed. */
+  /** How long the service was trusted when the circuit last closed, unless 429s had opened it. */
   readonly trustMs: number;
   /** Counts how often the circuit, or a check, has closed: a trial of an earlier round says nothing of this one. */
   readonly round: number;
@@ -99,7 +99,7 @@ const SUSPECTS_BEFORE_ANY_SUCCESS = 10;
 const CANARIES_TO_ASK = 2;
 /** More than a check needs, because some may be busy, forgotten or evicted. */
 const CANARIES_KEPT = 16;
-/** A service that has shown that it works is trusted this long, but see {@link trusted}. */
+/** How long a service that has shown that it works is trusted; {@link trusted} chooses. */
 const TRUST_MS = { first: 1_000, most: 60_000 } as const;
 /** A call waits for a pause that ends within this time. A longer pause refuses it. */
 const PATIENCE_MS = 1_000;
@@ -211,7 +211,7 @@ function suspect<O>(
   const suspects = blame.suspects.includes(owner) ? blame.suspects : [...blame.suspects, owner];
   const enough = hasCanaries ? SUSPECTS_TO_CHECK : SUSPECTS_BEFORE_ANY_SUCCESS;
   if (suspects.length < enough) return { blame: { ...blame, suspects } };
-  // Drops this suspect, so that the next one after the second of trust begins a check.
+  // Drops this suspect, so that the first one after the time of trust begins a check.
   if (nowMs < trustedUntilMs) return { blame };
   return { blame: { ...blame, phase: 'checking', asked: [], failedCanaries: 0, failure }, askCanary: hasCanaries };
 }
@@ -301,8 +301,9 @@ function opened<O>(
 }
 
 /**
- * The service works. If its circuit was open less than a minute after the last time, it fails in part, and the next check would
- * refuse calls that it may well serve: it is trusted twice as long as the last time. But not after 429s, which slow calls down.
+ * The service works. If its circuit closes again within a minute of the end of the last trust, the service fails in part, and
+ * the next check would refuse calls that it may well serve: so it is trusted for twice as long. After 429s, which slow calls
+ * down anyway, it is trusted for the shortest time.
  */
 function trusted<O>(blame: Blame<O>, nowMs: number): Blame<O> {
   const { circuit } = blame;

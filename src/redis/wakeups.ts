@@ -11,8 +11,8 @@ import { type Clock, startTimer } from '../clock.ts';
 import type { RedisPort } from './ports.ts';
 
 /**
- * How long a follower waits before it reads the record again. With a subscription only a lost message takes this long, or a
- * Redis that has become unavailable: this and the time for a reply are a second.
+ * How long a follower waits before it reads the record again. With a subscription it waits this long only if a message is
+ * lost or Redis has become unavailable: this wait and the deadline of the read add up to a second.
  */
 const POLL_MS = { unsubscribed: 150, subscribed: 750 } as const;
 
@@ -41,7 +41,7 @@ export interface Watch {
   next(ms: number, readAtMs: number): Promise<void>;
   /** Ends the sleep, or the next one. */
   wake(): void;
-  /** The call waits no more. */
+  /** The call no longer waits. */
   stop(): void;
 }
 

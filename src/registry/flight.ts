@@ -90,7 +90,7 @@ export class Flight {
   }
 }
 
-/** The error of a request that gets no token for a reason of its own: the queue, or the denylist. */
+/** The error of a request that failed inside the registry: in the queue, or because of the denylist. */
 export function errorOf({ slot }: Flight, code: OwnerTokenErrorCode, message: string, now: Instant): OwnerTokenError {
   return new OwnerTokenError(code, message, { owner: slot.owner, failedAtMs: now.wallMs });
 }

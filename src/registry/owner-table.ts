@@ -156,7 +156,7 @@ export class OwnerTable {
     }
   }
 
-  /** Later callers do not join this request. Returns whether they did so far. */
+  /** Keeps later callers from joining this request. Returns whether they could join it until now. */
   detach(flight: Flight): boolean {
     const box = this.#flights.get(flight.accessKey);
     if (box?.flight !== flight) return false;
@@ -173,8 +173,8 @@ export class OwnerTable {
   }
 
   /**
-   * Drops the caches, because `lru-cache` clears itself in quadratic time. Returns the requests that have not ended, read from the
-   * old map without a copy, because only the new one changes from now on.
+   * Drops the caches, because `lru-cache` clears itself in quadratic time. Returns the requests that have not ended, read
+   * from the old map without a copy, because only the new one changes from now on.
    */
   clear(): Iterable<Flight> {
     const flights = flightsIn(this.#flights.values());

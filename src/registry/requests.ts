@@ -79,8 +79,8 @@ export class Requests {
   }
 
   /**
-   * A pause refuses the call. Before the first success, a request begins for some of the calls that the circuit refuses, ever
-   * fewer: nothing else can show that the service works.
+   * Refuses the call because of a pause. Before the first success, it admits some of the calls that the circuit would refuse,
+   * fewer and fewer: nothing else can show that the service works.
    */
   refuse(
     slot: Slot,

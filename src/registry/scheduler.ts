@@ -54,7 +54,7 @@ export class Scheduler {
   /** How many canaries were sent. */
   canaries = 0;
   readonly queue = new RequestQueue();
-  /** What the outcomes so far say of the service. Changed only by {@link Scheduler.step}. */
+  /** What the outcomes so far say about the service. Changed only by {@link Scheduler.step}. */
   health: Health<string>;
   readonly #settings: RegistrySettings;
   readonly #time: Time;
@@ -264,7 +264,7 @@ export class Scheduler {
     return trialRound === this.health.blame.round;
   }
 
-  /** {@link Scheduler.isTrial}, for its outcome, which counts once. */
+  /** As {@link Scheduler.isTrial}, but only once for each request, because its outcome counts once. */
   endTrial(flight: Flight): boolean {
     const isTrial = this.isTrial(flight);
     flight.trialRound = undefined;
@@ -331,7 +331,7 @@ export class Scheduler {
     this.startNext();
   }
 
-  /** Starts nothing any more. Returns all requests that have not ended. */
+  /** Starts no further request. Returns all requests that have not ended. */
   close(): Flight[] {
     this.#isClosed = true;
     this.#cancelWake?.();

@@ -1,4 +1,4 @@
-/** One call of the source: its arguments, its time limit, and what becomes of its outcome: a token to hold, or an error. */
+/** One call of the source: its arguments, its time limit, and what its outcome becomes: a token to hold, or an error. */
 
 import type { Cancellation } from '../cancellation.ts';
 import { elapsedMs, type Instant, MAX_READING_ERROR_MS, type Time } from '../clock.ts';

@@ -108,7 +108,7 @@ export async function warmUp(
   // Replaced, never mutated, because `onProgress` may have kept it.
   let report: WarmUpReport = { total: totalOf(accessKeys), ready: 0, failedCount: 0, failed: [] };
   let obtained = 0;
-  // What ends each wait, so that none outlasts the warm-up.
+  // Functions that end the current waits, so that none outlasts the warm-up.
   const waits = new Set<() => void>();
   const obtain = obtainer(parts, signal, waits);
   const tryKey = async (accessKey: string, position: number) => {
@@ -133,7 +133,7 @@ export async function warmUp(
         .finally(() => trying.delete(tried));
       trying.add(tried);
       if (pulled % KEYS_PER_TURN === 0) await nextTurn();
-      // A no-op takes the next free place, so a key is pulled only when there is one.
+      // A no-op waits for the next free slot of the limit, so the next key is pulled only when it can be tried.
       await limit(() => {});
     }
     report = { ...report, total: pulled };
@@ -149,7 +149,7 @@ export async function warmUp(
   return report;
 }
 
-/** Returns what tries one key until it has a token, or fails in a way that is not waited for, and returns that failure. */
+/** Returns a function that tries one key until it has a token or has failed for good, and returns that failure. */
 function obtainer({ tokens, time }: WarmUpParts, signal: AbortSignal, waits: Set<() => void>) {
   let lastSuccessMs = time.now().monotonicMs;
   const wait = (ms: number) =>

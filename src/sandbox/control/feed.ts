@@ -20,7 +20,7 @@ const MAX_IN_FRAME = 250;
 
 const MAX_BANDS = 100;
 
-/** The bytes that may be buffered for one reader. A slower reader is disconnected, and starts anew. */
+/** How many bytes may be buffered for one reader. A slower reader is disconnected, and starts over when it reconnects. */
 const MAX_WAITING_BYTES = 10_000_000;
 
 const MAX_READERS = 50;
@@ -32,7 +32,7 @@ const MAX_READERS = 50;
  */
 export class Feed {
   readonly #world: World;
-  /** Each with what makes its state. */
+  /** Each with the function that returns the state to send it. */
   readonly #readers = new Map<ServerResponse, () => StateView>();
   readonly #topics = new Set<Topic>();
   readonly #requests = new Map<number, LedgerEntry>();

@@ -17,7 +17,7 @@ export class Status<Body = unknown> {
   }
 }
 
-/** The result of an operation that answers with events, of which the first holds the state. */
+/** The result of an operation that answers with an event stream. Its first event holds the state. */
 export class Stream {
   readonly state: () => StateView;
 

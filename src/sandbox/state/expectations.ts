@@ -203,7 +203,10 @@ export const boundsAttempts: Expectation = (record) => {
   );
 };
 
-/** Fewer attempts in 30 s are far enough apart. Also, it may be the demand of callers that separates them, or turns of owners. */
+/**
+ * Fewer attempts in 30 s are far enough apart without growing waits. Their spacing may also come from the callers' demand, or
+ * from owners that take turns at testing the service.
+ */
 const ENOUGH_TO_GROW = 8;
 const LEAST_GROWTH = 1.5;
 

@@ -32,7 +32,7 @@ const REFRESH_MS = 5000;
 const TAKE_MS = 250;
 const TAKE_SHARE = 0.1;
 
-/** If more characters of frames wait, the page has stood still: it drops them, and opens the stream again. */
+/** If more characters of frames wait, the page was frozen: it drops them, and opens the stream again. */
 const MAX_WAITING = 10_000_000;
 
 /**
