@@ -76,7 +76,7 @@ it('what a source of this package listens to calls every listener that was not r
 
 const never = new Promise<never>(() => {});
 
-it('a deadline ends when the time is up, and not before', async () => {
+it('a deadline ends when its time is up, and not before', async () => {
   const clock = new ManualClock();
   const deadline = new Deadline(clock, 100, undefined);
   const work = deadline.race(never);
@@ -88,7 +88,7 @@ it('a deadline ends when the time is up, and not before', async () => {
   await expect(deadline.race(never)).rejects.toBe(deadline.reason);
 });
 
-it('a deadline ends with the signal, at once, also when that was aborted before', async () => {
+it('a deadline ends as soon as its signal aborts, and at once if it has aborted already', async () => {
   const controller = new AbortController();
   const clock = new ManualClock();
   const deadline = new Deadline(clock, 100, controller.signal);

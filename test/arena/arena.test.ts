@@ -40,7 +40,7 @@ describe('the arena', () => {
     expect(new Set(names).size).toBe(names.length);
   });
 
-  it('has a page whose totals count its rows', () => {
+  it('has a page whose totals match its rows', () => {
     const page = readFileSync('docs/arena.md', 'utf8');
     const [, scenes, totals = ''] = /^Of (\d+) scenes .* against plain for (.*)\.$/m.exec(page) ?? [];
     const rows = page.split('\n').filter((line) => /^\|.*\d %, /.test(line));

@@ -26,7 +26,7 @@ const FIELDS = {
   appliance_owner_scope: 'key&=é',
 };
 
-it('the shape of JSON is the documented request', () => {
+it('the JSON shape is the documented request', () => {
   expect(sentBy(jsonRequest())).toEqual({
     path: '/auth/v1/token',
     type: 'application/json',
@@ -35,7 +35,7 @@ it('the shape of JSON is the documented request', () => {
   });
 });
 
-it('the shape of a form has the same parameters', () => {
+it('the form shape has the same parameters', () => {
   expect(sentBy(formRequest())).toEqual({
     path: '/auth/v1/token',
     type: 'application/x-www-form-urlencoded',
@@ -47,14 +47,14 @@ it('the shape of a form has the same parameters', () => {
   );
 });
 
-it('the shape of HTTP Basic has the credentials in the header alone, each form-encoded before the colon joins them', () => {
+it('the HTTP Basic shape has the credentials only in the header, each form-encoded before the colon joins them', () => {
   const { fields, authorization, ...rest } = sentBy(basicAuthRequest());
   expect(rest).toEqual({ path: '/auth/v1/token', type: 'application/x-www-form-urlencoded' });
   expect(fields).toEqual({ grant_type: 'client_credentials', appliance_owner_scope: 'key&=é' });
   expect(authorization).toBe(`Basic ${Buffer.from('the+id:a%3Ab%2Fc%2Bd%25').toString('base64')}`);
 });
 
-it('the shape has the path and the parameter names that it is given', () => {
+it('a shape uses the path and the parameter names that it is given', () => {
   const parameters = { grantType: 'g', clientId: 'i', clientSecret: 's', accessKey: '__proto__' };
   for (const shape of [jsonRequest, formRequest]) {
     const { path, fields } = sentBy(shape({ path: '/oauth/token?v=2', parameters }));
@@ -88,7 +88,7 @@ describe('options of a shape', () => {
     }
   });
 
-  it('options of a shape of HTTP Basic have no names for the parameters that it does not send', () => {
+  it('options of the HTTP Basic shape may not name parameters that it does not send', () => {
     expect(() => basicAuthRequest({ parameters: { clientId: 'id' } })).toThrow(/parameters\.clientId: unknown option/);
   });
 });

@@ -313,7 +313,7 @@ describe('an open circuit', () => {
     expect(story.blame).toBe(blame);
   });
 
-  it('the pause doubles when a canary and a caller have failed, and is the base where the scope is another one', () => {
+  it('the pause doubles when a canary and a caller have failed, and starts over when the scope changes', () => {
     const story = open();
     const pausesMs = Array.from({ length: 6 }, () => {
       due(story).asked('y').trialFails('y');
@@ -338,7 +338,7 @@ describe('an open circuit', () => {
     expect(mayStart(story.blame)).toBe(true);
   });
 
-  it('each time that it closes within a minute of the last trust, the service is trusted twice as long, up to a minute', () => {
+  it('each time the circuit closes within a minute of the last trust, the service is trusted twice as long, up to a minute', () => {
     const story = known();
     const trustedMs = (waitMs: number) => {
       story.nowMs = Math.max(story.nowMs, story.blame.trustedUntilMs) + waitMs;
@@ -350,7 +350,7 @@ describe('an open circuit', () => {
     expect(Array.from({ length: 6 }, () => trustedMs(1)).slice(-2)).toEqual([32_000, 60_000]);
   });
 
-  it('the service is trusted for a second after a circuit that 429s opened', () => {
+  it('the service is trusted for only a second if 429s opened the circuit', () => {
     const story = known();
     const limited = new OwnerTokenError('rate_limited', 'no', { status: 429 });
     for (let round = 1; round < 3; round++) {

@@ -100,7 +100,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown }:
     expect(tokens.rejected).toEqual(['t1']);
   });
 
-  it(`${name} returns every other status unchanged, and takes only success for acceptance`, async () => {
+  it(`${name} returns every other status unchanged, and counts only a success as acceptance of the token`, async () => {
     for (const status of [204, 304, 400, 403, 404, 409, 418, 501]) {
       await using service = await ResourceService.start((_, response) => response.writeHead(status).end());
       const tokens = new NumberedTokens();
@@ -118,7 +118,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown }:
     expect([service.connections, tokens.asked]).toEqual([0, 0]);
   });
 
-  it(`${name} throws the error that keeps it from getting a token`, async () => {
+  it(`${name} throws the error of getToken if it cannot get a token`, async () => {
     const tokens = new NumberedTokens();
     tokens.failure = new OwnerTokenError('owner_refused', 'no');
     expect(await failureOf(clientFor(tokens, 'http://127.0.0.1:1')('http://127.0.0.1:1'))).toBe(tokens.failure);

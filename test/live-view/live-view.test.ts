@@ -102,7 +102,7 @@ it.each<[string, LiveViewOptions['authorize'], number]>([
   expect((await fetch(`${server.url}/tokens/`)).status).toBe(status);
 });
 
-it('access to the live view is decided for the request of the framework itself', async () => {
+it('access to the live view is decided on the request object of the framework', async () => {
   const seen: unknown[] = [];
   const { view } = viewed({ authorize: (request) => seen.push(request) > 0 });
   const request = new Request('http://backend.example/tokens/');

@@ -111,7 +111,7 @@ describe('shapes', () => {
     }
   });
 
-  it('shapes are different for each kind', () => {
+  it('each kind of mark has its own shape', () => {
     const shapes = MARK_KINDS.filter((kind) => kind !== 'pending').map((kind) => shapeAt(kind, 0, 0, 4));
     expect(new Set(shapes).size).toBe(shapes.length);
     for (const shape of shapes) expect(shape).not.toMatch(/NaN|undefined/);

@@ -16,7 +16,7 @@ it('fingerprints are the same with the same key, in every replica', () => {
     `);
 });
 
-it('fingerprints differ with another key, and with none', () => {
+it('fingerprints change with the key, and differ between registries that have none', () => {
   const names = [new Fingerprints(KEY), new Fingerprints(new Uint8Array(16)), new Fingerprints(), new Fingerprints()];
   expect(new Set(names.map((each) => each.namesOf('key-1').owner)).size).toBe(4);
 });

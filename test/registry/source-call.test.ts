@@ -23,7 +23,7 @@ describe('the date of an issued token', () => {
     expect(dated(undefined, 100, 300, 50)).toBe(1_000_100);
   });
 
-  it('the date of an issued token moves back with a clock that was set back, unless the readings differ by 20 ms at most', () => {
+  it('the date of an issued token moves back with a clock that was set back, unless the readings differ by at most 20 ms', () => {
     expect(dated(1_000_100, 100, 1000, -600)).toBe(999_500);
     expect(dated(1_000_100, 100, 1000, -21)).toBe(1_000_079);
     expect(dated(1_000_100, 100, 1000, -20)).toBe(1_000_100);

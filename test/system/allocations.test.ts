@@ -171,7 +171,7 @@ it('a cold request allocates less than 10 kB, or 14 on Node 24 and later, and cr
   expect(counted.cold.promises).toBeLessThan(9.5);
 });
 
-it('a request over HTTP allocates less than 3.7 kB more than a bare one, and creates three promises more', () => {
+it('a request over HTTP allocates less than 3.7 kB more than a bare one, and creates three more promises', () => {
   // 2.8 to 3.2 kB at present, of which the shape of the request takes about one.
   expect(counted.http.bytes).toBeLessThan(3_700);
   expect(counted.http.promises).toBeLessThan(3.1);

@@ -79,7 +79,7 @@ describe('the counts at the end of a CI run', () => {
     expect(lines.join('\n')).toContain('other: skipped: needs GLIDE');
   });
 
-  it('a CI run fails for more than two tests that passed only when repeated, on whatever line of Node', () => {
+  it('a CI run fails for more than two tests that passed only when repeated, counted over all lines of Node', () => {
     const two = report('two', [repeated('a'), repeated('b')]);
     expect(countsOf(two).status).toBe(0);
     const { status, lines } = countsOf(two, report('third', [repeated('a')]));

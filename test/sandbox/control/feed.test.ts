@@ -108,7 +108,7 @@ describe('Feed', () => {
     expect(frames[1]?.requestsLeftOut).toBeUndefined();
   });
 
-  it('makes nothing while nobody reads', () => {
+  it('builds no frame while nobody reads', () => {
     world.ledger.open({ kind: 'echo', method: 'GET' });
     feed.note('faults');
     vi.advanceTimersByTime(1000);
@@ -139,7 +139,7 @@ describe('the event stream', () => {
   const hasRequest = (id: number) => (event: StreamEvent) =>
     event.frame.requests?.some((one) => one.id === id) ?? false;
 
-  it('begins with the state, and then tells requests, tokens and what was changed', async () => {
+  it('begins with the state, and then reports requests, tokens and changes', async () => {
     await using sandbox = await startSandbox({ owners: 2 });
     const reader = await EventsReader.open(sandbox.portalUrl);
     expect(reader.response.headers['content-type']).toBe('text/event-stream');

@@ -143,7 +143,7 @@ describe('the model', () => {
     expect(combined(frames).ownersChanged).toBe(true);
   });
 
-  it('of several frames begins with the last state', () => {
+  it('begins with the last state of several frames', () => {
     const state = { clock } as StateView;
     const frames = [
       { clock, requests: [request(1)] },
