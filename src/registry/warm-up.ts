@@ -133,7 +133,7 @@ export async function warmUp(
         .finally(() => trying.delete(tried));
       trying.add(tried);
       if (pulled % KEYS_PER_TURN === 0) await nextTurn();
-      // A no-op waits for the next free slot of the limit, so the next key is pulled only when it can be tried.
+      // A no-op waits until the limit has a free place, so the next key is pulled only when it can be tried.
       await limit(() => {});
     }
     report = { ...report, total: pulled };
