@@ -177,7 +177,7 @@ it.each([
   'HOSTNAME_MISMATCH',
   'INVALID_CA',
   'EPROTO',
-])('an exchange that broke off with %s had no secure one', (code) => {
+])('an exchange that broke off with %s had no secure connection', (code) => {
   expect(classified({ error: errorWith(undefined, errorWith(code)) })).toEqual(UNAVAILABLE);
   expect(shown({ unreached: true, error: errorWith(code) })).toEqual({ kind: 'tls' });
 });
@@ -248,7 +248,7 @@ describe('a complete answer with a problem', () => {
   );
 });
 
-it('classifyFailure is shown the kind and whatever is known', () => {
+it('classifyFailure is shown the kind of a failure and whatever is known of it', () => {
   const body = { error: 'invalid_grant', hint: 'x' };
   expect(shown({ status: 400, body, retryAfter: '5' })).toEqual({
     kind: 'status',

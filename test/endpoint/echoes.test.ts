@@ -16,20 +16,20 @@ describe('a text repeats what was sent', () => {
     ['in Base64 for URLs', Buffer.from(SECRET).toString('base64url')],
     ['in hex', Buffer.from(SECRET).toString('hex').toUpperCase()],
     ['in part', SECRET.slice(3, 11)],
-    ['in its last eight characters', SECRET.slice(-8)],
+    ['in part, by its last eight characters', SECRET.slice(-8)],
     ['in part of its Base64', Buffer.from(SECRET).toString('base64').slice(5, 14)],
-  ])('%s', (_how, echo) => {
+  ])('a text repeats what was sent if it holds it %s', (_how, echo) => {
     expect(repeatsSent(`you sent ${echo}, which is wrong`, ['id', SECRET])).toBe(true);
   });
 
-  it('if a short value is one of its words', () => {
+  it('a text repeats a short value only if that is one of its words', () => {
     expect(repeatsSent('no owner 4711', ['4711'])).toBe(true);
     expect(repeatsSent('(K-7)', ['7'])).toBe(true);
     expect(repeatsSent('error 47110', ['4711'])).toBe(false);
     expect(repeatsSent('invalid', ['id', 'a'])).toBe(false);
   });
 
-  it('not if it has only ordinary words in common', () => {
+  it('a text that has only ordinary words in common with what was sent does not repeat it', () => {
     expect(repeatsSent('the client secret is wrong', [SECRET, 'my-client', 'secrets'])).toBe(false);
     expect(repeatsSent('anything', [])).toBe(false);
   });

@@ -82,7 +82,7 @@ it('an answer is taken up to the cap, decoded, and refused beyond it', async () 
   expect(refused).not.toHaveProperty('body');
 });
 
-it('an answer of no bytes is refused, and let go of', async () => {
+it('an answer whose body is not bytes is refused, and let go of', async () => {
   const { stream, letGo } = streamOf('text');
   const received = await post(answering(() => new Response(stream)));
   expect(received.error).toBeInstanceOf(Error);
@@ -101,7 +101,7 @@ describe('a redirect', () => {
   });
 });
 
-it('a fetch that fails is told of, whether it rejects, throws or gives no response', async () => {
+it('a fetch that fails is reported, whether it rejects, throws or gives no response', async () => {
   const boom = new TypeError('fetch failed');
   const failing: (typeof fetch)[] = [
     () => Promise.reject(boom),

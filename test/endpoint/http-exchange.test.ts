@@ -124,7 +124,7 @@ it('results do not wait for faked timers, whether the global ones are faked or t
 });
 
 describe('an answer', () => {
-  it('comes with status, body and Retry-After', async () => {
+  it('an answer comes with status, body and Retry-After', async () => {
     const received = await postAndGet(status(429, 'slow down', { 'retry-after': '7' }));
     expect(received).toMatchObject({ status: 429, retryAfter: '7' });
     expect(received.body?.toString()).toBe('slow down');
@@ -139,7 +139,7 @@ describe('an answer', () => {
     expect(second.body?.toString()).toBe('to the end');
   });
 
-  it('an answer of two for one request counts only once, and never for the next request', async () => {
+  it('the second of two answers to one request counts neither for that nor for the next request', async () => {
     const one = (body: string) => head(200, { 'content-length': '3' }) + body;
     expect((await postAndGet(raw(one('own'), one('odd')))).body?.toString()).toBe('own');
     expect((await postAndGet(raw(one('new')))).body?.toString()).toBe('new');
@@ -168,16 +168,16 @@ const CODINGS: [string, (body: Buffer) => Buffer][] = [
 describe.each(CODINGS)('a body with Content-Encoding "%s"', (coding, encode) => {
   const encoded = (body: Buffer) => status(200, encode(body), { 'content-encoding': coding });
 
-  it('is decoded', async () => {
+  it(`a body with Content-Encoding "${coding}" is decoded`, async () => {
     expect((await postAndGet(encoded(Buffer.from('plain text')))).body?.toString()).toBe('plain text');
   });
 
-  it('is taken up to the cap, however badly it packs', async () => {
+  it(`a body with Content-Encoding "${coding}" is taken up to the cap, however badly it packs`, async () => {
     const body = randomBytes(1_000);
     expect((await postAndGet(encoded(body))).body).toEqual(body);
   });
 
-  it('is refused from one byte over the cap', async () => {
+  it(`a body with Content-Encoding "${coding}" is refused from one byte over the cap`, async () => {
     const received = await postAndGet(encoded(Buffer.alloc(1_001)));
     expect(received).toMatchObject({ status: 200, error: expect.any(Error) });
     expect(received).not.toHaveProperty('body');
@@ -193,19 +193,19 @@ it.each<[string, Answer, string]>([
   expect((await postAndGet(answer)).error).toMatchObject({ code });
 });
 
-it('a connection that fails before it stands: nothing was reached', async () => {
+it('a connection that fails before it is established has reached nothing', async () => {
   const gone = await LoopbackService.start();
   const { url } = gone;
   await gone.close();
   expect(await post({ url })).toMatchObject({ unreached: true, stale: false, error: { code: 'ECONNREFUSED' } });
 });
 
-it('a connection that fails once it stood: something may have been', async () => {
+it('a connection that fails once it is established may have reached the service', async () => {
   expect(await postAndGet(reset())).toMatchObject({ unreached: false, stale: false, error: { code: 'ECONNRESET' } });
   expect(await postAndGet(end())).toMatchObject({ unreached: false, stale: false, error: { code: 'ECONNRESET' } });
 });
 
-it('a connection that fails by an agent that throws: nothing was reached', async () => {
+it('an agent that throws has reached nothing', async () => {
   const broken = new https.Agent();
   expect(await post({ through: broken })).toMatchObject({ unreached: true, error: expect.any(TypeError) });
 });
@@ -220,12 +220,12 @@ it('the agent of an endpoint reads the proxy from the environment only if the gl
   expect(keepAliveAgent(url)).toMatchObject({ options: { proxyEnv: globalOptions.proxyEnv, timeout: 30_000 } });
 });
 
-it('a connection that was kept is kept for 30 s', async () => {
+it('an idle connection is kept for 30 s', async () => {
   await warm();
   expect(idle()).toMatchObject([{ timeout: 30_000 }]);
 });
 
-it('a connection that was kept is kept for a second less than the service says', async () => {
+it('an idle connection is kept for a second less than the service says', async () => {
   service.next(json(200, {}, { 'keep-alive': 'timeout=5' }));
   await warm();
   expect(idle()).toMatchObject([{ timeout: 4_000 }]);

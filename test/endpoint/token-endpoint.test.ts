@@ -171,7 +171,7 @@ describe('the issued token', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
-  it('comes with any status from 200 to 299, and any content type', async () => {
+  it('the issued token comes with any status from 200 to 299, and any content type', async () => {
     for (const status of [200, 201, 202, 299]) {
       answer(status, '{"access_token":"abc"}', { 'content-type': 'text/plain' });
       expect(await endpoint().requestToken('key')).toMatchObject({ token: 'abc' });
@@ -234,7 +234,7 @@ describe('a function of the user’s that fails', () => {
     throw new RangeError('the-secret');
   };
 
-  it('parseResponse: source_failed, unless it threw one of ours', async () => {
+  it('parseResponse that throws is source_failed, unless it threw one of our errors', async () => {
     answer(200, {});
     const error = await failureOf(endpoint({ parseResponse: boom }).requestToken('key'));
     expect(error).toMatchObject({ code: 'source_failed', failureScope: 'owner', cause: { name: 'RangeError' } });
@@ -253,7 +253,7 @@ describe('a function of the user’s that fails', () => {
     ['gives an empty string', async () => '', 'returned an empty string (is its environment variable set?)'],
     ['gives no string', () => ({ secret: 'x' }), 'did not return a string'],
   ])(
-    'clientSecret that %s: source_failed, which speaks of the client, and nothing is sent',
+    'clientSecret that %s is source_failed, which speaks of the client, and nothing is sent',
     async (_what, clientSecret, problem) => {
       const made = endpoint({ clientSecret: clientSecret as () => string });
       for (const call of [made.requestToken('key'), made.identity()]) {
@@ -264,7 +264,7 @@ describe('a function of the user’s that fails', () => {
     },
   );
 
-  it('clientSecret that hangs: the same, by the deadline', async () => {
+  it('clientSecret that hangs is source_failed at the deadline', async () => {
     const clock = new ManualClock();
     const made = endpoint({ clock, clientSecret: () => new Promise<string>(() => {}), timeoutMs: 500 });
     for (const call of [made.requestToken('key'), made.identity()]) {
@@ -308,7 +308,7 @@ it('identity tells requests of different shapes apart, and equal ones not', asyn
   expect(await endpoint({ tokenRequest: formRequest({ path: '/auth/v1/token' }) }).identity()).toBe(all[3]);
 });
 
-it('identity shows the function placeholders only, and fails as it does', async () => {
+it('identity shows tokenRequest placeholders only, and fails as it does', async () => {
   const seen: unknown[] = [];
   const tokenRequest: TokenRequestShape = (credentials) => {
     seen.push(JSON.stringify(credentials));
@@ -319,7 +319,7 @@ it('identity shows the function placeholders only, and fails as it does', async 
   expect(seen[0]).not.toMatch(/the-id|the-secret/);
 });
 
-it('a signal that was aborted before asks nobody for anything', async () => {
+it('a request whose signal was aborted before it starts asks nobody for anything', async () => {
   let asked = 0;
   const made = endpoint({ clientSecret: () => String(++asked) });
   expect(await failureOf(made.requestToken('key', { signal: AbortSignal.abort() }))).toMatchObject({
@@ -328,7 +328,7 @@ it('a signal that was aborted before asks nobody for anything', async () => {
   expect(asked).toBe(0);
 });
 
-it('a signal that is aborted while the secret is awaited ends that too', async () => {
+it('a request whose signal is aborted while the secret is awaited ends at once', async () => {
   const controller = new AbortController();
   const made = endpoint({ clientSecret: () => new Promise<string>(() => {}) });
   const failed = failureOf(made.requestToken('key', { signal: controller.signal }));

@@ -81,7 +81,7 @@ describe('options of a shape', () => {
     [{ parameters: { acessKey: 'x' } }, /parameters\.acessKey: unknown option; did you mean accessKey\?/],
     [{ parameters: { accessKey: 'grant_type' } }, /parameters: expected a different name for each parameter/],
     [{ parameters: 'x' }, /parameters: expected an object/],
-  ])('%j are refused', (options, problem) => {
+  ])('a shape refuses the options %j', (options, problem) => {
     for (const shape of [jsonRequest, formRequest, basicAuthRequest]) {
       expect(() => shape(options)).toThrow(expect.objectContaining({ code: 'invalid_options' }));
       expect(() => shape(options)).toThrow(problem);

@@ -96,7 +96,7 @@ const open = (error = DOWN) => checking(error).trialFails('y', error).asked('x')
 const openAtStart = () => new Story().fails('0123456789');
 
 describe('while the circuit is closed', () => {
-  it('anything may start, and nothing is due', () => {
+  it('while the circuit is closed, anything may start and nothing is due', () => {
     const { blame } = new Story();
     expect([mayStart(blame), trialDueAtMs(blame), refusingCircuit(blame, 0)]).toEqual([true, undefined, undefined]);
     expect(blame).toEqual({
@@ -114,44 +114,76 @@ describe('while the circuit is closed', () => {
     expect(new Story().succeeds(...many).blame.canaries).toEqual(many.slice(1).reverse());
   });
 
-  it('a success clears the suspects, and is no reason to trust the service', () => {
+  it('while the circuit is closed, a success clears the suspects, but is no reason to trust the service', () => {
     const { blame } = known().fails('ab').succeeds('x');
     expect([blame.suspects, blame.newestSuccess, blame.trustedUntilMs]).toEqual([[], 5, -Infinity]);
   });
 
-  it('a success of a request that was sent earlier leaves the newest one as it is', () => {
+  it('a success of a request that was sent earlier leaves the newest success as it is', () => {
     const story = known().is({ kind: 'succeeded', owner: 'z', number: 1, isTrial: false });
     expect(story.blame.newestSuccess).toBe(2);
   });
 
   it.each<[string, Story, unknown[]]>([
-    ['two first failures', known().fails('ab'), ['closed', 'ab', 0, false]],
-    ['three first failures', known().fails('abc'), ['checking', 'ab', 0, true]],
-    ['two owners that hang', known().slow('ab'), ['closed', 'ab', 0, false]],
-    ['three owners that hang', known().slow('abc'), ['checking', 'ab', 0, true]],
-    ['a failure and two hangs', known().fails('a').slow('bc'), ['checking', 'ab', 0, true]],
-    ['an owner that hangs, then fails', known().slow('a').fails('ab'), ['closed', 'ab', 0, false]],
-    ['failures that speak of their owners', known().fails('abcdef', REVOKED), ['closed', '', 0, false]],
+    ['two first failures begin no check', known().fails('ab'), ['closed', 'ab', 0, false]],
+    ['three first failures begin a check', known().fails('abc'), ['checking', 'ab', 0, true]],
+    ['two owners that hang begin no check', known().slow('ab'), ['closed', 'ab', 0, false]],
+    ['three owners that hang begin a check', known().slow('abc'), ['checking', 'ab', 0, true]],
+    ['a failure and two hangs begin a check', known().fails('a').slow('bc'), ['checking', 'ab', 0, true]],
+    ['an owner that hangs, then fails, is one suspect', known().slow('a').fails('ab'), ['closed', 'ab', 0, false]],
     [
-      'failures put at their owners',
+      'failures that speak of their owners make no suspects',
+      known().fails('abcdef', REVOKED),
+      ['closed', '', 0, false],
+    ],
+    [
+      'failures put at their owners make no suspects',
       known().fails('abc', errorWith({ failureScope: 'owner' })),
       ['closed', '', 0, false],
     ],
-    ['failures that are not the first', known().fails('abc', DOWN, { isFirst: false }), ['closed', '', 0, false]],
-    ['failures as old as the newest success', known().fails('abc', DOWN, { number: 2 }), ['closed', '', 0, false]],
-    ['hangs as old as the newest success', known().slow('abc', { number: 2 }), ['closed', '', 0, false]],
-    ['hangs before anyone has succeeded', new Story().slow('0123456789'), ['closed', '', 0, false]],
-    ['nine failures before that', new Story().fails('012345678'), ['closed', '012345678', 0, false]],
-    ['a trial of a circuit that has closed since', known().trialFails('x'), ['closed', '', 0, false]],
-    ['a hanging trial of such a circuit', known().slow('abc', { isTrial: true }), ['closed', '', 0, false]],
-    ['a dropped trial of such a circuit', known().is({ kind: 'inconclusive', jitter: 1 }), ['closed', '', 0, false]],
-    ['a missing canary', known().asked(undefined), ['closed', '', 0, false]],
-  ])('%s: counted as due', (_, story, view) => {
+    [
+      'failures that are not the first of their owners make no suspects',
+      known().fails('abc', DOWN, { isFirst: false }),
+      ['closed', '', 0, false],
+    ],
+    [
+      'failures as old as the newest success make no suspects',
+      known().fails('abc', DOWN, { number: 2 }),
+      ['closed', '', 0, false],
+    ],
+    [
+      'hangs as old as the newest success make no suspects',
+      known().slow('abc', { number: 2 }),
+      ['closed', '', 0, false],
+    ],
+    ['hangs before anyone has succeeded make no suspects', new Story().slow('0123456789'), ['closed', '', 0, false]],
+    [
+      'nine failures before anyone has succeeded open no circuit',
+      new Story().fails('012345678'),
+      ['closed', '012345678', 0, false],
+    ],
+    [
+      'a failed trial of a circuit that has closed since changes nothing',
+      known().trialFails('x'),
+      ['closed', '', 0, false],
+    ],
+    [
+      'a hanging trial of a circuit that has closed since changes nothing',
+      known().slow('abc', { isTrial: true }),
+      ['closed', '', 0, false],
+    ],
+    [
+      'a dropped trial of a circuit that has closed since changes nothing',
+      known().is({ kind: 'inconclusive', jitter: 1 }),
+      ['closed', '', 0, false],
+    ],
+    ['a missing canary leaves a closed circuit closed', known().asked(undefined), ['closed', '', 0, false]],
+  ])('%s', (_, story, view) => {
     expect(story.view).toEqual(view);
     expect(story.blame.circuit).toBeUndefined();
   });
 
-  it('the tenth owner that fails before anyone has succeeded opens it, without canaries', () => {
+  it('the tenth owner that fails before anyone has succeeded opens the circuit, without canaries', () => {
     const story = openAtStart();
     expect(story.view).toEqual(['open', '', 0, false]);
     expect(story.blame.circuit).toMatchObject({ scope: 'endpoint', count: 1, retryAtMonotonicMs: 500 });
@@ -166,7 +198,7 @@ describe('while the circuit is closed', () => {
 });
 
 describe('a check by canaries', () => {
-  it('other requests may start only if the check began with hangs', () => {
+  it('during a check, other requests may start only if it began with hangs', () => {
     expect([mayStart(checking().blame), mayStart(known().slow('abc').asked('y').blame)]).toEqual([false, true]);
     expect(mayStart(known().slow('abc').asked('y').fails('d').blame)).toBe(false);
   });
@@ -178,7 +210,7 @@ describe('a check by canaries', () => {
     expect(story.blame).toMatchObject({ phase: 'checking', asked: [], outstanding: 0, failedCanaries: 0 });
   });
 
-  it('one that succeeds proves that the service works, and for a second no other is asked', () => {
+  it('a canary that succeeds proves that the service works, and for a second no other is asked', () => {
     const story = checking();
     story.nowMs = 50;
     story.trialSucceeds('y').fails('def');
@@ -190,11 +222,11 @@ describe('a check by canaries', () => {
     expect(story.fails('h').view).toEqual(['checking', 'de', 0, true]);
   });
 
-  it('any other success proves it too', () => {
+  it('during a check, any other success proves that the service works, too', () => {
     expect(checking().succeeds('z').view).toEqual(['closed', '', 0, false]);
   });
 
-  it('an answer that concerns only the canary proves it too', () => {
+  it('an answer that concerns only the canary proves that the service works, too', () => {
     const story = checking();
     story.nowMs = 50;
     story.trialFails('y', REVOKED);
@@ -203,48 +235,64 @@ describe('a check by canaries', () => {
   });
 
   it.each<[string, Story, unknown[]]>([
-    ['the first fails: another one is asked', checking().trialFails('y'), ['checking', 'ab', 1, true]],
-    ['the first is slow: another one is asked', checking().slow('y', { isTrial: true }), ['checking', 'ab', 0, true]],
+    ['if the first canary fails, another one is asked', checking().trialFails('y'), ['checking', 'ab', 1, true]],
     [
-      'both are in flight, and one is slow',
+      'if the first canary is slow, another one is asked',
+      checking().slow('y', { isTrial: true }),
+      ['checking', 'ab', 0, true],
+    ],
+    [
+      'if two canaries are in flight and one is slow, no third is asked',
       checking().asked('x').slow('y', { isTrial: true }),
       ['checking', 'ab', 0, false],
     ],
     [
-      'both are in flight, and one fails: the other one decides',
+      'if two canaries are in flight and one fails, the other one decides',
       checking().asked('x').trialFails('y'),
       ['checking', 'ab', 1, false],
     ],
     [
-      'one failed, and the other one is slow',
+      'if one canary failed and the other one is slow, no third is asked',
       checking().trialFails('y').asked('x').slow('x', { isTrial: true }),
       ['checking', 'ab', 1, false],
     ],
-    ['both fail: open', open(), ['open', '', 2, false]],
+    ['if both canaries fail, the circuit opens', open(), ['open', '', 2, false]],
     [
-      'the first is dropped: another one is asked',
+      'if the first canary is dropped, another one is asked',
       checking().is({ kind: 'inconclusive', jitter: 1 }),
       ['checking', 'ab', 0, true],
     ],
     [
-      'one failed, and the other one is dropped: a third is asked',
+      'if one canary failed and the other one is dropped, a third is asked',
       checking().trialFails('y').asked('x').is({ kind: 'inconclusive', jitter: 1 }),
       ['checking', 'ab', 1, true],
     ],
-    ['none is free at all: the failures decide', known().fails('abc').asked(undefined), ['open', '', 0, false]],
-    ['one failed, and no other one is free', checking().trialFails('y').asked(undefined), ['open', '', 1, false]],
-    ['one is in flight, and no other one is free', checking().asked(undefined), ['checking', 'ab', 0, false]],
-    ['only hangs led here, and none is free: trusted', known().slow('abc').asked(undefined), ['closed', '', 0, false]],
-    ['more owners hang or fail', checking().slow('d').fails('ef'), ['checking', 'ab', 0, false]],
-  ])('%s', (_, story, view) => {
+    ['if no canary is free at all, the failures decide', known().fails('abc').asked(undefined), ['open', '', 0, false]],
+    [
+      'if one canary failed and no other one is free, the circuit opens',
+      checking().trialFails('y').asked(undefined),
+      ['open', '', 1, false],
+    ],
+    [
+      'if one canary is in flight and no other one is free, that one decides',
+      checking().asked(undefined),
+      ['checking', 'ab', 0, false],
+    ],
+    [
+      'if only hangs led to it and no canary is free, the service is trusted',
+      known().slow('abc').asked(undefined),
+      ['closed', '', 0, false],
+    ],
+    ['if more owners hang or fail, nothing changes', checking().slow('d').fails('ef'), ['checking', 'ab', 0, false]],
+  ])('in a check, %s', (_, story, view) => {
     expect(story.view).toEqual(view);
   });
 
-  it('a check by canaries remembers which were asked', () => {
+  it('a check remembers which canaries were asked', () => {
     expect(checking().trialFails('y').asked('x').blame).toMatchObject({ asked: ['y', 'x'], outstanding: 1 });
   });
 
-  it('trusts the service for a second where only hangs led here and no canary is free', () => {
+  it('a check trusts the service for a second if only hangs led to it and no canary is free', () => {
     const story = known().slow('abc');
     story.nowMs = 50;
     expect(story.asked(undefined).blame.trustedUntilMs).toBe(1_050);
@@ -270,7 +318,7 @@ describe('a check by canaries', () => {
 describe('an open circuit', () => {
   const due = (story: Story) => story.is({ kind: 'due' });
 
-  it('the canaries of the check may be asked again at once, but those of a trial only once no other is free', () => {
+  it('once the circuit is open, the canaries of the check may be asked again at once, but those of a trial only once no other is free', () => {
     expect(open().blame.asked).toEqual([]);
     expect(due(open()).asked('y').trialFails('y').blame.asked).toEqual(['y']);
   });
@@ -280,7 +328,7 @@ describe('an open circuit', () => {
     expect([-1, 0, 1].map((nowMs) => refusingCircuit(blame, nowMs)?.scope)).toEqual(['client', undefined, undefined]);
   });
 
-  it('nothing may start before its pause is over, and then one trial', () => {
+  it('while the circuit is open, nothing may start until its pause is over, and then only one trial', () => {
     const story = openAtStart();
     expect([mayStart(story.blame), trialDueAtMs(story.blame)]).toEqual([false, 500]);
     due(story);
@@ -293,7 +341,7 @@ describe('an open circuit', () => {
     expect([mayStart(story.blame), trialDueAtMs(story.blame)]).toEqual([false, undefined]);
   });
 
-  it('canaries and callers are the trials in turn', () => {
+  it('canaries and callers take turns as trials of an open circuit', () => {
     const story = open();
     const wanted: unknown[] = [];
     for (let round = 0; round < 4; round++) {
@@ -303,7 +351,7 @@ describe('an open circuit', () => {
     expect(wanted).toEqual([true, false, true, false]);
   });
 
-  it('further failures of owners change nothing, not even one that is put at another scope', () => {
+  it('further failures of owners leave an open circuit as it is, even one that is put at another scope', () => {
     const story = open();
     const { blame } = story;
     story
@@ -313,7 +361,7 @@ describe('an open circuit', () => {
     expect(story.blame).toBe(blame);
   });
 
-  it('the pause doubles when a canary and a caller have failed, and starts over when the scope changes', () => {
+  it('the pause of an open circuit doubles when a canary and a caller have failed, and starts over when the scope changes', () => {
     const story = open();
     const pausesMs = Array.from({ length: 6 }, () => {
       due(story).asked('y').trialFails('y');
@@ -329,7 +377,7 @@ describe('an open circuit', () => {
     ['a success', (story: Story) => story.trialSucceeds('y')],
     ['a success of an earlier request', (story: Story) => story.succeeds('z')],
     ['an answer that concerns only its owner', (story: Story) => story.trialFails('y', REVOKED)],
-  ])('%s closes it, and the service is trusted for a second', (_, end) => {
+  ])('%s closes an open circuit, and the service is trusted for a second', (_, end) => {
     const story = due(open()).asked('y');
     story.nowMs = 700;
     end(story);
@@ -367,9 +415,9 @@ describe('an open circuit', () => {
   });
 
   it.each([
-    ['in the turn of a canary: another one is wanted', 'y', open(), true],
-    ['in the turn of a caller: the next caller is the trial', 'y', due(open()).asked('y').trialFails('y'), false],
-  ])('a trial that is dropped %s', (_, owner, story, askCanary) => {
+    ['in the turn of a canary, another one is wanted', 'y', open(), true],
+    ['in the turn of a caller, the next caller is the trial', 'y', due(open()).asked('y').trialFails('y'), false],
+  ])('when a trial is dropped %s', (_, owner, story, askCanary) => {
     due(story).asked(owner).is({ kind: 'inconclusive', jitter: 1 });
     expect(story.step.askCanary).toBe(askCanary);
     expect(mayStart(story.blame)).toBe('trial');
@@ -385,7 +433,7 @@ describe('an open circuit', () => {
     expect([story.blame.asked, mayStart(story.blame)]).toEqual([[], 'trial']);
   });
 
-  it('resume closes it, and clears the suspects of a closed one', () => {
+  it('resume closes an open circuit, and clears the suspects of a closed one', () => {
     for (const story of [due(open()), known().fails('ab')]) {
       story.is({ kind: 'resumed' });
       expect(story.blame).toMatchObject({ phase: 'closed', circuit: undefined, isDue: false, suspects: [] });
@@ -405,7 +453,7 @@ it('no trial becomes due while a canary of the check before is in flight', () =>
 });
 
 describe('before anyone has succeeded', () => {
-  it('one in two refused calls is admitted, later one in twenty', () => {
+  it('before anyone has succeeded, one in two refused calls is admitted, later one in twenty', () => {
     const story = openAtStart();
     const gaps: number[] = [];
     for (let call = 1, last = 0; call <= 2_000; call++) {
@@ -439,7 +487,7 @@ describe('an owner that is forgotten', () => {
     expect(story.is({ kind: 'forgotten', owner }).blame).toMatchObject(expected);
   });
 
-  it('and was none of these changes nothing', () => {
+  it('an owner that is forgotten and was neither a suspect nor a canary changes nothing', () => {
     const story = checking();
     const { blame } = story;
     expect(story.is({ kind: 'forgotten', owner: 'z' }).blame).toBe(blame);

@@ -45,7 +45,7 @@ const SHARE = 1 - 0.95 ** 4;
 const less = (perSecond: number) => expect.closeTo(perSecond * (1 - SHARE), 6);
 
 describe('the quota', () => {
-  it('spaces requests from the first one on, evenly, and saves nothing up', () => {
+  it('the quota spaces requests evenly from the first one on, and saves nothing up', () => {
     const pacing = new Pacing(50);
     expect(isPaced(pacing.pace)).toBe(false);
     expect(pacing.sent(1_000).pace.nextStartMs).toBe(1_020);
@@ -53,12 +53,12 @@ describe('the quota', () => {
     expect(pacing.sent(5_000).pace.nextStartMs).toBe(5_020);
   });
 
-  it('the quota is not there by default: any number of requests may start at once', () => {
+  it('there is no quota by default: any number of requests may start at once', () => {
     expect(new Pacing().sent(1_000, 100).pace.nextStartMs).toBe(1_000);
     expect(initialPace().nextStartMs).toBeLessThan(0);
   });
 
-  it('binds where the learned rate is higher, and the learned rate where that is lower', () => {
+  it('the quota binds where the learned rate is higher, and the learned rate where that is lower', () => {
     expect(new Pacing(10).sent(0, 100).busy(500, 4).sent(600).pace.nextStartMs).toBe(100 * 100 + 100);
     const { pace } = new Pacing(1_000).sent(0, 100).busy(500, 4);
     expect(paceSent({ ...pace, nextStartMs: 0 }, 600).nextStartMs).toEqual(
@@ -91,7 +91,7 @@ describe('the rate', () => {
     expect(isPaced(pace)).toBe(false);
   });
 
-  it('the rate counts a 429 of an owner again once another one had one', () => {
+  it('a 429 of an owner counts again once another owner had one', () => {
     const pacing = new Pacing().sent(0, 100);
     for (const owner of ['a', 'b', 'a', 'b']) pacing.pace = paceFailed(pacing.pace, owner, 500);
     expect(isPaced(pacing.pace)).toBe(true);
@@ -165,19 +165,19 @@ describe('the rate', () => {
     expect(pacing.pace.perSecond).toEqual(expect.closeTo(expected, 6));
   });
 
-  it('the rate keeps the best rate of tokens while later ones are fewer', () => {
+  it('the best rate of tokens is kept while later rates are lower', () => {
     const { pace } = new Pacing().issued(0, 80).issued(2_100, 3);
     expect(pace.best).toEqual({ perSecond: 80, atMs: 0 });
   });
 
-  it('the rate of tokens issued within less than a second counts as one of a second', () => {
+  it('tokens issued within less than a second count as those of a whole second', () => {
     expect(new Pacing().issued(0, 80).issued(100, 20).pace.best).toEqual({ perSecond: 100, atMs: 100 });
   });
 
   it.each([
     ['tokens', (pacing: Pacing, nowMs: number) => pacing.issued(nowMs)],
     ['other failures', (pacing: Pacing, nowMs: number) => pacing.refused(nowMs)],
-  ])('rises by a tenth each second while there are %s, without a jump after a silence', (_, answer) => {
+  ])('the rate rises by a tenth each second while there are %s, without a jump after a silence', (_, answer) => {
     const pacing = new Pacing().sent(0, 100).busy(500, 4);
     const cut = pacing.pace.perSecond;
     answer(answer(pacing, 1_000), 1_500);

@@ -25,7 +25,7 @@ describe('the pause of an owner', () => {
     ['a failure put at its owner', failure('endpoint_unavailable', { failureScope: 'owner' }), false, [1_000], 300_000],
     ['an immediate failure of the endpoint', DOWN, false, [100, 200, 400], 30_000],
     ['a hang', DOWN, true, [1_000, 2_000, 4_000], 30_000],
-  ] as const)('after %s begins and ends with the lengths of the table', (_, error, hung, first, capMs) => {
+  ] as const)('the pause of an owner after %s doubles from its base up to its cap', (_, error, hung, first, capMs) => {
     expect(first.map((_length, n) => lengthMs(error, n + 1, hung))).toEqual(first);
     expect(lengthMs(error, 41, hung)).toBe(capMs);
   });
@@ -34,9 +34,12 @@ describe('the pause of an owner', () => {
     ['the base of owners is shorter than that of other failures', { baseMs: 10, capMs: 80 }, 1, 10],
     ['the cap of owners is shorter than that of endpoints', { baseMs: 10, capMs: 80 }, 9, 80],
     ['the base of owners is longer than the cap of endpoints', { baseMs: 50_000, capMs: 90_000 }, 41, 50_000],
-  ])('after a failure of the endpoint stays within its range where %s', (_, owner, count, expectedMs) => {
-    expect(lengthMs(DOWN, count, false, { ...RANGES, owner })).toBe(expectedMs);
-  });
+  ])(
+    'the pause of an owner after a failure of the endpoint stays within its range where %s',
+    (_, owner, count, expectedMs) => {
+      expect(lengthMs(DOWN, count, false, { ...RANGES, owner })).toBe(expectedMs);
+    },
+  );
 
   it.each([REFUSED, DOWN])('the pause of an owner is as long as Retry-After says, whatever its cap', ({ code }) => {
     const error = new OwnerTokenError(code, 'no', { retryAfterMs: 3_600_000 });
@@ -45,7 +48,7 @@ describe('the pause of an owner', () => {
     });
   });
 
-  it('the pause of an owner tells a hang from a failure by half a second', () => {
+  it('a failure that took longer than half a second counts as a hang', () => {
     expect(HUNG_AFTER_MS).toBe(500);
   });
 });
@@ -74,10 +77,13 @@ describe('the pause of a circuit', () => {
     [60_000, 0, 60_000],
     [60_001, 0, 60_000],
     [3_600_000, 0, 60_000],
-  ])('after Retry-After of %d ms is longer by it, up to a minute', (retryAfterMs, jitter, expectedMs) => {
-    const { retryAtMonotonicMs } = pause('endpoint', failure('endpoint_unavailable', { retryAfterMs }), 1, jitter);
-    expect(retryAtMonotonicMs - NOW_MS).toBe(expectedMs);
-  });
+  ])(
+    'the pause of a circuit lasts as long as a Retry-After of %d ms, up to a minute',
+    (retryAfterMs, jitter, expectedMs) => {
+      const { retryAtMonotonicMs } = pause('endpoint', failure('endpoint_unavailable', { retryAfterMs }), 1, jitter);
+      expect(retryAtMonotonicMs - NOW_MS).toBe(expectedMs);
+    },
+  );
 
   it('the pause of a circuit is not shortened by Retry-After', () => {
     const { retryAtMonotonicMs } = pause('client', failure('owner_refused', { retryAfterMs: 1_000 }), 4);
@@ -90,7 +96,7 @@ describe('the jitter', () => {
     [0, 500],
     [0.5, 750],
     [1, 1_000],
-  ])('%d leaves %d ms of a second', (jitter, expectedMs) => {
+  ])('a jitter of %d leaves %d ms of a second', (jitter, expectedMs) => {
     expect(drawLength(1, RANGES.client, jitter)).toBe(expectedMs);
   });
 

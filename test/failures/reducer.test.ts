@@ -106,7 +106,7 @@ it.each([
   ['five have succeeded', 1_000, 5, 1_000, 21],
   ['five have succeeded and 25 ms have passed', 1_000, 5, 1_025, 23],
   ['the limit is reached', 1_000, 5, 9_000, 100],
-])('the room is as large as the ramp says when %s', (_, firstSentMs, successes, nowMs, expected) => {
+])('the room is as large as its slow start says when %s', (_, firstSentMs, successes, nowMs, expected) => {
   const health = { ...initialHealth<string>(), firstSentMs, successes };
   expect(roomAt(health, 100, nowMs)).toBe(expected);
   expect(mayStartAtMs(health, 100, nowMs)).toBe(expected === 100 ? Infinity : nowMs + 10);
@@ -132,7 +132,7 @@ describe('a request is slow', () => {
     [[250], 1_000],
     [[300], 1_200],
     [[300, 700], 1_280],
-  ])('after successes that took %j ms: after %d ms', (tookMs, expected) => {
+  ])('after successes that took %j ms, a request is slow after %d ms', (tookMs, expected) => {
     const story = new Story();
     for (const each of tookMs) story.succeeds(1, each);
     expect(slowAfterMs(story.health)).toBe(expected);
@@ -140,7 +140,7 @@ describe('a request is slow', () => {
 });
 
 describe('a failed request is sent again', () => {
-  it('after 50 to 150 ms, and costs one of the saved retries', () => {
+  it('a failed request is sent again after 50 to 150 ms, and costs one retry of the budget', () => {
     for (const [jitter, expectedMs] of [
       [0, 50],
       [0.5, 100],
@@ -160,9 +160,9 @@ describe('a failed request is sent again', () => {
     ['that is not retryable', REFUSED, {}],
     ['that hung', DOWN, { tookMs: 501 }],
     ['that was sent again already', DOWN, { resends: 1 }],
-    ['that got a 429, and was sent again already', BUSY, { resends: 1 }],
+    ['that got a 429 and was sent again already', BUSY, { resends: 1 }],
     ['that was a trial', DOWN, { isTrial: true }],
-  ])('unless it is one %s', (_, error, changes) => {
+  ])('a failed request %s is not sent again', (_, error, changes) => {
     const { step, health } = rich().fails('a', error, changes);
     expect([step.resendAfterMs, step.scope]).toEqual([undefined, 'owner']);
     expect(health.savedTokens).toBe(40);
@@ -171,16 +171,16 @@ describe('a failed request is sent again', () => {
   it.each([
     ['that failed within half a second', DOWN, { tookMs: 500 }],
     ['that got a 429', BUSY, {}],
-  ])('if it is one %s', (_, error, changes) => {
+  ])('a request %s is sent again', (_, error, changes) => {
     expect(rich().fails('a', error, changes).step.resendAfterMs).toBe(150);
   });
 
-  it('unless the circuit is open', () => {
+  it('a failed request is not sent again while the circuit is open', () => {
     const story = rich().fails('abc', DOWN, { isNeeded: false }).asked('2').trialFails('2').asked('1').trialFails('1');
     expect(story.fails('z').step.resendAfterMs).toBeUndefined();
   });
 
-  it('even if it is what canaries are asked for', () => {
+  it('a failed request is sent again even if canaries are asked because of it', () => {
     const story = rich().fails('abc');
     expect(story.step).toMatchObject({ resendAfterMs: 150, askCanary: true });
   });
@@ -192,7 +192,7 @@ describe('a failed request is sent again', () => {
     [20, 2],
     [100, 10],
     [500, 10],
-  ])('%d tokens pay for %d', (tokens, retries) => {
+  ])('%d issued tokens pay for %d retries', (tokens, retries) => {
     const story = new Story().succeeds(tokens);
     for (let n = 0; n < retries; n++) {
       expect(story.fails('a').step.resendAfterMs).toBe(150);
@@ -247,7 +247,7 @@ describe('the pace', () => {
   const isPaced = ({ health }: Story) => health.pace.perSecond < Number.POSITIVE_INFINITY;
   const opened = (error: OwnerTokenError) => paced().fails('z', error, { isNeeded: false });
 
-  it('learned from an outage is forgotten when the outage ends; one learned from 429s is kept', () => {
+  it('a pace learned from an outage is forgotten when the outage ends; one learned from 429s is kept', () => {
     expect(isPaced(opened(down({ failureScope: 'endpoint' })).succeeds(1))).toBe(false);
     const limited = new OwnerTokenError('rate_limited', 'no', { failureScope: 'endpoint' });
     expect(isPaced(opened(limited).succeeds(1))).toBe(true);
@@ -273,22 +273,30 @@ it('an owner pauses for as long as the endpoint at most before the first success
 
 describe('the scope of a failure, and its owner’s pause', () => {
   it.each<[string, Story, unknown[]]>([
-    ['a failure', known().fails('a'), ['owner', 'endpoint_unavailable', 100]],
-    ['its second one', known().fails('a', DOWN, { ownerFailures: 1 }), ['owner', 'endpoint_unavailable', 200]],
+    ['a first failure', known().fails('a'), ['owner', 'endpoint_unavailable', 100]],
+    [
+      'the second failure of an owner',
+      known().fails('a', DOWN, { ownerFailures: 1 }),
+      ['owner', 'endpoint_unavailable', 200],
+    ],
     ['a hang', known().fails('a', DOWN, { tookMs: 501 }), ['owner', 'endpoint_unavailable', 1_000]],
-    ['no hang', known().fails('a', DOWN, { tookMs: 500 }), ['owner', 'endpoint_unavailable', 100]],
+    [
+      'a failure after half a second',
+      known().fails('a', DOWN, { tookMs: 500 }),
+      ['owner', 'endpoint_unavailable', 100],
+    ],
     ['a refusal', known().fails('a', REFUSED), ['owner', 'owner_refused', 1_000]],
-    ['the third one in a row', known().fails('abc'), ['owner', 'endpoint_unavailable', 100]],
+    ['the third failure in a row', known().fails('abc'), ['owner', 'endpoint_unavailable', 100]],
     ['the failure of a first canary', known().fails('abc').asked('2').trialFails('2'), ['owner', undefined, undefined]],
     ['the failure that opened the circuit', open(), ['endpoint', undefined, undefined]],
-    ['one of meanwhile', open().fails('z'), ['endpoint', undefined, undefined]],
+    ['a failure while the circuit is open', open().fails('z'), ['endpoint', undefined, undefined]],
     [
-      'one of meanwhile that was sent before the last success',
+      'a failure while the circuit is open of a request sent before the last success',
       open().fails('z', DOWN, { number: 2 }),
       ['owner', 'endpoint_unavailable', 100],
     ],
     [
-      'one of meanwhile of an owner that failed before',
+      'a failure while the circuit is open of an owner that failed before',
       open().fails('z', DOWN, { ownerFailures: 1 }),
       ['owner', 'endpoint_unavailable', 200],
     ],
@@ -297,50 +305,62 @@ describe('the scope of a failure, and its owner’s pause', () => {
       open().is({ kind: 'due' }).asked('z').trialFails('z', DOWN, { ownerFailures: 1 }),
       ['endpoint', undefined, undefined],
     ],
-    ['one of meanwhile that speaks of its owner', open().fails('z', REVOKED), ['owner', 'owner_refused', 1_000]],
     [
-      'a trial that speaks of its owner',
+      'a failure while the circuit is open that speaks of its owner',
+      open().fails('z', REVOKED),
+      ['owner', 'owner_refused', 1_000],
+    ],
+    [
+      'a failed trial that speaks of its owner',
       open().is({ kind: 'due' }).asked('z').trialFails('z', REVOKED),
       ['owner', 'owner_refused', 1_000],
     ],
     [
-      'one that was put at the client',
+      'a failure put at the client',
       known().fails('a', down({ failureScope: 'client' })),
       ['client', undefined, undefined],
     ],
     [
-      'one that was put at its owner meanwhile',
+      'a failure put at its owner while the circuit is open',
       open().fails('z', down({ failureScope: 'owner' })),
       ['owner', 'endpoint_unavailable', 1_000],
     ],
     [
-      'one with Retry-After',
+      'a failure with Retry-After',
       known().fails('a', down({ retryAfterMs: 90_000 })),
       ['owner', 'endpoint_unavailable', 90_000],
     ],
-    ['at a start, the first one', new Story().fails('a'), ['owner', 'endpoint_unavailable', 100]],
-    ['at a start, the tenth one', new Story().fails('0123456789'), ['endpoint', 'endpoint_unavailable', 100]],
-    ['at a start, the tenth refusal', new Story().fails('0123456789', REFUSED), ['client', 'client_refused', 1_000]],
+    ['the first failure before anyone has succeeded', new Story().fails('a'), ['owner', 'endpoint_unavailable', 100]],
     [
-      'at a start, an old owner of many refusals',
+      'the tenth failure before anyone has succeeded',
+      new Story().fails('0123456789'),
+      ['endpoint', 'endpoint_unavailable', 100],
+    ],
+    [
+      'the tenth refusal before anyone has succeeded',
+      new Story().fails('0123456789', REFUSED),
+      ['client', 'client_refused', 1_000],
+    ],
+    [
+      'one of many refusals of an owner before anyone has succeeded',
       new Story().fails('a', REFUSED, { ownerFailures: 20 }),
       ['owner', 'owner_refused', 30_000],
     ],
     [
-      'at a start, one that speaks of its owner',
+      'a failure before anyone has succeeded that speaks of its owner',
       new Story().fails('a', REVOKED, { ownerFailures: 20 }),
       ['owner', 'owner_refused', 300_000],
     ],
     [
-      'at a start, one with Retry-After',
+      'a failure with Retry-After before anyone has succeeded',
       new Story().fails('a', down({ retryAfterMs: 90_000 })),
       ['owner', 'endpoint_unavailable', 90_000],
     ],
-  ])('after %s', (_, story, verdict) => {
+  ])('the verdict on %s gives its scope and the pause of its owner', (_, story, verdict) => {
     expect(story.verdict).toEqual(verdict);
   });
 
-  it('the scope of a failure, and its owner’s pause are the circuit’s for a failure that opened it while canaries were in flight', () => {
+  it('a failure that opens the circuit while canaries are in flight has the scope of the circuit, and no pause of its owner', () => {
     const story = known().fails('abc').asked(undefined);
     expect(story.health.blame.circuit).toMatchObject({ scope: 'endpoint' });
     const old = known()
@@ -353,7 +373,7 @@ describe('the scope of a failure, and its owner’s pause', () => {
   });
 });
 
-it('what follows for canaries and refused calls is passed on', () => {
+it('the reducer passes on whether to ask a canary or to admit a refused call', () => {
   expect(known().fails('abc', DOWN, { isNeeded: false }).step.askCanary).toBe(true);
   expect(open().is({ kind: 'due' }).step.askCanary).toBe(true);
   const refused: HealthEvent<string> = { kind: 'refused' };

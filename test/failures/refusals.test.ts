@@ -58,7 +58,7 @@ describe('fresh tokens that were refused', () => {
     expect([0, 1, 2].map(pauseAfter)).toEqual([undefined, undefined, undefined]);
   });
 
-  it('pause the owner from the third on, longer each time', () => {
+  it('fresh tokens that were refused pause the owner from the third in a row on, longer each time', () => {
     expect(pauseAfter(3)).toMatchObject({ count: 1, retryAtMonotonicMs: 5_750 });
     expect(pauseAfter(5)).toMatchObject({ count: 3, retryAtMonotonicMs: 8_000 });
     expect(pauseAfter(3)?.error).toMatchObject({
@@ -96,7 +96,7 @@ describe('a refusal', () => {
     [1_000, '1.0 s ago'],
     [999, 'just now'],
     [-60_000, 'just now'], // the wall clock was set back
-  ])('after a failure %d ms ago says "%s"', (ageMs, age) => {
+  ])('a refusal after a failure %d ms ago says "%s"', (ageMs, age) => {
     const error = new OwnerTokenError('rate_limited', 'wait', { failedAtMs: now.wallMs - ageMs });
     expect(refused(6_000, error).message).toContain(`(last failure ${age}): wait`);
   });
