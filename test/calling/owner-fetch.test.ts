@@ -62,7 +62,7 @@ adapterSuite({
 });
 
 describe('the token of a call', () => {
-  it('the token of a call takes the place of an Authorization header of the caller, and leaves their objects alone', async () => {
+  it('the token of a call replaces an Authorization header of the caller, whose objects are left alone', async () => {
     await using service = await ResourceService.start();
     const call = fetchFor(new NumberedTokens(), service.origin);
     const headers = new Headers({ authorization: 'Bearer stale', accept: 'text/plain' });
@@ -77,7 +77,7 @@ describe('the token of a call', () => {
     expect(Object.fromEntries(headers)).toEqual({ authorization: 'Bearer stale', accept: 'text/plain' });
   });
 
-  it('a call fails with source_failed when present() throws, without what it said', async () => {
+  it('a call fails with source_failed when present() throws, without the message of the error', async () => {
     const tokens = new NumberedTokens();
     const present = (token: { value: string }) => {
       throw new Error(`cannot present ${token.value}`);
@@ -88,7 +88,7 @@ describe('the token of a call', () => {
   });
 });
 
-it('what may be called is http and https alone: a blob: URL has the origin of whoever made it', async () => {
+it('ownerFetch calls http and https alone: a blob: URL has the origin of whoever made it', async () => {
   const origin = 'https://api.example.com';
   const call = fetchFor(new NumberedTokens(), origin);
   for (const url of [`blob:${origin}/1b9d6bcd`, new URL(`blob:${origin}/1b9d6bcd`)]) {
@@ -97,7 +97,7 @@ it('what may be called is http and https alone: a blob: URL has the origin of wh
   }
 });
 
-it('what may be called is not what only looks like it', async () => {
+it('ownerFetch refuses a URL that only looks like one of an allowed origin', async () => {
   const tokens = new NumberedTokens();
   const call = fetchFor(tokens, 'https://api.example.com');
   for (const url of [
@@ -121,7 +121,7 @@ it('what may be called is not what only looks like it', async () => {
   }
 });
 
-it('what may be called is what a list says instead', async () => {
+it('ownerFetch calls the origins in allowedOrigins instead of the one of the source', async () => {
   await using service = await ResourceService.start();
   const tokens = new NumberedTokens();
   const call = fetchFor(tokens, 'https://api.example.com', { allowedOrigins: [`${service.origin}/`] });
@@ -129,7 +129,7 @@ it('what may be called is what a list says instead', async () => {
   expect(await failureOf(call('https://api.example.com'))).toMatchObject({ code: 'origin_refused' });
 });
 
-it('what may be called is nothing where neither is known', async () => {
+it('ownerFetch calls nothing without allowed origins', async () => {
   await using service = await ResourceService.start();
   const tokens = new NumberedTokens();
   const error = await failureOf(fetchFor(tokens, undefined)(service.origin));
@@ -140,7 +140,7 @@ it('what may be called is nothing where neither is known', async () => {
   expect(tokens.asked).toBe(0);
 });
 
-it('what may be called has to be an origin, nothing more and nothing less', () => {
+it('allowedOrigins takes origins, nothing more and nothing less', () => {
   const bad = ['https://a.example/path', 'a.example', 'ftp://a.example', 'https://u:p@a.example', 'https://a/?q', 7];
   for (const entry of bad) {
     const options = { allowedOrigins: [entry as string] };
@@ -149,11 +149,11 @@ it('what may be called has to be an origin, nothing more and nothing less', () =
   expect(() => callRules({ presnt: 1 } as object, rulesOfSource(undefined))).toThrow('did you mean present?');
 });
 
-it('what may be called is a URL: anything else throws what fetch throws', async () => {
+it('ownerFetch throws what fetch throws for anything that is not a URL', async () => {
   await expect(fetchFor(new NumberedTokens(), 'https://api.example.com')('/relative')).rejects.toThrow(TypeError);
 });
 
-it('a 401 of a token that is given again is not sent again', async () => {
+it('a 401 is not sent again when the registry gives the same token again', async () => {
   await using service = await accepting();
   const tokens = new NumberedTokens();
   tokens.reject = () => true;
@@ -161,7 +161,7 @@ it('a 401 of a token that is given again is not sent again', async () => {
   expect(service.tokens).toEqual(['t1']);
 });
 
-it('a 401 that is short is read to its end, and its connection used again', async () => {
+it('a short 401 is read to its end, and its connection reused', async () => {
   await using service = await accepting('t2');
   // A new token takes a round trip as a rule; by then a short answer has been read.
   const call = fetchFor(takingTheirTime(new NumberedTokens()), service.origin);
@@ -169,7 +169,7 @@ it('a 401 that is short is read to its end, and its connection used again', asyn
   expect(service.connections).toBe(1);
 });
 
-it('a 401 that stalls is not waited for, and its socket is closed', async () => {
+it('a 401 whose body stalls is not waited for, and its socket is closed', async () => {
   await using service = await ResourceService.start(({ token }, response) => {
     if (token === 't2') response.end('ok');
     else response.writeHead(401).write('and so on');
@@ -181,7 +181,7 @@ it('a 401 that stalls is not waited for, and its socket is closed', async () => 
 });
 
 describe('every other answer', () => {
-  it('a failure of the network is what fetch makes of it', async () => {
+  it('a failure of the network rejects a call as it does with fetch', async () => {
     const service = await ResourceService.start();
     await service[Symbol.asyncDispose]();
     const error = await failureOf(fetchFor(new NumberedTokens(), service.origin)(service.origin));
@@ -203,7 +203,7 @@ describe('the body', () => {
     ['a view of part of a buffer', Buffer.from('a view').subarray(2), 'view'],
     ['FormData', form, 'filename="name.txt"'],
   ] as const) {
-    it(`is sent again: ${name}`, async () => {
+    it(`a request body is sent again after a 401: ${name}`, async () => {
       await using service = await accepting('t2');
       const call = fetchFor(new NumberedTokens(), service.origin);
       expect((await call(service.origin, { method: 'POST', body })).status).toBe(200);
@@ -215,7 +215,7 @@ describe('the body', () => {
     });
   }
 
-  it('the body is not sent again when it is a stream: the 401 is returned, its token rejected all the same', async () => {
+  it('a request body that is a stream is not sent again: the 401 is returned, its token rejected all the same', async () => {
     const streams = [
       () => new Blob(['streamed']).stream(),
       async function* () {
@@ -233,7 +233,7 @@ describe('the body', () => {
     }
   });
 
-  it('the body is what it was when the call began, as are URL and headers', async () => {
+  it('a request sent again has the body, URL and headers from when the call began', async () => {
     await using service = await ResourceService.start();
     const tokens = new NumberedTokens();
     let open = () => {};
@@ -265,7 +265,7 @@ describe('the body', () => {
   });
 });
 
-it('a Request is sent with all that it says, and sent again', async () => {
+it('a Request is sent with all its settings, also when sent again', async () => {
   await using service = await accepting('t2');
   const request = new Request(`${service.origin}/path`, {
     method: 'POST',
@@ -281,7 +281,7 @@ it('a Request is sent with all that it says, and sent again', async () => {
   }
 });
 
-it('a Request gives way to what is said beside it', async () => {
+it('a Request gives way to the options given beside it', async () => {
   await using service = await accepting('t2');
   const call = fetchFor(new NumberedTokens(), service.origin);
   const request = new Request(service.origin, { method: 'POST', body: 'of the request', headers: { 'x-a': '1' } });
@@ -294,7 +294,7 @@ it('a Request gives way to what is said beside it', async () => {
   expect(service.received).toHaveLength(2);
 });
 
-it('a Request may be what another URL is called with, as with fetch', async () => {
+it('a Request may serve as the options for another URL, as with fetch', async () => {
   await using service = await accepting('t2');
   const call = fetchFor(new NumberedTokens(), service.origin);
   const like = new Request('https://elsewhere.example', { method: 'POST', body: 'x', headers: { 'x-a': '1' } });
@@ -302,7 +302,7 @@ it('a Request may be what another URL is called with, as with fetch', async () =
   expect(service.received.at(-1)).toMatchObject({ method: 'POST', body: 'x', headers: { 'x-a': '1' } });
 });
 
-it('a Request with a longer body than is kept is sent whole, and not again', async () => {
+it('a Request with a body too long to keep is sent whole, and not again', async () => {
   for (const [size, statuses] of [
     [1_048_576, 200],
     [1_048_577, 401],
@@ -369,7 +369,7 @@ describe('a look-alike of a Request', () => {
   }
 
   for (const [name, make] of changing) {
-    it(`whose URL changes after the check is sent to the URL that was checked: ${name}`, async () => {
+    it(`a Request whose URL changes after the check is sent to the URL that was checked: ${name}`, async () => {
       await using service = await ResourceService.start();
       await using elsewhere = await ResourceService.start();
       for (const given of [fetch, (input: Request | string | URL, init?: RequestInit) => fetch(urlIn(input), init)]) {
@@ -386,7 +386,7 @@ describe('a look-alike of a Request', () => {
 
   const urlIn = (input: Request | string | URL) => (input instanceof Request ? input.url : input);
 
-  it('a look-alike of a Request that is the Request of a package is sent with all that it says, and sent again', async () => {
+  it('the Request class of a package is sent with all its settings, also when sent again', async () => {
     await using service = await accepting('t2');
     const call = fetchFor(new NumberedTokens(), service.origin, { fetch: undici.fetch as never });
     const headers = { 'content-type': 'text/plain', 'x-own': 'yes' };
@@ -416,7 +416,7 @@ describe('redirects', () => {
       else response.writeHead(status, { location: `${to()}/end` }).end('moved');
     });
 
-  it('within the allowed origins are followed, the token presented at each', async () => {
+  it('redirects within the allowed origins are followed, and the token is presented at each hop', async () => {
     await using target = await ResourceService.start();
     await using service = await redirecting(302, () => target.origin);
     const tokens = new NumberedTokens();
@@ -434,7 +434,7 @@ describe('redirects', () => {
     expect(tokens.accepted).toEqual(['t1']);
   });
 
-  it('redirects with a body that does not end are broken off', async () => {
+  it('a redirect with a body that does not end is broken off', async () => {
     let brokenOff = () => {};
     const broken = new Promise<void>((resolve) => {
       brokenOff = resolve;
@@ -463,7 +463,7 @@ describe('redirects', () => {
     [307, 'POST', 'POST'],
     [308, 'PUT', 'PUT'],
   ] as const) {
-    it(`${status} makes ${becomes} of ${method}, exactly as fetch does`, async () => {
+    it(`a ${status} redirect turns ${method} into ${becomes}, exactly as fetch does`, async () => {
       await using service = await redirecting(status);
       const body = ['GET', 'HEAD'].includes(method) ? {} : { body: 'text' };
       const init = { method, ...body, headers: { 'content-language': 'en', 'x-own': 'yes', cookie: 'a=b' } };
@@ -477,7 +477,7 @@ describe('redirects', () => {
     });
   }
 
-  it('redirects that need a stream again fail, as with fetch', async () => {
+  it('redirects that need a stream to be sent again fail, as with fetch', async () => {
     await using service = await redirecting(307);
     const stream = () => ({ method: 'POST', body: new Blob(['x']).stream(), duplex: 'half' }) as RequestInit;
     await expect(fetch(service.origin, stream())).rejects.toThrow(TypeError);
@@ -485,7 +485,7 @@ describe('redirects', () => {
     expect(service.received.map(({ path }) => path)).toEqual(['/', '/']);
   });
 
-  it('redirects are left to the caller who says manual, and fail for the one who says error', async () => {
+  it('redirects are left to the caller with redirect: manual, and fail with redirect: error', async () => {
     await using service = await redirecting(302, () => 'https://elsewhere.example');
     const call = fetchFor(new NumberedTokens(), service.origin);
     for (const args of [
@@ -512,7 +512,7 @@ describe('redirects', () => {
     }
   });
 
-  it('redirects are repeated where the token was refused, not from the start', async () => {
+  it('a redirect chain is resumed at the hop that refused the token, not from the start', async () => {
     await using service = await ResourceService.start(({ path, token }, response) => {
       if (path === '/orders') response.writeHead(303, { location: '/orders/1' }).end();
       else response.writeHead(token === 't2' ? 200 : 401).end();
@@ -526,7 +526,7 @@ describe('redirects', () => {
     ]);
   });
 
-  it('redirects are repeated once in all, however many refuse', async () => {
+  it('a redirect chain is resumed once in all, however many hops refuse the token', async () => {
     const scripts = [401, 302, 401];
     await using service = await ResourceService.start((_, response, index) => {
       response.writeHead(scripts[index] ?? 200, { location: '/end' }).end();
@@ -536,7 +536,7 @@ describe('redirects', () => {
     expect(tokens.rejected).toEqual(['t1', 't2']);
   });
 
-  it('redirects without a place to go to are answers, and ones to no URL failures', async () => {
+  it('a redirect without a location is returned, and one to an invalid URL fails', async () => {
     const locations = [undefined, 'http://'];
     await using service = await ResourceService.start((_, response, index) => {
       const location = locations[index];
@@ -558,7 +558,7 @@ describe('redirects', () => {
     }
   });
 
-  it('hidden by the fetch in use are refused', async () => {
+  it('redirects hidden by the fetch in use are refused', async () => {
     const hidden = { type: 'opaqueredirect', status: 0, headers: new Headers() } as Response;
     const call = fetchFor(new NumberedTokens(), 'https://api.example.com', { fetch: async () => hidden });
     expect(await failureOf(call('https://api.example.com'))).toMatchObject({ code: 'origin_refused' });
@@ -607,7 +607,7 @@ describe("the caller's signal", () => {
     }
   });
 
-  it('aborted already rejects at once, and null beside a Request lifts its own', async () => {
+  it('a signal that is already aborted rejects at once, and null beside a Request lifts the one of the Request', async () => {
     await using service = await ResourceService.start();
     const call = fetchFor(new NumberedTokens(), service.origin);
     const signal = AbortSignal.abort(reason);
@@ -649,7 +649,7 @@ describe('for clients that take a fetch', () => {
     },
   };
   for (const [name, post] of Object.entries(clients)) {
-    it(`${name}: its body is sent again after a 401, and what keeps a token from being had can be told`, async () => {
+    it(`${name} over ownerFetch sends its body again after a 401, and passes on errors of the registry`, async () => {
       await using service = await ResourceService.start(({ token, body }, response) => {
         response.setHeader('content-type', 'application/json');
         response.writeHead(token === 't2' ? 200 : 401).end(JSON.stringify({ received: JSON.parse(body) }));

@@ -8,14 +8,14 @@ import { settle } from '../helpers/manual-clock.ts';
 const URL_A = 'https://a.example/start';
 
 describe('the first hop', () => {
-  it('the first hop takes settings from behind accessors too', () => {
+  it('the first hop takes settings from accessors too', () => {
     const hop = firstHop(URL_A, new Request(URL_A, { method: 'PUT', headers: { a: '1' } }));
     expect([hop.method, hop.headers?.get('a')]).toEqual(['PUT', '1']);
     const bare = Object.assign(Object.create(null), { method: 'PUT' });
     expect(firstHop(URL_A, bare).method).toBe('PUT');
   });
 
-  it('copies a body that may change, and keeps one that does not', async () => {
+  it('the first hop copies a body that may change, and keeps one that does not', async () => {
     const bytes = new Uint8Array([0, 1, 2, 3]);
     const bodyOf = (body: NonNullable<RequestInit['body']> | null) => firstHop(URL_A, { method: 'PUT', body }).body();
     const copies = [bodyOf(bytes.buffer), bodyOf(bytes.subarray(1, 3)), bodyOf(new DataView(bytes.buffer, 2))];
@@ -42,7 +42,7 @@ it('an unwanted answer that is a Node stream, as some fetches give, is destroyed
   expect(body.destroyed).toBe(true);
 });
 
-it('an unwanted answer may fail to cancel', async () => {
+it('an unwanted answer that fails to cancel does no harm', async () => {
   const cancel = vi.fn(() => Promise.reject(new Error('no')));
   const endless = () => new ReadableStream({ pull: (at) => at.enqueue(new Uint8Array(70_000)), cancel });
   discard(new Response(endless()));
@@ -51,7 +51,7 @@ it('an unwanted answer may fail to cancel', async () => {
   expect(cancel).toHaveBeenCalledTimes(2);
 });
 
-it('an unwanted answer may have no body, or one that fails', async () => {
+it('an unwanted answer without a body, or with one that fails, does no harm', async () => {
   discard(new Response(null));
   const broken = new ReadableStream({ pull: (controller) => controller.error(new Error('no')) });
   expect(fetchFailed('why', new Response(broken))).toEqual(new TypeError('fetch failed: why'));

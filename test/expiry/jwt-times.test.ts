@@ -4,13 +4,13 @@ import { jwtTimes } from '../../src/expiry/jwt-times.ts';
 import { jwt } from '../helpers/jwt.ts';
 
 describe('jwtTimes', () => {
-  it('jwtTimes reads both times, or those there are', () => {
+  it('jwtTimes reads exp and iat, or whichever is there', () => {
     expect(jwtTimes(jwt({ iat: 1, exp: 2 }))).toEqual({ issuedAtMs: 1000, expiresAtMs: 2000 });
     expect(jwtTimes(jwt({ exp: 2 }))).toEqual({ expiresAtMs: 2000 });
     expect(jwtTimes(jwt({}))).toEqual({});
   });
 
-  it('jwtTimes takes any time that a date can have, in a token as long as a header can carry', () => {
+  it('jwtTimes takes any time that a Date can hold, in a token as long as a header can carry', () => {
     expect(jwtTimes(jwt({ iat: -8.64e12, exp: 8.64e12 }))).toEqual({ issuedAtMs: -8.64e15, expiresAtMs: 8.64e15 });
     expect(jwtTimes(jwt({ exp: 8.64e12 + 0.001 }))).toEqual({});
     const token = jwt({ exp: 1 });
@@ -36,7 +36,7 @@ describe('jwtTimes', () => {
     expect(jwtTimes(token)).toBeUndefined();
   });
 
-  it('jwtTimes never throws, and tells only sane times', () => {
+  it('jwtTimes never throws, and returns only sane times', () => {
     const payload = fc.oneof(
       fc.string(),
       fc.json(),

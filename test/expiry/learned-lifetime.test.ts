@@ -39,7 +39,7 @@ function endAt(policy: LearnedLifetime, lifetimeMs: number, tokens = 50): void {
 }
 
 describe('what is stated', () => {
-  it('what is stated is the guess until there is evidence, and more for explorers', () => {
+  it('the lifetime stated without evidence is the guess, and more for explorers', () => {
     const values = stated(learnedLifetime({ guessMs: 2 * MINUTE_MS }));
     const guessed = values.filter((value) => value === 2 * MINUTE_MS);
     const explored = values.filter((value) => value !== 2 * MINUTE_MS);
@@ -49,7 +49,7 @@ describe('what is stated', () => {
     expect(Math.max(...explored)).toBeGreaterThan(HOUR_MS);
   });
 
-  it('what is stated is the same when the same token is asked about again, even after evidence', () => {
+  it('the lifetime stated for a token stays the same when asked again, even after evidence', () => {
     const policy = learnedLifetime();
     const before = stated(policy);
     endAt(policy, MINUTE_MS);
@@ -57,7 +57,7 @@ describe('what is stated', () => {
     expect(stated(policy, 1000)).not.toEqual(before);
   });
 
-  it('what is stated is remembered of so many tokens and no more', () => {
+  it('the lifetime stated is remembered for a limited number of tokens', () => {
     const policy = learnedLifetime({ exploration: 0 });
     stated(policy);
     endAt(policy, MINUTE_MS);
@@ -66,7 +66,7 @@ describe('what is stated', () => {
     expect(policy.lifetimeMs({ token: 'token-99' })).toBeLessThan(MINUTE_MS);
   });
 
-  it('the policy explores less once the lifetime is known, and pays for each explorer', () => {
+  it('learnedLifetime explores less once the lifetime is known, and pays for each explorer', () => {
     const policy = learnedLifetime();
     endAt(policy, HOUR_MS);
     const before = policy.stats().evidence.explorers;
@@ -74,7 +74,7 @@ describe('what is stated', () => {
     expect(policy.stats().evidence.explorers - before).toBeLessThanOrEqual(2);
   });
 
-  it('the policy explores again what it is paid for: calls that succeed, not such as are made together', () => {
+  it('learnedLifetime earns new explorers by accepted calls, unless they are made together', () => {
     const explorersAfter = (agesMs: (index: number) => number) => {
       const policy = learnedLifetime({ exploration: 0.01 });
       endAt(policy, HOUR_MS);
@@ -112,7 +112,7 @@ describe('exploring', () => {
     return policy;
   }
 
-  it('exploring while all above is open: every second token, as far as the scale is open, sixteen at once', () => {
+  it('an unknown lifetime is explored by every second token, over the whole open scale, sixteen at once', () => {
     const policy = learnedLifetime({ maxMs: HOUR_MS });
     expect(explorers(policy, 16).length).toBeGreaterThan(3);
     const more = explorers(policy, 400);
@@ -124,7 +124,7 @@ describe('exploring', () => {
     expect(policy.stats().evidence.explorers).toBe(16);
   });
 
-  it('exploring once the lifetime is known: one token in sixteen, twice as far or a few times that, four at once', () => {
+  it('a known lifetime is explored by one token in sixteen, at twice the estimate or more, four at once', () => {
     const few = Array.from({ length: 20 }, () => explorers(policyWithEvidence(), 16).length);
     expect(few.reduce((sum, count) => sum + count) / 20).toBeGreaterThan(0.4);
     expect(few.reduce((sum, count) => sum + count) / 20).toBeLessThan(1.8);
@@ -138,7 +138,7 @@ describe('exploring', () => {
     expect(Math.max(...factors.flat())).toBeGreaterThan(4);
   });
 
-  it('one that outlives the estimate makes place, once, and raises the share until a token ends again', () => {
+  it('an explorer that outlives the estimate frees its place once, and raises the share until a token ends', () => {
     const policy = policyWithEvidence();
     expect(explorers(policy, 400)).toHaveLength(4);
     live(policy, 'long', [0.99 * HOUR_MS]);
@@ -158,7 +158,7 @@ describe('exploring', () => {
     expect(shareOf(true)).toBeLessThan(0.15);
   });
 
-  it('one that was seen beyond the estimate and ends there costs credit too, but frees no second place', () => {
+  it('an explorer that outlives the estimate and then ends costs credit too, but frees no second place', () => {
     const policy = policyWithEvidence();
     expect(explorers(policy, 400)).toHaveLength(4);
     live(policy, 'long', [1.2 * HOUR_MS], 1.25 * HOUR_MS);
@@ -167,7 +167,7 @@ describe('exploring', () => {
 });
 
 describe('evidence', () => {
-  it('two tokens are needed to raise it; one changes nothing', () => {
+  it('one long-lived token does not raise the learned lifetime, a second one does', () => {
     const policy = learnedLifetime();
     const before = estimateOf(policy);
     live(policy, 'a', [HOUR_MS]);
@@ -176,7 +176,7 @@ describe('evidence', () => {
     expect(estimateOf(policy)).toBeGreaterThan(before);
   });
 
-  it('no single report moves it by more than a quarter, whatever came before', () => {
+  it('no single report moves the learned lifetime by more than a quarter, whatever came before', () => {
     const report = fc.record({
       what: fc.constantFrom('accepted' as const, 'rejected' as const),
       owner: fc.integer({ min: 0, max: 9 }).map(String),
@@ -207,7 +207,7 @@ describe('evidence', () => {
     );
   });
 
-  it('an owner weighs the same, however many tokens it goes through', () => {
+  it('an owner weighs the same in the learned lifetime, however many tokens it goes through', () => {
     const policy = learnedLifetime();
     endAt(policy, HOUR_MS);
     const before = estimateOf(policy);
@@ -222,7 +222,7 @@ describe('evidence', () => {
     expect(estimateOf(policy)).toBeLessThan(before);
   });
 
-  it('tokens never seen accepted count half when they are refused later: they ended somewhere before', () => {
+  it('tokens never seen accepted still lower the learned lifetime when they are refused later', () => {
     const policy = learnedLifetime({ guessMs: HOUR_MS });
     for (let index = 0; index < 100; index++) live(policy, `t${index}`, [], 20 * MINUTE_MS);
     expect(policy.stats().evidence.endings).toBe(100);
@@ -230,7 +230,7 @@ describe('evidence', () => {
     expect(estimateOf(policy)).toBeLessThan(20 * MINUTE_MS);
   });
 
-  it('tokens revoked all at once, at all ages, hardly move it, and not for long', () => {
+  it('tokens revoked all at once, at all ages, hardly move the learned lifetime, and not for long', () => {
     const policy = learnedLifetime();
     endAt(policy, HOUR_MS);
     const before = estimateOf(policy);
@@ -243,7 +243,7 @@ describe('evidence', () => {
     expect(estimateOf(policy)).toBeCloseTo(before, 5);
   });
 
-  it('evidence reports that come late or twice say no more than the first', () => {
+  it('reports of evidence that come late or twice say no more than the first', () => {
     const once = learnedLifetime();
     const twice = learnedLifetime();
     for (let index = 0; index < 10; index++) {
@@ -255,7 +255,7 @@ describe('evidence', () => {
     expect(once.stats().evidence.survivals).toBe(20);
   });
 
-  it('another token of the same owner is not taken for the one that was seen', () => {
+  it('a rejected token is not mistaken for the accepted one of the same owner', () => {
     const policy = learnedLifetime();
     live(policy, 'other', [0], 10_000);
     policy.accepted({ owner: 'o', token: 'first', ageMs: MINUTE_MS });
@@ -263,7 +263,7 @@ describe('evidence', () => {
     expect(policy.stats().evidence.ignored).toBe(1);
   });
 
-  it('a token that is rejected again, by calls made together, ends once', () => {
+  it('a token that is rejected several times, by calls made together, ends once', () => {
     const once = learnedLifetime();
     const often = learnedLifetime();
     live(once, 'a', [0, 20 * MINUTE_MS], 21 * MINUTE_MS);
@@ -272,14 +272,14 @@ describe('evidence', () => {
     expect(often.stats().evidence).toMatchObject({ endings: 1, ignored: 9 });
   });
 
-  it('bounds tell of what is possible, within those that were set', () => {
+  it('the bounds in the stats of learnedLifetime stay within minMs and maxMs', () => {
     const policy = learnedLifetime({ minMs: 2 * MINUTE_MS, maxMs: 20 * MINUTE_MS });
     endAt(policy, MINUTE_MS);
     expect(policy.stats().betweenMs[0]).toBe(2 * MINUTE_MS);
     expect(estimateOf(policy)).toBe(2 * MINUTE_MS);
   });
 
-  it('the last token of so many owners is followed, and of no more', () => {
+  it('learnedLifetime follows the last token of 10,000 owners at most', () => {
     const ignoredAfter = (others: number) => {
       const policy = learnedLifetime();
       live(policy, 'first', [0, 10_000]);
@@ -293,7 +293,7 @@ describe('evidence', () => {
 });
 
 describe('a snapshot', () => {
-  it('carries what was learned over a restart, as JSON', () => {
+  it('a snapshot carries what was learned over a restart, as JSON', () => {
     const policy = learnedLifetime();
     endAt(policy, HOUR_MS);
     const saved = JSON.stringify(policy.snapshot());
@@ -321,7 +321,7 @@ describe('a snapshot', () => {
     ['scores in text', (good) => ({ ...good, scores: 'many' })],
     ['scores over the best', (good) => ({ ...good, scores: good.scores.map(() => 1) })],
     ['scores that are none', (good) => ({ ...good, scores: good.scores.map(() => null) })],
-  ])('a snapshot is refused when it is %s', (_, spoil) => {
+  ])('a spoiled snapshot is refused: %s', (_, spoil) => {
     const snapshot = spoil(learnedLifetime().snapshot()) as never;
     expect(problemsOf({ snapshot })).toContain('snapshot: expected what snapshot() returned');
   });
@@ -340,7 +340,7 @@ it.each([
   [{ exploration: 0.06 }, 'exploration: expected a share'],
   [{ gues: 5 }, 'gues: unknown option'],
   [null, 'learnedLifetime: invalid options:\n  - options: expected an object'],
-])('options refuse %j: %s', (options, path) => {
+])('learnedLifetime refuses the options %j: %s', (options, path) => {
   expect(problemsOf(options as never)).toContain(path);
 });
 
@@ -374,7 +374,7 @@ describe('in a world with a registry', () => {
     ['5 min', 5 * MINUTE_MS],
     ['1 h', HOUR_MS],
     ['24 h', DAY_MS],
-  ])('a hidden lifetime of %s is found, and found again when it halves and doubles', async (_, lifetimeMs) => {
+  ])('a hidden lifetime of %s is learned, and learned again when it halves and doubles', async (_, lifetimeMs) => {
     const phases = [1, 1, 0.5, 0.5, 1, 1].map((factor) => ({ lifetimeMs: lifetimeMs * factor, lifetimes: 10 }));
     const measured = await compare({ phases });
     for (const phase of [1, 3, 5]) {
@@ -392,7 +392,7 @@ describe('in a world with a registry', () => {
     'accept tokens that have ended': () => true,
   };
   for (const [what, oddAnswer] of Object.entries(oddAnswers)) {
-    it(`owners that ${what} do not decide for the others, be they 1, 5 or 20 %`, async () => {
+    it(`services that ${what} for 1, 5 or 20 % of owners do not decide the lifetime of the others`, async () => {
       const phases = [3, 4].map((lifetimes) => ({ lifetimeMs: HOUR_MS, lifetimes }));
       const world = { phases, callsPerLifetime: 100, policyFor: () => learnedLifetime() };
       const alone = await run(world);

@@ -13,7 +13,7 @@ const scoreAt = (candidates: Candidates, ms: number) => candidates.scores[bin(ms
 /** Nothing is preferred. */
 const level = () => new Candidates(1000);
 
-it('candidates begin open above the guess, and below it the less likely the further', () => {
+it('candidate lifetimes start open above the guess, and less likely the further below it', () => {
   const candidates = new Candidates(5 * MINUTE_MS);
   expect(scoreAt(candidates, 5 * MINUTE_MS)).toBe(0);
   expect(scoreAt(candidates, HOUR_MS)).toBe(0);
@@ -26,7 +26,7 @@ it('candidates begin open above the guess, and below it the less likely the furt
   expect(candidates.highestMs).toBe(1000 * 2 ** (227 / 8));
 });
 
-it('candidates lose 4.5 when a token is accepted beyond them, those it had passed before not again', () => {
+it('candidate lifetimes lose 4.5 when a token is accepted beyond them, once per token', () => {
   const candidates = level();
   candidates.outlived(10 * MINUTE_MS, 20 * MINUTE_MS);
   expect(scoreAt(candidates, 9 * MINUTE_MS)).toBe(0);
@@ -35,7 +35,7 @@ it('candidates lose 4.5 when a token is accepted beyond them, those it had passe
   expect(scoreAt(candidates, 20 * MINUTE_MS)).toBe(0);
 });
 
-it('candidates lose 1.6 when a token ends in a bracket elsewhere, on either side', () => {
+it('candidate lifetimes lose 1.6 when a token ends in a bracket elsewhere, on either side', () => {
   const candidates = level();
   candidates.ended(10 * MINUTE_MS, 20 * MINUTE_MS, 1);
   expect(scoreAt(candidates, 9 * MINUTE_MS)).toBe(-1.6);
@@ -45,14 +45,14 @@ it('candidates lose 1.6 when a token ends in a bracket elsewhere, on either side
   expect(candidates.scores.at(-1)).toBe(-1.6);
 });
 
-it('candidates lose in proportion to the weight of the report', () => {
+it('candidate lifetimes lose in proportion to the weight of the report', () => {
   const candidates = level();
   candidates.ended(0, 20 * MINUTE_MS, 0.25);
   expect(scoreAt(candidates, HOUR_MS)).toBeCloseTo(-0.4, 10);
   expect(scoreAt(candidates, 1000)).toBe(0);
 });
 
-it('candidates count from the best, and never fall below the floor', () => {
+it('candidate lifetimes are scored relative to the best, and never below the floor', () => {
   const candidates = level();
   for (let index = 0; index < 10; index++) candidates.ended(10 * MINUTE_MS, 11 * MINUTE_MS, 1);
   expect(scoreAt(candidates, 10.5 * MINUTE_MS)).toBe(0);
@@ -63,7 +63,7 @@ it('candidates count from the best, and never fall below the floor', () => {
   expect(scoreAt(candidates, 5 * MINUTE_MS)).toBe(-12);
 });
 
-it('candidates are possible within 5 of the best', () => {
+it('candidate lifetimes are possible within 5 of the best', () => {
   const candidates = level();
   candidates.outlived(0, HOUR_MS);
   expect(candidates.lowestMs).toBe(1000);
@@ -75,12 +75,12 @@ it('candidates are possible within 5 of the best', () => {
   expect(candidates.highestMs).toBeLessThan(1.1 * 1.1 * HOUR_MS);
 });
 
-it('candidates are not possible at 5 below the best', () => {
+it('candidate lifetimes are not possible at 5 below the best', () => {
   const scores = Array(227).fill(-5).with(8, 0).with(15, -4.9);
   expect(new Candidates(1000, scores)).toMatchObject({ lowestMs: 2_000, highestMs: 4_000 });
 });
 
-it('candidates tell how much of the likelihood is near a lifetime', () => {
+it('candidate lifetimes tell how much of the likelihood is near a given one', () => {
   const candidates = level();
   expect(candidates.likelihoodNear(HOUR_MS)).toBeCloseTo(3 / 227, 10);
   expect(candidates.likelihoodNear(1000)).toBeCloseTo(2 / 227, 10);
@@ -89,7 +89,7 @@ it('candidates tell how much of the likelihood is near a lifetime', () => {
   expect(candidates.likelihoodNear(2 * HOUR_MS)).toBeLessThan(0.01);
 });
 
-it('candidates take ages off the scale as its ends', () => {
+it('candidate lifetimes take ages off the scale as its ends', () => {
   const candidates = level();
   candidates.outlived(0, Number.POSITIVE_INFINITY);
   candidates.outlived(0, Number.POSITIVE_INFINITY);
@@ -98,7 +98,7 @@ it('candidates take ages off the scale as its ends', () => {
   expect(candidates.scores).toHaveLength(227);
 });
 
-it('candidates come back from their scores', () => {
+it('candidate lifetimes are restored from their scores', () => {
   const candidates = level();
   candidates.ended(HOUR_MS, HOUR_MS, 1);
   const restored = new Candidates(MINUTE_MS, [...candidates.scores]);

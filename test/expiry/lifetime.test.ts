@@ -34,7 +34,7 @@ it.each([
   expect(assessLifetime(value)).toEqual({ lifetimeMs: DEFAULT_LIFETIME_MS, problem });
 });
 
-it('assessLifetime takes a hint when to refresh, of a second or more, if it is before the end', () => {
+it('assessLifetime takes a refresh hint of a second or more that is before the end', () => {
   const hinted = (lifetimeMs: number, refreshAfterMs: unknown) => assessLifetime({ lifetimeMs, refreshAfterMs });
   for (const refreshAfterMs of [1000, 1800_000, 3_599_999.5]) {
     expect(hinted(3_600_000, refreshAfterMs)).toEqual({ lifetimeMs: 3_600_000, refreshAfterMs });
@@ -47,7 +47,7 @@ it('assessLifetime takes a hint when to refresh, of a second or more, if it is b
   expect(hinted(Infinity, Infinity)).toEqual({ lifetimeMs: Infinity });
 });
 
-it('assessLifetime gives a usable lifetime for anything at all', () => {
+it('assessLifetime gives a usable lifetime for any value at all', () => {
   fc.assert(
     fc.property(fc.oneof(fc.anything(), fc.double()), (value) => {
       const { lifetimeMs, problem } = assessLifetime(value);
@@ -63,7 +63,7 @@ describe('planLife', () => {
   const plan = (lifetimeMs: number, drawn = 0.5, refreshWindow: [number, number] = [0.6, 0.8]) =>
     planLife({ requestedAtMs: NOW_MS, lifetimeMs, refreshWindow, random: () => drawn });
 
-  it('E2: keeps a margin of 5 %, and of no more than 10 s', () => {
+  it('E2: planLife keeps a margin of 5 %, and of no more than 10 s', () => {
     expect(plan(1000).expiresAtMs).toBe(NOW_MS + 950);
     expect(plan(5000).expiresAtMs).toBe(NOW_MS + 4750);
     expect(plan(60_000).expiresAtMs).toBe(NOW_MS + 57_000);
@@ -71,13 +71,13 @@ describe('planLife', () => {
     expect(plan(40 * 86_400_000).expiresAtMs).toBe(NOW_MS + 40 * 86_400_000 - 10_000);
   });
 
-  it('planLife draws the refresh point in the window, counted from the request', () => {
+  it('planLife draws the refresh point within the refresh window, counted from the request', () => {
     expect(plan(100_000, 0).refreshAtMs).toBe(NOW_MS + 60_000);
     expect(plan(100_000, 0.5).refreshAtMs).toBe(NOW_MS + 70_000);
     expect(plan(100_000, 1 - 1e-12).refreshAtMs).toBeCloseTo(NOW_MS + 80_000, 0);
   });
 
-  it('planLife draws once', () => {
+  it('planLife draws one random number', () => {
     let draws = 0;
     planLife({ requestedAtMs: 0, lifetimeMs: 1000, refreshWindow: [0.6, 0.8], random: () => ++draws / 10 });
     expect(draws).toBe(1);
@@ -87,7 +87,7 @@ describe('planLife', () => {
     expect(plan(1000, 0.9, [0.9, 1])).toEqual({ refreshAtMs: NOW_MS + 950, expiresAtMs: NOW_MS + 950 });
   });
 
-  it('a hint closes the window and shortens it in proportion, and never delays a refresh', () => {
+  it('a refresh hint ends the refresh window and shortens it in proportion, and never delays a refresh', () => {
     const hinted = (refreshAfterMs: number, drawn: number, lifetimeMs = 100_000) =>
       planLife({ ...{ requestedAtMs: 0, lifetimeMs, refreshAfterMs }, refreshWindow: [0.6, 0.8], random: () => drawn });
     expect(hinted(40_000, 0)).toEqual({ refreshAtMs: 30_000, expiresAtMs: 95_000 });
@@ -97,7 +97,7 @@ describe('planLife', () => {
     expect(hinted(40_000, 0, Infinity)).toEqual({ refreshAtMs: 30_000, expiresAtMs: Infinity });
   });
 
-  it('a lifetime until rejected has neither instant', () => {
+  it('a token kept until rejected has neither a refresh point nor an end', () => {
     for (const drawn of [0, 0.5]) {
       expect(plan(Number.POSITIVE_INFINITY, drawn)).toEqual({
         refreshAtMs: Number.POSITIVE_INFINITY,
@@ -106,7 +106,7 @@ describe('planLife', () => {
     }
   });
 
-  it('E3: the instants are in order, and do not depend on when the answer came', () => {
+  it('E3: the refresh point and the end of a token are in order, whenever the answer came', () => {
     const share = fc.double({ min: 0, max: 1, noNaN: true });
     const lifetime = fc.double({ min: 1, max: MAX_LIFETIME_MS, noNaN: true });
     fc.assert(

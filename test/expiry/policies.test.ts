@@ -47,16 +47,16 @@ describe('E1: expires_in as it comes', () => {
     ['{}', {}, 300_000, 'unreadable'],
     ['[3600]', [3600], 300_000, 'unreadable'],
     ['null', null, 300_000, 'absent'],
-  ])('%s', (_, value, lifetimeMs, problem) => {
+  ])('E1: expires_in of %s gives its own lifetime, or the default with a problem', (_, value, lifetimeMs, problem) => {
     expect(assessLifetime(stated(value))).toEqual({ lifetimeMs, ...(problem && { problem }) });
   });
 
-  it('absent: the field, or the whole answer', () => {
+  it('expires_in is absent when the field or the whole response is missing', () => {
     expect(expiresIn().lifetimeMs({ token: 't', response: {} })).toBeUndefined();
     expect(expiresIn().lifetimeMs({ token: 't' })).toBeUndefined();
   });
 
-  it('no value of the answer makes a token immortal', () => {
+  it('no value of expires_in makes a token immortal', () => {
     fc.assert(
       fc.property(fc.oneof(fc.anything(), fc.double(), fc.string()), (value) => {
         expect(assessLifetime(stated(value)).lifetimeMs).toBeLessThanOrEqual(MAX_LIFETIME_MS);
@@ -74,7 +74,7 @@ describe('expiresIn', () => {
     expect(expiresIn({ field: 'ttl', unit: 'min' }).lifetimeMs({ token: 't', response })).toBe(300_000);
   });
 
-  it('expiresIn reads when to refresh beside the lifetime, in its unit: refresh_in, or else refresh_after', () => {
+  it('expiresIn reads a refresh hint in the unit of the lifetime: refresh_in, or else refresh_after', () => {
     const of = (fields: object, options = {}) =>
       expiresIn(options).lifetimeMs({ token: 't', response: { expires_in: 3600, ...fields } });
     expect(of({ refresh_in: 1800 })).toEqual({ lifetimeMs: 3_600_000, refreshAfterMs: 1_800_000 });
@@ -90,7 +90,7 @@ describe('expiresIn', () => {
     expect(of({ expires_in: undefined, refresh_in: 1800 })).toBeUndefined();
   });
 
-  it('no hint of the answer has an effect of its own but to refresh earlier, and never within a second', () => {
+  it('a refresh hint in the response can only make a refresh earlier, and never within a second', () => {
     fc.assert(
       fc.property(fc.oneof(fc.anything(), fc.double(), fc.string()), (hint) => {
         const response = { expires_in: 3600, refresh_in: hint };
@@ -102,7 +102,7 @@ describe('expiresIn', () => {
     );
   });
 
-  it('expiresIn follows a path, through objects only and their own properties', () => {
+  it('expiresIn follows a path through own properties of objects only', () => {
     const at = (field: string) => expiresIn({ field }).lifetimeMs({ token: 't', response });
     expect(at('data.expires_in')).toBe(60_000);
     expect(at('ttl.expires_in')).toBeUndefined();
@@ -128,24 +128,24 @@ describe('expiresIn', () => {
 describe('E5: what a JWT says of itself', () => {
   const lifetimeOf = (token: string) => jwtExp().lifetimeMs({ token, requestedAtMs: NOW_MS });
 
-  it('exp − iat, whatever our clock says', () => {
+  it('E5: jwtExp states exp − iat, whatever our clock says', () => {
     expect(lifetimeOf(jwt({ iat: NOW_S - 9000, exp: NOW_S - 5400 }))).toBe(3_600_000);
     expect(lifetimeOf(jwt({ iat: 1000.25, exp: 1001 }))).toBe(750);
   });
 
-  it('exp − the request, without iat or with one that is no time', () => {
+  it('E5: jwtExp counts from the request without a readable iat', () => {
     expect(lifetimeOf(jwt({ exp: NOW_S + 60 }))).toBe(60_000);
     expect(lifetimeOf(jwt({ exp: NOW_S + 60, iat: 'yesterday' }))).toBe(60_000);
   });
 
-  it('exp − now, asked outside a registry', () => {
+  it('E5: jwtExp counts from now when asked outside a registry', () => {
     const leastMs = Date.now();
     const nowMs = 4e12 - (jwtExp().lifetimeMs({ token: jwt({ exp: 4e9 }) }) as number);
     expect(nowMs).toBeGreaterThanOrEqual(leastMs);
     expect(nowMs).toBeLessThanOrEqual(Date.now());
   });
 
-  it('E5: what a JWT says of itself passes on an exp before its iat, so that it can be told', () => {
+  it('E5: jwtExp passes on an exp before its iat, so that it can be reported', () => {
     expect(assessLifetime(lifetimeOf(jwt({ iat: 2000, exp: 1000 }))).problem).toBe('not_positive');
   });
 
@@ -156,7 +156,7 @@ describe('E5: what a JWT says of itself', () => {
     ['an exp beyond all dates', jwt({ exp: 1e300 })],
     ['an exp that reads as Infinity', jwt(0, () => '{"exp":1e999}')],
     ['an inherited exp', jwt(0, () => '{"__proto__":{"exp":4000000000}}')],
-  ])('%s: cannot tell', (_, token) => {
+  ])('E5: jwtExp states no lifetime for %s', (_, token) => {
     expect(lifetimeOf(token)).toBeUndefined();
   });
 });
@@ -189,19 +189,19 @@ describe('firstKnown', () => {
     expect(first(undefined, Number.POSITIVE_INFINITY)).toBe(Number.POSITIVE_INFINITY);
   });
 
-  it('firstKnown gives the first statement where none is usable', () => {
+  it('firstKnown gives the first stated lifetime where none is usable', () => {
     expect(first(undefined, Number.NaN, -1)).toBeNaN();
     expect(first(0, Number.NaN)).toBe(0);
     expect(first(undefined, undefined)).toBeUndefined();
     expect(() => firstKnown()).toThrow('firstKnown: expected one or more policies');
   });
 
-  it('asks no further than it must', () => {
+  it('firstKnown asks no policy after the first usable lifetime', () => {
     const never: ExpiryPolicy = { lifetimeMs: () => expect.unreachable() };
     expect(firstKnown(...saying(5), never).lifetimeMs({ token: 't' })).toBe(5);
   });
 
-  it('the default takes expires_in, then the JWT, then neither', () => {
+  it('firstKnown(expiresIn(), jwtExp()) takes expires_in, then the JWT, then neither', () => {
     const hinted = { lifetimeMs: 5000, refreshAfterMs: 2000 };
     expect(first({ lifetimeMs: 0, refreshAfterMs: 2000 }, hinted)).toBe(hinted);
     const policy = firstKnown(expiresIn(), jwtExp());
@@ -212,7 +212,7 @@ describe('firstKnown', () => {
     expect(policy.lifetimeMs({ token: 'opaque', response: {} })).toBeUndefined();
   });
 
-  it('hands evidence to every policy that wants it', () => {
+  it('firstKnown hands evidence to every policy that wants it', () => {
     const heard: string[] = [];
     const learner = (name: string): ExpiryPolicy => ({
       lifetimeMs: () => undefined,
@@ -225,7 +225,7 @@ describe('firstKnown', () => {
     expect(heard).toEqual(['a accepted 1', 'b accepted 1', 'a rejected 2', 'b rejected 2']);
   });
 
-  it('firstKnown lets what a policy throws pass', () => {
+  it('firstKnown throws what a policy throws', () => {
     const broken = { lifetimeMs: () => expect.fail('broken') } satisfies ExpiryPolicy;
     expect(() => firstKnown(broken, fixedLifetime(5)).lifetimeMs({ token: 't' })).toThrow('broken');
   });

@@ -5,14 +5,14 @@ import { anyString } from '../helpers/any-string.ts';
 
 const names = new Names('otr', new Uint8Array(32).fill(1));
 
-it('names are the same in every replica with the same key, and say nothing of what they name', () => {
+it('names in Redis are the same in every replica with the same key, and reveal nothing of what they name', () => {
   const name = names.ofOwner('identity', 'ACCESS-KEY');
   expect(new Names('otr', new Uint8Array(32).fill(1)).ofOwner('identity', 'ACCESS-KEY')).toBe(name);
   expect(name).toMatch(/^otr:3:[\w-]{43}$/);
   expect(new Names('otr', new Uint8Array(32).fill(2)).ofOwner('identity', 'ACCESS-KEY')).not.toBe(name);
 });
 
-it('names differ for whatever differs: identity, key, where one ends and the other begins', () => {
+it('names in Redis differ by identity, by access key, and by where one ends and the other begins', () => {
   const pairs = fc.tuple(anyString, anyString);
   fc.assert(
     fc.property(pairs, pairs, ([identityA, keyA], [identityB, keyB]) => {
@@ -26,7 +26,7 @@ it('names differ for whatever differs: identity, key, where one ends and the oth
   expect(names.ofOwner('a', '\ud800')).not.toBe(names.ofOwner('a', '\ud801'));
 });
 
-it('names come from a key that the sealing key does not equal', () => {
+it('names in Redis are made with a key other than the sealing key', () => {
   const sealingKey = new Uint8Array(32).fill(7);
   expect(namingKeyFrom(sealingKey)).not.toEqual(sealingKey);
   expect(namingKeyFrom(sealingKey)).toEqual(namingKeyFrom(sealingKey));

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { Pace } from '../../src/redis/pace.ts';
 import { ManualClock } from '../helpers/manual-clock.ts';
 
-it('a turn that has come and is not used makes place for the next one at once', () => {
+it('a turn of the pace that has come and is not used makes room for the next at once', () => {
   const clock = new ManualClock();
   const pace = new Pace(clock, () => 1_000);
   const [first, second] = [pace.enter(), pace.enter()];
@@ -11,7 +11,7 @@ it('a turn that has come and is not used makes place for the next one at once', 
   expect(second.isNow).toBe(true);
 });
 
-it('a call that leaves the line before its turn delays nobody', () => {
+it('a call that leaves the line before its turn delays no other call', () => {
   const clock = new ManualClock();
   const pace = new Pace(clock, () => 1_000);
   const [, second, third] = [pace.enter(), pace.enter(), pace.enter()];

@@ -134,7 +134,7 @@ describe.skipIf(noRedis)('real clients', () => {
   const cases = names.flatMap((name) =>
     (isSharded(name) ? [true] : [true, false]).map((each) => [name, each] as const),
   );
-  it.each(cases)('%s, subscriber %s: one request for each owner, followers are woken', async (name, subscribe) => {
+  it.each(cases)('replicas on %s (subscriber: %s) share requests, and wake followers', async (name, subscribe) => {
     const ports = name.includes('cluster') ? cluster.ports : [server.port];
     const open = async () => {
       const connection = await (CLIENTS[name] as Connect)(ports, subscribe);
@@ -169,7 +169,7 @@ describe.skipIf(noRedis)('real clients', () => {
     await Promise.all(shared.map((one) => one.close()));
   });
 
-  it('say whether they are connected', async () => {
+  it('ports say whether their client is connected', async () => {
     const gone = await startRedis();
     const node = createClient({ url: urlOf(gone.port) });
     const clients = [new Redis6(gone.port), new Redis5(gone.port), new Valkey(gone.port)] as const;
@@ -190,7 +190,7 @@ describe.skipIf(noRedis)('real clients', () => {
     await back.kill();
   });
 
-  it('numbers and buffers in a reply are read as well', async () => {
+  it('buffers in a reply of Redis are read like text', async () => {
     const connection = await (CLIENTS['node-redis'] as Connect)([server.port], false);
     opened.push(connection);
     const asBuffers: RedisPort = {
@@ -202,7 +202,7 @@ describe.skipIf(noRedis)('real clients', () => {
     expect(source.calls).toHaveLength(1);
   });
 
-  it('a subscriber that serves two keeps listening when one is closed', async () => {
+  it('a subscriber with two listeners keeps serving one when the other stops', async () => {
     const client = new Redis6(server.port);
     const subscriber = client.duplicate();
     opened.push({ port: fromIoredis(client), close: () => [client.disconnect(), subscriber.disconnect()] });
@@ -219,7 +219,7 @@ describe.skipIf(noRedis)('real clients', () => {
 });
 
 describe('ports', () => {
-  it('ports refuse a client of the other family, which would pass for a Redis that is down', () => {
+  it('a port refuses a client of the other family, which would look like a Redis that is down', () => {
     expect(() => fromNodeRedis({ evalsha: () => {}, eval: () => {} } as never)).toThrow(/evalSha/);
     expect(() => fromIoredis({ evalSha: () => {}, eval: () => {} } as never)).toThrow(/evalsha/);
     expect(() => fromIoredis({ evalsha: () => {}, eval: () => {} } as never, { subscriber: {} as never })).toThrow(
@@ -227,7 +227,7 @@ describe('ports', () => {
     );
   });
 
-  it('send the whole script until the server has run it, and again when it no longer knows it', async () => {
+  it('a port sends the whole script until the server has run it, and again when the server has lost it', async () => {
     const calls: string[] = [];
     let known = true;
     const port = fromNodeRedis({

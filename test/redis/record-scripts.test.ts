@@ -76,7 +76,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     return { run, model };
   }
 
-  it.each([1, 2, 3, 4])('agree on 700 random operations, damaged fields among them (seed %i)', async (seed) => {
+  it.each([1, 2, 3, 4])('scripts and model agree on 700 operations and damaged fields (seed %i)', async (seed) => {
     const random = seeded(seed);
     const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T;
     const { run, model } = pair();
@@ -130,7 +130,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     if (!isBefore7) for (const name of names) await subscriber.sUnsubscribe(name, onShard);
   });
 
-  it('gave every reply, so the comparison compared something', () => {
+  it('the random operations led to every reply of the scripts, so the comparison is meaningful', () => {
     const answers = ['acquire lead', 'acquire token', 'acquire failure', 'acquire wait', 'acquire free'];
     for (const answer of [...answers, 'publish stored', 'publish refused', 'release released', 'release lost']) {
       expect(seen).toContain(answer);
@@ -162,7 +162,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     });
   });
 
-  it('L4: a late rejection of an old generation leaves the newer token, and a rejected one does not come back', async () => {
+  it('L4: a late rejection of an old generation leaves the newer token, and a rejected token does not come back', async () => {
     const { run } = pair();
     await client.flushAll();
     const first = (await run(scripts.ACQUIRE, 'k', acquire('c1'))).rest[0] ?? '';
@@ -175,7 +175,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     expect(await run(scripts.ACQUIRE, 'k', rejecting)).toMatchObject({ what: 'token', rest: [second, 'T2'] });
   });
 
-  it('generations grow across a flush, and a key of another type is replaced', async () => {
+  it('generations keep growing across a flush, and a Redis key of another type is replaced', async () => {
     const { run, model } = pair();
     await client.flushAll();
     const before = Number((await run(scripts.ACQUIRE, 'k', acquire('f1'))).rest[0]);
@@ -188,7 +188,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     expect(await run(scripts.ACQUIRE, 'k', acquire('f3'))).toMatchObject({ what: 'lead' });
   });
 
-  it('without rights to the channel a publish still stores and answers', async () => {
+  it('a publish without rights to the channel still stores the token and replies', async () => {
     const rights = ['~k', '+evalsha', '+eval', '+time', '+hmget', '+hset', '+hdel', '+del', '+pexpireat', '+publish'];
     await client.sendCommand(['ACL', 'SETUSER', 'poor', 'on', '>pw', 'resetchannels', ...rights]);
     const poor = await createClient({ url: server.url, username: 'poor', password: 'pw' }).connect();

@@ -32,7 +32,7 @@ function linked(isReady?: () => boolean | undefined) {
 const OK = ['free', '1900000000000000'];
 
 describe('the link to Redis', () => {
-  it('the link to Redis waits for its deadline, and no longer', async () => {
+  it('the link to Redis waits for a reply until its deadline, and no longer', async () => {
     const { run, pass } = linked();
     const call = run();
     await pass(249);
@@ -41,7 +41,7 @@ describe('the link to Redis', () => {
     expect(call).toEqual({ settled: true, reply: undefined });
   });
 
-  it('a late reply leaves the circuit closed, a second of silence opens it', async () => {
+  it('a late reply leaves the circuit to Redis closed, and a second of silence opens it', async () => {
     const { run, pass, sent, link, events } = linked();
     run();
     await pass(999);
@@ -67,7 +67,7 @@ describe('the link to Redis', () => {
     ['CLUSTERDOWN Hash slot not served', 'refused'],
     ['connect ECONNREFUSED 127.0.0.1:6379', 'connection'],
     ['Socket closed unexpectedly', 'connection'],
-  ] as const)('%s: opens at once as %s', async (message, trouble) => {
+  ] as const)('the error "%s" opens the circuit to Redis at once as %s', async (message, trouble) => {
     const { run, sent, events } = linked();
     const call = run();
     await settle();
@@ -77,7 +77,7 @@ describe('the link to Redis', () => {
   });
 
   it.each([[['free']], ['OK'], [null], [['free', 'soon']], [{ 1: '1' }]])(
-    'a reply of no script is a protocol error: %j',
+    'a reply that no script gives is a protocol error: %j',
     async (raw) => {
       const { run, sent, events } = linked();
       run();
@@ -88,7 +88,7 @@ describe('the link to Redis', () => {
     },
   );
 
-  it('one probe at a time, and only the probe closes the circuit', async () => {
+  it('an open circuit to Redis sends one probe at a time, and only a probe closes it', async () => {
     const { run, sent, events, pass, link } = linked();
     const early = [run(), run()];
     await settle();
@@ -111,7 +111,7 @@ describe('the link to Redis', () => {
     expect(events).toEqual(['full', 'resumed']);
   });
 
-  it('a probe is sent every four seconds; calls wait for it no longer than its deadline', async () => {
+  it('a probe of Redis is sent every four seconds, and calls wait for it until its deadline at most', async () => {
     const { run, sent, pass, events } = linked();
     run();
     await pass(250);
@@ -132,7 +132,7 @@ describe('the link to Redis', () => {
     expect(events).toEqual(['timeout']);
   });
 
-  it('a lost connection is asked about each second, without sending anything', async () => {
+  it('a lost connection to Redis is checked every second, without sending anything', async () => {
     let isReady = true;
     const { run, sent, pass, events, link } = linked(() => isReady);
     run();
@@ -153,7 +153,7 @@ describe('the link to Redis', () => {
     expect(link.isAvailable).toBe(true);
   });
 
-  it('closing waits for what was sent, until its deadline', async () => {
+  it('closing the link to Redis waits for commands in flight, until their deadline', async () => {
     const { run, link, pass } = linked();
     run();
     let idle = false;
@@ -166,7 +166,7 @@ describe('the link to Redis', () => {
     expect(idle).toBe(true);
   });
 
-  it("the server's time does not go back with a failover, and recovers from a server that was ahead", async () => {
+  it('the time of the Redis server does not go back on a failover, and recovers from a server that was ahead', async () => {
     const { link } = linked();
     const { time } = link;
     expect(time.at(0)).toBe(0);

@@ -16,21 +16,21 @@ const HERE = sealContext('token', 'name', 42);
 const sealed = (sealer: Sealer, token: object = TOKEN) => sealer.seal(token, HERE) ?? '';
 
 describe('a sealed token', () => {
-  it('a sealed token opens as what it was', () => {
+  it('a sealed token opens as the token that was sealed', () => {
     const sealer = new Sealer([OLD]);
     expect(sealer.open(sealed(sealer), HERE)).toEqual(TOKEN);
     const bare = { token: 'x', requestedAtUs: 1, lifetimeMs: null };
     expect(sealer.open(sealed(sealer, bare), HERE)).toEqual(bare);
   });
 
-  it('a sealed token shows nothing of itself, and is never the same twice', () => {
+  it('a sealed token reveals nothing of the token, and is never the same twice', () => {
     const sealer = new Sealer([OLD]);
     expect(Buffer.from(sealed(sealer), 'base64url').toString('latin1')).not.toContain('canary');
     expect(sealed(sealer)).not.toBe(sealed(sealer));
     expect(inspect(sealer, { showHidden: true, depth: 9 })).not.toContain('01 01 01');
   });
 
-  it('L3: opens in its own record and generation only', () => {
+  it('L3: a sealed token opens only in its own record and generation', () => {
     const sealer = new Sealer([OLD]);
     const value = sealed(sealer);
     expect(sealer.open(value, sealContext('token', 'another name', 42))).toBeUndefined();
@@ -46,12 +46,12 @@ describe('a sealed token', () => {
     expect(before.open(sealed(during), HERE)).toBeUndefined();
   });
 
-  it('a sealed token that is too large is not made', () => {
+  it('a token that is too large is not sealed', () => {
     const large = { ...TOKEN, response: { padding: 'x'.repeat(140_000) } };
     expect(new Sealer([OLD]).seal(large, HERE)).toBeUndefined();
   });
 
-  it('L3: any change of any bit, any cut and any noise is a miss', () => {
+  it('L3: a sealed token with any bit changed, any part cut or any noise added is a miss', () => {
     const sealer = new Sealer([OLD, NEW]);
     const value = sealed(sealer);
     const bytes = Buffer.from(value, 'base64url');

@@ -40,7 +40,7 @@ function watched<T>(promise: Promise<T>): { value?: T; error?: unknown; settled:
 }
 
 describe('sharing', () => {
-  it('a hit runs no script, whatever the state of Redis', async () => {
+  it('a cache hit runs no script, whatever the state of Redis', async () => {
     const fleet = new ModelFleet();
     const { registry } = fleet.replica();
     await registry.getToken(KEY);
@@ -79,7 +79,7 @@ describe('sharing', () => {
     expect(scripts.sort()).toEqual([...Array(39).fill('acquire'), 'publish']);
   });
 
-  it('a service that answers a refresh with the same token gets one request too', async () => {
+  it('a service that answers a refresh with the same token gets one request from all replicas too', async () => {
     const fleet = new ModelFleet(
       new FleetSource((call) => call.succeed({ token: 'same', response: { expires_in: 3600 } })),
     );
@@ -91,7 +91,7 @@ describe('sharing', () => {
     expect(fleet.source.calls).toHaveLength(2);
   });
 
-  it('an aborted follower rejects at once, and close() closes the wrapped source', async () => {
+  it('an aborted follower rejects at once, and close() of SharedTokens closes the wrapped source', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const { shared } = fleet.replica();
     void shared.requestToken(KEY, requestOf());
@@ -123,7 +123,7 @@ describe('rejections', () => {
     return all;
   }
 
-  it('rejections of a token requested without Redis: the time of its request is its generation', async () => {
+  it('the generation of a token requested without Redis is the time of its request', async () => {
     const fleet = new ModelFleet();
     const [before, away] = (await holding(fleet, 2)) as [ModelReplica, ModelReplica];
     await fleet.pass(1000);
@@ -145,7 +145,7 @@ describe('rejections', () => {
       ...{ refreshAtMs: expiresAtMs, expiresAtMs },
     });
 
-  it('a replica that does not know the generation recognizes the token, and drops it for all', async () => {
+  it('a replica that does not know the generation of a rejected token recognizes it, and drops it for all', async () => {
     const fleet = new ModelFleet();
     const [first] = (await holding(fleet, 1)) as [ModelReplica];
     const rejected = asToken((await first.registry.getToken(KEY)).value);
@@ -169,7 +169,7 @@ describe('rejections', () => {
     expect(fleet.source.calls).toHaveLength(2);
   });
 
-  it('the others stop serving a token at once that one replica rejects', async () => {
+  it('a token that one replica rejects is no longer served by the others', async () => {
     const fleet = new ModelFleet();
     const all = await holding(fleet, 3);
     const [first] = all as [ModelReplica];
@@ -183,7 +183,7 @@ describe('rejections', () => {
     expect(fleet.source.calls).toHaveLength(2);
   });
 
-  it('a message that no replica with the key has sent rejects nothing', async () => {
+  it('a forged message on the channel rejects no token', async () => {
     const fleet = new ModelFleet();
     const [{ registry }] = (await holding(fleet, 1)) as [ModelReplica];
     const [name, fields] = [...fleet.model.keys].find(([, record]) => record.has('v')) ?? ['', new Map()];
@@ -199,7 +199,7 @@ describe('rejections', () => {
     expect(registry.peek(KEY)).toBeDefined();
   });
 
-  it('an old record that somebody puts back is served only by a replica that never heard of the rejection', async () => {
+  it('a rejected token whose record is put back is served only by replicas that missed the rejection', async () => {
     const fleet = new ModelFleet();
     const [rejects, hears] = (await holding(fleet, 2)) as [ModelReplica, ModelReplica];
     const [name, old] = [...fleet.model.keys].find(([, record]) => record.has('v')) ?? ['', new Map()];
@@ -222,7 +222,7 @@ describe('failures', () => {
   const refused = () =>
     new OwnerTokenError('owner_refused', 'canary', { status: 400, oauthError: 'invalid_grant', retryAfterMs: 7_000 });
 
-  it('failures of a leader reach the calls that waited for it, and nobody else', async () => {
+  it('the failure of a leader reaches the calls that waited for it, and no others', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const [leader, ...followers] = replicas(fleet, 5).map(({ shared }) => shared);
     const calls = [leader, ...followers].map((shared) =>
@@ -243,7 +243,7 @@ describe('failures', () => {
     expect(fleet.source.calls).toHaveLength(3);
   });
 
-  it('failures keep a scope that was put there on purpose', async () => {
+  it('a shared failure keeps a failure scope that was set on purpose', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const [leader, follower] = replicas(fleet, 2) as [ModelReplica, ModelReplica];
     const calls = [leader, follower].map(({ shared }) => watched(shared.requestToken(KEY, requestOf())));
@@ -253,7 +253,7 @@ describe('failures', () => {
     expect(calls[1]?.error).toMatchObject({ code: 'owner_refused', failureScope: 'client' });
   });
 
-  it('for want of a token in the response are shared, and leave no lease behind', async () => {
+  it('a failure for lack of a token in the response is shared, and leaves no lease behind', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const all = replicas(fleet, 3).map(({ shared }) => watched(shared.requestToken(KEY, requestOf())));
     await settle();
@@ -284,7 +284,7 @@ describe('failures', () => {
     expect(following.value).toBeDefined();
   });
 
-  it('failures of a source that throws anything else are the source’s', async () => {
+  it('any other error that a source throws is a failure of the source', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const calls = replicas(fleet, 2).map(({ shared }) => watched(shared.requestToken(KEY, requestOf())));
     await settle();
@@ -294,7 +294,7 @@ describe('failures', () => {
     expect(String(calls[1]?.error)).not.toContain('canary');
   });
 
-  it('failures that cannot be decrypted count for nothing: a follower leads', async () => {
+  it('a failure that cannot be decrypted counts for nothing, and a follower leads', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const calls = replicas(fleet, 2).map(({ shared }) => watched(shared.requestToken(KEY, requestOf())));
     await settle();
@@ -309,7 +309,7 @@ describe('failures', () => {
   });
 });
 
-it('a token that one replica gets after a failure ends the pause of its owner in the others', async () => {
+it('a token that one replica gets after a failure ends the pause of its owner in the other replicas', async () => {
   const fleet = new ModelFleet(new FleetSource((call) => call.fail(new OwnerTokenError('owner_refused', 'no'))));
   const [first, second] = replicas(fleet, 2) as [ModelReplica, ModelReplica];
   for (const { registry } of [first, second]) await registry.getToken(KEY).catch(() => {});
@@ -322,7 +322,7 @@ it('a token that one replica gets after a failure ends the pause of its owner in
 });
 
 describe('leaders', () => {
-  it('a follower that has waited for a lease requests its own token', async () => {
+  it('a follower that has waited for a whole lease requests its own token', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const all = replicas(fleet, 5);
     for (const { registry } of all) void registry.getToken(KEY);
@@ -376,7 +376,7 @@ describe('without help from Redis', () => {
   const TROUBLE = { down: 'connection', hung: 'timeout', read_only: 'read_only' };
 
   it.each(['down', 'hung', 'read_only'] as const)(
-    'O7: %s: each replica makes one request per owner, a second later at most; then they share again',
+    'O7: with Redis %s, each replica makes one request per owner within a second; later they share again',
     async (health) => {
       const fleet = new ModelFleet(FleetSource.answering(), seeded(1));
       fleet.health = health;
@@ -402,7 +402,7 @@ describe('without help from Redis', () => {
     },
   );
 
-  it('O7: in a long trouble no call waits longer than for one probe', async () => {
+  it('O7: while Redis is unavailable for long, no call waits longer than for one probe', async () => {
     const fleet = new ModelFleet(FleetSource.answering(), seeded(1));
     const replica = fleet.replica();
     fleet.health = 'hung';
@@ -421,7 +421,7 @@ describe('without help from Redis', () => {
     expect(slowestMs).toBeLessThanOrEqual(250);
   });
 
-  it('the first call of a burst requests its own token at once, the others spread over the rest of the second', async () => {
+  it('without Redis the first call of a burst requests its token at once, the others spread over a second', async () => {
     const times: number[] = [];
     const fleet = new ModelFleet(
       new FleetSource((call) => {
@@ -440,7 +440,7 @@ describe('without help from Redis', () => {
     expect(new Set(times).size).toBeGreaterThan(6);
   });
 
-  it('followers do not wait for the lease when Redis goes', async () => {
+  it('followers do not wait for the lease to end when Redis goes away', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const [leader, follower] = replicas(fleet, 2) as [ModelReplica, ModelReplica];
     void leader.registry.getToken(KEY);
@@ -452,7 +452,7 @@ describe('without help from Redis', () => {
     expect(fleet.source.calls).toHaveLength(2);
   });
 
-  it('a client that has never been connected is given the time of a reply to connect', async () => {
+  it('a Redis client that has never been connected is given the time of a reply to connect', async () => {
     const fleet = new ModelFleet();
     const state = { isReady: false };
     const redis = {
@@ -470,7 +470,7 @@ describe('without help from Redis', () => {
     expect(shared.stats()).toMatchObject({ leader: 1, fallback: 0 });
   });
 
-  it('a fallback offers its token to the others', async () => {
+  it('a fallback offers its token to the other replicas', async () => {
     const fleet = new ModelFleet();
     const replica = fleet.replica();
     await replica.registry.getToken('warm');
@@ -501,7 +501,7 @@ describe('without help from Redis', () => {
     expect(fleet.source.countFor(KEY)).toBe(2);
   });
 
-  it('a refresh, for which nobody waits, gives Redis a second', async () => {
+  it('a refresh, for which nobody waits, gives Redis a second to reply', async () => {
     const fleet = new ModelFleet();
     const redis = fleet.model.port(async (answer) => {
       await new Promise<void>((resolve) => fleet.clock.setTimeout(resolve, isSlow ? 500 : 0));
@@ -539,7 +539,7 @@ describe('policies', () => {
 describe('keys', () => {
   const [old, fresh] = [SEALING_KEY, SEALING_KEY.map((byte) => byte ^ 0xff)];
 
-  it('keys rotate without one request more when the naming key is given', async () => {
+  it('sealing keys rotate without an extra request when the naming key is given', async () => {
     const fleet = new ModelFleet();
     const namingKey = SEALING_KEY.map((byte) => byte ^ 0x55);
     for (const sealingKeys of [[old], [old, fresh], [fresh, old], [fresh]]) {
@@ -554,7 +554,7 @@ describe('keys', () => {
     expect(events).toEqual([]);
   });
 
-  it('keys that differ are reported: replicas of one prefix that share nothing', async () => {
+  it('replicas of one prefix that share nothing, because their sealing keys differ, are reported', async () => {
     const fleet = new ModelFleet();
     await fleet.replica({ sealingKeys: [old] }).registry.getToken(KEY);
     await fleet.replica({ sealingKeys: [fresh] }).registry.getToken(KEY);
@@ -562,7 +562,7 @@ describe('keys', () => {
     expect(events).toEqual([{ event: 'key_mismatch', replicas: 1 }]);
   });
 
-  it('a rotated client secret begins anew', async () => {
+  it('replicas with a rotated client secret share none of the tokens from before', async () => {
     const fleet = new ModelFleet();
     await fleet.replica().registry.getToken(KEY);
     fleet.source.identity = () => 'endpoint and client, new secret';
@@ -571,7 +571,7 @@ describe('keys', () => {
   });
 });
 
-it('G1: no secret is in a key, a field, a message, an event, a log line or an error', async () => {
+it('G1: no secret is in a Redis key, a field, a message, an event, a log line or an error', async () => {
   const secrets = ['canary-access-key', 'canary-token', 'canary-secret'];
   const fleet = new ModelFleet(
     new FleetSource((call) => {
@@ -627,10 +627,10 @@ describe('options', () => {
     ['a port with a flag for a method', { redis: { run: async () => [], isReady: true as never } }, 'redis'],
     ['an option that is gone', { maxWaitMs: 20_000 }, 'maxWaitMs'],
     ['a source without identity', { source: { requestToken: () => {} } }, 'identity()'],
-    ['a mistyped one', { leaseMS: 3000 }, 'leaseMs'],
+    ['a mistyped option', { leaseMS: 3000 }, 'leaseMs'],
     ['a prefix with braces', { prefix: '{otr}' }, 'prefix'],
   ];
-  it.each(bad)('%s: no start', (_, change, told) => {
+  it.each(bad)('SharedTokens refuses to start with %s', (_, change, told) => {
     const options = { ...good(), ...change } as unknown as SharedTokensOptions;
     let message = '';
     try {
@@ -646,7 +646,7 @@ describe('options', () => {
 describe('defects that an attack on a real fleet found', () => {
   const replicaOf = (fleet: ModelFleet, count: number) => replicas(fleet, count).map(({ registry }) => registry);
 
-  it('rejections by several replicas are no streak: the registry counts them, each its own', async () => {
+  it('rejections by several replicas are no streak: each registry counts only its own', async () => {
     const fleet = new ModelFleet();
     for (const registry of replicaOf(fleet, 5)) {
       const token = await registry.getToken(KEY);
@@ -681,7 +681,7 @@ describe('defects that an attack on a real fleet found', () => {
     expect(stored.length).toBeLessThan(1_500 * (4 / 3) + 300);
     expect((await fleet.replica().shared.requestToken(KEY, requestOf())).response).toEqual(response);
   });
-  it('closing gives the leases back before it settles, so that the client can be destroyed after it', async () => {
+  it('closing a registry gives its leases back before it settles, so the client can then be destroyed', async () => {
     const fleet = new ModelFleet(new FleetSource());
     fleet.source.script((call) => {
       call.request.signal.addEventListener('abort', () => call.fail(call.request.signal.reason as Error));
@@ -703,7 +703,7 @@ describe('defects that an attack on a real fleet found', () => {
     expect(fleet.source.countFor(KEY)).toBe(2);
   });
 
-  it('a shared token without life left on arrival is absent: the replica requests its own', async () => {
+  it('a shared token with no life left on arrival counts as absent: the replica requests its own', async () => {
     const fleet = new ModelFleet(FleetSource.answering(10));
     await fleet.replica().registry.getToken(KEY);
     await fleet.pass(8_900, 100);
@@ -774,7 +774,7 @@ describe('a quota', () => {
     },
   );
 
-  it('a call that finds no room in two thirds of its time fails with queue_timeout', async () => {
+  it('a call that gets no turn within the quota in two thirds of its time fails with queue_timeout', async () => {
     const { fleet, all } = await counted(1);
     const [{ registry }] = all as [ModelReplica];
     const calls = Array.from({ length: 300 }, (_, index) => watched(registry.getToken(`owner-${index}`)));
@@ -785,7 +785,7 @@ describe('a quota', () => {
     expect(calls.filter(({ value }) => value).length).toBeGreaterThan(190);
   });
 
-  it('a quota is shared by ten replicas until they have counted each other', async () => {
+  it('a quota is divided by ten until the replicas have counted each other', async () => {
     const fleet = new ModelFleet();
     const { registry } = fleet.replica({ requestsPerSecond: PER_SECOND });
     for (let index = 0; index < 20; index++) void registry.getToken(`owner-${index}`);

@@ -15,14 +15,14 @@ const lifetimeBy = (policy: ExpiryPolicy) => (grant: IssuedToken) =>
   assessLifetime(policy.lifetimeMs(grant)).lifetimeMs;
 const lifetimeMs = lifetimeBy(expiresIn());
 
-it('a shared token is as it was first obtained, its age counted from before the record was asked', () => {
+it('a shared token is as first obtained, its age counted from before the record was read', () => {
   const token = shared({ tokenType: 'DPoP' });
   const grant = issuedTokenFrom(token, { ageMs: 60_000.5, askedAtMs: NOW, nowMs: NOW }, lifetimeMs);
   const { response, tokenType } = token;
   expect(grant).toEqual({ token: 'opaque', tokenType, response, requestedAtMs: NOW - 60_001 });
 });
 
-it('a shared token is none when the token is over, or its age cannot be', () => {
+it('a shared token is absent when it has expired, or its age is impossible', () => {
   const of = (ageMs: number) => issuedTokenFrom(shared(), { ageMs, askedAtMs: NOW, nowMs: NOW }, lifetimeMs);
   expect(of(588_900)).toBeDefined();
   // Less than a second is left: it would end on its way.
@@ -31,19 +31,19 @@ it('a shared token is none when the token is over, or its age cannot be', () => 
   expect(of(Number.NaN)).toBeUndefined();
 });
 
-it('a shared token is none when a JWT is over by its own word, unless it is kept until rejected', () => {
+it('a shared token is absent when it is a JWT past its own exp, unless tokens are kept until rejected', () => {
   const token = shared({ token: jwt({ exp: NOW / 1000 - 1 }) });
   const at = { ageMs: 0, askedAtMs: NOW, nowMs: NOW };
   expect(issuedTokenFrom(token, at, lifetimeMs)).toBeUndefined();
   expect(issuedTokenFrom({ ...token, lifetimeMs: Infinity }, at, () => Infinity)).toBeDefined();
 });
 
-it('a shared token is none where the policy would keep for ever what another knows an end of', () => {
+it('a shared token is absent if the policy would keep it for good though its leader knew an end', () => {
   const at = { ageMs: 0, askedAtMs: NOW, nowMs: NOW };
   expect(issuedTokenFrom(shared(), at, () => Infinity)).toBeUndefined();
 });
 
-it('a shared token never outlives the truth that was sealed: any policy, any age, clocks any minutes apart', () => {
+it('a shared token never outlives what its leader sealed, whatever the policy, the age and the clocks', () => {
   const policies = [
     expiresIn(),
     jwtExp(),

@@ -35,7 +35,7 @@ function channel() {
 }
 
 describe('wake-ups', () => {
-  it('wake-ups come with a message about that record; other messages are passed on', async () => {
+  it('a wake-up comes with a message about its record; other messages are passed on', async () => {
     const { subscribe, send } = channel();
     const { watch, waits, told } = setUp({ subscribe });
     watch('warm').stop();
@@ -47,7 +47,7 @@ describe('wake-ups', () => {
     expect([mine.over, other.over, told]).toEqual([true, false, ['news of somebody']]);
   });
 
-  it('wake-ups that come before the wait are not lost, and count once', async () => {
+  it('a wake-up that comes before the wait is not lost, and counts once', async () => {
     const { subscribe, send } = channel();
     const { watch, waits } = setUp({ subscribe });
     const mine = watch('mine');
@@ -61,7 +61,7 @@ describe('wake-ups', () => {
     expect(next.over).toBe(false);
   });
 
-  it('a record is read every 150 ms without a subscription, and every 750 ms with one', async () => {
+  it('a follower reads the record every 150 ms without a subscription, and every 750 ms with one', async () => {
     const { subscribe } = channel();
     for (const [port, ms] of [
       [{}, 150],
@@ -80,7 +80,7 @@ describe('wake-ups', () => {
     }
   });
 
-  it('a subscription that was confirmed after the record was read may have missed a message', async () => {
+  it('a follower whose subscription was confirmed after its first read soon reads again', async () => {
     let confirm = () => {};
     const subscribe: Subscribe = () => new Promise((resolve) => (confirm = () => resolve(async () => {})));
     const { watch, waits, clock } = setUp({ subscribe });
@@ -98,7 +98,7 @@ describe('wake-ups', () => {
     expect(second.over).toBe(false);
   });
 
-  it('wake-ups end with the lease, and with the signal', async () => {
+  it('the wait for a wake-up ends with the lease, and with the signal', async () => {
     const { watch, waits, clock } = setUp();
     const lease = waits(watch('mine'), 20);
     clock.advance(20);
@@ -111,7 +111,7 @@ describe('wake-ups', () => {
     expect([aborted.over, clock.pendingTimers]).toEqual([true, 0]);
   });
 
-  it('a failed subscription is reported, and tried again after half a minute', async () => {
+  it('a failed subscription is reported, and retried after half a minute', async () => {
     let tries = 0;
     const subscribe: Subscribe = async () => {
       tries++;
@@ -129,7 +129,7 @@ describe('wake-ups', () => {
     expect(tries).toBe(2);
   });
 
-  it('sharded: each record has a channel of its own, from the first call that waits to the last', async () => {
+  it('a sharded subscription is per record, and lasts from the first call that waits to the last', async () => {
     const { subscribe, send, open, ended } = channel();
     const { wakeups, watch, waits } = setUp({ subscribeSharded: subscribe });
     expect(wakeups.mode).toBe('s');
@@ -149,7 +149,7 @@ describe('wake-ups', () => {
     expect(ended).toEqual(['one']);
   });
 
-  it('closing unsubscribes, and does not wait for a subscription that is not confirmed', async () => {
+  it('closing wake-ups unsubscribes, and does not wait for an unconfirmed subscription', async () => {
     const { subscribe, ended } = channel();
     const { wakeups, watch } = setUp({ subscribe });
     watch('mine');

@@ -28,7 +28,7 @@ it('fingerprints differ between owners, between tokens, and between an owner and
   expect(names.namesOf('a').owner.replace('owner_', '')).not.toBe(names.ofToken('a').replace('token_', ''));
 });
 
-it('fingerprints have a prefix that says what they name, and 96 bits', () => {
+it('fingerprints have 96 bits, and a prefix that says what they name', () => {
   const names = new Fingerprints(KEY);
   expect(names.namesOf('a').owner).toMatch(/^owner_[\w-]{16}$/);
   expect(names.ofToken('a')).toMatch(/^token_[\w-]{16}$/);
@@ -38,7 +38,7 @@ describe('labels', () => {
   const named = (label: (accessKey: string) => string) => new Fingerprints(KEY, label).namesOf('key-1').owner;
   const unnamed = new Fingerprints(KEY).namesOf('key-1').owner;
 
-  it('labels replace an owner’s fingerprint, not a token’s', () => {
+  it('labels replace the fingerprint of an owner, not of a token', () => {
     expect(named((accessKey) => `customer ${accessKey.length}`)).toBe('customer 5');
     expect(new Fingerprints(KEY, () => 'x').ofToken('t')).toBe(new Fingerprints(KEY).ofToken('t'));
   });

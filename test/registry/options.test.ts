@@ -19,7 +19,7 @@ function problemsOf(options: object): string[] {
   return [];
 }
 
-it('defaults are those of the documentation', () => {
+it('default options are those of the documentation', () => {
   vi.spyOn(Math, 'random').mockReturnValue(0.25);
   const { random, expiry, fingerprints, time, ...settings } = settingsOf();
   expect(settings).toEqual({
@@ -51,7 +51,7 @@ it('defaults are those of the documentation', () => {
   expect(expiry.lifetimeMs({ token: jwt, response: { expires_in: 7 } })).toBe(7_000);
 });
 
-it('defaults are replaced by what is given', () => {
+it('default options are replaced by those given', () => {
   const expiry = fixedLifetime(5);
   const clock = new ManualClock();
   const given = settingsOf({ expiry, clock, maxOwners: 1, logger: 'info', ownerLabel: () => 'the label' });
@@ -60,7 +60,7 @@ it('defaults are replaced by what is given', () => {
   expect(given.fingerprints.namesOf('key-1').owner).toBe('the label');
 });
 
-it('defaults are for calls to go where tokens come from, unless other origins are listed', () => {
+it('calls go to the origin of the token endpoint by default, unless other origins are listed', () => {
   const origin = 'https://tokens.example.com';
   const withOrigin = Object.assign(new ScriptedSource(), { origin });
   expect(settingsOf({ source: withOrigin }).calls.origins).toEqual(new Set([origin]));
@@ -81,7 +81,7 @@ it.each([
     },
     0.5,
   ],
-])('a random that gives %s counts as it should', (_, random, drawn) => {
+])('a random number from 0 to below 1 is drawn even when the option random gives %s', (_, random, drawn) => {
   expect(settingsOf({ random }).random()).toBe(drawn);
 });
 
@@ -107,7 +107,7 @@ describe('options', () => {
     ['pauses', {}],
     ['pauses', { owner: { baseMs: 1, capMs: 1 } }],
     ['pauses', { endpoint: { baseMs: 3_600_000, capMs: 86_400_000 } }],
-  ])('%s may be %j', (name, value) => {
+  ])('the option %s may be %j', (name, value) => {
     expect(problemsOf({ [name]: value })).toEqual([]);
   });
 
@@ -164,18 +164,18 @@ describe('options', () => {
     ['pauses', { owner: { baseMs: 5, capMs: 4 } }, 'pauses.owner.capMs: expected at least baseMs'],
     ['calls', { allowedOrigin: [] }, 'calls.allowedOrigin: unknown option; did you mean allowedOrigins?'],
     ['maxOwner', 5, 'maxOwner: unknown option; did you mean maxOwners?'],
-  ])('%s may not be %j', (name, value, problem) => {
+  ])('the option %s may not be %j', (name, value, problem) => {
     expect(problemsOf({ [name]: value })).toEqual([problem]);
   });
 });
 
-it('how long close waits is 5 s unless something else is said', () => {
+it('close waits for 5 s by default', () => {
   expect(closeTimeoutMs({})).toBe(5_000);
   expect([0, 3_600_000].map((timeoutMs) => closeTimeoutMs({ timeoutMs }))).toEqual([0, 3_600_000]);
 });
 
 it.each([{ timeoutMs: -1 }, { timeoutMs: 3_600_001 }, { timeout: 5 }, null])(
-  'how long close waits may not be %j',
+  'close refuses the options %j',
   (options) => {
     expect(() => closeTimeoutMs(options as object)).toThrow(/^close: invalid options:/);
   },

@@ -36,7 +36,7 @@ afterEach(() => vi.unstubAllGlobals());
 
 const counts = ({ size, usable, failingCount, evictions }: OwnerTable) => [size, usable, failingCount, evictions];
 
-it('the owners are counted with a token and failing, as they are stored', () => {
+it('owners with a token, and failing ones, are counted as they are stored', () => {
   const { table } = tableOfTwo();
   expect(counts(table)).toEqual([0, 0, 0, 0]);
   stored(table, 'owner_a', 'token');
@@ -50,7 +50,7 @@ it('the owners are counted with a token and failing, as they are stored', () => 
   expect(counts(table)).toEqual([2, 2, 1, 0]);
 });
 
-it('the owners that are evicted or forgotten are no longer failing', () => {
+it('owners that are evicted or forgotten no longer count as failing', () => {
   const { table, evicted } = tableOfTwo();
   for (const owner of ['owner_a', 'owner_b', 'owner_c']) stored(table, owner, 'failure');
   expect([counts(table), evicted]).toEqual([[2, 0, 2, 1], ['owner_a']]);
@@ -60,7 +60,7 @@ it('the owners that are evicted or forgotten are no longer failing', () => {
   expect(counts(table)).toEqual([0, 0, 0, 1]);
 });
 
-it('the owners that fail are listed in the order of their first failure, those without a token first', () => {
+it('failing owners are listed in the order of their first failure, those without a token first', () => {
   const table = new OwnerTable(9, { emit: () => {}, lifted: () => {} });
   const again = (slot: Slot) => {
     recordFailure(slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 2, retryAtMonotonicMs: 1 });
@@ -76,7 +76,7 @@ it('the owners that fail are listed in the order of their first failure, those w
   expect([...table.failing()]).toEqual([c, withToken]);
 });
 
-it('the owners give back the requests unsettled when they are cleared, even if these are read later', () => {
+it('clearing the owner table returns the unsettled requests, even if these are read later', () => {
   const { table } = tableOfTwo();
   const flights = ['a', 'b', 'c'].map((owner) => newFlight(owner));
   for (const flight of flights) table.attach(flight);
@@ -118,14 +118,14 @@ class Stage {
 }
 
 describe('the cache of slots', () => {
-  it('returns the token of each owner while it is certainly fresh', async () => {
+  it('the cache of slots returns the token of each owner while it is certainly fresh', async () => {
     const stage = new Stage(2);
     for (const owner of ['a', 'b']) stage.store(owner);
     expect(await Promise.all(['a', 'b', 'c'].map((owner) => stage.valueOf(owner)))).toEqual(['a', 'b', undefined]);
     expect([await stage.valueOf('a', 1_599), await stage.valueOf('a', 1_600)]).toEqual(['a', undefined]);
   });
 
-  it.each([-3e9, 4e9])('compares seconds of more than 32 bits: %d', async (second) => {
+  it.each([-3e9, 4e9])('the cache of slots compares seconds of more than 32 bits: %d', async (second) => {
     const stage = new Stage(1);
     stage.store('a', 'a', second * 1000);
     expect([await stage.valueOf('a', second - 1), await stage.valueOf('a', second)]).toEqual(['a', undefined]);
@@ -137,7 +137,7 @@ describe('the cache of slots', () => {
     [400, 1_007],
     [5_000, 1_011],
   ])(
-    'a token is certainly fresh before the second with its refresh point, %d ms ahead on the timeline: %d',
+    'a token with the timeline %d ms ahead is certainly fresh before the second of its refresh point: %d',
     async (aheadMs, second) => {
       const stage = new Stage(1);
       stage.store('a', 'a', 1_006_600, aheadMs);
@@ -151,7 +151,7 @@ describe('the cache of slots', () => {
     expect(await stage.valueOf('a', 2 ** 40)).toBe('a');
   });
 
-  it('returns the same promise for every hit', () => {
+  it('the cache of slots returns the same promise for every hit', () => {
     const stage = new Stage(1);
     stage.store('a');
     const token = stage.cache.freshToken('a', 1_000);
@@ -159,7 +159,7 @@ describe('the cache of slots', () => {
     expect(stage.cache.freshToken('a', 1_001)).toBe(token);
   });
 
-  it('returns the new token after a refresh, and none after a rejection', async () => {
+  it('the cache of slots returns the new token after a refresh, and none after a rejection', async () => {
     const stage = new Stage(1);
     const slot = stage.store('a');
     stage.store('a', 'new');
@@ -170,7 +170,7 @@ describe('the cache of slots', () => {
     expect([stage.cache.peek('a'), stage.cache.size, stage.evicted]).toEqual([slot, 1, []]);
   });
 
-  it('evicts the owner used least recently, and reuses its index', async () => {
+  it('the cache of slots evicts the least recently used owner, and reuses its index', async () => {
     const stage = new Stage(3);
     for (const owner of ['a', 'b', 'c']) stage.store(owner);
     void stage.cache.freshToken('a', 1_000);
@@ -187,7 +187,7 @@ describe('the cache of slots', () => {
     expect(owners.map((owner) => stage.cache.peek(owner)?.held?.value)).toEqual([...gone, ...kept]);
   });
 
-  it('reuses the index of a removed owner, and reports no eviction', async () => {
+  it('the cache of slots reuses the index of a removed owner, and reports no eviction', async () => {
     const stage = new Stage(2);
     for (const owner of ['a', 'b']) stage.store(owner);
     stage.cache.delete('a');
@@ -197,7 +197,7 @@ describe('the cache of slots', () => {
     expect([await stage.valueOf('b'), await stage.valueOf('c'), stage.evicted]).toEqual(['b2', 'c2', []]);
   });
 
-  it('never mixes up owners in 5,000 random operations', async () => {
+  it('the cache of slots never mixes up owners in 5,000 random operations', async () => {
     const stage = new Stage(20);
     const values = new Map<string, string>();
     const random = seeded(1);

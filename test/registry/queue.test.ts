@@ -88,7 +88,7 @@ describe('the queue', () => {
   });
 });
 
-it('a permit is held by a request that runs, also a slow one, and not by one that only waits for another replica', () => {
+it('a permit is held by a running request, even a slow one, and not by one that waits for another replica', () => {
   const queue = new RequestQueue();
   const each = flight('a', 'new');
   const places = ['new', 'running', 'slow', 'released', 'retrying'] as const;

@@ -39,7 +39,7 @@ function log() {
   return { lines, logger: { debug: write, info: write, warn: write } };
 }
 
-it('getToken evicts the least recently used owner, for which looking at it is no use, and logs it', async () => {
+it('getToken evicts the least recently used owner, where peeking is no use, and logs it', async () => {
   const { lines, logger } = log();
   const { registry, source } = answering({ maxOwners: 3, logger });
   for (const key of keys(3)) await registry.getToken(key);
@@ -86,7 +86,7 @@ it("getToken tells a source what the registry's policy makes of a grant", async 
   expect(lifetimeMs({ token: 'opaque' })).toBe(300_000);
 });
 
-it('peek gives the token that is usable now, and never asks for one', async () => {
+it('peek returns the token that is usable now, and never requests one', async () => {
   const { registry, clock, source } = answering();
   expect(registry.peek('key-1')).toBeUndefined();
   const token = await registry.getToken('key-1');
@@ -134,7 +134,7 @@ describe('evidence', () => {
     expect(rejected).toHaveBeenCalledWith({ owner: digest, token: token.fingerprint, ageMs: 0 });
   });
 
-  it('evidence is only of tokens that are ours, of owners that are held', async () => {
+  it('evidence is reported only of tokens that the registry issued, to owners it holds', async () => {
     const { heard, registry } = learning();
     const token = await registry.getToken('key-1');
     registry.accept('key-1', token.value as unknown as typeof token);
@@ -143,7 +143,7 @@ describe('evidence', () => {
     expect(heard).toEqual([]);
   });
 
-  it('evidence is asked for by no policy that does not say so, and one that throws is told of once', async () => {
+  it('evidence goes only to policies that take it, and one that throws is reported once', async () => {
     const { registry } = answering();
     const token = await registry.getToken('key-1');
     expect(() => registry.accept('key-1', token)).not.toThrow();
@@ -212,7 +212,7 @@ it('describe returns the phase of an owner, and only the fields that apply', asy
 });
 
 describe('fingerprint', () => {
-  it('a label stands for it in errors and reports too', async () => {
+  it('a label replaces the fingerprint of an owner in errors and reports too', async () => {
     const { registry } = scripted(
       { ownerLabel: (key) => `customer ${key.length}` },
       new ScriptedSource((call) => call.fail(new OwnerTokenError('owner_refused', 'no'))),
@@ -248,7 +248,7 @@ describe('what is built on tokens', () => {
   });
 });
 
-it('resume lifts one owner’s pause, and no other', async () => {
+it('resume with an access key lifts the pause of that owner, and no other', async () => {
   const { lines, logger } = log();
   const { registry, source } = refusing({ logger });
   for (const key of ['key-1', 'key-2']) await registry.getToken(key).catch(() => {});
@@ -261,7 +261,7 @@ it('resume lifts one owner’s pause, and no other', async () => {
   expect(lines.filter(({ event }) => event === 'pause.lifted')).toMatchObject([lifted]);
 });
 
-it('resume lifts every pause', async () => {
+it('resume without an access key lifts every pause', async () => {
   const { lines, logger } = log();
   const { registry, source } = refusing({ logger });
   await registry.getToken('key-1').catch(() => {});
@@ -314,7 +314,7 @@ it('stats are counted as they happen', async () => {
   expect(JSON.parse(JSON.stringify(registry.stats()))).toEqual(registry.stats());
 });
 
-it('close is what `await using` does, and refuses options that are none', async () => {
+it('close is what `await using` calls, and refuses invalid options', async () => {
   const { registry, source } = answering();
   await expect(registry.close({ timeoutMs: -1 })).rejects.toMatchObject({ code: 'invalid_options' });
   await registry[Symbol.asyncDispose]();
@@ -323,7 +323,7 @@ it('close is what `await using` does, and refuses options that are none', async 
 });
 
 describe('registries', () => {
-  it('registries refuse a signal that is none, before anything is asked', async () => {
+  it('registries refuse an invalid signal before anything is requested', async () => {
     const { registry, source } = answering();
     const signal = {} as AbortSignal;
     await expect(registry.getToken('key-1', { signal })).rejects.toMatchObject({ code: 'invalid_options' });
@@ -346,7 +346,7 @@ describe('registries', () => {
     expect(() => registry.accept('', tokenOf('a'))).toThrow(expect.objectContaining({ code: 'invalid_access_key' }));
   });
 
-  it('reject a call whose clock throws, rather than throw at the caller', async () => {
+  it('registries reject a call whose clock throws, rather than throw at the caller', async () => {
     let broken = false;
     const clock = new ManualClock();
     const now = () => {

@@ -15,7 +15,7 @@ function withDead(...dead: string[]) {
   return scripted({ ownerLabel: (accessKey) => accessKey.toUpperCase().replace('KEY-', 'OWNER ') }, source);
 }
 
-it('the list of owners has those that fail first, then the one used last, each by its label and never by its key', async () => {
+it('the list of owners has failing ones first, then by last use, each by its label and never by its key', async () => {
   const { registry, clock, source } = withDead('key-2');
   for (const accessKey of keys(3)) await registry.getToken(accessKey).catch(() => {});
   await registry.getToken('key-1');
@@ -74,7 +74,7 @@ it('the list of owners keeps a failing owner while its next request is in flight
   expect(registry.owners({ state: 'failing' })).toEqual([]);
 });
 
-it('the list of owners takes one owner whose tokens are rejected as failing since the last rejection', async () => {
+it('the list of owners shows an owner whose tokens are rejected as failing since the last rejection', async () => {
   const { registry, clock } = withDead();
   for (let n = 0; n < 3; n++) registry.reject('key-1', await registry.getToken('key-1'));
   const [report] = registry.owners();
@@ -82,7 +82,7 @@ it('the list of owners takes one owner whose tokens are rejected as failing sinc
   expect(report?.failure?.sinceMs).toBe(clock.now());
 });
 
-it('the list of owners takes time by what it returns: none of the other owners is named', async () => {
+it('the list of owners takes time in proportion to its length: no other owner is fingerprinted', async () => {
   let named = 0;
   const ownerLabel = (accessKey: string) => `label ${++named} of ${accessKey.length}`;
   const { registry } = scripted({ ownerLabel }, ScriptedSource.answering());

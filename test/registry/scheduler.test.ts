@@ -19,7 +19,7 @@ const down = () => new OwnerTokenError('endpoint_unavailable', 'down', { status:
 /** A registry whose source answers at once with tokens of 100 s, due for a refresh at about 80 s. */
 const answering = (options: Parameters<typeof scripted>[0] = {}) => scripted(options, ScriptedSource.answering(100));
 
-it('the order is that of a call for a queued refresh once a caller joins it', async () => {
+it('a queued refresh is started in the order of a call once a caller joins it', async () => {
   const { registry, clock, source } = answering({ concurrency: 1 });
   await registry.getToken('due');
   clock.advance(85_000);
@@ -40,7 +40,7 @@ it('the order is that of a call for a queued refresh once a caller joins it', as
   await newcomer.catch(() => {});
 });
 
-it('the room is free while a source has released its permit, and taken again before it goes on', async () => {
+it('room is free while a source has released its permit, and taken again before it goes on', async () => {
   const { registry, clock, source } = scripted({ concurrency: 1 });
   const [first, second] = ['first', 'second'].map((key) => registry.getToken(key));
   await settle();
@@ -65,7 +65,7 @@ it('the room is free while a source has released its permit, and taken again bef
   expect(clock.pendingTimers).toBe(0);
 });
 
-it('the queue refuses a source that waits for its permit as long, and aborts it', async () => {
+it('a source that waits too long to take its permit back is refused with queue_timeout, and aborted', async () => {
   const { registry, clock, source } = scripted({ concurrency: 1, maxQueueMs: 5_000 });
   const away = errorOf(registry.getToken('away'));
   const first = registry.getToken('first').catch(() => {});
@@ -82,7 +82,7 @@ it('the queue refuses a source that waits for its permit as long, and aborts it'
 });
 
 it.each(['a quota', 'an open circuit'])(
-  'the queue that is full refuses a call which %s would hold back',
+  'a full queue of requests refuses a call that %s would hold back',
   async (what) => {
     const { registry, clock, source } = scripted({ maxQueued: 1, ...(what === 'a quota' && { requestsPerSecond: 1 }) });
     const failure = { failureScope: 'endpoint', retryAfterMs: 1_000 } as const;
@@ -100,7 +100,7 @@ it.each(['a quota', 'an open circuit'])(
 );
 
 describe('a request that is sent again', () => {
-  it('a request that is sent again is dropped when its callers leave in the meantime', async () => {
+  it('a request due for a retry is dropped when its callers leave in the meantime', async () => {
     const { registry, clock, source } = answering();
     for (const key of keys(10)) await registry.getToken(key);
     source.script((call) => call.fail(down()));
@@ -141,7 +141,7 @@ describe('an open circuit', () => {
     await registry.close();
   });
 
-  it('an open circuit is tested by a refresh of an owner that succeeded lately, in nobody’s async context', async () => {
+  it('an open circuit is tried by refreshing a canary, outside the async context of any caller', async () => {
     const context = new AsyncLocalStorage<string>();
     const { registry, clock, source } = answering();
     const held = await registry.getToken('held');
@@ -168,7 +168,7 @@ describe('an open circuit', () => {
     await registry.close();
   });
 
-  it('an open circuit is no longer tested by an owner that was forgotten, or is busy', async () => {
+  it('an open circuit is not tried with an owner that was forgotten, or is busy', async () => {
     const { registry, clock, source } = answering();
     for (const key of ['forgotten', 'busy']) await registry.getToken(key);
     registry.forget('forgotten');
@@ -201,7 +201,7 @@ it('a registry that waits for nothing has no timer', async () => {
   expect(clock.pendingTimers).toBe(0);
 });
 
-it('a permit whose call has ended does nothing', async () => {
+it('a permit does nothing once its call has ended', async () => {
   let permit: RequestPermit | undefined;
   const source: TokenSource = {
     requestToken: async (_, request) => {

@@ -71,7 +71,7 @@ describe('the held token', () => {
     ['the wall clock alone', (time, ms) => time(0, ms)],
     ['the monotonic clock alone', (time, ms) => time(ms, -ms)],
     ['the monotonic clock, while the wall clock is set back further', (time, ms) => time(ms, -500 - ms)],
-  ])('the held token ends no later by %s', (_, pass) => {
+  ])('the held token never ends later than its life by %s', (_, pass) => {
     const slot = slotWith({ held: heldToken() });
     expect([599, 600].map((ms) => isFresh(slot, pass(machine(), ms)))).toEqual([true, false]);
     expect([949, 950].map((ms) => isUsable(slot, pass(machine(), ms)))).toEqual([true, false]);
@@ -84,7 +84,7 @@ describe('the held token', () => {
     expect([649, 650].map((ms) => isUsable(slot, time(ms)))).toEqual([true, false]);
   });
 
-  it('the held token counts on the wall clock as it is when the token is stored', () => {
+  it('the held token is timed by the wall clock as it was when the token was stored', () => {
     const time = machine();
     const { aheadMs } = time(100, -60);
     const { token } = heldToken();
@@ -93,7 +93,7 @@ describe('the held token', () => {
     expect([1009, 1010].map((ms) => isUsable(slot, time(ms, -60)))).toEqual([true, false]);
   });
 
-  it('a new slot holds no token, and nothing else is known there', () => {
+  it('a new slot holds no token, nor anything else', () => {
     const slot = createSlot('owner_x');
     expect(isUsable(slot, at(0))).toBe(false);
     expect(slot).toMatchObject({ owner: 'owner_x', held: undefined, wasAccepted: false, trouble: undefined });
@@ -124,20 +124,20 @@ describe('the table of phases', () => {
     ['expired', 'request', { held, failure }, 2000, ALONE],
     ['empty', 'request', {}, 0, ALONE],
     ['empty', 'request', { failure }, 2000, ALONE],
-  ] as const)('%s: %s', (phase, decision, facts, ms, around) => {
+  ] as const)('a slot in phase %s leads to the decision %s', (phase, decision, facts, ms, around) => {
     const slot = slotWith(facts);
     expect(phaseOf(slot, at(ms), around)).toBe(phase);
     expect(decide(slot, at(ms), around)).toBe(decision);
   });
 
-  it('the table of phases knows the pause that is in force, and no other', () => {
+  it('a backoff is in force until its end, and no longer', () => {
     expect(backoffOf(slotWith({ failure }), at(1999))).toBe(failure);
     expect(backoffOf(slotWith({ failure }), at(2000))).toBeUndefined();
     expect(backoffOf(slotWith({}), at(0))).toBeUndefined();
   });
 });
 
-it('a request says why it is made', () => {
+it('a token request says why it is made', () => {
   const slot = slotWith({});
   expect(reasonOf(slot)).toBe('absent');
   recordFailure(slot, failureUntil(1));
@@ -150,7 +150,7 @@ it('a request says why it is made', () => {
   expect(reasonOf(slot)).toBe('rejected');
 });
 
-it('a request lets a token that has ended go, and no other, with the streak of rejections', () => {
+it('a request drops a token that has ended, and no other, with the streak of rejections', () => {
   const slot = slotWith({ held: heldToken() });
   expect(dropEnded(slot, at(949))).toBe(false);
   expect(slot.trouble).toBeUndefined();
@@ -164,7 +164,7 @@ it('a request lets a token that has ended go, and no other, with the streak of r
   expect(dropEnded(slot, at(950))).toBe(false);
 });
 
-it('a request that succeeds puts its token in the place of all that was known', () => {
+it('a request that succeeds replaces all that the slot knew with its token', () => {
   const slot = slotWith({ failure: failureUntil(2000) });
   addToDenylist(slot, 'token_old', heldToken('old').token);
   const held = heldToken('new');
@@ -173,7 +173,7 @@ it('a request that succeeds puts its token in the place of all that was known', 
   expect(slot.trouble?.denylist).toEqual(['token_old']);
 });
 
-it('a request that succeeds releases all that was stored of the trouble, unless a rejection must be remembered', () => {
+it('a request that succeeds clears the stored failures, unless a rejection must be remembered', () => {
   const slot = slotWith({ held: heldToken(), failure: failureUntil(2000) });
   dropEnded(slot, at(950));
   recordSuccess(slot, heldToken('two'));
@@ -200,7 +200,7 @@ it('a rejection drops the token and keeps it as the last rejected', () => {
   expect(slot).toMatchObject({ held: undefined, trouble: { lastRejected: held.token } });
 });
 
-it('a rejection is quick within a tenth of the life and ten seconds; in a row they are counted', () => {
+it('a rejection within a tenth of the life and ten seconds is quick, and quick ones in a row are counted', () => {
   const quick = (lifetimeMs: number, atMs: number, issuedAtMs = 0) => {
     const slot = slotWith({ held: heldToken() });
     dropRejected(slot, slot.held as AccessToken, at(1));
@@ -223,7 +223,7 @@ it('a rejection is quick by the age on the timeline, however far that is ahead o
   expect([155, 156].map(quick)).toEqual([1, 0]);
 });
 
-it('a rejection is no longer in a row once a token was replaced without one', () => {
+it('a streak of rejections ends once a token is replaced without one', () => {
   const slot = slotWith({ held: heldToken('a') });
   expect(dropRejected(slot, slot.held as AccessToken, at(1))).toBe(1);
   recordSuccess(slot, heldToken('b'));
@@ -231,7 +231,7 @@ it('a rejection is no longer in a row once a token was replaced without one', ()
   expect(dropRejected(slot, slot.held as AccessToken, at(1))).toBe(1);
 });
 
-it('a rejection is denied once, for the last four tokens', () => {
+it('a rejected token is put on the denylist once, which has the last four', () => {
   const slot = slotWith({});
   expect(['a', 'b', 'c', 'b', 'd', 'e'].map((each) => addToDenylist(slot, each))).toEqual([
     ...[true, true, true, false, true, true],
@@ -251,7 +251,7 @@ it('a rejection of an earlier token keeps that token for the next request, unles
   expect(empty.trouble?.lastRejected).toBe(token);
 });
 
-it('no token of an owner without rejections is denied', () => {
+it('an owner without rejections has no token denied', () => {
   expect(isDenied(slotWith({}), 'a')).toBe(false);
 });
 
@@ -315,7 +315,7 @@ describe('an accepted token', () => {
   });
 });
 
-it('a pause ends before its time, with the streak of rejections', () => {
+it('a pause can be ended before its time, and the streak of rejections with it', () => {
   const slot = slotWith({ held: heldToken() });
   dropRejected(slot, slot.held as AccessToken, at(1));
   expect(endPause(slot)).toBe(false);
@@ -326,7 +326,7 @@ it('a pause ends before its time, with the streak of rejections', () => {
   expect(endPause(slotWith({}))).toBe(false);
 });
 
-it('forgetting drops token and failure, and tells whether there was either', () => {
+it('forgetting an owner drops token and failure, and tells whether there was either', () => {
   const slot = slotWith({ held: heldToken() });
   expect(clearSlot(slot)).toBe(true);
   expect(slot).toMatchObject({ held: undefined });
@@ -345,7 +345,7 @@ it('the names of an owner are computed when first asked for, at most once', () =
   expect(namesOf).toHaveBeenCalledTimes(1);
 });
 
-it('the age of a token is that on the timeline while it is held, by the wall clock after, and never below zero', () => {
+it('the age of a token is by the timeline while it is held, by the wall clock after, and never below zero', () => {
   const slot = createSlot('owner_x');
   const held = heldToken();
   const setBack = machine()(200, -100);

@@ -98,7 +98,7 @@ const refused = (facts: object = {}) => new OwnerTokenError('owner_refused', 'no
 beforeAll(() => import('p-limit'));
 
 describe('warmUp', () => {
-  it('obtains a token for each key, as many at once as may be', async () => {
+  it('warmUp obtains a token for each access key, as many at once as allowed', async () => {
     const tokens = new ScriptedTokens();
     const report = tokens.run(keysUpTo(10), {}, 3);
     for (let answered = 0; answered < 10; answered++) {
@@ -111,7 +111,7 @@ describe('warmUp', () => {
     expect(tokens.mostUnderWay).toBe(3);
   });
 
-  it('warmUp takes any iterable, and none at all', async () => {
+  it('warmUp takes any iterable, also an empty one', async () => {
     const generator = function* () {
       yield* keysUpTo(3);
     };
@@ -121,7 +121,7 @@ describe('warmUp', () => {
     expect(await succeeding().run([])).toEqual({ total: 0, ready: 0, failedCount: 0, failed: [] });
   });
 
-  it('warmUp names those that failed: the owner, or the place of what is no key', async () => {
+  it('warmUp names the owners that failed, and the place of what is no access key', async () => {
     const outcomes = [
       refused(),
       new OwnerTokenError('invalid_access_key', 'no'),
@@ -142,7 +142,7 @@ describe('warmUp', () => {
     });
   });
 
-  it('warmUp refuses what cannot be meant, a lone key above all', async () => {
+  it('warmUp refuses what cannot be meant, such as a lone access key', async () => {
     for (const keys of ['one-key', 7, null, {}]) {
       await expect(succeeding().run(keys as string[])).rejects.toMatchObject({ code: 'invalid_options' });
     }
@@ -153,7 +153,7 @@ describe('warmUp', () => {
   });
 });
 
-it('the progress of a warm-up is told after each key, in reports that stay as they were', async () => {
+it('the progress of a warm-up is reported after each access key, in reports that do not change later', async () => {
   const seen: WarmUpReport[] = [];
   const tokens = new ScriptedTokens((tried, index) => (index % 2 ? tried.fail(refused()) : tried.succeed()));
   await tokens.run(keysUpTo(4), { onProgress: (done) => seen.push(done) }, 1);
@@ -166,7 +166,7 @@ it('the progress of a warm-up is told after each key, in reports that stay as th
   expect(seen.every(({ total }) => total === 4)).toBe(true);
 });
 
-it('the progress of a warm-up that throws ends it', async () => {
+it('a warm-up ends when onProgress throws', async () => {
   const thrown = new Error('of the listener');
   const keys = Keys.upTo(100);
   const onProgress = () => {
@@ -178,7 +178,7 @@ it('the progress of a warm-up that throws ends it', async () => {
   expect([keys.closed, tokens.underWay]).toEqual([1, 0]);
 });
 
-it('what ends a warm-up early is the signal: it rejects with its reason, lets everybody go and closes the iterable', async () => {
+it('a warm-up that is aborted rejects with the reason, lets every request go and closes the iterable', async () => {
   const aborting = new AbortController();
   const reason = new Error('enough');
   const tokens = new ScriptedTokens();
@@ -192,14 +192,14 @@ it('what ends a warm-up early is the signal: it rejects with its reason, lets ev
   expect([tokens.tries.length, tokens.underWay, keys.closed, told]).toEqual([4, 0, 1, 0]);
 });
 
-it('what ends a warm-up early is a signal that was aborted before: nothing is pulled', async () => {
+it('a warm-up with a signal that is already aborted pulls nothing', async () => {
   const keys = Keys.upTo(100);
   const reason = new Error('before');
   await expect(succeeding().run(keys, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
   expect(keys.pulled).toBe(0);
 });
 
-it('what ends a warm-up early is not held up by an iterable that gives no next key', async () => {
+it('a warm-up that is aborted is not held up by an iterable that gives no next access key', async () => {
   const aborting = new AbortController();
   let answer = (_: IteratorResult<string>) => {};
   const keys = new Keys((index) =>
@@ -214,7 +214,7 @@ it('what ends a warm-up early is not held up by an iterable that gives no next k
   expect(keys.closed).toBe(1);
 });
 
-it('what ends a warm-up early is an iterable that throws, once those under way are let go', async () => {
+it('a warm-up whose iterable throws ends once the requests in flight are let go', async () => {
   const thrown = new Error('of the iterable');
   const tokens = new ScriptedTokens();
   const keys = function* () {
@@ -242,7 +242,7 @@ describe('a pause of all owners', () => {
     return tokens;
   };
 
-  it('a pause of all owners is waited out, not counted as everybody failing', async () => {
+  it('a warm-up waits out a pause of all owners, and does not count them as failed', async () => {
     const tokens = limiting(5, 20_000);
     const report = tokens.run(keysUpTo(50));
     await settle();
@@ -256,7 +256,7 @@ describe('a pause of all owners', () => {
     expect(tokens.clock.pendingTimers).toBe(0);
   });
 
-  it('a pause of all owners is waited for a minute, then the rest is counted', async () => {
+  it('a warm-up waits a minute for a pause of all owners, then counts the rest as failed', async () => {
     const tokens = limiting(5, 60_001);
     const seen: number[] = [];
     const report = await tokens.run(keysUpTo(50), { onProgress: ({ failedCount }) => seen.push(failedCount) });
@@ -266,12 +266,12 @@ describe('a pause of all owners', () => {
   });
 
   it.each([
-    ['a refused owner counts', 1, new OwnerTokenError('owner_refused', 'no', { retryAtMs: 1 })],
-    ['rejected tokens count', 1, new OwnerTokenError('token_rejected', 'no', { retryAtMs: 1 })],
-    ['what is not retryable counts', 1, new OwnerTokenError('redirect_refused', 'no', { retryAtMs: 1 })],
-    ['what may pass counts', 3, new OwnerTokenError('endpoint_unavailable', 'no', { retryAtMs: 1 })],
-    ['a refused client counts', 3, new OwnerTokenError('client_refused', 'no', { retryAtMs: 1 })],
-  ])('a pause of all owners is another matter than a failure of one owner: %s at try %d', async (_, tries, error) => {
+    ['a refused owner', 1, new OwnerTokenError('owner_refused', 'no', { retryAtMs: 1 })],
+    ['an owner with rejected tokens', 1, new OwnerTokenError('token_rejected', 'no', { retryAtMs: 1 })],
+    ['an owner whose failure is not retryable', 1, new OwnerTokenError('redirect_refused', 'no', { retryAtMs: 1 })],
+    ['an owner whose failure may pass', 3, new OwnerTokenError('endpoint_unavailable', 'no', { retryAtMs: 1 })],
+    ['an owner of a refused client', 3, new OwnerTokenError('client_refused', 'no', { retryAtMs: 1 })],
+  ])('a warm-up counts %s as failed at try %d', async (_, tries, error) => {
     const tokens = new ScriptedTokens((tried) => tried.fail(error));
     const report = await asTimePasses(tokens.run(keysUpTo(120)), tokens.clock);
     expect(report).toMatchObject({ total: 120, ready: 0, failedCount: 120 });
@@ -280,7 +280,7 @@ describe('a pause of all owners', () => {
   });
 
   it.each(['rate_limited', 'queue_timeout', 'queue_full'] as const)(
-    'a pause of all owners is like %s, which is waited out',
+    'a warm-up waits out %s like a pause of all owners',
     async (code) => {
       const tokens: ScriptedTokens = new ScriptedTokens((tried) => {
         if (tokens.clock.monotonic() < 30_000) tried.fail(new OwnerTokenError(code, 'no', { failureScope: 'owner' }));
@@ -290,7 +290,7 @@ describe('a pause of all owners', () => {
     },
   );
 
-  it('a pause of all owners ends with the signal, and leaves no timer', async () => {
+  it('a warm-up that waits out a pause ends with its signal, and leaves no timer', async () => {
     const aborting = new AbortController();
     const tokens = limiting(0, 30_000);
     const report = tokens.run(keysUpTo(50), { signal: aborting.signal });
@@ -303,7 +303,7 @@ describe('a pause of all owners', () => {
 });
 
 describe('with a registry', () => {
-  it('a service that allows ten requests a second: everybody gets a token, few are refused, nothing waits needlessly', async () => {
+  it('a warm-up against ten requests a second gets every token, with few refusals and no needless wait', async () => {
     const clock = new ManualClock();
     let [window, inWindow, refused] = [0, 0, 0];
     const source = new ScriptedSource((call) => {
