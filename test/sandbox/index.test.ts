@@ -12,7 +12,7 @@ import { askToken } from './client.ts';
 const operations = Object.values(OPERATIONS).map(({ method, path }) => `${method} ${path}`);
 
 describe('the sandbox as a whole', () => {
-  it('takes random requests at both planes without a crash, a hang or a secret in an answer', async () => {
+  it('the sandbox takes random requests at both planes without a crash, a hang or a secret in an answer', async () => {
     await using sandbox = await startSandbox({ owners: 5, seed: 1 });
     const { url, portalUrl, clientId, clientSecret, accessKeys } = sandbox;
     const secrets = [clientSecret, ...accessKeys];
@@ -38,7 +38,7 @@ describe('its pages in the docs', () => {
     ['| scenario |', SCENARIOS.map(({ name }) => name)],
   ];
 
-  it.each(tables)('%s: the table has all there are, and no other', (heading, there) => {
+  it.each(tables)('the table in the docs that begins with %s has all there are, and no other', (heading, there) => {
     expect(namesIn(pageOf(heading), heading).sort()).toEqual([...there].sort());
   });
 });

@@ -40,7 +40,7 @@ describe('the interface and its description', () => {
     '/api/scenarios/{name}/run': '/api/scenarios/cold-start/run',
   };
 
-  it('agree: what is described is answered', async () => {
+  it('the control plane answers whatever its description has', async () => {
     const { paths, components } = (await ask('/openapi.json')).json;
     await tokenFor(sandbox);
     // biome-ignore lint/suspicious/noExplicitAny: the document is what the test is about
@@ -60,7 +60,7 @@ describe('the interface and its description', () => {
     }
   });
 
-  it('agree: what is answered is described, and by no other method', async () => {
+  it('the control plane answers nothing that is not described, and by no other method', async () => {
     const { paths } = (await ask('/openapi.json')).json;
     const described = Object.entries<object>(paths).flatMap(([path, item]) =>
       Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
@@ -81,7 +81,7 @@ describe('the interface and its description', () => {
     expect((await ask('/api/elsewhere')).status).toBe(404);
   });
 
-  it('agree: members of a body and of a query that are not described are refused, with the nearest', async () => {
+  it('the control plane refuses members of a body and of a query that are not described, and names the nearest', async () => {
     expect((await write('POST', '/api/seed', { ownres: 3 })).json.message).toContain('did you mean owners?');
     expect((await write('POST', '/api/seed', { owners: '3' })).json.message).toContain('owners: expected an integer');
     expect((await ask('/api/requests?ownre=x')).json.message).toContain('did you mean owner?');
@@ -96,7 +96,7 @@ describe('the interface and its description', () => {
 });
 
 describe('apps, owners and access keys', () => {
-  it('are added, changed, disabled and revoked, with effect', async () => {
+  it('apps, owners and access keys are added, changed, disabled and revoked, with effect', async () => {
     const { json: owner } = await write('POST', '/api/owners', { id: 'mine', name: 'Mine' });
     expect(owner).toMatchObject({
       id: 'mine',
@@ -141,7 +141,7 @@ describe('apps, owners and access keys', () => {
     expect((await askToken(sandbox, second.accessKey, { client_id, client_secret })).status).toBe(200);
   });
 
-  it('cannot be doubled or named anyhow, and those that do not exist are not found', async () => {
+  it('apps, owners and access keys cannot be doubled or named anyhow, and those that do not exist are not found', async () => {
     expect((await write('POST', '/api/owners', { id: 'owner-001' })).status).toBe(400);
     expect((await write('POST', '/api/owners', { id: 'a b' })).status).toBe(400);
     expect((await write('POST', '/api/owners', { name: 'x'.repeat(101) })).status).toBe(400);
@@ -152,7 +152,7 @@ describe('apps, owners and access keys', () => {
 });
 
 describe('the rest of the controls', () => {
-  it('lists requests by what is asked, one by number, and forgets them', async () => {
+  it('the control plane lists requests by what is asked, one by number, and forgets them', async () => {
     await tokenFor(sandbox, sandbox.accessKeys[0]);
     await tokenFor(sandbox, sandbox.accessKeys[1]);
     await tokenFor(sandbox, sandbox.accessKeys[1]);
@@ -169,7 +169,7 @@ describe('the rest of the controls', () => {
     expect((await ask('/api/requests/2')).status).toBe(404);
   });
 
-  it('revokes tokens by fingerprint, by owner, and all', async () => {
+  it('the control plane revokes tokens by fingerprint, by owner, and all', async () => {
     const token = await tokenFor(sandbox);
     const { tokens } = (await ask('/api/state')).json.picture.lanes[0];
     expect(tokens).toHaveLength(1);
@@ -184,7 +184,7 @@ describe('the rest of the controls', () => {
     expect((await write('POST', '/api/tokens/revoke')).status).toBe(400);
   });
 
-  it('tries a request, and shows no secret', async () => {
+  it('the control plane tries a request, and shows no secret', async () => {
     const { json, text } = await write('POST', '/api/try', { owner: 'owner-002' });
     expect(json).toMatchObject({ status: 200, echoStatus: 200, echoOwner: 'owner-002' });
     expect(json.body).toContain('•••');
@@ -201,7 +201,7 @@ describe('the rest of the controls', () => {
     expect((await write('POST', '/api/try')).json).toMatchObject({ socketError: 'ECONNREFUSED' });
   });
 
-  it('goes back to the start', async () => {
+  it('a reset takes the sandbox back to the start', async () => {
     const before = [sandbox.clientSecret, ...sandbox.accessKeys];
     const token = await tokenFor(sandbox);
     sandbox.faults.add({ kind: 'silence' });
@@ -223,7 +223,7 @@ describe('the rest of the controls', () => {
     expect((await askToken(sandbox)).status).toBe(200);
   });
 
-  it('tells whether it is alive, and whether it is ready', async () => {
+  it('the control plane tells whether it is alive, and whether it is ready', async () => {
     expect((await ask('/livez')).status).toBe(200);
     expect((await ask('/readyz')).status).toBe(200);
     sandbox.faults.add({ kind: 'refuse' });
@@ -231,7 +231,7 @@ describe('the rest of the controls', () => {
     expect((await ask('/livez')).status).toBe(200);
   });
 
-  it('is out of reach of every fault', async () => {
+  it('the control plane is out of reach of every fault', async () => {
     for (const rule of [{ kind: 'silence' }, { kind: 'refuse' }] as const) {
       sandbox.faults.add({ ...rule, target: { path: 'all' } });
     }
@@ -239,7 +239,7 @@ describe('the rest of the controls', () => {
     expect((await askToken(sandbox)).status).toBe(200);
   });
 
-  it('tells no secret but where it is asked for credentials', async () => {
+  it('the control plane tells no secret but where it is asked for credentials', async () => {
     const token = await tokenFor(sandbox);
     await echo(sandbox, token);
     const told: string[] = [];

@@ -70,7 +70,7 @@ describe('Feed', () => {
     vi.useRealTimers();
   });
 
-  it('tells at once what comes after a pause, and then gathers for a tenth of a second', () => {
+  it('the feed tells at once what comes after a pause, and then gathers for a tenth of a second', () => {
     read();
     world.ledger.open({ kind: 'echo', method: 'GET' });
     vi.advanceTimersByTime(1);
@@ -85,7 +85,7 @@ describe('Feed', () => {
     expect(frames).toHaveLength(2);
   });
 
-  it('leaves out requests and tokens beyond 250, says how many requests, and then waits half a second', () => {
+  it('the feed leaves out requests and tokens beyond 250, says how many requests, and then waits half a second', () => {
     read();
     const [key] = world.directory.accessKeys.values();
     if (!key) throw new Error('there is one');
@@ -108,7 +108,7 @@ describe('Feed', () => {
     expect(frames[1]?.requestsLeftOut).toBeUndefined();
   });
 
-  it('builds no frame while nobody reads', () => {
+  it('the feed builds no frame while nobody reads', () => {
     world.ledger.open({ kind: 'echo', method: 'GET' });
     feed.note('faults');
     vi.advanceTimersByTime(1000);
@@ -118,7 +118,7 @@ describe('Feed', () => {
     expect(frames).toEqual([{ clock: expect.anything(), figures: expect.anything(), bands: [], faults: [] }]);
   });
 
-  it('cuts off a reader that does not read', () => {
+  it('the feed cuts off a reader that does not read', () => {
     const [idle, reader] = [read(10_000_001), read()];
     feed.note('faults');
     vi.advanceTimersByTime(1);
@@ -126,7 +126,7 @@ describe('Feed', () => {
     expect(frames).toHaveLength(1);
   });
 
-  it('is silent when closed', () => {
+  it('the feed is silent when closed', () => {
     read();
     feed.close();
     feed.note('faults');
@@ -139,7 +139,7 @@ describe('the event stream', () => {
   const hasRequest = (id: number) => (event: StreamEvent) =>
     event.frame.requests?.some((one) => one.id === id) ?? false;
 
-  it('begins with the state, and then reports requests, tokens and changes', async () => {
+  it('the event stream begins with the state, and then reports requests, tokens and changes', async () => {
     await using sandbox = await startSandbox({ owners: 2 });
     const reader = await EventsReader.open(sandbox.portalUrl);
     expect(reader.response.headers['content-type']).toBe('text/event-stream');
@@ -172,7 +172,7 @@ describe('the event stream', () => {
     await reader.until((event) => reader.events.indexOf(event) >= seen && event.frame.state !== undefined);
   });
 
-  it('sends at most ten frames a second, however much happens', async () => {
+  it('the event stream sends at most ten frames a second, however much happens', async () => {
     await using sandbox = await startSandbox({ owners: 2 });
     const reader = await EventsReader.open(sandbox.portalUrl);
     const startMs = performance.now();
@@ -184,7 +184,7 @@ describe('the event stream', () => {
     expect(told.size + leftOut).toBe(400);
   });
 
-  it('ends at once when the sandbox is closed', async () => {
+  it('the event stream ends at once when the sandbox is closed', async () => {
     await using sandbox = await startSandbox();
     const reader = await EventsReader.open(sandbox.portalUrl);
     const ended = new Promise((resolve) => reader.response.on('close', resolve));

@@ -11,7 +11,7 @@ import { portalAssets } from '../../../src/sandbox/portal/assets.ts';
 import { ROOT } from '../../helpers/source-files.ts';
 import { call } from '../client.ts';
 
-it('serves the page, its script and its style sheet, each with its type', async () => {
+it('the portal serves the page, its script and its style sheet, each with its type', async () => {
   await using sandbox = await startSandbox();
   for (const [path, type, text] of [
     ['/', 'text/html; charset=utf-8', '<!doctype html>'],
@@ -24,18 +24,18 @@ it('serves the page, its script and its style sheet, each with its type', async 
   }
 });
 
-it('has nothing in the page that the content security policy would refuse', () => {
+it('the page has nothing that the content security policy would refuse', () => {
   const page = portalAssets().get('/')?.body ?? '';
   expect(page).not.toMatch(/<style|style=|<script(?![^>]* src="\/)|\son\w+=|https?:\/\/(?!www\.w3\.org\/)/);
 });
 
-it('bundles no more than it uses: no Node module, nothing of the token plane', () => {
+it('the script of the page bundles no more than it uses: no Node module, nothing of the token plane', () => {
   const script = portalAssets().get('/portal.js')?.body ?? '';
   expect(script).not.toMatch(/node:|createHmac|invalid_options/);
   expect(gzipSync(script).length).toBeLessThan(60_000);
 });
 
-it('is built into files beside the package, each read when it is first asked for, and once', async () => {
+it('the page is built into files beside the package, each read when it is first asked for, and once', async () => {
   const home = mkdtempSync(join(tmpdir(), 'portal-'));
   try {
     const page = async () => ({ script: 'as built', style: '', bundled: [] });
@@ -57,7 +57,7 @@ it('is built into files beside the package, each read when it is first asked for
   }
 });
 
-it('bundles no package that is not named, and hands over the licence of each', async () => {
+it('the script of the page bundles no package that is not named, and hands over the licence of each', async () => {
   await expect(bundlePage(PORTAL, [])).rejects.toThrow('the portal bundles preact');
   const { bundled } = await bundlePage(PORTAL, ['preact', 'valibot']);
   const licensed = { license: 'MIT', licenseText: expect.stringContaining('MIT') };

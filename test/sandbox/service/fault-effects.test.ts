@@ -63,7 +63,7 @@ describe('rules with values of every sort', () => {
     while (sandbox.faults.list()[0]?.hits === 0) await settle();
   }
 
-  it.each(FAULT_KIND_NAMES)('of the kind %s are refused or carried out, and the sandbox goes on', async (kind) => {
+  it.each(FAULT_KIND_NAMES)('any %s rule is refused or carried out, and the sandbox goes on', async (kind) => {
     const random = seeded(1);
     const token = rawTokenRequest(sandbox);
     const requests = [token, token.replace('connection: close\r\n', '') + token];
@@ -91,7 +91,7 @@ describe('rules with values of every sort', () => {
     expect((await askToken(sandbox)).status).toBe(200);
   });
 
-  it('are answered with 500, and told on the console, if an effect throws all the same', async () => {
+  it('a request is answered with 500, and the console told, if the effect of a fault throws all the same', async () => {
     const warned = vi.spyOn(process, 'emitWarning').mockReturnValue();
     sandbox.faults.add({ kind: 'status', status: 500, id: 'mine', when: { next: 1 } });
     vi.spyOn(ServerResponse.prototype, 'writeHead').mockImplementationOnce(() => {

@@ -54,7 +54,7 @@ describe('each kind of fault, and none after it was removed', () => {
     [{ kind: 'wrong_owner_token' }, 'wrong_owner', { text: expect.stringMatching(/^HTTP\/1.1 200 /), end: 'fin' }],
   ];
 
-  it.each(cases)('%j', async (rule, outcome, expected) => {
+  it.each(cases)('the fault %j strikes, and no longer once it is removed', async (rule, outcome, expected) => {
     const before = await rawToken();
     const id = sandbox.faults.add(rule);
     expect(await rawToken()).toEqual(expected);
@@ -69,7 +69,7 @@ describe('each kind of fault, and none after it was removed', () => {
     expect(sandbox.ledger.entries().at(-1)).not.toHaveProperty('fault');
   });
 
-  it('status, with a body, headers and Retry-After of its own', async () => {
+  it('the fault status answers with a body, headers and Retry-After of its own', async () => {
     const body = { error: 'temporarily_unavailable' };
     sandbox.faults.add({ kind: 'status', status: 429, body, retryAfter: 17, headers: { 'X-Reason': 'test' } });
     const reply = await askToken(sandbox);
@@ -85,7 +85,7 @@ describe('each kind of fault, and none after it was removed', () => {
     expect(await askToken(sandbox)).toMatchObject({ status: 204, text: '' });
   });
 
-  it('latency and a stall end when their time has come, by the clock of the sandbox', async () => {
+  it('the faults latency and stall end when their time has come, by the clock of the sandbox', async () => {
     const rules: FaultRule[] = [
       { kind: 'latency', ms: 5000 },
       { kind: 'stall', at: 'before_headers', ms: 5000 },
@@ -109,7 +109,7 @@ describe('each kind of fault, and none after it was removed', () => {
     }
   });
 
-  it('drip gives the body in small pieces', async () => {
+  it('the fault drip gives the body in small pieces', async () => {
     sandbox.faults.add({ kind: 'drip', bytes: 50, everyMs: 1000 });
     const asked = askToken(sandbox);
     await until(() => sandbox.ledger.count({ outcome: 'pending' }) === 1);
@@ -130,7 +130,7 @@ describe('each kind of fault, and none after it was removed', () => {
     { kind: 'silence' },
     { kind: 'stall', at: 'before_headers' },
     { kind: 'stall', at: 'after_headers' },
-  ])('%j lasts until the caller gives up, whatever the time', async (rule) => {
+  ])('the fault %j lasts until the caller gives up, whatever the time', async (rule) => {
     sandbox.faults.add(rule);
     const agent = new http.Agent();
     const asked = askToken(sandbox, undefined, {}, agent).then(
@@ -146,13 +146,16 @@ describe('each kind of fault, and none after it was removed', () => {
     expect(sandbox.ledger.entries().at(-1)).toMatchObject({ outcome: 'socket_fault', durationMs: 86_400_000 });
   });
 
-  it.each(['plain', 'cut', 'corrupt'] as const)('wrong gzip: %s cannot be unpacked', async (how) => {
-    sandbox.faults.add({ kind: 'wrong_gzip', how });
-    const { text } = await rawToken();
-    expect(() => gunzipSync(Buffer.from(bodyOf(text), 'latin1'))).toThrow();
-  });
+  it.each(['plain', 'cut', 'corrupt'] as const)(
+    'an answer with wrong gzip of the sort %s cannot be unpacked',
+    async (how) => {
+      sandbox.faults.add({ kind: 'wrong_gzip', how });
+      const { text } = await rawToken();
+      expect(() => gunzipSync(Buffer.from(bodyOf(text), 'latin1'))).toThrow();
+    },
+  );
 
-  it('refuse, aimed at everything, closes the port and cuts off who is connected', async () => {
+  it('the fault refuse, aimed at everything, closes the port and cuts off who is connected', async () => {
     const agent = new http.Agent({ keepAlive: true });
     await askToken(sandbox, undefined, {}, agent);
     const id = sandbox.faults.add({ kind: 'refuse' });
@@ -201,14 +204,14 @@ describe('when a fault strikes', () => {
     return all;
   };
 
-  it('the next so many', async () => {
+  it('a fault strikes the next so many requests', async () => {
     const id = sandbox.faults.add({ kind: 'status', status: 500, when: { next: 2 } });
     expect(sandbox.faults.list()).toMatchObject([{ id, left: { requests: 2 } }]);
     expect(await statuses(3)).toEqual([500, 500, 200]);
     expect(sandbox.faults.list()).toMatchObject([{ id, hits: 2, left: { requests: 0 } }]);
   });
 
-  it('over a rate, with Retry-After until the window ends', async () => {
+  it('a fault strikes over a rate, with Retry-After until the window ends', async () => {
     sandbox.faults.add({ kind: 'status', status: 429, when: { over: 2, perMs: 10_000 } });
     expect(await statuses(3)).toEqual([200, 200, 429]);
     sandbox.clock.advance(4000);
@@ -220,7 +223,7 @@ describe('when a fault strikes', () => {
     expect(await statuses(3)).toEqual([200, 200, 429]);
   });
 
-  it('by a schedule, once or again and again', async () => {
+  it('a fault strikes by a schedule, once or again and again', async () => {
     sandbox.faults.add({ kind: 'status', status: 500, when: { schedule: [[1000, 2000]] } });
     sandbox.faults.add({ kind: 'status', status: 502, when: { schedule: [[3000, 4000]], everyMs: 5000 } });
     const seen: number[] = [];
@@ -243,7 +246,7 @@ describe('when a fault strikes', () => {
     expect((await askToken(sandbox)).status).toBe(200);
   });
 
-  it('by probability, the same each time with the same seed', async () => {
+  it('a fault strikes by probability, the same each time with the same seed', async () => {
     const pattern = async (seed: number) => {
       const id = sandbox.faults.add({ kind: 'status', status: 500, when: { probability: 0.5, seed } });
       const seen = await statuses(24);
@@ -257,7 +260,7 @@ describe('when a fault strikes', () => {
     expect(first).toContain('500');
   });
 
-  it('for one owner, one app, or one path', async () => {
+  it('a fault strikes for one owner, one app, or one path', async () => {
     const [first, second] = sandbox.owners;
     sandbox.faults.add({ kind: 'status', status: 500, target: { owner: first?.id ?? '' } });
     expect((await askToken(sandbox, first?.accessKey)).status).toBe(500);
@@ -276,7 +279,7 @@ describe('when a fault strikes', () => {
     expect((await askToken(sandbox)).status).toBe(200);
   });
 
-  it('of several rules the oldest strikes, after the delays before it', async () => {
+  it('of several faults the oldest strikes, after the delays before it', async () => {
     sandbox.faults.add({ kind: 'latency', ms: 1000 });
     sandbox.faults.add({ kind: 'status', status: 500 });
     sandbox.faults.add({ kind: 'status', status: 502 });
@@ -314,24 +317,24 @@ describe('a bad rule', () => {
     [{ kind: 'silence', id: 'no spaces' }, /id/],
     [null, /expected an object/],
     ['text', /expected an object/],
-  ])('%j is refused', (rule, message) => {
+  ])('the fault rule %j is refused', (rule, message) => {
     expect(() => sandbox.faults.add(rule as FaultRule)).toThrow(message);
     expect(sandbox.faults.list()).toEqual([]);
   });
 
-  it('whose body JSON cannot represent is refused', () => {
+  it('a fault rule whose body JSON cannot represent is refused', () => {
     const message = /body: expected a string, or a value that JSON can represent/;
     for (const body of [1n, () => 'text', Symbol('text')]) {
       expect(() => sandbox.faults.add({ kind: 'status', status: 500, body })).toThrow(message);
     }
   });
 
-  it('with an id that is taken is refused', () => {
+  it('a fault rule with an id that is taken is refused', () => {
     sandbox.faults.add({ kind: 'silence', id: 'mine' });
     expect(() => sandbox.faults.add({ kind: 'silence', id: 'mine' })).toThrow('mine exists already');
   });
 
-  it('that is aimed at nobody is refused, and an access key in place of an id not repeated', () => {
+  it('a fault rule that is aimed at nobody is refused, and an access key in place of an id not repeated', () => {
     const owner = sandbox.accessKeys[0] ?? '';
     expect(() => sandbox.faults.add({ kind: 'silence', target: { owner } })).toThrow(
       /^target.owner: no owner has this id$/,
@@ -340,7 +343,7 @@ describe('a bad rule', () => {
     expect(sandbox.faults.list()).toEqual([]);
   });
 
-  it('changed after it was added changes nothing', async () => {
+  it('a fault rule that is changed after it was added changes nothing', async () => {
     const when = { next: 5 };
     sandbox.faults.add({ kind: 'status', status: 500, when });
     when.next = 0;

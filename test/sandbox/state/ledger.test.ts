@@ -5,7 +5,7 @@ import { ManualClock } from '../../helpers/manual-clock.ts';
 const REQUEST = { kind: 'token', method: 'POST', owner: 'owner-001' } as const;
 
 describe('Ledger', () => {
-  it('counts what is under way, and then what became of it, once', () => {
+  it('the ledger counts what is under way, and then what became of it, once', () => {
     const clock = new ManualClock();
     const ledger = new Ledger(clock, 10);
     const entry = ledger.open(REQUEST);
@@ -18,7 +18,7 @@ describe('Ledger', () => {
     expect(ledger.entries()).toEqual([expect.objectContaining({ outcome: 'socket_fault', durationMs: 30 })]);
   });
 
-  it('does not count what ends after it was cleared', () => {
+  it('the ledger does not count what ends after it was cleared', () => {
     const ledger = new Ledger(new ManualClock(), 10);
     const entry = ledger.open(REQUEST);
     ledger.clear();
@@ -28,7 +28,7 @@ describe('Ledger', () => {
     expect([ledger.count(), ledger.entries().map(({ id }) => id)]).toEqual([1, [2]]);
   });
 
-  it('gives copies', () => {
+  it('the ledger gives copies', () => {
     const ledger = new Ledger(new ManualClock(), 10);
     ledger.open(REQUEST).close('issued');
     for (const entry of [ledger.entries()[0], ledger.find(1)]) if (entry) entry.outcome = 'aborted';

@@ -18,7 +18,7 @@ describe('scenarios', () => {
   };
 
   it.each(SCENARIOS.map(({ name }) => name))(
-    '%s is one request away, and ends without trace of a fault',
+    'the scenario %s is one request away, and ends without trace of a fault',
     async (name) => {
       const { status, json } = await ask('POST', `/api/scenarios/${name}`);
       expect([status, json.name]).toEqual([200, name]);
@@ -30,7 +30,7 @@ describe('scenarios', () => {
     },
   );
 
-  it('end by themselves, and by the next one', async () => {
+  it('a scenario ends by itself, and by the next one', async () => {
     sandbox.runScenario('black-hole');
     sandbox.runScenario('rate-limit-storm');
     expect(sandbox.faults.list()).toHaveLength(1);
@@ -42,7 +42,7 @@ describe('scenarios', () => {
     expect(sandbox.stopScenario()).toBe(false);
   });
 
-  it('leave the faults alone that are not theirs', () => {
+  it('a scenario leaves the faults alone that are not its own', () => {
     const id = sandbox.faults.add({ kind: 'latency', ms: 1 });
     sandbox.runScenario('outage');
     sandbox.stopScenario();

@@ -15,7 +15,7 @@ function world() {
 }
 
 describe('Tokens', () => {
-  it('keeps the last 100,000 and forgets the oldest', () => {
+  it('the sandbox keeps the last 100,000 tokens and forgets the oldest', () => {
     const { tokens, first } = world();
     const values = Array.from({ length: 100_001 }, () => tokens.issue(first, 0, OPTIONS).value);
     expect(tokens.find(values.at(-1) ?? '')).toBeDefined();

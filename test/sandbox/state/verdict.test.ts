@@ -46,14 +46,17 @@ describe('a run is not tested', () => {
     ['wrong-owner-token', 'no requests', 'No token was requested for owner-001'],
     ['secret-rotated', 'no requests of no owners', 'No token was requested after the rotation.'],
   ];
-  it.each(cases)('by %s without a request, and the reason says so', async (name, observed, reason) => {
-    const verdict = await verdictOf(name);
-    expect(verdict).toMatchObject({ verdict: 'not tested', passed: false, findings: [] });
-    expect(verdict.conditions[0]).toMatchObject({ observed, met: false });
-    expect(verdict.reason).toContain(reason);
-  });
+  it.each(cases)(
+    'a run is not tested by %s without a request, and the reason says so',
+    async (name, observed, reason) => {
+      const verdict = await verdictOf(name);
+      expect(verdict).toMatchObject({ verdict: 'not tested', passed: false, findings: [] });
+      expect(verdict.conditions[0]).toMatchObject({ observed, met: false });
+      expect(verdict.reason).toContain(reason);
+    },
+  );
 
-  it('by a cold start of five owners', async () => {
+  it('a run is not tested by a cold start of five owners', async () => {
     const verdict = await verdictOf('cold-start', () => askAll(sandbox.accessKeys.slice(0, 5)));
     expect(verdict.conditions).toEqual([
       { condition: 'Requests tokens for at least 100 owners', observed: '5 requests of 5 owners', met: false },
@@ -61,7 +64,7 @@ describe('a run is not tested', () => {
     expect(verdict.reason).toContain('Let the integration act for all owners');
   });
 
-  it('by a rate limit that five owners never reached', async () => {
+  it('a run is not tested by a rate limit that five owners never reached', async () => {
     const verdict = await verdictOf('rate-limit-storm', async () => {
       for (const key of sandbox.accessKeys.slice(0, 5)) expect((await ask(key)).status).toBe(200);
     });
@@ -69,7 +72,7 @@ describe('a run is not tested', () => {
     expect(verdict.reason).toContain('--lifetime 20');
   });
 
-  it("by another owner's token that nothing presents to /echo, or that no caller names an owner for", async () => {
+  it("a run is not tested by another owner's token that nothing presents to /echo, or that no caller names an owner for", async () => {
     const drive = async (headers?: Record<string, string>) => {
       const { access_token } = (await ask()).json;
       if (headers) await echo(sandbox, access_token, headers);
@@ -81,12 +84,12 @@ describe('a run is not tested', () => {
     }
   });
 
-  it('by a revoked owner while nothing is done for the others', async () => {
+  it('a run is not tested by a revoked owner while nothing is done for the others', async () => {
     const verdict = await verdictOf('owner-revoked', () => ask());
     expect(verdict.conditions.map(({ met }) => met)).toEqual([true, false]);
   });
 
-  it('when it is interrupted, whatever interrupts it', async () => {
+  it('a run is not tested when it is interrupted, whatever interrupts it', async () => {
     const interrupted: [() => unknown, string][] = [
       [() => sandbox.stopScenario(), 'it was stopped'],
       [() => sandbox.runScenario('outage'), 'another scenario started'],
@@ -104,7 +107,7 @@ describe('a run is not tested', () => {
 });
 
 describe('a verdict', () => {
-  it('shows what came about, what was observed, and the requests that show it', async () => {
+  it('a verdict shows what came about, what was observed, and the requests that show it', async () => {
     const [first] = sandbox.owners;
     const verdict = await verdictOf('owner-revoked', async () => {
       for (let n = 0; n < 11; n++) await ask();
@@ -122,7 +125,7 @@ describe('a verdict', () => {
     });
   });
 
-  it('of a cold start fails a needless request and a duplicate', async () => {
+  it('the verdict of a cold start fails a needless request and a duplicate', async () => {
     sandbox.seed(200);
     const verdict = await verdictOf('cold-start', async () => {
       const keys = sandbox.accessKeys.slice(0, 100);
@@ -136,7 +139,7 @@ describe('a verdict', () => {
     ]);
   });
 
-  it('of an outage counts attempts for each owner, and allows for a quick retry', async () => {
+  it('the verdict of an outage counts attempts for each owner, and allows for a quick retry', async () => {
     const attempt = async (times: number, everyMs: number) => {
       for (let n = 0; n < times; n++) {
         expect((await ask()).status).toBe(503);
@@ -177,7 +180,7 @@ describe('a verdict', () => {
       sandbox.clock.advance(2000);
     };
 
-    it('lets other owners on while one waits', async () => {
+    it('the verdict of a rate-limit storm lets other owners on while one waits', async () => {
       const verdict = await verdictOf('rate-limit-storm', async () => {
         await storm();
         expect((await ask(sandbox.accessKeys[11])).status).toBe(429);
@@ -187,7 +190,7 @@ describe('a verdict', () => {
       expect(verdict).toMatchObject({ verdict: 'passed' });
     });
 
-    it('fails a request for the owner that is to wait', async () => {
+    it('the verdict of a rate-limit storm fails a request for the owner that is to wait', async () => {
       const verdict = await verdictOf('rate-limit-storm', async () => {
         await storm();
         await ask();
@@ -198,7 +201,7 @@ describe('a verdict', () => {
     });
   });
 
-  it('of a revoked owner fails an integration that fails for others too', async () => {
+  it('the verdict of a revoked owner fails an integration that fails for others too', async () => {
     sandbox.setOwnerEnabled(sandbox.owners[1]?.id ?? '', false);
     const verdict = await verdictOf('owner-revoked', async () => {
       await ask();
@@ -207,7 +210,7 @@ describe('a verdict', () => {
     expect(failedOf(verdict)).toEqual(['Gets tokens for all other owners']);
   });
 
-  it('of a rotated secret fails an integration that does not carry on, or goes back to the old secret', async () => {
+  it('the verdict of a rotated secret fails an integration that does not carry on, or goes back to the old secret', async () => {
     const old = sandbox.clientSecret;
     const stops = await verdictOf('secret-rotated', () => askToken(sandbox, undefined, { client_secret: old }));
     expect(failedOf(stops)).toEqual(['Carries on with the new secret, and with it alone for the last 30 s']);
@@ -219,7 +222,7 @@ describe('a verdict', () => {
     expect(failedOf(returns)).toEqual(['Carries on with the new secret, and with it alone for the last 30 s']);
   });
 
-  it("of another owner's token allows for calls that began before the answer could be read", async () => {
+  it("the verdict of another owner's token allows for calls that began before the answer could be read", async () => {
     const owner = sandbox.owners[0]?.id ?? '';
     const use = (everyMs: number) => async () => {
       const token = (await ask()).json.access_token;
@@ -236,7 +239,7 @@ describe('a verdict', () => {
 });
 
 describe('a run', () => {
-  it('adds the owners that it needs, and removes them at its end, as it gives a revoked access key back', async () => {
+  it('a run adds the owners that it needs, and removes them at its end, as it gives a revoked access key back', async () => {
     const before = sandbox.accessKeys;
     sandbox.runScenario('cold-start');
     expect(sandbox.accessKeys).toHaveLength(200);
@@ -253,7 +256,7 @@ describe('a run', () => {
     expect((await ask()).status).toBe(200);
   });
 
-  it('is aborted by its signal, and ends then', async () => {
+  it('a run is aborted by its signal, and ends then', async () => {
     const abort = new AbortController();
     const run = sandbox.scenarios.run('black-hole', { signal: abort.signal });
     abort.abort(new Error('enough'));
@@ -263,7 +266,7 @@ describe('a run', () => {
     await expect(sandbox.scenarios.run('nothing' as ScenarioName)).rejects.toThrow(/cold-start/);
   });
 
-  it('gets the same verdict over the control plane', async () => {
+  it('a run gets the same verdict over the control plane', async () => {
     const headers = { 'content-type': 'application/json' };
     const run = call(`${sandbox.portalUrl}/api/scenarios/owner-revoked/run`, { method: 'POST', headers, body: '{}' });
     while ((await call(`${sandbox.portalUrl}/api/state`)).json.scenario === undefined) await turn();

@@ -24,14 +24,14 @@ const answers = (changes: Partial<FormValues>): FormValues => ({
   ...changes,
 });
 
-it('has a field for every member of every kind but headers', () => {
+it('the form for a fault has a field for every member of every kind but headers', () => {
   for (const kind of FAULT_KIND_NAMES) {
     const members = faultMembers(kind).map(([name]) => name);
     expect(fieldsOfKind(kind).map(({ name }) => name)).toEqual(members.filter((name) => name !== 'headers'));
   }
 });
 
-it('begins with answers that make a good rule, for every kind and condition', () => {
+it('the form for a fault begins with answers that make a good rule, for every kind and condition', () => {
   for (const kind of FAULT_KIND_NAMES) {
     for (const when of Object.keys(WHEN_FIELDS) as WhenKind[]) {
       expect(() => checkFaultRule(ruleOf(answers({ kind, when })))).not.toThrow();
@@ -39,7 +39,7 @@ it('begins with answers that make a good rule, for every kind and condition', ()
   }
 });
 
-it('makes of the answers what the rule is to say', () => {
+it('the form for a fault makes of the answers what the rule is to say', () => {
   const fields = { status: '429', retryAfter: '7', body: '', 'when.next': '2' };
   expect(ruleOf(answers({ kind: 'status', when: 'next', owner: 'owner-001', path: 'all', fields }))).toEqual({
     kind: 'status',
@@ -52,7 +52,7 @@ it('makes of the answers what the rule is to say', () => {
   expect(ruleOf(answers({ when: 'schedule', fields: span })).when).toEqual({ schedule: [[0, 500]], everyMs: 1000 });
 });
 
-it('does not mistake the Retry-After that is a date, or a setting and a condition of one name', () => {
+it('the form for a fault mistakes neither a Retry-After that is a date, nor a setting and a condition of one name', () => {
   const fields = { retryAfter: 'Wed, 21 Oct 2026 07:28:00 GMT', everyMs: '0.02', 'when.everyMs': '60' };
   expect(ruleOf(answers({ kind: 'status', fields }))).toMatchObject({ retryAfter: fields.retryAfter });
   const both = ruleOf(answers({ kind: 'drip', when: 'schedule', fields }));
@@ -71,18 +71,21 @@ it.each([
     { 'when.fromMs': 'expected a start before the end', 'when.toMs': 'expected a start before the end' },
   ],
   ['silence', 'schedule', { 'when.everyMs': '1' }, { 'when.everyMs': 'expected at least the time of the end' }],
-] as const)('explains a refused %s, %s, at its field and in its unit', (kind, when, fields, expected) => {
-  const given = answers({ kind, when, fields });
-  let message = '';
-  try {
-    checkFaultRule(ruleOf(given));
-  } catch (error) {
-    message = (error as Error).message;
-  }
-  expect(hasFieldFor(given, message)).toBe(true);
-  const shown = [
-    ...fieldsOfKind(kind).map((field) => [field.name, problemOf(field, message)]),
-    ...WHEN_FIELDS[when].map((field) => [`when.${field.name}`, problemOf(field, message, 'when.')]),
-  ];
-  expect(Object.fromEntries(shown.filter(([, problem]) => problem !== undefined))).toEqual(expected);
-});
+] as const)(
+  'the form for a fault explains a refused %s, %s, at its field and in its unit',
+  (kind, when, fields, expected) => {
+    const given = answers({ kind, when, fields });
+    let message = '';
+    try {
+      checkFaultRule(ruleOf(given));
+    } catch (error) {
+      message = (error as Error).message;
+    }
+    expect(hasFieldFor(given, message)).toBe(true);
+    const shown = [
+      ...fieldsOfKind(kind).map((field) => [field.name, problemOf(field, message)]),
+      ...WHEN_FIELDS[when].map((field) => [`when.${field.name}`, problemOf(field, message, 'when.')]),
+    ];
+    expect(Object.fromEntries(shown.filter(([, problem]) => problem !== undefined))).toEqual(expected);
+  },
+);
