@@ -75,7 +75,7 @@ function isAllowed(path: string, { from, typeOnly }: Import): boolean {
 }
 
 describe('folders', () => {
-  it('each has a rule', () => {
+  it('each folder has a rule', () => {
     const folders = new Set(source.map(({ path }) => folderOf(path)));
     expect([...folders].sort()).toEqual(Object.keys(MAY_IMPORT).sort());
   });
@@ -117,7 +117,7 @@ describe('folders', () => {
 });
 
 describe('files', () => {
-  it('none is longer than 341 lines', () => {
+  it('no file of src is longer than 341 lines', () => {
     expect(source.filter(({ lines }) => lines > 341).map(({ path, lines }) => `${path}: ${lines}`)).toEqual([]);
   });
 

@@ -79,7 +79,7 @@ describe('examples', () => {
     await redis?.kill();
   });
 
-  it('there are some', () => expect(examples.length).toBeGreaterThan(0));
+  it('examples are found in the docs', () => expect(examples.length).toBeGreaterThan(0));
 
   for (const example of examples) {
     it.skipIf(noRedis && example.needsRedis)(`${example.place} runs and prints what it promises`, async () => {
@@ -103,13 +103,13 @@ describe('examples', () => {
 });
 
 describe('recipes', () => {
-  it.each(recipes)('$place is the recipe without its types', async ({ file, code }) => {
+  it.each(recipes)('the recipe of $place is the recipe without its types', async ({ file, code }) => {
     await expect(code).toMatchFileSnapshot(file);
   });
 });
 
 describe('the log line of a failure', () => {
-  it('on the page of observability is the one that the example logs, but for times and names of this machine', async () => {
+  it('the log line of a failure on the page of observability is the one that the example logs, but for times and names of this machine', async () => {
     const page = 'docs/observability.md';
     const [, shown = ''] = /```json\n([^`]*)```/.exec(textOf(page)) ?? [];
     const [example] = examplesOf(page);
@@ -128,7 +128,7 @@ describe('the log line of a failure', () => {
 });
 
 describe('pages', () => {
-  it('link to files and headings that are there', () => {
+  it('pages link to files and headings that are there', () => {
     const anchors = new Map(pages().map((page) => [page, anchorsOf(page)]));
     const isThere = (target: string) => {
       const [file = '', anchor] = target.split('#');
@@ -139,7 +139,7 @@ describe('pages', () => {
     expect(links.filter(({ target }) => !isThere(target))).toEqual([]);
   });
 
-  it('can be reached from the README', () => {
+  it('pages can be reached from the README', () => {
     const all = pages();
     const reached = new Set(['README.md']);
     for (const page of reached) {
@@ -155,7 +155,7 @@ describe('pages', () => {
 });
 
 describe('the reference of the API', () => {
-  it('says what the doc comments say, and nothing public lacks one (after a change: npm run docs:api)', async () => {
+  it('the reference of the API says what the doc comments say, and nothing public lacks one (after a change: npm run docs:api)', async () => {
     const reading = await Application.bootstrap({ options: join(ROOT, 'typedoc.json') }, [
       new TypeDocReader(),
       new TSConfigReader(),
@@ -167,7 +167,7 @@ describe('the reference of the API', () => {
     expect(reading.logger.hasErrors() || reading.logger.hasWarnings()).toBe(false);
   }, 300_000); // TypeDoc takes ten seconds of processor time, which other tests may have
 
-  it('describes each method of the registry with an example', () => {
+  it('the reference of the API describes each method of the registry with an example', () => {
     const sections = textOf(REFERENCE).split(/^####? /m);
     const methods = sections.filter((section) => section.startsWith('OwnerTokenRegistry.'));
     expect(methods.length).toBeGreaterThan(10);
@@ -177,18 +177,18 @@ describe('the reference of the API', () => {
 });
 
 describe('the page of runtimes', () => {
-  it('shows the Worker that runs with the package', () => {
+  it('the page of runtimes shows the Worker that runs with the package', () => {
     const code = textOf('.ci/projects/worker/worker.js');
     expect(textOf('docs/runtimes.md')).toContain(`\`\`\`js elsewhere\n${code}\`\`\``);
   });
 });
 
 describe('pictures', () => {
-  it("of a token's life is drawn with the instants that the code computes", async () => {
+  it("the picture of a token's life is drawn with the instants that the code computes", async () => {
     await expect(tokenLifePicture()).toMatchFileSnapshot('../docs/pictures/token-life.svg');
   });
 
-  it('of the circuit has the phases and transitions of the code, and no other', () => {
+  it('the picture of the circuit has the phases and transitions of the code, and no other', () => {
     const [, diagram = ''] = /```mermaid\nstateDiagram-v2\n([^`]*)```/.exec(textOf('docs/resilience.md')) ?? [];
     const drawn = [...diagram.matchAll(/^ *(\w+) --> (\w+): (.*)$/gm)].map(
       ([, from, to, event]) => `${from} ${to}: ${event}`,
@@ -196,14 +196,14 @@ describe('pictures', () => {
     expect(drawn.sort()).toEqual(breakerTransitions().sort());
   });
 
-  it("of a token's life names the phases of the code, and no other", () => {
+  it("the picture of a token's life names the phases of the code, and no other", () => {
     const [, diagram = ''] = /```mermaid\nstateDiagram-v2\n([^`]*)```/.exec(textOf('docs/expiry.md')) ?? [];
     const drawn = [...diagram.matchAll(/^ *\w+ --> (\w+): /gm)].map(([, phase = '']) => phase.replace('_', '-'));
     const [, phases = ''] = /export type Phase = (.*);/.exec(textOf('src/registry/slot.ts')) ?? [];
     expect([...new Set(drawn)].sort()).toEqual([...phases.matchAll(/'([\w-]+)'/g)].map(([, name]) => name).sort());
   });
 
-  it('of the architecture name files and folders that are there', () => {
+  it('pictures of the architecture name files and folders that are there', () => {
     const named = [...textOf('docs/architecture.md').matchAll(/([a-z-]+\/)?\b([a-z-]+(?:\.test)?\.ts)\b/g)].map(
       ([, , name]) => name ?? '',
     );

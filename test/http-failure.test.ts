@@ -20,7 +20,7 @@ describe('Retry-After', () => {
     ['Mon, 31 Dec 2029 00:00:00 GMT', 0],
     ['Thu, 01 Jan 1970 00:00:00 GMT', 0],
     ['Tue, 01 Jan 2999 00:00:00 GMT', Date.UTC(2999, 0, 1) - NOW_MS],
-  ])('%j is %i ms', (value, expected) => {
+  ])('a Retry-After of %j is %i ms', (value, expected) => {
     expect(retryAfterMsOf(value, NOW_MS)).toBe(expected);
   });
 
@@ -36,7 +36,7 @@ describe('Retry-After', () => {
     '2030-01-01T00:02:00Z',
     'Tue, 99 Foo 2030 00:02:00 GMT',
     undefined,
-  ])('%j is nothing', (value) => {
+  ])('a Retry-After of %j is nothing', (value) => {
     expect(retryAfterMsOf(value, NOW_MS)).toBeUndefined();
   });
 

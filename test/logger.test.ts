@@ -98,7 +98,7 @@ describe('a logger', () => {
   });
 
   it.each(['debug', 'info', 'warn', 'error', 'fatal'] as const)(
-    'created from the level %s where pino cannot be loaded writes what pino would',
+    'a logger created from the level %s where pino cannot be loaded writes what pino would',
     (level) => {
       const hidden = vi.spyOn(process, 'getBuiltinModule').mockImplementation(() => {
         throw new Error('Cannot find module pino');
@@ -118,7 +118,7 @@ describe('a logger', () => {
     },
   );
 
-  it('writes to the global console in a runtime that has no other, such as workerd', () => {
+  it('a logger writes to the global console in a runtime that has no other, such as workerd', () => {
     vi.spyOn(process, 'getBuiltinModule').mockImplementation(() => undefined as never);
     vi.spyOn(process, 'stdout', 'get').mockImplementation(() => {
       throw new Error('The Console method is not implemented');
@@ -173,7 +173,7 @@ describe('the names of fields', () => {
   const collides = (name: string, reserved: string) =>
     name === reserved || reserved.startsWith(`${name}.`) || (name.startsWith(`${reserved}.`) && !SHARED.includes(name));
 
-  it.each(Object.entries(RESERVED))('collide with none that %s reserves', (_, reserved) => {
+  it.each(Object.entries(RESERVED))('the names of fields collide with none that %s reserves', (_, reserved) => {
     expect(names.filter((name) => wordsOf(reserved).some((each) => collides(name, each)))).toEqual([]);
   });
 
@@ -192,7 +192,7 @@ describe('the names of fields', () => {
     expect(names.filter((name) => !/^owner_token\.[a-z_.]+$/.test(name)).sort()).toEqual([...SHARED].sort());
   });
 
-  it('appear once in a line of a pino whose message is at "message"', () => {
+  it('the names of fields appear once in a line of a pino whose message is at "message"', () => {
     const { stream, written } = collecting();
     writerFor(pino({ messageKey: 'message' }, stream))('warn', FIELDS, 'token requests paused');
     expect(written().match(/"message":/g)).toHaveLength(1);
@@ -216,7 +216,7 @@ describe('the address of a host', () => {
     ['[::1]', '::1', undefined],
     ['[2001:db8::1]:443', '2001:db8::1', 443],
     [undefined, undefined, undefined],
-  ])('%s is %s, with port %s', (host, address, port) => {
+  ])('the address of a host %s is %s, with port %s', (host, address, port) => {
     expect(addressOf(host)).toEqual({ address, port });
   });
 });
@@ -233,7 +233,7 @@ describe('a level', () => {
     ['with a logger of another level', { ...logger, isLevelEnabled: (level) => level === 'debug' }, false, true],
     ['with a logger that does not tell', logger, true, true],
     ['with a logger that throws when it is asked', { ...logger, isLevelEnabled: throwing }, true, true],
-  ])('%s: what is written', (_, target, info, debug) => {
+  ])('the level decides what is written: %s', (_, target, info, debug) => {
     expect([isEnabled(target, 'info'), isEnabled(target, 'debug')]).toEqual([info, debug]);
   });
 });

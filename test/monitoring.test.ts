@@ -96,7 +96,7 @@ describe('the files of docs/monitoring', () => {
     await meterProvider.shutdown();
   });
 
-  it.each(QUERIES)('%s selects series of both exporters', (_, query) => {
+  it.each(QUERIES)('the query of %s selects series of both exporters', (_, query) => {
     const selectors = selectorsIn(query);
     expect(selectors).not.toEqual([]);
     for (const [exporter, series] of Object.entries(scrapes)) {
@@ -107,7 +107,7 @@ describe('the files of docs/monitoring', () => {
     }
   });
 
-  it.each(QUERIES)('%s groups by labels that the series have', (_, query) => {
+  it.each(QUERIES)('the query of %s groups by labels that the series have', (_, query) => {
     const grouped = [...query.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, labels = '']) => labels.split(/, */));
     for (const series of Object.values(scrapes)) {
       const selected = selectorsIn(query).flatMap(([, matches]) => series.filter(matches));
@@ -127,7 +127,7 @@ describe('the files of docs/monitoring', () => {
     expect(missing).toEqual([]);
   });
 
-  it('link each alert to a heading of the runbooks that says what it means, where to look, what to do and when it is over', () => {
+  it('the files of docs/monitoring link each alert to a heading of the runbooks that says what it means, where to look, what to do and when it is over', () => {
     const alerts = [...rules.matchAll(/- alert: (\w+)[\s\S]*?runbook_url: (\S+)/g)].map(([, alert, url]) => ({
       alert,
       url,
@@ -144,7 +144,7 @@ describe('the files of docs/monitoring', () => {
 });
 
 describe('alert-rules.yaml', () => {
-  it('has an incident for every alert', () => {
+  it('alert-rules.yaml has an incident for every alert', () => {
     const alerts = [...rules.matchAll(/- alert: (\w+)/g)].map(([, alert]) => alert);
     const inIncidents = [...readFileSync(INCIDENTS, 'utf8').matchAll(/alertname="(\w+)"/g)].map(([, alert]) => alert);
     expect([...new Set(inIncidents)].sort()).toEqual(alerts.sort());
@@ -153,7 +153,7 @@ describe('alert-rules.yaml', () => {
   it.skipIf(noPromtool).each([
     ['check', join(ROOT, 'docs/monitoring/prometheus-alerts.yaml')],
     ['test', INCIDENTS],
-  ])('promtool %s rules succeeds', (command, file) => {
+  ])('promtool %s rules succeeds for alert-rules.yaml', (command, file) => {
     const { status, stdout, stderr } = promtool(command, 'rules', file);
     expect({ status, output: stdout + stderr }).toEqual({ status: 0, output: expect.stringContaining('SUCCESS') });
   });

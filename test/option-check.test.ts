@@ -29,7 +29,7 @@ function problemsOf(options: object, check: (check: OptionCheck<Options>) => voi
 }
 
 describe('a check of options', () => {
-  it('lists all problems together, by path, without a value', () => {
+  it('a check of options lists all problems together, by path, without a value', () => {
     const problems = problemsOf({ size: 'canary-7c1d', hook: 'canary-7c1d', inner: { depth: 99 } }, (check) => {
       check.integer('size', 1, 5);
       check.functions('hook', 'other');
@@ -72,7 +72,7 @@ describe('a check of options', () => {
     expect(problemsOf({ ['x'.repeat(40)]: 1, snake_case: 1 })).not.toContain(hidden);
   });
 
-  it('checks options inside options, whose problems are its own', () => {
+  it('a check of options checks options inside options, whose problems are its own', () => {
     const inside = (inner: unknown) =>
       problemsOf({ inner }, (check) => {
         const nested = check.nested<{ depth?: object }>('inner', ['depth']);

@@ -71,7 +71,7 @@ describe('a polluted Object.prototype', () => {
     expect(polluted({ allowInsecureHttp: true }, () => codeThrownBy(make))).toBe('insecure_url');
   });
 
-  it('supplies no option that is absent, whatever constructor or function takes it', () => {
+  it('a polluted Object.prototype supplies no option that is absent, whatever constructor or function takes it', () => {
     const evil = { baseUrl: 'https://evil.example', clientId: 'evil', clientSecret: 'evil', fetch: 'evil', agent: {} };
     expect(polluted(evil, () => codeThrownBy(() => new TokenEndpoint({} as never)))).toBe('invalid_options');
     // Each would be refused if it were read.

@@ -49,7 +49,7 @@ describe('package.json', () => {
     expect(manifest.engines.node).toBe('^20.19.0 || ^22.12.0 || >=24.0.0');
   });
 
-  it('exports every entry point there is and no other, to import and to require(), types first', () => {
+  it('package.json exports every entry point there is and no other, to import and to require(), types first', () => {
     const keys = entryPoints.map(({ key }) => key);
     expect(Object.keys(manifest.exports).sort()).toEqual([...keys, './package.json'].sort());
     for (const { key, file } of entryPoints) {
@@ -117,7 +117,7 @@ describe('the build', () => {
   });
 
   for (const format of ['js', 'cjs']) {
-    it(`loads none of the sandbox, the command line or the fleet with the main entry (${format})`, () => {
+    it(`the build loads none of the sandbox, the command line or the fleet with the main entry (${format})`, () => {
       const files = filesLoadedBy(join(home, `dist/index.${format}`));
       const regions = files.flatMap((path) => readFileSync(path, 'utf8').match(/^\/\/#region src\/.*$/gm) ?? []);
       expect(regions).toContain('//#region src/registry/registry.ts');

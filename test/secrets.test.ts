@@ -64,7 +64,7 @@ describe('logs and channels', () => {
 
   const FIELDS = LOG_FIELDS.map(logField);
 
-  it('every line has an event and known fields alone, at every level', async () => {
+  it('every line of the log has an event and known fields alone, at every level', async () => {
     const lines: [string, Record<string, unknown>, string][] = [];
     const at = (level: string) => (fields: object, message: string) =>
       void lines.push([level, fields as Record<string, unknown>, message]);
@@ -104,7 +104,7 @@ describe('logs and channels', () => {
   });
 
   it.each(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const)(
-    'a logger made here writes none to standard output at level %s',
+    'a logger made here writes no secret to standard output at level %s',
     async (level) => {
       // In a process of its own, since it writes to the file descriptor itself.
       const { out } = await children.run(
@@ -129,7 +129,7 @@ describe('logs and channels', () => {
     },
   );
 
-  it('every channel carries names, numbers and codes alone', async () => {
+  it('every diagnostics channel carries names, numbers and codes alone', async () => {
     const messages: [string, unknown][] = [];
     const names = [
       ...['lookup', 'rejection', 'pause'].map((name) => `owner-token-registry:${name}`),
@@ -168,7 +168,7 @@ describe('the command line', () => {
     ['the request, in HTML', (call) => status(500, `<p>${call.body}</p>`)(call)],
     ['a redirect with the secret', (call) => status(302, '', { location: `/${call.fields.client_secret}` })(call)],
     ['nothing', reset()],
-  ])('the command line prints none when the service answers with %s', async (_, answer) => {
+  ])('the command line prints no secret when the service answers with %s', async (_, answer) => {
     await using service = await LoopbackService.start();
     service.always(answer);
     for (const flags of [[], ['--json']]) {
@@ -194,7 +194,7 @@ describe('the command line', () => {
     ['a base URL that is the secret', { OTR_BASE_URL: clientSecret }, 2],
     ['a base URL with the secret', { OTR_BASE_URL: `https://${clientSecret}.invalid` }, 1],
     ['an access key with a line break', { OTR_ACCESS_KEY: `${accessKey}\n` }, 1],
-  ])('the command line prints none for %s', async (_, changed, expected) => {
+  ])('the command line prints no secret for %s', async (_, changed, expected) => {
     await using sandbox = await startSandbox({ owners: 1 });
     const { out, err, code } = await runCommand(['token'], {
       ...variables(sandbox.url, sandbox.clientSecret),

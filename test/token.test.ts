@@ -71,7 +71,7 @@ describe('the token response', () => {
     [{ access_token: 'abc', token_type: '' }, { token: 'abc' }],
     [{ access_token: 'abc', token_type: 7 }, { token: 'abc' }],
     [{ access_token: '' }, { token: '' }],
-  ])('%j is read as %j', (body, issued) => {
+  ])('the token response %j is read as %j', (body, issued) => {
     expect(parseTokenResponse(body)).toEqual(issued);
   });
 });

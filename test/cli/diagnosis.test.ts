@@ -34,7 +34,7 @@ const answers =
     response.writeHead(status, headers).end(body);
 
 describe('a wrong address', () => {
-  it.each([404, 405, 410, 501])('is the first suspect when the answer is %d', async (status) => {
+  it.each([404, 405, 410, 501])('a wrong address is the first suspect when the answer is %d', async (status) => {
     const advice = await adviceForService(answers(status));
     expect(advice).toContain('Is OTR_BASE_URL right? The token endpoint is <OTR_BASE_URL>/auth/v1/token.');
     expect(advice).not.toMatch(/OTR_ACCESS_KEY|refuses/);
@@ -44,18 +44,18 @@ describe('a wrong address', () => {
     ['/auth', 'Remove /auth from its end'],
     ['/api/auth/v1/', 'Remove /auth/v1 from its end'],
     ['/canary', 'It has a path, to which /auth/v1/token is appended: try it without the path.'],
-  ])('with the path %s has its remedy', async (path, expected) => {
+  ])('a wrong address with the path %s has its remedy', async (path, expected) => {
     expect(await adviceForService(answers(404), path)).toContain(expected);
   });
 
-  it('of a sandbox portal is recognised', async () => {
+  it('a wrong address of a sandbox portal is recognised', async () => {
     await using sandbox = await startSandbox({ owners: 1 });
     expect(await adviceFor({ ...CANARIES, OTR_BASE_URL: sandbox.portalUrl })).toContain(
       'address of the sandbox portal',
     );
   });
 
-  it('that may also be an unknown access key mentions both', async () => {
+  it('a wrong address that may also be an unknown access key mentions both', async () => {
     await using sandbox = await startSandbox({ owners: 1, profile: { revokedKey: 'not_found' } });
     sandbox.revokeAccessKey(sandbox.accessKeys[0] ?? '');
     const { url: OTR_BASE_URL, clientId: OTR_CLIENT_ID, clientSecret: OTR_CLIENT_SECRET } = sandbox;
@@ -65,21 +65,21 @@ describe('a wrong address', () => {
     expect(await adviceFor(env)).toMatch(/OTR_ACCESS_KEY/);
   });
 
-  it('of a website is recognised by its page', async () => {
+  it('a wrong address of a website is recognised by its page', async () => {
     const page = answers(200, '<!doctype html><title>Log in</title>', { 'content-type': 'text/html' });
     expect(await adviceForService(page)).toContain('The response is an HTML page');
   });
 });
 
 describe('a wrong scheme', () => {
-  it('http:// to a TLS port is recognised', async () => {
+  it('the wrong scheme http:// to a TLS port is recognised', async () => {
     const server = createServer({ key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE });
     expect(await adviceForService(server)).toBe(
       'OTR_BASE_URL begins with http://, but this port speaks TLS. Use https://.',
     );
   });
 
-  it('https:// to a port without TLS is recognised', async () => {
+  it('the wrong scheme https:// to a port without TLS is recognised', async () => {
     expect(await adviceForService(() => {}, '', 'https')).toContain('this port does not speak TLS');
   });
 
@@ -96,7 +96,7 @@ describe('a gateway', () => {
     '<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n';
   const html = { 'content-type': 'text/html' };
 
-  it('that asks for a client certificate leads to --cert', async () => {
+  it('a gateway that asks for a client certificate leads to --cert', async () => {
     const advice = await adviceForService(answers(400, NGINX, html));
     expect(advice).toBe(
       'A gateway answered, not the service. Does it require a client certificate (--cert and --key)?',
@@ -104,13 +104,13 @@ describe('a gateway', () => {
     expect(await adviceForService(answers(496))).toBe(advice);
   });
 
-  it('that refuses with a page of its own may be a firewall', async () => {
+  it('a gateway that refuses with a page of its own may be a firewall', async () => {
     expect(await adviceForService(answers(403, '<html>blocked</html>', html))).toMatch(/firewall.*OTR_CLIENT_SECRET/);
   });
 });
 
 describe('a service that accepts connections and hangs', () => {
-  it('is not mistaken for one that cannot be reached', async () => {
+  it('a service that accepts connections and hangs is not mistaken for one that cannot be reached', async () => {
     const { out } = await withServer(
       () => {},
       (port) => runCommand(['doctor', '--timeout', '0.2'], { ...CANARIES, OTR_BASE_URL: `http://127.0.0.1:${port}` }),
@@ -125,7 +125,7 @@ describe('a request of the wrong form', () => {
     [415, '', 'does not take JSON'],
     [400, '{"error":"invalid_request"}', 'misses a parameter, or does not read JSON'],
     [400, '{"error":"unsupported_grant_type"}', 'does not offer the client credentials grant'],
-  ])('of %d and %s has advice of its own', async (status, body, expected) => {
+  ])('a request of the wrong form, answered with %d and %s, has advice of its own', async (status, body, expected) => {
     const advice = await adviceForService(answers(status, body));
     expect(advice).toContain(expected);
     expect(advice).toContain('tokenRequest');
@@ -135,7 +135,7 @@ describe('a request of the wrong form', () => {
 describe('a certificate', () => {
   const tls = { key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE };
 
-  it('of an unknown issuer has its remedy', async () => {
+  it('a certificate of an unknown issuer has its remedy', async () => {
     expect(await adviceForService(createServer(tls), '', 'https')).toBe(
       'This machine does not trust the issuer. If you do, pass its certificate with --ca or NODE_EXTRA_CA_CERTS.',
     );
@@ -146,7 +146,7 @@ describe('a certificate', () => {
     ['CERT_NOT_YET_VALID', 'is not yet valid'],
     ['ERR_TLS_CERT_ALTNAME_INVALID', 'was issued for another name'],
     ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', '--ca'],
-  ])('with the problem %s has its remedy', (problem, expected) => {
+  ])('a certificate with the problem %s has its remedy', (problem, expected) => {
     expect(adviceOnCertificate(problem)).toContain(expected);
   });
 });
@@ -158,14 +158,14 @@ describe('a refusal', () => {
     [400, '{"error":{"code":17}}'],
     [422, ''],
     [401, '{"error":"wrong_secret"}'],
-  ])('of %d with the body %s does not claim that the client was accepted', async (status, body) => {
+  ])('a refusal of %d with the body %s does not claim that the client was accepted', async (status, body) => {
     const advice = await adviceForService(answers(status, body));
     expect(advice).toContain('Check OTR_CLIENT_ID, OTR_CLIENT_SECRET and OTR_ACCESS_KEY.');
     expect(advice).not.toContain('accepts the client');
   });
 
   it.each<Profile['errorForm']>(['problem', 'text', 'html', 'empty', 'echoing', 'rfc6749'])(
-    'of a wrong secret in the form %s names OTR_CLIENT_SECRET',
+    'a refusal of a wrong secret in the form %s names OTR_CLIENT_SECRET',
     async (errorForm) => {
       await using sandbox = await startSandbox({ owners: 1, profile: { errorForm } });
       const advice = await adviceFor({ ...CANARIES, OTR_BASE_URL: sandbox.url });
@@ -174,7 +174,7 @@ describe('a refusal', () => {
     },
   );
 
-  it('of the owner by name is the only one that vouches for the client', async () => {
+  it('a refusal of the owner by name is the only one that vouches for the client', async () => {
     expect(await adviceForService(answers(400, '{"error":"invalid_grant"}'))).toMatch(
       /accepts the client but refuses this owner.*OTR_ACCESS_KEY/,
     );
@@ -182,26 +182,26 @@ describe('a refusal', () => {
 });
 
 describe('Retry-After', () => {
-  it.each([429, 503])('of a %d is shown', async (status) => {
+  it.each([429, 503])('Retry-After of a %d is shown', async (status) => {
     expect(await adviceForService(answers(status, '', { 'retry-after': '37' }))).toContain('in 37 s (Retry-After)');
   });
 
-  it('is not invented', async () => {
+  it('Retry-After is not invented', async () => {
     expect(await adviceForService(answers(429))).toBe('Too many requests. Try again later.');
   });
 });
 
 describe('a redirect', () => {
-  it('names the origin that it leads to', async () => {
+  it('advice on a redirect names the origin that it leads to', async () => {
     const to = answers(307, '', { location: 'https://api.example.com/auth/v1/token?session=canary' });
     expect(await adviceForService(to)).toContain('This redirect leads to https://api.example.com: set OTR_BASE_URL');
   });
 
-  it('to another path on the same host says so', async () => {
+  it('advice on a redirect to another path on the same host says so', async () => {
     expect(await adviceForService(answers(302, '', { location: '/login/canary' }))).toContain('is it a login page');
   });
 
-  it('from http to https says so', async () => {
+  it('advice on a redirect from http to https says so', async () => {
     const toHttps: RequestListener = (request, response) =>
       response.writeHead(301, { location: `https://${request.headers.host}${request.url}` }).end();
     expect(await adviceForService(toHttps)).toContain('Use https:// in OTR_BASE_URL');
@@ -210,7 +210,7 @@ describe('a redirect', () => {
   it.each([{ location: 'https://canary-secret.example.com/' }, { location: 'https://%00' }, {}] as Record<
     string,
     string
-  >[])('to %j names no target', async (headers) => {
+  >[])('advice on a redirect to %j names no target', async (headers) => {
     expect(await adviceForService(answers(302, '', headers))).toBe(
       'Secrets are never sent to a redirect target. Set OTR_BASE_URL to the final address.',
     );

@@ -5,7 +5,7 @@ import { runCommand } from '../helpers/terminal.ts';
 const CANARIES = { OTR_CLIENT_ID: 'canary-id', OTR_CLIENT_SECRET: 'canary-secret', OTR_ACCESS_KEY: 'canary-key' };
 
 describe.each(['token', 'doctor'])('%s', (command) => {
-  it('names all missing variables at once', async () => {
+  it(`${command} names all missing variables at once`, async () => {
     const { code, err } = await runCommand([command], { OTR_CLIENT_ID: 'x', OTR_ACCESS_KEY: '' });
     expect(code).toBe(2);
     expect(err).toContain('not set in the environment: OTR_BASE_URL, OTR_CLIENT_SECRET, OTR_ACCESS_KEY');
@@ -26,7 +26,7 @@ describe.each(['token', 'doctor'])('%s', (command) => {
     ['https://canary.example.com/auth/v1/token', 'remove /auth/v1/token; it is appended automatically'],
     ['https://canary.example.com/x/auth/v1/token/', 'remove /auth/v1/token; it is appended automatically'],
     ['http://canary.example.com', 'plain http would send the secrets unencrypted: use https://'],
-  ])('explains what is wrong with OTR_BASE_URL, without repeating it: %s', async (url, expected) => {
+  ])(`${command} explains what is wrong with OTR_BASE_URL, without repeating it: %s`, async (url, expected) => {
     const { code, out, err } = await runCommand([command], { ...CANARIES, OTR_BASE_URL: url });
     expect({ code, out }).toEqual({ code: 2, out: '' });
     expect(err).toContain(`OTR_BASE_URL: ${expected}`);
@@ -37,7 +37,7 @@ describe.each(['token', 'doctor'])('%s', (command) => {
     [(value: string) => `${value}\n`, 'begins or ends with white space'],
     [(value: string) => `"${value}"`, 'is enclosed in quotation marks'],
     [(value: string) => `“${value}”`, 'is enclosed in quotation marks'],
-  ])('warns of what copying leaves around a value: %s', async (wrap, expected) => {
+  ])(`${command} warns of what copying leaves around a value: %s`, async (wrap, expected) => {
     await using sandbox = await startSandbox({ owners: 1 });
     const { url: OTR_BASE_URL, clientId: OTR_CLIENT_ID, clientSecret: OTR_CLIENT_SECRET } = sandbox;
     const OTR_ACCESS_KEY = wrap(sandbox.accessKeys[0] ?? '');

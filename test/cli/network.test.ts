@@ -46,13 +46,13 @@ async function startService(mutual: boolean) {
 }
 
 describe.each(['token', 'doctor'])('%s', (command) => {
-  it('trusts a private CA with --ca, and only then', async () => {
+  it(`${command} trusts a private CA with --ca, and only then`, async () => {
     await using service = await startService(false);
     expect((await runCommand([command], service.env)).code).toBe(1);
     expect((await runCommand([command, ...CA], service.env)).code).toBe(0);
   });
 
-  it('presents a client certificate with --cert and --key', async () => {
+  it(`${command} presents a client certificate with --cert and --key`, async () => {
     await using service = await startService(true);
     const refused = await runCommand([command, ...CA], service.env);
     expect(refused.code).toBe(1);
@@ -68,7 +68,7 @@ describe.each(['token', 'doctor'])('%s', (command) => {
       ['--cert', file('bad.pem', '-----BEGIN CERTIFICATE-----\ncanary'), '--key', file('k', LOOPBACK_KEY)],
       'no usable certificate or key',
     ],
-  ])('explains %j', async (args, expected) => {
+  ])(`${command} explains why it refuses %j`, async (args, expected) => {
     const { code, err } = await runCommand([command, ...args], {
       ...CANARIES,
       OTR_BASE_URL: 'https://example.invalid',
@@ -79,7 +79,7 @@ describe.each(['token', 'doctor'])('%s', (command) => {
   });
 });
 
-it('the probe of doctor takes the same way', async () => {
+it('the probe of doctor uses the same CA and client certificate', async () => {
   await using service = await startService(true);
   const { code, out } = await runCommand(['doctor', '--json', ...CA, ...CLIENT, ...service.probe], service.env);
   expect(code).toBe(0);
@@ -91,7 +91,7 @@ const supportsProxy = process.allowedNodeEnvironmentFlags.has('--use-env-proxy')
 describe('a proxy', () => {
   const env = { ...CANARIES, OTR_BASE_URL: 'https://service.invalid', HTTPS_PROXY: 'http://canary@127.0.0.1:1' };
 
-  it.runIf(!supportsProxy)('that this Node cannot use is a warning', async () => {
+  it.runIf(!supportsProxy)('a proxy that this Node cannot use is a warning', async () => {
     const { err } = await runCommand(['token'], env);
     expect(err).toMatch(/^warning: HTTPS_PROXY is ignored: this is Node \d+\S+, and Node supports proxies from 22\.21/);
     expect(err).not.toContain('canary');
@@ -107,7 +107,7 @@ describe('a proxy', () => {
     it.each([
       ['alone', false, CA],
       ['and a client certificate', true, [...CA, ...CLIENT]],
-    ])('is used by token and doctor: %s', async (_, mutual, flags) => {
+    ])('a proxy is used by token and doctor: %s', async (_, mutual, flags) => {
       await using service = await startService(mutual);
       await using proxy = await ConnectProxy.start('http', 'user:canary');
       const { target, ...credentials } = beyond(service);
@@ -130,37 +130,43 @@ describe('a proxy', () => {
       const certificates = supportsProxy ? getCACertificates('default') : [];
       afterEach(() => setDefaultCACertificates(certificates));
 
-      it.each(['token', 'doctor'])('%s trusts its private CA with --ca, and only then', async (command) => {
-        await using service = await startService(false);
-        await using proxy = await ConnectProxy.start('https');
-        const { target, ...credentials } = beyond(service);
-        const environment = { ...credentials, HTTPS_PROXY: proxy.url };
-        expect((await runCommand([command], environment)).code).toBe(1);
-        expect(proxy.targets).toEqual([]);
-        const { code, out, err } = await runCommand([command, ...CA], environment);
-        expect({ code, out: code === 0 ? '' : out, err }).toEqual({ code: 0, out: '', err: '' });
-        expect(new Set(proxy.targets)).toEqual(new Set([target]));
-      });
+      it.each(['token', 'doctor'])(
+        '%s trusts the private CA of a proxy over https with --ca, and only then',
+        async (command) => {
+          await using service = await startService(false);
+          await using proxy = await ConnectProxy.start('https');
+          const { target, ...credentials } = beyond(service);
+          const environment = { ...credentials, HTTPS_PROXY: proxy.url };
+          expect((await runCommand([command], environment)).code).toBe(1);
+          expect(proxy.targets).toEqual([]);
+          const { code, out, err } = await runCommand([command, ...CA], environment);
+          expect({ code, out: code === 0 ? '' : out, err }).toEqual({ code: 0, out: '', err: '' });
+          expect(new Set(proxy.targets)).toEqual(new Set([target]));
+        },
+      );
     });
 
     // Node reads the variable when it starts.
-    it.each(['http', 'https'] as const)('over %s, with the CA in NODE_EXTRA_CA_CERTS', async (scheme) => {
-      await using service = await startService(false);
-      await using proxy = await ConnectProxy.start(scheme);
-      const { target, ...credentials } = beyond(service);
-      const env = { ...credentials, HTTPS_PROXY: proxy.url, NODE_EXTRA_CA_CERTS: CA[1] };
-      const code = `
+    it.each(['http', 'https'] as const)(
+      'a proxy is used over %s, with the CA in NODE_EXTRA_CA_CERTS',
+      async (scheme) => {
+        await using service = await startService(false);
+        await using proxy = await ConnectProxy.start(scheme);
+        const { target, ...credentials } = beyond(service);
+        const env = { ...credentials, HTTPS_PROXY: proxy.url, NODE_EXTRA_CA_CERTS: CA[1] };
+        const code = `
         const { run } = await import(${JSON.stringify(join(ROOT, 'src/cli/doctor/doctor.ts'))});
         const { env, stdout: out, stderr: err } = process;
         process.exitCode = await run(['--json'], { env, out, err, signal: new AbortController().signal });
       `;
-      const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '--eval', code], { env });
-      const output = (await child.stdout.setEncoding('utf8').toArray()).join('');
-      expect(JSON.parse(output)).toMatchObject({ ok: true });
-      expect(new Set(proxy.targets)).toEqual(new Set([target]));
-    });
+        const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '--eval', code], { env });
+        const output = (await child.stdout.setEncoding('utf8').toArray()).join('');
+        expect(JSON.parse(output)).toMatchObject({ ok: true });
+        expect(new Set(proxy.targets)).toEqual(new Set([target]));
+      },
+    );
 
-    it('is not used for hosts in NO_PROXY', async () => {
+    it('a proxy is not used for hosts in NO_PROXY', async () => {
       await using service = await startService(false);
       await using proxy = await ConnectProxy.start();
       const { target: _, ...credentials } = beyond(service);
@@ -169,7 +175,7 @@ describe('a proxy', () => {
     });
   });
 
-  it('is not mentioned for a service on this machine', async () => {
+  it('a proxy is not mentioned for a service on this machine', async () => {
     const { err } = await runCommand(['token'], { ...env, OTR_BASE_URL: 'https://127.0.0.1:1' });
     expect(err).not.toContain('HTTPS_PROXY');
   });

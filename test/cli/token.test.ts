@@ -25,7 +25,7 @@ function expectNoSecrets(printed: { out: string; err: string }): void {
 }
 
 describe('a token', () => {
-  it('is described but not printed', async () => {
+  it('a token is described but not printed', async () => {
     const ended = await runCommand(['token'], env);
     expect(ended).toMatchObject({ code: 0, err: '' });
     expect(ended.out).toMatch(/^owner {9}owner_[\w-]{16} /m);
@@ -37,7 +37,7 @@ describe('a token', () => {
     expectNoSecrets(ended);
   });
 
-  it('is one JSON object with --json', async () => {
+  it('the output of token is one JSON object with --json', async () => {
     const before = Date.now();
     const ended = await runCommand(['token', '--json'], env);
     const found = JSON.parse(ended.out);
@@ -50,7 +50,7 @@ describe('a token', () => {
     expectNoSecrets(ended);
   });
 
-  it('is printed with --show-token, and is valid', async () => {
+  it('a token is printed with --show-token, and is valid', async () => {
     const { out } = await runCommand(['token', '--json', '--show-token'], env);
     const { token } = JSON.parse(out);
     const answer = await fetch(`${sandbox.url}/echo`, { headers: { authorization: `Bearer ${token}` } });
@@ -72,7 +72,7 @@ it.each([
     { access_token: jwt({ iat: NOW, exp: NOW + 60 }), expires_in: 7200 },
     /60 s, which contradicts the response; use the shorter/,
   ],
-])('%j is a warning', async (body, expected) => {
+])('a token response of %j is a warning', async (body, expected) => {
   await withService(
     (_, response) => response.end(JSON.stringify(body)),
     async (url) => {
@@ -89,7 +89,7 @@ it.each([
 describe('--probe-url', () => {
   const probe = (...args: string[]) => runCommand(['token', ...args, '--probe-url', `${sandbox.url}/echo`], env);
 
-  it('with --expect-owner accepts a token of that owner, and refuses one of another', async () => {
+  it('--probe-url with --expect-owner accepts a token of that owner, and refuses one of another', async () => {
     sandbox.seed(2);
     const good = await probe('--expect-owner', 'owner-001');
     expect(good).toMatchObject({ code: 0, err: '' });
@@ -105,7 +105,7 @@ describe('--probe-url', () => {
     expectNoSecrets(bad);
   });
 
-  it('that cannot be reached, or refuses the token, is a failure with its next step', async () => {
+  it('a probe that cannot be reached, or refuses the token, is a failure with its next step', async () => {
     sandbox.faults.add({ kind: 'reset', at: 'before_headers', target: { path: 'echo' }, when: { next: 1 } });
     expect((await probe()).err).toMatch(/probe: failed: ECONNRESET\n.*firewall or proxy/);
     sandbox.setProfile({ replicationLagMs: 60_000 });
@@ -115,7 +115,7 @@ describe('--probe-url', () => {
   it.each([
     [['--expect-owner', 'canary'], '--expect-owner: requires --probe-url'],
     [['--probe-url', 'http://127.0.0.1:1/canary'], '--probe-url: not on the origin of OTR_BASE_URL'],
-  ])('%j is a mistake in the command line', async (args, expected) => {
+  ])('token refuses %j as a mistake in the command line', async (args, expected) => {
     const { code, err } = await runCommand(['token', ...args], env);
     expect(code).toBe(2);
     expect(err).toContain(expected);
@@ -124,7 +124,7 @@ describe('--probe-url', () => {
   });
 });
 
-it('a lifetime that the service does not state is reported as such', async () => {
+it('a token lifetime that the service does not state is reported as such', async () => {
   await withService(
     (_, response) => response.end(JSON.stringify({ access_token: 'opaque' })),
     async (url) => {

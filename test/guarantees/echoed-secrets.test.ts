@@ -61,7 +61,7 @@ const formsOf = ({ clientId, clientSecret }: Secrets, secret: string) => [
   ...(secret === clientSecret ? [Buffer.from(`${clientId}:${clientSecret}`).toString('base64')] : []),
 ];
 
-describe.each(SHAPES)('G2 secrets %s come back', (_shape, given) => {
+describe.each(SHAPES)('G2 secrets %s come back', (shape, given) => {
   const { clientId, clientSecret, accessKey } = given;
   const secrets = [clientId, clientSecret, accessKey];
   const forms = [...new Set(secrets.flatMap((secret) => formsOf(given, secret)))];
@@ -91,7 +91,7 @@ describe.each(SHAPES)('G2 secrets %s come back', (_shape, given) => {
     ];
   });
 
-  it.each(TRANSPORTS)('and through %s no error shows any', async (_name, transport) => {
+  it.each(TRANSPORTS)(`G2 when secrets ${shape} come back, no error shows any through %s`, async (_name, transport) => {
     const endpoint = new TokenEndpoint({ baseUrl: service.url, clientId, clientSecret, ...transport });
     for (const [place, answer] of echoes) {
       service.next(answer);

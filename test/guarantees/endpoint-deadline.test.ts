@@ -45,7 +45,7 @@ const TRANSPORTS: [string, Partial<TokenEndpointOptions>][] = [
   ['fetch', { fetch }],
 ];
 
-describe.each(TRANSPORTS)('D1 through %s', (_name, transport) => {
+describe.each(TRANSPORTS)('D1 through %s', (name, transport) => {
   beforeEach(() => {
     endpoint = new TokenEndpoint({ baseUrl: service.url, clientId: 'id', clientSecret: 's', clock, ...transport });
   });
@@ -63,22 +63,25 @@ describe.each(TRANSPORTS)('D1 through %s', (_name, transport) => {
     return watched;
   }
 
-  it.each(HANGS)('%s is over by the deadline, with its connection; the next call works', async (_what, answer) => {
-    service.next(answer);
-    const call = watch(endpoint.requestToken('key'));
-    const { gone } = await service.arrived(1);
-    await settle();
-    clock.advance(9_999);
-    await settle();
-    expect(call.outcome).toBeUndefined();
-    clock.advance(1);
-    await call.over;
-    expect(call.outcome).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'owner' });
-    expect(call.outcome?.message).toMatch(/in time/);
-    await gone;
-    expect(clock.pendingTimers).toBe(0);
-    expect(await endpoint.requestToken('key')).toMatchObject({ token: 'token-2-of-key' });
-  });
+  it.each(HANGS)(
+    `D1 through ${name}, %s is over by the deadline, with its connection; the next call works`,
+    async (_what, answer) => {
+      service.next(answer);
+      const call = watch(endpoint.requestToken('key'));
+      const { gone } = await service.arrived(1);
+      await settle();
+      clock.advance(9_999);
+      await settle();
+      expect(call.outcome).toBeUndefined();
+      clock.advance(1);
+      await call.over;
+      expect(call.outcome).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'owner' });
+      expect(call.outcome?.message).toMatch(/in time/);
+      await gone;
+      expect(clock.pendingTimers).toBe(0);
+      expect(await endpoint.requestToken('key')).toMatchObject({ token: 'token-2-of-key' });
+    },
+  );
 
   /** Over by their size, long before the deadline. */
   const FLOODS: [string, Answer][] = [
@@ -90,7 +93,7 @@ describe.each(TRANSPORTS)('D1 through %s', (_name, transport) => {
     ['headers without end', flood('HTTP/1.1 200 OK\r\n', Buffer.from('X-Long: xxxxxxxx\r\n'.repeat(500)))],
   ];
 
-  it.each(FLOODS)('%s is over at the cap; the next call works', async (_what, answer) => {
+  it.each(FLOODS)(`D1 through ${name}, %s is over at the cap; the next call works`, async (_what, answer) => {
     service.next(answer);
     const call = watch(endpoint.requestToken('key'));
     await call.over;
@@ -100,7 +103,7 @@ describe.each(TRANSPORTS)('D1 through %s', (_name, transport) => {
     expect(await endpoint.requestToken('key')).toMatchObject({ token: 'token-2-of-key' });
   });
 
-  it('a known status is told, though its body hangs', async () => {
+  it(`D1 through ${name}, a known status is told, though its body hangs`, async () => {
     service.next(raw(head(429, { 'retry-after': '30', 'content-length': '10' })));
     const call = watch(endpoint.requestToken('key'));
     await service.arrived(1);

@@ -76,7 +76,7 @@ describe('N5', () => {
     expect(fleet.source.calls).toHaveLength(18);
   });
 
-  it('a follower whose leader dies makes its own request within the concurrency', async () => {
+  it('N5 a follower whose leader dies makes its own request within the concurrency', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const leader = fleet.replica();
     const follower = fleet.replica({ registry: { concurrency: 2 } });

@@ -49,7 +49,7 @@ const TRANSPORTS: [string, Partial<TokenEndpointOptions>][] = [
   ['fetch', { fetch }],
 ];
 
-describe.each(TRANSPORTS)('through %s', (_name, transport) => {
+describe.each(TRANSPORTS)('through %s', (name, transport) => {
   describe('J1 a redirect', () => {
     let elsewhere: LoopbackService;
 
@@ -60,7 +60,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
     afterEach(() => elsewhere.close());
 
     it.each([300, 301, 302, 303, 304, 307, 308])(
-      'J1 a redirect with %i is refused, and no second request leaves',
+      `J1 through ${name}, a redirect with %i is refused, and no second request leaves`,
       async (code) => {
         const targets = [`${elsewhere.url}/x`, elsewhere.url.replace('http:', 'https:'), '/auth/v1/token', '//x', ''];
         for (const location of targets) {
@@ -93,7 +93,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       ['a token of 17 KB', JSON.stringify({ access_token: 'x'.repeat(17_000) })],
       ['a line break in the token', '{"access_token":"a\\r\\nX-Evil: 1"}'],
       ['a line break in the token type', '{"access_token":"a","token_type":"Bearer\\r\\nX-Evil:"}'],
-    ])('%s', async (_what, body) => {
+    ])(`J3 through ${name}, a 200 that is no grant is invalid_response: %s`, async (_what, body) => {
       service.next(status(200, body, { 'content-type': 'application/json' }));
       const error = await failureOf(endpoint(transport).requestToken('key'));
       expect(error).toMatchObject({ code: 'invalid_response', failureScope: 'owner', status: 200 });
@@ -131,7 +131,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       ['wrong brotli', 'body', status(200, grant, { 'content-encoding': 'br' })],
       ['more than the cap', 'body', status(200, ' '.repeat(65_537))],
       ['more than the cap, packed', 'body', status(200, zlib.gzipSync(Buffer.alloc(5e7, ' ')), gzip)],
-    ])('%s', async (_what, kind, answer) => {
+    ])(`J5 through ${name}, a broken answer is the same failure on every Node: %s`, async (_what, kind, answer) => {
       const seen: EndpointFailure[] = [];
       const classifyFailure = (failed: EndpointFailure) => void seen.push(failed);
       service.next(answer);
@@ -220,14 +220,14 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     expect(service.countFor('key')).toBe(starts.length);
   });
 
-  it('J4 a kept connection that closes as the request is sent gets none on a connection that is new', async () => {
+  it('J4 a new connection that closes as the request is sent gets no second try', async () => {
     service.next(end(), reset());
     expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({ failureScope: 'owner' });
     expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({ failureScope: 'owner' });
     expect(service.countFor('key')).toBe(2);
   });
 
-  it('J4 a kept connection that closes as the request is sent gets none when the service answers with an error', async () => {
+  it('J4 a kept connection that closes as the request is sent gets no second try when the service answers with an error', async () => {
     const target = endpoint();
     await warm(target);
     for (const code of [400, 401, 403, 500, 503]) {
@@ -253,7 +253,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
-  it('J4 a kept connection that closes as the request is sent gets none once the deadline or the signal has ended the call', async () => {
+  it('J4 a kept connection that closes as the request is sent gets no second try once the deadline or the signal has ended the call', async () => {
     const controller = new AbortController();
     const target = endpoint();
     await warm(target);
@@ -267,7 +267,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     expect(service.calls).toHaveLength(2);
   });
 
-  it('J4 a kept connection that closes as the request is sent works so with an agent of the user’s, whose other connections are let be', async () => {
+  it('J4 a kept connection that closes as the request is sent costs the call nothing with an agent of the user’s, whose other connections are let be', async () => {
     const agent = new http.Agent({ keepAlive: true });
     const target = endpoint({ agent });
     await warm(target, 2);
@@ -281,7 +281,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     agent.destroy();
   });
 
-  it('J4 a kept connection that closes as the request is sent works so over TLS', async () => {
+  it('J4 a kept connection that closes as the request is sent costs the call nothing over TLS either', async () => {
     await using secure = await LoopbackService.start({ tls: true });
     const agent = new https.Agent({ keepAlive: true, ca: LOOPBACK_CERTIFICATE });
     const target = endpoint({ baseUrl: secure.url, agent });
@@ -308,7 +308,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
 });
 
 describe('the connections', () => {
-  it('go to the host of the base URL, even below a path that looks like one', async () => {
+  it('the connections of an endpoint go to the host of the base URL, even below a path that looks like one', async () => {
     await endpoint({ baseUrl: `${service.url}//elsewhere.example` }).requestToken('key');
     expect(service.calls[0]?.path).toBe('//elsewhere.example/auth/v1/token');
   });

@@ -115,7 +115,7 @@ it('resume with 5,000 owners that back off counts the rejected tokens of an owne
 });
 
 describe('a warm-up', () => {
-  it('over owners with a token lets the event loop turn', async () => {
+  it('a warm-up over owners with a token lets the event loop turn', async () => {
     const { registry } = scripted({ maxOwners: OWNERS, concurrency: 100 }, ScriptedSource.answering(86_400));
     await registry.warmUp(keys(OWNERS));
     let turns = 0;

@@ -44,7 +44,7 @@ describe('K1', () => {
     expect(registry.stats()).toMatchObject({ owners: 0, inFlight: 0, queued: 0, waiting: 0 });
   });
 
-  it('K1 it is idempotent, and what comes after is refused or empty, never broken', async () => {
+  it('K1 close is idempotent, and what comes after is refused or empty, never broken', async () => {
     const source = ScriptedSource.answering();
     const { registry } = scripted({}, source);
     const held = await registry.getToken('key-1');
@@ -157,7 +157,7 @@ describe('K1', () => {
       expect({ code, signal, out }).toEqual({ code: 0, signal: null, out: 'closed,closed,closed\n' });
     });
 
-    it('K1 it exits by itself without close too, once nothing is under way: no timer or socket holds it', async () => {
+    it('K1 the process exits by itself without close too, once nothing is under way: no timer or socket holds it', async () => {
       await using service = await LoopbackService.start();
       service.next(token({ expires_in: 2 }));
       const { code, out } = await children.run(

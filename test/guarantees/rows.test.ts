@@ -19,7 +19,7 @@ const table = read('docs/guarantees.md')
   .map((line) => line.split('|').map((cell) => cell.trim()));
 
 describe('each row', () => {
-  it.each(rows)('%s is named by a test', (row) => {
+  it.each(rows)('row %s is named by a test', (row) => {
     expect(titles).toContain(row);
   });
 

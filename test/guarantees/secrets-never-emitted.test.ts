@@ -140,7 +140,7 @@ describe('G1', () => {
     expect(emissions.leaks).toEqual([]);
   });
 
-  it('G1 nor are they emitted from a request that hangs and times out', async () => {
+  it('G1 planted secrets are not emitted from a request that hangs and times out either', async () => {
     await using service = await LoopbackService.start();
     using emissions = new Emissions();
     const clock = new ManualClock();
@@ -164,7 +164,7 @@ describe('G1', () => {
     expect(emissions.leaks).toEqual([]);
   });
 
-  it('G1 the lines would be found, if there were any', () => {
+  it('G1 lines with planted secrets would be found, if there were any', () => {
     using emissions = new Emissions();
     emissions.logger.info({ event: 'x', key: accessKey });
     emissions.add(new Error(`no ${Buffer.from(clientSecret).toString('base64')}`));

@@ -61,25 +61,28 @@ const THROWN: [string, () => unknown][] = [
 ];
 
 describe('M4 what a source throws', () => {
-  it.each(THROWN)('M4 %s fails its call, and the trial request returns its permit', async (_, thrown) => {
-    const { registry, source, clock } = scripted();
-    source.script((call) =>
-      call.fail(new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint' })),
-    );
-    await errorOf(registry.getToken('key-1'));
-    clock.advance(60_000);
-    source.script((call) => call.fail(thrown()));
-    const error = await errorOf(registry.getToken('key-2'));
-    // As the trial of an open circuit, it says whose circuit stays open.
-    expect(['source_failed', 'client_refused']).toContain(error.code);
-    await settle();
-    expect(registry.stats()).toMatchObject({ inFlight: 0, queued: 0, waiting: 0 });
-    expect(registry.stats().pauses.endpoint?.probing ?? false).toBe(false);
-    source.script((call) => call.succeed());
-    clock.advance(60_000);
-    expect((await registry.getToken('key-3')).value).toMatch(/-of-key-3$/);
-    await registry.close();
-  });
+  it.each(THROWN)(
+    'M4 %s thrown by a source fails its call, and the trial request returns its permit',
+    async (_, thrown) => {
+      const { registry, source, clock } = scripted();
+      source.script((call) =>
+        call.fail(new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint' })),
+      );
+      await errorOf(registry.getToken('key-1'));
+      clock.advance(60_000);
+      source.script((call) => call.fail(thrown()));
+      const error = await errorOf(registry.getToken('key-2'));
+      // As the trial of an open circuit, it says whose circuit stays open.
+      expect(['source_failed', 'client_refused']).toContain(error.code);
+      await settle();
+      expect(registry.stats()).toMatchObject({ inFlight: 0, queued: 0, waiting: 0 });
+      expect(registry.stats().pauses.endpoint?.probing ?? false).toBe(false);
+      source.script((call) => call.succeed());
+      clock.advance(60_000);
+      expect((await registry.getToken('key-3')).value).toMatch(/-of-key-3$/);
+      await registry.close();
+    },
+  );
 });
 
 describe('M4 an object that becomes a thenable after some reads', () => {
@@ -92,22 +95,28 @@ describe('M4 an object that becomes a thenable after some reads', () => {
     });
   };
 
-  it.each([1, 2, 3, 4])('M4 is a token as any other after %d, if a source returns it', async (reads) => {
-    const registry = new OwnerTokenRegistry({ source: { requestToken: () => changing(reads) as never } });
-    expect((await registry.getToken('key')).value).toBe('a-token');
-    await registry.close();
-  });
+  it.each([1, 2, 3, 4])(
+    'M4 an object that becomes a thenable after %d reads is a token as any other, if a source returns it',
+    async (reads) => {
+      const registry = new OwnerTokenRegistry({ source: { requestToken: () => changing(reads) as never } });
+      expect((await registry.getToken('key')).value).toBe('a-token');
+      await registry.close();
+    },
+  );
 
-  it.each([1, 2, 3, 4])('M4 delays no close after %d, if close of a source returns it', async (reads) => {
-    const source = Object.assign(new ScriptedSource(), { close: () => changing(reads) as never });
-    const { registry, clock } = scripted({}, source);
-    await registry.close();
-    expect(clock.pendingTimers).toBe(0);
-  });
+  it.each([1, 2, 3, 4])(
+    'M4 an object that becomes a thenable after %d reads delays no close, if close of a source returns it',
+    async (reads) => {
+      const source = Object.assign(new ScriptedSource(), { close: () => changing(reads) as never });
+      const { registry, clock } = scripted({}, source);
+      await registry.close();
+      expect(clock.pendingTimers).toBe(0);
+    },
+  );
 });
 
 describe('M4 a source that does not settle', () => {
-  it('M4 is given up after requestTimeoutMs: its signal is aborted and its permit serves the next owner', async () => {
+  it('M4 a source that does not settle is given up after requestTimeoutMs: its signal is aborted and its permit serves the next owner', async () => {
     const { registry, source, clock } = scripted({ concurrency: 1, requestTimeoutMs: 5_000 });
     const first = registry.getToken('key-1');
     const second = registry.getToken('key-2');
@@ -128,7 +137,7 @@ describe('M4 a source that does not settle', () => {
     await registry.close();
   });
 
-  it('M4 is given up after 30 seconds by default, as the trial request too', async () => {
+  it('M4 a source that does not settle is given up after 30 seconds by default, as the trial request too', async () => {
     const { registry, source, clock } = scripted();
     source.script((call) =>
       call.fail(new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint' })),
@@ -181,7 +190,7 @@ describe('M4 random values', () => {
   }
 
   it(
-    'M4 thrown by a source settle every call',
+    'M4 random values thrown by a source settle every call',
     async () => {
       await tryAll((random) => () => {
         throw strangeThrow(random);
@@ -191,7 +200,7 @@ describe('M4 random values', () => {
   );
 
   it(
-    'M4 returned by a source settle every call',
+    'M4 random values returned by a source settle every call',
     async () => {
       await tryAll((random) => () => strangeReturn(random));
     },

@@ -14,7 +14,7 @@ const urlOf = (host: string) => new URL(`https://${host}:${(server.address() as 
 
 describe('a certificate', () => {
   it.each(['127.0.0.1', 'localhost'])(
-    'issued for %s by a trusted authority is valid for some more days',
+    'a certificate issued for %s by a trusted authority is valid for some more days',
     async (host) => {
       const { status, text, facts } = await checkTls(urlOf(host), never, trust);
       expect({ status, protocol: facts?.protocol }).toEqual({ status: 'ok', protocol: 'TLSv1.3' });
@@ -24,7 +24,7 @@ describe('a certificate', () => {
     },
   );
 
-  it('for another name is invalid, with the reason', async () => {
+  it('a certificate for another name is invalid, with the reason', async () => {
     expect(await checkTls(urlOf('0.0.0.0'), never, trust)).toMatchObject({
       status: 'failed',
       facts: { problem: 'ERR_TLS_CERT_ALTNAME_INVALID' },
@@ -42,14 +42,14 @@ describe('the difference of clocks', () => {
   const dateMs = Date.parse(date);
   const difference = (sentMs: number, receivedMs: number) => clockDifference({ sentMs, receivedMs, date });
 
-  it('is a range as wide as the exchange plus the second that Date is rounded to', () => {
+  it('the difference of clocks is a range as wide as the exchange plus the second that Date is rounded to', () => {
     expect(difference(dateMs + 100, dateMs + 300)).toMatchObject({
       status: 'ok',
       facts: { leastMs: -300, mostMs: 900 },
     });
   });
 
-  it('is a warning from five seconds on', () => {
+  it('the difference of clocks is a warning from five seconds on', () => {
     expect(difference(dateMs - 4_999, dateMs - 4_999)).toMatchObject({
       status: 'ok',
       text: expect.stringMatching(/5\.0 s to 6\.0 s ahead/),
@@ -61,7 +61,7 @@ describe('the difference of clocks', () => {
     });
   });
 
-  it('is unknown without a valid Date header', () => {
+  it('the difference of clocks is unknown without a valid Date header', () => {
     expect(clockDifference({ sentMs: 0, receivedMs: 0, date: 'canary' })).toEqual({
       status: 'skipped',
       text: 'no response with a Date header',

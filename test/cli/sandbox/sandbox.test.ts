@@ -101,7 +101,7 @@ const tokenRequest = (facts: Pick<Facts, 'url' | 'clientId' | 'clientSecret'>, a
   });
 
 describe('sandbox', () => {
-  it('prints one object with --json, accepts the credentials in it, and exits with 0', async () => {
+  it('the sandbox command prints one object with --json, accepts the credentials in it, and exits with 0', async () => {
     const { code, seen } = await running(
       [...FREE, '--json', '--owners', '3', '--lifetime', '90'],
       async ({ first }) => {
@@ -116,7 +116,7 @@ describe('sandbox', () => {
     await expect(fetch(seen.url)).rejects.toThrow();
   });
 
-  it('prints the settings of an integration with --print-env, all of them usable', async () => {
+  it('the sandbox command prints the settings of an integration with --print-env, all of them usable', async () => {
     const { seen } = await running([...FREE, '--print-env', '--owners', '3'], async ({ first }) => {
       const env = parseEnv(first) as Record<string, string>;
       const keys = (env.OTR_ACCESS_KEYS ?? '').split(',');
@@ -145,7 +145,7 @@ describe('sandbox', () => {
     });
   });
 
-  it('prints no more keys than a shell can take; the file holds all', async () => {
+  it('the sandbox command prints no more keys than a shell can take; the file holds all', async () => {
     const { seen } = await running([...FREE, '--print-env', '--owners', '5000'], async ({ first }) => {
       const path = file('many.env', first);
       // An external command, which gets all of them in its environment.
@@ -157,7 +157,7 @@ describe('sandbox', () => {
     expect(seen.env).not.toHaveProperty('OTR_ACCESS_KEYS');
   });
 
-  it('keeps the secret and the keys in files, through a rotation, and removes its own folder', async () => {
+  it('the sandbox command keeps the secret and the keys in files, through a rotation, and removes its own folder', async () => {
     const files = join(folder, 'secrets');
     const { seen } = await running([...FREE, '--print-env', '--secrets-folder', files], async ({ first }) => {
       const env = parseEnv(first);
@@ -183,7 +183,7 @@ describe('sandbox', () => {
     expect(existsSync(temporary.OTR_CLIENT_SECRET_FILE ?? '')).toBe(false);
   });
 
-  it('prints a banner with its addresses, the place of the credentials, and a request that works', async () => {
+  it('the sandbox command prints a banner with its addresses, the place of the credentials, and a request that works', async () => {
     const { seen } = await running([...FREE, '--owners', '2'], async ({ first }) => {
       const curl = /^ {2}(curl .*)$/m.exec(first)?.[1] ?? '';
       const { stdout } = await promisify(execFile)('sh', ['-c', `${curl} --silent`]);
@@ -196,7 +196,7 @@ describe('sandbox', () => {
     expect(seen.answer).toMatchObject({ expires_in: 3600 });
   });
 
-  it('links to the portal with its token where one is required', async () => {
+  it('the sandbox command links to the portal with its token where one is required', async () => {
     const { seen } = await running([...FREE, '--host', '0.0.0.0'], async ({ first }) => {
       const link = /^portal +(\S+)$/m.exec(first)?.[1] ?? '';
       return { link, status: (await fetch(link, { redirect: 'manual' })).status };
@@ -205,7 +205,7 @@ describe('sandbox', () => {
     expect(seen.status).toBe(303);
   });
 
-  it('opens the portal with --open', async () => {
+  it('the sandbox command opens the portal with --open', async () => {
     const opened = join(folder, 'opened');
     const browser = file('browser.sh', `#!/bin/sh\nprintf %s "$1" > ${opened}.tmp && mv ${opened}.tmp ${opened}\n`);
     chmodSync(browser, 0o755);
@@ -220,7 +220,7 @@ describe('sandbox', () => {
     expect(seen.banner).toContain(`${seen.link}\n`);
   });
 
-  it('warns when no browser can be opened', async () => {
+  it('the sandbox command warns when no browser can be opened', async () => {
     const env = { BROWSER: join(folder, 'no-such-browser') };
     const { code } = await running(
       [...FREE, '--open'],
@@ -230,7 +230,7 @@ describe('sandbox', () => {
     expect(code).toBe(0);
   });
 
-  it('prints one line per request with --verbose', async () => {
+  it('the sandbox command prints one line per request with --verbose', async () => {
     const { seen } = await running([...FREE, '--json', '--verbose', '--owners', '1'], async ({ first, until }) => {
       const facts = JSON.parse(first);
       await tokenRequest(facts, facts.accessKeys[0]);
@@ -248,7 +248,7 @@ describe('sandbox', () => {
     for (const secret of seen.secrets) expect(seen.lines.join()).not.toContain(secret);
   });
 
-  it('reads options from a file, lets flags override them, and starts with a scenario', async () => {
+  it('the sandbox command reads options from a file, lets flags override them, and starts with a scenario', async () => {
     const config = file('config.json', JSON.stringify({ owners: 4, profile: { shape: 'minimal' } }));
     const { seen } = await running(
       [...FREE, '--json', '--config', config, '--owners', '2', '--scenario', 'rate-limit-storm'],
@@ -280,7 +280,7 @@ describe('sandbox', () => {
     [['--config', file('broken.json', '{"owners"')], '--config: the file is not JSON'],
     [['--config', file('list.json', '[]')], '--config: expected a JSON object'],
     [['--config', file('typo.json', '{"owner":1}')], 'did you mean owners?'],
-  ])('rejects %j with the reason', async (args, why) => {
+  ])('the sandbox command rejects %j with the reason', async (args, why) => {
     const ended = await runCommand(['sandbox', ...args]);
     expect(ended.err).toContain(why);
     expect(ended).toMatchObject({ code: 2, out: '' });
@@ -295,7 +295,7 @@ describe('ports', () => {
       return { port: Number(new URL(url).port), portalPort: Number(new URL(portalUrl).port) };
     });
 
-  it('are the defaults, or the next free ones', async () => {
+  it('the ports of the sandbox are the defaults, or the next free ones', async () => {
     const { seen } = await running(['--json'], async ({ first }) => {
       const { url } = JSON.parse(first);
       return { first: Number(new URL(url).port), second: (await portsOf([])).seen.port };
@@ -306,7 +306,7 @@ describe('ports', () => {
     expect(seen.second % 2).toBe(0);
   });
 
-  it('are kept with --state, also where they are not the defaults', async () => {
+  it('the ports of the sandbox are kept with --state, also where they are not the defaults', async () => {
     const state = join(folder, 'ports.json');
     const first = await portsOf(['--state', state, ...FREE]);
     const second = await portsOf(['--state', state]);
@@ -314,7 +314,7 @@ describe('ports', () => {
     expect(second.seen).toEqual(first.seen);
   });
 
-  it('that are given and in use are an error', async () => {
+  it('ports of the sandbox that are given and in use are an error', async () => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
     const { port } = taken.address() as { port: number };
@@ -326,7 +326,7 @@ describe('ports', () => {
 });
 
 describe('--state', () => {
-  it('says so when the last changes cannot be saved, and exits with 1', async () => {
+  it('--state says so when the last changes cannot be saved, and exits with 1', async () => {
     const gone = mkdtempSync(join(folder, 'gone-'));
     const { code, text } = await running([...FREE, '--state', join(gone, 'state.json')], async () =>
       rmSync(gone, { recursive: true }),
@@ -351,7 +351,7 @@ describe('--state', () => {
     ['a pipe', () => pipe(), 'not a regular file'],
     // Not even root may create a file here. Elsewhere than on Linux there is no such folder.
     ['a folder without permission', () => '/sys/state.json', 'no permission|its folder does not exist|EROFS'],
-  ])('explains %s in one sentence, and leaves it as it is', async (_, pathOf, expected) => {
+  ])('--state explains %s in one sentence, and leaves it as it is', async (_, pathOf, expected) => {
     const path = pathOf();
     const before = [looksOf(path), readdirSync(folder)];
     const { code, out, err } = await runCommand(['sandbox', ...FREE, '--state', path]);
@@ -431,7 +431,7 @@ describe('--scenario with --exit-code', () => {
 
   const everyOwner = ({ send, accessKeys }: Client) => send(...accessKeys);
 
-  it('waits for the first request, granted or not, speaks on standard error, and exits with 0 if it passed', async () => {
+  it('--scenario with --exit-code waits for the first request, granted or not, speaks on standard error, and exits with 0 if it passed', async () => {
     const { code, seen, out } = await judged(({ send }) => send('unknown'), everyOwner);
     expect(seen).toMatch(/^Waiting up to a minute for the first token request at http/m);
     expect(seen).toMatch(/^ {2}60 s left, 0 token requests$/m);
@@ -442,7 +442,7 @@ describe('--scenario with --exit-code', () => {
     expect(code).toBe(0);
   });
 
-  it('exits with 1 if it failed, and with 3 if it was not tested', async () => {
+  it('--scenario with --exit-code exits with 1 if it failed, and with 3 if it was not tested', async () => {
     const wasteful = async (client: Client) => {
       await everyOwner(client);
       await everyOwner(client);
@@ -451,7 +451,7 @@ describe('--scenario with --exit-code', () => {
     expect((await judged(everyOwner, async () => {})).code).toBe(3);
   });
 
-  it('writes reports for people and for CI', async () => {
+  it('--scenario with --exit-code writes reports for people and for CI', async () => {
     const [xml, html] = [join(folder, 'verdict.xml'), join(folder, 'verdict.html')];
     const reports = ['--report', xml, '--report', html];
     const wasteful = ({ send, accessKeys: [first, second] }: Client) => send(first, second, second, second, second);
@@ -466,7 +466,7 @@ describe('--scenario with --exit-code', () => {
     expect(page).not.toMatch(/src=|href=|@import/);
   });
 
-  it('ends after a minute without a client, with the reason and a command to start one', async () => {
+  it('--scenario with --exit-code ends after a minute without a client, with the reason and a command to start one', async () => {
     const xml = join(folder, 'silent.xml');
     const args = [...FREE, '--print-env', '--scenario', 'outage', '--exit-code', '--report', xml];
     const { code, seen } = await running(args, async ({ first, until }) => {
@@ -480,7 +480,7 @@ describe('--scenario with --exit-code', () => {
     expect(code).toBe(3);
   });
 
-  it('runs all scenarios in turn, with the owners that they need', async () => {
+  it('--scenario all with --exit-code runs all scenarios in turn, with the owners that they need', async () => {
     const args = [...FREE, '--json', '--scenario', 'all', '--exit-code'];
     const { code, seen } = await running(args, async ({ first, until }) => {
       const client = clientOf(JSON.parse(first.split('\n')[0] ?? ''));
