@@ -6,6 +6,9 @@ import { type Sandbox, startSandbox } from '../../src/sandbox/index.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { askToken, call, echo, rawTokenRequest, tokenFor } from './client.ts';
 
+/** This machine may be busy. */
+const PATIENT = { timeout: 10_000 };
+
 let sandbox: Sandbox;
 
 beforeEach(async () => {
@@ -192,10 +195,10 @@ describe('the ledger', () => {
     sandbox.faults.add({ kind: 'latency', ms: 1000, when: { next: 1 } });
     const agent = new http.Agent();
     const given = askToken(sandbox, undefined, {}, agent).catch(() => 'gave up');
-    await vi.waitUntil(() => sandbox.ledger.count({ outcome: 'pending' }) === 1);
+    await vi.waitUntil(() => sandbox.ledger.count({ outcome: 'pending' }) === 1, PATIENT);
     agent.destroy();
     expect(await given).toBe('gave up');
-    await vi.waitUntil(() => sandbox.ledger.count({ outcome: 'aborted' }) === 1);
+    await vi.waitUntil(() => sandbox.ledger.count({ outcome: 'aborted' }) === 1, PATIENT);
     await tokenFor(sandbox);
     expect(sandbox.ledger.wasted).toBe(0);
   });
@@ -207,9 +210,9 @@ describe('the ledger', () => {
     const requests = [first, second].map((accessKey) => rawTokenRequest(sandbox, accessKey));
     const socket = net.connect(Number(new URL(sandbox.url).port), '127.0.0.1');
     socket.write(requests.join('').replace('connection: close\r\n', ''));
-    await vi.waitUntil(() => sandbox.ledger.count({ outcome: 'pending' }) === 2);
+    await vi.waitUntil(() => sandbox.ledger.count({ outcome: 'pending' }) === 2, PATIENT);
     socket.destroy();
-    await vi.waitUntil(() => sandbox.ledger.count({ outcome: 'pending' }) === 0);
+    await vi.waitUntil(() => sandbox.ledger.count({ outcome: 'pending' }) === 0, PATIENT);
     expect(sandbox.ledger.summary().byOutcome).toEqual({ aborted: 2 });
     await tokenFor(sandbox, second);
     expect(sandbox.ledger.wasted).toBe(0);
@@ -272,10 +275,10 @@ describe('startSandbox', () => {
     busy.faults.add({ kind: 'refuse', when: { schedule: [[50_000, 60_000]] } });
     busy.runScenario('black-hole');
     const given = Promise.allSettled([askToken(busy), call(`${busy.portalUrl}/api/events`)]);
-    await vi.waitUntil(() => busy.ledger.count() === 1);
+    await vi.waitUntil(() => busy.ledger.count() === 1, PATIENT);
     await busy.close();
     await given;
-    await vi.waitUntil(() => sockets() === 0);
+    await vi.waitUntil(() => sockets() === 0, PATIENT);
     const ended = cleared.mock.calls.map(([timer]) => timer);
     const long = set.mock.results.filter((_result, index) => (set.mock.calls[index]?.[1] ?? 0) >= 10_000);
     expect(long.length).toBeGreaterThan(0);
@@ -291,7 +294,7 @@ describe('startSandbox', () => {
     await settle();
     expect((await call(`${sandbox.portalUrl}/readyz`)).status).toBe(503);
     squatter.close();
-    await vi.waitUntil(async () => (await call(`${sandbox.portalUrl}/readyz`)).status === 200);
+    await vi.waitUntil(async () => (await call(`${sandbox.portalUrl}/readyz`)).status === 200, PATIENT);
     expect((await askToken(sandbox)).status).toBe(200);
   });
 

@@ -422,7 +422,7 @@ describe('--scenario with --exit-code', () => {
         const client = clientOf(JSON.parse(printed.split('\n')[0] ?? ''));
         await first(client);
         await until(/One owner revoked \(owner-revoked\)\n/, () => client.advance(500));
-        await vi.waitUntil(async () => (await client.state()).scenario);
+        await vi.waitUntil(async () => (await client.state()).scenario, { timeout: 10_000 });
         await then(client);
         await client.advance(61_000);
         return await until(/"verdict"/);
