@@ -280,10 +280,7 @@ function without<O>(blame: Blame<O>, owner: O): Blame<O> {
   };
 }
 
-/**
- * Opens the circuit. The pause grows with the trials in a row that fail in the same scope. Because trials alternate, it doubles
- * only when a canary and a caller have failed: in a service that fails in part, one trial says little.
- */
+/** Opens the circuit. The pause grows with the trials in a row that fail in the same scope. */
 function opened<O>(
   blame: Blame<O>,
   error: OwnerTokenError,
@@ -294,8 +291,8 @@ function opened<O>(
   const evidence = OwnerTokenError.evidenceOf(error).scope;
   const scope: WiderScope = evidence === 'client' ? 'client' : 'endpoint';
   const count = blame.circuit?.scope === scope ? blame.circuit.count + 1 : 1;
-  const doublings = blame.canaries.length > 0 ? Math.ceil(count / 2) : count;
-  const circuit = { scope, ...circuitPause(scope, error, doublings, ranges, nowMs, jitter), count };
+  const alternates = blame.canaries.length > 0;
+  const circuit = { scope, ...circuitPause(scope, error, count, alternates, ranges, nowMs, jitter) };
   const asked = blame.phase === 'open' ? blame.asked : [];
   return { ...blame, phase: 'open', circuit, isDue: false, suspects: [], asked };
 }

@@ -9,7 +9,8 @@
  * | client | failed canaries | `pauses.client`: 0.5 s, 30 s |
  * | endpoint | failed canaries | `pauses.endpoint`: 0.5 s, 30 s |
  *
- * A pause doubles with each failure in a row, from the base up to the cap. Half of it is jitter, drawn once, when the
+ * A pause doubles from the base up to the cap: an owner's with each failure in a row, a circuit's when a canary and a caller have
+ * failed as trials, because one says little of a service that fails in part. Half of it is jitter, drawn once, when the
  * failure is recorded: if each read drew it, the shortest draw would win. A `Retry-After` replaces its owner's pause. It
  * extends a circuit's pause to one minute at most, because services announce an hour and are back after two minutes.
  */
@@ -88,18 +89,25 @@ function ownerRange(error: OwnerTokenError, hung: boolean, { owner, endpoint }: 
   };
 }
 
-/** The pause of a circuit. @param count failed trials in a row, this one included. */
+/**
+ * The pause of a circuit.
+ *
+ * @param count failed trials in a row, this one included.
+ * @param alternates whether canaries and callers take turns as trials: not before the first success.
+ */
 export function circuitPause(
   scope: WiderScope,
   failure: OwnerTokenError,
   count: number,
+  alternates: boolean,
   ranges: PauseRanges,
   nowMs: number,
   jitter: number,
 ): Pause {
   const error = OwnerTokenError.restated(failure, { failureScope: scope });
   const obeyedMs = Math.min(failure.retryAfterMs ?? 0, LONGEST_OBEYED_MS);
-  return { error, count, retryAtMonotonicMs: nowMs + Math.max(obeyedMs, drawLength(count, ranges[scope], jitter)) };
+  const drawnMs = drawLength(alternates ? Math.ceil(count / 2) : count, ranges[scope], jitter);
+  return { error, count, retryAtMonotonicMs: nowMs + Math.max(obeyedMs, drawnMs) };
 }
 
 /** The doubled base up to the cap, less up to half of it. */

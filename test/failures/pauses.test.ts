@@ -55,7 +55,7 @@ describe('the pause of an owner', () => {
 
 describe('the pause of a circuit', () => {
   const pause = (scope: WiderScope, error: OwnerTokenError, count = 1, jitter = 1) =>
-    circuitPause(scope, error, count, RANGES, NOW_MS, jitter);
+    circuitPause(scope, error, count, false, RANGES, NOW_MS, jitter);
 
   it.each([
     ['client', REFUSED, 'client_refused', [1_000, 2_000, 4_000], 60_000],
@@ -84,6 +84,13 @@ describe('the pause of a circuit', () => {
       expect(retryAtMonotonicMs - NOW_MS).toBe(expectedMs);
     },
   );
+
+  it('the pause of a circuit doubles with every second failed trial while canaries and callers take turns', () => {
+    const lengthsMs = [1, 2, 3, 4, 5].map(
+      (count) => circuitPause('endpoint', DOWN, count, true, RANGES, NOW_MS, 1).retryAtMonotonicMs - NOW_MS,
+    );
+    expect(lengthsMs).toEqual([500, 500, 1_000, 1_000, 2_000]);
+  });
 
   it('the pause of a circuit is not shortened by Retry-After', () => {
     const { retryAtMonotonicMs } = pause('client', failure('owner_refused', { retryAfterMs: 1_000 }), 4);
