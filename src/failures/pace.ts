@@ -37,7 +37,6 @@ const BUSY_SHARE = 0.15;
 /** The moving average counts about this many answers. */
 const ANSWERS_AVERAGED = 20;
 const LEAST_PER_SECOND = 5;
-const MOST_CUT = 0.5;
 const CUT_INTERVAL_MS = 500;
 const OF_ISSUED = 0.9;
 const RAISE_PER_SECOND = 1.1;
@@ -110,7 +109,7 @@ function paceAnswered(pace: Pace, isBusy: boolean, nowMs: number): Pace {
 function cut(pace: Pace, busyShare: number, nowMs: number): Pace {
   const sentPerSecond = rateOf(pace.sent, nowMs, SHORTEST_MS);
   const least = Math.max(LEAST_PER_SECOND, OF_ISSUED * bestAt(pace, nowMs));
-  const perSecond = Math.max(least, Math.min(pace.perSecond, sentPerSecond) * (1 - Math.min(MOST_CUT, busyShare)));
+  const perSecond = Math.max(least, Math.min(pace.perSecond, sentPerSecond) * (1 - busyShare));
   return { ...pace, perSecond, cutAtMs: nowMs, raisedAtMs: nowMs, busyShare: 0 };
 }
 
