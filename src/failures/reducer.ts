@@ -68,8 +68,6 @@ export interface Step<O> extends Omit<BlameStep<O>, 'blame'> {
 const SLOW_MS = 1_000;
 const SLOW_LATENCIES = 4;
 const LATENCIES_AVERAGED = 20;
-/** Failures in a row of one owner that count for the pace: beyond that, its key is probably dead. */
-const ANSWERS_COUNTED = 3;
 const TOKENS_PER_RETRY = 10;
 const MOST_SAVED_TOKENS = 100;
 const MOST_PACED_RESENDS = 5;
@@ -151,8 +149,7 @@ function failed<O>(health: Health<O>, event: FailedEvent<O>, ranges: PauseRanges
   const isFirst = event.ownerFailures === 0;
   const { blame, ...todo } = reduceBlame(health.blame, { ...event, isFirst }, ranges, nowMs);
   const busy = isBusy(event.error) ? event.owner : undefined;
-  const pace = event.ownerFailures < ANSWERS_COUNTED ? paceFailed(health.pace, busy, nowMs) : health.pace;
-  const next = { ...health, blame, pace };
+  const next = { ...health, blame, pace: paceFailed(health.pace, busy, nowMs) };
   const resend = event.isTrial ? undefined : resendOf(next, event);
   if (resend !== undefined)
     return { health: { ...next, savedTokens: next.savedTokens - TOKENS_PER_RETRY }, resendAfterMs: resend, ...todo };

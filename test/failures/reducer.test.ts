@@ -234,12 +234,6 @@ describe('the pace', () => {
     expect(shareAfter('abc')).toBe(0);
   });
 
-  it('the pace counts the first three 429s in a row of one owner', () => {
-    const shareAfter = (ownerFailures: number) => known().fails('a', BUSY, { ownerFailures }).health.pace.busyShare;
-    expect(shareAfter(2)).toBeGreaterThan(0);
-    expect(shareAfter(3)).toBe(0);
-  });
-
   it('the pace has the given quota', () => {
     expect(initialHealth(7).pace.quotaPerSecond).toBe(7);
   });
