@@ -26,6 +26,7 @@ export interface Circuit extends Pause {
 
 /** @typeParam O identifies an owner. */
 export interface Blame<O> {
+  readonly ranges: PauseRanges;
   readonly phase: 'closed' | 'checking' | 'open';
   /** Set in the open phase. */
   readonly circuit: Circuit | undefined;
@@ -106,8 +107,9 @@ const PATIENCE_MS = 1_000;
 /** Before the first success, an open circuit admits one call in n: n is 2 at first, and grows by 1 per 5 admitted, up to 20. */
 const TRY_ONE_OF = { first: 2, last: 20, triesPerStep: 5 } as const;
 
-export function initialBlame<O>(): Blame<O> {
+export function initialBlame<O>(ranges: PauseRanges): Blame<O> {
   return {
+    ranges,
     phase: 'closed',
     circuit: undefined,
     isDue: false,
@@ -143,23 +145,18 @@ export function refusingCircuit<O>({ circuit }: Blame<O>, nowMs: number): Circui
   return circuit && circuit.retryAtMonotonicMs - nowMs > PATIENCE_MS ? circuit : undefined;
 }
 
-export function reduceBlame<O>(
-  blame: Blame<O>,
-  event: BlameEvent<O>,
-  ranges: PauseRanges,
-  nowMs: number,
-): BlameStep<O> {
+export function reduceBlame<O>(blame: Blame<O>, event: BlameEvent<O>, nowMs: number): BlameStep<O> {
   switch (event.kind) {
     case 'succeeded':
       return { blame: afterSuccess(blame, event, nowMs) };
     case 'failed':
-      return event.isTrial ? trialFailed(blame, event, ranges, nowMs) : failed(blame, event, ranges, nowMs);
+      return event.isTrial ? trialFailed(blame, event, nowMs) : failed(blame, event, nowMs);
     case 'slow':
       return event.isTrial ? trialSlow(blame, event) : suspect(blame, event, undefined, nowMs);
     case 'inconclusive':
-      return proceed({ ...blame, outstanding: Math.max(0, blame.outstanding - 1) }, event.jitter, ranges, nowMs);
+      return proceed({ ...blame, outstanding: Math.max(0, blame.outstanding - 1) }, event.jitter, nowMs);
     case 'asked': {
-      if (event.owner === undefined) return noCanaryFree(blame, event.jitter, ranges, nowMs);
+      if (event.owner === undefined) return noCanaryFree(blame, event.jitter, nowMs);
       return { blame: { ...blame, asked: [...blame.asked, event.owner], outstanding: blame.outstanding + 1 } };
     }
     case 'due':
@@ -186,16 +183,16 @@ function afterSuccess<O>(blame: Blame<O>, { owner, number }: Sent<O>, nowMs: num
 
 type Failed<O> = Extract<BlameEvent<O>, { kind: 'failed' }>;
 
-function failed<O>(blame: Blame<O>, event: Failed<O>, ranges: PauseRanges, nowMs: number): BlameStep<O> {
+function failed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): BlameStep<O> {
   const { error, isFirst, jitter } = event;
   const { scope, isGiven } = OwnerTokenError.evidenceOf(error);
   if (scope === 'owner' || blame.phase === 'open') return { blame };
-  if (isGiven) return { blame: opened(blame, error, jitter, ranges, nowMs) };
+  if (isGiven) return { blame: opened(blame, error, jitter, nowMs) };
   if (!isFirst || event.number <= blame.newestSuccess) return { blame };
   if (blame.phase === 'checking') return { blame: { ...blame, failure: error } };
   const step = suspect(blame, event, error, nowMs);
   const hasNoCanary = step.blame.phase === 'checking' && blame.canaries.length === 0;
-  return hasNoCanary ? { blame: opened(blame, error, jitter, ranges, nowMs) } : step;
+  return hasNoCanary ? { blame: opened(blame, error, jitter, nowMs) } : step;
 }
 
 /** Counts an owner as a suspect. Enough of them begin a check. */
@@ -216,7 +213,7 @@ function suspect<O>(
   return { blame: { ...blame, phase: 'checking', asked: [], failedCanaries: 0, failure }, askCanary: hasCanaries };
 }
 
-function trialFailed<O>(blame: Blame<O>, event: Failed<O>, ranges: PauseRanges, nowMs: number): BlameStep<O> {
+function trialFailed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): BlameStep<O> {
   const { phase } = blame;
   const { error, jitter } = event;
   if (phase === 'closed') return { blame };
@@ -224,8 +221,8 @@ function trialFailed<O>(blame: Blame<O>, event: Failed<O>, ranges: PauseRanges, 
   if (scope === 'owner') return { blame: trusted(blame, nowMs) };
   const outstanding = Math.max(0, blame.outstanding - 1);
   const next = { ...blame, outstanding, failure: error, failedCanaries: blame.failedCanaries + 1 };
-  if (phase === 'checking' && !isGiven) return proceed(next, jitter, ranges, nowMs);
-  return { blame: opened(next, error, jitter, ranges, nowMs) };
+  if (phase === 'checking' && !isGiven) return proceed(next, jitter, nowMs);
+  return { blame: opened(next, error, jitter, nowMs) };
 }
 
 /** A hanging canary does not delay the next one. While a trial hangs, calls are refused until its deadline. */
@@ -243,20 +240,20 @@ const isCanaryNext = <O>({ canaries, circuit }: Blame<O>) =>
 const mayAskMore = <O>({ failedCanaries, outstanding }: Blame<O>) => failedCanaries + outstanding < CANARIES_TO_ASK;
 
 /** A canary or trial has ended without a success: sends the next one, waits for the other one, or opens the circuit. */
-function proceed<O>(blame: Blame<O>, jitter: number, ranges: PauseRanges, nowMs: number): BlameStep<O> {
+function proceed<O>(blame: Blame<O>, jitter: number, nowMs: number): BlameStep<O> {
   const { phase, outstanding } = blame;
   if (phase === 'closed') return { blame };
   if (phase === 'open') return { blame, askCanary: outstanding === 0 && isCanaryNext(blame) };
   if (mayAskMore(blame)) return { blame, askCanary: true };
-  return outstanding > 0 ? { blame } : noCanaryFree(blame, jitter, ranges, nowMs);
+  return outstanding > 0 ? { blame } : noCanaryFree(blame, jitter, nowMs);
 }
 
 /** No further canary can be sent: opens the circuit if any request failed. If requests only hang, trusts the service. */
-function noCanaryFree<O>(blame: Blame<O>, jitter: number, ranges: PauseRanges, nowMs: number): BlameStep<O> {
+function noCanaryFree<O>(blame: Blame<O>, jitter: number, nowMs: number): BlameStep<O> {
   const { phase, outstanding, failure } = blame;
   if (phase === 'open') return { blame: { ...blame, asked: [] } };
   if (phase === 'closed' || outstanding > 0) return { blame };
-  if (failure) return { blame: opened(blame, failure, jitter, ranges, nowMs) };
+  if (failure) return { blame: opened(blame, failure, jitter, nowMs) };
   return { blame: trusted(blame, nowMs) };
 }
 
@@ -281,18 +278,12 @@ function without<O>(blame: Blame<O>, owner: O): Blame<O> {
 }
 
 /** Opens the circuit. The pause grows with the trials in a row that fail in the same scope. */
-function opened<O>(
-  blame: Blame<O>,
-  error: OwnerTokenError,
-  jitter: number,
-  ranges: PauseRanges,
-  nowMs: number,
-): Blame<O> {
+function opened<O>(blame: Blame<O>, error: OwnerTokenError, jitter: number, nowMs: number): Blame<O> {
   const evidence = OwnerTokenError.evidenceOf(error).scope;
   const scope: WiderScope = evidence === 'client' ? 'client' : 'endpoint';
   const count = blame.circuit?.scope === scope ? blame.circuit.count + 1 : 1;
   const alternates = blame.canaries.length > 0;
-  const circuit = { scope, ...circuitPause(scope, error, count, alternates, ranges, nowMs, jitter) };
+  const circuit = { scope, ...circuitPause(scope, error, count, alternates, blame.ranges, nowMs, jitter) };
   const asked = blame.phase === 'open' ? blame.asked : [];
   return { ...blame, phase: 'open', circuit, isDue: false, suspects: [], asked };
 }

@@ -75,9 +75,9 @@ const MOST_PACED_RESENDS = 5;
 const RAMP = { permits: 16, msPerPermit: 10 } as const;
 const RESEND_AFTER_MS = { least: 50, range: 100 } as const;
 
-export function initialHealth<O>(quotaPerSecond?: number): Health<O> {
+export function initialHealth<O>(ranges: PauseRanges, quotaPerSecond?: number): Health<O> {
   return {
-    blame: initialBlame(),
+    blame: initialBlame(ranges),
     pace: initialPace(quotaPerSecond),
     latencyMs: undefined,
     savedTokens: 0,
@@ -104,16 +104,16 @@ export function slowAfterMs({ latencyMs }: Health<unknown>): number {
   return latencyMs === undefined ? Number.POSITIVE_INFINITY : Math.max(SLOW_MS, SLOW_LATENCIES * latencyMs);
 }
 
-export function reduce<O>(health: Health<O>, event: HealthEvent<O>, ranges: PauseRanges, nowMs: number): Step<O> {
+export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: number): Step<O> {
   switch (event.kind) {
     case 'sent':
       return { health: { ...health, pace: paceSent(health.pace, nowMs), firstSentMs: health.firstSentMs ?? nowMs } };
     case 'succeeded':
-      return succeeded(health, event, ranges, nowMs);
+      return succeeded(health, event, nowMs);
     case 'failed':
-      return failed(health, event, ranges, nowMs);
+      return failed(health, event, nowMs);
     default: {
-      const { blame, ...todo } = reduceBlame(health.blame, event, ranges, nowMs);
+      const { blame, ...todo } = reduceBlame(health.blame, event, nowMs);
       const pace = event.kind === 'resumed' ? paceRestarted(health.pace) : health.pace;
       return { health: { ...health, blame, pace }, ...todo };
     }
@@ -123,11 +123,10 @@ export function reduce<O>(health: Health<O>, event: HealthEvent<O>, ranges: Paus
 function succeeded<O>(
   health: Health<O>,
   event: Extract<HealthEvent<O>, { kind: 'succeeded' }>,
-  ranges: PauseRanges,
   nowMs: number,
 ): Step<O> {
   const { latencyMs = event.tookMs, savedTokens } = health;
-  const { blame } = reduceBlame(health.blame, event, ranges, nowMs);
+  const { blame } = reduceBlame(health.blame, event, nowMs);
   // A rate learned from 429s outlives the circuit; one learned from an outage does not.
   const isOutageOver = health.blame.circuit !== undefined && health.blame.circuit.error.code !== 'rate_limited';
   const learned = isOutageOver ? paceRestarted(health.pace) : health.pace;
@@ -145,16 +144,16 @@ function succeeded<O>(
   };
 }
 
-function failed<O>(health: Health<O>, event: FailedEvent<O>, ranges: PauseRanges, nowMs: number): Step<O> {
+function failed<O>(health: Health<O>, event: FailedEvent<O>, nowMs: number): Step<O> {
   const isFirst = event.ownerFailures === 0;
-  const { blame, ...todo } = reduceBlame(health.blame, { ...event, isFirst }, ranges, nowMs);
+  const { blame, ...todo } = reduceBlame(health.blame, { ...event, isFirst }, nowMs);
   const busy = isBusy(event.error) ? event.owner : undefined;
   const next = { ...health, blame, pace: paceFailed(health.pace, busy, nowMs) };
   const resend = event.isTrial ? undefined : resendOf(next, event);
   if (resend !== undefined)
     return { health: { ...next, savedTokens: next.savedTokens - TOKENS_PER_RETRY }, resendAfterMs: resend, ...todo };
   const scope = scopeOf(health.blame, blame, event);
-  return { health: next, scope, ownerPause: pauseOf(blame, event, scope, ranges, nowMs), ...todo };
+  return { health: next, scope, ownerPause: pauseOf(blame, event, scope, nowMs), ...todo };
 }
 
 /** Whether a response may mean that the service is overloaded. A 503 with `Retry-After` says how long it is down. */
@@ -181,10 +180,9 @@ function scopeOf<O>(before: Blame<O>, { circuit, newestSuccess }: Blame<O>, even
 
 /** A failure with the circuit's scope does not pause its owner, except before the first success. */
 function pauseOf<O>(
-  { canaries }: Blame<O>,
+  { canaries, ranges }: Blame<O>,
   { error, ownerFailures, isTrial, tookMs, jitter }: FailedEvent<O>,
   scope: FailureScope,
-  ranges: PauseRanges,
   nowMs: number,
 ): Pause | undefined {
   const concernsOwner = OwnerTokenError.evidenceOf(error).scope === 'owner';

@@ -78,7 +78,7 @@ export class Scheduler {
     this.#owners = owners;
     this.#diagnostics = diagnostics;
     this.#later = later;
-    this.health = initialHealth(settings.requestsPerSecond);
+    this.health = initialHealth(settings.pauses, settings.requestsPerSecond);
   }
 
   /** Queues the request. If the queue is full, it takes the place of the oldest refresh, or is refused. */
@@ -233,7 +233,7 @@ export class Scheduler {
   }
 
   step(event: HealthEvent<string>, now: Instant): Step<string> {
-    const step = reduce(this.health, event, this.#settings.pauses, now.monotonicMs);
+    const step = reduce(this.health, event, now.monotonicMs);
     this.health = step.health;
     if (step.askCanary && !this.#isClosed) this.#askCanary(now);
     return step;

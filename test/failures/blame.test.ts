@@ -36,12 +36,12 @@ class Story {
   #number = 0;
 
   constructor() {
-    this.blame = initialBlame();
+    this.blame = initialBlame(RANGES);
     this.step = { blame: this.blame };
   }
 
   is(event: BlameEvent<string>): this {
-    this.step = reduceBlame(this.blame, event, RANGES, this.nowMs);
+    this.step = reduceBlame(this.blame, event, this.nowMs);
     this.blame = this.step.blame;
     return this;
   }
@@ -102,6 +102,7 @@ describe('while the circuit is closed', () => {
     expect(blame).toEqual({
       ...{ phase: 'closed', circuit: undefined, isDue: false, suspects: [], canaries: [], asked: [], outstanding: 0 },
       ...{ failedCanaries: 0, failure: undefined, newestSuccess: 0, trustedUntilMs: -Infinity, refused: 0, tried: 0 },
+      ranges: RANGES,
       trustMs: 0,
       round: 0,
     });

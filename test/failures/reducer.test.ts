@@ -34,12 +34,12 @@ class Story {
   #number = 0;
 
   constructor() {
-    this.health = initialHealth();
+    this.health = initialHealth(RANGES);
     this.step = { health: this.health };
   }
 
   is(event: HealthEvent<string>): this {
-    this.step = reduce(this.health, event, RANGES, this.nowMs);
+    this.step = reduce(this.health, event, this.nowMs);
     this.health = this.step.health;
     return this;
   }
@@ -107,13 +107,13 @@ it.each([
   ['five have succeeded and 25 ms have passed', 1_000, 5, 1_025, 23],
   ['the limit is reached', 1_000, 5, 9_000, 100],
 ])('the room is as large as its slow start says when %s', (_, firstSentMs, successes, nowMs, expected) => {
-  const health = { ...initialHealth<string>(), firstSentMs, successes };
+  const health = { ...initialHealth<string>(RANGES), firstSentMs, successes };
   expect(roomAt(health, 100, nowMs)).toBe(expected);
   expect(mayStartAtMs(health, 100, nowMs)).toBe(expected === 100 ? Infinity : nowMs + 10);
 });
 
 it('the room is the limit at once if that is less', () => {
-  expect([roomAt(initialHealth(), 4, 0), mayStartAtMs(initialHealth(), 4, 0)]).toEqual([4, Infinity]);
+  expect([roomAt(initialHealth(RANGES), 4, 0), mayStartAtMs(initialHealth(RANGES), 4, 0)]).toEqual([4, Infinity]);
 });
 
 it('the room grows from the first request on, with each success', () => {
@@ -235,7 +235,7 @@ describe('the pace', () => {
   });
 
   it('the pace has the given quota', () => {
-    expect(initialHealth(7).pace.quotaPerSecond).toBe(7);
+    expect(initialHealth(RANGES, 7).pace.quotaPerSecond).toBe(7);
   });
 
   const isPaced = ({ health }: Story) => health.pace.perSecond < Number.POSITIVE_INFINITY;

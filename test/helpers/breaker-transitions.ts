@@ -15,7 +15,7 @@ export function breakerTransitions(): string[] {
   let blame: Blame<string>;
   const step = (event: BlameEvent<string>) => {
     nowMs += 2_000;
-    ({ blame } = reduceBlame(blame, event, RANGES, nowMs));
+    ({ blame } = reduceBlame(blame, event, nowMs));
   };
   const sent = (owner: string, isTrial = false) => ({ owner, number: ++number, isTrial });
   const succeed = (owner: string, isTrial = false) => step({ kind: 'succeeded', ...sent(owner, isTrial) });
@@ -28,7 +28,7 @@ export function breakerTransitions(): string[] {
     if (blame.phase !== phase || blame.circuit !== circuit) transitions.add(`${phase} ${blame.phase}: ${event}`);
   };
   const known = () => {
-    blame = initialBlame();
+    blame = initialBlame(RANGES);
     for (const owner of ['x', 'y']) succeed(owner);
   };
   const checking = () => {
