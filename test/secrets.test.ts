@@ -21,8 +21,14 @@ function chatty(depth = 3): Error {
   const error = new Error(all, depth > 0 ? { cause: chatty(depth - 1) } : {});
   const body = { client_secret: clientSecret, appliance_owner_scope: accessKey };
   return Object.assign(error, {
-    ...{ name: all, code: all, config: { data: body, headers: { authorization: SECRETS.token } }, response: { body } },
-    ...{ [all]: 1, errors: [new Error(all)], toJSON: () => body, [Symbol(all)]: all },
+    name: all,
+    code: all,
+    config: { data: body, headers: { authorization: SECRETS.token } },
+    response: { body },
+    [all]: 1,
+    errors: [new Error(all)],
+    toJSON: () => body,
+    [Symbol(all)]: all,
   });
 }
 

@@ -34,9 +34,11 @@ function checkedProgram(): ts.Program {
   const config = ts.readConfigFile(join(ROOT, 'tsconfig.json'), ts.sys.readFile);
   const options: ts.CompilerOptions = {
     ...ts.parseJsonConfigFileContent(config.config, ts.sys, ROOT).options,
-    ...{ paths: packagePaths(), noUnusedLocals: false },
+    paths: packagePaths(),
+    noUnusedLocals: false,
     // For the examples with experimental decorators and constructor parameters as properties.
-    ...{ experimentalDecorators: true, erasableSyntaxOnly: false },
+    experimentalDecorators: true,
+    erasableSyntaxOnly: false,
   };
   const codes = new Map(examples.map(({ file, code }) => [file, code]));
   const host = ts.createCompilerHost(options);

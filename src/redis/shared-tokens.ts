@@ -80,12 +80,15 @@ export class SharedTokens implements TokenSource {
     const replicas = new Replicas(names, (mismatched) => diagnostics.keyMismatch(mismatched));
     const [sealer, known, common] = [new Sealer(sealingKeys), new KnownTokens(), { port, clock, random }];
     const wakeups = new Wakeups({
-      ...{ ...common, channel: names.channel },
+      ...common,
+      channel: names.channel,
       onOther: (message) => this.#onMessage(message),
       onSubscribeFailed: () => diagnostics.report('subscribe_failed'),
     });
     const link = new RedisLink({
-      ...{ ...common, deadlineMs: redisTimeoutMs, probe: replicas },
+      ...common,
+      deadlineMs: redisTimeoutMs,
+      probe: replicas,
       onChange: (trouble) => diagnostics.report(trouble ? 'suspended' : 'resumed', trouble && { trouble }),
     });
     const intervalMs = () => (replicas.assumed * 1_000) / (requestsPerSecond ?? Infinity);

@@ -54,15 +54,22 @@ type Options = ReturnType<typeof optionsOf>;
 function optionsOf(args: readonly string[], seed: string | undefined) {
   const flag = { type: 'boolean', default: false } as const;
   const { values, positionals: parts } = parseArgs({
-    ...{ args: [...args], allowPositionals: true },
+    args: [...args],
+    allowPositionals: true,
     options: {
-      ...{ json: flag, list: flag, docs: flag, help: flag },
-      ...{ seeds: { type: 'string', default: seed ?? '1' }, random: { type: 'string' }, subject: { type: 'string' } },
+      json: flag,
+      list: flag,
+      docs: flag,
+      help: flag,
+      seeds: { type: 'string', default: seed ?? '1' },
+      random: { type: 'string' },
+      subject: { type: 'string' },
     },
   });
   const replayed = seed !== undefined && parts.length === 0 ? 1 : undefined;
   return {
-    ...{ ...values, parts },
+    ...values,
+    parts,
     seeds: values.seeds.split(',').map((text) => integer(text, '--seeds or SEED')),
     random: values.random === undefined ? replayed : integer(values.random, '--random'),
   };

@@ -30,7 +30,10 @@ export async function play(scene: Scene, subject: Subject, seed: number): Promis
   Date.now = () => time.now(); // For libraries that take no clock, such as cockatiel.
   try {
     const client = await subject.create({
-      ...{ fetch: service.fetch, clock: time, random: seeded(seed + 2_000), scene },
+      fetch: service.fetch,
+      clock: time,
+      random: seeded(seed + 2_000),
+      scene,
       readSecret: () => service.readSecret(),
     });
     const random = seeded(seed);

@@ -16,7 +16,9 @@ export const oauthError = (status: number, error: string): Answer =>
 
 /** A page of a proxy, a firewall or a load balancer in front of the service. */
 export const htmlPage = (status: number): Answer => ({
-  ...{ ms: 15, status, headers: { 'content-type': 'text/html' } },
+  ms: 15,
+  status,
+  headers: { 'content-type': 'text/html' },
   body: '<!doctype html><title>Something went wrong</title>',
 });
 

@@ -64,7 +64,10 @@ export const registry: Subject = {
     const options = { baseUrl: BASE_URL, clientId: 'client', clientSecret: readSecret };
     const source = new TokenEndpoint({ ...options, fetch: fetch as typeof globalThis.fetch, clock });
     const tokens = new OwnerTokenRegistry({
-      ...{ source, clock, random, maxOwners: 100_000 },
+      source,
+      clock,
+      random,
+      maxOwners: 100_000,
       ...(concurrency !== undefined && { concurrency }),
     });
     return {

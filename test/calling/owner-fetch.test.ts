@@ -298,7 +298,7 @@ it('a Request may serve as the options for another URL, as with fetch', async ()
   await using service = await accepting('t2');
   const call = fetchFor(new NumberedTokens(), service.origin);
   const like = new Request('https://elsewhere.example', { method: 'POST', body: 'x', headers: { 'x-a': '1' } });
-  expect(((await call(service.origin, { ...like, ...{} })) && (await call(service.origin, like))).status).toBe(200);
+  expect(((await call(service.origin, { ...like })) && (await call(service.origin, like))).status).toBe(200);
   expect(service.received.at(-1)).toMatchObject({ method: 'POST', body: 'x', headers: { 'x-a': '1' } });
 });
 

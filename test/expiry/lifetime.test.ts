@@ -89,7 +89,7 @@ describe('planLife', () => {
 
   it('a refresh hint ends the refresh window and shortens it in proportion, and never delays a refresh', () => {
     const hinted = (refreshAfterMs: number, drawn: number, lifetimeMs = 100_000) =>
-      planLife({ ...{ requestedAtMs: 0, lifetimeMs, refreshAfterMs }, refreshWindow: [0.6, 0.8], random: () => drawn });
+      planLife({ requestedAtMs: 0, lifetimeMs, refreshAfterMs, refreshWindow: [0.6, 0.8], random: () => drawn });
     expect(hinted(40_000, 0)).toEqual({ refreshAtMs: 30_000, expiresAtMs: 95_000 });
     expect(hinted(40_000, 1).refreshAtMs).toBeCloseTo(40_000, 6);
     expect(hinted(80_000, 0.5).refreshAtMs).toBe(70_000);

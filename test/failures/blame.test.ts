@@ -100,8 +100,19 @@ describe('while the circuit is closed', () => {
     const { blame } = new Story();
     expect([mayStart(blame), trialDueAtMs(blame), refusingCircuit(blame, 0)]).toEqual([true, undefined, undefined]);
     expect(blame).toEqual({
-      ...{ phase: 'closed', circuit: undefined, isDue: false, suspects: [], canaries: [], asked: [], outstanding: 0 },
-      ...{ failedCanaries: 0, failure: undefined, newestSuccess: 0, trustedUntilMs: -Infinity, refused: 0, tried: 0 },
+      phase: 'closed',
+      circuit: undefined,
+      isDue: false,
+      suspects: [],
+      canaries: [],
+      asked: [],
+      outstanding: 0,
+      failedCanaries: 0,
+      failure: undefined,
+      newestSuccess: 0,
+      trustedUntilMs: -Infinity,
+      refused: 0,
+      tried: 0,
       ranges: RANGES,
       trustMs: 0,
       round: 0,

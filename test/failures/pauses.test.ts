@@ -44,7 +44,9 @@ describe('the pause of an owner', () => {
   it.each([REFUSED, DOWN])('the pause of an owner is as long as Retry-After says, whatever its cap', ({ code }) => {
     const error = new OwnerTokenError(code, 'no', { retryAfterMs: 3_600_000 });
     expect(ownerPause(error, 5, true, RANGES, NOW_MS, 0)).toEqual({
-      ...{ error, count: 5, retryAtMonotonicMs: NOW_MS + 3_600_000 },
+      error,
+      count: 5,
+      retryAtMonotonicMs: NOW_MS + 3_600_000,
     });
   });
 

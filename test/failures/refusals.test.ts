@@ -11,8 +11,12 @@ it('what a source threw stays what it is if it is one of ours, but is the ownerâ
   const error = failureOf(down, 'owner_x', 'key-123', now);
   expect(error).not.toBe(down);
   expect(error).toMatchObject({
-    ...{ code: 'endpoint_unavailable', message: 'it is down', status: 503 },
-    ...{ owner: 'owner_x', failedAtMs: now.wallMs, retryAtMs: undefined },
+    code: 'endpoint_unavailable',
+    message: 'it is down',
+    status: 503,
+    owner: 'owner_x',
+    failedAtMs: now.wallMs,
+    retryAtMs: undefined,
   });
   expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
 });
@@ -34,8 +38,12 @@ it('what a source threw has every occurrence of the access key redacted in its m
 it('what a source threw is the ownerâ€™s source_failed otherwise, with nothing of what it said', () => {
   const error = failureOf(new RangeError('canary-7c1d'), 'owner_x', 'key-123', now);
   expect(error).toMatchObject({
-    ...{ code: 'source_failed', failureScope: 'owner', owner: 'owner_x', failedAtMs: now.wallMs },
-    ...{ message: 'the token source, or a function given to it, threw', cause: { name: 'RangeError' } },
+    code: 'source_failed',
+    failureScope: 'owner',
+    owner: 'owner_x',
+    failedAtMs: now.wallMs,
+    message: 'the token source, or a function given to it, threw',
+    cause: { name: 'RangeError' },
   });
   expect(JSON.stringify(error)).not.toContain('canary');
 });
@@ -62,7 +70,10 @@ describe('fresh tokens that were refused', () => {
     expect(pauseAfter(3)).toMatchObject({ count: 1, retryAtMonotonicMs: 5_750 });
     expect(pauseAfter(5)).toMatchObject({ count: 3, retryAtMonotonicMs: 8_000 });
     expect(pauseAfter(3)?.error).toMatchObject({
-      ...{ code: 'token_rejected', failureScope: 'owner', owner: 'owner_x', failedAtMs: now.wallMs },
+      code: 'token_rejected',
+      failureScope: 'owner',
+      owner: 'owner_x',
+      failedAtMs: now.wallMs,
       message: 'the last 3 tokens of this owner were rejected while they were fresh',
     });
   });
@@ -76,8 +87,11 @@ describe('a refusal', () => {
     const error = refused(6_250);
     expect(error).not.toBe(down);
     expect(error).toMatchObject({
-      ...{ code: 'endpoint_unavailable', status: 503, owner: 'owner_y' },
-      ...{ failedAtMs: 1_002_000, retryAtMs: 1_006_250 },
+      code: 'endpoint_unavailable',
+      status: 503,
+      owner: 'owner_y',
+      failedAtMs: 1_002_000,
+      retryAtMs: 1_006_250,
       message: 'token requests are paused; next attempt in 1.3 s (last failure 3.0 s ago): it is down',
     });
   });

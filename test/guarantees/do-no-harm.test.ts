@@ -195,7 +195,8 @@ describe('O5', () => {
     let asked = 0;
     const fail: Fail = (call, clock) => clock.setTimeout(() => failing('rate_limited')(call, clock), 20);
     const { registry, clock, outcomes, call, pass } = stage(() => (++asked > 100 ? fail : undefined), {
-      ...{ concurrency: 1, maxQueueMs: 2_000 },
+      concurrency: 1,
+      maxQueueMs: 2_000,
     });
     for (const key of keys(100)) {
       call(key);

@@ -160,7 +160,8 @@ describe.each(TRANSPORTS)('through %s', (name, transport) => {
     const baseUrl = service.url.replace('http:', 'https:');
     service.onConnection((socket) => socket.write('HTTP/1.1 400 Bad Request\r\n\r\n'));
     expect(await failureOf(endpoint({ ...transport, baseUrl }).requestToken('key'))).toMatchObject({
-      ...{ code: 'endpoint_unavailable', failureScope: 'owner' },
+      code: 'endpoint_unavailable',
+      failureScope: 'owner',
     });
   });
 });

@@ -39,11 +39,9 @@ describe('M6 two copies', () => {
   it('M6 two copies know each other’s errors: by instanceof, by isOwnerTokenError, and thrown by a source', async () => {
     for (const [ours, theirs] of [copies, copies.toReversed()] as [Copy, Copy][]) {
       const error = new theirs.OwnerTokenError('rate_limited', 'slow down', {
-        ...{
-          failureScope: 'endpoint',
-          retryAfterMs: 5_000,
-          cause: Object.assign(new Error('?'), { code: 'ECONNRESET' }),
-        },
+        failureScope: 'endpoint',
+        retryAfterMs: 5_000,
+        cause: Object.assign(new Error('?'), { code: 'ECONNRESET' }),
       });
       expect(error instanceof ours.OwnerTokenError).toBe(true);
       expect(ours.isOwnerTokenError(error)).toBe(true);

@@ -67,11 +67,15 @@ const ANSWERS: Record<string, Answer> = {
 
 function client(service: { url: string }, emissions: Emissions, clock?: ManualClock) {
   const source = new TokenEndpoint({
-    ...{ baseUrl: service.url, clientId: 'the-client', clientSecret },
+    baseUrl: service.url,
+    clientId: 'the-client',
+    clientSecret,
     ...(clock && { clock }),
   });
   return new OwnerTokenRegistry({
-    ...{ source, logger: emissions.logger, pauses: { owner: NO_PAUSE, client: NO_PAUSE, endpoint: NO_PAUSE } },
+    source,
+    logger: emissions.logger,
+    pauses: { owner: NO_PAUSE, client: NO_PAUSE, endpoint: NO_PAUSE },
     ...(clock && { clock }),
   });
 }

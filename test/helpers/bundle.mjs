@@ -32,9 +32,22 @@ export async function bundle(entry, patches = []) {
     },
   };
   await build({
-    ...{ cwd: ROOT, config: false, entry, outDir, plugins: [patching], deps: { onlyBundle: false } },
-    ...{ platform: 'node', target: 'node20.19', format: 'esm', dts: false, clean: false, fixedExtension: true },
-    ...{ hash: false, sourcemap: true, logLevel: 'error', outputOptions: { chunkFileNames: '[name].mjs' } },
+    cwd: ROOT,
+    config: false,
+    entry,
+    outDir,
+    plugins: [patching],
+    deps: { onlyBundle: false },
+    platform: 'node',
+    target: 'node20.19',
+    format: 'esm',
+    dts: false,
+    clean: false,
+    fixedExtension: true,
+    hash: false,
+    sourcemap: true,
+    logLevel: 'error',
+    outputOptions: { chunkFileNames: '[name].mjs' },
   });
   for (const { file, from } of left) throw new Error(`does not apply to ${file}: ${from}`);
   return Object.fromEntries(Object.keys(entry).map((name) => [name, join(outDir, `${name}.mjs`)]));

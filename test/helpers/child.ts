@@ -19,8 +19,14 @@ export class Children implements Disposable {
     mkdirSync(join(ROOT, 'reports'), { recursive: true });
     this.#folder = mkdtempSync(join(ROOT, 'reports', 'child-'));
     buildSync({
-      ...{ absWorkingDir: ROOT, entryPoints: ['src/index.ts'], outfile: join(this.#folder, 'index.js') },
-      ...{ bundle: true, packages: 'external', platform: 'node', format: 'esm', target: 'node20.19' },
+      absWorkingDir: ROOT,
+      entryPoints: ['src/index.ts'],
+      outfile: join(this.#folder, 'index.js'),
+      bundle: true,
+      packages: 'external',
+      platform: 'node',
+      format: 'esm',
+      target: 'node20.19',
     });
   }
 

@@ -61,7 +61,11 @@ export class ModelFleet {
     });
     const random = this.#random;
     const shared = new SharedTokens({
-      ...{ source: this.source, redis, sealingKeys: [SEALING_KEY], clock, random },
+      source: this.source,
+      redis,
+      sealingKeys: [SEALING_KEY],
+      clock,
+      random,
       ...rest,
     });
     const registry = new OwnerTokenRegistry({ source: shared, clock, random, ...registryOptions });

@@ -69,7 +69,9 @@ export class TracedFleet implements AsyncDisposable {
       () => subscriber.destroy(),
     );
     const endpoint = new TokenEndpoint({
-      ...{ baseUrl, clientId: 'client', clientSecret: 'secret' },
+      baseUrl,
+      clientId: 'client',
+      clientSecret: 'secret',
       fetch: async (url, init) => {
         this.#record(name, 'S', `${init?.method} ${new URL(`${url}`).pathname}`);
         const response = await fetch(url, init);

@@ -13,7 +13,9 @@ function linked(isReady?: () => boolean | undefined) {
       run: ({ name }) => new Promise((resolve, reject) => sent.push({ name, resolve, reject })),
       ...(isReady && { isReady }),
     },
-    ...{ deadlineMs: 250, clock, random: () => 1 },
+    deadlineMs: 250,
+    clock,
+    random: () => 1,
     probe: { operation: [ANNOUNCE, 'replicas', []], onReply: () => {} },
     onChange: (trouble) => events.push(trouble ?? 'resumed'),
   });

@@ -141,8 +141,12 @@ describe('rejections', () => {
 
   const asToken = (value: string, expiresAtMs = Infinity) =>
     new AccessToken({
-      ...{ value, tokenType: 'Bearer', fingerprint: '', issuedAtMs: 0 },
-      ...{ refreshAtMs: expiresAtMs, expiresAtMs },
+      value,
+      tokenType: 'Bearer',
+      fingerprint: '',
+      issuedAtMs: 0,
+      refreshAtMs: expiresAtMs,
+      expiresAtMs,
     });
 
   it('a replica that does not know the generation of a rejected token recognizes it, and drops it for all', async () => {

@@ -8,7 +8,10 @@ import type { IssuedToken } from '../../src/token.ts';
 const NOW = Date.UTC(2030, 0, 1);
 const jwt = (claims: object) => `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.c2ln`;
 const shared = (changes: Partial<SharedToken> = {}): SharedToken => ({
-  ...{ token: 'opaque', response: { expires_in: 600 }, requestedAtUs: 1, lifetimeMs: 600_000 },
+  token: 'opaque',
+  response: { expires_in: 600 },
+  requestedAtUs: 1,
+  lifetimeMs: 600_000,
   ...changes,
 });
 const lifetimeBy = (policy: ExpiryPolicy) => (grant: IssuedToken) =>

@@ -9,7 +9,10 @@ function setUp(port: Partial<RedisPort> = {}) {
   const clock = new ManualClock();
   const told: string[] = [];
   const wakeups = new Wakeups({
-    ...{ port: { run: async () => [], ...port }, channel: 'wake', clock, random: () => 1 },
+    port: { run: async () => [], ...port },
+    channel: 'wake',
+    clock,
+    random: () => 1,
     onOther: (message) => told.push(message),
     onSubscribeFailed: () => told.push('subscribe_failed'),
   });

@@ -92,8 +92,12 @@ it('clearing the owner table returns the unsettled requests, even if these are r
 /** Fresh before second 1,600 of the timeline, or another. */
 const tokenNamed = (value: string, refreshAtMs = 1_600_000) =>
   new AccessToken({
-    ...{ value, tokenType: 'Bearer', fingerprint: `token_${value}` },
-    ...{ issuedAtMs: 1_000_000, refreshAtMs, expiresAtMs: refreshAtMs + 350_000 },
+    value,
+    tokenType: 'Bearer',
+    fingerprint: `token_${value}`,
+    issuedAtMs: 1_000_000,
+    refreshAtMs,
+    expiresAtMs: refreshAtMs + 350_000,
   });
 
 class Stage {

@@ -222,7 +222,9 @@ describe('fingerprint', () => {
       Array(3).fill('customer 5'),
     );
     expect(await registry.warmUp(['key-1'])).toEqual({
-      ...{ total: 1, ready: 0, failedCount: 1 },
+      total: 1,
+      ready: 0,
+      failedCount: 1,
       failed: [{ owner: 'customer 5', code: 'owner_refused' }],
     });
   });
@@ -299,8 +301,21 @@ it('stats are counted as they happen', async () => {
   await settle();
   const { pauses, ...counts } = registry.stats();
   expect(counts).toEqual({
-    ...{ owners: 2, usable: 0, inFlight: 1, slow: 0, concurrency: 1, queued: 1, waiting: 3 },
-    ...{ hits: 3, joined: 3, requests: 4, refreshes: 1, canaries: 0, failures: 1, rejections: 1, evictions: 0 },
+    owners: 2,
+    usable: 0,
+    inFlight: 1,
+    slow: 0,
+    concurrency: 1,
+    queued: 1,
+    waiting: 3,
+    hits: 3,
+    joined: 3,
+    requests: 4,
+    refreshes: 1,
+    canaries: 0,
+    failures: 1,
+    rejections: 1,
+    evictions: 0,
     refused: { owner: 0, client: 0, endpoint: 0 },
   });
   expect(pauses).toEqual({ owners: 1 });

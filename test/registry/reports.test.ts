@@ -53,8 +53,14 @@ it('the list of owners says since when an owner fails, why, how often, until whe
   clock.advance(1_000);
   const { retryAtMs } = await errorOf(registry.getToken('key-1'));
   const failure = {
-    ...{ code: 'owner_refused', message: 'the key is revoked', status: 400, oauthError: 'invalid_grant' },
-    ...{ sinceMs: failedFirstMs, failedAtMs: failedFirstMs + 1_000, failures: 2, retryAtMs },
+    code: 'owner_refused',
+    message: 'the key is revoked',
+    status: 400,
+    oauthError: 'invalid_grant',
+    sinceMs: failedFirstMs,
+    failedAtMs: failedFirstMs + 1_000,
+    failures: 2,
+    retryAtMs,
   };
   const state = { phase: 'backing-off', code: 'owner_refused', retryAtMs };
   expect(registry.owners()).toEqual([{ owner: 'OWNER 1', ...state, issuedAtMs: startMs, failure }]);

@@ -81,20 +81,20 @@ function knownFailureFor(fault: Fault, accessKey: string, random: Random): Owner
       return new OwnerTokenError('owner_refused', `answered 403 to ${accessKey}`, { status: 403 });
     case 'refused':
       return new OwnerTokenError('owner_refused', 'answered 400', {
-        ...{ status: 400, oauthError: 'invalid_grant' },
+        status: 400,
+        oauthError: 'invalid_grant',
       });
     case 'invalid-client':
       return new OwnerTokenError('client_refused', 'answered 401', {
-        ...{ status: 401, oauthError: 'invalid_client' },
+        status: 401,
+        oauthError: 'invalid_client',
       });
     case 'rate-limited':
       return new OwnerTokenError('rate_limited', 'answered 429', { status: 429 });
     case 'rate-limited-for':
       return new OwnerTokenError('rate_limited', 'answered 429', {
-        ...{
-          status: 429,
-          retryAfterMs: random.pick([0, -5, 1_000, 2_000, 30_000, 1e12, Number.NaN, Number.POSITIVE_INFINITY]),
-        },
+        status: 429,
+        retryAfterMs: random.pick([0, -5, 1_000, 2_000, 30_000, 1e12, Number.NaN, Number.POSITIVE_INFINITY]),
       });
     case 'broken':
       return new OwnerTokenError('endpoint_unavailable', 'answered 503', { status: 503 });

@@ -8,7 +8,10 @@ import { WorldClock } from './world-clock.ts';
 it('a queue timer that fires early by a fraction of a millisecond is not restarted over and over', async () => {
   const clock = new WorldClock();
   const registry = new OwnerTokenRegistry({
-    ...{ clock, concurrency: 1, maxQueueMs: 30_000, requestTimeoutMs: 3_600_000 },
+    clock,
+    concurrency: 1,
+    maxQueueMs: 30_000,
+    requestTimeoutMs: 3_600_000,
     source: { requestToken: () => new Promise(() => {}) },
   });
   const codes: unknown[] = [];
@@ -31,7 +34,8 @@ it('a token dated before the wall clock was set back does not live longer becaus
   const clock = new WorldClock();
   let answer = (_issued: IssuedToken) => {};
   const registry = new OwnerTokenRegistry({
-    ...{ clock, random: () => 0 },
+    clock,
+    random: () => 0,
     source: {
       requestToken: () =>
         new Promise((resolve) => {

@@ -58,11 +58,20 @@ export function drawOptions(random: Random, owners: number, profile: Profile): D
   const longestPauseMs = Math.max(300_000, ...Object.values(pauses ?? {}).map(({ capMs }) => capMs));
   return {
     watched: {
-      ...{ maxOwners, maxQueued, maxQueueMs, timeoutMs: profile.timeoutMs, longestPauseMs, requestsPerSecond },
+      maxOwners,
+      maxQueued,
+      maxQueueMs,
+      timeoutMs: profile.timeoutMs,
+      longestPauseMs,
+      requestsPerSecond,
       concurrency: concurrency ?? 100,
     },
     options: {
-      ...{ maxOwners, concurrency, requestsPerSecond, maxQueued, maxQueueMs },
+      maxOwners,
+      concurrency,
+      requestsPerSecond,
+      maxQueued,
+      maxQueueMs,
       ...(pauses && { pauses }),
       ...(random.chance(0.3) && {
         refreshWindow: random.pick<[number, number]>([
@@ -125,7 +134,8 @@ export function optionsFor(
   };
   return {
     ...drawn.options,
-    ...{ source, clock },
+    source,
+    clock,
     random: () => random.next(),
     ...(hooks !== 'none' && { logger: { debug: log, info: log, warn: log } }),
     expiry: {

@@ -83,7 +83,12 @@ export class Oracle {
     const held = this.registry.peek(key)?.value;
     if (!this.closed) this.#tokens.checkStillHeld(owner, held);
     const call: Call = {
-      ...{ owner, controller, held, step, over: false, token: undefined },
+      owner,
+      controller,
+      held,
+      step,
+      over: false,
+      token: undefined,
       aborted: controller?.signal.aborted === true,
       generation: this.generationOf(owner),
       sinceMs: clock.monotonicMs,
@@ -188,7 +193,9 @@ export class Oracle {
     const isSecond = this.#tokens.requested(owner, request);
     const stats = this.registry.stats();
     const mark = {
-      ...{ owner, isSecond, sentMs: this.world.clock.monotonicMs },
+      owner,
+      isSecond,
+      sentMs: this.world.clock.monotonicMs,
       mayBeTrial: this.#circuits.mayBeTrial(stats),
     };
     this.#requests.sent(mark);

@@ -33,7 +33,9 @@ export class Registries {
     const oracle: Oracle = new Oracle(world, this.#added++, keys, drawn.watched);
     const parts = {
       source: service.sourceFor(() => oracle),
-      ...{ clock, random, oracle: () => oracle },
+      clock,
+      random,
+      oracle: () => oracle,
       mischief: () => this.#callBack(oracle),
     };
     world.trace(`registry ${oracle.index}: ${JSON.stringify({ ...drawn.watched, hooks: drawn.hooks })}`);

@@ -155,7 +155,14 @@ export class ServiceModel {
       const sentMs = this.#clock.monotonicMs;
       const latencyMs = fault === 'hang' ? Number.POSITIVE_INFINITY : this.#random.span(1, this.profile.latencyMs);
       this.asked.push({
-        ...{ oracle, owner, fault, request, mark, resolve, reject, sentMs },
+        oracle,
+        owner,
+        fault,
+        request,
+        mark,
+        resolve,
+        reject,
+        sentMs,
         sentWallMs: this.#clock.wallMs,
         dueMs: sentMs + latencyMs,
         deadlineMs: sentMs + this.profile.timeoutMs,

@@ -116,7 +116,8 @@ describe('behind a proxy', () => {
       expect(await tokenOver(service.baseUrl, transportTo(withPassword))).toBe('issued');
       const endpoint = new TokenEndpoint({ baseUrl: service.baseUrl, ...CREDENTIALS, ...transportTo(proxy.url) });
       expect(await failureOf(endpoint.requestToken('owner'))).toMatchObject({
-        ...{ code: 'endpoint_unavailable', status: 407 },
+        code: 'endpoint_unavailable',
+        status: 407,
         message: expect.stringMatching(/407.*proxy/),
       });
       expect(service.clients).toHaveLength(1);

@@ -28,7 +28,9 @@ const { ownSource } = (await import(file)) as {
 const CREDENTIALS = { clientId: 'the-client', clientSecret: 'the-secret' };
 
 const fieldsFor = (accessKey: string) => ({
-  ...{ grant_type: 'client_credentials', client_id: CREDENTIALS.clientId, client_secret: CREDENTIALS.clientSecret },
+  grant_type: 'client_credentials',
+  client_id: CREDENTIALS.clientId,
+  client_secret: CREDENTIALS.clientSecret,
   appliance_owner_scope: accessKey,
 });
 

@@ -682,7 +682,11 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
         const rules = scheme === 'light' ? undefined : ['color-contrast'];
         const over = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
         expect({ screen, scheme, width, over, violations: await seriousViolations(page, rules) }).toEqual({
-          ...{ screen, scheme, width, over: 0, violations: [] },
+          screen,
+          scheme,
+          width,
+          over: 0,
+          violations: [],
         });
       }
     }

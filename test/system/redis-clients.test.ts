@@ -62,7 +62,12 @@ async function exercise(ports: readonly [RedisPort, RedisPort], owners: string[]
   const [owner = ''] = owners;
   const { token } = await second.requestToken(owner, requestOf());
   const rejected = new AccessToken({
-    ...{ value: token, tokenType: 'Bearer', fingerprint: '', issuedAtMs: 0, refreshAtMs: 1, expiresAtMs: 1 },
+    value: token,
+    tokenType: 'Bearer',
+    fingerprint: '',
+    issuedAtMs: 0,
+    refreshAtMs: 1,
+    expiresAtMs: 1,
   });
   source.script((call) =>
     call.fail(new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint', status: 503 })),
@@ -348,7 +353,9 @@ describe.skipIf(noRedis)('L2: the documented rights, behind sentinels', () => {
   const open: Record<string, (sentinel: number) => Promise<RedisPort>> = {
     ioredis: async (port) => {
       const client = new Redis({
-        ...{ sentinels: [{ host: '127.0.0.1', port }], name: 'main', socketTimeout: 3_000 },
+        sentinels: [{ host: '127.0.0.1', port }],
+        name: 'main',
+        socketTimeout: 3_000,
         ...USER,
       });
       client.on('error', () => {});
@@ -357,7 +364,8 @@ describe.skipIf(noRedis)('L2: the documented rights, behind sentinels', () => {
     },
     'node-redis': async (port) => {
       const client = createSentinel({
-        ...{ name: 'main', sentinelRootNodes: [{ host: '127.0.0.1', port }] },
+        name: 'main',
+        sentinelRootNodes: [{ host: '127.0.0.1', port }],
         nodeClientOptions: USER,
         scanInterval: 500,
       });

@@ -52,7 +52,11 @@ async function scene(): Promise<Scene> {
     (redis) => new SharedTokens({ source, redis, sealingKeys: [SEALING_KEY], redisTimeoutMs: DEADLINE_MS }),
   );
   const at: Scene = {
-    ...{ server, proxy, admin, source, shared },
+    server,
+    proxy,
+    admin,
+    source,
+    shared,
     registries: shared.map((one) => new OwnerTokenRegistry({ source: one })),
     [Symbol.asyncDispose]: async () => {
       admin.disconnect();

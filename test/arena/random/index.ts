@@ -14,8 +14,16 @@ import { drawTroubles } from './troubles.ts';
 export function randomWorld(seed: number): Scene {
   const random = new Random(seed);
   const draft: Draft = {
-    ...{ random, said: [], tokenLifeS: random.span(30, 3_600) },
-    ...{ minutes: 0, tenants: [], latencyMs: 0, lateMs: 2_000, failures: [], limits: [], uncounted: [] },
+    random,
+    said: [],
+    tokenLifeS: random.span(30, 3_600),
+    minutes: 0,
+    tenants: [],
+    latencyMs: 0,
+    lateMs: 2_000,
+    failures: [],
+    limits: [],
+    uncounted: [],
   };
   drawClientele(draft);
   drawLatency(draft);
@@ -23,7 +31,8 @@ export function randomWorld(seed: number): Scene {
   drawTokenUse(draft);
   const { random: _random, said, failures, limits, ...scene } = draft;
   return {
-    ...{ ...scene, name: `world ${seed}: ${said.join('; ')}; tokens of ${scene.tokenLifeS} s` },
+    ...scene,
+    name: `world ${seed}: ${said.join('; ')}; tokens of ${scene.tokenLifeS} s`,
     rules: () => [...failures, ...limits.map((make) => make())],
   };
 }

@@ -3,18 +3,24 @@
 import { MIN, SEC, type Span, type TenantGroup } from '../scene.ts';
 
 export const tenants = (count: number, more: Partial<TenantGroup> = {}): TenantGroup => ({
-  ...{ name: 'tenants', count, everyMs: 20 * SEC },
+  name: 'tenants',
+  count,
+  everyMs: 20 * SEC,
   ...more,
 });
 
 export const newcomers = (perSecond: number, more: Partial<TenantGroup> = {}): TenantGroup => ({
-  ...{ name: 'newcomers', perSecond },
+  name: 'newcomers',
+  perSecond,
   ...more,
 });
 
 /** Owners that get no token, whoever asks. */
 export const dead = (count: number, more: Partial<TenantGroup> = {}): TenantGroup => ({
-  ...{ name: 'dead', count, everyMs: 30 * SEC, ill: true },
+  name: 'dead',
+  count,
+  everyMs: 30 * SEC,
+  ill: true,
   ...more,
 });
 

@@ -27,8 +27,10 @@ const SIDE_BY_SIDE = 4;
 
 const { values } = parseArgs({
   options: {
-    ...{ scenes: { type: 'string' }, peers: { type: 'string' } },
-    ...{ json: { type: 'boolean' }, docs: { type: 'boolean' } },
+    scenes: { type: 'string' },
+    peers: { type: 'string' },
+    json: { type: 'boolean' },
+    docs: { type: 'boolean' },
   },
 });
 if (values.docs && values.peers) {

@@ -47,7 +47,10 @@ function start(worlds: readonly World[]): void {
     const source =
       client && subscriber
         ? new SharedTokens({
-            ...{ source: endpoint, redis: fromNodeRedis(client, { subscriber }), prefix, sealingKeys: [SEALING_KEY] },
+            source: endpoint,
+            redis: fromNodeRedis(client, { subscriber }),
+            prefix,
+            sealingKeys: [SEALING_KEY],
             // More processes than cores: what is slow then is not Redis.
             redisTimeoutMs: 2_000,
           })

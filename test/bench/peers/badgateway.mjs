@@ -5,8 +5,11 @@ export const badgateway = {
   async open({ tokenUrl, clientId, clientSecret }) {
     const { OAuth2Client, OAuth2Fetch } = await import('@badgateway/oauth2-client');
     const client = new OAuth2Client({
-      ...{ server: new URL(tokenUrl).origin, tokenEndpoint: new URL(tokenUrl).pathname },
-      ...{ clientId, clientSecret, authenticationMethod: 'client_secret_post' },
+      server: new URL(tokenUrl).origin,
+      tokenEndpoint: new URL(tokenUrl).pathname,
+      clientId,
+      clientSecret,
+      authenticationMethod: 'client_secret_post',
     });
     const owners = new Map();
     const of = (accessKey) => {

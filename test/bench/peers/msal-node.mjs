@@ -16,8 +16,11 @@ export const msalNode = {
     });
     const client = new ConfidentialClientApplication({
       auth: {
-        ...{ clientId, clientSecret, authorityMetadata },
-        ...{ authority: AUTHORITY, knownAuthorities: [new URL(AUTHORITY).host] },
+        clientId,
+        clientSecret,
+        authorityMetadata,
+        authority: AUTHORITY,
+        knownAuthorities: [new URL(AUTHORITY).host],
       },
       system: { protocolMode: ProtocolMode.OIDC },
     });

@@ -87,7 +87,9 @@ export function lruCacheFetch(max) {
 const bodyOf = ({ clientId, clientSecret }, accessKey) =>
   JSON.stringify({
     grant_type: 'client_credentials',
-    ...{ client_id: clientId, client_secret: clientSecret, appliance_owner_scope: accessKey },
+    client_id: clientId,
+    client_secret: clientSecret,
+    appliance_owner_scope: accessKey,
   });
 
 /** A POST over a keep-alive agent, and a Map of the tokens and their expiries: no deadline, no bound, no shared request. */

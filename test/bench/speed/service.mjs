@@ -30,7 +30,8 @@ export async function startService(options = {}) {
     baseUrl: `http://127.0.0.1:${port}`,
     tokenUrl: `http://127.0.0.1:${port}/auth/v1/token`,
     resourceUrl: (accessKey) => `http://127.0.0.1:${port}/resource/${accessKey}`,
-    ...{ clientId: 'client', clientSecret: 'secret' },
+    clientId: 'client',
+    clientSecret: 'secret',
     /** How many token requests there were. */
     requests: () => ask('requests'),
     /** Every token request hangs; ending that breaks their connections. */
