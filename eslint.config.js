@@ -1,6 +1,6 @@
 /**
- * Only what needs types: promises that nobody waits for are how requests start twice and rejections go unhandled.
- * Everything else is Biome's.
+ * What needs types, because promises that nobody waits for are how requests start twice and rejections go unhandled; and
+ * what Biome has no rule for.
  */
 
 import { defineConfig } from 'eslint/config';
@@ -23,6 +23,13 @@ export default defineConfig(
       '@typescript-eslint/only-throw-error': 'error',
       '@typescript-eslint/return-await': ['error', 'error-handling-correctness-only'],
       '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector: 'ObjectExpression > SpreadElement > ObjectExpression',
+          message: 'Write the properties out: a spread of a literal only keeps the formatter from doing so.',
+        },
+      ],
     },
   },
   {
