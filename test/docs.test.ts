@@ -217,6 +217,53 @@ describe('pictures', () => {
   });
 });
 
+describe('figures', () => {
+  /** What a figure's unit makes of the code's number. A unit that is not here is only measured. */
+  const CODE_UNITS: Record<string, number> = { ms: 1, s: 1_000, '%': 0.01, bytes: 1, KiB: 1_024, MiB: 1_048_576 };
+  const FIGURE =
+    /(?<![\w`.,#-])(?:([\d.,]*\d) to )?([\d.,]*\d)(?: ?(%|×)|[ -](ms|s|bytes?|[KM]iB|[kKMG]B|ns|µs|times)(?!\w))/g;
+  /** Other tests compare these with stored results, or with a new run, and run the code. */
+  const COMPARED = /<!-- [\w-]+(?: \w+)? -->.*?<!-- end -->|<!-- results: .*|^```.*?^```$/gms;
+
+  function figuresOf(page: string): string[] {
+    const text = textOf(page).replace(COMPARED, '');
+    return [...text.matchAll(FIGURE)].map(([figure]) => figure);
+  }
+
+  function numbersOfCode(): Set<number> {
+    const sources = ['src', 'test/arena'].flatMap((folder) => pathsBelow(folder).map((path) => `${folder}/${path}`));
+    const code = [...sources, 'docs/monitoring/prometheus-alerts.yaml'].map(textOf).join('\n');
+    const withoutComments = code.replace(/^\s*(\/?\*|\/\/).*$/gm, '');
+    return new Set(
+      [...withoutComments.matchAll(/(?<![\w.])\d[\d_]*(\.\d+)?/g)].map(([text]) => Number(text.replaceAll('_', ''))),
+    );
+  }
+
+  it('a figure with a unit comes from a stored result, or is a number of the code', () => {
+    const numbers = numbersOfCode();
+    const written = pages().filter((page) => page !== REFERENCE);
+    const figures = written.flatMap((page) => figuresOf(page).map((figure) => ({ page, figure })));
+    expect(figures.length).toBeGreaterThan(50);
+    const isOfCode = ({ figure }: { figure: string }) => {
+      const [[, least, most, sign, unit = sign ?? ''] = []] = figure.matchAll(FIGURE);
+      const scale = CODE_UNITS[unit];
+      const values = [least, most].flatMap((text) => (text === undefined ? [] : [Number(text.replaceAll(',', ''))]));
+      return scale !== undefined && values.every((value) => numbers.has(Number((value * scale).toPrecision(10))));
+    };
+    expect(figures.filter((each) => !isOfCode(each))).toEqual([]);
+  });
+
+  it('only pages that are compared with stored results have blocks of figures', () => {
+    const board = boardDocsOf(JSON.parse(textOf('test/bench/board/results.json')));
+    const filled = [...Object.keys(board), ...Object.keys(pagesWithFigures()), 'docs/performance.md'];
+    expect(pages().filter((page) => textOf(page).includes('<!-- end -->'))).toEqual(filled.sort());
+  });
+
+  it('decisions give no figures, because nobody measures them again', () => {
+    expect(figuresOf('docs/internals/decisions.md')).toEqual([]);
+  });
+});
+
 describe('tables', () => {
   const codesOf = (page: string) => namesIn(page, '| code |');
 

@@ -33,7 +33,8 @@ export async function renewPage(randomWorlds: number): Promise<void> {
   const lines = [
     ...[page.slice(0, page.indexOf(MARK) + MARK.length), '', '## Results', ''],
     "The percentage of healthy tenants' calls served in time, and the requests that the service did not want. ✗: worse than",
-    'plain by the rules above.',
+    'plain by the rules above. CI plays **registry** and **plain** again and compares their cells; the other columns are from the last',
+    'run with `--docs`.',
     '',
     `Of ${scenes} scenes (seed 1), the rules hold against plain for ${counts}.`,
     `Of ${randomWorlds} random worlds, they hold for the registry against plain and the breaker in ${worlds}.`,
