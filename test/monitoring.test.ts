@@ -1,7 +1,8 @@
 /** The dashboard and the alert rules against what prom-client and OpenTelemetry's Prometheus exporter really export. */
 
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PrometheusExporter, PrometheusSerializer } from '@opentelemetry/exporter-prometheus';
 import { MeterProvider } from '@opentelemetry/sdk-metrics';
@@ -31,13 +32,17 @@ const QUERIES = [
 ].filter(([, expr]) => expr.includes('owner_token_')) as [string, string][];
 
 interface Panel {
+  id: number;
+  type: string;
   title: string;
-  targets?: { expr: string }[];
+  datasource?: object;
+  gridPos: { h: number; w: number; x: number; y: number };
+  targets?: { refId: string; expr: string }[];
 }
 
 type Series = Readonly<Record<string, string>>;
 
-/** The series of a scrape, with the metric as the label `__name__`. */
+/** The series of a scrape, with the metric as the label `__name__`, and the label that Prometheus adds. */
 function seriesIn(scraped: string): Series[] {
   return scraped
     .split('\n')
@@ -45,7 +50,7 @@ function seriesIn(scraped: string): Series[] {
     .map((line) => {
       const [, name = '', labels = ''] = /^(\w+)(?:\{(.*)\})? /.exec(line) ?? [];
       const pairs = [...labels.matchAll(/(\w+)="([^"]*)"/g)].map(([, label = '', value = '']) => [label, value]);
-      return { __name__: name, ...Object.fromEntries(pairs) };
+      return { __name__: name, instance: 'replica:9464', ...Object.fromEntries(pairs) };
     });
 }
 
@@ -125,6 +130,36 @@ describe('the files of docs/monitoring', () => {
       (metric) => ![...names].some((name) => name.startsWith(metric.replaceAll('.', '_'))),
     );
     expect(missing).toEqual([]);
+  });
+
+  it('the dashboard gives each panel an id and a place of its own, and reads all from the data source that the user chooses', () => {
+    const { uid, schemaVersion, templating, panels } = JSON.parse(dashboard);
+    expect([typeof uid, typeof schemaVersion]).toEqual(['string', 'number']);
+    expect(templating.list.map(({ name }: { name: string }) => name)).toEqual(['datasource', 'registry']);
+    expect(new Set(panels.map(({ id }: Panel) => id)).size).toBe(panels.length);
+    const cells = panels.flatMap(({ gridPos: { h, w, x, y } }: Panel) =>
+      Array.from({ length: h * w }, (_, at) => `${x + (at % w)} ${y + Math.floor(at / w)}`),
+    );
+    expect(new Set(cells).size).toBe(cells.length);
+    for (const { type, datasource, targets = [] } of panels as Panel[]) {
+      if (type === 'row') continue;
+      expect(datasource).toEqual(templating.list[1].datasource);
+      expect(new Set(targets.map(({ refId }) => refId)).size).toBe(targets.length);
+    }
+  });
+
+  it.skipIf(noPromtool)('promtool parses the query of every panel of the dashboard', () => {
+    const records = QUERIES.filter(([name]) => name.startsWith('the panel')).map(([, expr], at) => ({
+      record: `panel_${at}`,
+      expr: expr.replaceAll('$__rate_interval', '5m').replaceAll('$registry', '.*'),
+    }));
+    const file = join(mkdtempSync(join(tmpdir(), 'panels-')), 'rules.json');
+    writeFileSync(file, JSON.stringify({ groups: [{ name: 'panels', rules: records }] }));
+    const { status, stdout, stderr } = promtool('check', 'rules', file);
+    expect({ status, output: stdout + stderr }).toEqual({
+      status: 0,
+      output: expect.stringContaining(`${records.length} rules found`),
+    });
   });
 
   it('the files of docs/monitoring link each alert to a heading of the runbooks that says what it means, where to look, what to do and when it is over', () => {
