@@ -1,6 +1,6 @@
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { checkTls, clockDifference } from '../../../src/cli/doctor/network.ts';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../../helpers/loopback-certificate.ts';
 
@@ -13,6 +13,10 @@ afterAll(() => server.close());
 const urlOf = (host: string) => new URL(`https://${host}:${(server.address() as AddressInfo).port}`);
 
 describe('a certificate', () => {
+  afterEach(() => {
+    vi.restoreAllMocks();
+  });
+
   it.each(['127.0.0.1', 'localhost'])(
     'a certificate issued for %s by a trusted authority is valid for some more days',
     async (host) => {
@@ -23,6 +27,17 @@ describe('a certificate', () => {
       expect(text).toContain(`valid for ${facts?.daysLeft} more days`);
     },
   );
+
+  it.each([
+    [14, 'ok'],
+    [13, 'warning'],
+    [4, 'warning'],
+    [1, 'warning'],
+  ])('a certificate that is valid for %i more days is reported as %s', async (days, status) => {
+    // Half a day before its last days begin.
+    vi.spyOn(Date, 'now').mockReturnValue(Date.UTC(2120, 0, 1) - (days + 0.5) * 86_400_000);
+    expect(await checkTls(urlOf('localhost'), never, trust)).toMatchObject({ status, facts: { daysLeft: days } });
+  });
 
   it('a certificate for another name is invalid, with the reason', async () => {
     expect(await checkTls(urlOf('0.0.0.0'), never, trust)).toMatchObject({
