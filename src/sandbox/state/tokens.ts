@@ -33,12 +33,17 @@ export interface IssueOptions {
 /** Beyond this many tokens the oldest are dropped, and are unknown from then on. */
 const MAX_TOKENS = 100_000;
 
+/** Of each owner the last tokens tell whether it has a usable one: a pass over all tokens would take too long for each frame. */
+const MAX_LAST = 10;
+
 /** The issued tokens and their state. */
 export class Tokens {
   readonly #secrets: Secrets;
   readonly #byValue = new Map<string, IssuedToken>();
   /** The newest token of each access key that went to its owner. */
   readonly #newest = new Map<string, IssuedToken>();
+  /** The last tokens that went to each owner, oldest first. */
+  readonly #lastOf = new Map<string, IssuedToken[]>();
   /** Called when a token was issued or revoked. */
   onChange: ((token: IssuedToken) => void) | undefined;
 
@@ -63,7 +68,7 @@ export class Tokens {
     const previous = this.#newest.get(accessKey.id);
     if (previous && options.revokePrevious && !options.stray) this.#end(previous, nowMs);
     this.#byValue.set(value, token);
-    if (!options.stray) this.#newest.set(accessKey.id, token);
+    if (!options.stray) this.#keepLast(token);
     this.#dropOldest();
     this.onChange?.(token);
     return { value, token };
@@ -89,8 +94,11 @@ export class Tokens {
   /** The owners that hold a usable token, with the end of the newest: delivered, not revoked, not expired. */
   coveredOwners(nowMs: number): Map<string, number> {
     const covered = new Map<string, number>();
-    for (const { accessKey, expiresAtMs, delivered, revokedAtMs } of this.#byValue.values()) {
-      if (delivered && revokedAtMs === undefined && nowMs < expiresAtMs) covered.set(accessKey.ownerId, expiresAtMs);
+    for (const [owner, tokens] of this.#lastOf) {
+      const usable = tokens.findLast(
+        ({ expiresAtMs, delivered, revokedAtMs }) => delivered && revokedAtMs === undefined && nowMs < expiresAtMs,
+      );
+      if (usable) covered.set(owner, usable.expiresAtMs);
     }
     return covered;
   }
@@ -126,12 +134,19 @@ export class Tokens {
   restore(value: string, facts: Omit<IssuedToken, 'fingerprint' | 'refused' | 'delivered'>): void {
     const token = { ...facts, fingerprint: this.#secrets.fingerprint(value), refused: false, delivered: true };
     this.#byValue.set(value, token);
-    this.#newest.set(token.accessKey.id, token);
+    this.#keepLast(token);
   }
 
   clear(): void {
     this.#byValue.clear();
     this.#newest.clear();
+    this.#lastOf.clear();
+  }
+
+  #keepLast(token: IssuedToken): void {
+    const { id, ownerId } = token.accessKey;
+    this.#newest.set(id, token);
+    this.#lastOf.set(ownerId, [...(this.#lastOf.get(ownerId) ?? []).slice(1 - MAX_LAST), token]);
   }
 
   #end(token: IssuedToken, nowMs: number): void {

@@ -24,4 +24,15 @@ describe('Tokens', () => {
     expect([...tokens.entries(0)].length).toBeGreaterThanOrEqual(90_000);
     expect(new Set(values).size).toBe(values.length);
   });
+
+  it('an owner is covered by an earlier token while the newest was lost, and until it ends or is revoked', () => {
+    const { tokens, first, second } = world();
+    const { value } = tokens.issue(first, 0, OPTIONS);
+    tokens.issue(first, 500, OPTIONS).token.delivered = false;
+    tokens.issue(second, 500, { ...OPTIONS, stray: true });
+    expect([...tokens.coveredOwners(999)]).toEqual([[first.ownerId, 1000]]);
+    expect(tokens.coveredOwners(1000).size).toBe(0);
+    tokens.revoke(value, 600);
+    expect(tokens.coveredOwners(600).size).toBe(0);
+  });
 });
