@@ -120,13 +120,13 @@ export const ownTokensOnly: Expectation = (record) => {
 };
 
 /** Nearly all owners at once is a stampede, unless there are few of them. */
+const stampedeOf = (record: RunRecord, few: number): number =>
+  Math.max(few, Math.ceil(ownersOf(record.entries(() => true)).size * 0.75));
+
 export const noStampede: Expectation = (record) => {
-  const most = Math.max(16, Math.ceil(ownersOf(record.entries(() => true)).size * 0.75));
-  return fewInFlight(
-    `Has at most ${most} token requests in flight at once, three quarters of the owners`,
-    record.requests,
-    most,
-  );
+  const most = stampedeOf(record, 16);
+  const expectation = `Has at most ${most} token requests in flight at once, three quarters of the owners`;
+  return fewInFlight(expectation, record.requests, most);
 };
 
 export const fewAtOnce =
@@ -135,13 +135,12 @@ export const fewAtOnce =
     fewInFlight(`Has at most ${most} token requests in flight at once`, requests, most);
 
 export const calmRecovery =
-  (most: number): Expectation =>
-  ({ requests, start }) =>
-    fewInFlight(
-      `Has at most ${most} token requests in flight at once after the recovery`,
-      requests.filter(({ entry }) => entry.atMs >= start.recoveryAtMs),
-      most,
-    );
+  (few: number): Expectation =>
+  (record) => {
+    const most = stampedeOf(record, few);
+    const after = record.requests.filter(({ entry }) => entry.atMs >= record.start.recoveryAtMs);
+    return fewInFlight(`Has at most ${most} token requests in flight at once after the recovery`, after, most);
+  };
 
 function fewInFlight(expectation: string, requests: readonly RecordedRequest[], most: number) {
   const peak = requests.reduce((highest, { inFlight }) => Math.max(highest, inFlight), 0);

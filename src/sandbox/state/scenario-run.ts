@@ -10,8 +10,9 @@ import { findScenario, type Scenario } from './scenarios.ts';
 import { verdictOf } from './verdict.ts';
 import type { RunningScenario, ScenarioRun, ScenarioVerdict, World } from './world.ts';
 
-/** The id of a scenario's fault rule. */
+/** The ids of a scenario's fault rules: of its fault, and of the one that follows while the recovery is observed. */
 const FAULT_ID = 'scenario';
+const RECOVERY_ID = 'scenario-recovery';
 
 /** Starts a scenario, after ending the one that runs. */
 export function startScenario(world: World, name: string, options: { owner?: string } = {}): RunningScenario {
@@ -32,14 +33,14 @@ export function startScenario(world: World, name: string, options: { owner?: str
     band: world.history.begin('scenario', startedAtMs, scenario.name, endsAtMs),
     timers: [world.clock.setTimeout(() => finishScenario(world), endsAtMs - startedAtMs)],
     ...withVerdict(),
-    hasFault: fault !== undefined,
+    faultId: fault && FAULT_ID,
     undo: () => {
       undo?.();
       removeAdded();
     },
   };
   if (recoveryAtMs > startedAtMs && recoveryAtMs < endsAtMs) {
-    running.timers.push(world.clock.setTimeout(() => removeFault(world), recoveryAtMs - startedAtMs));
+    running.timers.push(world.clock.setTimeout(() => endFault(world, running, scenario), recoveryAtMs - startedAtMs));
   }
   world.scenario = running;
   world.ledger.observer = running.record;
@@ -86,7 +87,7 @@ export function finishScenario(world: World, interrupted?: string): boolean {
   world.ledger.observer = undefined;
   for (const cancel of running.timers) cancel();
   const nowMs = world.clock.now();
-  if (running.hasFault) world.faults.remove(FAULT_ID);
+  if (running.faultId !== undefined) world.faults.remove(running.faultId);
   running.undo();
   world.history.end(running.band, nowMs);
   const { name, startedAtMs } = running.run;
@@ -104,13 +105,14 @@ export function finishScenario(world: World, interrupted?: string): boolean {
 
 /** Ends a scenario whose fault was removed by hand: without it there is nothing to observe. */
 export function finishWithoutFault(world: World): void {
-  if (world.scenario?.hasFault && !world.faults.has(FAULT_ID)) finishScenario(world, 'its fault was removed');
+  const { faultId } = world.scenario ?? {};
+  if (faultId !== undefined && !world.faults.has(faultId)) finishScenario(world, 'its fault was removed');
 }
 
 /** The fault is over, the observation continues. */
-function removeFault(world: World): void {
-  if (!world.scenario) return;
-  world.scenario.hasFault = false;
+function endFault(world: World, running: RunningScenario, { recovery }: Scenario): void {
+  running.faultId = undefined;
   world.faults.remove(FAULT_ID);
+  if (recovery) running.faultId = world.faults.add({ ...recovery, id: RECOVERY_ID }, running.run.verdictAtMs);
   world.changed('scenario');
 }

@@ -60,6 +60,8 @@ export interface Scenario extends Omit<ScenarioView, 'durationMs'> {
   readonly faultMs?: number;
   /** How long the integration is observed after that. */
   readonly observeMs: number;
+  /** A fault for that time. */
+  readonly recovery?: FaultRule;
   /** Whether it concerns one owner: the given one, else the first. */
   readonly ofOneOwner?: true;
   /** Causes the situation. `covered`: owners that had a usable token. */
@@ -129,10 +131,12 @@ export const SCENARIO_TABLE: readonly Scenario[] = [
       'For 30 seconds every token request is answered with 503. A good integration retries less and less often, for ' +
       'each owner, and does not return as a stampede.',
     consequence:
-      'Revokes every token, and answers token requests with 503 for 30 s; then observes the recovery for 60 s.',
+      'Revokes every token, and answers token requests with 503 for 30 s; then observes the recovery for 60 s, with ' +
+      'answers delayed by 200 ms.',
     requires: `Requests tokens during the outage. ${NEEDS_TOKENS}`,
     faultMs: 30_000,
     observeMs: OBSERVED_RECOVERY_MS,
+    recovery: SLOW,
     owners: 1,
     start: (world) => {
       revokeAllTokens(world);

@@ -53,8 +53,8 @@ export interface RunningScenario {
   readonly timers: (() => void)[];
   readonly verdict: Promise<ScenarioVerdict>;
   readonly resolve: (verdict: ScenarioVerdict) => void;
-  /** Whether its fault rule is in force. */
-  hasFault: boolean;
+  /** The id of its fault rule that is in force. */
+  faultId: string | undefined;
   /** Restores what the scenario changed for its time alone. */
   readonly undo: () => void;
 }

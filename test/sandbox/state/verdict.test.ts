@@ -148,7 +148,7 @@ describe('a verdict', () => {
     };
     const recover = async () => {
       sandbox.clock.advance(30_000);
-      expect((await ask()).status).toBe(200);
+      await askAll(sandbox.accessKeys.slice(0, 1));
     };
     const expectations = async (times: number, everyMs: number) =>
       failedOf(
@@ -170,6 +170,21 @@ describe('a verdict', () => {
     expect(failedOf(neverBack)).toEqual([
       'Gets tokens again once the fault is over, for at least half of the owners that it met',
     ]);
+  });
+
+  it('the verdict of an outage fails nearly all owners at once after it, even where answers are quick', async () => {
+    sandbox.seed(50);
+    const keys = sandbox.accessKeys;
+    const recovery = async (atOnce: number) =>
+      failedOf(
+        await verdictOf('outage', async () => {
+          for (const key of keys) await ask(key);
+          sandbox.clock.advance(30_000);
+          for (let from = 0; from < keys.length; from += atOnce) await askAll(keys.slice(from, from + atOnce));
+        }),
+      );
+    expect(await recovery(38)).toEqual([]);
+    expect(await recovery(39)).toEqual(['Has at most 38 token requests in flight at once after the recovery']);
   });
 
   describe('of a rate-limit storm', () => {
