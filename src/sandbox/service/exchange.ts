@@ -141,6 +141,7 @@ function echoExchange(world: World, req: IncomingMessage, method: string): Excha
     kind: 'echo',
     method,
     ...(token && { app: token.accessKey.appId, owner: token.accessKey.ownerId, token: token.fingerprint }),
+    ...(token && { tokenExpiresAtMs: token.expiresAtMs }),
     ...(presented !== undefined && !token && { token: world.secrets.fingerprint(presented) }),
   };
   const tokenRefused = () => {

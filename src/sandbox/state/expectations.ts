@@ -2,6 +2,7 @@
 
 import { groupedBy } from './grouped-by.ts';
 import type { LedgerEntry } from './ledger-entry.ts';
+import { failed } from './marks.ts';
 import { ownersOf, type RecordedRequest, type RunRecord } from './run-record.ts';
 import { type Condition, type ConditionCheck, countOf, type Expectation, finding } from './verdict.ts';
 
@@ -60,12 +61,17 @@ export const ownerRequests: ConditionCheck = (record) => {
   return condition(`Requests a token for ${owner}`, countOf(own.length, 'request'), own.length > 0, otherwise);
 };
 
-/** Another owner got a token or used one. */
+/** Other owners were served to the end, or refused: an integration that stops for all owners sends nothing. */
 export const othersActive: ConditionCheck = (record) => {
+  const { owner, startedAtMs, endsAtMs } = record.start;
   const calls = record.calls.map(({ entry }) => entry).filter(({ outcome }) => outcome === 'accepted');
-  const others = [...record.entries(() => true), ...calls].filter(({ owner }) => owner !== record.start.owner);
-  const otherwise = 'No other owner requested or used a token: let the integration act for at least two owners.';
-  return condition('Acts for other owners too', requestsAndOwners(others), others.length > 0, otherwise);
+  const others = [...record.entries(() => true), ...calls].filter((entry) => entry.owner !== owner);
+  const halfMs = (startedAtMs + endsAtMs) / 2;
+  const met = others.some((entry) => failed(entry) || (entry.tokenExpiresAtMs ?? entry.atMs) >= halfMs);
+  const otherwise =
+    'In the second half of the run no other owner had a token from it, requested or used one: either the integration ' +
+    'stops for all owners when one is refused, or it did not act for another one throughout.';
+  return condition('Acts for other owners throughout', requestsAndOwners(others), met, otherwise);
 };
 
 /** A token was requested after the secret had changed. */

@@ -86,7 +86,7 @@ export interface LedgerEntry {
   readonly accessKey?: string;
   /** Fingerprint of the issued or presented token. */
   token?: string;
-  /** Epoch ms: when the issued token expires. */
+  /** Epoch ms: when that token expires. */
   tokenExpiresAtMs?: number;
   /** How it ended. */
   outcome: Outcome;
@@ -112,10 +112,8 @@ export interface LedgerEntry {
 }
 
 /** What is known of a request when it begins. */
-export type LedgerFacts = Pick<LedgerEntry, 'kind' | 'method' | 'app' | 'owner' | 'accessKey'> & {
-  token?: string;
-  wasted?: boolean;
-};
+export type LedgerFacts = Pick<LedgerEntry, 'kind' | 'method' | 'app' | 'owner' | 'accessKey'> &
+  Partial<Pick<LedgerEntry, 'token' | 'tokenExpiresAtMs' | 'wasted'>>;
 
 /**
  * Selects requests. An absent member matches all.

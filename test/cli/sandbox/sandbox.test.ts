@@ -460,7 +460,7 @@ describe('--scenario with --exit-code', () => {
     expect(junit).toContain('<testsuite name="One owner revoked" tests="5" failures="1" errors="0" time="60">');
     expect(junit).toContain('name="Does not request a token for an owner that already has a valid one">');
     expect(junit).toContain('<failure message="3 wasted requests"/>');
-    expect(junit).toContain('Acts for other owners too: 4 requests of 1 owner');
+    expect(junit).toContain('Acts for other owners throughout: 4 requests of 1 owner');
     const page = readFileSync(html, 'utf8');
     expect(page).toContain('<h2>One owner revoked: failed</h2>');
     expect(page).not.toMatch(/src=|href=|@import/);

@@ -89,6 +89,20 @@ describe('a run is not tested', () => {
     expect(verdict.conditions.map(({ met }) => met)).toEqual([true, false]);
   });
 
+  it('a run is not tested by a revoked owner if the others are not served in its second half either', async () => {
+    sandbox.setProfile({ lifetimeSeconds: 20 });
+    const verdictAfter = (waitMs: number) =>
+      verdictOf('owner-revoked', async () => {
+        await ask();
+        sandbox.clock.advance(waitMs);
+        expect((await ask(sandbox.accessKeys[1])).status).toBe(200);
+      });
+    const stopped = await verdictAfter(9_999);
+    expect(stopped.conditions.map(({ met }) => met)).toEqual([true, false]);
+    expect(stopped.reason).toContain('stops for all owners when one is refused');
+    expect(await verdictAfter(10_000)).toMatchObject({ verdict: 'passed' });
+  });
+
   it('a run is not tested when it is interrupted, whatever interrupts it', async () => {
     const interrupted: [() => unknown, string][] = [
       [() => sandbox.stopScenario(), 'it was stopped'],
@@ -115,7 +129,7 @@ describe('a verdict', () => {
     });
     expect(verdict.conditions).toEqual([
       { condition: `Requests a token for ${first?.id}`, observed: '11 requests', met: true },
-      { condition: 'Acts for other owners too', observed: '1 request of 1 owner', met: true },
+      { condition: 'Acts for other owners throughout', observed: '1 request of 1 owner', met: true },
     ]);
     const [repeats] = verdict.findings.filter(({ passed }) => !passed);
     expect(repeats).toMatchObject({
