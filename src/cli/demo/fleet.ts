@@ -4,12 +4,12 @@
  */
 
 import { randomBytes } from 'node:crypto';
-import { OwnerTokenRegistry, TokenEndpoint, type TokenSource } from '../../index.ts';
-import { type RedisPort, SharedTokens } from '../../redis/index.ts';
+import { jsonRequest, OwnerTokenRegistry, TokenEndpoint, type TokenSource } from '../../index.ts';
+import { SharedTokens } from '../../redis/index.ts';
 import { type Sandbox, startSandbox } from '../../sandbox/index.ts';
 import { EXIT, type Terminal } from '../command.ts';
 import { bar, drawChecks, OWNERS_A_ROW, thousands } from './picture.ts';
-import { connect, type DemoRedis, findRedis, Unavailable } from './redis.ts';
+import { type DemoRedis, openRedis } from './redis.ts';
 import type { Check } from './run.ts';
 
 const REPLICAS = 8;
@@ -31,88 +31,75 @@ interface FleetResult {
 }
 
 export async function runFleetDemo(terminal: Terminal, json: boolean): Promise<number> {
-  let redis: DemoRedis | undefined;
-  try {
-    redis = await findRedis(terminal);
-    const announce = (line: string) => void (json || terminal.out.write(`${line} ...\n`));
-    const result = await runFleet(redis, announce, terminal.signal);
-    const checks = checksOf(result);
-    const ok = checks.every((check) => check.ok);
-    terminal.out.write(json ? `${JSON.stringify({ ok, ...result, checks })}\n` : `\n${drawFleet(result, checks)}\n`);
-    return ok ? EXIT.ok : EXIT.failed;
-  } catch (error) {
-    if (!(error instanceof Unavailable)) throw error;
-    terminal.err.write(`owner-token-registry demo --fleet: ${error.message}\n`);
-    return EXIT.failed;
-  } finally {
-    redis?.stop();
-  }
+  using redis = await openRedis(terminal, REPLICAS);
+  const announce = (line: string) => void (json || terminal.out.write(`${line} ...\n`));
+  const result = await runFleet(redis, announce, terminal.signal);
+  const checks = checksOf(result);
+  const ok = checks.every((check) => check.ok);
+  terminal.out.write(json ? `${JSON.stringify({ ok, ...result, checks })}\n` : `\n${drawFleet(result, checks)}\n`);
+  return ok ? EXIT.ok : EXIT.failed;
 }
 
-async function runFleet(redis: DemoRedis, announce: (line: string) => void, signal: AbortSignal): Promise<FleetResult> {
+async function runFleet(
+  { ports }: DemoRedis,
+  announce: (line: string) => void,
+  signal: AbortSignal,
+): Promise<FleetResult> {
   const startedMs = performance.now();
   await using sandbox = await startSandbox({ owners: OWNERS });
   sandbox.faults.add({ kind: 'latency', ms: ANSWER_MS });
   announce(`${REPLICAS} replicas, ${OWNERS} owners, without sharing`);
-  const alone = Array.from({ length: REPLICAS }, (_, index) => requestAll(sandbox, index, endpointOf(sandbox)));
-  const failedAlone = sum(await Promise.all(alone));
+  const alone = await requestAll(
+    sandbox,
+    ports.map(() => endpointOf(sandbox)),
+  );
   signal.throwIfAborted();
-  const unshared = sandbox.ledger.count({ kind: 'token' });
   announce('the same, sharing through Redis');
-  const { requestedBy, failed } = await requestShared(sandbox, redis, signal);
-  signal.throwIfAborted();
-  const shared = sandbox.ledger.count({ kind: 'token' }) - unshared;
-  const seconds = (performance.now() - startedMs) / 1000;
-  return { unshared, shared, failed: failedAlone + failed, requestedBy, seconds };
-}
-
-const endpointOf = ({ url: baseUrl, clientId, clientSecret }: Sandbox): TokenEndpoint =>
-  new TokenEndpoint({ baseUrl, clientId, clientSecret, timeoutMs: TIMEOUT_MS });
-
-/** Requests all tokens and returns how many calls failed. Each replica starts with different owners, as real ones do. */
-async function requestAll({ accessKeys }: Sandbox, index: number, source: TokenSource): Promise<number> {
-  await using registry = new OwnerTokenRegistry({ source });
-  const first = index * Math.floor(accessKeys.length / REPLICAS);
-  const keys = [...accessKeys.slice(first), ...accessKeys.slice(0, first)];
-  const calls = await Promise.allSettled(keys.map((accessKey) => registry.getToken(accessKey)));
-  return calls.filter(({ status }) => status === 'rejected').length;
-}
-
-async function requestShared(
-  sandbox: Sandbox,
-  { url }: DemoRedis,
-  signal: AbortSignal,
-): Promise<Pick<FleetResult, 'requestedBy' | 'failed'>> {
-  const sealingKeys = [randomBytes(32)];
-  const prefix = `otr-demo-${process.pid}`;
   const requestedBy = new Map<string, number>();
-  const replica = async (index: number) => {
-    const { port, close } = await connect(url, signal);
-    try {
-      const endpoint = endpointOf(sandbox);
-      const recorder: TokenSource = {
-        origin: endpoint.origin,
-        identity: () => endpoint.identity(),
-        requestToken: (accessKey, request) => {
-          requestedBy.set(accessKey, index + 1);
-          return endpoint.requestToken(accessKey, request);
-        },
-        close: () => endpoint.close(),
-      };
-      return await requestAll(sandbox, index, sharedBy(recorder, port, sealingKeys, prefix));
-    } finally {
-      close();
-    }
+  const [sealingKeys, prefix] = [[randomBytes(32)], `otr-demo-${process.pid}`];
+  const sharing = ports.map((redis, index) => {
+    const source = endpointOf(sandbox, (accessKey) => requestedBy.set(accessKey, index + 1));
+    // Generous: all replicas share one process here, so a slow reply does not mean that Redis is slow.
+    return new SharedTokens({ source, redis, sealingKeys, prefix, redisTimeoutMs: 5_000 });
+  });
+  const together = await requestAll(sandbox, sharing);
+  signal.throwIfAborted();
+  return {
+    unshared: alone.requests,
+    shared: together.requests,
+    failed: alone.failed + together.failed,
+    requestedBy: sandbox.accessKeys.map((accessKey) => requestedBy.get(accessKey) ?? 0),
+    seconds: (performance.now() - startedMs) / 1000,
   };
-  const failed = sum(await Promise.all(Array.from({ length: REPLICAS }, (_, index) => replica(index))));
-  return { failed, requestedBy: sandbox.accessKeys.map((accessKey) => requestedBy.get(accessKey) ?? 0) };
 }
 
-const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
+function endpointOf(sandbox: Sandbox, onRequest: (accessKey: string) => void = () => {}): TokenEndpoint {
+  const { url: baseUrl, clientId, clientSecret } = sandbox;
+  const asJson = jsonRequest();
+  return new TokenEndpoint({
+    baseUrl,
+    clientId,
+    clientSecret,
+    timeoutMs: TIMEOUT_MS,
+    tokenRequest: (credentials) => {
+      onRequest(credentials.accessKey);
+      return asJson(credentials);
+    },
+  });
+}
 
-function sharedBy(source: TokenSource, redis: RedisPort, sealingKeys: Uint8Array[], prefix: string): SharedTokens {
-  // Generous: all replicas share one process here, so a slow reply does not mean that Redis is slow.
-  return new SharedTokens({ source, redis, sealingKeys, prefix, redisTimeoutMs: 2_000 });
+/** Each source is a replica's, which requests all tokens. Each starts with different owners, as real ones do. */
+async function requestAll({ accessKeys, ledger }: Sandbox, sources: readonly TokenSource[]) {
+  const before = ledger.count({ kind: 'token' });
+  const replica = async (source: TokenSource, index: number) => {
+    await using registry = new OwnerTokenRegistry({ source });
+    const first = index * Math.floor(OWNERS / REPLICAS);
+    const keys = [...accessKeys.slice(first), ...accessKeys.slice(0, first)];
+    return await Promise.allSettled(keys.map((accessKey) => registry.getToken(accessKey)));
+  };
+  const calls = (await Promise.all(sources.map(replica))).flat();
+  const failed = calls.filter(({ status }) => status === 'rejected').length;
+  return { requests: ledger.count({ kind: 'token' }) - before, failed };
 }
 
 function checksOf({ unshared, shared, failed }: FleetResult): Check[] {

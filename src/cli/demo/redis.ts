@@ -1,41 +1,50 @@
-/** The Redis of the fleet demo: the server, started or given, and a client from whichever package is installed. */
+/** The Redis of the fleet demo: the server, started or given, and connections by whichever client is installed. */
 
 import { spawn } from 'node:child_process';
-import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { fromIoredis, fromNodeRedis, type RedisPort } from '../../redis/index.ts';
-import type { Terminal } from '../command.ts';
+import { CommandFailure, type Terminal } from '../command.ts';
 import { TimedOut, withDeadline } from '../deadline.ts';
 
-/** The fleet demo cannot run. The message gives the next step and quotes no URL, which may hold a password. */
-export class Unavailable extends Error {}
-
-export interface DemoRedis {
-  readonly url: string;
-  stop(): void;
-}
-
-/** How long Redis may take to start, and to accept a connection. */
+/** How long Redis may take to start, and to accept the connections. */
 const REDIS_TIMEOUT_MS = 5_000;
 
+/** Connections to one Redis. When it is disposed of, they close, and the server ends if it was started. */
+export interface DemoRedis extends Disposable {
+  /** One for each replica. */
+  readonly ports: readonly RedisPort[];
+}
+
 /**
- * Finds a Redis that answers: the one that `REDIS_URL` names, or a new `redis-server` on a free port. Throws
- * {@link Unavailable} if there is no server, no client, or no answer.
+ * Connects to the Redis that `REDIS_URL` names, or to a new `redis-server` on a free port. Throws a `CommandFailure` if there
+ * is no client, no server, or no answer. It quotes no URL, which may hold a password.
  */
-export async function findRedis({ env, signal }: Terminal): Promise<DemoRedis> {
-  const redis = env.REDIS_URL ? { url: env.REDIS_URL, stop: () => {} } : await startServer(signal);
+export async function openRedis({ env, signal }: Terminal, replicas: number): Promise<DemoRedis> {
+  const connectionTo = await installedClient();
+  const server = env.REDIS_URL ? { url: env.REDIS_URL, stop: () => {} } : await startServer(signal);
+  const connections: Connection[] = [];
+  const stop = () => {
+    for (const { close } of connections) close();
+    server.stop();
+  };
   try {
-    const { close } = await withDeadline(REDIS_TIMEOUT_MS, signal, (ended) => connect(redis.url, ended));
-    close();
-    return redis;
+    await withDeadline(REDIS_TIMEOUT_MS, signal, () => {
+      for (let replica = 0; replica < replicas; replica++) connections.push(connectionTo(server.url));
+      return Promise.all(connections.map(({ open }) => open()));
+    });
+    return { ports: connections.map(({ port }) => port), [Symbol.dispose]: stop };
   } catch (error) {
-    redis.stop();
+    stop();
     signal.throwIfAborted();
-    if (error instanceof Unavailable) throw error;
-    throw new Unavailable(
-      `REDIS_URL: no connection to this Redis (${reasonOf(error)}). Is it running, and is the URL right?`,
+    throw unavailable(
+      `REDIS_URL: no connection to this Redis (${reasonOf(error)})`,
+      'Is it running, and is the URL right?',
     );
   }
 }
+
+const unavailable = (problem: string, advice: string) => new CommandFailure('redis_unavailable', problem, advice);
 
 function reasonOf(error: unknown): string {
   if (error instanceof TimedOut) return error.message;
@@ -47,82 +56,81 @@ function reasonOf(error: unknown): string {
 const UNTIL_STDIN_ENDS =
   'command -v redis-server > /dev/null || exit 1; redis-server "$@" & cat > /dev/null; kill -9 $!';
 
-async function startServer(signal: AbortSignal): Promise<DemoRedis> {
+async function startServer(signal: AbortSignal): Promise<{ url: string; stop(): void }> {
   const port = await freePort();
   const args = ['--port', `${port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'];
   const server = spawn('sh', ['-c', UNTIL_STDIN_ENDS, 'sh', ...args], { stdio: ['pipe', 'pipe', 'ignore'] });
   const stop = () => void server.stdin.destroy();
-  const started = new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.once('exit', reject);
-    server.stdout.on('data', (chunk) => String(chunk).includes('Ready to accept connections') && resolve());
-  });
-  try {
-    await withDeadline(REDIS_TIMEOUT_MS, signal, () => started);
-  } catch {
-    stop();
-    signal.throwIfAborted();
-    throw new Unavailable(
-      'no Redis found. Set REDIS_URL to a running one, or install redis-server (Debian: apt install redis-server):\n' +
-        'the demo then starts one of its own on a free port.',
-    );
+  // Without a shell, too, its output ends.
+  server.once('error', () => {});
+  const isReady = () => server.stdout.some((chunk) => `${chunk}`.includes('Ready to accept connections'));
+  if (await withDeadline(REDIS_TIMEOUT_MS, signal, isReady).catch(() => false)) {
+    return { url: `redis://127.0.0.1:${port}`, stop };
   }
-  return { url: `redis://127.0.0.1:${port}`, stop };
+  stop();
+  signal.throwIfAborted();
+  throw unavailable(
+    'no Redis found',
+    'Set REDIS_URL to a running one, or install redis-server (Debian: apt install redis-server): the demo then starts one.',
+  );
 }
 
 async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
   return port;
 }
 
-/** Connects once, without reconnecting, so that a dead Redis is an error and not a wait. `signal` ends the attempt. */
-export async function connect(url: string, signal?: AbortSignal): Promise<{ port: RedisPort; close(): void }> {
+/** A client and its subscriber, which do not reconnect: a dead Redis is an error and not a wait. */
+interface Connection {
+  readonly port: RedisPort;
+  open(): Promise<unknown>;
+  close(): void;
+}
+
+async function installedClient(): Promise<(url: string) => Connection> {
   // The names are variables, so that the bundler leaves these imports alone: this package depends on no Redis client.
   const [nodeRedis, ioredis] = ['redis', 'ioredis'];
   const { createClient } = await import(nodeRedis as string).catch(() => ({}));
-  // On a busy machine, loading a client may take all the time there is: nobody would close it any more.
-  signal?.throwIfAborted();
   if (createClient) {
-    const client = createClient({ url, socket: { reconnectStrategy: false } }).on('error', () => {});
-    const subscriber = client.duplicate().on('error', () => {});
-    const close = () => {
-      for (const each of [client, subscriber]) {
-        if (!each.isOpen) continue;
+    return (url) => {
+      const client = createClient({ url, socket: { reconnectStrategy: false } });
+      return connectionOf(client, fromNodeRedis, (each) => {
+        if (!each.isOpen) return;
         // node-redis does not close a connection that is still being established: close it as soon as it connects.
         each.once('connect', () => each.destroy());
         each.destroy();
-      }
+      });
     };
-    return connected(fromNodeRedis(client, { subscriber }), [client, subscriber], close, signal);
   }
   const { Redis } = await import(ioredis as string).catch(() => ({}));
-  if (!Redis) throw new Unavailable('no Redis client is installed: npm install redis (or ioredis)');
-  signal?.throwIfAborted();
-  const client = new Redis(url, { lazyConnect: true, retryStrategy: null }).on('error', () => {});
-  const subscriber = client.duplicate().on('error', () => {});
-  const close = () => {
-    for (const each of [client, subscriber]) each.disconnect();
+  if (!Redis) throw unavailable('no Redis client is installed', 'npm install redis (or ioredis)');
+  return (url) => {
+    const client = new Redis(url, { lazyConnect: true, retryStrategy: null });
+    return connectionOf(client, fromIoredis, (each) => each.disconnect());
   };
-  return connected(fromIoredis(client, { subscriber }), [client, subscriber], close, signal);
 }
 
-async function connected(
-  port: RedisPort,
-  clients: readonly { connect(): Promise<unknown> }[],
-  close: () => void,
-  signal: AbortSignal | undefined,
-): Promise<{ port: RedisPort; close(): void }> {
-  signal?.addEventListener('abort', close);
-  try {
-    await Promise.all(clients.map((client) => client.connect()));
-    return { port, close };
-  } catch (error) {
-    close();
-    throw error;
-  } finally {
-    signal?.removeEventListener('abort', close);
-  }
+interface Client {
+  connect(): Promise<unknown>;
+  duplicate(): this;
+  on(event: 'error', listener: () => void): unknown;
+}
+
+function connectionOf<C extends Client>(
+  client: C,
+  portOf: (client: C, options: { subscriber: C }) => RedisPort,
+  close: (client: C) => void,
+): Connection {
+  const subscriber = client.duplicate();
+  const both = [client, subscriber];
+  // They are told by `connect`, too, and the library bears the loss of a connection.
+  for (const each of both) each.on('error', () => {});
+  return {
+    port: portOf(client, { subscriber }),
+    open: () => Promise.all(both.map((each) => each.connect())),
+    close: () => both.forEach(close),
+  };
 }
