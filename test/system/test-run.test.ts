@@ -1,4 +1,4 @@
-/** What CI relies on: an unhandled rejection is noticed (row K2), and its last line says what was repeated or skipped. */
+/** What CI relies on: an unhandled rejection is noticed (row K2), and its last line says what was retried or skipped. */
 
 import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -41,9 +41,9 @@ describe('the counts at the end of a CI run', () => {
   }
 
   const passed = (fullName: string): TestResult => ({ status: 'passed', fullName, failureMessages: [] });
-  const repeated = (fullName: string): TestResult => ({ ...passed(fullName), failureMessages: ['Error: at first'] });
+  const retried = (fullName: string): TestResult => ({ ...passed(fullName), failureMessages: ['Error: at first'] });
   const skipped = (fullName: string): TestResult => ({ ...passed(fullName), status: 'skipped' });
-  const failed = (fullName: string): TestResult => ({ ...repeated(fullName), status: 'failed' });
+  const failed = (fullName: string): TestResult => ({ ...retried(fullName), status: 'failed' });
 
   /** The path of a report in the format of vitest. */
   function report(name: string, tests: TestResult[]): string {
@@ -69,23 +69,21 @@ describe('the counts at the end of a CI run', () => {
     expect([status, lines.at(-1)]).toEqual([0, '2 passed, 0 failed']);
   });
 
-  it('the counts at the end of a CI run name every test that was skipped or passed only when repeated', () => {
-    const path = report('odd', [passed('a'), skipped('needs Redis'), repeated('flaky')]);
+  it('the counts at the end of a CI run name every test that was skipped or passed on retry', () => {
+    const path = report('odd', [passed('a'), skipped('needs Redis'), retried('flaky')]);
     const { status, lines } = countsOf(path, report('other', [skipped('needs GLIDE')]));
-    expect([status, lines.at(-1)]).toEqual([0, '2 passed, 0 failed, 1 skipped, 1 passed only when repeated']);
-    expect(lines.join('\n')).toMatch(
-      /odd: skipped: needs Redis\n.*odd: passed only when repeated: flaky\n +Error: at first/s,
-    );
+    expect([status, lines.at(-1)]).toEqual([0, '2 passed, 0 failed, 1 skipped, 1 passed on retry']);
+    expect(lines.join('\n')).toMatch(/odd: skipped: needs Redis\n.*odd: passed on retry: flaky\n +Error: at first/s);
     expect(lines.join('\n')).toContain('other: skipped: needs GLIDE');
   });
 
-  it('a CI run fails for more than two tests that passed only when repeated, counted over all lines of Node', () => {
-    const two = report('two', [repeated('a'), repeated('b')]);
+  it('a CI run fails for more than two tests that passed on retry, counted over all lines of Node', () => {
+    const two = report('two', [retried('a'), retried('b')]);
     expect(countsOf(two).status).toBe(0);
-    const { status, lines } = countsOf(two, report('third', [repeated('a')]));
+    const { status, lines } = countsOf(two, report('third', [retried('a')]));
     expect([status, lines.slice(-2)]).toEqual([
       1,
-      ['FAILED: more than 2 tests passed only when repeated', '2 passed, 0 failed, 3 passed only when repeated'],
+      ['FAILED: more than 2 tests passed on retry', '2 passed, 0 failed, 3 passed on retry'],
     ]);
   });
 
