@@ -17,7 +17,7 @@ import { REGISTRY_OPTIONS, type RegistrySettings, registrySettings } from '../sr
 import { type Sandbox, startSandbox } from '../src/sandbox/index.ts';
 import { DEFAULT_PROFILE } from '../src/sandbox/state/profile.ts';
 import { docsOf as boardDocsOf } from './bench/board/docs.mjs';
-import { docsOf } from './bench/speed/docs.mjs';
+import { docsOf, WORKLOADS } from './bench/speed/docs.mjs';
 import { pagesWithFigures } from './bench/stored.mjs';
 import { breakerTransitions } from './helpers/breaker-transitions.ts';
 import { startCorporateNetwork } from './helpers/corporate-network.ts';
@@ -331,10 +331,15 @@ describe('tables', () => {
     expect(() => boardDocsOf(mixture)).toThrow('lacks keys: badgateway');
   });
 
-  it('the performance page shows the stored results, in its tables and pictures', () => {
-    const rendered = Object.entries(docsOf(JSON.parse(textOf('test/bench/speed/results.json'))));
-    expect(rendered.length).toBeGreaterThan(4);
-    for (const [path, text] of rendered) expect(textOf(`docs/${path}`)).toBe(text);
+  it('the performance page refuses a run that lacks a workload or a library, or shared the machine', () => {
+    const alone = Object.fromEntries(WORKLOADS.map((name) => [name, { others: 0.1, tables: [] }]));
+    const docsWith = (changes: object) => () => docsOf({ workloads: { ...alone, ...changes } });
+    const failed = { others: 0, tables: [{ rows: [{ name: 'badgateway', failure: 'timed out' }] }] };
+    expect(docsWith({ fill: undefined })).toThrow(/^the run lacks fill: run npm run bench -- speed --docs/);
+    expect(docsWith({ hit: failed })).toThrow(/^the run lacks badgateway in hit:/);
+    expect(docsWith({ memory: { others: 0.11, tables: [] } })).toThrow(
+      /^others used more than 10 % of the machine \(11 % beside memory\): .* on an idle machine$/,
+    );
   });
 
   it('pages of the fleet, the live view, learned lifetimes, mutants and the simulation show the stored figures', () => {

@@ -1,2 +1,3 @@
+export const WORKLOADS: readonly string[];
 /** Text by path in `docs`. */
-export function docsOf(results: unknown): Readonly<Record<string, string>>;
+export function docsOf(run: unknown): Readonly<Record<string, string>>;

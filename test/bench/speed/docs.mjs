@@ -1,82 +1,99 @@
-/**
- * Renews `docs/performance.md` from results: the ten lines at its top, its tables, and its pictures. The
- * results of workloads that did not run now are those stored by the last run.
- */
+/** Renews `docs/performance.md` from one whole run: the ten lines at its top, its tables, and its pictures. */
 
 import { readFileSync, writeFileSync } from 'node:fs';
+import { goalsOf, rowIn, tableIn } from './goals.mjs';
 import { pictures } from './pictures.mjs';
-import { figure, ratioOf, subtitleOf } from './report.mjs';
+import { figure, percent, times } from './report.mjs';
+
+export const WORKLOADS = [
+  ...['hit', 'burst', 'fill', 'invalidated', 'outage', 'memory', 'stalls', 'start', 'size', 'owner-fetch'],
+];
+
+/** Of the machine's CPU time beside any workload. */
+const MAX_OTHERS = 0.1;
 
 const STORE = new URL('results.json', import.meta.url);
 const DOCS = new URL('../../../docs/', import.meta.url);
 
-export function renewDocs(measured) {
-  const results = { ...JSON.parse(readFileSync(STORE, 'utf8')), ...measured };
-  writeFileSync(STORE, `${JSON.stringify(results, null, 1)}\n`);
-  for (const [path, text] of Object.entries(docsOf(results))) writeFileSync(new URL(path, DOCS), text);
+/** Stores a run in place of the last one. */
+export function publish(run) {
+  const files = docsOf(run);
+  const short = (_key, value) => (typeof value === 'number' ? Number(value.toPrecision(5)) : value);
+  writeFileSync(STORE, `${JSON.stringify(run, short, 1)}\n`);
+  for (const [path, text] of Object.entries(files)) writeFileSync(new URL(path, DOCS), text);
 }
 
-/** The page and its pictures as these results make them, by their paths in `docs`. */
-export function docsOf(results) {
+/** The page and its pictures as this run makes them, by their paths in `docs`. Throws if the run is partial or was disturbed. */
+export function docsOf(run) {
+  check(run);
   let markdown = readFileSync(new URL('performance.md', DOCS), 'utf8');
   const blocks = {
-    summary: summaryOf(results),
-    conditions: conditionsOf(results),
-    peers: peersOf(results),
-    hit: hitTables(results.hit),
-    fill: ownTable(results.fill, ['owners per second; in a new process', ratesOf]),
-    memory: ownTable(results.memory),
+    summary: summaryOf(run),
+    goals: goalsTable(run),
+    conditions: conditionsOf(run),
+    peers: peersTable(run),
+    ...{ hit: hitTables(run), fill: fillTables(run), memory: memoryTable(run), stalls: stallsTable(run) },
   };
   for (const [name, block] of Object.entries(blocks)) {
     const place = new RegExp(`(<!-- ${name} -->\\n)[^]*?(<!-- end -->)`);
     markdown = markdown.replace(place, (_all, begin, end) => `${begin}${block}\n${end}`);
   }
-  const svgs = Object.entries(pictures(results)).map(([name, svg]) => [`pictures/performance-${name}.svg`, svg]);
+  const svgs = Object.entries(pictures(run.workloads)).map(([name, svg]) => [`pictures/performance-${name}.svg`, svg]);
   return { 'performance.md': markdown, ...Object.fromEntries(svgs) };
 }
 
+function check({ workloads }) {
+  const repeat = 'run npm run bench -- speed --docs';
+  const lacking = WORKLOADS.flatMap((name) => {
+    if (!workloads[name]) return [name];
+    const failed = workloads[name].tables.flatMap(({ rows }) => rows.filter(({ min }) => min === undefined));
+    return failed.map((row) => `${row.name} in ${name}`);
+  });
+  if (lacking.length > 0) throw new Error(`the run lacks ${lacking.join(', ')}: ${repeat} once more`);
+  const disturbed = Object.entries(workloads).filter(([, { others }]) => !(others <= MAX_OTHERS));
+  if (disturbed.length === 0) return;
+  const shares = disturbed.map(([name, { others }]) => `${percent(others)} beside ${name}`);
+  throw new Error(
+    `others used more than ${percent(MAX_OTHERS)} of the machine (${shares.join(', ')}): ${repeat} on an idle machine`,
+  );
+}
+
 /** What a reader needs to know, in ten lines. */
-function summaryOf({ hit, burst, fill, invalidated, outage, memory, start, 'owner-fetch': ownerFetch }) {
-  const row = ({ tables }, name, at = 0) => tables[at].rows.find((each) => each.name === name);
-  const hitAt = hit.tables.findIndex(
-    ({ owners, distribution, anew }) => owners === 10_000 && distribution === 'uniform' && !anew,
-  );
-  const ns = (name) => figure(row(hit, name, hitAt).min);
-  const times = (result, name, base, at) => ratioOf(row(result, name, at), row(result, base, at));
-  const [first, last] = [memory.tables[1], memory.tables.at(-1)];
-  const failed = outage.tables[0].rows.filter(({ name }) => !name.startsWith('ours')).map((each) => each.failed);
-  const calls = /^of ([\d,]+) calls/.exec(row(outage, 'ours').note)[1];
-  const overheads = ownerFetch.tables.map(
-    (_, at) => row(ownerFetch, 'ownerFetch', at).min / row(ownerFetch, 'fetch', at).min,
-  );
-  const percent = (ratio) => Math.round((ratio - 1) * 100);
+function summaryOf(run) {
+  const row = (workload, what, name = 'ours') => rowIn(run, workload, what, name);
+  const least = (...place) => figure(row(...place).min);
+  const outage = tableIn(run, 'outage', 'outage').rows;
+  const failed = outage.filter(({ name }) => name !== 'ours').map((each) => each.failed);
+  const [ours] = outage;
+  const overheads = run.workloads['owner-fetch'].tables.map(({ rows }) => rows[1].ratio);
+  const added = (ratio) => Math.round((ratio - 1) * 100);
+  const [stalls] = run.workloads.stalls.tables;
+  const [hit, observed, cold] = ['10,000 owners', '10,000 owners, observed', '16 at once, CPU time'];
   return [
-    `A **hit** takes ${ns('ours')} ns with 10,000 owners, ${times(hit, 'ours', 'lru-cache get', hitAt)} as long as a bare \`lru-cache\` lookup (${ns('lru-cache get')} ns).`,
-    `A **cold owner** takes ${figure(row(fill, 'ours').min)} µs of CPU time, ${times(fill, 'ours', 'bare node:http')} that of a bare \`node:http\` loop.`,
-    `**Concurrent callers** of one cold owner: ${row(burst, 'ours').note}, at ${figure(row(burst, 'ours').min)} µs each.`,
-    `If 5 % of the tokens are **invalidated**, a call takes ${figure(row(invalidated, 'ours').min)} µs of CPU time, renewals included.`,
-    `In an **outage** of five minutes, ${row(outage, 'ours').failed} of ${calls} calls fail; with the other libraries ${Math.min(...failed)} to ${Math.max(...failed)} do.`,
-    `An **owner** needs ${figure(row(memory, 'ours', 1).min)} bytes of heap with ${en(first.owners)} owners, beside key and token; a bare \`lru-cache\` ${figure(row(memory, 'lru-cache get', 1).min)}.`,
-    `A **full garbage collection** stops the process for ${figure(row(memory, 'ours', memory.tables.length - 1).pauseMs)} ms with ${en(last.owners)} owners.`,
-    `**Importing** the package takes ${figure(row(start, 'ours').min)} ms, the first registry ${figure(row(start, 'ours', 1).min)} ms, or ${figure(row(start, "ours, logger: 'info'", 1).min)} ms if it loads pino.`,
-    `**\`ownerFetch\`** adds ${percent(Math.min(...overheads))} to ${percent(Math.max(...overheads))} % of CPU time to a \`fetch\`.`,
-    `**Logging at \`debug\` and OpenTelemetry** cost a hit nothing, and a cold owner ${times(fill, 'ours, logging', 'ours')} and ${times(fill, 'ours, OpenTelemetry', 'ours')} as much.`,
+    `A **hit** takes ${least('hit', hit)} ns with 10,000 owners, ${times(row('hit', hit).ratio)} as long as an \`lru-cache\` lookup and a \`Date.now()\`.`,
+    `A **cold owner** takes ${least('fill', cold)} µs of CPU time, ${times(row('fill', cold).ratio)} that of a bare \`node:http\` loop. Over \`fetch\` it takes ${least('fill', cold, 'ours over fetch')} µs.`,
+    `**Concurrent callers** of one cold owner share it: ${row('burst', 'concurrent callers').note}, at ${least('burst', 'concurrent callers')} µs each.`,
+    `If 5 % of the tokens are **invalidated**, a call takes ${least('invalidated', '5 % invalidated')} µs of CPU time, renewals included.`,
+    `In an **outage** of five minutes, ${ours.failed} of ${ours.calls.toLocaleString('en')} calls fail; with the other libraries ${Math.min(...failed)} to ${Math.max(...failed)} do.`,
+    `An **owner** needs ${least('memory', '200,000 owners')} bytes of heap beside key and token; a bare \`lru-cache\` ${least('memory', '200,000 owners', 'lru-cache get')}.`,
+    `**Importing** the package takes ${least('start', 'import beyond node:http')} ms beyond \`node:http\`, the first registry ${least('start', 'first registry')} ms, or ${least('start', 'first registry', "ours, logger: 'info'")} ms if it loads pino.`,
+    `**\`ownerFetch\`** adds ${added(Math.min(...overheads))} to ${added(Math.max(...overheads))} % of CPU time to a \`fetch\`.`,
+    `A hit with **logging at \`debug\`** takes ${times(row('hit', observed, 'ours, logging').ratio)} as long as one without, with **OpenTelemetry** ${times(row('hit', observed, 'ours, OpenTelemetry').ratio)}.`,
+    `**No operation on 100,000 owners** keeps the event loop for more than ${figure(Math.max(...stalls.rows.map(({ min }) => min)))} ms, garbage collection aside.`,
   ]
     .map((line) => `- ${line}`)
     .join('\n');
 }
 
-const en = (value) => Math.round(value).toLocaleString('en');
+function goalsTable(run) {
+  const rows = goalsOf(run).map(({ goal, measured, isMet }) => [goal, isMet ? measured : `**${measured}**: missed`]);
+  return `The goals that this library sets itself:\n\n${markdownTable(['goal', 'measured'], rows, '---')}`;
+}
 
-/** One paragraph, or one for the workloads of each run if they have run at different times or with different versions. */
-function conditionsOf(results) {
-  const runs = new Map();
-  for (const [name, { date, commit, node, machine, load, versions }] of Object.entries(results)) {
-    const libraries = Object.entries(versions).map(([library, version]) => `${library} ${version}`);
-    const run = `Measured ${date}, commit ${commit}, Node ${node.slice(1)}, ${machine}; ${libraries.join(', ')}.`;
-    runs.set(run, [...(runs.get(run) ?? []), `${name} ${load}`]);
-  }
-  return [...runs].map(([run, loads]) => `${run} Load: ${loads.join(', ')}.`).join('\n\n');
+function conditionsOf({ conditions: { date, commit, node, machine, load, versions }, workloads }) {
+  const libraries = Object.entries(versions).map(([library, version]) => `${library} ${version}`);
+  const minutes = Object.values(workloads).reduce((sum, each) => sum + each.minutes, 0);
+  return `Measured in one run of ${Math.round(minutes)} minutes: ${date}, commit ${commit}, Node ${node.slice(1)}, ${machine}, load average ${load} at its start; ${libraries.join(', ')}.`;
 }
 
 /** The names of packages, where they differ from those of candidates. */
@@ -86,74 +103,97 @@ const PACKAGES = {
   'octokit auth-app': '@octokit/auth-app',
   'openid-client + Map': 'openid-client',
   'simple-oauth2 + Map': 'simple-oauth2',
+  'cockatiel + lru-cache': 'cockatiel',
   'lru-cache fetch': 'lru-cache',
 };
 
+const OVER_HTTP = ['ours', 'simple-oauth2 + Map'];
+
 /** This library beside the others: a row for each, and a column for each workload. */
-function peersOf({ hit, fill, burst, invalidated, outage, memory, start }) {
-  const names = burst.tables[0].rows.map(({ name }) => name).filter((name) => !name.startsWith('ours,'));
-  const withPeers = hit.tables.find(({ rows }) => rows.some(({ name }) => name === 'msal-node'));
+function peersTable(run) {
+  const burst = tableIn(run, 'burst', 'concurrent callers').rows;
+  const [ours, ...others] = burst.map(({ name }) => name);
+  const packageOf = (name) => PACKAGES[name] ?? name;
   const columns = {
-    'hit, ns': withPeers,
-    'cold owner, µs': fill.tables[0],
-    'caller of a burst, µs': burst.tables[0],
-    'call with 5 % invalidated, µs': invalidated.tables[0],
-    'outage, p99, s': outage.tables[0],
-    'outage, failed calls': { ...outage.tables[0], cost: ({ failed }) => `${failed}` },
-    'owner, bytes': memory.tables[0],
-    'import, ms': { ...start.tables[0], nameOf: (name) => PACKAGES[name] ?? name },
+    'hit, ns': ['hit', '100 owners'],
+    'cold owner, µs': ['fill', '16 at once, CPU time'],
+    'caller of a burst, µs': ['burst', 'concurrent callers'],
+    'call with 5 % invalidated, µs': ['invalidated', '5 % invalidated'],
+    'outage, p99, s': ['outage', 'outage'],
+    'outage, failed calls': ['outage', 'outage', ({ failed }) => `${failed}`],
+    'owner, bytes': ['memory', '1,000 owners'],
+    'import, ms': ['start', 'import beyond node:http', undefined, packageOf],
+    'bundled, kB': ['size', 'bundled', undefined, packageOf],
   };
-  const rows = names.map((name) => [
+  const rows = [ours, 'ours over fetch', ...others].map((name) => [
     name,
-    ...Object.values(columns).map(({ rows: all, cost = costOf, nameOf = String }) => {
-      const row = all.find((each) => each.name === nameOf(name));
-      return row ? cost(row) : '';
+    OVER_HTTP.includes(name) ? '`node:http`' : '`fetch`',
+    ...Object.values(columns).map(([workload, what, cell = cellOf, nameOf = String]) => {
+      const row = rowIn(run, workload, what, nameOf(name));
+      return row ? cell(row) : '';
     }),
   ]);
-  const [{ note: shared }, ...others] = burst.tables[0].rows;
-  const apart = others.filter(({ note }) => note !== shared).map(({ name }) => name);
-  return `${markdownTable(['', ...Object.keys(columns)], rows)}\n\nA burst makes one request, except with ${apart.join(' and ')}.`;
+  const apart = burst.filter(({ note }) => note !== burst[0].note).map(({ name }) => name);
+  const used = ['hit', 'fill', 'burst', 'invalidated', 'outage', 'memory', 'start'];
+  return `${markdownTable(['', 'transport', ...Object.keys(columns)], rows)}\n\nA burst makes one request, except with ${apart.join(' and ')}. ${othersOf(run, used)}`;
 }
 
-/** A row for each of our own variants and what they are compared with, and a column for each scene. */
-function ownTable({ tables, base, columns: [unit] }, [extra, extraOf] = []) {
-  const compared = (name) => /^(ours|lru-cache|bare|Map)/.test(name);
-  const names = [...new Set(tables.flatMap(({ rows }) => rows.map(({ name }) => name)))].filter(compared);
-  const scenes = tables.map((table) => subtitleOf(table) ?? '');
-  const rows = names.map((name) => {
-    const found = tables.map(({ rows: all }) => all.find((row) => row.name === name));
-    const cells = tables.map(({ rows: all }, at) =>
-      costOf(
-        found[at],
-        all.find((row) => row.name === base),
-      ),
-    );
-    return [name, ...cells, ...(extra ? [extraOf(found[0])] : [])];
-  });
-  const table = markdownTable(['', ...scenes, ...(extra ? [extra] : [])], rows);
-  return `${table}\n\nIn ${unit.replace('least, ', '')}; in brackets the ratio to ${base}.`;
+function hitTables(run) {
+  const tables = run.workloads.hit.tables.filter(({ what }) => !what.endsWith('observed'));
+  const names = tables.find(({ what }) => what === '10,000 owners').rows.map(({ name }) => name);
+  const observed = tableIn(run, 'hit', '10,000 owners, observed');
+  return [scenesTable(tables, names), scenesTable([observed]), othersOf(run, ['hit'])].join('\n\n');
 }
 
-function costOf(row, baseRow) {
-  if (!row) return '';
-  return baseRow ? `${figure(row.min)} (${ratioOf(row, baseRow).replace(' ', '')})` : figure(row.min);
+function fillTables(run) {
+  const { tables } = run.workloads.fill;
+  const basedOn = (base) => tables.filter((table) => table.base === base && table.what !== 'allocated');
+  const names = basedOn('bare node:http')[1].rows.map(({ name }) => name);
+  return [
+    scenesTable(basedOn('bare node:http'), names),
+    scenesTable(basedOn('ours over fetch')),
+    scenesTable([tableIn(run, 'fill', 'allocated')]),
+    othersOf(run, ['fill']),
+  ].join('\n\n');
 }
 
-const ratesOf = ({ rates }) => (rates ? `${en(rates.warm)}; ${en(rates.first)}` : '');
+function memoryTable(run) {
+  const [, bytes, pauses] = run.workloads.memory.tables;
+  return [scenesTable([bytes]), scenesTable([pauses]), othersOf(run, ['memory'])].join('\n\n');
+}
 
-/** A row for each number of owners, with the candidates that all tables have. */
-function hitTables({ tables, base }) {
-  const common = tables[0].rows.map(({ name }) => name);
-  const rowOf = ({ rows }, name) => rows.find((row) => row.name === name);
+function stallsTable(run) {
+  const [alone, collected] = run.workloads.stalls.tables;
+  const rows = alone.rows.map(({ name, min }, at) => [name, figure(min), figure(collected.rows[at].min)]);
+  const table = markdownTable(['', 'ms', 'ms, garbage collection included'], rows);
+  return `The longest stalls of the event loop, with 100,000 owners:\n\n${table}\n\n${othersOf(run, ['stalls'])}`;
+}
+
+/** A row for each scene, and a column for each candidate. */
+function scenesTable(tables, names = tables[0].rows.map(({ name }) => name)) {
+  const [{ unit, base }] = tables;
   const rows = tables.map((table) => [
-    subtitleOf(table),
-    ...common.map((name) => figure(rowOf(table, name).min)),
-    ratioOf(rowOf(table, 'ours'), rowOf(table, base)).replace(' ', ''),
+    table.what,
+    ...names.map((name) =>
+      cellOf(
+        table.rows.find((row) => row.name === name),
+        base,
+      ),
+    ),
   ]);
-  return `${markdownTable(['', ...common, `ours over ${base}`], rows)}\n\nIn ns.`;
+  return `${markdownTable(['', ...names], rows)}\n\nIn ${unit}; in brackets the ratio to ${base}.`;
 }
 
-function markdownTable(head, rows) {
+function cellOf(row, base) {
+  if (!row) return '';
+  return base && base !== row.name ? `${figure(row.min)} (${times(row.ratio).replace(' ', '')})` : figure(row.min);
+}
+
+function othersOf({ workloads }, names) {
+  return `Others used at most ${percent(Math.max(...names.map((name) => workloads[name].others)))} of the machine.`;
+}
+
+function markdownTable(head, rows, alignment = '--:') {
   const cells = (values) => `| ${values.join(' | ')} |`;
-  return [head, head.map((_, at) => (at === 0 ? '---' : '--:')), ...rows].map(cells).join('\n');
+  return [head, head.map((_, at) => (at === 0 ? '---' : alignment)), ...rows].map(cells).join('\n');
 }

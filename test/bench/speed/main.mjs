@@ -5,8 +5,7 @@
  *   npm run bench -- speed                         all workloads, about 20 minutes
  *   npm run bench -- speed --workloads hit,fill    those named
  *   npm run bench -- speed --quick                 fewer rounds, owners and peers: a few minutes
- *   npm run bench -- speed --json                  prints the results as JSON instead
- *   npm run bench -- speed --docs                  also stores them, and renews docs/performance.md and its pictures
+ *   npm run bench -- speed --docs                  stores a whole run, and renews docs/performance.md and its pictures
  */
 
 import { execFileSync } from 'node:child_process';
@@ -14,45 +13,62 @@ import { readFileSync } from 'node:fs';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { peers, versionOf } from '../peers/index.mjs';
-import { renewDocs } from './docs.mjs';
+import { publish, WORKLOADS } from './docs.mjs';
+import { shareOfOthers } from './others.mjs';
 import { inProcess } from './processes.mjs';
 import { text } from './report.mjs';
 
-const WORKLOADS = ['hit', 'burst', 'fill', 'invalidated', 'outage', 'memory', 'start', 'owner-fetch'];
-
 const { values: options } = parseArgs({
   options: {
-    workloads: { type: 'string', default: WORKLOADS.join() },
+    workloads: { type: 'string' },
     quick: { type: 'boolean', default: false },
-    json: { type: 'boolean', default: false },
     docs: { type: 'boolean', default: false },
   },
 });
-const chosen = options.workloads.split(',');
+const chosen = options.workloads?.split(',') ?? WORKLOADS;
 const unknown = chosen.filter((name) => !WORKLOADS.includes(name));
-if (unknown.length > 0) {
-  console.error(`no such workload: ${unknown.join(', ')}. There are: ${WORKLOADS.join(', ')}`);
+if (unknown.length > 0) refuse(`no such workload: ${unknown.join(', ')}. There are: ${WORKLOADS.join(', ')}`);
+if (options.docs && (options.quick || options.workloads)) {
+  refuse('--docs publishes only a whole run: leave out --quick and --workloads, as in npm run bench -- speed --docs');
+}
+
+const run = { conditions: conditions(), workloads: {} };
+let before = await shareOfOthers();
+for (const name of chosen) {
+  const module = new URL(`workloads/${name}.mjs`, import.meta.url).href;
+  try {
+    const { title } = await import(module);
+    const startedMs = performance.now();
+    const tables = await inProcess(module, 'run', { quick: options.quick });
+    const minutes = (performance.now() - startedMs) / 60_000;
+    const after = await shareOfOthers();
+    run.workloads[name] = { title, minutes, others: Math.max(before, after), tables };
+    before = after;
+    console.log(text(run.workloads[name]));
+  } catch (error) {
+    console.error(`\n${name} failed: ${error.stack}`);
+    process.exitCode = 1;
+  }
+}
+if (options.docs) {
+  try {
+    publish(run);
+  } catch (error) {
+    refuse(`nothing was published: ${error.message}`);
+  }
+}
+
+function refuse(why) {
+  console.error(why);
   process.exit(2);
 }
 
-const results = {};
-for (const name of chosen) {
-  const module = new URL(`workloads/${name}.mjs`, import.meta.url).href;
-  const { title, unit, base, columns = [`least, ${unit}`, 'median'] } = await import(module);
-  const tables = await inProcess(module, 'run', { quick: options.quick });
-  results[name] = { title, columns, base, quick: options.quick, ...conditions(name), tables };
-  if (!options.json) console.log(text(results[name]));
-}
-if (options.json) console.log(JSON.stringify(results, null, 2));
-if (options.docs) renewDocs(results);
-
-function conditions(workload) {
+function conditions() {
   const git = (...args) => execFileSync('git', args, { cwd: import.meta.dirname, encoding: 'utf8' }).trim();
   const own = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'));
   return {
-    command: `npm run bench -- speed --workloads ${workload}${options.quick ? ' --quick' : ''}`,
     date: new Date().toISOString().slice(0, 10),
-    commit: git('rev-parse', '--short', 'HEAD'),
+    commit: git('describe', '--always', '--dirty', '--exclude=*'),
     node: process.version,
     machine: `${os.cpus().length} cores of ${os.cpus()[0].model.trim()}, ${os.type()}`,
     load: os.loadavg()[0].toFixed(1),

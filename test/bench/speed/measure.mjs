@@ -12,31 +12,53 @@ const BATCH_MS = 40;
 const ANEW_AT_ONCE = 512;
 
 /**
- * Runs every candidate once per round, each round in another order, and collects its costs.
+ * Runs every candidate once per round, each round in another order, and collects its costs. A candidate that fails, as other
+ * libraries do by time-outs on a busy machine, keeps the costs of its other rounds.
  *
  * @param candidates `{ name: async () => cost }`
  * @param collect whether to collect young garbage in between, so that less of it is collected in the time of the next.
  * @param isSlow tells from a name whether a candidate runs only every second round, because it takes long.
- * @returns `[{ name, min, median }]` in the order of the candidates
+ * @returns `[{ name, costs, failure }]` in the order of the candidates; a cost stands at the number of its round
  */
 export async function inTurns(candidates, rounds, { collect = false, isSlow = () => false } = {}) {
-  const all = Object.entries(candidates);
-  const costs = Object.fromEntries(all.map(([name]) => [name, []]));
+  const all = Object.entries(candidates).map(([name, run]) => ({ name, run, costs: [], failure: undefined }));
   for (let round = 0; round < rounds; round++) {
     for (let place = 0; place < all.length; place++) {
-      const [name, run] = all[(place + round) % all.length];
-      if (round % 2 === 1 && isSlow(name)) continue;
+      const candidate = all[(place + round) % all.length];
+      if (round % 2 === 1 && isSlow(candidate.name)) continue;
       // A full collection would also discard compiled code.
       if (collect) globalThis.gc({ type: 'minor' });
-      costs[name].push(await run());
+      try {
+        candidate.costs[round] = await candidate.run();
+      } catch (error) {
+        candidate.failure = error.message;
+      }
     }
   }
-  return all.map(([name]) => ({ name, ...summaryOf(costs[name]) }));
+  return all;
 }
 
-/** What disturbs a run only ever makes it slower, so the least cost is the truest. */
-function summaryOf(costs) {
-  return { min: Math.min(...costs), median: percentile(costs, 50) };
+/**
+ * A row for each candidate. What disturbs a run only ever makes it slower, so the least cost is the truest; the ratio to the
+ * base is the median of the rounds' ratios, because the two of a round ran one after the other.
+ *
+ * @param numberOf picks the number out of a cost that has several.
+ */
+export function rowsOf(candidates, base, numberOf = Number) {
+  const baseCosts = candidates.find(({ name }) => name === base)?.costs ?? [];
+  return candidates.map(({ name, costs, failure }) => {
+    const numbers = Object.values(costs).map(numberOf);
+    if (numbers.length === 0) return { name, failure };
+    const ratios = costs.flatMap((cost, round) =>
+      round in baseCosts ? [numberOf(cost) / numberOf(baseCosts[round])] : [],
+    );
+    return {
+      name,
+      min: Math.min(...numbers),
+      median: percentile(numbers, 50),
+      ...(ratios.length > 0 && { ratio: percentile(ratios, 50) }),
+    };
+  });
 }
 
 export function percentile(values, percent) {
@@ -126,22 +148,8 @@ export async function pooledCost(call, args, atOnce) {
   return { cpuUs: cpuUsSince(started) / args.length, us: ((performance.now() - startedMs) * 1_000) / args.length };
 }
 
-/** Picks `times` of the values: each alike, or by Zipf's law (the second half as often as the first, and so on). */
-export function picksOf(values, distribution, times) {
+/** Picks `times` of the values at random. */
+export function picksOf(values, times) {
   const random = seeded(1);
-  if (distribution === 'uniform')
-    return Array.from({ length: times }, () => values[Math.floor(random() * values.length)]);
-  const cumulated = new Float64Array(values.length);
-  let sum = 0;
-  for (let rank = 0; rank < values.length; rank++) cumulated[rank] = sum += 1 / (rank + 1);
-  const rankOf = (share) => {
-    let [low, high] = [0, values.length - 1];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (cumulated[middle] < share * sum) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  };
-  return Array.from({ length: times }, () => values[rankOf(random())]);
+  return Array.from({ length: times }, () => values[Math.floor(random() * values.length)]);
 }

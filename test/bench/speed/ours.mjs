@@ -13,21 +13,20 @@ const library = await import('../../../dist/index.js').catch((cause) => {
 });
 const { instrument } = await import('../../../dist/otel/index.js');
 
-const LIFETIME_S = 86_400;
-
-/** Issues at once, in this process: where the number of owners matters and the requests do not. */
-const instantSource = {
-  requestToken: async (accessKey) => ({ token: tokenOf(accessKey), response: { expires_in: LIFETIME_S } }),
-};
+const HOUR_S = 3_600;
 
 /**
- * @param service where tokens come from; without one, they are issued at once in this process.
+ * @param service where tokens come from; without one, they are issued at once in this process: where the number of owners matters and
+ * the requests do not.
  * @param options `logged`: pino at debug, which logs every request, to a file that keeps nothing; `traced`:
  * OpenTelemetry's metrics and spans, with a subscriber to every diagnostics channel of a request; `watched`: a subscriber
  * to the channel of lookups; `fetch` for the endpoint; more for the registry.
  */
 export function openOurs(service, { logged, traced, watched, fetch, ...options } = {}) {
   const { OwnerTokenRegistry, TokenEndpoint } = library;
+  const instantSource = {
+    requestToken: async (accessKey) => ({ token: tokenOf(accessKey), response: { expires_in: HOUR_S } }),
+  };
   const source = service ? new TokenEndpoint({ ...endpointOptions(service), fetch }) : instantSource;
   const logger = logged ? pino({ level: 'debug' }, pino.destination({ dest: '/dev/null', sync: true })) : undefined;
   const registry = new OwnerTokenRegistry({ source, logger, ...options });
@@ -50,12 +49,8 @@ export function openOurs(service, { logged, traced, watched, fetch, ...options }
   };
 }
 
-/** The registry as a player beside the peers: alone, with a logger, and with OpenTelemetry. */
-export const ourPlayers = (options) => [
-  { name: 'ours', open: (service) => openOurs(service, options) },
-  { name: 'ours, logging', open: (service) => openOurs(service, { ...options, logged: true }) },
-  { name: 'ours, OpenTelemetry', open: (service) => openOurs(service, { ...options, traced: true }) },
-];
+/** The registry as a player beside the peers. */
+export const ours = { name: 'ours', open: (service, options) => openOurs(service, options) };
 
 const endpointOptions = ({ baseUrl, clientId, clientSecret }) => ({ baseUrl, clientId, clientSecret });
 
@@ -66,22 +61,25 @@ function openTelemetry() {
   return { meterProvider: new MeterProvider(), tracerProvider };
 }
 
-/** The least that can be done: a Map of tokens that never end. */
-export function bareMap() {
-  const tokens = new Map();
-  return { name: 'Map', set: (key, token) => tokens.set(key, token), get: (key) => tokens.get(key) };
-}
-
+/** The least that a bounded cache does: its tokens never end. */
 export function lruCacheGet(max) {
   const cache = new LRUCache({ max });
-  return { name: 'lru-cache get', set: (key, token) => cache.set(key, token), get: (key) => cache.get(key) };
+  return { set: (key, token) => cache.set(key, token), get: (key) => cache.get(key) };
+}
+
+/** The least that a bounded cache of tokens does, because they end. */
+export function lruCacheGetAndDate(max) {
+  const cache = new LRUCache({ max });
+  const endsAtMs = Date.now() + HOUR_S * 1_000;
+  const get = (key) => (Date.now() < endsAtMs ? cache.get(key) : undefined);
+  return { set: (key, token) => cache.set(key, token), get };
 }
 
 /** The nearest peer: it bounds, shares a load, and checks on each hit whether the token has ended. */
 export function lruCacheFetch(max) {
-  const ttl = LIFETIME_S * 1_000;
+  const ttl = HOUR_S * 1_000;
   const cache = new LRUCache({ max, ttl, ttlResolution: 0, fetchMethod: async (accessKey) => tokenOf(accessKey) });
-  return { name: 'lru-cache fetch', set: (key, token) => cache.set(key, token), get: (key) => cache.fetch(key) };
+  return { set: (key, token) => cache.set(key, token), get: (key) => cache.fetch(key) };
 }
 
 const bodyOf = ({ clientId, clientSecret }, accessKey) =>

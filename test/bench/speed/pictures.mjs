@@ -24,24 +24,24 @@ const OTHERS = [
   '#e377c2',
 ];
 
-/** By name; those whose workload has not run are left out. */
+/** By name. */
 export function pictures({ hit, fill, memory, outage }) {
   return {
-    ...(hit && { hit: hitPicture(hit) }),
-    ...(fill && { fill: barsPicture('Cold fill, 16 at once: µs per owner', fill.tables[0].rows) }),
-    ...(memory && { memory: memoryPicture(memory) }),
-    ...(outage && { outage: outagePicture(outage) }),
+    hit: hitPicture(hit),
+    fill: barsPicture('Cold fill, 16 at once: µs of CPU time per owner', fill.tables[0].rows),
+    memory: barsPicture('Heap per owner beyond key and token, 200,000 owners: bytes', memory.tables[1].rows),
+    outage: outagePicture(outage),
   };
 }
 
 function hitPicture({ tables }) {
-  const uniform = tables.filter(({ distribution, anew }) => distribution === 'uniform' && !anew);
-  const names = ['Map', 'lru-cache get', 'lru-cache fetch', 'ours'];
-  const series = names.map((name) => ({
+  const sizes = tables.filter(({ what }) => /^[\d,]+ owners$/.test(what));
+  const ownersOf = ({ what }) => Number(what.replace(/\D/g, ''));
+  const series = sizes[1].rows.map(({ name }) => ({
     name,
-    points: uniform.map(({ owners, rows }) => [owners, rows.find((row) => row.name === name).min]),
+    points: sizes.map((table) => [ownersOf(table), table.rows.find((row) => row.name === name).min]),
   }));
-  const x = { label: 'owners, called uniformly', scale: 'log', ticks: uniform.map(({ owners }) => owners) };
+  const x = { label: 'owners', scale: 'log', ticks: sizes.map(ownersOf) };
   return linesPicture('An awaited hit, ns', series, x, {
     scale: 'log',
     ticks: ticksUpTo(Math.max(...series.flatMap(({ points }) => points.map(([, ns]) => ns)))),
@@ -54,15 +54,9 @@ function ticksUpTo(most) {
   return ticks.slice(0, ticks.findIndex((tick) => tick >= most) + 1);
 }
 
-function memoryPicture({ tables }) {
-  const { owners, rows } = tables.at(-1);
-  return barsPicture(`Heap per owner beyond key and token, ${owners.toLocaleString('en')} owners: bytes`, rows);
-}
-
 function outagePicture({ tables: [{ rows, outageMs, bucketMs }] }) {
   const minutes = (ms) => ms / 60_000;
-  const players = rows.filter(({ name }) => !name.startsWith('ours,'));
-  const series = players.map(({ name, failed, expired, buckets }) => ({
+  const series = rows.map(({ name, failed, expired, buckets }) => ({
     name: [name, failed > 0 && '(calls failed)', expired > 0 && '(expired)'].filter(Boolean).join(' '),
     points: buckets.map(({ p99 }, index) => [minutes(index * bucketMs), p99]),
   }));

@@ -1,31 +1,29 @@
 /** A workload's results as text: the ratio to its base first. */
 
-export function text({ title, columns, base, tables }) {
-  return [`\n${title}`, ...tables.flatMap((table) => tableText(table, columns, base))].join('\n');
+export function text({ title, minutes, others, tables }) {
+  return [
+    `\n${title}\n${percent(others)} of the machine used by others, ${minutes.toFixed(1)} minutes`,
+    ...tables.flatMap(tableText),
+  ].join('\n');
 }
 
-function tableText(table, columns, base) {
-  const baseRow = table.rows.find(({ name }) => name === base);
+function tableText({ what, unit, base, rows }) {
   return [
-    `\n  ${subtitleOf(table) ?? ''}  (${[...(baseRow ? [`ratio to ${base}`] : []), ...columns].join('; ')})`,
-    ...table.rows.map((row) => {
-      const ratio = baseRow ? ratioOf(row, baseRow).padStart(8) : '';
+    `\n  ${what}  (${base ? `ratio to ${base}; ` : ''}least, ${unit}; median)`,
+    ...rows.map((row) => {
+      const ratio = base ? (row.ratio === undefined ? '' : times(row.ratio)).padStart(8) : '';
       const figures = [row.min, row.median].map((value) => figure(value).padStart(10)).join('');
-      return `  ${row.name.padEnd(28)}${ratio}${figures}   ${row.note ?? ''}`;
+      return `  ${row.name.padEnd(42)}${ratio}${figures}   ${row.note ?? row.failure ?? ''}`;
     }),
   ];
 }
 
-/** What tells the tables of a workload apart. */
-export function subtitleOf({ owners, distribution, anew, atOnce, what }) {
-  if (atOnce !== undefined) return `${atOnce} at once`;
-  if (owners === undefined) return what;
-  return [`${owners.toLocaleString('en')} owners`, distribution, anew && 'keys just parsed'].filter(Boolean).join(', ');
-}
+export const times = (ratio) => `${ratio.toFixed(2)} ×`;
 
-export const ratioOf = (row, baseRow) => `${(row.min / baseRow.min).toFixed(2)} ×`;
+export const percent = (share) => `${Math.round(100 * share)} %`;
 
 export function figure(value) {
+  if (value === undefined) return '–';
   if (value >= 100) return Math.round(value).toLocaleString('en');
   return value >= 10 ? value.toFixed(1) : value.toFixed(2);
 }

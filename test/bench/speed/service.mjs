@@ -92,7 +92,7 @@ function answerResource({ url, headers }, response) {
 }
 
 /** JSON from us and most; a form from the OAuth clients, where some can give an owner only as an encoded scope. */
-function accessKeyOf(body) {
+export function accessKeyOf(body) {
   if (body.startsWith('{')) return JSON.parse(body).appliance_owner_scope;
   const form = new URLSearchParams(body);
   return form.get('appliance_owner_scope') ?? decodeURIComponent(form.get('scope').split(' ')[0]);

@@ -1,107 +1,98 @@
 import { peers } from '../../peers/index.mjs';
-import { inTurns, percentile, pooledCost } from '../measure.mjs';
+import { inTurns, pooled, pooledCost, rowsOf } from '../measure.mjs';
 import { bareFetch, bareHttp, openOurs, verify } from '../ours.mjs';
 import { inProcess } from '../processes.mjs';
-import { figure } from '../report.mjs';
 import { keysOf, startService } from '../service.mjs';
 
-export const title = 'Cold fill: new owners over loopback';
-export const unit = 'µs of CPU time per owner';
-export const base = 'bare node:http';
+export const title = 'Cold fill: new owners over loopback, ours over node:http unless it says fetch';
 
 /** Fills per process. The JIT has not warmed up in the first one, which is what a service that has just started does. */
 const FILLS = 4;
+const BASE = 'bare node:http';
 
-const OURS = {
-  ours: {},
-  'ours over fetch': { fetch },
-  'ours, logging': { logged: true },
-  'ours, OpenTelemetry': { traced: true },
+const opened = (options) => (service, concurrency) => openOurs(service, { ...options, concurrency });
+const OVER_HTTP = {
+  [BASE]: bareHttp,
+  ours: opened({}),
+  'ours, logging': opened({ logged: true }),
+  'ours, OpenTelemetry': opened({ traced: true }),
 };
+const OVER_FETCH = { 'bare fetch': bareFetch, 'ours over fetch': opened({ fetch }) };
+const PEERS = Object.fromEntries(peers.map(({ name, open }) => [name, (service) => open(service)]));
+const PLAYERS = { ...OVER_HTTP, ...OVER_FETCH, ...PEERS };
 
-const players = {
-  'bare node:http': bareHttp,
-  'bare fetch': bareFetch,
-  ...Object.fromEntries(
-    Object.entries(OURS).map(([name, options]) => [
-      name,
-      (service, concurrency) => openOurs(service, { ...options, concurrency }),
-    ]),
-  ),
-  ...Object.fromEntries(peers.map(({ name, open }) => [name, (service) => open(service)])),
-};
+/** Those that add least to `fetch`. */
+const LEAN_PEERS = ['badgateway', 'async-cache-dedupe', 'lru-cache fetch', 'p-memoize'];
 
 export async function run({ quick }) {
   const { stop, ...service } = await startService();
-  const names = Object.keys(players).filter((name) => !quick || !isPeer(name));
   const tables = [];
   for (const atOnce of [16, 64]) {
-    const times = Object.fromEntries(names.map((name) => [name, []]));
-    const filling = (name) => async () => {
-      const { cpuUs, ...wall } = await inProcess(import.meta.url, 'costOfFills', { name, atOnce, service });
-      times[name].push(wall);
-      return cpuUs;
-    };
+    const names = Object.keys({ ...OVER_HTTP, ...OVER_FETCH }).concat(
+      atOnce === 16 && !quick ? Object.keys(PEERS) : LEAN_PEERS,
+    );
+    const filling = (name) => () => inProcess(import.meta.url, 'costsOfFills', { name, atOnce, service });
     const candidates = Object.fromEntries(names.map((name) => [name, filling(name)]));
-    const rows = await inTurns(candidates, quick ? 2 : 5, { isSlow });
-    tables.push({ atOnce, rows: rows.map((row) => ({ ...row, ...ratesOf(times[row.name], times[base]) })) });
+    const timed = await inTurns(candidates, quick ? 2 : 5, { isSlow: (name) => name in PEERS });
+    const table = (what, among, base, numberOf) => {
+      const compared = timed.filter(({ name }) => among.includes(name));
+      tables.push({
+        what: `${atOnce} at once, ${what}`,
+        unit: 'µs per owner',
+        base,
+        rows: rowsOf(compared, base, numberOf),
+      });
+    };
+    const overHttp = Object.keys(OVER_HTTP);
+    table('CPU time', names, BASE, ({ warm }) => warm.cpuUs);
+    table('by the clock', overHttp, BASE, ({ warm }) => warm.us);
+    table('in a new process, CPU time', overHttp, BASE, ({ first }) => first.cpuUs);
+    table('in a new process, by the clock', overHttp, BASE, ({ first }) => first.us);
+    const overFetch = [...Object.keys(OVER_FETCH), ...LEAN_PEERS];
+    table('over fetch, CPU time', overFetch, 'ours over fetch', ({ warm }) => warm.cpuUs);
   }
+  tables.push(await allocations(service));
   stop();
   return tables;
 }
 
 /**
- * The least cost of several fills, and the time of the first one. Each candidate runs in its own process: candidates that
- * share code would otherwise pollute each other's type feedback. The peers and `fetch` are slower by so much that fewer
- * owners time them as well.
+ * The least cost of several fills, and that of the first one. Each candidate runs in its own process: candidates that share
+ * code would otherwise pollute each other's type feedback. `fetch` is slower by so much that fewer owners time it as well.
  */
-export async function costOfFills({ name, atOnce, service }) {
-  const keys = keysOf(isSlow(name) ? 800 : 5_000);
+export async function costsOfFills({ name, atOnce, service }) {
+  const keys = keysOf(name in OVER_HTTP ? 5_000 : 800);
   const costs = [];
   for (let n = 0; n < FILLS; n++) {
-    const player = await players[name](service, atOnce);
+    const player = await PLAYERS[name](service, atOnce);
     globalThis.gc({ type: 'minor' });
     costs.push(await pooledCost(async (key) => verify(key, await player.getToken(key)), keys, atOnce));
     await player.close();
   }
-  return {
-    cpuUs: Math.min(...costs.map(({ cpuUs }) => cpuUs)),
-    least: Math.min(...costs.map(({ us }) => us)),
-    first: costs[0].us,
-    owners: keys.length,
-  };
+  const least = (what) => Math.min(...costs.map((cost) => cost[what]));
+  return { first: costs[0], warm: { cpuUs: least('cpuUs'), us: least('us') } };
 }
 
-/**
- * Owners a second by the clock, and over the rate of the bare loop: the best fill of all, and the median of the first fills
- * and of their ratios, each to the bare loop's first fill of the same round. A first fill of fewer owners has no such ratio,
- * because more of it runs before the JIT has warmed up.
- */
-function ratesOf(times, bareTimes) {
-  const best = (all) => 1e6 / Math.min(...all.map(({ least }) => least));
-  const warm = best(times);
-  const first =
-    1e6 /
-    percentile(
-      times.map((time) => time.first),
-      50,
-    );
-  const rates = { warm, first, warmOverBare: warm / best(bareTimes) };
-  if (times[0].owners === bareTimes[0].owners) {
-    const ratios = times.map((time, round) => bareTimes[round].first / time.first);
-    rates.firstOverBare = percentile(ratios, 50);
+async function allocations(service) {
+  // A new space of this size is not collected while it counts.
+  const space = ['--min-semi-space-size=128', '--max-semi-space-size=128'];
+  const counting = (name) => () => inProcess(import.meta.url, 'bytesOfFill', { name, service }, space);
+  const candidates = Object.fromEntries([BASE, 'ours'].map((name) => [name, counting(name)]));
+  const rows = rowsOf(await inTurns(candidates, 3), BASE);
+  return { what: 'allocated', unit: 'bytes per request', base: BASE, rows };
+}
+
+/** The least that a thousand requests allocate per request, with what is kept; the first ones are compiled. */
+export async function bytesOfFill({ name, service }) {
+  const player = await PLAYERS[name](service, 16);
+  let least = Infinity;
+  for (let n = 0; n < 10; n++) {
+    const keys = keysOf(1_000, `round-${n}`);
+    globalThis.gc();
+    const before = process.memoryUsage().heapUsed;
+    await pooled(player.getToken, keys, 16);
+    least = Math.min(least, (process.memoryUsage().heapUsed - before) / keys.length);
   }
-  const over = (ratio) => (ratio === undefined ? '' : `, ${ratio.toFixed(2)} of the bare loop`);
-  const note =
-    `${figure(warm)} owners a second${over(rates.warmOverBare)}; ` +
-    `in a new process ${figure(first)}${over(rates.firstOverBare)}`;
-  return { rates, note };
-}
-
-function isSlow(name) {
-  return isPeer(name) || name.endsWith('fetch');
-}
-
-function isPeer(name) {
-  return peers.some((peer) => peer.name === name);
+  await player.close();
+  return least;
 }

@@ -1,49 +1,43 @@
 import { peers } from '../../peers/index.mjs';
-import { inTurns, percentile, pooled } from '../measure.mjs';
-import { bareMap, lruCacheFetch, lruCacheGet, openOurs, verify } from '../ours.mjs';
+import { inTurns, percentile, pooled, rowsOf } from '../measure.mjs';
+import { lruCacheFetch, lruCacheGet, openOurs, verify } from '../ours.mjs';
 import { inProcess } from '../processes.mjs';
 import { keysOf, startService, tokenOf } from '../service.mjs';
 
 export const title = 'Heap per held owner beyond its key and token, and the pause of a full collection';
-export const unit = 'bytes per owner';
-export const base = 'lru-cache get';
 
 /** The peers get their tokens over HTTP, and some take more time per owner the more owners there are. */
 const PEER_OWNERS = 1_000;
-const BARE = { Map: bareMap, 'lru-cache get': lruCacheGet, 'lru-cache fetch': lruCacheFetch };
-const OURS = { ours: {}, 'ours, logging': { logged: true }, 'ours, OpenTelemetry': { traced: true } };
+const BARE = { 'lru-cache get': lruCacheGet, 'lru-cache fetch': lruCacheFetch };
+const [HOUR_S, YEAR_S] = [3_600, 31_536_000];
+const OURS = {
+  ours: { lifetimeS: HOUR_S },
+  'ours, tokens of a year': { lifetimeS: YEAR_S },
+  'ours, logging': { lifetimeS: HOUR_S, logged: true },
+  'ours, OpenTelemetry': { lifetimeS: HOUR_S, traced: true },
+};
 const PEERS = Object.fromEntries(peers.map(({ name, open }) => [name, open]).filter(([name]) => !(name in BARE)));
 
 /** Each in a process of its own: a heap remembers what it held. */
 export async function run({ quick }) {
   const { stop, ...service } = await startService();
-  const tables = [];
-  for (const owners of quick ? [PEER_OWNERS, 100_000] : [PEER_OWNERS, 200_000, 1_000_000]) {
-    const names = namesFor(owners);
-    const pauses = Object.fromEntries(names.map((name) => [name, []]));
-    const holding = (name) => async () => {
-      const { bytes, pauseMs } = await inProcess(import.meta.url, 'held', { name, owners, service });
-      pauses[name].push(pauseMs);
-      return bytes;
-    };
+  const measured = (owners, names, rounds) => {
+    const holding = (name) => () => inProcess(import.meta.url, 'held', { name, owners, service });
     const candidates = Object.fromEntries(names.map((name) => [name, holding(name)]));
-    const rounds = owners === PEER_OWNERS ? 5 : quick ? 1 : 3;
-    const rows = await inTurns(candidates, rounds, { isSlow: (name) => name in PEERS });
-    tables.push({ owners, rows: rows.map((row) => ({ ...row, ...pauseOf(pauses[row.name]) })) });
-  }
+    return inTurns(candidates, rounds, { isSlow: (name) => name in PEERS });
+  };
+  // With so few owners, compiled code and the like add or hide up to 200 bytes each, too much for the bare caches.
+  const few = await measured(PEER_OWNERS, ['ours', ...Object.keys(PEERS)], quick ? 2 : 5);
+  const owners = quick ? 100_000 : 200_000;
+  const many = await measured(owners, [...Object.keys(BARE), ...Object.keys(OURS)], quick ? 1 : 3);
   stop();
-  return tables;
-}
-
-/** With so few owners, compiled code and the like add or hide up to 200 bytes each, too much for the bare caches. */
-function namesFor(owners) {
-  if (owners === PEER_OWNERS) return ['ours', ...Object.keys(PEERS)];
-  return [...Object.keys(BARE), ...(owners < 1_000_000 ? Object.keys(OURS) : ['ours'])];
-}
-
-function pauseOf(pauses) {
-  const pauseMs = percentile(pauses, 50);
-  return { pauseMs, note: `a full collection stops the process for ${pauseMs.toFixed(0)} ms` };
+  const [bytes, ms] = ['bytes per owner', 'ms'];
+  const [base, what] = ['lru-cache get', `${owners.toLocaleString('en')} owners`];
+  return [
+    { what: '1,000 owners', unit: bytes, base: 'ours', rows: rowsOf(few, 'ours', (cost) => cost.bytes) },
+    { what, unit: bytes, base, rows: rowsOf(many, base, (cost) => cost.bytes) },
+    { what: `a full collection, ${what}`, unit: ms, base, rows: rowsOf(many, base, (cost) => cost.pauseMs) },
+  ];
 }
 
 export async function held({ name, owners, service }) {
@@ -65,9 +59,13 @@ async function candidateOf(name, owners, service) {
     const cache = BARE[name](owners);
     return { fill: (key) => cache.set(key, newTokenOf(key)), get: cache.get };
   }
-  const source = { requestToken: async (key) => ({ token: newTokenOf(key), response: { expires_in: 86_400 } }) };
-  const options = { ...OURS[name], source, concurrency: 1, maxOwners: owners };
-  const { getToken } = name in OURS ? openOurs(undefined, options) : await PEERS[name](service);
+  if (name in PEERS) {
+    const { getToken } = await PEERS[name](service);
+    return { fill: getToken, get: getToken };
+  }
+  const { lifetimeS, ...options } = OURS[name];
+  const source = { requestToken: async (key) => ({ token: newTokenOf(key), response: { expires_in: lifetimeS } }) };
+  const { getToken } = openOurs(undefined, { ...options, source, concurrency: 1, maxOwners: owners });
   return { fill: getToken, get: getToken };
 }
 

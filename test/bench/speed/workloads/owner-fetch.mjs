@@ -1,28 +1,18 @@
-import { cpuUsSince, inTurns } from '../measure.mjs';
+import { cpuUsSince, inTurns, rowsOf } from '../measure.mjs';
 import { openOurs, verify } from '../ours.mjs';
 import { startService } from '../service.mjs';
 
 export const title = 'ownerFetch on a warm owner, over the same fetch with a hand-written header';
-export const unit = 'µs of CPU time per call';
-export const base = 'fetch';
 
 const KIB = 'x'.repeat(1_024);
 
 export async function run({ quick }) {
   const service = await startService();
-  const opened = {
-    ownerFetch: openOurs(service),
-    'ownerFetch, logging': openOurs(service, { logged: true }),
-    'ownerFetch, OpenTelemetry': openOurs(service, { traced: true }),
-  };
+  const { registry, getToken, close } = openOurs(service);
   const url = service.resourceUrl('key');
-  const token = await opened.ownerFetch.getToken('key');
+  const token = await getToken('key');
   verify('key', token);
-  const callers = { fetch: withHeader(`Bearer ${token}`) };
-  for (const [name, { registry, getToken }] of Object.entries(opened)) {
-    verify('key', await getToken('key'));
-    callers[name] = registry.ownerFetch('key');
-  }
+  const callers = { fetch: withHeader(`Bearer ${token}`), ownerFetch: registry.ownerFetch('key') };
   const cases = [
     { what: 'GET, one after another', atOnce: 1 },
     { what: 'GET, 32 at once', atOnce: 32 },
@@ -37,9 +27,10 @@ export async function run({ quick }) {
     const candidates = Object.fromEntries(
       Object.entries(callers).map(([name, call]) => [name, () => usPerCall(() => call(url, init), atOnce, quick)]),
     );
-    tables.push({ what, rows: await inTurns(candidates, quick ? 5 : 40) });
+    const rows = rowsOf(await inTurns(candidates, quick ? 5 : 40), 'fetch');
+    tables.push({ what, unit: 'µs of CPU time per call', base: 'fetch', rows });
   }
-  for (const { close } of Object.values(opened)) await close();
+  await close();
   service.stop();
   return tables;
 }

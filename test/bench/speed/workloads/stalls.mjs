@@ -1,18 +1,11 @@
-/**
- * How long each operation on 100,000 owners keeps the event loop from turning, and whether its cost is linear: the same
- * operation on half as many owners should take half the time. Needs `--expose-gc`, as `npm run bench` gives it.
- *
- *   node --expose-gc test/bench/stalls/main.mjs [beginning of an operation's name …]
- */
-
 import { PerformanceObserver } from 'node:perf_hooks';
 import { setTimeout } from 'node:timers/promises';
-import { bundled } from '../../helpers/bundle.mjs';
+import { OwnerTokenError, OwnerTokenRegistry } from '../../../../dist/index.js';
+import { inTurns, rowsOf } from '../measure.mjs';
 
-const { OwnerTokenError, OwnerTokenRegistry } = await bundled('src/index.ts');
+export const title = 'How long an operation on 100,000 owners keeps the event loop from turning';
 
 const OWNERS = 100_000;
-const MAX_STALL_MS = 20;
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 const keysUpTo = (count) => Array.from({ length: count }, (_, index) => `key-${index}`);
@@ -64,6 +57,24 @@ async function queueOf(count, optionsOf = () => undefined) {
   }
   for (const outcome of outcomes) outcome.catch(ignore);
   return { registry, first: source.held[0], whenSettled: Promise.allSettled(outcomes) };
+}
+
+export async function run({ quick }) {
+  const running = (prepare) => async () => {
+    const stalls = await stallsOf(await prepare(OWNERS));
+    for (const registry of open.splice(0)) await registry.close({ timeoutMs: 0 });
+    return stalls;
+  };
+  const candidates = Object.fromEntries(Object.entries(OPERATIONS).map(([name, prepare]) => [name, running(prepare)]));
+  const timed = await inTurns(candidates, quick ? 1 : 3);
+  return [
+    { what: 'longest stall', unit: 'ms', rows: rowsOf(timed, undefined, (cost) => cost.withoutGcMs) },
+    {
+      what: 'longest stall, garbage collection included',
+      unit: 'ms',
+      rows: rowsOf(timed, undefined, (cost) => cost.stallMs),
+    },
+  ];
 }
 
 /** Each prepares an operation on so many owners and returns it. */
@@ -194,17 +205,13 @@ const collectedMs = (fromMs, toMs) => {
   return collections.reduce((sum, each) => sum + Math.max(0, within(each)), 0);
 };
 
-/**
- * Runs an operation; returns its duration, the longest time between two turns of the event loop, and the longest
- * without the garbage collector.
- */
-async function measured(operation) {
+/** Runs an operation; returns the longest time between two turns of the event loop, and the longest without the garbage collector. */
+async function stallsOf(operation) {
   globalThis.gc?.();
   await setTimeout(200); // A sweep that goes on in parallel would slow down large allocations.
   collections.length = 0;
   let isOver = false;
   let last = timesMs();
-  const started = last;
   const slow = [];
   const watch = (async () => {
     while (!isOver) {
@@ -215,33 +222,13 @@ async function measured(operation) {
     }
   })();
   await operation();
-  const tookMs = elapsedMs(started, timesMs());
   for (let turns = 0; turns < TURNS_AFTER; turns++) await turn();
   isOver = true;
   await watch;
   await setTimeout(10); // For the last entries of the observer.
   const longest = (msOf) => slow.reduce((most, [from, to]) => Math.max(most, msOf(from, to)), 0);
   return {
-    tookMs,
     stallMs: longest(elapsedMs),
     withoutGcMs: longest((from, to) => elapsedMs(from, to) - collectedMs(from.wallMs, to.wallMs)),
   };
 }
-
-const asked = process.argv.slice(2);
-const column = (text, width) => String(text).padStart(width);
-console.log(
-  `${'operation'.padEnd(42)}${column('owners', 9)}${column('ms', 9)}${column('stall ms', 10)}${column('without gc', 12)}`,
-);
-let missed = 0;
-for (const [name, prepare] of Object.entries(OPERATIONS)) {
-  if (asked.length > 0 && !asked.some((beginning) => name.startsWith(beginning))) continue;
-  for (const owners of [OWNERS / 2, OWNERS]) {
-    const { tookMs, stallMs, withoutGcMs } = await measured(await prepare(owners));
-    for (const registry of open.splice(0)) await registry.close({ timeoutMs: 0 });
-    if (withoutGcMs > MAX_STALL_MS) missed++;
-    const times = column(tookMs.toFixed(0), 9) + column(stallMs.toFixed(1), 10) + column(withoutGcMs.toFixed(1), 12);
-    console.log(name.padEnd(42) + column(owners, 9) + times);
-  }
-}
-process.exit(missed > 0 ? 1 : 0);

@@ -1,0 +1,59 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+import { peers } from '../../peers/index.mjs';
+import { inTurns, rowsOf } from '../measure.mjs';
+
+export const title = 'Size';
+
+const ROOT = fileURLToPath(new URL('../../../../', import.meta.url));
+const PEERS = fileURLToPath(new URL('../../', import.meta.url));
+
+export async function run() {
+  const bundling = (imported, resolveDir) => () => bundledKb(`export * from '${imported}'`, resolveDir);
+  const bundles = { ours: bundling('./dist/index.js', ROOT) };
+  for (const { packages } of peers) bundles[packages[0]] ??= bundling(packages[0], PEERS);
+  return [
+    {
+      what: 'bundled',
+      unit: 'kB, minified, without dependencies',
+      base: 'ours',
+      rows: rowsOf(await inTurns(bundles, 1), 'ours'),
+    },
+    { what: 'installed', unit: 'MB', rows: rowsOf(await inTurns({ ours: installedMb }, 1)) },
+  ];
+}
+
+async function bundledKb(contents, resolveDir) {
+  // All that the entry point imports by a name is a dependency, but for the entry point itself.
+  const dependencies = {
+    name: 'dependencies',
+    setup: ({ onResolve }) =>
+      onResolve({ filter: /^[^./]/ }, ({ kind, importer, path }) =>
+        kind === 'import-statement' && importer === '<stdin>' ? undefined : { path, external: true },
+      ),
+  };
+  const { outputFiles } = await build({
+    ...{ stdin: { contents, resolveDir }, plugins: [dependencies] },
+    ...{ bundle: true, minify: true, write: false, platform: 'node', format: 'esm', logLevel: 'silent' },
+  });
+  return outputFiles[0].contents.length / 1_000;
+}
+
+/** As `npm install owner-token-registry` leaves it, dependencies included. */
+async function installedMb() {
+  const home = mkdtempSync(join(tmpdir(), 'installed-'));
+  const npm = (args, cwd) => execFileSync('npm', args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+  try {
+    const [{ filename }] = JSON.parse(npm(['pack', '--json', '--ignore-scripts', '--pack-destination', home], ROOT));
+    npm(['install', '--prefix', home, '--no-audit', '--no-fund', '--omit=peer', join(home, filename)], home);
+    const modules = join(home, 'node_modules');
+    const sizes = readdirSync(modules, { recursive: true }).map((path) => statSync(join(modules, path)));
+    return sizes.reduce((sum, file) => sum + (file.isFile() ? file.size : 0), 0) / 1e6;
+  } finally {
+    rmSync(home, { recursive: true });
+  }
+}
