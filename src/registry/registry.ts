@@ -27,6 +27,7 @@ import {
   accessKeyOf,
   addToDenylist,
   ageMsOf,
+  type Conditions,
   clearSlot,
   decide,
   dropEnded,
@@ -35,7 +36,6 @@ import {
   recordAccepted,
   recordFailure,
   Slot,
-  type Surroundings,
 } from './slot.ts';
 import { closedError } from './source-call.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from './warm-up.ts';
@@ -194,14 +194,14 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   describe(accessKey: string): OwnerState {
     const slot = this.#owners.peek(accessKey) ?? new Slot(accessKey, this.#settings.fingerprints);
     const now = this.#time.now();
-    return ownerState(slot, now, this.#around(this.#owners.flightOf(accessKey), now));
+    return ownerState(slot, now, this.#conditions(this.#owners.flightOf(accessKey), now));
   }
 
   /** Owners that fail, the worst first, then those in use. Takes time by what it returns, not by `maxOwners`. */
   owners(options: OwnersOptions = {}): OwnerReport[] {
     const now = this.#time.now();
-    const around = ({ accessKey }: Slot) => this.#around(this.#owners.flightOf(accessKey), now);
-    return ownerReports(this.#owners, options, now, around, this.#diagnostics.failingSinceMs);
+    const conditions = ({ accessKey }: Slot) => this.#conditions(this.#owners.flightOf(accessKey), now);
+    return ownerReports(this.#owners, options, now, conditions, this.#diagnostics.failingSinceMs);
   }
 
   /** The owner's name in logs, errors and reports: its label if `ownerLabel` returns one, or else a keyed digest. */
@@ -274,8 +274,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const slot = known ?? new Slot(accessKey, this.#settings.fingerprints);
     if (signal) checkSignal(signal);
     if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
-    const around = this.#around(flight, now);
-    const decision = decide(slot, now, around);
+    const conditions = this.#conditions(flight, now);
+    const decision = decide(slot, now, conditions);
     try {
       switch (decision) {
         case 'serve-and-refresh':
@@ -287,7 +287,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
           this.#counts.joined++;
           return this.#requests.join(flight as Flight, signal, now);
         case 'refuse':
-          return this.#requests.refuse(slot, signal, now, around.circuit);
+          return this.#requests.refuse(slot, signal, now, conditions.circuit);
         case 'request':
           return this.#requests.begin(slot, signal, now);
       }
@@ -297,7 +297,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     }
   }
 
-  #around(flight: Flight | undefined, now: Instant): Surroundings {
+  #conditions(flight: Flight | undefined, now: Instant): Conditions {
     const { blame } = this.#requests.scheduler.health;
     return { requesting: flight !== undefined, circuit: blame.circuit && refusingCircuit(blame, now.monotonicMs) };
   }

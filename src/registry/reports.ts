@@ -6,7 +6,7 @@ import type { Blame } from '../failures/blame.ts';
 import { OptionCheck } from '../option-check.ts';
 import type { OwnerTable } from './owner-table.ts';
 import type { Requests } from './requests.ts';
-import { isUsable, laterPause, type Phase, phaseOf, type Slot, type Surroundings } from './slot.ts';
+import { type Conditions, isUsable, laterPause, type Phase, phaseOf, type Slot } from './slot.ts';
 
 /**
  * What is known about one owner: "which customer is this, and why does it not work?"
@@ -187,10 +187,10 @@ export interface RegistryStats {
 }
 
 /** One owner's state. */
-export function ownerState(slot: Slot, now: Instant, around: Surroundings): OwnerState {
-  const pause = laterPause(around.circuit, slot.trouble?.failure);
+export function ownerState(slot: Slot, now: Instant, conditions: Conditions): OwnerState {
+  const pause = laterPause(conditions.circuit, slot.trouble?.failure);
   return {
-    phase: phaseOf(slot, now, around),
+    phase: phaseOf(slot, now, conditions),
     ...(isUsable(slot, now) && { expiresAtMs: slot.held.expiresAtMs }),
     ...(pause && { code: pause.error.code, retryAtMs: onWallClock(pause.retryAtMonotonicMs, now) }),
   };
@@ -203,14 +203,14 @@ const DEFAULT_LIMIT = 100;
  * The owners that fail, the longest failing first, those without a token before those with one; then the others with a
  * token, the most recently used first.
  *
- * @param around what else a decision about an owner depends on.
+ * @param conditions what else a decision about an owner depends on.
  * @param failingSinceMs when an owner's outage began, on the monotonic clock.
  */
 export function ownerReports(
   owners: OwnerTable,
   given: OwnersOptions,
   now: Instant,
-  around: (slot: Slot) => Surroundings,
+  conditions: (slot: Slot) => Conditions,
   failingSinceMs: (slot: Slot) => number | undefined,
 ): OwnerReport[] {
   const check = new OptionCheck<OwnersOptions>('owners', given, ['limit', 'state']);
@@ -221,7 +221,7 @@ export function ownerReports(
   if (state !== 'working') take(owners.failing(), limit, slots);
   if (state !== 'failing') take(owners.working(), limit, slots);
   // Only now, because a label is computed by the user's function, which may call the registry.
-  return slots.map((slot) => ownerReport(slot, now, around(slot), failingSinceMs(slot)));
+  return slots.map((slot) => ownerReport(slot, now, conditions(slot), failingSinceMs(slot)));
 }
 
 function take(from: Iterable<Slot>, limit: number, into: Slot[]): void {
@@ -229,13 +229,13 @@ function take(from: Iterable<Slot>, limit: number, into: Slot[]): void {
   for (const slot of from) if (into.push(slot) === limit) return;
 }
 
-function ownerReport(slot: Slot, now: Instant, around: Surroundings, sinceMs: number | undefined): OwnerReport {
+function ownerReport(slot: Slot, now: Instant, conditions: Conditions, sinceMs: number | undefined): OwnerReport {
   const issuedAtMs = slot.held?.issuedAtMs ?? slot.trouble?.issuedAtMs;
   const failure = failureOf(slot, now, sinceMs);
   const { owner } = slot;
   return {
     owner,
-    ...ownerState(slot, now, around),
+    ...ownerState(slot, now, conditions),
     ...(issuedAtMs !== undefined && { issuedAtMs }),
     ...(failure && { failure }),
   };

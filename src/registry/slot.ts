@@ -105,7 +105,7 @@ export type Phase = 'fresh' | 'refresh-due' | 'requesting' | 'backing-off' | 'ex
 export type Decision = 'serve' | 'serve-and-refresh' | 'wait' | 'refuse' | 'request';
 
 /** State outside the slot that a decision depends on. */
-export interface Surroundings {
+export interface Conditions {
   /** Whether a request is in flight that a caller would join. */
   readonly requesting: boolean;
   /** The open circuit, if it refuses calls. */
@@ -144,24 +144,24 @@ export function laterPause(a: Pause | undefined, b: Pause | undefined): Pause | 
   return a.retryAtMonotonicMs >= b.retryAtMonotonicMs ? a : b;
 }
 
-export function phaseOf(slot: Slot, now: Instant, around: Surroundings): Phase {
+export function phaseOf(slot: Slot, now: Instant, conditions: Conditions): Phase {
   const { held, aheadMs } = slot;
   const nowMs = now.timelineMs - aheadMs;
   if (held && nowMs < held.refreshAtMs) return 'fresh';
   if (held && nowMs < held.expiresAtMs) return 'refresh-due';
-  if (around.requesting) return 'requesting';
-  if (around.circuit || (slot.trouble && backoffOf(slot, now))) return 'backing-off';
+  if (conditions.requesting) return 'requesting';
+  if (conditions.circuit || (slot.trouble && backoffOf(slot, now))) return 'backing-off';
   return held ? 'expired' : 'empty';
 }
 
 /** What to do for a caller: the last column of the table. */
-export function decide(slot: Slot, now: Instant, around: Surroundings): Decision {
-  const phase = phaseOf(slot, now, around);
+export function decide(slot: Slot, now: Instant, conditions: Conditions): Decision {
+  const phase = phaseOf(slot, now, conditions);
   switch (phase) {
     case 'fresh':
       return 'serve';
     case 'refresh-due':
-      return around.requesting || around.circuit || backoffOf(slot, now) ? 'serve' : 'serve-and-refresh';
+      return conditions.requesting || conditions.circuit || backoffOf(slot, now) ? 'serve' : 'serve-and-refresh';
     case 'requesting':
       return 'wait';
     case 'backing-off':

@@ -124,10 +124,10 @@ describe('the table of phases', () => {
     ['expired', 'request', { held, failure }, 2000, ALONE],
     ['empty', 'request', {}, 0, ALONE],
     ['empty', 'request', { failure }, 2000, ALONE],
-  ] as const)('a slot in phase %s leads to the decision %s', (phase, decision, facts, ms, around) => {
+  ] as const)('a slot in phase %s leads to the decision %s', (phase, decision, facts, ms, conditions) => {
     const slot = slotWith(facts);
-    expect(phaseOf(slot, at(ms), around)).toBe(phase);
-    expect(decide(slot, at(ms), around)).toBe(decision);
+    expect(phaseOf(slot, at(ms), conditions)).toBe(phase);
+    expect(decide(slot, at(ms), conditions)).toBe(decision);
   });
 
   it('a backoff is in force until its end, and no longer', () => {

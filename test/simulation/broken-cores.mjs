@@ -151,13 +151,13 @@ export const BROKEN_CORES = {
     ['a failure drops the token', 'troubleOf(slot).failure = failure;', 'drop(slot).failure = failure;'],
     [
       'refreshes begin within pauses',
-      'around.requesting || around.circuit || backoffOf(slot, now) ?',
-      'around.requesting ?',
+      'conditions.requesting || conditions.circuit || backoffOf(slot, now) ?',
+      'conditions.requesting ?',
     ],
     [
       "an owner's pause does not hold back",
-      'if (around.circuit || (slot.trouble && backoffOf(slot, now))) return',
-      'if (around.circuit) return',
+      'if (conditions.circuit || (slot.trouble && backoffOf(slot, now))) return',
+      'if (conditions.circuit) return',
     ],
   ],
   'registry/source-call': [
