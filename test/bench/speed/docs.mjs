@@ -12,6 +12,8 @@ export const WORKLOADS = [
 /** Of the machine's CPU time beside any workload. */
 const MAX_OTHERS = 0.1;
 
+const REPEAT = 'run npm run bench -- speed --docs';
+
 const STORE = new URL('results.json', import.meta.url);
 const DOCS = new URL('../../../docs/', import.meta.url);
 
@@ -43,18 +45,21 @@ export function docsOf(run) {
 }
 
 function check({ workloads }) {
-  const repeat = 'run npm run bench -- speed --docs';
   const lacking = WORKLOADS.flatMap((name) => {
     if (!workloads[name]) return [name];
     const failed = workloads[name].tables.flatMap(({ rows }) => rows.filter(({ min }) => min === undefined));
     return failed.map((row) => `${row.name} in ${name}`);
   });
-  if (lacking.length > 0) throw new Error(`the run lacks ${lacking.join(', ')}: ${repeat} once more`);
+  if (lacking.length > 0) throw new Error(`the run lacks ${lacking.join(', ')}: ${REPEAT} once more`);
+  checkUndisturbed({ workloads });
+}
+
+export function checkUndisturbed({ workloads }) {
   const disturbed = Object.entries(workloads).filter(([, { others }]) => !(others <= MAX_OTHERS));
   if (disturbed.length === 0) return;
   const shares = disturbed.map(([name, { others }]) => `${percent(others)} beside ${name}`);
   throw new Error(
-    `others used more than ${percent(MAX_OTHERS)} of the machine (${shares.join(', ')}): ${repeat} on an idle machine`,
+    `others used more than ${percent(MAX_OTHERS)} of the machine (${shares.join(', ')}): ${REPEAT} on an idle machine`,
   );
 }
 

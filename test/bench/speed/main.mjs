@@ -13,7 +13,7 @@ import { readFileSync } from 'node:fs';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { peers, versionOf } from '../peers/index.mjs';
-import { publish, WORKLOADS } from './docs.mjs';
+import { checkUndisturbed, publish, WORKLOADS } from './docs.mjs';
 import { shareOfOthers } from './others.mjs';
 import { inProcess } from './processes.mjs';
 import { text } from './report.mjs';
@@ -35,24 +35,32 @@ if (options.docs && (options.quick || options.workloads)) {
 const run = { conditions: conditions(), workloads: {} };
 let before = await shareOfOthers();
 for (const name of chosen) {
-  const module = new URL(`workloads/${name}.mjs`, import.meta.url).href;
   try {
-    const { title } = await import(module);
-    const startedMs = performance.now();
-    const tables = await inProcess(module, 'run', { quick: options.quick });
-    const minutes = (performance.now() - startedMs) / 60_000;
-    const after = await shareOfOthers();
-    run.workloads[name] = { title, minutes, others: Math.max(before, after), tables };
-    before = after;
-    console.log(text(run.workloads[name]));
+    await measure(name);
   } catch (error) {
     console.error(`\n${name} failed: ${error.stack}`);
     process.exitCode = 1;
   }
+  // Before the rest takes its time in vain.
+  if (options.docs) orRefuse(() => checkUndisturbed(run));
 }
-if (options.docs) {
+if (options.docs) orRefuse(() => publish(run));
+
+async function measure(name) {
+  const module = new URL(`workloads/${name}.mjs`, import.meta.url).href;
+  const { title } = await import(module);
+  const startedMs = performance.now();
+  const tables = await inProcess(module, 'run', { quick: options.quick });
+  const minutes = (performance.now() - startedMs) / 60_000;
+  const after = await shareOfOthers();
+  run.workloads[name] = { title, minutes, others: Math.max(before, after), tables };
+  before = after;
+  console.log(text(run.workloads[name]));
+}
+
+function orRefuse(act) {
   try {
-    publish(run);
+    act();
   } catch (error) {
     refuse(`nothing was published: ${error.message}`);
   }

@@ -7,9 +7,9 @@ export function text({ title, minutes, others, tables }) {
   ].join('\n');
 }
 
-function tableText({ what, unit, base, rows }) {
+function tableText({ what, unit, columns = `least, ${unit}; median`, base, rows }) {
   return [
-    `\n  ${what}  (${base ? `ratio to ${base}; ` : ''}least, ${unit}; median)`,
+    `\n  ${what}  (${base ? `ratio to ${base}; ` : ''}${columns})`,
     ...rows.map((row) => {
       const ratio = base ? (row.ratio === undefined ? '' : times(row.ratio)).padStart(8) : '';
       const figures = [row.min, row.median].map((value) => figure(value).padStart(10)).join('');

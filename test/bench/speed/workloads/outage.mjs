@@ -32,7 +32,7 @@ export async function run({ quick }) {
   const rows = watched.map(({ name, calls, failure }) =>
     calls.length > 0 ? { name, ...summaryOf(calls) } : { name, failure },
   );
-  return [{ what: 'outage', unit: 's, 99th percentile; median', outageMs: OUTAGE_MS, bucketMs: BUCKET_MS, rows }];
+  return [{ what: 'outage', columns: 's: 99th percentile; median', outageMs: OUTAGE_MS, bucketMs: BUCKET_MS, rows }];
 }
 
 /** On a busy machine a library may time out before the outage, because its time runs that fast. */
