@@ -27,7 +27,8 @@ export async function ask<T>(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: 
 }
 
 export function tellFailure(error: unknown): string {
-  return error instanceof Refused ? error.message : 'The sandbox cannot be reached.';
+  if (!(error instanceof Refused)) return 'The sandbox cannot be reached.';
+  return error.message.replace(/^request body: invalid options:\s*- /, '');
 }
 
 /** Sends a request, and resolves with what to announce then. */
