@@ -184,6 +184,8 @@ describe('a verdict', () => {
     expect(failedOf(neverBack)).toEqual([
       'Gets tokens again once the fault is over, for at least half of the owners that it met',
     ]);
+    // The attempts in the outage: of those after it there are none.
+    expect(neverBack.findings.find(({ passed }) => !passed)?.requests).toHaveLength(1);
   });
 
   it('the verdict of an outage fails nearly all owners at once after it, even where answers are quick', async () => {
