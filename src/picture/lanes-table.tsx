@@ -19,7 +19,7 @@ export function LanesTable(props: Props) {
       label="Lanes as a table"
       heads={['Owner', 'Token', { number: 'Requests' }, { number: 'Failed' }, { number: 'Wasted' }, 'Last request']}
       caption={`Requests of ${spanWord(windowMs)} until ${timeWord(nowMs)}, and tokens at that time`}
-      looks={{ region: 'tall' }}
+      looks={{ region: 'tall', table: 'stack' }}
     >
       {lanes.map((lane) => (
         <LaneRow key={lane.id} lane={lane} {...props} />
@@ -35,13 +35,19 @@ function LaneRow({ lane, nowMs, windowMs, mostMarks }: { lane: Lane } & Props) {
   return (
     <tr>
       <th scope="row">{lane.name}</th>
-      <td>
+      <td data-word="Token">
         <TokenStatus endMs={liveBar(lane, nowMs)?.toMs} nowMs={nowMs} none={endedWord(lane)} />
       </td>
-      <td class="number">{count(marks.length)}</td>
-      <td class="number">{count(marks.filter((mark) => hasFailed(kindOf(mark))).length)}</td>
-      <td class="number">{count(marks.filter(([, , , wasted]) => wasted).length)}</td>
-      <td>
+      <td data-word="Requests" class="number">
+        {count(marks.length)}
+      </td>
+      <td data-word="Failed" class="number">
+        {count(marks.filter((mark) => hasFailed(kindOf(mark))).length)}
+      </td>
+      <td data-word="Wasted" class="number">
+        {count(marks.filter(([, , , wasted]) => wasted).length)}
+      </td>
+      <td data-word="Last request">
         {last && (
           <>
             <Mark kind={kindOf(last)} /> {MARK_WORDS[kindOf(last)]}, {timeWord(last[1])}

@@ -301,10 +301,17 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     const cut = `[...document.querySelectorAll('.requests td, .lane-name')].filter(
       (it) => it.scrollWidth > it.clientWidth + 1 || it.scrollHeight > it.clientHeight + 1).map((it) => it.innerText)`;
     expect(await page.evaluate(cut)).toEqual([]);
+    const cutOff = (region: string) =>
+      page.getByRole('region', { name: region, exact: true }).evaluate((it) => it.scrollWidth - it.clientWidth);
+    await button('Table').click();
+    expect(await cutOff('Lanes as a table')).toBe(0);
+    await page.setViewportSize({ width: 320, height: 800 });
+    await page.getByRole('link', { name: 'Owners' }).click();
+    expect(await cutOff('Owners')).toBe(0);
     await page.emulateMedia({ forcedColors: 'active' });
     const border = (of: string) =>
       page.evaluate(`getComputedStyle(document.querySelector('header ${of}')).borderBottomColor`);
-    expect(await border('a[aria-current]')).not.toBe(await border('li:nth-child(2) a'));
+    expect(await border('a[aria-current]')).not.toBe(await border('li:nth-child(3) a'));
     expect(await seriousViolations(page)).toEqual([]);
   });
 

@@ -36,7 +36,7 @@ function OwnerList({ model }: { model: Model }) {
         <Table
           label="Owners"
           heads={['Owner', 'Access key', 'Token', { number: 'Requests' }]}
-          looks={{ region: 'tall' }}
+          looks={{ region: 'tall', table: 'stack' }}
           empty={owners.length === 0 && 'No owner matches the search.'}
         >
           {owners.map((owner) => (
@@ -61,13 +61,15 @@ function OwnerRow({ owner, nowMs }: { owner: OwnerView; nowMs: number }) {
         </a>
         <span class="hint block">{name}</span>
       </th>
-      <td>
+      <td data-word="Access key">
         <Status good={usable}>{keyWord(owner)}</Status>
       </td>
-      <td>
+      <td data-word="Token">
         <TokenStatus endMs={coveredUntilMs} nowMs={nowMs} none="none" />
       </td>
-      <td class="number">{countWord(tokenRequests)}</td>
+      <td data-word="Requests" class="number">
+        {countWord(tokenRequests)}
+      </td>
     </tr>
   );
 }
