@@ -166,9 +166,19 @@ export function bandSpan(band: Band, layout: Layout): { x: number; width: number
   return xOf(layout, toMs) < 0 || from > layout.width ? undefined : { x: from, width: to - from };
 }
 
-/** The columns of the time rail: one per second, or per several seconds if one would be too narrow. */
+/** The seconds that a column of the time rail counts: one, or several if it would be too narrow. */
+const columnSeconds = ({ pxPerMs }: Layout): number => Math.max(1, Math.ceil(3 / (pxPerMs * 1000)));
+
+/** The span of the column at a time. */
+export function columnAt(layout: Layout, atMs: number): { fromMs: number; toMs: number } {
+  const stepMs = columnSeconds(layout) * 1000;
+  const fromMs = Math.floor(atMs / stepMs) * stepMs;
+  return { fromMs, toMs: fromMs + stepMs };
+}
+
+/** The columns of the time rail. */
 export function columnsOf(seconds: Seconds, layout: Layout): { fromMs: number; toMs: number; counts: number[] }[] {
-  const stepS = Math.max(1, Math.ceil(3 / (layout.pxPerMs * 1000)));
+  const stepS = columnSeconds(layout);
   const columns = new Map<number, number[]>();
   const first = timeAt(layout, 0) / 1000 - stepS;
   for (const [second, ...own] of seconds.values()) {

@@ -2,7 +2,7 @@ import { useRef, useState } from 'preact/hooks';
 import { Canvas } from './canvas.tsx';
 import { type Band, countsBetween, type Seconds } from './data.ts';
 import { AXIS_PX, drawRail, RAIL_PX, type Surface } from './draw.ts';
-import { type Layout, nowX, timeAt, xOf } from './layout.ts';
+import { columnAt, type Layout, nowX, timeAt, xOf } from './layout.ts';
 import { countWord, marksWord, spanWord, timeWord } from './words.ts';
 
 /** A span of time that was chosen. */
@@ -149,12 +149,10 @@ function spanText(span: Span, seconds: Seconds): string {
   return `${timeWord(span.fromMs)} to ${timeWord(span.toMs)} · ${requests} · Enter zooms`;
 }
 
-/** What a moment of the rail shows, in words. */
-function momentText(atMs: number, { windowMs }: Layout, seconds: Seconds, bands: readonly Band[]): string {
-  const half = Math.max(500, windowMs / 240);
-  const [from, to] = [atMs - half, atMs + half];
-  const requests = marksWord(countsBetween(seconds, from, to), NONE);
-  // Until the end of the last second that is counted.
-  const around = bands.filter(({ fromMs, toMs = Infinity }) => fromMs < to + 1000 && from <= toMs);
-  return [timeWord(atMs), requests, ...new Set(around.map(({ word }) => word))].join(' · ');
+/** The column at a moment and the bands behind it, in words. */
+function momentText(atMs: number, layout: Layout, seconds: Seconds, bands: readonly Band[]): string {
+  const { fromMs, toMs } = columnAt(layout, atMs);
+  const requests = marksWord(countsBetween(seconds, fromMs, toMs), NONE);
+  const behind = bands.filter((band) => band.fromMs < toMs && (band.toMs ?? Infinity) >= fromMs);
+  return [timeWord(atMs), requests, ...new Set(behind.map(({ word }) => word))].join(' · ');
 }

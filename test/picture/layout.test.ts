@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { type Band, type Bar, MARK_KINDS, type Mark, type Second } from '../../src/picture/data.ts';
 import {
   bandSpan,
+  columnAt,
   columnsOf,
   heightOf,
   type Layout,
@@ -182,6 +183,19 @@ describe('the rail', () => {
     expect(hour.reduce((sum, { counts }) => sum + (counts[1] ?? 0), 0)).toBe(1200);
     expect(seconds.get(now)).toEqual([now, 1, 2]);
   });
+
+  it.each([60_000, 3_600_000])(
+    'a moment of the rail belongs to the column that is drawn there, in a window of %i ms',
+    (windowMs) => {
+      const shown = layoutOf(5, { width: 1000, windowMs, nowMs: NOW_MS });
+      const now = Math.floor(NOW_MS / 1000);
+      const seconds = new Map(Array.from({ length: 60 }, (_, n): [number, Second] => [now - n, [now - n, 1]]));
+      for (const { fromMs, toMs } of columnsOf(seconds, shown)) {
+        for (const atMs of [fromMs, (fromMs + toMs) / 2, toMs - 1])
+          expect(columnAt(shown, atMs)).toEqual({ fromMs, toMs });
+      }
+    },
+  );
 
   it('the rail leaves out names that would overlap', () => {
     expect(labelEvery(44)).toBe(1);
