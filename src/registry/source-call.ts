@@ -223,10 +223,10 @@ export function readFailure(thrown: unknown, { slot, accessKey }: Flight, now: I
 
 /**
  * Whether a request failed because it was aborted. If the registry did not end it, an error about the service or the
- * client still counts; only a `source_failed` is taken as the source's reaction to the abort.
+ * client still counts; only a `source_failed`, or the `closed` of a `TokenEndpoint`, is the source's reaction to the abort.
  */
 export function wasAborted({ aborted, reason }: Cancellation, { code }: OwnerTokenError): boolean {
-  return aborted && (reason instanceof OwnerTokenError || code === 'source_failed');
+  return aborted && (reason instanceof OwnerTokenError || code === 'source_failed' || code === 'closed');
 }
 
 /** The error of calls to a closed registry. */

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { type AccessToken, type Logger, OwnerTokenError, type OwnerTokenRegistry } from '../../src/index.ts';
-import { type Answer, json, LoopbackService, status, token } from '../helpers/loopback-service.ts';
+import { type Answer, json, LoopbackService, silence, status, token } from '../helpers/loopback-service.ts';
 import { asTimePasses, settle } from '../helpers/manual-clock.ts';
 import { callAtOnce, errorOf, keys, overHttp, scripted, tally, until } from '../helpers/registries.ts';
 import { type ScriptedCall, ScriptedSource } from '../helpers/scripted-source.ts';
@@ -402,5 +402,25 @@ describe('failures', () => {
     await settle();
     source.call(2).succeed();
     await waiting;
+  });
+
+  it('a canary whose token is rejected meanwhile is no failure of its owner, and leaves the circuit open', async () => {
+    await using service = await LoopbackService.start();
+    const { registry, clock } = overHttp(service);
+    const held = await withCanaries(registry);
+    service.always(status(503));
+    for (const key of keys(3)) await errorOf(registry.getToken(key));
+    await until(() => registry.stats().pauses.endpoint !== undefined);
+    service.always(silence());
+    const { calls } = service;
+    const before = { calls: calls.length, failures: registry.stats().failures };
+    clock.advance(500);
+    await until(() => calls.length > before.calls);
+    for (const [index, token] of held.entries()) expect(registry.reject(`held-${index + 1}`, token)).toBe(true);
+    await until(() => registry.stats().inFlight === 0 || calls.length > before.calls + 1);
+    const { failures, pauses } = registry.stats();
+    expect(pauses.endpoint).toBeDefined();
+    expect(failures).toBe(before.failures);
+    await registry.close();
   });
 });
