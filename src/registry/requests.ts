@@ -217,9 +217,10 @@ export class Requests {
   }
 
   #failForGood({ flight, message }: SourceCall, error: OwnerTokenError, step: Step<string>, now: Instant): void {
-    const { scope = 'owner', ownerPause } = step;
+    const { scope = 'owner' } = step;
     const { slot } = flight;
-    if (ownerPause && this.#owners.isCurrent(flight)) {
+    const ownerPause = this.#owners.isCurrent(flight) ? step.ownerPause : undefined;
+    if (ownerPause) {
       recordFailure(slot, ownerPause);
       this.#owners.store(slot);
     }

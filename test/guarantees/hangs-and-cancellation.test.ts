@@ -1,5 +1,6 @@
 /** D. Hangs, poison, cancellation. D1 at the endpoint, each way of hanging over real sockets: `endpoint-deadline.test.ts`. */
 
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/index.ts';
 import { LoopbackService, silence, token } from '../helpers/loopback-service.ts';
@@ -217,5 +218,23 @@ describe('D6', () => {
     expect((await waiting).value).toBe('token-1-of-key-1');
     expect(registry.peek('key-1')).toBeUndefined();
     expect(registry.stats()).toMatchObject({ owners: 0, inFlight: 0 });
+  });
+
+  it('D6 a request that fails after its owner was forgotten pauses nobody, and reports no pause', async () => {
+    const { registry, source } = scripted();
+    const messages: unknown[] = [];
+    const record = (message: unknown) => messages.push(message);
+    subscribe('owner-token-registry:pause', record);
+    const waiting = registry.getToken('key-1');
+    await settle();
+    registry.forget('key-1');
+    source.call(0).fail(new OwnerTokenError('endpoint_unavailable', 'no response'));
+    expect((await errorOf(waiting)).retryAtMs).toBeUndefined();
+    unsubscribe('owner-token-registry:pause', record);
+    expect(messages).toEqual([]);
+    const next = registry.getToken('key-1');
+    await settle();
+    source.call(1).succeed();
+    await next;
   });
 });
