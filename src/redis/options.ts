@@ -29,7 +29,7 @@ export interface SharedTokensOptions {
   redis: RedisPort;
   /** 1 to 16 keys of 32 random bytes, the same in every replica. The first seals, all open. */
   sealingKeys: Uint8Array[];
-  /** Names the records. At least 32 random bytes. Default: derived from the last sealing key, which stays longest. */
+  /** Keys the digests that name the records. At least 32 random bytes. Default: derived from the last sealing key. */
   namingKey?: Uint8Array | undefined;
   /** Begins all keys and the channel. 1 to 64 letters, digits, `_`, `.` and `-`. Default: `otr`. */
   prefix?: string | undefined;
@@ -65,13 +65,14 @@ const MORE = ['requestsPerSecond', 'name', 'logger', 'clock', 'random'];
 /** The checked options. @throws `invalid_options`, listing every problem. */
 export function checkSharedTokensOptions(options: SharedTokensOptions): SharedTokensOptions {
   const check = new OptionCheck<SharedTokensOptions>('SharedTokens', options, [...KNOWN, ...MORE]);
-  const named = 'a token source with identity(): without it, replicas of different clients would share tokens';
-  check.required('source', (value) => hasMethods(value, 'requestToken', 'identity'), named);
+  const shareable = 'a source with identity(), without which replicas of different clients would share tokens';
+  check.required('source', (value) => hasMethods(value, 'requestToken', 'identity'), shareable);
   check.required('redis', isPort, 'fromNodeRedis(client), fromIoredis(client), or a RedisPort of your own');
-  const keys = `1 to 16 keys, each a Uint8Array of ${SEALING_KEY_BYTES} random bytes`;
+  const keys = `1 to 16 keys, each a Uint8Array of ${SEALING_KEY_BYTES} random bytes, such as Buffer.from(hex, 'hex')`;
   check.required('sealingKeys', isKeyRing, keys);
   check.when('namingKey', (value) => isBytes(value) && value.length >= 32, 'a Uint8Array of at least 32 random bytes');
-  check.when('prefix', (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value), 'letters, digits, _ . -');
+  const isPrefix = (value: unknown) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value);
+  check.when('prefix', isPrefix, '1 to 64 letters, digits, _ . -');
   check.integer('redisTimeoutMs', 10, 5_000);
   check.integer('leaseMs', 500, 60_000);
   const isRate = (value: unknown) => typeof value === 'number' && value >= 0.01 && value <= 10_000;

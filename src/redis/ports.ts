@@ -11,7 +11,7 @@ type Subscribe = NonNullable<RedisPort['subscribe']>;
 type Command = (channel: string) => Promise<unknown>;
 
 /**
- * What sharing needs of Redis. `fromNodeRedis` and `fromIoredis` make one; `docs/fleet-setup.md` shows one for another client.
+ * What sharing needs of Redis. `fromNodeRedis` and `fromIoredis` make one; `docs/recipes/glide.md` shows one for another client.
  *
  * @example
  * ```ts no-run
@@ -29,7 +29,7 @@ export interface RedisPort {
    * that starts with the error code, such as `READONLY`, is not mistaken for a lost connection.
    */
   run(script: RecordScript, key: string, args: readonly string[]): Promise<unknown>;
-  /** Subscribes to a channel and returns what ends the subscription. Without it, followers poll. */
+  /** Subscribes to a channel and returns a function that ends the subscription. Without it, followers poll. */
   subscribe?(channel: string, onMessage: (message: string) => void): Promise<() => Promise<void>>;
   /**
    * The same for a sharded channel (`SSUBSCRIBE`) of a cluster, used instead of `subscribe`. Called for each record that a
@@ -37,14 +37,14 @@ export interface RedisPort {
    */
   subscribeSharded?(channel: string, onMessage: (message: string) => void): Promise<() => Promise<void>>;
   /**
-   * Whether the client is connected. Once it was, false makes calls request their own tokens at once. Without it, or while
-   * it returns undefined, they find out by waiting for a reply.
+   * Whether the client is connected. Once it has been, `false` makes calls request their own tokens at once. Without this
+   * method, or while it returns undefined, a call finds out by waiting for a reply.
    */
   isReady?(): boolean | undefined;
 }
 
 /**
- * The methods used of node-redis clients, single and cluster.
+ * The methods of a node-redis client or cluster that sharing uses.
  *
  * @example
  * ```ts no-run
@@ -59,7 +59,7 @@ export interface NodeRedisClient {
   evalSha(sha: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
   /** EVAL. */
   eval(source: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
-  /** Whether it is connected. A pool has none. */
+  /** Whether it is connected. A pool does not say. */
   readonly isReady?: boolean;
 }
 
@@ -100,7 +100,7 @@ export interface NodeRedisShardedSubscriber {
 }
 
 /**
- * The methods used of ioredis and iovalkey clients, single and cluster.
+ * The methods of an ioredis or iovalkey client or cluster that sharing uses.
  *
  * @example
  * ```ts no-run
@@ -131,9 +131,9 @@ export interface IoredisClient {
  * ```
  */
 export interface RedisSubscribers<Common, Sharded> {
-  /** Of a server, or of a cluster that sends each message to all nodes. */
+  /** For a single server, or for a cluster that sends each message to all its nodes. */
   subscriber?: Common | undefined;
-  /** Of a cluster of Redis 7 or Valkey, with a channel for each record. */
+  /** For a cluster of Redis 7 or Valkey: a channel for each record. */
   shardedSubscriber?: Sharded | undefined;
 }
 
@@ -309,5 +309,6 @@ function channels<Event extends string>(
 /** A client of the other family would fail at its first call, as if Redis were down. */
 function expectMethods(what: string, value: unknown, ...methods: string[]): void {
   if (hasMethods(value, ...methods)) return;
-  throw new OwnerTokenError('invalid_options', `${what}: expected an object with ${methods.join(', ')}`);
+  const advice = 'fromNodeRedis takes a node-redis client, fromIoredis one of ioredis or iovalkey';
+  throw new OwnerTokenError('invalid_options', `${what}: expected an object with ${methods.join(', ')}. ${advice}`);
 }

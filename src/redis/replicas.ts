@@ -1,4 +1,4 @@
-/** Counts the replicas of the fleet. Each announces itself in one record from time to time, as long as it is called. */
+/** Counts the replicas of the fleet. Each announces itself in one record from time to time while it has calls. */
 
 import { randomUUID } from 'node:crypto';
 import type { Names } from './names.ts';
@@ -8,7 +8,7 @@ import type { Operation, RedisLink, Reply } from './redis-link.ts';
 /** How often a replica announces itself: at first often, because replicas that start together must count each other. */
 const ANNOUNCE_EVERY_MS = { first: 2_000, last: 100_000 } as const;
 
-/** The first count of a starting fleet may find only this replica. Until the second, at least so many are assumed. */
+/** The first count of a starting fleet may find only this replica. Until the second, at least this many are assumed. */
 const ASSUMED_AT_FIRST = 10;
 
 export class Replicas {
@@ -27,7 +27,7 @@ export class Replicas {
     this.#onMismatch = onMismatch;
   }
 
-  /** How many replicas share a quota, as far as is known. */
+  /** How many replicas are known to share a quota. */
   get assumed(): number {
     return this.#counts > 1 ? this.count : Math.max(this.count, ASSUMED_AT_FIRST);
   }

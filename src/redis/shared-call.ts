@@ -1,5 +1,5 @@
 /**
- * One call of a shared source. It reads its owner's record until that allows a decision:
+ * One call of a shared source. It reads its owner's record until it can decide:
  *
  * | the record says | the call is | it |
  * |---|---|---|
@@ -7,7 +7,7 @@
  * | another call holds the lease | a follower | releases its permit, waits for a wake-up, and reads the record again |
  * | the lease that it waited for ended with a failure | refused | fails with it |
  * | nobody holds the lease | the leader | takes it, requests a token, and publishes that or the failure |
- * | nothing in time, or leases of others for as long as one lasts | a fallback | requests a token by itself and offers it to the others |
+ * | nothing in time, or other calls' leases for the length of one | a fallback | requests a token by itself and offers it to the others |
  */
 
 import { randomBytes } from 'node:crypto';
@@ -40,7 +40,7 @@ export interface Sharing {
   readonly random: () => number;
   readonly counts: { shared: number; leader: number; fallback: number; refused: number };
   readonly diagnostics: SharingDiagnostics;
-  /** Since when Redis has not replied to a call in time (monotonic). */
+  /** The monotonic time since which Redis has replied to no call in time. */
   stoppedAtMs?: number | undefined;
 }
 
@@ -49,6 +49,8 @@ const MAX_DELAY_MS = 1_000;
 
 /** Under a quota, a call waits for its send time for at most this part of the time that the registry gives it. */
 const QUOTA_SHARE = 2 / 3;
+const QUOTA_USED_UP =
+  'the quota of the fleet leaves no room in time: raise requestsPerSecond of SharedTokens if the service allows it';
 const DEFAULT_TIMEOUT_MS = 30_000;
 
 export class SharedCall {
@@ -181,7 +183,7 @@ export class SharedCall {
     return void (await this.#watch.next(remainingMs, readAtMs));
   }
 
-  /** Requests a token: as the leader, whose lease has a generation and began at a time of the server, or as a fallback. */
+  /** Requests a token: as the leader with its lease, whose start is the server's time, or as a fallback. */
   async #send(lease?: { readonly generation: number; readonly sinceUs: number }): Promise<IssuedToken> {
     const { source, link, sealer, known, clock, counts } = this.#sharing;
     counts[lease ? 'leader' : 'fallback']++;
@@ -236,7 +238,7 @@ export class SharedCall {
     while (this.#turn && !this.#turn.isNow) {
       const nowMs = clock.monotonic();
       const leftMs = this.#startedMs + timeoutMs * QUOTA_SHARE - nowMs;
-      if (leftMs <= 0) throw new OwnerTokenError('queue_timeout', 'requestsPerSecond left no room for this request');
+      if (leftMs <= 0) throw new OwnerTokenError('queue_timeout', QUOTA_USED_UP);
       this.#releasePermit();
       this.#turn.onCome = this.#watch.wake;
       await this.#watch.next(leftMs, nowMs);
@@ -260,8 +262,8 @@ export class SharedCall {
   }
 
   /**
-   * Sharing has stopped: the first call requests its own token at once, the others of a burst at random within a second
-   * from then. All replicas of the fleet do so at the same moment.
+   * Sharing has stopped: the first call requests its own token at once, the others of a burst at random within the next
+   * second. All replicas of the fleet get here at the same moment.
    */
   async #spread(): Promise<void> {
     const { clock, random, stoppedAtMs } = this.#sharing;

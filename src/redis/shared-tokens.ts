@@ -64,7 +64,7 @@ export interface SharingStats {
  * ```
  */
 export class SharedTokens implements TokenSource {
-  /** The source's. */
+  /** Where the shared source's tokens may be sent. */
   readonly origin?: string | undefined;
   readonly #sharing: Sharing;
   readonly #replicas: Replicas;
@@ -100,33 +100,34 @@ export class SharedTokens implements TokenSource {
     this.#replicas = replicas;
   }
 
-  /** The owner's token: another replica's, or a new one for all. */
+  /** Returns another replica's token of this owner, or requests one for all replicas. */
   async requestToken(accessKey: string, request: TokenRequest): Promise<IssuedToken> {
     const { source, link, names, clock } = this.#sharing;
     let name: string;
     try {
       name = names.ofOwner(await this.identity(), accessKey);
     } catch {
-      // Without an identity there is no sharing; the source answers for itself.
+      // Without an identity nothing can be shared: the source reports what is wrong.
       return source.requestToken(accessKey, request);
     }
     this.#replicas.announce(link, clock.monotonic());
     return new SharedCall(this.#sharing, name, accessKey, request).obtain();
   }
 
-  /** The source's. */
+  /** The identity of the shared source, which keeps different clients apart. */
   identity(): string | Promise<string> {
     return this.#sharing.source.identity?.() ?? '';
   }
 
   /**
-   * For the registry: passes on news from other replicas. Requires a subscription to the common channel, not to sharded ones.
+   * For the registry: passes on rejections and recoveries of other replicas. Needs a `subscriber`; a `shardedSubscriber`
+   * does not get them.
    */
   listen(news: SourceNews): void {
     this.#news = news;
   }
 
-  /** Plain numbers, no secrets. Takes the same time however many owners there are. */
+  /** Returns plain numbers, without secrets. Takes the same time however many owners there are. */
   stats(): SharingStats {
     const { link, counts, diagnostics } = this.#sharing;
     const { unreadableCount: unreadable, mismatched } = diagnostics;
@@ -134,7 +135,7 @@ export class SharedTokens implements TokenSource {
   }
 
   /**
-   * Releases the leases that are still held, and closes the source. The Redis client is the user's to close, after this
+   * Releases the leases that are still held, and closes the source. Close the Redis client yourself, after this
    * has settled. Sends one command for each subscribed channel; with `subscribeSharded`, each owner with a waiting call
    * has one.
    */

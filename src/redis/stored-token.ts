@@ -1,5 +1,5 @@
 /**
- * From a token response to what the record stores, and back.
+ * Converts a token response to what the record stores, and back.
  *
  * A replica's registry dates a shared token with its own expiry policy, so the {@link IssuedToken} it is given must lead
  * that policy to an expiry no later than the one sealed with the token. If the policy gives it a longer lifetime, the
@@ -22,7 +22,7 @@ export interface SharedToken extends IssuedToken {
 /** The last part of a lifetime, in which a token is no longer shared: it would expire in transit. */
 const LAST_OF_LIFE = { share: 0.05, mostMs: 1_000 } as const;
 
-/** As it is sealed: JSON has null for `Infinity`, and the response no copies of the token, but the fields that held it. */
+/** The sealed JSON: `null` stands for `Infinity`, and the names of the fields that held the token for its copies in the response. */
 interface WireToken extends Omit<SharedToken, 'lifetimeMs'> {
   readonly lifetimeMs: number | null;
   readonly own: readonly string[];
@@ -40,7 +40,7 @@ export function sealToken(
   request: TokenRequest,
   requestedAtUs: number,
 ) {
-  // The service issued a rejected token again. Other replicas find that out for themselves.
+  // The service has issued a rejected token again. Other replicas find that out for themselves.
   if (token === request.rejected?.value) return undefined;
   try {
     const lifetimeMs = request.lifetimeMs({ token, tokenType, response });
@@ -56,7 +56,7 @@ export function sealToken(
   }
 }
 
-/** Undefined if it cannot be decrypted. Only a replica with our key could seal it. */
+/** Undefined if it cannot be decrypted. Only a replica with our key could have sealed it. */
 export function openToken(sealer: Sealer, context: string, sealed: string): SharedToken | undefined {
   const wire = sealer.open(sealed, context) as WireToken | undefined;
   if (!wire) return undefined;
@@ -70,8 +70,8 @@ function lastMsOf(lifetimeMs: number): number {
 }
 
 /**
- * The token for this replica's registry. Undefined if no life is left, or if this replica's policy derives a correct expiry
- * from none of the token's forms.
+ * The token for this replica's registry. Undefined if it has expired, or if no form of it leads this replica's policy to a
+ * correct expiry.
  *
  * @param at its age by the server's time; this replica's wall clock just before it read the record, from which the age
  * counts back; and that clock now.

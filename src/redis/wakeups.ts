@@ -48,7 +48,7 @@ export interface Watch {
 interface Subscription {
   /** Monotonic; `Infinity` until it is confirmed. */
   sinceMs: number;
-  /** Gives what ends it. */
+  /** Resolves to a function that ends it. */
   readonly begun: Promise<() => Promise<void>>;
 }
 
@@ -56,7 +56,7 @@ export class Wakeups {
   /** How this replica listens: on the common channel, on the record's own, or not at all. */
   readonly mode: 'c' | 's' | '';
   readonly #options: WakeupsOptions;
-  /** Of the calls that wait for a record. */
+  /** What wakes the calls that wait, by the name of the record. */
   readonly #wakes = new Map<string, Set<() => void>>();
   /** By channel. */
   readonly #subscriptions = new Map<string, Subscription>();
