@@ -9,7 +9,7 @@ function cancellable() {
   return { cancellation, request: cancellation.addTo({ reason: 'absent' }) };
 }
 
-it('the signal of a request is one genuine signal, aborted with the request and for the same reason', () => {
+it('the signal of a request is a genuine AbortSignal that aborts when the request does, with the same reason', () => {
   const { cancellation, request } = cancellable();
   const { signal } = request;
   expect(signal).toBeInstanceOf(AbortSignal);
@@ -22,7 +22,7 @@ it('the signal of a request is one genuine signal, aborted with the request and 
   expect(signal.aborted).toBe(true);
 });
 
-it('the signal of a request is aborted already if it is first read after the request has ended', () => {
+it('the signal of a request has already aborted if it is first read after the request has ended', () => {
   const { cancellation, request } = cancellable();
   cancellation.abort('closed');
   expect(request.signal).toMatchObject({ aborted: true, reason: 'closed' });
@@ -40,12 +40,12 @@ it.each([
   expect(signal.reason).toBe('closed');
 });
 
-it('what a source of this package listens to is the cancellation itself, for the request that it was made for', () => {
+it('Cancellation.of returns the cancellation of the request that it was made for', () => {
   const { cancellation, request } = cancellable();
   expect(Cancellation.of(request)).toBe(cancellation);
 });
 
-it('what a source of this package listens to is the signal of anything else, which may be another one', () => {
+it('Cancellation.of returns the signal of any other request, such as a copy, a proxy or one with a signal of its own', () => {
   const { request } = cancellable();
   const { signal } = new AbortController();
   expect(Cancellation.of({ ...request })).toBe(request.signal);
@@ -57,7 +57,7 @@ it('what a source of this package listens to is the signal of anything else, whi
   expect(Cancellation.of({})).toBeUndefined();
 });
 
-it('what a source of this package listens to calls every listener that was not removed, once', () => {
+it('a cancellation calls every listener that was not removed, once', () => {
   const { cancellation, request } = cancellable();
   const called: string[] = [];
   const removed = () => called.push('removed');

@@ -139,6 +139,17 @@ describe('pages', () => {
     expect(links.filter(({ target }) => !isThere(target))).toEqual([]);
   });
 
+  it('pages link to the glossary if they use one of its terms of two words', () => {
+    const [, glossary = ''] = textOf('docs/architecture.md').split('## Glossary');
+    const terms = [...glossary.matchAll(/^\| (\w+ \w+) \|/gm)].map(([, term]) => term);
+    expect(terms).toContain('access key');
+    const used = new RegExp(`\\b(${terms.join('|')})s?\\b`, 'i');
+    // A recipe links to the page that all recipes share; the reference explains each name where it stands.
+    const read = pages().filter((page) => /^(README|docs\/[\w-]+)\.md$/.test(page) && page !== REFERENCE);
+    const proseOf = (page: string) => textOf(page).replace(/^```.*?^```$/gms, '');
+    expect(read.filter((page) => used.test(proseOf(page)) && !/# ?glossary/i.test(textOf(page)))).toEqual([]);
+  });
+
   it('pages can be reached from the README', () => {
     const all = pages();
     const reached = new Set(['README.md']);

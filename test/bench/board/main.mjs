@@ -1,7 +1,7 @@
 /**
  * How libraries that you might choose instead behave beside ours: each scene over real HTTP, against a scripted service in a
  * process of its own, with every token verified. All play with their defaults, one after another in each scene, and begin
- * with another one each time.
+ * with another one each time. A whole run takes 20 to 25 minutes on two cores. They should be idle: the page states the load.
  *
  *   npm run bench -- board                                   everything
  *   npm run bench -- board --peers owner-token-registry      ours alone, from the sources as they are
