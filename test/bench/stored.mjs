@@ -84,11 +84,11 @@ function conditionsOf({ command, date, commit, machine, load }) {
 /** A row for each file, and one for all. */
 function scoresOf({ scores: { run, rows } }) {
   const sum = (at) => rows.reduce((total, row) => total + row[at], 0);
-  const lines = [...rows, ['all', sum(1), sum(2)]].map(([file, mutants, noticed]) => {
-    const score = ((100 * noticed) / mutants).toFixed(1).replace('100.0', '100');
-    return [file === 'all' ? file : `\`${file}\``, en(mutants), en(noticed), en(mutants - noticed), `${score} %`];
+  const lines = [...rows, ['all', sum(1), sum(2)]].map(([file, mutants, killed]) => {
+    const score = ((100 * killed) / mutants).toFixed(1).replace('100.0', '100');
+    return [file === 'all' ? file : `\`${file}\``, en(mutants), en(killed), en(mutants - killed), `${score} %`];
   });
-  return blockOf({ run, columns: ['file', 'mutants', 'noticed', 'survived or not reached', 'score'], rows: lines });
+  return blockOf({ run, columns: ['file', 'mutants', 'killed', 'survived or not covered', 'score'], rows: lines });
 }
 
 const TOKEN_LIFE_S = 3_600;
