@@ -86,7 +86,7 @@ export function classify(
   const failure: EndpointFailure = { kind, status, oauthError, errorDescription, retryAfterMs, body };
   const facts = { status, oauthError, retryAfterMs, failedAtMs: nowMs, cause };
   const code = codeOfFailure(failure);
-  const message = messageOf(failure, result, problem);
+  const message = messageOf(failure, cause, problem);
   try {
     const given = classifyFailure?.(failure);
     if (given !== undefined) {
@@ -106,11 +106,7 @@ function kindOf({ status, error }: ExchangeResult, problem: string | undefined):
   return problem === undefined ? (kindOfError(error) ?? 'network') : 'body';
 }
 
-function messageOf(
-  failure: EndpointFailure,
-  { unreached, error }: ExchangeResult,
-  problem: string | undefined,
-): string {
+function messageOf(failure: EndpointFailure, error: unknown, problem: string | undefined): string {
   const { kind, status, oauthError } = failure;
   const answered = `the token endpoint responded with ${status}${oauthError ? ` (${oauthError})` : ''}`;
   if (codeOfFailure(failure) === 'redirect_refused') {
@@ -127,9 +123,9 @@ function messageOf(
     case 'tls':
       return 'could not establish a secure connection to the token endpoint';
     case 'network':
-      if (status !== undefined || !(unreached || isUnreached(error)))
-        return 'the connection to the token endpoint broke';
-      return 'could not connect to the token endpoint';
+      return isUnreached(error)
+        ? 'could not connect to the token endpoint'
+        : 'the connection to the token endpoint broke';
   }
 }
 

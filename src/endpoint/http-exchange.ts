@@ -11,7 +11,6 @@ import type { Socket } from 'node:net';
 import timers from 'node:timers';
 import { urlToHttpOptions } from 'node:url';
 import type { Deadline } from '../cancellation.ts';
-import { isRedirect } from '../http-failure.ts';
 
 /** Captured at load, so that the fake timers of a test cannot stall a response. */
 const { setImmediate } = timers;
@@ -24,7 +23,7 @@ const nodeZlib = () => process.getBuiltinModule('node:zlib');
 export interface Target {
   readonly path: string;
   readonly url: URL;
-  /** The parts of the URL as Node's client takes them, without those of a request. */
+  /** The parts of the URL as Node's client takes them. */
   readonly options: http.RequestOptions;
 }
 
@@ -32,8 +31,7 @@ export interface Target {
 export function targetBelow(baseUrl: URL, path: string): Target {
   // Not resolved as a relative URL, because `//elsewhere` would name another host.
   const url = new URL(`${baseUrl.origin}${baseUrl.pathname.replace(/\/+$/, '')}${path}`);
-  const { protocol, hostname, port, path: pathAndQuery } = urlToHttpOptions(url);
-  return { path, url, options: { protocol, hostname, port, path: pathAndQuery, method: 'POST' } };
+  return { path, url, options: urlToHttpOptions(url) };
 }
 
 /** One POST to make. */
@@ -57,8 +55,6 @@ export interface ExchangeResult {
   readonly body?: Buffer;
   /** What interrupted the exchange; undefined if the response is complete. */
   readonly error?: unknown;
-  /** No connection (with TLS: no secure one) was ever established, so no part of the request can have arrived. */
-  readonly unreached?: boolean;
   /** A reused connection turned out to be closed, so the same request may be sent again over a new one. */
   readonly stale?: boolean;
 }
@@ -111,65 +107,71 @@ export function dropIdleSockets(agent: http.Agent): void {
  * for a whole batch keeps it in the CPU's caches. Failures are deferred too, to keep the order of completion.
  */
 export class ResultBatch {
-  #results: (() => void)[] = [];
+  #results: { readonly deliver: (result: ExchangeResult) => void; readonly result: ExchangeResult }[] = [];
 
-  add(deliver: () => void): void {
-    if (this.#results.push(deliver) > 1) return;
+  add(deliver: (result: ExchangeResult) => void, result: ExchangeResult): void {
+    if (this.#results.push({ deliver, result }) > 1) return;
     setImmediate(() => {
       const results = this.#results;
       this.#results = [];
-      for (const each of results) each();
+      for (const { deliver, result } of results) deliver(result);
     });
   }
 }
 
 /** Settles once, with the complete response or the first error. */
-export function postOverHttp(exchange: Exchange, agent: http.Agent, batch: ResultBatch): Promise<ExchangeResult> {
-  return new Promise<ExchangeResult>((resolve) => {
-    const { deadline, headers } = exchange;
-    const options: http.RequestOptions = { ...exchange.target.options, headers, agent };
-    // May be called again: the first result counts, because the batch keeps their order.
-    const end = (result: ExchangeResult): void => batch.add(() => resolve(result));
+export function postOverHttp(
+  { target, headers, body, maxResponseBytes, deadline }: Exchange,
+  agent: http.Agent,
+  batch: ResultBatch,
+): Promise<ExchangeResult> {
+  return new Promise((resolve) => {
     if (deadline.reason) return resolve({ error: deadline.reason });
-    const secure = options.protocol === 'https:';
+    const { protocol, hostname, port, path } = target.options;
     let request: http.ClientRequest;
     try {
-      request = (secure ? nodeHttps() : http).request(options);
+      const client = protocol === 'https:' ? nodeHttps() : http;
+      request = client.request({ method: 'POST', protocol, hostname, port, path, headers, agent });
     } catch (error) {
       // A user's agent may throw.
-      return resolve({ error, unreached: true });
+      return resolve({ error });
     }
-    const connection = new ConnectionWatch(request, secure);
-    let response: http.IncomingMessage | undefined;
-
+    let head: ExchangeResult = {};
+    let bytesBefore: number | undefined;
+    // May be called again: the first result counts, because the batch keeps their order.
+    const end = (result: ExchangeResult): void => batch.add(resolve, { ...head, ...result });
     const fail = (error: unknown): void => {
-      const stale = connection.closedIdle(error);
-      end({ ...headOf(response), error, unreached: !connection.established, stale });
+      end({ error, stale: isReset(error) && request.reusedSocket && request.socket?.bytesRead === bytesBefore });
       request.destroy();
     };
     deadline.onEnd = fail;
     // Never removed: a destroyed request, or one with a malformed response, emits a second error.
     request.on('error', fail);
     request.on('upgrade', () => fail(unusableBody('the response switches protocols')));
-    request.on('response', (received) => {
-      response = received;
-      response.on('error', fail);
-      if (isRedirect(response.statusCode as number)) fail(redirected());
-      else readBody(response, exchange.maxResponseBytes, end, fail);
+    request.on('socket', (socket) => {
+      bytesBefore = socket.bytesRead;
     });
-    request.end(exchange.body);
+    request.on('response', (response) => {
+      const { statusCode: status = 0, headers } = response;
+      head = { status, retryAfter: headers['retry-after'] };
+      response.on('error', fail);
+      if (status >= 300 && status <= 399) fail(redirected());
+      else readBody(response, maxResponseBytes, end, fail);
+    });
+    request.end(body);
   });
 }
 
-function headOf(response: http.IncomingMessage | undefined): Pick<ExchangeResult, 'status' | 'retryAfter'> {
-  return { status: response?.statusCode, retryAfter: response?.headers['retry-after'] };
+/** Whether the other side closed the connection. */
+function isReset(error: unknown): boolean {
+  return ['ECONNRESET', 'EPIPE'].includes((error as NodeJS.ErrnoException).code ?? '');
 }
 
 /** Reads the body up to its end or the limit, and decodes it. */
 function readBody(
   response: http.IncomingMessage,
   maxBytes: number,
-  end: (result: ExchangeResult) => void,
+  end: (result: { readonly body: Buffer }) => void,
   fail: (error: unknown) => void,
 ): void {
   const coding = response.headers['content-encoding'];
@@ -185,7 +187,7 @@ function readBody(
   response.on('end', () => {
     const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
     try {
-      end({ ...headOf(response), body: decode ? decode(body, { maxOutputLength: maxBytes }) : body });
+      end({ body: decode ? decode(body, { maxOutputLength: maxBytes }) : body });
     } catch (error) {
       fail(error);
     }
@@ -230,32 +232,3 @@ const inflate: Decode = (body, options) => {
   const isZlib = (start & 0x0f00) === 0x0800 && start % 31 === 0;
   return isZlib ? nodeZlib().inflateSync(body, options) : nodeZlib().inflateRawSync(body, options);
 };
-
-/** Whether a request's connection was established, and whether it was reused after the other side had closed it. */
-class ConnectionWatch {
-  /** Whether the connection (with TLS, the secure one) was ever established. */
-  established = false;
-  readonly #request: http.ClientRequest;
-  #socket: Socket | undefined;
-  #bytesBefore = 0;
-
-  constructor(request: http.ClientRequest, secure: boolean) {
-    this.#request = request;
-    request.on('socket', (socket) => {
-      this.#socket = socket;
-      this.#bytesBefore = socket.bytesRead;
-      this.established = !socket.connecting;
-      if (this.established) return;
-      socket.once(secure ? 'secureConnect' : 'connect', () => {
-        this.established = true;
-      });
-    });
-  }
-
-  /** Whether this error means that the other side closed the connection while it was idle: it has received nothing. */
-  closedIdle(error: unknown): boolean {
-    const { code } = error as NodeJS.ErrnoException;
-    const isReset = code === 'ECONNRESET' || code === 'EPIPE';
-    return isReset && this.#request.reusedSocket && this.#socket?.bytesRead === this.#bytesBefore;
-  }
-}

@@ -140,11 +140,6 @@ it('an exchange that broke off by its deadline may be the doing of anyone', () =
   expect(errorFor({ error: TIMEOUT }).cause?.code).toBe('ETIMEDOUT');
 });
 
-it('an exchange that broke off before there was a connection stops the endpoint', () => {
-  expect(classified({ unreached: true, error: errorWith('ECONNRESET') })).toEqual(UNAVAILABLE);
-  expect(shown({ unreached: true, error: errorWith('ECONNRESET') }).kind).toBe('network');
-});
-
 it.each(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET', 'HPE_INVALID_EOF_STATE', 'ERR_STREAM_PREMATURE_CLOSE', undefined])(
   'an exchange that broke off with %s is a broken connection',
   (code) => {
@@ -179,7 +174,7 @@ it.each([
   'EPROTO',
 ])('an exchange that broke off with %s had no secure connection', (code) => {
   expect(classified({ error: errorWith(undefined, errorWith(code)) })).toEqual(UNAVAILABLE);
-  expect(shown({ unreached: true, error: errorWith(code) })).toEqual({ kind: 'tls' });
+  expect(shown({ error: errorWith(code) })).toEqual({ kind: 'tls' });
 });
 
 it('an exchange that broke off with UND_ERR_ABORTED had no connection, as when a proxy refuses the tunnel, unless an answer had begun', () => {
@@ -190,7 +185,7 @@ it('an exchange that broke off with UND_ERR_ABORTED had no connection, as when a
 it.each(['ETIMEDOUT', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])(
   'an exchange that broke off with %s timed out',
   (code) => {
-    expect(classified({ error: errorWith(undefined, errorWith(code)), unreached: true })).toEqual(UNAVAILABLE);
+    expect(classified({ error: errorWith(undefined, errorWith(code)) })).toEqual(UNAVAILABLE);
     expect(shown({ error: errorWith(code) }).kind).toBe('timeout');
   },
 );
