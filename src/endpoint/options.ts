@@ -2,12 +2,12 @@
 
 import type { Agent as HttpAgent } from 'node:http';
 import type { Agent as HttpsAgent } from 'node:https';
-import type { Clock } from '../clock.ts';
+import { type Clock, systemClock } from '../clock.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
 import { aClock, aFunction, hasMethods, integer, OptionCheck, type OptionRule } from '../option-check.ts';
 import type { IssuedToken } from '../token.ts';
 import type { EndpointFailure } from './classify-failure.ts';
-import type { TokenRequestShape } from './token-request.ts';
+import { jsonRequest, type TokenRequestShape } from './token-request.ts';
 
 /**
  * Options of a {@link TokenEndpoint}.
@@ -123,8 +123,14 @@ export const ENDPOINT_OPTIONS: Readonly<Record<keyof TokenEndpointOptions, Optio
   clock: aClock,
 };
 
-/** The checked options, with the base URL parsed and the numbers filled in. */
-type CheckedOptions = TokenEndpointOptions & { baseUrl: URL; timeoutMs: number; maxResponseBytes: number };
+/** The checked options, with the base URL parsed and the defaults filled in. */
+export type CheckedOptions = TokenEndpointOptions & {
+  baseUrl: URL;
+  timeoutMs: number;
+  maxResponseBytes: number;
+  tokenRequest: TokenRequestShape;
+  clock: Clock;
+};
 
 /** Checks all options. */
 export function checkEndpointOptions(options: TokenEndpointOptions): CheckedOptions {
@@ -141,7 +147,10 @@ export function checkEndpointOptions(options: TokenEndpointOptions): CheckedOpti
     if (check.clean) throw new OwnerTokenError('insecure_url', `TokenEndpoint: baseUrl: expected ${problem}`);
     check.problem('baseUrl', problem);
   }
-  return Object.assign(check.done(), { baseUrl: url }) as CheckedOptions;
+  const given = check.done();
+  given.tokenRequest ??= jsonRequest();
+  given.clock ??= systemClock;
+  return Object.assign(given, { baseUrl: url }) as CheckedOptions;
 }
 
 function parseBaseUrl(baseUrl: unknown): URL | undefined {

@@ -7,9 +7,8 @@
 import { isUtf8 } from 'node:buffer';
 import type http from 'node:http';
 import { Cancellation, Deadline } from '../cancellation.ts';
-import { type Clock, systemClock } from '../clock.ts';
+import type { Clock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
-import { isSuccess } from '../http-failure.ts';
 import { type IssuedToken, parseTokenResponse, readIssued, type TokenRequest, type TokenSource } from '../token.ts';
 import { classify, type UnusableBody } from './classify-failure.ts';
 import { postByFetch } from './fetch-exchange.ts';
@@ -22,15 +21,13 @@ import {
   type Target,
   targetBelow,
 } from './http-exchange.ts';
-import { checkEndpointOptions, type TokenEndpointOptions } from './options.ts';
+import { type CheckedOptions, checkEndpointOptions, type TokenEndpointOptions } from './options.ts';
 import {
   type CheckedRequest,
   checkedRequest,
   DEFAULT_PATH,
-  jsonRequest,
   sentIn,
   type TokenRequestCredentials,
-  type TokenRequestShape,
   UnusableRequest,
 } from './token-request.ts';
 
@@ -50,17 +47,9 @@ export class TokenEndpoint implements TokenSource {
   readonly origin: string;
   /** The option of that name, with its default. */
   readonly timeoutMs: number;
-  readonly #baseUrl: URL;
+  readonly #options: CheckedOptions;
   /** Where the last request went, kept because parsing a URL is slow. */
   #target: Target;
-  readonly #clientId: string;
-  readonly #clientSecret: TokenEndpointOptions['clientSecret'];
-  readonly #tokenRequest: TokenRequestShape;
-  readonly #maxResponseBytes: number;
-  readonly #parseResponse: TokenEndpointOptions['parseResponse'];
-  readonly #classifyFailure: TokenEndpointOptions['classifyFailure'];
-  readonly #fetch: typeof fetch | undefined;
-  readonly #agent: http.Agent | undefined;
   readonly #batch = new ResultBatch();
   /** Undefined if the user's agent or `fetch` manages the connections. */
   readonly #ownAgent: http.Agent | undefined;
@@ -68,23 +57,14 @@ export class TokenEndpoint implements TokenSource {
 
   /** @throws {OwnerTokenError} `invalid_options`, listing every problem; `insecure_url` if that is the only one. */
   constructor(options: TokenEndpointOptions) {
-    const given = checkEndpointOptions(options);
-    const { baseUrl } = given;
-    this.origin = baseUrl.origin;
+    this.#options = checkEndpointOptions(options);
+    const { baseUrl, agent, fetch, clock, timeoutMs } = this.#options;
     warnIfUnchecked(baseUrl);
-    this.#baseUrl = baseUrl;
+    this.origin = baseUrl.origin;
+    this.timeoutMs = timeoutMs;
     this.#target = targetBelow(baseUrl, DEFAULT_PATH);
-    this.#clientId = given.clientId;
-    this.#clientSecret = given.clientSecret;
-    this.#tokenRequest = given.tokenRequest ?? jsonRequest();
-    this.timeoutMs = given.timeoutMs;
-    this.#maxResponseBytes = given.maxResponseBytes;
-    this.#parseResponse = given.parseResponse;
-    this.#classifyFailure = given.classifyFailure;
-    this.#fetch = given.fetch;
-    this.#ownAgent = given.agent || given.fetch ? undefined : keepAliveAgent(baseUrl);
-    this.#agent = given.agent ?? this.#ownAgent;
-    this.#clock = given.clock ?? systemClock;
+    this.#ownAgent = agent || fetch ? undefined : keepAliveAgent(baseUrl);
+    this.#clock = clock;
   }
 
   /**
@@ -97,11 +77,11 @@ export class TokenEndpoint implements TokenSource {
     if (typeof accessKey !== 'string' || accessKey === '') {
       throw new OwnerTokenError('invalid_access_key', 'the access key is not a non-empty string');
     }
+    const { clientId, clientSecret: given, classifyFailure } = this.#options;
     const deadline = new Deadline(this.#clock, this.timeoutMs, request && Cancellation.of(request));
     try {
-      const given = this.#clientSecret;
       const clientSecret = typeof given === 'string' ? given : await this.#readSecret(given, deadline);
-      const request = this.#build({ clientId: this.#clientId, clientSecret, accessKey });
+      const request = this.#build({ clientId, clientSecret, accessKey });
       const requestedAtMs = this.#clock.now();
       let result = await this.#post(request, deadline);
       if (result.stale) {
@@ -112,8 +92,8 @@ export class TokenEndpoint implements TokenSource {
       if (result.error && result.error instanceof OwnerTokenError) throw result.error;
       const read = this.#read(result, requestedAtMs);
       if (read.issued) return read.issued;
-      const sent = [this.#clientId, clientSecret, accessKey, ...sentIn(request.headers)];
-      throw classify(result, read, { nowMs: this.#clock.now(), sent, classifyFailure: this.#classifyFailure });
+      const sent = [clientId, clientSecret, accessKey, ...sentIn(request.headers)];
+      throw classify(result, read, { nowMs: this.#clock.now(), sent, classifyFailure });
     } finally {
       deadline.cancel();
     }
@@ -125,13 +105,13 @@ export class TokenEndpoint implements TokenSource {
    * only whether the secret changed. Still, derive shared names from it with a keyed hash.
    */
   async identity(): Promise<string> {
+    const { baseUrl, clientId, clientSecret } = this.#options;
     const deadline = new Deadline(this.#clock, this.timeoutMs, undefined);
     try {
-      const given = this.#clientSecret;
-      const secret = typeof given === 'string' ? given : await this.#readSecret(given, deadline);
+      const secret = typeof clientSecret === 'string' ? clientSecret : await this.#readSecret(clientSecret, deadline);
       const { path, headers, body } = this.#build(PLACEHOLDERS);
-      const url = targetBelow(this.#baseUrl, path).url.href;
-      const parts = [url, this.#clientId, secret, JSON.stringify(headers), body];
+      const url = targetBelow(baseUrl, path).url.href;
+      const parts = [url, clientId, secret, JSON.stringify(headers), body];
       const hash = process.getBuiltinModule('node:crypto').createHash('sha256');
       // The length prefixes make the concatenation unambiguous.
       for (const part of parts) hash.update(`${Buffer.byteLength(part)}:`).update(part);
@@ -166,7 +146,7 @@ export class TokenEndpoint implements TokenSource {
 
   #build(credentials: TokenRequestCredentials): CheckedRequest {
     try {
-      return checkedRequest(this.#tokenRequest(credentials));
+      return checkedRequest(this.#options.tokenRequest(credentials));
     } catch (cause) {
       if (cause instanceof OwnerTokenError) throw cause;
       const isUnusable = cause instanceof UnusableRequest;
@@ -176,26 +156,27 @@ export class TokenEndpoint implements TokenSource {
   }
 
   #post({ path, headers, body }: CheckedRequest, deadline: Deadline): Promise<ExchangeResult> {
-    if (path !== this.#target.path) this.#target = targetBelow(this.#baseUrl, path);
-    const exchange = { target: this.#target, headers, body, maxResponseBytes: this.#maxResponseBytes, deadline };
-    if (this.#fetch) return postByFetch(exchange, this.#fetch);
-    return postOverHttp(exchange, this.#agent as http.Agent, this.#batch);
+    const { baseUrl, maxResponseBytes, fetch, agent = this.#ownAgent } = this.#options;
+    if (path !== this.#target.path) this.#target = targetBelow(baseUrl, path);
+    const exchange = { target: this.#target, headers, body, maxResponseBytes, deadline };
+    return fetch ? postByFetch(exchange, fetch) : postOverHttp(exchange, agent as http.Agent, this.#batch);
   }
 
   /** The token in a complete 2xx response, or why there is none. A complete response counts even past the deadline. */
-  #read({ status, body }: ExchangeResult, requestedAtMs: number): Read {
-    if (!body || status === undefined) return { issued: undefined };
+  #read({ status = 0, body }: ExchangeResult, requestedAtMs: number): Read {
+    if (!body) return { issued: undefined };
+    const { parseResponse } = this.#options;
     const { isJson, content } = readJson(body);
-    if (!isSuccess(status)) return { issued: undefined, body: content };
+    if (status < 200 || status > 299) return { issued: undefined, body: content };
     if (!isJson) return { issued: undefined, body: content, problem: 'it is not JSON' };
     try {
-      const parsed = readIssued((this.#parseResponse ?? parseTokenResponse)(content));
+      const parsed = readIssued((parseResponse ?? parseTokenResponse)(content));
       if ('problem' in parsed) return { issued: undefined, body: content, problem: parsed.problem };
       const isObject = typeof content === 'object' && content !== null && !Array.isArray(content);
       const response = isObject ? (content as IssuedToken['response']) : undefined;
       return { issued: { ...parsed, requestedAtMs, response } };
     } catch (cause) {
-      if (!this.#parseResponse) return { issued: undefined, body: content, problem: (cause as TypeError).message };
+      if (!parseResponse) return { issued: undefined, body: content, problem: (cause as TypeError).message };
       if (cause instanceof OwnerTokenError) throw cause;
       throw new OwnerTokenError('source_failed', 'parseResponse threw', { failedAtMs: this.#clock.now(), cause });
     }
