@@ -25,10 +25,11 @@ export interface ExpiresInOptions {
 }
 
 /**
- * Reads the lifetime from the token response, as a number or a numeric string. An absent or null field gives
- * `undefined`; any other value gives `NaN`, so that a missing lifetime and a malformed one can be told apart. Beside the
- * lifetime and in its unit, `refresh_in`, or else `refresh_after`, states the latest refresh point
- * ({@link StatedLifetime.refreshAfterMs}).
+ * Reads the lifetime from the token response: a number, or a string that contains one. An absent field, or `null`, gives
+ * `undefined`: the lifetime is unknown. Anything else gives `NaN`: it is malformed.
+ *
+ * The response may also say when to refresh. The field `refresh_in`, or else `refresh_after`, next to the lifetime and in the
+ * same unit, is the latest refresh point ({@link StatedLifetime.refreshAfterMs}). No RFC defines these two.
  *
  * @throws {OwnerTokenError} `invalid_options`
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1, expires_in}
@@ -51,22 +52,21 @@ export function expiresIn(given: ExpiresInOptions = {}): ExpiryPolicy {
   const unitMs = UNITS_MS[options.unit ?? 's'];
   return {
     lifetimeMs({ response }) {
-      const holder = path.reduce(ownValue, response as unknown);
-      const stated = ownValue(holder, field);
+      const holder = path.reduce<unknown>((from, name) => ownFields(from)[name], response);
+      const { [field]: stated, refresh_in: refreshIn, refresh_after: refreshAfter } = ownFields(holder);
       if (stated == null) return undefined;
       const lifetimeMs = numberOf(stated) * unitMs;
       // 1e999 is valid JSON and parses as Infinity, which would mean "until rejected". Only a policy may state that.
       const finiteMs = Math.abs(lifetimeMs) === Infinity ? Math.sign(lifetimeMs) * Number.MAX_VALUE : lifetimeMs;
-      // No RFC defines these two.
-      const hint = ownValue(holder, 'refresh_in') ?? ownValue(holder, 'refresh_after');
+      const hint = refreshIn ?? refreshAfter;
       return hint == null ? finiteMs : { lifetimeMs: finiteMs, refreshAfterMs: numberOf(hint) * unitMs };
     },
   };
 }
 
-function ownValue(from: unknown, name: string): unknown {
-  const isHolder = typeof from === 'object' && from !== null && Object.hasOwn(from, name);
-  return isHolder ? (from as Record<string, unknown>)[name] : undefined;
+/** A copy without the properties of `Object.prototype`; empty if the value is not an object. */
+function ownFields(from: unknown): Readonly<Record<string, unknown>> {
+  return { __proto__: null, ...(from as object) };
 }
 
 function numberOf(value: unknown): number {
