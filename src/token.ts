@@ -306,7 +306,7 @@ export function parseTokenResponse(body: unknown): { token: string; tokenType?: 
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#appendix-A.12 RFC 6749 A.12, access_token = 1*VSCHAR}
  */
 export function readIssued(returned: unknown): IssuedToken | { readonly problem: string } {
-  if (typeof returned !== 'object' || returned === null) return { problem: 'it is no object with a token' };
+  if (typeof returned !== 'object' || returned === null) return { problem: 'it is not an object' };
   const names: (keyof IssuedToken)[] = ['token', 'tokenType', 'requestedAtMs', 'response'];
   const [token, tokenType, requestedAtMs, response] = properties(returned, ...names);
   if (typeof token !== 'string') return { problem: 'the token is not a string' };

@@ -93,9 +93,9 @@ describe('an issued token', () => {
   const NO_SCHEME = 'the token type is not an authentication scheme';
   const NO_NUMBER = 'requestedAtMs is not a finite number';
   it.each([
-    [undefined, 'it is no object with a token'],
-    [null, 'it is no object with a token'],
-    ['token', 'it is no object with a token'],
+    [undefined, 'it is not an object'],
+    [null, 'it is not an object'],
+    ['token', 'it is not an object'],
     [{}, 'the token is not a string'],
     [{ token: 7 }, 'the token is not a string'],
     [{ token: '' }, 'the token is empty'],
