@@ -66,7 +66,7 @@ const MAX_SAMPLE_AGE_MS = 10;
 /** How far two clocks may differ only because they are rounded and not read at the same moment. */
 export const MAX_READING_ERROR_MS = 20;
 
-/** The longest delay that Node's timers take; a longer one would fire at once. */
+/** The longest delay of Node's timers, 24.8 days; a longer one would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Milliseconds between two instants, by the clock that advanced more. */
@@ -143,8 +143,8 @@ export function onWallClock(monotonicMs: number, now: Instant): number {
 }
 
 /**
- * Calls `fn` once, `ms` milliseconds (monotonic) from now: by the given clock, or by real timers if it has none. Delays over
- * 24.8 days are split into several timers.
+ * Calls `fn` once, `ms` milliseconds (monotonic) from now, but at the latest after 24.8 days: by the given clock, or by real
+ * timers if it has none.
  *
  * @returns what cancels it.
  */
@@ -154,17 +154,8 @@ export function startTimer(clock: Clock | undefined, fn: () => void, ms: number)
     // In JavaScript `setTimeout: (fn, ms) => setTimeout(fn, ms)` is easily written, and only fails when it is cancelled.
     return typeof cancel === 'function' ? () => void cancel() : () => clearTimeout(cancel as NodeJS.Timeout);
   }
-  if (ms > MAX_TIMER_MS) return startLongTimer(fn, ms);
-  const timer = setTimeout(fn, ms);
+  const timer = setTimeout(fn, Math.min(ms, MAX_TIMER_MS));
   return () => clearTimeout(timer);
-}
-
-function startLongTimer(fn: () => void, ms: number): () => void {
-  const startRest = () => {
-    cancel = startTimer(undefined, fn, ms - MAX_TIMER_MS);
-  };
-  let cancel = startTimer(undefined, startRest, MAX_TIMER_MS);
-  return () => cancel();
 }
 
 /** Waits until a promise settles, but at most `ms`, which may be negative. Rejects if the promise does in time. */
