@@ -46,9 +46,11 @@ const REPEATED = Symbol('repeated');
 const OWN_HEADERS = Symbol('own headers');
 
 /**
- * Makes hooks for `got.extend`. Every request gets the owner's token, each hop of a redirect is checked, and a call is retried once after a 401 if its body can be sent again. An error of the
- * check or the registry is the `cause` of got's `RequestError`; the `options` of got's errors do not contain the token.
- * Streams get the token too, but a 401 is neither reported nor retried there. For got 14.6 and later.
+ * Makes hooks for `got.extend`. Every request gets the owner's token, each hop of a redirect is checked, and a call is retried
+ * once after a 401 if its body can be sent again.
+ *
+ * An error of the check or the registry is the `cause` of got's `RequestError`; the `options` of got's errors do not contain the
+ * token. Streams get the token too, but a 401 is neither reported nor retried there. For got 14.6 and later.
  *
  * @example
  * ```ts

@@ -48,8 +48,8 @@ interface Handler {
 export type DispatchLike<O, H> = (options: O, handler: H) => boolean;
 
 /**
- * Makes an interceptor for `compose`. Every request gets the owner's token, and is retried once after a 401 if its body can be sent again. Place it before a `redirect`
- * interceptor, so that each hop is checked too. For undici 7 and later.
+ * Makes an interceptor for `compose`. Every request gets the owner's token, and is retried once after a 401 if its body can be
+ * sent again. Place it before a `redirect` interceptor, so that each hop is checked too. For undici 7 and later.
  *
  * @example
  * ```ts

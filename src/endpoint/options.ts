@@ -25,8 +25,8 @@ import { jsonRequest, type TokenRequestShape } from './token-request.ts';
 export interface TokenEndpointOptions {
   /**
    * Base URL of the service: an `https:` URL with no credentials, query or fragment. `/auth/v1/token`, or the path of
-   * `tokenRequest`, is appended to its path, with or without a trailing slash. `http:` is accepted for loopback hosts only (`localhost`,
-   * `127.0.0.0/8`, `::1`), otherwise it is `insecure_url`: see `allowInsecureHttp`.
+   * `tokenRequest`, is appended to its path, with or without a trailing slash. `http:` is accepted for loopback hosts only
+   * (`localhost`, `127.0.0.0/8`, `::1`), otherwise it is `insecure_url`: see `allowInsecureHttp`.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-3.2 RFC 6749 §3.2}
    */
