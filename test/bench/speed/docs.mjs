@@ -128,7 +128,7 @@ function peersTable(run) {
     'outage, failed calls': ['outage', 'outage', ({ failed }) => `${failed}`],
     'owner, bytes': ['memory', '1,000 owners'],
     'import, ms': ['start', 'import beyond node:http', undefined, packageOf],
-    'bundled, kB': ['size', 'bundled', undefined, packageOf],
+    'bundled, kB': ['size', 'bundled with dependencies', undefined, packageOf],
   };
   const rows = [ours, 'ours over fetch', ...others].map((name) => [
     name,

@@ -13,32 +13,23 @@ const ROOT = fileURLToPath(new URL('../../../../', import.meta.url));
 const PEERS = fileURLToPath(new URL('../../', import.meta.url));
 
 export async function run() {
-  const bundling = (imported, resolveDir) => () => bundledKb(`export * from '${imported}'`, resolveDir);
+  const bundling = (imported, resolveDir) => () =>
+    bundledKb({ stdin: { contents: `export * from '${imported}'`, resolveDir } });
   const bundles = { ours: bundling('./dist/index.js', ROOT) };
   for (const { packages } of peers) bundles[packages[0]] ??= bundling(packages[0], PEERS);
+  const own = { ours: () => bundledKb({ entryPoints: [`${ROOT}dist/index.js`], packages: 'external' }) };
+  const measured = async (candidates) => rowsOf(await inTurns(candidates, 1), 'ours');
   return [
-    {
-      what: 'bundled',
-      unit: 'kB, minified, without dependencies',
-      base: 'ours',
-      rows: rowsOf(await inTurns(bundles, 1), 'ours'),
-    },
-    { what: 'installed', unit: 'MB', rows: rowsOf(await inTurns({ ours: installedMb }, 1)) },
+    { what: 'bundled', unit: 'kB, minified', rows: await measured(own) },
+    { what: 'bundled with dependencies', unit: 'kB, minified', base: 'ours', rows: await measured(bundles) },
+    { what: 'installed', unit: 'MB', rows: await measured({ ours: installedMb }) },
   ];
 }
 
-async function bundledKb(contents, resolveDir) {
-  // All that the entry point imports by a name is a dependency, but for the entry point itself.
-  const dependencies = {
-    name: 'dependencies',
-    setup: ({ onResolve }) =>
-      onResolve({ filter: /^[^./]/ }, ({ kind, importer, path }) =>
-        kind === 'import-statement' && importer === '<stdin>' ? undefined : { path, external: true },
-      ),
-  };
+async function bundledKb(options) {
   const { outputFiles } = await build({
-    ...{ stdin: { contents, resolveDir }, plugins: [dependencies] },
-    ...{ bundle: true, minify: true, write: false, platform: 'node', format: 'esm', logLevel: 'silent' },
+    ...{ ...options, bundle: true, minify: true, write: false },
+    ...{ platform: 'node', format: 'esm', logLevel: 'silent' },
   });
   return outputFiles[0].contents.length / 1_000;
 }
