@@ -98,7 +98,7 @@ function goalsTable(run) {
 function conditionsOf({ conditions: { date, commit, node, machine, load, versions }, workloads }) {
   const libraries = Object.entries(versions).map(([library, version]) => `${library} ${version}`);
   const minutes = Object.values(workloads).reduce((sum, each) => sum + each.minutes, 0);
-  return `Measured in one run of ${Math.round(minutes)} minutes: ${date}, commit ${commit}, Node ${node.slice(1)}, ${machine}, load average ${load} at its start; ${libraries.join(', ')}.`;
+  return `Measured in one run of ${Math.round(minutes)} minutes: ${date}, commit ${commit}, Node ${node.slice(1)}, ${machine}, ${load}; ${libraries.join(', ')}.`;
 }
 
 /** The names of packages, where they differ from those of candidates. */

@@ -33,6 +33,8 @@ if (options.docs && (options.quick || options.workloads)) {
 }
 
 const run = { conditions: conditions(), workloads: {} };
+const { versions, ...here } = run.conditions;
+console.log(Object.values(here).join(', '));
 let before = await shareOfOthers();
 for (const name of chosen) {
   try {
@@ -79,7 +81,7 @@ function conditions() {
     commit: git('describe', '--always', '--dirty', '--exclude=*'),
     node: process.version,
     machine: `${os.cpus().length} cores of ${os.cpus()[0].model.trim()}, ${os.type()}`,
-    load: os.loadavg()[0].toFixed(1),
+    load: `load average ${os.loadavg()[0].toFixed(1)} at its start`,
     versions: {
       [own.name]: own.version,
       ...Object.fromEntries(peers.map((peer) => [peer.packages[0], versionOf(peer)])),
