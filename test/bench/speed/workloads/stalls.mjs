@@ -217,7 +217,7 @@ async function stallsOf(operation) {
     while (!isOver) {
       await turn();
       const now = timesMs();
-      if (elapsedMs(last, now) > 1) slow.push([last, now]);
+      if (elapsedMs(last, now) > 0.1) slow.push([last, now]);
       last = now;
     }
   })();
