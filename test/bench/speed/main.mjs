@@ -13,7 +13,7 @@ import { readFileSync } from 'node:fs';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { peers, versionOf } from '../peers/index.mjs';
-import { checkUndisturbed, publish, WORKLOADS } from './docs.mjs';
+import { checkMeasured, publish, WORKLOADS } from './docs.mjs';
 import { shareOfOthers } from './others.mjs';
 import { inProcess } from './processes.mjs';
 import { text } from './report.mjs';
@@ -44,7 +44,7 @@ for (const name of chosen) {
     process.exitCode = 1;
   }
   // Before the rest takes its time in vain.
-  if (options.docs) orRefuse(() => checkUndisturbed(run));
+  if (options.docs) orRefuse(() => checkMeasured(run));
 }
 if (options.docs) orRefuse(() => publish(run));
 
