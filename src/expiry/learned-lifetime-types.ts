@@ -58,7 +58,7 @@ export interface LearnedLifetimeStats {
   readonly estimateMs: number;
   /** The shortest and the longest lifetime in milliseconds that are consistent with the evidence. */
   readonly betweenMs: readonly [number, number];
-  /** From 0 to 1: how much of the likelihood lies within a bin (9 %) of the estimate. */
+  /** From 0 to 1: the likelihood of the estimate and its neighbours, relative to all lifetimes. */
   readonly confidence: number;
   /** What the estimate is based on: counts since the policy was made. */
   readonly evidence: {

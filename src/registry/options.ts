@@ -38,9 +38,9 @@ export interface OwnerTokenRegistryOptions {
   /** How long a token lives. Default: `firstKnown(expiresIn(), jwtExp())`, and 300 s if neither knows. */
   expiry?: ExpiryPolicy | undefined;
   /**
-   * The most owners to cache, 1 to 10,000,000; beyond it the least recently used are evicted. Up to
-   * 36 bytes for each are allocated by the constructor, and as many when the first owner without a token is stored; after
-   * `forgetAll()`, both when next needed. Each allocation blocks the process for about 0.1 s per million. Default: 10,000.
+   * The most owners to cache, 1 to 10,000,000; beyond it the least recently used are evicted. The constructor allocates an
+   * index for all of them, and another when the first owner without a token is stored; after `forgetAll()`, both when next
+   * needed. With millions, each allocation blocks the process noticeably. Default: 10,000.
    */
   maxOwners?: number | undefined;
   /**

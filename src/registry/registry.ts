@@ -100,8 +100,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * 4. With no usable token and a pause in force, it rejects at once with the cached error and its `retryAtMs`.
    * 5. Otherwise it queues and makes one request.
    *
-   * @param options `signal` rejects this call at once, with `signal.reason`; other callers are not affected. Settling a
-   * request takes about 5 µs per caller with a signal, all in one turn of the event loop.
+   * @param options `signal` rejects this call at once, with `signal.reason`; other callers are not affected. A
+   * request settles all its callers with a signal in one turn of the event loop.
    * @throws OwnerTokenError as a rejection; nothing is thrown synchronously.
    */
   getToken(accessKey: string, options?: { signal?: AbortSignal | null | undefined }): Promise<AccessToken> {
@@ -248,7 +248,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * closed. Calling it again returns the same promise.
    *
    * @param options `timeoutMs`: how long to wait for the requests and the source together, 0 to 3,600,000, default 5,000.
-   * It includes the time spent rejecting callers, about 20 µs per request, but does not cut this short.
+   * It includes the time spent rejecting callers, but does not cut this short.
    */
   close(options: { timeoutMs?: number | undefined } = {}): Promise<void> {
     try {
