@@ -19,9 +19,10 @@ const DOCS = new URL('../../../docs/', import.meta.url);
 
 /** Stores a run in place of the last one. */
 export function publish(run) {
-  const files = docsOf(run);
   const short = (_key, value) => (typeof value === 'number' ? Number(value.toPrecision(5)) : value);
-  writeFileSync(STORE, `${JSON.stringify(run, short, 1)}\n`);
+  const stored = JSON.stringify(run, short, 1);
+  const files = docsOf(JSON.parse(stored));
+  writeFileSync(STORE, `${stored}\n`);
   for (const [path, text] of Object.entries(files)) writeFileSync(new URL(path, DOCS), text);
 }
 
