@@ -18,13 +18,15 @@ import {
   codeOfFailure,
   type HttpFailure,
   isHtml,
-  isRedirect,
   isSuccess,
   kindOfError,
+  messageOf,
   refusalOf,
   retryAfterMsOf,
 } from './http-failure.ts';
 import { property } from './own-property.ts';
+
+const SERVICE = { name: 'the service behind the token source', url: 'its URL' };
 
 /**
  * The error that a thrown value stands for, without a failure scope. Undefined if it is not the error of an HTTP exchange.
@@ -40,7 +42,7 @@ export function readForeignError(thrown: unknown, nowMs: number): OwnerTokenErro
     const { status, oauthError } = failure;
     const retryAfterMs = retryAfterMsOf(firstOf(holders, retryAfterIn), nowMs);
     const facts = { status, oauthError, retryAfterMs, failedAtMs: nowMs, cause: thrown };
-    return new OwnerTokenError(codeOfFailure(failure), messageOf(failure), facts);
+    return new OwnerTokenError(codeOfFailure(failure), messageOf(SERVICE, failure, thrown), facts);
   } catch {
     // An accessor of the thrown value threw.
     return undefined;
@@ -129,19 +131,3 @@ function headerIn(headers: object, name: string): string | undefined {
   }
   return undefined;
 }
-
-function messageOf({ kind, status, oauthError }: HttpFailure): string {
-  const code = oauthError === undefined ? '' : ` (${oauthError})`;
-  if (status !== undefined && isRedirect(status)) return 'the service redirects the token request of the source';
-  if (status !== undefined && !isSuccess(status))
-    return `the service responded to the token source with ${status}${code}`;
-  return `the token source ${PROBLEMS[kind]}${code}`;
-}
-
-const PROBLEMS: Readonly<Record<HttpFailure['kind'], string>> = {
-  network: 'got no response from the service',
-  tls: 'could not establish a secure connection to the service',
-  timeout: 'got no response from the service in time',
-  status: 'was redirected',
-  body: 'got no usable response from the service',
-};

@@ -61,6 +61,46 @@ export function codeOfFailure({ kind, status, oauthError, body }: HttpFailure): 
 }
 
 /**
+ * The failure in words, which quote nothing of the response but an OAuth error code.
+ *
+ * @param service what to call it, and where its URL is set.
+ * @param error what interrupted the exchange.
+ * @param problem why a complete body cannot be used.
+ */
+export function messageOf(
+  service: { readonly name: string; readonly url: string },
+  failure: HttpFailure,
+  error: unknown,
+  problem = 'it is too large, garbled or badly encoded',
+): string {
+  const { kind, status, oauthError } = failure;
+  const responded = `${service.name} responded${status ? ` with ${status}` : ''}${oauthError ? ` (${oauthError})` : ''}`;
+  if (codeOfFailure(failure) === 'redirect_refused') {
+    return `${service.name} redirects, and credentials are not forwarded: check ${service.url}`;
+  }
+  switch (kind) {
+    case 'status':
+      return `${responded}${hintOn(failure, service.url)}`;
+    case 'timeout':
+      return `${service.name} did not respond in time`;
+    case 'body':
+      return refusalOf(oauthError) ? responded : `unusable response from ${service.name}: ${problem}`;
+    case 'tls':
+      return `could not establish a secure connection to ${service.name}`;
+    case 'network':
+      return status === undefined && isUnreached(error)
+        ? `could not connect to ${service.name}`
+        : `the connection to ${service.name} broke`;
+  }
+}
+
+function hintOn({ status, oauthError, body }: HttpFailure, url: string): string {
+  if (status === 404 && !refusalOf(oauthError)) return `: check ${url}`;
+  if (status === 407) return ': the proxy in between requires authentication';
+  return isHtml(body) ? ' and an HTML page: a gateway answered, not the service' : '';
+}
+
+/**
  * The OAuth error codes that tell whether the owner or the client is refused.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
@@ -137,7 +177,7 @@ export function kindOfError(error: unknown): HttpFailure['kind'] | undefined {
 }
 
 /** Whether the error code shows that no connection was established; a `fetch` gives no other evidence. */
-export function isUnreached(error: unknown): boolean {
+function isUnreached(error: unknown): boolean {
   return codesOf(error).some((code) => UNREACHED.test(code));
 }
 

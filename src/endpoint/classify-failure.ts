@@ -7,10 +7,9 @@ import { codeInScope, type FailureScope, looksLikeOauthError, OwnerTokenError } 
 import {
   codeOfFailure,
   type HttpFailure,
-  isHtml,
   isSuccess,
-  isUnreached,
   kindOfError,
+  messageOf,
   refusalOf,
   retryAfterMsOf,
 } from '../http-failure.ts';
@@ -72,6 +71,8 @@ export interface ClassifyOptions {
   readonly classifyFailure?: ((failure: EndpointFailure) => FailureScope | undefined) | undefined;
 }
 
+const SERVICE = { name: 'the token endpoint', url: 'baseUrl' };
+
 /** The error for a failed exchange. What `classifyFailure` returns overrides the default scope. */
 export function classify(
   result: ExchangeResult,
@@ -86,7 +87,7 @@ export function classify(
   const failure: EndpointFailure = { kind, status, oauthError, errorDescription, retryAfterMs, body };
   const facts = { status, oauthError, retryAfterMs, failedAtMs: nowMs, cause };
   const code = codeOfFailure(failure);
-  const message = messageOf(failure, cause, problem);
+  const message = messageOf(SERVICE, failure, cause, problem);
   try {
     const given = classifyFailure?.(failure);
     if (given !== undefined) {
@@ -104,35 +105,6 @@ export function classify(
 function kindOf({ status, error }: ExchangeResult, problem: string | undefined): EndpointFailure['kind'] {
   if (status !== undefined && !isSuccess(status)) return 'status';
   return problem === undefined ? (kindOfError(error) ?? 'network') : 'body';
-}
-
-function messageOf(failure: EndpointFailure, error: unknown, problem: string | undefined): string {
-  const { kind, status, oauthError } = failure;
-  const answered = `the token endpoint responded with ${status}${oauthError ? ` (${oauthError})` : ''}`;
-  if (codeOfFailure(failure) === 'redirect_refused') {
-    return 'the token endpoint redirects, and credentials are not forwarded: check baseUrl';
-  }
-  switch (kind) {
-    case 'status':
-      return `${answered}${hintOn(failure)}`;
-    case 'timeout':
-      return 'the token endpoint did not respond in time';
-    case 'body':
-      if (refusalOf(oauthError)) return answered;
-      return `unusable response from the token endpoint: ${problem ?? 'it is too large, garbled or badly encoded'}`;
-    case 'tls':
-      return 'could not establish a secure connection to the token endpoint';
-    case 'network':
-      return isUnreached(error)
-        ? 'could not connect to the token endpoint'
-        : 'the connection to the token endpoint broke';
-  }
-}
-
-function hintOn({ status, oauthError, body }: EndpointFailure): string {
-  if (status === 404 && !refusalOf(oauthError)) return ': check baseUrl';
-  if (status === 407) return ': the proxy in between requires authentication';
-  return isHtml(body) ? ' and an HTML page: a gateway answered, not the service' : '';
 }
 
 /**
