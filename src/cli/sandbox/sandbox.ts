@@ -5,7 +5,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
-  type LedgerEntry,
   type Sandbox,
   type SandboxOptions,
   SCENARIOS,
@@ -16,7 +15,6 @@ import { EXIT, type Output, readFlags, type Terminal, UsageError } from '../comm
 import { exitCodeOf, judge } from './judge.ts';
 import { bannerOf, credentialsOf, portalLinkOf, requestLine, verdictLines } from './output.ts';
 import { checkReports, type Judged, writeReports } from './report.ts';
-import { followRequests } from './requests.ts';
 import { DEFAULT_PORTS, OPTION_FLAGS, openSandbox } from './start.ts';
 
 const NAMES = SCENARIOS.map(({ name }) => name);
@@ -69,12 +67,13 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   if (reports.length > 0 && !isJudged) throw new UsageError('--report: requires --exit-code');
   checkReports(reports);
   const folder = flags['secrets-folder'] ?? mkdtempSync(join(tmpdir(), 'owner-token-registry-'));
+  let requests: NodeJS.Timeout | undefined;
   try {
     const defaults = isJudged ? suitable(scenarios, flags.owners) : {};
     await using sandbox = await openSandbox({ ...flags, 'secrets-folder': folder }, defaults);
     // Standard output is reserved for the machine-readable formats.
     const log = flags.json || flags['print-env'] ? terminal.err : terminal.out;
-    if (flags.verbose) await printRequests(sandbox, log, terminal.signal);
+    if (flags.verbose) requests = printRequests(sandbox, log);
     print(sandbox, flags, terminal);
     if (isJudged) {
       const report = ({ scenario, verdict }: Judged) => {
@@ -93,6 +92,7 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
     terminal.err.write(`owner-token-registry sandbox: the last changes were not saved: ${error.message}\n`);
     return EXIT.failed;
   } finally {
+    clearInterval(requests);
     if (flags['secrets-folder'] === undefined) rmSync(folder, { recursive: true, force: true });
   }
 }
@@ -130,10 +130,20 @@ function print(
   if (flags.open) openBrowser(portalLinkOf(sandbox), terminal);
 }
 
-async function printRequests(sandbox: Sandbox, log: Output, signal: AbortSignal): Promise<void> {
-  const onRequest = (request: LedgerEntry) => log.write(`${requestLine(request)}\n`);
-  const onLeftOut = (count: number) => log.write(`… and about ${count} more\n`);
-  await followRequests(sandbox, { onRequest, onLeftOut }, signal);
+/** How often the ledger is looked at. */
+const LOOK_MS = 100;
+
+/** Prints each request once it has ended. */
+function printRequests({ ledger }: Sandbox, log: Output): NodeJS.Timeout {
+  const open = new Set<number>();
+  let lastId = 0;
+  return setInterval(() => {
+    for (const request of ledger.entries()) {
+      if (request.id > lastId) open.add(request.id);
+      lastId = Math.max(lastId, request.id);
+      if (request.outcome !== 'pending' && open.delete(request.id)) log.write(`${requestLine(request)}\n`);
+    }
+  }, LOOK_MS);
 }
 
 /** Opens a page with `$BROWSER`, or with the platform's own command. A failure is a warning: the link is in the banner. */
