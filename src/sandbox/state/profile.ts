@@ -88,7 +88,7 @@ const choice = <const Word extends string>(label: string, words: Readonly<Record
 
 export const LIFETIME = between(0.001, 10 * 365.25 * 86_400, 'seconds, from 0.001 to ten years');
 
-const ODD = {
+export const ODD = {
   lifetimeAs: choice('Lifetime as', {
     number: 'Number of seconds',
     string: 'String of seconds',
@@ -108,11 +108,11 @@ export const SETTINGS = {
     hostile: 'Hostile: malformed, in turn',
   }),
   odd: object(ODD),
-  tokenFormat: choice('Format', { opaque: 'Opaque', jwt: 'JWT' }),
+  tokenFormat: choice('Format of a token', { opaque: 'Opaque', jwt: 'JWT' }),
   lifetimeSeconds: field(LIFETIME, { label: 'Lifetime in seconds' }),
   replicationLagMs: field(integer(0, 86_400_000), { label: 'Replication lag in milliseconds' }),
   revokePrevious: field(boolean, { label: 'A new token revokes the previous one' }),
-  errorForm: choice('Form', {
+  errorForm: choice('Form of an error', {
     rfc6749: 'RFC 6749',
     problem: 'Problem details',
     text: 'Plain text',
@@ -127,7 +127,7 @@ export const SETTINGS = {
     invalid_client: '401 invalid_client',
     token: 'A token that no resource accepts',
   }),
-  revokedKeyEndsTokens: field(boolean, { label: 'Revoking it ends its tokens' }),
+  revokedKeyEndsTokens: field(boolean, { label: 'Revoking an access key ends its tokens' }),
 };
 
 export const PROFILE: Schema<Profile> = object(SETTINGS);

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { basicAuthRequest, formRequest, OwnerTokenRegistry, TokenEndpoint } from '../../../src/index.ts';
-import { FACTS, type ProfileChanges, type Sandbox, startSandbox } from '../../../src/sandbox/index.ts';
+import { FACTS, type Fact, type ProfileChanges, type Sandbox, startSandbox } from '../../../src/sandbox/index.ts';
 import { MALFORMED_ANSWERS } from '../../../src/sandbox/service/malformed-answers.ts';
 import { DEFAULT_PROFILE } from '../../../src/sandbox/state/profile.ts';
-import { askToken, echo, tokenFor } from '../client.ts';
+import { askToken, call, echo, tokenFor } from '../client.ts';
 
 let sandbox: Sandbox;
 
@@ -163,5 +163,17 @@ describe('profile settings', () => {
     expect(Object.fromEntries(labelled)).toEqual(
       Object.fromEntries(Object.keys(DEFAULT_PROFILE).map((name) => [name, 'assumed'])),
     );
+  });
+
+  it('profile settings in force are told in words', async () => {
+    await start({ shape: 'odd', revokedKey: 'access_denied', odd: { lifetimeAs: 'string', wrapped: false } });
+    const { json } = await call(`${sandbox.portalUrl}/api/facts`);
+    const told = Object.fromEntries(json.map(({ setting, statement }: Fact) => [setting, statement]));
+    expect(told).toMatchObject({
+      acceptForms: 'Forms and HTTP Basic are accepted too: no.',
+      lifetimeSeconds: 'Lifetime in seconds: 600.',
+      odd: 'Lifetime as: String of seconds. Names in camelCase: yes. Wrapped in data: no.',
+      revokedKey: 'A revoked access key gets: 403 access_denied.',
+    });
   });
 });

@@ -1,7 +1,7 @@
 import { useContext } from 'preact/hooks';
 import { Table } from '../../../picture/parts.tsx';
 import type { Fact } from '../../state/facts.ts';
-import { type OddShape, type Profile, type ProfileChanges, SETTINGS } from '../../state/profile.ts';
+import { ODD, type OddShape, type Profile, type ProfileChanges, SETTINGS } from '../../state/profile.ts';
 import { fieldOf, type Schema } from '../../state/schema.ts';
 import { ask, tellFailure } from './api.ts';
 import type { Model } from './model.ts';
@@ -44,7 +44,7 @@ function Settings({ profile, change }: { profile: Profile; change: (changes: Pro
       {names.map((name) => {
         const set = (value: unknown) => change({ [name]: value });
         if (name !== 'odd') return <Setting key={name} schema={SETTINGS[name]} value={profile[name]} set={set} />;
-        const odd = Object.entries(SETTINGS.odd.entries) as [keyof OddShape, Schema][];
+        const odd = Object.entries(ODD) as [keyof OddShape, Schema][];
         return (
           profile.shape === 'odd' &&
           odd.map(([member, schema]) => (
