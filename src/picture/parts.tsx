@@ -90,3 +90,62 @@ export function Table(props: {
     </Scroll>
   );
 }
+
+/** A number of the first look. `hint`: what it counts, and over which period. */
+export function Figure(props: {
+  word: string;
+  value: string;
+  unit?: string;
+  tone?: 'warning' | 'alarm' | undefined;
+  hint: string;
+}) {
+  const { word, value, unit, tone, hint } = props;
+  return (
+    <div>
+      <dt>{word}</dt>
+      <dd>
+        <span class={`value ${tone ?? ''}`}>
+          {value}
+          {unit && <small>{unit}</small>}
+          {tone === 'alarm' && (
+            <small role="img" aria-label="alarm">
+              {' '}
+              ▲
+            </small>
+          )}
+        </span>
+        <span class="hint">{hint}</span>
+      </dd>
+    </div>
+  );
+}
+
+/** Buttons of which at most one is pressed. */
+export function Switch<Value extends string | number>(props: {
+  legend: string;
+  /** Undefined: none of them. */
+  value: Value | undefined;
+  options: readonly (readonly [value: Value, word: string])[];
+  onChange: (value: Value) => void;
+}) {
+  return (
+    <fieldset class="switch">
+      <legend class="hidden">{props.legend}</legend>
+      {props.options.map(([value, word]) => (
+        <button key={value} type="button" aria-pressed={value === props.value} onClick={() => props.onChange(value)}>
+          {word}
+        </button>
+      ))}
+    </fieldset>
+  );
+}
+
+/** The picture, or the table that says the same. */
+export function ShownAs({ table, onChange }: { table: boolean; onChange: (table: boolean) => void }) {
+  const options = [
+    ['picture', 'Picture'],
+    ['table', 'Table'],
+  ] as const;
+  const value = table ? 'table' : 'picture';
+  return <Switch legend="Show as" value={value} options={options} onChange={(to) => onChange(to === 'table')} />;
+}

@@ -44,3 +44,6 @@ export const countWord = (count: number): string => `${count}`.replace(/\B(?=(\d
 
 export const plural = (count: number, one: string, many = `${one}s`): string =>
   `${countWord(count)} ${count === 1 ? one : many}`;
+
+/** With a capital letter. */
+export const sentence = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1);

@@ -1,13 +1,13 @@
 import { useMemo, useState } from 'preact/hooks';
 import { kindOf } from '../../picture/data.ts';
 import { LanesTable } from '../../picture/lanes-table.tsx';
-import { Legend } from '../../picture/parts.tsx';
+import { Legend, ShownAs, Switch } from '../../picture/parts.tsx';
 import { Picture } from '../../picture/picture.tsx';
 import { countWord, MARK_WORDS, spanWord, timeWord } from '../../picture/words.ts';
 import type { RegistryView } from '../frames.ts';
 import { MAX_LANE_MARKS, type Model } from './model.ts';
 
-const WINDOWS = [60_000, 300_000, 900_000];
+const WINDOWS = [60_000, 300_000, 900_000].map((ms) => [ms, spanWord(ms)] as const);
 
 /** The last minutes, or a part of them that was chosen on the rail. */
 interface Window {
@@ -41,32 +41,13 @@ export function Lanes(props: {
             Back to now
           </button>
         )}
-        <fieldset class="switch">
-          <legend class="hidden">Show the last</legend>
-          {WINDOWS.map((ms) => (
-            <button
-              key={ms}
-              type="button"
-              aria-pressed={untilMs === undefined && windowMs === ms}
-              onClick={() => setWindow({ windowMs: ms })}
-            >
-              {spanWord(ms)}
-            </button>
-          ))}
-        </fieldset>
-        <fieldset class="switch">
-          <legend class="hidden">Show as</legend>
-          {['Picture', 'Table'].map((word) => (
-            <button
-              key={word}
-              type="button"
-              aria-pressed={asTable === (word === 'Table')}
-              onClick={() => setAsTable(word === 'Table')}
-            >
-              {word}
-            </button>
-          ))}
-        </fieldset>
+        <Switch
+          legend="Show the last"
+          value={untilMs === undefined ? windowMs : undefined}
+          options={WINDOWS}
+          onChange={(ms) => setWindow({ windowMs: ms })}
+        />
+        <ShownAs table={asTable} onChange={setAsTable} />
       </div>
       {!asTable && <Legend />}
       {matching > lanes.length && (

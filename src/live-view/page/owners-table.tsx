@@ -1,32 +1,21 @@
-import { Scroll, Status, TokenStatus } from '../../picture/parts.tsx';
-import { countWord, spanWord, timeWord } from '../../picture/words.ts';
+import { Status, Table, TokenStatus } from '../../picture/parts.tsx';
+import { countWord, sentence, spanWord, timeWord } from '../../picture/words.ts';
 import type { OwnerReport } from '../../registry/reports.ts';
 
 /** Owners with what is known of each. On a phone the cells stand one below the other. */
 export function OwnersTable(props: { label: string; owners: readonly OwnerReport[]; nowMs: number }) {
   const { label, owners, nowMs } = props;
   return (
-    <Scroll label={label} class="owners">
-      <table class="stack">
-        <thead>
-          <tr>
-            {['Owner', 'Token', 'Why', 'Failing for', 'Next attempt', 'Last token', 'Failures'].map((word) => (
-              <th key={word} scope="col" class={word === 'Failures' ? 'number' : undefined}>
-                {word}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {owners.map((report, index) => (
-            // Labels need not be unique.
-            <OwnerRow key={`${report.owner} ${index}`} report={report} nowMs={nowMs} />
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
+    <Table label={label} heads={HEADS} looks={{ region: 'owners', table: 'stack' }}>
+      {owners.map((report, index) => (
+        // Labels need not be unique.
+        <OwnerRow key={`${report.owner} ${index}`} report={report} nowMs={nowMs} />
+      ))}
+    </Table>
   );
 }
+
+const HEADS = ['Owner', 'Token', 'Why', 'Failing for', 'Next attempt', 'Last token', { number: 'Failures' }];
 
 function OwnerRow({ report, nowMs }: { report: OwnerReport; nowMs: number }) {
   const { owner, code, retryAtMs, issuedAtMs, failure } = report;
@@ -63,8 +52,6 @@ function Token({ report: { phase, expiresAtMs }, nowMs }: { report: OwnerReport;
   // Infinity is null in JSON.
   return <TokenStatus endMs={expiresAtMs ?? Infinity} nowMs={nowMs} none="expired" />;
 }
-
-const sentence = (message: string): string => message.charAt(0).toUpperCase() + message.slice(1);
 
 const wholeSeconds = (ms: number) => spanWord(Math.max(1, Math.round(ms / 1000)) * 1000);
 

@@ -1,5 +1,6 @@
+import { Figure } from '../../../picture/parts.tsx';
 import { send } from './api.ts';
-import { type Figure, headlineOf } from './headline.ts';
+import { headlineOf } from './headline.ts';
 import { type Model, timeOf } from './model.ts';
 import { Action, useTick } from './parts.tsx';
 import { faultWord, isActive, leftWord, targetWord } from './words.ts';
@@ -13,10 +14,10 @@ export function Figures({ model, windowMs }: { model: Model; windowMs: number })
   const headline = headlineOf({ figures, seconds, faulty, frozen: clock.frozen, windowMs, nowMs });
   return (
     <dl class="figures">
-      <FigureView word="Token requests" unit="/s" {...headline.rate} />
-      <FigureView word="Success" {...headline.success} />
-      <FigureView word="Owners covered" {...headline.covered} />
-      <FigureView word="Wasted requests" {...headline.wasted} />
+      <Figure word="Token requests" unit="/s" {...headline.rate} />
+      <Figure word="Success" {...headline.success} />
+      <Figure word="Owners covered" {...headline.covered} />
+      <Figure word="Wasted requests" {...headline.wasted} />
       <div class="wide">
         <dt>Active faults</dt>
         <dd>
@@ -24,27 +25,6 @@ export function Figures({ model, windowMs }: { model: Model; windowMs: number })
         </dd>
       </div>
     </dl>
-  );
-}
-
-function FigureView({ word, value, unit, tone, hint }: Figure & { word: string; unit?: string }) {
-  return (
-    <div>
-      <dt>{word}</dt>
-      <dd>
-        <span class={`value ${tone ?? ''}`}>
-          {value}
-          {unit && <small>{unit}</small>}
-          {tone === 'alarm' && (
-            <small role="img" aria-label="alarm">
-              {' '}
-              ▲
-            </small>
-          )}
-        </span>
-        <span class="hint">{hint}</span>
-      </dd>
-    </div>
   );
 }
 

@@ -1,6 +1,6 @@
 import { useContext, useEffect } from 'preact/hooks';
 import { LanesTable } from '../../../picture/lanes-table.tsx';
-import { Legend } from '../../../picture/parts.tsx';
+import { Legend, ShownAs } from '../../../picture/parts.tsx';
 import { Picture } from '../../../picture/picture.tsx';
 import { countWord, spanWord, timeWord } from '../../../picture/words.ts';
 import { hashOf, setParams, useAddress, useSelected } from './address.ts';
@@ -128,19 +128,7 @@ function Controls({ model, view, asTable }: { model: Model; view: Shown; asTable
     <>
       <div class="row heading">
         <h2 id="lanes-heading">Lanes</h2>
-        <fieldset class="switch">
-          <legend class="hidden">Show as</legend>
-          {[false, true].map((table) => (
-            <button
-              key={`${table}`}
-              type="button"
-              aria-pressed={asTable === table}
-              onClick={() => setParams({ as: table ? 'table' : undefined })}
-            >
-              {table ? 'Table' : 'Picture'}
-            </button>
-          ))}
-        </fieldset>
+        <ShownAs table={asTable} onChange={(table) => setParams({ as: table ? 'table' : undefined })} />
         <button type="button" aria-pressed={untilMs !== undefined} onClick={untilMs === undefined ? hold : back}>
           Hold
         </button>

@@ -5,6 +5,7 @@
 
 import type { Band, Bar, Mark, Lane as PictureLane, Second, Seconds } from '../../../picture/data.ts';
 import { MARK_KINDS } from '../../../picture/data.ts';
+import { sentence } from '../../../picture/words.ts';
 import type {
   AppView,
   ClockView,
@@ -23,7 +24,7 @@ import { groupedBy } from '../../state/grouped-by.ts';
 import { pictureMark, succeeded } from '../../state/marks.ts';
 import type { Profile } from '../../state/profile.ts';
 import { secondOf } from '../../state/timeline.ts';
-import { faultKindWord, ownerWord, sentence } from './words.ts';
+import { faultKindWord, ownerWord } from './words.ts';
 
 /** One owner's part of the picture. Its id is empty for requests of unknown owners. */
 export interface Lane extends PictureLane {

@@ -2,9 +2,9 @@
 
 import { type ComponentChildren, createContext } from 'preact';
 import { useContext, useEffect, useId, useRef, useState } from 'preact/hooks';
+import { sentence } from '../../../picture/words.ts';
 import { setParams } from './address.ts';
 import { ask, Refused, send, tellFailure } from './api.ts';
-import { sentence } from './words.ts';
 
 /** Announces a text, for screen readers too. */
 export const Say = createContext<(text: string) => void>(() => {});

@@ -1,6 +1,6 @@
 /** The sandbox's requests and faults in words. */
 
-import { countWord, spanWord } from '../../../picture/words.ts';
+import { countWord, sentence, spanWord } from '../../../picture/words.ts';
 import type { LedgerEntry, Outcome } from '../../control/shapes.ts';
 import { FAULT_KINDS, type FaultEffect, type FaultKind, faultMembers } from '../../state/fault-kinds.ts';
 import type { ActiveFault, FaultTarget, FaultWhen } from '../../state/fault-rules.ts';
@@ -54,8 +54,6 @@ export function whyWord(entry: LedgerEntry): string | undefined {
   if (why === '') return undefined;
   return faultKind === undefined ? why : `${why} Cause: the fault “${faultKindWord(faultKind)}”.`;
 }
-
-export const sentence = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1);
 
 export const ownerWord = (id: string): string => id || 'unknown owner';
 
