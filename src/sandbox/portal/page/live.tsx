@@ -7,8 +7,8 @@ import { hashOf, setParams, useAddress, useSelected } from './address.ts';
 import { ConnectPanel } from './connect-panel.tsx';
 import { ConnectionContext } from './connection.ts';
 import { Figures } from './figures.tsx';
-import { type Lane, MAX_LANE_MARKS, type Model, standsStill, timeOf } from './model.ts';
-import { Check, Choice, Search } from './parts.tsx';
+import { MAX_LANE_MARKS, type Model, standsStill, timeOf } from './model.ts';
+import { Choice, Search } from './parts.tsx';
 import { Requests } from './requests.tsx';
 import { ScenarioBar } from './scenario-bar.tsx';
 
@@ -97,7 +97,7 @@ function Lanes({ model, view }: { model: Model; view: Shown }) {
         <LanesTable lanes={lanes} nowMs={nowMs()} windowMs={windowMs} mostMarks={MAX_LANE_MARKS} />
       ) : (
         <Picture
-          lanes={params.calls === '1' ? lanes.map(withCalls) : lanes}
+          lanes={lanes}
           seconds={picture.seconds}
           bands={picture.bands}
           windowMs={windowMs}
@@ -118,10 +118,8 @@ function Lanes({ model, view }: { model: Model; view: Shown }) {
   );
 }
 
-const withCalls = (lane: Lane): Lane => ({ ...lane, marks: [...lane.marks, ...lane.calls] });
-
 function Controls({ model, view, asTable }: { model: Model; view: Shown; asTable: boolean }) {
-  const { params, windowMs, untilMs, search, back } = view;
+  const { windowMs, untilMs, search, back } = view;
   const window = `${windowMs}`;
   const hold = () => setParams({ until: `${Math.round(timeOf(model, performance.now()))}` });
   return (
@@ -139,11 +137,6 @@ function Controls({ model, view, asTable }: { model: Model; view: Shown; asTable
           onChange={(value) => setParams({ window: value })}
         />
         <Search label="Owner" text={search} />
-        <Check
-          label="Calls to /echo"
-          checked={params.calls === '1'}
-          onChange={(on) => setParams({ calls: on ? '1' : undefined })}
-        />
       </div>
       {untilMs !== undefined && (
         <p class="row past">

@@ -3,8 +3,15 @@
  * shares all unchanged objects with the previous one.
  */
 
-import type { Band, Bar, Mark, Lane as PictureLane, Second, Seconds } from '../../../picture/data.ts';
-import { MARK_KINDS } from '../../../picture/data.ts';
+import {
+  type Band,
+  type Bar,
+  type Lane,
+  MARK_KINDS,
+  type Mark,
+  type Second,
+  type Seconds,
+} from '../../../picture/data.ts';
 import { sentence } from '../../../picture/words.ts';
 import type {
   AppView,
@@ -26,13 +33,8 @@ import type { Profile } from '../../state/profile.ts';
 import { secondOf } from '../../state/timeline.ts';
 import { faultKindWord, ownerWord } from './words.ts';
 
-/** One owner's part of the picture. Its id is empty for requests of unknown owners. */
-export interface Lane extends PictureLane {
-  /** Calls to /echo that were accepted or are in flight. */
-  readonly calls: readonly Mark[];
-}
-
 export interface Picture {
+  /** By owner. The id is empty for requests of unknown owners. */
   readonly lanes: ReadonlyMap<string, Lane>;
   /** How many owners match the search. If they are more than the lanes, the lanes are the worst of them. */
   readonly matching: number;
@@ -101,7 +103,7 @@ const pictureOf = ({ lanes, matching, seconds, bands }: PictureView, requests: r
 });
 
 const laneOf = ({ id, name, tokens, marks }: LaneView): Lane => {
-  return { id, name: name || ownerWord(id), bars: tokens.map(barOf), marks, calls: [] };
+  return { id, name: name || ownerWord(id), bars: tokens.map(barOf), marks };
 };
 
 const barOf = ({ fingerprint, issuedAtMs, expiresAtMs, revokedAtMs = Infinity }: TokenView): Bar => ({
@@ -203,7 +205,8 @@ function changeLanes(
   const after = new Map(lanes);
   for (const [id, news] of groupedBy(requests, ownerOf)) {
     const lane = after.get(id) ?? (id === '' ? laneOf(UNKNOWN) : undefined);
-    if (lane) after.set(id, { ...lane, ...changeMarks(lane, news) });
+    const marks = news.filter(isDrawn).map(pictureMark);
+    if (lane) after.set(id, { ...lane, marks: merged(lane.marks, marks, markId).slice(-MAX_LANE_MARKS) });
   }
   for (const [id, news] of groupedBy(tokens, ownerOf)) {
     const lane = after.get(id);
@@ -212,18 +215,9 @@ function changeLanes(
   return after;
 }
 
-/** A call to /echo that fails is no longer among the calls. */
-function changeMarks(lane: Lane, news: readonly LedgerEntry[]): Pick<Lane, 'marks' | 'calls'> {
-  const isCall = ({ kind, outcome }: LedgerEntry) =>
-    kind === 'echo' && (outcome === 'accepted' || outcome === 'pending');
-  const marks = news.filter((entry) => !isCall(entry)).map(pictureMark);
-  const ended = new Set(marks.map(([id]) => id));
-  const calls = lane.calls.filter(([id]) => !ended.has(id));
-  return {
-    marks: merged(lane.marks, marks, markId).slice(-MAX_LANE_MARKS),
-    calls: merged(calls, news.filter(isCall).map(pictureMark), markId).slice(-MAX_LANE_MARKS),
-  };
-}
+/** Token requests, and calls to /echo that have failed. */
+const isDrawn = ({ kind, outcome }: LedgerEntry): boolean =>
+  kind !== 'echo' || (outcome !== 'accepted' && outcome !== 'pending');
 
 const ownerOf = ({ owner = '' }: { owner?: string }): string => owner;
 const idOf = ({ id }: LedgerEntry): number => id;

@@ -50,7 +50,7 @@ export function OwnerPage({ id, model }: { id: string; model: Model }) {
       {lane && (
         <div class="one-lane">
           <Picture
-            lanes={[{ ...lane, marks: [...lane.marks, ...lane.calls] }]}
+            lanes={[lane]}
             seconds={secondsOf(lane)}
             bands={model.bands}
             windowMs={WINDOW_MS}
