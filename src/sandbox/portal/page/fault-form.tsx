@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { AppView, OwnerView, PreviewView } from '../../control/shapes.ts';
+import type { AppView, PreviewView } from '../../control/shapes.ts';
 import { FAULT_KIND_NAMES, FAULT_KINDS } from '../../state/fault-kinds.ts';
 import type { FaultRule } from '../../state/fault-rules.ts';
 import { ask, Refused, send } from './api.ts';
@@ -94,10 +94,11 @@ export function FaultForm({ apps }: { apps: readonly AppView[] }) {
         <fieldset>
           <legend>Target</legend>
           <Choice label="Requests" value={values.path} options={PATHS} onChange={(path) => change({ path })} />
-          <OwnerField
+          <TextField
+            label="Owner id (empty: any)"
             value={values.owner}
-            onChange={(owner) => change({ owner })}
             problem={problemOf(OWNER_FIELD, problem)}
+            onInput={(owner) => change({ owner: owner.trim() })}
           />
           <Choice
             label="App"
@@ -129,34 +130,6 @@ function Presets() {
         </li>
       ))}
     </ul>
-  );
-}
-
-/** The input for an owner's id. It suggests the first 20 matches, because there may be thousands. */
-function OwnerField(props: { value: string; onChange: (owner: string) => void; problem: string | undefined }) {
-  const [found, setFound] = useState<readonly OwnerView[]>([]);
-  const type = (text: string) => {
-    props.onChange(text.trim());
-    const query = new URLSearchParams({ search: text, limit: '20' });
-    ask<OwnerView[]>('GET', `/api/owners?${query}`).then(setFound, () => {});
-  };
-  return (
-    <>
-      <TextField
-        label="Owner id (empty: any)"
-        value={props.value}
-        problem={props.problem}
-        list="fault-owners"
-        onInput={type}
-      />
-      <datalist id="fault-owners">
-        {found.map((owner) => (
-          <option key={owner.id} value={owner.id}>
-            {owner.name}
-          </option>
-        ))}
-      </datalist>
-    </>
   );
 }
 

@@ -134,12 +134,10 @@ export function TextField(props: {
   value: string;
   numeric?: boolean;
   problem?: string | undefined;
-  /** The id of the list of its suggestions. */
-  list?: string;
   onInput?: (text: string) => void;
   onChange?: (text: string) => void;
 }) {
-  const { label, value, numeric, problem, list, onInput, onChange } = props;
+  const { label, value, numeric, problem, onInput, onChange } = props;
   return (
     <Field label={label} problem={problem}>
       {(id) => (
@@ -147,7 +145,6 @@ export function TextField(props: {
           id={id}
           type="text"
           inputMode={numeric ? 'decimal' : 'text'}
-          list={list}
           aria-invalid={problem !== undefined}
           aria-describedby={problem === undefined ? undefined : `${id}-problem`}
           value={value}
