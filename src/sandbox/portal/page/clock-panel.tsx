@@ -1,9 +1,15 @@
 import { spanWord, timeWord } from '../../../picture/words.ts';
 import { send } from './api.ts';
 import { type Model, timeOf } from './model.ts';
-import { Action, Confirm, useTick } from './parts.tsx';
+import { Action, useTick } from './parts.tsx';
 
 const STEPS_MS = [60_000, 600_000, 3_600_000];
+
+/** It cannot be undone. */
+async function reset(): Promise<string | undefined> {
+  const isMeant = confirm('Discard owners, keys, faults, settings and requests?');
+  return isMeant ? send('The sandbox was reset.', 'POST', '/api/reset') : undefined;
+}
 
 /** The sandbox's clock, and the reset. */
 export function ClockPanel({ model }: { model: Model }) {
@@ -31,12 +37,9 @@ export function ClockPanel({ model }: { model: Model }) {
       </div>
       <div class="row">
         <Action act={() => send('All requests are cleared.', 'DELETE', '/api/requests')}>Clear requests</Action>
-        <Confirm
-          question="Discard owners, keys, faults, settings and requests?"
-          act={() => send('The sandbox was reset.', 'POST', '/api/reset')}
-        >
+        <Action look="danger" act={reset}>
           Reset sandbox
-        </Confirm>
+        </Action>
       </div>
     </footer>
   );

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { AppView, PreviewView } from '../../control/shapes.ts';
+import type { AppView } from '../../control/shapes.ts';
 import { FAULT_KIND_NAMES, FAULT_KINDS } from '../../state/fault-kinds.ts';
 import type { FaultRule } from '../../state/fault-rules.ts';
 import { ask, Refused, send } from './api.ts';
@@ -108,7 +108,7 @@ export function FaultForm({ apps }: { apps: readonly AppView[] }) {
           />
         </fieldset>
         <p class="hint">What the client sees</p>
-        <Preview preview={preview as PreviewView | undefined} />
+        <Preview preview={preview} />
         <p class="hint">The rule as JSON, for code and REST</p>
         <pre class="rule">{JSON.stringify(rule)}</pre>
         <button type="submit" class="main" aria-busy={busy}>

@@ -63,15 +63,6 @@ export function Toggle({ path, name, enabled }: { path: string; name: string; en
   );
 }
 
-/** A button whose action cannot be undone: it asks first. */
-export function Confirm(props: { children: string; question: string; act: () => Promise<string | undefined> }) {
-  return (
-    <Action look="danger" act={async () => (confirm(props.question) ? props.act() : undefined)}>
-      {props.children}
-    </Action>
-  );
-}
-
 /** A section under its heading. `beside`: controls beside the heading. */
 export function Section(props: {
   title: string;
@@ -108,7 +99,6 @@ export function Search({ label, text }: { label: string; text: string }) {
 
 export function Field(props: {
   label: string;
-  hint?: string;
   /** What is wrong with the value. */
   problem?: string | undefined;
   children: (id: string) => ComponentChildren;
@@ -118,7 +108,6 @@ export function Field(props: {
     <div class="field">
       <label for={id}>{props.label}</label>
       {props.children(id)}
-      {props.hint && <p class="hint">{props.hint}</p>}
       {props.problem && (
         <p class="problem" id={`${id}-problem`}>
           {props.problem}
@@ -189,14 +178,13 @@ export function OneField(props: {
 
 export function Choice<T extends string>(props: {
   label: string;
-  hint?: string;
   value: T;
   options: readonly (readonly [value: T, word: string])[];
   onChange: (value: T) => void;
 }) {
-  const { label, hint, value, options, onChange } = props;
+  const { label, value, options, onChange } = props;
   return (
-    <Field label={label} {...(hint !== undefined && { hint })}>
+    <Field label={label}>
       {(id) => (
         <select id={id} value={value} onChange={(event) => onChange(event.currentTarget.value as T)}>
           {options.map(([option, word]) => (
