@@ -665,7 +665,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await page.getByLabel('Wrapped in data').uncheck();
     await shows(async () => sandbox.profile.odd.wrapped).toBe(false);
     await shows(() => page.locator('.basis.documented').count()).toBe(6);
-    await page.getByText('A successful answer deviates from RFC 6749.').waitFor();
+    await page.getByText('Response fields: Odd: different from RFC 6749.').waitFor();
     await page.locator('.examples').getByText('"accessToken"').waitFor();
     expect(await page.locator('.basis.assumed').count()).toBeGreaterThan(5);
   });

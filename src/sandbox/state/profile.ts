@@ -104,7 +104,7 @@ export const SETTINGS = {
   shape: choice('Response fields', {
     rfc6749: 'As RFC 6749',
     minimal: 'Minimal: token alone',
-    odd: 'Odd: as set below',
+    odd: 'Odd: different from RFC 6749',
     hostile: 'Hostile: malformed, in turn',
   }),
   odd: object(ODD),
