@@ -136,61 +136,70 @@ describe('while the circuit is closed', () => {
     expect(story.blame.newestSuccess).toBe(2);
   });
 
-  it.each<[string, Story, unknown[]]>([
-    ['two first failures begin no check', known().fails('ab'), ['closed', 'ab', 0, false]],
-    ['three first failures begin a check', known().fails('abc'), ['checking', 'ab', 0, true]],
-    ['two owners that hang begin no check', known().slow('ab'), ['closed', 'ab', 0, false]],
-    ['three owners that hang begin a check', known().slow('abc'), ['checking', 'ab', 0, true]],
-    ['a failure and two hangs begin a check', known().fails('a').slow('bc'), ['checking', 'ab', 0, true]],
-    ['an owner that hangs, then fails, is one suspect', known().slow('a').fails('ab'), ['closed', 'ab', 0, false]],
+  it.each<[string, () => Story, unknown[]]>([
+    ['two first failures begin no check', () => known().fails('ab'), ['closed', 'ab', 0, false]],
+    ['three first failures begin a check', () => known().fails('abc'), ['checking', 'ab', 0, true]],
+    ['two owners that hang begin no check', () => known().slow('ab'), ['closed', 'ab', 0, false]],
+    ['three owners that hang begin a check', () => known().slow('abc'), ['checking', 'ab', 0, true]],
+    ['a failure and two hangs begin a check', () => known().fails('a').slow('bc'), ['checking', 'ab', 0, true]],
+    [
+      'an owner that hangs, then fails, is one suspect',
+      () => known().slow('a').fails('ab'),
+      ['closed', 'ab', 0, false],
+    ],
     [
       'failures that speak of their owners make no suspects',
-      known().fails('abcdef', REVOKED),
+      () => known().fails('abcdef', REVOKED),
       ['closed', '', 0, false],
     ],
     [
       'failures put at their owners make no suspects',
-      known().fails('abc', errorWith({ failureScope: 'owner' })),
+      () => known().fails('abc', errorWith({ failureScope: 'owner' })),
       ['closed', '', 0, false],
     ],
     [
       'failures that are not the first of their owners make no suspects',
-      known().fails('abc', DOWN, { isFirst: false }),
+      () => known().fails('abc', DOWN, { isFirst: false }),
       ['closed', '', 0, false],
     ],
     [
       'failures as old as the newest success make no suspects',
-      known().fails('abc', DOWN, { number: 2 }),
+      () => known().fails('abc', DOWN, { number: 2 }),
       ['closed', '', 0, false],
     ],
     [
       'hangs as old as the newest success make no suspects',
-      known().slow('abc', { number: 2 }),
+      () => known().slow('abc', { number: 2 }),
       ['closed', '', 0, false],
     ],
-    ['hangs before anyone has succeeded make no suspects', new Story().slow('0123456789'), ['closed', '', 0, false]],
+    [
+      'hangs before anyone has succeeded make no suspects',
+      () => new Story().slow('0123456789'),
+      ['closed', '', 0, false],
+    ],
     [
       'nine failures before anyone has succeeded open no circuit',
-      new Story().fails('012345678'),
+      () => new Story().fails('012345678'),
       ['closed', '012345678', 0, false],
     ],
     [
       'a failed trial of a circuit that has closed since changes nothing',
-      known().trialFails('x'),
+      () => known().trialFails('x'),
       ['closed', '', 0, false],
     ],
     [
       'a hanging trial of a circuit that has closed since changes nothing',
-      known().slow('abc', { isTrial: true }),
+      () => known().slow('abc', { isTrial: true }),
       ['closed', '', 0, false],
     ],
     [
       'a dropped trial of a circuit that has closed since changes nothing',
-      known().is({ kind: 'inconclusive', jitter: 1 }),
+      () => known().is({ kind: 'inconclusive', jitter: 1 }),
       ['closed', '', 0, false],
     ],
-    ['a missing canary leaves a closed circuit closed', known().asked(undefined), ['closed', '', 0, false]],
-  ])('%s', (_, story, view) => {
+    ['a missing canary leaves a closed circuit closed', () => known().asked(undefined), ['closed', '', 0, false]],
+  ])('%s', (_, told, view) => {
+    const story = told();
     expect(story.view).toEqual(view);
     expect(story.blame.circuit).toBeUndefined();
   });
@@ -246,58 +255,66 @@ describe('a check by canaries', () => {
     expect(story.blame).toMatchObject({ trustedUntilMs: 1_050, outstanding: 0, failure: undefined });
   });
 
-  it.each<[string, Story, unknown[]]>([
-    ['if the first canary fails, another one is asked', checking().trialFails('y'), ['checking', 'ab', 1, true]],
+  it.each<[string, () => Story, unknown[]]>([
+    ['if the first canary fails, another one is asked', () => checking().trialFails('y'), ['checking', 'ab', 1, true]],
     [
       'if the first canary is slow, another one is asked',
-      checking().slow('y', { isTrial: true }),
+      () => checking().slow('y', { isTrial: true }),
       ['checking', 'ab', 0, true],
     ],
     [
       'if two canaries are in flight and one is slow, no third is asked',
-      checking().asked('x').slow('y', { isTrial: true }),
+      () => checking().asked('x').slow('y', { isTrial: true }),
       ['checking', 'ab', 0, false],
     ],
     [
       'if two canaries are in flight and one fails, the other one decides',
-      checking().asked('x').trialFails('y'),
+      () => checking().asked('x').trialFails('y'),
       ['checking', 'ab', 1, false],
     ],
     [
       'if one canary failed and the other one is slow, no third is asked',
-      checking().trialFails('y').asked('x').slow('x', { isTrial: true }),
+      () => checking().trialFails('y').asked('x').slow('x', { isTrial: true }),
       ['checking', 'ab', 1, false],
     ],
-    ['if both canaries fail, the circuit opens', open(), ['open', '', 2, false]],
+    ['if both canaries fail, the circuit opens', () => open(), ['open', '', 2, false]],
     [
       'if the first canary is dropped, another one is asked',
-      checking().is({ kind: 'inconclusive', jitter: 1 }),
+      () => checking().is({ kind: 'inconclusive', jitter: 1 }),
       ['checking', 'ab', 0, true],
     ],
     [
       'if one canary failed and the other one is dropped, a third is asked',
-      checking().trialFails('y').asked('x').is({ kind: 'inconclusive', jitter: 1 }),
+      () => checking().trialFails('y').asked('x').is({ kind: 'inconclusive', jitter: 1 }),
       ['checking', 'ab', 1, true],
     ],
-    ['if no canary is free at all, the failures decide', known().fails('abc').asked(undefined), ['open', '', 0, false]],
+    [
+      'if no canary is free at all, the failures decide',
+      () => known().fails('abc').asked(undefined),
+      ['open', '', 0, false],
+    ],
     [
       'if one canary failed and no other one is free, the circuit opens',
-      checking().trialFails('y').asked(undefined),
+      () => checking().trialFails('y').asked(undefined),
       ['open', '', 1, false],
     ],
     [
       'if one canary is in flight and no other one is free, that one decides',
-      checking().asked(undefined),
+      () => checking().asked(undefined),
       ['checking', 'ab', 0, false],
     ],
     [
       'if only hangs led to it and no canary is free, the service is trusted',
-      known().slow('abc').asked(undefined),
+      () => known().slow('abc').asked(undefined),
       ['closed', '', 0, false],
     ],
-    ['if more owners hang or fail, nothing changes', checking().slow('d').fails('ef'), ['checking', 'ab', 0, false]],
+    [
+      'if more owners hang or fail, nothing changes',
+      () => checking().slow('d').fails('ef'),
+      ['checking', 'ab', 0, false],
+    ],
   ])('in a check, %s', (_, story, view) => {
-    expect(story.view).toEqual(view);
+    expect(story().view).toEqual(view);
   });
 
   it('a check remembers which canaries were asked', () => {
@@ -427,10 +444,10 @@ describe('an open circuit', () => {
   });
 
   it.each([
-    ['in the turn of a canary, another one is wanted', 'y', open(), true],
-    ['in the turn of a caller, the next caller is the trial', 'y', due(open()).asked('y').trialFails('y'), false],
-  ])('when a trial is dropped %s', (_, owner, story, askCanary) => {
-    due(story).asked(owner).is({ kind: 'inconclusive', jitter: 1 });
+    ['in the turn of a canary, another one is wanted', 'y', () => open(), true],
+    ['in the turn of a caller, the next caller is the trial', 'y', () => due(open()).asked('y').trialFails('y'), false],
+  ])('when a trial is dropped %s', (_, owner, told, askCanary) => {
+    const story = due(told()).asked(owner).is({ kind: 'inconclusive', jitter: 1 });
     expect(story.step.askCanary).toBe(askCanary);
     expect(mayStart(story.blame)).toBe('trial');
   });
@@ -492,11 +509,11 @@ describe('before anyone has succeeded', () => {
 
 describe('an owner that is forgotten', () => {
   it.each([
-    ['a suspect', known().fails('ab'), 'a', { suspects: ['b'], canaries: ['y', 'x'] }],
-    ['a canary', known().fails('ab'), 'y', { suspects: ['a', 'b'], canaries: ['x'] }],
-    ['a canary that is asked', checking(), 'y', { canaries: ['x'], asked: [], outstanding: 1 }],
+    ['a suspect', () => known().fails('ab'), 'a', { suspects: ['b'], canaries: ['y', 'x'] }],
+    ['a canary', () => known().fails('ab'), 'y', { suspects: ['a', 'b'], canaries: ['x'] }],
+    ['a canary that is asked', () => checking(), 'y', { canaries: ['x'], asked: [], outstanding: 1 }],
   ])('an owner that is forgotten is no longer %s', (_, story, owner, expected) => {
-    expect(story.is({ kind: 'forgotten', owner }).blame).toMatchObject(expected);
+    expect(story().is({ kind: 'forgotten', owner }).blame).toMatchObject(expected);
   });
 
   it('an owner that is forgotten and was neither a suspect nor a canary changes nothing', () => {
