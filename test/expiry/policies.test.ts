@@ -167,15 +167,22 @@ describe('fixedLifetime and untilRejected', () => {
     expect(untilRejected().lifetimeMs({ token: 't', response: { expires_in: 5 } })).toBe(Number.POSITIVE_INFINITY);
   });
 
-  it.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY, MAX_LIFETIME_MS + 1, '60000', undefined, null])(
-    'fixedLifetime refuses %s',
-    (ms) => {
-      expect(codeOf(() => fixedLifetime(ms as number))).toBe('invalid_options');
-      expect(() => fixedLifetime(ms as number)).toThrow(
-        'fixedLifetime: expected milliseconds, over 0 and up to ten years',
-      );
-    },
-  );
+  it.each([
+    0,
+    -1,
+    Number.NaN,
+    Number.POSITIVE_INFINITY,
+    MAX_LIFETIME_MS + 1,
+    '60000',
+    { lifetimeMs: 60_000 },
+    undefined,
+    null,
+  ])('fixedLifetime refuses %j', (ms) => {
+    expect(codeOf(() => fixedLifetime(ms as number))).toBe('invalid_options');
+    expect(() => fixedLifetime(ms as number)).toThrow(
+      'fixedLifetime: expected milliseconds, over 0 and up to ten years',
+    );
+  });
 });
 
 describe('firstKnown', () => {

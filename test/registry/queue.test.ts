@@ -29,7 +29,9 @@ describe('the queue', () => {
   const reversed = () => LANES.toReversed().map((lane) => flight(lane, lane));
 
   it('the queue starts trials, known owners, new ones, refreshes, and owners known to fail, in this order', () => {
-    expect(startOrder(queueOf(...reversed()), 0)).toEqual(['trial', 'known', 'new', 'refresh', 'failing']);
+    const queue = queueOf(...reversed());
+    expect(startOrder(queue, 0)).toEqual(['trial', 'known', 'new', 'refresh', 'failing']);
+    expect([queue.waiting, queue.lists.running.length]).toEqual([0, 5]);
   });
 
   it('the queue starts trials alone while a circuit stops all others', () => {
@@ -46,8 +48,8 @@ describe('the queue', () => {
   });
 
   it('the queue knows the request that has waited longest in any lane', () => {
-    const old = flight('old', 'failing', 3);
-    const others = [flight('a', 'trial', 7), flight('b', 'new', 5), flight('c', 'new', 6), flight('d', 'refresh', 4)];
+    const old = flight('old', 'known', 3);
+    const others = [flight('a', 'trial', 7), flight('b', 'new', 3), flight('c', 'new', 6), flight('d', 'refresh', 4)];
     expect(queueOf(...others, old).longestWaiting).toBe(old);
     expect(new RequestQueue().longestWaiting).toBeUndefined();
   });

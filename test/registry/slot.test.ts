@@ -4,6 +4,7 @@ import { OwnerTokenError } from '../../src/errors.ts';
 import type { Circuit } from '../../src/failures/blame.ts';
 import type { Pause } from '../../src/failures/pauses.ts';
 import {
+  accessKeyOf,
   addToDenylist,
   ageMsOf,
   backoffOf,
@@ -16,6 +17,7 @@ import {
   interned,
   isDenied,
   isUsable,
+  laterPause,
   phaseOf,
   reasonOf,
   recordAccepted,
@@ -312,6 +314,7 @@ describe('an accepted token', () => {
     const before = { ...slot.trouble };
     expect(recordAccepted(slot, heldToken('stranger').token)).toBe(false);
     expect(slot.trouble).toEqual(before);
+    expect(recordAccepted(createSlot('owner_new'), heldToken('stranger').token)).toBe(false);
   });
 });
 
@@ -354,6 +357,30 @@ it('the age of a token is by the timeline while it is held, by the wall clock af
   expect(ageMsOf(slot, held.token, setBack)).toBe(200);
   slot.held = undefined;
   expect(ageMsOf(slot, held.token, machine()(50, -100))).toBe(0);
+});
+
+it('of two pauses the one that ends later counts', () => {
+  const [early, late] = [failureUntil(1), failureUntil(2)];
+  expect([laterPause(early, late), laterPause(late, early)]).toEqual([late, late]);
+  expect([laterPause(undefined, early), laterPause(early, undefined)]).toEqual([early, early]);
+  expect(laterPause(early, failureUntil(1))).toBe(early);
+  expect(laterPause(undefined, undefined)).toBeUndefined();
+});
+
+it('an access key is kept as it was given, up to 16,384 characters', () => {
+  for (const accessKey of ['k', 'k'.repeat(16_384)]) expect(accessKeyOf(accessKey)).toBe(accessKey);
+});
+
+it.each([
+  ['a longer one', 'k'.repeat(16_385), ''],
+  ['a lone surrogate', 'key-\ud800', ''],
+  ['an empty string', '', '; it is empty (is its environment variable set?)'],
+  ['a String object', new String('key'), ''],
+  ['what has no length', undefined, ''],
+])('%s is refused as an access key', (_, given, hint) => {
+  const expected = `expected a non-empty string of well-formed Unicode, at most 16384 characters${hint}`;
+  const message = `the access key cannot be used: ${expected}`;
+  expect(() => accessKeyOf(given)).toThrow(expect.objectContaining({ code: 'invalid_access_key', message }));
 });
 
 it.each([
