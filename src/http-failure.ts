@@ -30,11 +30,6 @@ export interface HttpFailure {
   readonly body?: unknown;
 }
 
-/** Every 3xx counts, even 304, which refers to a cached response: there is none. */
-export function isRedirect(status: number): boolean {
-  return status >= 300 && status < 400;
-}
-
 export function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
@@ -52,7 +47,8 @@ export function codeOfFailure({ kind, status, oauthError, body }: HttpFailure): 
   const refusal = refusalOf(oauthError);
   if (kind === 'body') return refusal ?? 'invalid_response';
   if (kind !== 'status') return 'endpoint_unavailable';
-  if (status === undefined || isRedirect(status)) return 'redirect_refused';
+  // Even a 304, which refers to a cached response: there is none.
+  if (status === undefined || (status >= 300 && status <= 399)) return 'redirect_refused';
   if (status === 429) return 'rate_limited';
   if (status < 400 || status > 499 || ENDPOINT_STATUSES.includes(status)) return 'endpoint_unavailable';
   if (refusal) return refusal;

@@ -6,7 +6,6 @@
  */
 
 import type { Deadline } from '../cancellation.ts';
-import { isRedirect } from '../http-failure.ts';
 import { type Exchange, type ExchangeResult, redirected, unusableBody } from './http-exchange.ts';
 
 const SAFE_INIT = {
@@ -27,10 +26,14 @@ export async function postByFetch(
     const init = { ...SAFE_INIT, method: 'POST', headers: { ...headers }, body, signal: abort.signal };
     const response = await deadline.race(call(() => fetch(target.url.href, init), deadline));
     const reader = response.body?.getReader();
+    const { status } = response;
+    // The status of a redirect that the `fetch` hid is 0, and of one that it followed not the redirect's.
     const wasRedirected = response.type === 'opaqueredirect' || response.redirected;
-    const retryAfter = response.headers.get('retry-after') ?? undefined;
-    head = { status: wasRedirected ? undefined : response.status, retryAfter };
-    if (wasRedirected || isRedirect(response.status)) {
+    head = {
+      status: wasRedirected ? undefined : status,
+      retryAfter: response.headers.get('retry-after') ?? undefined,
+    };
+    if (wasRedirected || (status >= 300 && status <= 399)) {
       release(reader);
       return { ...head, error: redirected() };
     }
