@@ -36,16 +36,14 @@ export function appViews({ directory, secrets }: World): AppView[] {
 }
 
 export function figuresView({ ledger, tokens, clock, directory }: World): FiguresView {
-  const { total } = ledger.summary();
-  const ofTokens = ledger.summary({ kind: 'token' });
   return {
-    total,
-    tokenRequests: ofTokens.total,
-    wasted: ofTokens.wasted,
+    total: ledger.count(),
+    tokenRequests: ledger.count({ kind: 'token' }),
+    wasted: ledger.wasted,
     inFlight: ledger.tokensInFlight,
     owners: directory.owners.size,
     ownersAsked: ledger.ownersAsked,
-    ownersCovered: tokens.coveredOwners(clock.now()).size,
+    ownersCovered: tokens.ownersCovered(clock.now()),
   };
 }
 

@@ -93,7 +93,7 @@ export class Ledger implements SandboxLedger {
   }
 
   count(filter: LedgerFilter = {}): number {
-    return this.summary(filter).total;
+    return this.#tallies.total(filter);
   }
 
   get wasted(): number {

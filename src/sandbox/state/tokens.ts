@@ -95,11 +95,16 @@ export class Tokens {
   coveredOwners(nowMs: number): Map<string, number> {
     const covered = new Map<string, number>();
     for (const [owner, tokens] of this.#lastOf) {
-      const usable = tokens.findLast(
-        ({ expiresAtMs, delivered, revokedAtMs }) => delivered && revokedAtMs === undefined && nowMs < expiresAtMs,
-      );
+      const usable = usableOf(tokens, nowMs);
       if (usable) covered.set(owner, usable.expiresAtMs);
     }
+    return covered;
+  }
+
+  /** How many they are: for each frame of the portal. */
+  ownersCovered(nowMs: number): number {
+    let covered = 0;
+    for (const tokens of this.#lastOf.values()) if (usableOf(tokens, nowMs)) covered++;
     return covered;
   }
 
@@ -178,6 +183,15 @@ function isGood(token: IssuedToken, nowMs: number): boolean {
     !token.refused &&
     leftMs > (token.expiresAtMs - token.issuedAtMs) / 2
   );
+}
+
+/** The newest of these that is delivered, not revoked and not expired. */
+function usableOf(tokens: readonly IssuedToken[], nowMs: number): IssuedToken | undefined {
+  for (let index = tokens.length - 1; index >= 0; index--) {
+    const token = tokens[index];
+    if (token?.delivered && token.revokedAtMs === undefined && nowMs < token.expiresAtMs) return token;
+  }
+  return undefined;
 }
 
 function claimsOf(id: string, accessKey: AccessKey, nowMs: number, expiresAtMs: number): object {
