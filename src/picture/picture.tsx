@@ -16,6 +16,8 @@ export interface PictureProps extends Omit<RailProps, 'layout'> {
   readonly onSelect: (id: number) => void;
   /** Where the name of a lane leads. */
   readonly hrefOf: (id: string) => string;
+  /** What else a click on the name does. */
+  readonly onName?: (id: string) => void;
 }
 
 type Found = NonNullable<ReturnType<typeof markNear>> & { readonly row: number };
@@ -46,7 +48,7 @@ export function Picture(props: PictureProps) {
     <>
       <TimeRail {...props} layout={layout} />
       <div class="picture">
-        <LaneNames lanes={lanes} layout={now} hrefOf={props.hrefOf} />
+        <LaneNames {...props} layout={now} />
         {/* biome-ignore lint/a11y/noStaticElementInteractions: a list of requests offers the same by keyboard */}
         {/* biome-ignore lint/a11y/useKeyWithClickEvents: a list of requests offers the same by keyboard */}
         <div
@@ -82,7 +84,8 @@ function labelOf(lanes: readonly Lane[], { nowMs, windowMs }: Layout): string {
 /** The height of a name. */
 const NAME_PX = 15;
 
-function LaneNames({ lanes, layout, hrefOf }: { layout: Layout } & Pick<PictureProps, 'lanes' | 'hrefOf'>) {
+function LaneNames(props: { layout: Layout } & Pick<PictureProps, 'lanes' | 'hrefOf' | 'onName'>) {
+  const { lanes, layout, hrefOf, onName } = props;
   const every = labelEvery(layout.pitch, NAME_PX);
   return (
     <div class="names" aria-hidden="true">
@@ -93,6 +96,7 @@ function LaneNames({ lanes, layout, hrefOf }: { layout: Layout } & Pick<PictureP
             class="lane-name"
             tabIndex={-1}
             href={hrefOf(id)}
+            onClick={() => onName?.(id)}
             title={`${id} ${name}`}
             style={{ top: `${laneY(layout, row) + layout.barY - NAME_PX / 2}px` }}
           >

@@ -123,6 +123,11 @@ describe.skipIf(skipsBrowser)('in Chromium', { timeout: 60_000 }, () => {
     expect(await textOf(found.first())).toMatch(/valid for/);
     await shows(lanes).toMatch(/^11 lanes/);
     expect(page.url()).not.toContain('customer');
+    const name = page.locator('.lane-name').last();
+    const owner = await name.innerText();
+    await name.click();
+    await shows(() => page.getByLabel('Label or fingerprint').inputValue()).toBe(owner);
+    await shows(() => found.count()).toBe(1);
   });
 
   it('the live view shows one owner of 10,000 that begins to fail, and its recovery', async () => {

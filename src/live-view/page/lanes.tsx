@@ -71,6 +71,7 @@ export function Lanes(props: {
             setWindow(span ? { windowMs: span.toMs - span.fromMs, untilMs: span.toMs } : { windowMs: 60_000 })
           }
           hrefOf={() => '#find-heading'}
+          onName={onWant}
         />
       )}
       {lanes.length === 0 && <p class="empty">No token requests since this page was opened.</p>}
