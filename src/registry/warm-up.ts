@@ -5,6 +5,7 @@
  * millisecond. An owner that the service refuses counts as failed at once, one with any other failure after three tries.
  */
 
+import pLimit from 'p-limit';
 import { nextTurn, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import { isOwnerTokenError } from '../errors.ts';
@@ -120,8 +121,6 @@ export async function warmUp(
     onProgress?.(report);
   };
   const tryAll = async () => {
-    // Loaded when first needed: an eighth of the import, and most processes warm nothing up.
-    const { default: pLimit } = await import('p-limit');
     const limit = pLimit(concurrency);
     const trying = new Set<Promise<void>>();
     let pulled = 0;
