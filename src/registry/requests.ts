@@ -15,7 +15,7 @@ import type { AccessToken, RequestReason } from '../token.ts';
 import { errorOf, Flight, type Lane, Waiters } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
-import { hasPermit, Scheduler, SLICE } from './scheduler.ts';
+import { type Handler, hasPermit, Scheduler, SLICE } from './scheduler.ts';
 import {
   backoffOf,
   clearSlot,
@@ -38,7 +38,7 @@ import {
   wasAborted,
 } from './source-call.ts';
 
-export class Requests {
+export class Requests implements Handler {
   /** Calls of the source, those among them that were refreshes, and failed requests. */
   readonly counts = { requests: 0, refreshes: 0, failures: 0 };
   readonly scheduler: Scheduler;
@@ -60,10 +60,7 @@ export class Requests {
     this.#time = settings.time;
     this.#owners = owners;
     this.#diagnostics = diagnostics;
-    this.scheduler = new Scheduler(settings, owners, diagnostics, {
-      send: (flight) => void this.#send(flight),
-      refuse: (flight, error) => this.#refuse(flight, error),
-    });
+    this.scheduler = new Scheduler(settings, owners, diagnostics, this);
   }
 
   get waiting(): number {
@@ -109,7 +106,7 @@ export class Requests {
   }
 
   /** Calls the source, and once more if it returns a token that is on the owner's denylist. */
-  async #send(flight: Flight): Promise<void> {
+  async send(flight: Flight): Promise<void> {
     // All callers may have left since the request started, or the registry may have closed.
     if (flight.phase === 'ended') return;
     flight.phase = 'sent';
@@ -234,7 +231,7 @@ export class Requests {
   }
 
   /** Fails a request that waits. */
-  #refuse(flight: Flight, error: OwnerTokenError): void {
+  failWaiting(flight: Flight, error: OwnerTokenError): void {
     if (flight.phase === 'sent') {
       // Its source waits for a permit. The request ends when the source settles, or by the time limit.
       this.scheduler.queue.move(flight, 'released');

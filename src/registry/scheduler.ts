@@ -42,12 +42,12 @@ export function hasPermit({ place }: Flight): boolean {
   return place === 'running' || place === 'slow';
 }
 
-/** What the scheduler has others do later. */
-interface Later {
+/** Carries out what the scheduler decides. */
+export interface Handler {
   /** Sends a request that may start. */
-  send(flight: Flight): void;
+  send(flight: Flight): unknown;
   /** Fails a request that waits. */
-  refuse(flight: Flight, error: OwnerTokenError): void;
+  failWaiting(flight: Flight, error: OwnerTokenError): void;
 }
 
 export class Scheduler {
@@ -60,7 +60,7 @@ export class Scheduler {
   readonly #time: Time;
   readonly #owners: OwnerTable;
   readonly #diagnostics: Diagnostics;
-  readonly #later: Later;
+  readonly #handler: Handler;
   /** The circuit that was reported last. */
   #reported: Circuit | undefined;
   /** The timer that wakes the scheduler at {@link Scheduler.#wakeAtMs} or earlier, and what cancels it. */
@@ -72,12 +72,12 @@ export class Scheduler {
   /** The next slice of refusals is due in the next turn of the event loop. */
   #isRefusing = false;
 
-  constructor(settings: RegistrySettings, owners: OwnerTable, diagnostics: Diagnostics, later: Later) {
+  constructor(settings: RegistrySettings, owners: OwnerTable, diagnostics: Diagnostics, handler: Handler) {
     this.#settings = settings;
     this.#time = settings.time;
     this.#owners = owners;
     this.#diagnostics = diagnostics;
-    this.#later = later;
+    this.#handler = handler;
     this.health = initialHealth(settings.pauses, settings.requestsPerSecond);
   }
 
@@ -86,7 +86,7 @@ export class Scheduler {
     if (!this.hasQueueSpace(now)) {
       const displaced = this.queue.lists.refresh.first ?? flight;
       const message = 'the queue of token requests is full: raise maxQueued or concurrency, or make fewer calls';
-      this.#later.refuse(displaced, errorOf(displaced, 'queue_full', message, now));
+      this.#handler.failWaiting(displaced, errorOf(displaced, 'queue_full', message, now));
       if (displaced === flight) return;
     }
     this.queue.move(flight, flight.lane);
@@ -145,7 +145,7 @@ export class Scheduler {
     }
     flight.phase = 'starting';
     // Deferred, so that a caller can still leave in the same turn, and a source never runs inside the caller's own call.
-    void RESOLVED.then(() => flight.context.runInAsyncScope(this.#later.send, undefined, flight));
+    void RESOLVED.then(() => flight.context.runInAsyncScope(this.#handler.send, this.#handler, flight));
   }
 
   /** A request that takes far longer than usual frees its permit for another one, and makes its owner a suspect. */
@@ -187,7 +187,7 @@ export class Scheduler {
     for (let left = SLICE; left > 0; left--) {
       const flight = this.queue.longestWaiting;
       if (!flight || flight.queuedAtMs + this.#settings.maxQueueMs > now.monotonicMs) break;
-      this.#later.refuse(flight, this.#overdue(flight, now));
+      this.#handler.failWaiting(flight, this.#overdue(flight, now));
     }
     this.startNext(now);
   }
@@ -223,7 +223,7 @@ export class Scheduler {
     flight.cancelTimer = this.#time.startTimer(() => {
       const now = this.#time.now();
       const leftMs = flight.queuedAtMs + this.#settings.maxQueueMs - now.monotonicMs;
-      const giveUp = () => this.#later.refuse(flight, this.#overdue(flight, this.#time.now()));
+      const giveUp = () => this.#handler.failWaiting(flight, this.#overdue(flight, this.#time.now()));
       if (leftMs <= 0) return giveUp();
       // Has its own timer, because `longestWaiting` reads only the first of each lane, and this request joins at the end.
       flight.cancelTimer = this.#time.startTimer(giveUp, leftMs);
@@ -309,7 +309,7 @@ export class Scheduler {
           return;
         }
         this.#diagnostics.refused(circuit.scope, flight.waiting);
-        this.#later.refuse(flight, refusal(circuit, flight.slot.owner, now));
+        this.#handler.failWaiting(flight, refusal(circuit, flight.slot.owner, now));
       }
     }
   }

@@ -104,7 +104,11 @@ export const BROKEN_CORES = {
       'if (this.queue.waiting < this.#settings.maxQueued) return true;',
       'if (this.queue) return true;',
     ],
-    ['maxQueueMs is ignored', '      this.#later.refuse(flight, this.#overdue(flight, now));\n', '      break;\n'],
+    [
+      'maxQueueMs is ignored',
+      '      this.#handler.failWaiting(flight, this.#overdue(flight, now));\n',
+      '      break;\n',
+    ],
     [
       'a retry begins a new wait',
       '    flight.resends++;\n',
@@ -123,7 +127,7 @@ export const BROKEN_CORES = {
     ],
     [
       'what is queued as a circuit opens is lost',
-      '        this.#later.refuse(flight, refusal(circuit, flight.slot.owner, now));\n',
+      '        this.#handler.failWaiting(flight, refusal(circuit, flight.slot.owner, now));\n',
       '        this.queue.move(flight, undefined);\n',
     ],
     ['a canary is asked for twice', ' && !this.#owners.flightOf(accessKey)', ''],
