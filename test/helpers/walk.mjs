@@ -114,14 +114,15 @@ async function walkAll({ OwnerTokenRegistry, TokenEndpoint, SharedTokens, fromNo
   };
   const traces = {};
   for (const [kind, { before, call }] of Object.entries(kinds)) {
-    for (const key of ['warm', 'measured']) {
+    // The first one is warming up. Of the others the shortest counts, because the clock samples itself every 10 ms.
+    for (const key of ['warm', 1, 2, 3, 4, 5]) {
       // A success, so that no three failures in a row begin a check of the service.
       await registry.getToken(`${kind}-other-${key}`);
       await before(`${kind}-${key}`);
       entered = [];
       await call(`${kind}-${key}`);
       await new Promise(setImmediate);
-      traces[kind] = [...entered];
+      if (key === 1 || entered.length < traces[kind]?.length) traces[kind] = [...entered];
     }
   }
   for (const each of [registry, leader, follower]) await each.close();
