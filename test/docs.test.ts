@@ -341,6 +341,12 @@ describe('tables', () => {
     expect(() => boardDocsOf(mixture)).toThrow('lacks keys: badgateway');
   });
 
+  it('the performance page shows the stored run, in its tables and pictures', () => {
+    const rendered = Object.entries(docsOf(JSON.parse(textOf('test/bench/speed/results.json'))));
+    expect(rendered.length).toBeGreaterThan(4);
+    for (const [path, text] of rendered) expect(textOf(`docs/${path}`)).toBe(text);
+  });
+
   it('the performance page refuses a run that lacks a workload or a library, or shared the machine', () => {
     const alone = Object.fromEntries(WORKLOADS.map((name) => [name, { others: 0.1, tables: [] }]));
     const docsWith = (changes: object) => () => docsOf({ workloads: { ...alone, ...changes } });
