@@ -354,7 +354,7 @@ describe('tables', () => {
     expect(docsWith({ fill: undefined })).toThrow(/^the run lacks fill: run npm run bench -- speed --docs/);
     expect(docsWith({ hit: failed })).toThrow(/^the run lacks badgateway in hit:/);
     expect(docsWith({ memory: { others: 0.11, tables: [] } })).toThrow(
-      /^others used more than 10 % of the machine \(11 % beside memory\): .* on an idle machine$/,
+      /^other processes used more than 10 % of the CPU \(11 % around memory\): .* on an idle machine$/,
     );
   });
 

@@ -9,7 +9,7 @@ export const WORKLOADS = [
   ...['size', 'start', 'hit', 'burst', 'fill', 'invalidated', 'outage', 'memory', 'stalls', 'owner-fetch'],
 ];
 
-/** Of the machine's CPU time beside any workload. */
+/** The share of the CPU that other processes may use before or after a workload. */
 const MAX_OTHERS = 0.1;
 
 const REPEAT = 'run npm run bench -- speed --docs';
@@ -51,7 +51,7 @@ function check(run) {
   checkMeasured(run);
 }
 
-/** Throws if a library failed in what was measured until now, or others used the machine. */
+/** Throws if a library failed in a workload so far, or other processes used the CPU. */
 export function checkMeasured({ workloads }) {
   const failed = Object.entries(workloads).flatMap(([name, { tables }]) =>
     tables.flatMap(({ rows }) => rows.filter(({ min }) => min === undefined).map((row) => `${row.name} in ${name}`)),
@@ -59,9 +59,9 @@ export function checkMeasured({ workloads }) {
   if (failed.length > 0) throw new Error(`the run lacks ${failed.join(', ')}: ${REPEAT} once more`);
   const disturbed = Object.entries(workloads).filter(([, { others }]) => !(others <= MAX_OTHERS));
   if (disturbed.length === 0) return;
-  const shares = disturbed.map(([name, { others }]) => `${percent(others)} beside ${name}`);
+  const shares = disturbed.map(([name, { others }]) => `${percent(others)} around ${name}`);
   throw new Error(
-    `others used more than ${percent(MAX_OTHERS)} of the machine (${shares.join(', ')}): ${REPEAT} on an idle machine`,
+    `other processes used more than ${percent(MAX_OTHERS)} of the CPU (${shares.join(', ')}): ${REPEAT} on an idle machine`,
   );
 }
 
@@ -77,16 +77,16 @@ function summaryOf(run) {
   const [stalls] = run.workloads.stalls.tables;
   const [hit, observed, cold] = ['10,000 owners', '10,000 owners, observed', '16 at once, CPU time'];
   return [
-    `A **hit** takes ${least('hit', hit)} ns with 10,000 owners, ${times(row('hit', hit).ratio)} as long as an \`lru-cache\` lookup and a \`Date.now()\`.`,
+    `A **hit** takes ${least('hit', hit)} ns with 10,000 owners, ${times(row('hit', hit).ratio)} as long as an \`lru-cache\` lookup plus \`Date.now()\`.`,
     `A **cold owner** takes ${least('fill', cold)} µs of CPU time, ${times(row('fill', cold).ratio)} that of a bare \`node:http\` loop. Over \`fetch\` it takes ${least('fill', cold, 'ours over fetch')} µs.`,
-    `**Concurrent callers** of one cold owner share it: ${row('burst', 'concurrent callers').note}, at ${least('burst', 'concurrent callers')} µs each.`,
+    `**Concurrent callers** of one cold owner share its request: ${row('burst', 'concurrent callers').note}, at ${least('burst', 'concurrent callers')} µs each.`,
     `If 5 % of the tokens are **invalidated**, a call takes ${least('invalidated', '5 % invalidated')} µs of CPU time, renewals included.`,
     `In an **outage** of five minutes, ${ours.failed} of ${ours.calls.toLocaleString('en')} calls fail; with the other libraries ${Math.min(...failed)} to ${Math.max(...failed)} do.`,
-    `An **owner** needs ${least('memory', '200,000 owners')} bytes of heap beside key and token; a bare \`lru-cache\` ${least('memory', '200,000 owners', 'lru-cache get')}.`,
+    `An **owner** needs ${least('memory', '200,000 owners')} bytes of heap besides its key and token; a bare \`lru-cache\` ${least('memory', '200,000 owners', 'lru-cache get')}.`,
     `**Importing** the package takes ${least('start', 'import beyond node:http')} ms beyond \`node:http\`, the first registry ${least('start', 'first registry')} ms, or ${least('start', 'first registry', "ours, logger: 'info'")} ms if it loads pino.`,
     `**\`ownerFetch\`** adds ${added(Math.min(...overheads))} to ${added(Math.max(...overheads))} % of CPU time to a \`fetch\`.`,
     `A hit with **logging at \`debug\`** takes ${times(row('hit', observed, 'ours, logging').ratio)} as long as one without, with **OpenTelemetry** ${times(row('hit', observed, 'ours, OpenTelemetry').ratio)}.`,
-    `**No operation on 100,000 owners** keeps the event loop for more than ${figure(Math.max(...stalls.rows.map(({ min }) => min)))} ms, garbage collection aside.`,
+    `**No operation on 100,000 owners** blocks the event loop for more than ${figure(Math.max(...stalls.rows.map(({ min }) => min)))} ms, excluding garbage collection.`,
   ]
     .map((line) => `- ${line}`)
     .join('\n');
@@ -103,7 +103,7 @@ function conditionsOf({ conditions: { date, commit, node, machine, load, version
   return `Measured in one run of ${Math.round(minutes)} minutes: ${date}, commit ${commit}, Node ${node.slice(1)}, ${machine}, ${load}; ${libraries.join(', ')}.`;
 }
 
-/** The names of packages, where they differ from those of candidates. */
+/** The package of each candidate that is not named after its package. */
 const PACKAGES = {
   badgateway: '@badgateway/oauth2-client',
   'msal-node': '@azure/msal-node',
@@ -116,7 +116,7 @@ const PACKAGES = {
 
 const OVER_HTTP = ['ours', 'simple-oauth2 + Map'];
 
-/** This library beside the others: a row for each, and a column for each workload. */
+/** This library compared with the others: a row for each, and a column for each workload. */
 function peersTable(run) {
   const burst = tableIn(run, 'burst', 'concurrent callers').rows;
   const [ours, ...others] = burst.map(({ name }) => name);
@@ -172,7 +172,7 @@ function memoryTable(run) {
 function stallsTable(run) {
   const [alone, collected] = run.workloads.stalls.tables;
   const rows = alone.rows.map(({ name, min }, at) => [name, figure(min), figure(collected.rows[at].min)]);
-  const table = markdownTable(['', 'ms', 'ms, garbage collection included'], rows);
+  const table = markdownTable(['', 'ms', 'ms, including garbage collection'], rows);
   return `The longest stalls of the event loop, with 100,000 owners:\n\n${table}\n\n${othersOf(run, ['stalls'])}`;
 }
 
@@ -197,7 +197,7 @@ function cellOf(row, base) {
 }
 
 function othersOf({ workloads }, names) {
-  return `Others used at most ${percent(Math.max(...names.map((name) => workloads[name].others)))} of the machine.`;
+  return `Other processes used at most ${percent(Math.max(...names.map((name) => workloads[name].others)))} of the CPU.`;
 }
 
 function markdownTable(head, rows, alignment = '--:') {

@@ -1,4 +1,4 @@
-/** The goals of speed, each with what a run measured. */
+/** The performance goals, each with the figures of a run. */
 
 import { figure } from './report.mjs';
 
@@ -17,33 +17,38 @@ export function goalsOf(run) {
   const stalls = run.workloads.stalls.tables.map(({ rows }) => Math.max(...rows.map(({ min }) => min)));
   return [
     goal(
-      'A hit relative to `lru-cache get`, one `Date.now()` and an `await` (100, 10,000, 100,000 owners)',
+      'Time of a hit, relative to `lru-cache get`, one `Date.now()` and an `await` (100, 10,000, 100,000 owners)',
       ratios('hit', sizes, 'ours'),
       '×',
       1.1,
     ),
     goal(
-      'A hit relative to the fastest other library that checks the time at each hit (100, 10,000, 100,000 owners)',
+      'Time of a hit, relative to the fastest other library that checks the time at each hit (100, 10,000, 100,000 owners)',
       sizes.map((size) => toFastest(run, size)),
       '×',
       1,
     ),
-    goal('A hit with a subscriber relative to one without', observed('ours, lookup subscriber'), '×', 1.5),
     goal(
-      'A hit relative to one unobserved (with logging at `debug`, with OpenTelemetry)',
+      'Time of a hit with a diagnostics subscriber, relative to one without',
+      observed('ours, lookup subscriber'),
+      '×',
+      1.5,
+    ),
+    goal(
+      'Time of a hit with logging at `debug`, and with OpenTelemetry, relative to one with neither',
       [...observed('ours, logging'), ...observed('ours, OpenTelemetry')],
       '×',
       1.3,
     ),
     goal(
-      'Cold owners per second of CPU time relative to a bare `node:http` loop (16 at once: warm, in a new process; 64 at once: likewise)',
+      'Cold owners per second of CPU time, relative to a bare `node:http` loop (16 at once: warmed up, in a new process; 64 at once: the same)',
       shareOfBare('CPU time'),
       '×',
       0.85,
       'least',
     ),
     goal(
-      'Cold owners per second by the clock, relative to the same loop',
+      'Cold owners per second of wall-clock time, relative to the same loop',
       shareOfBare('by the clock'),
       '×',
       0.9,
@@ -56,13 +61,13 @@ export function goalsOf(run) {
       1.2,
     ),
     goal(
-      "Allocation per cold request, beyond the bare request's",
+      'Allocation per cold request, beyond that of a bare request',
       [allocated('ours') - allocated('bare node:http')],
       'kB',
       6,
     ),
-    goal('Heap per owner with tokens of an hour (200,000 owners)', bytes('ours'), 'bytes', 260),
-    goal('Heap per owner with tokens of a year (200,000 owners)', bytes('ours, tokens of a year'), 'bytes', 300),
+    goal('Heap per owner with one-hour tokens (200,000 owners)', bytes('ours'), 'bytes', 260),
+    goal('Heap per owner with one-year tokens (200,000 owners)', bytes('ours, tokens of a year'), 'bytes', 300),
     goal(
       'CPU time of the import, beyond that of `node:http`',
       [row('start', 'import beyond node:http', 'ours').min],
@@ -71,7 +76,12 @@ export function goalsOf(run) {
     ),
     goal('Bundled and minified, without dependencies', [row('size', 'bundled', 'ours').min], 'kB', 60),
     goal('Installed, with dependencies', [row('size', 'installed', 'ours').min], 'MB', 6),
-    goal('Longest stall of any operation on 100,000 owners (without garbage collection, with it)', stalls, 'ms', 20),
+    goal(
+      'Longest stall of any operation on 100,000 owners (excluding and including garbage collection)',
+      stalls,
+      'ms',
+      20,
+    ),
   ];
 }
 
@@ -84,7 +94,10 @@ function goal(what, values, unit, limit, kind = 'most') {
   };
 }
 
-/** Ours relative to the fastest of those that read the clock. `async-cache-dedupe`, which reads it once a second, is slower all the same. */
+/**
+ * This library relative to the fastest other one that checks the time at each hit. `async-cache-dedupe` reads the clock only once a
+ * second, but is not excluded, because it is slower anyway.
+ */
 function toFastest(run, size) {
   const { rows } = tableIn(run, 'hit', size);
   const checking = rows.filter(
@@ -93,7 +106,7 @@ function toFastest(run, size) {
   return rows.find(({ name }) => name === 'ours').ratio / Math.min(...checking.map(({ ratio }) => ratio));
 }
 
-/** Ours relative to the one that spends least. */
+/** This library relative to the other one that uses the least CPU time. */
 function toLeanest(run) {
   return ['16', '64'].map((atOnce) => {
     const { rows, base } = tableIn(run, 'fill', `${atOnce} at once, over fetch, CPU time`);

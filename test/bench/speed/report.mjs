@@ -2,12 +2,12 @@
 
 export function text({ title, minutes, others, tables }) {
   return [
-    `\n${title}\n${percent(others)} of the machine used by others, ${minutes.toFixed(1)} minutes`,
+    `\n${title}\n${percent(others)} of the CPU used by other processes, ${minutes.toFixed(1)} minutes`,
     ...tables.flatMap(tableText),
   ].join('\n');
 }
 
-function tableText({ what, unit, columns = `least, ${unit}; median`, base, rows }) {
+function tableText({ what, unit, columns = `minimum, ${unit}; median`, base, rows }) {
   return [
     `\n  ${what}  (${base ? `ratio to ${base}; ` : ''}${columns})`,
     ...rows.map((row) => {
