@@ -1,6 +1,6 @@
 /** The process that `inProcess` starts. */
 
-// Of a library that has given up on a promise; whoever awaits its result gets the failure.
+// Some libraries leave a rejected promise unhandled. The caller gets the failure all the same.
 process.on('unhandledRejection', () => {});
 
 const [, , module, name, argument] = process.argv;

@@ -1,5 +1,5 @@
 /**
- * Speed beside the libraries you might choose instead, measured on the built package (`npm run build`): every workload in a process
+ * Speed compared with the libraries you might choose instead, measured on the built package (`npm run build`): every workload in a process
  * of its own, its candidates in turns, least and median of all rounds. Compare the ratios: machines are shared and noisy.
  *
  *   npm run bench -- speed                         all workloads, about 20 minutes
@@ -43,7 +43,7 @@ for (const name of chosen) {
     console.error(`\n${name} failed: ${error.stack}`);
     process.exitCode = 1;
   }
-  // Before the rest takes its time in vain.
+  // Fails now, instead of after the remaining workloads.
   if (options.docs) orRefuse(() => checkMeasured(run));
 }
 if (options.docs) orRefuse(() => publish(run));

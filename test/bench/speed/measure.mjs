@@ -1,6 +1,6 @@
 /**
- * How things are timed: in turns, so that whatever else the machine does meets all alike, and by the CPU time of
- * this process, which other processes disturb much less than time on the clock.
+ * Measures candidates in turns, so that other load on the machine affects all alike, and by the CPU time of this process, which
+ * other processes disturb much less than wall-clock time.
  */
 
 import { seeded } from '../../helpers/seeded.mjs';
@@ -8,7 +8,7 @@ import { seeded } from '../../helpers/seeded.mjs';
 /** A batch lasts about this long, so that fast and slow candidates are measured with the same precision. */
 const BATCH_MS = 40;
 
-/** So many strings are made anew at a time: few enough for the CPU's caches, as one parsed a moment ago is. */
+/** How many strings are created at a time: few enough to stay in the CPU's caches, like one that was just parsed. */
 const ANEW_AT_ONCE = 512;
 
 /**

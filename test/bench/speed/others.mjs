@@ -1,4 +1,4 @@
-/** What other processes take of the machine, because figures of a disturbed run are not worth publishing. */
+/** Measures the CPU time of other processes, because the figures of a disturbed run are not published. */
 
 import os from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -61,13 +61,13 @@ function openTelemetry() {
   return { meterProvider: new MeterProvider(), tracerProvider };
 }
 
-/** The least that a bounded cache does: its tokens never end. */
+/** The least that a bounded cache does. Its tokens never expire. */
 export function lruCacheGet(max) {
   const cache = new LRUCache({ max });
   return { set: (key, token) => cache.set(key, token), get: (key) => cache.get(key) };
 }
 
-/** The least that a bounded cache of tokens does, because they end. */
+/** The least that a bounded cache of tokens does, because tokens expire. */
 export function lruCacheGetAndDate(max) {
   const cache = new LRUCache({ max });
   const endsAtMs = Date.now() + HOUR_S * 1_000;

@@ -24,7 +24,7 @@ const OTHERS = [
   '#e377c2',
 ];
 
-/** By name. */
+/** The pictures of a run, by name. */
 export function pictures({ hit, fill, memory, outage }) {
   return {
     hit: hitPicture(hit),

@@ -21,7 +21,7 @@ const OVER_FETCH = { 'bare fetch': bareFetch, 'ours over fetch': opened({ fetch 
 const PEERS = Object.fromEntries(peers.map(({ name, open }) => [name, (service) => open(service)]));
 const PLAYERS = { ...OVER_HTTP, ...OVER_FETCH, ...PEERS };
 
-/** Those that add least to `fetch`. */
+/** The libraries that add the least to `fetch`. */
 const LEAN_PEERS = ['badgateway', 'async-cache-dedupe', 'lru-cache fetch', 'p-memoize'];
 
 export async function run({ quick }) {
@@ -74,7 +74,7 @@ export async function costsOfFills({ name, atOnce, service }) {
 }
 
 async function allocations(service) {
-  // A new space of this size is not collected while it counts.
+  // A new space of this size is not collected while allocations are counted.
   const space = ['--min-semi-space-size=128', '--max-semi-space-size=128'];
   const counting = (name) => () => inProcess(import.meta.url, 'bytesOfFill', { name, service }, space);
   const candidates = Object.fromEntries([BASE, 'ours'].map((name) => [name, counting(name)]));

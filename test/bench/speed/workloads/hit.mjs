@@ -6,7 +6,7 @@ import { accessKeyOf, keysOf, startService, tokenOf } from '../service.mjs';
 
 export const title = 'A hit: an awaited call for an owner whose token is held';
 
-/** A hit must read a clock to know whether the token has ended. */
+/** A hit must read a clock to know whether the token has expired. */
 const BASE = 'lru-cache get and Date.now()';
 /** Batches per process. */
 const BATCHES = 10;
@@ -20,14 +20,14 @@ const OURS = {
 };
 const PEERS = Object.fromEntries(peers.map(({ name, open }) => [name, open]).filter(([name]) => !(name in BARE)));
 
-/** The fast ones that hold any number of owners. `simple-oauth2 + Map` has the same hit as `openid-client + Map`. */
+/** The fast libraries that cache any number of owners. `simple-oauth2 + Map` has the same hit as `openid-client + Map`. */
 const LEAN_PEERS = ['badgateway', 'google-auth-library', 'openid-client + Map', 'p-memoize'];
 
 const alone = [...Object.keys(BARE), 'ours'];
 const TABLES = [
   { what: '100 owners', owners: 100, names: [...alone, ...Object.keys(PEERS)] },
   { what: '10,000 owners', owners: 10_000, names: [...alone, ...LEAN_PEERS] },
-  // As a server has them, which parses them from requests.
+  // As in a server, which parses its keys from requests.
   { what: '10,000 owners, keys just parsed', owners: 10_000, anew: true, names: alone },
   { what: '100,000 owners', owners: 100_000, names: [...alone, ...LEAN_PEERS] },
   { what: '10,000 owners, observed', owners: 10_000, names: Object.keys(OURS), base: 'ours' },

@@ -7,7 +7,7 @@ import { endOf, keysOf, startService } from '../service.mjs';
 
 export const title = 'A call while the endpoint hangs for five minutes, with tokens of an hour';
 
-/** So many times faster than real time run the clocks and timers of a player and of its service. All times are theirs. */
+/** How many times faster than real time the clocks and timers of a player and its service run. All times are theirs. */
 const SPEED = 60;
 const LIFETIME_S = 3_600;
 const OWNERS = 120;
@@ -18,7 +18,7 @@ const CALLS_PER_TICK = OWNERS / 10;
 const BUCKET_MS = 30_000;
 /** Clocks of two processes differ by a few milliseconds, times the speed. */
 const CLOCK_ERROR_MS = 1_000;
-/** So many players run at the same time, each with neighbours that change from round to round. */
+/** How many players run at the same time. Each has other neighbours in each round. */
 const AT_ONCE = 5;
 
 const players = [ours, ...peers];

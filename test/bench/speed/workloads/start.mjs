@@ -6,7 +6,7 @@ export const title = 'Import of the module, and the first registry with its endp
 
 const library = new URL('../../../../dist/index.js', import.meta.url).href;
 
-/** Which most backends load anyway. */
+/** Loaded first, because most backends load it anyway. */
 const LOADED = "await import('node:http');";
 
 export async function run({ quick }) {
