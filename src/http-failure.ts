@@ -57,9 +57,9 @@ export function codeOfFailure({ kind, status, oauthError, body }: HttpFailure): 
 }
 
 /**
- * The failure in words, which quote nothing of the response but an OAuth error code.
+ * The error message. It quotes nothing from the response except an OAuth error code.
  *
- * @param service what to call it, and where its URL is set.
+ * @param service its name in the message, and the setting that holds its URL.
  * @param error what interrupted the exchange.
  * @param problem why a complete body cannot be used.
  */

@@ -1,6 +1,6 @@
 /**
- * Classifies a failed exchange of the token endpoint: which error it is. `http-failure.ts` has the table of codes. Every
- * failure is its owner's at first, see `failures/blame.ts`. Pure.
+ * Maps a failed exchange with the token endpoint to an error. `http-failure.ts` has the table of codes. Every failure is
+ * attributed to its owner at first, see `failures/blame.ts`. Pure.
  */
 
 import { codeInScope, type FailureScope, looksLikeOauthError, OwnerTokenError } from '../errors.ts';

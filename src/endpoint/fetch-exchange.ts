@@ -27,7 +27,7 @@ export async function postByFetch(
     const response = await deadline.race(call(() => fetch(target.url.href, init), deadline));
     const reader = response.body?.getReader();
     const { status } = response;
-    // The status of a redirect that the `fetch` hid is 0, and of one that it followed not the redirect's.
+    // A redirect that the `fetch` hides has the status 0; one that it followed has the status of the final response.
     const wasRedirected = response.type === 'opaqueredirect' || response.redirected;
     head = {
       status: wasRedirected ? undefined : status,

@@ -86,7 +86,7 @@ export function keepAliveAgent(url: URL): http.Agent {
   const options = { keepAlive: true, ...(proxyEnv && { proxyEnv, timeout: IDLE_SOCKET_MS }) };
   const agent: http.Agent = new Agent(options);
   const { origin } = url;
-  // All requests go to one place. Node would put its name together three times per request.
+  // All requests go to one origin. Node would build the name three times per request.
   agent.getName = () => origin;
   // Only the method that keeps idle connections sees `timeout`: as an option of the agent, it also makes Node set a timeout
   // for each request. A copy, because V8 would run the agent itself more slowly if it were a prototype.

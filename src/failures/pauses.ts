@@ -9,10 +9,11 @@
  * | client | failed canaries | `pauses.client`: 0.5 s, 30 s |
  * | endpoint | failed canaries | `pauses.endpoint`: 0.5 s, 30 s |
  *
- * A pause doubles from the base up to the cap: an owner's with each failure in a row, a circuit's when a canary and a caller have
- * failed as trials, because one says little of a service that fails in part. Half of it is jitter, drawn once, when the
- * failure is recorded: if each read drew it, the shortest draw would win. A `Retry-After` replaces its owner's pause. It
- * extends a circuit's pause to one minute at most, because services announce an hour and are back after two minutes.
+ * A pause doubles from the base up to the cap: an owner's with each failure in a row, a circuit's when a canary and a caller
+ * have failed as trials, because one failed trial says little about a service that fails in part. Half of a pause is jitter,
+ * drawn once, when the failure is recorded: if each read drew it, the shortest draw would win. A `Retry-After` replaces its
+ * owner's pause. It extends a circuit's pause to one minute at most, because services announce an hour and are back after two
+ * minutes.
  */
 
 import { OwnerTokenError, type WiderScope } from '../errors.ts';
@@ -93,7 +94,7 @@ function ownerRange(error: OwnerTokenError, hung: boolean, { owner, endpoint }: 
  * The pause of a circuit.
  *
  * @param count failed trials in a row, this one included.
- * @param alternates whether canaries and callers take turns as trials: not before the first success.
+ * @param alternates whether canaries and callers take turns as trials; they do not before the first success.
  */
 export function circuitPause(
   scope: WiderScope,

@@ -91,7 +91,7 @@ export function Table(props: {
   );
 }
 
-/** A number of the first look. `hint`: what it counts, and over which period. */
+/** A key figure at the top of a page. `hint`: what it counts, and over which period. */
 export function Figure(props: {
   word: string;
   value: string;
@@ -140,7 +140,7 @@ export function Switch<Value extends string | number>(props: {
   );
 }
 
-/** The picture, or the table that says the same. */
+/** Switches between the picture and a table with the same content. */
 export function ShownAs({ table, onChange }: { table: boolean; onChange: (table: boolean) => void }) {
   const options = [
     ['picture', 'Picture'],

@@ -11,7 +11,7 @@ type Subscribe = NonNullable<RedisPort['subscribe']>;
 type Command = (channel: string) => Promise<unknown>;
 
 /**
- * What sharing needs of Redis. `fromNodeRedis` and `fromIoredis` make one; `docs/recipes/glide.md` shows one for another client.
+ * What sharing needs from Redis. `fromNodeRedis` and `fromIoredis` make one; `docs/recipes/glide.md` shows one for another client.
  *
  * @example
  * ```ts no-run

@@ -7,7 +7,7 @@
  * | another call holds the lease | a follower | releases its permit, waits for a wake-up, and reads the record again |
  * | the lease that it waited for ended with a failure | refused | fails with it |
  * | nobody holds the lease | the leader | takes it, requests a token, and publishes that or the failure |
- * | nothing in time, or other calls' leases for the length of one | a fallback | requests a token by itself and offers it to the others |
+ * | nothing in time, or leases of other calls for longer than one lease lasts | a fallback | requests a token by itself and offers it to the others |
  */
 
 import { randomBytes } from 'node:crypto';

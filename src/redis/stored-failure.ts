@@ -1,7 +1,7 @@
 /**
  * Converts a leader's error to what its followers learn, and back: a code, a status and how long to wait, never a message,
- * a body or a secret. It ends one lease and reaches only the calls that waited for that lease. Each registry decides for
- * itself what it means for other owners.
+ * a body or a secret. A stored failure ends one lease and reaches only the calls that waited for that lease. Each registry
+ * decides for itself what the failure means for other owners.
  */
 
 import { ERROR_CODES, OwnerTokenError, type OwnerTokenErrorOptions } from '../errors.ts';

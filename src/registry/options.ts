@@ -39,8 +39,9 @@ export interface OwnerTokenRegistryOptions {
   expiry?: ExpiryPolicy | undefined;
   /**
    * The most owners to cache, 1 to 10,000,000; beyond it the least recently used are evicted. The constructor allocates an
-   * index for all of them, and another when the first owner without a token is stored; after `forgetAll()`, both when next
-   * needed. With millions, each allocation blocks the process noticeably. Default: 10,000.
+   * index for all of them. A second index is allocated when the first owner without a token is stored. `forgetAll()` drops
+   * both, and each is allocated again when next needed. With millions, each allocation blocks the process noticeably.
+   * Default: 10,000.
    */
   maxOwners?: number | undefined;
   /**

@@ -248,7 +248,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * closed. Calling it again returns the same promise.
    *
    * @param options `timeoutMs`: how long to wait for the requests and the source together, 0 to 3,600,000, default 5,000.
-   * It includes the time spent rejecting callers, but does not cut this short.
+   * The time spent rejecting callers counts towards it, but all callers are rejected even if it is exceeded.
    */
   close(options: { timeoutMs?: number | undefined } = {}): Promise<void> {
     try {

@@ -23,7 +23,7 @@ interface FleetResult {
   /** Token requests that the service received, without sharing and with it. */
   readonly unshared: number;
   readonly shared: number;
-  /** Of those with sharing, the ones made because Redis did not reply in time. */
+  /** How many of the `shared` requests were made because Redis did not reply in time. */
   readonly fallback: number;
   /** Calls without a token. */
   readonly failed: number;
@@ -91,7 +91,7 @@ function endpointOf(sandbox: Sandbox, onRequest: (accessKey: string) => void = (
   });
 }
 
-/** Each source is a replica's, which requests all tokens. Each starts with different owners, as real ones do. */
+/** Requests every owner's token from each source, one per replica. Replicas start with different owners, as real ones do. */
 async function requestAll({ accessKeys, ledger }: Sandbox, sources: readonly TokenSource[]) {
   const before = ledger.count({ kind: 'token' });
   const replica = async (source: TokenSource, index: number) => {

@@ -10,7 +10,7 @@ import { TimedOut, withDeadline } from '../deadline.ts';
 /** How long Redis may take to start, and to accept the connections. */
 const REDIS_TIMEOUT_MS = 5_000;
 
-/** Connections to one Redis. When it is disposed of, they close, and the server ends if it was started. */
+/** Connections to one Redis. Disposing closes them, and stops the server if this command started it. */
 export interface DemoRedis extends Disposable {
   /** One for each replica. */
   readonly ports: readonly RedisPort[];
@@ -61,7 +61,7 @@ async function startServer(signal: AbortSignal): Promise<{ url: string; stop(): 
   const args = ['--port', `${port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'];
   const server = spawn('sh', ['-c', UNTIL_STDIN_ENDS, 'sh', ...args], { stdio: ['pipe', 'pipe', 'ignore'] });
   const stop = () => void server.stdin.destroy();
-  // Without a shell, too, its output ends.
+  // If there is no shell to spawn, the output ends too, and the server never becomes ready.
   server.once('error', () => {});
   const isReady = () => server.stdout.some((chunk) => `${chunk}`.includes('Ready to accept connections'));
   if (await withDeadline(REDIS_TIMEOUT_MS, signal, isReady).catch(() => false)) {
@@ -126,7 +126,7 @@ function connectionOf<C extends Client>(
 ): Connection {
   const subscriber = client.duplicate();
   const both = [client, subscriber];
-  // They are told by `connect`, too, and the library bears the loss of a connection.
+  // `connect` rejects with the same error, and the library handles a lost connection.
   for (const each of both) each.on('error', () => {});
   return {
     port: portOf(client, { subscriber }),

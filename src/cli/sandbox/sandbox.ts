@@ -130,8 +130,8 @@ function print(
   if (flags.open) openBrowser(portalLinkOf(sandbox), terminal);
 }
 
-/** How often the ledger is looked at. */
-const LOOK_MS = 100;
+/** How often the ledger is read. */
+const POLL_MS = 100;
 
 /** Prints each request once it has ended. */
 function printRequests({ ledger }: Sandbox, log: Output): NodeJS.Timeout {
@@ -143,7 +143,7 @@ function printRequests({ ledger }: Sandbox, log: Output): NodeJS.Timeout {
       lastId = Math.max(lastId, request.id);
       if (request.outcome !== 'pending' && open.delete(request.id)) log.write(`${requestLine(request)}\n`);
     }
-  }, LOOK_MS);
+  }, POLL_MS);
 }
 
 /** Opens a page with `$BROWSER`, or with the platform's own command. A failure is a warning: the link is in the banner. */

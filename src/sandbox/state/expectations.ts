@@ -61,7 +61,10 @@ export const ownerRequests: ConditionCheck = (record) => {
   return condition(`Requests a token for ${owner}`, countOf(own.length, 'request'), own.length > 0, otherwise);
 };
 
-/** Other owners were served to the end, or refused: an integration that stops for all owners sends nothing. */
+/**
+ * Passes if another owner's request failed, or if in the second half of the run another owner made a request or had a valid
+ * token. An integration that stops for all owners sends nothing.
+ */
 export const othersActive: ConditionCheck = (record) => {
   const { owner, startedAtMs, endsAtMs } = record.start;
   const calls = record.calls.map(({ entry }) => entry).filter(({ outcome }) => outcome === 'accepted');
@@ -69,8 +72,8 @@ export const othersActive: ConditionCheck = (record) => {
   const halfMs = (startedAtMs + endsAtMs) / 2;
   const met = others.some((entry) => failed(entry) || (entry.tokenExpiresAtMs ?? entry.atMs) >= halfMs);
   const otherwise =
-    'In the second half of the run no other owner had a token from it, requested or used one: either the integration ' +
-    'stops for all owners when one is refused, or it did not act for another one throughout.';
+    'In the second half of the run no other owner had a valid token, and none was requested or used: either the integration ' +
+    'stops for all owners when one is refused, or it stopped acting for the others before the end.';
   return condition('Acts for other owners throughout', requestsAndOwners(others), met, otherwise);
 };
 
@@ -125,7 +128,7 @@ export const ownTokensOnly: Expectation = (record) => {
   return none("Calls /echo with an owner's token for that owner only", 'mixed-up call', mixedUp);
 };
 
-/** Nearly all owners at once is a stampede, unless there are few of them. */
+/** Requests in flight for more than three quarters of all owners are a stampede, unless there are few owners. */
 const stampedeOf = (record: RunRecord, few: number): number =>
   Math.max(few, Math.ceil(ownersOf(record.entries(() => true)).size * 0.75));
 

@@ -60,7 +60,7 @@ export interface Scenario extends Omit<ScenarioView, 'durationMs'> {
   readonly faultMs?: number;
   /** How long the integration is observed after that. */
   readonly observeMs: number;
-  /** A fault for that time. */
+  /** A fault during that observation. */
   readonly recovery?: FaultRule;
   /** Whether it concerns one owner: the given one, else the first. */
   readonly ofOneOwner?: true;
@@ -78,7 +78,7 @@ const OBSERVED_RECOVERY_MS = 60_000;
 /** A limit on requests in flight that leaves room for any sensible one. */
 const FEW = 32;
 
-/** A limit on requests in flight that an integration of many owners may have, as ours does by default. */
+/** A limit on requests in flight that an integration with many owners may set; the default `concurrency` of this package. */
 const LIMITED = 100;
 
 /** Makes requests last long enough to be seen in flight together. */

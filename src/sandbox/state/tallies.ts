@@ -17,7 +17,7 @@ export class Tallies {
     this.#all[slot] = (this.#all[slot] ?? 0) + by;
   }
 
-  /** The number of requests that match: in constant time, while a summary also counts owners. */
+  /** The number of requests that match. Takes constant time, unlike a summary, which also counts owners. */
   total(filter: LedgerFilter): number {
     const counts = filter.owner === undefined ? this.#all : (this.#byOwner.get(filter.owner) ?? []);
     return SLOTS.reduce((sum, facts, slot) => (matches(facts, filter) ? sum + (counts[slot] ?? 0) : sum), 0);

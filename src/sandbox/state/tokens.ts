@@ -33,7 +33,7 @@ export interface IssueOptions {
 /** Beyond this many tokens the oldest are dropped, and are unknown from then on. */
 const MAX_TOKENS = 100_000;
 
-/** Of each owner the last tokens tell whether it has a usable one: a pass over all tokens would take too long for each frame. */
+/** How many of each owner's last tokens are kept, to tell whether it has a usable one without a pass over all tokens. */
 const MAX_LAST = 10;
 
 /** The issued tokens and their state. */
@@ -101,7 +101,7 @@ export class Tokens {
     return covered;
   }
 
-  /** How many they are: for each frame of the portal. */
+  /** The number of these owners, computed for each frame of the portal. */
   ownersCovered(nowMs: number): number {
     let covered = 0;
     for (const tokens of this.#lastOf.values()) if (usableOf(tokens, nowMs)) covered++;

@@ -5,7 +5,7 @@ import { Action, useTick } from './parts.tsx';
 
 const STEPS_MS = [60_000, 600_000, 3_600_000];
 
-/** It cannot be undone. */
+/** Asks first, because a reset cannot be undone. */
 async function reset(): Promise<string | undefined> {
   const isMeant = confirm('Discard owners, keys, faults, settings and requests?');
   return isMeant ? send('The sandbox was reset.', 'POST', '/api/reset') : undefined;
