@@ -319,7 +319,7 @@ it('identity shows tokenRequest placeholders only, and fails as it does', async 
   expect(seen[0]).not.toMatch(/the-id|the-secret/);
 });
 
-it('a request whose signal was aborted before it starts asks nobody for anything', async () => {
+it('a request whose signal was aborted before it starts reads no secret and sends nothing', async () => {
   let asked = 0;
   const made = endpoint({ clientSecret: () => String(++asked) });
   expect(await failureOf(made.requestToken('key', { signal: AbortSignal.abort() }))).toMatchObject({

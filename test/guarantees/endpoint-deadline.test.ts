@@ -103,7 +103,7 @@ describe.each(TRANSPORTS)('D1 through %s', (name, transport) => {
     expect(await endpoint.requestToken('key')).toMatchObject({ token: 'token-2-of-key' });
   });
 
-  it(`D1 through ${name}, a known status is told, though its body hangs`, async () => {
+  it(`D1 through ${name}, a known status is reported even if the body hangs`, async () => {
     service.next(raw(head(429, { 'retry-after': '30', 'content-length': '10' })));
     const call = watch(endpoint.requestToken('key'));
     await service.arrived(1);

@@ -6,7 +6,7 @@ import { type Sandbox, startSandbox } from '../../src/sandbox/index.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { askToken, call, echo, rawTokenRequest, tokenFor } from './client.ts';
 
-/** This machine may be busy. */
+/** Because the machine may be busy. */
 const PATIENT = { timeout: 10_000 };
 
 let sandbox: Sandbox;

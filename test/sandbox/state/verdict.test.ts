@@ -184,7 +184,7 @@ describe('a verdict', () => {
     expect(failedOf(neverBack)).toEqual([
       'Gets tokens again once the fault is over, for at least half of the owners that it met',
     ]);
-    // The attempts in the outage: of those after it there are none.
+    // The attempts in the outage, because there are none after it.
     expect(neverBack.findings.find(({ passed }) => !passed)?.requests).toHaveLength(1);
   });
 
