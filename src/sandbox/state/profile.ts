@@ -108,11 +108,11 @@ export const SETTINGS = {
     hostile: 'Hostile: malformed, in turn',
   }),
   odd: object(ODD),
-  tokenFormat: choice('Format of a token', { opaque: 'Opaque', jwt: 'JWT' }),
+  tokenFormat: choice('Token format', { opaque: 'Opaque', jwt: 'JWT' }),
   lifetimeSeconds: field(LIFETIME, { label: 'Lifetime in seconds' }),
   replicationLagMs: field(integer(0, 86_400_000), { label: 'Replication lag in milliseconds' }),
   revokePrevious: field(boolean, { label: 'A new token revokes the previous one' }),
-  errorForm: choice('Form of an error', {
+  errorForm: choice('Error format', {
     rfc6749: 'RFC 6749',
     problem: 'Problem details',
     text: 'Plain text',
