@@ -145,7 +145,7 @@ export class Scheduler {
     }
     flight.phase = 'starting';
     // Deferred, so that a caller can still leave in the same turn, and a source never runs inside the caller's own call.
-    void RESOLVED.then(() => flight.context.runInAsyncScope(this.#handler.send, this.#handler, flight));
+    void RESOLVED.then(() => void flight.context.runInAsyncScope(this.#handler.send, this.#handler, flight));
   }
 
   /** A request that takes far longer than usual frees its permit for another one, and makes its owner a suspect. */
