@@ -124,7 +124,7 @@ describe.skipIf(skipsBrowser)('in Chromium', { timeout: 60_000 }, () => {
     await shows(lanes).toMatch(/^11 lanes/);
     expect(page.url()).not.toContain('customer');
     const name = page.locator('.lane-name').last();
-    const owner = await name.textContent();
+    const owner = await textOf(name);
     await name.click();
     await shows(() => page.getByLabel('Label or fingerprint').inputValue()).toBe(owner);
     await shows(() => found.count()).toBe(1);
