@@ -164,7 +164,7 @@ export function postOverHttp(
 
 /** Whether the other side closed the connection. */
 function isReset(error: unknown): boolean {
-  return ['ECONNRESET', 'EPIPE'].includes((error as NodeJS.ErrnoException).code ?? '');
+  return ['ECONNRESET', 'EPIPE'].includes((error as { readonly code: string }).code);
 }
 
 /** Reads the body up to its end or the limit, and decodes it. */
