@@ -162,6 +162,8 @@ export class CircuitWatch {
 
   rejected(owner: number): void {
     this.#healthy.delete(owner);
+    // Rejected before it is stored, the token leaves its owner without one, and so no longer a canary.
+    if (this.#granted.some((mark) => mark.owner === owner)) this.#haveSucceeded.delete(owner);
   }
 
   evicted(): void {
