@@ -20,6 +20,8 @@ const SUSPECTS_BEFORE_ANY_SUCCESS = 10;
 /** The registry may not remember more owners that succeeded. */
 const MOST_CANARIES_KNOWN = 16;
 const LONGEST_OBEYED_MS = 60_000;
+/** The longest that the registry trusts a service that has shown that it works. */
+const LONGEST_TRUST_MS = 60_000;
 const OF_THE_OWNER = new Set<unknown>(['invalid_grant', 'invalid_scope', 'access_denied']);
 
 /** Whether a failure speaks of its owner alone: on purpose, or by its OAuth code. */
@@ -44,6 +46,7 @@ export class CircuitWatch {
   readonly #firstFailures = new Set<number>();
   readonly #haveFailed = new Set<number>();
   #mayHaveWorked = false;
+  #mayBeTrustedUntilMs = 0;
   #hasEvicted = false;
   /** Owners that certainly succeeded and were not forgotten since; and those of them that did not fail since either. */
   readonly #haveSucceeded = new Set<number>();
@@ -117,6 +120,7 @@ export class CircuitWatch {
     }
     if (isOwners(error, given)) {
       this.#mustClose = wasTrial;
+      if (mark.mayBeTrial) this.#mayBeTrustedUntilMs = this.#world.clock.monotonicMs + LONGEST_TRUST_MS;
       return;
     }
     this.#suspect(mark);
@@ -125,7 +129,7 @@ export class CircuitWatch {
     // What a request throws that was aborted may be taken for its reaction to that.
     const isUncertain = mark.mayBeTrial || code === 'source_failed';
     if (isUncertain) this.#isDisturbed = true;
-    else if (isFirst) this.#firstFailures.add(owner);
+    else if (isFirst && this.#world.clock.monotonicMs >= this.#mayBeTrustedUntilMs) this.#firstFailures.add(owner);
   }
 
   /** @param isCurrent whether its token may be stored. */
