@@ -1,5 +1,6 @@
 /**
- * Whose fault is a failure? A pure reducer: state and event in, next state and what to do out.
+ * Whose fault is a failure? Each event changes the state in place, and says what to do. Nothing here reads a clock, draws a
+ * random number or does I/O.
  *
  * Every failure is attributed to its owner until there is evidence against the service. When three owners in a row fail for
  * the first time (or hang) with no success in between, the registry refreshes the tokens of the owners that succeeded most
@@ -27,33 +28,33 @@ export interface Circuit extends Pause {
 /** @typeParam O identifies an owner. */
 export interface Blame<O> {
   readonly ranges: PauseRanges;
-  readonly phase: 'closed' | 'checking' | 'open';
+  phase: 'closed' | 'checking' | 'open';
   /** Set in the open phase. */
-  readonly circuit: Circuit | undefined;
+  circuit: Circuit | undefined;
   /** Whether the pause of the open circuit is over. */
-  readonly isDue: boolean;
+  isDue: boolean;
   /** Owners that failed for the first time, or hang, with no success in between. */
-  readonly suspects: readonly O[];
+  suspects: O[];
   /** Owners that succeeded most recently, newest first. */
-  readonly canaries: readonly O[];
+  readonly canaries: O[];
   /** Canaries sent in this check, or as trials: each is sent once before any is sent again. */
-  readonly asked: readonly O[];
+  asked: O[];
   /** Canaries and trials without an outcome, and canaries that failed in this check. */
-  readonly outstanding: number;
-  readonly failedCanaries: number;
+  outstanding: number;
+  failedCanaries: number;
   /** The last failure in this check, or of the suspect that began it; undefined while there were only hangs. */
-  readonly failure: OwnerTokenError | undefined;
+  failure: OwnerTokenError | undefined;
   /** The number of the most recently sent request that has succeeded. */
-  readonly newestSuccess: number;
+  newestSuccess: number;
   /** The service has shown that it works: until this time no check begins. */
-  readonly trustedUntilMs: number;
+  trustedUntilMs: number;
   /** How long the service was trusted when the circuit last closed, unless 429s had opened it. */
-  readonly trustMs: number;
+  trustMs: number;
   /** Counts how often the circuit, or a check, has closed: a trial of an earlier round says nothing of this one. */
-  readonly round: number;
+  round: number;
   /** Before the first success: calls refused since the last one that was admitted, and how many were admitted. */
-  readonly refused: number;
-  readonly tried: number;
+  refused: number;
+  tried: number;
 }
 
 /** A request of an owner. Numbers count requests in the order in which they were sent. */
@@ -69,8 +70,8 @@ export type BlameEvent<O> =
   | ({
       readonly kind: 'failed';
       readonly error: OwnerTokenError;
-      /** Whether the owner had no failure before. */
-      readonly isFirst: boolean;
+      /** How many times in a row its owner's requests had failed before this one. */
+      readonly ownerFailures: number;
       /** From 0 up to 1, for the length of a pause. */
       readonly jitter: number;
     } & Sent<O>)
@@ -87,13 +88,16 @@ export type BlameEvent<O> =
   | { readonly kind: 'resumed' }
   | { readonly kind: 'forgotten'; readonly owner: O };
 
-export interface BlameStep<O> {
-  readonly blame: Blame<O>;
+/** What to do after an event. */
+export interface BlameStep {
   /** Send a canary that is not in `asked`, and report it as `asked`. */
   readonly askCanary?: boolean;
   /** Send a request for this call although the circuit refuses calls. */
   readonly admit?: boolean;
 }
+
+/** One object for all events that need nothing, because most do. */
+const NOTHING: BlameStep = Object.freeze({});
 
 const SUSPECTS_TO_CHECK = 3;
 const SUSPECTS_BEFORE_ANY_SUCCESS = 10;
@@ -145,92 +149,104 @@ export function refusingCircuit<O>({ circuit }: Blame<O>, nowMs: number): Circui
   return circuit && circuit.retryAtMonotonicMs - nowMs > PATIENCE_MS ? circuit : undefined;
 }
 
-export function reduceBlame<O>(blame: Blame<O>, event: BlameEvent<O>, nowMs: number): BlameStep<O> {
+export function reduceBlame<O>(blame: Blame<O>, event: BlameEvent<O>, nowMs: number): BlameStep {
   switch (event.kind) {
     case 'succeeded':
-      return { blame: afterSuccess(blame, event, nowMs) };
+      return succeeded(blame, event, nowMs);
     case 'failed':
       return event.isTrial ? trialFailed(blame, event, nowMs) : failed(blame, event, nowMs);
     case 'slow':
-      return event.isTrial ? trialSlow(blame, event) : suspect(blame, event, undefined, nowMs);
+      return event.isTrial ? trialSlow(blame, event) : slow(blame, event, nowMs);
     case 'inconclusive':
-      return proceed({ ...blame, outstanding: Math.max(0, blame.outstanding - 1) }, event.jitter, nowMs);
-    case 'asked': {
+      blame.outstanding = Math.max(0, blame.outstanding - 1);
+      return proceed(blame, event.jitter, nowMs);
+    case 'asked':
       if (event.owner === undefined) return noCanaryFree(blame, event.jitter, nowMs);
-      return { blame: { ...blame, asked: [...blame.asked, event.owner], outstanding: blame.outstanding + 1 } };
-    }
+      blame.asked.push(event.owner);
+      blame.outstanding++;
+      return NOTHING;
     case 'due':
-      return { blame: { ...blame, isDue: true }, askCanary: isCanaryNext(blame) };
+      blame.isDue = true;
+      return { askCanary: isCanaryNext(blame) };
     case 'refused':
       return refused(blame);
     case 'resumed':
-      return { blame: closed(blame) };
+      return close(blame);
     case 'forgotten':
-      return { blame: without(blame, event.owner) };
+      return forget(blame, event.owner);
   }
 }
 
-function afterSuccess<O>(blame: Blame<O>, { owner, number }: Sent<O>, nowMs: number): Blame<O> {
-  const at = blame.canaries.indexOf(owner);
-  const others = at < 0 ? blame.canaries.slice(0, CANARIES_KEPT - 1) : blame.canaries.toSpliced(at, 1);
-  return {
-    ...(blame.phase === 'closed' ? blame : trusted(blame, nowMs)),
-    suspects: [],
-    canaries: [owner, ...others],
-    newestSuccess: Math.max(blame.newestSuccess, number),
-  };
+function succeeded<O>(blame: Blame<O>, { owner, number }: Sent<O>, nowMs: number): BlameStep {
+  if (blame.phase !== 'closed') trust(blame, nowMs);
+  const { canaries } = blame;
+  const at = canaries.indexOf(owner);
+  if (at >= 0) canaries.splice(at, 1);
+  else if (canaries.length === CANARIES_KEPT) canaries.pop();
+  canaries.unshift(owner);
+  blame.suspects.length = 0;
+  blame.newestSuccess = Math.max(blame.newestSuccess, number);
+  return NOTHING;
 }
 
 type Failed<O> = Extract<BlameEvent<O>, { kind: 'failed' }>;
 
-function failed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): BlameStep<O> {
-  const { error, isFirst, jitter } = event;
+function failed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): BlameStep {
+  const { error, ownerFailures, number, jitter } = event;
   const { scope, isGiven } = OwnerTokenError.evidenceOf(error);
-  if (scope === 'owner' || blame.phase === 'open') return { blame };
-  if (isGiven) return { blame: opened(blame, error, jitter, nowMs) };
-  if (!isFirst || event.number <= blame.newestSuccess) return { blame };
-  if (blame.phase === 'checking') return { blame: { ...blame, failure: error } };
-  const step = suspect(blame, event, error, nowMs);
-  const hasNoCanary = step.blame.phase === 'checking' && blame.canaries.length === 0;
-  return hasNoCanary ? { blame: opened(blame, error, jitter, nowMs) } : step;
+  if (scope === 'owner' || blame.phase === 'open') return NOTHING;
+  if (isGiven) return open(blame, error, jitter, nowMs);
+  if (ownerFailures > 0 || number <= blame.newestSuccess) return NOTHING;
+  if (blame.phase === 'checking') {
+    blame.failure = error;
+    return NOTHING;
+  }
+  if (!suspect(blame, event, nowMs)) return NOTHING;
+  return blame.canaries.length > 0 ? check(blame, error) : open(blame, error, jitter, nowMs);
 }
 
-/** Counts an owner as a suspect. Enough of them begin a check. */
-function suspect<O>(
-  blame: Blame<O>,
-  { owner, number }: Sent<O>,
-  failure: OwnerTokenError | undefined,
-  nowMs: number,
-): BlameStep<O> {
-  const { phase, canaries, newestSuccess, trustedUntilMs } = blame;
-  const hasCanaries = canaries.length > 0;
-  if (phase !== 'closed' || number <= newestSuccess || (!failure && !hasCanaries)) return { blame };
-  const suspects = blame.suspects.includes(owner) ? blame.suspects : [...blame.suspects, owner];
-  const enough = hasCanaries ? SUSPECTS_TO_CHECK : SUSPECTS_BEFORE_ANY_SUCCESS;
-  if (suspects.length < enough) return { blame: { ...blame, suspects } };
-  // Drops this suspect, so that the first one after the time of trust begins a check.
-  if (nowMs < trustedUntilMs) return { blame };
-  return { blame: { ...blame, phase: 'checking', asked: [], failedCanaries: 0, failure }, askCanary: hasCanaries };
+function slow<O>(blame: Blame<O>, sent: Sent<O>, nowMs: number): BlameStep {
+  if (blame.canaries.length === 0 || !suspect(blame, sent, nowMs)) return NOTHING;
+  return check(blame, undefined);
 }
 
-function trialFailed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): BlameStep<O> {
-  const { phase } = blame;
-  const { error, jitter } = event;
-  if (phase === 'closed') return { blame };
+/** Counts an owner as a suspect. Returns whether there are now enough to doubt the service. */
+function suspect<O>(blame: Blame<O>, { owner, number }: Sent<O>, nowMs: number): boolean {
+  const { phase, suspects, canaries, newestSuccess, trustedUntilMs } = blame;
+  if (phase !== 'closed' || number <= newestSuccess) return false;
+  const isNew = !suspects.includes(owner);
+  const enough = canaries.length > 0 ? SUSPECTS_TO_CHECK : SUSPECTS_BEFORE_ANY_SUCCESS;
+  // The last suspect is not kept, so that the first one after the time of trust begins a check.
+  if (suspects.length + Number(isNew) >= enough) return nowMs >= trustedUntilMs;
+  if (isNew) suspects.push(owner);
+  return false;
+}
+
+/** Begins to ask the canaries. */
+function check<O>(blame: Blame<O>, failure: OwnerTokenError | undefined): BlameStep {
+  blame.phase = 'checking';
+  blame.asked = [];
+  blame.failedCanaries = 0;
+  blame.failure = failure;
+  return { askCanary: true };
+}
+
+function trialFailed<O>(blame: Blame<O>, { error, jitter }: Failed<O>, nowMs: number): BlameStep {
+  if (blame.phase === 'closed') return NOTHING;
   const { scope, isGiven } = OwnerTokenError.evidenceOf(error);
-  if (scope === 'owner') return { blame: trusted(blame, nowMs) };
-  const outstanding = Math.max(0, blame.outstanding - 1);
-  const next = { ...blame, outstanding, failure: error, failedCanaries: blame.failedCanaries + 1 };
-  if (phase === 'checking' && !isGiven) return proceed(next, jitter, nowMs);
-  return { blame: opened(next, error, jitter, nowMs) };
+  if (scope === 'owner') return trust(blame, nowMs);
+  blame.outstanding = Math.max(0, blame.outstanding - 1);
+  blame.failedCanaries++;
+  blame.failure = error;
+  return blame.phase === 'checking' && !isGiven ? proceed(blame, jitter, nowMs) : open(blame, error, jitter, nowMs);
 }
 
 /** A hanging canary does not delay the next one. While a trial hangs, calls are refused until its deadline. */
-function trialSlow<O>(blame: Blame<O>, { deadlineMs }: { readonly deadlineMs: number }): BlameStep<O> {
+function trialSlow<O>(blame: Blame<O>, { deadlineMs }: { readonly deadlineMs: number }): BlameStep {
   const { phase, circuit } = blame;
-  if (phase === 'checking') return { blame, askCanary: mayAskMore(blame) };
-  if (!circuit) return { blame };
-  return { blame: { ...blame, circuit: { ...circuit, retryAtMonotonicMs: deadlineMs } } };
+  if (phase === 'checking') return { askCanary: mayAskMore(blame) };
+  if (circuit) blame.circuit = { ...circuit, retryAtMonotonicMs: deadlineMs };
+  return NOTHING;
 }
 
 /** Trials alternate between canaries and callers, because all canaries may be on one failing shard. */
@@ -240,52 +256,51 @@ const isCanaryNext = <O>({ canaries, circuit }: Blame<O>) =>
 const mayAskMore = <O>({ failedCanaries, outstanding }: Blame<O>) => failedCanaries + outstanding < CANARIES_TO_ASK;
 
 /** A canary or trial has ended without a success: sends the next one, waits for the other one, or opens the circuit. */
-function proceed<O>(blame: Blame<O>, jitter: number, nowMs: number): BlameStep<O> {
+function proceed<O>(blame: Blame<O>, jitter: number, nowMs: number): BlameStep {
   const { phase, outstanding } = blame;
-  if (phase === 'closed') return { blame };
-  if (phase === 'open') return { blame, askCanary: outstanding === 0 && isCanaryNext(blame) };
-  if (mayAskMore(blame)) return { blame, askCanary: true };
-  return outstanding > 0 ? { blame } : noCanaryFree(blame, jitter, nowMs);
+  if (phase === 'closed') return NOTHING;
+  if (phase === 'open') return { askCanary: outstanding === 0 && isCanaryNext(blame) };
+  return mayAskMore(blame) ? { askCanary: true } : noCanaryFree(blame, jitter, nowMs);
 }
 
 /** No further canary can be sent: opens the circuit if any request failed. If requests only hang, trusts the service. */
-function noCanaryFree<O>(blame: Blame<O>, jitter: number, nowMs: number): BlameStep<O> {
+function noCanaryFree<O>(blame: Blame<O>, jitter: number, nowMs: number): BlameStep {
   const { phase, outstanding, failure } = blame;
-  if (phase === 'open') return { blame: { ...blame, asked: [] } };
-  if (phase === 'closed' || outstanding > 0) return { blame };
-  if (failure) return { blame: opened(blame, failure, jitter, nowMs) };
-  return { blame: trusted(blame, nowMs) };
+  if (phase === 'open') blame.asked = [];
+  if (phase !== 'checking' || outstanding > 0) return NOTHING;
+  return failure ? open(blame, failure, jitter, nowMs) : trust(blame, nowMs);
 }
 
-function refused<O>(blame: Blame<O>): BlameStep<O> {
-  const { canaries, tried } = blame;
-  if (canaries.length > 0) return { blame };
-  const refusals = blame.refused + 1;
-  const admit = refusals >= Math.min(TRY_ONE_OF.last, TRY_ONE_OF.first + tried / TRY_ONE_OF.triesPerStep);
-  return { blame: { ...blame, refused: admit ? 0 : refusals, tried: admit ? tried + 1 : tried }, admit };
+function refused<O>(blame: Blame<O>): BlameStep {
+  if (blame.canaries.length > 0) return NOTHING;
+  const oneOf = Math.min(TRY_ONE_OF.last, TRY_ONE_OF.first + blame.tried / TRY_ONE_OF.triesPerStep);
+  blame.refused++;
+  if (blame.refused < oneOf) return NOTHING;
+  blame.refused = 0;
+  blame.tried++;
+  return { admit: true };
 }
 
-function without<O>(blame: Blame<O>, owner: O): Blame<O> {
-  const isOther = (each: O) => each !== owner;
-  const { suspects, canaries, asked } = blame;
-  if (!suspects.includes(owner) && !canaries.includes(owner) && !asked.includes(owner)) return blame;
-  return {
-    ...blame,
-    suspects: suspects.filter(isOther),
-    canaries: canaries.filter(isOther),
-    asked: asked.filter(isOther),
-  };
+function forget<O>({ suspects, canaries, asked }: Blame<O>, owner: O): BlameStep {
+  for (const owners of [suspects, canaries, asked]) {
+    const at = owners.indexOf(owner);
+    if (at >= 0) owners.splice(at, 1);
+  }
+  return NOTHING;
 }
 
 /** Opens the circuit. The pause grows with the trials in a row that fail in the same scope. */
-function opened<O>(blame: Blame<O>, error: OwnerTokenError, jitter: number, nowMs: number): Blame<O> {
+function open<O>(blame: Blame<O>, error: OwnerTokenError, jitter: number, nowMs: number): BlameStep {
   const evidence = OwnerTokenError.evidenceOf(error).scope;
   const scope: WiderScope = evidence === 'client' ? 'client' : 'endpoint';
   const count = blame.circuit?.scope === scope ? blame.circuit.count + 1 : 1;
   const alternates = blame.canaries.length > 0;
-  const circuit = { scope, ...circuitPause(scope, error, count, alternates, blame.ranges, nowMs, jitter) };
-  const asked = blame.phase === 'open' ? blame.asked : [];
-  return { ...blame, phase: 'open', circuit, isDue: false, suspects: [], asked };
+  blame.circuit = { scope, ...circuitPause(scope, error, count, alternates, blame.ranges, nowMs, jitter) };
+  if (blame.phase !== 'open') blame.asked = [];
+  blame.phase = 'open';
+  blame.isDue = false;
+  blame.suspects = [];
+  return NOTHING;
 }
 
 /**
@@ -293,16 +308,26 @@ function opened<O>(blame: Blame<O>, error: OwnerTokenError, jitter: number, nowM
  * the next check would refuse calls that it may well serve: so it is trusted for twice as long. After 429s, which slow calls
  * down anyway, it is trusted for the shortest time.
  */
-function trusted<O>(blame: Blame<O>, nowMs: number): Blame<O> {
-  const { circuit } = blame;
-  if (!circuit || circuit.error.code === 'rate_limited')
-    return { ...closed(blame), trustedUntilMs: nowMs + TRUST_MS.first };
-  const lastMs = nowMs - blame.trustedUntilMs < TRUST_MS.most ? blame.trustMs : 0;
-  const trustMs = Math.min(Math.max(TRUST_MS.first, 2 * lastMs), TRUST_MS.most);
-  return { ...closed(blame), trustedUntilMs: nowMs + trustMs, trustMs };
+function trust<O>(blame: Blame<O>, nowMs: number): BlameStep {
+  const { circuit, trustMs, trustedUntilMs } = blame;
+  if (!circuit || circuit.error.code === 'rate_limited') blame.trustedUntilMs = nowMs + TRUST_MS.first;
+  else {
+    const lastMs = nowMs - trustedUntilMs < TRUST_MS.most ? trustMs : 0;
+    blame.trustMs = Math.min(Math.max(TRUST_MS.first, 2 * lastMs), TRUST_MS.most);
+    blame.trustedUntilMs = nowMs + blame.trustMs;
+  }
+  return close(blame);
 }
 
-function closed<O>(blame: Blame<O>): Blame<O> {
-  const checked = { suspects: [], asked: [], outstanding: 0, failedCanaries: 0, failure: undefined };
-  return { ...blame, phase: 'closed', circuit: undefined, isDue: false, round: blame.round + 1, ...checked };
+function close<O>(blame: Blame<O>): BlameStep {
+  blame.phase = 'closed';
+  blame.circuit = undefined;
+  blame.isDue = false;
+  blame.suspects = [];
+  blame.asked = [];
+  blame.outstanding = 0;
+  blame.failedCanaries = 0;
+  blame.failure = undefined;
+  blame.round++;
+  return NOTHING;
 }

@@ -1,6 +1,7 @@
 /**
- * What the registry knows about the service, and how each outcome changes it: a pure function from state, event and time to
- * the next state and the actions to take. The scheduler carries them out.
+ * What the registry knows about the service, and how each event changes it. `reduce` changes the state in place, because a
+ * copy would cost more than the decision, and returns what to do; the scheduler does it. Nothing here reads a clock, draws a
+ * random number or does I/O.
  *
  * - **Blame** (`blame.ts`): whether a failure pauses its owner, or opens the circuit of the client or the endpoint.
  * - **Pace** (`pace.ts`): the rate at which requests are sent.
@@ -20,50 +21,38 @@ export interface Health<O> {
   readonly blame: Blame<O>;
   readonly pace: Pace;
   /** Moving average of the latency of issued tokens; undefined before the first. */
-  readonly latencyMs: number | undefined;
+  latencyMs: number | undefined;
   /** The retry budget, in issued tokens. */
-  readonly savedTokens: number;
+  savedTokens: number;
   /** When the first request was sent, and how many have succeeded. */
-  readonly firstSentMs: number | undefined;
-  readonly successes: number;
+  firstSentMs: number | undefined;
+  successes: number;
 }
 
 /** A failed request. */
-export interface FailedEvent<O> {
-  readonly kind: 'failed';
-  readonly owner: O;
-  readonly number: number;
-  readonly isTrial: boolean;
-  readonly error: OwnerTokenError;
-  /** How many times in a row its owner's requests had failed before this one. */
-  readonly ownerFailures: number;
+export type FailedEvent<O> = Extract<BlameEvent<O>, { readonly kind: 'failed' }> & {
   readonly tookMs: number;
   readonly resends: number;
   /** Whether a caller needs its token, because no cached one is usable. */
   readonly isNeeded: boolean;
-  readonly jitter: number;
-}
+};
 
 export type HealthEvent<O> =
   | { readonly kind: 'sent' }
-  | {
-      readonly kind: 'succeeded';
-      readonly owner: O;
-      readonly number: number;
-      readonly isTrial: boolean;
-      readonly tookMs: number;
-    }
+  | (Extract<BlameEvent<O>, { readonly kind: 'succeeded' }> & { readonly tookMs: number })
   | FailedEvent<O>
   | Exclude<BlameEvent<O>, { readonly kind: 'succeeded' | 'failed' }>;
 
-export interface Step<O> extends Omit<BlameStep<O>, 'blame'> {
-  readonly health: Health<O>;
+/** What to do after an event. */
+export interface Step extends BlameStep {
   /** After how many milliseconds a failed request is retried. Then no owner pauses, and its callers keep waiting. */
   readonly resendAfterMs?: number | undefined;
   /** What a failure was attributed to, and the pause of its owner. */
   readonly scope?: FailureScope;
   readonly ownerPause?: Pause | undefined;
 }
+
+const NOTHING: Step = Object.freeze({});
 
 const SLOW_MS = 1_000;
 const SLOW_LATENCIES = 4;
@@ -104,56 +93,50 @@ export function slowAfterMs({ latencyMs }: Health<unknown>): number {
   return latencyMs === undefined ? Number.POSITIVE_INFINITY : Math.max(SLOW_MS, SLOW_LATENCIES * latencyMs);
 }
 
-export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: number): Step<O> {
+export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: number): Step {
   switch (event.kind) {
     case 'sent':
-      return { health: { ...health, pace: paceSent(health.pace, nowMs), firstSentMs: health.firstSentMs ?? nowMs } };
+      paceSent(health.pace, nowMs);
+      health.firstSentMs ??= nowMs;
+      return NOTHING;
     case 'succeeded':
       return succeeded(health, event, nowMs);
     case 'failed':
       return failed(health, event, nowMs);
-    default: {
-      const { blame, ...todo } = reduceBlame(health.blame, event, nowMs);
-      const pace = event.kind === 'resumed' ? paceRestarted(health.pace) : health.pace;
-      return { health: { ...health, blame, pace }, ...todo };
-    }
+    case 'resumed':
+      paceRestarted(health.pace);
+      return reduceBlame(health.blame, event, nowMs);
+    default:
+      return reduceBlame(health.blame, event, nowMs);
   }
 }
 
-function succeeded<O>(
-  health: Health<O>,
-  event: Extract<HealthEvent<O>, { kind: 'succeeded' }>,
-  nowMs: number,
-): Step<O> {
-  const { latencyMs = event.tookMs, savedTokens } = health;
-  const { blame } = reduceBlame(health.blame, event, nowMs);
+function succeeded<O>(health: Health<O>, event: Extract<HealthEvent<O>, { kind: 'succeeded' }>, nowMs: number): Step {
+  const { blame, pace } = health;
   // A rate learned from 429s outlives the circuit; one learned from an outage does not.
-  const isOutageOver = health.blame.circuit !== undefined && health.blame.circuit.error.code !== 'rate_limited';
-  const learned = isOutageOver ? paceRestarted(health.pace) : health.pace;
+  if (blame.circuit && blame.circuit.error.code !== 'rate_limited') paceRestarted(pace);
   // A success during a check shows that the failures before it were the owners' own.
-  const pace = health.blame.phase === 'checking' ? { ...learned, busyShare: 0 } : learned;
-  return {
-    health: {
-      blame,
-      pace: paceIssued(pace, nowMs),
-      latencyMs: latencyMs + (event.tookMs - latencyMs) / LATENCIES_AVERAGED,
-      savedTokens: Math.min(MOST_SAVED_TOKENS, savedTokens + 1),
-      firstSentMs: health.firstSentMs,
-      successes: health.successes + 1,
-    },
-  };
+  if (blame.phase === 'checking') pace.busyShare = 0;
+  paceIssued(pace, nowMs);
+  const { latencyMs = event.tookMs } = health;
+  health.latencyMs = latencyMs + (event.tookMs - latencyMs) / LATENCIES_AVERAGED;
+  health.savedTokens = Math.min(MOST_SAVED_TOKENS, health.savedTokens + 1);
+  health.successes++;
+  return reduceBlame(blame, event, nowMs);
 }
 
-function failed<O>(health: Health<O>, event: FailedEvent<O>, nowMs: number): Step<O> {
-  const isFirst = event.ownerFailures === 0;
-  const { blame, ...todo } = reduceBlame(health.blame, { ...event, isFirst }, nowMs);
-  const busy = isBusy(event.error) ? event.owner : undefined;
-  const next = { ...health, blame, pace: paceFailed(health.pace, busy, nowMs) };
-  const resend = event.isTrial ? undefined : resendOf(next, event);
-  if (resend !== undefined)
-    return { health: { ...next, savedTokens: next.savedTokens - TOKENS_PER_RETRY }, resendAfterMs: resend, ...todo };
-  const scope = scopeOf(health.blame, blame, event);
-  return { health: next, scope, ownerPause: pauseOf(blame, event, scope, nowMs), ...todo };
+function failed<O>(health: Health<O>, event: FailedEvent<O>, nowMs: number): Step {
+  const { blame } = health;
+  const phaseBefore = blame.phase;
+  const todo = reduceBlame(blame, event, nowMs);
+  paceFailed(health.pace, isBusy(event.error) ? event.owner : undefined, nowMs);
+  const resendAfterMs = event.isTrial ? undefined : resendOf(health, event);
+  if (resendAfterMs !== undefined) {
+    health.savedTokens -= TOKENS_PER_RETRY;
+    return { ...todo, resendAfterMs };
+  }
+  const scope = scopeOf(phaseBefore, blame, event);
+  return { ...todo, scope, ownerPause: pauseOf(blame, event, scope, nowMs) };
 }
 
 /** Whether a response may mean that the service is overloaded. A 503 with `Retry-After` says how long it is down. */
@@ -171,11 +154,15 @@ function resendOf<O>({ blame, pace, savedTokens }: Health<O>, event: FailedEvent
 }
 
 /** A failure gets the circuit's scope if it opened the circuit, or happened meanwhile and may have the same cause. */
-function scopeOf<O>(before: Blame<O>, { circuit, newestSuccess }: Blame<O>, event: FailedEvent<O>): FailureScope {
+function scopeOf<O>(
+  phaseBefore: Blame<O>['phase'],
+  { circuit, newestSuccess }: Blame<O>,
+  event: FailedEvent<O>,
+): FailureScope {
   const { scope, isGiven } = OwnerTokenError.evidenceOf(event.error);
   if (isGiven || scope === 'owner' || !circuit) return isGiven ? scope : 'owner';
   const isEvidence = event.isTrial || (event.ownerFailures === 0 && event.number > newestSuccess);
-  return isEvidence || before.phase !== 'open' ? circuit.scope : 'owner';
+  return isEvidence || phaseBefore !== 'open' ? circuit.scope : 'owner';
 }
 
 /** A failure with the circuit's scope does not pause its owner, except before the first success. */

@@ -194,7 +194,7 @@ export class Requests implements Handler {
     this.#failForGood(call, error, step, now);
   }
 
-  #stepOfFailure({ flight, sent }: SourceCall, error: OwnerTokenError, now: Instant): Step<string> {
+  #stepOfFailure({ flight, sent }: SourceCall, error: OwnerTokenError, now: Instant): Step {
     const { slot, accessKey: owner, resends } = flight;
     const isOwn = hasPermit(flight);
     const event: FailedEvent<string> = {
@@ -213,7 +213,7 @@ export class Requests implements Handler {
     return this.scheduler.step(event, now);
   }
 
-  #failForGood({ flight, message }: SourceCall, error: OwnerTokenError, step: Step<string>, now: Instant): void {
+  #failForGood({ flight, message }: SourceCall, error: OwnerTokenError, step: Step, now: Instant): void {
     const { scope = 'owner' } = step;
     const { slot } = flight;
     const ownerPause = this.#owners.isCurrent(flight) ? step.ownerPause : undefined;

@@ -55,7 +55,7 @@ export class Scheduler {
   canaries = 0;
   readonly queue = new RequestQueue();
   /** What the outcomes so far say about the service. Changed only by {@link Scheduler.step}. */
-  health: Health<string>;
+  readonly health: Health<string>;
   readonly #settings: RegistrySettings;
   readonly #time: Time;
   readonly #owners: OwnerTable;
@@ -232,9 +232,8 @@ export class Scheduler {
     }, afterMs);
   }
 
-  step(event: HealthEvent<string>, now: Instant): Step<string> {
+  step(event: HealthEvent<string>, now: Instant): Step {
     const step = reduce(this.health, event, now.monotonicMs);
-    this.health = step.health;
     if (step.askCanary && !this.#isClosed) this.#askCanary(now);
     return step;
   }

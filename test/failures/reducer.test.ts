@@ -28,19 +28,13 @@ type Changes = Partial<FailedEvent<string>>;
 
 /** A registry's health after events. Each request has the next number. */
 class Story {
-  health: Health<string>;
-  step: Step<string>;
+  readonly health: Health<string> = initialHealth(RANGES);
+  step: Step = {};
   nowMs = 0;
   #number = 0;
 
-  constructor() {
-    this.health = initialHealth(RANGES);
-    this.step = { health: this.health };
-  }
-
   is(event: HealthEvent<string>): this {
     this.step = reduce(this.health, event, this.nowMs);
-    this.health = this.step.health;
     return this;
   }
 

@@ -15,15 +15,15 @@ export function breakerTransitions(): string[] {
   let blame: Blame<string>;
   const step = (event: BlameEvent<string>) => {
     nowMs += 2_000;
-    ({ blame } = reduceBlame(blame, event, nowMs));
+    reduceBlame(blame, event, nowMs);
   };
   const sent = (owner: string, isTrial = false) => ({ owner, number: ++number, isTrial });
   const succeed = (owner: string, isTrial = false) => step({ kind: 'succeeded', ...sent(owner, isTrial) });
   const fail = (owner: string, error = down, isTrial = false) =>
-    step({ kind: 'failed', ...sent(owner, isTrial), error, isFirst: true, jitter: 0 });
+    step({ kind: 'failed', ...sent(owner, isTrial), error, ownerFailures: 0, jitter: 0 });
   const ask = (owner: string) => step({ kind: 'asked', owner, jitter: 0 });
   const on = (event: string, act: () => void) => {
-    const [{ phase }, { circuit }] = [blame, blame];
+    const { phase, circuit } = blame;
     act();
     if (blame.phase !== phase || blame.circuit !== circuit) transitions.add(`${phase} ${blame.phase}: ${event}`);
   };
