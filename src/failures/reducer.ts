@@ -127,7 +127,6 @@ function succeeded<O>(health: Health<O>, event: Extract<HealthEvent<O>, { kind: 
 
 function failed<O>(health: Health<O>, event: FailedEvent<O>, nowMs: number): Step {
   const { blame } = health;
-  const phaseBefore = blame.phase;
   const todo = reduceBlame(blame, event, nowMs);
   paceFailed(health.pace, isBusy(event.error) ? event.owner : undefined, nowMs);
   const resendAfterMs = event.isTrial ? undefined : resendOf(health, event);
@@ -135,7 +134,7 @@ function failed<O>(health: Health<O>, event: FailedEvent<O>, nowMs: number): Ste
     health.savedTokens -= TOKENS_PER_RETRY;
     return { ...todo, resendAfterMs };
   }
-  const scope = scopeOf(phaseBefore, blame, event);
+  const scope = scopeOf(blame, event);
   return { ...todo, scope, ownerPause: pauseOf(blame, event, scope, nowMs) };
 }
 
@@ -154,15 +153,12 @@ function resendOf<O>({ blame, pace, savedTokens }: Health<O>, event: FailedEvent
 }
 
 /** A failure gets the circuit's scope if it opened the circuit, or happened meanwhile and may have the same cause. */
-function scopeOf<O>(
-  phaseBefore: Blame<O>['phase'],
-  { circuit, newestSuccess }: Blame<O>,
-  event: FailedEvent<O>,
-): FailureScope {
+function scopeOf<O>({ circuit, newestSuccess }: Blame<O>, event: FailedEvent<O>): FailureScope {
   const { scope, isGiven } = OwnerTokenError.evidenceOf(event.error);
-  if (isGiven || scope === 'owner' || !circuit) return isGiven ? scope : 'owner';
+  if (isGiven) return scope;
+  if (scope === 'owner' || !circuit) return 'owner';
   const isEvidence = event.isTrial || (event.ownerFailures === 0 && event.number > newestSuccess);
-  return isEvidence || phaseBefore !== 'open' ? circuit.scope : 'owner';
+  return isEvidence ? circuit.scope : 'owner';
 }
 
 /** A failure with the circuit's scope does not pause its owner, except before the first success. */
