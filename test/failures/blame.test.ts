@@ -97,7 +97,7 @@ describe('while the circuit is closed', () => {
   });
 
   it('each success makes its owner the first canary; sixteen are kept', () => {
-    const story = new Story().succeeds('a', 'b', 'c', 'a');
+    const story = new Story().succeeds('a', 'b', 'c', 'a', 'a');
     expect(story.blame.canaries).toEqual(['a', 'c', 'b']);
     const many = Array.from({ length: 17 }, (_, n) => `owner ${n}`);
     expect(new Story().succeeds(...many).blame.canaries).toEqual(many.slice(1).reverse());
@@ -296,6 +296,7 @@ describe('a check by canaries', () => {
 
   it('a check remembers which canaries were asked', () => {
     expect(checking().trialFails('y').asked('x').blame).toMatchObject({ asked: ['y', 'x'], outstanding: 1 });
+    expect(checking().asked(undefined).blame.asked).toEqual(['y']);
   });
 
   it('a check trusts the service for a second if only hangs led to it and no canary is free', () => {
@@ -435,7 +436,7 @@ describe('an open circuit', () => {
   });
 
   it('all canaries may be asked again once none is free', () => {
-    const story = due(open()).asked(undefined);
+    const story = due(due(open()).asked('y').trialFails('y')).asked(undefined);
     expect([story.blame.asked, mayStart(story.blame)]).toEqual([[], 'trial']);
   });
 
@@ -459,6 +460,14 @@ it('no trial becomes due while a canary of the check before is in flight', () =>
 });
 
 describe('before anyone has succeeded', () => {
+  it('before anyone has succeeded, the pause doubles with each trial that fails', () => {
+    const story = openAtStart();
+    for (const expectedMs of [1_000, 2_000, 4_000]) {
+      story.is({ kind: 'due' }).asked('a').trialFails('a');
+      expect((story.blame.circuit as Circuit).retryAtMonotonicMs).toBe(expectedMs);
+    }
+  });
+
   it('before anyone has succeeded, one in two refused calls is admitted, later one in twenty', () => {
     const story = openAtStart();
     const gaps: number[] = [];

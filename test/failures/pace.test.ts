@@ -206,7 +206,7 @@ describe('the rate', () => {
     expect(pacing.pace).toMatchObject({ busyShare: 0, quotaPerSecond: 20, perSecond: Number.POSITIVE_INFINITY });
     // The spacing of the quota goes on.
     expect(pacing.sent(600).pace.nextStartMs).toBe(5_050);
-    const free = new Pacing().sent(0, 100).busy(500, 6);
+    const free = new Pacing().sent(0, 100).busy(500, 6).sent(500, 10_000);
     paceRestarted(free.pace);
     expect(free.sent(600).pace.nextStartMs).toBe(600);
   });

@@ -106,6 +106,12 @@ it.each([
   expect(mayStartAtMs(health, 100, nowMs)).toBe(expected === 100 ? Infinity : nowMs + 10);
 });
 
+it('the next request may start when the pace says so, even if there is room', () => {
+  const health = initialHealth<string>(RANGES);
+  health.pace.nextStartMs = 1_007;
+  expect([mayStartAtMs(health, 100, 1_000), mayStartAtMs(health, 100, 1_007)]).toEqual([1_007, 1_017]);
+});
+
 it('the room is the limit at once if that is less', () => {
   expect([roomAt(initialHealth(RANGES), 4, 0), mayStartAtMs(initialHealth(RANGES), 4, 0)]).toEqual([4, Infinity]);
 });
@@ -216,6 +222,7 @@ describe('the pace', () => {
   it.each([
     ['a 429', true, BUSY],
     ['a 503', true, down({ status: 503 })],
+    ['a 503 with Retry-After', false, down({ status: 503, retryAfterMs: 1_000 })],
     ['a 500', false, down({ status: 500 })],
     ['a refusal', false, REFUSED],
   ])('the pace is learned from 429s and 503s alone, so from %s: %s', (_, isBusy, error) => {
