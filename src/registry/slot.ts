@@ -307,16 +307,17 @@ export function accessKeyOf(given: unknown): string {
   throw new OwnerTokenError('invalid_access_key', `the access key cannot be used: expected ${expected}${hint}`);
 }
 
+const NO_PROPERTIES = Object.freeze({});
+
 /**
- * The access key as a string to keep: one that V8 has interned, as it does with the names of properties.
+ * The access key as a string to keep: one that V8 has interned, as it does with the name of every property that is looked up.
  *
- * - It is a copy if the given string is a slice of a longer one, which would otherwise stay in memory as a whole.
  * - V8 makes the given string a reference to the interned one, and the next garbage collection replaces it by that. So a
  *   caller that keeps its access keys looks them up by the very string that the table holds: V8 compares two pointers
  *   instead of the text of two strings.
+ * - If the given string was a slice of a longer one, that one no longer stays in memory as a whole.
  */
 export function interned(accessKey: string): string {
-  // Without a prototype, so that `__proto__` is a name like any other.
-  const [name] = Object.keys({ __proto__: null, [accessKey]: true });
-  return name as string;
+  Reflect.has(NO_PROPERTIES, accessKey);
+  return accessKey;
 }
