@@ -13,10 +13,10 @@ import type { Flight } from './flight.ts';
 import { endPause, type Slot } from './slot.ts';
 
 /**
- * Runs in the async context in which this module was loaded. Before Node 24 a promise keeps the `AsyncLocalStorage` stores
- * of the context that created it alive, and a caller's may hold a whole HTTP request.
+ * The async context in which this module was loaded, for the tokens' promises. Before Node 24 a promise keeps the
+ * `AsyncLocalStorage` stores of the context that created it alive, and a caller's may hold a whole HTTP request.
  */
-const promiseOf = new AsyncContext('OwnerTokens').bind((token: AccessToken) => Promise.resolve(token));
+const LOAD_CONTEXT: Readonly<AsyncContext> = new AsyncContext('OwnerTokens');
 
 export class OwnerTable {
   /** Slots evicted because their cache was full. */
@@ -148,7 +148,7 @@ export class OwnerTable {
     if (slot.held) {
       this.#withoutToken?.delete(slot.accessKey);
       this.#withToken ??= this.#newCache();
-      this.#withToken.set(slot, promiseOf(slot.held));
+      this.#withToken.set(slot, LOAD_CONTEXT.runInAsyncScope(Promise.resolve<AccessToken>, Promise, slot.held));
     } else {
       this.#withToken?.delete(slot.accessKey);
       this.#withoutToken ??= this.#newCache();
