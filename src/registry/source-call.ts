@@ -33,21 +33,33 @@ export interface SourceCall {
 }
 
 /** The permit of a request, which its source releases while it only waits for another process. */
-function permitOf(call: SourceCall, scheduler: Permits, time: Time): RequestPermit {
-  const { flight, abort } = call;
-  // A source may keep running after its call has ended and the request is being retried.
-  const isCurrent = () => flight.abort === abort && flight.phase === 'sent';
-  return {
-    release: () => {
-      if (isCurrent()) scheduler.releasePermit(flight);
-    },
-    take: async () => {
-      abort.throwIfAborted();
-      if (!isCurrent()) return;
-      await takePermit(call, scheduler);
-      call.sent = time.now();
-    },
-  };
+class Permit implements RequestPermit {
+  readonly #call: SourceCall;
+  readonly #scheduler: Permits;
+  readonly #time: Time;
+
+  constructor(call: SourceCall, scheduler: Permits, time: Time) {
+    this.#call = call;
+    this.#scheduler = scheduler;
+    this.#time = time;
+  }
+
+  /** A source may keep running after its call has ended and the request is being retried. */
+  get #isCurrent(): boolean {
+    const { flight, abort } = this.#call;
+    return flight.abort === abort && flight.phase === 'sent';
+  }
+
+  release(): void {
+    if (this.#isCurrent) this.#scheduler.releasePermit(this.#call.flight);
+  }
+
+  async take(): Promise<void> {
+    this.#call.abort.throwIfAborted();
+    if (!this.#isCurrent) return;
+    await takePermit(this.#call, this.#scheduler);
+    this.#call.sent = this.#time.now();
+  }
 }
 
 /** Queues the request for a permit, unless it holds one. Concurrent calls share one wait. */
@@ -87,7 +99,7 @@ export function callSource(
     lifetimeMs: (issued: IssuedToken) =>
       assessLifetime(expiry.lifetimeMs(dateIssued(issued, call.sent, time.now()))).lifetimeMs,
     timeoutMs: requestTimeoutMs,
-    permit: permitOf(call, scheduler, time),
+    permit: new Permit(call, scheduler, time),
     // Last, because V8 keeps what follows a spread outside the object.
     ...(slot.held && { held: slot.held }),
     ...(slot.trouble?.lastRejected && { rejected: slot.trouble.lastRejected }),
@@ -180,20 +192,19 @@ export function heldTokenFrom(
   const planned = planLife({ requestedAtMs, lifetimeMs, refreshAfterMs, refreshWindow, random });
   const { aheadMs } = now;
   const endMs = slot.held?.value === issued.token ? slot.held.expiresAtMs + slot.aheadMs - aheadMs : Infinity;
-  const { refreshAtMs, expiresAtMs } =
-    planned.expiresAtMs <= endMs ? planned : shortened(planned, requestedAtMs, endMs);
-  // Rounded down, which is safe, because a token keeps whole milliseconds in less memory.
-  const life = { refreshAtMs: Math.floor(refreshAtMs), expiresAtMs: Math.floor(expiresAtMs) };
-  if (now.timelineMs - aheadMs >= life.expiresAtMs || hasPassedOwnExp(issued, lifetimeMs, now)) {
-    throw new OwnerTokenError('invalid_response', 'the token had expired on arrival: check the clocks on both sides');
-  }
+  const life = planned.expiresAtMs <= endMs ? planned : shortened(planned, requestedAtMs, endMs);
   const token = new AccessToken({
     value: issued.token,
     tokenType: schemeOf(issued.tokenType),
     fingerprint,
     issuedAtMs: requestedAtMs,
-    ...life,
+    // Rounded down, which is safe, because a token keeps whole milliseconds in less memory.
+    refreshAtMs: Math.floor(life.refreshAtMs),
+    expiresAtMs: Math.floor(life.expiresAtMs),
   });
+  if (now.timelineMs - aheadMs >= token.expiresAtMs || hasPassedOwnExp(issued, lifetimeMs, now)) {
+    throw new OwnerTokenError('invalid_response', 'the token had expired on arrival: check the clocks on both sides');
+  }
   return { token, aheadMs };
 }
 
