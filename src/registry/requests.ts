@@ -11,7 +11,7 @@ import type { Circuit } from '../failures/blame.ts';
 import type { Pause } from '../failures/pauses.ts';
 import type { FailedEvent, Step } from '../failures/reducer.ts';
 import { refusal, withOutcome } from '../failures/refusals.ts';
-import type { AccessToken, RequestReason } from '../token.ts';
+import type { AccessToken, IssuedToken } from '../token.ts';
 import { errorOf, Flight, type Lane, Waiters } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
@@ -32,13 +32,14 @@ import {
   callSource,
   closedError,
   heldFrom,
+  type OutcomeHandler,
   readFailure,
   type SourceCall,
   takePermit,
   wasAborted,
 } from './source-call.ts';
 
-export class Requests implements Handler {
+export class Requests implements Handler, OutcomeHandler {
   /** Calls of the source, those among them that were refreshes, and failed requests. */
   readonly counts = { requests: 0, refreshes: 0, failures: 0 };
   readonly scheduler: Scheduler;
@@ -105,45 +106,50 @@ export class Requests implements Handler {
     this.scheduler.add(flight, now);
   }
 
-  /** Calls the source, and once more if it returns a token that is on the owner's denylist. */
-  async send(flight: Flight): Promise<void> {
+  /** Calls the source for a request that starts. */
+  send(flight: Flight): void {
     // All callers may have left since the request started, or the registry may have closed.
     if (flight.phase === 'ended') return;
     flight.phase = 'sent';
     const { slot } = flight;
-    const abort = new Cancellation();
-    flight.abort = abort;
+    flight.abort = new Cancellation();
     const sent = this.#time.now();
     // A refresh may have been queued for longer than its token lived.
     if (slot.held && dropEnded(slot, sent) && this.#owners.isCurrent(flight)) this.#owners.store(slot);
-    let call = this.#newCall(flight, abort, reasonOf(slot), sent);
-    let deniedBefore: OwnerTokenError | undefined;
-    try {
-      for (;;) {
-        const { returned } = await callSource(this.#settings, this.#diagnostics, call, this.scheduler);
-        const now = this.#time.now();
-        const held = heldFrom(this.#settings, this.#diagnostics, call, returned, now);
-        if (held) return this.#succeeded(call, held, now);
-        if (deniedBefore) throw deniedBefore;
-        flight.cancelTimer?.();
-        const message = 'the service re-issued a token that was reported as rejected';
-        deniedBefore = errorOf(flight, 'token_rejected', message, now);
-        this.#diagnostics.requestFailed(call.message, deniedBefore);
-        abort.throwIfAborted();
-        await takePermit(call, this.scheduler);
-        call = this.#newCall(flight, abort, 'rejected', this.#time.now());
-      }
-    } catch (thrown) {
-      this.#failed(call, thrown);
-    }
+    this.#call(flight, flight.abort, sent);
   }
 
-  #newCall(flight: Flight, abort: Cancellation, reason: RequestReason, sent: Instant): SourceCall {
+  #call(flight: Flight, abort: Cancellation, sent: Instant, deniedBefore?: OwnerTokenError): void {
+    const reason = deniedBefore ? 'rejected' : reasonOf(flight.slot);
     this.counts.requests++;
     if (reason === 'refresh') this.counts.refreshes++;
     const message = this.#diagnostics.newRequest(flight.slot, reason, sent.monotonicMs, flight.queuedAtMs);
     if (flight.lane === 'trial' && this.scheduler.isTrial(flight)) message.canary = true;
-    return { flight, abort, message, sent };
+    callSource(this.#settings, this.#diagnostics, { flight, abort, message, sent, deniedBefore }, this.scheduler, this);
+  }
+
+  /** The source returned a token, which may be unusable or on the owner's denylist. */
+  returned(call: SourceCall, issued: IssuedToken): void {
+    const now = this.#time.now();
+    try {
+      const held = heldFrom(this.#settings, this.#diagnostics, call, issued, now);
+      if (held) this.#succeeded(call, held, now);
+      else this.#callAgain(call, now).catch((thrown) => this.failed(call, thrown));
+    } catch (thrown) {
+      void this.failed(call, thrown);
+    }
+  }
+
+  /** Calls the source a second time, because it returned a token that is on the owner's denylist. */
+  async #callAgain(call: SourceCall, now: Instant): Promise<void> {
+    const { flight, abort, deniedBefore } = call;
+    if (deniedBefore) throw deniedBefore;
+    flight.cancelTimer?.();
+    const error = errorOf(flight, 'token_rejected', 'the service re-issued a token that was reported as rejected', now);
+    this.#diagnostics.requestFailed(call.message, error);
+    abort.throwIfAborted();
+    await takePermit(call, this.scheduler);
+    this.#call(flight, abort, this.#time.now(), error);
   }
 
   #succeeded({ flight, sent, message }: SourceCall, held: HeldToken, now: Instant): void {
@@ -151,8 +157,7 @@ export class Requests implements Handler {
     const tookMs = now.monotonicMs - sent.monotonicMs;
     // Without a permit, the token came from another replica, which is no evidence about the service now.
     if (hasPermit(flight)) {
-      const isTrial = this.scheduler.endTrial(flight);
-      this.scheduler.step({ kind: 'succeeded', owner, number, isTrial, tookMs }, now);
+      this.scheduler.step({ kind: 'succeeded', owner, number, isTrial: this.scheduler.endTrial(flight), tookMs }, now);
     }
     if (this.#end(flight, now)) {
       recordSuccess(slot, held);
@@ -172,7 +177,10 @@ export class Requests implements Handler {
     this.#diagnostics.emit('token.shared', () => ({ owner: slot.owner, otherOwner: last.slot.owner }));
   }
 
-  #failed(call: SourceCall, thrown: unknown): void {
+  /** The source rejected, or did not settle in time; or what it returned cannot be used. */
+  async failed(call: SourceCall, thrown: unknown): Promise<void> {
+    // The cached error keeps the closures in its stack alive, so those of this call must have returned.
+    await Promise.resolve();
     const { flight, abort, message } = call;
     const now = this.#time.now();
     const error = readFailure(thrown, flight, now);

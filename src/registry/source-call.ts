@@ -30,6 +30,14 @@ export interface SourceCall {
   readonly message: ReportedRequest;
   /** When the source was called, or last got a permit back. */
   sent: Instant;
+  /** The error of the first call, if this is the second one. */
+  readonly deniedBefore: OwnerTokenError | undefined;
+}
+
+/** Gets the outcome of each call: one of the two, once. */
+export interface OutcomeHandler {
+  returned(call: SourceCall, issued: IssuedToken): void;
+  failed(call: SourceCall, thrown: unknown): Promise<void>;
 }
 
 /** The permit of a request, which its source releases while it only waits for another process. */
@@ -80,18 +88,16 @@ export async function takePermit({ flight, abort }: SourceCall, scheduler: Permi
 }
 
 /**
- * Calls the source, for at most `requestTimeoutMs`.
- *
- * @returns what the source returned, boxed, because a promise that is resolved with an object reads its `then`, which may
- * be an accessor that changes.
- * @throws whatever the source throws; `endpoint_unavailable` if it does not settle in time, which aborts the request.
+ * Calls the source, for at most `requestTimeoutMs`. If the source does not settle in time, the call is aborted and fails with
+ * `endpoint_unavailable`. Calls the handler instead of returning another promise, which would cost as much as the call.
  */
 export function callSource(
   { source, expiry, time, requestTimeoutMs }: RegistrySettings,
   diagnostics: Diagnostics,
   call: SourceCall,
   scheduler: Permits,
-): Promise<{ readonly returned: IssuedToken }> {
+  handler: OutcomeHandler,
+): void {
   const { flight, abort, message } = call;
   const { accessKey, slot } = flight;
   const request: TokenRequest = abort.addTo({
@@ -112,15 +118,22 @@ export function callSource(
       return Promise.reject(error);
     }
   };
-  return new Promise((resolve, reject) => {
-    // Before the call, in which the registry may be closed.
-    flight.cancelTimer = time.startTimer(() => {
-      const problem = `the token source did not settle within ${requestTimeoutMs} ms (requestTimeoutMs)`;
-      reject(new OwnerTokenError('endpoint_unavailable', problem));
-      abort.abort(new DOMException(problem, 'TimeoutError'));
-    }, requestTimeoutMs);
-    diagnostics.requestSent(message, send).then((returned) => resolve({ returned }), reject);
-  });
+  let isSettled = false;
+  const returned = (issued: IssuedToken) => {
+    if (!isSettled) handler.returned(call, issued);
+    isSettled = true;
+  };
+  const failed = (thrown: unknown) => {
+    if (!isSettled) void handler.failed(call, thrown);
+    isSettled = true;
+  };
+  // Before the call, in which the registry may be closed.
+  flight.cancelTimer = time.startTimer(() => {
+    const problem = `the token source did not settle within ${requestTimeoutMs} ms (requestTimeoutMs)`;
+    abort.abort(new DOMException(problem, 'TimeoutError'));
+    failed(new OwnerTokenError('endpoint_unavailable', problem));
+  }, requestTimeoutMs);
+  diagnostics.requestSent(message, send).then(returned, failed);
 }
 
 /**
