@@ -4,11 +4,13 @@
  */
 
 /** Several properties, each as {@link property} reads it. */
-export function properties(from: object, ...names: readonly string[]): unknown[] {
-  const values: unknown[] = [];
-  for (const name of names) {
+export function properties(from: object, ...names: string[]): unknown[] {
+  // Each value replaces its name, because V8 makes room for 16 more elements in an array that grows.
+  const values: unknown[] = names;
+  for (let at = 0; at < names.length; at++) {
+    const name = names[at] as string;
     const isInherited = name in Object.prototype && !Object.hasOwn(from, name);
-    values.push(isInherited ? undefined : (from as Record<string, unknown>)[name]);
+    values[at] = isInherited ? undefined : (from as Record<string, unknown>)[name];
   }
   return values;
 }

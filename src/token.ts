@@ -307,8 +307,13 @@ export function parseTokenResponse(body: unknown): { token: string; tokenType?: 
  */
 export function readIssued(returned: unknown): IssuedToken | { readonly problem: string } {
   if (typeof returned !== 'object' || returned === null) return { problem: 'it is not an object' };
-  const names: (keyof IssuedToken)[] = ['token', 'tokenType', 'requestedAtMs', 'response'];
-  const [token, tokenType, requestedAtMs, response] = properties(returned, ...names);
+  const [token, tokenType, requestedAtMs, response] = properties(
+    returned,
+    'token',
+    'tokenType',
+    'requestedAtMs',
+    'response',
+  );
   if (typeof token !== 'string') return { problem: 'the token is not a string' };
   if (token === '') return { problem: 'the token is empty' };
   if (token.length > MAX_TOKEN_LENGTH) return { problem: `the token is longer than ${MAX_TOKEN_LENGTH} characters` };
