@@ -67,7 +67,7 @@ export class Cancellation implements Cancellable {
   }
 
   addEventListener(_type: 'abort', listener: () => void): void {
-    this.#listeners = [...this.#listeners, listener];
+    this.#listeners = this.#listeners.toSpliced(this.#listeners.length, 0, listener);
   }
 
   removeEventListener(_type: 'abort', listener: () => void): void {
