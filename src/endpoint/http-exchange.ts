@@ -136,12 +136,14 @@ export function postOverHttp(
       // A user's agent may throw.
       return resolve({ error });
     }
-    let head: ExchangeResult = {};
+    let status: number | undefined;
+    let retryAfter: string | undefined;
     let bytesBefore: number | undefined;
-    // May be called again: the first result counts, because the batch keeps their order.
-    const end = (result: ExchangeResult): void => batch.add(resolve, { ...head, ...result });
+    // Both may be called again: the first result counts, because the batch keeps their order.
+    const end = (body: Buffer): void => batch.add(resolve, { status, retryAfter, body });
     const fail = (error: unknown): void => {
-      end({ error, stale: isReset(error) && request.reusedSocket && request.socket?.bytesRead === bytesBefore });
+      const stale = isReset(error) && request.reusedSocket && request.socket?.bytesRead === bytesBefore;
+      batch.add(resolve, { status, retryAfter, error, stale });
       request.destroy();
     };
     deadline.onEnd = fail;
@@ -152,8 +154,8 @@ export function postOverHttp(
       bytesBefore = socket.bytesRead;
     });
     request.on('response', (response) => {
-      const { statusCode: status = 0, headers } = response;
-      head = { status, retryAfter: headers['retry-after'] };
+      status = response.statusCode as number;
+      retryAfter = response.headers['retry-after'];
       response.on('error', fail);
       if (status >= 300 && status <= 399) fail(redirected());
       else readBody(response, maxResponseBytes, end, fail);
@@ -171,7 +173,7 @@ function isReset(error: unknown): boolean {
 function readBody(
   response: http.IncomingMessage,
   maxBytes: number,
-  end: (result: { readonly body: Buffer }) => void,
+  end: (body: Buffer) => void,
   fail: (error: unknown) => void,
 ): void {
   const coding = response.headers['content-encoding'];
@@ -187,7 +189,7 @@ function readBody(
   response.on('end', () => {
     const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
     try {
-      end({ body: decode ? decode(body, { maxOutputLength: maxBytes }) : body });
+      end(decode ? decode(body, { maxOutputLength: maxBytes }) : body);
     } catch (error) {
       fail(error);
     }
