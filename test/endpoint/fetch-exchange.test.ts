@@ -2,7 +2,7 @@ import zlib from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Deadline } from '../../src/cancellation.ts';
 import { postByFetch } from '../../src/endpoint/fetch-exchange.ts';
-import { type ExchangeResult, targetBelow } from '../../src/endpoint/http-exchange.ts';
+import { type ExchangeResult, ResultBatch, targetBelow } from '../../src/endpoint/http-exchange.ts';
 import { type Answer, LoopbackService, status } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 
@@ -19,7 +19,7 @@ function post(through: typeof fetch, signal?: AbortSignal): Promise<ExchangeResu
   const deadline = new Deadline(new ManualClock(), 10_000, signal);
   const target = targetBelow(new URL(service.url), '/auth/v1/token');
   const request = { target, headers: { 'X-Test': 'yes' }, body: '{"a":"ä"}' };
-  return postByFetch({ ...request, maxResponseBytes: 1_000, deadline }, through);
+  return postByFetch({ ...request, maxResponseBytes: 1_000, deadline }, through, new ResultBatch());
 }
 
 async function postAndGet(answer: Answer) {
