@@ -48,8 +48,8 @@ export function postByFetch(
     const fail = (error: unknown): void => {
       batch.add(resolve, { ...head, status: head.status ?? proxyStatusIn(error), error });
       abort.abort(error);
-      // Ends the body of a `fetch` that ignores the signal, too.
-      reader?.cancel().catch(() => {});
+      // A `fetch` may ignore the signal.
+      void release(reader);
     };
     deadline.onEnd = fail;
     exchange().then((body) => batch.add(resolve, { ...head, body }), fail);
@@ -58,11 +58,25 @@ export function postByFetch(
 
 /** undici's `ProxyAgent` says only in a message that its proxy requires authentication. */
 function proxyStatusIn(error: unknown, depth = 0): 407 | undefined {
-  if (!(error instanceof Error) || depth > 4) return undefined;
-  return String(error.message).startsWith('Proxy response (407)') ? 407 : proxyStatusIn(error.cause, depth + 1);
+  try {
+    if (!(error instanceof Error) || depth > 4) return undefined;
+    return String(error.message).startsWith('Proxy response (407)') ? 407 : proxyStatusIn(error.cause, depth + 1);
+  } catch {
+    // An accessor of the error threw.
+    return undefined;
+  }
 }
 
 type Reader = ReadableStreamDefaultReader<Uint8Array>;
+
+/** Ends a body, and with it its connection. Never throws. */
+async function release(reader: Reader | undefined): Promise<void> {
+  try {
+    await reader?.cancel();
+  } catch {
+    // The body has failed already.
+  }
+}
 
 /** Reads the body up to its end or the limit. */
 async function readBody(reader: Reader, maxBytes: number): Promise<Buffer> {

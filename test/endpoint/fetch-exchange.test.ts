@@ -114,6 +114,34 @@ it('a fetch that fails is reported, whether it rejects, throws or gives no respo
   expect((await post(none)).error).toBeInstanceOf(TypeError);
 });
 
+it('a fetch that fails with an error that cannot be read is reported', async () => {
+  const unreadable = Object.defineProperty(new Error('x'), 'message', {
+    get: () => {
+      throw new Error('unreadable');
+    },
+  });
+  expect((await post(() => Promise.reject(unreadable))).error).toBe(unreadable);
+});
+
+it('an abort ends a request even if the body cannot be cancelled', async () => {
+  const controller = new AbortController();
+  const response = new Response(new ReadableStream());
+  const reader = {
+    read: () => new Promise(() => {}),
+    cancel: () => {
+      throw new Error('not implemented');
+    },
+  };
+  Object.defineProperty(response, 'body', { value: { getReader: () => reader } });
+  const pending = post(
+    answering(() => response),
+    controller.signal,
+  );
+  await settle();
+  controller.abort();
+  expect(await pending).toMatchObject({ status: 200, error: { code: 'closed' } });
+});
+
 it('an abort never takes for whole what a fetch deaf to it had begun, and lets go of that', async () => {
   const controller = new AbortController();
   const { stream, letGo } = streamOf(Buffer.from('{"begun":'));
