@@ -1,3 +1,5 @@
+import type { Plugin } from 'rolldown';
+import { minify } from 'rolldown/utils';
 import { licensePlugin } from 'rolldown-license-plugin';
 import { defineConfig, type UserConfig } from 'tsdown';
 import { bundlePage, LIVE_VIEW, liveViewPlugin, type Page, PORTAL, portalPlugin } from './src/picture/bundle.ts';
@@ -20,6 +22,22 @@ const ENTRY_POINTS = [
 const core = {
   groups: [{ name: 'core', test: /\/src\/((registry|failures|endpoint|expiry|calling)\/)?[\w-]+\.ts$/ }],
 };
+
+/** What only runs on a developer's machine is shipped minified. The rest stays readable, because it appears in stack traces. */
+const minifiedTools: Plugin = {
+  name: 'minified-tools',
+  async generateBundle(_options, bundle) {
+    for (const file of Object.values(bundle)) {
+      if (file.type !== 'chunk' || !/(?<!\.d)\.c?js$/.test(file.fileName) || !isTool(file.moduleIds)) continue;
+      file.code = (await minify(file.fileName, file.code, { module: file.fileName.endsWith('.js') })).code;
+    }
+  },
+};
+
+function isTool(moduleIds: string[]): boolean {
+  const own = moduleIds.flatMap((id) => /\/src\/(\w+)\//.exec(id)?.[1] ?? []);
+  return own.length > 0 && own.every((folder) => ['sandbox', 'cli', 'picture'].includes(folder));
+}
 
 const shared = {
   platform: 'node',
@@ -45,7 +63,7 @@ export default defineConfig([
     format: 'esm',
     deps: { onlyBundle: SCHEMAS },
     outputOptions: { chunkFileNames: 'shared/[name].js', codeSplitting: core, comments },
-    plugins: [portalPlugin('files', portal), liveViewPlugin(liveView)],
+    plugins: [portalPlugin('files', portal), liveViewPlugin(liveView), minifiedTools],
   },
   {
     ...shared,
@@ -57,6 +75,7 @@ export default defineConfig([
     plugins: [
       portalPlugin('files', portal),
       liveViewPlugin(liveView),
+      minifiedTools,
       licensePlugin({
         failOnUnlicensed: true,
         async done(bundled, context) {
