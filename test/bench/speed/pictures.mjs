@@ -39,7 +39,7 @@ function hitPicture({ tables }) {
   const ownersOf = ({ what }) => Number(what.replace(/\D/g, ''));
   const series = sizes[1].rows.map(({ name }) => ({
     name,
-    points: sizes.map((table) => [ownersOf(table), table.rows.find((row) => row.name === name).min]),
+    points: sizes.map((table) => [ownersOf(table), table.rows.find((row) => row.name === name).cost]),
   }));
   const x = { label: 'owners', scale: 'log', ticks: sizes.map(ownersOf) };
   return linesPicture('An awaited hit, ns', series, x, {
@@ -111,14 +111,14 @@ function scaled({ scale, ticks }, from, to) {
 }
 
 function barsPicture(title, rows) {
-  const most = Math.max(...rows.map(({ min }) => min));
-  const bars = rows.flatMap(({ name, min }, index) => {
+  const most = Math.max(...rows.map(({ cost }) => cost));
+  const bars = rows.flatMap(({ name, cost }, index) => {
     const y = 42 + 24 * index;
-    const width = Math.max(1, (440 * min) / most);
+    const width = Math.max(1, (440 * cost) / most);
     return [
       text(190, y + 12, name, 'text-anchor="end"'),
       `<rect x="200" y="${y}" width="${width.toFixed(1)}" height="16" fill="${colourOf(name, 0)}"/>`,
-      text(208 + width, y + 12, Math.round(min).toLocaleString('en')),
+      text(208 + width, y + 12, Math.round(cost).toLocaleString('en')),
     ];
   });
   return svg(54 + 24 * rows.length, title, bars);

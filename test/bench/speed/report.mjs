@@ -7,12 +7,12 @@ export function text({ title, minutes, others, tables }) {
   ].join('\n');
 }
 
-function tableText({ what, unit, columns = `minimum, ${unit}; median`, base, rows }) {
+function tableText({ what, unit, columns = `${unit}: median, quartiles of the rounds`, base, rows }) {
   return [
     `\n  ${what}  (${base ? `ratio to ${base}; ` : ''}${columns})`,
     ...rows.map((row) => {
       const ratio = base ? (row.ratio === undefined ? '' : times(row.ratio)).padStart(8) : '';
-      const figures = [row.min, row.median].map((value) => figure(value).padStart(10)).join('');
+      const figures = [row.cost, ...(row.quartiles ?? [])].map((value) => figure(value).padStart(10)).join('');
       return `  ${row.name.padEnd(42)}${ratio}${figures}   ${row.note ?? row.failure ?? ''}`;
     }),
   ];

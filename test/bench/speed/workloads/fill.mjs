@@ -1,55 +1,66 @@
 import { peers } from '../../peers/index.mjs';
-import { inTurns, pooled, pooledCost, rowsOf } from '../measure.mjs';
+import { inTurns, median, pooled, pooledCost, rowsOf } from '../measure.mjs';
 import { bareFetch, bareHttp, openOurs, verify } from '../ours.mjs';
 import { inProcess } from '../processes.mjs';
 import { keysOf, startService } from '../service.mjs';
 
 export const title = 'Cold fill: new owners over loopback, ours over node:http unless it says fetch';
 
-/** Fills per process. The JIT has not warmed up in the first one, which is what a service that has just started does. */
-const FILLS = 4;
+/**
+ * What a process plays. The first fill is that of a service that has just started. The JIT still compiles in the next ones, which
+ * are not counted; the warm cost is the median of the others. `fetch` is slower by so much that fewer owners time it as well.
+ */
+const HTTP_FILLS = { owners: 5_000, warmUp: 4, counted: 4 };
+const FETCH_FILLS = { owners: 800, warmUp: 10, counted: 3 };
 const BASE = 'bare node:http';
 
 const opened = (options) => (service, concurrency) => openOurs(service, { ...options, concurrency });
-const OVER_HTTP = {
-  [BASE]: bareHttp,
-  ours: opened({}),
-  'ours, logging': opened({ logged: true }),
-  'ours, OpenTelemetry': opened({ traced: true }),
-};
-const OVER_FETCH = { 'bare fetch': bareFetch, 'ours over fetch': opened({ fetch }) };
 const PEERS = Object.fromEntries(peers.map(({ name, open }) => [name, (service) => open(service)]));
+const HTTP_PEER = 'simple-oauth2 + Map';
+const { [HTTP_PEER]: httpPeer, ...FETCH_PEERS } = PEERS;
+const OBSERVED = { 'ours, logging': opened({ logged: true }), 'ours, OpenTelemetry': opened({ traced: true }) };
+const OVER_HTTP = { [BASE]: bareHttp, ours: opened({}), ...OBSERVED };
+const OVER_FETCH = { 'bare fetch': bareFetch, 'ours over fetch': opened({ fetch }) };
 const PLAYERS = { ...OVER_HTTP, ...OVER_FETCH, ...PEERS };
 
 /** The libraries that add the least to `fetch`. */
-const LEAN_PEERS = ['badgateway', 'async-cache-dedupe', 'lru-cache fetch', 'p-memoize'];
+const LEAN_PEERS = ['badgateway', 'lru-cache fetch', 'p-memoize'];
 
 export async function run({ quick }) {
   const { stop, ...service } = await startService();
   const tables = [];
   for (const atOnce of [16, 64]) {
-    const names = Object.keys({ ...OVER_HTTP, ...OVER_FETCH }).concat(
-      atOnce === 16 && !quick ? Object.keys(PEERS) : LEAN_PEERS,
-    );
-    const filling = (name) => () => inProcess(import.meta.url, 'costsOfFills', { name, atOnce, service });
-    const candidates = Object.fromEntries(names.map((name) => [name, filling(name)]));
-    const timed = await inTurns(candidates, quick ? 2 : 5, { isSlow: (name) => name in PEERS });
-    const table = (what, among, base, numberOf) => {
-      const compared = timed.filter(({ name }) => among.includes(name));
-      tables.push({
-        what: `${atOnce} at once, ${what}`,
-        unit: 'µs per owner',
-        base,
-        rows: rowsOf(compared, base, numberOf),
-      });
+    const isAll = atOnce === 16 && !quick;
+    const timed = (names, rounds) => {
+      const filling = (name) => () => inProcess(import.meta.url, 'costsOfFills', { name, atOnce, service });
+      const candidates = Object.fromEntries(names.map((name) => [name, filling(name)]));
+      const isSlow = (name) => !(name in OVER_FETCH) && ![BASE, 'ours', ...LEAN_PEERS].includes(name);
+      return inTurns(candidates, rounds, { isSlow });
     };
-    const overHttp = Object.keys(OVER_HTTP);
-    table('CPU time', names, BASE, ({ warm }) => warm.cpuUs);
-    table('by the clock', overHttp, BASE, ({ warm }) => warm.us);
-    table('in a new process, CPU time', overHttp, BASE, ({ first }) => first.cpuUs);
-    table('in a new process, by the clock', overHttp, BASE, ({ first }) => first.us);
-    const overFetch = [...Object.keys(OVER_FETCH), ...LEAN_PEERS];
-    table('over fetch, CPU time', overFetch, 'ours over fetch', ({ warm }) => warm.cpuUs);
+    const overHttp = await timed([...Object.keys(OVER_HTTP), ...(isAll ? [HTTP_PEER] : [])], quick ? 2 : 10);
+    const fetchPeers = isAll ? Object.keys(FETCH_PEERS) : LEAN_PEERS;
+    const overFetch = await timed([...Object.keys(OVER_FETCH), ...fetchPeers], quick ? 1 : 3);
+    const table = (what, base, rows) =>
+      tables.push({ what: `${atOnce} at once, ${what}`, unit: 'µs per owner', base, rows });
+    const ofHttp = (numberOf) => rowsOf(overHttp, BASE, numberOf);
+    const ofFetch = (base) => rowsOf(overFetch, base, ({ warm }) => warm.cpuUs);
+    table('CPU time', BASE, [...ofHttp(({ warm }) => warm.cpuUs), ...ofFetch()]);
+    table(
+      'by the clock',
+      BASE,
+      ofHttp(({ warm }) => warm.us),
+    );
+    table(
+      'in a new process, CPU time',
+      BASE,
+      ofHttp(({ first }) => first.cpuUs),
+    );
+    table(
+      'in a new process, by the clock',
+      BASE,
+      ofHttp(({ first }) => first.us),
+    );
+    table('over fetch, CPU time', 'ours over fetch', ofFetch('ours over fetch'));
   }
   tables.push(await allocations(service));
   stop();
@@ -57,20 +68,21 @@ export async function run({ quick }) {
 }
 
 /**
- * The least cost of several fills, and that of the first one. Each candidate runs in its own process: candidates that share
- * code would otherwise pollute each other's type feedback. `fetch` is slower by so much that fewer owners time it as well.
+ * The cost of the first fill and of one after the warm-up. Each candidate runs in its own process: candidates that share code
+ * would otherwise pollute each other's type feedback.
  */
 export async function costsOfFills({ name, atOnce, service }) {
-  const keys = keysOf(name in OVER_HTTP ? 5_000 : 800);
+  const { owners, warmUp, counted } = name in OVER_HTTP || name === HTTP_PEER ? HTTP_FILLS : FETCH_FILLS;
+  const keys = keysOf(owners);
   const costs = [];
-  for (let n = 0; n < FILLS; n++) {
+  for (let n = 0; n < warmUp + counted; n++) {
     const player = await PLAYERS[name](service, atOnce);
     globalThis.gc({ type: 'minor' });
     costs.push(await pooledCost(async (key) => verify(key, await player.getToken(key)), keys, atOnce));
     await player.close();
   }
-  const least = (what) => Math.min(...costs.map((cost) => cost[what]));
-  return { first: costs[0], warm: { cpuUs: least('cpuUs'), us: least('us') } };
+  const warm = (what) => median(costs.slice(warmUp).map((cost) => cost[what]));
+  return { first: costs[0], warm: { cpuUs: warm('cpuUs'), us: warm('us') } };
 }
 
 async function allocations(service) {
@@ -82,17 +94,23 @@ async function allocations(service) {
   return { what: 'allocated', unit: 'bytes per request', base: BASE, rows };
 }
 
-/** The least that a thousand requests allocate per request, with what is kept; the first ones are compiled. */
+/**
+ * What a thousand requests allocate on the heap per request, from the call to the cached token: garbage, and what stays cached. The
+ * keys exist before. Compiled code allocates less than interpreted code, so the first requests are not counted, and no full
+ * collection takes place, which would discard compiled code.
+ */
 export async function bytesOfFill({ name, service }) {
-  const player = await PLAYERS[name](service, 16);
-  let least = Infinity;
+  const { registry, getToken, close } = await PLAYERS[name](service, 16);
+  const call = registry ? (key) => registry.getToken(key) : getToken;
+  await pooled(call, keysOf(20_000, 'warm-up'), 16);
+  const rounds = [];
   for (let n = 0; n < 10; n++) {
     const keys = keysOf(1_000, `round-${n}`);
-    globalThis.gc();
+    globalThis.gc({ type: 'minor' });
     const before = process.memoryUsage().heapUsed;
-    await pooled(player.getToken, keys, 16);
-    least = Math.min(least, (process.memoryUsage().heapUsed - before) / keys.length);
+    await pooled(call, keys, 16);
+    rounds.push((process.memoryUsage().heapUsed - before) / keys.length);
   }
-  await player.close();
-  return least;
+  await close();
+  return median(rounds);
 }

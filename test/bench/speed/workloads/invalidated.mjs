@@ -35,7 +35,7 @@ export async function run({ quick }) {
     };
   };
   const candidates = Object.fromEntries([ours, ...peers].map((player) => [player.name, calling(player)]));
-  const rows = rowsOf(await inTurns(candidates, quick ? 1 : 3, { collect: true }), 'ours');
+  const rows = rowsOf(await inTurns(candidates, quick ? 1 : 2, { collect: true }), 'ours');
   for (const player of opened) await player.close();
   service.stop();
   return [{ what: '5 % invalidated', unit: 'µs of CPU time per call', base: 'ours', rows }];

@@ -29,7 +29,7 @@ export async function run({ quick }) {
   // With so few owners, compiled code and the like add or hide up to 200 bytes each, too much for the bare caches.
   const few = await measured(PEER_OWNERS, ['ours', ...Object.keys(PEERS)], quick ? 2 : 5);
   const owners = quick ? 100_000 : 200_000;
-  const many = await measured(owners, [...Object.keys(BARE), ...Object.keys(OURS)], quick ? 1 : 3);
+  const many = await measured(owners, [...Object.keys(BARE), ...Object.keys(OURS)], quick ? 1 : 2);
   stop();
   const [bytes, ms] = ['bytes per owner', 'ms'];
   const [base, what] = ['lru-cache get', `${owners.toLocaleString('en')} owners`];

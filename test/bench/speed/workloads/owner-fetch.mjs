@@ -27,7 +27,7 @@ export async function run({ quick }) {
     const candidates = Object.fromEntries(
       Object.entries(callers).map(([name, call]) => [name, () => usPerCall(() => call(url, init), atOnce, quick)]),
     );
-    const rows = rowsOf(await inTurns(candidates, quick ? 5 : 40), 'fetch');
+    const rows = rowsOf(await inTurns(candidates, quick ? 5 : 30), 'fetch');
     tables.push({ what, unit: 'µs of CPU time per call', base: 'fetch', rows });
   }
   await close();

@@ -22,7 +22,7 @@ export async function run() {
   return [
     { what: 'bundled', unit: 'kB, minified', rows: await measured(own) },
     { what: 'bundled with dependencies', unit: 'kB, minified', base: 'ours', rows: await measured(bundles) },
-    { what: 'installed', unit: 'MB', rows: await measured({ ours: installedMb }) },
+    { what: 'installed', unit: 'MB', rows: installed() },
   ];
 }
 
@@ -34,17 +34,30 @@ async function bundledKb(options) {
   return outputFiles[0].contents.length / 1_000;
 }
 
-/** As `npm install owner-token-registry` leaves it, dependencies included. */
-async function installedMb() {
+/** All files that `npm install owner-token-registry` leaves, without the optional peer dependencies: in all, and of which packages. */
+function installed() {
   const home = mkdtempSync(join(tmpdir(), 'installed-'));
   const npm = (args, cwd) => execFileSync('npm', args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
   try {
     const [{ filename }] = JSON.parse(npm(['pack', '--json', '--ignore-scripts', '--pack-destination', home], ROOT));
     npm(['install', '--prefix', home, '--no-audit', '--no-fund', '--omit=peer', join(home, filename)], home);
     const modules = join(home, 'node_modules');
-    const sizes = readdirSync(modules, { recursive: true }).map((path) => statSync(join(modules, path)));
-    return sizes.reduce((sum, file) => sum + (file.isFile() ? file.size : 0), 0) / 1e6;
+    const folders = readdirSync(modules).filter((name) => !name.startsWith('.'));
+    const sizes = folders.map((name) => [name, megabytesIn(join(modules, name))]);
+    const sumOf = (isCounted) => sizes.reduce((sum, [name, size]) => sum + (isCounted(name) ? size : 0), 0);
+    const row = (name, isCounted) => ({ name, cost: sumOf(isCounted) });
+    const named = ['owner-token-registry', 'lru-cache'];
+    return [
+      row('ours', () => true),
+      ...named.map((name) => row(name, (each) => each === name)),
+      row('pino, p-limit and their dependencies', (each) => !named.includes(each)),
+    ];
   } finally {
     rmSync(home, { recursive: true });
   }
+}
+
+function megabytesIn(folder) {
+  const files = readdirSync(folder, { recursive: true }).map((path) => statSync(join(folder, path)));
+  return files.reduce((sum, file) => sum + (file.isFile() ? file.size : 0), 0) / 1e6;
 }
