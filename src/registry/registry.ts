@@ -117,7 +117,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
       this.#counts.hits++;
       if (this.#diagnostics.hasLookupSubscribers) {
         // Only here, because a hit does not need the slot.
-        this.#diagnostics.lookup(this.#owners.use(accessKey) as Slot, 'serve');
+        this.#diagnostics.lookup(this.#owners.peek(accessKey) as Slot, 'serve');
       }
       return token;
     } catch (error) {
