@@ -74,7 +74,10 @@ class Permit implements RequestPermit {
 export async function takePermit({ flight, abort }: SourceCall, scheduler: Permits): Promise<void> {
   if (flight.place === 'released') {
     flight.permitWait = new Promise((resolve, reject) => {
-      const leave = () => reject(abort.reason);
+      const leave = () => {
+        flight.permitWait = undefined;
+        reject(abort.reason);
+      };
       abort.addEventListener('abort', leave);
       flight.resume = () => {
         flight.permitWait = undefined;

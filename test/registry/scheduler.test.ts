@@ -81,6 +81,37 @@ it('a source that waits too long to take its permit back is refused with queue_t
   await first;
 });
 
+it('a retried request keeps its permit even if the call before it timed out while it waited for one', async () => {
+  const { registry, clock, source } = scripted({ concurrency: 1, requestTimeoutMs: 400 });
+  // Pay for the retry.
+  for (const key of keys(20)) {
+    const paying = registry.getToken(key);
+    await settle();
+    source.call(-1).succeed();
+    await paying;
+  }
+  const late = registry.getToken('late');
+  await settle();
+  const { permit } = source.call(-1).request;
+  permit?.release();
+  clock.advance(100);
+  const busy = registry.getToken('busy');
+  await settle();
+  const taken = permit?.take().catch((error: unknown) => error);
+  clock.advance(300);
+  expect(await taken).toMatchObject({ name: 'TimeoutError' });
+  source.call(-1).succeed();
+  await busy;
+  clock.advance(150);
+  await settle();
+  const retry = source.call(-1);
+  expect([retry.accessKey, source.countFor('late')]).toEqual(['late', 2]);
+  await retry.request.permit?.take();
+  retry.succeed();
+  await late;
+  await shut(registry, clock);
+});
+
 it.each(['a quota', 'an open circuit'])(
   'a full queue of requests refuses a call that %s would hold back',
   async (what) => {
