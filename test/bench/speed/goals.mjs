@@ -18,7 +18,8 @@ export function goalsOf(run) {
   const installed = (name) => `${name} ${figure(row('size', 'installed', name).cost)} MB`;
   const beyondBare =
     'a request also passes a queue, a circuit breaker and a deadline, and concurrent callers share it; the loop has none of that';
-  const morePerHit = 'a hit reads two arrays besides the map, and with more owners less of them is in the CPU’s caches';
+  const morePerHit =
+    'a hit reads two arrays besides the map, and with many owners their elements are rarely in the CPU’s caches';
   const smallerOwner =
     'an owner keeps the promise that its hits return; without it an owner is smaller, but a hit slower';
   return [
@@ -38,7 +39,7 @@ export function goalsOf(run) {
       what: 'Time of a hit with a diagnostics subscriber, relative to one without',
       values: observed('ours, lookup subscriber'),
       atMost: [1.5, '×'],
-      why: 'each lookup then creates a message and publishes it',
+      why: 'each hit then creates a message and publishes it',
     }),
     goal({
       what: 'Time of a hit with logging at `debug`, and with OpenTelemetry, relative to one with neither',
@@ -61,7 +62,7 @@ export function goalsOf(run) {
       what: 'CPU time of a cold owner over `fetch`, relative to the leanest other library over `fetch` (16, 64 at once)',
       values: toLeanest(run),
       atMost: [1.2, '×'],
-      why: 'the body is read in chunks up to a limit, and each step is raced with a deadline, as a `fetch` may ignore its signal',
+      why: 'each request has an `AbortController` of its own, or a deadline could not end it',
     }),
     goal({
       what: 'Allocation per cold request, beyond that of a bare request',
@@ -91,7 +92,7 @@ export function goalsOf(run) {
       what: 'Bundled and minified, without dependencies',
       values: [row('size', 'bundled', 'ours').cost],
       atMost: [60, 'kB'],
-      why: 'no module is more than 6 % of it',
+      why: 'it is what the docs describe: no module is more than 6 % of it',
     }),
     goal({
       what: 'Installed, with dependencies',
