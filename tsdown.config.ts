@@ -23,7 +23,7 @@ const core = {
   groups: [{ name: 'core', test: /\/src\/((registry|failures|endpoint|expiry|calling)\/)?[\w-]+\.ts$/ }],
 };
 
-/** What only runs on a developer's machine is shipped minified. The rest stays readable, because it appears in stack traces. */
+/** Minifies what runs on developers' machines only. The rest stays readable, because it appears in stack traces. */
 const minifiedTools: Plugin = {
   name: 'minified-tools',
   async generateBundle(_options, bundle) {

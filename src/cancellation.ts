@@ -67,7 +67,7 @@ export class Cancellation implements Cancellable {
   }
 
   addEventListener(_type: 'abort', listener: () => void): void {
-    // A copy, because a listener may be added while they are called. Not a spread: V8 would give it room for 16 more.
+    // A copy, because a listener may be added while the others are called. A spread would allocate 16 elements too many.
     this.#listeners = this.#listeners.concat(listener);
   }
 

@@ -44,7 +44,7 @@ export function postByFetch(
       if (wasRedirected || (status >= 300 && status <= 399)) throw redirected();
       return reader ? await readBody(reader, maxResponseBytes) : Buffer.alloc(0);
     };
-    // May be called again: the first result counts, because the batch keeps their order.
+    // May be called again: the batch keeps the order of results, and the first one counts.
     const fail = (error: unknown): void => {
       batch.add(resolve, { ...head, status: head.status ?? proxyStatusIn(error), error });
       abort.abort(error);
@@ -69,12 +69,12 @@ function proxyStatusIn(error: unknown, depth = 0): 407 | undefined {
 
 type Reader = ReadableStreamDefaultReader<Uint8Array>;
 
-/** Ends a body, and with it its connection. Never throws. */
+/** Cancels a body, which releases its connection. Never rejects. */
 async function release(reader: Reader | undefined): Promise<void> {
   try {
     await reader?.cancel();
   } catch {
-    // The body has failed already.
+    // The body has failed already, or cannot be cancelled. The request has its result either way.
   }
 }
 

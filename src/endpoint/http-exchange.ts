@@ -139,7 +139,7 @@ export function postOverHttp(
     let status: number | undefined;
     let retryAfter: string | undefined;
     let bytesBefore: number | undefined;
-    // Both may be called again: the first result counts, because the batch keeps their order.
+    // Both may be called again: the batch keeps the order of results, and the first one counts.
     const end = (body: Buffer): void => batch.add(resolve, { status, retryAfter, body });
     const fail = (error: unknown): void => {
       const stale = isReset(error) && request.reusedSocket && request.socket?.bytesRead === bytesBefore;

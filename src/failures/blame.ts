@@ -96,7 +96,7 @@ export interface BlameStep {
   readonly admit?: boolean;
 }
 
-/** One object for all events that need nothing, because most do. */
+/** Shared, because most events require no action. */
 const NOTHING: BlameStep = Object.freeze({});
 
 const SUSPECTS_TO_CHECK = 3;
@@ -210,19 +210,19 @@ function slow<O>(blame: Blame<O>, sent: Sent<O>, nowMs: number): BlameStep {
   return check(blame, undefined);
 }
 
-/** Counts an owner as a suspect. Returns whether there are now enough to doubt the service. */
+/** Counts an owner as a suspect. Returns whether there are enough of them, and the service is not trusted just now. */
 function suspect<O>(blame: Blame<O>, { owner, number }: Sent<O>, nowMs: number): boolean {
   const { phase, suspects, canaries, newestSuccess, trustedUntilMs } = blame;
   if (phase !== 'closed' || number <= newestSuccess) return false;
   const isNew = !suspects.includes(owner);
   const enough = canaries.length > 0 ? SUSPECTS_TO_CHECK : SUSPECTS_BEFORE_ANY_SUCCESS;
-  // The last suspect is not kept, so that the first one after the time of trust begins a check.
+  // The last suspect is not recorded, so that the first one after the time of trust begins a check.
   if (suspects.length + Number(isNew) >= enough) return nowMs >= trustedUntilMs;
   if (isNew) suspects.push(owner);
   return false;
 }
 
-/** Begins to ask the canaries. */
+/** Begins a check by canaries. */
 function check<O>(blame: Blame<O>, failure: OwnerTokenError | undefined): BlameStep {
   blame.phase = 'checking';
   blame.asked = [];
@@ -263,7 +263,10 @@ function proceed<O>(blame: Blame<O>, jitter: number, nowMs: number): BlameStep {
   return mayAskMore(blame) ? { askCanary: true } : noCanaryFree(blame, jitter, nowMs);
 }
 
-/** No further canary can be sent: opens the circuit if any request failed. If requests only hang, trusts the service. */
+/**
+ * No further canary is sent. Once none is outstanding, opens the circuit if any request failed, and trusts the service if requests
+ * only hang. In an open circuit, each canary may be asked again.
+ */
 function noCanaryFree<O>(blame: Blame<O>, jitter: number, nowMs: number): BlameStep {
   const { phase, outstanding, failure } = blame;
   if (phase === 'open') blame.asked = [];

@@ -1,6 +1,6 @@
 /**
  * What the registry knows about the service, and how each event changes it. `reduce` changes the state in place, because a
- * copy would cost more than the decision, and returns what to do; the scheduler does it. Nothing here reads a clock, draws a
+ * copy for each event costs too much, and returns what to do; the scheduler does it. Nothing here reads a clock, draws a
  * random number or does I/O.
  *
  * - **Blame** (`blame.ts`): whether a failure pauses its owner, or opens the circuit of the client or the endpoint.

@@ -179,7 +179,7 @@ export class Requests implements Handler, OutcomeHandler {
 
   /** The source rejected, or did not settle in time; or what it returned cannot be used. */
   async failed(call: SourceCall, thrown: unknown): Promise<void> {
-    // The cached error keeps the closures in its stack alive, so those of this call must have returned.
+    // Only once this call stack has returned: the error may be cached, and its stack trace keeps what is on the stack alive.
     await Promise.resolve();
     const { flight, abort, message } = call;
     const now = this.#time.now();

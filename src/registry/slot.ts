@@ -312,10 +312,10 @@ const NO_PROPERTIES = Object.freeze({});
 /**
  * The access key as a string to keep: one that V8 has interned, as it does with the name of every property that is looked up.
  *
- * - V8 makes the given string a reference to the interned one, and the next garbage collection replaces it by that. So a
+ * - V8 makes the given string a reference to the interned one, and the next garbage collection replaces one by the other. So a
  *   caller that keeps its access keys looks them up by the very string that the table holds: V8 compares two pointers
  *   instead of the text of two strings.
- * - If the given string was a slice of a longer one, that one no longer stays in memory as a whole.
+ * - If the given string is a slice of a longer one, it no longer keeps that one in memory.
  */
 export function interned(accessKey: string): string {
   Reflect.has(NO_PROPERTIES, accessKey);

@@ -30,11 +30,11 @@ export interface SourceCall {
   readonly message: ReportedRequest;
   /** When the source was called, or last got a permit back. */
   sent: Instant;
-  /** The error of the first call, if this is the second one. */
+  /** Set for a second call: the first one returned a token on the denylist. */
   readonly deniedBefore: OwnerTokenError | undefined;
 }
 
-/** Gets the outcome of each call: one of the two, once. */
+/** Receives the outcome of each call: exactly one of these methods is called, once. */
 export interface OutcomeHandler {
   returned(call: SourceCall, issued: IssuedToken): void;
   failed(call: SourceCall, thrown: unknown): Promise<void>;
@@ -92,7 +92,7 @@ export async function takePermit({ flight, abort }: SourceCall, scheduler: Permi
 
 /**
  * Calls the source, for at most `requestTimeoutMs`. If the source does not settle in time, the call is aborted and fails with
- * `endpoint_unavailable`. Calls the handler instead of returning another promise, which would cost as much as the call.
+ * `endpoint_unavailable`. Calls the handler instead of returning a promise, which allocates less.
  */
 export function callSource(
   { source, expiry, time, requestTimeoutMs }: RegistrySettings,

@@ -341,7 +341,7 @@ it('a response that is complete counts, even if the signal aborts before it is d
   const body = () =>
     new ReadableStream({
       pull(stream) {
-        // Before the response is delivered, which `setImmediate` does too.
+        // Queued before the delivery of the response, for which the endpoint uses `setImmediate` too.
         setImmediate(() => abort.abort());
         stream.close();
       },

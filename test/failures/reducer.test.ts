@@ -106,7 +106,7 @@ it.each([
   expect(mayStartAtMs(health, 100, nowMs)).toBe(expected === 100 ? Infinity : nowMs + 10);
 });
 
-it('the next request may start when the pace says so, even if there is room', () => {
+it('the pace delays the next request even if there is room', () => {
   const health = initialHealth<string>(RANGES);
   health.pace.nextStartMs = 1_007;
   expect([mayStartAtMs(health, 100, 1_000), mayStartAtMs(health, 100, 1_007)]).toEqual([1_007, 1_017]);

@@ -46,7 +46,7 @@ export const BROKEN_CORES = {
   'failures/reducer': [
     ['retries need no tokens', ' || savedTokens < TOKENS_PER_RETRY)', ')'],
     ['a failed request is sent again without end', 'resends >= most || ', ''],
-    ['what hung is sent again for nothing', 'health.savedTokens -= TOKENS_PER_RETRY;', ''],
+    ['a retry uses up no budget', 'health.savedTokens -= TOKENS_PER_RETRY;', ''],
     ['the ramp at the start is ignored', 'RAMP.permits + successes', '10_000 + successes'],
     [
       'requests are slow before any latency is known',

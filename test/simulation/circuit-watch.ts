@@ -166,7 +166,7 @@ export class CircuitWatch {
 
   rejected(owner: number): void {
     this.#healthy.delete(owner);
-    // Rejected before it is stored, the token leaves its owner without one, and so no longer a canary.
+    // A token that is rejected before it is stored is never cached, so its owner is no canary.
     if (this.#granted.some((mark) => mark.owner === owner)) this.#haveSucceeded.delete(owner);
   }
 

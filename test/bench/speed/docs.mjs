@@ -205,7 +205,8 @@ function cellOf(row, base) {
 }
 
 function othersOf({ workloads }, names) {
-  return `Other processes used at most ${percent(Math.max(...names.map((name) => workloads[name].others)))} of the CPU.`;
+  const others = Math.max(0.01, ...names.map((name) => workloads[name].others));
+  return `Other processes used at most ${percent(others)} of the CPU.`;
 }
 
 function markdownTable(head, rows, alignment = '--:') {

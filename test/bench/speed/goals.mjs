@@ -2,7 +2,7 @@
 
 import { figure } from './report.mjs';
 
-/** @returns `[{ goal, measured, isMet, why }]`, where `why` is the reason for which a missed goal stays missed */
+/** @returns `[{ goal, measured, isMet, why }]`, where `why` explains a missed goal */
 export function goalsOf(run) {
   const row = (workload, what, name) => rowIn(run, workload, what, name);
   const ratios = (workload, whats, name) => whats.map((what) => row(workload, what, name).ratio);
@@ -62,7 +62,7 @@ export function goalsOf(run) {
       what: 'CPU time of a cold owner over `fetch`, relative to the leanest other library over `fetch` (16, 64 at once)',
       values: toLeanest(run),
       atMost: [1.2, '×'],
-      why: 'each request has an `AbortController` of its own, or a deadline could not end it',
+      why: 'each request needs an `AbortController` of its own, so that its deadline can end it',
     }),
     goal({
       what: 'Allocation per cold request, beyond that of a bare request',
@@ -92,7 +92,7 @@ export function goalsOf(run) {
       what: 'Bundled and minified, without dependencies',
       values: [row('size', 'bundled', 'ours').cost],
       atMost: [60, 'kB'],
-      why: 'it is what the docs describe: no module is more than 6 % of it',
+      why: 'it is spread evenly: the largest module is 6 % of it',
     }),
     goal({
       what: 'Installed, with dependencies',
@@ -109,7 +109,7 @@ export function goalsOf(run) {
   ];
 }
 
-function goal({ what, values, atMost, atLeast, why = 'not examined' }) {
+function goal({ what, values, atMost, atLeast, why = 'not investigated yet' }) {
   const [limit, unit] = atMost ?? atLeast;
   const meets = (value) => (atMost ? value <= limit : value >= limit);
   return {

@@ -17,7 +17,7 @@ const ANEW_AT_ONCE = 512;
  *
  * @param candidates `{ name: async () => cost }`
  * @param collect whether to collect young garbage in between, so that less of it is collected in the time of the next.
- * @param isSlow tells from a name whether a candidate runs only every fourth round, because it takes long.
+ * @param isSlow whether the named candidate runs only in every fourth round once it has been measured, to shorten the run.
  * @returns `[{ name, costs, failure }]` in the order of the candidates; a cost stands at the number of its round
  */
 export async function inTurns(candidates, rounds, { collect = false, isSlow = () => false } = {}) {
@@ -40,9 +40,9 @@ export async function inTurns(candidates, rounds, { collect = false, isSlow = ()
 }
 
 /**
- * A row for each candidate. Its cost is the median of its rounds: the least would be that of the luckiest process, and some get
- * machine code, a heap or answers in batches that others do not get. The ratio to the base is the median of the rounds' ratios,
- * because the two of a round ran soon after one another.
+ * A row for each candidate. Its cost is the median of its rounds. The minimum would depend on luck: compiled code, memory layout
+ * and batches of responses differ from process to process. The ratio to the base is the median of the ratios within each round,
+ * because the two were measured soon after one another.
  *
  * @param numberOf picks the number out of a cost that has several.
  */

@@ -7,8 +7,8 @@ import { keysOf, startService } from '../service.mjs';
 export const title = 'Cold fill: new owners over loopback, ours over node:http unless it says fetch';
 
 /**
- * What a process plays. The first fill is that of a service that has just started. The JIT still compiles in the next ones, which
- * are not counted; the warm cost is the median of the others. `fetch` is slower by so much that fewer owners time it as well.
+ * The fills of a process. The first one is that of a service that has just started. The JIT still compiles in the next ones, which
+ * are not counted; the warm cost is the median of the others. `fetch` is so much slower that fewer owners are as precise.
  */
 const HTTP_FILLS = { owners: 5_000, warmUp: 4, counted: 4 };
 const FETCH_FILLS = { owners: 800, warmUp: 10, counted: 3 };
@@ -95,9 +95,9 @@ async function allocations(service) {
 }
 
 /**
- * What a thousand requests allocate on the heap per request, from the call to the cached token: garbage, and what stays cached. The
- * keys exist before. Compiled code allocates less than interpreted code, so the first requests are not counted, and no full
- * collection takes place, which would discard compiled code.
+ * What each of a thousand requests allocates on the heap: both the garbage and the cached token. The keys are created beforehand.
+ * Compiled code allocates less than interpreted code, so the first requests are not counted, and no full collection takes place,
+ * which would discard compiled code.
  */
 export async function bytesOfFill({ name, service }) {
   const { registry, getToken, close } = await PLAYERS[name](service, 16);

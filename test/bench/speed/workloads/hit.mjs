@@ -29,7 +29,7 @@ const TABLES = [
   { what: '10,000 owners', owners: 10_000, rounds: 6, names: [...alone, ...LEAN_PEERS] },
   // As in a server, which parses its keys from requests.
   { what: '10,000 owners, keys just parsed', owners: 10_000, rounds: 4, anew: true, names: alone },
-  // More rounds, because here a process is slower or faster by the memory that it got.
+  // More rounds, because the speed of a process of this size depends on its memory layout.
   { what: '100,000 owners', owners: 100_000, rounds: 10, names: [...alone, ...LEAN_PEERS] },
   { what: '10,000 owners, observed', owners: 10_000, rounds: 8, names: Object.keys(OURS), base: 'ours' },
 ];

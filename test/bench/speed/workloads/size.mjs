@@ -34,7 +34,7 @@ async function bundledKb(options) {
   return outputFiles[0].contents.length / 1_000;
 }
 
-/** All files that `npm install owner-token-registry` leaves, without the optional peer dependencies: in all, and of which packages. */
+/** The size of all that `npm install owner-token-registry` installs, and of its packages, without optional peer dependencies. */
 function installed() {
   const home = mkdtempSync(join(tmpdir(), 'installed-'));
   const npm = (args, cwd) => execFileSync('npm', args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
