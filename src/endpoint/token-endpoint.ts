@@ -159,7 +159,7 @@ export class TokenEndpoint implements TokenSource {
     const { baseUrl, maxResponseBytes, fetch, agent = this.#ownAgent } = this.#options;
     if (path !== this.#target.path) this.#target = targetBelow(baseUrl, path);
     const exchange = { target: this.#target, headers, body, maxResponseBytes, deadline };
-    return fetch ? postByFetch(exchange, fetch, this.#batch) : postOverHttp(exchange, agent as http.Agent, this.#batch);
+    return fetch ? postByFetch(exchange, fetch) : postOverHttp(exchange, agent as http.Agent, this.#batch);
   }
 
   /** The token in a complete 2xx response, or why there is none. A complete response counts even past the deadline. */

@@ -2,7 +2,7 @@ import zlib from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Deadline } from '../../src/cancellation.ts';
 import { postByFetch } from '../../src/endpoint/fetch-exchange.ts';
-import { type ExchangeResult, ResultBatch, targetBelow } from '../../src/endpoint/http-exchange.ts';
+import { type ExchangeResult, targetBelow } from '../../src/endpoint/http-exchange.ts';
 import { type Answer, LoopbackService, status } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 
@@ -19,7 +19,7 @@ function post(through: typeof fetch, signal?: AbortSignal): Promise<ExchangeResu
   const deadline = new Deadline(new ManualClock(), 10_000, signal);
   const target = targetBelow(new URL(service.url), '/auth/v1/token');
   const request = { target, headers: { 'X-Test': 'yes' }, body: '{"a":"ä"}' };
-  return postByFetch({ ...request, maxResponseBytes: 1_000, deadline }, through, new ResultBatch());
+  return postByFetch({ ...request, maxResponseBytes: 1_000, deadline }, through);
 }
 
 async function postAndGet(answer: Answer) {
@@ -112,34 +112,6 @@ it('a fetch that fails is reported, whether it rejects, throws or gives no respo
   for (const each of failing) expect(await post(each)).toEqual({ error: boom });
   const none = answering(() => undefined as unknown as Response);
   expect((await post(none)).error).toBeInstanceOf(TypeError);
-});
-
-it('a fetch that fails with an error that cannot be read is reported', async () => {
-  const unreadable = Object.defineProperty(new Error('x'), 'message', {
-    get: () => {
-      throw new Error('unreadable');
-    },
-  });
-  expect((await post(() => Promise.reject(unreadable))).error).toBe(unreadable);
-});
-
-it('an abort ends a request even if the body cannot be cancelled', async () => {
-  const controller = new AbortController();
-  const response = new Response(new ReadableStream());
-  const reader = {
-    read: () => new Promise(() => {}),
-    cancel: () => {
-      throw new Error('not implemented');
-    },
-  };
-  Object.defineProperty(response, 'body', { value: { getReader: () => reader } });
-  const pending = post(
-    answering(() => response),
-    controller.signal,
-  );
-  await settle();
-  controller.abort();
-  expect(await pending).toMatchObject({ status: 200, error: { code: 'closed' } });
 });
 
 it('an abort never takes for whole what a fetch deaf to it had begun, and lets go of that', async () => {
