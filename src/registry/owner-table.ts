@@ -24,7 +24,7 @@ export class OwnerTable {
   readonly #diagnostics: Pick<Diagnostics, 'emit' | 'lifted'>;
   readonly #newCache: () => SlotCache;
   /**
-   * A cache allocates up to 28 bytes for each possible owner up front. This one is created by the constructor, so that no
+   * A cache allocates up to 36 bytes for each possible owner up front. This one is created by the constructor, so that no
    * call waits for it, and again when it is needed after `clear`; the other one only when it is needed.
    */
   #withToken: SlotCache | undefined;
@@ -209,19 +209,16 @@ function* flightsIn(boxes: Iterable<{ readonly flight: Flight | undefined }>): G
 
 /**
  * An LRU cache of slots. What a hit needs, the promise of the token and the second until which it is certainly fresh, is
- * in an array of its own: with thousands of owners, reading a slot usually misses the CPU cache, and most elements of an
+ * in arrays of its own: with thousands of owners, reading a slot usually misses the CPU cache, and most elements of an
  * array are in it.
  */
 export class SlotCache {
   /** The index of each owner in the arrays below. */
   readonly #indexes: LRUCache<string, number>;
   readonly #slots: (Slot | undefined)[] = [];
-  /**
-   * For each index, the token's promise, which callers get, and the second until which the token is certainly fresh. They
-   * are next to each other, so that a hit waits for one cache line. The promise is created when a slot is stored, because
-   * a new one per hit would be a third of the cost of a hit.
-   */
-  readonly #fresh: (Promise<AccessToken> | number | undefined)[] = [];
+  /** What callers get. Created when a slot is stored, because a new one per hit would be a third of the cost of a hit. */
+  readonly #promises: (Promise<AccessToken> | undefined)[] = [];
+  readonly #freshUntilSeconds: Float64Array;
   readonly #freeIndexes: number[] = [];
 
   /** @param evicted called with each slot that is dropped because the cache is full. */
@@ -229,11 +226,13 @@ export class SlotCache {
     const disposeAfter = (index: number, _accessKey: string, reason: string) => {
       const slot = this.#slots[index] as Slot;
       this.#slots[index] = undefined;
-      this.#fresh[2 * index] = undefined;
+      this.#promises[index] = undefined;
       this.#freeIndexes.push(index);
       if (reason === 'evict') evicted(slot);
     };
     this.#indexes = new LRUCache<string, number>({ max, disposeAfter });
+    // One more, because a new slot gets its index before the evicted one frees its own.
+    this.#freshUntilSeconds = new Float64Array(max + 1);
   }
 
   get size(): number {
@@ -244,8 +243,7 @@ export class SlotCache {
   freshToken(accessKey: string, second: number): Promise<AccessToken> | undefined {
     const index = this.#indexes.get(accessKey);
     if (index === undefined) return undefined;
-    const isFresh = second < (this.#fresh[2 * index + 1] as number);
-    return isFresh ? (this.#fresh[2 * index] as Promise<AccessToken>) : undefined;
+    return second < (this.#freshUntilSeconds[index] as number) ? this.#promises[index] : undefined;
   }
 
   /** The slot; counts as a use in the LRU order. */
@@ -269,8 +267,8 @@ export class SlotCache {
     const { accessKey, held, aheadMs } = slot;
     const index = this.#indexes.peek(accessKey) ?? this.#freeIndexes.pop() ?? this.#slots.length;
     this.#slots[index] = slot;
-    this.#fresh[2 * index] = promise;
-    this.#fresh[2 * index + 1] = held && Math.floor((held.refreshAtMs + aheadMs) / 1000);
+    this.#promises[index] = promise;
+    this.#freshUntilSeconds[index] = held ? Math.floor((held.refreshAtMs + aheadMs) / 1000) : -Infinity;
     this.#indexes.set(accessKey, index);
   }
 

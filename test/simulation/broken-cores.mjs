@@ -132,8 +132,8 @@ export const BROKEN_CORES = {
   'registry/owner-table': [
     [
       'a token is served a second longer',
-      'second < (this.#fresh[2 * index + 1] as number)',
-      'second <= (this.#fresh[2 * index + 1] as number)',
+      'second < (this.#freshUntilSeconds[index] as number)',
+      'second <= (this.#freshUntilSeconds[index] as number)',
     ],
     [
       'two owners share an index',

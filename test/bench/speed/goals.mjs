@@ -19,7 +19,7 @@ export function goalsOf(run) {
   const beyondBare =
     'a request also passes a queue, a circuit breaker and a deadline, and concurrent callers share it; the loop has none of that';
   const morePerHit =
-    'a hit reads an array besides the map, and with many owners its elements are rarely in the CPU’s caches';
+    'a hit reads two arrays besides the map, and with many owners their elements are rarely in the CPU’s caches';
   const smallerOwner =
     'an owner keeps the promise that its hits return; without it an owner is smaller, but a hit slower';
   return [
