@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import ts from 'typescript';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { docCommentExamples, examplesOf, pages } from './helpers/examples.ts';
+import { docCommentExamples, EXAMPLES_FOLDER, examplesOf, pages } from './helpers/examples.ts';
 import { isEntryPoint, packageName, pathsBelow, ROOT } from './helpers/source-files.ts';
 
 const SIGNATURES = join(ROOT, 'test/types.test-d.ts');
@@ -42,7 +42,8 @@ function checkedProgram(): ts.Program {
   };
   const codes = new Map(examples.map(({ file, code }) => [file, code]));
   const host = ts.createCompilerHost(options);
-  const { fileExists, readFile, getSourceFile } = host;
+  const { directoryExists = () => true, fileExists, readFile, getSourceFile } = host;
+  host.directoryExists = (path) => path.startsWith(EXAMPLES_FOLDER) || directoryExists(path);
   host.fileExists = (path) => codes.has(path) || fileExists(path);
   host.readFile = (path) => codes.get(path) ?? readFile(path);
   host.getSourceFile = (path, languageVersion, ...rest) => {
