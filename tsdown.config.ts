@@ -2,7 +2,7 @@ import type { Plugin } from 'rolldown';
 import { minify } from 'rolldown/utils';
 import { licensePlugin } from 'rolldown-license-plugin';
 import { defineConfig, type UserConfig } from 'tsdown';
-import { bundlePage, LIVE_VIEW, liveViewPlugin, type Page, PORTAL, portalPlugin } from './src/picture/bundle.ts';
+import { bundlePage, LIVE_VIEW, type Page, PORTAL, pagePlugin } from './src/picture/bundle.ts';
 
 // What the pages' scripts may bundle, named like what `deps.onlyBundle` allows everything else: nothing.
 const portal = once(() => bundlePage(PORTAL, ['preact', 'valibot']));
@@ -63,7 +63,7 @@ export default defineConfig([
     format: 'esm',
     deps: { onlyBundle: SCHEMAS },
     outputOptions: { chunkFileNames: 'shared/[name].js', codeSplitting: core, comments },
-    plugins: [portalPlugin('files', portal), liveViewPlugin(liveView), minifiedTools],
+    plugins: [pagePlugin(PORTAL, portal), pagePlugin(LIVE_VIEW, liveView), minifiedTools],
   },
   {
     ...shared,
@@ -73,8 +73,8 @@ export default defineConfig([
     deps: { alwaysBundle: ['p-limit', 'yocto-queue'], onlyBundle: ['p-limit', 'yocto-queue', ...SCHEMAS] },
     outputOptions: { chunkFileNames: 'shared/[name].cjs', codeSplitting: core, comments },
     plugins: [
-      portalPlugin('files', portal),
-      liveViewPlugin(liveView),
+      pagePlugin(PORTAL, portal),
+      pagePlugin(LIVE_VIEW, liveView),
       minifiedTools,
       licensePlugin({
         failOnUnlicensed: true,

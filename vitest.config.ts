@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { configDefaults, defineConfig } from 'vitest/config';
-import { bundlePage, LIVE_VIEW, liveViewPlugin, PORTAL, portalPlugin } from './src/picture/bundle.ts';
+import { bundlePage, LIVE_VIEW, PORTAL, pagePlugin } from './src/picture/bundle.ts';
 
 /** Played once in CI and not on every line of Node, because it runs in virtual time and no figure depends on the machine. */
 const ARENA = ['test/arena/{scenes,random}.test.ts'];
@@ -30,8 +30,8 @@ const source = (path: string) => fileURLToPath(new URL(`src/${path}`, import.met
 
 export default defineConfig({
   plugins: [
-    portalPlugin('memory', () => bundlePage(PORTAL, ['preact', 'valibot'])),
-    liveViewPlugin(() => bundlePage(LIVE_VIEW, ['preact'])),
+    pagePlugin(PORTAL, () => bundlePage(PORTAL, ['preact', 'valibot'])),
+    pagePlugin(LIVE_VIEW, () => bundlePage(LIVE_VIEW, ['preact'])),
   ],
   resolve: {
     // Examples import the package by its name and run against the sources.

@@ -13,6 +13,7 @@ const source = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta
 /** A page by its files, as paths below `src`. */
 interface PageFiles {
   readonly name: string;
+  readonly placeholder: string;
   readonly script: string;
   /** In their order. */
   readonly styles: readonly string[];
@@ -20,6 +21,7 @@ interface PageFiles {
 
 export const PORTAL: PageFiles = {
   name: 'the portal',
+  placeholder: 'sandbox/portal/built-page.ts',
   script: 'sandbox/portal/page/main.tsx',
   styles: [
     ...['sandbox/portal/page/styles/base.css', 'sandbox/portal/page/styles/controls.css', 'picture/picture.css'],
@@ -29,6 +31,7 @@ export const PORTAL: PageFiles = {
 
 export const LIVE_VIEW: PageFiles = {
   name: 'the live view',
+  placeholder: 'live-view/built-page.ts',
   script: 'live-view/page/main.tsx',
   styles: [...PORTAL.styles.slice(0, 4), 'live-view/page/live-view.css'],
 };
@@ -65,45 +68,18 @@ export async function bundlePage(files: PageFiles, onlyBundle: readonly string[]
   return { script: output[0].code, style, bundled };
 }
 
-/** @param into write `files` beside the module that reads them, or hold the texts in `memory`. */
-export function portalPlugin(into: 'files' | 'memory', page: () => Promise<Page>): Plugin {
-  return replacing('sandbox/portal/built.ts', async (emit) => {
-    const { script, style } = await page();
-    if (into === 'memory') return constants({ script, style }, (text) => `() => ${text}`);
-    const read = (fileName: string, text: string) => {
-      const url = `import.meta.ROLLUP_FILE_URL_${emit(`sandbox/portal/${fileName}`, text)}`;
-      return `() => readFileSync(new URL(${url}), 'utf8');`;
-    };
-    return [
-      "import { readFileSync } from 'node:fs';",
-      `export const script = ${read('portal.js', script)}`,
-      `export const style = ${read('portal.css', style)}`,
-    ].join('\n');
-  });
-}
-
-/** Always in memory: applications that mount the live view are bundled themselves, without files beside them. */
-export function liveViewPlugin(page: () => Promise<Page>): Plugin {
-  return replacing('live-view/built-page.ts', async () => {
-    const { script, style } = await page();
-    const { version } = JSON.parse(await readFile(source('../package.json'), 'utf8')) as { version: string };
-    return constants({ script, style, version }, (text) => text);
-  });
-}
-
-/** Loads other code in place of a module of ours. */
-function replacing(path: string, code: (emit: (fileName: string, text: string) => string) => Promise<string>): Plugin {
-  const replaced = source(path);
+/** Puts a page in place of its placeholder: as text, because an application that serves it may be bundled, without files beside it. */
+export function pagePlugin(files: PageFiles, page: () => Promise<Page>): Plugin {
+  const placeholder = source(files.placeholder);
   return {
-    name: path,
-    load(id) {
-      if (id !== replaced) return null;
-      return code((fileName, text) => this.emitFile({ type: 'asset', fileName, source: text }));
+    name: files.name,
+    async load(id) {
+      if (id !== placeholder) return null;
+      const { script, style } = await page();
+      const { version } = JSON.parse(await readFile(source('../package.json'), 'utf8')) as { version: string };
+      return Object.entries({ script, style, version })
+        .map(([name, text]) => `export const ${name} = ${JSON.stringify(text)};`)
+        .join('\n');
     },
   };
 }
-
-const constants = (texts: Record<string, string>, as: (literal: string) => string): string =>
-  Object.entries(texts)
-    .map(([name, text]) => `export const ${name} = ${as(JSON.stringify(text))};`)
-    .join('\n');

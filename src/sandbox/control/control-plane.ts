@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { portalAssets } from '../portal/assets.ts';
+import { PORTAL_ASSETS } from '../portal/assets.ts';
 import { readBody } from '../service/http-io.ts';
 import { PortGate } from '../service/port-gate.ts';
 import { isCallersProblem, NotFound } from '../state/problems.ts';
@@ -31,7 +31,6 @@ export class ControlPlane {
   readonly #rules: AccessRules;
   readonly #feed: Feed;
   readonly #gate: PortGate;
-  readonly #assets = portalAssets();
 
   constructor(context: ControlContext, feed: Feed, rules: AccessRules, unref: boolean) {
     this.#context = context;
@@ -100,7 +99,7 @@ export class ControlPlane {
   }
 
   #sendAsset(req: IncomingMessage, res: ServerResponse, path: string): void {
-    const asset = this.#assets.get(path);
+    const asset = PORTAL_ASSETS.get(path);
     if (!asset) {
       sendProblem(res, problem(404, 'not_found', 'no such path'));
     } else if (req.method !== 'GET' && req.method !== 'HEAD') {

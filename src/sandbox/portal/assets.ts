@@ -1,4 +1,4 @@
-import { script, style } from './built.ts';
+import { script, style } from './built-page.ts';
 
 const ICON =
   "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath d='M2 4h12M2 8h8M2 12h10' " +
@@ -29,22 +29,9 @@ export interface PortalAsset {
   readonly body: string;
 }
 
-/** The portal's files by path; nothing else is served. A file is read at its first request. */
-export function portalAssets(): Map<string, PortalAsset> {
-  return new Map([
-    ['/', { type: 'text/html; charset=utf-8', body: PAGE }],
-    ['/portal.js', readOnce('text/javascript; charset=utf-8', script)],
-    ['/portal.css', readOnce('text/css; charset=utf-8', style)],
-  ]);
-}
-
-function readOnce(type: string, read: () => string): PortalAsset {
-  let text: string | undefined;
-  return {
-    type,
-    get body() {
-      text ??= read();
-      return text;
-    },
-  };
-}
+/** The portal's files by path; nothing else is served. */
+export const PORTAL_ASSETS: ReadonlyMap<string, PortalAsset> = new Map([
+  ['/', { type: 'text/html; charset=utf-8', body: PAGE }],
+  ['/portal.js', { type: 'text/javascript; charset=utf-8', body: script }],
+  ['/portal.css', { type: 'text/css; charset=utf-8', body: style }],
+]);

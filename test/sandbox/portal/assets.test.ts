@@ -1,14 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
-import { rolldown } from 'rolldown';
 import { expect, it } from 'vitest';
-import { bundlePage, PORTAL, portalPlugin } from '../../../src/picture/bundle.ts';
+import { bundlePage, PORTAL } from '../../../src/picture/bundle.ts';
 import { startSandbox } from '../../../src/sandbox/index.ts';
-import { portalAssets } from '../../../src/sandbox/portal/assets.ts';
-import { ROOT } from '../../helpers/source-files.ts';
+import { PORTAL_ASSETS } from '../../../src/sandbox/portal/assets.ts';
 import { call } from '../client.ts';
 
 it('the portal serves the page, its script and its style sheet, each with its type', async () => {
@@ -25,36 +19,14 @@ it('the portal serves the page, its script and its style sheet, each with its ty
 });
 
 it('the page has nothing that the content security policy would refuse', () => {
-  const page = portalAssets().get('/')?.body ?? '';
+  const page = PORTAL_ASSETS.get('/')?.body ?? '';
   expect(page).not.toMatch(/<style|style=|<script(?![^>]* src="\/)|\son\w+=|https?:\/\/(?!www\.w3\.org\/)/);
 });
 
 it('the script of the page bundles no more than it uses: no Node module, nothing of the token plane', () => {
-  const script = portalAssets().get('/portal.js')?.body ?? '';
+  const script = PORTAL_ASSETS.get('/portal.js')?.body ?? '';
   expect(script).not.toMatch(/node:|createHmac|invalid_options/);
   expect(gzipSync(script).length).toBeLessThan(60_000);
-});
-
-it('the page is built into files beside the package, each read when it is first asked for, and once', async () => {
-  const home = mkdtempSync(join(tmpdir(), 'portal-'));
-  try {
-    const page = async () => ({ script: 'as built', style: '', bundled: [] });
-    const input = join(ROOT, 'src/sandbox/portal/assets.ts');
-    const build = await rolldown({ input, platform: 'node', plugins: [portalPlugin('files', page)] });
-    await build.write({ dir: home, entryFileNames: 'deep/assets.mjs' });
-    const built = (await import(pathToFileURL(join(home, 'deep/assets.mjs')).href)) as {
-      portalAssets: typeof portalAssets;
-    };
-    const bodyOf = (assets: ReturnType<typeof portalAssets>) => assets.get('/portal.js')?.body;
-    expect(bodyOf(built.portalAssets())).toBe('as built');
-    const assets = built.portalAssets();
-    writeFileSync(join(home, 'sandbox/portal/portal.js'), 'changed');
-    expect(bodyOf(assets)).toBe('changed');
-    writeFileSync(join(home, 'sandbox/portal/portal.js'), 'changed again');
-    expect(bodyOf(assets)).toBe('changed');
-  } finally {
-    rmSync(home, { recursive: true });
-  }
 });
 
 it('the script of the page bundles no package that is not named, and hands over the licence of each', async () => {
