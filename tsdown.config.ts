@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import type { Plugin } from 'rolldown';
 import { minify } from 'rolldown/utils';
 import { licensePlugin } from 'rolldown-license-plugin';
@@ -11,9 +12,11 @@ const liveView = once(() => bundlePage(LIVE_VIEW, ['preact']));
 // What checks and describes the JSON of the sandbox: bundled, so that it costs no user of the library a dependency.
 const SCHEMAS = ['valibot', '@valibot/to-json-schema'];
 
-const ENTRY_POINTS = [
+const SANDBOX = 'src/sandbox/index.ts';
+
+const OTHER_ENTRY_POINTS = [
   'src/index.ts',
-  'src/{sandbox,redis,otel,live-view}/index.ts',
+  'src/{redis,otel,live-view}/index.ts',
   'src/otel/{instrumentation,prom-client}.ts',
   'src/adapters/*.ts',
 ];
@@ -39,11 +42,29 @@ function isTool(moduleIds: string[]): boolean {
   return own.length > 0 && own.every((folder) => ['sandbox', 'cli', 'picture'].includes(folder));
 }
 
+/**
+ * Stores once what need not differ between the two builds. The declarations: one class in both, so that its objects fit either.
+ * The sandbox: as CommonJS, since only an application's own code needs to be what a bundler can shake.
+ */
+const fromCommonJs: Plugin = {
+  name: 'from-common-js',
+  resolveId: (id) => (id.endsWith('/sandbox/index.ts') ? { id: 'owner-token-registry/sandbox', external: true } : null),
+  generateBundle(_options, bundle) {
+    const modules = Object.values(bundle).filter(
+      (file) => file.type === 'chunk' && file.isEntry && file.exports.length > 0,
+    );
+    const declarations = modules.map(({ fileName }) => fileName.replace(/js$/, 'd.ts'));
+    for (const fileName of [...declarations, 'sandbox/index.d.ts', 'sandbox/index.js']) {
+      const [name] = basename(fileName).split('.');
+      this.emitFile({ type: 'asset', fileName, source: `export * from './${name}.cjs';\n` });
+    }
+  },
+};
+
 const shared = {
   platform: 'node',
   target: 'node20.19',
   fixedExtension: false,
-  dts: true,
   hash: false,
 } satisfies UserConfig;
 
@@ -59,17 +80,19 @@ const comments = { legal: true, annotation: true, jsdoc: false };
 export default defineConfig([
   {
     ...shared,
-    entry: [...ENTRY_POINTS, 'src/cli/main.ts'],
+    entry: [...OTHER_ENTRY_POINTS, 'src/cli/main.ts'],
     format: 'esm',
-    deps: { onlyBundle: SCHEMAS },
+    deps: { onlyBundle: [] },
     outputOptions: { chunkFileNames: 'shared/[name].js', codeSplitting: core, comments },
-    plugins: [pagePlugin(PORTAL, portal), pagePlugin(LIVE_VIEW, liveView), minifiedTools],
+    dts: false,
+    plugins: [pagePlugin(LIVE_VIEW, liveView), minifiedTools, fromCommonJs],
   },
   {
     ...shared,
-    entry: ENTRY_POINTS,
+    entry: [SANDBOX, ...OTHER_ENTRY_POINTS],
     copy: 'src/edge.cjs',
     format: 'cjs',
+    dts: true,
     deps: { alwaysBundle: ['p-limit', 'yocto-queue'], onlyBundle: ['p-limit', 'yocto-queue', ...SCHEMAS] },
     outputOptions: { chunkFileNames: 'shared/[name].cjs', codeSplitting: core, comments },
     plugins: [
