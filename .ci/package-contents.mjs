@@ -2,16 +2,16 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { statSync } from 'node:fs';
 
-const MAX_PACKED_BYTES = 600_000;
+/** Unpacked: with the dependencies, which take 4.56 MB, it is at most 6 MB. */
+const MAX_BYTES = 1_400_000;
 const tarball = process.argv[2];
 const files = execFileSync('tar', ['-tzf', tarball], { encoding: 'utf8' }).trim().split('\n').sort();
 const manifest = JSON.parse(execFileSync('tar', ['-xzOf', tarball, 'package/package.json'], { encoding: 'utf8' }));
-const bytes = statSync(tarball).size;
+const bytes = execFileSync('tar', ['-xzOf', tarball], { maxBuffer: 10 * MAX_BYTES }).length;
 
-console.log(`${files.length} files, ${bytes} bytes packed`);
-assert.ok(bytes <= MAX_PACKED_BYTES, `packed size over ${MAX_PACKED_BYTES} bytes`);
+console.log(`${files.length} files, ${bytes} bytes`);
+assert.ok(bytes <= MAX_BYTES, `larger than ${MAX_BYTES} bytes`);
 assert.deepEqual(Object.keys(manifest.dependencies).sort(), ['lru-cache', 'p-limit', 'pino']);
 assert.equal(manifest.bundleDependencies ?? manifest.bundledDependencies, undefined);
 assert.deepEqual(
@@ -22,7 +22,7 @@ for (const script of ['preinstall', 'install', 'postinstall', 'prepare']) {
   assert.equal(manifest.scripts?.[script], undefined, `${script} would run on the user's machine`);
 }
 const allowed =
-  /^package\/(dist\/.*\.(c?js|d\.c?ts|txt|html|css|svg|json|ya?ml)|docs\/.*\.(md|[cm]js|svg|png|json|yaml)|package\.json|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE)$/;
+  /^package\/(dist\/.*\.(c?js|d\.c?ts|txt|html|css|svg|json|ya?ml)|docs\/.*\.(md|[cm]js|svg|png|json|yaml)|package\.json|(README|CHANGELOG|SECURITY)\.md|LICENSE)$/;
 assert.deepEqual(
   files.filter((path) => !allowed.test(path)),
   [],
