@@ -62,7 +62,7 @@ export function goalsOf(run) {
       what: 'CPU time of a cold owner over `fetch`, relative to the leanest other library over `fetch` (16, 64 at once)',
       values: toLeanest(run),
       atMost: [1.2, '×'],
-      why: 'each request needs an `AbortController` of its own, so that its deadline can end it',
+      why: 'a third of what it takes beyond bare `fetch` is the `AbortController` that lets its deadline end the request',
     }),
     goal({
       what: 'Allocation per cold request, beyond that of a bare request',
