@@ -75,9 +75,18 @@ export class OwnerTable {
     for (const slot of this.#withToken?.slots() ?? []) if (!slot.trouble?.failure) yield slot;
   }
 
-  /** What a hit returns: the token's promise, if the token is certainly fresh at this second of the timeline. */
-  freshToken(accessKey: string, second: number): Promise<AccessToken> | undefined {
-    return this.#withToken?.freshToken(accessKey, second);
+  /** Where the owner's token is, if it is certainly fresh at this second of the timeline. Valid until any change. */
+  indexOfFresh(accessKey: string, second: number): number | undefined {
+    return this.#withToken?.indexOfFresh(accessKey, second);
+  }
+
+  /** What a hit returns. */
+  tokenAt(index: number): Promise<AccessToken> {
+    return (this.#withToken as SlotCache).tokenAt(index);
+  }
+
+  slotAt(index: number): Slot {
+    return (this.#withToken as SlotCache).slotAt(index);
   }
 
   /** The slot; counts as a use in the LRU order. */
@@ -239,11 +248,19 @@ export class SlotCache {
     return this.#indexes.size;
   }
 
-  /** The token's promise, if the token is certainly fresh at this second of the timeline. Counts as a use in the LRU order. */
-  freshToken(accessKey: string, second: number): Promise<AccessToken> | undefined {
+  /** Of a token that is certainly fresh at this second of the timeline. Counts as a use in the LRU order. */
+  indexOfFresh(accessKey: string, second: number): number | undefined {
     const index = this.#indexes.get(accessKey);
-    if (index === undefined) return undefined;
-    return second < (this.#freshUntilSeconds[index] as number) ? this.#promises[index] : undefined;
+    return index !== undefined && second < (this.#freshUntilSeconds[index] as number) ? index : undefined;
+  }
+
+  /** The promise of the token. */
+  tokenAt(index: number): Promise<AccessToken> {
+    return this.#promises[index] as Promise<AccessToken>;
+  }
+
+  slotAt(index: number): Slot {
+    return this.#slots[index] as Slot;
   }
 
   /** The slot; counts as a use in the LRU order. */

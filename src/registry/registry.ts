@@ -112,13 +112,12 @@ export class OwnerTokenRegistry implements AsyncDisposable {
       // Before the lookup: the CPU completes all earlier loads before it reads the clock, so the other order would wait for
       // the cache misses of the lookup.
       const second = this.#time.seconds();
-      const token = this.#owners.freshToken(accessKey, second);
-      if (!token) return this.#answer(accessKey, signal);
+      const index = this.#owners.indexOfFresh(accessKey, second);
+      if (index === undefined) return this.#answer(accessKey, signal);
+      // Before the report, whose subscriber may drop the token.
+      const token = this.#owners.tokenAt(index);
       this.#counts.hits++;
-      if (this.#diagnostics.hasLookupSubscribers) {
-        // Only here, because a hit does not need the slot.
-        this.#diagnostics.lookup(this.#owners.peek(accessKey) as Slot, 'serve');
-      }
+      if (this.#diagnostics.hasLookupSubscribers) this.#diagnostics.lookup(this.#owners.slotAt(index), 'serve');
       return token;
     } catch (error) {
       return Promise.reject(error);

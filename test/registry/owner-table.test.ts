@@ -117,7 +117,12 @@ class Stage {
   }
 
   async valueOf(accessKey: string, second = 1_000): Promise<string | undefined> {
-    return (await this.cache.freshToken(accessKey, second))?.value;
+    return (await this.hit(accessKey, second))?.value;
+  }
+
+  hit(accessKey: string, second: number): Promise<AccessToken> | undefined {
+    const index = this.cache.indexOfFresh(accessKey, second);
+    return index === undefined ? undefined : this.cache.tokenAt(index);
   }
 }
 
@@ -158,9 +163,9 @@ describe('the cache of slots', () => {
   it('the cache of slots returns the same promise for every hit', () => {
     const stage = new Stage(1);
     stage.store('a');
-    const token = stage.cache.freshToken('a', 1_000);
+    const token = stage.hit('a', 1_000);
     expect(token).toBeInstanceOf(Promise);
-    expect(stage.cache.freshToken('a', 1_001)).toBe(token);
+    expect(stage.hit('a', 1_001)).toBe(token);
   });
 
   it('the cache of slots returns the new token after a refresh, and none after a rejection', async () => {
@@ -177,7 +182,7 @@ describe('the cache of slots', () => {
   it('the cache of slots evicts the least recently used owner, and reuses its index', async () => {
     const stage = new Stage(3);
     for (const owner of ['a', 'b', 'c']) stage.store(owner);
-    void stage.cache.freshToken('a', 1_000);
+    void stage.hit('a', 1_000);
     stage.cache.use('b');
     stage.cache.peek('c');
     for (const owner of ['d', 'e', 'f', 'g']) stage.store(owner);
