@@ -75,12 +75,12 @@ export class OwnerTable {
     for (const slot of this.#withToken?.slots() ?? []) if (!slot.trouble?.failure) yield slot;
   }
 
-  /** Where the owner's token is, if it is certainly fresh at this second of the timeline. Valid until any change. */
+  /** The index of the owner's token, if it is certainly fresh at this second of the timeline. Valid until the table changes. */
   indexOfFresh(accessKey: string, second: number): number | undefined {
     return this.#withToken?.indexOfFresh(accessKey, second);
   }
 
-  /** What a hit returns. */
+  /** What a hit returns: the promise of the token at this index. */
   tokenAt(index: number): Promise<AccessToken> {
     return (this.#withToken as SlotCache).tokenAt(index);
   }
@@ -248,13 +248,12 @@ export class SlotCache {
     return this.#indexes.size;
   }
 
-  /** Of a token that is certainly fresh at this second of the timeline. Counts as a use in the LRU order. */
+  /** The index of the owner's token, if it is certainly fresh at this second of the timeline. Counts as a use in the LRU order. */
   indexOfFresh(accessKey: string, second: number): number | undefined {
     const index = this.#indexes.get(accessKey);
     return index !== undefined && second < (this.#freshUntilSeconds[index] as number) ? index : undefined;
   }
 
-  /** The promise of the token. */
   tokenAt(index: number): Promise<AccessToken> {
     return this.#promises[index] as Promise<AccessToken>;
   }
