@@ -12,9 +12,8 @@ const liveView = once(() => bundlePage(LIVE_VIEW, ['preact']));
 // What checks and describes the JSON of the sandbox: bundled, so that it costs no user of the library a dependency.
 const SCHEMAS = ['valibot', '@valibot/to-json-schema'];
 
-const SANDBOX = 'src/sandbox/index.ts';
-
-const OTHER_ENTRY_POINTS = [
+/** Entry points that are built as ES modules and as CommonJS. */
+const BUILT_TWICE = [
   'src/index.ts',
   'src/{redis,otel,live-view}/index.ts',
   'src/otel/{instrumentation,prom-client}.ts',
@@ -43,8 +42,8 @@ function isTool(moduleIds: string[]): boolean {
 }
 
 /**
- * Stores once what need not differ between the two builds. The declarations: one class in both, so that its objects fit either.
- * The sandbox: as CommonJS, since only an application's own code needs to be what a bundler can shake.
+ * Re-exports from CommonJS what is stored once: the declarations, so that objects of one build fit the other's types, and the
+ * sandbox, which nobody needs tree-shaken.
  */
 const fromCommonJs: Plugin = {
   name: 'from-common-js',
@@ -72,15 +71,15 @@ const shared = {
 const comments = { legal: true, annotation: true, jsdoc: false };
 
 /**
- * Two builds of each entry point, laid out as in `src/`, with what several of them share in `dist/shared/`: ES modules for
- * Node and bundlers, CommonJS for what cannot `require()` an ES module (Jest, TypeScript's older resolvers). The three
+ * Two builds, laid out as in `src/`, with what several entry points share in `dist/shared/`: ES modules for Node and
+ * bundlers, CommonJS for what cannot `require()` an ES module (Jest, TypeScript's older resolvers). The three
  * `dependencies` stay imports, except that the CommonJS build bundles p-limit, which is an ES module only. The build
  * fails on any other package that would be bundled.
  */
 export default defineConfig([
   {
     ...shared,
-    entry: [...OTHER_ENTRY_POINTS, 'src/cli/main.ts'],
+    entry: [...BUILT_TWICE, 'src/cli/main.ts'],
     format: 'esm',
     deps: { onlyBundle: [] },
     outputOptions: { chunkFileNames: 'shared/[name].js', codeSplitting: core, comments },
@@ -89,7 +88,7 @@ export default defineConfig([
   },
   {
     ...shared,
-    entry: [SANDBOX, ...OTHER_ENTRY_POINTS],
+    entry: [...BUILT_TWICE, 'src/sandbox/index.ts'],
     copy: 'src/edge.cjs',
     format: 'cjs',
     dts: true,

@@ -1,4 +1,4 @@
-/** A placeholder for the page's script and style sheet, which `bundle.ts` puts in its place: in the package and in tests. */
+/** A placeholder: in the package and in tests, `picture/bundle.ts` puts the built page in its place. */
 
 export const script = "document.querySelector('#live-view').textContent = 'The page is not built: run npm run build.';";
 
