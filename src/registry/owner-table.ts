@@ -75,7 +75,7 @@ export class OwnerTable {
     for (const slot of this.#withToken?.slots() ?? []) if (!slot.trouble?.failure) yield slot;
   }
 
-  /** The index of the owner's token, if it is certainly fresh at this second of the timeline. Valid until the table changes. */
+  /** The index of the owner's token, if it is certainly fresh at this second of the timeline. Valid until a change. */
   indexOfFresh(accessKey: string, second: number): number | undefined {
     return this.#withToken?.indexOfFresh(accessKey, second);
   }
@@ -248,7 +248,7 @@ export class SlotCache {
     return this.#indexes.size;
   }
 
-  /** The index of the owner's token, if it is certainly fresh at this second of the timeline. Counts as a use in the LRU order. */
+  /** The index of the owner's token, if it is certainly fresh at this second of the timeline; a use in the LRU order. */
   indexOfFresh(accessKey: string, second: number): number | undefined {
     const index = this.#indexes.get(accessKey);
     return index !== undefined && second < (this.#freshUntilSeconds[index] as number) ? index : undefined;
