@@ -3,6 +3,9 @@
 /** The range of JavaScript dates. */
 const MAX_DATE_MS = 8.64e15;
 
+/** Header and claims are JSON objects, and base64url encodes `{` with a first `e`: most opaque tokens are never decoded. */
+const JWT = /^e[\w-]+\.(e[\w-]+)\.[\w-]*$/;
+
 /**
  * The `iat` and `exp` of a JWT, each undefined if it cannot be read; undefined if the token is not a JWT. Never throws. The
  * claims are unverified, so use them only to trust a token less.
@@ -12,7 +15,7 @@ const MAX_DATE_MS = 8.64e15;
 export function jwtTimes(
   token: string,
 ): { readonly issuedAtMs: number | undefined; readonly expiresAtMs: number | undefined } | undefined {
-  const encoded = /^[\w-]+\.([\w-]+)\.[\w-]*$/.exec(token)?.[1];
+  const encoded = JWT.exec(token)?.[1];
   if (encoded === undefined) return undefined;
   try {
     const claims: object = JSON.parse(Buffer.from(encoded, 'base64url').toString('utf8'));
