@@ -4,7 +4,7 @@
  * of the registry's work on a request. The sources of this package listen to the {@link Cancellation} itself.
  */
 
-import { type Clock, startTimer } from './clock.ts';
+import { type Clock, startTimer, stopTimer, type Timer } from './clock.ts';
 import { OwnerTokenError } from './errors.ts';
 
 /** The part of an `AbortSignal` that is enough to listen to it. */
@@ -88,12 +88,12 @@ export class Deadline {
   onEnd: ((reason: Error) => void) | undefined;
   readonly #outer: Cancellable | undefined;
   readonly #onAbort = (): void => this.#end(new OwnerTokenError('closed', 'the token request was aborted'));
-  readonly #cancelTimer: () => void;
+  readonly #timer: Timer;
 
   /** Starts at once; `outer` ends it too. */
   constructor(clock: Clock, timeoutMs: number, outer: Cancellable | undefined) {
     this.#outer = outer;
-    this.#cancelTimer = startTimer(clock, () => this.#end(timeoutError()), timeoutMs);
+    this.#timer = startTimer(clock, () => this.#end(timeoutError()), timeoutMs);
     outer?.addEventListener('abort', this.#onAbort);
     // An already aborted signal does not notify new listeners.
     if (outer?.aborted) this.#onAbort();
@@ -110,7 +110,7 @@ export class Deadline {
 
   /** Removes the timer and the listener. Must be called when the request is done. */
   cancel(): void {
-    this.#cancelTimer();
+    stopTimer(this.#timer);
     this.#outer?.removeEventListener('abort', this.#onAbort);
   }
 

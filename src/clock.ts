@@ -87,7 +87,7 @@ export function elapsedMs(since: Instant, now: Instant): number {
  */
 export class Time {
   /** {@link startTimer} on this clock. */
-  readonly startTimer: (fn: () => void, ms: number) => () => void;
+  readonly startTimer: (fn: () => void, ms: number) => Timer;
   readonly #clock: Clock | undefined;
   #wallOffsetMs = 0;
   #monotonicOffsetMs = Number.NaN;
@@ -142,20 +142,22 @@ export function onWallClock(monotonicMs: number, now: Instant): number {
   return now.wallMs + Math.ceil(Math.max(0, monotonicMs - now.monotonicMs));
 }
 
+/** One of Node's timers, or what cancels a timer of a given clock. */
+export type Timer = NodeJS.Timeout | (() => void);
+
 /**
  * Calls `fn` once, `ms` milliseconds (monotonic) from now, but at the latest after 24.8 days: by the given clock, or by real
  * timers if it has none.
- *
- * @returns what cancels it.
  */
-export function startTimer(clock: Clock | undefined, fn: () => void, ms: number): () => void {
-  if (clock?.setTimeout) {
-    const cancel: unknown = clock.setTimeout(fn, ms);
-    // In JavaScript `setTimeout: (fn, ms) => setTimeout(fn, ms)` is easily written, and only fails when it is cancelled.
-    return typeof cancel === 'function' ? () => void cancel() : () => clearTimeout(cancel as NodeJS.Timeout);
-  }
-  const timer = setTimeout(fn, Math.min(ms, MAX_TIMER_MS));
-  return () => clearTimeout(timer);
+export function startTimer(clock: Clock | undefined, fn: () => void, ms: number): Timer {
+  return clock?.setTimeout ? clock.setTimeout(fn, ms) : setTimeout(fn, Math.min(ms, MAX_TIMER_MS));
+}
+
+/** Cancels the timer, if there is one and it has not fired yet. */
+export function stopTimer(timer: Timer | undefined): void {
+  if (typeof timer === 'function') timer();
+  // In JavaScript `setTimeout: (fn, ms) => setTimeout(fn, ms)` is easily written, and only fails when it is cancelled.
+  else clearTimeout(timer);
 }
 
 /** Waits until a promise settles, but at most `ms`, which may be negative. Rejects if the promise does in time. */
@@ -163,8 +165,8 @@ export function settledWithin(time: Time, ms: number, promise: Promise<unknown>)
   return new Promise((resolve, reject) => {
     // Without a timer where there is nothing to wait for: a test may have faked timers.
     if (ms <= 0) void nextTurn().then(resolve);
-    const cancel = ms > 0 ? time.startTimer(resolve, ms) : () => {};
-    promise.finally(cancel).then(() => resolve(), reject);
+    const timer = ms > 0 ? time.startTimer(resolve, ms) : undefined;
+    promise.finally(() => stopTimer(timer)).then(() => resolve(), reject);
   });
 }
 

@@ -1,5 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { elapsedMs, type Instant, onWallClock, settledWithin, startTimer, systemClock, Time } from '../src/clock.ts';
+import {
+  elapsedMs,
+  type Instant,
+  onWallClock,
+  settledWithin,
+  startTimer,
+  stopTimer,
+  systemClock,
+  Time,
+} from '../src/clock.ts';
 import { machine } from './helpers/instants.ts';
 import { ManualClock } from './helpers/manual-clock.ts';
 import { seeded } from './helpers/seeded.mjs';
@@ -79,12 +88,12 @@ describe('a timer', () => {
   it('a timer is cancelled, although the clock returns what Node’s own setTimeout does', () => {
     const fn = vi.fn();
     const clock = { ...systemClock, setTimeout: (called: () => void, ms: number) => setTimeout(called, ms) as never };
-    const cancel = startTimer(clock, fn, 10);
-    cancel();
-    cancel();
+    const timer = startTimer(clock, fn, 10);
+    stopTimer(timer);
+    stopTimer(timer);
     vi.advanceTimersByTime(10);
     expect(fn).not.toHaveBeenCalled();
-    startTimer({ ...systemClock, setTimeout: () => undefined as never }, fn, 10)();
+    stopTimer(startTimer({ ...systemClock, setTimeout: () => undefined as never }, fn, 10));
   });
 });
 

@@ -12,7 +12,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { startTimer } from '../clock.ts';
+import { startTimer, stopTimer, type Timer } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import type { OwnerReport } from '../registry/reports.ts';
 import { isForeign, refusalOf, SECURITY_HEADERS } from './access.ts';
@@ -35,7 +35,7 @@ export class LiveView {
   readonly #recorder: Recorder;
   readonly #viewers = new Set<Viewer>();
   readonly #id = randomUUID();
-  #cancelTimer = () => {};
+  #timer: Timer | undefined;
 
   constructor(registries: readonly ViewedRegistry[], options: LiveViewOptions) {
     this.#registries = registries;
@@ -91,7 +91,7 @@ export class LiveView {
     viewer.send(`retry: 1000\n\n${eventOf(this.#firstFrame(version))}`);
     return () => {
       if (!this.#viewers.delete(viewer) || this.#viewers.size > 0) return;
-      this.#cancelTimer();
+      stopTimer(this.#timer);
       this.#recorder.stop();
     };
   }
@@ -108,7 +108,7 @@ export class LiveView {
   }
 
   #schedule(): void {
-    this.#cancelTimer = startTimer(
+    this.#timer = startTimer(
       this.#options.clock,
       () => {
         this.#schedule();

@@ -3,7 +3,7 @@
  * Calls take them in order.
  */
 
-import { type Clock, startTimer } from '../clock.ts';
+import { type Clock, startTimer, stopTimer, type Timer } from '../clock.ts';
 
 /** One call's place in the line for a send time. */
 export interface Turn {
@@ -18,7 +18,7 @@ export class Pace {
   readonly #intervalMs: () => number;
   readonly #line = new Set<Turn>();
   #nextAtMs = Number.NEGATIVE_INFINITY;
-  #cancel = () => {};
+  #timer: Timer | undefined;
 
   /** @param intervalMs the time between two requests of this replica. */
   constructor(clock: Clock, intervalMs: () => number) {
@@ -41,11 +41,11 @@ export class Pace {
   }
 
   #serve(): void {
-    this.#cancel();
+    stopTimer(this.#timer);
     for (const turn of this.#line) {
       const nowMs = this.#clock.monotonic();
       if (nowMs < this.#nextAtMs) {
-        this.#cancel = startTimer(this.#clock, () => this.#serve(), this.#nextAtMs - nowMs);
+        this.#timer = startTimer(this.#clock, () => this.#serve(), this.#nextAtMs - nowMs);
         return;
       }
       this.#nextAtMs = nowMs + this.#intervalMs();

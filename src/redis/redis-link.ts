@@ -12,7 +12,7 @@
  * closes the circuit: it writes, so reads that succeed while writes fail prove nothing.
  */
 
-import { type Clock, nextTurn, startTimer } from '../clock.ts';
+import { type Clock, nextTurn, startTimer, stopTimer } from '../clock.ts';
 import type { RedisPort } from './ports.ts';
 import type { RecordScript } from './record-scripts.ts';
 import { ServerTime } from './server-time.ts';
@@ -149,7 +149,8 @@ function within<T>(work: Promise<T>, ms: number, clock: Clock): Promise<T | 'tim
       await nextTurn();
       resolve('timeout');
     };
-    void work.then(resolve).then(startTimer(clock, () => void timeOut(), ms));
+    const timer = startTimer(clock, () => void timeOut(), ms);
+    void work.then(resolve).then(() => stopTimer(timer));
   });
 }
 

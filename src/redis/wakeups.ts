@@ -7,7 +7,7 @@
  * process that waits until the last has left. A script publishes on the channels that the waiting followers listen to.
  */
 
-import { type Clock, startTimer } from '../clock.ts';
+import { type Clock, startTimer, stopTimer } from '../clock.ts';
 import type { RedisPort } from './ports.ts';
 
 /**
@@ -80,12 +80,12 @@ export class Wakeups {
       endSleep();
     };
     const sleep = async (ms: number) => {
-      const cancel = startTimer(clock, wake, ms);
+      const timer = startTimer(clock, wake, ms);
       await new Promise<void>((resolve) => {
         endSleep = resolve;
         if (isWoken) resolve();
       });
-      cancel();
+      stopTimer(timer);
       isWoken = false;
     };
     signal.addEventListener('abort', wake);

@@ -5,7 +5,7 @@
 
 import { AsyncContext } from '../async-context.ts';
 import type { Cancellation } from '../cancellation.ts';
-import type { Instant } from '../clock.ts';
+import type { Instant, Timer } from '../clock.ts';
 import { OwnerTokenError, type OwnerTokenErrorCode } from '../errors.ts';
 import type { AccessToken } from '../token.ts';
 import type { Slot } from './slot.ts';
@@ -58,8 +58,8 @@ export class Flight {
   resends = 0;
   /** Cancels the call of the source; set once it is sent. */
   abort: Cancellation | undefined;
-  /** Cancels its timer: the time limit of the source, the delay of a retry, or the rest of `maxQueueMs`. */
-  cancelTimer: (() => void) | undefined;
+  /** The time limit of the source, the delay of a retry, or the rest of `maxQueueMs`. */
+  timer: Timer | undefined;
   /** The wait of a sent request for a new permit, and what ends it. */
   permitWait: Promise<void> | undefined;
   resume: (() => void) | undefined;

@@ -4,7 +4,7 @@
  */
 
 import { Cancellation } from '../cancellation.ts';
-import { type Instant, inSlices, nextTurn, settledWithin, type Time } from '../clock.ts';
+import { type Instant, inSlices, nextTurn, settledWithin, stopTimer, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import type { OwnerTokenError } from '../errors.ts';
 import type { Circuit } from '../failures/blame.ts';
@@ -144,7 +144,7 @@ export class Requests implements Handler, OutcomeHandler {
   async #callAgain(call: SourceCall, now: Instant): Promise<void> {
     const { flight, abort, deniedBefore } = call;
     if (deniedBefore) throw deniedBefore;
-    flight.cancelTimer?.();
+    stopTimer(flight.timer);
     const error = errorOf(flight, 'token_rejected', 'the service re-issued a token that was reported as rejected', now);
     this.#diagnostics.requestFailed(call.message, error);
     abort.throwIfAborted();
@@ -254,7 +254,7 @@ export class Requests implements Handler, OutcomeHandler {
   #end(flight: Flight, now?: Instant): boolean {
     const { queue } = this.scheduler;
     flight.phase = 'ended';
-    flight.cancelTimer?.();
+    stopTimer(flight.timer);
     const wasCurrent = this.#owners.detach(flight);
     queue.move(flight, undefined);
     if (flight.trialRound !== undefined && this.scheduler.endTrial(flight)) {
@@ -332,7 +332,7 @@ export class Requests implements Handler, OutcomeHandler {
     const now = this.#time.now();
     this.#waiters.reject(flight, closedError(flight.slot.owner, now));
     // A source that never settles must not keep the process alive.
-    flight.cancelTimer?.();
+    stopTimer(flight.timer);
     if (phase === 'sent') {
       this.scheduler.queue.move(flight, 'released');
       abort?.abort(closedError(undefined, now));

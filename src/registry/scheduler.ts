@@ -5,7 +5,7 @@
  */
 
 import { AsyncContext } from '../async-context.ts';
-import { type Instant, nextTurn, type Time } from '../clock.ts';
+import { type Instant, nextTurn, stopTimer, type Time, type Timer } from '../clock.ts';
 import type { Diagnostics, ReportedRequest } from '../diagnostics.ts';
 import type { OwnerTokenError } from '../errors.ts';
 import { type Circuit, mayStart, refusingCircuit, trialDueAtMs } from '../failures/blame.ts';
@@ -63,9 +63,9 @@ export class Scheduler {
   readonly #handler: Handler;
   /** The circuit that was reported last. */
   #reported: Circuit | undefined;
-  /** The timer that wakes the scheduler at {@link Scheduler.#wakeAtMs} or earlier, and what cancels it. */
-  #wakeAtMs = 0;
-  #cancelWake: (() => void) | undefined;
+  /** The timer that wakes the scheduler at {@link Scheduler.#wakeAtMs} or earlier. */
+  #wakeAtMs = Number.POSITIVE_INFINITY;
+  #wakeTimer: Timer | undefined;
   #started = 0;
   #isClosed = false;
   #blocks = 0;
@@ -135,7 +135,7 @@ export class Scheduler {
   }
 
   #start(flight: Flight, now: Instant): void {
-    if (flight.phase === 'queued') flight.cancelTimer?.();
+    if (flight.phase === 'queued') stopTimer(flight.timer);
     flight.number = ++this.#started;
     flight.startedAtMs = now.monotonicMs;
     this.step({ kind: 'sent' }, now);
@@ -172,16 +172,16 @@ export class Scheduler {
     }
     const isNever = wakeAtMs === Number.POSITIVE_INFINITY;
     // A timer that fires too early wakes the scheduler once for nothing, which costs less than restarting it each time.
-    if (this.#cancelWake && wakeAtMs >= this.#wakeAtMs && !isNever) return;
-    this.#cancelWake?.();
+    if (wakeAtMs >= this.#wakeAtMs && !isNever) return;
+    stopTimer(this.#wakeTimer);
     this.#wakeAtMs = wakeAtMs;
     // Rounded up: with fractions, rounding errors would make the timer fire too early again and again.
     const inMs = Math.max(0, Math.ceil(wakeAtMs - now.monotonicMs));
-    this.#cancelWake = isNever ? undefined : this.#time.startTimer(() => this.#wake(), inMs);
+    this.#wakeTimer = isNever ? undefined : this.#time.startTimer(() => this.#wake(), inMs);
   }
 
   #wake(): void {
-    this.#cancelWake = undefined;
+    this.#wakeAtMs = Number.POSITIVE_INFINITY;
     const now = this.#time.now();
     // What is left after one slice is overdue too, so the next timer fires at once.
     for (let left = SLICE; left > 0; left--) {
@@ -215,18 +215,18 @@ export class Scheduler {
 
   /** Queues a failed request again after a moment. It keeps its callers. */
   retryLater(flight: Flight, afterMs: number): void {
-    flight.cancelTimer?.();
+    stopTimer(flight.timer);
     flight.phase = 'queued';
     flight.abort = undefined;
     flight.resends++;
     this.queue.move(flight, 'retrying');
-    flight.cancelTimer = this.#time.startTimer(() => {
+    flight.timer = this.#time.startTimer(() => {
       const now = this.#time.now();
       const leftMs = flight.queuedAtMs + this.#settings.maxQueueMs - now.monotonicMs;
       const giveUp = () => this.#handler.failWaiting(flight, this.#overdue(flight, this.#time.now()));
       if (leftMs <= 0) return giveUp();
       // Has its own timer, because `longestWaiting` reads only the first of each lane, and this request joins at the end.
-      flight.cancelTimer = this.#time.startTimer(giveUp, leftMs);
+      flight.timer = this.#time.startTimer(giveUp, leftMs);
       this.queue.enqueue(flight, laneOf(flight.slot));
       this.startNext(now);
     }, afterMs);
@@ -333,7 +333,7 @@ export class Scheduler {
   /** Starts no further request. Returns all requests that have not ended. */
   close(): Flight[] {
     this.#isClosed = true;
-    this.#cancelWake?.();
+    stopTimer(this.#wakeTimer);
     return [...this.queue];
   }
 }

@@ -131,7 +131,7 @@ export function callSource(
     isSettled = true;
   };
   // Before the call, in which the registry may be closed.
-  flight.cancelTimer = time.startTimer(() => {
+  flight.timer = time.startTimer(() => {
     const problem = `the token source did not settle within ${requestTimeoutMs} ms (requestTimeoutMs)`;
     abort.abort(new DOMException(problem, 'TimeoutError'));
     failed(new OwnerTokenError('endpoint_unavailable', problem));

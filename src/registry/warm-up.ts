@@ -6,7 +6,7 @@
  */
 
 import pLimit from 'p-limit';
-import { nextTurn, type Time } from '../clock.ts';
+import { nextTurn, stopTimer, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import { isOwnerTokenError } from '../errors.ts';
 import { OptionCheck } from '../option-check.ts';
@@ -155,11 +155,11 @@ function obtainer({ tokens, time }: WarmUpParts, signal: AbortSignal, waits: Set
   const wait = (ms: number) =>
     new Promise<void>((resolve) => {
       const end = () => {
-        cancel();
+        stopTimer(timer);
         waits.delete(end);
         resolve();
       };
-      const cancel = time.startTimer(end, ms);
+      const timer = time.startTimer(end, ms);
       waits.add(end);
     });
   return async (accessKey: string): Promise<unknown> => {
