@@ -1,23 +1,24 @@
 /**
- * Reads properties of objects that others made, such as options, without those of `Object.prototype`: a dependency with a
+ * Reads properties of what others made, such as options and responses, without those of `Object.prototype`: a dependency with a
  * prototype pollution defect lets a request add properties there, which every object then seems to have.
  */
 
-/** Several properties, each as {@link property} reads it. */
-export function properties(from: object, ...names: string[]): unknown[] {
-  // Each value replaces its name, because V8 makes room for 16 more elements in an array that grows.
-  const values: unknown[] = names;
-  for (let at = 0; at < names.length; at++) {
-    const name = names[at] as string;
-    const isInherited = name in Object.prototype && !Object.hasOwn(from, name);
-    values[at] = isInherited ? undefined : (from as Record<string, unknown>)[name];
-  }
-  return values;
+/** A property of an object itself, or of its class, such as an accessor; undefined if `from` is not an object. */
+export function property(from: unknown, name: string): unknown {
+  if (typeof from !== 'object' || from === null) return undefined;
+  const isInherited = name in Object.prototype && !Object.hasOwn(from, name);
+  return isInherited ? undefined : (from as Record<string, unknown>)[name];
 }
 
-/**
- * A property of the object itself, or of its class, such as an accessor. Undefined if only `Object.prototype` has it.
- */
-export function property(from: object, name: string): unknown {
-  return properties(from, name)[0];
+/** To read several properties, each as {@link property} does: `from` itself, or a copy if `Object.prototype` has one of the names. */
+export function properties<K extends string>(from: unknown, names: readonly K[]): { readonly [name in K]?: unknown } {
+  if (typeof from !== 'object' || from === null) return copyOf(from, names);
+  for (let at = 0; at < names.length; at++) {
+    if ((names[at] as K) in Object.prototype) return copyOf(from, names);
+  }
+  return from;
+}
+
+function copyOf(from: unknown, names: readonly string[]): object {
+  return Object.fromEntries(names.map((name) => [name, property(from, name)]));
 }

@@ -285,6 +285,9 @@ export class AccessToken extends TokenSecret {
   }
 }
 
+const RESPONSE_NAMES = ['access_token', 'token_type'] as const satisfies (keyof TokenResponse)[];
+const ISSUED_NAMES = ['token', 'tokenType', 'requestedAtMs', 'response'] as const satisfies (keyof IssuedToken)[];
+
 /** Node's limit for all headers of a request is 16 KiB, so a longer token could not be sent. */
 const MAX_TOKEN_LENGTH = 16_384;
 
@@ -295,7 +298,7 @@ const MAX_TOKEN_LENGTH = 16_384;
  */
 export function parseTokenResponse(body: unknown): { token: string; tokenType?: string } {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) throw new TypeError('it is not a JSON object');
-  const [token, tokenType] = properties(body, 'access_token', 'token_type');
+  const { access_token: token, token_type: tokenType } = properties(body, RESPONSE_NAMES);
   if (typeof token !== 'string') throw new TypeError('access_token is missing or not a string: see parseResponse');
   return { token, ...(typeof tokenType === 'string' && tokenType !== '' && { tokenType }) };
 }
@@ -307,13 +310,7 @@ export function parseTokenResponse(body: unknown): { token: string; tokenType?: 
  */
 export function readIssued(returned: unknown): IssuedToken | { readonly problem: string } {
   if (typeof returned !== 'object' || returned === null) return { problem: 'it is not an object' };
-  const [token, tokenType, requestedAtMs, response] = properties(
-    returned,
-    'token',
-    'tokenType',
-    'requestedAtMs',
-    'response',
-  );
+  const { token, tokenType, requestedAtMs, response } = properties(returned, ISSUED_NAMES);
   if (typeof token !== 'string') return { problem: 'the token is not a string' };
   if (token === '') return { problem: 'the token is empty' };
   if (token.length > MAX_TOKEN_LENGTH) return { problem: `the token is longer than ${MAX_TOKEN_LENGTH} characters` };

@@ -227,7 +227,7 @@ export function checkedRequest(returned: unknown): CheckedRequest {
   for (const name of Object.keys(returned)) {
     if (!PARTS.includes(name)) throw new UnusableRequest('expected no other properties than path, headers and body');
   }
-  const [givenPath, givenHeaders, body] = properties(returned, 'path', 'headers', 'body');
+  const { path: givenPath, headers: givenHeaders, body } = properties(returned, PARTS);
   const path = givenPath ?? DEFAULT_PATH;
   // The usual path is not parsed for each request.
   if (path !== DEFAULT_PATH && !isPath(path)) throw new UnusableRequest(`path: expected ${PATH_EXPECTED}`);

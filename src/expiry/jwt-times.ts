@@ -1,10 +1,14 @@
 /** The `iat` and `exp` claims of a JWT access token, read without verifying the signature. */
 
+import { properties } from '../own-property.ts';
+
+const CLAIMS = ['iat', 'exp'] as const;
+
 /** The range of JavaScript dates. */
 const MAX_DATE_MS = 8.64e15;
 
-/** Header and claims are JSON objects, and base64url encodes `{` with a first `e`: most opaque tokens are never decoded. */
-const JWT = /^e[\w-]+\.(e[\w-]+)\.[\w-]*$/;
+/** The claims are a JSON object, and base64url encodes `{` with a first `e`. So most opaque tokens are never decoded. */
+const JWT = /^[\w-]+\.(e[\w-]+)\.[\w-]*$/;
 
 /**
  * The `iat` and `exp` of a JWT, each undefined if it cannot be read; undefined if the token is not a JWT. Never throws. The
@@ -19,8 +23,7 @@ export function jwtTimes(
   if (encoded === undefined) return undefined;
   try {
     const claims: object = JSON.parse(Buffer.from(encoded, 'base64url').toString('utf8'));
-    // Without the properties of `Object.prototype`.
-    const { iat, exp }: Record<string, unknown> = { __proto__: null, ...claims };
+    const { iat, exp } = properties(claims, CLAIMS);
     return { issuedAtMs: instantOf(iat), expiresAtMs: instantOf(exp) };
   } catch {
     // Not JSON.

@@ -3,6 +3,7 @@
 import { systemClock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { hasMethods, OptionCheck } from '../option-check.ts';
+import { properties, property } from '../own-property.ts';
 import { jwtTimes } from './jwt-times.ts';
 import { assessLifetime, type ExpiryPolicy, type StatedLifetime, type TokenAge } from './lifetime.ts';
 
@@ -49,11 +50,13 @@ export function expiresIn(given: ExpiresInOptions = {}): ExpiryPolicy {
   const options = check.done();
   const path = (options.field ?? 'expires_in').split('.');
   const field = path.pop() as string;
+  const names = [field, 'refresh_in', 'refresh_after'];
   const unitMs = UNITS_MS[options.unit ?? 's'];
   return {
     lifetimeMs({ response }) {
-      const holder = path.reduce<unknown>((from, name) => ownFields(from)[name], response);
-      const { [field]: stated, refresh_in: refreshIn, refresh_after: refreshAfter } = ownFields(holder);
+      let holder: unknown = response;
+      for (const name of path) holder = property(holder, name);
+      const { [field]: stated, refresh_in: refreshIn, refresh_after: refreshAfter } = properties(holder, names);
       if (stated == null) return undefined;
       const lifetimeMs = numberOf(stated) * unitMs;
       // 1e999 is valid JSON and parses as Infinity, which would mean "until rejected". Only a policy may state that.
@@ -62,11 +65,6 @@ export function expiresIn(given: ExpiresInOptions = {}): ExpiryPolicy {
       return hint == null ? finiteMs : { lifetimeMs: finiteMs, refreshAfterMs: numberOf(hint) * unitMs };
     },
   };
-}
-
-/** A copy without the properties of `Object.prototype`; empty if the value is not an object. */
-function ownFields(from: unknown): Readonly<Record<string, unknown>> {
-  return { __proto__: null, ...(from as object) };
 }
 
 function numberOf(value: unknown): number {

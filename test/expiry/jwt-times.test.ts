@@ -24,7 +24,6 @@ describe('jwtTimes', () => {
     ['a JWT with something before it', `Bearer ${jwt({ exp: 2 })}`],
     ['five parts, as an encrypted one has', 'eyJhbGciOiJub25lIn0.e30.a.b.c'],
     ['characters of plain base64', 'eyJhbGciOiJub25lIn0.e30=.c'],
-    ['a header that is no JSON object', jwt({ exp: 2 }).replace(/^[^.]*/, 'header')],
     ['no JSON', jwt(0, () => 'exp')],
     ['JSON that is cut off', jwt(0, () => '{"exp":2')],
     ['claims in an array', jwt([{ exp: 2 }])],
