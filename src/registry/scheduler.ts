@@ -135,7 +135,7 @@ export class Scheduler {
   }
 
   #start(flight: Flight, now: Instant): void {
-    if (flight.phase === 'queued') stopTimer(flight.timer);
+    if (flight.phase === 'queued' && flight.timer) stopTimer(flight.timer);
     flight.number = ++this.#started;
     flight.startedAtMs = now.monotonicMs;
     this.step({ kind: 'sent' }, now);
@@ -172,8 +172,8 @@ export class Scheduler {
     }
     const isNever = wakeAtMs === Number.POSITIVE_INFINITY;
     // A timer that fires too early wakes the scheduler once for nothing, which costs less than restarting it each time.
-    if (wakeAtMs >= this.#wakeAtMs && !isNever) return;
-    stopTimer(this.#wakeTimer);
+    if (wakeAtMs === this.#wakeAtMs || (wakeAtMs > this.#wakeAtMs && !isNever)) return;
+    if (this.#wakeTimer) stopTimer(this.#wakeTimer);
     this.#wakeAtMs = wakeAtMs;
     // Rounded up: with fractions, rounding errors would make the timer fire too early again and again.
     const inMs = Math.max(0, Math.ceil(wakeAtMs - now.monotonicMs));
@@ -181,6 +181,7 @@ export class Scheduler {
   }
 
   #wake(): void {
+    this.#wakeTimer = undefined;
     this.#wakeAtMs = Number.POSITIVE_INFINITY;
     const now = this.#time.now();
     // What is left after one slice is overdue too, so the next timer fires at once.
