@@ -270,10 +270,10 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     if (known?.held && dropEnded(known, now)) this.#owners.store(known);
     // After the last point at which a logger may have called the registry: storing can evict an owner.
     const flight = this.#owners.flightOf(accessKey);
+    const conditions = this.#conditions(flight, now);
     const slot = known ?? new Slot(accessKey, this.#settings.fingerprints);
     if (signal) checkSignal(signal);
     if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
-    const conditions = this.#conditions(flight, now);
     const decision = decide(slot, now, conditions);
     try {
       switch (decision) {

@@ -205,23 +205,21 @@ export function heldTokenFrom(
   fingerprint: AccessTokenFields['fingerprint'],
 ): HeldToken {
   const { requestedAtMs } = issued;
+  const hasEnded = hasPassedOwnExp(issued, lifetimeMs, now);
   const planned = planLife({ requestedAtMs, lifetimeMs, refreshAfterMs, refreshWindow, random });
   const { aheadMs } = now;
   const endMs = slot.held?.value === issued.token ? slot.held.expiresAtMs + slot.aheadMs - aheadMs : Infinity;
   const life = planned.expiresAtMs <= endMs ? planned : shortened(planned, requestedAtMs, endMs);
-  const token = new AccessToken({
-    value: issued.token,
-    tokenType: schemeOf(issued.tokenType),
-    fingerprint,
-    issuedAtMs: requestedAtMs,
-    // Rounded down, which is safe, because a token keeps whole milliseconds in less memory.
-    refreshAtMs: Math.floor(life.refreshAtMs),
-    expiresAtMs: Math.floor(life.expiresAtMs),
-  });
-  if (now.timelineMs - aheadMs >= token.expiresAtMs || hasPassedOwnExp(issued, lifetimeMs, now)) {
+  // Rounded down, which is safe, because a token keeps whole milliseconds in less memory.
+  const refreshAtMs = Math.floor(life.refreshAtMs);
+  const expiresAtMs = Math.floor(life.expiresAtMs);
+  if (hasEnded || now.timelineMs - aheadMs >= expiresAtMs) {
     throw new OwnerTokenError('invalid_response', 'the token had expired on arrival: check the clocks on both sides');
   }
-  return { token, aheadMs };
+  const { token: value, tokenType } = issued;
+  const scheme = schemeOf(tokenType);
+  const fields = { value, tokenType: scheme, fingerprint, issuedAtMs: requestedAtMs, refreshAtMs, expiresAtMs };
+  return { token: new AccessToken(fields), aheadMs };
 }
 
 /** Limits a plan to the existing expiry and scales the refresh point. Plans no refresh if hardly any life is left. */
