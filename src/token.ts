@@ -291,6 +291,12 @@ const ISSUED_NAMES = ['token', 'tokenType', 'requestedAtMs', 'response'] as cons
 /** Node's limit for all headers of a request is 16 KiB, so a longer token could not be sent. */
 const MAX_TOKEN_LENGTH = 16_384;
 
+/** @see {@link https://www.rfc-editor.org/rfc/rfc6749#appendix-A.12 RFC 6749 A.12, access_token = 1*VSCHAR} */
+const VISIBLE_ASCII = /^[\x21-\x7e]+$/;
+
+/** Short, because it is shown in logs and must not be a secret. The longest registered one, SCRAM-SHA-256, has 13 characters. */
+const SCHEME = /^[\w!#$%&'*+.^`|~-]{1,20}$/;
+
 /**
  * Reads the token from a successful token response.
  * @throws {TypeError} that describes the problem without quoting the body.
@@ -306,7 +312,6 @@ export function parseTokenResponse(body: unknown): { token: string; tokenType?: 
 /**
  * A checked copy of what a source returned, or why it cannot be used, without quoting it. Reads each property once: it may be
  * an accessor. A token with a line break, for example, would split the header that carries it.
- * @see {@link https://www.rfc-editor.org/rfc/rfc6749#appendix-A.12 RFC 6749 A.12, access_token = 1*VSCHAR}
  */
 export function readIssued(returned: unknown): IssuedToken | { readonly problem: string } {
   if (typeof returned !== 'object' || returned === null) return { problem: 'it is not an object' };
@@ -314,9 +319,8 @@ export function readIssued(returned: unknown): IssuedToken | { readonly problem:
   if (typeof token !== 'string') return { problem: 'the token is not a string' };
   if (token === '') return { problem: 'the token is empty' };
   if (token.length > MAX_TOKEN_LENGTH) return { problem: `the token is longer than ${MAX_TOKEN_LENGTH} characters` };
-  if (!/^[\x21-\x7e]+$/.test(token)) return { problem: 'the token has characters that a header cannot carry' };
-  // It is shown in logs, so it must be too short for a secret. The longest registered scheme, SCRAM-SHA-256, has 13 characters.
-  if (tokenType !== undefined && !(typeof tokenType === 'string' && /^[\w!#$%&'*+.^`|~-]{1,20}$/.test(tokenType))) {
+  if (!VISIBLE_ASCII.test(token)) return { problem: 'the token has characters that a header cannot carry' };
+  if (tokenType !== undefined && !(typeof tokenType === 'string' && SCHEME.test(tokenType))) {
     return { problem: 'the token type is not an authentication scheme' };
   }
   if (requestedAtMs !== undefined && !Number.isFinite(requestedAtMs)) {
