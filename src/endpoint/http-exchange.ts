@@ -214,7 +214,7 @@ function decoderFor(coding: string): Decode | undefined {
     case 'x-gzip':
       return nodeZlib().gunzipSync;
     case 'deflate':
-      return inflate;
+      return nodeZlib().inflateSync;
     case 'br':
       return nodeZlib().brotliDecompressSync;
     default:
@@ -223,14 +223,3 @@ function decoderFor(coding: string): Decode | undefined {
       };
   }
 }
-
-/**
- * `deflate` means the zlib format; many servers send a raw stream instead, so both are accepted.
- *
- * @see {@link https://www.rfc-editor.org/rfc/rfc9110#section-8.4.1.2 RFC 9110 §8.4.1.2}
- */
-const inflate: Decode = (body, options) => {
-  const start = body.length < 2 ? 0 : body.readUInt16BE(0);
-  const isZlib = (start & 0x0f00) === 0x0800 && start % 31 === 0;
-  return isZlib ? nodeZlib().inflateSync(body, options) : nodeZlib().inflateRawSync(body, options);
-};

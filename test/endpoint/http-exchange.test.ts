@@ -161,7 +161,6 @@ const CODINGS: [string, (body: Buffer) => Buffer][] = [
   ['gzip', (body) => zlib.gzipSync(body)],
   ['X-GZIP', (body) => zlib.gzipSync(body)],
   ['deflate', (body) => zlib.deflateSync(body)],
-  ['deflate', (body) => zlib.deflateRawSync(body)],
   ['br', (body) => zlib.brotliCompressSync(body)],
 ];
 
