@@ -2,7 +2,7 @@
 
 import { Console } from 'node:console';
 import { hostname } from 'node:os';
-import { hasMethods } from './option-check.ts';
+import { hasMethods, type OptionRule } from './option-check.ts';
 
 /**
  * Writes one line.
@@ -53,15 +53,17 @@ export interface Logger {
 export type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
 const LEVELS: readonly string[] = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
 
-/** Whether a value can be the option `logger`. */
-export function isLogger(value: unknown): boolean {
-  return typeof value === 'string' ? LEVELS.includes(value) : hasMethods(value, 'debug', 'info', 'warn');
-}
-export const LOGGER_EXPECTED = `a logger with debug, info and warn, or one of ${LEVELS.join(', ')}`;
+/** The option `logger`. */
+export const aLogger: OptionRule = {
+  passes: (value) => (typeof value === 'string' ? LEVELS.includes(value) : hasMethods(value, 'debug', 'info', 'warn')),
+  expected: `a logger with debug, info and warn, or one of ${LEVELS.join(', ')}`,
+};
 
-/** Whether a value can be the option `name`, which is in every log line. */
-export const isName = (value: unknown): boolean => typeof value === 'string' && /^.{1,100}$/.test(value);
-export const NAME_EXPECTED = 'a name of 1 to 100 characters';
+/** The option `name`, which is in every log line. */
+export const aName: OptionRule = {
+  passes: (value) => typeof value === 'string' && /^.{1,100}$/.test(value),
+  expected: 'a name of 1 to 100 characters',
+};
 
 /** The levels that are used. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';

@@ -33,13 +33,13 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // Lanes and time rail of a page: plain data in, no knowledge of where it comes from.
   picture: [],
   sandbox: ['sandbox/state', 'sandbox/service', 'sandbox/control'],
-  'sandbox/state': ['option-check', '~root', 'picture'],
+  'sandbox/state': ['option-check', 'nearest', '~root', 'picture'],
   'sandbox/service': ['~root', 'sandbox/state'],
   'sandbox/control': ['option-check', '~picture', 'sandbox/state', 'sandbox/service', 'sandbox/portal'],
   'sandbox/portal': [],
   // Values too: its tables of fault kinds are the page's as well. The bundle fails if one needs Node.
   'sandbox/portal/page': ['~sandbox/control', 'sandbox/state', 'picture'],
-  cli: ['option-check', 'public', 'cli/demo', 'cli/doctor', 'cli/sandbox'],
+  cli: ['nearest', 'public', 'cli/demo', 'cli/doctor', 'cli/sandbox'],
   'cli/demo': ['cli', 'public'],
   'cli/doctor': ['cli', 'public'],
   'cli/sandbox': ['cli', 'public'],
@@ -68,7 +68,7 @@ const folderOf = (path: string) => (path.includes('/') ? path.slice(0, path.last
 function isAllowed(path: string, { from, typeOnly }: Import): boolean {
   const folder = folderOf(path);
   if (path === 'index.ts' || folderOf(from) === folder) return true;
-  const names = [folderOf(from), ...(from === 'option-check.ts' ? ['option-check'] : [])];
+  const names = [folderOf(from), from.replace(/\.ts$/, '')];
   if (isEntryPoint(from)) names.push('public');
   const allowed = MAY_IMPORT[folder] ?? [];
   return names.some((name) => allowed.includes(name) || (typeOnly && allowed.includes(`~${name}`)));

@@ -414,7 +414,7 @@ describe('tables', () => {
   ])('the page of options and the doc comments of %s give the ranges and defaults that are checked', (type, rules) => {
     const rows = new Map(rowsOf('docs/options.md', '| option |').map(([name = '', ...cells]) => [name, cells]));
     const comments = commentsOf(type);
-    const numbers = Object.entries<OptionRule>(rules).filter(([, { range }]) => range);
+    const numbers = Object.entries(rules as Record<string, OptionRule>).filter(([, { range }]) => range);
     expect(numbers.length).toBeGreaterThan(1);
     for (const [name, { range = [], fallback }] of numbers) {
       const [legal, standard] = [range.map(en).join(' to '), en(fallback as number)];

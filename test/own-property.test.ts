@@ -75,7 +75,17 @@ describe('a polluted Object.prototype', () => {
     const evil = { baseUrl: 'https://evil.example', clientId: 'evil', clientSecret: 'evil', fetch: 'evil', agent: {} };
     expect(polluted(evil, () => codeThrownBy(() => new TokenEndpoint({} as never)))).toBe('invalid_options');
     // Each would be refused if it were read.
-    const wrong = { tokenRequest: 1, timeoutMs: -1, maxOwners: -1, calls: 1, pauses: 1, name: 1, minMs: 'x', path: 1 };
+    const wrong = {
+      tokenRequest: 1,
+      timeoutMs: -1,
+      maxOwners: -1,
+      logger: 7,
+      calls: 1,
+      pauses: 1,
+      name: 1,
+      minMs: 'x',
+      path: 1,
+    };
     polluted({ ...wrong, parameters: 7, meterProvider: 7 }, () => {
       new TokenEndpoint(CREDENTIALS);
       formRequest();

@@ -9,7 +9,7 @@
  */
 
 import { OwnerTokenError } from '../errors.ts';
-import { OptionCheck } from '../option-check.ts';
+import { aFunction, checkOptions, type OptionRules } from '../option-check.ts';
 import type { AccessToken } from '../token.ts';
 import { cancelBody, discard, fetchFailed, firstHop, type Hop, nextHop, retryOf } from './redirect-hops.ts';
 
@@ -37,12 +37,15 @@ export interface OwnerFetchOptions {
   fetch?: typeof fetch | undefined;
 }
 
-/** The names of all options. */
-export const OWNER_FETCH_OPTIONS: readonly (keyof OwnerFetchOptions & string)[] = [
-  'allowedOrigins',
-  'present',
-  'fetch',
-];
+/** What each option may be. */
+export const OWNER_FETCH_OPTIONS: OptionRules<OwnerFetchOptions> = {
+  allowedOrigins: {
+    passes: (value) => Array.isArray(value) && value.every((entry) => originOf(entry) !== undefined),
+    expected: 'a list of origins, each like https://api.example.com, without wildcards',
+  },
+  present: aFunction,
+  fetch: aFunction,
+};
 
 /** The registry methods that calls use. */
 export interface OwnerTokens {
@@ -86,13 +89,6 @@ export interface CallRules {
   readonly fetch: typeof fetch | undefined;
 }
 
-/** Adds the problems of these options to the check. */
-export function checkOwnerFetchOptions(check: OptionCheck<OwnerFetchOptions>): void {
-  const origins = (value: unknown) => Array.isArray(value) && value.every((entry) => originOf(entry) !== undefined);
-  check.when('allowedOrigins', origins, 'a list of origins, each like https://api.example.com, without wildcards');
-  check.functions('present', 'fetch');
-}
-
 /** The default rules: tokens may be sent to the source's origin, if it is known. */
 export function rulesOfSource(origin: unknown): CallRules {
   const known = originOf(origin);
@@ -102,9 +98,7 @@ export function rulesOfSource(origin: unknown): CallRules {
 /** Checks options and merges them with the defaults. */
 export function callRules(options: OwnerFetchOptions | undefined, defaults: CallRules): CallRules {
   if (options === undefined) return defaults;
-  const check = new OptionCheck<OwnerFetchOptions>('ownerFetch', options, OWNER_FETCH_OPTIONS);
-  checkOwnerFetchOptions(check);
-  return mergeCallRules(check.done(), defaults);
+  return mergeCallRules(checkOptions('ownerFetch', options, OWNER_FETCH_OPTIONS), defaults);
 }
 
 /** Merges checked options with the defaults. */

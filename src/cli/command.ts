@@ -1,7 +1,7 @@
 /** The interface of a command, its view of the outside world, and flag parsing. */
 
 import { type ParseArgsConfig, parseArgs } from 'node:util';
-import { nearest } from '../option-check.ts';
+import { nearest } from '../nearest.ts';
 
 /** The exports of a command's module: `usage` is its help text; `run` resolves to its exit code. */
 export interface Command {

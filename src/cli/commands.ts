@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { OwnerTokenError } from '../index.ts';
-import { nearest } from '../option-check.ts';
+import { nearest } from '../nearest.ts';
 import { type Command, CommandFailure, EXIT, type Terminal, UsageError } from './command.ts';
 
 interface Entry {

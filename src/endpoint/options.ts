@@ -4,7 +4,7 @@ import type { Agent as HttpAgent } from 'node:http';
 import type { Agent as HttpsAgent } from 'node:https';
 import { type Clock, systemClock } from '../clock.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
-import { aClock, aFunction, hasMethods, integer, OptionCheck, type OptionRule } from '../option-check.ts';
+import { aBoolean, aClock, aFunction, checkOptions, hasMethods, integer, type OptionRule } from '../option-check.ts';
 import type { IssuedToken } from '../token.ts';
 import type { EndpointFailure } from './classify-failure.ts';
 import { jsonRequest, type TokenRequestShape } from './token-request.ts';
@@ -94,6 +94,8 @@ export interface TokenEndpointOptions {
   clock?: Clock | undefined;
 }
 
+const AGENT_EXPECTED = 'an http.Agent or https.Agent that fits baseUrl';
+
 const aText = (value: unknown): boolean => typeof value === 'string' && value !== '';
 
 /** Every option, what it may be, and its default. */
@@ -114,11 +116,8 @@ export const ENDPOINT_OPTIONS: Readonly<Record<keyof TokenEndpointOptions, Optio
   maxResponseBytes: integer(1, 1_048_576, 65_536),
   parseResponse: aFunction,
   classifyFailure: aFunction,
-  allowInsecureHttp: { passes: (value) => typeof value === 'boolean', expected: 'true or false' },
-  agent: {
-    passes: (value) => hasMethods(value, 'addRequest'),
-    expected: 'an http.Agent or https.Agent that fits baseUrl',
-  },
+  allowInsecureHttp: aBoolean,
+  agent: { passes: isAgent, expected: AGENT_EXPECTED },
   fetch: aFunction,
   clock: aClock,
 };
@@ -134,23 +133,25 @@ export type CheckedOptions = TokenEndpointOptions & {
 
 /** Checks all options. */
 export function checkEndpointOptions(options: TokenEndpointOptions): CheckedOptions {
-  const known = Object.keys(ENDPOINT_OPTIONS);
-  const check = new OptionCheck<TokenEndpointOptions>('TokenEndpoint', options, known);
-  check.table(ENDPOINT_OPTIONS);
-  const { baseUrl, allowInsecureHttp, agent, fetch } = check.values;
-  const url = parseBaseUrl(baseUrl);
-  const { passes, expected } = ENDPOINT_OPTIONS.agent;
-  if (url && passes(agent) && !fits(agent as HttpAgent, url)) check.problem('agent', expected);
-  if (agent && fetch) check.problem('agent', 'no agent together with fetch, which makes its own connections');
-  const problem = 'an https: URL, because the host is not this machine, or allowInsecureHttp: true';
-  if (url?.protocol === 'http:' && !isLoopback(url.hostname) && allowInsecureHttp !== true) {
-    if (check.clean) throw new OwnerTokenError('insecure_url', `TokenEndpoint: baseUrl: expected ${problem}`);
-    check.problem('baseUrl', problem);
-  }
-  const given = check.done();
-  given.tokenRequest ??= jsonRequest();
-  given.clock ??= systemClock;
-  return Object.assign(given, { baseUrl: url }) as CheckedOptions;
+  const checked = checkOptions('TokenEndpoint', options, ENDPOINT_OPTIONS, (given, problems) => {
+    const { allowInsecureHttp, agent, fetch } = given;
+    const url = parseBaseUrl(given.baseUrl);
+    if (url && isAgent(agent) && !fits(agent, url)) problems.push(`agent: expected ${AGENT_EXPECTED}`);
+    if (agent && fetch) problems.push('agent: expected no agent together with fetch, which makes its own connections');
+    if (url?.protocol === 'http:' && !isLoopback(url.hostname) && allowInsecureHttp !== true) {
+      const problem =
+        'baseUrl: expected an https: URL, because the host is not this machine, or allowInsecureHttp: true';
+      if (problems.length === 0) throw new OwnerTokenError('insecure_url', `TokenEndpoint: ${problem}`);
+      problems.push(problem);
+    }
+  });
+  checked.tokenRequest ??= jsonRequest();
+  checked.clock ??= systemClock;
+  return Object.assign(checked, { baseUrl: parseBaseUrl(checked.baseUrl) }) as CheckedOptions;
+}
+
+function isAgent(value: unknown): value is HttpAgent {
+  return hasMethods(value, 'addRequest');
 }
 
 function parseBaseUrl(baseUrl: unknown): URL | undefined {

@@ -3,7 +3,7 @@
  * request may go only to the origin of `baseUrl`, so a shape may neither name another host nor leave the path of `baseUrl`.
  */
 
-import { OptionCheck } from '../option-check.ts';
+import { checkOptions, type OptionRule } from '../option-check.ts';
 import { properties } from '../own-property.ts';
 import { formEncoded } from './echoes.ts';
 
@@ -191,19 +191,25 @@ function checkedOptions(
   options: RequestShapeOptions,
   parameters: readonly Parameter[] = ['grantType', 'clientId', 'clientSecret', 'accessKey'],
 ): { path: string; names: Names } {
-  const check = new OptionCheck<RequestShapeOptions>(subject, options, ['path', 'parameters']);
-  check.when('path', isPath, PATH_EXPECTED);
-  const given = check.nested<Partial<Names>>('parameters', parameters);
-  for (const name of parameters) {
-    given?.when(name, (value) => typeof value === 'string' && value !== '', 'a non-empty string');
-  }
-  const names = { ...NAMES, ...given?.values } as Names;
-  if (new Set(parameters.map((name) => names[name])).size < parameters.length) {
-    check.problem('parameters', 'a different name for each parameter');
-  }
-  const { path = DEFAULT_PATH } = check.done();
-  return { path, names };
+  const nameRules = Object.fromEntries(parameters.map((name) => [name, nameOf(name)]));
+  const rules = {
+    path: { passes: isPath, expected: PATH_EXPECTED, fallback: DEFAULT_PATH },
+    parameters: { options: nameRules },
+  };
+  const checked = checkOptions(subject, options, rules, (given, problems) => {
+    const names = (given.parameters ?? NAMES) as Names;
+    if (new Set(parameters.map((name) => names[name])).size < parameters.length) {
+      problems.push('parameters: expected a different name for each parameter');
+    }
+  });
+  return { path: checked.path as string, names: checked.parameters as Names };
 }
+
+const nameOf = (parameter: Parameter): OptionRule => ({
+  passes: (value) => typeof value === 'string' && value !== '',
+  expected: 'a non-empty string',
+  fallback: NAMES[parameter],
+});
 
 /** A request that cannot be sent. The message names the part and what was expected, and quotes no value. */
 export class UnusableRequest extends TypeError {}

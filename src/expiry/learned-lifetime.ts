@@ -24,7 +24,7 @@
 
 import { LRUCache } from 'lru-cache';
 import { systemClock } from '../clock.ts';
-import { OptionCheck } from '../option-check.ts';
+import { checkOptions, type OptionRule, type OptionRules } from '../option-check.ts';
 import type { IssuedToken } from '../token.ts';
 import type {
   LearnedLifetime,
@@ -250,22 +250,25 @@ function withDefaults(options: LearnedLifetimeOptions) {
   return { guessMs, minMs, maxMs, exploration, snapshot };
 }
 
+const LIFETIME: OptionRule = {
+  passes: (value) => isNumberIn(value, MIN_MS, MAX_LIFETIME_MS),
+  expected: 'milliseconds from 1000 to ten years',
+};
+
+const OPTIONS: OptionRules<LearnedLifetimeOptions> = {
+  guessMs: LIFETIME,
+  minMs: LIFETIME,
+  maxMs: LIFETIME,
+  exploration: { passes: (value) => isNumberIn(value, 0, 0.05), expected: 'a share from 0 to 0.05' },
+  snapshot: { passes: isSnapshot, expected: 'what snapshot() returned' },
+};
+
 function checkedOptions(options: LearnedLifetimeOptions): LearnedLifetimeOptions {
-  const check = new OptionCheck<LearnedLifetimeOptions>('learnedLifetime', options, [
-    'guessMs',
-    'minMs',
-    'maxMs',
-    'exploration',
-    'snapshot',
-  ]);
-  const { minMs, maxMs } = withDefaults(check.values as LearnedLifetimeOptions);
-  const isLifetime = (value: unknown) => isNumberIn(value, MIN_MS, MAX_LIFETIME_MS);
-  for (const name of ['minMs', 'maxMs'] as const) check.when(name, isLifetime, 'milliseconds from 1000 to ten years');
-  check.when('guessMs', (value) => isNumberIn(value, minMs, maxMs), 'milliseconds from minMs to maxMs');
-  if (minMs > maxMs) check.problem('minMs', 'no more than maxMs');
-  check.when('exploration', (value) => isNumberIn(value, 0, 0.05), 'a share from 0 to 0.05');
-  check.when('snapshot', isSnapshot, 'what snapshot() returned');
-  return check.done();
+  return checkOptions('learnedLifetime', options, OPTIONS, (given, problems) => {
+    const { guessMs, minMs, maxMs } = withDefaults(given as LearnedLifetimeOptions);
+    if (minMs > maxMs) problems.push('minMs: expected no more than maxMs');
+    else if (guessMs < minMs || guessMs > maxMs) problems.push('guessMs: expected milliseconds from minMs to maxMs');
+  });
 }
 
 function isNumberIn(value: unknown, min: number, max: number): value is number {

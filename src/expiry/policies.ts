@@ -2,12 +2,25 @@
 
 import { systemClock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
-import { hasMethods, OptionCheck } from '../option-check.ts';
+import { checkOptions, hasMethods, type OptionRules } from '../option-check.ts';
 import { properties, property } from '../own-property.ts';
 import { jwtTimes } from './jwt-times.ts';
 import { assessLifetime, type ExpiryPolicy, type StatedLifetime, type TokenAge } from './lifetime.ts';
 
 const UNITS_MS = { ms: 1, s: 1000, min: 60_000 } as const;
+
+const EXPIRES_IN_OPTIONS: OptionRules<ExpiresInOptions> = {
+  field: {
+    passes: (value) => typeof value === 'string' && value !== '',
+    expected: 'the name of a field, or a path with dots',
+    fallback: 'expires_in',
+  },
+  unit: {
+    passes: (value) => typeof value === 'string' && Object.hasOwn(UNITS_MS, value),
+    expected: "'ms', 's' or 'min'",
+    fallback: 's',
+  },
+};
 
 /**
  * Which response field holds the lifetime, and its unit.
@@ -44,14 +57,14 @@ export interface ExpiresInOptions {
  * ```
  */
 export function expiresIn(given: ExpiresInOptions = {}): ExpiryPolicy {
-  const check = new OptionCheck<ExpiresInOptions>('expiresIn', given, ['field', 'unit']);
-  check.when('field', (value) => typeof value === 'string' && value !== '', 'the name of a field, or a path with dots');
-  check.when('unit', (value) => typeof value === 'string' && Object.hasOwn(UNITS_MS, value), "'ms', 's' or 'min'");
-  const options = check.done();
-  const path = (options.field ?? 'expires_in').split('.');
+  const options = checkOptions('expiresIn', given, EXPIRES_IN_OPTIONS) as {
+    field: string;
+    unit: keyof typeof UNITS_MS;
+  };
+  const path = options.field.split('.');
   const field = path.pop() as string;
   const names = [field, 'refresh_in', 'refresh_after'];
-  const unitMs = UNITS_MS[options.unit ?? 's'];
+  const unitMs = UNITS_MS[options.unit];
   return {
     lifetimeMs({ response }) {
       let holder: unknown = response;

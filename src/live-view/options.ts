@@ -2,7 +2,7 @@
 
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../clock.ts';
-import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
+import { aBoolean, aClock, aFunction, checkOptions, hasMethods, type OptionRules } from '../option-check.ts';
 import type { SharedTokens } from '../redis/shared-tokens.ts';
 import type { OwnerTokenRegistry } from '../registry/registry.ts';
 
@@ -43,6 +43,14 @@ export interface LiveViewOptions {
   clock?: Clock | undefined;
 }
 
+const OPTIONS: OptionRules<LiveViewOptions> = {
+  authorize: aFunction,
+  public: aBoolean,
+  accessKeySearch: aBoolean,
+  fleets: { passes: (value) => typeof value === 'object', expected: 'an object with a SharedTokens for each registry' },
+  clock: aClock,
+};
+
 /**
  * Checks both arguments.
  *
@@ -52,32 +60,25 @@ export function checkArguments(
   given: ViewedRegistry | Iterable<ViewedRegistry>,
   options: LiveViewOptions,
 ): { registries: ViewedRegistry[]; options: LiveViewOptions } {
-  const known = ['authorize', 'public', 'accessKeySearch', 'fleets', 'clock'] as const;
-  const check = new OptionCheck<LiveViewOptions & { registries?: unknown }>('liveView', options, known);
   const isIterable = typeof given === 'object' && given !== null && Symbol.iterator in given;
   const registries = isIterable ? [...given] : [given];
-  const names = new Set<string>();
-  if (registries.length === 0) check.problem('registries', 'at least one registry');
-  for (const registry of registries) {
-    if (!hasMethods(registry, 'stats', 'owners', 'describe', 'fingerprint')) {
-      check.problem('registries', 'an OwnerTokenRegistry, or several');
-    } else if (names.size === names.add(registry.name).size) {
-      check.problem(
-        'registries',
-        `registries with different names (two are \`${registry.name}\`: set the option \`name\`)`,
-      );
+  const checked = checkOptions('liveView', options, OPTIONS, ({ authorize, public: isPublic, fleets }, problems) => {
+    const names = new Set<string>();
+    if (registries.length === 0) problems.push('registries: expected at least one registry');
+    for (const registry of registries) {
+      if (!hasMethods(registry, 'stats', 'owners', 'describe', 'fingerprint')) {
+        problems.push('registries: expected an OwnerTokenRegistry, or several');
+      } else if (names.size === names.add(registry.name).size) {
+        problems.push(
+          `registries: expected registries with different names (two are \`${registry.name}\`: set the option \`name\`)`,
+        );
+      }
     }
-  }
-  check.functions('authorize');
-  const isBoolean = (value: unknown) => typeof value === 'boolean';
-  check.when('public', isBoolean, 'true or false');
-  check.when('accessKeySearch', isBoolean, 'true or false');
-  check.when('clock', isClock, 'an object with now() and monotonic()');
-  for (const [name, fleet] of Object.entries(check.values.fleets ?? {})) {
-    if (!names.has(name)) check.problem(`fleets.${name}`, `the name of a registry: ${[...names].join(', ')}`);
-    else if (!hasMethods(fleet, 'stats')) check.problem(`fleets.${name}`, 'a SharedTokens');
-  }
-  if (check.values.authorize && check.values.public)
-    check.problem('public', 'nothing beside `authorize`: choose one of the two');
-  return { registries, options: check.done() };
+    for (const [name, fleet] of Object.entries(fleets ?? {})) {
+      if (!names.has(name)) problems.push(`fleets.${name}: expected the name of a registry: ${[...names].join(', ')}`);
+      else if (!hasMethods(fleet, 'stats')) problems.push(`fleets.${name}: expected a SharedTokens`);
+    }
+    if (authorize && isPublic) problems.push('public: expected nothing beside `authorize`: choose one of the two');
+  });
+  return { registries, options: checked };
 }

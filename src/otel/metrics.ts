@@ -3,7 +3,7 @@
  * prom-client metrics, the dashboard, the alert rules and `docs/observability.md` follow this table.
  */
 
-import { hasMethods, OptionCheck } from '../option-check.ts';
+import { checkOptions, hasMethods, type OptionRule, type OptionRules } from '../option-check.ts';
 import type { SharingStats } from '../redis/shared-tokens.ts';
 import type { RegistryStats } from '../registry/reports.ts';
 
@@ -146,6 +146,12 @@ export function promName(metric: MetricName): string {
   return `${metric.replaceAll('.', '_')}${suffix}`;
 }
 
+const ANYTHING: OptionRule = { passes: () => true, expected: 'anything' };
+const PROM_REGISTRY: OptionRule = {
+  passes: (value) => hasMethods(value, 'registerMetric'),
+  expected: 'a Registry of prom-client',
+};
+
 /** Checks the arguments of a function that reports a registry, and returns the checked options. */
 export function checkArguments<T extends object>(
   of: string,
@@ -153,10 +159,10 @@ export function checkArguments<T extends object>(
   options: T,
   known: readonly string[],
 ): T {
-  const check = new OptionCheck<T & { register?: unknown }>(of, options, known);
-  check.when('register', (value) => hasMethods(value, 'registerMetric'), 'a Registry of prom-client');
-  if (!hasMethods(registry, 'stats')) check.problem('registry', 'an OwnerTokenRegistry');
-  return check.done();
+  const rules = Object.fromEntries(known.map((name) => [name, name === 'register' ? PROM_REGISTRY : ANYTHING]));
+  return checkOptions(of, options, rules as OptionRules<T>, (_, problems) => {
+    if (!hasMethods(registry, 'stats')) problems.push('registry: expected an OwnerTokenRegistry');
+  });
 }
 
 /** The current values. Takes the same time however many owners there are. */

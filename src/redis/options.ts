@@ -1,8 +1,8 @@
 /** The options of a shared source and their validation. */
 
 import type { Clock } from '../clock.ts';
-import { isLogger, isName, type Level, LOGGER_EXPECTED, type Logger, NAME_EXPECTED } from '../logger.ts';
-import { hasMethods, isClock, OptionCheck } from '../option-check.ts';
+import { aLogger, aName, type Level, type Logger } from '../logger.ts';
+import { aClock, aFunction, checkOptions, hasMethods, integer, type OptionRules } from '../option-check.ts';
 import type { TokenSource } from '../token.ts';
 import type { RedisPort } from './ports.ts';
 import { SEALING_KEY_BYTES } from './sealing.ts';
@@ -59,29 +59,45 @@ export interface SharedTokensOptions {
   random?: (() => number) | undefined;
 }
 
-const KNOWN = ['source', 'redis', 'sealingKeys', 'namingKey', 'prefix', 'redisTimeoutMs', 'leaseMs'];
-const MORE = ['requestsPerSecond', 'name', 'logger', 'clock', 'random'];
+const OPTIONS: OptionRules<SharedTokensOptions> = {
+  source: {
+    passes: (value) => hasMethods(value, 'requestToken', 'identity'),
+    expected: 'a source with identity(), without which replicas of different clients would share tokens',
+    isRequired: true,
+  },
+  redis: {
+    passes: isPort,
+    expected: 'fromNodeRedis(client), fromIoredis(client), or a RedisPort of your own',
+    isRequired: true,
+  },
+  sealingKeys: {
+    passes: isKeyRing,
+    expected: `1 to 16 keys, each a Uint8Array of ${SEALING_KEY_BYTES} random bytes, such as Buffer.from(hex, 'hex')`,
+    isRequired: true,
+  },
+  namingKey: {
+    passes: (value) => isBytes(value) && value.length >= 32,
+    expected: 'a Uint8Array of at least 32 random bytes',
+  },
+  prefix: {
+    passes: (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value),
+    expected: '1 to 64 letters, digits, _ . -',
+  },
+  redisTimeoutMs: integer(10, 5_000),
+  leaseMs: integer(500, 60_000),
+  requestsPerSecond: {
+    passes: (value) => typeof value === 'number' && value >= 0.01 && value <= 10_000,
+    expected: 'a number from 0.01 to 10000',
+  },
+  name: aName,
+  logger: aLogger,
+  clock: aClock,
+  random: aFunction,
+};
 
 /** The checked options. @throws `invalid_options`, listing every problem. */
 export function checkSharedTokensOptions(options: SharedTokensOptions): SharedTokensOptions {
-  const check = new OptionCheck<SharedTokensOptions>('SharedTokens', options, [...KNOWN, ...MORE]);
-  const shareable = 'a source with identity(), without which replicas of different clients would share tokens';
-  check.required('source', (value) => hasMethods(value, 'requestToken', 'identity'), shareable);
-  check.required('redis', isPort, 'fromNodeRedis(client), fromIoredis(client), or a RedisPort of your own');
-  const keys = `1 to 16 keys, each a Uint8Array of ${SEALING_KEY_BYTES} random bytes, such as Buffer.from(hex, 'hex')`;
-  check.required('sealingKeys', isKeyRing, keys);
-  check.when('namingKey', (value) => isBytes(value) && value.length >= 32, 'a Uint8Array of at least 32 random bytes');
-  const isPrefix = (value: unknown) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value);
-  check.when('prefix', isPrefix, '1 to 64 letters, digits, _ . -');
-  check.integer('redisTimeoutMs', 10, 5_000);
-  check.integer('leaseMs', 500, 60_000);
-  const isRate = (value: unknown) => typeof value === 'number' && value >= 0.01 && value <= 10_000;
-  check.when('requestsPerSecond', isRate, 'a number from 0.01 to 10000');
-  check.when('name', isName, NAME_EXPECTED);
-  check.when('logger', isLogger, LOGGER_EXPECTED);
-  check.when('clock', isClock, 'a clock with now() and monotonic()');
-  check.functions('random');
-  return check.done();
+  return checkOptions('SharedTokens', options, OPTIONS);
 }
 
 function isPort(value: unknown): boolean {

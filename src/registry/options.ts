@@ -2,7 +2,6 @@
 
 import {
   type CallRules,
-  checkOwnerFetchOptions,
   mergeCallRules,
   OWNER_FETCH_OPTIONS,
   type OwnerFetchOptions,
@@ -12,9 +11,17 @@ import { type Clock, Time } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import type { ExpiryPolicy } from '../expiry/lifetime.ts';
 import { expiresIn, firstKnown, jwtExp } from '../expiry/policies.ts';
-import type { PauseRange, PauseRanges } from '../failures/pauses.ts';
-import { isLogger, isName, type Level, LOGGER_EXPECTED, type Logger, NAME_EXPECTED } from '../logger.ts';
-import { aClock, aFunction, hasMethods, integer, OptionCheck, type OptionRule } from '../option-check.ts';
+import type { PauseRanges } from '../failures/pauses.ts';
+import { aLogger, aName, type Level, type Logger } from '../logger.ts';
+import {
+  aClock,
+  aFunction,
+  checkOptions,
+  hasMethods,
+  integer,
+  type NestedRule,
+  type OptionRules,
+} from '../option-check.ts';
 import { property } from '../own-property.ts';
 import type { TokenSource } from '../token.ts';
 import { Fingerprints } from './fingerprints.ts';
@@ -119,21 +126,16 @@ export interface RegistrySettings
   readonly pauses: PauseRanges;
 }
 
-/** Options with options of their own, checked after the others. */
-const NESTED: OptionRule = { passes: () => true, expected: 'an object' };
-
-const PAUSES: PauseRanges = {
-  owner: { baseMs: 1_000, capMs: 300_000 },
-  client: { baseMs: 500, capMs: 30_000 },
-  endpoint: { baseMs: 500, capMs: 30_000 },
-};
-
 const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
+
+const pauseOf = (baseMs: number, capMs: number): NestedRule => ({
+  options: { baseMs: integer(1, HOUR_MS, baseMs), capMs: integer(1, 24 * HOUR_MS, capMs) },
+});
+
 const MAX_PER_SECOND = 1_000_000;
 
 /** Every option, what it may be, and its default. */
-export const REGISTRY_OPTIONS: Readonly<Record<keyof OwnerTokenRegistryOptions, OptionRule>> = {
+export const REGISTRY_OPTIONS: OptionRules<OwnerTokenRegistryOptions> = {
   source: {
     passes: (value) => hasMethods(value, 'requestToken'),
     expected: 'a TokenSource, such as a TokenEndpoint',
@@ -157,26 +159,27 @@ export const REGISTRY_OPTIONS: Readonly<Record<keyof OwnerTokenRegistryOptions, 
     expected: 'two shares of the lifetime [from, to] with 0 < from <= to <= 1',
     fallback: [0.6, 0.8],
   },
-  name: { passes: isName, expected: NAME_EXPECTED, fallback: 'default' },
-  logger: { passes: isLogger, expected: LOGGER_EXPECTED },
+  name: { ...aName, fallback: 'default' },
+  logger: aLogger,
   ownerLabel: aFunction,
   fingerprintKey: {
     passes: (value) => value instanceof Uint8Array && value.length >= 16,
     expected: 'a Uint8Array of at least 16 bytes',
   },
-  calls: NESTED,
+  calls: { options: OWNER_FETCH_OPTIONS },
   clock: aClock,
   random: aFunction,
-  pauses: NESTED,
+  pauses: {
+    options: {
+      owner: pauseOf(1_000, 300_000),
+      client: pauseOf(500, 30_000),
+      endpoint: pauseOf(500, 30_000),
+    },
+  },
 };
 
-/** The options with a default in the table. */
-type Defaults = Required<
-  Pick<
-    RegistrySettings,
-    'maxOwners' | 'concurrency' | 'maxQueued' | 'maxQueueMs' | 'requestTimeoutMs' | 'refreshWindow' | 'name'
-  >
->;
+/** Those that {@link registrySettings} still replaces. */
+type Replaced = 'expiry' | 'random' | 'calls';
 
 /**
  * Checks all options and fills in what is absent.
@@ -184,54 +187,28 @@ type Defaults = Required<
  * @throws OwnerTokenError `invalid_options`, listing every problem by path.
  */
 export function registrySettings(given: OwnerTokenRegistryOptions): RegistrySettings {
-  const known = Object.keys(REGISTRY_OPTIONS);
-  const check = new OptionCheck<OwnerTokenRegistryOptions>('OwnerTokenRegistry', given, known);
-  check.table(REGISTRY_OPTIONS);
-  const calls = check.nested<OwnerFetchOptions>('calls', OWNER_FETCH_OPTIONS);
-  if (calls) checkOwnerFetchOptions(calls);
-  checkPauses(check);
-  const options = check.done() as OwnerTokenRegistryOptions & Defaults;
-  const { source, pauses, requestTimeoutMs } = options;
+  const options = checkOptions('OwnerTokenRegistry', given, REGISTRY_OPTIONS, ({ pauses }, problems) => {
+    for (const [scope, { baseMs, capMs }] of Object.entries((pauses ?? {}) as PauseRanges)) {
+      if (capMs < baseMs) problems.push(`pauses.${scope}.capMs: expected at least baseMs`);
+    }
+  }) as OwnerTokenRegistryOptions & Omit<RegistrySettings, Replaced>;
+  const { source, requestTimeoutMs } = options;
+  const { timeoutMs = requestTimeoutMs } = source;
   const origin = property(source, 'origin');
   return {
-    source,
+    ...options,
     host: typeof origin === 'string' && URL.canParse(origin) ? new URL(origin).host : undefined,
-    maxOwners: options.maxOwners,
-    concurrency: options.concurrency,
+    // So that they are not those of `Object.prototype`.
     requestsPerSecond: options.requestsPerSecond,
-    maxQueued: options.maxQueued,
-    maxQueueMs: options.maxQueueMs,
-    requestTimeoutMs,
-    longestRequestMs: isMs(source.timeoutMs, requestTimeoutMs) ? source.timeoutMs : requestTimeoutMs,
-    name: options.name,
-    refreshWindow: options.refreshWindow,
+    logger: options.logger,
+    longestRequestMs: integer(1, requestTimeoutMs).passes(timeoutMs) ? timeoutMs : requestTimeoutMs,
     expiry: options.expiry ?? firstKnown(expiresIn(), jwtExp()),
     random: options.random ? safeRandom(options.random) : Math.random,
-    pauses: {
-      owner: pauses?.owner ?? PAUSES.owner,
-      client: pauses?.client ?? PAUSES.client,
-      endpoint: pauses?.endpoint ?? PAUSES.endpoint,
-    },
     calls: mergeCallRules(options.calls, rulesOfSource(origin)),
     fingerprints: new Fingerprints(options.fingerprintKey, options.ownerLabel),
     time: new Time(options.clock),
-    logger: options.logger,
   };
 }
-
-function checkPauses(check: OptionCheck<OwnerTokenRegistryOptions>): void {
-  const pauses = check.nested<Partial<PauseRanges>>('pauses', ['owner', 'client', 'endpoint']);
-  for (const scope of ['owner', 'client', 'endpoint'] as const) {
-    const range = pauses?.nested<PauseRange>(scope, ['baseMs', 'capMs']);
-    range?.required('baseMs', (value) => isMs(value, HOUR_MS), `whole milliseconds from 1 to ${HOUR_MS}`);
-    range?.required('capMs', (value) => isMs(value, DAY_MS), `whole milliseconds from 1 to ${DAY_MS}`);
-    const { baseMs, capMs } = range?.values ?? {};
-    if (isMs(baseMs, HOUR_MS) && isMs(capMs, DAY_MS) && capMs < baseMs) range?.problem('capMs', 'at least baseMs');
-  }
-}
-
-const isMs = (value: unknown, max: number): value is number =>
-  Number.isInteger(value) && (value as number) >= 1 && (value as number) <= max;
 
 function isWindow(value: unknown): boolean {
   if (!Array.isArray(value) || value.length !== 2) return false;
@@ -251,13 +228,11 @@ function safeRandom(random: () => number): () => number {
   };
 }
 
-const DEFAULT_CLOSE_TIMEOUT_MS = 5_000;
+const CLOSE_OPTIONS = { timeoutMs: integer(0, HOUR_MS, 5_000) };
 
 /** How long `close` waits. */
 export function closeTimeoutMs(options: { timeoutMs?: number | undefined }): number {
-  const check = new OptionCheck<{ timeoutMs?: number | undefined }>('close', options, ['timeoutMs']);
-  check.integer('timeoutMs', 0, 3_600_000);
-  return check.done().timeoutMs ?? DEFAULT_CLOSE_TIMEOUT_MS;
+  return checkOptions('close', options, CLOSE_OPTIONS).timeoutMs as number;
 }
 
 /** `getToken(accessKey, signal)` is easily written in JavaScript, and would ignore the signal. */

@@ -3,7 +3,7 @@
 import { type Instant, onWallClock } from '../clock.ts';
 import type { FailureScope, OwnerTokenErrorCode } from '../errors.ts';
 import type { Blame } from '../failures/blame.ts';
-import { OptionCheck } from '../option-check.ts';
+import { checkOptions, integer, type OptionRules } from '../option-check.ts';
 import type { OwnerTable } from './owner-table.ts';
 import type { Requests } from './requests.ts';
 import { type Conditions, isUsable, laterPause, type Phase, phaseOf, type Slot } from './slot.ts';
@@ -196,8 +196,10 @@ export function ownerState(slot: Slot, now: Instant, conditions: Conditions): Ow
   };
 }
 
-const MAX_LIMIT = 100_000;
-const DEFAULT_LIMIT = 100;
+const OWNERS_OPTIONS: OptionRules<OwnersOptions> = {
+  limit: integer(1, 100_000, 100),
+  state: { passes: (value) => value === 'failing' || value === 'working', expected: '`failing` or `working`' },
+};
 
 /**
  * The owners that fail, the longest failing first, those without a token before those with one; then the others with a
@@ -213,10 +215,7 @@ export function ownerReports(
   conditions: (slot: Slot) => Conditions,
   failingSinceMs: (slot: Slot) => number | undefined,
 ): OwnerReport[] {
-  const check = new OptionCheck<OwnersOptions>('owners', given, ['limit', 'state']);
-  check.integer('limit', 1, MAX_LIMIT);
-  check.when('state', (value) => value === 'failing' || value === 'working', '`failing` or `working`');
-  const { limit = DEFAULT_LIMIT, state } = check.done();
+  const { limit, state } = checkOptions('owners', given, OWNERS_OPTIONS) as OwnersOptions & { limit: number };
   const slots: Slot[] = [];
   if (state !== 'working') take(owners.failing(), limit, slots);
   if (state !== 'failing') take(owners.working(), limit, slots);

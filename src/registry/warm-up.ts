@@ -9,7 +9,7 @@ import pLimit from 'p-limit';
 import { nextTurn, stopTimer, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import { isOwnerTokenError } from '../errors.ts';
-import { OptionCheck } from '../option-check.ts';
+import { aFunction, checkOptions, type OptionRules } from '../option-check.ts';
 
 /**
  * Options of `warmUp`.
@@ -203,13 +203,16 @@ function totalOf(keys: Iterable<string> | AsyncIterable<string>): number | undef
   return keys instanceof Set ? keys.size : undefined;
 }
 
+const WARM_UP_OPTIONS: OptionRules<WarmUpOptions> = {
+  signal: { passes: (value) => value === null || value instanceof AbortSignal, expected: 'an AbortSignal' },
+  onProgress: aFunction,
+};
+
 function checkArguments(keys: unknown, options: WarmUpOptions): WarmUpOptions {
-  const check = new OptionCheck<WarmUpOptions>('warmUp', options, ['signal', 'onProgress']);
-  check.when('signal', (value) => value === null || value instanceof AbortSignal, 'an AbortSignal');
-  check.functions('onProgress');
-  const iterable =
-    typeof keys === 'object' && keys !== null && (Symbol.iterator in keys || Symbol.asyncIterator in keys);
-  // A string is iterable too, but each of its characters would be tried as a key.
-  if (!iterable) check.problem('accessKeys', 'an iterable of access keys');
-  return check.done();
+  return checkOptions('warmUp', options, WARM_UP_OPTIONS, (_, problems) => {
+    // A string is iterable too, but each of its characters would be tried as a key.
+    const isIterable =
+      typeof keys === 'object' && keys !== null && (Symbol.iterator in keys || Symbol.asyncIterator in keys);
+    if (!isIterable) problems.push('accessKeys: expected an iterable of access keys');
+  });
 }

@@ -146,7 +146,7 @@ it('allowedOrigins takes origins, nothing more and nothing less', () => {
     const options = { allowedOrigins: [entry as string] };
     expect(() => callRules(options, rulesOfSource(undefined))).toThrow('allowedOrigins: expected a list of origins');
   }
-  expect(() => callRules({ presnt: 1 } as object, rulesOfSource(undefined))).toThrow('did you mean present?');
+  expect(() => callRules({ presnt: 1 } as object, rulesOfSource(undefined))).toThrow('presnt: unknown option');
 });
 
 it('ownerFetch throws what fetch throws for anything that is not a URL', async () => {

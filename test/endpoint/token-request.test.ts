@@ -74,11 +74,12 @@ it('a shape uses the path and the parameter names that it is given', () => {
 
 describe('options of a shape', () => {
   it.each<[object, RegExp]>([
+    [null as never, /options: expected an object/],
     [{ path: '//evil.example' }, /path: expected a percent-encoded path/],
-    [{ pth: '/x' }, /pth: unknown option; did you mean path\?/],
+    [{ pth: '/x' }, /pth: unknown option; expected one of path, parameters/],
     [{ parameters: { accessKey: '' } }, /parameters\.accessKey: expected a non-empty string; it is empty/],
     [{ parameters: { accessKey: 7 } }, /parameters\.accessKey: expected a non-empty string/],
-    [{ parameters: { acessKey: 'x' } }, /parameters\.acessKey: unknown option; did you mean accessKey\?/],
+    [{ parameters: { acessKey: 'x' } }, /parameters\.acessKey: unknown option; expected one of .*accessKey/],
     [{ parameters: { accessKey: 'grant_type' } }, /parameters: expected a different name for each parameter/],
     [{ parameters: 'x' }, /parameters: expected an object/],
   ])('a shape refuses the options %j', (options, problem) => {

@@ -328,10 +328,10 @@ describe('a snapshot', () => {
 });
 
 it.each([
-  [{ guessMs: 0 }, 'guessMs: expected milliseconds from minMs to maxMs'],
+  [{ guessMs: 0 }, 'guessMs: expected milliseconds from 1000 to ten years'],
   [{ guessMs: Number.NaN }, 'guessMs: expected'],
   [{ guessMs: 31 * DAY_MS }, 'guessMs: expected'],
-  [{ guessMs: 5000, minMs: 10_000 }, 'guessMs: expected'],
+  [{ guessMs: 5000, minMs: 10_000 }, 'guessMs: expected milliseconds from minMs to maxMs'],
   [{ minMs: 999 }, 'minMs: expected milliseconds from 1000 to ten years'],
   [{ minMs: '1000' }, 'minMs: expected milliseconds'],
   [{ minMs: 20_000, maxMs: 10_000 }, 'minMs: expected no more than maxMs'],

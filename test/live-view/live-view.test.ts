@@ -460,7 +460,7 @@ it('the live view refuses arguments that cannot work, listing every problem', ()
   expect(problemOf(undefined)).toContain('registries: expected an OwnerTokenRegistry, or several');
   expect(problemOf([registry, registry])).toContain('two are `default`: set the option `name`');
   expect(problemOf(registry, { ...OPEN, authorize: () => true })).toContain('choose one of the two');
-  expect(problemOf(registry, { authorise: 1 })).toContain('did you mean authorize?');
+  expect(problemOf(registry, { authorise: 1 })).toContain('authorise: unknown option; expected one of authorize');
   expect(problemOf(registry, { public: 'yes', authorize: 1, clock: {} })).toMatch(/authorize.*public.*clock/s);
   expect(problemOf(registry, { ...OPEN, fleets: { crm: {}, default: {} } })).toMatch(/fleets\.crm.*fleets\.default/s);
 });

@@ -419,7 +419,7 @@ it.each([
   [
     () => new OwnerTokenInstrumentation().observe({} as never, { nane: 1 } as never),
     'observe',
-    'nane: unknown option; did you mean name?',
+    'nane: unknown option; expected one of name',
   ],
 ])('instrument() and the instrumentation list every wrong argument: %#', (call, of, problem) => {
   expect(call).toThrow(`${of}: invalid options:\n  - ${problem}`);

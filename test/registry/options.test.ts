@@ -116,8 +116,8 @@ describe('options', () => {
     'logger: expected a logger with debug, info and warn, or one of trace, debug, info, warn, error, fatal, silent';
   const NAME = 'name: expected a name of 1 to 100 characters';
   const KEY = 'fingerprintKey: expected a Uint8Array of at least 16 bytes';
-  const BASE = 'pauses.owner.baseMs: expected whole milliseconds from 1 to 3600000';
-  const CAP = 'pauses.owner.capMs: expected whole milliseconds from 1 to 86400000';
+  const BASE = 'pauses.owner.baseMs: expected an integer from 1 to 3600000';
+  const CAP = 'pauses.owner.capMs: expected an integer from 1 to 86400000';
   it.each<[string, unknown, string]>([
     ['source', undefined, 'source: required: a TokenSource, such as a TokenEndpoint'],
     ['source', { requestToken: 7 }, 'source: expected a TokenSource, such as a TokenEndpoint'],
@@ -154,19 +154,25 @@ describe('options', () => {
     ['ownerLabel', 'x', 'ownerLabel: expected a function'],
     ['random', 0.5, 'random: expected a function'],
     ['pauses', 5, 'pauses: expected an object'],
-    ['pauses', { owners: {} }, 'pauses.owners: unknown option; did you mean owner?'],
+    ['pauses', { owners: {} }, 'pauses.owners: unknown option; expected one of owner, client, endpoint'],
     ['pauses', { owner: { baseMs: 0.5, capMs: 5 } }, BASE],
     ['pauses', { owner: { baseMs: 3_600_001, capMs: 86_400_000 } }, BASE],
     ['pauses', { owner: { baseMs: '5', capMs: 5 } }, BASE],
-    ['pauses', { owner: { capMs: 5 } }, BASE.replace('expected', 'required:')],
-    ['pauses', { owner: { baseMs: 5 } }, CAP.replace('expected', 'required:')],
+    ['pauses', { owner: { capMs: 999 } }, 'pauses.owner.capMs: expected at least baseMs'],
     ['pauses', { owner: { baseMs: 5, capMs: 86_400_001 } }, CAP],
     ['pauses', { owner: { baseMs: 5, capMs: 4 } }, 'pauses.owner.capMs: expected at least baseMs'],
-    ['calls', { allowedOrigin: [] }, 'calls.allowedOrigin: unknown option; did you mean allowedOrigins?'],
-    ['maxOwner', 5, 'maxOwner: unknown option; did you mean maxOwners?'],
+    [
+      'calls',
+      { allowedOrigin: [] },
+      'calls.allowedOrigin: unknown option; expected one of allowedOrigins, present, fetch',
+    ],
   ])('the option %s may not be %j', (name, value, problem) => {
     expect(problemsOf({ [name]: value })).toEqual([problem]);
   });
+});
+
+it('options of the registry are an object', () => {
+  expect(() => registrySettings(null as never)).toThrow('options: expected an object');
 });
 
 it('close waits for 5 s by default', () => {

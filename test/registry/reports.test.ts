@@ -108,5 +108,5 @@ it('the list of owners refuses a limit or a state that it does not know', () => 
   };
   expect(problemOf({ limit: 0 })).toContain('limit: expected an integer from 1 to 100000');
   expect(problemOf({ state: 'broken' })).toContain('state: expected `failing` or `working`');
-  expect(problemOf({ limits: 1 })).toContain('limits: unknown option; did you mean limit?');
+  expect(problemOf({ limits: 1 })).toContain('limits: unknown option; expected one of limit, state');
 });

@@ -2,7 +2,7 @@
  * fails should fail the same way again. */
 
 import * as v from 'valibot';
-import { nearest } from '../../option-check.ts';
+import { nearest } from '../../nearest.ts';
 import {
   FAULT_KIND_NAMES,
   FAULT_KINDS,

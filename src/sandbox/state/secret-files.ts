@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { OptionCheck } from '../../option-check.ts';
+import { invalidOptions } from '../../option-check.ts';
 import { currentKeys, firstApp } from './actions.ts';
 import type { World } from './world.ts';
 
@@ -24,9 +24,8 @@ export class SecretFiles {
       if (!existsSync(folder)) mkdirSync(folder, { mode: 0o700 });
       this.update();
     } catch (error) {
-      const check = new OptionCheck('startSandbox', { secretsFolder: folder }, ['secretsFolder']);
-      check.problem('secretsFolder', `a folder that can be written (${(error as NodeJS.ErrnoException).code})`);
-      check.done();
+      const { code } = error as NodeJS.ErrnoException;
+      throw invalidOptions('startSandbox', [`secretsFolder: expected a folder that can be written (${code})`]);
     }
   }
 

@@ -279,7 +279,7 @@ describe('sandbox', () => {
     [['--config', join(folder, 'none.json')], '--config: the file cannot be read (ENOENT)'],
     [['--config', file('broken.json', '{"owners"')], '--config: the file is not JSON'],
     [['--config', file('list.json', '[]')], '--config: expected a JSON object'],
-    [['--config', file('typo.json', '{"owner":1}')], 'did you mean owners?'],
+    [['--config', file('typo.json', '{"owner":1}')], 'owner: unknown option; expected one of'],
   ])('the sandbox command rejects %j with the reason', async (args, why) => {
     const ended = await runCommand(['sandbox', ...args]);
     expect(ended.err).toContain(why);

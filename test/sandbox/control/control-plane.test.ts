@@ -81,17 +81,21 @@ describe('the interface and its description', () => {
     expect((await ask('/api/elsewhere')).status).toBe(404);
   });
 
-  it('the control plane refuses members of a body and of a query that are not described, and names the nearest', async () => {
-    expect((await write('POST', '/api/seed', { ownres: 3 })).json.message).toContain('did you mean owners?');
+  it('the control plane refuses members of a body and of a query that are not described, and names those that are', async () => {
+    expect((await write('POST', '/api/seed', { ownres: 3 })).json.message).toContain(
+      'unknown option; expected one of owners',
+    );
     expect((await write('POST', '/api/seed', { owners: '3' })).json.message).toContain('owners: expected an integer');
-    expect((await ask('/api/requests?ownre=x')).json.message).toContain('did you mean owner?');
+    expect((await ask('/api/requests?ownre=x')).json.message).toMatch(/ownre: unknown option; expected one of .*owner/);
     expect((await ask('/api/requests?limit=many')).json.message).toContain('limit: expected a number');
     for (const body of ['', '[]', 'null', '{', '"x"']) {
       const headers = { 'content-type': 'application/json' };
       expect((await ask('/api/seed', { method: 'POST', headers, body })).status).toBe(400);
     }
     expect((await write('POST', '/api/faults', { kind: 'slience' })).json.message).toContain('did you mean silence?');
-    expect((await write('PATCH', '/api/profile', { shpe: 'odd' })).json.message).toContain('did you mean shape?');
+    expect((await write('PATCH', '/api/profile', { shpe: 'odd' })).json.message).toMatch(
+      /shpe: unknown option; expected one of .*shape/,
+    );
   });
 });
 

@@ -295,8 +295,8 @@ describe('a bad rule', () => {
   it.each([
     [{ kind: 'latencyy', ms: 1 }, /did you mean latency/],
     [{ kind: 'status', status: 503, nxt: 3 }, /nxt: unknown option/],
-    [{ kind: 'status', status: 503, when: { nextt: 3 } }, /when\.nextt: unknown option; did you mean next/],
-    [{ kind: 'status', status: 503, target: { onwer: 'x' } }, /target\.onwer: unknown option; did you mean owner/],
+    [{ kind: 'status', status: 503, when: { nextt: 3 } }, /when\.nextt: unknown option; expected one of next/],
+    [{ kind: 'status', status: 503, target: { onwer: 'x' } }, /target\.onwer: unknown option; expected one of .*owner/],
     [{ kind: 'status' }, /status: required: an integer/],
     [{ kind: 'status', status: 100 }, /status: expected an integer/],
     [{ kind: 'silence', status: 500 }, /status: unknown option/],
