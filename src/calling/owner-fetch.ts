@@ -84,7 +84,7 @@ export interface OwnerFetch {
 
 /** Checked options, merged with their defaults. */
 export interface CallRules {
-  readonly origins: ReadonlySet<string>;
+  readonly origins: readonly string[];
   readonly present: ((token: AccessToken, headers: Headers) => void) | undefined;
   readonly fetch: typeof fetch | undefined;
 }
@@ -92,7 +92,7 @@ export interface CallRules {
 /** The default rules: tokens may be sent to the source's origin, if it is known. */
 export function rulesOfSource(origin: unknown): CallRules {
   const known = originOf(origin);
-  return { origins: new Set(known === undefined ? [] : [known]), present: undefined, fetch: undefined };
+  return { origins: known === undefined ? [] : [known], present: undefined, fetch: undefined };
 }
 
 /** Checks options and merges them with the defaults. */
@@ -102,12 +102,11 @@ export function callRules(options: OwnerFetchOptions | undefined, defaults: Call
 }
 
 /** Merges checked options with the defaults. */
-export function mergeCallRules(options: OwnerFetchOptions | undefined, defaults: CallRules): CallRules {
-  const listed = options?.allowedOrigins?.map((entry) => originOf(entry) as string);
+export function mergeCallRules(options: OwnerFetchOptions, defaults: CallRules): CallRules {
   return {
-    origins: listed ? new Set(listed) : defaults.origins,
-    present: options?.present ?? defaults.present,
-    fetch: options?.fetch ?? defaults.fetch,
+    origins: options.allowedOrigins?.map((entry) => originOf(entry) as string) ?? defaults.origins,
+    present: options.present ?? defaults.present,
+    fetch: options.fetch ?? defaults.fetch,
   };
 }
 
@@ -115,10 +114,10 @@ export function mergeCallRules(options: OwnerFetchOptions | undefined, defaults:
 export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: CallRules): OwnerFetch {
   const check: OwnerFetch['check'] = (url) => {
     if (typeof url === 'string' && beginsWithOrigin(url, rules.origins)) return;
-    const { protocol, origin } = typeof url === 'string' ? new URL(url) : url;
-    // A `blob:` URL has the origin of the page that created it.
-    if (!/^https?:$/.test(protocol)) throw refusedOrigin(`a ${protocol} URL`, rules);
-    if (!rules.origins.has(origin)) throw refusedOrigin(origin, rules);
+    const { protocol, host } = typeof url === 'string' ? new URL(url) : url;
+    // Not its `origin`, which for a `blob:` URL is that of the page that created it.
+    const origin = `${protocol}//${host}`;
+    if (!rules.origins.includes(origin)) throw refusedOrigin(origin, rules);
   };
 
   const obtain = (url: string | URL, signal: AbortSignal | null | undefined): Promise<AccessToken> => {
@@ -162,7 +161,6 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
         repeated = true;
         discard(response);
         const other = await obtain(hop.url, hop.signal);
-        if (other.value === token.value) throw sameTokenAgain();
         response = await send(again, other);
         answered(other, response.status);
       }
@@ -199,24 +197,18 @@ function present(rules: CallRules, token: AccessToken, headers: Headers): void {
 
 function refusedOrigin(origin: string, { origins }: CallRules): OwnerTokenError {
   const reason =
-    origins.size > 0
-      ? `not in allowedOrigins (${[...origins].join(', ')})`
+    origins.length > 0
+      ? `not in allowedOrigins (${origins.join(', ')})`
       : 'the source has no origin, so set allowedOrigins';
   return new OwnerTokenError('origin_refused', `refusing to send the token to ${origin}: ${reason}`);
-}
-
-/** Cannot happen with a registry, which never returns a token that was rejected before the call. */
-function sameTokenAgain(): OwnerTokenError {
-  return new OwnerTokenError('token_rejected', 'getToken returned the token that was just rejected');
 }
 
 /**
  * Whether a URL obviously has one of these origins, so that it need not be parsed: nothing after scheme, host, port and
  * a slash changes the origin.
  */
-function beginsWithOrigin(url: string, origins: ReadonlySet<string>): boolean {
-  for (const origin of origins) if (url.startsWith(origin) && url[origin.length] === '/') return true;
-  return false;
+function beginsWithOrigin(url: string, origins: readonly string[]): boolean {
+  return origins.some((origin) => url.startsWith(origin) && url[origin.length] === '/');
 }
 
 /**

@@ -58,14 +58,13 @@ export function firstHop(input: string | URL | Request, init?: RequestInit): Hop
 function withoutLookAlike(hop: Hop, request: Request): Hop {
   const { url, method, signal = null } = hop;
   const body = hop.init.body ?? request.body;
-  return { ...hop, target: url, init: { ...hop.init, method, signal, ...(body && { body, duplex: 'half' }) } };
+  return { ...hop, target: url, init: { ...hop.init, method, signal, body, duplex: 'half' } };
 }
 
 /** The same hop for a second attempt; undefined if its body can be read only once. */
 export function retryOf(hop: Hop): Hop | undefined {
   const body = hop.body();
-  if (body === undefined) return undefined;
-  return body === null ? hop : { ...hop, init: { ...hop.init, body } };
+  return body === undefined ? undefined : { ...hop, init: { ...hop.init, body } };
 }
 
 /**
@@ -90,8 +89,7 @@ export function nextHop(hop: Hop, response: Response): Hop | undefined {
   const headers = new Headers(hop.headers);
   if (becomesGet) for (const name of BODY_HEADERS) headers.delete(name);
   if (url.origin !== new URL(hop.url).origin) for (const name of ORIGIN_HEADERS) headers.delete(name);
-  const { signal } = hop;
-  const init = { ...hop.init, method, body, ...(signal && { signal }) };
+  const init = { ...hop.init, method, body, signal: hop.signal ?? null };
   return { ...hop, url, target: url, init, headers, method, body: () => body };
 }
 
@@ -156,18 +154,18 @@ const MAX_BUFFERED_BODY_BYTES = 1_048_576;
  */
 function bufferedBody(request: Request): () => Uint8Array<ArrayBuffer> | undefined {
   const copy = request.clone().body as AsyncIterable<Uint8Array>;
-  const chunks: Uint8Array[] = [];
   let whole: Uint8Array<ArrayBuffer> | undefined;
   const buffer = async () => {
+    const chunks: Uint8Array[] = [];
     let length = 0;
     for await (const chunk of copy) {
       length += chunk.byteLength;
-      if (length > MAX_BUFFERED_BODY_BYTES) return void chunks.splice(0);
+      if (length > MAX_BUFFERED_BODY_BYTES) return;
       chunks.push(chunk);
     }
-    whole = Buffer.concat(chunks.splice(0));
+    whole = Buffer.concat(chunks);
   };
-  buffer().catch(() => chunks.splice(0));
+  buffer().catch(() => {});
   return () => whole;
 }
 
@@ -179,25 +177,19 @@ const MAX_DISCARD_MS = 1_000;
 export function discard(response: Response): void {
   // A user's fetch may return a Node stream as body.
   const body = response.body as (ReadableStream<Uint8Array> & { destroy?(): void }) | null;
-  const reader = body?.getReader?.();
-  if (!reader) {
-    body?.destroy?.();
-    return;
-  }
-  const cancel = () => void reader.cancel().catch(() => {});
-  const timer = setTimeout(cancel, MAX_DISCARD_MS).unref();
-  const read = async () => {
-    let bytes = 0;
-    while (bytes <= MAX_DISCARDED_BYTES) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      bytes += value.byteLength;
-    }
-    cancel();
-  };
-  void read()
-    .catch(() => {})
-    .finally(() => clearTimeout(timer));
+  if (body?.destroy) body.destroy();
+  else void body?.pipeTo(firstBytes(), { signal: AbortSignal.timeout(MAX_DISCARD_MS) }).catch(() => {});
+}
+
+/** Takes a short body whole, and fails for a longer one. */
+function firstBytes(): WritableStream<Uint8Array> {
+  let left = MAX_DISCARDED_BYTES;
+  return new WritableStream({
+    write({ byteLength }, controller) {
+      left -= byteLength;
+      if (left < 0) controller.error();
+    },
+  });
 }
 
 /** Cancels a body stream that will not be sent, as the global `fetch` does when it is aborted. */

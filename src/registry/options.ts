@@ -204,7 +204,7 @@ export function registrySettings(given: OwnerTokenRegistryOptions): RegistrySett
     longestRequestMs: integer(1, requestTimeoutMs).passes(timeoutMs) ? timeoutMs : requestTimeoutMs,
     expiry: options.expiry ?? firstKnown(expiresIn(), jwtExp()),
     random: options.random ? safeRandom(options.random) : Math.random,
-    calls: mergeCallRules(options.calls, rulesOfSource(origin)),
+    calls: mergeCallRules(options.calls ?? {}, rulesOfSource(origin)),
     fingerprints: new Fingerprints(options.fingerprintKey, options.ownerLabel),
     time: new Time(options.clock),
   };

@@ -153,14 +153,6 @@ it('ownerFetch throws what fetch throws for anything that is not a URL', async (
   await expect(fetchFor(new NumberedTokens(), 'https://api.example.com')('/relative')).rejects.toThrow(TypeError);
 });
 
-it('a 401 is not sent again when the registry gives the same token again', async () => {
-  await using service = await accepting();
-  const tokens = new NumberedTokens();
-  tokens.reject = () => true;
-  expect(await failureOf(fetchFor(tokens, service.origin)(service.origin))).toMatchObject({ code: 'token_rejected' });
-  expect(service.tokens).toEqual(['t1']);
-});
-
 it('a short 401 is read to its end, and its connection reused', async () => {
   await using service = await accepting('t2');
   // A new token takes a round trip as a rule; by then a short answer has been read.
