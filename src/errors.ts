@@ -46,34 +46,31 @@ export type OwnerTokenErrorCode =
   | 'closed';
 
 interface CodeFacts {
-  /**
-   * What a failure with this code stops once it is known not to be the owner's own; `never` if it always is. Undefined if
-   * no token request failed.
-   */
-  readonly escalatesTo?: WiderScope | 'never';
+  /** What a failure with this code stops once it is known not to be the owner's own. Absent if no token request failed. */
+  readonly escalatesTo?: FailureScope;
   /** Whether the same call may succeed later without a change on our side. */
-  readonly retryable: boolean;
-  /** The code names its own cause and stays the same in every scope; other codes change with the scope. */
-  readonly fixed?: true;
+  readonly retryable?: true;
+  /** The code changes with the scope. Others name their own cause, and stay. */
+  readonly followsScope?: true;
 }
 
 /** What follows from each code. `docs/errors.md` says what it means. */
 export const ERRORS: Readonly<Record<OwnerTokenErrorCode, CodeFacts>> = Object.freeze({
-  owner_refused: { escalatesTo: 'client', retryable: false },
-  client_refused: { escalatesTo: 'client', retryable: false },
-  rate_limited: { escalatesTo: 'endpoint', retryable: true, fixed: true },
-  endpoint_unavailable: { escalatesTo: 'endpoint', retryable: true },
-  invalid_response: { escalatesTo: 'endpoint', retryable: true },
-  redirect_refused: { escalatesTo: 'endpoint', retryable: false, fixed: true },
-  token_rejected: { escalatesTo: 'never', retryable: true, fixed: true },
-  source_failed: { escalatesTo: 'client', retryable: true, fixed: true },
+  owner_refused: { escalatesTo: 'client', followsScope: true },
+  client_refused: { escalatesTo: 'client', followsScope: true },
+  rate_limited: { escalatesTo: 'endpoint', retryable: true },
+  endpoint_unavailable: { escalatesTo: 'endpoint', retryable: true, followsScope: true },
+  invalid_response: { escalatesTo: 'endpoint', retryable: true, followsScope: true },
+  redirect_refused: { escalatesTo: 'endpoint' },
+  token_rejected: { escalatesTo: 'owner', retryable: true },
+  source_failed: { escalatesTo: 'client', retryable: true },
   queue_full: { retryable: true },
   queue_timeout: { retryable: true },
-  origin_refused: { retryable: false },
-  insecure_url: { retryable: false },
-  invalid_options: { retryable: false },
-  invalid_access_key: { retryable: false },
-  closed: { retryable: false },
+  origin_refused: {},
+  insecure_url: {},
+  invalid_options: {},
+  invalid_access_key: {},
+  closed: {},
 });
 
 /**
@@ -90,17 +87,26 @@ const CODE_OF_SCOPE = { owner: 'owner_refused', client: 'client_refused', endpoi
 
 /** The code of a failure that was attributed to a wider scope. A code that names its own cause stays. */
 export function codeInScope(code: OwnerTokenErrorCode, scope: FailureScope): OwnerTokenErrorCode {
-  const { escalatesTo, fixed } = ERRORS[code];
-  return scope === 'owner' || fixed || !escalatesTo ? code : CODE_OF_SCOPE[scope];
+  return scope !== 'owner' && ERRORS[code].followsScope ? CODE_OF_SCOPE[scope] : code;
 }
 
 /**
- * The OAuth error codes that concern the owner, however many owners get them. Any other failure may be the client's or the
- * endpoint's.
+ * The OAuth error codes that tell whether the owner or the client is refused. Those of the owner concern it alone, however
+ * many owners get them; any other failure may be the client's or the endpoint's.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
  */
-export const OWNER_OAUTH_ERRORS: readonly string[] = ['invalid_grant', 'invalid_scope', 'access_denied'];
+const REFUSALS: ReadonlyMap<unknown, 'owner_refused' | 'client_refused'> = new Map([
+  ['invalid_grant', 'owner_refused'],
+  ['invalid_scope', 'owner_refused'],
+  ['access_denied', 'owner_refused'],
+  ['invalid_client', 'client_refused'],
+  ['unauthorized_client', 'client_refused'],
+  ['invalid_request', 'client_refused'],
+  ['unsupported_grant_type', 'client_refused'],
+]);
+
+export const refusalOf = (oauthError: string | undefined) => REFUSALS.get(oauthError);
 
 /**
  * Facts about a failure, for the constructor of {@link OwnerTokenError}.
@@ -195,14 +201,13 @@ export class OwnerTokenError extends Error {
   /** @throws {TypeError} for an unknown code or failure scope. */
   constructor(code: OwnerTokenErrorCode, message: string, options: OwnerTokenErrorOptions = {}) {
     super(message);
-    const facts = factsOf(code);
     const { failureScope, oauthError, cause } = options;
-    if (failureScope !== undefined && !isKeyOf(CODE_OF_SCOPE, failureScope)) {
-      throw new TypeError(`unknown failureScope; expected one of ${Object.keys(CODE_OF_SCOPE).join(', ')}`);
-    }
+    checkKnown('OwnerTokenError code', code, ERROR_CODES);
+    if (failureScope !== undefined) checkKnown('failureScope', failureScope, Object.keys(CODE_OF_SCOPE));
+    const { escalatesTo, retryable = false } = ERRORS[code];
     this.code = code;
-    this.failureScope = failureScope ?? (facts.escalatesTo && 'owner');
-    this.retryable = facts.retryable;
+    this.failureScope = failureScope ?? (escalatesTo && 'owner');
+    this.retryable = retryable;
     this.failedAtMs = finite(options.failedAtMs) ?? Date.now();
     this.retryAtMs = finite(options.retryAtMs);
     this.retryAfterMs = retryAfterMsWithin(finite(options.retryAfterMs));
@@ -225,12 +230,10 @@ export class OwnerTokenError extends Error {
    * @internal
    */
   static evidenceOf(error: OwnerTokenError): Evidence {
-    const { escalatesTo } = factsOf(error.code);
     const { isScopeGiven: isGiven } = (error as unknown as { [BRAND]: Branded })[BRAND];
     if (isGiven) return { scope: error.failureScope as FailureScope, isGiven };
-    const isOwners = escalatesTo === undefined || escalatesTo === 'never';
-    const scope = isOwners || OWNER_OAUTH_ERRORS.includes(error.oauthError ?? '') ? 'owner' : escalatesTo;
-    return { scope, isGiven };
+    const isOwners = refusalOf(error.oauthError) === 'owner_refused';
+    return { scope: (!isOwners && ERRORS[error.code].escalatesTo) || 'owner', isGiven };
   }
 
   /**
@@ -241,11 +244,9 @@ export class OwnerTokenError extends Error {
    */
   static restated(error: OwnerTokenError, changes: Restatement): OwnerTokenError {
     const { message = error.message, ...facts } = changes;
-    const { failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause } = error;
     const failureScope = OwnerTokenError.evidenceOf(error).isGiven ? error.failureScope : undefined;
     const code = changes.failureScope ? codeInScope(error.code, changes.failureScope) : error.code;
-    const known = { failedAtMs, retryAtMs, retryAfterMs, status, oauthError, owner, cause, failureScope };
-    return new OwnerTokenError(code, message, { ...known, ...facts });
+    return new OwnerTokenError(code, message, { ...error, failureScope, ...facts });
   }
 
   /** Its properties, for `JSON.stringify`: no secret, and no stack. */
@@ -273,14 +274,8 @@ export function isOwnerTokenError(value: unknown): value is OwnerTokenError {
   return value instanceof OwnerTokenError;
 }
 
-function factsOf(code: unknown): CodeFacts {
-  if (isKeyOf(ERRORS, code)) return ERRORS[code];
-  throw new TypeError(`unknown OwnerTokenError code; expected one of ${ERROR_CODES.join(', ')}`);
-}
-
-/** Only for strings, because an object may convert to another key each time. */
-function isKeyOf<T extends object>(table: T, value: unknown): value is keyof T & string {
-  return typeof value === 'string' && Object.hasOwn(table, value);
+function checkKnown(what: string, value: string, known: readonly string[]): void {
+  if (!known.includes(value)) throw new TypeError(`unknown ${what}; expected one of ${known.join(', ')}`);
 }
 
 /** Bounded, because a service may ask for anything, and because a longer number may be an echo of a secret. */

@@ -30,12 +30,9 @@ export class ScrubbedCause {
   readonly cause?: ScrubbedCause;
 
   private constructor(thrown: unknown, depth: number) {
-    const from = typeof thrown === 'object' && thrown !== null ? thrown : {};
+    const { name, code, cause: inner, message, stack } = Object(thrown) as Record<string, unknown>;
+    const frames = framesOf(stack, message);
     // Kept only in their usual shapes: anything else could be a secret.
-    const name = read(from, 'name');
-    const code = read(from, 'code');
-    const inner = read(from, 'cause');
-    const frames = framesOf(from);
     this.name = typeof name === 'string' && /^([A-Z][A-Za-z]{0,40})?(Error|Exception)$/.test(name) ? name : 'Error';
     if (typeof code === 'string' && /^[A-Z][A-Z0-9_]{1,40}$/.test(code)) this.code = code;
     if (frames.length > 0) this.frames = frames;
@@ -51,17 +48,13 @@ export class ScrubbedCause {
    * @internal
    */
   static of(thrown: unknown, depth = 1): ScrubbedCause {
-    const isScrubbed = typeof thrown === 'object' && thrown !== null && #scrubbed in thrown;
-    return isScrubbed ? thrown : new ScrubbedCause(thrown, depth);
-  }
-}
-
-/** A property, or undefined if reading it throws. */
-function read(from: object, property: string): unknown {
-  try {
-    return (from as Record<string, unknown>)[property];
-  } catch {
-    return undefined;
+    if (typeof thrown === 'object' && thrown !== null && #scrubbed in thrown) return thrown;
+    try {
+      return new ScrubbedCause(thrown, depth);
+    } catch {
+      // An accessor of the thrown value threw.
+      return new ScrubbedCause(undefined, depth);
+    }
   }
 }
 
@@ -69,9 +62,7 @@ function read(from: object, property: string): unknown {
  * The frames of a stack: the lines after its header, which is a class name and the message. A line of the message may
  * look like a frame, so a stack with any other header, such as that of a message changed later, has none.
  */
-function framesOf(from: object): readonly string[] {
-  const stack = read(from, 'stack');
-  const message = read(from, 'message');
+function framesOf(stack: unknown, message: unknown): readonly string[] {
   if (typeof stack !== 'string' || typeof message !== 'string') return [];
   const name = /^[\w$.[\] -]{1,100}/.exec(stack)?.[0] ?? '';
   const header = message === '' ? `${name}\n` : `${name}: ${message}\n`;
