@@ -13,17 +13,8 @@
  * could be an echo of a secret that only the source knows.
  */
 
-import { OwnerTokenError } from './errors.ts';
-import {
-  codeOfFailure,
-  type HttpFailure,
-  isHtml,
-  isSuccess,
-  kindOfError,
-  messageOf,
-  refusalOf,
-  retryAfterMsOf,
-} from './http-failure.ts';
+import { OwnerTokenError, refusalOf } from './errors.ts';
+import { describeFailure, type HttpFailure, isHtml, isSuccess, kindOfError, retryAfterMsOf } from './http-failure.ts';
 import { property } from './own-property.ts';
 
 const SERVICE = { name: 'the service behind the token source', url: 'its URL' };
@@ -42,7 +33,7 @@ export function readForeignError(thrown: unknown, nowMs: number): OwnerTokenErro
     const { status, oauthError } = failure;
     const retryAfterMs = retryAfterMsOf(firstOf(holders, retryAfterIn), nowMs);
     const facts = { status, oauthError, retryAfterMs, failedAtMs: nowMs, cause: thrown };
-    return new OwnerTokenError(codeOfFailure(failure), messageOf(SERVICE, failure, thrown), facts);
+    return new OwnerTokenError(...describeFailure(SERVICE, failure), facts);
   } catch {
     // An accessor of the thrown value threw.
     return undefined;

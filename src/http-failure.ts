@@ -15,7 +15,7 @@
  * | unusable response | `invalid_response` |
  */
 
-import type { OwnerTokenErrorCode } from './errors.ts';
+import { type OwnerTokenErrorCode, refusalOf } from './errors.ts';
 import { property } from './own-property.ts';
 
 /** The facts of a failed exchange. */
@@ -34,84 +34,46 @@ export function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
 
-/**
- * About the connection or the endpoint's state (proxy authentication, timeout, misdirected, too early), not the owner.
- */
-const ENDPOINT_STATUSES: readonly number[] = [407, 408, 421, 425];
+/** About the connection or the endpoint's state (timeout, misdirected, too early), not the owner. */
+const ENDPOINT_STATUSES: readonly number[] = [408, 421, 425];
 
 /** The method or media type is wrong for every owner. */
 const REQUEST_STATUSES: readonly number[] = [405, 415];
 
-/** The error code of a failed exchange; see the table above. */
-export function codeOfFailure({ kind, status, oauthError, body }: HttpFailure): OwnerTokenErrorCode {
-  const refusal = refusalOf(oauthError);
-  if (kind === 'body') return refusal ?? 'invalid_response';
-  if (kind !== 'status') return 'endpoint_unavailable';
-  // Even a 304, which refers to a cached response: there is none.
-  if (status === undefined || (status >= 300 && status <= 399)) return 'redirect_refused';
-  if (status === 429) return 'rate_limited';
-  if (status < 400 || status > 499 || ENDPOINT_STATUSES.includes(status)) return 'endpoint_unavailable';
-  if (refusal) return refusal;
-  if (isHtml(body)) return 'invalid_response';
-  return REQUEST_STATUSES.includes(status) ? 'client_refused' : 'owner_refused';
-}
-
 /**
- * The error message. It quotes nothing from the response except an OAuth error code.
+ * The error code of a failed exchange, see the table above, and a message that quotes nothing from the response except an
+ * OAuth error code.
  *
  * @param service its name in the message, and the setting that holds its URL.
- * @param error what interrupted the exchange.
  * @param problem why a complete body cannot be used.
  */
-export function messageOf(
-  service: { readonly name: string; readonly url: string },
-  failure: HttpFailure,
-  error: unknown,
+export function describeFailure(
+  { name, url }: { readonly name: string; readonly url: string },
+  { kind, status, oauthError, body }: HttpFailure,
   problem = 'it is too large, garbled or badly encoded',
-): string {
-  const { kind, status, oauthError } = failure;
-  const responded = `${service.name} responded${status ? ` with ${status}` : ''}${oauthError ? ` (${oauthError})` : ''}`;
-  if (codeOfFailure(failure) === 'redirect_refused') {
-    return `${service.name} redirects, and credentials are not forwarded: check ${service.url}`;
+): [code: OwnerTokenErrorCode, message: string] {
+  const refusal = refusalOf(oauthError);
+  const responded = `${name} responded${status ? ` with ${status}` : ''}${oauthError ? ` (${oauthError})` : ''}`;
+  if (kind === 'network') return ['endpoint_unavailable', `could not reach ${name}`];
+  if (kind === 'tls') return ['endpoint_unavailable', `could not establish a secure connection to ${name}`];
+  if (kind === 'timeout') return ['endpoint_unavailable', `${name} did not respond in time`];
+  if (kind === 'body') {
+    return refusal ? [refusal, responded] : ['invalid_response', `unusable response from ${name}: ${problem}`];
   }
-  switch (kind) {
-    case 'status':
-      return `${responded}${hintOn(failure, service.url)}`;
-    case 'timeout':
-      return `${service.name} did not respond in time`;
-    case 'body':
-      return refusalOf(oauthError) ? responded : `unusable response from ${service.name}: ${problem}`;
-    case 'tls':
-      return `could not establish a secure connection to ${service.name}`;
-    case 'network':
-      return status === undefined && isUnreached(error)
-        ? `could not connect to ${service.name}`
-        : `the connection to ${service.name} broke`;
+  // Even a 304, which refers to a cached response: there is none.
+  if (status === undefined || (status >= 300 && status <= 399)) {
+    return ['redirect_refused', `${name} redirects, and credentials are not forwarded: check ${url}`];
   }
+  if (status === 429) return ['rate_limited', responded];
+  if (status === 407) return ['endpoint_unavailable', `${responded}: the proxy in between requires authentication`];
+  if (status < 400 || status > 499 || ENDPOINT_STATUSES.includes(status)) return ['endpoint_unavailable', responded];
+  if (refusal) return [refusal, responded];
+  if (isHtml(body)) {
+    return ['invalid_response', `${responded} and an HTML page: a gateway answered, not the service; check ${url}`];
+  }
+  if (REQUEST_STATUSES.includes(status)) return ['client_refused', responded];
+  return ['owner_refused', status === 404 ? `${responded}: check ${url}` : responded];
 }
-
-function hintOn({ status, oauthError, body }: HttpFailure, url: string): string {
-  if (status === 404 && !refusalOf(oauthError)) return `: check ${url}`;
-  if (status === 407) return ': the proxy in between requires authentication';
-  return isHtml(body) ? ' and an HTML page: a gateway answered, not the service' : '';
-}
-
-/**
- * The OAuth error codes that tell whether the owner or the client is refused.
- *
- * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
- */
-const REFUSALS: ReadonlyMap<string, 'owner_refused' | 'client_refused'> = new Map([
-  ['invalid_grant', 'owner_refused'],
-  ['invalid_scope', 'owner_refused'],
-  ['access_denied', 'owner_refused'],
-  ['invalid_client', 'client_refused'],
-  ['unauthorized_client', 'client_refused'],
-  ['invalid_request', 'client_refused'],
-  ['unsupported_grant_type', 'client_refused'],
-]);
-
-export const refusalOf = (oauthError: string | undefined) => REFUSALS.get(oauthError ?? '');
 
 /** Whether a body is an HTML page, by its first element: some services send JSON as `text/html`. */
 export function isHtml(body: unknown): boolean {
@@ -119,7 +81,7 @@ export function isHtml(body: unknown): boolean {
 }
 
 /** An XML declaration, comments and white space may come first. */
-const HTML = /^\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html|head|title|body|center|h1)\b/is;
+const HTML = /^(\s|<\?xml[^>]*>|<!--.*?-->)*<(!doctype\s+html|html|head|title|body|center|h1)\b/is;
 const MAX_HTML_PREFIX = 1_024;
 
 /**
@@ -136,45 +98,34 @@ export function retryAfterMsOf(retryAfter: string | undefined, nowMs: number): n
 
 /** @see {@link https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7 RFC 9110 §5.6.7} */
 function httpDateMs(value: string): number {
-  if (/^[A-Z][a-z]{2,8}, \d{2}[ -][A-Z][a-z]{2}[ -]\d{2,4} \d{2}:\d{2}:\d{2} GMT$/.test(value))
-    return Date.parse(value);
-  const isAsctime = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/.test(value);
-  return isAsctime ? Date.parse(`${value} GMT`) : Number.NaN;
+  const [, date] = /^([A-Z][a-z]+,? [\w -]+ \d\d:\d\d:\d\d(?: \d{4})?)(?: GMT)?$/.exec(value) ?? [];
+  return Date.parse(`${date} GMT`);
 }
 
-/** undici ends a request with UND_ERR_ABORTED if its proxy refuses the tunnel, with a 407 for example. */
-const UNREACHED =
-  /^(ECONNREFUSED|ENOTFOUND|EAI_[A-Z]+|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL|UND_ERR_ABORTED)$/;
-
 /**
- * The failure kind of each error code: first the codes of Node's sockets, TLS, HTTP parser, zlib and brotli, of undici, and
- * our own; then the codes and names that HTTP clients replace them with.
+ * The failure kind of each error code: those of Node's sockets, TLS, HTTP parser, zlib and brotli, of undici and other
+ * HTTP clients, and our own.
  */
 const KIND_OF_CODE: readonly (readonly [RegExp, HttpFailure['kind']])[] = [
   [/^ERR_REDIRECTED$/, 'status'],
-  [/^(ERR_TLS_|ERR_SSL_|ERR_OSSL_|EPROTO$|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MIS)/, 'tls'],
+  [/^(ERR_(TLS|SSL|OSSL)_|EPROTO$|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MIS)/, 'tls'],
   [/^(INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED)$|^ERROR_IN_C/, 'tls'],
-  [/^(ETIMEDOUT|ESOCKETTIMEDOUT|UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT)$/, 'timeout'],
+  [/^(E(SOCKET)?TIMEDOUT|UND_ERR_[A-Z]+_TIMEOUT|TimeoutError|ECONNABORTED|OAUTH_TIMEOUT)$/, 'timeout'],
   // HPE_INVALID_EOF_STATE is a truncated response: the connection broke.
-  [/^(HPE_(?!INVALID_EOF_STATE$)|Z_|ERR_(BROTLI|_ERROR)_|UND_ERR_(HEADERS_OVERFLOW|RES_|RESPONSE))/, 'body'],
-  [/^(ERR_BUFFER_TOO_LARGE|ERR_UNUSABLE_BODY|HTTPParserError)$/, 'body'],
-  [UNREACHED, 'network'],
-  [/^(ECONNRESET|EPIPE|ERR_NETWORK|UND_ERR_(SOCKET|CLOSED|DESTROYED)|HPE_INVALID_EOF_STATE)$/, 'network'],
-  [/^(ERR_STREAM_PREMATURE_CLOSE|ERR_HTTP2_[A-Z_]+|ERR_PROXY_TUNNEL)$/, 'network'],
-  [/^(TimeoutError|ECONNABORTED|OAUTH_TIMEOUT)$/, 'timeout'],
+  [/^(HPE_(?!INVALID_EOF_STATE$)|HTTPParserError$|Z_|ERR_(BROTLI|_ERROR)_|ERR_BUFFER_TOO_LARGE$)/, 'body'],
   // A SyntaxError is that of JSON.parse: a program has no other once it runs.
-  [/^(SyntaxError|ERR_BODY_PARSE_FAILURE|OAUTH_(RESPONSE_IS_NOT_[A-Z]+|PARSE_ERROR|INVALID_RESPONSE))$/, 'body'],
+  [/^(ERR_UNUSABLE_BODY|UND_ERR_(HEADERS_OVERFLOW|RES[A-Z_]+)|SyntaxError|ERR_BODY_PARSE_FAILURE)$/, 'body'],
+  [/^OAUTH_(RESPONSE_IS_NOT_[A-Z]+|PARSE_ERROR|INVALID_RESPONSE)$/, 'body'],
+  [/^(E(CONNREFUSED|CONNRESET|PIPE|ADDRNOTAVAIL|NOTFOUND)|E(HOST|NET)(UNREACH|DOWN)|EAI_[A-Z]+)$/, 'network'],
+  // undici ends a request with UND_ERR_ABORTED if its proxy refuses the tunnel, with a 407 for example.
+  [/^(UND_ERR_(ABORTED|SOCKET|CLOSED|DESTROYED)|HPE_INVALID_EOF_STATE|ERR_NETWORK|ERR_PROXY_TUNNEL)$/, 'network'],
+  [/^ERR_(STREAM_PREMATURE_CLOSE|HTTP2_[A-Z_]+)$/, 'network'],
 ];
 
 /** The failure kind of an error: that of the first row that matches a code of the error or of its causes. */
 export function kindOfError(error: unknown): HttpFailure['kind'] | undefined {
   const codes = codesOf(error);
   return KIND_OF_CODE.find(([pattern]) => codes.some((code) => pattern.test(code)))?.[1];
-}
-
-/** Whether the error code shows that no connection was established; a `fetch` gives no other evidence. */
-function isUnreached(error: unknown): boolean {
-  return codesOf(error).some((code) => UNREACHED.test(code));
 }
 
 /**

@@ -3,16 +3,8 @@
  * attributed to its owner at first, see `failures/blame.ts`. Pure.
  */
 
-import { codeInScope, type FailureScope, looksLikeOauthError, OwnerTokenError } from '../errors.ts';
-import {
-  codeOfFailure,
-  type HttpFailure,
-  isSuccess,
-  kindOfError,
-  messageOf,
-  refusalOf,
-  retryAfterMsOf,
-} from '../http-failure.ts';
+import { codeInScope, type FailureScope, looksLikeOauthError, OwnerTokenError, refusalOf } from '../errors.ts';
+import { describeFailure, type HttpFailure, isSuccess, kindOfError, retryAfterMsOf } from '../http-failure.ts';
 import { property } from '../own-property.ts';
 import { isPartOfSent, repeatsSent } from './echoes.ts';
 import type { ExchangeResult } from './http-exchange.ts';
@@ -86,8 +78,7 @@ export function classify(
   const kind = kindOf(result, problem);
   const failure: EndpointFailure = { kind, status, oauthError, errorDescription, retryAfterMs, body };
   const facts = { status, oauthError, retryAfterMs, failedAtMs: nowMs, cause };
-  const code = codeOfFailure(failure);
-  const message = messageOf(SERVICE, failure, cause, problem);
+  const [code, message] = describeFailure(SERVICE, failure, problem);
   try {
     const given = classifyFailure?.(failure);
     if (given !== undefined) {
