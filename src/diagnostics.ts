@@ -17,7 +17,7 @@ import type {
 import type { Instant } from './clock.ts';
 import type { FailureScope, OwnerTokenError, WiderScope } from './errors.ts';
 import { type EventName, type FailureFields, type FieldsOf, LOG_EVENTS, ONCE_PER } from './log-events.ts';
-import { addressOf, isEnabled, type Level, type Logger, type LogLevel, type Write, writerFor } from './logger.ts';
+import { isEnabled, type Level, type Logger, type LogLevel, loggerFor, writeLine } from './logger.ts';
 import { ScrubbedCause } from './scrubbed-cause.ts';
 import type { AccessToken, RequestReason } from './token.ts';
 
@@ -38,11 +38,13 @@ interface Outage {
   refused: number;
 }
 
-export interface Reporter {
-  readonly registry: string;
-  /** Host of the token endpoint. */
-  readonly host: string | undefined;
-  now(): Instant;
+/** The settings of the registry that reports. */
+interface Reporter {
+  readonly name: string;
+  readonly logger: Logger | Level | undefined;
+  /** Where the token endpoint is, as far as it is known. */
+  readonly server: { readonly address?: string; readonly port?: number | undefined };
+  readonly time: { now(): Instant };
 }
 
 /** The message of one call of the source. */
@@ -50,20 +52,14 @@ export class ReportedRequest implements RequestMessage {
   readonly registry: string;
   readonly reason: RequestReason;
   readonly queuedMs: number;
+  /** Set by {@link named}. */
+  declare owner: string;
   declare canary?: true;
   declare durationMs?: number;
   declare error?: OwnerTokenError;
   declare run?: NonNullable<RequestMessage['run']>;
   readonly #slot: Named;
   readonly #sentAtMs: number;
-
-  /** One getter for all messages, or V8 would store each as a dictionary. */
-  static readonly #OWNER = {
-    ...Object.getOwnPropertyDescriptor(ReportedRequest.prototype, 'owner'),
-    enumerable: true,
-    // So that defining it again does nothing, even if a subscriber has frozen the message.
-    configurable: false,
-  };
 
   constructor(registry: string, slot: Named, reason: RequestReason, sentAtMs: number, queuedAtMs: number) {
     this.registry = registry;
@@ -73,13 +69,10 @@ export class ReportedRequest implements RequestMessage {
     this.#sentAtMs = sentAtMs;
   }
 
-  get owner(): string {
-    return this.#slot.owner;
-  }
-
-  /** Makes `owner` an own property, so that copies have it. Too slow for messages that nobody gets. */
-  exposeOwner(): this {
-    return Object.defineProperty(this, 'owner', ReportedRequest.#OWNER);
+  /** The message with its `owner`, which takes time to compute. */
+  named(): this {
+    this.owner ??= this.#slot.owner;
+    return this;
   }
 
   ended(nowMs: number): void {
@@ -90,9 +83,10 @@ export class ReportedRequest implements RequestMessage {
 export class Diagnostics {
   /** Calls refused by a pause, by its scope. */
   readonly refusedCalls: Record<FailureScope, number> = { owner: 0, client: 0, endpoint: 0 };
-  readonly #logger: Logger | Level | undefined;
-  readonly #write: Write;
-  readonly #reporter: Reporter;
+  readonly #registry: string;
+  readonly #logger: Logger | undefined;
+  readonly #server: Reporter['server'];
+  readonly #time: Reporter['time'];
   /** Bounded by the kinds of warning there are. */
   readonly #warned = new Set<string>();
   /** By slot, so that an owner's outage ends with its slot; by the next two objects for the wider scopes. */
@@ -101,10 +95,11 @@ export class Diagnostics {
   /** When the outage of an owner began, on the monotonic clock. */
   readonly failingSinceMs = (slot: Named): number | undefined => this.#outages.get(slot)?.sinceMs;
 
-  constructor(logger: Logger | Level | undefined, reporter: Reporter) {
-    this.#logger = logger;
-    this.#write = writerFor(logger);
-    this.#reporter = reporter;
+  constructor({ name, logger, server, time }: Reporter) {
+    this.#registry = name;
+    this.#logger = loggerFor(logger);
+    this.#server = server;
+    this.#time = time;
   }
 
   /** Checked first, so that a hit costs nothing more without subscribers. */
@@ -114,32 +109,33 @@ export class Diagnostics {
 
   lookup(slot: Named, outcome: LookupOutcome): void {
     if (!lookups.hasSubscribers) return;
-    lookups.publish({ registry: this.#reporter.registry, owner: slot.owner, outcome } satisfies LookupMessage);
+    lookups.publish({ registry: this.#registry, owner: slot.owner, outcome } satisfies LookupMessage);
   }
 
   /** Writes a line to the log. The fields are computed only if it is written. */
   emit<E extends EventName>(event: E, fieldsOf: () => FieldsOf<E>, level: LogLevel = LOG_EVENTS[event].level): void {
-    if (this.#logger === undefined || !isEnabled(this.#logger, level)) return;
-    const fields: Record<string, unknown> = { event, registry: this.#reporter.registry, ...fieldsOf() };
-    const per = ONCE_PER[event];
-    if (per && this.#warned.size === this.#warned.add(`${event} ${fields[per]}`).size) return;
-    this.#write(level, fields, LOG_EVENTS[event].message);
+    if (this.#logger === undefined) return;
+    try {
+      if (!isEnabled(this.#logger, level)) return;
+      const fields: Record<string, unknown> = { event, registry: this.#registry, ...fieldsOf() };
+      const per = ONCE_PER[event];
+      if (per && this.#warned.size === this.#warned.add(`${event} ${fields[per]}`).size) return;
+      writeLine(this.#logger, level, fields, LOG_EVENTS[event].message);
+    } catch {
+      // A logger must not fail a call, and there is nowhere else to report this.
+    }
   }
 
-  newRequest(
-    slot: Named,
-    reason: RequestReason,
-    sentAtMs = this.#reporter.now().monotonicMs,
-    queuedAtMs = sentAtMs,
-  ): ReportedRequest {
-    return new ReportedRequest(this.#reporter.registry, slot, reason, sentAtMs, queuedAtMs);
+  newRequest(slot: Named, reason: RequestReason, sentAtMs: number, queuedAtMs: number): ReportedRequest {
+    return new ReportedRequest(this.#registry, slot, reason, sentAtMs, queuedAtMs);
   }
 
   /** Runs a request inside its trace, so that what it calls (an HTTP client, for example) becomes part of it. */
   requestSent<T>(message: ReportedRequest, send: () => Promise<T>): Promise<T> {
-    this.emit('request.sent', () => ({ owner: message.owner, reason: message.reason, canary: message.canary }));
+    const { reason, canary } = message;
+    this.emit('request.sent', () => ({ owner: message.named().owner, reason, canary }));
     if (!requests.start.hasSubscribers) return send();
-    return requests.start.runStores(message.exposeOwner(), () => {
+    return requests.start.runStores(message.named(), () => {
       const sent = message.run ? message.run(send) : send();
       requests.end.publish(message);
       return sent;
@@ -149,27 +145,23 @@ export class Diagnostics {
   /** Also ends the owner's outage, if there was one. */
   requestSucceeded(message: ReportedRequest, token: AccessToken, slot: Named, nowMs: number): void {
     message.ended(nowMs);
-    const issued = () => ({ token: token.fingerprint, expiresAtMs: token.expiresAtMs });
     const { reason, durationMs } = message;
-    this.emit('request.succeeded', () => ({ owner: message.owner, reason, durationMs, ...issued() }));
-    if (requests.asyncStart.hasSubscribers || requests.asyncEnd.hasSubscribers) {
-      Object.assign(message, issued());
-      this.#publishOutcome(message);
-    }
+    this.emit('request.succeeded', () => ({ owner: slot.owner, reason, durationMs, ...issuedFields(token) }));
+    this.#publishOutcome(message, token);
     if (this.#outages.has(slot)) this.lifted(slot);
   }
 
   requestFailed(message: ReportedRequest, error: OwnerTokenError): void {
     message.error = error;
-    message.ended(this.#reporter.now().monotonicMs);
+    message.ended(this.#time.now().monotonicMs);
     this.emit('request.failed', () => ({ reason: message.reason, ...this.#failureFields(error, message) }));
-    if (requests.error.hasSubscribers) requests.error.publish(message.exposeOwner());
+    if (requests.error.hasSubscribers) requests.error.publish(message.named());
     this.#publishOutcome(message);
   }
 
   /** The request was aborted because no caller waits for it any more; it has neither a token nor an error. */
   requestAbandoned(message: ReportedRequest): void {
-    message.ended(this.#reporter.now().monotonicMs);
+    message.ended(this.#time.now().monotonicMs);
     this.#publishOutcome(message);
   }
 
@@ -183,14 +175,14 @@ export class Diagnostics {
     paused: Paused,
     { retryAtMonotonicMs }: { readonly retryAtMonotonicMs: number },
     error: OwnerTokenError,
-    request?: RequestMessage,
+    request?: ReportedRequest,
   ): void {
     const key = this.#keyOf(paused);
     const outage = this.#outages.get(key);
     if (outage && retryAtMonotonicMs <= outage.retryAtMonotonicMs) return;
     if (outage) outage.retryAtMonotonicMs = retryAtMonotonicMs;
     else {
-      const sinceMs = this.#reporter.now().monotonicMs - (request?.durationMs ?? 0);
+      const sinceMs = this.#time.now().monotonicMs - (request?.durationMs ?? 0);
       this.#outages.set(key, { sinceMs, retryAtMonotonicMs, refused: 0 });
     }
     // A refused client needs a person.
@@ -212,7 +204,7 @@ export class Diagnostics {
     const outage = this.#outages.get(key);
     this.#outages.delete(key);
     const since = outage && {
-      durationMs: Math.round(this.#reporter.now().monotonicMs - outage.sinceMs),
+      durationMs: Math.round(this.#time.now().monotonicMs - outage.sinceMs),
       refused: outage.refused,
     };
     const owner = typeof paused === 'string' ? undefined : paused.owner;
@@ -223,8 +215,7 @@ export class Diagnostics {
   rejected(slot: Named, token: string, wasHeld: boolean): void {
     this.emit('token.rejected', () => ({ owner: slot.owner, token, wasHeld }));
     if (!rejections.hasSubscribers) return;
-    const { registry } = this.#reporter;
-    rejections.publish({ registry, owner: slot.owner, token, wasHeld } satisfies RejectionMessage);
+    rejections.publish({ registry: this.#registry, owner: slot.owner, token, wasHeld } satisfies RejectionMessage);
   }
 
   /** A user's function threw, but its result is not needed. */
@@ -232,33 +223,36 @@ export class Diagnostics {
     this.emit('hook.failed', () => ({ hook, cause: ScrubbedCause.of(thrown) }));
   }
 
-  #failureFields(error: OwnerTokenError, request: RequestMessage | undefined): FailureFields {
+  #failureFields(error: OwnerTokenError, request: ReportedRequest | undefined): FailureFields {
     const { code, message, status, oauthError, failureScope, retryAtMs } = error;
     return {
-      owner: error.owner ?? request?.owner,
+      owner: error.owner ?? request?.named().owner,
       code,
       message,
       causeCode: causeCodeOf(error.cause),
       status,
       oauthError,
-      ...addressOf(this.#reporter.host),
+      address: this.#server.address,
+      port: this.#server.port,
       durationMs: request?.durationMs,
       failureScope,
-      retryInMs: retryAtMs === undefined ? undefined : Math.max(0, retryAtMs - this.#reporter.now().wallMs),
-      retryAt: isoTime(retryAtMs),
+      retryInMs: retryAtMs === undefined ? undefined : Math.max(0, retryAtMs - this.#time.now().wallMs),
+      retryAt: retryAtMs === undefined ? undefined : new Date(retryAtMs).toISOString(),
     };
   }
 
-  #publishOutcome(message: ReportedRequest): void {
-    if (requests.asyncStart.hasSubscribers) requests.asyncStart.publish(message.exposeOwner());
-    if (requests.asyncEnd.hasSubscribers) requests.asyncEnd.publish(message.exposeOwner());
+  #publishOutcome(message: ReportedRequest, token?: AccessToken): void {
+    const { asyncStart, asyncEnd } = requests;
+    if (!asyncStart.hasSubscribers && !asyncEnd.hasSubscribers) return;
+    if (token) Object.assign(message, issuedFields(token));
+    asyncStart.publish(message.named());
+    asyncEnd.publish(message);
   }
 
   #publishPause(paused: Paused, rest: Omit<PauseMessage, 'registry' | 'scope' | 'owner'>): void {
     if (!pauses.hasSubscribers) return;
     const owner = typeof paused === 'string' ? {} : { owner: paused.owner };
-    const { registry } = this.#reporter;
-    pauses.publish({ registry, scope: scopeOf(paused), ...owner, ...rest } satisfies PauseMessage);
+    pauses.publish({ registry: this.#registry, scope: scopeOf(paused), ...owner, ...rest } satisfies PauseMessage);
   }
 
   #keyOf(paused: Paused): object {
@@ -270,13 +264,11 @@ function scopeOf(paused: Paused): FailureScope {
   return typeof paused === 'string' ? paused : 'owner';
 }
 
+function issuedFields({ fingerprint, expiresAtMs }: AccessToken) {
+  return { token: fingerprint, expiresAtMs };
+}
+
 /** The first code in a chain of causes: `fetch failed` has none, but its cause has. */
 function causeCodeOf(cause: ScrubbedCause | undefined): string | undefined {
   return cause && (cause.code ?? causeCodeOf(cause.cause));
-}
-
-/** ISO 8601; undefined outside the range of `Date`, which a user's clock may exceed. */
-function isoTime(ms: number | undefined): string | undefined {
-  const date = new Date(ms ?? Number.NaN);
-  return Number.isNaN(date.getTime()) ? undefined : date.toISOString();
 }

@@ -1,59 +1,53 @@
 /** The log lines of a registry. {@link LOG_EVENTS} lists their fields: names, numbers and codes, and no secret. */
 
-import { logLine } from './logger.ts';
+import { type LogLine, logLine } from './logger.ts';
 
-const FAILURE_FIELDS = [
-  'owner',
-  'code',
-  'message',
-  'causeCode',
-  'status',
-  'oauthError',
-  'address',
-  'port',
-  'durationMs',
-  'failureScope',
-  'retryInMs',
-  'retryAt',
-] as const;
+type FailureField =
+  | 'owner'
+  | 'code'
+  | 'message'
+  | 'causeCode'
+  | 'status'
+  | 'oauthError'
+  | 'address'
+  | 'port'
+  | 'durationMs'
+  | 'failureScope'
+  | 'retryInMs'
+  | 'retryAt';
 
 /**
  * Every log event in one place; `docs/observability.md` follows this table. Every line also has the fields `event` and
  * `registry`. `logField` gives their names in the log.
  */
 export const LOG_EVENTS = Object.freeze({
-  'request.sent': logLine('debug', 'token request sent', 'owner', 'reason', 'canary'),
-  'request.succeeded': logLine('debug', 'token issued', 'owner', 'reason', 'durationMs', 'token', 'expiresAtMs'),
-  'request.failed': logLine('debug', 'token request failed', 'reason', ...FAILURE_FIELDS),
-  'pause.began': logLine('warn', 'token requests paused', ...FAILURE_FIELDS),
-  'pause.lifted': logLine('info', 'token requests resumed', 'failureScope', 'owner', 'durationMs', 'refused'),
-  'token.rejected': logLine('info', 'token reported as rejected', 'owner', 'token', 'wasHeld'),
-  'token.shared': logLine(
+  'request.sent': logLine<'owner' | 'reason' | 'canary'>('debug', 'token request sent'),
+  'request.succeeded': logLine<'owner' | 'reason' | 'durationMs' | 'token' | 'expiresAtMs'>('debug', 'token issued'),
+  'request.failed': logLine<'reason' | FailureField>('debug', 'token request failed'),
+  'pause.began': logLine<FailureField>('warn', 'token requests paused'),
+  'pause.lifted': logLine<'failureScope' | 'owner' | 'durationMs' | 'refused'>('info', 'token requests resumed'),
+  'token.rejected': logLine<'owner' | 'token' | 'wasHeld'>('info', 'token reported as rejected'),
+  'token.shared': logLine<'owner' | 'otherOwner'>(
     'warn',
     'two owners received the same token: the service may ignore the access key',
-    'owner',
-    'otherOwner',
   ),
-  'lifetime.unknown': logLine(
+  'lifetime.unknown': logLine<'owner' | 'kind' | 'assumedMs'>(
     'warn',
     'the token lifetime is unknown: set an expiry policy (docs/expiry.md)',
-    'owner',
-    'kind',
-    'assumedMs',
   ),
-  'hook.failed': logLine('warn', 'a hook threw; the error was ignored', 'hook', 'cause'),
-  'warmup.exceeded': logLine(
+  'hook.failed': logLine<'hook' | 'cause'>('warn', 'a hook threw; the error was ignored'),
+  'warmup.exceeded': logLine<'maxOwners'>(
     'warn',
     'a warm-up obtained more tokens than the registry holds: raise maxOwners',
-    'maxOwners',
   ),
-  'owner.evicted': logLine('debug', 'least recently used owner evicted', 'owner'),
-  'registry.closed': logLine('info', 'registry closed', 'abandoned'),
+  'owner.evicted': logLine<'owner'>('debug', 'least recently used owner evicted'),
+  'registry.closed': logLine<'abandoned'>('info', 'registry closed'),
 });
 
 export type EventName = keyof typeof LOG_EVENTS;
-export type FieldsOf<E extends EventName> = Partial<Record<(typeof LOG_EVENTS)[E]['fields'][number], unknown>>;
-export type FailureFields = Record<(typeof FAILURE_FIELDS)[number], unknown>;
+type FieldOf<Line> = Line extends LogLine<infer Field> ? Field : never;
+export type FieldsOf<E extends EventName> = Partial<Record<FieldOf<(typeof LOG_EVENTS)[E]>, unknown>>;
+export type FailureFields = Record<FailureField, unknown>;
 
 /** Events that are logged once for each value of a field. */
 export const ONCE_PER: Readonly<Record<string, string>> = {

@@ -68,13 +68,17 @@ export const aName: OptionRule = {
 /** The levels that are used. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
-/** A kind of log line. */
-export function logLine<L extends LogLevel, F extends readonly string[]>(level: L, message: string, ...fields: F) {
-  return { level, message, fields } as const;
+/** A kind of log line, with the names of its fields. */
+export interface LogLine<Field extends string> {
+  readonly level: LogLevel;
+  readonly message: string;
+  /** Never set: a type has to be used. */
+  readonly field?: Field;
 }
 
-/** Writes one line. Fields that are undefined are left out, and the others renamed by {@link logField}. Never throws. */
-export type Write = (level: LogLevel, fields: Readonly<Record<string, unknown>>, message: string) => void;
+export function logLine<Field extends string = never>(level: LogLevel, message: string): LogLine<Field> {
+  return { level, message };
+}
 
 /** The fields that have a name in OpenTelemetry's semantic conventions, or another one in our metrics and spans. */
 const CONVENTIONAL: Readonly<Record<string, string>> = {
@@ -97,39 +101,25 @@ export function logField(name: string): string {
   return CONVENTIONAL[name] ?? `owner_token.${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`;
 }
 
-/** Address and port of a URL's host, without the brackets of an IPv6 address. */
-export function addressOf(host = ''): { address: string | undefined; port: number | undefined } {
-  const [, address, port] = /^\[?(.+?)\]?(?::(\d+))?$/.exec(host) ?? [];
-  return { address, port: port === undefined ? undefined : Number(port) };
+/** The logger to write to, which is a new one for a level. */
+export function loggerFor(logger: Logger | Level | undefined): Logger | undefined {
+  if (logger === 'silent') return undefined;
+  return typeof logger === 'string' ? createLogger(logger) : logger;
 }
 
 /** Whether lines of this level are written, as far as the logger tells. */
-export function isEnabled(logger: Logger | Level, level: LogLevel): boolean {
-  if (typeof logger === 'string') return LEVELS.indexOf(level) >= LEVELS.indexOf(logger);
-  try {
-    return logger.isLevelEnabled?.(level) !== false;
-  } catch {
-    return true;
-  }
+export function isEnabled(logger: Logger, level: LogLevel): boolean {
+  return logger.isLevelEnabled?.(level) !== false;
 }
 
-/** The function that writes to this logger, or to a new one of this level. */
-export function writerFor(logger: Logger | Level | undefined): Write {
-  if (logger === undefined || logger === 'silent') return () => {};
-  const target = typeof logger === 'string' ? createLogger(logger) : logger;
-  const takesMessageFirst = hasMethods(target, 'log');
-  return (level, fields, message) => {
-    try {
-      const method = level === 'error' && !target.error ? 'warn' : level;
-      const known = Object.entries(fields).filter(([, value]) => value !== undefined);
-      const named = Object.fromEntries(known.map(([name, value]) => [logField(name), value]));
-      const args = (takesMessageFirst ? [message, named] : [named, message]) as Parameters<LogFunction>;
-      const returned: unknown = target[method]?.(...args);
-      if (returned instanceof Promise) returned.catch(() => {});
-    } catch {
-      // A logger must not fail a call, and there is nowhere else to report this.
-    }
-  };
+/** Writes one line. Fields that are undefined are left out, and the others renamed by {@link logField}. */
+export function writeLine(logger: Logger, level: LogLevel, fields: object, message: string): void {
+  const known = Object.entries(fields).filter(([, value]) => value !== undefined);
+  const named = Object.fromEntries(known.map(([name, value]) => [logField(name), value]));
+  const args = (hasMethods(logger, 'log') ? [message, named] : [named, message]) as Parameters<LogFunction>;
+  const method = level === 'error' && !logger.error ? 'warn' : level;
+  const returned: unknown = logger[method]?.(...args);
+  if (returned instanceof Promise) returned.catch(() => {});
 }
 
 /**
@@ -154,15 +144,14 @@ const NAME = 'owner-token-registry';
 function createJsonLogger(level: Level): Logger {
   const shared = { pid: process.pid, hostname: hostname(), name: NAME };
   const { log } = standardOutput();
-  const lineOf = (name: LogLevel, number: number) => (fields: object, msg: string) => {
-    if (!isEnabled(level, name)) return;
+  const lineOf = (number: number) => (fields: object, msg: string) =>
     log(JSON.stringify({ level: number, time: Date.now(), ...shared, ...fields, msg }));
-  };
   return {
-    debug: lineOf('debug', 20),
-    info: lineOf('info', 30),
-    warn: lineOf('warn', 40),
-    error: lineOf('error', 50),
+    debug: lineOf(20),
+    info: lineOf(30),
+    warn: lineOf(40),
+    error: lineOf(50),
+    isLevelEnabled: (other) => LEVELS.indexOf(other) >= LEVELS.indexOf(level),
   };
 }
 

@@ -6,21 +6,26 @@ import { Time } from '../src/clock.ts';
 import { Diagnostics } from '../src/diagnostics.ts';
 import { OwnerTokenError, type OwnerTokenErrorOptions } from '../src/errors.ts';
 import type { Logger } from '../src/logger.ts';
-import { AccessToken } from '../src/token.ts';
+import { AccessToken, type RequestReason } from '../src/token.ts';
 import { shortNames } from './helpers/log-lines.ts';
 import { ManualClock } from './helpers/manual-clock.ts';
 
 type Line = [level: string, fields: Record<string, unknown>, message: string];
 
 /** Diagnostics on a manual clock, with the lines they log. */
-function reporting(host: string | undefined = 'service.example') {
+function reporting(server: { address?: string } = { address: 'service.example' }) {
   const lines: Line[] = [];
   const at = (level: string) => (fields: object, message: string) =>
     void lines.push([level, shortNames(fields), message]);
   const logger: Logger = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
   const clock = new ManualClock();
   const time = new Time(clock);
-  return { lines, clock, reports: new Diagnostics(logger, { registry: 'crm', host, now: () => time.now() }) };
+  const reports = new Diagnostics({ name: 'crm', logger, server, time });
+  const newRequest = (reason: RequestReason = 'absent') => {
+    const { monotonicMs } = time.now();
+    return reports.newRequest(SLOT, reason, monotonicMs, monotonicMs);
+  };
+  return { lines, clock, reports, newRequest };
 }
 
 /** What is published on a channel from now to the end of the test. */
@@ -52,8 +57,8 @@ describe('a request', () => {
   const TRACE = 'tracing:owner-token-registry:request';
 
   it('a request that succeeds is logged with its duration', async () => {
-    const { reports, lines, clock } = reporting();
-    const message = reports.newRequest(SLOT, 'absent');
+    const { reports, lines, clock, newRequest } = reporting();
+    const message = newRequest();
     expect(await reports.requestSent(message, async () => 'sent')).toBe('sent');
     clock.advance(250);
     reports.requestSucceeded(message, TOKEN, SLOT, clock.monotonic());
@@ -70,8 +75,8 @@ describe('a request', () => {
   });
 
   it('a request that fails is logged with everything that tells causes apart', async () => {
-    const { reports, lines, clock } = reporting();
-    const message = reports.newRequest(SLOT, 'refresh');
+    const { reports, lines, clock, newRequest } = reporting();
+    const message = newRequest('refresh');
     await reports.requestSent(message, async () => {});
     clock.advance(120);
     const dns = new TypeError('fetch failed', { cause: Object.assign(new Error('?'), { code: 'ENOTFOUND' }) });
@@ -102,9 +107,9 @@ describe('a request', () => {
   });
 
   it('a request is traced from start to end with one message, and what it calls runs within', async () => {
-    const { reports, clock } = reporting();
+    const { reports, clock, newRequest } = reporting();
     const heard: string[] = [];
-    const message = reports.newRequest(SLOT, 'absent');
+    const message = newRequest();
     const store = new AsyncLocalStorage<unknown>();
     const { start } = diagnostics.tracingChannel('owner-token-registry:request');
     start.bindStore(store, (data) => data);
@@ -130,12 +135,12 @@ describe('a request', () => {
   it.each(['start', 'asyncStart', 'asyncEnd', 'error'])(
     'a request has its owner in a copy of the message if %s is the only channel with a subscriber',
     async (part) => {
-      const { reports } = reporting();
+      const { reports, newRequest } = reporting();
       const copies: object[] = [];
       const listen = (data: unknown) => void copies.push({ ...(data as object) });
       diagnostics.subscribe(`${TRACE}:${part}`, listen);
       leaving.push(() => diagnostics.unsubscribe(`${TRACE}:${part}`, listen));
-      const message = reports.newRequest(SLOT, 'absent');
+      const message = newRequest();
       await reports.requestSent(message, async () => {});
       reports.requestFailed(message, failure());
       expect(copies).toMatchObject([{ registry: 'crm', owner: 'owner_x', reason: 'absent' }]);
@@ -143,18 +148,18 @@ describe('a request', () => {
   );
 
   it('a request may be frozen by a subscriber once it has failed', () => {
-    const { reports } = reporting();
+    const { reports, newRequest } = reporting();
     const ended = publishedOn(`${TRACE}:asyncEnd`);
     const freeze = (data: unknown) => void Object.freeze(data);
     diagnostics.subscribe(`${TRACE}:error`, freeze);
     leaving.push(() => diagnostics.unsubscribe(`${TRACE}:error`, freeze));
-    const message = reports.newRequest(SLOT, 'absent');
+    const message = newRequest();
     reports.requestFailed(message, failure());
     expect(ended).toEqual([message]);
   });
 
   it('a request runs inside what a subscriber to its start asks for, such as a span', async () => {
-    const { reports } = reporting();
+    const { reports, newRequest } = reporting();
     const order: string[] = [];
     const listen = (data: unknown) => {
       (data as RequestMessage).run = (send) => {
@@ -164,7 +169,7 @@ describe('a request', () => {
     };
     diagnostics.subscribe(`${TRACE}:start`, listen);
     leaving.push(() => diagnostics.unsubscribe(`${TRACE}:start`, listen));
-    await reports.requestSent(reports.newRequest(SLOT, 'absent'), async () => void order.push('sent'));
+    await reports.requestSent(newRequest(), async () => void order.push('sent'));
     expect(order).toEqual(['span', 'sent']);
   });
 });
@@ -231,8 +236,8 @@ it('a pause that is lifted says how long it lasted and how many calls it refused
 });
 
 it('a pause of an owner ends with its next success, which is reported like its failure', async () => {
-  const { reports, lines, clock } = reporting();
-  const message = reports.newRequest(SLOT, 'absent');
+  const { reports, lines, clock, newRequest } = reporting();
+  const message = newRequest();
   await reports.requestSent(message, async () => {});
   clock.advance(100);
   reports.requestFailed(message, failure());
@@ -241,7 +246,7 @@ it('a pause of an owner ends with its next success, which is reported like its f
   clock.advance(2_000);
   const heard = publishedOn('owner-token-registry:pause');
   for (let n = 0; n < 2; n++) {
-    reports.requestSucceeded(reports.newRequest(SLOT, 'absent'), TOKEN, SLOT, clock.monotonic());
+    reports.requestSucceeded(newRequest(), TOKEN, SLOT, clock.monotonic());
   }
   const fields = { event: 'pause.lifted', failureScope: 'owner', owner: 'owner_x', durationMs: 2_100, refused: 1 };
   expect(lines.filter(([level]) => level !== 'debug').slice(1)).toEqual([
@@ -271,10 +276,25 @@ it('what else is logged is a hook that threw, once of each, without its message'
   expect(JSON.stringify(lines)).not.toContain('canary');
 });
 
-it('what else is logged leaves out what is not known, and times that no date has', () => {
-  const { reports, lines } = reporting('');
-  reports.paused('endpoint', until(1), failure({ retryAtMs: 9e15 }));
-  expect(Object.keys(lines[0]?.[1] ?? {})).toEqual([
-    ...['event', 'registry', 'code', 'message', 'failureScope', 'retryInMs'],
-  ]);
+it('what else is logged leaves out what is not known', () => {
+  const { reports, lines } = reporting({});
+  reports.paused('endpoint', until(1), failure());
+  expect(Object.keys(lines[0]?.[1] ?? {})).toEqual([...['event', 'registry', 'code', 'message', 'failureScope']]);
+});
+
+it('a logger that throws, or is asked for its level and throws, fails no call', () => {
+  const throwing = () => {
+    throw new Error('no');
+  };
+  const lines: unknown[] = [];
+  const good = { debug() {}, info: (...line: unknown[]) => void lines.push(line), warn() {} };
+  for (const logger of [
+    { ...good, info: throwing },
+    { ...good, isLevelEnabled: throwing },
+    { ...good, isLevelEnabled: (level: string) => level !== 'info' },
+  ]) {
+    const reports = new Diagnostics({ name: 'crm', logger, server: {}, time: new Time() });
+    reports.emit('registry.closed', () => ({}));
+  }
+  expect(lines).toEqual([]);
 });

@@ -4,7 +4,7 @@
  */
 
 import { channel } from 'node:diagnostics_channel';
-import { type Level, type Logger, logLine, type Write, writerFor } from '../logger.ts';
+import { isEnabled, type Level, type Logger, type LogLine, loggerFor, logLine, writeLine } from '../logger.ts';
 import type { RedisTrouble } from './redis-link.ts';
 
 /**
@@ -50,16 +50,15 @@ export interface SharingMessage {
 
 /** Every log line of sharing. Each also has the fields `event` and `registry`, like the registry's own. */
 export const SHARING_EVENTS = Object.freeze({
-  'sharing.suspended': logLine('warn', 'tokens are not shared: Redis is unavailable', 'trouble'),
+  'sharing.suspended': logLine<'trouble'>('warn', 'tokens are not shared: Redis is unavailable'),
   'sharing.resumed': logLine('info', 'tokens are shared again'),
-  'sharing.unreadable': logLine('warn', 'cannot decrypt a stored token: do all replicas have the same keys?', 'count'),
+  'sharing.unreadable': logLine<'count'>('warn', 'cannot decrypt a stored token: do all replicas have the same keys?'),
   'sharing.subscribe_failed': logLine('warn', 'cannot subscribe to wake-ups: followers poll instead'),
-  'sharing.key_mismatch': logLine(
+  'sharing.key_mismatch': logLine<'replicas'>(
     'warn',
     'replicas with this prefix use a different key: they share nothing with this one',
-    'replicas',
   ),
-} as const satisfies Readonly<Record<`sharing.${SharingEvent}`, ReturnType<typeof logLine>>>);
+} satisfies Readonly<Record<`sharing.${SharingEvent}`, LogLine<string>>>);
 
 const sharing = channel('owner-token-registry:sharing');
 
@@ -68,7 +67,7 @@ const isPowerOfTen = (count: number): boolean => /^10*$/.test(`${count}`);
 
 export class SharingDiagnostics {
   readonly #registry: string;
-  readonly #write: Write;
+  readonly #logger: Logger | undefined;
   /** How many values could not be decrypted. */
   unreadableCount = 0;
   /** Replicas with another naming key, at the last count. */
@@ -76,7 +75,7 @@ export class SharingDiagnostics {
 
   constructor(registry: string, logger: Logger | Level | undefined) {
     this.#registry = registry;
-    this.#write = writerFor(logger);
+    this.#logger = loggerFor(logger);
   }
 
   unreadable(): void {
@@ -93,8 +92,13 @@ export class SharingDiagnostics {
   report(event: SharingEvent, fields: Omit<SharingMessage, 'registry' | 'event'> = {}, isLogged = true): void {
     const registry = this.#registry;
     if (sharing.hasSubscribers) sharing.publish({ registry, event, ...fields } satisfies SharingMessage);
-    if (!isLogged) return;
+    if (!isLogged || !this.#logger) return;
     const { level, message } = SHARING_EVENTS[`sharing.${event}`];
-    this.#write(level, { event: `sharing.${event}`, registry, ...fields }, message);
+    try {
+      if (!isEnabled(this.#logger, level)) return;
+      writeLine(this.#logger, level, { event: `sharing.${event}`, registry, ...fields }, message);
+    } catch {
+      // As in the registry's diagnostics.
+    }
   }
 }

@@ -117,8 +117,8 @@ export interface RegistrySettings
   readonly requestsPerSecond: number | undefined;
   /** The longest that a request can take: `requestTimeoutMs`, or less if the source says so. */
   readonly longestRequestMs: number;
-  /** Host of the token endpoint. */
-  readonly host: string | undefined;
+  /** Address and port of the token endpoint, for logs. */
+  readonly server: { readonly address?: string; readonly port?: number | undefined };
   readonly logger: Logger | Level | undefined;
   readonly fingerprints: Fingerprints;
   readonly calls: CallRules;
@@ -197,7 +197,7 @@ export function registrySettings(given: OwnerTokenRegistryOptions): RegistrySett
   const origin = property(source, 'origin');
   return {
     ...options,
-    host: typeof origin === 'string' && URL.canParse(origin) ? new URL(origin).host : undefined,
+    server: serverOf(origin),
     // So that they are not those of `Object.prototype`.
     requestsPerSecond: options.requestsPerSecond,
     logger: options.logger,
@@ -208,6 +208,13 @@ export function registrySettings(given: OwnerTokenRegistryOptions): RegistrySett
     fingerprints: new Fingerprints(options.fingerprintKey, options.ownerLabel),
     time: new Time(options.clock),
   };
+}
+
+/** Without the brackets of an IPv6 address. */
+function serverOf(origin: unknown): RegistrySettings['server'] {
+  if (typeof origin !== 'string' || !URL.canParse(origin)) return {};
+  const { hostname, port } = new URL(origin);
+  return { address: hostname.replace(/^\[|\]$/g, ''), port: port === '' ? undefined : Number(port) };
 }
 
 function isWindow(value: unknown): boolean {

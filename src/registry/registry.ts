@@ -67,10 +67,9 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   /** @throws OwnerTokenError `invalid_options`, listing every problem. */
   constructor(options: OwnerTokenRegistryOptions) {
     const settings = registrySettings(options);
-    const { name, host, time } = settings;
     this.#settings = settings;
-    this.#time = time;
-    this.#diagnostics = new Diagnostics(settings.logger, { registry: name, host, now: () => time.now() });
+    this.#time = settings.time;
+    this.#diagnostics = new Diagnostics(settings);
     this.#owners = new OwnerTable(settings.maxOwners, this.#diagnostics);
     this.#requests = new Requests(settings, this.#owners, this.#diagnostics);
     settings.source.listen?.({

@@ -1,15 +1,25 @@
-import { LOG_EVENTS } from '../../src/log-events.ts';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { logField } from '../../src/logger.ts';
-import { SHARING_EVENTS } from '../../src/redis/diagnostics.ts';
+import { ROOT } from './source-files.ts';
+
+const namesIn = (types: string) => [...types.matchAll(/'(\w+)'/g)].map(([, name = '']) => name);
+
+/** The fields of each event in a file. They are types there, so they are read from its text. */
+function fieldsIn(path: string): [event: string, fields: string[]][] {
+  const source = readFileSync(join(ROOT, 'src', path), 'utf8');
+  const failureFields = /type FailureField =([^;]+);/.exec(source)?.[1] ?? '';
+  return [...source.matchAll(/'([\w.]+)': logLine(?:<([^>]+)>)?\(/g)].map(([, event = '', fields = '']) => [
+    event,
+    namesIn(fields.replace('FailureField', failureFields)),
+  ]);
+}
+
+/** The fields of every event, by their names in the sources. */
+export const FIELDS_OF_EVENTS = new Map([...fieldsIn('log-events.ts'), ...fieldsIn('redis/diagnostics.ts')]);
 
 /** Every field that a log line may have, by its name in the sources. */
-export const LOG_FIELDS = [
-  ...new Set<string>([
-    ...['event', 'registry'],
-    ...Object.values(LOG_EVENTS).flatMap(({ fields }): readonly string[] => fields),
-    ...Object.values(SHARING_EVENTS).flatMap(({ fields }): readonly string[] => fields),
-  ]),
-];
+export const LOG_FIELDS = [...new Set(['event', 'registry', ...[...FIELDS_OF_EVENTS.values()].flat()])];
 
 const SHORT_NAMES = new Map(LOG_FIELDS.map((name) => [logField(name), name]));
 

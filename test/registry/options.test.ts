@@ -27,7 +27,7 @@ it('default options are those of the documentation', () => {
     maxOwners: 10_000,
     concurrency: 100,
     requestsPerSecond: undefined,
-    host: undefined,
+    server: {},
     maxQueued: 10_000,
     maxQueueMs: 30_000,
     requestTimeoutMs: 30_000,
@@ -58,6 +58,16 @@ it('default options are replaced by those given', () => {
   expect(given).toMatchObject({ expiry, maxOwners: 1, logger: 'info' });
   expect(given.time.now()).toMatchObject({ wallMs: clock.now(), monotonicMs: 0 });
   expect(given.fingerprints.namesOf('key-1').owner).toBe('the label');
+});
+
+it.each<[string, string, number | undefined]>([
+  ['https://service.example', 'service.example', undefined],
+  ['https://service.example:8443', 'service.example', 8443],
+  ['http://127.0.0.1:1', '127.0.0.1', 1],
+  ['https://[::1]', '::1', undefined],
+  ['https://[2001:db8::1]:8443', '2001:db8::1', 8443],
+])('the server of %s is %s, with port %s', (origin, address, port) => {
+  expect(settingsOf({ source: Object.assign(new ScriptedSource(), { origin }) }).server).toEqual({ address, port });
 });
 
 it('calls go to the origin of the token endpoint by default, unless other origins are listed', () => {

@@ -63,7 +63,7 @@ export const BROKEN_CORES = {
       'error.message',
     ],
   ],
-  logger: [
+  diagnostics: [
     [
       'a logger that throws is heard',
       '    } catch {\n      // A logger must not fail',
