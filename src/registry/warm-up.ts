@@ -8,7 +8,7 @@
 import pLimit from 'p-limit';
 import { nextTurn, stopTimer, type Time } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
-import { isOwnerTokenError } from '../errors.ts';
+import type { OwnerTokenError } from '../errors.ts';
 import { aFunction, checkOptions, type OptionRules } from '../option-check.ts';
 
 /**
@@ -113,7 +113,7 @@ export async function warmUp(
   const obtain = obtainer(parts, signal, waits);
   const tryKey = async (accessKey: string, position: number) => {
     const error = await obtain(accessKey);
-    if (error !== undefined) report = withFailure(report, error, position);
+    if (error) report = withFailure(report, error, position);
     else {
       if (++obtained > maxOwners) diagnostics.emit('warmup.exceeded', () => ({ maxOwners }));
       report = { ...report, ready: Math.min(obtained, maxOwners) };
@@ -162,39 +162,39 @@ function obtainer({ tokens, time }: WarmUpParts, signal: AbortSignal, waits: Set
       const timer = time.startTimer(end, ms);
       waits.add(end);
     });
-  return async (accessKey: string): Promise<unknown> => {
+  return async (accessKey: string): Promise<OwnerTokenError | undefined> => {
     for (let tries = 1; ; tries++) {
       try {
         await tokens.getToken(accessKey, { signal });
         lastSuccessMs = time.now().monotonicMs;
         return undefined;
-      } catch (error) {
+      } catch (thrown) {
         signal.throwIfAborted();
+        const error = thrown as OwnerTokenError;
         const now = time.now();
         const waitMs = waitAfter(error, tries, now.wallMs);
         const waitedMs = now.monotonicMs - lastSuccessMs;
-        if (waitMs === undefined || waitedMs + waitMs > MAX_PATIENCE_MS) return error ?? new Error();
+        if (waitMs === undefined || waitedMs + waitMs > MAX_PATIENCE_MS) return error;
         await wait(waitMs);
       }
     }
   };
 }
 
-function withFailure(report: WarmUpReport, error: unknown, position: number): WarmUpReport {
-  const { owner = `key ${position}`, code = 'source_failed' } = isOwnerTokenError(error) ? error : {};
+function withFailure(report: WarmUpReport, error: OwnerTokenError, position: number): WarmUpReport {
+  const { owner = `key ${position}`, code } = error;
   const failed = [...report.failed, { owner, code }].slice(0, MAX_NAMED_FAILURES);
   return { ...report, failedCount: report.failedCount + 1, failed };
 }
 
 /** How long to wait after a failure before the next try; undefined if it counts at once. */
-function waitAfter(error: unknown, tries: number, nowMs: number): number | undefined {
-  if (!isOwnerTokenError(error)) return undefined;
-  const { failureScope, code, retryable } = error;
+function waitAfter(error: OwnerTokenError, tries: number, nowMs: number): number | undefined {
+  const { failureScope, code, retryable, retryAtMs = nowMs } = error;
   const isEverybodys = failureScope === 'client' || failureScope === 'endpoint';
   const isTooMuch = code === 'queue_full' || code === 'queue_timeout' || code === 'rate_limited';
   const mayPass = (retryable || code === 'client_refused') && code !== 'token_rejected' && tries < MAX_OWN_TRIES;
   if (!isEverybodys && !isTooMuch && !mayPass) return undefined;
-  return Math.max(MIN_WAIT_MS, (error.retryAtMs ?? nowMs) - nowMs);
+  return Math.max(MIN_WAIT_MS, retryAtMs - nowMs);
 }
 
 /** The number of keys, if it is known without pulling them. */

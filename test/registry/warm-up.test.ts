@@ -122,22 +122,15 @@ describe('warmUp', () => {
   });
 
   it('warmUp names the owners that failed, and the place of what is no access key', async () => {
-    const outcomes = [
-      refused(),
-      new OwnerTokenError('invalid_access_key', 'no'),
-      new Error('of some other kind'),
-      undefined,
-    ];
-    const tokens = new ScriptedTokens((tried, index) => (index < 4 ? tried.fail(outcomes[index]) : tried.succeed()));
-    expect(await tokens.run(keysUpTo(5))).toEqual({
-      total: 5,
+    const outcomes = [refused(), new OwnerTokenError('invalid_access_key', 'no')];
+    const tokens = new ScriptedTokens((tried, index) => (index < 2 ? tried.fail(outcomes[index]) : tried.succeed()));
+    expect(await tokens.run(keysUpTo(3))).toEqual({
+      total: 3,
       ready: 1,
-      failedCount: 4,
+      failedCount: 2,
       failed: [
         { owner: 'an-owner', code: 'owner_refused' },
         { owner: 'key 2', code: 'invalid_access_key' },
-        { owner: 'key 3', code: 'source_failed' },
-        { owner: 'key 4', code: 'source_failed' },
       ],
     });
   });
