@@ -6,7 +6,7 @@
  * |---|---|
  * | status | `status` or `statusCode` of the error, its `response`, its `cause` or the `response` of that |
  * | OAuth error code | `error` of one of those, or of its body: `data`, `_data` or `body`, parsed or as text |
- * | `Retry-After` | `headers` or `rawHeaders` of one of those |
+ * | `Retry-After` | `headers` of one of those |
  * | no response | the `code` of a system error, of the error or a cause |
  *
  * Nothing else is kept: no header, no body, no message. An OAuth code is kept only if it is a standard one, because any other
@@ -71,11 +71,11 @@ function failureOf(thrown: unknown, holders: readonly object[]): HttpFailure | u
 }
 
 function statusIn(holder: object): number | undefined {
-  const statuses = [property(holder, 'status'), property(holder, 'statusCode')];
-  return statuses.find(
-    (value): value is number => Number.isInteger(value) && Number(value) >= 100 && Number(value) <= 599,
-  );
+  return [property(holder, 'status'), property(holder, 'statusCode')].find(isStatus);
 }
+
+const isStatus = (value: unknown): value is number =>
+  Number.isInteger(value) && Number(value) >= 100 && Number(value) <= 599;
 
 const MAX_BODY_LENGTH = 65_536;
 
@@ -99,26 +99,11 @@ function oauthErrorIn(holder: object): string | undefined {
   return refusalOf(code) || OUTAGE_CODES.includes(code) ? code : undefined;
 }
 
+/** `headers` in any form that clients use: `Headers` or another map, pairs, or a plain object. */
 function retryAfterIn(holder: object): string | undefined {
-  for (const headers of [property(holder, 'headers'), property(holder, 'rawHeaders')]) {
-    const value = isObject(headers) ? headerIn(headers, 'retry-after') : undefined;
-    if (value !== undefined) return value;
-  }
-  return undefined;
-}
-
-const MAX_HEADERS = 1_000;
-
-/** A header in any form that clients use: `Headers` or another map, a plain object, pairs, or a flat list. */
-function headerIn(headers: object, name: string): string | undefined {
-  const entries = (Symbol.iterator in headers ? headers : Object.entries(headers)) as Iterable<unknown>;
-  let [count, previous]: [number, unknown] = [0, undefined];
-  for (const entry of entries) {
-    if (++count > MAX_HEADERS) return undefined;
-    // In a flat list each second entry is a value.
-    const [key, value] = Array.isArray(entry) ? entry : count % 2 === 0 ? [previous, entry] : [];
-    if (String(key).toLowerCase() === name) return String(value);
-    previous = entry;
-  }
+  const headers = property(holder, 'headers');
+  if (!isObject(headers)) return undefined;
+  const entries = (Symbol.iterator in headers ? headers : Object.entries(headers)) as Iterable<[unknown, unknown]>;
+  for (const [name, value] of entries) if (String(name).toLowerCase() === 'retry-after') return String(value);
   return undefined;
 }

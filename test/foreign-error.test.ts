@@ -171,11 +171,6 @@ describe('a thrown value', () => {
     ['an OAuth code alone', { error: 'invalid_grant' }, { code: 'owner_refused', oauthError: 'invalid_grant' }],
     ['an outage code alone', { error: 'temporarily_unavailable' }, { code: 'endpoint_unavailable' }],
     ['the body as error', { statusCode: 400, body: '{"error":"invalid_scope"}' }, { code: 'owner_refused' }],
-    [
-      'raw headers',
-      { statusCode: 429, rawHeaders: ['Vary', 'Retry-After', 'RETRY-AFTER', '3'] },
-      { retryAfterMs: 3_000 },
-    ],
     ['pairs of headers', { status: 429, headers: [['Retry-After', 4]] }, { retryAfterMs: 4_000 }],
     ['a map of headers', { status: 429, headers: new Map([['Retry-After', '5']]) }, { retryAfterMs: 5_000 }],
     ['a success that cannot be parsed', { response: { status: 200 } }, { code: 'invalid_response', status: 200 }],
@@ -216,16 +211,9 @@ describe('a thrown value', () => {
     expect(readForeignError(thrown, NOW_MS)).toBeUndefined();
   });
 
-  it('a thrown value with endless headers or causes ends all the same', () => {
-    const ring: Record<string, unknown> = {
-      headers: {
-        *[Symbol.iterator]() {
-          for (;;) yield 'x';
-        },
-      },
-    };
+  it('a thrown value with endless causes ends all the same', () => {
+    const ring: Record<string, unknown> = { status: 429 };
     ring.cause = ring;
-    ring.status = 429;
     expect(readForeignError(ring, NOW_MS)).toMatchObject({ code: 'rate_limited', retryAfterMs: undefined });
   });
 });
