@@ -8,7 +8,7 @@ import {
   rulesOfSource,
 } from '../calling/owner-fetch.ts';
 import { type Clock, Time } from '../clock.ts';
-import { OwnerTokenError } from '../errors.ts';
+import type { OwnerTokenError } from '../errors.ts';
 import type { ExpiryPolicy } from '../expiry/lifetime.ts';
 import { expiresIn, firstKnown, jwtExp } from '../expiry/policies.ts';
 import type { PauseRanges } from '../failures/pauses.ts';
@@ -19,6 +19,7 @@ import {
   checkOptions,
   hasMethods,
   integer,
+  invalidOptions,
   type NestedRule,
   type OptionRules,
 } from '../option-check.ts';
@@ -242,14 +243,12 @@ export function closeTimeoutMs(options: { timeoutMs?: number | undefined }): num
   return checkOptions('close', options, CLOSE_OPTIONS).timeoutMs as number;
 }
 
-/** `getToken(accessKey, signal)` is easily written in JavaScript, and would ignore the signal. */
-export function signalInPlaceOfOptions(): OwnerTokenError {
-  const expected = 'getToken: invalid options: expected an object with `signal`, as in getToken(accessKey, { signal })';
-  return new OwnerTokenError('invalid_options', expected);
+/** Also for `getToken(accessKey, signal)`, which is easily written in JavaScript and would ignore the signal. */
+export function invalidSignal(): OwnerTokenError {
+  return invalidOptions('getToken', ['signal: expected an AbortSignal, as in getToken(accessKey, { signal })']);
 }
 
 /** Rejects a `signal` that is not an AbortSignal before any request starts. */
-export function checkSignal(signal: unknown): void {
-  if (signal === undefined || signal === null || hasMethods(signal, 'addEventListener', 'removeEventListener')) return;
-  throw new OwnerTokenError('invalid_options', 'getToken: invalid options:\n  - signal: expected an AbortSignal');
+export function checkSignal(signal: object): void {
+  if (!hasMethods(signal, 'addEventListener', 'removeEventListener')) throw invalidSignal();
 }

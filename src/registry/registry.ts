@@ -14,10 +14,10 @@ import type { Flight } from './flight.ts';
 import {
   checkSignal,
   closeTimeoutMs,
+  invalidSignal,
   type OwnerTokenRegistryOptions,
   type RegistrySettings,
   registrySettings,
-  signalInPlaceOfOptions,
 } from './options.ts';
 import { OwnerTable } from './owner-table.ts';
 import type { OwnerReport, OwnerState, OwnersOptions, RegistryStats } from './reports.ts';
@@ -104,7 +104,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * @throws OwnerTokenError as a rejection; nothing is thrown synchronously.
    */
   getToken(accessKey: string, options?: { signal?: AbortSignal | null | undefined }): Promise<AccessToken> {
-    if (options instanceof AbortSignal) return Promise.reject(signalInPlaceOfOptions());
+    if (options instanceof AbortSignal) return Promise.reject(invalidSignal());
     const signal = options?.signal ?? undefined;
     if (signal?.aborted) return Promise.reject(signal.reason);
     try {
