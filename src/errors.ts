@@ -90,23 +90,25 @@ export function codeInScope(code: OwnerTokenErrorCode, scope: FailureScope): Own
   return scope !== 'owner' && ERRORS[code].followsScope ? CODE_OF_SCOPE[scope] : code;
 }
 
+/** The OAuth error codes that concern the owner, however many owners get them. */
+const OWNER_REFUSALS: readonly unknown[] = ['invalid_grant', 'invalid_scope', 'access_denied'];
+
+const CLIENT_REFUSALS: readonly unknown[] = [
+  'invalid_client',
+  'unauthorized_client',
+  'invalid_request',
+  'unsupported_grant_type',
+];
+
 /**
- * The OAuth error codes that tell whether the owner or the client is refused. Those of the owner concern it alone, however
- * many owners get them; any other failure may be the client's or the endpoint's.
+ * Whom an OAuth error code refuses; undefined if it does not tell.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
  */
-const REFUSALS: ReadonlyMap<unknown, 'owner_refused' | 'client_refused'> = new Map([
-  ['invalid_grant', 'owner_refused'],
-  ['invalid_scope', 'owner_refused'],
-  ['access_denied', 'owner_refused'],
-  ['invalid_client', 'client_refused'],
-  ['unauthorized_client', 'client_refused'],
-  ['invalid_request', 'client_refused'],
-  ['unsupported_grant_type', 'client_refused'],
-]);
-
-export const refusalOf = (oauthError: string | undefined) => REFUSALS.get(oauthError);
+export function refusalOf(oauthError: string | undefined): 'owner_refused' | 'client_refused' | undefined {
+  if (OWNER_REFUSALS.includes(oauthError)) return 'owner_refused';
+  return CLIENT_REFUSALS.includes(oauthError) ? 'client_refused' : undefined;
+}
 
 /**
  * Facts about a failure, for the constructor of {@link OwnerTokenError}.

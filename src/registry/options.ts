@@ -192,7 +192,7 @@ export function registrySettings(given: OwnerTokenRegistryOptions): RegistrySett
     for (const [scope, { baseMs, capMs }] of Object.entries((pauses ?? {}) as PauseRanges)) {
       if (capMs < baseMs) problems.push(`pauses.${scope}.capMs: expected at least baseMs`);
     }
-  }) as OwnerTokenRegistryOptions & Omit<RegistrySettings, Replaced>;
+  }) as OwnerTokenRegistryOptions & Omit<RegistrySettings, Replaced> & { calls: OwnerFetchOptions };
   const { source, requestTimeoutMs } = options;
   const { timeoutMs = requestTimeoutMs } = source;
   const origin = property(source, 'origin');
@@ -205,7 +205,7 @@ export function registrySettings(given: OwnerTokenRegistryOptions): RegistrySett
     longestRequestMs: integer(1, requestTimeoutMs).passes(timeoutMs) ? timeoutMs : requestTimeoutMs,
     expiry: options.expiry ?? firstKnown(expiresIn(), jwtExp()),
     random: options.random ? safeRandom(options.random) : Math.random,
-    calls: mergeCallRules(options.calls ?? {}, rulesOfSource(origin)),
+    calls: mergeCallRules(options.calls, rulesOfSource(origin)),
     fingerprints: new Fingerprints(options.fingerprintKey, options.ownerLabel),
     time: new Time(options.clock),
   };
