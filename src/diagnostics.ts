@@ -126,10 +126,6 @@ export class Diagnostics {
     }
   }
 
-  newRequest(slot: Named, reason: RequestReason, sentAtMs: number, queuedAtMs: number): ReportedRequest {
-    return new ReportedRequest(this.#registry, slot, reason, sentAtMs, queuedAtMs);
-  }
-
   /** Runs a request inside its trace, so that what it calls (an HTTP client, for example) becomes part of it. */
   requestSent<T>(message: ReportedRequest, send: () => Promise<T>): Promise<T> {
     const { reason, canary } = message;

@@ -3,7 +3,7 @@ import diagnostics from 'node:diagnostics_channel';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { RequestMessage } from '../src/channel-messages.ts';
 import { Time } from '../src/clock.ts';
-import { Diagnostics } from '../src/diagnostics.ts';
+import { Diagnostics, ReportedRequest } from '../src/diagnostics.ts';
 import { OwnerTokenError, type OwnerTokenErrorOptions } from '../src/errors.ts';
 import type { Logger } from '../src/logger.ts';
 import { AccessToken, type RequestReason } from '../src/token.ts';
@@ -23,7 +23,7 @@ function reporting(server: { address?: string } = { address: 'service.example' }
   const reports = new Diagnostics({ name: 'crm', logger, server, time });
   const newRequest = (reason: RequestReason = 'absent') => {
     const { monotonicMs } = time.now();
-    return reports.newRequest(SLOT, reason, monotonicMs, monotonicMs);
+    return new ReportedRequest('crm', SLOT, reason, monotonicMs, monotonicMs);
   };
   return { lines, clock, reports, newRequest };
 }

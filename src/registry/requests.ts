@@ -5,7 +5,7 @@
 
 import { Cancellation } from '../cancellation.ts';
 import { type Instant, inSlices, nextTurn, settledWithin, stopTimer, type Time } from '../clock.ts';
-import type { Diagnostics } from '../diagnostics.ts';
+import { type Diagnostics, ReportedRequest } from '../diagnostics.ts';
 import type { OwnerTokenError } from '../errors.ts';
 import type { Circuit } from '../failures/blame.ts';
 import type { Pause } from '../failures/pauses.ts';
@@ -123,7 +123,7 @@ export class Requests implements Handler, OutcomeHandler {
     const reason = deniedBefore ? 'rejected' : reasonOf(flight.slot);
     this.counts.requests++;
     if (reason === 'refresh') this.counts.refreshes++;
-    const message = this.#diagnostics.newRequest(flight.slot, reason, sent.monotonicMs, flight.queuedAtMs);
+    const message = new ReportedRequest(this.#settings.name, flight.slot, reason, sent.monotonicMs, flight.queuedAtMs);
     if (flight.lane === 'trial' && this.scheduler.isTrial(flight)) message.canary = true;
     callSource(this.#settings, this.#diagnostics, { flight, abort, message, sent, deniedBefore }, this.scheduler, this);
   }
