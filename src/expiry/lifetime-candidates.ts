@@ -19,72 +19,59 @@ const SUPPORT = 5;
 
 /** All candidates, and which of them are possible. */
 export class Candidates {
-  readonly scores: Float64Array;
-  #lowest = 0;
-  #highest = 0;
+  #scores: Float64Array;
 
   /** At first every candidate above the guess is equally likely; below it, the likelihood falls with the distance. */
   constructor(guessMs: number, scores?: readonly number[]) {
     const guess = binOf(guessMs);
-    this.scores = Float64Array.from({ length: BINS }, (_, bin) => {
-      if (scores) return scores[bin] as number;
-      return bin >= guess ? 0 : -SUPPORT - (2 * (guess - bin)) / BINS_PER_OCTAVE;
-    });
-    this.#normalize();
+    const likelihood = (bin: number) => (bin >= guess ? 0 : -SUPPORT - (2 * (guess - bin)) / BINS_PER_OCTAVE);
+    this.#scores = Float64Array.from({ length: BINS }, (_, bin) => scores?.[bin] ?? Math.max(FLOOR, likelihood(bin)));
+  }
+
+  get scores(): readonly number[] {
+    return [...this.#scores];
   }
 
   /** The shortest possible lifetime. */
   get lowestMs(): number {
-    return edgeOf(this.#lowest);
+    return edgeOf(this.#scores.findIndex(isPossible));
   }
 
   /** The longest possible lifetime. */
   get highestMs(): number {
-    return edgeOf(this.#highest + 1);
+    return edgeOf(this.#scores.findLastIndex(isPossible) + 1);
   }
 
   /** A token accepted at one age was accepted again later: it outlived every bin that ends in between. */
   outlived(beforeMs: number, ageMs: number): void {
+    const first = binOf(beforeMs);
     const end = binOf(ageMs);
-    for (let bin = binOf(beforeMs); bin < end; bin++) this.#lower(bin, SURVIVAL_COST);
-    this.#normalize();
+    this.#lower(SURVIVAL_COST, (bin) => bin >= first && bin < end);
   }
 
   /** A token ended between two ages, provided that it expired. */
   ended(acceptedMs: number, refusedMs: number, weight: number): void {
     const first = binOf(acceptedMs);
     const last = binOf(refusedMs);
-    for (const bin of this.scores.keys()) if (bin < first || bin > last) this.#lower(bin, ENDING_COST * weight);
-    this.#normalize();
+    this.#lower(ENDING_COST * weight, (bin) => bin < first || bin > last);
   }
 
   /** The share of the likelihood in a lifetime's bin and its two neighbours. */
   likelihoodNear(lifetimeMs: number): number {
     const at = binOf(lifetimeMs);
-    const near = this.scores.slice(Math.max(0, at - 1), at + 2);
-    const likelihood = (scores: Float64Array) => scores.map(Math.exp).reduce((sum, each) => sum + each);
-    return likelihood(near) / likelihood(this.scores);
+    const likelihood = (scores: Float64Array) => scores.reduce((sum, score) => sum + Math.exp(score), 0);
+    return likelihood(this.#scores.subarray(Math.max(0, at - 1), at + 2)) / likelihood(this.#scores);
   }
 
-  #lower(bin: number, cost: number): void {
-    this.scores[bin] = (this.scores[bin] as number) - cost;
-  }
-
-  /** Normalizes the best score to 0 and finds the possible candidates. Plain loops, because accepted calls come here. */
-  #normalize(): void {
-    const { scores } = this;
-    let best = Number.NEGATIVE_INFINITY;
-    for (let bin = 0; bin < BINS; bin++) best = Math.max(best, scores[bin] as number);
-    this.#lowest = BINS;
-    for (let bin = 0; bin < BINS; bin++) {
-      const score = Math.max(FLOOR, (scores[bin] as number) - best);
-      scores[bin] = score;
-      if (score <= -SUPPORT) continue;
-      this.#lowest = Math.min(this.#lowest, bin);
-      this.#highest = bin;
-    }
+  /** Lowers the contradicted candidates, and then raises all until the best score is 0 again. */
+  #lower(cost: number, isContradicted: (bin: number) => boolean): void {
+    const lowered = this.#scores.map((score, bin) => (isContradicted(bin) ? score - cost : score));
+    const best = Math.max(...lowered);
+    this.#scores = lowered.map((score) => Math.max(FLOOR, score - best));
   }
 }
+
+const isPossible = (score: number): boolean => score > -SUPPORT;
 
 /** The bin of a lifetime; the first or last one if it is off the scale. */
 function binOf(ms: number): number {
