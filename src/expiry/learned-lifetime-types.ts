@@ -38,7 +38,7 @@ export interface LearnedLifetimeSnapshot {
   readonly version: 1;
   /** The estimated lifetime in milliseconds. */
   readonly estimateMs: number;
-  /** Calls that may still be repeated for the sake of learning. */
+  /** Calls that may still be repeated for the sake of learning, 0 to 16. */
   readonly credit: number;
   /** Log-likelihood of each candidate lifetime. */
   readonly scores: readonly number[];
@@ -66,7 +66,7 @@ export interface LearnedLifetimeStats {
     readonly survivals: number;
     /** Rejections that counted, fully or in part. */
     readonly endings: number;
-    /** Rejections that say nothing about the lifetime: of fresh tokens, or of one that had been rejected before. */
+    /** Rejections that say nothing about the lifetime: of a token that was never accepted, or was rejected before. */
     readonly ignored: number;
     /** Tokens whose stated lifetime was longer than the estimate. */
     readonly explorers: number;

@@ -15,11 +15,10 @@
  * shortest of them is the estimate: an estimate that is too short costs an extra request, one that is too long costs a
  * failed call.
  *
- * Tokens that are refreshed at 0.6 to 0.8 of the stated lifetime never show what lies beyond, so a few of them, the
+ * Tokens that are refreshed at 0.6 to 0.8 of the stated lifetime never show what lies beyond, so some of them, the
  * explorers, get a longer lifetime. Each may cost a call that has to be repeated. A budget, the credit, pays for that:
  * it grows by a share of the successful calls, falls by one with each rejection beyond the estimate, and bounds the
- * number of explorers. An explorer that outlives the estimate no longer counts against it, so exploring continues while
- * all do.
+ * number of explorers.
  */
 
 import { LRUCache } from 'lru-cache';
@@ -51,26 +50,18 @@ import { areScores, Candidates, MIN_MS, nextEdgeMs } from './lifetime-candidates
  * ```
  */
 export function learnedLifetime(options: LearnedLifetimeOptions = {}): LearnedLifetime {
-  return new Learner(options);
+  return new Learner(checkedOptions(options));
 }
 
-/** The largest factor by which a single observation moves the estimate. */
-const MAX_STEP = 1.25;
-/** A token that was never accepted, and rejected before this share of the estimate, was fresh. */
-const FRESH_SHARE = 0.1;
-/** One in this many tokens is an explorer. `OPEN`: no upper bound is known, or the lifetime seems to have risen. */
-const EXPLORERS_OPEN = 2;
-const EXPLORERS_KNOWN = 16;
-/** The most explorers that the credit covers at once. `OPEN`: no upper bound is known. */
-const CREDIT_OPEN = 16;
-const CREDIT_KNOWN = 4;
-/** How long credit stays reserved for an explorer that is never reported, as a multiple of the estimate. */
-const RESERVED_ESTIMATES = 1.5;
-/** Calls with one token count as one within this share of the estimate, but at most within `MAX_MOMENT_MS`. */
-const MOMENT_SHARE = 0.002;
-const MAX_MOMENT_MS = 1000;
-/** Only explorers reach an age beyond this multiple of the estimate. */
-const BEYOND = 1.1;
+/** One in this many tokens is an explorer, while there is credit for it. */
+const EXPLORERS = 2;
+/** The most explorers at once: many to find the lifetime, fewer to notice that it has risen. */
+const INITIAL_CREDIT = 16;
+const EARNED_CREDIT = 4;
+/** Its multiples spread over all fractions, also for the similar hashes of similar tokens. */
+const GOLDEN_RATIO = 1.618033988749895;
+/** How long an explorer occupies credit, as a multiple of the estimate: it may never be reported. */
+const EXPLORED_ESTIMATES = 1.5;
 /** The most owners whose token is tracked, and tokens whose stated lifetime is remembered. Each place takes 22 bytes. */
 const MAX_TRACKED = 10_000;
 const MAX_STATED = 256;
@@ -78,24 +69,16 @@ const MAX_STATED = 256;
 /** The most recent token of an owner. */
 interface Tracked {
   readonly token: string;
-  /** The ages that the owner's earlier tokens reached, in all. */
-  readonly earlierMs: number;
-  /** The age that this one reached. */
+  /** The age that it is known to have reached. */
   reachedMs: number;
-  /** What both came to when an ending of this owner last counted. */
-  countedMs: number;
-  acceptedMs: number;
-  /** Where the next bin begins; an acceptance below it adds no evidence. */
+  /** Where the next bin begins; an acceptance below it adds no evidence. 0 if it was never accepted. */
   nextBinMs: number;
-  /** The age from which acceptances earn credit again: concurrent calls fail together, so they earn only once. */
-  earnsAgainMs: number;
-  beyond: boolean;
+  /** What the owner's earlier tokens lived since its last ending that counted; negative once this one's has. */
+  livedMs: number;
 }
 
 class Learner implements LearnedLifetime {
-  readonly #minMs: number;
-  readonly #maxMs: number;
-  readonly #share: number;
+  readonly #options: CheckedOptions;
   readonly #candidates: Candidates;
   readonly #tracked = new LRUCache<string, Tracked>({ max: MAX_TRACKED });
   /** By the token's hash, because a source that stores asks about the same token again. */
@@ -103,19 +86,15 @@ class Learner implements LearnedLifetime {
   readonly #evidence = { survivals: 0, endings: 0, ignored: 0, explorers: 0 };
   #estimateMs: number;
   #credit: number;
-  /** Request times (epoch ms) of the explorers not reported yet; each may cost credit. */
-  #reserved: number[] = [];
-  /** Whether the last token beyond the estimate was accepted there. */
-  #risen = false;
+  /** Request times (epoch ms) of the explorers that occupy credit. */
+  #explorers: number[] = [];
 
-  constructor(options: LearnedLifetimeOptions) {
-    const { guessMs, minMs, maxMs, exploration, snapshot } = withDefaults(checkedOptions(options));
-    this.#minMs = minMs;
-    this.#maxMs = maxMs;
-    this.#share = exploration;
+  constructor(options: CheckedOptions) {
+    const { guessMs, exploration, snapshot } = options;
+    this.#options = options;
     this.#candidates = new Candidates(guessMs, snapshot?.scores);
-    this.#estimateMs = Math.min(maxMs, Math.max(minMs, snapshot?.estimateMs ?? guessMs));
-    this.#credit = exploration === 0 ? 0 : (snapshot?.credit ?? CREDIT_OPEN);
+    this.#estimateMs = this.#within(snapshot?.estimateMs ?? guessMs);
+    this.#credit = exploration === 0 ? 0 : (snapshot?.credit ?? INITIAL_CREDIT);
   }
 
   lifetimeMs({ token, requestedAtMs = systemClock.now() }: IssuedToken): number {
@@ -132,76 +111,54 @@ class Learner implements LearnedLifetime {
    * its refresh begins. The factor varies widely, because an owner that calls rarely is seldom seen near one fixed age.
    */
   #newLifetimeMs(hash: number, nowMs: number): number {
-    const highestMs = Math.min(this.#maxMs, this.#candidates.highestMs);
-    const open = highestMs > 1.5 * this.#estimateMs;
-    if (!open) this.#credit = Math.min(this.#credit, CREDIT_KNOWN);
-    const oneIn = open || this.#risen ? EXPLORERS_OPEN : EXPLORERS_KNOWN;
-    const reservedMs = RESERVED_ESTIMATES * this.#estimateMs;
-    this.#reserved = this.#reserved.filter((atMs) => Math.abs(nowMs - atMs) < reservedMs);
-    if (this.#credit - this.#reserved.length < 1 || hash % oneIn !== 0) return this.#estimateMs;
-    this.#reserved.push(nowMs);
+    const exploredMs = EXPLORED_ESTIMATES * this.#estimateMs;
+    this.#explorers = this.#explorers.filter((atMs) => Math.abs(nowMs - atMs) < exploredMs);
+    if (this.#credit - this.#explorers.length < 1 || hash % EXPLORERS !== 0) return this.#estimateMs;
+    this.#explorers.push(nowMs);
     this.#evidence.explorers++;
-    const draw = (hash >>> 8) / 2 ** 24;
-    const further = open ? (highestMs / this.#estimateMs) ** draw : 2 ** Math.floor(-Math.log2(1 - draw));
-    return Math.min(this.#maxMs, 2 * this.#estimateMs * further);
+    const draw = (hash * GOLDEN_RATIO) % 1;
+    return this.#within(2 * this.#estimateMs * (this.#options.maxMs / this.#estimateMs) ** draw);
   }
 
+  /** Earns credit only at an age that is new for the token, because concurrent calls fail together. */
   accepted({ owner, token, ageMs }: TokenAge): void {
-    if (!isAge(ageMs)) return;
     const tracked = this.#track(owner, token);
-    if (ageMs >= tracked.earnsAgainMs) {
-      this.#credit = Math.min(CREDIT_OPEN, this.#credit + this.#share);
-      tracked.earnsAgainMs = ageMs + Math.min(MAX_MOMENT_MS, this.#estimateMs * MOMENT_SHARE);
-    }
-    if (ageMs > this.#estimateMs * BEYOND && !tracked.beyond) {
-      tracked.beyond = true;
-      this.#risen = true;
-      this.#reserved.shift();
-    }
-    if (ageMs >= tracked.nextBinMs) {
-      this.#candidates.outlived(tracked.acceptedMs, ageMs);
-      tracked.nextBinMs = nextEdgeMs(ageMs);
-      this.#evidence.survivals++;
-      this.#moveEstimate();
-    }
-    tracked.acceptedMs = Math.max(tracked.acceptedMs, ageMs);
-    tracked.reachedMs = Math.max(tracked.reachedMs, ageMs);
+    if (ageMs < tracked.nextBinMs) return;
+    this.#candidates.outlived(tracked.reachedMs, ageMs);
+    tracked.reachedMs = ageMs;
+    tracked.nextBinMs = nextEdgeMs(ageMs);
+    if (this.#credit < EARNED_CREDIT) this.#credit += this.#options.exploration;
+    this.#evidence.survivals++;
+    this.#estimateMs = this.#within(this.#candidates.lowestMs);
   }
 
   /**
    * The first ending of an owner counts fully, each later one by the share of the estimate that the owner's tokens have
    * lived since. So all owners weigh the same, however many tokens they go through, and no minority decides for the
-   * others. If the token was never accepted its ending counts half, because only one end of its interval is known, and
-   * nothing if the token was fresh.
+   * others. The ending of a token that was never accepted says nothing.
    */
   rejected({ owner, token, ageMs }: TokenAge): void {
-    if (!isAge(ageMs)) return;
-    const wasAccepted = this.#tracked.peek(owner)?.token === token;
     const tracked = this.#track(owner, token);
-    if (ageMs > this.#estimateMs) {
-      this.#risen = false;
-      this.#credit = Math.max(0, this.#credit - 1);
-      if (!tracked.beyond) this.#reserved.shift();
-    }
-    tracked.reachedMs = Math.max(tracked.reachedMs, ageMs);
-    const livedMs = tracked.earlierMs + tracked.reachedMs;
-    const certainty = wasAccepted ? 1 : ageMs < this.#estimateMs * FRESH_SHARE ? 0 : 0.5;
-    const weight = certainty * Math.min(1, (livedMs - tracked.countedMs) / this.#estimateMs);
-    if (weight === 0) {
+    const { reachedMs, nextBinMs, livedMs } = tracked;
+    tracked.reachedMs = ageMs;
+    if (ageMs > this.#estimateMs) this.#credit = Math.max(0, this.#credit - 1);
+    const wasAccepted = nextBinMs > 0;
+    const uncountedMs = livedMs + ageMs;
+    if (!wasAccepted || uncountedMs <= 0) {
       this.#evidence.ignored++;
       return;
     }
-    tracked.countedMs = livedMs;
-    this.#candidates.ended(tracked.acceptedMs, ageMs, weight);
+    tracked.livedMs = -ageMs;
+    this.#candidates.ended(reachedMs, ageMs, Math.min(1, uncountedMs / this.#estimateMs));
     this.#evidence.endings++;
-    this.#moveEstimate();
+    this.#estimateMs = this.#within(this.#candidates.lowestMs);
   }
 
   stats(): LearnedLifetimeStats {
     const { lowestMs, highestMs } = this.#candidates;
     return {
       estimateMs: this.#estimateMs,
-      betweenMs: [Math.max(this.#minMs, lowestMs), Math.min(this.#maxMs, highestMs)],
+      betweenMs: [this.#within(lowestMs), this.#within(highestMs)],
       confidence: this.#candidates.likelihoodNear(this.#estimateMs),
       evidence: { ...this.#evidence },
     };
@@ -219,65 +176,60 @@ class Learner implements LearnedLifetime {
   #track(owner: string, token: string): Tracked {
     const last = this.#tracked.get(owner);
     if (last?.token === token) return last;
-    const earlierMs = last ? last.earlierMs + last.reachedMs : 0;
-    const countedMs = last?.countedMs ?? Number.NEGATIVE_INFINITY;
-    const spans = { earlierMs, reachedMs: 0, countedMs };
-    const tracked: Tracked = { token, ...spans, acceptedMs: 0, nextBinMs: 0, earnsAgainMs: 0, beyond: false };
+    const livedMs = last ? last.livedMs + last.reachedMs : Number.POSITIVE_INFINITY;
+    const tracked: Tracked = { token, reachedMs: 0, nextBinMs: 0, livedMs };
     this.#tracked.set(owner, tracked);
     return tracked;
   }
 
-  #moveEstimate(): void {
-    const targetMs = Math.min(this.#maxMs, Math.max(this.#minMs, this.#candidates.lowestMs));
-    this.#estimateMs = Math.min(this.#estimateMs * MAX_STEP, Math.max(this.#estimateMs / MAX_STEP, targetMs));
+  #within(ms: number): number {
+    return Math.min(this.#options.maxMs, Math.max(this.#options.minMs, ms));
   }
 }
 
-const isAge = (ageMs: number): boolean => ageMs >= 0 && ageMs < Number.POSITIVE_INFINITY;
-
-/** FNV-1a with a finalizer: distributes tokens evenly. It need not be hard to forge. */
+/** FNV-1a. It need not be hard to forge. */
 function hashOf(token: string): number {
   let hash = 0x811c9dc5;
   for (let at = 0; at < token.length; at++) hash = Math.imul(hash ^ token.charCodeAt(at), 0x01000193);
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-  return (hash ^ (hash >>> 16)) >>> 0;
+  return hash >>> 0;
 }
 
-function withDefaults(options: LearnedLifetimeOptions) {
-  const { minMs = MIN_MS, maxMs = 30 * 86_400_000, exploration = 0.003, snapshot } = options;
-  const { guessMs = Math.min(maxMs, Math.max(minMs, DEFAULT_LIFETIME_MS)) } = options;
-  return { guessMs, minMs, maxMs, exploration, snapshot };
-}
+type CheckedOptions = LearnedLifetimeOptions & Record<'guessMs' | 'minMs' | 'maxMs' | 'exploration', number>;
 
-const LIFETIME: OptionRule = {
+const lifetime = (fallback?: number): OptionRule => ({
   passes: (value) => isNumberIn(value, MIN_MS, MAX_LIFETIME_MS),
   expected: 'milliseconds from 1000 to ten years',
-};
+  fallback,
+});
 
 const OPTIONS: OptionRules<LearnedLifetimeOptions> = {
-  guessMs: LIFETIME,
-  minMs: LIFETIME,
-  maxMs: LIFETIME,
-  exploration: { passes: (value) => isNumberIn(value, 0, 0.05), expected: 'a share from 0 to 0.05' },
+  guessMs: lifetime(),
+  minMs: lifetime(MIN_MS),
+  maxMs: lifetime(30 * 86_400_000),
+  exploration: {
+    passes: (value) => isNumberIn(value, 0, 0.05),
+    expected: 'a share from 0 to 0.05',
+    fallback: 0.003,
+  },
   snapshot: { passes: isSnapshot, expected: 'what snapshot() returned' },
 };
 
-function checkedOptions(options: LearnedLifetimeOptions): LearnedLifetimeOptions {
-  return checkOptions('learnedLifetime', options, OPTIONS, (given, problems) => {
-    const { guessMs, minMs, maxMs } = withDefaults(given as LearnedLifetimeOptions);
+function checkedOptions(options: LearnedLifetimeOptions): CheckedOptions {
+  const checked = checkOptions('learnedLifetime', options, OPTIONS, (given, problems) => {
+    const { minMs, maxMs, guessMs = minMs } = given as CheckedOptions;
     if (minMs > maxMs) problems.push('minMs: expected no more than maxMs');
     else if (guessMs < minMs || guessMs > maxMs) problems.push('guessMs: expected milliseconds from minMs to maxMs');
-  });
+  }) as CheckedOptions;
+  checked.guessMs ??= Math.min(checked.maxMs, Math.max(checked.minMs, DEFAULT_LIFETIME_MS));
+  return checked;
 }
 
-function isNumberIn(value: unknown, min: number, max: number): value is number {
+function isNumberIn(value: unknown, min: number, max: number): boolean {
   return typeof value === 'number' && value >= min && value <= max;
 }
 
-function isSnapshot(value: unknown): value is LearnedLifetimeSnapshot {
-  if (typeof value !== 'object' || value === null) return false;
-  const { version, estimateMs, credit, scores } = value as Partial<Record<keyof LearnedLifetimeSnapshot, unknown>>;
-  if (version !== 1 || !isNumberIn(estimateMs, MIN_MS, MAX_LIFETIME_MS)) return false;
-  return isNumberIn(credit, 0, CREDIT_OPEN) && areScores(scores);
+function isSnapshot(value: unknown): boolean {
+  const { version, estimateMs, credit, scores } = Object(value) as LearnedLifetimeSnapshot;
+  const isEstimate = isNumberIn(estimateMs, MIN_MS, MAX_LIFETIME_MS);
+  return version === 1 && isEstimate && isNumberIn(credit, 0, INITIAL_CREDIT) && areScores(scores);
 }
