@@ -6,7 +6,7 @@
 import { codeInScope, type FailureScope, looksLikeOauthError, OwnerTokenError, refusalOf } from '../errors.ts';
 import { describeFailure, type HttpFailure, isSuccess, kindOfError, retryAfterMsOf } from '../http-failure.ts';
 import { property } from '../own-property.ts';
-import { isPartOfSent, repeatsSent } from './echoes.ts';
+import { repeatsSent } from './echoes.ts';
 import type { ExchangeResult } from './http-exchange.ts';
 
 /**
@@ -107,8 +107,7 @@ function kindOf({ status, error }: ExchangeResult, problem: string | undefined):
 export function oauthErrorOf(body: unknown, sent: readonly string[]): string | undefined {
   const error = fieldOf(body, 'error');
   if (!looksLikeOauthError(error)) return undefined;
-  if (refusalOf(error)) return error;
-  return isPartOfSent(error, sent) || repeatsSent(error, sent) ? undefined : error;
+  return refusalOf(error) || !repeatsSent(error, sent) ? error : undefined;
 }
 
 /** Control characters could change what a terminal shows. */
@@ -116,9 +115,7 @@ function descriptionOf(body: unknown, sent: readonly string[]): string | undefin
   const description = fieldOf(body, 'error_description');
   if (typeof description !== 'string' || repeatsSent(description, sent)) return undefined;
   const shown = description.replace(/[\p{C}\s]+/gu, ' ').trim();
-  // Without the white space that may have hidden an echo.
-  if (shown === '' || repeatsSent(description.replace(/[\p{C}\s]+/gu, ''), sent)) return undefined;
-  return shown.slice(0, MAX_DESCRIPTION_LENGTH);
+  return shown === '' ? undefined : shown.slice(0, MAX_DESCRIPTION_LENGTH);
 }
 
 const MAX_DESCRIPTION_LENGTH = 300;
