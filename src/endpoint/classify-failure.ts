@@ -105,20 +105,17 @@ function kindOf({ status, error }: ExchangeResult, problem: string | undefined):
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
  */
 export function oauthErrorOf(body: unknown, sent: readonly string[]): string | undefined {
-  const error = fieldOf(body, 'error');
+  const error = property(body, 'error');
   if (!looksLikeOauthError(error)) return undefined;
   return refusalOf(error) || !repeatsSent(error, sent) ? error : undefined;
 }
 
 /** Control characters could change what a terminal shows. */
 function descriptionOf(body: unknown, sent: readonly string[]): string | undefined {
-  const description = fieldOf(body, 'error_description');
+  const description = property(body, 'error_description');
   if (typeof description !== 'string' || repeatsSent(description, sent)) return undefined;
   const shown = description.replace(/[\p{C}\s]+/gu, ' ').trim();
   return shown === '' ? undefined : shown.slice(0, MAX_DESCRIPTION_LENGTH);
 }
 
 const MAX_DESCRIPTION_LENGTH = 300;
-
-const fieldOf = (body: unknown, name: string): unknown =>
-  typeof body === 'object' && body !== null ? property(body, name) : undefined;
