@@ -6,7 +6,7 @@
 import { codeInScope, type FailureScope, looksLikeOauthError, OwnerTokenError, refusalOf } from '../errors.ts';
 import { describeFailure, type HttpFailure, isSuccess, kindOfError, retryAfterMsOf } from '../http-failure.ts';
 import { property } from '../own-property.ts';
-import { repeatsSent } from './echoes.ts';
+import { isPartOfSent, repeatsSent } from './echoes.ts';
 import type { ExchangeResult } from './http-exchange.ts';
 
 /**
@@ -107,7 +107,8 @@ function kindOf({ status, error }: ExchangeResult, problem: string | undefined):
 export function oauthErrorOf(body: unknown, sent: readonly string[]): string | undefined {
   const error = property(body, 'error');
   if (!looksLikeOauthError(error)) return undefined;
-  return refusalOf(error) || !repeatsSent(error, sent) ? error : undefined;
+  if (refusalOf(error)) return error;
+  return isPartOfSent(error, sent) || repeatsSent(error, sent) ? undefined : error;
 }
 
 /** Control characters could change what a terminal shows. */
@@ -115,7 +116,9 @@ function descriptionOf(body: unknown, sent: readonly string[]): string | undefin
   const description = property(body, 'error_description');
   if (typeof description !== 'string' || repeatsSent(description, sent)) return undefined;
   const shown = description.replace(/[\p{C}\s]+/gu, ' ').trim();
-  return shown === '' ? undefined : shown.slice(0, MAX_DESCRIPTION_LENGTH);
+  // Without the white space that may have hidden an echo.
+  if (shown === '' || repeatsSent(description.replace(/[\p{C}\s]+/gu, ''), sent)) return undefined;
+  return shown.slice(0, MAX_DESCRIPTION_LENGTH);
 }
 
 const MAX_DESCRIPTION_LENGTH = 300;
