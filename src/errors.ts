@@ -46,31 +46,34 @@ export type OwnerTokenErrorCode =
   | 'closed';
 
 interface CodeFacts {
-  /** What a failure with this code stops once it is known not to be the owner's own. Absent if no token request failed. */
+  /** The widest scope that a failure with this code can get; `owner`: it never escalates. Absent if no token request failed. */
   readonly escalatesTo?: FailureScope;
   /** Whether the same call may succeed later without a change on our side. */
   readonly retryable?: true;
-  /** The code changes with the scope. Others name their own cause, and stay. */
+  /** The code follows the scope. All other codes name their own cause and never change. */
   readonly followsScope?: true;
 }
 
+/** Without the properties of a polluted `Object.prototype`. */
+const facts = (given: CodeFacts = {}): CodeFacts => Object.assign(Object.create(null), given);
+
 /** What follows from each code. `docs/errors.md` says what it means. */
 export const ERRORS: Readonly<Record<OwnerTokenErrorCode, CodeFacts>> = Object.freeze({
-  owner_refused: { escalatesTo: 'client', followsScope: true },
-  client_refused: { escalatesTo: 'client', followsScope: true },
-  rate_limited: { escalatesTo: 'endpoint', retryable: true },
-  endpoint_unavailable: { escalatesTo: 'endpoint', retryable: true, followsScope: true },
-  invalid_response: { escalatesTo: 'endpoint', retryable: true, followsScope: true },
-  redirect_refused: { escalatesTo: 'endpoint' },
-  token_rejected: { escalatesTo: 'owner', retryable: true },
-  source_failed: { escalatesTo: 'client', retryable: true },
-  queue_full: { retryable: true },
-  queue_timeout: { retryable: true },
-  origin_refused: {},
-  insecure_url: {},
-  invalid_options: {},
-  invalid_access_key: {},
-  closed: {},
+  owner_refused: facts({ escalatesTo: 'client', followsScope: true }),
+  client_refused: facts({ escalatesTo: 'client', followsScope: true }),
+  rate_limited: facts({ escalatesTo: 'endpoint', retryable: true }),
+  endpoint_unavailable: facts({ escalatesTo: 'endpoint', retryable: true, followsScope: true }),
+  invalid_response: facts({ escalatesTo: 'endpoint', retryable: true, followsScope: true }),
+  redirect_refused: facts({ escalatesTo: 'endpoint' }),
+  token_rejected: facts({ escalatesTo: 'owner', retryable: true }),
+  source_failed: facts({ escalatesTo: 'client', retryable: true }),
+  queue_full: facts({ retryable: true }),
+  queue_timeout: facts({ retryable: true }),
+  origin_refused: facts(),
+  insecure_url: facts(),
+  invalid_options: facts(),
+  invalid_access_key: facts(),
+  closed: facts(),
 });
 
 /**
@@ -101,7 +104,7 @@ const CLIENT_REFUSALS: readonly unknown[] = [
 ];
 
 /**
- * Whom an OAuth error code refuses; undefined if it does not tell.
+ * Whether an OAuth error code refuses the owner or the client; undefined for any other code.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
  */

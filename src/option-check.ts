@@ -17,7 +17,7 @@ export interface OptionRule {
   readonly fallback?: unknown;
 }
 
-/** An option with options of its own. If it is absent, these have their defaults. */
+/** An option that is itself an object of options. If it is absent, each of them takes its default. */
 export interface NestedRule {
   readonly options: Rules;
 }
@@ -27,7 +27,7 @@ type Rules = Readonly<Record<string, OptionRule | NestedRule>>;
 /** A rule for each option of an object. */
 export type OptionRules<T> = Readonly<Record<keyof T & string, OptionRule | NestedRule>>;
 
-/** The options that are given, and the defaults of the others. */
+/** The options as given, of unknown types, with the defaults filled in. */
 export type Unchecked<T> = { readonly [K in keyof T]?: unknown };
 
 export const integer = (min: number, max: number, fallback?: number): OptionRule => ({
@@ -48,23 +48,23 @@ export const aClock: OptionRule = {
  * The checked options, with the defaults of those that are absent. Each is read once, and none from `Object.prototype`.
  *
  * @param subject what takes the options, for the message.
- * @param across adds the problems that several options have together.
+ * @param together adds the problems that concern several options at once.
  * @throws OwnerTokenError `invalid_options`, listing every problem by path.
  */
 export function checkOptions<T extends object>(
   subject: string,
   given: T,
   rules: OptionRules<T>,
-  across?: (options: Unchecked<T>, problems: string[]) => void,
+  together?: (options: Unchecked<T>, problems: string[]) => void,
 ): T {
   const problems: string[] = [];
   const options = readOptions(given, rules, '', problems) as T;
-  across?.(options, problems);
+  together?.(options, problems);
   if (problems.length > 0) throw invalidOptions(subject, problems);
   return options;
 }
 
-/** @param prefix the path of an object of options inside others, with a dot. */
+/** @param prefix path of the nested object, with a trailing dot; empty at the top. */
 function readOptions(given: unknown, rules: Rules, prefix: string, problems: string[]): object {
   const options: Record<string, unknown> = Object.create(null);
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
@@ -78,15 +78,20 @@ function readOptions(given: unknown, rules: Rules, prefix: string, problems: str
   for (const [name, rule] of Object.entries(rules)) {
     const path = `${prefix}${name}`;
     const value = property(given, name);
-    if ('options' in rule) {
-      options[name] = readOptions(value === undefined ? {} : value, rule.options, `${path}.`, problems);
-    } else if (value !== undefined) {
+    if (Object.hasOwn(rule, 'options')) {
+      const nested = (rule as NestedRule).options;
+      options[name] = readOptions(value === undefined ? {} : value, nested, `${path}.`, problems);
+      continue;
+    }
+    const { passes, expected } = rule as OptionRule;
+    const fallback = property(rule, 'fallback');
+    if (value !== undefined) {
       options[name] = value;
-      if (!rule.passes(value)) problems.push(`${path}: expected ${rule.expected}${value === '' ? EMPTY : ''}`);
-    } else if (rule.isRequired) {
-      problems.push(`${path}: required: ${rule.expected}`);
-    } else if (rule.fallback !== undefined) {
-      options[name] = rule.fallback;
+      if (!passes(value)) problems.push(`${path}: expected ${expected}${value === '' ? EMPTY : ''}`);
+    } else if (property(rule, 'isRequired')) {
+      problems.push(`${path}: required: ${expected}`);
+    } else if (fallback !== undefined) {
+      options[name] = fallback;
     }
   }
   return options;

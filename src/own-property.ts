@@ -3,14 +3,17 @@
  * prototype pollution defect lets a request add properties there, which every object then seems to have.
  */
 
-/** A property of an object itself, or of its class, such as an accessor; undefined if `from` is not an object. */
+/** A property of an object itself, or of its class, such as an accessor; undefined if `from` is neither an object nor a function. */
 export function property(from: unknown, name: string): unknown {
-  if (typeof from !== 'object' || from === null) return undefined;
+  if ((typeof from !== 'object' && typeof from !== 'function') || from === null) return undefined;
   const isInherited = name in Object.prototype && !Object.hasOwn(from, name);
   return isInherited ? undefined : (from as Record<string, unknown>)[name];
 }
 
-/** To read several properties, each as {@link property} does: `from` itself, or a copy if `Object.prototype` has one of the names. */
+/**
+ * What several properties can be read from, each as {@link property} reads it: `from` itself, or a copy if `Object.prototype`
+ * has one of the names.
+ */
 export function properties<K extends string>(from: unknown, names: readonly K[]): { readonly [name in K]?: unknown } {
   if (typeof from !== 'object' || from === null) return copyOf(from, names);
   for (let at = 0; at < names.length; at++) {

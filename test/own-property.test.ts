@@ -57,6 +57,13 @@ it('a property is that of the object or of its class, also if Object.prototype h
   expect(property({ own: 2 }, 'own')).toBe(2);
   expect(property({}, 'absent')).toBeUndefined();
   expect(property(Object.create(null), 'toString')).toBeUndefined();
+  expect(
+    property(
+      Object.assign(() => {}, { own: 4 }),
+      'own',
+    ),
+  ).toBe(4);
+  expect(property('text', 'length')).toBeUndefined();
   polluted({ own: 'evil', absent: 'evil' }, () => {
     expect(property({ own: 2 }, 'own')).toBe(2);
     expect(property({}, 'absent')).toBeUndefined();
@@ -97,6 +104,18 @@ describe('a polluted Object.prototype', () => {
     expect(polluted({ source, redis: {} }, () => codeThrownBy(() => new SharedTokens({} as never)))).toBe(
       'invalid_options',
     );
+  });
+
+  it('a polluted Object.prototype changes no rule for options, and no fact about an error', () => {
+    const evil = { fallback: ['https://evil.example'], options: {}, isRequired: true };
+    polluted({ ...evil, retryable: true, escalatesTo: 'client', followsScope: true }, () => {
+      new TokenEndpoint(CREDENTIALS);
+      const registry = new OwnerTokenRegistry({ source });
+      const call = registry.ownerFetch('key', {});
+      expect(() => call.check('https://evil.example/x')).toThrow('set allowedOrigins');
+      const error = new OwnerTokenError('invalid_options', 'wrong');
+      expect(error).toMatchObject({ retryable: false, failureScope: undefined });
+    });
   });
 
   it('a polluted Object.prototype opens no other origin: not by options of ownerFetch, and not as that of a source without one', async () => {
