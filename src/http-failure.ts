@@ -54,7 +54,7 @@ export function describeFailure(
 ): [code: OwnerTokenErrorCode, message: string] {
   const refusal = refusalOf(oauthError);
   const responded = `${name} responded${status ? ` with ${status}` : ''}${oauthError ? ` (${oauthError})` : ''}`;
-  if (kind === 'network') return ['endpoint_unavailable', `could not reach ${name}`];
+  if (kind === 'network') return ['endpoint_unavailable', `the connection to ${name} failed`];
   if (kind === 'tls') return ['endpoint_unavailable', `could not establish a secure connection to ${name}`];
   if (kind === 'timeout') return ['endpoint_unavailable', `${name} did not respond in time`];
   if (kind === 'body') {
@@ -81,7 +81,7 @@ export function isHtml(body: unknown): boolean {
 }
 
 /** An XML declaration, comments and white space may come first. */
-const HTML = /^(\s|<\?xml[^>]*>|<!--.*?-->)*<(!doctype\s+html|html|head|title|body|center|h1)\b/is;
+const HTML = /^(\s|<\?xml[^>]*>|<!--((?!-->).)*-->)*<(!doctype\s+html|html|head|title|body|center|h1)\b/is;
 const MAX_HTML_PREFIX = 1_024;
 
 /**

@@ -73,4 +73,5 @@ it.each([
 
 it('an HTML page takes no time to recognize, however a long text begins', () => {
   expect(isHtml(`${'<!--'.repeat(20_000)}<html>`)).toBe(false);
+  expect(isHtml(`${'<!---->'.repeat(100)}x`)).toBe(false);
 });
