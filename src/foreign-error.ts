@@ -99,11 +99,18 @@ function oauthErrorIn(holder: object): string | undefined {
   return refusalOf(code) || OUTAGE_CODES.includes(code) ? code : undefined;
 }
 
+/** An iterator may be endless. */
+const MAX_HEADERS = 1_000;
+
 /** `headers` in any form that clients use: `Headers` or another map, pairs, or a plain object. */
 function retryAfterIn(holder: object): string | undefined {
   const headers = property(holder, 'headers');
   if (!isObject(headers)) return undefined;
-  const entries = (Symbol.iterator in headers ? headers : Object.entries(headers)) as Iterable<[unknown, unknown]>;
-  for (const [name, value] of entries) if (String(name).toLowerCase() === 'retry-after') return String(value);
+  let left = MAX_HEADERS;
+  for (const entry of (Symbol.iterator in headers ? headers : Object.entries(headers)) as Iterable<unknown>) {
+    const [name, value] = Array.isArray(entry) ? entry : [];
+    if (String(name).toLowerCase() === 'retry-after') return String(value);
+    if (--left === 0) break;
+  }
   return undefined;
 }

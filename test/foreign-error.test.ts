@@ -138,6 +138,18 @@ it.each(['axios', 'ky', 'undici', 'a wrapper of fetch'])(
   },
 );
 
+it('headers of an unknown form do not hide the status, and endless ones end', async () => {
+  const endless = {
+    *[Symbol.iterator]() {
+      for (;;) yield ['x', 'y'];
+    },
+  };
+  for (const headers of [[{ name: 'retry-after', value: '5' }], endless]) {
+    const error = readForeignError({ status: 429, headers }, NOW_MS);
+    expect(error).toMatchObject({ code: 'rate_limited', status: 429 });
+  }
+});
+
 describe('an HTML page', () => {
   const page = '<!DOCTYPE html><html><body>Request blocked</body></html>';
 

@@ -178,11 +178,11 @@ export function discard(response: Response): void {
   // A user's fetch may return a Node stream as body.
   const body = response.body as (ReadableStream<Uint8Array> & { destroy?(): void }) | null;
   if (body?.destroy) body.destroy();
-  else void body?.pipeTo(firstBytes(), { signal: AbortSignal.timeout(MAX_DISCARD_MS) }).catch(() => {});
+  else void body?.pipeTo?.(boundedSink(), { signal: AbortSignal.timeout(MAX_DISCARD_MS) }).catch(() => {});
 }
 
-/** Takes a short body whole, and fails for a longer one. */
-function firstBytes(): WritableStream<Uint8Array> {
+/** Accepts a short body and fails for a longer one, so that `pipeTo` cancels it. */
+function boundedSink(): WritableStream<Uint8Array> {
   let left = MAX_DISCARDED_BYTES;
   return new WritableStream({
     write({ byteLength }, controller) {

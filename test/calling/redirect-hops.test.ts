@@ -53,6 +53,7 @@ it('an unwanted answer that fails to cancel does no harm', async () => {
 
 it('an unwanted answer without a body, or with one that fails, does no harm', async () => {
   discard(new Response(null));
+  discard({ body: 'as some mocks give' } as unknown as Response);
   const broken = new ReadableStream({ pull: (controller) => controller.error(new Error('no')) });
   expect(fetchFailed('why', new Response(broken))).toEqual(new TypeError('fetch failed: why'));
   await settle();
