@@ -7,8 +7,11 @@ const CLAIMS = ['iat', 'exp'] as const;
 /** The range of JavaScript dates. */
 const MAX_DATE_MS = 8.64e15;
 
-/** The claims are a JSON object, and base64url encodes `{` with a first `e`. So most opaque tokens are never decoded. */
-const JWT = /^[\w-]+\.(e[\w-]+)\.[\w-]*$/;
+/**
+ * The claims are a JSON object: its base64url form begins with `e`, or with `C` or `I` if white space comes first. So most opaque
+ * tokens are never decoded.
+ */
+const JWT = /^[\w-]+\.([eCDI][\w-]+)\.[\w-]*$/;
 
 /**
  * The `iat` and `exp` of a JWT, each undefined if it cannot be read; undefined if the token is not a JWT. Never throws. The

@@ -17,7 +17,7 @@
  *
  * Tokens that are refreshed at 0.6 to 0.8 of the stated lifetime never show what lies beyond, so some of them, the
  * explorers, get a longer lifetime. Each may cost a call that has to be repeated. A budget, the credit, pays for that:
- * it grows by a share of the successful calls, falls by one with each rejection beyond the estimate, and bounds the
+ * it grows by a share of the acceptances at an age that is new for their token, falls by one with each rejection beyond the estimate, and bounds the
  * number of explorers.
  */
 
@@ -54,13 +54,13 @@ export function learnedLifetime(options: LearnedLifetimeOptions = {}): LearnedLi
 }
 
 /** One in this many tokens is an explorer, while there is credit for it. */
-const EXPLORERS = 2;
-/** The most explorers at once: many to find the lifetime, fewer to notice that it has risen. */
+const ONE_EXPLORER_IN = 2;
+/** The most explorers at once: at first, to find the lifetime; and later, to notice that it has risen. */
 const INITIAL_CREDIT = 16;
 const EARNED_CREDIT = 4;
-/** Its multiples spread over all fractions, also for the similar hashes of similar tokens. */
+/** The fractional parts of its multiples are spread evenly, also for the similar hashes of similar tokens. */
 const GOLDEN_RATIO = 1.618033988749895;
-/** How long an explorer occupies credit, as a multiple of the estimate: it may never be reported. */
+/** An explorer occupies credit for this multiple of the estimate, because its end may never be reported. */
 const EXPLORED_ESTIMATES = 1.5;
 /** The most owners whose token is tracked, and tokens whose stated lifetime is remembered. Each place takes 22 bytes. */
 const MAX_TRACKED = 10_000;
@@ -73,7 +73,7 @@ interface Tracked {
   reachedMs: number;
   /** Where the next bin begins; an acceptance below it adds no evidence. 0 if it was never accepted. */
   nextBinMs: number;
-  /** What the owner's earlier tokens lived since its last ending that counted; negative once this one's has. */
+  /** What the owner's earlier tokens lived since its last ending that counted; minus this one's age once its own has. */
   livedMs: number;
 }
 
@@ -113,7 +113,7 @@ class Learner implements LearnedLifetime {
   #newLifetimeMs(hash: number, nowMs: number): number {
     const exploredMs = EXPLORED_ESTIMATES * this.#estimateMs;
     this.#explorers = this.#explorers.filter((atMs) => Math.abs(nowMs - atMs) < exploredMs);
-    if (this.#credit - this.#explorers.length < 1 || hash % EXPLORERS !== 0) return this.#estimateMs;
+    if (this.#credit - this.#explorers.length < 1 || hash % ONE_EXPLORER_IN !== 0) return this.#estimateMs;
     this.#explorers.push(nowMs);
     this.#evidence.explorers++;
     const draw = (hash * GOLDEN_RATIO) % 1;
@@ -122,6 +122,7 @@ class Learner implements LearnedLifetime {
 
   /** Earns credit only at an age that is new for the token, because concurrent calls fail together. */
   accepted({ owner, token, ageMs }: TokenAge): void {
+    if (!isAge(ageMs)) return;
     const tracked = this.#track(owner, token);
     if (ageMs < tracked.nextBinMs) return;
     this.#candidates.outlived(tracked.reachedMs, ageMs);
@@ -138,6 +139,7 @@ class Learner implements LearnedLifetime {
    * others. The ending of a token that was never accepted says nothing.
    */
   rejected({ owner, token, ageMs }: TokenAge): void {
+    if (!isAge(ageMs)) return;
     const tracked = this.#track(owner, token);
     const { reachedMs, nextBinMs, livedMs } = tracked;
     tracked.reachedMs = ageMs;
@@ -187,6 +189,8 @@ class Learner implements LearnedLifetime {
   }
 }
 
+const isAge = (ageMs: number): boolean => Number.isFinite(ageMs) && ageMs >= 0;
+
 /** FNV-1a. It need not be hard to forge. */
 function hashOf(token: string): number {
   let hash = 0x811c9dc5;
@@ -216,6 +220,7 @@ const OPTIONS: OptionRules<LearnedLifetimeOptions> = {
 
 function checkedOptions(options: LearnedLifetimeOptions): CheckedOptions {
   const checked = checkOptions('learnedLifetime', options, OPTIONS, (given, problems) => {
+    if (problems.length > 0) return;
     const { minMs, maxMs, guessMs = minMs } = given as CheckedOptions;
     if (minMs > maxMs) problems.push('minMs: expected no more than maxMs');
     else if (guessMs < minMs || guessMs > maxMs) problems.push('guessMs: expected milliseconds from minMs to maxMs');

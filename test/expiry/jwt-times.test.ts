@@ -19,6 +19,12 @@ describe('jwtTimes', () => {
     expect(jwtTimes(jwt({ exp: 2 }).replace(/\.[^.]*$/, '.'))).toEqual({ expiresAtMs: 2000 });
   });
 
+  it('jwtTimes reads claims that begin with white space', () => {
+    for (const space of [' ', '\n', '\t', '\r\n']) {
+      expect(jwtTimes(jwt(0, () => `${space}{"exp":2}`))).toEqual({ expiresAtMs: 2000 });
+    }
+  });
+
   it.each([
     ['two parts', 'eyJhbGciOiJub25lIn0.e30'],
     ['a JWT with something before it', `Bearer ${jwt({ exp: 2 })}`],
