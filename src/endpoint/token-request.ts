@@ -197,7 +197,7 @@ function checkedOptions(
     parameters: { options: nameRules },
   };
   const checked = checkOptions(subject, options, rules, (given, problems) => {
-    const names = (given.parameters ?? NAMES) as Names;
+    const names = { ...NAMES, ...(given.parameters as Partial<Names>) };
     if (new Set(parameters.map((name) => names[name])).size < parameters.length) {
       problems.push('parameters: expected a different name for each parameter');
     }

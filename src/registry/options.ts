@@ -99,7 +99,7 @@ export interface OwnerTokenRegistryOptions {
   random?: (() => number) | undefined;
   /**
    * How long requests pause after a failure: doubling from `baseMs` (1 to 3,600,000) up to `capMs` (up to 86,400,000).
-   * Defaults: owner 1 s to 5 min; client 1 s to 30 s; endpoint 0.5 s to 30 s. With an owner's `capMs` of 86,400,000, an
+   * Defaults: owner 1 s to 5 min; client 0.5 s to 30 s; endpoint 0.5 s to 30 s. With an owner's `capMs` of 86,400,000, an
    * owner that is refused for good soon costs one request a day.
    */
   pauses?: Partial<PauseRanges> | undefined;
@@ -179,7 +179,7 @@ export const REGISTRY_OPTIONS: OptionRules<OwnerTokenRegistryOptions> = {
   },
 };
 
-/** Those that {@link registrySettings} still replaces. */
+/** Options that {@link registrySettings} replaces by what it makes of them. */
 type Replaced = 'expiry' | 'random' | 'calls';
 
 /**
@@ -189,8 +189,9 @@ type Replaced = 'expiry' | 'random' | 'calls';
  */
 export function registrySettings(given: OwnerTokenRegistryOptions): RegistrySettings {
   const options = checkOptions('OwnerTokenRegistry', given, REGISTRY_OPTIONS, ({ pauses }, problems) => {
-    for (const [scope, { baseMs, capMs }] of Object.entries((pauses ?? {}) as PauseRanges)) {
-      if (capMs < baseMs) problems.push(`pauses.${scope}.capMs: expected at least baseMs`);
+    if (problems.length > 0) return;
+    for (const [scope, { baseMs, capMs }] of Object.entries(pauses as PauseRanges)) {
+      if (capMs < baseMs) problems.push(`pauses.${scope}.capMs: expected at least baseMs, which is ${baseMs}`);
     }
   }) as OwnerTokenRegistryOptions & Omit<RegistrySettings, Replaced> & { calls: OwnerFetchOptions };
   const { source, requestTimeoutMs } = options;
@@ -199,7 +200,7 @@ export function registrySettings(given: OwnerTokenRegistryOptions): RegistrySett
   return {
     ...options,
     server: serverOf(origin),
-    // So that they are not those of `Object.prototype`.
+    // Named, because an absent one would be read from a polluted `Object.prototype`.
     requestsPerSecond: options.requestsPerSecond,
     logger: options.logger,
     longestRequestMs: integer(1, requestTimeoutMs).passes(timeoutMs) ? timeoutMs : requestTimeoutMs,
@@ -211,7 +212,7 @@ export function registrySettings(given: OwnerTokenRegistryOptions): RegistrySett
   };
 }
 
-/** Without the brackets of an IPv6 address. */
+/** Address and port of an origin; an IPv6 address without its brackets. */
 function serverOf(origin: unknown): RegistrySettings['server'] {
   if (typeof origin !== 'string' || !URL.canParse(origin)) return {};
   const { hostname, port } = new URL(origin);
@@ -243,7 +244,7 @@ export function closeTimeoutMs(options: { timeoutMs?: number | undefined }): num
   return checkOptions('close', options, CLOSE_OPTIONS).timeoutMs as number;
 }
 
-/** Also for `getToken(accessKey, signal)`, which is easily written in JavaScript and would ignore the signal. */
+/** For a `signal` that is no `AbortSignal`, and for `getToken(accessKey, signal)`, which would ignore the signal. */
 export function invalidSignal(): OwnerTokenError {
   return invalidOptions('getToken', ['signal: expected an AbortSignal, as in getToken(accessKey, { signal })']);
 }

@@ -174,10 +174,10 @@ export class Scheduler {
     // A timer that fires too early wakes the scheduler once for nothing, which costs less than restarting it each time.
     if (wakeAtMs === this.#wakeAtMs || (wakeAtMs > this.#wakeAtMs && !isNever)) return;
     if (this.#wakeTimer) stopTimer(this.#wakeTimer);
-    this.#wakeAtMs = wakeAtMs;
     // Rounded up: with fractions, rounding errors would make the timer fire too early again and again.
     const inMs = Math.max(0, Math.ceil(wakeAtMs - now.monotonicMs));
     this.#wakeTimer = isNever ? undefined : this.#time.startTimer(() => this.#wake(), inMs);
+    this.#wakeAtMs = wakeAtMs;
   }
 
   #wake(): void {

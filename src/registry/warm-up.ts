@@ -182,7 +182,7 @@ function obtainer({ tokens, time }: WarmUpParts, signal: AbortSignal, waits: Set
 }
 
 function withFailure(report: WarmUpReport, error: OwnerTokenError, position: number): WarmUpReport {
-  const { owner = `key ${position}`, code } = error;
+  const { owner = `key ${position}`, code = 'source_failed' } = error;
   const failed = [...report.failed, { owner, code }].slice(0, MAX_NAMED_FAILURES);
   return { ...report, failedCount: report.failedCount + 1, failed };
 }

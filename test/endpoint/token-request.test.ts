@@ -86,6 +86,7 @@ describe('options of a shape', () => {
     for (const shape of [jsonRequest, formRequest, basicAuthRequest]) {
       expect(() => shape(options)).toThrow(expect.objectContaining({ code: 'invalid_options' }));
       expect(() => shape(options)).toThrow(problem);
+      expect(() => shape(options)).not.toThrow(/\n.*\n/);
     }
   });
 

@@ -168,9 +168,9 @@ describe('options', () => {
     ['pauses', { owner: { baseMs: 0.5, capMs: 5 } }, BASE],
     ['pauses', { owner: { baseMs: 3_600_001, capMs: 86_400_000 } }, BASE],
     ['pauses', { owner: { baseMs: '5', capMs: 5 } }, BASE],
-    ['pauses', { owner: { capMs: 999 } }, 'pauses.owner.capMs: expected at least baseMs'],
+    ['pauses', { owner: { capMs: 999 } }, 'pauses.owner.capMs: expected at least baseMs, which is 1000'],
     ['pauses', { owner: { baseMs: 5, capMs: 86_400_001 } }, CAP],
-    ['pauses', { owner: { baseMs: 5, capMs: 4 } }, 'pauses.owner.capMs: expected at least baseMs'],
+    ['pauses', { owner: { baseMs: 5, capMs: 4 } }, 'pauses.owner.capMs: expected at least baseMs, which is 5'],
     [
       'calls',
       { allowedOrigin: [] },
