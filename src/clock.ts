@@ -142,7 +142,7 @@ export function onWallClock(monotonicMs: number, now: Instant): number {
   return now.wallMs + Math.ceil(Math.max(0, monotonicMs - now.monotonicMs));
 }
 
-/** One of Node's timers, or what cancels a timer of a given clock. */
+/** A timer of Node's, or the function by which an injected clock cancels one. */
 export type Timer = NodeJS.Timeout | (() => void);
 
 /**
@@ -156,7 +156,7 @@ export function startTimer(clock: Clock | undefined, fn: () => void, ms: number)
 /** Cancels the timer, if there is one and it has not fired yet. */
 export function stopTimer(timer: Timer | undefined): void {
   if (typeof timer === 'function') timer();
-  // In JavaScript `setTimeout: (fn, ms) => setTimeout(fn, ms)` is easily written, and only fails when it is cancelled.
+  // In JavaScript, `setTimeout: (fn, ms) => setTimeout(fn, ms)` is an easy mistake: it returns Node's timer.
   else clearTimeout(timer);
 }
 

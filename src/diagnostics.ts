@@ -42,7 +42,7 @@ interface Outage {
 interface Reporter {
   readonly name: string;
   readonly logger: Logger | Level | undefined;
-  /** Where the token endpoint is, as far as it is known. */
+  /** Address and port of the token endpoint; empty if the source has no origin. */
   readonly server: { readonly address?: string; readonly port?: number | undefined };
   readonly time: { now(): Instant };
 }
@@ -52,7 +52,7 @@ export class ReportedRequest implements RequestMessage {
   readonly registry: string;
   readonly reason: RequestReason;
   readonly queuedMs: number;
-  /** Set by {@link named}. */
+  /** Set by {@link withOwner}. */
   declare owner: string;
   declare canary?: true;
   declare durationMs?: number;
@@ -69,8 +69,8 @@ export class ReportedRequest implements RequestMessage {
     this.#sentAtMs = sentAtMs;
   }
 
-  /** The message with its `owner`, which takes time to compute. */
-  named(): this {
+  /** Adds `owner` when it is first needed, because a fingerprint is expensive. */
+  withOwner(): this {
     this.owner ??= this.#slot.owner;
     return this;
   }
@@ -129,9 +129,9 @@ export class Diagnostics {
   /** Runs a request inside its trace, so that what it calls (an HTTP client, for example) becomes part of it. */
   requestSent<T>(message: ReportedRequest, send: () => Promise<T>): Promise<T> {
     const { reason, canary } = message;
-    this.emit('request.sent', () => ({ owner: message.named().owner, reason, canary }));
+    this.emit('request.sent', () => ({ owner: message.withOwner().owner, reason, canary }));
     if (!requests.start.hasSubscribers) return send();
-    return requests.start.runStores(message.named(), () => {
+    return requests.start.runStores(message.withOwner(), () => {
       const sent = message.run ? message.run(send) : send();
       requests.end.publish(message);
       return sent;
@@ -151,7 +151,7 @@ export class Diagnostics {
     message.error = error;
     message.ended(this.#time.now().monotonicMs);
     this.emit('request.failed', () => ({ reason: message.reason, ...this.#failureFields(error, message) }));
-    if (requests.error.hasSubscribers) requests.error.publish(message.named());
+    if (requests.error.hasSubscribers) requests.error.publish(message.withOwner());
     this.#publishOutcome(message);
   }
 
@@ -222,7 +222,7 @@ export class Diagnostics {
   #failureFields(error: OwnerTokenError, request: ReportedRequest | undefined): FailureFields {
     const { code, message, status, oauthError, failureScope, retryAtMs } = error;
     return {
-      owner: error.owner ?? request?.named().owner,
+      owner: error.owner ?? request?.withOwner().owner,
       code,
       message,
       causeCode: causeCodeOf(error.cause),
@@ -233,7 +233,7 @@ export class Diagnostics {
       durationMs: request?.durationMs,
       failureScope,
       retryInMs: retryAtMs === undefined ? undefined : Math.max(0, retryAtMs - this.#time.now().wallMs),
-      retryAt: retryAtMs === undefined ? undefined : new Date(retryAtMs).toISOString(),
+      retryAt: isoTime(retryAtMs),
     };
   }
 
@@ -241,7 +241,7 @@ export class Diagnostics {
     const { asyncStart, asyncEnd } = requests;
     if (!asyncStart.hasSubscribers && !asyncEnd.hasSubscribers) return;
     if (token) Object.assign(message, issuedFields(token));
-    asyncStart.publish(message.named());
+    asyncStart.publish(message.withOwner());
     asyncEnd.publish(message);
   }
 
@@ -267,4 +267,10 @@ function issuedFields({ fingerprint, expiresAtMs }: AccessToken) {
 /** The first code in a chain of causes: `fetch failed` has none, but its cause has. */
 function causeCodeOf(cause: ScrubbedCause | undefined): string | undefined {
   return cause && (cause.code ?? causeCodeOf(cause.cause));
+}
+
+/** ISO 8601; undefined outside the range of `Date`, which a user's clock may exceed. */
+function isoTime(ms: number | undefined): string | undefined {
+  const date = new Date(ms ?? Number.NaN);
+  return Number.isNaN(date.getTime()) ? undefined : date.toISOString();
 }

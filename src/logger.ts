@@ -72,7 +72,7 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export interface LogLine<Field extends string> {
   readonly level: LogLevel;
   readonly message: string;
-  /** Never set: a type has to be used. */
+  /** Exists only in the type: the names of the fields. */
   readonly field?: Field;
 }
 
@@ -101,7 +101,7 @@ export function logField(name: string): string {
   return CONVENTIONAL[name] ?? `owner_token.${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`;
 }
 
-/** The logger to write to, which is a new one for a level. */
+/** The given logger, or a new one for a level; undefined for `silent`. */
 export function loggerFor(logger: Logger | Level | undefined): Logger | undefined {
   if (logger === 'silent') return undefined;
   return typeof logger === 'string' ? createLogger(logger) : logger;

@@ -294,7 +294,7 @@ const MAX_TOKEN_LENGTH = 16_384;
 /** @see {@link https://www.rfc-editor.org/rfc/rfc6749#appendix-A.12 RFC 6749 A.12, access_token = 1*VSCHAR} */
 const VISIBLE_ASCII = /^[\x21-\x7e]+$/;
 
-/** Short, because it is shown in logs and must not be a secret. The longest registered one, SCRAM-SHA-256, has 13 characters. */
+/** Bounded, because a longer value could be a misplaced secret, and it is logged. The longest registered one has 13 characters. */
 const SCHEME = /^[\w!#$%&'*+.^`|~-]{1,20}$/;
 
 /**

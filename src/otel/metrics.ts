@@ -146,6 +146,7 @@ export function promName(metric: MetricName): string {
   return `${metric.replaceAll('.', '_')}${suffix}`;
 }
 
+/** Checked elsewhere. */
 const ANYTHING: OptionRule = { passes: () => true, expected: 'anything' };
 const PROM_REGISTRY: OptionRule = {
   passes: (value) => hasMethods(value, 'registerMetric'),

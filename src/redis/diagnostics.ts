@@ -98,7 +98,7 @@ export class SharingDiagnostics {
       if (!isEnabled(this.#logger, level)) return;
       writeLine(this.#logger, level, { event: `sharing.${event}`, registry, ...fields }, message);
     } catch {
-      // As in the registry's diagnostics.
+      // A logger must not fail a call.
     }
   }
 }

@@ -239,7 +239,7 @@ describe('startSandbox', () => {
     expect(new Set(differs).size).toBe(differs.length);
   });
 
-  it('startSandbox refuses unknown and bad options together, with the nearest name and no value', async () => {
+  it('startSandbox refuses unknown and bad options together, with the known names and no value', async () => {
     const options = { ownres: 3, port: -1, host: '', lifetimeSeconds: 0, seed: 0.5 } as object;
     await expect(startSandbox(options)).rejects.toThrow(
       /port[\s\S]*host[\s\S]*lifetime[\s\S]*seed[\s\S]*ownres: unknown option; expected one of .*owners/,
