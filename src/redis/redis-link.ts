@@ -150,7 +150,7 @@ function within<T>(work: Promise<T>, ms: number, clock: Clock): Promise<T | 'tim
       resolve('timeout');
     };
     const timer = startTimer(clock, () => void timeOut(), ms);
-    void work.then(resolve).then(() => stopTimer(timer));
+    void work.then(resolve).then(stopTimer.bind(undefined, timer));
   });
 }
 
