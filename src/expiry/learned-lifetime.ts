@@ -200,6 +200,8 @@ function hashOf(token: string): number {
 
 type CheckedOptions = LearnedLifetimeOptions & Record<'guessMs' | 'minMs' | 'maxMs' | 'exploration', number>;
 
+const DEFAULTS = { minMs: MIN_MS, maxMs: 30 * 86_400_000, exploration: 0.003 } as const;
+
 const lifetime = (fallback?: number): OptionRule => ({
   passes: (value) => isNumberIn(value, MIN_MS, MAX_LIFETIME_MS),
   expected: 'milliseconds from 1000 to ten years',
@@ -208,12 +210,12 @@ const lifetime = (fallback?: number): OptionRule => ({
 
 const OPTIONS: OptionRules<LearnedLifetimeOptions> = {
   guessMs: lifetime(),
-  minMs: lifetime(MIN_MS),
-  maxMs: lifetime(30 * 86_400_000),
+  minMs: lifetime(DEFAULTS.minMs),
+  maxMs: lifetime(DEFAULTS.maxMs),
   exploration: {
     passes: (value) => isNumberIn(value, 0, 0.05),
     expected: 'a share from 0 to 0.05',
-    fallback: 0.003,
+    fallback: DEFAULTS.exploration,
   },
   snapshot: { passes: isSnapshot, expected: 'what snapshot() returned' },
 };
