@@ -58,7 +58,7 @@ export function firstHop(input: string | URL | Request, init?: RequestInit): Hop
 function withoutLookAlike(hop: Hop, request: Request): Hop {
   const { url, method, signal = null } = hop;
   const body = hop.init.body ?? request.body;
-  return { ...hop, target: url, init: { ...hop.init, method, signal, body, duplex: 'half' } };
+  return { ...hop, target: url, init: { ...hop.init, method, signal, ...(body && { body, duplex: 'half' }) } };
 }
 
 /** The same hop for a second attempt; undefined if its body can be read only once. */
