@@ -8,8 +8,8 @@ const CLAIMS = ['iat', 'exp'] as const;
 const MAX_DATE_MS = 8.64e15;
 
 /**
- * The claims are a JSON object: its base64url form begins with `e`, or with `C` or `I` if white space comes first. So most opaque
- * tokens are never decoded.
+ * The claims are a JSON object: its base64url form begins with `e`, or with `C`, `D` or `I` if white space comes first. So most
+ * opaque tokens are never decoded.
  */
 const JWT = /^[\w-]+\.([eCDI][\w-]+)\.[\w-]*$/;
 
