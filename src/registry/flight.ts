@@ -25,9 +25,9 @@ export type Lane = 'trial' | 'known' | 'new' | 'refresh' | 'failing';
 export type Place = Lane | 'retrying' | 'running' | 'slow' | 'released';
 
 /** The lane of a request that a caller waits for. */
-export function laneOf({ held, trouble }: Slot): Lane {
-  if (trouble?.failure) return 'failing';
-  return held || trouble?.issuedAtMs !== undefined ? 'known' : 'new';
+export function laneOf({ held, history }: Slot): Lane {
+  if (history.failure) return 'failing';
+  return held || history.issuedAtMs !== undefined ? 'known' : 'new';
 }
 
 /** A caller with a signal, which may leave before the request ends. */

@@ -72,7 +72,7 @@ export class OwnerTable {
 
   /** The other owners with a token, the most recently used first. */
   *working(): Generator<Slot> {
-    for (const slot of this.#withToken?.slots() ?? []) if (!slot.trouble?.failure) yield slot;
+    for (const slot of this.#withToken?.slots() ?? []) if (!slot.history.failure) yield slot;
   }
 
   /** The index of the owner's token, if it is certainly fresh at this second of the timeline. Valid until a change. */
@@ -200,7 +200,7 @@ export class OwnerTable {
     const { withoutToken, withToken } = this.#failing;
     const [now, other] = slot.held ? [withToken, withoutToken] : [withoutToken, withToken];
     other.delete(slot);
-    if (slot.trouble?.failure) now.add(slot);
+    if (slot.history.failure) now.add(slot);
     else now.delete(slot);
   }
 

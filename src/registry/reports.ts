@@ -188,7 +188,7 @@ export interface RegistryStats {
 
 /** One owner's state. */
 export function ownerState(slot: Slot, now: Instant, conditions: Conditions): OwnerState {
-  const pause = laterPause(conditions.circuit, slot.trouble?.failure);
+  const pause = laterPause(conditions.circuit, slot.history.failure);
   return {
     phase: phaseOf(slot, now, conditions),
     ...(isUsable(slot, now) && { expiresAtMs: slot.held.expiresAtMs }),
@@ -229,7 +229,7 @@ function take(from: Iterable<Slot>, limit: number, into: Slot[]): void {
 }
 
 function ownerReport(slot: Slot, now: Instant, conditions: Conditions, sinceMs: number | undefined): OwnerReport {
-  const issuedAtMs = slot.held?.issuedAtMs ?? slot.trouble?.issuedAtMs;
+  const issuedAtMs = slot.held?.issuedAtMs ?? slot.history.issuedAtMs;
   const failure = failureOf(slot, now, sinceMs);
   const { owner } = slot;
   return {
@@ -240,9 +240,9 @@ function ownerReport(slot: Slot, now: Instant, conditions: Conditions, sinceMs: 
   };
 }
 
-function failureOf({ trouble }: Slot, now: Instant, sinceMs: number | undefined): OwnerFailure | undefined {
-  if (!trouble?.failure) return undefined;
-  const { error, count: failures, retryAtMonotonicMs } = trouble.failure;
+function failureOf({ history }: Slot, now: Instant, sinceMs: number | undefined): OwnerFailure | undefined {
+  if (!history.failure) return undefined;
+  const { error, count: failures, retryAtMonotonicMs } = history.failure;
   const { code, message, status, oauthError, failedAtMs } = error;
   return {
     code,

@@ -214,7 +214,7 @@ export class Requests implements Handler, OutcomeHandler {
       // What another replica was told says nothing of the service now.
       number: isOwn ? flight.number : 0,
       isTrial: isOwn && this.scheduler.endTrial(flight),
-      ownerFailures: slot.trouble?.failure?.count ?? 0,
+      ownerFailures: slot.history.failure?.count ?? 0,
       tookMs: now.monotonicMs - sent.monotonicMs,
       isNeeded: !isUsable(slot, now) && (flight.waiting > 0 || this.#owners.isCurrent(flight)),
     };

@@ -256,7 +256,7 @@ export class Scheduler {
 
   #isFree(accessKey: string): boolean {
     const slot = this.#owners.peek(accessKey);
-    return slot !== undefined && !this.#owners.flightOf(accessKey) && !slot.trouble?.failure;
+    return slot !== undefined && !this.#owners.flightOf(accessKey) && !slot.history.failure;
   }
 
   /** Whether it is a canary or another trial whose outcome is awaited. */

@@ -45,17 +45,41 @@ export interface HeldToken {
   readonly aheadMs: number;
 }
 
-/** The facts of one owner. What a healthy owner does not need is in `trouble`, to save memory. */
+/** What is known of an owner besides its token. Immutable: healthy owners share one, to save memory. */
+interface OwnerHistory {
+  /** The last failure, cached until a request succeeds. */
+  readonly failure: Pause | undefined;
+  /** When the token that was dropped last was requested; undefined if none was dropped. */
+  readonly issuedAtMs: number | undefined;
+  /** Fingerprints of the most recently rejected tokens, newest first. */
+  readonly denylist: readonly string[];
+  /** The last rejected token, until a new token replaces it. */
+  readonly lastRejected: AccessToken | undefined;
+  /** How many tokens in a row were rejected while fresh, without any accepted call. */
+  readonly freshRejections: number;
+  /** Whether any call with the held token was accepted. */
+  readonly wasAccepted: boolean;
+}
+
+const EMPTY_HISTORY: OwnerHistory = {
+  failure: undefined,
+  issuedAtMs: undefined,
+  denylist: [],
+  lastRejected: undefined,
+  freshRejections: 0,
+  wasAccepted: false,
+};
+const ACCEPTED_HISTORY: OwnerHistory = { ...EMPTY_HISTORY, wasAccepted: true };
+
+/** The facts of one owner. */
 export class Slot {
   readonly accessKey: string;
-  /** The cached token. Set only through {@link hold}, which also sets the two below. */
+  /** The cached token. */
   held: AccessToken | undefined = undefined;
   /** How far the timeline is ahead of the token's instants. */
   aheadMs = 0;
-  /** Whether any call with the held token was accepted. */
-  wasAccepted = false;
-  /** What else is known; most owners have nothing here. */
-  trouble: Trouble | undefined = undefined;
+  /** What else is known of the owner. */
+  history: OwnerHistory = EMPTY_HISTORY;
   #names: OwnerNames | Names;
 
   constructor(accessKey: string, names: Names) {
@@ -73,20 +97,6 @@ export class Slot {
   get owner(): string {
     return this.names.owner;
   }
-}
-
-/** The facts of an owner without a token, or with failures or rejected tokens. */
-export interface Trouble {
-  /** The last failure, cached until a request succeeds. */
-  failure: Pause | undefined;
-  /** When the last token was requested that is no longer held; undefined if there was none. */
-  issuedAtMs: number | undefined;
-  /** Fingerprints of the tokens rejected last, newest first. */
-  denylist: readonly string[];
-  /** The last rejected token, until a new token replaces it. */
-  lastRejected: AccessToken | undefined;
-  /** How many tokens in a row were rejected while fresh, without any accepted call. */
-  freshRejections: number;
 }
 
 /**
@@ -134,7 +144,7 @@ export function ageMsOf(slot: Slot, token: AccessToken, now: Instant): number {
 
 /** The owner's backoff, if it is in force. */
 export function backoffOf(slot: Slot, now: Instant): Pause | undefined {
-  const failure = slot.trouble?.failure;
+  const { failure } = slot.history;
   return failure && now.monotonicMs < failure.retryAtMonotonicMs ? failure : undefined;
 }
 
@@ -150,7 +160,7 @@ export function phaseOf(slot: Slot, now: Instant, conditions: Conditions): Phase
   if (held && nowMs < held.refreshAtMs) return 'fresh';
   if (held && nowMs < held.expiresAtMs) return 'refresh-due';
   if (conditions.requesting) return 'requesting';
-  if (conditions.circuit || (slot.trouble && backoffOf(slot, now))) return 'backing-off';
+  if (conditions.circuit || backoffOf(slot, now)) return 'backing-off';
   return held ? 'expired' : 'empty';
 }
 
@@ -177,33 +187,33 @@ export function decide(slot: Slot, now: Instant, conditions: Conditions): Decisi
  * it does not detach the request for the next one. Returns whether there was such a token.
  */
 export function dropEnded(slot: Slot, now: Instant): boolean {
-  if (!slot.held || isUsable(slot, now)) return false;
-  drop(slot).freshRejections = 0;
+  const { held } = slot;
+  if (!held || isUsable(slot, now)) return false;
+  drop(slot, held, { freshRejections: 0 });
   return true;
 }
 
 /** Why a request is made. */
-export function reasonOf({ held, trouble }: Slot): RequestReason {
+export function reasonOf({ held, history }: Slot): RequestReason {
   if (held) return 'refresh';
-  if (trouble?.lastRejected) return 'rejected';
-  return trouble?.issuedAtMs === undefined ? 'absent' : 'expired';
+  if (history.lastRejected) return 'rejected';
+  return history.issuedAtMs === undefined ? 'absent' : 'expired';
 }
 
 /** The owner's in-flight request returned a token. Only the denylist and a streak of rejections survive that. */
 export function recordSuccess(slot: Slot, { token, aheadMs }: HeldToken): void {
-  const { trouble } = slot;
-  if (trouble) {
-    // If a token was replaced without being rejected, the streak ends.
-    const freshRejections = slot.held ? 0 : trouble.freshRejections;
-    const isOver = trouble.denylist.length === 0 && freshRejections === 0;
-    slot.trouble = isOver ? undefined : { ...trouble, failure: undefined, lastRejected: undefined, freshRejections };
-  }
-  hold(slot, token, aheadMs);
+  const { denylist } = slot.history;
+  // If a token was replaced without being rejected, the streak ends.
+  const freshRejections = slot.held ? 0 : slot.history.freshRejections;
+  const isHealthy = denylist.length === 0 && freshRejections === 0;
+  slot.history = isHealthy ? EMPTY_HISTORY : { ...EMPTY_HISTORY, denylist, freshRejections };
+  slot.held = token;
+  slot.aheadMs = aheadMs;
 }
 
 /** The owner's in-flight request failed. A usable token stays. */
 export function recordFailure(slot: Slot, failure: Pause): void {
-  troubleOf(slot).failure = failure;
+  update(slot, { failure });
 }
 
 /**
@@ -212,16 +222,16 @@ export function recordFailure(slot: Slot, failure: Pause): void {
  * @param token the token itself, if it is known.
  */
 export function addToDenylist(slot: Slot, fingerprint: string, token?: AccessToken): boolean {
-  const trouble = troubleOf(slot);
-  if (!slot.held && token) trouble.lastRejected = token;
-  if (trouble.denylist.includes(fingerprint)) return false;
-  trouble.denylist = [fingerprint, ...trouble.denylist].slice(0, DENYLIST_LENGTH);
+  if (!slot.held && token) update(slot, { lastRejected: token });
+  const { denylist } = slot.history;
+  if (denylist.includes(fingerprint)) return false;
+  update(slot, { denylist: [fingerprint, ...denylist].slice(0, DENYLIST_LENGTH) });
   return true;
 }
 
 /** Whether this token is on the denylist. */
-export function isDenied({ trouble }: Slot, fingerprint: string): boolean {
-  return trouble?.denylist.includes(fingerprint) ?? false;
+export function isDenied({ history }: Slot, fingerprint: string): boolean {
+  return history.denylist.includes(fingerprint);
 }
 
 /**
@@ -229,64 +239,48 @@ export function isDenied({ trouble }: Slot, fingerprint: string): boolean {
  * rejections and the pause that it caused. Returns whether there was such a pause.
  */
 export function recordAccepted(slot: Slot, token: AccessToken): boolean {
-  const { trouble } = slot;
-  if (slot.held === token) slot.wasAccepted = true;
-  else if (!trouble?.denylist.length || !isDenied(slot, token.fingerprint)) return false;
-  if (!trouble) return false;
-  trouble.freshRejections = 0;
-  return trouble.failure?.error.code === 'token_rejected' && endPause(slot);
+  const { held, history } = slot;
+  if (held === token) {
+    if (!history.wasAccepted)
+      slot.history = history === EMPTY_HISTORY ? ACCEPTED_HISTORY : { ...history, wasAccepted: true };
+  } else if (!isDenied(slot, token.fingerprint)) return false;
+  if (history.freshRejections > 0) update(slot, { freshRejections: 0 });
+  return history.failure?.error.code === 'token_rejected' && endPause(slot);
 }
 
 /** The owner's pause ends. Returns whether there was one. */
-export function endPause({ trouble }: Slot): boolean {
-  if (!trouble?.failure) return false;
-  trouble.failure = undefined;
-  trouble.freshRejections = 0;
+export function endPause(slot: Slot): boolean {
+  if (!slot.history.failure) return false;
+  update(slot, { failure: undefined, freshRejections: 0 });
   return true;
 }
 
 /** The service rejected the held token: drops it. Returns how many fresh ones in a row were rejected. */
 export function dropRejected(slot: Slot, held: AccessToken, now: Instant): number {
+  const { history } = slot;
   const lifetimeMs = held.expiresAtMs - held.issuedAtMs;
-  const wasFresh = heldForMs(slot, held, now) <= Math.min(FRESH_MS, lifetimeMs * FRESH_SHARE) && !slot.wasAccepted;
-  const trouble = drop(slot);
-  trouble.lastRejected = held;
-  trouble.freshRejections = wasFresh ? trouble.freshRejections + 1 : 0;
-  return trouble.freshRejections;
+  const isFresh = heldForMs(slot, held, now) <= Math.min(FRESH_MS, lifetimeMs * FRESH_SHARE);
+  const freshRejections = isFresh && !history.wasAccepted ? history.freshRejections + 1 : 0;
+  drop(slot, held, { lastRejected: held, freshRejections });
+  return freshRejections;
 }
 
-/** The owner was removed: drops its token and failure. Returns whether there was either. */
+/** The owner was removed: drops its token and history. Returns whether there was a token or a failure. */
 export function clearSlot(slot: Slot): boolean {
-  const wasHeld = slot.held !== undefined || slot.trouble?.failure !== undefined;
-  hold(slot, undefined);
-  slot.trouble = undefined;
+  const wasHeld = slot.held !== undefined || slot.history.failure !== undefined;
+  slot.held = undefined;
+  slot.history = EMPTY_HISTORY;
   return wasHeld;
 }
 
-/** Takes the token out of the slot. */
-function drop(slot: Slot): Trouble {
-  const trouble = troubleOf(slot);
-  hold(slot, undefined);
-  return trouble;
+/** Drops the held token and notes when it was issued. */
+function drop(slot: Slot, { issuedAtMs }: AccessToken, changes: Partial<OwnerHistory>): void {
+  slot.held = undefined;
+  update(slot, { issuedAtMs, wasAccepted: false, ...changes });
 }
 
-function troubleOf(slot: Slot): Trouble {
-  slot.trouble ??= {
-    failure: undefined,
-    issuedAtMs: undefined,
-    denylist: [],
-    lastRejected: undefined,
-    freshRejections: 0,
-  };
-  if (slot.held) slot.trouble.issuedAtMs = slot.held.issuedAtMs;
-  return slot.trouble;
-}
-
-/** Puts a token into the slot, or takes it out. */
-function hold(slot: Slot, token: AccessToken | undefined, aheadMs = 0): void {
-  slot.held = token;
-  slot.aheadMs = aheadMs;
-  slot.wasAccepted = false;
+function update(slot: Slot, changes: Partial<OwnerHistory>): void {
+  slot.history = { ...slot.history, ...changes };
 }
 
 /** More than a header or body should carry. */

@@ -111,7 +111,7 @@ export function callSource(
     permit: new Permit(call, scheduler, time),
     // Last, because V8 keeps what follows a spread outside the object.
     ...(slot.held && { held: slot.held }),
-    ...(slot.trouble?.lastRejected && { rejected: slot.trouble.lastRejected }),
+    ...(slot.history.lastRejected && { rejected: slot.history.lastRejected }),
   });
   // A source that throws synchronously fails like one that rejects.
   const send = () => {
@@ -154,7 +154,7 @@ export function heldFrom(
   const { expiry, fingerprints } = settings;
   const issued = dateIssued(returned, sent, now);
   // No fingerprint is computed in vain.
-  const fingerprint = slot.trouble?.denylist.length ? fingerprints.ofToken(issued.token) : undefined;
+  const fingerprint = slot.history.denylist.length ? fingerprints.ofToken(issued.token) : undefined;
   if (fingerprint && isDenied(slot, fingerprint)) return undefined;
   const life = assessLifetime(expiry.lifetimeMs(issued));
   const { problem: kind, lifetimeMs: assumedMs } = life;

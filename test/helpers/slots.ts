@@ -8,6 +8,6 @@ export function createSlot(owner: string, digest = owner): Slot {
 /** A slot of an owner that has succeeded before but holds no token. */
 export function createProvenSlot(owner: string): Slot {
   const slot = createSlot(owner);
-  slot.trouble = { failure: undefined, issuedAtMs: 0, denylist: [], lastRejected: undefined, freshRejections: 0 };
+  slot.history = { ...slot.history, issuedAtMs: 0 };
   return slot;
 }

@@ -57,6 +57,15 @@ function slotWith(facts: { held?: HeldToken; failure?: Pause }): Slot {
   return slot;
 }
 
+const NOTHING = {
+  failure: undefined,
+  issuedAtMs: undefined,
+  denylist: [],
+  lastRejected: undefined,
+  freshRejections: 0,
+  wasAccepted: false,
+};
+
 const ALONE = { requesting: false, circuit: undefined };
 
 describe('the held token', () => {
@@ -98,7 +107,7 @@ describe('the held token', () => {
   it('a new slot holds no token, nor anything else', () => {
     const slot = createSlot('owner_x');
     expect(isUsable(slot, at(0))).toBe(false);
-    expect(slot).toMatchObject({ owner: 'owner_x', held: undefined, wasAccepted: false, trouble: undefined });
+    expect(slot).toMatchObject({ owner: 'owner_x', held: undefined, history: NOTHING });
   });
 });
 
@@ -155,13 +164,12 @@ it('a token request says why it is made', () => {
 it('a request drops a token that has ended, and no other, with the streak of rejections', () => {
   const slot = slotWith({ held: heldToken() });
   expect(dropEnded(slot, at(949))).toBe(false);
-  expect(slot.trouble).toBeUndefined();
   dropRejected(slot, slot.held as AccessToken, at(1));
   recordSuccess(slot, heldToken('two'));
   expect(dropEnded(slot, at(950))).toBe(true);
   expect(slot).toMatchObject({
     held: undefined,
-    trouble: { freshRejections: 0, issuedAtMs: heldToken().token.issuedAtMs },
+    history: { freshRejections: 0, issuedAtMs: heldToken().token.issuedAtMs },
   });
   expect(dropEnded(slot, at(950))).toBe(false);
 });
@@ -171,20 +179,31 @@ it('a request that succeeds replaces all that the slot knew with its token', () 
   addToDenylist(slot, 'token_old', heldToken('old').token);
   const held = heldToken('new');
   recordSuccess(slot, held);
-  expect(slot).toMatchObject({ held: held.token, trouble: { failure: undefined, lastRejected: undefined } });
-  expect(slot.trouble?.denylist).toEqual(['token_old']);
+  expect(slot).toMatchObject({ held: held.token, history: { failure: undefined, lastRejected: undefined } });
+  expect(slot.history.denylist).toEqual(['token_old']);
 });
 
 it('a request that succeeds clears the stored failures, unless a rejection must be remembered', () => {
   const slot = slotWith({ held: heldToken(), failure: failureUntil(2000) });
   dropEnded(slot, at(950));
   recordSuccess(slot, heldToken('two'));
-  expect(slot.trouble).toBeUndefined();
+  expect(slot.history).toEqual(NOTHING);
   dropRejected(slot, slot.held as AccessToken, at(1));
   recordSuccess(slot, heldToken('three'));
-  expect(slot.trouble).toMatchObject({ freshRejections: 1 });
+  expect(slot.history).toMatchObject({ freshRejections: 1 });
   recordSuccess(slot, heldToken('four'));
-  expect(slot.trouble).toBeUndefined();
+  expect(slot.history).toEqual(NOTHING);
+});
+
+it('healthy owners share one history, and those with an accepted token another', () => {
+  const historyOf = (value: string, isAccepted: boolean) => {
+    const slot = slotWith({ held: heldToken(value) });
+    for (let calls = 0; isAccepted && calls < 2; calls++) recordAccepted(slot, slot.held as AccessToken);
+    return slot.history;
+  };
+  expect(historyOf('one', false)).toBe(historyOf('two', false));
+  expect(historyOf('one', true)).toBe(historyOf('two', true));
+  expect(historyOf('one', true)).not.toBe(historyOf('one', false));
 });
 
 it('a request that fails leaves a usable token alone', () => {
@@ -192,14 +211,14 @@ it('a request that fails leaves a usable token alone', () => {
   const failure = failureUntil(2000);
   const slot = slotWith({ held });
   recordFailure(slot, failure);
-  expect(slot).toMatchObject({ held: held.token, trouble: { failure, issuedAtMs: heldToken().token.issuedAtMs } });
+  expect(slot).toMatchObject({ held: held.token, history: { failure } });
 });
 
 it('a rejection drops the token and keeps it as the last rejected', () => {
   const held = heldToken();
   const slot = slotWith({ held });
   dropRejected(slot, held.token, at(500));
-  expect(slot).toMatchObject({ held: undefined, trouble: { lastRejected: held.token } });
+  expect(slot).toMatchObject({ held: undefined, history: { lastRejected: held.token } });
 });
 
 it('a rejection within a tenth of the life and ten seconds is quick, and quick ones in a row are counted', () => {
@@ -238,7 +257,7 @@ it('a rejected token is put on the denylist once, which has the last four', () =
   expect(['a', 'b', 'c', 'b', 'd', 'e'].map((each) => addToDenylist(slot, each))).toEqual([
     ...[true, true, true, false, true, true],
   ]);
-  expect(slot.trouble?.denylist).toEqual(['e', 'd', 'c', 'b']);
+  expect(slot.history.denylist).toEqual(['e', 'd', 'c', 'b']);
   expect(['a', 'b'].map((each) => isDenied(slot, each))).toEqual([false, true]);
 });
 
@@ -246,11 +265,11 @@ it('a rejection of an earlier token keeps that token for the next request, unles
   const { token } = heldToken('old');
   const holding = slotWith({ held: heldToken() });
   addToDenylist(holding, token.fingerprint, token);
-  expect(holding.trouble?.lastRejected).toBeUndefined();
+  expect(holding.history.lastRejected).toBeUndefined();
   const empty = slotWith({});
   addToDenylist(empty, token.fingerprint, token);
   addToDenylist(empty, 'token_unknown');
-  expect(empty.trouble?.lastRejected).toBe(token);
+  expect(empty.history.lastRejected).toBe(token);
 });
 
 it('an owner without rejections has no token denied', () => {
@@ -276,6 +295,13 @@ describe('an accepted token', () => {
     expect(dropRejected(slot, held.token, at(1))).toBe(0);
   });
 
+  it('an accepted token that is held keeps a later rejection of it from counting as fresh, whatever came before', () => {
+    const slot = distrusted();
+    recordSuccess(slot, heldToken('three'));
+    recordAccepted(slot, slot.held as AccessToken);
+    expect(dropRejected(slot, slot.held as AccessToken, at(1))).toBe(0);
+  });
+
   it('an accepted token says nothing of the next token', () => {
     const slot = slotWith({ held: heldToken() });
     recordAccepted(slot, slot.held as AccessToken);
@@ -288,7 +314,7 @@ describe('an accepted token', () => {
     const { token } = heldToken();
     addToDenylist(slot, token.fingerprint);
     expect(recordAccepted(slot, token)).toBe(true);
-    expect(slot.trouble).toMatchObject({ freshRejections: 0, failure: undefined });
+    expect(slot.history).toMatchObject({ freshRejections: 0, failure: undefined });
   });
 
   it('an accepted token ends the streak of rejections where it has led to no backoff yet', () => {
@@ -296,7 +322,7 @@ describe('an accepted token', () => {
     const { token } = heldToken();
     addToDenylist(slot, token.fingerprint);
     expect(recordAccepted(slot, token)).toBe(false);
-    expect(slot.trouble).toMatchObject({ freshRejections: 0, failure: undefined });
+    expect(slot.history).toMatchObject({ freshRejections: 0, failure: undefined });
   });
 
   it('an accepted token leaves a backoff for another reason in force', () => {
@@ -305,15 +331,15 @@ describe('an accepted token', () => {
     recordSuccess(slot, heldToken());
     recordFailure(slot, failure);
     expect(recordAccepted(slot, slot.held as AccessToken)).toBe(false);
-    expect(slot.trouble).toMatchObject({ freshRejections: 0, failure });
+    expect(slot.history).toMatchObject({ freshRejections: 0, failure });
   });
 
   it('an accepted token that the owner neither holds nor denies changes nothing', () => {
     const slot = distrusted(tokenRejected());
     addToDenylist(slot, 'token_other');
-    const before = { ...slot.trouble };
+    const before = { ...slot.history };
     expect(recordAccepted(slot, heldToken('stranger').token)).toBe(false);
-    expect(slot.trouble).toEqual(before);
+    expect(slot.history).toEqual(before);
     expect(recordAccepted(createSlot('owner_new'), heldToken('stranger').token)).toBe(false);
   });
 });
@@ -322,10 +348,10 @@ it('a pause can be ended before its time, and the streak of rejections with it',
   const slot = slotWith({ held: heldToken() });
   dropRejected(slot, slot.held as AccessToken, at(1));
   expect(endPause(slot)).toBe(false);
-  expect(slot.trouble).toMatchObject({ freshRejections: 1 });
+  expect(slot.history).toMatchObject({ freshRejections: 1 });
   recordFailure(slot, failureUntil(2000));
   expect(endPause(slot)).toBe(true);
-  expect(slot.trouble).toMatchObject({ freshRejections: 0, failure: undefined });
+  expect(slot.history).toMatchObject({ freshRejections: 0, failure: undefined });
   expect(endPause(slotWith({}))).toBe(false);
 });
 
@@ -336,7 +362,7 @@ it('forgetting an owner drops token and failure, and tells whether there was eit
   expect(clearSlot(slot)).toBe(false);
   const pausing = slotWith({ failure: failureUntil(1) });
   expect(clearSlot(pausing)).toBe(true);
-  expect(pausing.trouble).toBeUndefined();
+  expect(pausing.history).toEqual(NOTHING);
 });
 
 it('the names of an owner are computed when first asked for, at most once', () => {

@@ -127,7 +127,7 @@ export const BROKEN_CORES = {
       '        this.queue.move(flight, undefined);\n',
     ],
     ['a canary is asked for twice', ' && !this.#owners.flightOf(accessKey)', ''],
-    ['paused owners are canaries', ' && !slot.trouble?.failure;', ';'],
+    ['paused owners are canaries', ' && !slot.history.failure;', ';'],
   ],
   'registry/owner-table': [
     [
@@ -142,13 +142,9 @@ export const BROKEN_CORES = {
     ],
   ],
   'registry/slot': [
-    ['rejected tokens are not remembered', '[fingerprint, ...trouble.denylist]', '[]'],
-    [
-      'a rejection leaves the token',
-      'const trouble = drop(slot);\n  trouble.lastRejected',
-      'const trouble = troubleOf(slot);\n  trouble.lastRejected',
-    ],
-    ['a failure drops the token', 'troubleOf(slot).failure = failure;', 'drop(slot).failure = failure;'],
+    ['rejected tokens are not remembered', '[fingerprint, ...denylist]', '[]'],
+    ['a rejection leaves the token', 'drop(slot, held, { lastRejected', 'update(slot, { lastRejected'],
+    ['a failure drops the token', 'update(slot, { failure });', 'slot.held = undefined;\n  update(slot, { failure });'],
     [
       'refreshes begin within pauses',
       'conditions.requesting || conditions.circuit || backoffOf(slot, now) ?',
@@ -156,7 +152,7 @@ export const BROKEN_CORES = {
     ],
     [
       "an owner's pause does not hold back",
-      'if (conditions.circuit || (slot.trouble && backoffOf(slot, now))) return',
+      'if (conditions.circuit || backoffOf(slot, now)) return',
       'if (conditions.circuit) return',
     ],
   ],
