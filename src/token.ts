@@ -129,7 +129,6 @@ export interface IssuedToken {
 
 /**
  * A successful token response as RFC 6749 defines it. An assumption, because the service does not document its own.
- *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1}
  */
 export interface TokenResponse {
@@ -204,6 +203,9 @@ abstract class TokenSecret {
 
 const BRAND = Symbol.for('owner-token-registry.token');
 
+/** Tokens store offsets from this time, because V8 allocates an object for each number beyond 32 bits: 24 days before or after. */
+const BASE_MS = Date.now() + 24 * 86_400_000;
+
 /**
  * One owner's access token. Safe to log, serialize and inspect: the secret is in a private field, out of reach of
  * `JSON.stringify`, `util.inspect` and structured clones; only `value` and `authorization` return it.
@@ -221,28 +223,32 @@ export class AccessToken extends TokenSecret {
   /** Identifies this token in logs and reports. Computed when first read, because a digest costs as much as many hits. */
   declare readonly fingerprint: string;
   /** Epoch ms: just before the token was requested. Its lifetime counts from here. */
-  readonly issuedAtMs: number;
+  declare readonly issuedAtMs: number;
   /** Epoch ms: from here on a call starts a background refresh. */
   declare readonly refreshAtMs: number;
   /** Epoch ms: from here on the token is not served. `Infinity`: kept until rejected. */
   declare readonly expiresAtMs: number;
   #fingerprint: AccessTokenFields['fingerprint'];
-  /** Since `issuedAtMs`: small integers, because V8 allocates an object for each epoch time. */
-  readonly #refreshAfterMs: number;
-  readonly #expiresAfterMs: number;
+  /** The times, in milliseconds from {@link BASE_MS}. */
+  readonly #issuedAt: number;
+  readonly #refreshAt: number;
+  readonly #expiresAt: number;
 
   /** Own properties, so that copies and clones have them. Defined one by one: V8 is slow at `defineProperties`. */
   static readonly #COMPUTED = Object.entries(
     Object.getOwnPropertyDescriptors<ThisType<AccessToken>>({
+      get issuedAtMs(): number {
+        return BASE_MS + this.#issuedAt;
+      },
       get fingerprint(): string {
         if (typeof this.#fingerprint !== 'string') this.#fingerprint = this.#fingerprint.ofToken(this.value);
         return this.#fingerprint;
       },
       get refreshAtMs(): number {
-        return this.issuedAtMs + this.#refreshAfterMs;
+        return BASE_MS + this.#refreshAt;
       },
       get expiresAtMs(): number {
-        return this.issuedAtMs + this.#expiresAfterMs;
+        return BASE_MS + this.#expiresAt;
       },
     }),
   );
@@ -255,10 +261,10 @@ export class AccessToken extends TokenSecret {
   constructor(fields: AccessTokenFields) {
     super(fields.value);
     this.tokenType = fields.tokenType;
-    this.issuedAtMs = fields.issuedAtMs;
+    this.#issuedAt = fields.issuedAtMs - BASE_MS;
     this.#fingerprint = fields.fingerprint;
-    this.#refreshAfterMs = fields.refreshAtMs - fields.issuedAtMs;
-    this.#expiresAfterMs = fields.expiresAtMs - fields.issuedAtMs;
+    this.#refreshAt = fields.refreshAtMs - BASE_MS;
+    this.#expiresAt = fields.expiresAtMs - BASE_MS;
     for (const [name, property] of AccessToken.#COMPUTED) Object.defineProperty(this, name, property);
     Object.freeze(this);
   }

@@ -218,7 +218,8 @@ export function heldTokenFrom(
   }
   const { token: value, tokenType } = issued;
   const scheme = schemeOf(tokenType);
-  const fields = { value, tokenType: scheme, fingerprint, issuedAtMs: requestedAtMs, refreshAtMs, expiresAtMs };
+  const issuedAtMs = Math.floor(requestedAtMs);
+  const fields = { value, tokenType: scheme, fingerprint, issuedAtMs, refreshAtMs, expiresAtMs };
   return { token: new AccessToken(fields), aheadMs };
 }
 

@@ -55,6 +55,11 @@ describe('the held token', () => {
     expect(endless.token).toMatchObject({ refreshAtMs: 1_007_000, expiresAtMs: Infinity });
   });
 
+  it('a held token has times of whole milliseconds, and none is later than the clock and the plan say', () => {
+    const { token } = hold(issuedOf('t', 1_000_000.7), 60_000, at(100), undefined, { refreshAfterMs: 8000 });
+    expect(token).toMatchObject({ issuedAtMs: 1_000_000, refreshAtMs: 1_007_000, expiresAtMs: 1_057_000 });
+  });
+
   it('a JWT whose own exp has passed is refused, unless tokens are kept until rejected', () => {
     const ended = issuedOf(jwt({ exp: 1000.5 }));
     expect(() => hold(ended, 1000, at(499))).not.toThrow();

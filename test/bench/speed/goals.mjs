@@ -20,8 +20,6 @@ export function goalsOf(run) {
     'a request also passes a queue, a circuit breaker and a deadline, and concurrent callers share it; the loop has none of that';
   const morePerHit =
     'a hit reads two arrays besides the map, and with many owners their elements are rarely in the CPU’s caches';
-  const smallerOwner =
-    'an owner keeps the promise that its hits return; without it an owner is smaller, but a hit slower';
   return [
     goal({
       what: 'Time of a hit, relative to `lru-cache get`, one `Date.now()` and an `await` (100, 10,000, 100,000 owners)',
@@ -74,13 +72,11 @@ export function goalsOf(run) {
       what: 'Heap per owner with one-hour tokens (200,000 owners)',
       values: bytes('ours'),
       atMost: [260, 'bytes'],
-      why: smallerOwner,
     }),
     goal({
       what: 'Heap per owner with one-year tokens (200,000 owners)',
       values: bytes('ours, tokens of a year'),
       atMost: [300, 'bytes'],
-      why: smallerOwner,
     }),
     goal({
       what: 'CPU time of the import, beyond that of `node:http`',
