@@ -90,6 +90,17 @@ describe('expiresIn', () => {
     expect(of({ expires_in: undefined, refresh_in: 1800 })).toBeUndefined();
   });
 
+  it.each(['expires_in', 'refresh_in', 'refresh_after'])('expiresIn ignores %s of Object.prototype', (name) => {
+    const { [name]: _, ...rest } = { expires_in: 3600, refresh_in: 1800, refresh_after: 900 } as Record<string, number>;
+    Object.defineProperty(Object.prototype, name, { value: 60, configurable: true });
+    try {
+      const of = (response: Record<string, number>) => expiresIn().lifetimeMs({ token: 't', response });
+      expect(of(rest)).toEqual(of({ ...rest, [name]: undefined } as never));
+    } finally {
+      delete (Object.prototype as unknown as Record<string, unknown>)[name];
+    }
+  });
+
   it('a refresh hint in the response can only make a refresh earlier, and never within a second', () => {
     fc.assert(
       fc.property(fc.oneof(fc.anything(), fc.double(), fc.string()), (hint) => {
