@@ -11,7 +11,7 @@ import { type Clock, Time } from '../clock.ts';
 import type { OwnerTokenError } from '../errors.ts';
 import type { ExpiryPolicy } from '../expiry/lifetime.ts';
 import { expiresIn, firstKnown, jwtExp } from '../expiry/policies.ts';
-import type { PauseRanges } from '../failures/pauses.ts';
+import type { PauseRange, PauseRanges } from '../failures/pauses.ts';
 import { aLogger, aName, type Level, type Logger } from '../logger.ts';
 import {
   aClock,
@@ -99,10 +99,10 @@ export interface OwnerTokenRegistryOptions {
   random?: (() => number) | undefined;
   /**
    * How long requests pause after a failure: doubling from `baseMs` (1 to 3,600,000) up to `capMs` (up to 86,400,000).
-   * Defaults: owner 1 s to 5 min; client 0.5 s to 30 s; endpoint 0.5 s to 30 s. With an owner's `capMs` of 86,400,000, an
-   * owner that is refused for good soon costs one request a day.
+   * What is absent takes its default: owner 1 s to 5 min; client 0.5 s to 30 s; endpoint 0.5 s to 30 s. With an owner's
+   * `capMs` of 86,400,000, an owner that is refused for good soon costs one request a day.
    */
-  pauses?: Partial<PauseRanges> | undefined;
+  pauses?: { readonly [Scope in keyof PauseRanges]?: Partial<PauseRange> | undefined } | undefined;
 }
 
 type Filled<T> = { readonly [K in keyof T]-?: NonNullable<T[K]> };

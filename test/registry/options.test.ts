@@ -115,7 +115,7 @@ describe('options', () => {
     ['ownerLabel', () => ''],
     ['name', 'x'.repeat(100)],
     ['pauses', {}],
-    ['pauses', { owner: { baseMs: 1, capMs: 1 } }],
+    ['pauses', { owner: { baseMs: 1, capMs: 1 }, client: { capMs: 500 } }],
     ['pauses', { endpoint: { baseMs: 3_600_000, capMs: 86_400_000 } }],
   ])('the option %s may be %j', (name, value) => {
     expect(problemsOf({ [name]: value })).toEqual([]);
@@ -169,6 +169,7 @@ describe('options', () => {
     ['pauses', { owner: { baseMs: 3_600_001, capMs: 86_400_000 } }, BASE],
     ['pauses', { owner: { baseMs: '5', capMs: 5 } }, BASE],
     ['pauses', { owner: { capMs: 999 } }, 'pauses.owner.capMs: expected at least baseMs, which is 1000'],
+    ['pauses', { owner: { baseMs: 300_001 } }, 'pauses.owner.capMs: expected at least baseMs, which is 300001'],
     ['pauses', { owner: { baseMs: 5, capMs: 86_400_001 } }, CAP],
     ['pauses', { owner: { baseMs: 5, capMs: 4 } }, 'pauses.owner.capMs: expected at least baseMs, which is 5'],
     [
