@@ -120,10 +120,16 @@ export class RequestQueue {
     return longest;
   }
 
-  /** Do not move requests while iterating. */
-  *[Symbol.iterator](): Generator<Flight> {
-    for (const { first } of Object.values(this.lists)) {
-      for (let flight = first; flight; flight = flight.next) yield flight;
-    }
+  /** All requests, those in flight first. The others are not copied: end each before asking for the next, or it comes again. */
+  *drain(): Generator<Flight> {
+    const { running, slow, released, ...waiting } = this.lists;
+    yield* [running, slow, released].flatMap(flightsIn);
+    for (const list of Object.values(waiting)) while (list.first) yield list.first;
   }
+}
+
+function flightsIn({ first }: Readonly<List>): Flight[] {
+  const flights: Flight[] = [];
+  for (let flight = first; flight; flight = flight.next) flights.push(flight);
+  return flights;
 }

@@ -314,9 +314,10 @@ export class Requests implements Handler, OutcomeHandler {
    */
   async close(timeoutMs: number): Promise<number> {
     const endsAtMs = this.#time.now().monotonicMs + timeoutMs;
-    for (const [index, flight] of this.scheduler.close().entries()) {
-      if (index > 0 && index % SLICE === 0) await nextTurn();
+    let closed = 0;
+    for (const flight of this.scheduler.close()) {
       this.#closeRequest(flight);
+      if (++closed % SLICE === 0) await nextTurn();
     }
     if (this.scheduler.queue.inFlight > 0) {
       const idle = new Promise<void>((resolve) => {
@@ -328,14 +329,13 @@ export class Requests implements Handler, OutcomeHandler {
   }
 
   #closeRequest(flight: Flight): void {
-    const { abort, phase } = flight;
     const now = this.#time.now();
     this.#waiters.reject(flight, closedError(flight.slot.owner, now));
     // A source that never settles must not keep the process alive.
     stopTimer(flight.timer);
-    if (phase === 'sent') {
+    if (flight.phase === 'sent') {
       this.scheduler.queue.move(flight, 'released');
-      abort?.abort(closedError(undefined, now));
+      flight.abort?.abort(closedError(undefined, now));
     } else this.#end(flight, now);
   }
 }

@@ -331,10 +331,10 @@ export class Scheduler {
     this.startNext();
   }
 
-  /** Starts no further request. Returns all requests that have not ended. */
-  close(): Flight[] {
+  /** Starts no further request. Returns all requests; see {@link RequestQueue.drain}. */
+  close(): Generator<Flight> {
     this.#isClosed = true;
     stopTimer(this.#wakeTimer);
-    return [...this.queue];
+    return this.queue.drain();
   }
 }

@@ -18,6 +18,14 @@ function queueOf(...flights: Flight[]): RequestQueue {
 
 const names = (flights: Iterable<Flight>) => [...flights].map(({ accessKey }) => accessKey);
 
+/** The names of all requests, list by list. */
+const namesIn = (queue: RequestQueue) =>
+  Object.values(queue.lists).flatMap(({ first }) => {
+    const flights: Flight[] = [];
+    for (let each = first; each; each = each.next) flights.push(each);
+    return names(flights);
+  });
+
 /** The names of all requests, in the order in which they start at this time. */
 function startOrder(queue: RequestQueue, nowMs: number, onlyTrials = false): string[] {
   const order: Flight[] = [];
@@ -69,7 +77,7 @@ describe('the queue', () => {
     queue.enqueue(b, 'known');
     expect([a.lane, a.place, ...counts()]).toEqual(['failing', 'failing', 2, 2, 0]);
     queue.move(b, undefined);
-    expect([names(queue), ...counts()]).toEqual([['a'], 1, 1, 0]);
+    expect([namesIn(queue), ...counts()]).toEqual([['a'], 1, 1, 0]);
   });
 
   it.each([
@@ -86,7 +94,30 @@ describe('the queue', () => {
     expect([leaving.place, leaving.previous, leaving.next]).toEqual([undefined, undefined, undefined]);
     const back: Flight[] = [];
     for (let each = queue.lists.new.last; each; each = each.previous) back.unshift(each);
-    expect([names(queue).join(''), names(back).join(''), queue.lists.new.length]).toEqual([left, left, left.length]);
+    expect([namesIn(queue).join(''), names(back).join(''), queue.lists.new.length]).toEqual([left, left, left.length]);
+  });
+
+  it('the queue is drained of the requests in flight, then of those that still wait when their turn comes', () => {
+    const [running, slow, released] = [flight('running', 'new'), flight('slow', 'new'), flight('released', 'new')];
+    const [retrying, leaving, last] = [
+      flight('retrying', 'new'),
+      flight('leaving', 'known'),
+      flight('last', 'failing'),
+    ];
+    const queue = queueOf(running, slow, released, retrying, leaving, last);
+    queue.move(running, 'running');
+    queue.move(slow, 'slow');
+    queue.move(released, 'released');
+    queue.move(retrying, 'retrying');
+    const drained: Flight[] = [];
+    for (const each of queue.drain()) {
+      drained.push(each);
+      if (each === released) queue.move(leaving, undefined);
+      // A source that is still at work keeps its request in flight.
+      queue.move(each, each === running ? 'released' : undefined);
+    }
+    expect(names(drained)).toEqual(['running', 'slow', 'released', 'last', 'retrying']);
+    expect(namesIn(queue)).toEqual(['running']);
   });
 });
 
