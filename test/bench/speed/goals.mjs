@@ -100,7 +100,7 @@ export function goalsOf(run) {
       what: 'Longest stall of any operation on 100,000 owners (excluding and including garbage collection)',
       values: stalls,
       atMost: [20, 'ms'],
-      why: 'an operation is cut into slices of a fixed number of requests, whatever time each takes',
+      why: 'the first failure creates a second `lru-cache`, which allocates an index for all owners at once',
     }),
   ];
 }
