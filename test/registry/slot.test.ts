@@ -217,8 +217,9 @@ it('a request that fails leaves a usable token alone', () => {
 it('a rejection drops the token and keeps it as the last rejected', () => {
   const held = heldToken();
   const slot = slotWith({ held });
+  recordAccepted(slot, held.token);
   dropRejected(slot, held.token, at(500));
-  expect(slot).toMatchObject({ held: undefined, history: { lastRejected: held.token } });
+  expect(slot).toMatchObject({ held: undefined, history: { lastRejected: held.token, wasAccepted: false } });
 });
 
 it('a rejection within a tenth of the life and ten seconds is quick, and quick ones in a row are counted', () => {
