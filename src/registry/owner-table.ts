@@ -22,13 +22,15 @@ export class OwnerTable {
   /** Slots evicted because their cache was full. */
   evictions = 0;
   readonly #diagnostics: Pick<Diagnostics, 'emit' | 'lifted'>;
-  readonly #newCache: () => SlotCache;
+  readonly #newWithToken: () => SlotCache;
+  readonly #newWithoutToken: () => LRUCache<string, Slot>;
   /**
-   * A cache allocates up to 36 bytes for each possible owner up front. This one is created by the constructor, so that no
-   * call waits for it, and again when it is needed after `clear`; the other one only when it is needed.
+   * Allocates up to 36 bytes for each possible owner up front, so it is created by the constructor, and after `clear` only
+   * when it is needed.
    */
   #withToken: SlotCache | undefined;
-  #withoutToken: SlotCache | undefined;
+  /** Grows as needed, because it is bounded by `maxSize`, not by `max`. */
+  #withoutToken: LRUCache<string, Slot>;
   /**
    * Boxed: `detach` empties the box, because a `Map` may retain removed values until a major GC (see `queue.ts`).
    */
@@ -45,13 +47,22 @@ export class OwnerTable {
       this.#removeFailure(slot);
       diagnostics.emit('owner.evicted', () => ({ owner: slot.owner }));
     };
-    this.#newCache = () => new SlotCache(maxOwners, evicted);
-    this.#withToken = this.#newCache();
+    this.#newWithToken = () => new SlotCache(maxOwners, evicted);
+    this.#newWithoutToken = () =>
+      new LRUCache({
+        maxSize: maxOwners,
+        sizeCalculation: () => 1,
+        disposeAfter: (slot, _accessKey, reason) => {
+          if (reason === 'evict') evicted(slot);
+        },
+      });
+    this.#withToken = this.#newWithToken();
+    this.#withoutToken = this.#newWithoutToken();
   }
 
   /** Owners held now. */
   get size(): number {
-    return this.usable + (this.#withoutToken?.size ?? 0);
+    return this.usable + this.#withoutToken.size;
   }
 
   /** Owners with a token; an expired one counts until its owner's next call. */
@@ -93,7 +104,7 @@ export class OwnerTable {
   use(accessKey: string): Slot | undefined {
     const slot =
       this.#withToken?.use(accessKey) ??
-      this.#withoutToken?.use(accessKey) ??
+      this.#withoutToken.get(accessKey) ??
       this.#flights.get(accessKey)?.flight?.slot;
     if (slot) this.#catchUp(slot);
     return slot;
@@ -103,7 +114,7 @@ export class OwnerTable {
   peek(accessKey: string): Slot | undefined {
     const slot =
       this.#withToken?.peek(accessKey) ??
-      this.#withoutToken?.peek(accessKey) ??
+      this.#withoutToken.peek(accessKey) ??
       this.#flights.get(accessKey)?.flight?.slot;
     if (slot) this.#catchUp(slot);
     return slot;
@@ -155,13 +166,12 @@ export class OwnerTable {
     this.#resumed.delete(slot);
     this.#noteFailure(slot);
     if (slot.held) {
-      this.#withoutToken?.delete(slot.accessKey);
-      this.#withToken ??= this.#newCache();
-      this.#withToken.set(slot, LOAD_CONTEXT.runInAsyncScope(Promise.resolve<AccessToken>, Promise, slot.held));
+      this.#withoutToken.delete(slot.accessKey);
+      this.#withToken ??= this.#newWithToken();
+      this.#withToken.set(slot, slot.held);
     } else {
       this.#withToken?.delete(slot.accessKey);
-      this.#withoutToken ??= this.#newCache();
-      this.#withoutToken.set(slot);
+      this.#withoutToken.set(slot.accessKey, slot);
     }
   }
 
@@ -177,7 +187,7 @@ export class OwnerTable {
     const slot = this.peek(accessKey);
     if (slot) this.#removeFailure(slot);
     this.#withToken?.delete(accessKey);
-    this.#withoutToken?.delete(accessKey);
+    this.#withoutToken.delete(accessKey);
     this.#flights.delete(accessKey);
   }
 
@@ -188,7 +198,7 @@ export class OwnerTable {
   clear(): Iterable<Flight> {
     const flights = flightsIn(this.#flights.values());
     this.#withToken = undefined;
-    this.#withoutToken = undefined;
+    this.#withoutToken = this.#newWithoutToken();
     this.#flights = new Map();
     this.#failing = { withoutToken: new Set(), withToken: new Set() };
     this.#resumed = new Set();
@@ -217,7 +227,7 @@ function* flightsIn(boxes: Iterable<{ readonly flight: Flight | undefined }>): G
 }
 
 /**
- * An LRU cache of slots. What a hit needs, the promise of the token and the second until which it is certainly fresh, is
+ * An LRU cache of slots with a token. What a hit needs, the promise of the token and the second until which it is certainly fresh, is
  * in arrays of its own: with thousands of owners, reading a slot usually misses the CPU cache, and most elements of an
  * array are in it.
  */
@@ -274,17 +284,13 @@ export class SlotCache {
     return index === undefined ? undefined : this.#slots[index];
   }
 
-  /**
-   * Adds a slot, or updates the arrays after it has changed.
-   *
-   * @param promise of its token, if it holds one.
-   */
-  set(slot: Slot, promise?: Promise<AccessToken>): void {
-    const { accessKey, held, aheadMs } = slot;
+  /** Adds a slot with its token, or updates the arrays after it has changed. */
+  set(slot: Slot, held: AccessToken): void {
+    const { accessKey, aheadMs } = slot;
     const index = this.#indexes.peek(accessKey) ?? this.#freeIndexes.pop() ?? this.#slots.length;
     this.#slots[index] = slot;
-    this.#promises[index] = promise;
-    this.#freshUntilSeconds[index] = held ? Math.floor((held.refreshAtMs + aheadMs) / 1000) : -Infinity;
+    this.#promises[index] = LOAD_CONTEXT.runInAsyncScope(Promise.resolve<AccessToken>, Promise, held);
+    this.#freshUntilSeconds[index] = Math.floor((held.refreshAtMs + aheadMs) / 1000);
     this.#indexes.set(accessKey, index);
   }
 
