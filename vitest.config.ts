@@ -16,14 +16,19 @@ const PLATFORM = [
   'test/system/{glide,networks,own-sources,redis-clients,redis-outages}.test.ts',
 ];
 
-/** Other tests that take long: many processes, a fleet, a browser, builds; and those that replace a module. */
+/** More processes than cores. They must not run beside a browser, which leaves them no CPU time while it draws. */
+const FLEET = [
+  'test/guarantees/fleet-flow.test.ts',
+  'test/redis/record-scripts.test.ts',
+  'test/system/{demo-fleet,fleet}.test.ts',
+];
+
+/** Other tests that take long: a browser, many requests, builds; and those that replace a module. */
 const SYSTEM = [
   'test/system/**/*.test.ts',
   'test/arena/arena.test.ts',
   'docs/examples/recipes/*.test.mjs',
   'test/{architecture,docs,packaging,types}.test.ts',
-  'test/guarantees/fleet-flow.test.ts',
-  'test/redis/record-scripts.test.ts',
 ];
 
 const source = (path: string) => fileURLToPath(new URL(`src/${path}`, import.meta.url));
@@ -65,17 +70,27 @@ export default defineConfig({
           pool: 'threads',
           isolate: false,
           include: ['test/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, ...PLATFORM, ...SYSTEM, ...ARENA],
+          exclude: [...configDefaults.exclude, ...PLATFORM, ...FLEET, ...SYSTEM, ...ARENA],
         },
       },
       {
-        // `npm run test:system`, with the next: what takes longer.
+        // `npm run test:system`, with the next two: what takes longer.
         extends: true,
         test: { name: 'platform', include: PLATFORM },
       },
       {
         extends: true,
-        test: { name: 'system', include: SYSTEM, exclude: [...configDefaults.exclude, ...PLATFORM] },
+        test: { name: 'fleet', include: FLEET },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'system',
+          include: SYSTEM,
+          exclude: [...configDefaults.exclude, ...PLATFORM, ...FLEET],
+          // After the others.
+          sequence: { groupOrder: 1 },
+        },
       },
       {
         // `npm run test:arena`: no healthy tenant fares worse than with plain p-limit and lru-cache.
