@@ -25,6 +25,20 @@ const core = {
   groups: [{ name: 'core', test: /\/src\/((registry|failures|endpoint|expiry|calling)\/)?[\w-]+\.ts$/ }],
 };
 
+/**
+ * Makes the core look Node's own modules up instead of importing them: Node needs 0.3 ms to make an ES module of each, and
+ * a tenth of that to find it. `node:http` stays an import, so that tools that instrument it notice it.
+ */
+const lookedUpBuiltins: Plugin = {
+  name: 'looked-up-builtins',
+  renderChunk(code, { name }) {
+    if (name !== 'core') return null;
+    return code.replace(/^import (.+) from ("node:(?!http").+");$/gm, (_, names: string, builtin) => {
+      return `const ${names.replaceAll(' as ', ': ')} = process.getBuiltinModule(${builtin});`;
+    });
+  },
+};
+
 /** Minifies what runs on developers' machines only. The rest stays readable, because it appears in stack traces. */
 const minifiedTools: Plugin = {
   name: 'minified-tools',
@@ -84,7 +98,7 @@ export default defineConfig([
     deps: { onlyBundle: [] },
     outputOptions: { chunkFileNames: 'shared/[name].js', codeSplitting: core, comments },
     dts: false,
-    plugins: [pagePlugin(LIVE_VIEW, liveView), minifiedTools, fromCommonJs],
+    plugins: [pagePlugin(LIVE_VIEW, liveView), lookedUpBuiltins, minifiedTools, fromCommonJs],
   },
   {
     ...shared,

@@ -142,6 +142,9 @@ describe('the build', () => {
     const loaded = Object.values(metafile.outputs).flatMap(({ imports }) =>
       imports.filter(({ kind }) => kind === 'import-statement').map(({ path }) => path),
     );
+    const core = readFileSync(join(home, 'dist/shared/core.js'), 'utf8');
+    for (const [, builtin = ''] of core.matchAll(/^const .+ = process\.getBuiltinModule\("(.+)"\);$/gm))
+      loaded.push(builtin);
     expect([...new Set(loaded)].sort()).toEqual(['lru-cache', ...EAGER, 'p-limit']);
   });
 
