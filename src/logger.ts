@@ -129,7 +129,7 @@ export function writeLine(logger: Logger, level: LogLevel, fields: object, messa
  */
 function createLogger(level: Level): Logger {
   try {
-    // Some bundlers leave `import.meta.url` undefined, and some runtimes have no `getBuiltinModule`.
+    // Some bundlers leave `import.meta.url` undefined, and some runtimes have no `node:module`.
     const { createRequire } = process.getBuiltinModule('node:module');
     const { pino } = createRequire(import.meta.url)('pino') as typeof import('pino');
     return pino({ name: NAME, level });
