@@ -1,4 +1,5 @@
 import { peers } from '../../peers/index.mjs';
+import { LEAN_PEERS } from '../goals.mjs';
 import { inTurns, median, pooled, pooledCost, rowsOf } from '../measure.mjs';
 import { bareFetch, bareHttp, openOurs, verify } from '../ours.mjs';
 import { inProcess } from '../processes.mjs';
@@ -23,9 +24,6 @@ const OVER_HTTP = { [BASE]: bareHttp, ours: opened({}), ...OBSERVED };
 const OVER_FETCH = { 'bare fetch': bareFetch, 'ours over fetch': opened({ fetch }) };
 const PLAYERS = { ...OVER_HTTP, ...OVER_FETCH, ...PEERS };
 
-/** The libraries that add the least to `fetch`. */
-const LEAN_PEERS = ['badgateway', 'lru-cache fetch', 'p-memoize'];
-
 export async function run({ quick }) {
   const { stop, ...service } = await startService();
   const tables = [];
@@ -39,7 +37,7 @@ export async function run({ quick }) {
     };
     const overHttp = await timed([...Object.keys(OVER_HTTP), ...(isAll ? [HTTP_PEER] : [])], quick ? 2 : 10);
     const fetchPeers = isAll ? Object.keys(FETCH_PEERS) : LEAN_PEERS;
-    const overFetch = await timed([...Object.keys(OVER_FETCH), ...fetchPeers], quick ? 1 : 3);
+    const overFetch = await timed([...Object.keys(OVER_FETCH), ...fetchPeers], quick ? 1 : 4);
     const table = (what, base, rows) =>
       tables.push({ what: `${atOnce} at once, ${what}`, unit: 'µs per owner', base, rows });
     const ofHttp = (numberOf) => rowsOf(overHttp, BASE, numberOf);
