@@ -1,6 +1,6 @@
 /** Names for secrets in logs and errors: keyed digests, so that nobody can find a secret by hashing guesses. */
 
-import { interned, type OwnerNames } from './slot.ts';
+import { interned } from './slot.ts';
 
 /** 96 bits, which are 16 characters. */
 const DIGEST_BYTES = 12;
@@ -19,12 +19,12 @@ export class Fingerprints {
     this.#label = label;
   }
 
-  namesOf(accessKey: string): OwnerNames {
-    const digest = this.#digest('owner', 'access key', accessKey);
-    return { owner: this.#labelOf(accessKey) ?? digest, digest };
+  /** The owner's label, or else its fingerprint. */
+  nameOf(accessKey: string): string {
+    return this.#labelOf(accessKey) ?? this.ofOwner(accessKey);
   }
 
-  /** Falls back to the digest when the label throws, is empty or contains the key. */
+  /** Undefined when the label throws, is empty or contains the key. */
   #labelOf(accessKey: string): string | undefined {
     try {
       const label: unknown = this.#label?.(accessKey);
@@ -32,6 +32,10 @@ export class Fingerprints {
     } catch {
       return undefined;
     }
+  }
+
+  ofOwner(accessKey: string): string {
+    return this.#digest('owner', 'access key', accessKey);
   }
 
   ofToken(token: string): string {

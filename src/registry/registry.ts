@@ -314,8 +314,10 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   #tellPolicy(what: 'accepted' | 'rejected', slot: Slot, token: AccessToken, ageMs: number): void {
+    const { expiry, fingerprints } = this.#settings;
     try {
-      this.#settings.expiry[what]?.({ owner: slot.names.digest, token: token.fingerprint, ageMs });
+      // Not the name, because labels may be the same for several owners.
+      expiry[what]?.({ owner: fingerprints.ofOwner(slot.accessKey), token: token.fingerprint, ageMs });
     } catch (thrown) {
       this.#diagnostics.hookFailed(`expiry.${what}`, thrown);
     }

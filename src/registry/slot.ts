@@ -26,17 +26,9 @@ import type { Circuit } from '../failures/blame.ts';
 import type { Pause } from '../failures/pauses.ts';
 import type { AccessToken, RequestReason } from '../token.ts';
 
-/** What an owner is called. */
-export interface OwnerNames {
-  /** Its label if it has a usable one, or else the digest. */
-  readonly owner: string;
-  /** The digest of its access key: unlike labels, digests are unique. */
-  readonly digest: string;
-}
-
 /** Names an owner by its access key. */
 interface Names {
-  namesOf(accessKey: string): OwnerNames;
+  nameOf(accessKey: string): string;
 }
 
 /** A token to hold, and how far the timeline is ahead of its instants, which are wall-clock times. */
@@ -80,22 +72,20 @@ export class Slot {
   aheadMs = 0;
   /** What else is known of the owner. */
   history: OwnerHistory = EMPTY_HISTORY;
-  #names: OwnerNames | Names;
+  #owner: string | Names;
 
   constructor(accessKey: string, names: Names) {
     this.accessKey = interned(accessKeyOf(accessKey));
-    this.#names = names;
+    this.#owner = names;
   }
 
-  /** Computed when first needed, because a digest costs as much as many hits, and a healthy owner may need none. */
-  get names(): OwnerNames {
-    if ('namesOf' in this.#names) this.#names = this.#names.namesOf(this.accessKey);
-    return this.#names;
-  }
-
-  /** The owner's name in logs, errors and reports. */
+  /**
+   * The owner's name in logs, errors and reports. Computed when first needed, because a fingerprint costs as much as many
+   * hits, and a healthy owner may need none.
+   */
   get owner(): string {
-    return this.names.owner;
+    if (typeof this.#owner !== 'string') this.#owner = this.#owner.nameOf(this.accessKey);
+    return this.#owner;
   }
 }
 

@@ -1,8 +1,8 @@
 import { Slot } from '../../src/registry/slot.ts';
 
-/** The slot of an owner with this name, and this digest if it differs. The access key of `owner_a` is `a`. */
-export function createSlot(owner: string, digest = owner): Slot {
-  return new Slot(owner.replace(/^owner_/, ''), { namesOf: () => ({ owner, digest }) });
+/** The slot of an owner with this name. The access key of `owner_a` is `a`. */
+export function createSlot(owner: string): Slot {
+  return new Slot(owner.replace(/^owner_/, ''), { nameOf: () => owner });
 }
 
 /** A slot of an owner that has succeeded before but holds no token. */

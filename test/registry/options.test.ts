@@ -42,7 +42,7 @@ it('default options are those of the documentation', () => {
     calls: { origins: [], present: undefined, fetch: undefined },
     logger: undefined,
   });
-  expect(fingerprints.namesOf('key-1').owner).toMatch(/^owner_/);
+  expect(fingerprints.nameOf('key-1')).toMatch(/^owner_/);
   expect(time.now().wallMs).toBeGreaterThan(0);
   expect(random()).toBe(0.25);
   const jwt = `x.${Buffer.from('{"iat":5,"exp":9}').toString('base64url')}.y`;
@@ -57,7 +57,7 @@ it('default options are replaced by those given', () => {
   const given = settingsOf({ expiry, clock, maxOwners: 1, logger: 'info', ownerLabel: () => 'the label' });
   expect(given).toMatchObject({ expiry, maxOwners: 1, logger: 'info' });
   expect(given.time.now()).toMatchObject({ wallMs: clock.now(), monotonicMs: 0 });
-  expect(given.fingerprints.namesOf('key-1').owner).toBe('the label');
+  expect(given.fingerprints.nameOf('key-1')).toBe('the label');
 });
 
 it.each<[string, string, number | undefined]>([

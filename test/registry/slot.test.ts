@@ -366,13 +366,13 @@ it('forgetting an owner drops token and failure, and tells whether there was eit
   expect(pausing.history).toEqual(NOTHING);
 });
 
-it('the names of an owner are computed when first asked for, at most once', () => {
-  const namesOf = vi.fn((accessKey: string) => ({ owner: `label of ${accessKey}`, digest: 'owner_digest' }));
-  const slot = new Slot('a', { namesOf });
+it('the name of an owner is computed when first asked for, at most once', () => {
+  const nameOf = vi.fn((accessKey: string) => `label of ${accessKey}`);
+  const slot = new Slot('a', { nameOf });
   recordSuccess(slot, heldToken());
-  expect(namesOf).not.toHaveBeenCalled();
-  expect([slot.owner, slot.names.digest, slot.owner]).toEqual(['label of a', 'owner_digest', 'label of a']);
-  expect(namesOf).toHaveBeenCalledTimes(1);
+  expect(nameOf).not.toHaveBeenCalled();
+  expect([slot.owner, slot.owner]).toEqual(['label of a', 'label of a']);
+  expect(nameOf).toHaveBeenCalledTimes(1);
 });
 
 it('the age of a token is by the timeline while it is held, by the wall clock after, and never below zero', () => {
