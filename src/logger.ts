@@ -1,7 +1,5 @@
 /** The loggers that a registry accepts, and how it calls them. */
 
-import { Console } from 'node:console';
-import { hostname } from 'node:os';
 import { hasMethods, type OptionRule } from './option-check.ts';
 
 /**
@@ -142,7 +140,9 @@ const NAME = 'owner-token-registry';
 
 /** Writes lines as pino does. */
 function createJsonLogger(level: Level): Logger {
-  const shared = { pid: process.pid, hostname: hostname(), name: NAME };
+  // Some runtimes have no `node:os`.
+  const os = process.getBuiltinModule('node:os') as typeof import('node:os') | undefined;
+  const shared = { pid: process.pid, hostname: os?.hostname(), name: NAME };
   const { log } = standardOutput();
   const lineOf = (number: number) => (fields: object, msg: string) =>
     log(JSON.stringify({ level: number, time: Date.now(), ...shared, ...fields, msg }));
@@ -158,6 +158,7 @@ function createJsonLogger(level: Level): Logger {
 /** Not the global console, to which AWS Lambda and test runners add something of their own, unless a runtime has no other. */
 function standardOutput(): Pick<Console, 'log'> {
   try {
+    const { Console } = process.getBuiltinModule('node:console');
     return new Console(process.stdout);
   } catch {
     return globalThis.console;

@@ -30,9 +30,7 @@ interface Manifest {
 const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
 
 /** The modules of Node that the main entry imports. It loads the others and pino when they are first needed. */
-const EAGER = 'async_hooks buffer console diagnostics_channel http os timers url util'
-  .split(' ')
-  .map((name) => `node:${name}`);
+const EAGER = 'async_hooks buffer diagnostics_channel http timers url util'.split(' ').map((name) => `node:${name}`);
 
 /** The key in `exports` and the file of every entry point that there is. */
 const entryPoints = pathsBelow('src')
