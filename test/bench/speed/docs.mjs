@@ -84,7 +84,7 @@ function summaryOf(run) {
     `In an **outage** of five minutes, ${ours.failed} of ${ours.calls.toLocaleString('en')} calls fail; with the other libraries ${Math.min(...failed)} to ${Math.max(...failed)} do.`,
     `An **owner** needs ${cost('memory', '200,000 owners')} bytes of heap besides its key and token; a bare \`lru-cache\` ${cost('memory', '200,000 owners', 'lru-cache get')}.`,
     `**Importing** the package takes ${cost('start', 'import beyond node:http')} ms beyond \`node:http\`, the first registry ${cost('start', 'first registry')} ms, or ${cost('start', 'first registry', "ours, logger: 'info'")} ms if it loads pino.`,
-    `**\`ownerFetch\`** adds at most ${added(Math.max(...overheads))} % of CPU time to a \`fetch\`.`,
+    `**\`ownerFetch\`** added up to ${added(Math.max(...overheads))} % of CPU time to a \`fetch\`.`,
     `With 100 owners, a hit with **logging at \`debug\`** takes ${times(row('hit', observed, 'ours, logging').ratio)} as long as one without, with **OpenTelemetry** ${times(row('hit', observed, 'ours, OpenTelemetry').ratio)}.`,
     `**No operation on 100,000 owners** blocks the event loop for more than ${figure(Math.max(...stalls.rows.map(({ cost }) => cost)))} ms, excluding garbage collection.`,
   ]

@@ -2,8 +2,11 @@
 
 import { figure } from './report.mjs';
 
-/** The libraries that add the least to `fetch`. They are measured in every round: the least of many single figures would be luck. */
-export const LEAN_PEERS = ['badgateway', 'lru-cache fetch', 'p-memoize'];
+/**
+ * The libraries that add the least to `fetch`. They are measured in every round, because the minimum of many single
+ * measurements would be mostly luck.
+ */
+export const LEAN_FETCH_PEERS = ['badgateway', 'lru-cache fetch', 'p-memoize'];
 
 /** @returns `[{ goal, measured, isMet, why }]`, where `why` explains a missed goal */
 export function goalsOf(run) {
@@ -41,10 +44,10 @@ export function goalsOf(run) {
       what: 'Time of a hit with a diagnostics subscriber, relative to one without (100, 10,000 owners)',
       values: observed('ours, lookup subscriber'),
       atMost: [1.5, '×'],
-      why: 'for the name of the owner it also reads the slot, which among 10,000 is rarely in the CPU’s caches',
+      why: 'each hit then also reads the owner’s name from its slot, and with 10,000 owners a slot is rarely in the CPU’s caches',
     }),
     goal({
-      what: 'Time of a hit with logging at `debug`, and with OpenTelemetry, relative to one with neither (100, 10,000 owners; the same)',
+      what: 'Time of a hit with logging at `debug` (100, 10,000 owners) and with OpenTelemetry (100, 10,000 owners), relative to one with neither',
       values: [...observed('ours, logging'), ...observed('ours, OpenTelemetry')],
       atMost: [1.3, '×'],
     }),
@@ -61,7 +64,7 @@ export function goalsOf(run) {
       why: beyondBare,
     }),
     goal({
-      what: 'CPU time of a cold owner over `fetch`, relative to the leanest other library over `fetch` (16, 64 at once)',
+      what: 'CPU time of a cold owner over `fetch`, relative to the leanest of badgateway, lru-cache and p-memoize (16, 64 at once)',
       values: toLeanest(run),
       atMost: [1.2, '×'],
       why: 'a third of what it takes beyond bare `fetch` is the `AbortController` that lets its deadline end the request',
@@ -131,11 +134,11 @@ function toFastest(run, size) {
   return rows.find(({ name }) => name === 'ours').ratio / Math.min(...checking.map(({ ratio }) => ratio));
 }
 
-/** This library relative to the one of the {@link LEAN_PEERS} that uses the least CPU time. */
+/** This library relative to the one of the {@link LEAN_FETCH_PEERS} that uses the least CPU time. */
 function toLeanest(run) {
   return ['16', '64'].map((atOnce) => {
     const { rows } = tableIn(run, 'fill', `${atOnce} at once, over fetch, CPU time`);
-    const lean = rows.filter(({ name }) => LEAN_PEERS.includes(name));
+    const lean = rows.filter(({ name }) => LEAN_FETCH_PEERS.includes(name));
     return 1 / Math.min(...lean.map(({ ratio }) => ratio));
   });
 }

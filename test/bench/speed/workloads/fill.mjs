@@ -1,5 +1,5 @@
 import { peers } from '../../peers/index.mjs';
-import { LEAN_PEERS } from '../goals.mjs';
+import { LEAN_FETCH_PEERS } from '../goals.mjs';
 import { inTurns, median, pooled, pooledCost, rowsOf } from '../measure.mjs';
 import { bareFetch, bareHttp, openOurs, verify } from '../ours.mjs';
 import { inProcess } from '../processes.mjs';
@@ -32,11 +32,11 @@ export async function run({ quick }) {
     const timed = (names, rounds) => {
       const filling = (name) => () => inProcess(import.meta.url, 'costsOfFills', { name, atOnce, service });
       const candidates = Object.fromEntries(names.map((name) => [name, filling(name)]));
-      const isSlow = (name) => !(name in OVER_FETCH) && ![BASE, 'ours', ...LEAN_PEERS].includes(name);
+      const isSlow = (name) => !(name in OVER_FETCH) && ![BASE, 'ours', ...LEAN_FETCH_PEERS].includes(name);
       return inTurns(candidates, rounds, { isSlow });
     };
     const overHttp = await timed([...Object.keys(OVER_HTTP), ...(isAll ? [HTTP_PEER] : [])], quick ? 2 : 10);
-    const fetchPeers = isAll ? Object.keys(FETCH_PEERS) : LEAN_PEERS;
+    const fetchPeers = isAll ? Object.keys(FETCH_PEERS) : LEAN_FETCH_PEERS;
     const overFetch = await timed([...Object.keys(OVER_FETCH), ...fetchPeers], quick ? 1 : 4);
     const table = (what, base, rows) =>
       tables.push({ what: `${atOnce} at once, ${what}`, unit: 'µs per owner', base, rows });
