@@ -16,7 +16,7 @@ const PLATFORM = [
   'test/system/{glide,networks,own-sources,redis-clients,redis-outages}.test.ts',
 ];
 
-/** More processes than cores. They must not run beside a browser, which leaves them no CPU time while it draws. */
+/** More processes than cores. They must not run alongside the browser, which starves them of CPU time while it renders. */
 const FLEET = [
   'test/guarantees/fleet-flow.test.ts',
   'test/redis/record-scripts.test.ts',
@@ -88,7 +88,7 @@ export default defineConfig({
           name: 'system',
           include: SYSTEM,
           exclude: [...configDefaults.exclude, ...PLATFORM, ...FLEET],
-          // After the others.
+          // Runs after the platform and fleet projects.
           sequence: { groupOrder: 1 },
         },
       },

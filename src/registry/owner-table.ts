@@ -25,11 +25,11 @@ export class OwnerTable {
   readonly #newWithToken: () => SlotCache;
   readonly #newWithoutToken: () => LRUCache<string, Slot>;
   /**
-   * Allocates up to 36 bytes for each possible owner up front, so it is created by the constructor, and after `clear` only
-   * when it is needed.
+   * Allocates up to 36 bytes for each possible owner up front. The constructor creates it, so that no call waits for that,
+   * and after `clear` it is created again on first use.
    */
   #withToken: SlotCache | undefined;
-  /** Grows as needed, because it is bounded by `maxSize`, not by `max`. */
+  /** Bounded by `maxSize` instead of `max`, for which `lru-cache` would allocate up front. */
   #withoutToken: LRUCache<string, Slot>;
   /**
    * Boxed: `detach` empties the box, because a `Map` may retain removed values until a major GC (see `queue.ts`).
@@ -227,9 +227,9 @@ function* flightsIn(boxes: Iterable<{ readonly flight: Flight | undefined }>): G
 }
 
 /**
- * An LRU cache of slots with a token. What a hit needs, the promise of the token and the second until which it is certainly fresh, is
- * in arrays of its own: with thousands of owners, reading a slot usually misses the CPU cache, and most elements of an
- * array are in it.
+ * An LRU cache of slots with a token. The two things that a hit needs, the token's promise and the second until which it
+ * is certainly fresh, are in arrays of their own: with thousands of owners, reading a slot usually misses the CPU cache,
+ * and most elements of an array are in it.
  */
 export class SlotCache {
   /** The index of each owner in the arrays below. */

@@ -316,7 +316,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   #tellPolicy(what: 'accepted' | 'rejected', slot: Slot, token: AccessToken, ageMs: number): void {
     const { expiry, fingerprints } = this.#settings;
     try {
-      // Not the name, because labels may be the same for several owners.
+      // The fingerprint, not the name: several owners may share a label.
       expiry[what]?.({ owner: fingerprints.ofOwner(slot.accessKey), token: token.fingerprint, ageMs });
     } catch (thrown) {
       this.#diagnostics.hookFailed(`expiry.${what}`, thrown);

@@ -27,7 +27,7 @@ import type { Pause } from '../failures/pauses.ts';
 import type { AccessToken, RequestReason } from '../token.ts';
 
 /** Names an owner by its access key. */
-interface Names {
+interface Namer {
   nameOf(accessKey: string): string;
 }
 
@@ -72,11 +72,11 @@ export class Slot {
   aheadMs = 0;
   /** What else is known of the owner. */
   history: OwnerHistory = EMPTY_HISTORY;
-  #owner: string | Names;
+  #name: string | Namer;
 
-  constructor(accessKey: string, names: Names) {
+  constructor(accessKey: string, namer: Namer) {
     this.accessKey = interned(accessKeyOf(accessKey));
-    this.#owner = names;
+    this.#name = namer;
   }
 
   /**
@@ -84,8 +84,8 @@ export class Slot {
    * hits, and a healthy owner may need none.
    */
   get owner(): string {
-    if (typeof this.#owner !== 'string') this.#owner = this.#owner.nameOf(this.accessKey);
-    return this.#owner;
+    if (typeof this.#name !== 'string') this.#name = this.#name.nameOf(this.accessKey);
+    return this.#name;
   }
 }
 
