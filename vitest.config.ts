@@ -17,11 +17,7 @@ const PLATFORM = [
 ];
 
 /** More processes than cores. They must not run alongside the browser, which starves them of CPU time while it renders. */
-const FLEET = [
-  'test/guarantees/fleet-flow.test.ts',
-  'test/redis/record-scripts.test.ts',
-  'test/system/{demo-fleet,fleet}.test.ts',
-];
+const FLEET = ['test/system/{demo-fleet,fleet}.test.ts'];
 
 /** Other tests that take long: a browser, many requests, builds; and those that replace a module. */
 const SYSTEM = [
@@ -29,6 +25,8 @@ const SYSTEM = [
   'test/arena/arena.test.ts',
   'docs/examples/recipes/*.test.mjs',
   'test/{architecture,docs,packaging,types}.test.ts',
+  'test/guarantees/fleet-flow.test.ts',
+  'test/redis/record-scripts.test.ts',
 ];
 
 const source = (path: string) => fileURLToPath(new URL(`src/${path}`, import.meta.url));
