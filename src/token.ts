@@ -74,7 +74,7 @@ export interface TokenRequest {
   readonly reason: RequestReason;
   /** The owner's current token. */
   readonly held?: AccessToken;
-  /** The token that was rejected last and must not be returned again. */
+  /** The cached token, if it was rejected: a newer one is wanted. */
   readonly rejected?: AccessToken;
   /** The lifetime in milliseconds that the registry's expiry policy gives this token, for sources that store. */
   lifetimeMs(issued: IssuedToken): number;

@@ -106,8 +106,11 @@ const CANARIES_TO_ASK = 2;
 const CANARIES_KEPT = 16;
 /** How long a service that has shown that it works is trusted; {@link trusted} chooses. */
 const TRUST_MS = { first: 1_000, most: 60_000 } as const;
-/** A call waits for a pause that ends within this time. A longer pause refuses it. */
-const PATIENCE_MS = 1_000;
+/**
+ * A call waits for a pause that ends within this time. A longer pause refuses it. For its turn a call waits as long if there is
+ * a rejected token to give it instead.
+ */
+export const PATIENCE_MS = 1_000;
 /** Before the first success, an open circuit admits one call in n: n is 2 at first, and grows by 1 per 5 admitted, up to 20. */
 const TRY_ONE_OF = { first: 2, last: 20, triesPerStep: 5 } as const;
 

@@ -58,15 +58,15 @@ export class Flight {
   resends = 0;
   /** Cancels the call of the source; set once it is sent. */
   abort: Cancellation | undefined;
-  /** The time limit of the source, the delay of a retry, or the rest of `maxQueueMs`. */
+  /** The time limit of the source, the delay of a retry, or what is left of a limit of its time in the queue. */
   timer: Timer | undefined;
   /** The wait of a sent request for a new permit, and what ends it. */
   permitWait: Promise<void> | undefined;
   resume: (() => void) | undefined;
   /** The async context of the call that began the request, for `AsyncLocalStorage`. */
   readonly context = new AsyncContext('OwnerTokenRequest');
-  /** What callers without a signal wait for. */
-  readonly outcome: Promise<AccessToken>;
+  /** What callers without a signal wait for. Changed only by {@link Waiters}. */
+  outcome!: Promise<AccessToken>;
   resolve!: (token: AccessToken) => void;
   reject!: (error: unknown) => void;
   /** Its callers. Changed only by {@link Waiters}; the set is created when first needed, because most have no signal. */
@@ -78,6 +78,10 @@ export class Flight {
     this.slot = slot;
     this.lane = lane ?? laneOf(slot);
     this.queuedAtMs = nowMs;
+    this.renewOutcome();
+  }
+
+  renewOutcome(): void {
     this.outcome = new Promise((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
@@ -90,7 +94,7 @@ export class Flight {
   }
 }
 
-/** The error of a request that failed inside the registry: in the queue, or because of the denylist. */
+/** The error of a request that failed in the queue. */
 export function errorOf({ slot }: Flight, code: OwnerTokenErrorCode, message: string, now: Instant): OwnerTokenError {
   return new OwnerTokenError(code, message, { owner: slot.owner, failedAtMs: now.wallMs });
 }
@@ -139,6 +143,12 @@ export class Waiters {
       if (waiter.signal.aborted) waiter.reject(waiter.signal.reason);
       else waiter.resolve(token);
     }
+  }
+
+  /** All callers get this token; later ones wait for the request's own. */
+  giveMeanwhile(flight: Flight, token: AccessToken): void {
+    this.resolve(flight, token);
+    flight.renewOutcome();
   }
 
   /** All callers get the error. */

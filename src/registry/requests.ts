@@ -7,12 +7,13 @@ import { Cancellation } from '../cancellation.ts';
 import { type Instant, inSlices, nextTurn, settledWithin, stopTimer, type Time } from '../clock.ts';
 import { type Diagnostics, ReportedRequest } from '../diagnostics.ts';
 import type { OwnerTokenError } from '../errors.ts';
-import type { Circuit } from '../failures/blame.ts';
+import { type Circuit, PATIENCE_MS } from '../failures/blame.ts';
 import type { Pause } from '../failures/pauses.ts';
 import type { FailedEvent, Step } from '../failures/reducer.ts';
 import { refusal, withOutcome } from '../failures/refusals.ts';
+import { afterArrival } from '../failures/rejections.ts';
 import type { AccessToken, IssuedToken } from '../token.ts';
-import { errorOf, Flight, type Lane, Waiters } from './flight.ts';
+import { Flight, type Lane, Waiters } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
 import { type Handler, hasPermit, Scheduler, SLICE } from './scheduler.ts';
@@ -21,12 +22,15 @@ import {
   clearSlot,
   dropEnded,
   type HeldToken,
+  isLive,
+  isReplacing,
   isUsable,
   laterPause,
   reasonOf,
   recordFailure,
   recordSuccess,
   type Slot,
+  troubleOf,
 } from './slot.ts';
 import {
   callSource,
@@ -35,7 +39,6 @@ import {
   type OutcomeHandler,
   readFailure,
   type SourceCall,
-  takePermit,
   wasAborted,
 } from './source-call.ts';
 
@@ -73,7 +76,24 @@ export class Requests implements Handler, OutcomeHandler {
     const outcome = this.#waiters.wait(flight, signal);
     this.#owners.attach(flight);
     this.scheduler.add(flight, now);
+    this.#limitWait(flight, now);
     return outcome;
+  }
+
+  /** Whether the request has waited for its turn for as long as a call does that can get a rejected token instead. */
+  isLate({ phase, queuedAtMs }: Flight, { monotonicMs }: Instant): boolean {
+    return phase === 'queued' && monotonicMs - queuedAtMs >= PATIENCE_MS;
+  }
+
+  /** If there is a rejected token, the callers get it after {@link PATIENCE_MS} in the queue. The request goes on. */
+  #limitWait(flight: Flight, now: Instant): void {
+    if (flight.phase !== 'queued' || flight.timer || !isLive(flight.slot, now)) return;
+    const giveUp = () => {
+      flight.timer = undefined;
+      const { held } = flight.slot;
+      if (held && isLive(flight.slot, this.#time.now())) this.#waiters.giveMeanwhile(flight, held);
+    };
+    flight.timer = this.#time.startTimer(giveUp, Math.max(0, flight.queuedAtMs + PATIENCE_MS - now.monotonicMs));
   }
 
   /**
@@ -95,6 +115,7 @@ export class Requests implements Handler, OutcomeHandler {
 
   join(flight: Flight, signal: AbortSignal | undefined, now: Instant): Promise<AccessToken> {
     this.scheduler.promote(flight, now);
+    this.#limitWait(flight, now);
     return this.#waiters.wait(flight, signal);
   }
 
@@ -119,37 +140,23 @@ export class Requests implements Handler, OutcomeHandler {
     this.#call(flight, flight.abort, sent);
   }
 
-  #call(flight: Flight, abort: Cancellation, sent: Instant, deniedBefore?: OwnerTokenError): void {
-    const reason = deniedBefore ? 'rejected' : reasonOf(flight.slot);
+  #call(flight: Flight, abort: Cancellation, sent: Instant): void {
+    const reason = reasonOf(flight.slot);
     this.counts.requests++;
     if (reason === 'refresh') this.counts.refreshes++;
     const message = new ReportedRequest(this.#settings.name, flight.slot, reason, sent.monotonicMs, flight.queuedAtMs);
     if (flight.lane === 'trial' && this.scheduler.isTrial(flight)) message.canary = true;
-    callSource(this.#settings, this.#diagnostics, { flight, abort, message, sent, deniedBefore }, this.scheduler, this);
+    callSource(this.#settings, this.#diagnostics, { flight, abort, message, sent }, this.scheduler, this);
   }
 
-  /** The source returned a token, which may be unusable or on the owner's denylist. */
+  /** The source returned a token, which may be unusable. */
   returned(call: SourceCall, issued: IssuedToken): void {
     const now = this.#time.now();
     try {
-      const held = heldFrom(this.#settings, this.#diagnostics, call, issued, now);
-      if (held) this.#succeeded(call, held, now);
-      else this.#callAgain(call, now).catch((thrown) => this.failed(call, thrown));
+      this.#succeeded(call, heldFrom(this.#settings, this.#diagnostics, call, issued, now), now);
     } catch (thrown) {
       void this.failed(call, thrown);
     }
-  }
-
-  /** Calls the source a second time, because it returned a token that is on the owner's denylist. */
-  async #callAgain(call: SourceCall, now: Instant): Promise<void> {
-    const { flight, abort, deniedBefore } = call;
-    if (deniedBefore) throw deniedBefore;
-    stopTimer(flight.timer);
-    const error = errorOf(flight, 'token_rejected', 'the service re-issued a token that was reported as rejected', now);
-    this.#diagnostics.requestFailed(call.message, error);
-    abort.throwIfAborted();
-    await takePermit(call, this.scheduler);
-    this.#call(flight, abort, this.#time.now(), error);
   }
 
   #succeeded({ flight, sent, message }: SourceCall, held: HeldToken, now: Instant): void {
@@ -160,12 +167,17 @@ export class Requests implements Handler, OutcomeHandler {
       this.scheduler.step({ kind: 'succeeded', owner, number, isTrial: this.scheduler.endTrial(flight), tookMs }, now);
     }
     if (this.#end(flight, now)) {
-      recordSuccess(slot, held);
+      if (isReplacing(slot) && slot.held?.value === held.token.value) {
+        this.#diagnostics.emit('token.reissued', () => ({ owner: slot.owner, token: held.token.fingerprint }));
+      }
+      const { rejection } = slot.history;
+      recordSuccess(slot, held, afterArrival(rejection, slot.held, sent.monotonicMs, now.monotonicMs));
       this.#owners.store(slot);
       this.#compareWithLast(slot, held.token.value);
     } else this.scheduler.step({ kind: 'forgotten', owner }, now);
     this.#waiters.resolve(flight, held.token);
     this.#diagnostics.requestSucceeded(message, held.token, slot, now.monotonicMs);
+    if (!troubleOf(slot)) this.#diagnostics.recovered(slot);
     this.scheduler.react(now);
   }
 
@@ -232,10 +244,17 @@ export class Requests implements Handler, OutcomeHandler {
     const pause = ownerPause ?? (scope === 'owner' ? undefined : this.scheduler.health.blame.circuit);
     const reported = withOutcome(error, scope, pause, now);
     this.#end(flight, now);
-    this.#waiters.reject(flight, reported);
+    this.#fail(flight, reported, now);
     this.#diagnostics.requestFailed(message, reported);
     if (ownerPause && scope === 'owner') this.#diagnostics.paused(slot, ownerPause, reported, message);
     this.scheduler.react(now, message);
+  }
+
+  /** The callers get the error, or the owner's rejected token if it has not ended. */
+  #fail(flight: Flight, error: OwnerTokenError, now: Instant): void {
+    const { slot } = flight;
+    if (isLive(slot, now)) this.#waiters.resolve(flight, slot.held);
+    else this.#waiters.reject(flight, error);
   }
 
   /** Fails a request that waits. */
@@ -247,7 +266,7 @@ export class Requests implements Handler, OutcomeHandler {
       this.#owners.detach(flight);
       flight.abort?.abort(error);
     } else this.#end(flight);
-    this.#waiters.reject(flight, error);
+    this.#fail(flight, error, this.#time.now());
   }
 
   /** The request leaves every list. Returns whether its outcome is to be stored. */
@@ -263,12 +282,6 @@ export class Requests implements Handler, OutcomeHandler {
     }
     if (this.#whenIdle && queue.queued + queue.inFlight === 0) this.#whenIdle();
     return wasCurrent;
-  }
-
-  /** The held token was rejected. A request already sent may return the same token, so its outcome is not stored. */
-  detachSent(accessKey: string): void {
-    const flight = this.#owners.flightOf(accessKey);
-    if (flight?.phase === 'sent') this.detach(flight);
   }
 
   /** Separates a request from its owner. It continues for its waiting callers; without any, it is dropped. */

@@ -9,7 +9,6 @@ import { assessLifetime, planLife, type StatedLifetime } from '../expiry/lifetim
 import { failureOf } from '../failures/refusals.ts';
 import {
   AccessToken,
-  type AccessTokenFields,
   type IssuedToken,
   type RequestPermit,
   readIssued,
@@ -19,19 +18,17 @@ import {
 import type { Flight } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { Scheduler } from './scheduler.ts';
-import { type HeldToken, isDenied, type Slot } from './slot.ts';
+import type { HeldToken, Slot } from './slot.ts';
 
 type Permits = Pick<Scheduler, 'releasePermit' | 'requeue'>;
 
-/** One call of the source. A request makes a second one if the first returned a token on the owner's denylist. */
+/** One call of the source. */
 export interface SourceCall {
   readonly flight: Flight;
   readonly abort: Cancellation;
   readonly message: ReportedRequest;
   /** When the source was called, or last got a permit back. */
   sent: Instant;
-  /** Set for a second call: the first one returned a token on the denylist. */
-  readonly deniedBefore: OwnerTokenError | undefined;
 }
 
 /** Receives the outcome of each call: exactly one of these methods is called, once. */
@@ -111,7 +108,7 @@ export function callSource(
     permit: new Permit(call, scheduler, time),
     // Last, because V8 keeps what follows a spread outside the object.
     ...(slot.held && { held: slot.held }),
-    ...(slot.history.lastRejected && { rejected: slot.history.lastRejected }),
+    ...(slot.held && message.reason === 'rejected' && { rejected: slot.held }),
   });
   // A source that throws synchronously fails like one that rejects.
   const send = () => {
@@ -140,7 +137,7 @@ export function callSource(
 }
 
 /**
- * The token to hold; undefined if it is on the owner's denylist.
+ * The token to hold.
  *
  * @throws OwnerTokenError `invalid_response`
  */
@@ -150,16 +147,12 @@ export function heldFrom(
   { flight: { slot }, sent }: SourceCall,
   returned: IssuedToken,
   now: Instant,
-): HeldToken | undefined {
-  const { expiry, fingerprints } = settings;
+): HeldToken {
   const issued = dateIssued(returned, sent, now);
-  // No fingerprint is computed in vain.
-  const fingerprint = slot.history.denylist.length ? fingerprints.ofToken(issued.token) : undefined;
-  if (fingerprint && isDenied(slot, fingerprint)) return undefined;
-  const life = assessLifetime(expiry.lifetimeMs(issued));
+  const life = assessLifetime(settings.expiry.lifetimeMs(issued));
   const { problem: kind, lifetimeMs: assumedMs } = life;
   if (kind) diagnostics.emit('lifetime.unknown', () => ({ owner: slot.owner, kind, assumedMs }));
-  return heldTokenFrom(settings, issued, life, slot, now, fingerprint ?? fingerprints);
+  return heldTokenFrom(settings, issued, life, slot, now);
 }
 
 /** A validated token, and the time from which its lifetime counts. */
@@ -193,16 +186,14 @@ export function dateIssued(returned: IssuedToken, sent: Instant, now: Instant): 
  * Creates the token to hold.
  *
  * @param slot if it holds the same token already, the token keeps its expiry.
- * @param fingerprint of the token if it is known already, or else what computes it on first use.
  * @throws OwnerTokenError `invalid_response` if the token has already expired.
  */
 export function heldTokenFrom(
-  { refreshWindow, random }: Pick<RegistrySettings, 'refreshWindow' | 'random'>,
+  { refreshWindow, random, fingerprints }: Pick<RegistrySettings, 'refreshWindow' | 'random' | 'fingerprints'>,
   issued: DatedToken,
   { lifetimeMs, refreshAfterMs }: StatedLifetime,
   slot: Pick<Slot, 'held' | 'aheadMs'>,
   now: Instant,
-  fingerprint: AccessTokenFields['fingerprint'],
 ): HeldToken {
   const { requestedAtMs } = issued;
   const hasEnded = hasPassedOwnExp(issued, lifetimeMs, now);
@@ -219,7 +210,7 @@ export function heldTokenFrom(
   const { token: value, tokenType } = issued;
   const scheme = schemeOf(tokenType);
   const issuedAtMs = Math.floor(requestedAtMs);
-  const fields = { value, tokenType: scheme, fingerprint, issuedAtMs, refreshAtMs, expiresAtMs };
+  const fields = { value, tokenType: scheme, fingerprint: fingerprints, issuedAtMs, refreshAtMs, expiresAtMs };
   return { token: new AccessToken(fields), aheadMs };
 }
 
