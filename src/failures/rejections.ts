@@ -140,6 +140,22 @@ export function afterArrival(
   };
 }
 
+/**
+ * Since when, and until when, the API is known to reject the owner's tokens in a row; undefined if it is not. A call soon after
+ * the time for which a token is kept shows whether it still does.
+ */
+export function knownRejection(state: RejectionState | undefined): { sinceMs: number; untilMs: number } | undefined {
+  if (!state?.row) return undefined;
+  switch (state.kind) {
+    case 'replacing':
+      return { sinceMs: state.firstRejectedAtMs, untilMs: Number.POSITIVE_INFINITY };
+    case 'kept':
+      return { sinceMs: state.firstRejectedAtMs, untilMs: state.untilMs + REJECTED_SOON_MS.withAccept };
+    case 'unproven':
+      return { sinceMs: state.arrivedAtMs, untilMs: state.arrivedAtMs + REJECTED_SOON_MS.withAccept };
+  }
+}
+
 /** An operator wants the next call to request a token, whatever was rejected before. */
 export function afterResume(state: RejectionState): RejectionState {
   if (state.kind === 'kept') return { ...state, kind: 'replacing', row: undefined, ageMs: undefined };

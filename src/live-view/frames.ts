@@ -49,6 +49,8 @@ export interface RegistryView {
   readonly stats: RegistryStats;
   /** The owners that fail, the worst first; the others are found by the search. */
   readonly failing: readonly OwnerReport[];
+  /** Some of the owners whose newest tokens the API rejects. */
+  readonly rejected: readonly OwnerReport[];
   readonly fleet?: SharingStats;
 }
 

@@ -26,6 +26,8 @@ const FRAME_MS = 500;
 const MAX_VIEWERS = 50;
 /** Owners in a frame: failing ones, and in the first one working ones. */
 const MAX_LISTED = 200;
+/** Fewer, because they have one cause. */
+const MAX_REJECTED = 50;
 /** Owners that a search looks at. */
 const MAX_SEARCHED = 10_000;
 
@@ -139,7 +141,8 @@ export class LiveView {
     return this.#registries.map((registry) => {
       const failing = registry.owners({ state: 'failing', limit: MAX_LISTED });
       const fleet = statsOf(this.#options.fleets?.[registry.name]);
-      return { name: registry.name, stats: registry.stats(), failing, ...(fleet && { fleet }) };
+      const rejected = registry.owners({ state: 'rejected', limit: MAX_REJECTED });
+      return { name: registry.name, stats: registry.stats(), failing, rejected, ...(fleet && { fleet }) };
     });
   }
 

@@ -72,7 +72,8 @@ export const METRICS = Object.freeze({
   'owner_token.owners': metric(
     'gauge',
     '{owner}',
-    'Owners in the cache (held), those with a token (usable), and those that back off after a failure (paused).',
+    'Owners in the cache (held), with a token (usable), whose last request failed (paused), and whose newest tokens the API ' +
+      'rejects (rejected).',
     'owner_token.owner.state',
   ),
   'owner_token.circuit.state': metric(
@@ -178,6 +179,7 @@ export function readingsOf(registry: Observed, fleet?: ObservedFleet): Reading[]
       held: stats.owners,
       usable: stats.usable,
       paused: stats.pauses.owners,
+      rejected: stats.pauses.rejected?.owners ?? 0,
     }),
     ...(['client', 'endpoint'] as const).flatMap((scope) => circuitReadings(scope, stats.pauses[scope])),
     ...each('owner_token.lookups', 'owner_token.lookup.outcome', {

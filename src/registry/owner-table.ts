@@ -10,7 +10,8 @@ import { inSlices } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import type { AccessToken } from '../token.ts';
 import type { Flight } from './flight.ts';
-import { endBackoff, endPause, isReplacing, type Slot, troubleOf } from './slot.ts';
+import { RejectedOwners } from './rejected-owners.ts';
+import { endBackoff, endPause, isReplacing, type Slot } from './slot.ts';
 
 /**
  * The async context in which this module was loaded, for the tokens' promises. Before Node 24 a promise keeps the
@@ -35,6 +36,8 @@ export class OwnerTable {
    * Boxed: `detach` empties the box, because a `Map` may retain removed values until a major GC (see `queue.ts`).
    */
   #flights = new Map<string, { flight: Flight | undefined }>();
+  /** Owners whose newest tokens the API rejects. */
+  rejected = new RejectedOwners();
   /** The failing owners, those that have failed longest first: without a token, and with one. */
   #failing = { withoutToken: new Set<Slot>(), withToken: new Set<Slot>() };
   /** Owners whose pause has ended, although their slots do not show it yet. */
@@ -44,7 +47,7 @@ export class OwnerTable {
     this.#diagnostics = diagnostics;
     const evicted = (slot: Slot) => {
       this.evictions++;
-      this.#removeFailure(slot);
+      this.#removeTrouble(slot);
       diagnostics.emit('owner.evicted', () => ({ owner: slot.owner }));
     };
     this.#newWithToken = () => new SlotCache(maxOwners, evicted);
@@ -70,7 +73,7 @@ export class OwnerTable {
     return this.#withToken?.size ?? 0;
   }
 
-  /** Owners whose last request failed, or whose tokens were rejected in a row. */
+  /** Owners whose last request failed. */
   get failingCount(): number {
     return this.#failing.withoutToken.size + this.#failing.withToken.size;
   }
@@ -81,9 +84,11 @@ export class OwnerTable {
     yield* this.#failing.withToken;
   }
 
-  /** The other owners with a token, the most recently used first. */
-  *working(): Generator<Slot> {
-    for (const slot of this.#withToken?.slots() ?? []) if (!troubleOf(slot)) yield slot;
+  /** The owners with a token that neither fail nor have it rejected, the most recently used first. */
+  *working(nowMs: number): Generator<Slot> {
+    for (const slot of this.#withToken?.slots() ?? []) {
+      if (!slot.history.failure && !this.rejected.isRejected(slot, nowMs)) yield slot;
+    }
   }
 
   /** The index of the owner's token, if it is certainly fresh at this second of the timeline. Valid until a change. */
@@ -154,7 +159,8 @@ export class OwnerTable {
     if (this.#resumed.size === 0) this.#resumed = withoutToken;
     else for (const slot of withoutToken) this.#resumed.add(slot);
     for (const slot of withToken) this.#resumed.add(slot);
-    this.#failing = { withoutToken: new Set(), withToken: new Set() };
+    for (const slot of this.rejected.inRow()) this.#resumed.add(slot);
+    this.#forgetTrouble();
     inSlices(this.#resumed, (slot) => this.resume(slot));
   }
 
@@ -165,14 +171,15 @@ export class OwnerTable {
 
   /** The slot no longer has a failure. */
   reportRecovery(slot: Slot): void {
-    this.#removeFailure(slot);
+    this.#resumed.delete(slot);
+    this.#noteTrouble(slot);
     this.#diagnostics.lifted(slot);
   }
 
   /** Stores a changed slot. */
   store(slot: Slot): void {
     this.#resumed.delete(slot);
-    this.#noteFailure(slot);
+    this.#noteTrouble(slot);
     if (slot.held) {
       this.#withoutToken.delete(slot.accessKey);
       this.#withToken ??= this.#newWithToken();
@@ -193,7 +200,7 @@ export class OwnerTable {
 
   forget(accessKey: string): void {
     const slot = this.peek(accessKey);
-    if (slot) this.#removeFailure(slot);
+    if (slot) this.#removeTrouble(slot);
     this.#withToken?.delete(accessKey);
     this.#withoutToken.delete(accessKey);
     this.#flights.delete(accessKey);
@@ -208,24 +215,31 @@ export class OwnerTable {
     this.#withToken = undefined;
     this.#withoutToken = this.#newWithoutToken();
     this.#flights = new Map();
-    this.#failing = { withoutToken: new Set(), withToken: new Set() };
+    this.#forgetTrouble();
     this.#resumed = new Set();
     return flights;
   }
 
   /** A failing owner keeps its place in the order for as long as it stays with, or without, a token. */
-  #noteFailure(slot: Slot): void {
+  #noteTrouble(slot: Slot): void {
+    this.rejected.note(slot);
     const { withoutToken, withToken } = this.#failing;
     const [now, other] = slot.held ? [withToken, withoutToken] : [withoutToken, withToken];
     other.delete(slot);
-    if (troubleOf(slot)) now.add(slot);
+    if (slot.history.failure) now.add(slot);
     else now.delete(slot);
   }
 
-  #removeFailure(slot: Slot): void {
+  #removeTrouble(slot: Slot): void {
+    this.rejected.delete(slot);
     this.#failing.withoutToken.delete(slot);
     this.#failing.withToken.delete(slot);
     this.#resumed.delete(slot);
+  }
+
+  #forgetTrouble(): void {
+    this.rejected = new RejectedOwners();
+    this.#failing = { withoutToken: new Set(), withToken: new Set() };
   }
 }
 

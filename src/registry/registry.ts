@@ -177,7 +177,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     return ownerState(slot, now, this.#conditions(this.#owners.flightOf(accessKey), now));
   }
 
-  /** Owners that fail, the worst first, then those in use. Takes time by what it returns, not by `maxOwners`. */
+  /** Owners that fail, the worst first, then those whose tokens the API rejects, then those in use. Takes time by what it returns, not by `maxOwners`. */
   owners(options: OwnersOptions = {}): OwnerReport[] {
     const now = this.#time.now();
     const conditions = ({ accessKey }: Slot) => this.#conditions(this.#owners.flightOf(accessKey), now);

@@ -41,10 +41,10 @@ export interface OwnersOptions {
   /** The most owners to return, 1 to 100,000. Default: 100. */
   limit?: number | undefined;
   /**
-   * `failing`: owners whose last request failed. `working`: the other owners with a token. Default: both, the failing ones
-   * first.
+   * `failing`: owners whose last request failed. `rejected`: owners whose newest tokens the API rejects, see
+   * {@link PauseStats.rejected}. `working`: the other owners with a token. Default: all, in this order.
    */
-  state?: 'failing' | 'working' | undefined;
+  state?: 'failing' | 'rejected' | 'working' | undefined;
 }
 
 /**
@@ -92,7 +92,7 @@ export interface OwnerReport extends OwnerState {
   readonly owner: string;
   /** Epoch ms: when the last issued token was requested, if that is still known. */
   readonly issuedAtMs?: number;
-  /** Why the owner fails; absent if its last request succeeded. */
+  /** Why its last request failed, or else that the API rejected its tokens in a row; absent if neither. */
   readonly failure?: OwnerFailure;
 }
 
@@ -130,11 +130,20 @@ export interface PauseStat {
  * ```
  */
 export interface PauseStats {
-  /**
-   * Owners whose last request failed, for a reason of their own, or whose tokens the API rejected one after the other. One whose
-   * pause has ended counts until it succeeds.
-   */
+  /** Owners whose last request failed, for a reason of their own. One whose pause has ended counts until it succeeds. */
   owners: number;
+  /**
+   * Owners whose newest tokens the API rejects although they replaced rejected ones; absent while there are none. Many at
+   * once: the API fails. They get a token nevertheless, so that no call of theirs is refused. An owner counts until a call
+   * is accepted; or, because then nothing more is known, until nobody has reported a rejection in the ten seconds after its
+   * token was to be kept.
+   */
+  rejected?: {
+    /** How many. */
+    readonly owners: number;
+    /** Epoch ms: since when the first of them. */
+    readonly sinceMs: number;
+  };
   /** The client's pause, which stops all requests; absent while its circuit is closed. */
   client?: PauseStat;
   /** The endpoint's pause, which stops all requests; absent while its circuit is closed. */
@@ -201,12 +210,15 @@ export function ownerState(slot: Slot, now: Instant, conditions: Conditions): Ow
 
 const OWNERS_OPTIONS: OptionRules<OwnersOptions> = {
   limit: integer(1, 100_000, 100),
-  state: { passes: (value) => value === 'failing' || value === 'working', expected: '`failing` or `working`' },
+  state: {
+    passes: (value) => ['failing', 'rejected', 'working'].includes(value as string),
+    expected: '`failing`, `rejected` or `working`',
+  },
 };
 
 /**
- * The owners that fail, the longest failing first, those without a token before those with one; then the others with a
- * token, the most recently used first.
+ * The owners that fail, the longest failing first, those without a token before those with one; then those whose tokens the
+ * API rejects; then the others with a token, the most recently used first.
  *
  * @param conditions what else a decision about an owner depends on.
  * @param failingSinceMs when an owner's outage began, on the monotonic clock.
@@ -219,16 +231,21 @@ export function ownerReports(
   failingSinceMs: (slot: Slot) => number | undefined,
 ): OwnerReport[] {
   const { limit, state } = checkOptions('owners', given, OWNERS_OPTIONS) as OwnersOptions & { limit: number };
-  const slots: Slot[] = [];
-  if (state !== 'working') take(owners.failing(), limit, slots);
-  if (state !== 'failing') take(owners.working(), limit, slots);
+  const nowMs = now.monotonicMs;
+  const lists = {
+    failing: owners.failing(),
+    rejected: owners.rejected.rejected(nowMs),
+    working: owners.working(nowMs),
+  };
+  const slots = new Set<Slot>();
+  for (const list of state ? [lists[state]] : Object.values(lists)) take(list, limit, slots);
   // Only now, because a label is computed by the user's function, which may call the registry.
-  return slots.map((slot) => ownerReport(slot, now, conditions(slot), failingSinceMs(slot)));
+  return [...slots].map((slot) => ownerReport(slot, now, conditions(slot), failingSinceMs(slot)));
 }
 
-function take(from: Iterable<Slot>, limit: number, into: Slot[]): void {
-  if (into.length === limit) return;
-  for (const slot of from) if (into.push(slot) === limit) return;
+function take(from: Iterable<Slot>, limit: number, into: Set<Slot>): void {
+  if (into.size === limit) return;
+  for (const slot of from) if (into.add(slot).size === limit) return;
 }
 
 function ownerReport(slot: Slot, now: Instant, conditions: Conditions, sinceMs: number | undefined): OwnerReport {
@@ -253,7 +270,7 @@ function failureOf(slot: Slot, now: Instant, sinceMs: number | undefined): Owner
     message,
     ...(status !== undefined && { status }),
     ...(oauthError !== undefined && { oauthError }),
-    sinceMs: sinceMs === undefined ? failedAtMs : now.wallMs - (now.monotonicMs - sinceMs),
+    sinceMs: sinceMs === undefined ? failedAtMs : pastOnWallClock(sinceMs, now),
     failedAtMs,
     failures,
     retryAtMs: onWallClock(retryAtMonotonicMs, now),
@@ -271,7 +288,7 @@ export function registryStats(
   const { waiting, scheduler } = requests;
   const { queue, canaries, health } = scheduler;
   const { inFlight, queued, lists } = queue;
-  const pauses = { owners: owners.failingCount, ...circuitStat(health.blame, now) };
+  const pauses = { owners: owners.failingCount, ...rejectedStat(owners, now), ...circuitStat(health.blame, now) };
   return {
     owners: size,
     usable,
@@ -285,6 +302,13 @@ export function registryStats(
     canaries,
     pauses,
   };
+}
+
+const pastOnWallClock = (monotonicMs: number, now: Instant): number => now.wallMs - (now.monotonicMs - monotonicMs);
+
+function rejectedStat({ rejected }: OwnerTable, now: Instant): Pick<PauseStats, 'rejected'> {
+  const stat = rejected.stat(now.monotonicMs);
+  return stat ? { rejected: { owners: stat.owners, sinceMs: pastOnWallClock(stat.sinceMs, now) } } : {};
 }
 
 /** The open circuit, by its scope. */

@@ -239,7 +239,7 @@ it('the stream of the live view begins with the replica and the owners in use, a
   expect(first).toMatchObject({
     nowMs: clock.now(),
     replica: { pid: process.pid, node: process.version, startedAtMs: Math.round(performance.timeOrigin) },
-    registries: [{ name: 'default', stats: registry.stats(), failing: [] }],
+    registries: [{ name: 'default', stats: registry.stats(), failing: [], rejected: [] }],
     working: { default: [{ owner: 'KEY-1', phase: 'fresh', issuedAtMs: clock.now() }] },
     requests: [],
   });
@@ -277,6 +277,24 @@ it('the stream of the live view shows in its next frame which of 10,000 owners f
   const failure = { code: 'owner_refused', message: 'revoked', status: 400, failures: 1, retryAtMs };
   expect(registries[0]?.failing).toMatchObject([{ owner: 'KEY-5000', phase: 'backing-off', failure }]);
   expect(requests).toMatchObject([{ owner: 'KEY-5000', code: 'owner_refused', status: 400 }]);
+  await frames.close();
+});
+
+it('the stream of the live view counts all owners whose tokens the API rejects, and lists fifty of them apart from those that fail', async () => {
+  const { view, registry, clock } = viewed();
+  const since = clock.now();
+  for (const accessKey of [...keys(60), ...keys(60)]) registry.reject(accessKey, await registry.getToken(accessKey));
+  const frames = await Frames.of(view);
+  const [shown] = (await frames.next()).registries;
+  expect(shown).toMatchObject({
+    failing: [],
+    stats: { pauses: { owners: 0, rejected: { owners: 60, sinceMs: since } } },
+  });
+  expect(shown?.rejected).toHaveLength(50);
+  expect(shown?.rejected[0]).toMatchObject({ owner: 'KEY-1', phase: 'fresh', failure: { code: 'token_rejected' } });
+  for (const accessKey of keys(60)) registry.accept(accessKey, await registry.getToken(accessKey));
+  clock.advance(500);
+  expect((await frames.next()).registries).toMatchObject([{ rejected: [], stats: { pauses: { owners: 0 } } }]);
   await frames.close();
 });
 

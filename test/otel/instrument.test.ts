@@ -118,7 +118,7 @@ describe('metrics', () => {
 
     expect(await series('owner_token.request.duration')).toEqual({ absent: 2, 'absent owner_refused': 1 });
     expect(await series('owner_token.request.queue.duration')).toEqual({ absent: 3 });
-    expect(await series('owner_token.owners')).toEqual({ held: 3, usable: 1, paused: 1 });
+    expect(await series('owner_token.owners')).toEqual({ held: 3, usable: 2, paused: 1, rejected: 0 });
     expect(await series('owner_token.lookups')).toEqual({ hit: 2, joined: 1, refused: 1 });
     expect(await series('owner_token.requests')).toEqual({ miss: 3, refresh: 0 });
     expect(await series('owner_token.failures')).toEqual({ '': 1 });
@@ -131,6 +131,15 @@ describe('metrics', () => {
     const { requests } = registry.stats();
     expect(requests).toBe(4);
     expect(await series('owner_token.requests')).not.toMatchObject({ miss: requests });
+  });
+
+  it('metrics report how many owners have tokens that the API rejects, apart from those whose requests fail', async () => {
+    const stop = instrument(registry, { meterProvider, tracerProvider });
+    for (const accessKey of ['a', 'b', 'a', 'b']) registry.reject(accessKey, await registry.getToken(accessKey));
+    expect(await series('owner_token.owners')).toMatchObject({ usable: 2, paused: 0, rejected: 2 });
+    registry.accept('a', await registry.getToken('a'));
+    expect(await series('owner_token.owners')).toMatchObject({ rejected: 1 });
+    stop();
   });
 
   it('metrics distinguish refreshes from requests of calls that found no usable token', async () => {

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
+import type { OwnerTokenRegistry } from '../../src/index.ts';
 import type { AccessToken } from '../../src/token.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { errorOf, keys, scripted } from '../helpers/registries.ts';
@@ -81,14 +82,18 @@ it('the list of owners keeps a failing owner while its next request is in flight
   expect(registry.owners({ state: 'failing' })).toEqual([]);
 });
 
-it('the list of owners shows an owner whose tokens are rejected in a row as failing, since the first that was kept', async () => {
+it('the list of owners shows an owner whose tokens the API rejects apart from those that fail, since the first that was kept', async () => {
   const { registry, clock } = withDead();
   const rejectNext = async () => registry.reject('key-1', await registry.getToken('key-1'));
   expect([await rejectNext(), await rejectNext()]).toEqual([true, false]);
   const sinceMs = clock.now();
   const token = registry.peek('key-1');
   const untilMs = sinceMs + 10_000;
-  expect(registry.owners()[0]).toMatchObject({
+  expect(registry.owners({ state: 'failing' })).toEqual([]);
+  expect(registry.stats().pauses).toEqual({ owners: 0, rejected: { owners: 1, sinceMs } });
+  const [report] = registry.owners({ state: 'rejected' });
+  expect(registry.owners()).toEqual([report]);
+  expect(report).toMatchObject({
     phase: 'fresh',
     code: 'token_rejected',
     retryAtMs: untilMs,
@@ -97,8 +102,67 @@ it('the list of owners shows an owner whose tokens are rejected in a row as fail
   clock.advance(10_000);
   expect([registry.reject('key-1', token as AccessToken), await rejectNext()]).toEqual([true, false]);
   expect(registry.owners()[0]?.failure).toMatchObject({ failures: 2, sinceMs, retryAtMs: untilMs + 20_000 });
+  expect(registry.stats().pauses.rejected).toEqual({ owners: 1, sinceMs });
   registry.accept('key-1', registry.peek('key-1') as AccessToken);
-  expect(registry.owners({ state: 'failing' })).not.toContainEqual(expect.objectContaining({ code: 'token_rejected' }));
+  expect(registry.stats().pauses).toEqual({ owners: 0 });
+  expect(registry.owners({ state: 'rejected' })).toEqual([]);
+  expect(registry.owners({ state: 'working' })).toMatchObject([{ owner: 'OWNER 1' }]);
+});
+
+it('an owner whose tokens the API rejects and whose next request fails counts as both, and is listed once', async () => {
+  const { registry, clock, source } = withDead();
+  await registry.getToken('key-2');
+  const rejectNext = async () => registry.reject('key-1', await registry.getToken('key-1'));
+  await rejectNext();
+  await rejectNext();
+  clock.advance(10_000);
+  source.script((call) => call.fail(refused()));
+  await rejectNext();
+  await registry.getToken('key-1');
+  expect(registry.stats().pauses).toMatchObject({ owners: 1, rejected: { owners: 1 } });
+  const names = (state?: 'failing' | 'rejected' | 'working') => registry.owners({ state }).map(({ owner }) => owner);
+  expect([names(), names('failing'), names('rejected'), names('working')]).toEqual([
+    ['OWNER 1', 'OWNER 2'],
+    ['OWNER 1'],
+    ['OWNER 1'],
+    ['OWNER 2'],
+  ]);
+});
+
+it.each<[string, (registry: OwnerTokenRegistry) => unknown]>([
+  ['that are resumed', (registry) => registry.resume()],
+  ['one of which is resumed', (registry) => registry.resume('key-1')],
+  ['that are forgotten', (registry) => registry.forgetAll()],
+  ['one of which is forgotten', (registry) => registry.forget('key-1')],
+  ['one of which is evicted', (registry) => registry.getToken('key-3')],
+])('owners whose tokens the API rejects, %s, no longer count', async (what, end) => {
+  const { registry, clock } = scripted({ maxOwners: 2 }, ScriptedSource.answering());
+  for (const accessKey of ['key-1', 'key-2', 'key-1', 'key-2']) {
+    registry.reject(accessKey, await registry.getToken(accessKey));
+  }
+  expect(registry.stats().pauses.rejected?.owners).toBe(2);
+  await end(registry);
+  const left = what.startsWith('one') ? 1 : 0;
+  expect(registry.stats().pauses.rejected?.owners ?? 0).toBe(left);
+  await settle();
+  clock.advance(1);
+  expect([registry.stats().pauses.rejected?.owners ?? 0, registry.owners({ state: 'rejected' }).length]).toEqual([
+    left,
+    left,
+  ]);
+});
+
+it('`resume` has the next call request a token even for an owner that no longer counts as rejected', async () => {
+  const { registry, clock, source } = scripted({}, ScriptedSource.answering());
+  const reject = async () => registry.reject('key-1', await registry.getToken('key-1'));
+  await reject();
+  await reject();
+  clock.advance(60_000);
+  expect([registry.stats().pauses.rejected, registry.owners({ state: 'working' }).length]).toEqual([undefined, 1]);
+  registry.resume();
+  await settle();
+  await registry.getToken('key-1');
+  expect(source.calls).toHaveLength(3);
 });
 
 it('the list of owners takes time in proportion to its length: no other owner is fingerprinted', async () => {
@@ -120,6 +184,6 @@ it('the list of owners refuses a limit or a state that it does not know', () => 
     }
   };
   expect(problemOf({ limit: 0 })).toContain('limit: expected an integer from 1 to 100000');
-  expect(problemOf({ state: 'broken' })).toContain('state: expected `failing` or `working`');
+  expect(problemOf({ state: 'broken' })).toContain('state: expected `failing`, `rejected` or `working`');
   expect(problemOf({ limits: 1 })).toContain('limits: unknown option; expected one of limit, state');
 });

@@ -158,6 +158,25 @@ describe.skipIf(skipsBrowser)('in Chromium', { timeout: 60_000 }, () => {
     expect(await seriousViolations(page)).toEqual([]);
   });
 
+  it('the live view shows an outage of the API as one fact, and its end', async () => {
+    const { registry } = await registryOf(60);
+    await show(registry);
+    expect(await textOf(figure('Owners the API rejects'))).toMatch(/^0\s+none/);
+    for (const accessKey of [...keys(60), ...keys(60)]) registry.reject(accessKey, await registry.getToken(accessKey));
+    await page.getByRole('heading', { name: 'The API rejects the tokens of 60 owners' }).waitFor();
+    await shows(() => textOf(figure('Owners the API rejects'))).toMatch(/^60[\s▲]+the first for \d+ s/);
+    await shows(() => textOf(figure('Failing owners'))).toMatch(/^0\s+none/);
+    await page.getByText('No token request fails.').waitFor();
+    const rejected = page.getByRole('region', { name: 'Owners whose tokens the API rejects' }).locator('tbody tr');
+    await shows(() => rejected.count()).toBe(50);
+    expect(await textOf(rejected.first())).toMatch(/customer 1\s.*rejected, but given out.*token_rejected/s);
+    await page.getByText('50 of 60. The search finds the others.').waitFor();
+    expect(await seriousViolations(page)).toEqual([]);
+    for (const accessKey of keys(60)) registry.accept(accessKey, await registry.getToken(accessKey));
+    await page.getByText('None: no owner fails.').waitFor();
+    await shows(() => page.getByText('The API rejects').count()).toBe(0);
+  });
+
   it('the live view connects again by itself, and says that the process has restarted', async () => {
     const { registry } = await registryOf(1);
     const port = await show(registry);

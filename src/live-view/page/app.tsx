@@ -44,6 +44,7 @@ export function App({ connection, version }: { connection: Connection; version: 
         {registry ? (
           <div class="live">
             <Figures model={model} registry={registry} nowMs={nowMs} />
+            <Rejected registry={registry} nowMs={nowMs} />
             <Failing registry={registry} nowMs={nowMs} />
             <Find wanted={wanted} nowMs={nowMs} registry={registry.name} onWant={want} accessKeys={model.accessKeys} />
             <Lanes
@@ -77,7 +78,7 @@ function Registries(props: {
       {registries.map(({ name, stats: { pauses } }) => (
         <button key={name} type="button" aria-pressed={name === chosen} onClick={() => onChoose(name)}>
           {name}
-          {(pauses.owners > 0 || pauses.client || pauses.endpoint) && (
+          {(pauses.owners > 0 || pauses.rejected || pauses.client || pauses.endpoint) && (
             <span role="img" aria-label=", fails">
               {' '}
               ▲
@@ -90,18 +91,40 @@ function Registries(props: {
 }
 
 function Failing({ registry: { failing, stats }, nowMs }: { registry: RegistryView; nowMs: number }) {
-  const all = stats.pauses.owners;
+  const { owners: all, rejected } = stats.pauses;
+  const none = rejected ? 'No token request fails.' : 'None: no owner fails.';
   return (
     <section aria-labelledby="failing-heading">
       <h2 id="failing-heading">Owners that need attention</h2>
       {failing.length === 0 ? (
-        <p class="empty">{stats.owners === 0 ? 'No owner has asked for a token yet.' : 'None: no owner fails.'}</p>
+        <p class="empty">{stats.owners === 0 ? 'No owner has asked for a token yet.' : none}</p>
       ) : (
         <OwnersTable label="Owners that need attention, worst first" owners={failing} nowMs={nowMs} />
       )}
       {all > failing.length && (
         <p class="hint">
           The first {failing.length} of {countWord(all)}. The search finds the others.
+        </p>
+      )}
+    </section>
+  );
+}
+
+/** An outage of the API is one fact, however many owners it concerns. Not on the page while there is none. */
+function Rejected({ registry: { rejected, stats }, nowMs }: { registry: RegistryView; nowMs: number }) {
+  const stat = stats.pauses.rejected;
+  if (!stat) return null;
+  return (
+    <section aria-labelledby="rejected-heading">
+      <h2 id="rejected-heading">The API rejects the tokens of {plural(stat.owners, 'owner')}</h2>
+      <p class="hint">
+        New tokens too: these owners have lost their access to the API, or, if they are many, the API itself fails.
+        Calls still get a token.
+      </p>
+      <OwnersTable label="Owners whose tokens the API rejects" owners={rejected} nowMs={nowMs} />
+      {stat.owners > rejected.length && (
+        <p class="hint">
+          {countWord(rejected.length)} of {countWord(stat.owners)}. The search finds the others.
         </p>
       )}
     </section>

@@ -2,7 +2,7 @@ import { Figure } from '../../picture/parts.tsx';
 import { countWord, plural, spanWord } from '../../picture/words.ts';
 import type { RegistryView } from '../frames.ts';
 import type { Model } from './model.ts';
-import { whenWord } from './owners-table.tsx';
+import { agoWord, whenWord } from './owners-table.tsx';
 
 /** The first look: who works, who does not, and whose fault it is. */
 export function Figures({ model, registry, nowMs }: { model: Model; registry: RegistryView; nowMs: number }) {
@@ -10,7 +10,7 @@ export function Figures({ model, registry, nowMs }: { model: Model; registry: Re
   const { pauses } = stats;
   const rates = model.rates(registry.name);
   const latency = model.latency(registry.name);
-  const without = failing.filter(({ phase }) => phase !== 'fresh' && phase !== 'refresh-due').length;
+  const without = failing.filter(({ phase }) => !LIVE.includes(phase)).length;
   const room = [stats.slow > 0 && `${stats.slow} slow`, `${countWord(stats.queued)} queued`];
   const failingHint = pauses.owners > 0 ? `${countWord(without)} of them without a token` : 'none';
   const latencyHint = latency && `half within ${spanWord(latency.p50)}, 95% within ${spanWord(latency.p95)}`;
@@ -30,6 +30,12 @@ export function Figures({ model, registry, nowMs }: { model: Model; registry: Re
       />
       <Circuit word="Client" pause={pauses.client} nowMs={nowMs} />
       <Circuit word="Endpoint" pause={pauses.endpoint} nowMs={nowMs} />
+      <Figure
+        word="Owners the API rejects"
+        value={countWord(pauses.rejected?.owners ?? 0)}
+        tone={pauses.rejected && 'alarm'}
+        hint={pauses.rejected ? `the first for ${agoWord(pauses.rejected.sinceMs, nowMs)}` : 'none'}
+      />
       <Figure
         word="Token requests"
         value={rateWord(rates?.requests)}
@@ -55,6 +61,9 @@ function Circuit({ word, pause, nowMs }: { word: string; pause: Pause; nowMs: nu
   const hint = `${pause.code}, ${plural(pause.failures, 'failure')} in a row; ${next}`;
   return <Figure word={word} value="fails" tone="alarm" hint={hint} />;
 }
+
+/** With a token that has not ended. */
+const LIVE: readonly string[] = ['fresh', 'refresh-due', 'rejected'];
 
 const rateWord = (perSecond: number | undefined): string =>
   perSecond === undefined ? '–' : perSecond < 10 ? perSecond.toFixed(1) : countWord(Math.round(perSecond));

@@ -40,22 +40,24 @@ function OwnerRow({ report, nowMs }: { report: OwnerReport; nowMs: number }) {
 }
 
 const PHASES = {
+  rejected: 'rejected; the next call requests another',
   requesting: 'requested now',
   'backing-off': 'none',
   expired: 'expired; the next call requests one',
   empty: 'none yet',
 } as const;
 
-function Token({ report: { phase, expiresAtMs }, nowMs }: { report: OwnerReport; nowMs: number }) {
+function Token({ report: { phase, expiresAtMs, failure }, nowMs }: { report: OwnerReport; nowMs: number }) {
   if (phase !== 'fresh' && phase !== 'refresh-due')
     return <Status good={phase === 'requesting'}>{PHASES[phase]}</Status>;
+  if (failure?.code === 'token_rejected') return <Status good={false}>rejected, but given out</Status>;
   // Infinity is null in JSON.
   return <TokenStatus endMs={expiresAtMs ?? Infinity} nowMs={nowMs} none="expired" />;
 }
 
 const wholeSeconds = (ms: number) => spanWord(Math.max(1, Math.round(ms / 1000)) * 1000);
 
-const agoWord = (atMs: number, nowMs: number): string => wholeSeconds(nowMs - atMs);
+export const agoWord = (atMs: number, nowMs: number): string => wholeSeconds(nowMs - atMs);
 
 /** When a request may start: one starts with a call, not by itself. */
 export const whenWord = (atMs: number, nowMs: number): string =>

@@ -8,7 +8,7 @@ const REPLICA: Replica = { id: 'a', host: 'pod-1', pid: 7, startedAtMs: NOW - 60
 
 const registryWith = (stats = {}): RegistryView => {
   const none = { hits: 0, joined: 0, requests: 0, refreshes: 0, refused: { owner: 0, client: 0, endpoint: 0 } };
-  return { name: 'crm', stats: { ...none, ...stats } as RegistryView['stats'], failing: [] };
+  return { name: 'crm', stats: { ...none, ...stats } as RegistryView['stats'], failing: [], rejected: [] };
 };
 
 const frame = (changes: Partial<Frame> = {}): Frame => {
