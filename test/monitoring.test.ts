@@ -56,7 +56,9 @@ function seriesIn(scraped: string): Series[] {
 
 /** The selectors of a PromQL query, each as a test of a series. */
 function selectorsIn(query: string): [text: string, matches: (series: Series) => boolean][] {
-  const found = query.replace(/\bby \([^)]*\)/g, '').matchAll(/(\bowner_token_\w+)?\{([^}]*)\}|\b(owner_token_\w+)/g);
+  const found = query
+    .replace(/\b(?:by|ignoring) \([^)]*\)/g, '')
+    .matchAll(/(\bowner_token_\w+)?\{([^}]*)\}|\b(owner_token_\w+)/g);
   return [...found].map(([text, name, matchers = '', bare]) => {
     const conditions = [...matchers.matchAll(/(\w+)(=~|!~|!=|=)"([^"]*)"/g)].map(
       ([, label = '', operator = '', value = '']) => {
