@@ -89,7 +89,7 @@ it('the list of owners shows an owner whose tokens the API rejects apart from th
   const sinceMs = clock.now();
   const token = registry.peek('key-1');
   const untilMs = sinceMs + 10_000;
-  expect(registry.owners({ state: 'failing' })).toEqual([]);
+  for (const state of ['failing', 'working'] as const) expect(registry.owners({ state })).toEqual([]);
   expect(registry.stats().pauses).toEqual({ owners: 0, rejected: { owners: 1, sinceMs } });
   const [report] = registry.owners({ state: 'rejected' });
   expect(registry.owners()).toEqual([report]);
@@ -150,6 +150,18 @@ it.each<[string, (registry: OwnerTokenRegistry) => unknown]>([
     left,
     left,
   ]);
+});
+
+it('`resume` ends the count of an owner whose token is being replaced for the second time', async () => {
+  const { registry, clock } = scripted({}, ScriptedSource.answering());
+  const reject = async () => registry.reject('key-1', await registry.getToken('key-1'));
+  await reject();
+  await reject();
+  clock.advance(10_000);
+  await reject();
+  expect(registry.stats().pauses.rejected?.owners).toBe(1);
+  registry.resume('key-1');
+  expect(registry.stats().pauses).toEqual({ owners: 0 });
 });
 
 it('`resume` has the next call request a token even for an owner that no longer counts as rejected', async () => {
