@@ -15,7 +15,7 @@ import type { Clock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { type IssuedToken, readIssued, type TokenRequest, type TokenSource } from '../token.ts';
 import type { SharingDiagnostics } from './diagnostics.ts';
-import type { KnownTokens } from './known-tokens.ts';
+import { type KnownTokens, unwanted } from './known-tokens.ts';
 import type { Names } from './names.ts';
 import type { Pace, Turn } from './pace.ts';
 import { ACQUIRE, PUBLISH, RELEASE } from './record-scripts.ts';
@@ -79,6 +79,8 @@ export class SharedCall {
     this.#name = name;
     this.#accessKey = accessKey;
     this.#request = request;
+    // News of the owner counts from now on.
+    sharing.known.remember(name, accessKey);
     this.#watch = sharing.wakeups.watch(name, request.signal);
     this.#startedMs = sharing.clock.monotonic();
     this.#heardMs = this.#startedMs;
@@ -99,7 +101,7 @@ export class SharedCall {
 
   /** Returns undefined if the record must be read again. */
   async #read(): Promise<IssuedToken | undefined> {
-    const { clock, counts, sealer, known } = this.#sharing;
+    const { clock, counts, sealer } = this.#sharing;
     const [readAtMs, askedAtMs] = [clock.monotonic(), clock.now()];
     const [what, now, first = '', second = ''] = (await this.#acquire()) ?? [];
     if (what !== undefined) {
@@ -115,7 +117,6 @@ export class SharedCall {
         const error = openFailure(sealer, sealContext('failure', this.#name, this.#followed), first);
         this.#followed = 0;
         if (!error) return undefined;
-        known.remember(this.#name, this.#accessKey);
         counts.refused++;
         throw error;
       }
@@ -144,22 +145,23 @@ export class SharedCall {
 
   /**
    * The stored token as this replica's registry is to receive it. Undefined if it cannot be decrypted, was rejected
-   * here, is the one that a refresh is to replace, or has no life left for this replica.
+   * in the meantime, is the one to replace, or has no life left for this replica.
    *
    * @param askedAtMs this replica's wall clock before it read the record.
    */
   #share(nowUs: number, generation: number, sealed: string, askedAtMs: number): IssuedToken | undefined {
     const { sealer, known, link, clock, counts, diagnostics } = this.#sharing;
-    const [name, { reason, held, rejected }] = [this.#name, this.#request];
+    const name = this.#name;
     this.#avoid = Math.max(this.#avoid, generation);
     const shared = openToken(sealer, sealContext('token', name, generation), sealed);
     if (!shared) return void diagnostics.unreadable();
     const { token, requestedAtUs } = shared;
     const knownAs = known.generationOf(name, token);
     known.remember(name, this.#accessKey, token, generation);
-    // The service may have answered another replica's refresh with the same token, and would do the same for ours.
-    const isToReplace = reason === 'refresh' && token === held?.value && !(knownAs > 0 && knownAs < generation);
-    if (token === rejected?.value || isToReplace) return undefined;
+    // The service may have answered another replica's request with the same token, and would do the same for ours.
+    const isReissued = knownAs > 0 && knownAs < generation;
+    const isToReplace = token === unwanted(this.#request)?.value && !isReissued;
+    if (isToReplace || known.isRejected(name, generation)) return undefined;
     const ageMs = (Math.max(nowUs, link.time.at(clock.monotonic())) - requestedAtUs) / 1000;
     try {
       const at = { ageMs, askedAtMs, nowMs: clock.now() };
@@ -199,7 +201,6 @@ export class SharedCall {
       this.#publish(issued, generation, sentAtUs, !lease);
       return issued;
     } catch (thrown) {
-      known.remember(this.#name, this.#accessKey);
       // A closing registry concerns no other replica.
       const context = lease && !this.#request.signal.aborted && sealContext('failure', this.#name, lease.generation);
       // Without a lease too: the acquire may have taken effect although its reply was lost.

@@ -40,8 +40,6 @@ export function sealToken(
   request: TokenRequest,
   requestedAtUs: number,
 ) {
-  // The service has issued a rejected token again. Other replicas find that out for themselves.
-  if (token === request.rejected?.value) return undefined;
   try {
     const lifetimeMs = request.lifetimeMs({ token, tokenType, response });
     const own = Object.keys(response).filter((field) => response[field] === token);

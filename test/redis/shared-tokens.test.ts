@@ -7,6 +7,7 @@ import { OwnerTokenError } from '../../src/errors.ts';
 import { fixedLifetime } from '../../src/expiry/policies.ts';
 import { SHARING_EVENTS, type SharingMessage } from '../../src/redis/diagnostics.ts';
 import type { SharedTokensOptions } from '../../src/redis/options.ts';
+import { Names, namingKeyFrom } from '../../src/redis/names.ts';
 import { SharedTokens } from '../../src/redis/shared-tokens.ts';
 import { AccessToken } from '../../src/token.ts';
 import { shortNames } from '../helpers/log-lines.ts';
@@ -165,15 +166,17 @@ describe('rejections', () => {
     expect(again.value?.token).not.toBe(rejected.value);
   });
 
-  it('a rejected token that the service issues again is not shared', async () => {
+  it('a rejected token that the service issues again costs one request for all replicas', async () => {
     const fleet = new ModelFleet(new FleetSource((call) => call.succeed({ token: 'again' })));
-    const { shared } = fleet.replica();
-    await shared.requestToken(KEY, requestOf({ reason: 'rejected', rejected: asToken('again') }));
-    await fleet.replica().registry.getToken(KEY);
+    const all = await holding(fleet, 3);
+    for (const { registry } of all) registry.reject(KEY, 'again');
+    for (const { registry } of all) expect((await registry.getToken(KEY)).value).toBe('again');
+    expect((await fleet.replica().registry.getToken(KEY)).value).toBe('again');
     expect(fleet.source.calls).toHaveLength(2);
+    expect(fleet.source.call(1).request.reason).toBe('rejected');
   });
 
-  it('a token that one replica rejects is no longer served by the others', async () => {
+  it('when one replica replaces a rejected token, the others ask once too, and get what it got', async () => {
     const fleet = new ModelFleet();
     const all = await holding(fleet, 3);
     const [first] = all as [ModelReplica];
@@ -184,6 +187,51 @@ describe('rejections', () => {
     await settle();
     expect(all.map(({ registry }) => registry.peek(KEY)?.value)).toEqual([renewed.value, undefined, undefined]);
     for (const { registry } of all) expect((await registry.getToken(KEY)).value).toBe(renewed.value);
+    expect(fleet.source.calls).toHaveLength(2);
+  });
+
+  it('while no newer token can be had, every replica keeps the rejected one', async () => {
+    const fleet = new ModelFleet();
+    const all = await holding(fleet, 3);
+    const { value } = await (all[0] as ModelReplica).registry.getToken(KEY);
+    fleet.source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down', { status: 503 })));
+    all[0]?.registry.reject(KEY, value);
+    for (const { registry } of all) expect((await asTimePasses(registry.getToken(KEY), fleet.clock)).value).toBe(value);
+    expect(fleet.source.calls.length).toBeLessThanOrEqual(4);
+  });
+
+  it.each([0, 900, 9_000])('a replica that was given a shared token %i ms ago hears of its rejection, and asks for a newer one', async (ms) => {
+    const fleet = new ModelFleet();
+    const all = await holding(fleet, 3);
+    for (const { registry } of all) registry.accept(KEY, await registry.getToken(KEY));
+    for (const { registry } of all) registry.reject(KEY, await registry.getToken(KEY));
+    for (const { registry } of all) expect((await registry.getToken(KEY)).value).toMatch(/^token-2-/);
+    await fleet.pass(ms, 900);
+    // It has held no token that was rejected.
+    const { registry } = fleet.replica();
+    registry.reject(KEY, await registry.getToken(KEY));
+    const renewed = await registry.getToken(KEY);
+    await settle();
+    for (const { registry } of all) expect((await registry.getToken(KEY)).value).toBe(renewed.value);
+    expect(fleet.source.calls).toHaveLength(3);
+  });
+
+  it('a token that was rejected while it was on its way here is not accepted', async () => {
+    const fleet = new ModelFleet();
+    await holding(fleet, 1);
+    const { run } = fleet.model;
+    const late = fleet.replica();
+    fleet.model.run = (...script) => {
+      const reply = run.apply(fleet.model, script);
+      if (reply[0] !== 'token') return reply;
+      // The news overtakes the reply.
+      const [name] = [...fleet.model.keys].find(([, record]) => record.has('v')) ?? [''];
+      const names = new Names('otr', namingKeyFrom(SEALING_KEY));
+      fleet.model.tell('otr:3:wake', `${name} ${reply[2]} ${names.proofOf(`${reply[2]}`, name)}`);
+      fleet.model.run = run;
+      return reply;
+    };
+    expect((await late.registry.getToken(KEY)).value).toMatch(/^token-2-/);
     expect(fleet.source.calls).toHaveLength(2);
   });
 
