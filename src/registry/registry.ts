@@ -62,8 +62,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     this.#outcomes = new CallOutcomes(settings, this.#owners, this.#diagnostics);
     settings.source.listen?.({
       rejected: (accessKey, isToken) => {
-        const held = this.#owners.peek(accessKey)?.held;
-        if (held && isToken(held.value)) this.reject(accessKey, held);
+        const slot = this.#owners.peek(accessKey);
+        if (slot?.held && isToken(slot.held.value)) this.#outcomes.rejected(slot, slot.held, true);
       },
       recovered: (accessKey) => {
         const slot = this.#owners.peek(accessKey);
