@@ -118,7 +118,7 @@ describe('metrics', () => {
 
     expect(await series('owner_token.request.duration')).toEqual({ absent: 2, 'absent owner_refused': 1 });
     expect(await series('owner_token.request.queue.duration')).toEqual({ absent: 3 });
-    expect(await series('owner_token.owners')).toEqual({ held: 3, usable: 1, paused: 1 });
+    expect(await series('owner_token.owners')).toEqual({ held: 3, usable: 2, paused: 1 });
     expect(await series('owner_token.lookups')).toEqual({ hit: 2, joined: 1, refused: 1 });
     expect(await series('owner_token.requests')).toEqual({ miss: 3, refresh: 0 });
     expect(await series('owner_token.failures')).toEqual({ '': 1 });
