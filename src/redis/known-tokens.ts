@@ -66,7 +66,8 @@ export class KnownTokens {
 }
 
 /** The token that the request is to replace. */
-export const unwanted = ({ rejected, held, reason }: TokenRequest) => rejected ?? (reason === 'refresh' ? held : undefined);
+export const unwanted = ({ rejected, held, reason }: TokenRequest) =>
+  rejected ?? (reason === 'refresh' ? held : undefined);
 
 function digestOf(token: string): string {
   return createHash('sha256').update(token).digest('base64url').slice(0, 22);

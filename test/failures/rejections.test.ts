@@ -15,7 +15,11 @@ const old = new AccessToken({
   ...{ issuedAtMs: 0, refreshAtMs: 1, expiresAtMs: 2 },
 });
 
-function reject(state: RejectionState | undefined, nowMs: number, more: { hasAccepts?: boolean; capMs?: number; elsewhere?: boolean } = {}) {
+function reject(
+  state: RejectionState | undefined,
+  nowMs: number,
+  more: { hasAccepts?: boolean; capMs?: number; elsewhere?: boolean } = {},
+) {
   const slot = { owner: 'owner_x' };
   return afterRejection(state, { now: at(nowMs), ageMs: 7, hasAccepts: true, capMs: CAP_MS, slot, ...more });
 }

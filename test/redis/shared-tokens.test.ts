@@ -6,8 +6,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { fixedLifetime } from '../../src/expiry/policies.ts';
 import { SHARING_EVENTS, type SharingMessage } from '../../src/redis/diagnostics.ts';
-import type { SharedTokensOptions } from '../../src/redis/options.ts';
 import { Names, namingKeyFrom } from '../../src/redis/names.ts';
+import type { SharedTokensOptions } from '../../src/redis/options.ts';
 import { SharedTokens } from '../../src/redis/shared-tokens.ts';
 import { AccessToken } from '../../src/token.ts';
 import { shortNames } from '../helpers/log-lines.ts';
@@ -200,21 +200,24 @@ describe('rejections', () => {
     expect(fleet.source.calls.length).toBeLessThanOrEqual(4);
   });
 
-  it.each([0, 900, 9_000])('a replica that was given a shared token %i ms ago hears of its rejection, and asks for a newer one', async (ms) => {
-    const fleet = new ModelFleet();
-    const all = await holding(fleet, 3);
-    for (const { registry } of all) registry.accept(KEY, await registry.getToken(KEY));
-    for (const { registry } of all) registry.reject(KEY, await registry.getToken(KEY));
-    for (const { registry } of all) expect((await registry.getToken(KEY)).value).toMatch(/^token-2-/);
-    await fleet.pass(ms, 900);
-    // It has held no token that was rejected.
-    const { registry } = fleet.replica();
-    registry.reject(KEY, await registry.getToken(KEY));
-    const renewed = await registry.getToken(KEY);
-    await settle();
-    for (const { registry } of all) expect((await registry.getToken(KEY)).value).toBe(renewed.value);
-    expect(fleet.source.calls).toHaveLength(3);
-  });
+  it.each([0, 900, 9_000])(
+    'a replica that was given a shared token %i ms ago hears of its rejection, and asks for a newer one',
+    async (ms) => {
+      const fleet = new ModelFleet();
+      const all = await holding(fleet, 3);
+      for (const { registry } of all) registry.accept(KEY, await registry.getToken(KEY));
+      for (const { registry } of all) registry.reject(KEY, await registry.getToken(KEY));
+      for (const { registry } of all) expect((await registry.getToken(KEY)).value).toMatch(/^token-2-/);
+      await fleet.pass(ms, 900);
+      // It has held no token that was rejected.
+      const { registry } = fleet.replica();
+      registry.reject(KEY, await registry.getToken(KEY));
+      const renewed = await registry.getToken(KEY);
+      await settle();
+      for (const { registry } of all) expect((await registry.getToken(KEY)).value).toBe(renewed.value);
+      expect(fleet.source.calls).toHaveLength(3);
+    },
+  );
 
   it('a token that was rejected while it was on its way here is not accepted', async () => {
     const fleet = new ModelFleet();
