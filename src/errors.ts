@@ -65,6 +65,7 @@ export const ERRORS: Readonly<Record<OwnerTokenErrorCode, CodeFacts>> = Object.f
   endpoint_unavailable: facts({ escalatesTo: 'endpoint', retryable: true, followsScope: true }),
   invalid_response: facts({ escalatesTo: 'endpoint', retryable: true, followsScope: true }),
   redirect_refused: facts({ escalatesTo: 'endpoint' }),
+  // Reported while a rejected token is kept; no call fails with it.
   token_rejected: facts({ escalatesTo: 'owner', retryable: true }),
   source_failed: facts({ escalatesTo: 'client', retryable: true }),
   queue_full: facts({ retryable: true }),
