@@ -22,14 +22,19 @@ export class KnownTokens {
   /** By the name of the owner's record; the least recently stored first. */
   readonly #known = new Map<string, Known>();
 
-  /** @param token empty, with a generation of 0, for an owner without a token yet. */
-  remember(name: string, accessKey: string, token = '', generation = 0): void {
+  /**
+   * @param token empty, with a generation of 0, for an owner without a token yet.
+   * @returns whether the token is known to be rejected.
+   */
+  remember(name: string, accessKey: string, token = '', generation = 0): boolean {
     const before = this.#known.get(name);
-    if (token === '' && before) return;
+    const rejected = before?.rejected ?? 0;
+    if (token === '' && before) return false;
     this.#known.delete(name);
-    this.#known.set(name, { accessKey, digest: digestOf(token), generation, rejected: before?.rejected ?? 0 });
+    this.#known.set(name, { accessKey, digest: digestOf(token), generation, rejected });
     const [oldest = name] = this.#known.keys();
     if (this.#known.size > MAX_KNOWN) this.#known.delete(oldest);
+    return generation <= rejected;
   }
 
   /** 0 if it is unknown. */
@@ -49,11 +54,6 @@ export class KnownTokens {
   /** Undefined for an owner that was never requested here. */
   accessKeyOf(name: string): string | undefined {
     return this.#known.get(name)?.accessKey;
-  }
-
-  /** Whether a replica reported this generation, or a newer one, as rejected. */
-  isRejected(name: string, generation: number): boolean {
-    return generation <= (this.#known.get(name)?.rejected ?? 0);
   }
 
   /** Undefined unless that is its owner's last token here. */

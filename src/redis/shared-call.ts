@@ -157,11 +157,11 @@ export class SharedCall {
     if (!shared) return void diagnostics.unreadable();
     const { token, requestedAtUs } = shared;
     const knownAs = known.generationOf(name, token);
-    known.remember(name, this.#accessKey, token, generation);
+    const isRejected = known.remember(name, this.#accessKey, token, generation);
     // The service may have answered another replica's request with the same token, and would do the same for ours.
     const isReissued = knownAs > 0 && knownAs < generation;
     const isToReplace = token === unwanted(this.#request)?.value && !isReissued;
-    if (isToReplace || known.isRejected(name, generation)) return undefined;
+    if (isToReplace || isRejected) return undefined;
     const ageMs = (Math.max(nowUs, link.time.at(clock.monotonic())) - requestedAtUs) / 1000;
     try {
       const at = { ageMs, askedAtMs, nowMs: clock.now() };

@@ -136,13 +136,17 @@ describe('a 401 never makes getToken fail while a token lives', () => {
   });
 
   it('P1 an accepted call restores a rejected token', async () => {
-    const { registry, source } = scripted({}, ScriptedSource.answering());
+    const { registry, source, clock } = scripted({}, ScriptedSource.answering());
     const token = await registry.getToken('key-1');
     source.script((call) => call.fail(down()));
     registry.reject('key-1', token);
     registry.accept('key-1', await registry.getToken('key-1'));
-    registry.resume('key-1');
-    expect(registry.peek('key-1')).toBeUndefined();
+    source.script((call) => call.succeed());
+    clock.advance(300_000);
+    expect(await registry.getToken('key-1')).toBe(token);
+    expect(source.calls).toHaveLength(2);
+    expect(registry.reject('key-1', token)).toBe(true);
+    expect(await registry.getToken('key-1')).not.toBe(token);
   });
 
   it('P1 an open circuit gives out the rejected token at once', async () => {
@@ -163,7 +167,10 @@ describe('a 401 never makes getToken fail while a token lives', () => {
     'P1 a request that %s: the call gets the rejected token in time',
     async (what) => {
       const options = what === 'hangs' ? {} : { concurrency: 1 };
-      const { registry, source, clock } = scripted({ ...options, requestTimeoutMs: 10_000 }, ScriptedSource.answering());
+      const { registry, source, clock } = scripted(
+        { ...options, requestTimeoutMs: 10_000 },
+        ScriptedSource.answering(),
+      );
       const token = await registry.getToken('key-1');
       source.script(undefined);
       // With a concurrency of one, a second request is sent once the first counts as slow, and no third.
