@@ -113,6 +113,18 @@ export function refusalOf(oauthError: string | undefined): 'owner_refused' | 'cl
   return CLIENT_REFUSALS.includes(oauthError) ? 'client_refused' : undefined;
 }
 
+/** The OAuth error codes that say "later": of RFC 6749 §4.1.2.1, sent with any status, and of RFC 8628. */
+const OUTAGES: readonly unknown[] = ['server_error', 'temporarily_unavailable', 'slow_down'];
+
+/**
+ * Whether an OAuth error code concerns the endpoint's state.
+ *
+ * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-4.1.2.1 RFC 6749 §4.1.2.1}
+ */
+export function isOutage(oauthError: unknown): boolean {
+  return OUTAGES.includes(oauthError);
+}
+
 /**
  * Facts about a failure, for the constructor of {@link OwnerTokenError}.
  *

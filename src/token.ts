@@ -119,10 +119,18 @@ export interface RequestPermit {
 export interface IssuedToken {
   /** The access token itself: a secret of 1 to 16,384 visible ASCII characters. */
   readonly token: string;
-  /** The authentication scheme. `Bearer` when absent. */
+  /**
+   * The authentication scheme. `Bearer` when absent, and for anything but a registered scheme; `present` of `ownerFetch` sends
+   * another one.
+   */
   readonly tokenType?: string | undefined;
   /** Epoch ms just before the request was sent, by the source's clock. Default: by the registry's. */
   readonly requestedAtMs?: number | undefined;
+  /**
+   * Epoch ms by the service's own clock as it answered, such as its `Date` header. Dates that the service states, such as a JWT's
+   * `exp`, count from it. `NaN`, which `Date.parse` returns for a missing header, counts as unknown.
+   */
+  readonly serviceTimeMs?: number | undefined;
   /** The parsed JSON body of the response. */
   readonly response?: Readonly<Record<string, unknown>> | undefined;
 }
@@ -292,7 +300,13 @@ export class AccessToken extends TokenSecret {
 }
 
 const RESPONSE_NAMES = ['access_token', 'token_type'] as const satisfies (keyof TokenResponse)[];
-const ISSUED_NAMES = ['token', 'tokenType', 'requestedAtMs', 'response'] as const satisfies (keyof IssuedToken)[];
+const ISSUED_NAMES = [
+  'token',
+  'tokenType',
+  'requestedAtMs',
+  'serviceTimeMs',
+  'response',
+] as const satisfies (keyof IssuedToken)[];
 
 /** Node's limit for all headers of a request is 16 KiB, so a longer token could not be sent. */
 const MAX_TOKEN_LENGTH = 16_384;
@@ -300,8 +314,18 @@ const MAX_TOKEN_LENGTH = 16_384;
 /** @see {@link https://www.rfc-editor.org/rfc/rfc6749#appendix-A.12 RFC 6749 A.12, access_token = 1*VSCHAR} */
 const VISIBLE_ASCII = /^[\x21-\x7e]+$/;
 
-/** Bounded, because a longer value could be a misplaced secret, and it is logged. The longest registered one has 13 characters. */
-const SCHEME = /^[\w!#$%&'*+.^`|~-]{1,20}$/;
+/**
+ * In lower case.
+ *
+ * @see {@link https://www.iana.org/assignments/http-authschemes/http-authschemes.xhtml}
+ */
+const REGISTERED_SCHEMES: readonly string[] = [
+  ...['basic', 'bearer', 'concealed', 'digest', 'dpop', 'gnap', 'hoba', 'mutual', 'negotiate', 'oauth', 'privatetoken'],
+  ...['scram-sha-1', 'scram-sha-256', 'vapid'],
+];
+
+/** A few words of letters. A value of any other shape could be a misplaced secret. */
+const PRINTABLE_TYPE = /^ ?[a-z]{1,20}([ _:./-][a-z]{1,20}){0,9} ?$/i;
 
 /**
  * Reads the token from a successful token response.
@@ -321,21 +345,39 @@ export function parseTokenResponse(body: unknown): { token: string; tokenType?: 
  */
 export function readIssued(returned: unknown): IssuedToken | { readonly problem: string } {
   if (typeof returned !== 'object' || returned === null) return { problem: 'it is not an object' };
-  const { token, tokenType, requestedAtMs, response } = properties(returned, ISSUED_NAMES);
+  const { token, tokenType, requestedAtMs, serviceTimeMs: serviceTime, response } = properties(returned, ISSUED_NAMES);
   if (typeof token !== 'string') return { problem: 'the token is not a string' };
   if (token === '') return { problem: 'the token is empty' };
   if (token.length > MAX_TOKEN_LENGTH) return { problem: `the token is longer than ${MAX_TOKEN_LENGTH} characters` };
   if (!VISIBLE_ASCII.test(token)) return { problem: 'the token has characters that a header cannot carry' };
-  if (tokenType !== undefined && !(typeof tokenType === 'string' && SCHEME.test(tokenType))) {
-    return { problem: 'the token type is not an authentication scheme' };
-  }
+  if (tokenType !== undefined && typeof tokenType !== 'string') return { problem: 'the token type is not a string' };
   if (requestedAtMs !== undefined && !Number.isFinite(requestedAtMs)) {
     return { problem: 'requestedAtMs is not a finite number' };
   }
-  return { token, tokenType, requestedAtMs, response } as IssuedToken;
+  const serviceTimeMs = Number.isNaN(serviceTime) ? undefined : serviceTime;
+  if (serviceTimeMs !== undefined && !Number.isFinite(serviceTimeMs)) {
+    return { problem: 'serviceTimeMs is not a finite number' };
+  }
+  return { token, tokenType, requestedAtMs, serviceTimeMs, response } as IssuedToken;
 }
 
-/** The scheme to send. Many services answer `bearer` but accept only `Bearer`. */
-export function schemeOf(tokenType: string | undefined): string {
-  return tokenType === undefined || tokenType.toLowerCase() === 'bearer' ? 'Bearer' : tokenType;
+/**
+ * The scheme to send. Many services answer `bearer` but accept only `Bearer`; others answer with something else that is no scheme
+ * of their API, such as `BearerToken`, `jwt-bearer` or a URN.
+ */
+export function schemeOf(tokenType = 'Bearer'): string {
+  const scheme = tokenType.trim();
+  const isKept = REGISTERED_SCHEMES.includes(scheme.toLowerCase()) && scheme.toLowerCase() !== 'bearer';
+  return isKept ? scheme : 'Bearer';
+}
+
+/** Shorter tokens and keys, such as those of tests, occur in ordinary words. */
+const MAX_PLAIN_LENGTH = 5;
+
+/** What a token type that is no registered scheme may be called in a log; undefined for a registered one. */
+export function unregisteredType({ token, tokenType = 'Bearer' }: IssuedToken, accessKey: string): string | undefined {
+  if (tokenType === '' || REGISTERED_SCHEMES.includes(tokenType.toLowerCase())) return undefined;
+  const isEcho = (secret: string) =>
+    secret.includes(tokenType.trim()) || (secret.length > MAX_PLAIN_LENGTH && tokenType.includes(secret));
+  return PRINTABLE_TYPE.test(tokenType) && !isEcho(token) && !isEcho(accessKey) ? tokenType : 'unprintable';
 }

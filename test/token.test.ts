@@ -1,6 +1,13 @@
 import { inspect } from 'node:util';
 import { describe, expect, it, vi } from 'vitest';
-import { AccessToken, type IssuedToken, parseTokenResponse, readIssued } from '../src/token.ts';
+import {
+  AccessToken,
+  type IssuedToken,
+  parseTokenResponse,
+  readIssued,
+  schemeOf,
+  unregisteredType,
+} from '../src/token.ts';
 
 const fields = {
   value: 'canary-7c1d',
@@ -81,17 +88,21 @@ describe('an issued token', () => {
     { token: 'a' },
     { token: `!${'~'.repeat(16_383)}` },
     { token: 'a', tokenType: 'Bearer' },
-    { token: 'a', tokenType: "dpop!#$%&'*+.^_`|~-1" },
-    { token: 'a', tokenType: 'x'.repeat(20) },
+    { token: 'a', tokenType: 'Bearer ' },
     { token: 'a', requestedAtMs: 0 },
     { token: 'a', requestedAtMs: -1.5 },
+    { token: 'a', serviceTimeMs: 1_893_456_000_000 },
   ])('an issued token is good: %#', (issued) => {
     expect(readIssued(issued)).toEqual(issued);
   });
 
   const LINE_BREAK = 'the token has characters that a header cannot carry';
-  const NO_SCHEME = 'the token type is not an authentication scheme';
+  it('an issued token whose service time is NaN is one without', () => {
+    expect(readIssued({ token: 'a', serviceTimeMs: Date.parse('') })).toEqual({ token: 'a' });
+  });
+
   const NO_NUMBER = 'requestedAtMs is not a finite number';
+  const NO_TIME = 'serviceTimeMs is not a finite number';
   it.each([
     [undefined, 'it is not an object'],
     [null, 'it is not an object'],
@@ -106,16 +117,60 @@ describe('an issued token', () => {
     [{ token: 'a\n' }, LINE_BREAK],
     [{ token: 'a\x7f' }, LINE_BREAK],
     [{ token: 'ä' }, LINE_BREAK],
-    [{ token: 'a', tokenType: '' }, NO_SCHEME],
-    [{ token: 'a', tokenType: 'Bearer ' }, NO_SCHEME],
-    [{ token: 'a', tokenType: ' Bearer' }, NO_SCHEME],
-    [{ token: 'a', tokenType: 'x'.repeat(21) }, NO_SCHEME],
-    [{ token: 'a', tokenType: null }, NO_SCHEME],
+    [{ token: 'a', tokenType: null }, 'the token type is not a string'],
     [{ token: 'a', requestedAtMs: Number.NaN }, NO_NUMBER],
     [{ token: 'a', requestedAtMs: Number.POSITIVE_INFINITY }, NO_NUMBER],
     [{ token: 'a', requestedAtMs: '5' }, NO_NUMBER],
+    [{ token: 'a', serviceTimeMs: Number.POSITIVE_INFINITY }, NO_TIME],
+    [{ token: 'a', serviceTimeMs: 'Tue, 01 Jan 2030 00:02:00 GMT' }, NO_TIME],
+    [{ token: 'a', serviceTimeMs: null }, NO_TIME],
   ])('an issued token is refused in words that do not quote it: %#', (issued, problem) => {
     expect(readIssued(issued)).toEqual({ problem });
+  });
+});
+
+describe('a token type', () => {
+  const nameOf = (tokenType: string, token = 'eyJhbGciOi', accessKey = 'key') =>
+    unregisteredType({ token, tokenType }, accessKey);
+
+  it.each(['Basic', 'DPoP', 'dpop', 'Negotiate', 'OAuth', 'PrivateToken', 'SCRAM-SHA-256', 'vapid', 'HOBA'])(
+    'a token type that is a registered scheme is sent as it is: %s',
+    (type) => {
+      expect([schemeOf(type), nameOf(type)]).toEqual([type, undefined]);
+    },
+  );
+
+  it.each([undefined, 'Bearer', 'bearer', 'BEARER', ''])('a token type of %j is Bearer', (type) => {
+    expect([schemeOf(type), type !== undefined && nameOf(type)]).toEqual(['Bearer', type !== undefined && undefined]);
+  });
+
+  it.each([
+    'BearerToken',
+    'bearer token',
+    'Bearer ',
+    ' Bearer',
+    'access_token',
+    'jwt-bearer',
+    'urn:ietf:params:oauth:token-type:access_token',
+    'N_A',
+    'mac',
+  ])('a token type that is no registered scheme is sent as Bearer, and named: %j', (type) => {
+    expect([schemeOf(type), nameOf(type)]).toEqual(['Bearer', type]);
+  });
+
+  it('a token type that is a registered scheme with a blank is sent without it, and named', () => {
+    expect([schemeOf('DPoP '), nameOf('DPoP ')]).toEqual(['DPoP', 'DPoP ']);
+  });
+
+  it.each([
+    ['a line break', 'Bearer\r\nX-Evil: 1'],
+    ['digits, as a secret has', 's3cr3t'],
+    ['a long word', 'x'.repeat(21)],
+    ['the token', 'the opaque token', 'opaque'],
+    ['part of the token', 'abc', 'xabcx'],
+    ['the access key', 'planted words', 'token', 'planted words'],
+  ])('a token type with %s is sent as Bearer, and not named', (_what, type, token?: string, accessKey?: string) => {
+    expect([schemeOf(type), nameOf(type, token, accessKey)]).toEqual(['Bearer', 'unprintable']);
   });
 });
 

@@ -41,7 +41,7 @@ export interface EndpointFailure extends HttpFailure {
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
    */
   readonly errorDescription?: string | undefined;
-  /** `Retry-After` in milliseconds from now, 0 or more. */
+  /** `Retry-After` in milliseconds, 0 or more; a date counts from the response's own `Date`. */
   readonly retryAfterMs?: number | undefined;
   /** The body: parsed JSON, or text. Undefined if it is incomplete. */
   readonly body?: unknown;
@@ -60,6 +60,8 @@ export interface ClassifyOptions {
   readonly nowMs: number;
   /** Every value that was sent; none may appear in the error. */
   readonly sent: readonly string[];
+  /** Those of them that the user gave, by name. */
+  readonly credentials?: Readonly<Record<string, string>>;
   readonly classifyFailure?: ((failure: EndpointFailure) => FailureScope | undefined) | undefined;
 }
 
@@ -69,16 +71,18 @@ const SERVICE = { name: 'the token endpoint', url: 'baseUrl' };
 export function classify(
   result: ExchangeResult,
   { body, problem }: UnusableBody,
-  { nowMs, sent, classifyFailure }: ClassifyOptions,
+  { nowMs, sent, credentials = {}, classifyFailure }: ClassifyOptions,
 ): OwnerTokenError {
   const { status, error: cause } = result;
   const oauthError = oauthErrorOf(body, sent);
   const errorDescription = descriptionOf(body, sent);
-  const retryAfterMs = retryAfterMsOf(result.retryAfter, nowMs);
+  const retryAfterMs = retryAfterMsOf(result, nowMs);
   const kind = kindOf(result, problem);
   const failure: EndpointFailure = { kind, status, oauthError, errorDescription, retryAfterMs, body };
   const facts = { status, oauthError, retryAfterMs, failedAtMs: nowMs, cause };
-  const [code, message] = describeFailure(SERVICE, failure, problem);
+  const [code, described] = describeFailure(SERVICE, failure, problem);
+  const isRefusal = code === 'owner_refused' || code === 'client_refused';
+  const message = isRefusal ? described + whiteSpaceIn(credentials) : described;
   try {
     const given = classifyFailure?.(failure);
     if (given !== undefined) {
@@ -91,6 +95,18 @@ export function classify(
   }
   return new OwnerTokenError(code, message, facts);
 }
+
+/**
+ * Names the credentials that begin or end with white space, such as the line break of `echo secret | base64`, since nothing
+ * else shows it. No value is quoted.
+ */
+function whiteSpaceIn(credentials: Readonly<Record<string, string>>): string {
+  const names = Object.keys(credentials).filter((name) => AROUND.test(credentials[name] as string));
+  return names.length === 0 ? '' : `; white space at the beginning or end of ${names.join(' and ')}`;
+}
+
+/** Invisible characters included, such as a zero-width space. */
+const AROUND = /^[\s\p{C}]|[\s\p{C}]$/u;
 
 /** A non-2xx status decides, even if its body was interrupted. */
 function kindOf({ status, error }: ExchangeResult, problem: string | undefined): EndpointFailure['kind'] {

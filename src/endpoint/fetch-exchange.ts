@@ -32,6 +32,7 @@ export async function postByFetch(
     head = {
       status: wasRedirected ? undefined : status,
       retryAfter: response.headers.get('retry-after') ?? undefined,
+      date: response.headers.get('date') ?? undefined,
     };
     if (wasRedirected || (status >= 300 && status <= 399)) {
       release(reader);

@@ -51,6 +51,8 @@ export interface ExchangeResult {
   readonly status?: number | undefined;
   /** The `Retry-After` header. */
   readonly retryAfter?: string | undefined;
+  /** The `Date` header: the service's clock, or a gateway's. */
+  readonly date?: string | undefined;
   /** The complete body, decoded; undefined if `error` is set. */
   readonly body?: Buffer;
   /** What interrupted the exchange; undefined if the response is complete. */
@@ -136,14 +138,13 @@ export function postOverHttp(
       // A user's agent may throw.
       return resolve({ error });
     }
-    let status: number | undefined;
-    let retryAfter: string | undefined;
+    let head: ExchangeResult = {};
     let bytesBefore: number | undefined;
     // Both may be called again: the batch keeps the order of results, and the first one counts.
-    const end = (body: Buffer): void => batch.add(resolve, { status, retryAfter, body });
+    const end = (body: Buffer): void => batch.add(resolve, { ...head, body });
     const fail = (error: unknown): void => {
       const stale = isReset(error) && request.reusedSocket && request.socket?.bytesRead === bytesBefore;
-      batch.add(resolve, { status, retryAfter, error, stale });
+      batch.add(resolve, { ...head, error, stale });
       request.destroy();
     };
     deadline.onEnd = fail;
@@ -154,8 +155,9 @@ export function postOverHttp(
       bytesBefore = socket.bytesRead;
     });
     request.on('response', (response) => {
-      status = response.statusCode as number;
-      retryAfter = response.headers['retry-after'];
+      const status = response.statusCode as number;
+      const { 'retry-after': retryAfter, date } = response.headers;
+      head = { status, retryAfter, date };
       response.on('error', fail);
       if (status >= 300 && status <= 399) fail(redirected());
       else readBody(response, maxResponseBytes, end, fail);
@@ -202,24 +204,32 @@ const ENCODING_OVERHEAD_BYTES = 1_024;
 type Decode = (body: Buffer, options: { maxOutputLength: number }) => Buffer;
 
 /**
- * The decoder of a content coding; undefined if none is needed. The request asks for no coding, but some services
- * compress all the same.
+ * The decoder of a list of content codings; undefined if none is needed. The request asks for no coding, but some services
+ * compress all the same. As in `fetch`, a value that names no coding, such as a charset, stands for none, and the end of a
+ * compressed body may be missing.
  */
-function decoderFor(coding: string): Decode | undefined {
-  switch (coding.trim().toLowerCase()) {
-    case '':
-    case 'identity':
-      return undefined;
-    case 'gzip':
-    case 'x-gzip':
-      return nodeZlib().gunzipSync;
-    case 'deflate':
-      return nodeZlib().inflateSync;
-    case 'br':
-      return nodeZlib().brotliDecompressSync;
-    default:
-      return () => {
-        throw unusableBody('the content coding is unknown');
-      };
-  }
+function decoderFor(codings: string): Decode | undefined {
+  const names = codings
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter((name) => name !== '' && name !== 'identity');
+  const decoders = names.map(oneDecoder);
+  if (decoders.length === 0 || !decoders.every((decode) => decode !== undefined)) return undefined;
+  return (body, { maxOutputLength }) =>
+    decoders.reduceRight((decoded, decode, left) => {
+      const encodedAgain = left > 0 ? ENCODING_OVERHEAD_BYTES : 0;
+      return decode(decoded, { maxOutputLength: maxOutputLength + encodedAgain });
+    }, body);
+}
+
+function oneDecoder(coding: string): Decode | undefined {
+  const zlib = nodeZlib();
+  const finishFlush = zlib.constants.Z_SYNC_FLUSH;
+  if (coding === 'br') return zlib.brotliDecompressSync;
+  if (/^(x-)?gzip$/.test(coding)) return (body, options) => zlib.gunzipSync(body, { ...options, finishFlush });
+  if (coding !== 'deflate') return undefined;
+  // Some services leave out the header, which begins with 8.
+  const hasHeader = (body: Buffer) => body.length === 0 || (body.readUInt8() & 15) === 8;
+  return (body, options) =>
+    (hasHeader(body) ? zlib.inflateSync : zlib.inflateRawSync)(body, { ...options, finishFlush });
 }

@@ -4,13 +4,21 @@
  * arrived.
  */
 
-import { isUtf8 } from 'node:buffer';
 import type http from 'node:http';
 import { Cancellation, Deadline } from '../cancellation.ts';
 import type { Clock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
-import { type IssuedToken, parseTokenResponse, readIssued, type TokenRequest, type TokenSource } from '../token.ts';
+import { dateMsOf } from '../http-failure.ts';
+import {
+  type IssuedToken,
+  parseTokenResponse,
+  readIssued,
+  type TokenRequest,
+  type TokenSource,
+  unregisteredType,
+} from '../token.ts';
 import { classify, type UnusableBody } from './classify-failure.ts';
+import { repeatsSent } from './echoes.ts';
 import { postByFetch } from './fetch-exchange.ts';
 import {
   dropIdleSockets,
@@ -91,9 +99,10 @@ export class TokenEndpoint implements TokenSource {
       }
       if (result.error && result.error instanceof OwnerTokenError) throw result.error;
       const read = this.#read(result, requestedAtMs);
-      if (read.issued) return read.issued;
-      const sent = [clientId, clientSecret, accessKey, ...sentIn(request.headers)];
-      throw classify(result, read, { nowMs: this.#clock.now(), sent, classifyFailure });
+      const sent = () => [clientId, clientSecret, accessKey, ...sentIn(request.headers)];
+      if (read.issued) return withoutEcho(read.issued, sent);
+      const credentials = { clientId, clientSecret, 'the access key': accessKey };
+      throw classify(result, read, { nowMs: this.#clock.now(), sent: sent(), credentials, classifyFailure });
     } finally {
       deadline.cancel();
     }
@@ -163,7 +172,7 @@ export class TokenEndpoint implements TokenSource {
   }
 
   /** The token in a complete 2xx response, or why there is none. A complete response counts even past the deadline. */
-  #read({ status = 0, body }: ExchangeResult, requestedAtMs: number): Read {
+  #read({ status = 0, body, date }: ExchangeResult, requestedAtMs: number): Read {
     if (!body) return { issued: undefined };
     const { parseResponse } = this.#options;
     const { isJson, content } = readJson(body);
@@ -174,13 +183,20 @@ export class TokenEndpoint implements TokenSource {
       if ('problem' in parsed) return { issued: undefined, body: content, problem: parsed.problem };
       const isObject = typeof content === 'object' && content !== null && !Array.isArray(content);
       const response = isObject ? (content as IssuedToken['response']) : undefined;
-      return { issued: { ...parsed, requestedAtMs, response } };
+      return { issued: { ...parsed, requestedAtMs, serviceTimeMs: dateMsOf(date), response } };
     } catch (cause) {
       if (!parseResponse) return { issued: undefined, body: content, problem: (cause as TypeError).message };
       if (cause instanceof OwnerTokenError) throw cause;
       throw new OwnerTokenError('source_failed', 'parseResponse threw', { failedAtMs: this.#clock.now(), cause });
     }
   }
+}
+
+/** A token type that is no registered scheme is logged, so one that repeats what was sent is dropped. */
+function withoutEcho(issued: IssuedToken, sent: () => string[]): IssuedToken {
+  const { tokenType } = issued;
+  const mayEcho = tokenType !== undefined && unregisteredType(issued, '') !== undefined;
+  return mayEcho && repeatsSent(tokenType, sent()) ? { ...issued, tokenType: undefined } : issued;
 }
 
 /** What `identity()` describes the shape of the request with. */
@@ -197,18 +213,22 @@ interface Read extends UnusableBody {
 }
 
 /**
- * Parses a body as JSON, or else decodes it as text. A byte order mark or invalid UTF-8 makes it text.
+ * Parses a body as JSON, or else decodes it as text. Never stricter than `response.json()`: a byte order mark is skipped, and
+ * invalid UTF-8 is replaced, since it may be in a field that nobody needs. Reads UTF-16 too.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc8259#section-8.1 RFC 8259 §8.1}
  */
 function readJson(body: Buffer): { isJson: boolean; content: unknown } {
-  const text = body.toString();
+  // JSON begins with an ASCII character: a zero byte beside it shows UTF-16.
+  const isUtf16 = body[0] === 0xff || body[0] === 0xfe || body[0] === 0 || body[1] === 0;
+  const isBigEndian = body[0] === 0xfe || body[0] === 0;
+  const text = isUtf16 ? new TextDecoder(isBigEndian ? 'utf-16be' : 'utf-16le').decode(body) : body.toString();
+  const content = text.replace(/^\ufeff/, '');
   try {
-    if (isUtf8(body)) return { isJson: true, content: JSON.parse(text) };
+    return { isJson: true, content: JSON.parse(content) };
   } catch {
-    // It is text, then.
+    return { isJson: false, content };
   }
-  return { isJson: false, content: text };
 }
 
 /** Node's own warning does not say what is at stake here. */

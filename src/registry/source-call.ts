@@ -15,6 +15,7 @@ import {
   readIssued,
   schemeOf,
   type TokenRequest,
+  unregisteredType,
 } from '../token.ts';
 import type { Flight } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
@@ -156,6 +157,8 @@ export function heldFrom(
   // No fingerprint is computed in vain.
   const fingerprint = slot.history.denylist.length ? fingerprints.ofToken(issued.token) : undefined;
   if (fingerprint && isDenied(slot, fingerprint)) return undefined;
+  const tokenType = unregisteredType(issued, slot.accessKey);
+  if (tokenType) diagnostics.emit('scheme.unknown', () => ({ owner: slot.owner, tokenType }));
   const life = assessLifetime(expiry.lifetimeMs(issued));
   const { problem: kind, lifetimeMs: assumedMs } = life;
   if (kind) diagnostics.emit('lifetime.unknown', () => ({ owner: slot.owner, kind, assumedMs }));
