@@ -113,6 +113,14 @@ export function refusalOf(oauthError: string | undefined): 'owner_refused' | 'cl
   return CLIENT_REFUSALS.includes(oauthError) ? 'client_refused' : undefined;
 }
 
+/** The code of the cause if a time limit passed while the process could not run. Not for a failure of the service. */
+export const STOOD_STILL = 'ERR_STOOD_STILL';
+
+/** Whether a request failed only because the process could not run, so that it says nothing of the service. */
+export function isStandstill({ cause }: OwnerTokenError): boolean {
+  return cause?.code === STOOD_STILL;
+}
+
 /** The OAuth error codes that say "later": of RFC 6749 §4.1.2.1, sent with any status, and of RFC 8628. */
 const OUTAGES: readonly unknown[] = ['server_error', 'temporarily_unavailable', 'slow_down'];
 

@@ -138,7 +138,7 @@ const KIND_OF_CODE: readonly (readonly [RegExp, HttpFailure['kind']])[] = [
   [/^ERR_REDIRECTED$/, 'status'],
   [/^(ERR_(TLS|SSL|OSSL)_|EPROTO$|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MIS)/, 'tls'],
   [/^(INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED)$|^ERROR_IN_C/, 'tls'],
-  [/^(E(SOCKET)?TIMEDOUT|UND_ERR_[A-Z]+_TIMEOUT|TimeoutError|ECONNABORTED|OAUTH_TIMEOUT)$/, 'timeout'],
+  [/^(E(SOCKET)?TIMEDOUT|ERR_STOOD_STILL|UND_ERR_[A-Z]+_TIMEOUT|TimeoutError|ECONNABORTED|OAUTH_TIMEOUT)$/, 'timeout'],
   // HPE_INVALID_EOF_STATE is a truncated response: the connection broke.
   [/^(HPE_(?!INVALID_EOF_STATE$)|HTTPParserError$|Z_|ERR_(BROTLI|_ERROR)_|ERR_BUFFER_TOO_LARGE$)/, 'body'],
   // A SyntaxError is that of JSON.parse: a program has no other once it runs.
