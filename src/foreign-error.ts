@@ -14,7 +14,15 @@
  */
 
 import { isOutage, OwnerTokenError, refusalOf } from './errors.ts';
-import { describeFailure, type HttpFailure, isHtml, isSuccess, kindOfError, retryAfterMsOf } from './http-failure.ts';
+import {
+  describeFailure,
+  type HttpFailure,
+  isHtml,
+  isSuccess,
+  kindOfError,
+  proxyStatusIn,
+  retryAfterMsOf,
+} from './http-failure.ts';
 import { property } from './own-property.ts';
 
 const SERVICE = { name: 'the service behind the token source', url: 'its URL' };
@@ -60,7 +68,7 @@ function firstOf<T>(holders: readonly object[], read: (holder: object) => T | un
 }
 
 function failureOf(thrown: unknown, holders: readonly object[]): HttpFailure | undefined {
-  const status = firstOf(holders, statusIn);
+  const status = firstOf(holders, statusIn) ?? proxyStatusIn(thrown);
   const bodies = holders.map(bodyIn);
   const oauthError = firstOf([...holders, ...bodies.filter(isObject)], oauthErrorIn);
   const body = bodies.find(isHtml);

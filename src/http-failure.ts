@@ -67,7 +67,9 @@ export function describeFailure(
     return ['redirect_refused', `${name} redirects, and credentials are not forwarded: check ${url}`];
   }
   if (status === 429) return ['rate_limited', responded];
-  if (status === 407) return ['endpoint_unavailable', `${responded}: the proxy in between requires authentication`];
+  if (status === 407) {
+    return ['endpoint_unavailable', `a proxy on the way to ${name} responded with 407: it wants other credentials`];
+  }
   const isEndpoints = status < 400 || status > 499 || ENDPOINT_STATUSES.includes(status) || isOutage(oauthError);
   if (isEndpoints) return ['endpoint_unavailable', responded];
   if (refusal) return [refusal, responded];
@@ -129,6 +131,16 @@ export function dateMsOf(value: string | undefined): number | undefined {
 
 const DATE =
   /^(?:(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d))|((?:[a-z]+,? )?[\w -]+ \d\d:\d\d:\d\d(?: \d{4})?)(?: (GMT|UTC|[+-]\d{4}))?)(?:,.*)?$/i;
+
+/**
+ * The status of a proxy that refused a tunnel because it wants other credentials. undici's `ProxyAgent` and Node's environment
+ * proxy say so only in a message.
+ */
+export function proxyStatusIn(error: unknown, depth = 0): 407 | undefined {
+  if (typeof error !== 'object' || error === null || depth > 4) return undefined;
+  const isProxys = /^Proxy response \(407\)|tunnel.* via .*\b407\b/is.test(String(property(error, 'message')).slice(0, 500));
+  return isProxys ? 407 : proxyStatusIn(property(error, 'cause'), depth + 1);
+}
 
 /**
  * The failure kind of each error code: those of Node's sockets, TLS, HTTP parser, zlib and brotli, of undici and other

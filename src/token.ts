@@ -83,6 +83,11 @@ export interface TokenRequest {
    * source that waits for other processes. A decorator that ends it earlier, or spends part of it, passes on less.
    */
   readonly timeoutMs?: number;
+  /**
+   * Asks for a new connection, because requests over the present ones failed: it reaches the host to which the name leads by
+   * now.
+   */
+  readonly freshConnection?: boolean;
   /** The permit for this request. A source releases it while it only waits for another process. */
   readonly permit?: RequestPermit;
 }

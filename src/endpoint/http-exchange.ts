@@ -11,6 +11,8 @@ import type { Socket } from 'node:net';
 import timers from 'node:timers';
 import { urlToHttpOptions } from 'node:url';
 import type { Deadline } from '../cancellation.ts';
+import { proxyStatusIn } from '../http-failure.ts';
+import { raceAddresses } from './race-addresses.ts';
 
 /** Captured at load, so that the fake timers of a test cannot stall a response. */
 const { setImmediate } = timers;
@@ -41,6 +43,8 @@ export interface Exchange {
   readonly body: string;
   /** The largest decoded body that is accepted, in bytes. */
   readonly maxResponseBytes: number;
+  /** Uses no idle connection. */
+  readonly isFresh?: boolean | undefined;
   /** Ends the exchange, unless the complete response has been read; its reason becomes the result's `error`. */
   readonly deadline: Deadline;
 }
@@ -57,7 +61,7 @@ export interface ExchangeResult {
   readonly body?: Buffer;
   /** What interrupted the exchange; undefined if the response is complete. */
   readonly error?: unknown;
-  /** A reused connection turned out to be closed, so the same request may be sent again over a new one. */
+  /** Says only that a reused connection is closed or over, so the same request may be sent again over a new one. */
   readonly stale?: boolean;
 }
 
@@ -80,13 +84,14 @@ const IDLE_SOCKET_MS = 30_000;
  * An agent with keep-alive. Node unrefs idle sockets, so they do not keep the process running. Reads the proxy from the
  * environment if Node's global agent does (`NODE_USE_ENV_PROXY`).
  */
-export function keepAliveAgent(url: URL): http.Agent {
+export function keepAliveAgent(url: URL, timeoutMs: number): http.Agent {
   const { Agent, globalAgent } = url.protocol === 'https:' ? nodeHttps() : http;
   const { proxyEnv } = (globalAgent as https.Agent).options as { proxyEnv?: object };
   // With a proxy, `timeout` is also Node's only time limit for the tunnel to it. Both are left out otherwise: Node copies
   // all options for each request, and one more doubles the table that it copies them into.
   const options = { keepAlive: true, ...(proxyEnv && { proxyEnv, timeout: IDLE_SOCKET_MS }) };
   const agent: http.Agent = new Agent(options);
+  if (!proxyEnv) raceAddresses(agent, timeoutMs);
   const { origin } = url;
   // All requests go to one origin. Node would build the name three times per request.
   agent.getName = () => origin;
@@ -98,10 +103,21 @@ export function keepAliveAgent(url: URL): http.Agent {
   return agent;
 }
 
-/** Closes the idle connections of an agent, and none that is in use. */
-export function dropIdleSockets(agent: http.Agent): void {
-  const idle = Object.values(agent.freeSockets as Record<string, Socket[]>).flat();
-  for (const socket of idle) socket.destroy();
+/** The idle connections of an agent. */
+export function idleSockets(agent: http.Agent): Socket[] {
+  return Object.values(agent.freeSockets as Record<string, Socket[]>).flat();
+}
+
+/** Runs `send` while the agent seems to have no idle connections, so that it opens a new one. */
+function withoutIdleSockets<T>(agent: http.Agent, send: () => T): T {
+  const hidden = Object.getOwnPropertyDescriptor(agent, 'freeSockets');
+  if (!hidden) return send();
+  Object.defineProperty(agent, 'freeSockets', { ...hidden, value: Object.create(null) });
+  try {
+    return send();
+  } finally {
+    Object.defineProperty(agent, 'freeSockets', hidden);
+  }
 }
 
 /**
@@ -123,7 +139,7 @@ export class ResultBatch {
 
 /** Settles once, with the complete response or the first error. */
 export function postOverHttp(
-  { target, headers, body, maxResponseBytes, deadline }: Exchange,
+  { target, headers, body, maxResponseBytes, isFresh, deadline }: Exchange,
   agent: http.Agent,
   batch: ResultBatch,
 ): Promise<ExchangeResult> {
@@ -133,7 +149,8 @@ export function postOverHttp(
     let request: http.ClientRequest;
     try {
       const client = protocol === 'https:' ? nodeHttps() : http;
-      request = client.request({ method: 'POST', protocol, hostname, port, path, headers, agent });
+      const send = () => client.request({ method: 'POST', protocol, hostname, port, path, headers, agent });
+      request = isFresh ? withoutIdleSockets(agent, send) : send();
     } catch (error) {
       // A user's agent may throw.
       return resolve({ error });
@@ -141,10 +158,12 @@ export function postOverHttp(
     let head: ExchangeResult = {};
     let bytesBefore: number | undefined;
     // Both may be called again: the batch keeps the order of results, and the first one counts.
-    const end = (body: Buffer): void => batch.add(resolve, { ...head, body });
+    const isOver = () => request.reusedSocket && CONNECTION_STATUSES.includes(head.status);
+    const end = (body: Buffer): void => batch.add(resolve, { ...head, body, stale: isOver() });
     const fail = (error: unknown): void => {
-      const stale = isReset(error) && request.reusedSocket && request.socket?.bytesRead === bytesBefore;
-      batch.add(resolve, { ...head, error, stale });
+      const isClosed = isReset(error) && request.reusedSocket && request.socket?.bytesRead === bytesBefore;
+      const status = head.status ?? proxyStatusIn(error);
+      batch.add(resolve, { ...head, status, error, stale: isClosed || isOver() });
       request.destroy();
     };
     deadline.onEnd = fail;
@@ -165,6 +184,13 @@ export function postOverHttp(
     request.end(body);
   });
 }
+
+/**
+ * Timeout and misdirected request: about the connection. The request was not processed.
+ *
+ * @see {@link https://www.rfc-editor.org/rfc/rfc9110#section-15.5.9 RFC 9110 §15.5.9 and §15.5.20}
+ */
+const CONNECTION_STATUSES: readonly unknown[] = [408, 421];
 
 /** Whether the other side closed the connection. */
 function isReset(error: unknown): boolean {

@@ -1,10 +1,11 @@
 /**
  * The token endpoint: one access key in, one POST, one issued token or one error out. It does not cache, queue or back
  * off. It resends a request in one case only: a reused connection turned out to be closed before any of the response
- * arrived.
+ * arrived, or the response says that it is over (408, 421).
  */
 
 import type http from 'node:http';
+import type { Socket } from 'node:net';
 import { Cancellation, Deadline } from '../cancellation.ts';
 import type { Clock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
@@ -21,8 +22,8 @@ import { classify, type UnusableBody } from './classify-failure.ts';
 import { repeatsSent } from './echoes.ts';
 import { postByFetch } from './fetch-exchange.ts';
 import {
-  dropIdleSockets,
   type ExchangeResult,
+  idleSockets,
   keepAliveAgent,
   postOverHttp,
   ResultBatch,
@@ -71,36 +72,41 @@ export class TokenEndpoint implements TokenSource {
     this.origin = baseUrl.origin;
     this.timeoutMs = timeoutMs;
     this.#target = targetBelow(baseUrl, DEFAULT_PATH);
-    this.#ownAgent = agent || fetch ? undefined : keepAliveAgent(baseUrl);
+    this.#ownAgent = agent || fetch ? undefined : keepAliveAgent(baseUrl, timeoutMs);
     this.#clock = clock;
   }
 
   /**
    * Requests a new token for the owner of this access key.
    *
-   * @param request `signal` ends the request at once, with `closed`.
+   * @param request `signal` ends the request at once, with `closed`. With `freshConnection`, the request goes over a new
+   * connection, and if that brings a token, the older idle ones are closed.
    * @throws {OwnerTokenError} whose `failureScope` says what the failure stops.
    */
-  async requestToken(accessKey: string, request?: Partial<Pick<TokenRequest, 'signal'>>): Promise<IssuedToken> {
+  async requestToken(accessKey: string, context: RequestContext = {}): Promise<IssuedToken> {
     if (typeof accessKey !== 'string' || accessKey === '') {
       throw new OwnerTokenError('invalid_access_key', 'the access key is not a non-empty string');
     }
     const { clientId, clientSecret: given, classifyFailure } = this.#options;
-    const deadline = new Deadline(this.#clock, this.timeoutMs, request && Cancellation.of(request));
+    const deadline = new Deadline(this.#clock, this.timeoutMs, Cancellation.of(context));
     try {
       const clientSecret = typeof given === 'string' ? given : await this.#readSecret(given, deadline);
       const request = this.#build({ clientId, clientSecret, accessKey });
       const requestedAtMs = this.#clock.now();
-      let result = await this.#post(request, deadline);
+      const older = context.freshConnection && this.#ownAgent ? idleSockets(this.#ownAgent) : [];
+      let result = await this.#post(request, deadline, context.freshConnection);
       if (result.stale) {
         // The other idle connections are probably closed too.
-        await this.close();
-        result = await this.#post(request, deadline);
+        if (result.error) await this.close();
+        result = await this.#post(request, deadline, true);
       }
       if (result.error && result.error instanceof OwnerTokenError) throw result.error;
       const read = this.#read(result, requestedAtMs);
       const sent = () => [clientId, clientSecret, accessKey, ...sentIn(request.headers)];
-      if (read.issued) return withoutEcho(read.issued, sent);
+      if (read.issued) {
+        if (older.length > 0) this.#closeIdle(older);
+        return withoutEcho(read.issued, sent);
+      }
       const credentials = { clientId, clientSecret, 'the access key': accessKey };
       throw classify(result, read, { nowMs: this.#clock.now(), sent: sent(), credentials, classifyFailure });
     } finally {
@@ -132,7 +138,13 @@ export class TokenEndpoint implements TokenSource {
 
   /** Closes the idle connections of its own agent. The endpoint can still be used afterwards. */
   async close(): Promise<void> {
-    if (this.#ownAgent) dropIdleSockets(this.#ownAgent);
+    if (this.#ownAgent) this.#closeIdle(idleSockets(this.#ownAgent));
+  }
+
+  /** Closes those of the connections that are idle. */
+  #closeIdle(sockets: readonly Socket[]): void {
+    const idle = idleSockets(this.#ownAgent as http.Agent);
+    for (const socket of sockets) if (idle.includes(socket)) socket.destroy();
   }
 
   async #readSecret(given: () => string | Promise<string>, deadline: Deadline): Promise<string> {
@@ -164,10 +176,10 @@ export class TokenEndpoint implements TokenSource {
     }
   }
 
-  #post({ path, headers, body }: CheckedRequest, deadline: Deadline): Promise<ExchangeResult> {
+  #post({ path, headers, body }: CheckedRequest, deadline: Deadline, isFresh?: boolean): Promise<ExchangeResult> {
     const { baseUrl, maxResponseBytes, fetch, agent = this.#ownAgent } = this.#options;
     if (path !== this.#target.path) this.#target = targetBelow(baseUrl, path);
-    const exchange = { target: this.#target, headers, body, maxResponseBytes, deadline };
+    const exchange = { target: this.#target, headers, body, maxResponseBytes, isFresh, deadline };
     return fetch ? postByFetch(exchange, fetch) : postOverHttp(exchange, agent as http.Agent, this.#batch);
   }
 
@@ -191,6 +203,8 @@ export class TokenEndpoint implements TokenSource {
     }
   }
 }
+
+type RequestContext = Partial<Pick<TokenRequest, 'signal' | 'freshConnection'>>;
 
 /** A token type that is no registered scheme is logged, so one that repeats what was sent is dropped. */
 function withoutEcho(issued: IssuedToken, sent: () => string[]): IssuedToken {

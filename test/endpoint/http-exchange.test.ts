@@ -36,7 +36,7 @@ let batch: ResultBatch;
 
 beforeEach(async () => {
   service = await LoopbackService.start();
-  agent = keepAliveAgent(new URL(service.url));
+  agent = keepAliveAgent(new URL(service.url), 10_000);
   batch = new ResultBatch();
 });
 
@@ -225,12 +225,12 @@ it('an agent may throw', async () => {
 
 it('the agent of an endpoint reads the proxy from the environment only if the global agent of Node does', () => {
   const url = new URL('https://api.example.com');
-  expect(keepAliveAgent(url)).not.toHaveProperty('options.proxyEnv');
+  expect(keepAliveAgent(url, 10_000)).not.toHaveProperty('options.proxyEnv');
   const globalOptions = https.globalAgent.options as { proxyEnv?: object };
   onTestFinished(() => void delete globalOptions.proxyEnv);
   globalOptions.proxyEnv = { HTTPS_PROXY: 'http://proxy.example:3128' };
   // Without the timeout, a tunnel to a proxy that never answers would stay open for good.
-  expect(keepAliveAgent(url)).toMatchObject({ options: { proxyEnv: globalOptions.proxyEnv, timeout: 30_000 } });
+  expect(keepAliveAgent(url, 10_000)).toMatchObject({ options: { proxyEnv: globalOptions.proxyEnv, timeout: 30_000 } });
 });
 
 it('an idle connection is kept for 30 s', async () => {
